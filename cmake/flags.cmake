@@ -1,0 +1,36 @@
+# Compiler and linker flags, as two interface targets: near_flags for all code here,
+# near_library_flags for what ends up in the allocator's libraries. Both compilers get the same
+# rules.
+
+add_library(near_flags INTERFACE)
+target_compile_features(near_flags INTERFACE cxx_std_20)
+target_include_directories(near_flags INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+target_compile_definitions(near_flags INTERFACE NEAR_CHECK=$<BOOL:${NEAR_CHECK}>)
+target_compile_options(near_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+  # Clang counts signedness as part of -Wconversion, GCC does not for C++: one rule for both.
+  -Wno-sign-conversion)
+if(NEAR_SANITIZE)
+  target_compile_options(near_flags INTERFACE
+    -fsanitize=${NEAR_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(near_flags INTERFACE -fsanitize=${NEAR_SANITIZE})
+endif()
+if(NEAR_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC warns that its TSan does not see fences; the protocols order by operations, and Relacy
+  # models the fences.
+  target_compile_options(near_flags INTERFACE -Wno-tsan)
+endif()
+
+# Else the compiler may turn our malloc + memset into a call of calloc, which is us.
+set(own_names
+  malloc calloc realloc free aligned_alloc posix_memalign memalign valloc pvalloc reallocarray)
+list(TRANSFORM own_names PREPEND -fno-builtin-)
+
+add_library(near_library_flags INTERFACE)
+target_link_libraries(near_library_flags INTERFACE near_flags)
+target_compile_options(near_library_flags INTERFACE
+  ${own_names}
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti -fno-threadsafe-statics>
+  -fvisibility=hidden
+  -ftls-model=initial-exec)

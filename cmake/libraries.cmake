@@ -1,0 +1,118 @@
+# The object libraries and the four libraries of the allocator.
+#
+# near_sources_of(<variable> <layer>...) collects the sources of layers, so that a new file needs no
+# edit here. A static library is one relocatable object: whoever needs one of its names gets all of
+# them, so no program ends up with this library's malloc and glibc's aligned_alloc; names that are
+# not exported cannot clash with the program's.
+
+function(near_sources_of variable)
+  set(sources)
+  foreach(layer IN LISTS ARGN)
+    file(GLOB layer_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${layer}/*.cc)
+    list(APPEND sources ${layer_sources})
+  endforeach()
+  set(${variable} ${sources} PARENT_SCOPE)
+endfunction()
+
+function(near_object_library name)
+  add_library(${name} OBJECT ${ARGN})
+  target_link_libraries(${name} PUBLIC near_flags PRIVATE near_library_flags)
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+endfunction()
+
+near_sources_of(core_sources base platform sync sizes span node heap front)
+near_sources_of(shim_sources shim)
+list(FILTER shim_sources EXCLUDE REGEX "/near_api\\.cc$")
+
+near_object_library(near_core ${core_sources})
+near_object_library(near_api src/shim/near_api.cc)
+
+# The core on an operating system that tests control: os_linux.cc is replaced by
+# tests/support/fake_os.cc.
+set(fake_os ${PROJECT_SOURCE_DIR}/tests/support/fake_os.cc)
+if(NEAR_TESTS AND EXISTS ${fake_os})
+  add_library(near_core_fake_os STATIC EXCLUDE_FROM_ALL
+    ${fake_os} $<FILTER:$<TARGET_OBJECTS:near_core>,EXCLUDE,/os_linux\\.cc>)
+  target_link_libraries(near_core_fake_os PUBLIC near_flags)
+  target_include_directories(near_core_fake_os PUBLIC ${PROJECT_SOURCE_DIR}/tests)
+endif()
+
+# The option table as text, for docs/options.md and its check.
+if(EXISTS ${PROJECT_SOURCE_DIR}/tools/near_options.cc)
+  add_executable(near_options tools/near_options.cc)
+  target_link_libraries(near_options PRIVATE near_core)
+  set_target_properties(near_options PROPERTIES OUTPUT_NAME near-options)
+endif()
+
+if(NEAR_SANITIZE)
+  return()
+endif()
+
+near_object_library(near_shim ${shim_sources})
+# The one file that catches an exception.
+set_source_files_properties(src/shim/new_nothrow.cc PROPERTIES COMPILE_OPTIONS -fexceptions)
+
+function(near_shared_library name output_name version_script)
+  set(objects ${ARGN})
+  list(TRANSFORM objects REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
+  add_library(${name} SHARED ${objects})
+  set_target_properties(${name} PROPERTIES
+    OUTPUT_NAME ${output_name}
+    VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR}
+    LINKER_LANGUAGE CXX
+    LINK_DEPENDS ${version_script})
+  # libgcc is the static helper library of the compiler (aarch64 calls it for atomics); libc is all
+  # that is loaded.
+  target_link_libraries(${name} PRIVATE gcc c)
+  target_link_options(${name} PRIVATE
+    -nodefaultlibs
+    LINKER:--version-script=${version_script}
+    LINKER:--no-undefined
+    LINKER:-z,now,-z,relro
+    # Calls inside the library stay inside it.
+    LINKER:-Bsymbolic-functions
+    # The thread-exit hook and the blocks that were handed out outlive any dlclose.
+    LINKER:-z,nodelete)
+  near_public_interface(${name})
+endfunction()
+
+function(near_static_library name output_name)
+  set(objects ${ARGN})
+  list(TRANSFORM objects REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
+  set(merged ${CMAKE_CURRENT_BINARY_DIR}/merged/${output_name}.o)
+  add_custom_command(OUTPUT ${merged}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/merged
+    COMMAND ${CMAKE_CXX_COMPILER} -r -nostdlib -Wl,--force-group-allocation -o ${merged} ${objects}
+    COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${merged}
+    DEPENDS ${objects}
+    COMMAND_EXPAND_LISTS VERBATIM
+    COMMENT "Merging ${output_name}.o")
+  add_library(${name} STATIC ${merged})
+  set_source_files_properties(${merged} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+  set_target_properties(${name} PROPERTIES OUTPUT_NAME ${output_name} LINKER_LANGUAGE C)
+  near_public_interface(${name})
+endfunction()
+
+function(near_public_interface name)
+  target_include_directories(${name} INTERFACE
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
+endfunction()
+
+near_shared_library(nearmalloc nearmalloc ${PROJECT_SOURCE_DIR}/src/shim/nearmalloc.map
+  near_core near_api near_shim)
+near_shared_library(nearmalloc_api nearmalloc-api ${PROJECT_SOURCE_DIR}/src/shim/nearmalloc-api.map
+  near_core near_api)
+near_static_library(nearmalloc_static nearmalloc near_core near_api near_shim)
+near_static_library(nearmalloc_api_static nearmalloc-api near_core near_api)
+
+# A program may allocate through libraries alone: it has to ask for the name to get the object.
+target_link_options(nearmalloc_static INTERFACE LINKER:-u,malloc)
+
+set_target_properties(nearmalloc_static PROPERTIES EXPORT_NAME static)
+set_target_properties(nearmalloc_api PROPERTIES EXPORT_NAME api)
+set_target_properties(nearmalloc_api_static PROPERTIES EXPORT_NAME api_static)
+add_library(nearmalloc::nearmalloc ALIAS nearmalloc)
+add_library(nearmalloc::static ALIAS nearmalloc_static)
+add_library(nearmalloc::api ALIAS nearmalloc_api)
+add_library(nearmalloc::api_static ALIAS nearmalloc_api_static)

@@ -1,0 +1,222 @@
+// Starts one program, watches its memory, and reports what it took: the lab's stop-watch.
+//
+// Why not from Python: on Linux a child's ru_maxrss starts at the resident set of the process that
+// called exec, so a child of a large parent never looks small. This launcher is small, and reads
+// VmHWM and VmPTE at the last moment they exist: the child is traced (PTRACE_O_TRACEEXIT, nothing
+// else) and stops once, when it exits. Where tracing is refused, the samples and ru_maxrss remain.
+// Invariant: every process that descends from the program is gone when the launcher returns (it is
+// their subreaper). Report, one fact a line, to the descriptor of --report: pid, process, program,
+// object, left, usage. Source: ptrace(2), proc(5), getrusage(2).
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "watch.h"
+
+enum { kFastSamples = 100, kFastMs = 10, kSlowMs = 50 };
+
+struct run {
+  FILE* report;
+  bool tree;
+  pid_t pid;
+  double deadline;  // 0: none
+  double started;
+  double paused;  // spent reading /proc while the program stood still at its exit
+  int samples;
+  double rss_sum;
+  struct memory peak;
+  bool timed_out;
+};
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static void fail(const char* what) {
+  fprintf(stderr, "launch: %s: %s\n", what, strerror(errno));
+  exit(125);
+}
+
+static long larger(long a, long b) { return a > b ? a : b; }
+
+static void sample(struct run* run) {
+  const struct memory memory = run->tree ? memory_of_tree(run->pid) : memory_of(run->pid);
+  if (memory.rss == 0) return;
+  ++run->samples;
+  run->rss_sum += (double)memory.rss;
+  // Of a tree only what is resident at one time counts; of one process, its own high-water mark.
+  run->peak.hwm = larger(run->peak.hwm, run->tree ? memory.rss : memory.hwm);
+  run->peak.pte = larger(run->peak.pte, memory.pte);
+}
+
+// The program stands still in exit: its memory and link map can be read for the last time.
+static void record_exit(struct run* run, pid_t pid) {
+  const double before = now();
+  const struct memory memory = memory_of(pid);
+  fprintf(run->report, "process %d %ld %ld %ld\n", pid, memory.hwm, memory.rss, memory.pte);
+  print_objects(pid, run->report);
+  run->peak.hwm = larger(run->peak.hwm, memory.hwm);
+  run->peak.pte = larger(run->peak.pte, memory.pte);
+  if (pid == run->pid) run->paused += now() - before;
+}
+
+static void handle_stop(struct run* run, pid_t pid, int status) {
+  const int event = status >> 16;
+  const int signal = WSTOPSIG(status);
+  if (event == PTRACE_EVENT_EXIT) record_exit(run, pid);
+  if (event == PTRACE_EVENT_STOP && signal != SIGTRAP) {
+    ptrace(PTRACE_LISTEN, pid, 0, 0);  // stopped by job control: stays so until SIGCONT
+  } else {
+    ptrace(PTRACE_CONT, pid, 0, event == 0 ? signal : 0);
+  }
+}
+
+static void report_usage(const struct run* run, double wall, int status,
+                         const struct rusage* usage) {
+  const double mean = run->samples == 0 ? 0 : run->rss_sum / run->samples;
+  fprintf(run->report,
+          "usage %.9f %ld.%06ld %ld.%06ld %ld %ld %ld %ld %ld %ld %ld %.0f %d %d %d %d\n", wall,
+          (long)usage->ru_utime.tv_sec, (long)usage->ru_utime.tv_usec, (long)usage->ru_stime.tv_sec,
+          (long)usage->ru_stime.tv_usec, usage->ru_maxrss, usage->ru_minflt, usage->ru_majflt,
+          usage->ru_nvcsw, usage->ru_nivcsw, run->peak.hwm, run->peak.pte, mean, run->samples,
+          WIFEXITED(status) ? WEXITSTATUS(status) : -1, WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+          run->timed_out);
+}
+
+// Reaps everything that can be reaped now; true when the program itself has ended.
+static bool reap(struct run* run, int* status_of_program, struct rusage* usage_of_program) {
+  int status;
+  struct rusage usage;
+  for (pid_t pid; (pid = wait4(-1, &status, WNOHANG | __WALL, &usage)) > 0;) {
+    if (WIFSTOPPED(status)) {
+      handle_stop(run, pid, status);
+    } else if (pid == run->pid) {
+      *status_of_program = status;
+      *usage_of_program = usage;
+      return true;
+    }
+  }
+  return false;
+}
+
+// Ends what the program left behind, daemons included: as subreaper the launcher is their parent.
+static void end_leftovers(struct run* run) {
+  char name[64], text[4096];
+  const pid_t self = getpid();
+  snprintf(name, sizeof name, "task/%d/children", self);
+  int left = 0;
+  for (int round = 0; round < 1000 && read_proc(self, name, text, sizeof text) > 0; ++round) {
+    char* rest = text;
+    for (long pid; (pid = strtol(rest, &rest, 10)) > 0;) {
+      left += round == 0;
+      kill((pid_t)pid, SIGKILL);
+    }
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0;) {
+      if (WIFSTOPPED(status)) ptrace(PTRACE_CONT, pid, 0, 0);
+    }
+    usleep(1000);
+  }
+  fprintf(run->report, "left %d\n", left);
+}
+
+static void watch(struct run* run, const sigset_t* awaited) {
+  int status;
+  struct rusage usage;
+  while (!reap(run, &status, &usage)) {
+    sample(run);
+    if (run->deadline != 0 && now() > run->deadline && !run->timed_out) {
+      run->timed_out = true;
+      kill(run->pid, SIGKILL);
+    }
+    const long wait_ms = run->samples < kFastSamples ? kFastMs : kSlowMs;
+    const int signal = sigtimedwait(awaited, NULL, &(struct timespec){0, wait_ms * 1000000});
+    if (signal > 0 && signal != SIGCHLD) kill(run->pid, signal);
+  }
+  const double wall = now() - run->started - run->paused;
+  end_leftovers(run);
+  report_usage(run, wall, status, &usage);
+}
+
+// The child's side: waits to be watched, then becomes the program. Never returns.
+static void become_program(char** argv, const char* preload, const sigset_t* mask, int go,
+                           int failed) {
+  char byte;
+  if (read(go, &byte, 1) != 1) _exit(125);
+  prctl(PR_SET_PDEATHSIG,
+        SIGKILL);  // where tracing is refused, this ends the program with the launcher
+  if (preload != NULL) setenv("LD_PRELOAD", preload, 1);
+  sigprocmask(SIG_SETMASK, mask, NULL);
+  execvp(argv[0], argv);
+  const int reason = errno;
+  if (write(failed, &reason, sizeof reason) < 0) _exit(126);
+  _exit(127);
+}
+
+static void launch(struct run* run, char** argv, const char* preload, double timeout) {
+  sigset_t awaited, before;
+  sigemptyset(&awaited);
+  sigaddset(&awaited, SIGCHLD);
+  sigaddset(&awaited, SIGTERM);
+  sigaddset(&awaited, SIGINT);
+  sigprocmask(SIG_BLOCK, &awaited, &before);
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+
+  int go[2], failed[2];
+  if (pipe2(go, O_CLOEXEC) != 0 || pipe2(failed, O_CLOEXEC) != 0) fail("pipe");
+  run->pid = fork();
+  if (run->pid < 0) fail("fork");
+  if (run->pid == 0) become_program(argv, preload, &before, go[0], failed[1]);
+  close(failed[1]);
+
+  long options = PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL;
+  if (run->tree) options |= PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
+  ptrace(PTRACE_SEIZE, run->pid, 0, options);  // refused in some containers: the samples remain
+  fprintf(run->report, "pid %d\n", run->pid);
+  fflush(run->report);
+  run->started = now();
+  if (timeout > 0) run->deadline = run->started + timeout;
+  if (write(go[1], "g", 1) != 1) fail("start");
+  int reason;
+  if (read(failed[0], &reason, sizeof reason) == sizeof reason)
+    fprintf(run->report, "error %s\n", strerror(reason));
+  watch(run, &awaited);
+}
+
+int main(int argc, char** argv) {
+  struct run run = {0};
+  const char* preload = NULL;
+  double timeout = 0;
+  int at = 1;
+  for (; at < argc && strcmp(argv[at], "--") != 0; ++at) {
+    const bool more = at + 1 < argc;
+    if (strcmp(argv[at], "--tree") == 0) {
+      run.tree = true;
+    } else if (strcmp(argv[at], "--preload") == 0 && more) {
+      preload = argv[++at];
+    } else if (strcmp(argv[at], "--timeout") == 0 && more) {
+      timeout = strtod(argv[++at], NULL);
+    } else if (strcmp(argv[at], "--report") == 0 && more) {
+      const int fd = (int)strtol(argv[++at], NULL, 10);
+      fcntl(fd, F_SETFD, FD_CLOEXEC);
+      run.report = fdopen(fd, "w");
+    } else {
+      break;
+    }
+  }
+  if (run.report == NULL || at + 1 >= argc || strcmp(argv[at], "--") != 0) {
+    fprintf(stderr,
+            "usage: launch --report FD [--tree] [--preload LIBRARY] [--timeout SECONDS] -- PROGRAM "
+            "ARG...\n");
+    return 125;
+  }
+  launch(&run, argv + at + 1, preload, timeout);
+  return fclose(run.report) == 0 ? 0 : 125;
+}

@@ -1,0 +1,109 @@
+"""What the demo knows of a program: what it needs, how it is run once, and what a run gave.
+
+Invariant: a program's answer depends on its inputs alone, so it is equal under every allocator.
+Touched by: the demo, one thread; a program writes only below the folder given to `prepare`.
+"""
+
+import os
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .. import measure
+
+SOURCES = Path(__file__).resolve().parents[2] / "programs"
+TIMEOUT_S = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Allocator:
+    """An allocator under which a program runs, and how a process shows that it was served by it."""
+
+    name: str
+    library: Path | None  # None: the system's malloc
+    served_by: str  # what the link map of each process must say
+    stats_line: str | None = None  # a regular expression: a line of stderr in the run that asks for statistics
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run: what it took, what it answered; `complaint` says why it does not count."""
+
+    sample: measure.Sample | None
+    wall_s: float
+    answer: str
+    complaint: str | None = None
+
+
+class Program(ABC):
+    """A real program with a fixed workload. Subclasses say how to run it once."""
+
+    name: str
+    title: str
+    needs: Mapping[str, str] = {}  # command -> Debian package
+
+    def missing(self) -> dict[str, str]:
+        """The needed commands that are not there, with their packages."""
+        return {command: package for command, package in self.needs.items() if not shutil.which(command)}
+
+    @abstractmethod
+    def prepare(self, folder: Path, quick: bool) -> None:
+        """Writes inputs into `folder`. Raises PrepareError when they cannot be made."""
+
+    @abstractmethod
+    def run(self, allocator: Allocator, env: Mapping[str, str]) -> Run:
+        """Runs the workload once under `allocator`, with `env` added to the environment."""
+
+
+class PrepareError(RuntimeError):
+    """A program's inputs cannot be made; the program is reported as failed."""
+
+
+@dataclass(slots=True)
+class Command:
+    """A command to run: its arguments and all that surrounds it."""
+
+    argv: Sequence[str | Path]
+    env: Mapping[str, str] = field(default_factory=dict)
+    stdin: Path | None = None
+    tree: bool = False
+
+
+class CommandProgram(Program):
+    """A program that is one command, run to its end."""
+
+    @abstractmethod
+    def command(self) -> Command:
+        """The command of one run; called after `prepare`."""
+
+    def answer(self, sample: measure.Sample) -> str:
+        """What must be equal under every allocator; by default all that was printed."""
+        return sample.stdout.strip()
+
+    def run(self, allocator: Allocator, env: Mapping[str, str]) -> Run:
+        command = self.command()
+        sample = measure.run_child(
+            command.argv,
+            preload=allocator.library,
+            env={**command.env, **env},
+            stdin=command.stdin,
+            tree=command.tree,
+            timeout=TIMEOUT_S,
+        )
+        complaint = sample.failure()
+        if complaint:
+            complaint += last_line(sample.stderr)
+        return Run(sample, sample.wall_s, "" if complaint else self.answer(sample), complaint)
+
+
+def last_line(text: str) -> str:
+    """`: LINE` with the last line of a program's stderr, shortened; empty when it said nothing."""
+    lines = text.strip().splitlines()
+    return f": {lines[-1][:100]}" if lines else ""
+
+
+def compiler() -> str:
+    """The C++ compiler, as elsewhere in the build: CXX, else g++."""
+    return os.environ.get("CXX", "g++")

@@ -1,0 +1,31 @@
+"""The Python interpreter: threads build and walk dictionaries and JSON (lab/programs/documents.py).
+
+By default Python serves objects up to 512 bytes from its own pools, so malloc gets the larger ones: 3 % of the time.
+With PYTHONMALLOC=malloc it gets them all: a third of the time (glibc 2.36, sampled with perf).
+Invariant: hashes are not randomized, so every run does the same work.
+"""
+
+import sys
+from pathlib import Path
+
+from .base import SOURCES, Command, CommandProgram
+
+
+class Python(CommandProgram):
+    """One of Python's two ways to allocate."""
+
+    def __init__(self, name: str, title: str, allocator: str):
+        self.name = name
+        self.title = title
+        self._allocator = allocator
+        self._documents = 0
+
+    def prepare(self, folder: Path, quick: bool) -> None:
+        self._documents = 300 if quick else 900
+
+    def command(self) -> Command:
+        interpreter = Path(sys.executable).resolve()
+        return Command(
+            [interpreter, "-s", SOURCES / "documents.py", "4", str(self._documents), "3"],
+            env={"PYTHONMALLOC": self._allocator, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
+        )

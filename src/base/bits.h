@@ -1,0 +1,56 @@
+// Integer arithmetic on powers of two and bit masks.
+// Who may touch it: any code; pure functions.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace near {
+
+inline constexpr size_t kKiB = 1024;
+inline constexpr size_t kMiB = 1024 * kKiB;
+inline constexpr size_t kGiB = 1024 * kMiB;
+
+constexpr bool is_power_of_two(size_t value) { return std::has_single_bit(value); }
+
+constexpr size_t align_up(size_t value, size_t alignment) {
+  return (value + alignment - 1) & ~(alignment - 1);
+}
+
+constexpr size_t align_down(size_t value, size_t alignment) { return value & ~(alignment - 1); }
+
+constexpr size_t div_up(size_t value, size_t divisor) { return (value + divisor - 1) / divisor; }
+
+constexpr size_t max_of(size_t a, size_t b) { return a > b ? a : b; }
+constexpr size_t min_of(size_t a, size_t b) { return a < b ? a : b; }
+
+// floor(log2(value)); value > 0.
+constexpr unsigned log2_floor(size_t value) {
+  return static_cast<unsigned>(std::bit_width(value)) - 1;
+}
+
+// A mask of `count` ones from bit `first`; first + count <= 32.
+constexpr uint32_t bit_run(unsigned first, unsigned count) {
+  return count == 0 ? 0 : (~uint32_t{0} >> (32 - count)) << first;
+}
+
+// The length of the longest run of ones.
+constexpr unsigned longest_run(uint32_t mask) {
+  unsigned length = 0;
+  for (; mask != 0; mask &= mask << 1) length++;
+  return length;
+}
+
+// The first position of a run of `count` ones (1..32), or 32 if there is none.
+constexpr unsigned find_run(uint32_t mask, unsigned count) {
+  unsigned have = 1;  // bit i of mask: a run of `have` ones starts at i
+  while (have < count && mask != 0) {
+    const unsigned step = have < count - have ? have : count - have;
+    mask &= mask >> step;
+    have += step;
+  }
+  return static_cast<unsigned>(std::countr_zero(mask));
+}
+
+}  // namespace near

@@ -1,0 +1,57 @@
+// How many blocks of a span its owner has freed, kept as a countdown to the next number that matters.
+//
+// Invariant: freed = target - remaining. The two halves share a 32-bit word, so another thread reads a consistent
+// pair with one load. Only the owner writes; `tick` is the owner's fast path and must be one instruction.
+// A reader that acquires a value sees the free-list writes of every free it counts.
+#pragma once
+
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+
+namespace near {
+
+class FreeCount {
+ public:
+  static constexpr uint32_t kMaxRemaining = 0xffff;
+
+  // One more block is free. True when the countdown reaches zero: the caller takes its slow path.
+  NEAR_INLINE bool tick() {
+#if defined(__x86_64__) && !NEAR_TSAN && !defined(NEAR_MODEL)
+    // A plain 16-bit decrement: stores are not reordered on x86, so it releases what was written before.
+    bool zero;
+    asm volatile("decw %0" : "+m"(word_), "=@ccz"(zero) : : "memory");
+    return zero;
+#else
+    const uint32_t word = word_.load(kRelaxed) - 1;
+    word_.store(word, kRelease);  // pairs: free-count
+    return (word & 0xffff) == 0;
+#endif
+  }
+
+  // One block less is free: the inverse of `tick`, for the classes that count what they hand out.
+  void untick() {
+    word_.store(word_.load(kRelaxed) + 1, kRelaxed);  // relaxed: only lowers what a reader believes
+  }
+
+  // Owner: `freed` blocks are free; the next event is at `target`. target - freed <= kMaxRemaining.
+  void set(uint32_t freed, uint32_t target) {
+    word_.store(target << 16 | (target - freed), kRelease);  // pairs: free-count
+  }
+
+  // Owner: no event in reach (a hot span whose true count is unknown).
+  void set_unreachable() { word_.store(kMaxRemaining, kRelaxed); }  // relaxed: read by nobody
+
+  uint32_t freed() const {
+    const uint32_t word = word_.load(kAcquire);  // pairs: free-count
+    return (word >> 16) - (word & 0xffff);
+  }
+  uint32_t target() const { return word_.load(kRelaxed) >> 16; }
+  uint32_t remaining() const { return word_.load(kRelaxed) & 0xffff; }
+
+ private:
+  Atomic<uint32_t> word_;  // target in the high half, remaining in the low one (little-endian: at offset 0)
+};
+
+}  // namespace near

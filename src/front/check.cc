@@ -1,0 +1,38 @@
+// The check of all structures that are at rest: the nodes, the caller's heap, the parked heaps.
+#include "front/statistics.h"
+#include "front/thread.h"
+#include "heap/registry.h"
+#include "node/memory.h"
+#include "platform/message.h"
+
+namespace near {
+namespace {
+
+// Checks every span that `heap` owns. The caller holds its lock and the owner's rights.
+size_t check_heap(const Heap& heap) {
+  size_t wrong = 0;
+  for (unsigned n = 0; n < topology.count; n++) {
+    nodes[n].for_each_span([&](const Span& span) {
+      if (span.kind == SpanKind::blocks && span.owner.load(kRelaxed) == &heap) {  // relaxed: it is at rest
+        wrong += heap.check_span(span);
+      }
+    });
+  }
+  return wrong;
+}
+
+}  // namespace
+
+size_t check_everything() {
+  start_library();
+  size_t wrong = 0;
+  for (unsigned n = 0; n < topology.count; n++) wrong += nodes[n].check();
+  if (has_heap()) {
+    const LockGuard guard(current_heap->lock);
+    wrong += check_heap(*current_heap);
+  }
+  visit_parked_heaps([](Heap& heap, void* sum) { *static_cast<size_t*>(sum) += check_heap(heap); }, &wrong);
+  return wrong;
+}
+
+}  // namespace near

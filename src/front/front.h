@@ -1,0 +1,75 @@
+// malloc and free: the fast paths, straight-line, and the names of their slow paths.
+//
+//   malloc   class from a byte table, pop the bin. No counter, no atomic, no call.
+//   free     descriptor by arithmetic; if this thread's heap owns the span and the address is a block's: push it on the list the
+//            descriptor points to (the bin while the span is hot, the span's own list otherwise) and count down.
+//
+// Every test that fails leads to the one slow path of its function, which finds out why.
+// Instruction budget: tools/fast_path_budget.toml. Measured: docs/decisions/0002-fast-path.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "front/held.h"
+#include "front/thread.h"
+#include "heap/heap.h"
+#include "span/address_map.h"
+
+namespace near {
+
+// Null with ENOMEM if memory is refused or `size` is beyond PTRDIFF_MAX.
+NEAR_NOINLINE void* allocate_slow(size_t size);
+NEAR_NOINLINE void release_slow(void* pointer);
+NEAR_NOINLINE void release_count(Span* span);
+
+NEAR_INLINE void* allocate(size_t size) {
+  if (likely(size <= kSmallMax)) {
+    Heap* heap = current_heap;
+    Block*& bin = heap->bins[heap->class_of_small[size]];
+    Block* block = bin;
+    if (likely(block != nullptr)) {
+      bin = block->next;
+      note_held(block);
+      return block;
+    }
+  }
+  return allocate_slow(size);
+}
+
+NEAR_INLINE void release(void* pointer) {
+  const size_t place = offset_in_reservation(pointer);
+  if (unlikely(place >= reserved_bytes)) return release_slow(pointer);
+  Span* span = &reserved_spans[place >> kSliceShift];
+  // relaxed: only this thread makes its own heap the owner, so a stale answer is another heap's
+  if (unlikely(span->owner.load(kRelaxed) != current_heap)) return release_slow(pointer);
+  const auto offset = static_cast<uint16_t>(reinterpret_cast<uintptr_t>(pointer));  // spans begin at slices
+  if (unlikely(offset * span->reciprocal >= span->reciprocal_again)) return release_slow(pointer);
+  auto* block = static_cast<Block*>(pointer);
+  Block** list = span->list;
+  Block* head = *list;
+  if (unlikely(head == block)) return release_slow(pointer);  // a double free
+  if (unlikely(!note_freed(span, block))) return release_slow(pointer);
+  block->next = head;
+  *list = block;
+  if (unlikely(span->frees.tick())) release_count(span);
+}
+
+// A block whose address is a multiple of `alignment`, a power of two. ENOMEM as above.
+void* allocate_aligned(size_t alignment, size_t size);
+
+// A zeroed block; count * size may overflow (ENOMEM).
+void* allocate_zeroed(size_t count, size_t size);
+
+void* reallocate(void* pointer, size_t size);
+
+// The bytes usable at `pointer`; 0 if it is null or no live block.
+size_t usable_size(const void* pointer);
+
+// free_sized, free_aligned_sized, sized delete: the check build compares `size` with the block.
+NEAR_INLINE void release_sized(void* pointer, size_t size) {
+  if constexpr (kCheckBuild) check_size(pointer, size);
+  release(pointer);
+}
+
+}  // namespace near

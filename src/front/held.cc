@@ -1,0 +1,47 @@
+#include "front/held.h"
+
+#include "front/front.h"
+#include "front/invalid.h"
+
+#if NEAR_CHECK
+
+namespace near {
+namespace {
+
+// The word and the bit of a block.
+struct Held {
+  Atomic<uint64_t>& word;
+  uint64_t bit;
+
+  Held(Span& span, const Block* block)
+      : word(span.held[index(span, block) / 64]), bit(uint64_t{1} << index(span, block) % 64) {}
+  static uint32_t index(const Span& span, const Block* block) { return SpanBlocks{span.start}.index_of(block); }
+};
+
+// The span of a block of a class.
+Span* head_of(const void* pointer) {
+  Span* span = span_of(pointer);
+  return span->kind == SpanKind::inside ? span - span->back : span;
+}
+
+}  // namespace
+
+void note_held(const Block* block) {
+  Held held(*head_of(block), block);
+  held.word.fetch_or(held.bit, kRelaxed);  // relaxed: a block has one holder at a time
+}
+
+bool note_freed(Span* span, const Block* block) {
+  Held held(*span, block);
+  return (held.word.fetch_and(~held.bit, kRelaxed) & held.bit) != 0;  // relaxed: as above
+}
+
+void check_size(const void* pointer, size_t size) {
+  if (pointer == nullptr) return;
+  const size_t usable = usable_size(pointer);
+  if (usable != 0 && size > usable) report_invalid(pointer, "freed with a size larger than the block");
+}
+
+}  // namespace near
+
+#endif

@@ -1,0 +1,31 @@
+// The check build's account of which blocks the program holds: every double free is found, not only the last block's.
+// In other builds these functions are empty.
+// Who may touch it: the thread that allocates or frees the block; bits of one span change under different threads.
+#pragma once
+
+#include <cstddef>
+
+#include "node/memory.h"
+#include "span/layout.h"
+
+namespace near {
+
+#if NEAR_CHECK
+
+void note_held(const Block* block);
+
+// False if the program does not hold the block.
+bool note_freed(Span* span, const Block* block);
+
+// Reports a size that does not fit the block.
+void check_size(const void* pointer, size_t size);
+
+#else
+
+NEAR_INLINE void note_held(const Block*) {}
+NEAR_INLINE bool note_freed(Span*, const Block*) { return true; }
+NEAR_INLINE void check_size(const void*, size_t) {}
+
+#endif
+
+}  // namespace near

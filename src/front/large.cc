@@ -1,0 +1,56 @@
+#include "front/large.h"
+
+#include "front/thread.h"
+#include "node/memory.h"
+
+namespace near {
+namespace {
+
+Atomic<size_t> bytes_in_use{0};
+
+size_t slices_for(size_t size) { return div_up(size, kSliceSize); }
+
+// relaxed: a statistic
+void count(size_t slices) { bytes_in_use.fetch_add(slices << kSliceShift, kRelaxed); }
+void discount(size_t slices) { bytes_in_use.fetch_sub(slices << kSliceShift, kRelaxed); }  // relaxed: as above
+
+}  // namespace
+
+void* allocate_large(size_t size, size_t alignment, bool* zero) {
+  start_library();
+  const size_t slices = slices_for(size);
+  if (slices + (alignment >> kSliceShift) > UINT32_MAX / 2) return nullptr;
+  bool clean = false;
+  const unsigned node = has_heap() ? current_heap->node() : current_node();
+  Span* span = take_slices(node, static_cast<uint32_t>(slices), clean, alignment);
+  if (span == nullptr) return nullptr;
+  span->kind = SpanKind::large;
+  span->asked = size;
+  count(slices);
+  if (zero != nullptr) *zero = clean;
+  return span->start;
+}
+
+void release_large(Span& span) {
+  discount(span.slices);
+  node_of(span).give(&span);
+}
+
+bool resize_large(Span& span, size_t size) {
+  const size_t slices = slices_for(size);
+  if (slices > UINT32_MAX / 2) return false;
+  if (slices > span.slices) {
+    const size_t more = slices - span.slices;
+    if (!node_of(span).extend(&span, static_cast<uint32_t>(more))) return false;
+    count(more);
+  } else if (slices < span.slices) {
+    discount(span.slices - slices);
+    node_of(span).give(&span, static_cast<uint32_t>(slices));
+  }
+  span.asked = size;
+  return true;
+}
+
+size_t large_bytes() { return bytes_in_use.load(kRelaxed); }  // relaxed: a statistic
+
+}  // namespace near

@@ -1,0 +1,23 @@
+// Large blocks: a span of whole slices each, in the same regions as everything else. They have no owner; whoever frees one
+// gives its slices to their node.
+// Who may touch it: any thread.
+#pragma once
+
+#include <cstddef>
+
+#include "span/layout.h"
+
+namespace near {
+
+// A block of more than kMediumMax bytes at a multiple of `alignment`; null (errno untouched) if refused. `zero`, if not
+// null, is told whether the block reads as zero.
+void* allocate_large(size_t size, size_t alignment, bool* zero);
+
+void release_large(Span& span);
+
+// Makes a large block `size` bytes long where it is. False if there is no room behind it.
+bool resize_large(Span& span, size_t size);
+
+size_t large_bytes();
+
+}  // namespace near

@@ -1,0 +1,95 @@
+// calloc, aligned allocation, realloc, usable size: everything that is built on malloc and free.
+#include <cerrno>
+#include <cstring>
+
+#include "front/front.h"
+#include "front/invalid.h"
+#include "front/large.h"
+#include "heap/registry.h"
+#include "node/memory.h"
+#include "span/span.h"
+
+namespace near {
+namespace {
+
+void* refuse() {
+  errno = ENOMEM;
+  return nullptr;
+}
+
+// The span of a live block that starts at `pointer`, or null.
+Span* span_of_block(const void* pointer) {
+  Span* span = span_of(pointer);
+  if (span == nullptr) return nullptr;
+  if (span->kind == SpanKind::inside) span -= span->back;
+  if (span->kind == SpanKind::blocks && is_block(*span, pointer)) return span;
+  return span->kind == SpanKind::large && span->start == pointer ? span : nullptr;
+}
+
+size_t usable_in(const Span& span) { return span.kind == SpanKind::large ? span.bytes() : span.shape().size; }
+
+// True if a block of `usable` bytes shall serve `size` from now on: it fits, and not half of it would be idle.
+bool fits_well(size_t size, size_t usable) {
+  return size <= usable && (size >= usable / 2 || usable <= 2 * kBlockAlign);
+}
+
+void* move(void* pointer, size_t usable, size_t size) {
+  void* moved = allocate(size);
+  if (moved == nullptr) return nullptr;
+  memcpy(moved, pointer, min_of(usable, size));
+  release(pointer);
+  return moved;
+}
+
+}  // namespace
+
+void* allocate_zeroed(size_t count, size_t size) {
+  size_t bytes = 0;
+  if (unlikely(__builtin_mul_overflow(count, size, &bytes))) return refuse();
+  if (bytes > kMediumMax && bytes <= PTRDIFF_MAX) {
+    bool zero = false;
+    void* pointer = allocate_large(bytes, kSliceSize, &zero);
+    if (pointer != nullptr) return zero ? pointer : memset(pointer, 0, bytes);
+  }
+  void* pointer = allocate(bytes);
+  return unlikely(pointer == nullptr) ? nullptr : memset(pointer, 0, bytes);
+}
+
+void* allocate_aligned(size_t alignment, size_t size) {
+  if (alignment <= kBlockAlign) return allocate(size);
+  if (size <= kMediumMax && alignment <= kMediumMax) {
+    const unsigned size_class = class_of_aligned(size, alignment);
+    if (size_class < kClasses) return allocate(kSizeClasses[size_class].size);
+  }
+  if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX / 2) return refuse();
+  void* pointer = allocate_large(max_of(size, kMediumMax + 1), max_of(alignment, kSliceSize), nullptr);
+  return pointer != nullptr ? pointer : refuse();
+}
+
+void* reallocate(void* pointer, size_t size) {
+  if (pointer == nullptr) return allocate(size);
+  if (size == 0) {
+    release(pointer);
+    return nullptr;
+  }
+  Span* span = span_of_block(pointer);
+  if (unlikely(span == nullptr)) {
+    report_invalid(pointer, "realloc of what is no live block of this allocator");
+    return refuse();
+  }
+  const size_t usable = usable_in(*span);
+  if (span->kind == SpanKind::large) {
+    if (size > kMediumMax && size <= PTRDIFF_MAX && resize_large(*span, size)) return pointer;
+  } else if (fits_well(size, usable)) {
+    return pointer;
+  }
+  return move(pointer, usable, size);
+}
+
+size_t usable_size(const void* pointer) {
+  if (pointer == nullptr) return 0;
+  const Span* span = span_of_block(pointer);
+  return span == nullptr ? 0 : usable_in(*span);
+}
+
+}  // namespace near

@@ -1,0 +1,108 @@
+// The slow paths of malloc and free: find out why the fast path gave up, and do it.
+#include <cerrno>
+#include <cstdint>
+
+#include "front/front.h"
+#include "front/invalid.h"
+#include "front/large.h"
+#include "heap/registry.h"
+#include "node/memory.h"
+#include "node/purge_signal.h"
+#include "span/span.h"
+
+namespace near {
+namespace {
+
+// For a thread without a heap of its own: it ends, or could not get one.
+NEAR_COLD void* allocate_late(unsigned size_class) {
+  start_library();
+  Heap* heap = late_heap(current_node());
+  if (heap == nullptr) return nullptr;
+  const LockGuard guard(heap->lock);
+  return heap->take_locked(size_class);
+}
+
+// Gives back all that can be: before out-of-memory is reported.
+NEAR_COLD void reclaim_everything() {
+  clean_heaps(true);
+  for (unsigned n = 0; n < topology.count; n++) nodes[n].purge(0, 0);
+}
+
+void* allocate_class(unsigned size_class) {
+  if (unlikely(!has_heap()) && !enter_thread()) return allocate_late(size_class);
+  rehome_if_moved();
+  return current_heap->refill(size_class);
+}
+
+NEAR_COLD void* allocate_in_need(size_t size) {
+  reclaim_everything();
+  void* pointer = size <= kMediumMax ? allocate_class(class_of(size)) : allocate_large(size, kSliceSize, nullptr);
+  if (pointer == nullptr) errno = ENOMEM;
+  return pointer;
+}
+
+NEAR_COLD void* refuse() {
+  errno = ENOMEM;
+  return nullptr;
+}
+
+NEAR_COLD void report_no_block(const void* pointer) {
+  const Span* span = span_of(pointer);
+  const bool inside = span->kind == SpanKind::blocks || span->kind == SpanKind::inside || span->kind == SpanKind::large;
+  report_invalid(pointer, inside ? "it is not the start of a block" : "it was freed before, or never allocated");
+}
+
+void release_remote(Span& span, Block* block) {
+  const auto pushed = span.remote.push(SpanBlocks{span.start}, block);
+  if (unlikely(pushed.repeated)) return report_invalid(block, "double free");
+  if (!pushed.first) return;
+  heap_by_id(pushed.owner)->receive(&span);
+  purge_signal.ask();
+}
+
+void release_block(Span& span, Block* block) {
+  if (unlikely(!is_block(span, block))) return report_no_block(block);
+  const bool local = span.owner.load(kRelaxed) == current_heap;  // relaxed: as on the fast path
+  if (unlikely(local && *span.list == block)) return report_invalid(block, "double free");
+  if (unlikely(!note_freed(&span, block))) return report_invalid(block, "double free");
+  if (!local) return release_remote(span, block);
+  block->next = *span.list;
+  *span.list = block;
+  if (unlikely(span.frees.tick())) release_count(&span);
+}
+
+}  // namespace
+
+void* allocate_slow(size_t size) {
+  void* pointer = nullptr;
+  if (likely(size <= kMediumMax)) {
+    const unsigned size_class = class_of(size);
+    Block*& bin = current_heap->bins[size_class];
+    if (Block* block = bin) {  // of a medium class: these count what they hand out
+      bin = block->next;
+      current_heap->count_taken(size_class);
+      note_held(block);
+      return block;
+    }
+    pointer = allocate_class(size_class);
+    if (likely(pointer != nullptr)) note_held(static_cast<Block*>(pointer));
+  } else {
+    if (unlikely(size > PTRDIFF_MAX)) return refuse();
+    pointer = allocate_large(size, kSliceSize, nullptr);
+  }
+  return likely(pointer != nullptr) ? pointer : allocate_in_need(size);
+}
+
+void release_slow(void* pointer) {
+  if (pointer == nullptr) return;
+  Span* span = span_of(pointer);
+  if (unlikely(span == nullptr)) return release_foreign(pointer);
+  if (span->kind == SpanKind::inside) span -= span->back;
+  if (likely(span->kind == SpanKind::blocks)) return release_block(*span, static_cast<Block*>(pointer));
+  if (unlikely(span->kind != SpanKind::large || pointer != span->start)) return report_no_block(pointer);
+  release_large(*span);
+}
+
+void release_count(Span* span) { current_heap->on_count(span); }
+
+}  // namespace near

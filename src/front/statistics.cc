@@ -1,0 +1,78 @@
+#include "front/statistics.h"
+
+#include <cstdlib>
+
+#include "front/large.h"
+#include "front/thread.h"
+#include "heap/registry.h"
+#include "node/memory.h"
+#include "platform/message.h"
+
+namespace near {
+
+void gather_statistics(near_stats& stats) {
+  stats = near_stats{};
+  for (unsigned n = 0; n < topology.count; n++) {
+    const Node::Totals totals = nodes[n].totals();
+    stats.reserved += totals.reserved;
+    stats.committed += totals.committed;
+    stats.in_spans += totals.in_spans;
+    stats.dirty += totals.dirty;
+    stats.purged += totals.purged;
+    stats.purge_calls += totals.purge_calls;
+    stats.commit_calls += totals.commit_calls;
+  }
+  const HeapTotals heaps = heap_totals();
+  stats.large = large_bytes();
+  stats.heaps = heaps.heaps;
+  stats.heaps_parked = heaps.parked;
+  stats.adoptions = heaps.adoptions;
+  stats.remote_claims = heaps.claims;
+  stats.rehomes = rehome_count();
+  stats.spills = spill_count();
+  stats.bind_refused = bind_refused_count();
+  stats.nodes = topology.count;
+}
+
+void print_statistics() {
+  near_stats s;
+  gather_statistics(s);
+  print("nearmalloc %s: %lu KiB in spans (%lu KiB of it large blocks), %lu KiB dirty, %lu KiB committed, %lu MiB reserved\n",
+        near_version(), s.in_spans / kKiB, s.large / kKiB, s.dirty / kKiB, s.committed / kKiB, s.reserved / kMiB);
+  print("nearmalloc %s: %lu KiB given back in %lu calls, %lu commit calls, %lu heaps (%lu parked), %lu adoptions, %lu claims\n",
+        near_version(), s.purged / kKiB, s.purge_calls, s.commit_calls, s.heaps, s.heaps_parked, s.adoptions, s.remote_claims);
+  print("nearmalloc %s: %u nodes, %lu rehomes, %lu spills, %lu refused binds\n", near_version(), s.nodes, s.rehomes, s.spills,
+        s.bind_refused);
+}
+
+void print_statistics_at_exit() { atexit(print_statistics); }
+
+void write_statistics_xml(FILE* stream) {
+  near_stats s;
+  gather_statistics(s);
+  fprintf(stream,
+          "<malloc version=\"1\">\n"
+          "<heap nr=\"0\">\n<sizes>\n</sizes>\n"
+          "<total type=\"fast\" count=\"0\" size=\"0\"/>\n<total type=\"rest\" count=\"0\" size=\"%lu\"/>\n"
+          "<system type=\"current\" size=\"%lu\"/>\n<system type=\"max\" size=\"%lu\"/>\n"
+          "<aspace type=\"total\" size=\"%lu\"/>\n<aspace type=\"mprotect\" size=\"%lu\"/>\n</heap>\n"
+          "<total type=\"mmap\" count=\"0\" size=\"%lu\"/>\n"
+          "<system type=\"current\" size=\"%lu\"/>\n<system type=\"max\" size=\"%lu\"/>\n"
+          "<aspace type=\"total\" size=\"%lu\"/>\n<aspace type=\"mprotect\" size=\"%lu\"/>\n</malloc>\n",
+          s.committed - s.in_spans, s.committed, s.committed, s.reserved, s.committed, s.large, s.committed,
+          s.committed, s.reserved, s.committed);
+}
+
+bool trim(size_t pad) {
+  start_library();
+  if (has_heap()) {
+    const LockGuard guard(current_heap->lock);
+    current_heap->flush();
+  }
+  clean_heaps(true);
+  size_t purged = 0;
+  for (unsigned n = 0; n < topology.count; n++) purged += nodes[n].purge(0, pad / topology.count);
+  return purged > 0;
+}
+
+}  // namespace near

@@ -1,0 +1,324 @@
+#include "heap/heap.h"
+
+#include "base/assert.h"
+#include "heap/registry.h"
+#include "node/memory.h"
+#include "platform/message.h"
+#include "span/span.h"
+
+namespace near {
+namespace {
+
+constexpr bool is_small(unsigned size_class) { return size_class < kSmallClasses; }
+
+// The first number of free blocks beyond `freed` at which a reusable span is looked at again: three quarters, seven
+// eighths (pages inside may be given back), all.
+uint32_t next_target(const SizeClass& shape, uint32_t freed) {
+  const uint32_t capacity = shape.capacity;
+  if (freed < capacity - capacity / 4U) return capacity - capacity / 4U;
+  if (freed < capacity - capacity / 8) return capacity - capacity / 8;
+  return capacity;
+}
+
+bool is_sparse(const Span& span, uint32_t freed) {
+  return freed >= span.shape().capacity - span.shape().capacity / 4U;
+}
+
+}  // namespace
+
+// --- allocation --------------------------------------------------------------------------------------------------
+
+void* Heap::refill(unsigned size_class) {
+  const LockGuard guard(lock);
+  return take_locked(size_class);
+}
+
+void* Heap::take_locked(unsigned size_class) {
+  visits_.store(visits_.load(kRelaxed) + 1, kRelaxed);  // relaxed: a sign of life, compared only
+  if (!inbox_.empty()) drain();
+  if (bins[size_class] == nullptr && !make_ready(size_class)) return nullptr;
+  Block* block = bins[size_class];
+  bins[size_class] = block->next;
+  if (!is_small(size_class)) count_taken(size_class);
+  return block;
+}
+
+bool Heap::make_ready(unsigned size_class) {
+  Span* span = hot_[size_class];
+  if (span != nullptr && span->uncarved == 0) {
+    hot_[size_class] = nullptr;
+    cool(*span, 0);
+    span = nullptr;
+  }
+  if (span == nullptr) {
+    span = find_span(size_class);
+    if (span == nullptr) return false;
+    heat(*span, size_class);
+  }
+  if (bins[size_class] == nullptr) carve_page(*span, &bins[size_class]);
+  return true;
+}
+
+Span* Heap::find_span(unsigned size_class) {
+  if (Span* span = reusable_[size_class].front()) {
+    unfile(*span);
+    return span;
+  }
+  if (Span* span = take_cached(size_class)) return span;
+  if (Span* span = adopt_span(*this, size_class)) {
+    own(*span);
+    return span;
+  }
+  return take_fresh(size_class);
+}
+
+// An empty span of the cache: of this class (its free list is still good) or, if it must be, of another.
+Span* Heap::take_cached(unsigned size_class) {
+  if (cached_count_ == 0 || kSizeClasses[size_class].slices != 1) return nullptr;
+  unsigned at = cached_count_ - 1;
+  while (at > 0 && cached_[at]->size_class != size_class) at--;
+  Span* span = cached_[at];
+  cached_count_--;
+  for (; at < cached_count_; at++) cached_[at] = cached_[at + 1];
+  if (span->size_class == size_class) {
+    span->kind = SpanKind::blocks;
+  } else {
+    form_span(*span, size_class);
+    span->frees.set(span->shape().capacity, span->shape().capacity);
+  }
+  span->remote.reset(id_);
+  own(*span);
+  return span;
+}
+
+Span* Heap::take_fresh(unsigned size_class) {
+  bool zero = false;
+  Span* span = take_slices(node_, kSizeClasses[size_class].slices, zero);
+  if (span == nullptr) return nullptr;
+  form_span(*span, size_class);
+  span->frees.set(span->shape().capacity, span->shape().capacity);
+  span->remote.reset(id_);
+  own(*span);
+  return span;
+}
+
+void Heap::own(Span& span) {
+  span.list = &span.local;
+  span.owner.store(this, kRelaxed);  // relaxed: only this heap's own thread concludes anything from it
+  spans_++;
+}
+
+void Heap::heat(Span& span, unsigned size_class) {
+  hot_[size_class] = &span;
+  bins[size_class] = span.local;
+  span.local = nullptr;
+  span.list = &bins[size_class];
+  if (is_small(size_class)) {
+    span.frees.set_unreachable();
+  } else {
+    span.frees.set(span.frees.freed(), span.shape().capacity);
+  }
+}
+
+// A hot span becomes cold with `freed` blocks free, which hang in span.local.
+void Heap::cool(Span& span, uint32_t freed) {
+  span.list = &span.local;
+  settle(span, freed);
+}
+
+// --- frees -------------------------------------------------------------------------------------------------------
+
+void Heap::on_count(Span* span) {
+  if (is_hot(*span)) {
+    if (is_small(span->size_class)) {
+      span->frees.set_unreachable();
+      return;
+    }
+    if (is_idle(*span)) return;
+  }
+  const LockGuard guard(lock);
+  // Until the lock was held the purge thread may have taken the span, if this free was its last.
+  if (span->owner.load(kRelaxed) != this || span->frees.remaining() != 0) return;  // relaxed: changed under the lock
+  settle(*span, span->frees.freed());
+}
+
+void Heap::drain() {
+  for (Span* span = inbox_.take_all(); span != nullptr;) {
+    Span* next = span->pending_next;
+    absorb(*span);
+    span = next;
+  }
+}
+
+void Heap::absorb(Span& span) {
+  const auto chain = span.remote.take(SpanBlocks{span.start});
+  NEAR_ASSERT(chain.count > 0);
+  chain.last->next = *span.list;
+  *span.list = chain.first;
+  if (is_hot(span) && is_small(span.size_class)) return;
+  settle(span, span.frees.freed() + chain.count);
+}
+
+// `freed` blocks of a counted span are free: files the span where it belongs now.
+void Heap::settle(Span& span, uint32_t freed) {
+  const SizeClass& shape = span.shape();
+  NEAR_ASSERT(freed <= shape.capacity);
+  if (is_hot(span)) {
+    span.frees.set(freed, shape.capacity);
+    if (freed == shape.capacity) settle_idle(span);
+    return;
+  }
+  if (freed == shape.capacity) {
+    unfile(span);
+    span.frees.set(freed, freed);
+    retire(span);
+    return;
+  }
+  if (!span.reusable && freed >= shape.reuse_at) {
+    span.reusable = true;
+    reusable_[span.size_class].push_front(&span);
+  }
+  span.frees.set(freed, span.reusable ? next_target(shape, freed) : shape.reuse_at);
+  if (span.reusable && is_sparse(span, freed)) {
+    if (!span.sparse) sparse_++;
+    span.sparse = true;
+    if (worth_purging(span)) purge_free_pages(span);
+  }
+}
+
+// Takes a span out of the list of those to allocate from, if it is there.
+void Heap::unfile(Span& span) {
+  if (span.reusable) reusable_[span.size_class].remove(&span);
+  if (span.sparse) sparse_--;
+  span.reusable = span.sparse = false;
+}
+
+// A hot medium span is all free. A few may stay, so that a loop of malloc and free does not make and break spans.
+void Heap::settle_idle(Span& span) {
+  if (is_idle(span)) return;
+  Span*& place = idle_[idle_next_];
+  idle_next_ = (idle_next_ + 1) % kIdle;
+  Span* before = place;
+  place = &span;
+  if (before == nullptr || before->owner.load(kRelaxed) != this || !is_hot(*before)) return;  // relaxed: own spans
+  if (is_small(before->size_class) || before->frees.freed() != before->shape().capacity) return;
+  const unsigned size_class = before->size_class;
+  hot_[size_class] = nullptr;
+  before->local = bins[size_class];
+  bins[size_class] = nullptr;
+  retire(*before);
+}
+
+bool Heap::is_idle(const Span& span) const {
+  for (const Span* idle : idle_) {
+    if (idle == &span) return true;
+  }
+  return false;
+}
+
+// A span without live blocks leaves the heap.
+void Heap::retire(Span& span) {
+  NEAR_ASSERT(span.remote.count() == 0);
+  spans_--;
+  if (span.slices != 1) {
+    node_of(span).give(&span);
+    return;
+  }
+  span.kind = SpanKind::none;
+  span.owner.store(nullptr, kRelaxed);  // relaxed: nobody holds a block of it
+  if (cached_count_ == kCached) {
+    node_of(*cached_[0]).give(cached_[0]);
+    for (unsigned i = 1; i < kCached; i++) cached_[i - 1] = cached_[i];
+    cached_count_--;
+  }
+  cached_[cached_count_++] = &span;
+}
+
+// Pages inside sparse spans are given back when a good part of a heap that is not tiny is sparse: it has shrunk.
+bool Heap::worth_purging(const Span& span) const {
+  constexpr uint32_t kTiny = 4 * kMiB / kSliceSize;
+  return span.shape().size < kSliceSize / 16 && sparse_ >= kTiny / 4 && sparse_ >= spans_ / 4;
+}
+
+// --- without the owner -------------------------------------------------------------------------------------------
+
+void Heap::flush() {
+  drain();
+  for (unsigned c = 0; c < kClasses; c++) {
+    Span* span = hot_[c];
+    if (span == nullptr) continue;
+    hot_[c] = nullptr;
+    span->local = bins[c];
+    bins[c] = nullptr;
+    cool(*span, count_list(*span, span->local) + count_uncarved(*span));
+  }
+  drop_cache();
+}
+
+void Heap::drop_cache() {
+  while (cached_count_ > 0) {
+    Span* span = cached_[--cached_count_];
+    node_of(*span).give(span);
+  }
+}
+
+uint32_t Heap::claim_for_sleeper() {
+  uint32_t claimed = 0;
+  Span* kept = nullptr;
+  Span* last_kept = nullptr;
+  for (Span* span = inbox_.take_all(); span != nullptr;) {
+    Span* next = span->pending_next;
+    if (!is_hot(*span) && span->frees.freed() + span->remote.count() == span->shape().capacity) {
+      absorb(*span);
+      claimed++;
+    } else {
+      span->pending_next = kept;
+      kept = span;
+      if (last_kept == nullptr) last_kept = span;
+    }
+    span = next;
+  }
+  if (kept != nullptr) inbox_.push_chain(kept, last_kept);
+  return claimed;
+}
+
+Span* Heap::release_reusable(unsigned size_class, const Heap& adopter) {
+  for (Span* span = reusable_[size_class].front(); span != nullptr; span = span->next) {
+    if (!span->remote.change_owner(id_, adopter.id_)) continue;
+    unfile(*span);
+    spans_--;
+    return span;
+  }
+  return nullptr;
+}
+
+// --- looking -----------------------------------------------------------------------------------------------------
+
+size_t Heap::check_span(const Span& span) const {
+  size_t wrong = 0;
+  const auto expect = [&](bool holds, const char* what) {
+    if (holds) return;
+    wrong++;
+    message("span %p of heap %u (blocks of %u bytes): %s", static_cast<void*>(span.start), id_, span.shape().size, what);
+  };
+  const uint32_t free = count_list(span, *span.list);
+  const uint32_t uncarved = count_uncarved(span);
+  expect(free + uncarved + span.remote.count() <= span.shape().capacity, "more free blocks than blocks");
+  for (const Block* block = *span.list; block != nullptr; block = block->next) {
+    if (is_block(span, block)) continue;
+    expect(false, "the free list holds what is no block of it");
+    break;
+  }
+  if (is_hot(span)) {
+    expect(span.list == &bins[span.size_class], "hot, but its list is not the bin");
+    if (is_small(span.size_class)) return wrong;
+  } else {
+    expect(span.list == &span.local, "cold, but its list is not its own");
+  }
+  expect(span.frees.freed() == free + uncarved, "the count of free blocks is wrong");
+  expect(is_hot(span) || span.reusable == (span.frees.freed() >= span.shape().reuse_at),
+         "not filed as its free blocks demand");
+  return wrong;
+}
+
+}  // namespace near

@@ -1,0 +1,122 @@
+// One thread's heap: a bin and a hot span per size class, spans worth allocating from again, and an inbox.
+//
+// A span of the heap is in one of these states (guard: `lock`):
+//   hot       hot_[class] == span; its free blocks hang in bins[class]; *span.list == bins[class]
+//   cold      its free blocks hang in span.local; freed() is known; `reusable` if in reusable_[class]
+//   empty     all free: it leaves the heap at once, through a small cache (kind == none meanwhile)
+// The thread allocates from bins and frees into its own spans without the lock: that is the fast path, and it touches only
+// bins, *span.list and span.frees. Everything else holds `lock`, which is almost never contended: the purge thread takes
+// it to free spans for an owner that sleeps, fork takes it so that the child finds every heap between two slow paths.
+//
+// Why the purge thread may take a cold span from a running owner: freed() is released after the list writes it counts and only
+// grows while the lock is held; the remote count likewise. freed + remote == capacity therefore says that no block is
+// live, so nobody, the owner included, has one to free: the span is the claimer's. [SYSTEMS: Dekker of two counts]
+//
+// A heap without a thread is parked (heap/registry.h); whoever takes it from there and holds `lock` is its owner.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/list.h"
+#include "span/layout.h"
+#include "sync/inbox.h"
+#include "sync/mutex.h"
+
+namespace near {
+
+class Heap {
+ public:
+  constexpr Heap() = default;
+  Heap(uint32_t id, unsigned node) : class_of_small(kClassOfSmall), id_(id), node_(static_cast<uint8_t>(node)) {}
+
+  // Free blocks of the hot spans, by class: the fast path of malloc pops here. Owner's thread.
+  Block* bins[kClasses] = {};
+
+  // A copy of kClassOfSmall: on the thread's node, and an instruction nearer than the table. Constant.
+  std::array<uint8_t, kSmallMax + 1> class_of_small = {};
+
+  // A block of the class from wherever there is one; null if memory is refused. Owner's thread; takes the lock.
+  void* refill(unsigned size_class);
+
+  // A block of the class. The caller holds the lock and is entitled to the heap.
+  void* take_locked(unsigned size_class);
+
+  // The countdown of an own span reached zero. Owner's thread; takes the lock.
+  void on_count(Span* span);
+
+  // A medium block was taken from the bin without the lock. Owner's thread.
+  void count_taken(unsigned size_class) { hot_[size_class]->frees.untick(); }
+
+  // A span whose remote list was empty has a block now. Any thread.
+  void receive(Span* span) { inbox_.push(span); }
+
+  // Takes what other threads freed. Lock held, owner's rights.
+  void drain();
+
+  // Gives back everything that holds no live block: bins are walked. Lock held, owner's rights.
+  void flush();
+
+  // Gives cached empty spans to their nodes. Lock held.
+  void drop_cache();
+
+  // On behalf of an owner that does not come to its inbox: frees the spans whose every block came back. Lock held.
+  // Returns how many.
+  uint32_t claim_for_sleeper();
+
+  // Takes a span worth allocating from out of this parked heap, for `adopter`. Lock and owner's rights held.
+  Span* release_reusable(unsigned size_class, const Heap& adopter);
+
+  bool has_reusable(unsigned size_class) const { return !reusable_[size_class].empty(); }
+  bool inbox_empty() const { return inbox_.empty(); }
+  uint32_t visits() const { return visits_.load(kRelaxed); }  // relaxed: compared with an earlier value only
+  uint32_t id() const { return id_; }
+  unsigned node() const { return node_; }
+  bool is_hot(const Span& span) const { return hot_[span.size_class] == &span; }
+  size_t check_span(const Span& span) const;
+
+  Mutex lock{Rank::heap};
+
+  // Guard: the registry's lock.
+  Heap* next_parked = nullptr;
+  bool parked = false;
+
+  // Guard: whoever cleans heaps (purge thread or trim), one at a time.
+  bool clean = false;
+  uint32_t seen_visits = 0;
+
+ private:
+  static constexpr unsigned kCached = 8;
+  static constexpr unsigned kIdle = 4;
+
+  bool make_ready(unsigned size_class);
+  Span* find_span(unsigned size_class);
+  Span* take_cached(unsigned size_class);
+  Span* take_fresh(unsigned size_class);
+  void own(Span& span);
+  void heat(Span& span, unsigned size_class);
+  void cool(Span& span, uint32_t freed);
+  void absorb(Span& span);
+  void settle(Span& span, uint32_t freed);
+  void settle_idle(Span& span);
+  void unfile(Span& span);
+  void retire(Span& span);
+  bool worth_purging(const Span& span) const;
+  bool is_idle(const Span& span) const;
+
+  Span* hot_[kClasses] = {};
+  List<Span> reusable_[kClasses];
+  Span* cached_[kCached] = {};  // empty spans of one slice, oldest first
+  unsigned cached_count_ = 0;
+  Span* idle_[kIdle] = {};      // medium spans that stay hot though all their blocks are free
+  unsigned idle_next_ = 0;
+  uint32_t spans_ = 0;          // spans owned
+  uint32_t sparse_ = 0;         // of them three quarters free or more
+  uint32_t id_ = 0;
+  uint8_t node_ = 0;
+  Atomic<uint32_t> visits_{0};  // slow paths of the owner
+
+  alignas(64) Inbox<Span, &Span::pending_next> inbox_;
+};
+
+}  // namespace near

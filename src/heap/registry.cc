@@ -1,0 +1,217 @@
+#include "heap/registry.h"
+
+#include <new>
+
+#include "base/assert.h"
+#include "node/memory.h"
+
+namespace near {
+namespace {
+
+constexpr uint32_t kMaxHeaps = 1 << 16;  // a heap's number has 16 bits in RemoteList
+constexpr unsigned kAdoptTries = 4;      // parked heaps looked at for one span
+
+Mutex registry_lock{Rank::registry};
+Atomic<Heap*> heaps[kMaxHeaps];          // by number; filled in order, never changed
+Atomic<uint32_t> made{0};
+Heap* parked_heads[kMaxNodes];           // guard: registry_lock
+Atomic<uint32_t> parked_counts[kMaxNodes];
+Atomic<Heap*> late_heaps[kMaxNodes];
+Atomic<uint64_t> adoptions{0};
+Atomic<uint64_t> claims{0};
+
+// The first heap needs no system call: programs with one thread start fast.
+alignas(Heap) char first_heap_room[sizeof(Heap)];
+
+Heap* make_heap(unsigned node) {
+  const uint32_t id = made.load(kRelaxed);  // relaxed: changed under the lock only
+  if (id == kMaxHeaps) return nullptr;
+  void* room = id == 0 ? first_heap_room : take_metadata(node, sizeof(Heap));
+  if (room == nullptr) return nullptr;
+  Heap* heap = new (room) Heap(id, node);
+  heaps[id].store(heap, kRelease);  // pairs: heap-made
+  made.store(id + 1, kRelease);     // pairs: heap-made
+  return heap;
+}
+
+void push_parked(Heap* heap) {
+  heap->parked = true;
+  heap->next_parked = parked_heads[heap->node()];
+  parked_heads[heap->node()] = heap;
+  auto& count = parked_counts[heap->node()];
+  count.store(count.load(kRelaxed) + 1, kRelaxed);  // relaxed: a hint, changed under the lock
+}
+
+// Unlinks a parked heap; `link` points to it.
+Heap* pop_parked(Heap*& link) {
+  Heap* heap = link;
+  link = heap->next_parked;
+  heap->next_parked = nullptr;
+  heap->parked = false;
+  auto& count = parked_counts[heap->node()];
+  count.store(count.load(kRelaxed) - 1, kRelaxed);  // relaxed: as above
+  return heap;
+}
+
+void unpark_to_list(Heap* heap) {
+  const LockGuard guard(registry_lock);
+  push_parked(heap);
+}
+
+}  // namespace
+
+Heap* take_heap(unsigned node) {
+  const LockGuard guard(registry_lock);
+  if (parked_heads[node] != nullptr) return pop_parked(parked_heads[node]);
+  return make_heap(node);
+}
+
+void park_heap(Heap* heap) {
+  const LockGuard heap_guard(heap->lock);
+  heap->drain();
+  heap->clean = false;
+  const LockGuard guard(registry_lock);
+  push_parked(heap);
+}
+
+Heap* late_heap(unsigned node) {
+  Heap* heap = late_heaps[node].load(kAcquire);  // pairs: late-heap
+  if (heap != nullptr) return heap;
+  const LockGuard guard(registry_lock);
+  heap = late_heaps[node].load(kRelaxed);  // relaxed: changed under the lock only
+  if (heap != nullptr) return heap;
+  heap = parked_heads[node] != nullptr ? pop_parked(parked_heads[node]) : make_heap(node);
+  late_heaps[node].store(heap, kRelease);  // pairs: late-heap
+  return heap;
+}
+
+Heap* heap_by_id(uint32_t id) { return heaps[id].load(kAcquire); }  // pairs: heap-made
+
+uint32_t heap_count() { return made.load(kAcquire); }  // pairs: heap-made
+
+namespace {
+
+// Takes a parked heap that may have blocks of the class, and its lock. Tries only: the caller holds its own heap's lock, and fork,
+// which takes them all, may wait for that one.
+Heap* take_with_blocks(unsigned node, unsigned size_class) {
+  const LockGuard guard(registry_lock);
+  Heap** link = &parked_heads[node];
+  for (unsigned i = 0; i < kAdoptTries && *link != nullptr; i++, link = &(*link)->next_parked) {
+    Heap* heap = *link;
+    if (!heap->lock.try_lock()) continue;
+    if (heap->has_reusable(size_class) || !heap->inbox_empty()) return pop_parked(*link);
+    heap->lock.unlock();
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Span* adopt_span(const Heap& adopter, unsigned size_class) {
+  const unsigned node = adopter.node();
+  if (parked_counts[node].load(kRelaxed) == 0) return nullptr;  // relaxed: a hint
+  Heap* parked = take_with_blocks(node, size_class);
+  if (parked == nullptr) return nullptr;
+  parked->drain();
+  Span* span = parked->release_reusable(size_class, adopter);
+  parked->lock.unlock();
+  unpark_to_list(parked);
+  if (span != nullptr) adoptions.fetch_add(1, kRelaxed);  // relaxed: a statistic
+  return span;
+}
+
+// --- cleaning ----------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Takes all parked heaps of a node out of the list. They come back by unpark_to_list.
+Heap* take_all_parked(unsigned node) {
+  const LockGuard guard(registry_lock);
+  Heap* all = nullptr;
+  while (parked_heads[node] != nullptr) {
+    Heap* heap = pop_parked(parked_heads[node]);
+    heap->next_parked = all;
+    all = heap;
+  }
+  return all;
+}
+
+}  // namespace
+
+void visit_parked_heaps(void (*visit)(Heap& heap, void* argument), void* argument) {
+  for (unsigned node = 0; node < topology.count; node++) {
+    Heap* next = nullptr;
+    for (Heap* heap = take_all_parked(node); heap != nullptr; heap = next) {
+      next = heap->next_parked;
+      {
+        const LockGuard guard(heap->lock);
+        visit(*heap, argument);
+      }
+      unpark_to_list(heap);
+    }
+  }
+}
+
+bool clean_heaps(bool everything) {
+  visit_parked_heaps(
+      [](Heap& heap, void* all) {
+        if (heap.clean && heap.inbox_empty() && !*static_cast<bool*>(all)) return;
+        heap.flush();
+        heap.clean = true;
+      },
+      &everything);
+  bool waiting = false;
+  const uint32_t count = heap_count();
+  for (uint32_t id = 0; id < count; id++) {
+    Heap* heap = heap_by_id(id);
+    const bool asleep = heap->seen_visits == heap->visits();
+    heap->seen_visits = heap->visits();
+    if (asleep || everything) {
+      const LockGuard guard(heap->lock);
+      const uint32_t claimed = heap->claim_for_sleeper();
+      if (claimed > 0) claims.fetch_add(claimed, kRelaxed);  // relaxed: a statistic
+      heap->drop_cache();
+    }
+    waiting = waiting || !heap->inbox_empty();
+  }
+  return waiting;
+}
+
+HeapTotals heap_totals() {
+  HeapTotals totals{};
+  totals.heaps = heap_count();
+  for (unsigned n = 0; n < topology.count; n++) totals.parked += parked_counts[n].load(kRelaxed);  // relaxed: statistics
+  totals.adoptions = adoptions.load(kRelaxed);  // relaxed: a statistic
+  totals.claims = claims.load(kRelaxed);        // relaxed: a statistic
+  return totals;
+}
+
+// --- fork --------------------------------------------------------------------------------------------------------
+
+void lock_heaps() {
+  uint32_t locked = 0;
+  while (true) {
+    for (const uint32_t count = heap_count(); locked < count; locked++) heap_by_id(locked)->lock.lock_for_fork();
+    registry_lock.lock_for_fork();
+    if (locked == heap_count()) return;
+    registry_lock.unlock_for_fork();  // a heap was made meanwhile
+  }
+}
+
+void unlock_heaps() {
+  registry_lock.unlock_for_fork();
+  for (uint32_t id = heap_count(); id-- > 0;) heap_by_id(id)->lock.unlock_for_fork();
+}
+
+void unlock_heaps_in_child(const Heap* mine) {
+  for (uint32_t id = 0; id < heap_count(); id++) {
+    Heap* heap = heap_by_id(id);
+    const bool late = late_heaps[heap->node()].load(kRelaxed) == heap;  // relaxed: one thread lives
+    if (heap == mine || heap->parked || late) continue;
+    heap->clean = false;
+    push_parked(heap);
+  }
+  unlock_heaps();
+}
+
+}  // namespace near

@@ -1,0 +1,52 @@
+// All heaps, by number, and those that have no thread now.
+//
+// Heaps are type-stable: never freed, so a remote free may use one whose thread is gone. A thread that ends parks its heap
+// whole; the next thread of the node takes it whole. Spans of parked heaps are also adopted one by one by heaps of the
+// same node that run out of blocks.
+// Invariant: a heap is parked, or has a thread, or is held by someone who took it from the parked ones and holds its lock, or
+// is the late heap of its node (for threads that already gave theirs up), used under its lock alone.
+// Who may touch it: any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "heap/heap.h"
+
+namespace near {
+
+// A heap for the calling thread on `node`: a parked one, or a new one; null if memory is refused.
+Heap* take_heap(unsigned node);
+
+// The calling thread is done with its heap.
+void park_heap(Heap* heap);
+
+// The heap of `node` for threads without one. Use under its lock. Null if memory is refused.
+Heap* late_heap(unsigned node);
+
+Heap* heap_by_id(uint32_t id);
+
+// A span with free blocks of `size_class` from a parked heap of the adopter's node, or null. The caller holds its own lock.
+Span* adopt_span(const Heap& adopter, unsigned size_class);
+
+// Gives back what heaps without a thread, and owners that do not come to their inbox, hold without need. `everything`: also
+// heaps that were parked or drained just now. Returns true if there is more to come (something waits for its owner).
+bool clean_heaps(bool everything);
+
+// Calls visit(heap, argument) for each parked heap, with its lock and the owner's rights held.
+void visit_parked_heaps(void (*visit)(Heap& heap, void* argument), void* argument);
+
+struct HeapTotals {
+  uint32_t heaps;
+  uint32_t parked;
+  uint64_t adoptions;
+  uint64_t claims;
+};
+HeapTotals heap_totals();
+uint32_t heap_count();
+
+// Around fork. In the child, where only `mine` has a thread, the other heaps are parked.
+void lock_heaps();
+void unlock_heaps();
+void unlock_heaps_in_child(const Heap* mine);
+
+}  // namespace near

@@ -1,0 +1,199 @@
+#include "node/node.h"
+
+#include <bit>
+
+#include "base/assert.h"
+#include "node/purge_signal.h"
+#include "platform/clock.h"
+#include "platform/options.h"
+#include "platform/os.h"
+
+namespace near {
+namespace {
+
+constexpr size_t kLearnedMin = 1 * kMiB >> kSliceShift;
+constexpr uint32_t kDecaySteps = 8;      // decay runs this often in its time
+
+}  // namespace
+
+PurgeSignal purge_signal;
+
+void Node::add(Region* region) {
+  const LockGuard guard(lock);
+  if (regions_ == nullptr) {
+    regions_ = region;
+  } else {
+    last_region_->next = region;
+  }
+  last_region_ = region;
+}
+
+size_t Node::dirty_slices() const {
+  size_t sum = 0;
+  for (const Region* region = regions_; region != nullptr; region = region->next) sum += region->dirty_slices();
+  return sum;
+}
+
+size_t Node::live_slices() const {
+  size_t sum = 0;
+  for (const Region* region = regions_; region != nullptr; region = region->next) {
+    sum += (region->committed_bytes() >> kSliceShift) - region->free_slices();
+  }
+  return sum;
+}
+
+size_t Node::limit_slices() const {
+  const size_t most = max_of(static_cast<size_t>(option(Option::dirty_mib)) * kMiB >> kSliceShift, live_slices() / 4);
+  if (purge_signal.present()) return most;
+  return min_of(most, max_of(learned_slices_, kLearnedMin));
+}
+
+// Clean memory is wanted while some was given back by the limit: the limit was too low.
+void Node::note_regret(uint32_t slices) {
+  const size_t regret = min_of(slices, credit_slices_);
+  credit_slices_ -= regret;
+  regret_slices_ += regret;
+  const size_t limit = max_of(learned_slices_, kLearnedMin);
+  if (regret_slices_ * 2 < limit) return;
+  regret_slices_ = 0;
+  const size_t most = max_of(static_cast<size_t>(option(Option::dirty_mib)) * kMiB >> kSliceShift, live_slices() / 4);
+  learned_slices_ = min_of(limit * 2, most);
+}
+
+Span* Node::take(uint32_t slices, bool& zero, size_t alignment) {
+  const LockGuard guard(lock);
+  for (Region* region = regions_; region != nullptr; region = region->next) {
+    Span* span = region->take(slices, zero, alignment);
+    if (span == nullptr) continue;
+    if (zero && credit_slices_ > 0) note_regret(slices);
+    return span;
+  }
+  return nullptr;
+}
+
+bool Node::extend(Span* span, uint32_t slices) {
+  const LockGuard guard(lock);
+  return span->region->extend(span, slices);
+}
+
+void Node::give(Span* span, uint32_t keep) {
+  const uint32_t now = coarse_now_ms();
+  size_t dirty = 0;
+  size_t limit = 0;
+  bool decay = false;
+  {
+    const LockGuard guard(lock);
+    span->region->give(span, keep, now);
+    dirty = dirty_slices();
+    limit = limit_slices();
+    const auto decay_ms = static_cast<uint32_t>(option(Option::decay_ms));
+    decay = !purge_signal.present() && now - last_decay_ms_ > decay_ms / kDecaySteps;
+    if (decay) last_decay_ms_ = now;
+  }
+  purge_signal.ask();
+  if (decay) purge(static_cast<uint32_t>(option(Option::decay_ms)), 0);
+  if (dirty > limit) {
+    const size_t bytes = enforce(limit / 2);
+    const LockGuard guard(lock);
+    credit_slices_ += bytes >> kSliceShift;
+  }
+}
+
+// --- giving memory back ------------------------------------------------------------------------------------------
+
+size_t Node::purge_chunk(Region& region, uint32_t index) {
+  uint32_t slices = 0;
+  {
+    const LockGuard guard(lock);
+    if (region.chunk(index).dirty == 0) return 0;
+    slices = region.withdraw_dirty(index);
+  }
+  char* start = region.chunk_start(index);
+  bool purged = true;
+  uint32_t calls = 0;
+  for (uint32_t left = slices; left != 0; calls++) {
+    const auto first = static_cast<unsigned>(std::countr_zero(left));
+    const auto count = static_cast<unsigned>(std::countr_one(left >> first));
+    left &= ~bit_run(first, count);
+    purged &= os::purge(start + (size_t{first} << kSliceShift), size_t{count} << kSliceShift);
+  }
+  const size_t bytes = purged ? static_cast<size_t>(std::popcount(slices)) << kSliceShift : 0;
+  const LockGuard guard(lock);
+  region.put_back(index, slices, purged);
+  purged_bytes_ += bytes;
+  purge_calls_ += calls;
+  return bytes;
+}
+
+size_t Node::purge(uint32_t age_ms, size_t keep_bytes) {
+  size_t purged = 0;
+  const uint32_t now = coarse_now_ms();
+  for (Region* region = regions_; region != nullptr; region = region->next) {
+    for (uint32_t index = 0;; index++) {
+      {
+        const LockGuard guard(lock);
+        if ((dirty_slices() << kSliceShift) <= keep_bytes) return purged;
+        index = region->find_purgeable(index, now, age_ms);
+      }
+      if (index == kNoChunk) break;
+      purged += purge_chunk(*region, index);
+    }
+  }
+  return purged;
+}
+
+// Purges from the highest chunk down, whole chunks first, until at most `keep_slices` are dirty.
+size_t Node::enforce(size_t keep_slices) {
+  size_t purged = 0;
+  for (const bool whole_only : {true, false}) {
+    for (Region* region = regions_; region != nullptr; region = region->next) {
+      purged += purge_pass(*region, whole_only, keep_slices);
+    }
+  }
+  return purged;
+}
+
+size_t Node::purge_pass(Region& region, bool whole_only, size_t keep_slices) {
+  size_t purged = 0;
+  for (auto index = static_cast<uint32_t>(region.committed_bytes() >> kChunkShift); index-- > 0;) {
+    {
+      const LockGuard guard(lock);
+      if (dirty_slices() <= keep_slices) return purged;
+      const Chunk& chunk = region.chunk(index);
+      if (chunk.dirty == 0 || (whole_only && chunk.bucket != kChunkSlices)) continue;
+    }
+    purged += purge_chunk(region, index);
+  }
+  return purged;
+}
+
+// --- looking -----------------------------------------------------------------------------------------------------
+
+size_t Node::dirty_bytes() {
+  const LockGuard guard(lock);
+  return dirty_slices() << kSliceShift;
+}
+
+Node::Totals Node::totals() {
+  const LockGuard guard(lock);
+  Totals totals{};
+  for (const Region* region = regions_; region != nullptr; region = region->next) {
+    totals.reserved += region->bytes();
+    totals.committed += region->committed_bytes();
+    totals.in_spans += region->committed_bytes() - (region->free_slices() << kSliceShift);
+    totals.dirty += region->dirty_slices() << kSliceShift;
+    totals.commit_calls += region->commit_calls();
+  }
+  totals.purged = purged_bytes_;
+  totals.purge_calls = purge_calls_;
+  return totals;
+}
+
+size_t Node::check() {
+  const LockGuard guard(lock);
+  size_t wrong = 0;
+  for (const Region* region = regions_; region != nullptr; region = region->next) wrong += region->check();
+  return wrong;
+}
+
+}  // namespace near

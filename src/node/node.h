@@ -1,0 +1,82 @@
+// One NUMA node's memory: its regions, and the policy of what is kept and what is given back.
+//
+// Freed slices stay dirty for a while, because giving memory back and faulting it in again costs more than most programs
+// gain. They leave when they are older than `decay_ms` (purge thread, or slow paths of a process without one), or at once when
+// dirty bytes exceed a limit. With a purge thread the limit is max(dirty_mib, live / 4). Without one nothing would shrink an
+// idle process, so there the limit starts small and doubles whenever memory that was given back is soon wanted again: a
+// program that cycles through memory keeps it, one that has shrunk for good gives it back at the free itself.
+// Who may touch it: any thread; `lock` guards the regions and the fields below it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "node/region.h"
+#include "sync/mutex.h"
+
+namespace near {
+
+class Node {
+ public:
+  // Adds a region, at start or when the others are exhausted.
+  void add(Region* region);
+
+  // A run of slices from this node, or null (errno is untouched). `zero`: all of it reads as zero.
+  Span* take(uint32_t slices, bool& zero, size_t alignment);
+
+  // Gives back a span, or its slices from number `keep` on.
+  void give(Span* span, uint32_t keep = 0);
+
+  // Makes a span longer in place, if what lies behind it is free.
+  bool extend(Span* span, uint32_t slices);
+
+  // Gives memory back to the system: free slices not used for `age_ms`, until at most `keep_bytes` are dirty.
+  // Returns the bytes given back. Takes the lock for one chunk at a time.
+  size_t purge(uint32_t age_ms, size_t keep_bytes);
+
+  size_t dirty_bytes();
+
+  struct Totals {
+    size_t reserved;
+    size_t committed;
+    size_t in_spans;
+    size_t dirty;
+    uint64_t purged;
+    uint64_t purge_calls;
+    uint64_t commit_calls;
+  };
+  Totals totals();
+
+  size_t check();
+
+  // Calls visit(span) for the descriptor of every usable slice, the lock held.
+  template <typename Visit>
+  void for_each_span(Visit visit) {
+    const LockGuard guard(lock);
+    for (const Region* region = regions_; region != nullptr; region = region->next) {
+      for (size_t i = 0; i < region->committed_bytes() >> kSliceShift; i++) visit(region->span(i));
+    }
+  }
+
+  Mutex lock{Rank::node};
+
+ private:
+  size_t dirty_slices() const;
+  size_t limit_slices() const;
+  size_t live_slices() const;
+  void note_regret(uint32_t slices);
+  size_t purge_chunk(Region& region, uint32_t chunk);
+  size_t enforce(size_t keep_slices);
+  size_t purge_pass(Region& region, bool whole_only, size_t keep_slices);
+
+  Region* regions_ = nullptr;
+  Region* last_region_ = nullptr;
+  uint32_t last_decay_ms_ = 0;
+  size_t learned_slices_ = 0;   // the limit without a purge thread
+  size_t credit_slices_ = 0;    // given back by the limit, and not wanted again since
+  size_t regret_slices_ = 0;    // given back by the limit, and wanted again
+  uint64_t purged_bytes_ = 0;
+  uint64_t purge_calls_ = 0;
+};
+
+}  // namespace near

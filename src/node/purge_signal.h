@@ -1,0 +1,43 @@
+// How the lower layers tell the purge thread that there is something to do. The thread itself is heap/purge_thread.cc.
+// Who may touch it: any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "platform/futex.h"
+
+namespace near {
+
+class PurgeSignal {
+ public:
+  // True while a purge thread runs: then memory decays by itself, and more of it may be kept meanwhile.
+  bool present() const { return present_.load(kRelaxed); }  // relaxed: a hint for policy
+  void set_present(bool present) { present_.store(present, kRelaxed); }  // relaxed: as above
+
+  // Something became dirty or pending. Costs a load while the thread is awake or absent.
+  void ask() {
+    if (!present() || work_.load(kRelaxed) != 0) return;  // relaxed: a lost race is asked for again by the next event
+    if (work_.exchange(1, kRelease) == 0) futex_wake(work_, 1);  // pairs: purge-signal
+  }
+
+  // The purge thread: forgets what was asked, before it looks for work.
+  void begin_round() { work_.exchange(0, kAcquire); }  // pairs: purge-signal
+
+  // The purge thread: sleeps until asked, or for at most `milliseconds` (0: without limit).
+  void wait(uint32_t milliseconds) {
+    if (milliseconds == 0) {
+      futex_wait(work_, 0);
+    } else {
+      futex_wait_for(work_, 0, milliseconds);
+    }
+  }
+
+ private:
+  Atomic<uint32_t> work_{0};
+  Atomic<bool> present_{false};
+};
+
+extern NEAR_HIDDEN PurgeSignal purge_signal;
+
+}  // namespace near

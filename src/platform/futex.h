@@ -1,0 +1,18 @@
+// Sleeping on a word. Who may touch it: any thread; errno is kept.
+#pragma once
+
+#include <cstdint>
+
+#include "base/atomic.h"
+
+namespace near {
+
+// Sleeps while `word` holds `value`, until woken; may return early.
+void futex_wait(Atomic<uint32_t>& word, uint32_t value);
+
+// As futex_wait, but for at most `milliseconds`.
+void futex_wait_for(Atomic<uint32_t>& word, uint32_t value, uint32_t milliseconds);
+
+void futex_wake(Atomic<uint32_t>& word, int sleepers);
+
+}  // namespace near

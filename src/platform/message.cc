@@ -1,0 +1,56 @@
+// Messages on stderr without allocating.
+#include "platform/message.h"
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "platform/saved_errno.h"
+
+namespace near {
+namespace {
+
+void write_all(const char* text, int length, int room) {
+  auto left = static_cast<size_t>(length < room ? length : room - 1);
+  while (left > 0) {
+    const ssize_t written = write(STDERR_FILENO, text, left);
+    if (written <= 0) return;
+    text += written;
+    left -= static_cast<size_t>(written);
+  }
+}
+
+}  // namespace
+
+void message(const char* format, ...) {
+  const SavedErrno saved;
+  char text[512];
+  int length = snprintf(text, sizeof text, "nearmalloc: ");
+  va_list arguments;
+  va_start(arguments, format);
+  const int added = vsnprintf(text + length, sizeof text - 2 - static_cast<size_t>(length), format, arguments);
+  va_end(arguments);
+  if (added > 0) length += added;
+  if (length > static_cast<int>(sizeof text) - 3) length = static_cast<int>(sizeof text) - 3;
+  text[length++] = '\n';
+  write_all(text, length, sizeof text);
+}
+
+void print(const char* format, ...) {
+  const SavedErrno saved;
+  char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  if (length > 0) write_all(text, length, sizeof text);
+}
+
+void fail(const char* what, const char* file, int line) {
+  message("%s (%s:%d)", what, file, line);
+  abort();
+}
+
+}  // namespace near

@@ -1,0 +1,13 @@
+// Messages on stderr without allocating, and the end of the process.
+// Who may touch it: any thread, also with locks held; one `write` per message.
+#pragma once
+
+namespace near {
+
+// Writes "nearmalloc: " and the formatted text and a newline to stderr; cut at about 500 bytes.
+__attribute__((format(printf, 1, 2))) void message(const char* format, ...);
+
+// Writes the formatted text alone.
+__attribute__((format(printf, 1, 2))) void print(const char* format, ...);
+
+}  // namespace near

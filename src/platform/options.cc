@@ -1,0 +1,131 @@
+#include "platform/options.h"
+
+#include <cstring>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "platform/message.h"
+
+// relaxed in this file: options are independent values; nothing is published through them.
+
+namespace near {
+
+const OptionInfo kOptionTable[kOptions] = {
+    {"invalid", 0, 0, 2, "abort|report|ignore", "what a detected invalid or double free does"},
+    {"stats", 0, 0, 1, nullptr, "1: print statistics at exit"},
+    {"verbose", 0, 0, 1, nullptr, "1: say at start which memory and topology are used"},
+    {"purge_thread", 1, 0, 1, nullptr, "1: a multi-threaded process gets a thread that gives free memory back"},
+    {"decay_ms", 1000, 0, 600000, nullptr, "milliseconds that freed memory is kept before it is given back"},
+    {"dirty_mib", 64, 0, 1048576, nullptr,
+     "free memory (MiB) kept at most before it is given back at once; a quarter of live memory if that is more"},
+    {"huge_pages", 1, 0, 1, nullptr, "1: ask for transparent huge pages beyond the first chunks; 0: never"},
+    {"bind", 1, 0, 2, "off|preferred|strict", "how memory is bound to its NUMA node"},
+    {"region_mib", 0, 0, 1 << 26, nullptr, "address space (MiB) reserved for each node; 0: twice the memory"},
+};
+
+namespace {
+
+constexpr char kPrefix[] = "NEARMALLOC_";
+Atomic<long> values[kOptions];
+Atomic<bool> set_by_hand[kOptions];
+bool have_read = false;
+const char* topology_value = nullptr;
+
+// The value of a NAME=VALUE entry of the environment if its name is the prefix and `name` in capitals.
+const char* value_of(const char* entry, const char* name) {
+  const char* at = entry + sizeof kPrefix - 1;
+  for (; *name != '\0'; name++, at++) {
+    const char capital = *name >= 'a' && *name <= 'z' ? static_cast<char>(*name - 'a' + 'A') : *name;
+    if (*at != capital) return nullptr;
+  }
+  return *at == '=' ? at + 1 : nullptr;
+}
+
+bool parse_word(const OptionInfo& info, const char* text, long& value) {
+  if (info.words == nullptr) return false;
+  const size_t length = strlen(text);
+  long index = info.lowest;
+  for (const char* word = info.words;; index++) {
+    const char* end = strchrnul(word, '|');
+    if (static_cast<size_t>(end - word) == length && strncmp(word, text, length) == 0) {
+      value = index;
+      return true;
+    }
+    if (*end == '\0') return false;
+    word = end + 1;
+  }
+}
+
+bool parse_number(const char* text, long& value) {
+  if (*text == '\0') return false;
+  long sum = 0;
+  for (; *text != '\0'; text++) {
+    if (*text < '0' || *text > '9' || sum > 1'000'000'000) return false;
+    sum = sum * 10 + (*text - '0');
+  }
+  value = sum;
+  return true;
+}
+
+void read_entry(const char* entry) {
+  if (const char* text = value_of(entry, "topology")) {
+    topology_value = text;
+    return;
+  }
+  for (unsigned i = 0; i < kOptions; i++) {
+    const OptionInfo& info = kOptionTable[i];
+    const char* text = value_of(entry, info.name);
+    if (text == nullptr) continue;
+    long value = 0;
+    const bool good = parse_word(info, text, value) || parse_number(text, value);
+    if (good && value >= info.lowest && value <= info.highest) {
+      if (!set_by_hand[i].load(kRelaxed)) values[i].store(value - info.initial, kRelaxed);
+    } else if (info.words != nullptr) {
+      message("%s%s is ignored: '%s' is not one of %s", kPrefix, info.name, text, info.words);
+    } else {
+      message("%s%s is ignored: '%s' is not a number from %ld to %ld", kPrefix, info.name, text,
+              info.lowest, info.highest);
+    }
+    return;
+  }
+  const size_t name = strcspn(entry, "=");
+  message("there is no option %.*s", static_cast<int>(name), entry);
+}
+
+}  // namespace
+
+long option(Option which) {
+  const auto index = static_cast<unsigned>(which);
+  return kOptionTable[index].initial + values[index].load(kRelaxed);
+}
+
+unsigned find_option(const char* name) {
+  unsigned index = 0;
+  while (index < kOptions && strcmp(kOptionTable[index].name, name) != 0) index++;
+  return index;
+}
+
+bool set_option(const char* name, long value) {
+  const unsigned index = find_option(name);
+  if (index == kOptions) return false;
+  const OptionInfo& info = kOptionTable[index];
+  if (value < info.lowest || value > info.highest) return false;
+  set_by_hand[index].store(true, kRelaxed);
+  values[index].store(value - info.initial, kRelaxed);
+  return true;
+}
+
+NEAR_COLD void read_options() {
+  if (have_read || environ == nullptr) return;
+  have_read = true;
+  if (getauxval(AT_SECURE) != 0) return;
+  for (char** entry = environ; *entry != nullptr; entry++) {
+    if (strncmp(*entry, kPrefix, sizeof kPrefix - 1) == 0) read_entry(*entry);
+  }
+}
+
+const char* topology_text() { return topology_value; }
+
+}  // namespace near

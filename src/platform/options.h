@@ -1,0 +1,53 @@
+// The options: one table is default, range, environment name (NEARMALLOC_<NAME>), API and documentation at once.
+//
+// Read once from the environment, never in a set-uid program. A bad value is reported once on stderr and ignored.
+// Who may touch it: values are read by any thread with relaxed loads and set by near_set_option.
+#pragma once
+
+#include <cstdint>
+
+namespace near {
+
+enum class Option : unsigned {
+  invalid,
+  stats,
+  verbose,
+  purge_thread,
+  decay_ms,
+  dirty_mib,
+  huge_pages,
+  bind,
+  region_mib,
+  count,
+};
+
+enum class OnInvalid : long { abort = 0, report = 1, ignore = 2 };
+enum class Binding : long { off = 0, preferred = 1, strict = 2 };
+
+struct OptionInfo {
+  const char* name;
+  long initial;
+  long lowest;
+  long highest;
+  const char* words;  // names of the values from `lowest` on, separated by '|'; null: a number
+  const char* help;
+};
+
+inline constexpr unsigned kOptions = static_cast<unsigned>(Option::count);
+extern const OptionInfo kOptionTable[kOptions];
+
+long option(Option which);
+
+// Sets by name; false if there is no such option or the value is out of range.
+bool set_option(const char* name, long value);
+
+// The index of a name in the table, or kOptions.
+unsigned find_option(const char* name);
+
+// Reads NEARMALLOC_* once. Calls before the C library knows the environment do nothing.
+void read_options();
+
+// The text of NEARMALLOC_TOPOLOGY, or null.
+const char* topology_text();
+
+}  // namespace near

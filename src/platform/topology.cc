@@ -1,0 +1,228 @@
+#include "platform/topology.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <linux/mempolicy.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "platform/saved_errno.h"
+
+namespace near {
+namespace {
+
+constexpr unsigned kKernelNodes = 1024;
+constexpr unsigned kFar = 255;
+
+// A cursor over text; every reader moves it past what it took.
+struct Cursor {
+  const char* at;
+
+  bool take(char expected) {
+    if (*at != expected) return false;
+    at++;
+    return true;
+  }
+  bool take(const char* word) {
+    const size_t length = strlen(word);
+    if (strncmp(at, word, length) != 0) return false;
+    at += length;
+    return true;
+  }
+  bool number(unsigned& value) {
+    if (*at < '0' || *at > '9') return false;
+    unsigned long sum = 0;
+    for (; *at >= '0' && *at <= '9'; at++) {
+      sum = sum * 10 + static_cast<unsigned long>(*at - '0');
+      if (sum > 1'000'000) return false;
+    }
+    value = static_cast<unsigned>(sum);
+    return true;
+  }
+  bool range(unsigned& first, unsigned& last) {
+    if (!number(first)) return false;
+    last = first;
+    return !take('-') || (number(last) && last >= first);
+  }
+};
+
+void sort_by_distance(Topology& topology, const uint8_t (*distance)[kMaxNodes]) {
+  for (unsigned n = 0; n < topology.count; n++) {
+    uint8_t* order = topology.order[n];
+    unsigned filled = 0;
+    order[filled++] = static_cast<uint8_t>(n);
+    for (unsigned other = 0; other < topology.count; other++) {
+      if (other == n) continue;
+      unsigned place = filled++;
+      for (; place > 1 && distance[n][order[place - 1]] > distance[n][other]; place--) {
+        order[place] = order[place - 1];
+      }
+      order[place] = static_cast<uint8_t>(other);
+    }
+  }
+}
+
+// Reads a small file of /sys into `text`; empty if there is none.
+void read_file(const char* path, char* text, size_t room) {
+  text[0] = '\0';
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  const ssize_t got = read(fd, text, room - 1);
+  close(fd);
+  text[got > 0 ? got : 0] = '\0';
+}
+
+// The node with memory that is nearest to kernel node `id`, by its row of distances.
+unsigned nearest_with_memory(unsigned id, const Topology& topology) {
+  char path[80];
+  char text[4096];
+  snprintf(path, sizeof path, "/sys/devices/system/node/node%u/distance", id);
+  read_file(path, text, sizeof text);
+  unsigned row[kKernelNodes];
+  unsigned entries = 0;
+  Cursor cursor{text};
+  while (entries < kKernelNodes && cursor.number(row[entries])) {
+    entries++;
+    while (cursor.take(' ')) {
+    }
+  }
+  unsigned best = 0;
+  unsigned best_distance = ~0U;
+  for (unsigned n = 0; n < topology.count; n++) {
+    const unsigned at = topology.kernel_id[n];
+    const unsigned distance = at == id ? 0 : at < entries ? row[at] : kFar;
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = n;
+    }
+  }
+  return best;
+}
+
+void map_cpus(unsigned id, unsigned node, Topology& topology) {
+  char path[80];
+  char text[4096];
+  snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", id);
+  read_file(path, text, sizeof text);
+  Cursor cursor{text};
+  unsigned first = 0;
+  unsigned last = 0;
+  while (cursor.range(first, last)) {
+    for (unsigned cpu = first; cpu <= last && cpu < kMaxCpus; cpu++) {
+      topology.node_of_cpu[cpu] = static_cast<uint8_t>(node);
+    }
+    if (!cursor.take(',')) break;
+  }
+}
+
+void read_distances(const Topology& topology, uint8_t (*distance)[kMaxNodes]) {
+  char path[80];
+  char text[4096];
+  for (unsigned n = 0; n < topology.count; n++) {
+    snprintf(path, sizeof path, "/sys/devices/system/node/node%u/distance", topology.kernel_id[n]);
+    read_file(path, text, sizeof text);
+    Cursor cursor{text};
+    unsigned value = 0;
+    for (unsigned id = 0; cursor.number(value); id++) {
+      for (unsigned other = 0; other < topology.count; other++) {
+        if (topology.kernel_id[other] == id) {
+          distance[n][other] = static_cast<uint8_t>(value < kFar ? value : kFar);
+        }
+      }
+      while (cursor.take(' ')) {
+      }
+    }
+  }
+}
+
+const char* parse_cpus(Cursor& cursor, Topology& topology) {
+  for (unsigned node = 0; node < topology.count; node++) {
+    if (node > 0 && !cursor.take(',')) return "cpus: one entry a node is needed, separated by ','";
+    unsigned first = 0;
+    unsigned last = 0;
+    if (*cursor.at == ',' || *cursor.at == ';' || *cursor.at == '\0') continue;  // a node without CPUs
+    do {
+      if (!cursor.range(first, last)) return "cpus: a range such as 0-3 was expected";
+      if (last >= kMaxCpus) return "cpus: a CPU number is too large";
+      for (unsigned cpu = first; cpu <= last; cpu++) {
+        topology.node_of_cpu[cpu] = static_cast<uint8_t>(node);
+      }
+    } while (cursor.take('+'));
+  }
+  return nullptr;
+}
+
+const char* parse_distances(Cursor& cursor, unsigned count, uint8_t (*distance)[kMaxNodes]) {
+  for (unsigned i = 0; i < count * count; i++) {
+    unsigned value = 0;
+    if (i > 0 && !cursor.take(',')) return "distance: nodes x nodes numbers are needed";
+    if (!cursor.number(value) || value > kFar) return "distance: a number up to 255 was expected";
+    distance[i / count][i % count] = static_cast<uint8_t>(value);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+NEAR_COLD void read_topology(Topology& topology) {
+  const SavedErrno saved;
+  unsigned long allowed[kKernelNodes / 64] = {};
+  if (syscall(SYS_get_mempolicy, nullptr, allowed, kKernelNodes, nullptr, MPOL_F_MEMS_ALLOWED) != 0) return;
+  unsigned count = 0;
+  unsigned highest = 0;
+  for (unsigned id = 0; id < kKernelNodes; id++) {
+    if ((allowed[id / 64] >> id % 64 & 1) == 0 || count == kMaxNodes) continue;
+    topology.kernel_id[count++] = static_cast<uint16_t>(id);
+    highest = id;
+  }
+  if (count == 0) return;
+  topology.count = count;
+  if (count == 1) return;  // the common case costs one system call
+  char text[256];
+  read_file("/sys/devices/system/node/online", text, sizeof text);
+  Cursor cursor{text};
+  unsigned first = 0;
+  unsigned last = 0;
+  if (*text == '\0') {
+    first = 0;
+    last = highest;
+  }
+  while (*text == '\0' || cursor.range(first, last)) {
+    for (unsigned id = first; id <= last && id < kKernelNodes; id++) {
+      map_cpus(id, nearest_with_memory(id, topology), topology);
+    }
+    if (*text == '\0' || !cursor.take(',')) break;
+  }
+  uint8_t distance[kMaxNodes][kMaxNodes] = {};
+  read_distances(topology, distance);
+  sort_by_distance(topology, distance);
+}
+
+NEAR_COLD const char* parse_topology(const char* text, Topology& topology) {
+  Topology parsed;
+  parsed.real = false;
+  Cursor cursor{text};
+  if (!cursor.take("nodes=") || !cursor.number(parsed.count)) return "it must begin with nodes=N";
+  if (parsed.count < 1 || parsed.count > kMaxNodes) return "nodes: 1 to 64 are supported";
+  uint8_t distance[kMaxNodes][kMaxNodes];
+  memset(distance, 20, sizeof distance);
+  for (unsigned n = 0; n < parsed.count; n++) parsed.kernel_id[n] = static_cast<uint16_t>(n);
+  while (cursor.take(';')) {
+    const char* wrong = "a field must be cpus= or distance=";
+    if (cursor.take("cpus=")) {
+      wrong = parse_cpus(cursor, parsed);
+    } else if (cursor.take("distance=")) {
+      wrong = parse_distances(cursor, parsed.count, distance);
+    }
+    if (wrong != nullptr) return wrong;
+  }
+  if (*cursor.at != '\0') return "there is text after the last field";
+  sort_by_distance(parsed, distance);
+  topology = parsed;
+  return nullptr;
+}
+
+}  // namespace near

@@ -1,0 +1,99 @@
+// Size classes: which block size serves a request, and how long the span is that holds such blocks.
+//
+// 16, 32, …, 128, then four to a doubling up to 32 KiB. Small classes (to 1 KiB) are found by a byte table, because that
+// is the fewest instructions; medium ones by arithmetic. Larger requests are large blocks: whole slices.
+// Invariants (asserted below): sizes ascend; block_size(class_of(n)) >= n and the class before is too small;
+// capacity * size <= span bytes, and the waste is at most 12.5 %.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/bits.h"
+
+namespace near {
+
+inline constexpr size_t kSliceShift = 16;
+inline constexpr size_t kSliceSize = size_t{1} << kSliceShift;  // 64 KiB
+inline constexpr size_t kSmallMax = 1024;
+inline constexpr size_t kMediumMax = 32 * kKiB;
+inline constexpr unsigned kSmallClasses = 20;
+inline constexpr unsigned kClasses = 40;
+inline constexpr size_t kBlockAlign = 16;
+
+struct SizeClass {
+  uint32_t size;        // bytes of a block
+  uint32_t reciprocal;  // ceil(2^32 / size): offset * reciprocal mod 2^32 < reciprocal  <=>  size divides offset
+  uint16_t capacity;    // blocks of a span
+  uint16_t reuse_at;    // free blocks that make a span worth allocating from again: an eighth, at least one
+  uint8_t slices;       // slices of a span
+};
+
+constexpr uint32_t class_size(unsigned index) {
+  if (index < 8) return static_cast<uint32_t>(16 * (index + 1));
+  const unsigned doubling = (index - 8) / 4;
+  const unsigned quarter = (index - 8) % 4;
+  return static_cast<uint32_t>((size_t{128} << doubling) / 4 * (5 + quarter));
+}
+
+constexpr SizeClass make_size_class(unsigned index) {
+  const uint32_t size = class_size(index);
+  const unsigned slices = size <= 8 * kKiB ? 1 : 2;
+  const size_t capacity = slices * kSliceSize / size;
+  return {size, static_cast<uint32_t>(div_up(size_t{1} << 32, size)), static_cast<uint16_t>(capacity),
+          static_cast<uint16_t>(max_of(capacity / 8, 1)), static_cast<uint8_t>(slices)};
+}
+
+constexpr std::array<SizeClass, kClasses> make_size_classes() {
+  std::array<SizeClass, kClasses> classes{};
+  for (unsigned i = 0; i < kClasses; i++) classes[i] = make_size_class(i);
+  return classes;
+}
+
+inline constexpr std::array<SizeClass, kClasses> kSizeClasses = make_size_classes();
+
+// The class of a request above 128 bytes: its two bits below the leading one, rounded up.
+constexpr unsigned class_of_computed(size_t size) {
+  const size_t last = size - 1;
+  const unsigned log = log2_floor(last);
+  return 8 + (log - 7) * 4 + static_cast<unsigned>(last >> (log - 2) & 3);
+}
+
+constexpr std::array<uint8_t, kSmallMax + 1> make_class_table() {
+  std::array<uint8_t, kSmallMax + 1> table{};
+  for (size_t size = 1; size <= kSmallMax; size++) {
+    table[size] = static_cast<uint8_t>(size <= 128 ? (size - 1) / 16 : class_of_computed(size));
+  }
+  return table;  // a request of 0 is served by class 0
+}
+
+inline constexpr std::array<uint8_t, kSmallMax + 1> kClassOfSmall = make_class_table();
+
+// The class of a request of up to kMediumMax bytes.
+constexpr unsigned class_of(size_t size) {
+  return size <= kSmallMax ? kClassOfSmall[size] : class_of_computed(size);
+}
+
+// The first class from that of `size` whose block size is a multiple of `alignment` (a power of two), or kClasses.
+constexpr unsigned class_of_aligned(size_t size, size_t alignment) {
+  unsigned index = class_of(size);
+  while (index < kClasses && kSizeClasses[index].size % alignment != 0) index++;
+  return index;
+}
+
+constexpr bool size_classes_hold() {
+  for (unsigned i = 0; i < kClasses; i++) {
+    const SizeClass& c = kSizeClasses[i];
+    const size_t span = c.slices * kSliceSize;
+    if (c.size % kBlockAlign != 0 || (i > 0 && c.size <= kSizeClasses[i - 1].size)) return false;
+    if (c.capacity * size_t{c.size} > span) return false;
+    if ((span - c.capacity * size_t{c.size}) * 8 > span) return false;
+    if (class_of(c.size) != i || (i + 1 < kClasses && class_of(c.size + 1) != i + 1)) return false;
+  }
+  return kSizeClasses[kSmallClasses - 1].size == kSmallMax &&
+         kSizeClasses[kClasses - 1].size == kMediumMax;
+}
+static_assert(size_classes_hold());
+
+}  // namespace near

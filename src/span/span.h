@@ -1,0 +1,33 @@
+// What can be done with one span: carve it, look at its pages, check it.
+// Who may touch it: the span's owner (or whoever holds a threadless owner's lock).
+#pragma once
+
+#include "span/layout.h"
+
+namespace near {
+
+// The index of the first block that starts in or after page `page`.
+constexpr uint32_t first_block_from(uint32_t page, uint32_t size) {
+  return static_cast<uint32_t>(div_up(size_t{page} << kPageShift, size));
+}
+
+// Makes a run of slices a span of `size_class` with all blocks uncarved. Owner, list and count are the heap's business.
+void form_span(Span& span, unsigned size_class);
+
+// Links the blocks of the lowest uncarved page onto *list. The span has an uncarved page.
+void carve_page(Span& span, Block** list);
+
+// Gives the pages on which every block is free back to the system: takes their blocks off `local` and marks them uncarved.
+// Returns the bytes given back. The span is cold.
+size_t purge_free_pages(Span& span);
+
+// How many blocks hang from `list` of this span; more than capacity if the list is broken.
+uint32_t count_list(const Span& span, const Block* list);
+
+// How many blocks are uncarved.
+uint32_t count_uncarved(const Span& span);
+
+// True if `block` is the start of a block of this span.
+bool is_block(const Span& span, const void* block);
+
+}  // namespace near

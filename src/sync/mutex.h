@@ -1,0 +1,81 @@
+// A small mutex with a rank. Locks are taken in ascending rank; the check build asserts it.
+//
+// State: 0 free, 1 held, 2 held and somebody may sleep. [Drepper, "Futexes are tricky", mutex 3]
+// Who may touch it: any thread. A holder may fork: the child, where only the holder lives, unlocks it.
+#pragma once
+
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+
+namespace near {
+
+// Every lock of the allocator, lowest rank first: a thread that holds one may take only later ones.
+enum class Rank : uint8_t { start, purge_thread, heap, registry, regions, node };
+
+class Mutex {
+ public:
+  constexpr explicit Mutex(Rank rank) : rank_(rank) {}
+  Mutex(const Mutex&) = delete;
+  Mutex& operator=(const Mutex&) = delete;
+
+  void lock() {
+    note_lock();
+    uint32_t expected = 0;
+    // pairs: mutex
+    if (unlikely(!state_.compare_exchange_strong(expected, 1, kAcquire, kRelaxed))) lock_slow();
+  }
+
+  bool try_lock() {
+    uint32_t expected = 0;
+    // pairs: mutex
+    if (!state_.compare_exchange_strong(expected, 1, kAcquire, kRelaxed)) return false;
+    note_try_lock();
+    return true;
+  }
+
+  void unlock() {
+    note_unlock();
+    if (unlikely(state_.exchange(0, kRelease) == 2)) wake_one();  // pairs: mutex
+  }
+
+  // Without regard to ranks: fork takes every lock there is, in a fixed order.
+  void lock_for_fork() {
+    uint32_t expected = 0;
+    // pairs: mutex
+    if (!state_.compare_exchange_strong(expected, 1, kAcquire, kRelaxed)) lock_slow();
+  }
+  void unlock_for_fork() {
+    if (state_.exchange(0, kRelease) == 2) wake_one();  // pairs: mutex
+  }
+
+ private:
+  NEAR_COLD void lock_slow();
+  NEAR_COLD void wake_one();
+#if NEAR_CHECK
+  void note_lock();
+  void note_try_lock();
+  void note_unlock();
+#else
+  void note_lock() {}
+  void note_try_lock() {}
+  void note_unlock() {}
+#endif
+
+  Atomic<uint32_t> state_{0};
+  const Rank rank_;
+};
+
+class LockGuard {
+ public:
+  explicit LockGuard(Mutex& mutex) : mutex_(mutex) { mutex_.lock(); }
+  ~LockGuard() { mutex_.unlock(); }
+  LockGuard(const LockGuard&) = delete;
+  LockGuard& operator=(const LockGuard&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
+}  // namespace near

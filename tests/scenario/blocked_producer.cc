@@ -1,0 +1,92 @@
+// A producer allocates and then waits for ever; others free all of it: a sleeping owner must not
+// hold memory.
+// Invariant: resident memory falls below a tenth of what was allocated within five seconds.
+#include "scenario/scenario.h"
+
+namespace near_test {
+namespace {
+
+// Allocates `total` bytes in blocks of up to `largest`, and blocks. Consumers free them in an order
+// of their own.
+void run_blocked_producer(size_t total, size_t largest, size_t consumers) {
+  const size_t mean = largest / 2 + 8;
+  Mapped<void*> blocks(total / mean + 1);
+  std::barrier produced(2);
+  std::barrier finish(2);
+  const size_t before = resident_bytes();
+  std::thread producer([&] {
+    Random random(seed());
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      const size_t size = 16 + random.below(largest);
+      blocks[i] = StandardNames::malloc(size);
+      touch(blocks[i], size);
+    }
+    produced.arrive_and_wait();
+    finish.arrive_and_wait();
+  });
+  produced.arrive_and_wait();
+  const size_t peak = resident_bytes();
+  report("allocated", above(peak, before));
+  EXPECT_GT(above(peak, before), total / 2);
+  std::vector<std::thread> threads;
+  for (size_t me = 0; me < consumers; ++me) {
+    threads.emplace_back([&, me] {
+      for (size_t i = me; i < blocks.size(); i += consumers) StandardNames::free(blocks[i]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const size_t own = blocks.size() * sizeof(void*);
+  const size_t after = wait_for_resident(before + own + total / 20, 5);
+  report("after the consumers freed it", above(after, before + own));
+  EXPECT_LT(above(after, before + own), total / 10);
+  EXPECT_EQ(violations(), 0u);
+  finish.arrive_and_wait();
+  producer.join();
+  count_cases();
+}
+
+TEST(BlockedProducer, TwoGigabytesOfMixedBlocks) { run_blocked_producer(2 * kGiB, 4096, 2); }
+
+TEST(BlockedProducer, SmallBlocks) { run_blocked_producer(128 * kMiB, 128, 2); }
+
+TEST(BlockedProducer, MediumBlocks) { run_blocked_producer(512 * kMiB, 32 << 10, 3); }
+
+TEST(BlockedProducer, LargeBlocks) { run_blocked_producer(512 * kMiB, 4 * kMiB, 2); }
+
+// Two hundred producers that each hold little, all asleep.
+TEST(BlockedProducer, ManySleepingProducers) {
+  constexpr size_t kProducers = 200;
+  constexpr size_t kEach = 10'000;
+  Mapped<void*> blocks(kProducers * kEach);
+  std::barrier produced(kProducers + 1);
+  std::barrier finish(kProducers + 1);
+  const size_t before = resident_bytes();
+  std::vector<std::thread> producers;
+  for (size_t me = 0; me < kProducers; ++me) {
+    producers.emplace_back([&, me] {
+      Random random(me);
+      for (size_t i = 0; i < kEach; ++i) {
+        const size_t size = random.size_up_to(9);
+        blocks[me * kEach + i] = StandardNames::malloc(size);
+        touch(blocks[me * kEach + i], size);
+      }
+      produced.arrive_and_wait();
+      finish.arrive_and_wait();
+    });
+  }
+  produced.arrive_and_wait();
+  const size_t peak = resident_bytes();
+  for (size_t i = 0; i < blocks.size(); ++i) StandardNames::free(blocks[i]);
+  const size_t own = blocks.size() * sizeof(void*);
+  // What 200 threads may keep: their stacks, and well under 1 MiB each of hot spans.
+  const size_t after = wait_for_resident(before + own + peak / 10, 5);
+  report("allocated", above(peak, before + own));
+  report("after", above(after, before + own));
+  EXPECT_LT(above(after, before + own), kProducers * kMiB / 2);
+  finish.arrive_and_wait();
+  for (std::thread& producer : producers) producer.join();
+  count_cases(kProducers);
+}
+
+}  // namespace
+}  // namespace near_test

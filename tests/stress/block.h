@@ -1,0 +1,101 @@
+// A block with a pattern in it, and threads that run until they are joined: what the stress tests
+// share.
+// Invariant: a block is checked by whoever frees it, however many hands it went through.
+// Who may touch it: a block, the thread that holds it; a mailbox, any thread.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/suite.h"
+
+namespace near_test {
+
+struct Block {
+  void* start = nullptr;
+  size_t size = 0;
+  uint64_t seed = 0;
+};
+
+// Blocks that were damaged or refused, in all threads of a test.
+inline std::atomic<size_t> wrong_blocks{0};
+
+inline void count_wrong() {
+  wrong_blocks.fetch_add(1,
+                         std::memory_order_relaxed);  // relaxed: read after the threads are joined
+}
+
+template <typename Api>
+Block make_block(size_t size, uint64_t seed) {
+  Block block{Api::malloc(size), size, seed};
+  if (block.start == nullptr) {
+    count_wrong();
+    return Block{};
+  }
+  fill(block.start, size, seed);
+  return block;
+}
+
+template <typename Api>
+void check_and_free(const Block& block) {
+  if (block.start == nullptr) return;
+  if (!holds(block.start, block.size, block.seed)) count_wrong();
+  Api::free(block.start);
+}
+
+template <typename Api>
+void check_and_resize(Block& block, size_t size) {
+  if (!holds(block.start, block.size, block.seed)) count_wrong();
+  const size_t prefix = std::min({block.size, size, kWholeUpTo});
+  fill_range(static_cast<char*>(block.start), 0, prefix, ~block.seed);
+  void* moved = Api::realloc(block.start, size);
+  if (moved == nullptr || !range_holds(static_cast<char*>(moved), 0, prefix, ~block.seed))
+    count_wrong();
+  if (moved == nullptr) return;
+  block = {moved, size, block.seed + 1};
+  fill(moved, size, block.seed);
+}
+
+// Slots in which threads leave blocks for each other.
+class Mailbox {
+ public:
+  explicit Mailbox(size_t slots) : slots_(slots) {}
+
+  // Puts `block` into a slot and returns what was there.
+  Block exchange(size_t slot, Block block) {
+    const std::lock_guard guard(mutex_);
+    std::swap(slots_[slot % slots_.size()], block);
+    return block;
+  }
+
+  template <typename Api>
+  void drain() {
+    for (Block& block : slots_) check_and_free<Api>(std::exchange(block, Block{}));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Block> slots_;
+};
+
+template <typename Body>
+void run_threads(size_t number, Body body) {
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < number; ++i) threads.emplace_back(body, i);
+  for (std::thread& thread : threads) thread.join();
+}
+
+template <typename Api>
+class StressTest : public AllocatorTest<Api> {
+ protected:
+  void SetUp() override { wrong_blocks = 0; }
+  void TearDown() override {
+    EXPECT_EQ(wrong_blocks.load(), 0u);
+    AllocatorTest<Api>::TearDown();
+  }
+};
+
+}  // namespace near_test

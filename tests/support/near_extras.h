@@ -1,0 +1,27 @@
+// nearmalloc's own functions, for programs that may run on any allocator: null where the process
+// has no nearmalloc.
+// Invariant: a program started with NEAR_TEST_EXPECT=near fails unless nearmalloc is there.
+// Who may touch it: any thread.
+#pragma once
+
+#include <nearmalloc/nearmalloc.h>
+
+#pragma weak near_version
+#pragma weak near_check
+#pragma weak near_owns
+#pragma weak near_node_of
+#pragma weak near_get_stats
+
+namespace near_test {
+
+// True if the allocator under test is nearmalloc, so that what only nearmalloc promises may be
+// asked of it.
+bool on_nearmalloc();
+
+// True if it is one with run-time checks (the `check` build).
+bool on_check_build();
+
+// The number of violations near_check() sees; 0 on other allocators.
+size_t violations();
+
+}  // namespace near_test

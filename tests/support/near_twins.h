@@ -1,0 +1,20 @@
+// The provider behind the near_* names, which override nothing.
+// Who may touch it: read by any thread, written by none.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <nearmalloc/nearmalloc.h>
+
+#include "support/malloc_api.h"
+
+namespace near_test {
+
+struct NearTwins {
+  static constexpr const char* kName = "near_*";
+  NEAR_TEST_API_MEMBERS(near_);
+};
+static_assert(MallocApi<NearTwins>);
+
+using ApisUnderTest = testing::Types<NearTwins>;
+
+}  // namespace near_test

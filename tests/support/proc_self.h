@@ -1,0 +1,21 @@
+// What the kernel says about this process. Nothing here allocates.
+// Who may touch it: any thread.
+#pragma once
+
+#include <cstddef>
+
+namespace near_test {
+
+// Resident bytes, summed over the page tables (exact, unlike the batched counters of statm).
+size_t resident_bytes();
+
+// Lines of /proc/self/maps.
+size_t mapping_count();
+
+// Page faults without input or output since the process began.
+size_t minor_faults();
+
+// Threads that exist now.
+size_t thread_count();
+
+}  // namespace near_test

@@ -1,0 +1,86 @@
+# Functions that the folders of tests use, and near_test_main: the main program of GoogleTest
+# executables here.
+
+# What a test needs to call the malloc family by name and to see every call happen.
+add_library(near_test_flags INTERFACE)
+target_link_libraries(near_test_flags INTERFACE near_flags Threads::Threads ${CMAKE_DL_LIBS})
+target_include_directories(near_test_flags INTERFACE ${CMAKE_CURRENT_SOURCE_DIR})
+target_compile_options(near_test_flags INTERFACE
+  -fno-builtin -Wno-deprecated-declarations $<$<CXX_COMPILER_ID:GNU>:-fno-allocation-dce>)
+
+add_library(near_test_main OBJECT support/main.cc support/proc_self.cc)
+target_link_libraries(near_test_main PUBLIC near_test_flags GTest::gtest)
+
+# How the allocator under test is reached: preloaded, and known to be ours.
+set(near_test_environment
+  NEAR_TEST_EXPECT=near NEAR_TEST_BUILD=$<IF:$<BOOL:${NEAR_CHECK}>,check,release>)
+set(near_test_preload LD_PRELOAD=$<TARGET_FILE:nearmalloc>)
+
+# How much of a long test runs where everything is slower.
+set(near_test_scale 1)
+if(NEAR_SANITIZE OR CMAKE_CROSSCOMPILING)
+  set(near_test_scale 0.03)
+elseif(NEAR_CHECK)
+  set(near_test_scale 0.2)
+endif()
+
+function(near_test_core name)
+  cmake_parse_arguments(arg SERIAL "TIMEOUT;SCALE" "COMMAND;ENVIRONMENT" ${ARGN})
+  set(scale ${near_test_scale})
+  if(DEFINED arg_SCALE)
+    set(scale ${arg_SCALE})
+  endif()
+  if(NOT DEFINED ENV{NEAR_TEST_SCALE})
+    list(APPEND arg_ENVIRONMENT NEAR_TEST_SCALE=${scale})
+  endif()
+  if(NOT DEFINED arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  add_test(NAME ${name} COMMAND ${arg_COMMAND})
+  set_tests_properties(${name} PROPERTIES
+    LABELS core TIMEOUT ${arg_TIMEOUT} RUN_SERIAL $<BOOL:${arg_SERIAL}>
+    ENVIRONMENT "${near_test_environment};${arg_ENVIRONMENT}")
+endfunction()
+
+# An object library of typed tests for the providers that `header` lists.
+function(near_typed_tests name header)
+  add_library(${name} OBJECT ${ARGN})
+  target_compile_definitions(${name} PRIVATE NEAR_TEST_API_HEADER="support/${header}")
+  target_link_libraries(${name} PUBLIC near_test_flags GTest::gtest)
+endfunction()
+
+# A GoogleTest executable made of object libraries, linked to `libraries`.
+function(near_test_executable name)
+  cmake_parse_arguments(arg "" "" "OBJECTS;LIBRARIES" ${ARGN})
+  set(objects ${arg_OBJECTS})
+  list(TRANSFORM objects REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
+  add_executable(${name} ${objects} $<TARGET_OBJECTS:near_test_main>)
+  target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} near_test_flags GTest::gtest)
+endfunction()
+
+# The near_* names: the library, or its objects where a sanitizer is in the way.
+if(TARGET nearmalloc_api)
+  set(near_test_twins nearmalloc_api)
+else()
+  set(near_test_twins near_core near_api)
+endif()
+
+# A Python test of this folder; it finds what was built through its environment.
+set(near_test_programs ${PROJECT_BINARY_DIR}/tests/programs)
+function(near_test_python name script)
+  near_test_core(${name} ${ARGN}
+    COMMAND ${NEAR_PYTHON} -B ${script}
+    ENVIRONMENT
+      NEAR_TEST_LIBRARIES=$<TARGET_FILE_DIR:nearmalloc>
+      NEAR_TEST_PROGRAMS=${near_test_programs}
+      NEAR_TEST_INCLUDE=${PROJECT_SOURCE_DIR}/include
+      PYTHONPATH=${PROJECT_SOURCE_DIR}/tests/support)
+endfunction()
+
+# A C or C++ program, without an allocator, that Python tests run.
+function(near_test_program name)
+  add_executable(test_program_${name} ${ARGN})
+  set_target_properties(test_program_${name} PROPERTIES
+    OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${near_test_programs})
+  target_link_libraries(test_program_${name} PRIVATE near_test_flags)
+endfunction()

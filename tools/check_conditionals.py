@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""Conditional compilation lives in src/platform and src/base; elsewhere NEAR_CHECK and guards."""
+
+import re
+from pathlib import Path
+
+from checking import Example, Findings, line_of, run, sources, without_comments
+
+FREE_LAYERS = {"platform", "base"}
+CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif)\b[ \t]*(.*)$", re.MULTILINE)
+GUARD = re.compile(r"[ \t]*#[ \t]*ifndef[ \t]+(\w+)[ \t]*\n[ \t]*#[ \t]*define[ \t]+\1\b")
+NAME = re.compile(r"[A-Za-z_]\w*")
+ALLOWED = {"NEAR_CHECK", "defined"}
+
+
+def check(root: Path, findings: Findings) -> None:
+    for path in sources(root, "src"):
+        findings.count()
+        if path.relative_to(root / "src").parts[0] in FREE_LAYERS:
+            continue
+        text = without_comments(path.read_text(encoding="utf-8"))
+        for match in CONDITIONAL.finditer(text):
+            names = set(NAME.findall(match.group(2))) - ALLOWED
+            if names and not GUARD.match(text, match.start()):
+                line = line_of(text, match.start(1))
+                findings.fault(path.relative_to(root), line,
+                               f"conditional on {', '.join(sorted(names))}: "
+                               "only platform/ and base/ may")
+
+
+EXAMPLES = [
+    Example("platform may", {"src/platform/a.h": "#ifdef __linux__\n#endif\n"}, None),
+    Example("checks may", {"src/heap/a.cc": "#if NEAR_CHECK\n#endif\n"}, None),
+    Example("guard", {"src/heap/a.h": "#ifndef A_H\n#define A_H\n#endif\n"}, None),
+    Example("system", {"src/heap/a.cc": "#if defined(__linux__)\n#endif\n"}, "__linux__"),
+    Example("compiler", {"src/heap/a.cc": "#if 1\n#elif __clang__\n#endif\n"}, "__clang__"),
+]
+
+if __name__ == "__main__":
+    run(__doc__, "files", check, EXAMPLES)

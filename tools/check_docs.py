@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""The documents tell the truth: their commands run, and docs/options.md is what the library prints.
+
+In the `sh` blocks of README.md, ARCHITECTURE.md, CONTRIBUTING.md and docs/*.md, this check runs
+each line that starts with `./near` and expects success. Lines marked `# long`, and lines that are
+not `./near`, must be in tools/documented_commands.toml, which names the test that runs them.
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+from checking import ROOT, Findings, line_of, report
+
+BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SECONDS = 120
+
+
+def documents(root: Path) -> list[Path]:
+    named = [root / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")]
+    return [path for path in named if path.exists()] + sorted((root / "docs").glob("*.md"))
+
+
+def commands(text: str) -> list[tuple[int, str, bool]]:
+    """(line, command, is it long) of each command in the `sh` blocks."""
+    found = []
+    for block in BLOCK.finditer(text):
+        first = line_of(text, block.start(1))
+        for offset, line in enumerate(block.group(1).splitlines()):
+            command, _, comment = line.partition("  #")
+            if command.strip() and not command.startswith("#"):
+                found.append((first + offset, command.strip(), comment.strip().startswith("long")))
+    return found
+
+
+def check_commands(root: Path, findings: Findings) -> None:
+    table = root / "tools/documented_commands.toml"
+    listed = tomllib.loads(table.read_text(encoding="utf-8"))["tested_by"]
+    seen = set()
+    for path in documents(root):
+        name = path.relative_to(root)
+        for line, command, is_long in commands(path.read_text(encoding="utf-8")):
+            findings.count()
+            seen.add(command)
+            if command.startswith("./near") and not is_long:
+                run_command(root, name, line, command, findings)
+            elif command not in listed:
+                findings.fault(name, line, f"no test is listed for `{command}`")
+    for command, test in listed.items():
+        if command not in seen:
+            findings.fault(table.name, 0, f"`{command}` is in no document")
+        if not (root / test).is_file():
+            findings.fault(table.name, 0, f"there is no {test}, which should test `{command}`")
+
+
+def run_command(root: Path, name: Path, line: int, command: str, findings: Findings) -> None:
+    try:
+        result = subprocess.run(["bash", "-c", command], cwd=root, capture_output=True, text=True,
+                                stdin=subprocess.DEVNULL, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        findings.fault(name, line, f"`{command}` takes over {SECONDS} s: mark it `# long`")
+        return
+    if result.returncode != 0:
+        error = result.stderr.strip().splitlines()[-1:] or ["no message"]
+        findings.fault(name, line, f"`{command}` ended with {result.returncode}: {error[0]}")
+
+
+def check_options(root: Path, build: Path, findings: Findings) -> None:
+    findings.count()
+    if not (root / "tools/near_options.cc").exists():
+        print("options: not compared, there is no tools/near_options.cc that prints the table")
+        return
+    printed = subprocess.run([build / "near-options", "--markdown"], check=True,
+                             capture_output=True, text=True).stdout
+    written = root / "docs/options.md"
+    if not written.exists() or written.read_text(encoding="utf-8") != printed:
+        findings.fault("docs/options.md", 0, "is not what near-options --markdown prints")
+
+
+EXAMPLE = """# Example
+```sh
+./near help
+./near fail
+./near demo  # long
+cmake --install build/release
+```
+"""
+TABLE = '[tested_by]\n"./near demo" = "tests/none.py"\n"./near gone" = "near"\n'
+EXPECTED = ["`./near fail` ended with 3: broken", "no test is listed for `cmake --install",
+            "`./near gone` is in no document", "there is no tests/none.py"]
+
+
+def self_test() -> int:
+    findings = Findings()
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        (root / "tools").mkdir()
+        (root / "README.md").write_text(EXAMPLE, encoding="utf-8")
+        (root / "tools/documented_commands.toml").write_text(TABLE, encoding="utf-8")
+        near = root / "near"
+        near.write_text('#!/bin/sh\n[ "$1" = help ] || { echo broken >&2; exit 3; }\n',
+                        encoding="utf-8")
+        near.chmod(0o755)
+        check_commands(root, findings)
+    seen = "\n".join(findings.faults)
+    missing = [fault for fault in EXPECTED if fault not in seen]
+    if missing or len(findings.faults) != len(EXPECTED):
+        print(f"expected {EXPECTED}, saw {findings.faults}")
+    print(f"cases: {findings.checked}")
+    return 1 if missing or len(findings.faults) != len(EXPECTED) else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--self-test", action="store_true", help="check the check on known faults")
+    parser.add_argument("--build", type=Path, default=ROOT / "build/release")
+    arguments = parser.parse_args()
+    if arguments.self_test:
+        return self_test()
+    findings = Findings()
+    check_commands(ROOT, findings)
+    check_options(ROOT, arguments.build, findings)
+    return report("commands and tables", findings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Includes in src/ point only downward; reclaim/ uses base, platform and sync alone."""
+
+import re
+from pathlib import Path
+
+from checking import Example, Findings, line_of, run, sources
+
+LAYERS = ["base", "platform", "sync", "sizes", "span", "node", "heap", "front", "shim"]
+OF_RECLAIM = {"base", "platform", "sync", "reclaim"}
+# The public header, and the model checker's stand-in for std::atomic (tests/model).
+OUTSIDE = {"nearmalloc/nearmalloc.h", "model_atomic.h"}
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
+
+
+def check(root: Path, findings: Findings) -> None:
+    for path in sources(root, "src"):
+        layer = path.relative_to(root / "src").parts[0]
+        name = path.relative_to(root)
+        if layer not in LAYERS:
+            findings.fault(name, 0, f"the folder '{layer}' is no layer")
+            continue
+        allowed = set(LAYERS[: LAYERS.index(layer) + 1])
+        check_file(path, name, allowed, f"layer {layer}", findings)
+    for path in sources(root, "reclaim", suffixes=(".h", ".hpp", ".cc")):
+        check_file(path, path.relative_to(root), OF_RECLAIM, "reclaim", findings)
+
+
+def check_file(path: Path, name: Path, allowed: set[str], who: str, findings: Findings) -> None:
+    text = path.read_text(encoding="utf-8")
+    for match in INCLUDE.finditer(text):
+        findings.count()
+        included = match.group(1)
+        if included not in OUTSIDE and included.split("/")[0] not in allowed:
+            line = line_of(text, match.start(1))
+            findings.fault(name, line, f"{who} may not include {included}")
+
+
+EXAMPLES = [
+    Example("downward", {"src/span/a.h": '#include "base/bits.h"\n#include "span/b.h"\n'}, None),
+    Example("upward", {"src/sync/a.h": '#include "heap/heap.h"\n'}, "sync may not include heap/"),
+    Example("not a layer", {"src/extra/a.h": '#include "base/bits.h"\n'}, "is no layer"),
+    Example("relative", {"src/heap/a.h": '#include "../front/a.h"\n'}, "may not include"),
+    Example("reclaim", {"reclaim/a.hpp": '#include "heap/heap.h"\n'}, "reclaim may not"),
+]
+
+if __name__ == "__main__":
+    run(__doc__, "includes", check, EXAMPLES)
