@@ -7,7 +7,7 @@ from pathlib import Path
 from checking import Example, Findings, run
 
 COLUMNS = 100
-SKIPPED_FOLDERS = {"build", ".git", "__pycache__"}
+SKIPPED_FOLDERS = {"build", ".git", "__pycache__", ".ruff_cache", ".cache"}
 TEXTS = {".h", ".hpp", ".cc", ".c", ".py", ".md", ".txt", ".cmake", ".in", ".map", ".toml", ".json",
          ".sql", ".sh", ".3", ".bib", ".rs", ".html", ".js", ""}
 CODE_FOLDERS = {"src", "include", "tests", "tools", "lab", "cmake", "reclaim", "designs", "near"}

@@ -6,7 +6,7 @@
 namespace near {
 namespace {
 
-Atomic<size_t> bytes_in_use{0};
+constinit Atomic<size_t> bytes_in_use{0};
 
 size_t slices_for(size_t size) { return div_up(size, kSliceSize); }
 

@@ -23,11 +23,11 @@ constexpr uint8_t kRehomeAfter = 8;  // slow paths in a row on another node befo
 __thread uint8_t exit_rounds NEAR_TLS_INITIAL_EXEC = 0;
 __thread uint8_t rounds_away NEAR_TLS_INITIAL_EXEC = 0;
 
-Mutex start_lock{Rank::start};
-Atomic<bool> started{false};
+constinit Mutex start_lock{Rank::start};
+constinit Atomic<bool> started{false};
 pthread_key_t exit_key;
 bool have_exit_key = false;
-Atomic<uint64_t> rehomes{0};
+constinit Atomic<uint64_t> rehomes{0};
 
 // Thread-specific destructors run in rounds, in no known order; those of other libraries may still allocate. So the key is
 // set again until the last round that POSIX promises.

@@ -18,9 +18,9 @@ constexpr uint32_t kRoundMs = 100;      // between two rounds at least
 constexpr uint32_t kPatienceMs = 3200;  // between two looks at memory that waits for a sleeping owner, at most
 constexpr size_t kStackBytes = 128 * kKiB;
 
-Mutex thread_lock{Rank::purge_thread};
+constinit Mutex thread_lock{Rank::purge_thread};
 bool running = false;  // guard: thread_lock
-Atomic<int> threads{0};
+constinit Atomic<int> threads{0};
 
 void sleep_ms(uint32_t milliseconds) {
   struct timespec time {static_cast<time_t>(milliseconds / 1000), static_cast<long>(milliseconds % 1000) * 1'000'000};

@@ -11,14 +11,14 @@ namespace {
 constexpr uint32_t kMaxHeaps = 1 << 16;  // a heap's number has 16 bits in RemoteList
 constexpr unsigned kAdoptTries = 4;      // parked heaps looked at for one span
 
-Mutex registry_lock{Rank::registry};
-Atomic<Heap*> heaps[kMaxHeaps];          // by number; filled in order, never changed
-Atomic<uint32_t> made{0};
-Heap* parked_heads[kMaxNodes];           // guard: registry_lock
-Atomic<uint32_t> parked_counts[kMaxNodes];
-Atomic<Heap*> late_heaps[kMaxNodes];
-Atomic<uint64_t> adoptions{0};
-Atomic<uint64_t> claims{0};
+constinit Mutex registry_lock{Rank::registry};
+constinit Atomic<Heap*> heaps[kMaxHeaps];          // by number; filled in order, never changed
+constinit Atomic<uint32_t> made{0};
+constinit Heap* parked_heads[kMaxNodes];           // guard: registry_lock
+constinit Atomic<uint32_t> parked_counts[kMaxNodes];
+constinit Atomic<Heap*> late_heaps[kMaxNodes];
+constinit Atomic<uint64_t> adoptions{0};
+constinit Atomic<uint64_t> claims{0};
 
 // The first heap needs no system call: programs with one thread start fast.
 alignas(Heap) char first_heap_room[sizeof(Heap)];

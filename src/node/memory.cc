@@ -10,11 +10,11 @@
 
 namespace near {
 
-Topology topology;
-Node nodes[kMaxNodes];
-uintptr_t reserved_base;
-size_t reserved_bytes;
-Span* reserved_spans;
+constinit Topology topology;
+constinit Node nodes[kMaxNodes];
+constinit uintptr_t reserved_base;
+constinit size_t reserved_bytes;
+constinit Span* reserved_spans;
 
 namespace {
 
@@ -24,19 +24,19 @@ constexpr uint32_t kMaxAdded = 4096;     // regions added later
 constexpr size_t kMetadataStep = 64 * kKiB;
 constexpr size_t kPadding = 64 * kKiB;   // tables of two nodes share no page of any size
 
-Region first_regions[kMaxNodes];
-Mutex regions_lock{Rank::regions};
-Atomic<Region*> added_regions[kMaxAdded];  // slots are filled in order and never change
-Atomic<uint32_t> added_count{0};
-Atomic<uint64_t> spills{0};
-Atomic<uint64_t> bind_refusals{0};
+constinit Region first_regions[kMaxNodes];
+constinit Mutex regions_lock{Rank::regions};
+constinit Atomic<Region*> added_regions[kMaxAdded];  // slots are filled in order and never change
+constinit Atomic<uint32_t> added_count{0};
+constinit Atomic<uint64_t> spills{0};
+constinit Atomic<uint64_t> bind_refusals{0};
 
 struct MetadataPool {  // guard: regions_lock
   char* at = nullptr;
   char* end = nullptr;
 };
-MetadataPool metadata_pools[kMaxNodes];
-Atomic<size_t> metadata_taken{0};
+constinit MetadataPool metadata_pools[kMaxNodes];
+constinit Atomic<size_t> metadata_taken{0};
 
 // Where the tables of some regions of equal size lie, and how much address space all of it takes.
 struct Layout {

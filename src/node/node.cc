@@ -16,7 +16,7 @@ constexpr uint32_t kDecaySteps = 8;      // decay runs this often in its time
 
 }  // namespace
 
-PurgeSignal purge_signal;
+constinit PurgeSignal purge_signal;
 
 void Node::add(Region* region) {
   const LockGuard guard(lock);

@@ -28,8 +28,8 @@ const OptionInfo kOptionTable[kOptions] = {
 namespace {
 
 constexpr char kPrefix[] = "NEARMALLOC_";
-Atomic<long> values[kOptions];
-Atomic<bool> set_by_hand[kOptions];
+constinit Atomic<long> values[kOptions];
+constinit Atomic<bool> set_by_hand[kOptions];
 bool have_read = false;
 const char* topology_value = nullptr;
 

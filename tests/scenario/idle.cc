@@ -24,19 +24,20 @@ void fill_and_free(size_t total, size_t largest, uint64_t with_seed) {
   for (size_t i = 0; i < blocks.size(); ++i) StandardNames::free(blocks[i]);
 }
 
-// Each thread takes 16 blocks of every size that differs in class, up to 32 KiB, and frees all.
+// A thread takes eight blocks of every size class up to 32 KiB, writes and frees them.
 void touch_every_class() {
-  Mapped<void*> blocks(64 * 16);
+  constexpr size_t kCopies = 8;
+  Mapped<void*> blocks(400 * kCopies);
   size_t taken = 0;
-  for (size_t size = 1; size <= 32 << 10;) {
+  for (size_t size = 1; size <= 32 << 10 && taken < blocks.size();) {
     size_t usable = 0;
-    for (int copy = 0; copy < 16 && taken < blocks.size(); ++copy) {
+    for (size_t copy = 0; copy < kCopies; ++copy) {
       void* block = StandardNames::malloc(size);
       usable = StandardNames::malloc_usable_size(block);
       touch(block, usable);
       blocks[taken++] = block;
     }
-    size = usable + 1 + size / 16;
+    size = usable + 1 + size / 32;
   }
   for (size_t i = 0; i < taken; ++i) StandardNames::free(blocks[i]);
 }

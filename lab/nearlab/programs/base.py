@@ -43,6 +43,7 @@ class Program(ABC):
     name: str
     title: str
     needs: Mapping[str, str] = {}  # command -> Debian package
+    version: Sequence[str] = ()  # a command that prints it
 
     def missing(self) -> dict[str, str]:
         """The needed commands that are not there, with their packages."""

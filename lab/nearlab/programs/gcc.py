@@ -16,6 +16,7 @@ class Gcc(CommandProgram):
     name = "gcc"
     title = "GCC compiling C++"
     needs = {"g++": "g++"}
+    version = ("g++", "--version")
 
     def __init__(self):
         self._source = Path()

@@ -14,6 +14,7 @@ class KvServer(CommandProgram):
     name = "kvserver"
     title = "key-value server, 8 threads"
     needs = {"g++": "g++"}
+    version = ("g++", "--version")
 
     def __init__(self):
         self._program = Path()

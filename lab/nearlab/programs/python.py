@@ -17,6 +17,7 @@ class Python(CommandProgram):
     def __init__(self, name: str, title: str, allocator: str):
         self.name = name
         self.title = title
+        self.version = (sys.executable, "--version")
         self._allocator = allocator
         self._documents = 0
 

@@ -33,6 +33,7 @@ class Redis(Program):
     name = "redis"
     title = "Redis, redis-benchmark"
     needs = {"redis-benchmark": "redis-tools", "redis-check-rdb": "redis-tools"}
+    version = ("redis-benchmark", "--version")
 
     def __init__(self):
         self._chunks: list[bytes] = []

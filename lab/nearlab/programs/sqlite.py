@@ -13,6 +13,7 @@ class Sqlite(CommandProgram):
     name = "sqlite"
     title = "SQLite in memory"
     needs = {"sqlite3": "sqlite3"}
+    version = ("sqlite3", "--version")
 
     def __init__(self):
         self._script = Path()

@@ -1,0 +1,63 @@
+"""Gets a program that the demo needs: by apt-get when we are root, else the program is skipped.
+
+Invariant: nothing that is installed starts a service. While packages are installed a policy denies it, unless the
+machine has a policy of its own; it is removed afterwards.
+Touched by: demo.py. Source: Debian's /usr/share/doc/init-system-helpers/README.policy-rc.d.gz.
+"""
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from .programs.base import Program
+
+POLICY = Path("/usr/sbin/policy-rc.d")
+_APT = ("apt-get", "-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3")
+
+
+def provide(program: Program) -> str | None:
+    """Installs what `program` lacks. Returns why it must be skipped, None when all is there."""
+    missing = program.missing()
+    if not missing:
+        return None
+    packages = sorted(set(missing.values()))
+    what = f"{', '.join(missing)} is missing"
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        return f"{what}; as root: apt-get install {' '.join(packages)}"
+    error = _install(packages)
+    missing = program.missing()
+    if missing:
+        return f"{', '.join(missing)} is missing and could not be installed: {error}"
+    return None
+
+
+def _install(packages: Sequence[str]) -> str:
+    """The last line of what apt-get complained about, `no error` when it did not."""
+    with no_services():
+        subprocess.run([*_APT, "update"], capture_output=True, check=False, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            [*_APT, "install", "-y", "--no-install-recommends", *packages],
+            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    return done.stderr.strip().rpartition("\n")[2] if done.returncode else "no error"
+
+
+@contextlib.contextmanager
+def no_services(policy: Path = POLICY) -> Iterator[None]:
+    """While this lasts, no package starts a service. A policy that is already there stays as it is."""
+    if policy.exists():
+        yield
+        return
+    policy.write_text("#!/bin/sh\n# Temporary: the demo installs programs, not services.\nexit 101\n")
+    policy.chmod(0o755)
+    try:
+        yield
+    finally:
+        policy.unlink(missing_ok=True)
