@@ -1,8 +1,8 @@
 """Gets a program that the demo needs: by apt-get when we are root, else the program is skipped.
 
-Invariant: nothing that is installed starts a service. While packages are installed a policy denies it, unless the
-machine has a policy of its own; it is removed afterwards.
-Touched by: demo.py. Source: Debian's /usr/share/doc/init-system-helpers/README.policy-rc.d.gz.
+Invariant: nothing that is installed starts a service. While packages are installed a policy denies
+it, unless the machine has a policy of its own; it is removed afterwards. Touched by: demo.py.
+Source: Debian's /usr/share/doc/init-system-helpers/README.policy-rc.d.gz.
 """
 
 import contextlib
@@ -37,7 +37,9 @@ def provide(program: Program) -> str | None:
 def _install(packages: Sequence[str]) -> str:
     """The last line of what apt-get complained about, `no error` when it did not."""
     with no_services():
-        subprocess.run([*_APT, "update"], capture_output=True, check=False, stdin=subprocess.DEVNULL)
+        subprocess.run(
+            [*_APT, "update"], capture_output=True, check=False, stdin=subprocess.DEVNULL
+        )
         done = subprocess.run(
             [*_APT, "install", "-y", "--no-install-recommends", *packages],
             env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
@@ -51,11 +53,13 @@ def _install(packages: Sequence[str]) -> str:
 
 @contextlib.contextmanager
 def no_services(policy: Path = POLICY) -> Iterator[None]:
-    """While this lasts, no package starts a service. A policy that is already there stays as it is."""
+    """While this lasts, no package starts a service. A policy that is there already stays."""
     if policy.exists():
         yield
         return
-    policy.write_text("#!/bin/sh\n# Temporary: the demo installs programs, not services.\nexit 101\n")
+    policy.write_text(
+        "#!/bin/sh\n# Temporary: the demo installs programs, not services.\nexit 101\n"
+    )
     policy.chmod(0o755)
     try:
         yield

@@ -1,7 +1,7 @@
-"""How far the demo is: a bar with the time left on a terminal, else a plain line per run.
+"""How far the demo is: a bar with the time left on a terminal, else a plain line for each run.
 
-Invariant: what is written goes to stderr, so that stdout holds the result alone.
-Touched by: demo.py. The time left is the sum over the steps to come of what the same program took before.
+Invariant: all of it goes to stderr, so that stdout holds the result alone. The time left is the
+sum over the steps to come of what runs of the same program took. Touched by: demo.py, one thread.
 """
 
 import os
@@ -10,28 +10,66 @@ import time
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.text import Text
 
 from .demo_run import Record, Step
 
 _GUESS_S = 3.0  # for a run before any was seen
 
 
-class Watch:
-    """Follows the steps; use it as a context."""
+class Forecast:
+    """The steps to come, and what those that are done say of how long they will take."""
 
     def __init__(self, steps: Sequence[Step]):
-        self._steps = list(steps)
-        self._total = len(self._steps)
+        self.total = len(steps)
+        self._to_come = list(steps)
         self._took: dict[str, list[float]] = {}
+
+    @property
+    def done(self) -> int:
+        return self.total - len(self._to_come)
+
+    def add(self, record: Record, seconds: float) -> None:
+        """Effect: the step is done; so are all others of its program when it failed."""
+        step = record.step
+        self._took.setdefault(step.program.name, []).append(seconds)
+        self._to_come = [
+            other
+            for other in self._to_come
+            if other is not step and not (record.failure and other.program is step.program)
+        ]
+
+    def left_s(self) -> float:
+        """What the steps to come will take, in seconds."""
+        medians = {name: statistics.median(took) for name, took in self._took.items()}
+        unknown = statistics.fmean(medians.values()) if medians else _GUESS_S
+        return sum(medians.get(step.program.name, unknown) for step in self._to_come)
+
+
+class _LeftColumn(ProgressColumn):
+    """The time left, going down while a step runs."""
+
+    def __init__(self, watch: "Watch"):
+        super().__init__()
+        self._watch = watch
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{clock(self._watch.left_s())} left", style="progress.remaining")
+
+
+class Watch:
+    """Shows how far the steps are; use it as a context."""
+
+    def __init__(self, steps: Sequence[Step]):
+        self._forecast = Forecast(steps)
         self._started = time.monotonic()
-        console = Console(stderr=True)
+        self._console = Console(stderr=True)
         self._bar = None
-        if console.is_terminal and os.environ.get("CI") != "true":
-            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
-            self._bar = Progress(*columns, console=console, transient=True)
-        self._console = console
-        self._task = self._bar.add_task("", total=1.0, left="") if self._bar else None
+        if self._console.is_terminal and os.environ.get("CI") != "true":
+            columns = (BarColumn(), _LeftColumn(self), TextColumn("{task.description}"))
+            self._bar = Progress(*columns, console=self._console, transient=True)
+            self._task = self._bar.add_task("", total=len(steps))
 
     def __enter__(self) -> "Watch":
         if self._bar:
@@ -42,44 +80,37 @@ class Watch:
         if self._bar:
             self._bar.stop()
 
-    def say(self, text: str) -> None:
-        """A line that stays."""
-        (self._bar.console if self._bar else self._console).print(text, highlight=False, markup=False, soft_wrap=True)
+    def left_s(self) -> float:
+        return max(0.0, self._forecast.left_s() - (time.monotonic() - self._started))
 
     def before(self, step: Step) -> None:
         self._started = time.monotonic()
         if self._bar:
-            description = f"{_round(step)}: {step.program.title}, {step.allocator.name}"
-            self._bar.update(self._task, description=description, left=f"{_clock(self.left_s())} left")
+            text = f"{step.when()}: {step.program.name}, {step.allocator.label}"
+            self._bar.update(self._task, description=text)
 
     def after(self, record: Record) -> None:
-        """Effect: the step is done; so are all others of its program when it failed."""
-        step = record.step
-        self._took.setdefault(step.program.name, []).append(time.monotonic() - self._started)
-        self._steps = [
-            other
-            for other in self._steps
-            if other is not step and not (record.problem and other.program is step.program)
-        ]
+        now = time.monotonic()
+        self._forecast.add(record, now - self._started)
+        self._started = now
         if self._bar:
-            self._bar.update(self._task, completed=1 - len(self._steps) / self._total)
+            self._bar.update(self._task, completed=self._forecast.done)
         else:
-            self.say(
-                f"demo: {self._total - len(self._steps)}/{self._total} {_round(step)}: {step.program.name}, "
-                f"{step.allocator.name}: {record.problem or f'{record.run.wall_s:.2f} s'}; "
-                f"{_clock(self.left_s())} left"
-            )
+            self._print_line(record)
 
-    def left_s(self) -> float:
-        """Effect: none. What the steps to come will take, in seconds."""
-        medians = {name: statistics.median(took) for name, took in self._took.items()}
-        unknown = statistics.fmean(medians.values()) if medians else _GUESS_S
-        return sum(medians.get(step.program.name, unknown) for step in self._steps)
-
-
-def _round(step: Step) -> str:
-    return f"round {step.round}" if step.round else "warm-up"
+    def _print_line(self, record: Record) -> None:
+        step = record.step
+        result = record.failure or f"{record.run.wall_s:.2f} s"
+        self._console.print(
+            f"{self._forecast.done}/{self._forecast.total} {step.when()}: {step.program.name}, "
+            f"{step.allocator.label}: {result}, {clock(self.left_s())} left",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
 
 
-def _clock(seconds: float) -> str:
-    return f"{int(seconds + 0.5) // 60}:{int(seconds + 0.5) % 60:02d}"
+def clock(seconds: float) -> str:
+    """Minutes and seconds."""
+    whole = round(seconds)
+    return f"{whole // 60}:{whole % 60:02d}"

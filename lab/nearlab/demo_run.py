@@ -1,17 +1,21 @@
 """Runs the demo's programs under two allocators in turn, and judges every run.
 
-Invariant: within a round both allocators run a program one after the other, and who is first alternates; round 0 warms up
-and is the run that asks the allocator to name itself. A run counts only when it did its work, gave the answer every other
-run gave, left nothing running, and every process of it was served by the allocator it was meant for.
-Touched by: demo.py; one thread.
+Invariant: in a round both allocators run a program one after the other, and who is first
+alternates; round 0 warms up and asks the allocator to name itself. A run counts only when it did
+its work, gave the answer that every run of the program gives, left nothing running, and each of
+its processes was served by the allocator it was meant for. Touched by: demo.py, one thread.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from . import measure
-from .programs.base import Allocator, Program, Run
+from . import interleave, measure
+from .peers import Allocator
+from .programs.base import Program, Run
+
+# What an allocator prints at exit when it is asked for its statistics.
+_NAMES_ITSELF = {"nearmalloc": re.compile(r"^nearmalloc \S+:.*", re.MULTILINE)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,51 +26,64 @@ class Step:
     program: Program
     allocator: Allocator
 
+    def when(self) -> str:
+        return f"round {self.round}" if self.round else "warm-up"
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One run that was done. `problem` says why it does not count, None when it does."""
+    """One run that was done. `failure` says why it does not count, None when it does."""
 
     step: Step
     run: Run
-    problem: str | None
+    failure: str | None
 
-    def to_json(self) -> dict:
-        step, run = self.step, self.run
+    def metrics(self) -> dict[str, float]:
+        """What is compared; empty when the run does not count."""
+        sample = self.run.sample
+        if self.failure or sample is None:
+            return {}
         return {
-            "kind": "run",
-            "program": step.program.name,
-            "allocator": step.allocator.name,
-            "round": step.round,
-            "wall_s": run.wall_s,
-            "answer": run.answer,
-            "problem": self.problem,
-            "sample": run.sample.to_json() if run.sample else None,
+            "seconds": self.run.wall_s,
+            "cpu_s": sample.cpu_s,
+            "memory_kib": sample.peak_total_kib,
         }
 
+    def to_json(self) -> dict:
+        sample = self.run.sample
+        record = {
+            "kind": "run",
+            "case": self.step.program.name,
+            "allocator": self.step.allocator.name,
+            "round": self.step.round,
+            "metrics": self.metrics(),
+            "answer": self.run.answer,
+            "failure": self.failure,
+            "sample": sample.to_json() if sample else None,
+        }
+        if self.failure and sample:
+            record |= {"stdout": sample.stdout[-2000:], "stderr": sample.stderr[-2000:]}
+        return record
 
-def schedule(programs: Sequence[Program], allocators: Sequence[Allocator], rounds: int) -> list[Step]:
-    """All steps in order: the warm-up, then `rounds` rounds, each starting one program and one allocator further."""
+
+def schedule(
+    programs: Sequence[Program], allocators: Sequence[Allocator], rounds: int
+) -> list[Step]:
+    """All steps in order: the warm-up, then `rounds` rounds."""
     return [
         Step(number, program, allocator)
         for number in range(rounds + 1)
-        for program in _rotated(programs, number)
-        for allocator in _rotated(allocators, number)
+        for index, program in enumerate(programs)
+        for allocator in interleave.rotated(allocators, number + index)
     ]
-
-
-def _rotated(items: Sequence, by: int) -> list:
-    at = by % len(items)
-    return [*items[at:], *items[:at]]
 
 
 @dataclass(slots=True)
 class Runner:
-    """Does steps and remembers the right answers; a program with a problem is not run again."""
+    """Does steps and remembers the right answers; a program that failed is not run again."""
 
     answers: dict[str, str] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
-    stats_lines: list[str] = field(default_factory=list)
 
     def do(self, steps: Sequence[Step], before: Callable[[Step], None]) -> Iterator[Record]:
         """Yields a record for each step that is done; `before` hears of it first."""
@@ -75,39 +92,39 @@ class Runner:
                 continue
             before(step)
             run = self._run(step)
-            problem = self._problem(step, run)
-            if problem:
+            failure = self._failure(step, run)
+            if failure:
                 self.failed.add(step.program.name)
-            yield Record(step, run, problem)
+            yield Record(step, run, failure)
 
     def _run(self, step: Step) -> Run:
-        asks = step.round == 0 and step.allocator.stats_line
+        asked = step.round == 0 and step.allocator.name in _NAMES_ITSELF
         try:
-            return step.program.run(step.allocator, {"NEARMALLOC_STATS": "1"} if asks else {})
+            return step.program.run(step.allocator, {"NEARMALLOC_STATS": "1"} if asked else {})
         except (measure.MeasureError, OSError) as error:
             return Run(None, 0.0, "", str(error))
 
-    def _problem(self, step: Step, run: Run) -> str | None:
+    def _failure(self, step: Step, run: Run) -> str | None:
         if run.complaint or run.sample is None:
             return run.complaint or "not measured"
-        return self._wrong_allocator(step, run.sample) or self._wrong_output(step, run)
-
-    def _wrong_allocator(self, step: Step, sample: measure.Sample) -> str | None:
-        served = {process.served_by for process in sample.processes} or {"unknown"}
-        if served != {step.allocator.served_by}:
-            return f"served by {', '.join(sorted(served))} instead of {step.allocator.served_by}"
-        if step.round == 0 and step.allocator.stats_line:
-            line = re.search(step.allocator.stats_line, sample.stderr, re.MULTILINE)
-            if not line:
-                return f"{step.allocator.name} did not name itself at exit"
-            self.stats_lines.append(line.group())
-        return None
+        if run.sample.left_running:
+            return f"left {run.sample.left_running} processes running"
+        return _wrong_allocator(step, run.sample) or self._wrong_output(step, run)
 
     def _wrong_output(self, step: Step, run: Run) -> str | None:
         if not run.answer:
             return "no output"
-        if run.sample and run.sample.left_running:
-            return f"{run.sample.left_running} processes left running"
         if run.answer != self.answers.setdefault(step.program.name, run.answer):
             return "wrong output: not that of the first run"
         return None
+
+
+def _wrong_allocator(step: Step, sample: measure.Sample) -> str | None:
+    wanted = step.allocator.name
+    served = {process.served_by for process in sample.processes} or {"unknown"}
+    if served != {wanted}:
+        return f"served by {', '.join(sorted(served))} instead of {wanted}"
+    line = _NAMES_ITSELF.get(wanted)
+    if step.round == 0 and line and not line.search(sample.stderr):
+        return f"{wanted} did not name itself at exit"
+    return None

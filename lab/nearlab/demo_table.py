@@ -1,12 +1,9 @@
-"""The demo's figures: medians, ratios and their spread; the table made of them.
+"""The demo's figures: ratios of medians with their intervals, and the table made of them.
 
-Invariant: ratio = median(candidate) / median(baseline) over the counted rounds; spread = the median absolute deviation of
-the rounds' own ratios, so that what disturbs both runs of a round alike does not widen it.
-Touched by: anyone; everything here is pure.
+Invariant: ratio = median(candidate) / median(baseline) over the counted rounds, paired by round;
+the interval holds 95 % of the ratios of resampled rounds. Everything here is pure.
 """
 
-import math
-import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -14,118 +11,136 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from . import stats
 from .demo_run import Record
 
-MEASURES = ("time", "CPU time", "peak memory")
+_KIB_PER_MIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A compared quantity: its name in the raw results, its heading, how its values are shown."""
+
+    metric: str
+    heading: str
+    unit: str
+    digits: int
+    scale: float = 1.0
+
+
+MEASURES = (
+    Measure("seconds", "time", "s", 2),
+    Measure("cpu_s", "CPU time", "s", 2),
+    Measure("memory_kib", "peak memory", "MiB", 0, 1 / _KIB_PER_MIB),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One quantity of one program under both allocators, medians over the rounds."""
+    """One quantity of one program under both allocators, round by round."""
 
-    baseline: float
-    candidate: float
-    spread: float
+    baseline: tuple[float, ...]
+    candidate: tuple[float, ...]
 
     @property
-    def ratio(self) -> float:
-        return self.candidate / self.baseline
+    def ratio(self) -> stats.Interval:
+        return stats.ratio(self.candidate, self.baseline)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A program's line: its comparisons in the order of MEASURES, or its problem."""
+    """A program's line: its comparisons in the order of MEASURES, or why there are none."""
 
     name: str
     title: str
-    rounds: int
     comparisons: tuple[Comparison, ...]
-    problem: str | None = None
-
-
-def compare(baseline: Sequence[float], candidate: Sequence[float]) -> Comparison:
-    """Compares paired values. Requires: equal lengths, at least one pair, positive values."""
-    ratios = [c / b for b, c in zip(baseline, candidate, strict=True)]
-    middle = statistics.median(ratios)
-    spread = statistics.median(abs(ratio - middle) for ratio in ratios)
-    return Comparison(statistics.median(baseline), statistics.median(candidate), spread)
+    failure: str | None = None
 
 
 def rows_of(records: Iterable[Record], baseline: str, candidate: str) -> list[Row]:
-    """A row for each program, in the order of the first runs; the warm-up is judged but not counted."""
+    """A row for each program, in the order of the first runs; the warm-up is only judged."""
     of_program: dict[str, list[Record]] = {}
     for record in records:
         of_program.setdefault(record.step.program.name, []).append(record)
-    return [_row(name, group, baseline, candidate) for name, group in of_program.items()]
+    return [_row(group, baseline, candidate) for group in of_program.values()]
 
 
-def _row(name: str, records: list[Record], baseline: str, candidate: str) -> Row:
-    title = records[0].step.program.title
+def _row(records: list[Record], baseline: str, candidate: str) -> Row:
+    program = records[0].step.program
     for record in records:
-        if record.problem:
-            when = f"round {record.step.round}" if record.step.round else "warm-up"
-            return Row(name, title, 0, (), f"{record.step.allocator.name}, {when}: {record.problem}")
-    values: dict[str, dict[int, tuple[float, ...]]] = {baseline: {}, candidate: {}}
+        if record.failure:
+            failure = f"{record.step.allocator.name}, {record.step.when()}: {record.failure}"
+            return Row(program.name, program.title, (), failure)
+    metrics: dict[str, dict[int, dict[str, float]]] = {baseline: {}, candidate: {}}
     for record in records:
-        sample = record.run.sample
-        if record.step.round and sample:
-            values[record.step.allocator.name][record.step.round] = (
-                record.run.wall_s,
-                sample.cpu_s,
-                sample.peak_total_kib / 1024,
-            )
-    rounds = sorted(values[baseline].keys() & values[candidate].keys())
+        if record.step.round:
+            metrics[record.step.allocator.name][record.step.round] = record.metrics()
+    rounds = sorted(metrics[baseline].keys() & metrics[candidate].keys())
     if not rounds:
-        return Row(name, title, 0, (), "no complete round")
-    comparisons = tuple(
-        compare([values[baseline][n][i] for n in rounds], [values[candidate][n][i] for n in rounds])
-        for i in range(len(MEASURES))
+        return Row(program.name, program.title, (), "no round was completed")
+
+    def values(allocator: str, metric: str) -> tuple[float, ...]:
+        return tuple(metrics[allocator][number][metric] for number in rounds)
+
+    return Row(
+        program.name,
+        program.title,
+        tuple(
+            Comparison(values(baseline, measure.metric), values(candidate, measure.metric))
+            for measure in MEASURES
+        ),
     )
-    return Row(name, title, len(rounds), comparisons)
 
 
-def geometric_means(rows: Iterable[Row]) -> tuple[float, ...]:
+def geometric_means(rows: Iterable[Row]) -> tuple[stats.Interval, ...]:
     """The mean ratio of each measure over the programs that count; empty when there are none."""
-    counted = [row.comparisons for row in rows if not row.problem]
-    if not counted:
-        return ()
+    columns = zip(*(row.comparisons for row in rows if not row.failure), strict=True)
     return tuple(
-        math.exp(statistics.fmean(math.log(comparison.ratio) for comparison in column))
-        for column in zip(*counted, strict=True)
+        stats.geometric_mean_of_ratios([(one.candidate, one.baseline) for one in column])
+        for column in columns
     )
 
 
-def render(rows: Sequence[Row], baseline: str, candidate: str) -> Table:
-    """The table for a terminal; below 1 the candidate is better."""
-    table = Table(box=box.SIMPLE_HEAD, title=f"{candidate} / {baseline}: below 1 is better", title_justify="left")
+def render(rows: Sequence[Row]) -> Table:
+    """The table for a terminal: the ratio with its interval, below it the medians."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("program", no_wrap=True)
     for measure in MEASURES:
-        unit = "MiB" if measure == "peak memory" else "s"
-        table.add_column(measure, justify="right", no_wrap=True)
-        table.add_column(unit, justify="right", no_wrap=True, style="dim")
+        table.add_column(measure.heading, no_wrap=True)
     for row in rows:
-        if row.problem:
-            table.add_row(row.title, Text("failed", style="bold red"))
-            continue
-        cells = [row.title]
-        for measure, comparison in zip(MEASURES, row.comparisons, strict=True):
-            digits = 0 if measure == "peak memory" else 2
-            cells.append(f"{_colored(comparison)} ±{comparison.spread:.2f}")
-            cells.append(f"{comparison.baseline:.{digits}f} → {comparison.candidate:.{digits}f}")
+        cells = [Text.assemble((row.name, "bold"), "\n", (row.title, "dim"))]
+        if row.failure:
+            cells.append(Text("failed", style="bold red"))
+        for measure, comparison in zip(MEASURES, row.comparisons, strict=bool(row.comparisons)):
+            cells.append(
+                Text.assemble(
+                    _styled(comparison.ratio), "\n", (medians(measure, comparison), "dim")
+                )
+            )
         table.add_row(*cells)
-    means = geometric_means(rows)
-    if len(rows) > 1 and means:
+    counted = sum(not row.failure for row in rows)
+    if counted > 1:
         table.add_section()
-        # The mean has no spread and no absolute values; its digits stand under those of the ratios.
-        table.add_row("geometric mean", *(cell for mean in means for cell in (f"[bold]{mean:.2f}[/]      ", "")))
+        heading = Text.assemble(("mean", "bold"), (f" of {counted}, geom.", "dim"))
+        table.add_row(heading, *(Text.assemble(_styled(mean)) for mean in geometric_means(rows)))
     return table
 
 
-def _colored(comparison: Comparison) -> str:
-    """Green or red only where the spread does not explain it."""
-    text = f"{comparison.ratio:.2f}"
-    if comparison.ratio + comparison.spread < 0.98:
-        return f"[green]{text}[/]"
-    if comparison.ratio - comparison.spread > 1.02:
-        return f"[red]{text}[/]"
-    return text
+def medians(measure: Measure, comparison: Comparison) -> str:
+    """`BASELINE → CANDIDATE UNIT`."""
+    before, after = (
+        f"{stats.median(values) * measure.scale:.{measure.digits}f}"
+        for values in (comparison.baseline, comparison.candidate)
+    )
+    return f"{before} → {after} {measure.unit}"
+
+
+def verdict(ratio: stats.Interval) -> int:
+    """-1: the candidate is better, 1: worse, 0: the runs do not say (one run never does)."""
+    if ratio.low == ratio.high:
+        return 0
+    return (ratio.low > 1) - (ratio.high < 1)
+
+
+def _styled(ratio: stats.Interval) -> tuple[str, str]:
+    return str(ratio), {-1: "green", 0: "", 1: "red"}[verdict(ratio)]

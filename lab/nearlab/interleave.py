@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -202,7 +203,7 @@ class _Lines:
         self._done, self._total, self._label = 0, 1, ""
         self._started = self._shown = time.monotonic()
 
-    def __enter__(self) -> "_Lines":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_) -> None:

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Self
 
 from . import places, proof
 
@@ -153,7 +154,7 @@ class Child:
             raise MeasureError(f"{self.argv[0]}: launcher failed: {self._text(self._err).strip()}")
         self.pid = int(first[1])
 
-    def __enter__(self) -> "Child":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_) -> None:

@@ -152,7 +152,7 @@ def _attempt(command: list[str], env: dict[str, str]) -> None:
         pass
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _ask_version(library: Path, expression: str) -> tuple[str, str | None]:
     """(version, None), or ("", why the library does not work), from a process that it serves."""
     script = f"from nearlab import peers; print(peers.{expression})"

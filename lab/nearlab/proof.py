@@ -36,7 +36,7 @@ def allocator_name(path: str | Path) -> str:
     return name
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def defines(path: str, symbol: str = "malloc") -> bool:
     """True if the ELF64 file exports a definition of the function `symbol`."""
     try:

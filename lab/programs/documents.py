@@ -1,7 +1,7 @@
-"""A Python program of the demo: threads build large dictionaries, walk them, and round-trip them as JSON.
+"""A Python program of the demo: threads build large dictionaries, walk them, and make JSON of them.
 
-Invariant: the printed digest depends on the arguments alone (fixed seeds, one digest per thread, joined in order).
-Touched by: the demo, which runs it as a child; it imports nothing of the lab.
+Invariant: the printed digest depends on the arguments alone (fixed seeds, one digest per thread,
+joined in order). Touched by: the demo, which runs it as a child; it imports nothing of the lab.
 """
 
 import hashlib
@@ -49,7 +49,7 @@ def walk(value):
 
 
 def work(seed, documents, rounds, digests):
-    """Keeps a store of documents; every round replaces a third and round-trips a slice of the store as JSON."""
+    """Keeps a store of documents; each round replaces a third and a quarter goes through JSON."""
     rng = random.Random(seed)
     digest = hashlib.sha256()
     store = {f"key-{i:08d}": make_document(rng, i) for i in range(documents)}

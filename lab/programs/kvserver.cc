@@ -1,11 +1,12 @@
-// A server of the demo: clients hand request buffers to workers, workers keep a sharded store with eviction and hand
-// response buffers back.
-// Invariant: the checksum depends on the arguments alone. A client's requests for one shard reach the shard's only worker
-// in order, no shard is shared by two clients, and responses are summed.
-// Who may touch it: a queue's mutex guards the queue; a shard belongs to one worker; a buffer to whoever holds it.
+// A server of the demo: clients hand request buffers to workers, workers keep a sharded store with
+// eviction and hand response buffers back.
+// Invariant: the checksum depends on the arguments alone. A client's requests for one shard reach
+// the shard's only worker in order, no shard is shared by two clients, and responses are summed.
+// Who may touch it: a queue's mutex guards the queue; a shard belongs to one worker; a buffer to
+// whoever holds it.
 //
-// Every request buffer is allocated by a client and freed by a worker, every response the other way round: both are remote
-// frees. Values live long, are evicted by age, and change their size.
+// Every request buffer is allocated by a client and freed by a worker, every response the other way
+// round: both are remote frees. Values live long, are evicted by age, and change their size.
 
 #include <array>
 #include <condition_variable>

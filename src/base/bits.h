@@ -35,10 +35,26 @@ constexpr uint32_t bit_run(unsigned first, unsigned count) {
   return count == 0 ? 0 : (~uint32_t{0} >> (32 - count)) << first;
 }
 
-// The length of the longest run of ones.
+// The length of the longest run of ones: builds it from powers of two, longest first.
 constexpr unsigned longest_run(uint32_t mask) {
+  if (mask == ~uint32_t{0}) return 32;
+  const uint32_t of2 = mask & mask >> 1;  // bit i: a run of 2 starts at i
+  const uint32_t of4 = of2 & of2 >> 2;
+  const uint32_t of8 = of4 & of4 >> 4;
+  const uint32_t of16 = of8 & of8 >> 8;
+  uint32_t starts = ~uint32_t{0};  // of the runs of `length`
   unsigned length = 0;
-  for (; mask != 0; mask &= mask << 1) length++;
+  const auto add = [&](uint32_t runs, unsigned more) {
+    const uint32_t longer = starts & runs >> length;
+    if (longer == 0) return;
+    starts = longer;
+    length += more;
+  };
+  add(of16, 16);
+  add(of8, 8);
+  add(of4, 4);
+  add(of2, 2);
+  add(mask, 1);
   return length;
 }
 

@@ -15,13 +15,14 @@ constexpr bool is_small(unsigned size_class) { return size_class < kSmallClasses
 // eighths (pages inside may be given back), all.
 uint32_t next_target(const SizeClass& shape, uint32_t freed) {
   const uint32_t capacity = shape.capacity;
+  if (carves_blocks(shape)) return capacity;
   if (freed < capacity - capacity / 4U) return capacity - capacity / 4U;
   if (freed < capacity - capacity / 8) return capacity - capacity / 8;
   return capacity;
 }
 
 bool is_sparse(const Span& span, uint32_t freed) {
-  return freed >= span.shape().capacity - span.shape().capacity / 4U;
+  return !carves_blocks(span.shape()) && freed >= span.shape().capacity - span.shape().capacity / 4U;
 }
 
 }  // namespace
@@ -55,7 +56,7 @@ bool Heap::make_ready(unsigned size_class) {
     if (span == nullptr) return false;
     heat(*span, size_class);
   }
-  if (bins[size_class] == nullptr) carve_page(*span, &bins[size_class]);
+  if (bins[size_class] == nullptr) carve(*span, &bins[size_class]);
   return true;
 }
 
@@ -83,7 +84,7 @@ Span* Heap::take_cached(unsigned size_class) {
   if (span->size_class == size_class) {
     span->kind = SpanKind::blocks;
   } else {
-    form_span(*span, size_class);
+    form_span(*span, size_class, true);
     span->frees.set(span->shape().capacity, span->shape().capacity);
   }
   span->remote.reset(id_);
@@ -95,7 +96,7 @@ Span* Heap::take_fresh(unsigned size_class) {
   bool zero = false;
   Span* span = take_slices(node_, kSizeClasses[size_class].slices, zero);
   if (span == nullptr) return nullptr;
-  form_span(*span, size_class);
+  form_span(*span, size_class, !zero);
   span->frees.set(span->shape().capacity, span->shape().capacity);
   span->remote.reset(id_);
   own(*span);
@@ -123,19 +124,15 @@ void Heap::heat(Span& span, unsigned size_class) {
 // A hot span becomes cold with `freed` blocks free, which hang in span.local.
 void Heap::cool(Span& span, uint32_t freed) {
   span.list = &span.local;
+  if (span.idle) leave_idle(span);
   settle(span, freed);
 }
 
 // --- frees -------------------------------------------------------------------------------------------------------
 
 void Heap::on_count(Span* span) {
-  if (is_hot(*span)) {
-    if (is_small(span->size_class)) {
-      span->frees.set_unreachable();
-      return;
-    }
-    if (is_idle(*span)) return;
-  }
+  if (span->idle) return;
+  if (is_small(span->size_class) && is_hot(*span)) return span->frees.set_unreachable();
   const LockGuard guard(lock);
   // Until the lock was held the purge thread may have taken the span, if this free was its last.
   if (span->owner.load(kRelaxed) != this || span->frees.remaining() != 0) return;  // relaxed: changed under the lock
@@ -182,7 +179,7 @@ void Heap::settle(Span& span, uint32_t freed) {
   if (span.reusable && is_sparse(span, freed)) {
     if (!span.sparse) sparse_++;
     span.sparse = true;
-    if (worth_purging(span)) purge_free_pages(span);
+    if (worth_purging()) purge_free_pages(span);
   }
 }
 
@@ -195,13 +192,14 @@ void Heap::unfile(Span& span) {
 
 // A hot medium span is all free. A few may stay, so that a loop of malloc and free does not make and break spans.
 void Heap::settle_idle(Span& span) {
-  if (is_idle(span)) return;
-  Span*& place = idle_[idle_next_];
+  if (span.idle) return;
+  Span* before = idle_[idle_next_];
+  span.idle = true;
+  idle_[idle_next_] = &span;
   idle_next_ = (idle_next_ + 1) % kIdle;
-  Span* before = place;
-  place = &span;
-  if (before == nullptr || before->owner.load(kRelaxed) != this || !is_hot(*before)) return;  // relaxed: own spans
-  if (is_small(before->size_class) || before->frees.freed() != before->shape().capacity) return;
+  if (before == nullptr) return;
+  before->idle = false;
+  if (before->frees.freed() != before->shape().capacity) return;
   const unsigned size_class = before->size_class;
   hot_[size_class] = nullptr;
   before->local = bins[size_class];
@@ -209,11 +207,11 @@ void Heap::settle_idle(Span& span) {
   retire(*before);
 }
 
-bool Heap::is_idle(const Span& span) const {
-  for (const Span* idle : idle_) {
-    if (idle == &span) return true;
+void Heap::leave_idle(Span& span) {
+  span.idle = false;
+  for (Span*& idle : idle_) {
+    if (idle == &span) idle = nullptr;
   }
-  return false;
 }
 
 // A span without live blocks leaves the heap.
@@ -235,9 +233,9 @@ void Heap::retire(Span& span) {
 }
 
 // Pages inside sparse spans are given back when a good part of a heap that is not tiny is sparse: it has shrunk.
-bool Heap::worth_purging(const Span& span) const {
+bool Heap::worth_purging() const {
   constexpr uint32_t kTiny = 4 * kMiB / kSliceSize;
-  return span.shape().size < kSliceSize / 16 && sparse_ >= kTiny / 4 && sparse_ >= spans_ / 4;
+  return sparse_ >= kTiny / 4 && sparse_ >= spans_ / 4;
 }
 
 // --- without the owner -------------------------------------------------------------------------------------------

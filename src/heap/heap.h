@@ -87,7 +87,7 @@ class Heap {
 
  private:
   static constexpr unsigned kCached = 8;
-  static constexpr unsigned kIdle = 4;
+  static constexpr unsigned kIdle = 2;
 
   bool make_ready(unsigned size_class);
   Span* find_span(unsigned size_class);
@@ -101,8 +101,8 @@ class Heap {
   void settle_idle(Span& span);
   void unfile(Span& span);
   void retire(Span& span);
-  bool worth_purging(const Span& span) const;
-  bool is_idle(const Span& span) const;
+  void leave_idle(Span& span);
+  bool worth_purging() const;
 
   Span* hot_[kClasses] = {};
   List<Span> reusable_[kClasses];

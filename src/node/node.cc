@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kLearnedMin = 1 * kMiB >> kSliceShift;
 constexpr uint32_t kDecaySteps = 8;      // decay runs this often in its time
+constexpr uint32_t kLookEvery = 8;       // slices given back between two looks at clock and limits
 
 }  // namespace
 
@@ -54,18 +55,20 @@ void Node::note_regret(uint32_t slices) {
   credit_slices_ -= regret;
   regret_slices_ += regret;
   const size_t limit = max_of(learned_slices_, kLearnedMin);
-  if (regret_slices_ * 2 < limit) return;
-  regret_slices_ = 0;
+  if (regret_slices_ * 4 < limit) return;
   const size_t most = max_of(static_cast<size_t>(option(Option::dirty_mib)) * kMiB >> kSliceShift, live_slices() / 4);
-  learned_slices_ = min_of(limit * 2, most);
+  learned_slices_ = min_of(limit + regret_slices_, most);
+  regret_slices_ = 0;
 }
 
 Span* Node::take(uint32_t slices, bool& zero, size_t alignment) {
   const LockGuard guard(lock);
   for (Region* region = regions_; region != nullptr; region = region->next) {
-    Span* span = region->take(slices, zero, alignment);
+    uint32_t clean = 0;
+    Span* span = region->take(slices, clean, alignment);
     if (span == nullptr) continue;
-    if (zero && credit_slices_ > 0) note_regret(slices);
+    zero = clean == slices;
+    if (clean > 0 && credit_slices_ > 0) note_regret(clean);
     return span;
   }
   return nullptr;
@@ -77,26 +80,38 @@ bool Node::extend(Span* span, uint32_t slices) {
 }
 
 void Node::give(Span* span, uint32_t keep) {
+  bool look = false;
+  {
+    const LockGuard guard(lock);
+    unlooked_slices_ += span->slices - keep;
+    look = unlooked_slices_ >= kLookEvery;
+    span->region->give(span, keep, now_ms_);
+  }
+  purge_signal.ask();
+  if (look) look_at_limits();
+}
+
+// Gives memory back if there is too much of it, or (in a process without a purge thread) if some is old enough.
+void Node::look_at_limits() {
+  const auto decay_ms = static_cast<uint32_t>(option(Option::decay_ms));
   const uint32_t now = coarse_now_ms();
-  size_t dirty = 0;
   size_t limit = 0;
+  bool excess = false;
   bool decay = false;
   {
     const LockGuard guard(lock);
-    span->region->give(span, keep, now);
-    dirty = dirty_slices();
+    unlooked_slices_ = 0;
+    now_ms_ = now;
     limit = limit_slices();
-    const auto decay_ms = static_cast<uint32_t>(option(Option::decay_ms));
+    excess = dirty_slices() > limit;
     decay = !purge_signal.present() && now - last_decay_ms_ > decay_ms / kDecaySteps;
     if (decay) last_decay_ms_ = now;
   }
-  purge_signal.ask();
-  if (decay) purge(static_cast<uint32_t>(option(Option::decay_ms)), 0);
-  if (dirty > limit) {
-    const size_t bytes = enforce(limit / 2);
-    const LockGuard guard(lock);
-    credit_slices_ += bytes >> kSliceShift;
-  }
+  if (decay) purge(decay_ms, 0);
+  if (!excess) return;
+  const size_t bytes = enforce(limit / 2);
+  const LockGuard guard(lock);
+  credit_slices_ += bytes >> kSliceShift;
 }
 
 // --- giving memory back ------------------------------------------------------------------------------------------
@@ -128,6 +143,10 @@ size_t Node::purge_chunk(Region& region, uint32_t index) {
 size_t Node::purge(uint32_t age_ms, size_t keep_bytes) {
   size_t purged = 0;
   const uint32_t now = coarse_now_ms();
+  {
+    const LockGuard guard(lock);
+    now_ms_ = now;
+  }
   for (Region* region = regions_; region != nullptr; region = region->next) {
     for (uint32_t index = 0;; index++) {
       {

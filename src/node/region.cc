@@ -14,7 +14,7 @@ constexpr uint32_t kAllFree = ~uint32_t{0};
 constexpr uint64_t kNowhere = ~uint64_t{0};
 constexpr uint32_t kDescribeStep = 16;      // chunks whose descriptors are committed together: 64 KiB of them
 constexpr uint32_t kGrowMax = 32;           // chunks committed at once at most
-constexpr uint32_t kSmallPageChunks = 4;    // the first 8 MiB use small pages: small programs stay small
+constexpr uint32_t kSmallPageChunks = 4;    // the first 8 MiB
 
 }  // namespace
 
@@ -31,9 +31,9 @@ void Region::init(char* base, Span* spans, Chunk* chunks, uint32_t chunk_count, 
 
 // --- lists of chunks ---------------------------------------------------------------------------------------------
 
-void Region::link(uint32_t index) {
+void Region::link(uint32_t index, unsigned bucket) {
   Chunk& chunk = chunks_[index];
-  chunk.bucket = static_cast<uint8_t>(longest_run(chunk.free));
+  chunk.bucket = static_cast<uint8_t>(bucket);
   chunk.in_dirty = chunk.dirty != 0;
   uint32_t& head = heads_[chunk.in_dirty][chunk.bucket];
   chunk.prev = kNoChunk;
@@ -56,9 +56,10 @@ void Region::unlink(uint32_t index) {
 
 void Region::relink(uint32_t index) {
   const Chunk& chunk = chunks_[index];
-  if (chunk.bucket == longest_run(chunk.free) && chunk.in_dirty == (chunk.dirty != 0)) return;
+  const unsigned bucket = longest_run(chunk.free);
+  if (chunk.bucket == bucket && chunk.in_dirty == (chunk.dirty != 0)) return;
   unlink(index);
-  link(index);
+  link(index, bucket);
 }
 
 // --- growing -----------------------------------------------------------------------------------------------------
@@ -82,18 +83,26 @@ bool Region::commit_to(uint32_t chunk_end) {
   const size_t bytes = size_t{chunk_end - committed_} << kChunkShift;
   commit_calls_++;
   if (!os::commit(from, bytes)) return false;
-  if (committed_ < kSmallPageChunks || option(Option::huge_pages) == 0) {
-    os::advise_huge_pages(from, bytes, false);
-  } else {
-    os::advise_huge_pages(from, bytes, true);
-  }
+  advise_pages(committed_, chunk_end);
   while (committed_ < chunk_end) {
     chunks_[committed_].free = kAllFree;
     chunks_[committed_].dirty = 0;
-    link(committed_++);
+    link(committed_++, kChunkSlices);
     free_slices_ += kChunkSlices;
   }
   return true;
+}
+
+// Small pages for the first chunks, so that small programs stay small; huge ones beyond, where they pay.
+void Region::advise_pages(uint32_t begin, uint32_t end) {
+  const uint32_t border = option(Option::huge_pages) == 0 ? end : kSmallPageChunks;
+  const auto small_end = static_cast<uint32_t>(min_of(end, max_of(begin, border)));
+  if (small_end > begin) {
+    os::advise_huge_pages(chunk_start(begin), size_t{small_end - begin} << kChunkShift, false);
+  }
+  if (end > small_end) {
+    os::advise_huge_pages(chunk_start(small_end), size_t{end - small_end} << kChunkShift, true);
+  }
 }
 
 // Makes at least `chunks` more chunks usable at the high-water mark.
@@ -123,10 +132,10 @@ bool Region::is_free(uint64_t first, uint32_t slices) const {
   return true;
 }
 
-// Takes free slices out of their chunks. True if none of them was dirty.
-bool Region::claim(uint64_t first, uint32_t slices) {
+// Takes free slices out of their chunks. Returns how many of them were clean.
+uint32_t Region::claim(uint64_t first, uint32_t slices) {
   free_slices_ -= slices;
-  uint32_t dirty = 0;
+  uint32_t clean = slices;
   while (slices > 0) {
     const auto index = static_cast<uint32_t>(first / kChunkSlices);
     const auto offset = static_cast<unsigned>(first % kChunkSlices);
@@ -134,15 +143,16 @@ bool Region::claim(uint64_t first, uint32_t slices) {
     const uint32_t mask = bit_run(offset, count);
     Chunk& chunk = chunks_[index];
     NEAR_ASSERT((chunk.free & mask) == mask);
-    dirty += static_cast<uint32_t>(std::popcount(chunk.dirty & mask));
+    const auto dirty = static_cast<uint32_t>(std::popcount(chunk.dirty & mask));
+    clean -= dirty;
+    dirty_slices_ -= dirty;
     chunk.free &= ~mask;
     chunk.dirty &= ~mask;
     relink(index);
     first += count;
     slices -= count;
   }
-  dirty_slices_ -= dirty;
-  return dirty == 0;
+  return clean;
 }
 
 void Region::release(uint64_t first, uint32_t slices, uint32_t now_ms) {
@@ -205,13 +215,13 @@ uint64_t Region::find(uint32_t slices) {
   return uint64_t{index} * kChunkSlices + offset;
 }
 
-Span* Region::take(uint32_t slices, bool& zero, size_t alignment) {
+Span* Region::take(uint32_t slices, uint32_t& clean, size_t alignment) {
   const auto slack = static_cast<uint32_t>(alignment >> kSliceShift) - 1;
   uint64_t first = find(slices + slack);
   if (first == kNowhere) return nullptr;
   const auto address = reinterpret_cast<uintptr_t>(base_) + (first << kSliceShift);
   first += (align_up(address, alignment) - address) >> kSliceShift;
-  zero = claim(first, slices);
+  clean = claim(first, slices);
   Span* span = &spans_[first];
   span->start = base_ + (first << kSliceShift);
   span->region = this;

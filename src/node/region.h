@@ -31,9 +31,9 @@ class Region {
   // The descriptors and chunks lie in reserved memory that the region commits as it grows.
   void init(char* base, Span* spans, Chunk* chunks, uint32_t chunk_count, unsigned node);
 
-  // Takes a run of slices; null if there is no room or the system refuses memory. `zero` tells whether all of it reads as zero.
+  // Takes a run of slices; null if there is no room or the system refuses memory. `clean` tells how many of them read as zero.
   // The descriptor has `start`, `slices` and `region` set. The run begins at a multiple of `alignment`, at least a slice.
-  Span* take(uint32_t slices, bool& zero, size_t alignment);
+  Span* take(uint32_t slices, uint32_t& clean, size_t alignment);
 
   // Makes `span` longer by the slices behind it, if they are free.
   bool extend(Span* span, uint32_t slices);
@@ -77,11 +77,12 @@ class Region {
   uint32_t find_in_chunks(uint32_t slices) const;
   uint64_t find_across_chunks(uint32_t slices);
   bool is_free(uint64_t first, uint32_t slices) const;
-  bool claim(uint64_t first, uint32_t slices);
+  uint32_t claim(uint64_t first, uint32_t slices);
   void release(uint64_t first, uint32_t slices, uint32_t now_ms);
   bool commit_to(uint32_t chunk_end);
+  void advise_pages(uint32_t begin, uint32_t end);
   bool grow(uint32_t chunks);
-  void link(uint32_t chunk);
+  void link(uint32_t chunk, unsigned bucket);
   void unlink(uint32_t chunk);
   void relink(uint32_t chunk);
 

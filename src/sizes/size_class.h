@@ -39,7 +39,7 @@ constexpr uint32_t class_size(unsigned index) {
 
 constexpr SizeClass make_size_class(unsigned index) {
   const uint32_t size = class_size(index);
-  const unsigned slices = size <= 8 * kKiB ? 1 : 2;
+  const unsigned slices = size <= 8 * kKiB ? 1 : 4;
   const size_t capacity = slices * kSliceSize / size;
   return {size, static_cast<uint32_t>(div_up(size_t{1} << 32, size)), static_cast<uint16_t>(capacity),
           static_cast<uint16_t>(max_of(capacity / 8, 1)), static_cast<uint8_t>(slices)};
@@ -89,6 +89,10 @@ constexpr bool size_classes_hold() {
     if (c.size % kBlockAlign != 0 || (i > 0 && c.size <= kSizeClasses[i - 1].size)) return false;
     if (c.capacity * size_t{c.size} > span) return false;
     if ((span - c.capacity * size_t{c.size}) * 8 > span) return false;
+    for (size_t block = 0; block < c.capacity; block++) {  // the reciprocal tells starts of blocks from the rest
+      const auto start = static_cast<uint32_t>(block * c.size * c.reciprocal);
+      if (start >= c.reciprocal) return false;
+    }
     if (class_of(c.size) != i || (i + 1 < kClasses && class_of(c.size + 1) != i + 1)) return false;
   }
   return kSizeClasses[kSmallClasses - 1].size == kSmallMax &&

@@ -4,8 +4,9 @@
 //   span    a run of slices that serves one size class, or one large block. The descriptor of its first slice is the
 //           span's; a slice inside a span of a class says how far back that is.
 //   block   what malloc returns: start + i * size. A free block holds the link to the next.
-//   page    here always 4 KiB: the unit of carving. `uncarved` has one bit for each page whose blocks (those that start
-//           in it) were never linked, or were given back to the system since.
+//   page    here always 4 KiB.
+//   unit    what is carved (linked into a free list) at once: the blocks that start in one page, or one block if it is as
+//           large as a page. `uncarved` has one bit for each unit that was never carved, or was given back to the system.
 //
 // The invariant of every span of a class:
 //   live + local free + remote free + uncarved = capacity
@@ -54,8 +55,10 @@ struct alignas(128) Span {
   uint8_t size_class;
   bool reusable;         // in the owner's list of spans to allocate from. Guard: the owner's lock
   bool sparse;           // reusable, and three quarters free or more. Guard: the owner's lock
-  uint32_t back;         // kind == inside: slices back to the head
-  uint32_t uncarved;     // bit i: page i is uncarved
+  uint16_t back;         // kind == inside: slices back to the head
+  bool idle;             // hot, of a medium class, and allowed to stay so with all blocks free. Guard: the owner
+  bool resident;         // its pages were in use when it was formed: carving more of them at once costs no fault
+  uint32_t uncarved;     // bit i: unit i is uncarved
   Span* next;            // in a list of the owner. Guard: the owner's lock
   Span* prev;
 
@@ -75,6 +78,9 @@ struct alignas(128) Span {
   const SizeClass& shape() const { return kSizeClasses[size_class]; }
   size_t bytes() const { return size_t{slices} << kSliceShift; }
 };
+
+// True if the unit of carving is one block, not one page.
+constexpr bool carves_blocks(const SizeClass& shape) { return shape.size >= kPageSize; }
 
 static_assert(offsetof(Span, remote) == 64 && (kCheckBuild || sizeof(Span) == 128));
 

@@ -10,46 +10,68 @@ namespace near {
 
 namespace {
 
-constexpr auto kBlockPages = [] {
-  std::array<uint32_t, kClasses> pages{};
-  for (unsigned c = 0; c < kClasses; c++) {
-    const SizeClass& shape = kSizeClasses[c];
-    for (uint32_t page = 0; page < shape.slices * (kSliceSize >> kPageShift); page++) {
-      const uint32_t first = first_block_from(page, shape.size);
-      if (first < shape.capacity && first < first_block_from(page + 1, shape.size)) pages[c] |= 1U << page;
-    }
+// The blocks of the units from `first` up to `end`.
+struct Blocks {
+  uint32_t begin;
+  uint32_t end;
+
+  constexpr Blocks(const SizeClass& shape, uint32_t first, uint32_t last)
+      : begin(first_block_of(shape, first)), end(first_block_of(shape, last)) {}
+  constexpr uint32_t count() const { return end - begin; }
+
+ private:
+  static constexpr uint32_t first_block_of(const SizeClass& shape, uint32_t unit) {
+    const size_t block = carves_blocks(shape) ? unit : div_up(size_t{unit} << kPageShift, shape.size);
+    return static_cast<uint32_t>(min_of(block, shape.capacity));
   }
-  return pages;
+};
+
+// All units of a class in which a block starts: the last page of a span may be waste.
+constexpr uint32_t all_units(const SizeClass& shape) {
+  uint32_t units = 0;
+  for (uint32_t unit = 0; unit < (carves_blocks(shape) ? shape.capacity : kSliceSize >> kPageShift); unit++) {
+    if (Blocks(shape, unit, unit + 1).count() > 0) units |= uint32_t{1} << unit;
+  }
+  return units;
+}
+
+constexpr auto kAllUnits = [] {
+  std::array<uint32_t, kClasses> units{};
+  for (unsigned c = 0; c < kClasses; c++) units[c] = all_units(kSizeClasses[c]);
+  return units;
 }();
 
 }  // namespace
 
-void form_span(Span& span, unsigned size_class) {
+void form_span(Span& span, unsigned size_class, bool resident) {
   const SizeClass& shape = kSizeClasses[size_class];
   span.size_class = static_cast<uint8_t>(size_class);
   span.reciprocal = span.reciprocal_again = shape.reciprocal;
   span.local = nullptr;
   span.reusable = false;
   span.sparse = false;
-  span.uncarved = kBlockPages[size_class];
+  span.idle = false;
+  span.resident = resident;
+  span.uncarved = kAllUnits[size_class];
   for (uint32_t i = 1; i < shape.slices; i++) {
     Span& inside = (&span)[i];
     inside.kind = SpanKind::inside;
-    inside.back = i;
+    inside.back = static_cast<uint16_t>(i);
   }
   span.kind = SpanKind::blocks;
 }
 
-void carve_page(Span& span, Block** list) {
+void carve(Span& span, Block** list) {
   NEAR_ASSERT(span.uncarved != 0);
   const SizeClass& shape = span.shape();
-  const auto page = static_cast<uint32_t>(std::countr_zero(span.uncarved));
-  span.uncarved &= span.uncarved - 1;
-  const uint32_t size = shape.size;
-  const uint32_t begin = first_block_from(page, size);
-  const auto end = static_cast<uint32_t>(min_of(first_block_from(page + 1, size), shape.capacity));
-  char* block = span.start + size_t{begin} * size;
-  char* last = span.start + size_t{end - 1} * size;
+  const size_t size = shape.size;
+  const auto unit = static_cast<uint32_t>(std::countr_zero(span.uncarved));
+  uint32_t units = 1;
+  if (span.resident) units = static_cast<uint32_t>(min_of(static_cast<size_t>(std::countr_one(span.uncarved >> unit)), 4));
+  span.uncarved &= ~bit_run(unit, units);
+  const Blocks blocks(shape, unit, unit + units);
+  char* block = span.start + blocks.begin * size;
+  char* last = span.start + (blocks.end - 1) * size;
   Block* rest = *list;
   *list = reinterpret_cast<Block*>(block);
   for (; block != last; block += size) {
@@ -60,11 +82,11 @@ void carve_page(Span& span, Block** list) {
 
 namespace {
 
-constexpr uint32_t kMaxPages = 2 * (kSliceSize >> kPageShift);
+constexpr uint32_t kPages = kSliceSize >> kPageShift;  // of the spans whose pages are looked at: of one slice
 
 // How many free blocks touch each page of a span, against how many blocks do.
 struct PageUse {
-  uint16_t free[kMaxPages] = {};
+  uint16_t free[kPages] = {};
 
   void add(size_t offset, uint32_t size) {
     const size_t last = (offset + size - 1) >> kPageShift;
@@ -86,14 +108,14 @@ uint32_t free_pages(const Span& span) {
   for (const Block* block = span.local; block != nullptr; block = block->next) {
     use.add(static_cast<size_t>(reinterpret_cast<const char*>(block) - span.start), shape.size);
   }
-  for (uint32_t pages = span.uncarved; pages != 0; pages &= pages - 1) {
-    const auto page = static_cast<uint32_t>(std::countr_zero(pages));
-    const size_t end = min_of(first_block_from(page + 1, shape.size), shape.capacity);
-    for (size_t i = first_block_from(page, shape.size); i < end; i++) use.add(i * shape.size, shape.size);
+  for (uint32_t units = span.uncarved; units != 0; units &= units - 1) {
+    const auto unit = static_cast<uint32_t>(std::countr_zero(units));
+    const Blocks blocks(shape, unit, unit + 1);
+    for (size_t i = blocks.begin; i < blocks.end; i++) use.add(i * shape.size, shape.size);
   }
   const auto group = static_cast<uint32_t>(os::page_size() >> kPageShift);
   uint32_t pages = 0;
-  for (uint32_t first = 0; first < span.slices * (kSliceSize >> kPageShift); first += group) {
+  for (uint32_t first = 0; first < kPages; first += group) {
     bool all_free = true;
     for (uint32_t page = first; page < first + group; page++) {
       all_free &= use.free[page] == blocks_touching(page, shape);
@@ -106,8 +128,9 @@ uint32_t free_pages(const Span& span) {
 }  // namespace
 
 size_t purge_free_pages(Span& span) {
+  NEAR_ASSERT(!carves_blocks(span.shape()));
   const uint32_t pages = free_pages(span);
-  const uint32_t fresh = pages & kBlockPages[span.size_class] & ~span.uncarved;
+  const uint32_t fresh = pages & ~span.uncarved & kAllUnits[span.size_class];
   if (fresh == 0) return 0;
   Block** link = &span.local;
   for (Block* block = span.local; block != nullptr; block = block->next) {
@@ -118,6 +141,7 @@ size_t purge_free_pages(Span& span) {
   }
   *link = nullptr;
   span.uncarved |= fresh;
+  span.resident = false;
   for (uint32_t left = pages; left != 0;) {
     const auto first = static_cast<unsigned>(std::countr_zero(left));
     const auto count = static_cast<unsigned>(std::countr_one(left >> first));
@@ -134,12 +158,10 @@ uint32_t count_list(const Span& span, const Block* list) {
 }
 
 uint32_t count_uncarved(const Span& span) {
-  const SizeClass& shape = span.shape();
   uint32_t count = 0;
-  for (uint32_t pages = span.uncarved; pages != 0; pages &= pages - 1) {
-    const auto page = static_cast<uint32_t>(std::countr_zero(pages));
-    count += static_cast<uint32_t>(min_of(first_block_from(page + 1, shape.size), shape.capacity)) -
-             first_block_from(page, shape.size);
+  for (uint32_t units = span.uncarved; units != 0; units &= units - 1) {
+    const auto unit = static_cast<uint32_t>(std::countr_zero(units));
+    count += Blocks(span.shape(), unit, unit + 1).count();
   }
   return count;
 }
@@ -147,7 +169,7 @@ uint32_t count_uncarved(const Span& span) {
 bool is_block(const Span& span, const void* block) {
   const auto offset = static_cast<size_t>(static_cast<const char*>(block) - span.start);
   const SizeClass& shape = span.shape();
-  return offset % shape.size == 0 && offset / shape.size < shape.capacity;
+  return static_cast<uint32_t>(offset) * shape.reciprocal < shape.reciprocal && offset < size_t{shape.capacity} * shape.size;
 }
 
 }  // namespace near

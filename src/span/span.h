@@ -6,19 +6,14 @@
 
 namespace near {
 
-// The index of the first block that starts in or after page `page`.
-constexpr uint32_t first_block_from(uint32_t page, uint32_t size) {
-  return static_cast<uint32_t>(div_up(size_t{page} << kPageShift, size));
-}
-
 // Makes a run of slices a span of `size_class` with all blocks uncarved. Owner, list and count are the heap's business.
-void form_span(Span& span, unsigned size_class);
+void form_span(Span& span, unsigned size_class, bool resident);
 
-// Links the blocks of the lowest uncarved page onto *list. The span has an uncarved page.
-void carve_page(Span& span, Block** list);
+// Links the blocks of the lowest uncarved pages onto *list: of one page, or of several if they are known to be resident. The span has an uncarved page.
+void carve(Span& span, Block** list);
 
 // Gives the pages on which every block is free back to the system: takes their blocks off `local` and marks them uncarved.
-// Returns the bytes given back. The span is cold.
+// Returns the bytes given back. The span is cold and its blocks are smaller than a page.
 size_t purge_free_pages(Span& span);
 
 // How many blocks hang from `list` of this span; more than capacity if the list is broken.

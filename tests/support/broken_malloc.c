@@ -23,15 +23,11 @@ static int broken(const char* fault) {
 static int is_hit(size_t size) { return size >= kFrom && size <= kTo; }
 
 void* malloc(size_t size) {
-  static char* previous;
+  static void* previous;
   if (is_hit(size) && broken("overlap")) {
-    previous = previous == NULL ? __libc_malloc(2 * kTo) : NULL;
-    if (previous != NULL) return previous;
-    return __libc_malloc(size);
-  }
-  if (is_hit(size) && broken("shared")) {
-    static char shared[kTo];
-    return shared;
+    void* block = previous != NULL ? previous : __libc_malloc(kTo);
+    previous = previous != NULL ? NULL : block;
+    return block;
   }
   if (is_hit(size) && broken("short")) return __libc_malloc(size / 2);
   if (is_hit(size) && broken("misaligned")) return (char*)__libc_malloc(size + 8) + 8;
@@ -63,6 +59,7 @@ int posix_memalign(void** out, size_t alignment, size_t size) {
 }
 
 void free(void* block) {
+  if (broken("leak")) return;
   __libc_free(block);
   if (broken("free")) errno = EAGAIN;
 }

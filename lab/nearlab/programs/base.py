@@ -6,25 +6,17 @@ Touched by: the demo, one thread; a program writes only below the folder given t
 
 import os
 import shutil
+import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from .. import measure
+from ..peers import Allocator
 
 SOURCES = Path(__file__).resolve().parents[2] / "programs"
 TIMEOUT_S = 180.0
-
-
-@dataclass(frozen=True, slots=True)
-class Allocator:
-    """An allocator under which a program runs, and how a process shows that it was served by it."""
-
-    name: str
-    library: Path | None  # None: the system's malloc
-    served_by: str  # what the link map of each process must say
-    stats_line: str | None = None  # a regular expression: a line of stderr in the run that asks for statistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +33,25 @@ class Program(ABC):
     """A real program with a fixed workload. Subclasses say how to run it once."""
 
     name: str
-    title: str
+    title: str  # what it does, in a few words
     needs: Mapping[str, str] = {}  # command -> Debian package
     version: Sequence[str] = ()  # a command that prints it
 
+    def version_line(self) -> str:
+        """The first line of what the program says of itself; empty when it cannot be asked."""
+        try:
+            done = subprocess.run(
+                self.version, capture_output=True, text=True, check=False, timeout=10
+            )
+        except (OSError, subprocess.SubprocessError):
+            return ""
+        return (done.stdout.splitlines() or [""])[0]
+
     def missing(self) -> dict[str, str]:
         """The needed commands that are not there, with their packages."""
-        return {command: package for command, package in self.needs.items() if not shutil.which(command)}
+        return {
+            command: package for command, package in self.needs.items() if not shutil.which(command)
+        }
 
     @abstractmethod
     def prepare(self, folder: Path, quick: bool) -> None:

@@ -1,7 +1,8 @@
 """GCC compiles a large C++ file full of templates (programs/templates.py writes it) to assembly.
 
-5 % of the time is spent in malloc (glibc 2.36, sampled with perf): GCC keeps its trees in memory of its own.
-Invariant: the assembly depends on the source alone. Memory is that of the driver and the compiler proper together.
+5 % of the time is spent in malloc: GCC keeps its trees in memory of its own.
+Invariant: the assembly depends on the source alone. Memory is that of the driver and the compiler
+proper together.
 """
 
 import hashlib
@@ -14,7 +15,7 @@ from .base import Command, CommandProgram
 
 class Gcc(CommandProgram):
     name = "gcc"
-    title = "GCC compiling C++"
+    title = "C++ templates"
     needs = {"g++": "g++"}
     version = ("g++", "--version")
 

@@ -1,6 +1,6 @@
-"""The sqlite3 shell with a database in memory (lab/programs/orders.sql): inserts, indexes, joins, JSON, aggregates.
+"""The sqlite3 shell with a database in memory (lab/programs/orders.sql): joins, JSON, aggregates.
 
-6 % of the time is spent in malloc (glibc 2.36, sampled with perf); the rest of the effect is where pages lie.
+6 % of the time is spent in malloc.
 Invariant: the printed rows depend on the number of rows inserted alone.
 """
 
@@ -11,7 +11,7 @@ from .base import SOURCES, Command, CommandProgram
 
 class Sqlite(CommandProgram):
     name = "sqlite"
-    title = "SQLite in memory"
+    title = "in-memory joins"
     needs = {"sqlite3": "sqlite3"}
     version = ("sqlite3", "--version")
 
@@ -24,4 +24,6 @@ class Sqlite(CommandProgram):
         self._script.write_text((SOURCES / "orders.sql").read_text().replace(":rows", str(rows)))
 
     def command(self) -> Command:
-        return Command(["sqlite3", "-init", "/dev/null", "-batch", "-bail", ":memory:"], stdin=self._script)
+        return Command(
+            ["sqlite3", "-init", "/dev/null", "-batch", "-bail", ":memory:"], stdin=self._script
+        )

@@ -1,10 +1,10 @@
-"""Writes the C++ file that the demo's compiler compiles: templates in layers, instantiated for many types.
+"""Writes the C++ file that GCC compiles in the demo: templates, instantiated for many types.
 
 Invariant: the text depends on the number of groups alone.
 Touched by: programs/gcc.py; `make` is pure.
 """
 
-_HEAD = """// Written by the demo: expression templates, visitors and containers, instantiated for many types.
+_HEAD = """// Written by the demo: expression templates, visitors, containers.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -52,8 +52,8 @@ struct Argument {
 };
 template <int Depth, int Seed>
 struct Tree {
-  using type = Expression<typename Tree<Depth - 1, Seed * 3 + 1>::type, typename Tree<Depth - 1, Seed * 5 + 2>::type,
-                          (Seed + Depth) % 3>;
+  using type = Expression<typename Tree<Depth - 1, Seed * 3 + 1>::type,
+                          typename Tree<Depth - 1, Seed * 5 + 2>::type, (Seed + Depth) % 3>;
 };
 template <int Seed>
 struct Tree<0, Seed> {
@@ -80,7 +80,11 @@ struct Registry {
 
 _GROUP = """
 namespace group{n} {{
-struct Alpha {{ int x; std::string name; bool operator<(const Alpha& o) const {{ return x < o.x; }} }};
+struct Alpha {{
+  int x;
+  std::string name;
+  bool operator<(const Alpha& o) const {{ return x < o.x; }}
+}};
 struct Beta {{ double y[{dims}]; std::vector<Alpha> parts; }};
 struct Gamma {{ std::tuple<int, Alpha, std::unique_ptr<Beta>> all; }};
 using Any = std::variant<int, double, std::string, Alpha, std::shared_ptr<Beta>>;
@@ -118,8 +122,10 @@ std::size_t run(int scale) {{
     all.emplace_back(std::make_shared<Beta>(Beta{{{{double(i)}}, {{alpha, alpha}}}}));
     names.insert(alpha.name);
   }}
-  std::sort(all.begin(), all.end(), [](const Any& a, const Any& b) {{ return measure(a) < measure(b); }});
-  std::function<std::size_t(const Alpha&, const std::string&)> weigh = [&](const Alpha& a, const std::string& s) {{
+  const auto less = [](const Any& a, const Any& b) {{ return measure(a) < measure(b); }};
+  std::sort(all.begin(), all.end(), less);
+  using Weigh = std::function<std::size_t(const Alpha&, const std::string&)>;
+  const Weigh weigh = [&](const Alpha& a, const std::string& s) {{
     return names.count(a.name) + s.size();
   }};
   return std::accumulate(all.begin(), all.end(), std::size_t(0),

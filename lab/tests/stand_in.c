@@ -1,0 +1,35 @@
+// A library that poses as nearmalloc in the lab's tests: glibc's malloc under the names it overrides.
+// Invariant: it serves malloc and names itself as nearmalloc does, but for the one fault it is built
+// with (-DFAULT=...). Who may touch it: the lab's tests, which compile it.
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { kNone, kSilent, kCrash };
+#ifndef FAULT
+#define FAULT kNone
+#endif
+enum { kCrashAt = 20000 };
+
+void* __libc_malloc(size_t size);
+void* __libc_calloc(size_t count, size_t size);
+void* __libc_realloc(void* block, size_t size);
+void __libc_free(void* block);
+
+const char* near_version(void) { return "0.0.0"; }
+
+void* malloc(size_t size) {
+  static _Atomic int calls;
+  if (FAULT == kCrash && ++calls == kCrashAt) raise(SIGSEGV);
+  return __libc_malloc(size);
+}
+
+void* calloc(size_t count, size_t size) { return __libc_calloc(count, size); }
+void* realloc(void* block, size_t size) { return __libc_realloc(block, size); }
+void free(void* block) { __libc_free(block); }
+
+__attribute__((destructor)) static void name_itself(void) {
+  if (FAULT != kSilent && getenv("NEARMALLOC_STATS") != NULL)
+    fprintf(stderr, "nearmalloc %s: a stand-in\n", near_version());
+}

@@ -1,0 +1,95 @@
+/* Frees what must not be freed: argv[1] names the case, argv[2] the size of the block in it.
+ * Prints the pointer it frees, frees it, and if it lives on works with the heap and has it checked.
+ * Invariant: exit status 0 only if the heap is whole afterwards. */
+#include <dlfcn.h>
+#include <nearmalloc/nearmalloc.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#pragma weak near_check
+
+/* Not the compiler's free: it would see through these cases. */
+static void (*volatile release)(void* block) = free;
+
+static char in_data[256] __attribute__((aligned(64)));
+
+static void say(const void* bad, const void* start) {
+  printf("%p %p\n", bad, start);
+  fflush(stdout);
+}
+
+static void free_at(const void* bad, const void* start) {
+  say(bad, start);
+  release((void*)(uintptr_t)bad);
+}
+
+static void free_twice(char* block) {
+  say(block, block);
+  release(block);
+  release(block);
+}
+
+/* With other frees of the same size in between. */
+static void free_twice_later(char* block, size_t size) {
+  char* others[3] = {malloc(size), malloc(size), malloc(size)};
+  say(block, block);
+  release(block);
+  for (int i = 0; i < 3; ++i) release(others[i]);
+  release(block);
+}
+
+static int run(const char* what, size_t size) {
+  char on_stack[64] __attribute__((aligned(64))) = {0};
+  char* block = malloc(size);
+  memset(block, 1, size);
+  if (strcmp(what, "stack") == 0) free_at(on_stack, on_stack);
+  else if (strcmp(what, "data") == 0) free_at(in_data, in_data);
+  else if (strcmp(what, "code") == 0) free_at((const void*)(uintptr_t)&run, in_data);
+  else if (strcmp(what, "wild") == 0) free_at((const void*)0xdead0000beef0, in_data);
+  else if (strcmp(what, "low") == 0) free_at((const void*)0x10, in_data);
+  else if (strcmp(what, "interior") == 0) free_at(block + size / 2 / 16 * 16, block);
+  else if (strcmp(what, "unaligned") == 0) free_at(block + 1, block);
+  else if (strcmp(what, "twice") == 0) free_twice(block);
+  else if (strcmp(what, "twice-later") == 0) free_twice_later(block, size);
+  else if (strcmp(what, "realloc") == 0) {
+    say(block + 16, block);
+    block = realloc(block + 16, size * 2);
+  } else if (strcmp(what, "sized") == 0) {
+    say(block, block);
+    near_free_sized(block, size * 4);
+  } else {
+    fprintf(stderr, "no case %s\n", what);
+    return 2;
+  }
+  return 0;
+}
+
+/* Blocks of every size, twice: damage done by the bad free shows as an overlap. */
+static int is_heap_whole(void) {
+  enum { kBlocks = 3000 };
+  static unsigned char* blocks[kBlocks];
+  for (int round = 0; round < 2; ++round) {
+    for (size_t i = 0; i < kBlocks; ++i) {
+      blocks[i] = malloc(i * 7 + 16);
+      memset(blocks[i], (int)(i % 251), i * 7 + 16);
+    }
+    for (size_t i = 0; i < kBlocks; ++i) {
+      for (size_t at = 0; at < i * 7 + 16; at += 8) {
+        if (blocks[i][at] != i % 251) return 0;
+      }
+      free(blocks[i]);
+    }
+  }
+  return near_check == NULL || near_check() == 0;
+}
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  const int status = run(argv[1], strtoull(argv[2], NULL, 10));
+  if (status != 0) return status;
+  puts("lives on");
+  return is_heap_whole() ? 0 : 1;
+}

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""What the built libraries are: they need libc alone, export what the header says, and use little static TLS."""
+
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from preload import API_LIBRARY, LIBRARIES, LIBRARY, count, main
+
+INCLUDE = Path(os.environ["NEAR_TEST_INCLUDE"])
+STATIC_TLS_BYTES = 64
+LIBC = re.compile(r"libc\.so\.6|ld-linux[\w.-]*")
+STANDARD = """
+malloc calloc realloc reallocarray free free_sized free_aligned_sized aligned_alloc posix_memalign memalign valloc
+pvalloc malloc_usable_size malloc_trim mallopt mallinfo mallinfo2 malloc_stats malloc_info
+__libc_malloc __libc_calloc __libc_realloc __libc_free __libc_memalign __libc_valloc __libc_pvalloc
+_Znwm _Znam _ZnwmRKSt9nothrow_t _ZnamRKSt9nothrow_t _ZnwmSt11align_val_t _ZnamSt11align_val_t
+_ZnwmSt11align_val_tRKSt9nothrow_t _ZnamSt11align_val_tRKSt9nothrow_t _ZdlPv _ZdaPv _ZdlPvm _ZdaPvm
+_ZdlPvRKSt9nothrow_t _ZdaPvRKSt9nothrow_t _ZdlPvSt11align_val_t _ZdaPvSt11align_val_t _ZdlPvmSt11align_val_t
+_ZdaPvmSt11align_val_t _ZdlPvSt11align_val_tRKSt9nothrow_t _ZdaPvSt11align_val_tRKSt9nothrow_t
+""".split()
+
+STATIC_USE = """
+#include <nearmalloc/nearmalloc.h>
+#include <stdlib.h>
+#include <string.h>
+int main(void) {
+  char* twin = near_malloc(9);
+  char* standard = malloc(9);
+  memset(twin, 1, 9);
+  memset(standard, 1, 9);
+  printf("%d\\n", near_owns(standard));
+  near_free(twin);
+  free(standard);
+  return 0;
+}
+"""
+
+
+def tool(*command: str | Path) -> str:
+    return subprocess.run([str(part) for part in command], check=True, capture_output=True,
+                          text=True).stdout
+
+
+def promised() -> set[str]:
+    """The near_* functions that the header declares."""
+    header = (INCLUDE / "nearmalloc" / "nearmalloc.h").read_text(encoding="utf-8")
+    return set(re.findall(r"^NEAR_API [^;(]*?\b(near_\w+)\(", header, re.MULTILINE))
+
+
+def exported(library: Path, kind: str = "") -> set[str]:
+    names = set()
+    for line in tool("nm", "-D", "--defined-only", library).splitlines():
+        _, letter, name = line.split()[-3:]
+        if letter != "A" and (not kind or letter in kind):
+            names.add(name.split("@")[0])
+    return names
+
+
+class Link(unittest.TestCase):
+    libraries = (LIBRARY, API_LIBRARY)
+
+    def test_libc_is_all_they_need(self) -> None:
+        for library in self.libraries:
+            dynamic = tool("readelf", "-dW", library)
+            needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
+            self.assertTrue(needed)
+            for name in needed:
+                self.assertRegex(name, LIBC)
+                count()
+
+    def test_sonames_and_flags(self) -> None:
+        for library in self.libraries:
+            dynamic = tool("readelf", "-dW", library)
+            self.assertIn(f"[{library.stem}.so.0]", dynamic)
+            self.assertRegex(dynamic, r"FLAGS_1.*NODELETE")
+            self.assertNotIn("TEXTREL", dynamic)
+            count()
+
+    def test_exports(self) -> None:
+        self.assertGreater(len(promised()), 20)
+        self.assertEqual(exported(API_LIBRARY), promised())
+        self.assertLessEqual(promised() | set(STANDARD), exported(LIBRARY))
+        self.assertEqual({name for name in exported(LIBRARY) - promised() - set(STANDARD)
+                          if not re.fullmatch(r"_*(libc_|posix_)?(cfree|mem\w+)", name)}, set())
+        count(len(promised()) + len(STANDARD))
+
+    def test_no_indirect_functions(self) -> None:
+        for library in self.libraries:
+            self.assertEqual(exported(library, "iI"), set())
+            self.assertNotIn("IRELATIV", tool("readelf", "-rW", library))
+            count()
+
+    def test_static_tls_is_small_and_initial_exec(self) -> None:
+        for library in self.libraries:
+            segments = re.findall(r"^\s*TLS\s+(?:0x\w+\s+){4}(0x\w+)", tool("readelf", "-lW", library),
+                                  re.MULTILINE)
+            self.assertLessEqual(sum(int(size, 16) for size in segments), STATIC_TLS_BYTES)
+            self.assertNotRegex(tool("readelf", "-rW", library), r"DTPMOD|TLSDESC")
+            count()
+
+    def test_nothing_undefined_but_libcs(self) -> None:
+        """In particular nothing of the C++ runtime, of libatomic, or of a libc newer than the system's."""
+        for library in self.libraries:
+            for line in tool("nm", "-D", "--undefined-only", library).splitlines():
+                letter, name = line.split()[-2:]
+                self.assertTrue("@GLIBC" in name or letter in "wv", line)
+                count()
+
+    def test_a_c_program_links_statically_to_each(self) -> None:
+        cases = {"libnearmalloc.a": 1, "libnearmalloc-api.a": 0}
+        for library, owned in cases.items():
+            for flags in ([], ["-static"], ["-no-pie"]):
+                with self.subTest(library=library, flags=flags), tempfile.TemporaryDirectory() as folder:
+                    path = Path(folder) / "use.c"
+                    path.write_text(STATIC_USE, encoding="utf-8")
+                    binary = Path(folder) / "use"
+                    tool("cc", "-fno-builtin", path, f"-I{INCLUDE}", "-o", binary, *flags,
+                         LIBRARIES / library)
+                    self.assertEqual(tool(binary), f"{owned}\n")
+                    count()
+
+    def test_the_linker_finds_them_by_name(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "use.c"
+            path.write_text("#include <nearmalloc/nearmalloc.h>\n"
+                            "int main(void) { puts(near_version()); return 0; }\n", encoding="utf-8")
+            for name in ("nearmalloc", "nearmalloc-api"):
+                tool("cc", path, f"-I{INCLUDE}", f"-L{LIBRARIES}", f"-l{name}",
+                     f"-Wl,-rpath,{LIBRARIES}", "-o", Path(folder) / name)
+                self.assertRegex(tool(Path(folder) / name), r"^\d+\.\d+\.\d+\n$")
+                count()
+
+
+if __name__ == "__main__":
+    main()
