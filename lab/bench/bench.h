@@ -103,7 +103,9 @@ class Bench {
 
   template <typename T>
   void option(const char* flag, T& value, const char* description) {
-    options_.add_option(flag, value, description)->capture_default_str();
+    options_.add_option(flag, value, description)
+        ->capture_default_str()
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
 
   // Reads the arguments; ends the program on --help and on a wrong one.

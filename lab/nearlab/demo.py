@@ -19,7 +19,7 @@ from rich.console import Console
 
 from . import demo_figure, demo_install, demo_table, interleave, peers, places, programs
 from .demo_progress import Watch
-from .demo_run import Record, Runner, Step, schedule
+from .demo_run import Record, Runner, schedule
 from .peers import Allocator
 from .programs.base import PrepareError, Program
 
@@ -73,8 +73,7 @@ def run(
                 failures[program.name] = str(error)
         if not ready:
             err.print("demo: no program could be run")
-        steps = schedule(ready, allocators, rounds)
-        records = list(_measure(steps, allocators, rounds, quick)) if steps else []
+        records = list(_measure(ready, allocators, rounds, quick)) if ready else []
     baseline, candidate = (allocator.name for allocator in allocators)
     rows = demo_table.rows_of(records, baseline, candidate)
     rows += [
@@ -100,9 +99,10 @@ def _select(names: Sequence[str], err: Console) -> list[Program]:
 
 
 def _measure(
-    steps: Sequence[Step], allocators: Sequence[Allocator], rounds: int, quick: bool
+    ready: Sequence[Program], allocators: Sequence[Allocator], rounds: int, quick: bool
 ) -> Iterator[Record]:
-    """Does the steps; every record is in the raw results before the next step begins."""
+    """Does all runs; each is in the raw results before the next begins."""
+    steps = schedule(ready, allocators, rounds)
     raw = places.results_dir() / "demo.jsonl"
     with raw.open("w") as lines, Watch(steps) as watch:
         header = {
@@ -113,7 +113,7 @@ def _measure(
             "rounds": rounds,
             "quick": quick,
             "allocators": [allocator.to_json() for allocator in allocators],
-            "cases": {step.program.name: step.program.version_line() for step in steps},
+            "cases": {program.name: program.version_line() for program in ready},
         }
         print(json.dumps(header), file=lines, flush=True)
         for record in Runner().do(steps, watch.before):

@@ -36,7 +36,7 @@ def provide(program: Program) -> str | None:
 
 def _install(packages: Sequence[str]) -> str:
     """The last line of what apt-get complained about, `no error` when it did not."""
-    with no_services():
+    with no_services(POLICY):
         subprocess.run(
             [*_APT, "update"], capture_output=True, check=False, stdin=subprocess.DEVNULL
         )
@@ -52,7 +52,7 @@ def _install(packages: Sequence[str]) -> str:
 
 
 @contextlib.contextmanager
-def no_services(policy: Path = POLICY) -> Iterator[None]:
+def no_services(policy: Path) -> Iterator[None]:
     """While this lasts, no package starts a service. A policy that is there already stays."""
     if policy.exists():
         yield

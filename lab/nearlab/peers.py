@@ -107,7 +107,8 @@ NAMES = ("glibc", *_SOURCES)
 def find(name: str) -> Allocator:
     """One allocator by name (see NAMES)."""
     if name == "glibc":
-        return Allocator("glibc", "glibc", None, os.confstr("CS_GNU_LIBC_VERSION") or "unknown")
+        version = (os.confstr("CS_GNU_LIBC_VERSION") or "unknown").removeprefix("glibc ")
+        return Allocator("glibc", "glibc", None, version)
     if name not in _SOURCES:
         raise KeyError(f"unknown allocator {name}; there are {', '.join(NAMES)}")
     source = _SOURCES[name]

@@ -55,6 +55,22 @@ def ratio(
     )
 
 
+def difference(
+    first: Sequence[float],
+    second: Sequence[float],
+    *,
+    level: float = 0.95,
+    resamples: int = _RESAMPLES,
+    seed: int = _SEED,
+) -> Interval:
+    """median(first) - median(second); element i of both is from round i."""
+    left, right = _paired(first, second)
+    rounds = np.random.default_rng(seed).integers(len(left), size=(resamples, len(left)))
+    drawn = np.median(left[rounds], axis=1) - np.median(right[rounds], axis=1)
+    low, high = np.percentile(drawn, _tails(level))
+    return Interval(float(low), float(np.median(left) - np.median(right)), float(high))
+
+
 def geometric_mean(values: Sequence[float]) -> float:
     return float(np.exp(np.mean(np.log(_series(values)))))
 
@@ -76,17 +92,25 @@ def geometric_mean_of_ratios(
     generator = np.random.default_rng(seed)
     exact, drawn = 0.0, np.zeros(resamples)
     for numerator, denominator in rows:
-        above, below = _series(numerator), _series(denominator)
-        if len(above) != len(below):
-            raise ValueError(f"not paired by round: {len(above)} and {len(below)} runs")
+        above, below = _paired(numerator, denominator)
         if min(above.min(), below.min()) <= 0:
             raise ValueError("a ratio needs positive values")
         exact += np.log(np.median(above) / np.median(below))
         rounds = generator.integers(len(above), size=(resamples, len(above)))
         drawn += np.log(np.median(above[rounds], axis=1) / np.median(below[rounds], axis=1))
-    tail = 100 * (1 - level) / 2
-    low, high = np.exp(np.percentile(drawn / len(rows), [tail, 100 - tail]))
+    low, high = np.exp(np.percentile(drawn / len(rows), _tails(level)))
     return Interval(float(low), float(np.exp(exact / len(rows))), float(high))
+
+
+def _tails(level: float) -> list[float]:
+    return [50 * (1 - level), 50 * (1 + level)]
+
+
+def _paired(first: Sequence[float], second: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    left, right = _series(first), _series(second)
+    if len(left) != len(right):
+        raise ValueError(f"not paired by round: {len(left)} and {len(right)} runs")
+    return left, right
 
 
 def _series(values: Sequence[float]) -> np.ndarray:

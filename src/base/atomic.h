@@ -11,6 +11,8 @@
 
 namespace near {
 
+inline constexpr bool kModel = false;  // true under the model checker
+
 template <typename T>
 using Atomic = std::atomic<T>;
 

@@ -60,15 +60,25 @@ void release_remote(Span& span, Block* block) {
   purge_signal.ask();
 }
 
-void release_block(Span& span, Block* block) {
-  if (unlikely(!is_block(span, block))) return report_no_block(block);
-  const bool local = span.owner.load(kRelaxed) == current_heap;  // relaxed: as on the fast path
-  if (unlikely(local && *span.list == block)) return report_invalid(block, "double free");
-  if (unlikely(!note_freed(&span, block))) return report_invalid(block, "double free");
-  if (!local) return release_remote(span, block);
-  block->next = *span.list;
+// The fast path again, for a block in a later slice of its span. False if there is anything unusual.
+NEAR_INLINE bool release_local(Span& span, Block* block) {
+  if (span.owner.load(kRelaxed) != current_heap) return false;  // relaxed: as on the fast path
+  const auto offset = static_cast<uint64_t>(reinterpret_cast<char*>(block) - span.start);
+  if (unlikely(!starts_block(offset, span.shape().exact))) return false;
+  Block* head = *span.list;
+  if (unlikely(head == block) || unlikely(!note_freed(&span, block))) return false;
+  block->next = head;
   *span.list = block;
   if (unlikely(span.frees.tick())) release_count(&span);
+  return true;
+}
+
+void release_block(Span& span, Block* block) {
+  if (unlikely(!is_block(span, block))) return report_no_block(block);
+  if (release_local(span, block)) return;
+  const bool local = span.owner.load(kRelaxed) == current_heap;  // relaxed: as on the fast path
+  if (unlikely(local || !note_freed(&span, block))) return report_invalid(block, "double free");
+  release_remote(span, block);
 }
 
 }  // namespace
@@ -97,7 +107,10 @@ void release_slow(void* pointer) {
   if (pointer == nullptr) return;
   Span* span = span_of(pointer);
   if (unlikely(span == nullptr)) return release_foreign(pointer);
-  if (span->kind == SpanKind::inside) span -= span->back;
+  if (span->kind == SpanKind::inside) {
+    span -= span->back;
+    if (release_local(*span, static_cast<Block*>(pointer))) return;
+  }
   if (likely(span->kind == SpanKind::blocks)) return release_block(*span, static_cast<Block*>(pointer));
   if (unlikely(span->kind != SpanKind::large || pointer != span->start)) return report_no_block(pointer);
   release_large(*span);

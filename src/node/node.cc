@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kLearnedMin = 1 * kMiB >> kSliceShift;
 constexpr uint32_t kDecaySteps = 8;      // decay runs this often in its time
-constexpr uint32_t kLookEvery = 8;       // slices given back between two looks at clock and limits
+constexpr uint32_t kLookEvery = 16;      // slices given back between two looks at clock and limits
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "base/compiler.h"
 #include "platform/futex.h"
 
 namespace near {

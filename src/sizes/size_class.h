@@ -24,7 +24,8 @@ inline constexpr size_t kBlockAlign = 16;
 
 struct SizeClass {
   uint32_t size;        // bytes of a block
-  uint32_t reciprocal;  // ceil(2^32 / size): offset * reciprocal mod 2^32 < reciprocal  <=>  size divides offset
+  uint32_t reciprocal;  // ceil(2^32 / size): for offsets in the first slice, starts_block in 32 bits
+  uint64_t exact;       // ceil(2^64 / size): the same for any offset in a span
   uint16_t capacity;    // blocks of a span
   uint16_t reuse_at;    // free blocks that make a span worth allocating from again: an eighth, at least one
   uint8_t slices;       // slices of a span
@@ -39,9 +40,9 @@ constexpr uint32_t class_size(unsigned index) {
 
 constexpr SizeClass make_size_class(unsigned index) {
   const uint32_t size = class_size(index);
-  const unsigned slices = size <= 8 * kKiB ? 1 : 4;
+  const unsigned slices = size <= 8 * kKiB ? 1 : size <= 16 * kKiB ? 4 : 8;
   const size_t capacity = slices * kSliceSize / size;
-  return {size, static_cast<uint32_t>(div_up(size_t{1} << 32, size)), static_cast<uint16_t>(capacity),
+  return {size, static_cast<uint32_t>(div_up(size_t{1} << 32, size)), UINT64_MAX / size + 1, static_cast<uint16_t>(capacity),
           static_cast<uint16_t>(max_of(capacity / 8, 1)), static_cast<uint8_t>(slices)};
 }
 
@@ -82,6 +83,12 @@ constexpr unsigned class_of_aligned(size_t size, size_t alignment) {
   return index;
 }
 
+// True if a block starts at `offset`: the fractional part of offset / size is 0. [Lemire, Kaser, Kurz 2019, "Faster remainder"]
+template <typename Word>
+constexpr bool starts_block(Word offset, Word reciprocal) {
+  return offset * reciprocal < reciprocal;
+}
+
 constexpr bool size_classes_hold() {
   for (unsigned i = 0; i < kClasses; i++) {
     const SizeClass& c = kSizeClasses[i];
@@ -89,9 +96,10 @@ constexpr bool size_classes_hold() {
     if (c.size % kBlockAlign != 0 || (i > 0 && c.size <= kSizeClasses[i - 1].size)) return false;
     if (c.capacity * size_t{c.size} > span) return false;
     if ((span - c.capacity * size_t{c.size}) * 8 > span) return false;
-    for (size_t block = 0; block < c.capacity; block++) {  // the reciprocal tells starts of blocks from the rest
-      const auto start = static_cast<uint32_t>(block * c.size * c.reciprocal);
-      if (start >= c.reciprocal) return false;
+    for (uint64_t block = 0; block < c.capacity; block++) {
+      const uint64_t start = block * c.size;
+      if (start < kSliceSize && !starts_block(static_cast<uint32_t>(start), c.reciprocal)) return false;
+      if (!starts_block(start, c.exact) || starts_block(start + kBlockAlign, c.exact) != (c.size == kBlockAlign)) return false;
     }
     if (class_of(c.size) != i || (i + 1 < kClasses && class_of(c.size + 1) != i + 1)) return false;
   }

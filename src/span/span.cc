@@ -67,7 +67,10 @@ void carve(Span& span, Block** list) {
   const size_t size = shape.size;
   const auto unit = static_cast<uint32_t>(std::countr_zero(span.uncarved));
   uint32_t units = 1;
-  if (span.resident) units = static_cast<uint32_t>(min_of(static_cast<size_t>(std::countr_one(span.uncarved >> unit)), 4));
+  if (span.resident) {
+    const size_t most = carves_blocks(shape) ? 8 : 4;
+    units = static_cast<uint32_t>(min_of(static_cast<size_t>(std::countr_one(span.uncarved >> unit)), most));
+  }
   span.uncarved &= ~bit_run(unit, units);
   const Blocks blocks(shape, unit, unit + units);
   char* block = span.start + blocks.begin * size;
@@ -169,7 +172,7 @@ uint32_t count_uncarved(const Span& span) {
 bool is_block(const Span& span, const void* block) {
   const auto offset = static_cast<size_t>(static_cast<const char*>(block) - span.start);
   const SizeClass& shape = span.shape();
-  return static_cast<uint32_t>(offset) * shape.reciprocal < shape.reciprocal && offset < size_t{shape.capacity} * shape.size;
+  return starts_block(uint64_t{offset}, shape.exact) && offset < size_t{shape.capacity} * shape.size;
 }
 
 }  // namespace near

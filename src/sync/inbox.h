@@ -11,7 +11,7 @@
 namespace near {
 
 // `Link` is a pointer to the member of T that joins the items.
-template <typename T, T* T::* Link>
+template <typename T, Plain<T*> T::* Link>
 class Inbox {
  public:
   bool empty() const { return head_.load(kRelaxed) == nullptr; }  // relaxed: a hint

@@ -6,7 +6,8 @@
 namespace near {
 namespace {
 
-constexpr int kSpins = 100;  // a critical section is some hundred cycles; sleeping costs thousands
+// A critical section is some hundred cycles; sleeping costs thousands. In a model a spin is the same as a later start.
+constexpr int kSpins = kModel ? 1 : 100;
 
 #if NEAR_CHECK
 // Bit r: this thread holds a lock of rank r.

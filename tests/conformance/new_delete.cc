@@ -168,21 +168,25 @@ TEST_F(NewDelete, WhatTheHandlerThrowsReachesTheCallerOfAThrowingForm) {
 rlimit data_limit{};
 
 // The handler makes room (here: lifts a limit on its third call), and the allocation then succeeds.
+void allocate_with_a_handler_that_makes_room(const NewForm& make) {
+  getrlimit(RLIMIT_DATA, &data_limit);
+  std::set_new_handler([] {
+    if (++handler_calls == 3) setrlimit(RLIMIT_DATA, &data_limit);
+  });
+  handler_calls = 0;
+  rlimit small = data_limit;
+  small.rlim_cur = 256 * kMiB;
+  setrlimit(RLIMIT_DATA, &small);
+  void* block = make.allocate(1024 * kMiB, align_val_t{4096});
+  std::exit(block != nullptr ? handler_calls : 100);
+}
+
+// In a process of its own, where nothing has been committed that the limit could not take back.
 TEST_F(NewDelete, TheHandlerIsCalledUntilTheAllocationSucceeds) {
-  ASSERT_EQ(getrlimit(RLIMIT_DATA, &data_limit), 0);
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
   for (const NewForm& make : kNewForms) {
-    handler_calls = 0;
-    std::set_new_handler([] {
-      if (++handler_calls == 3) setrlimit(RLIMIT_DATA, &data_limit);
-    });
-    rlimit small = data_limit;
-    small.rlim_cur = 256 * kMiB;
-    ASSERT_EQ(setrlimit(RLIMIT_DATA, &small), 0);
-    void* block = make.allocate(kMiB * 1024, align_val_t{4096});
-    setrlimit(RLIMIT_DATA, &data_limit);
-    EXPECT_NE(block, nullptr) << make.name;
-    EXPECT_EQ(handler_calls, 3) << make.name;
-    StandardNames::free(block);
+    EXPECT_EXIT(allocate_with_a_handler_that_makes_room(make), testing::ExitedWithCode(3), "")
+        << make.name;
     count_cases();
   }
 }

@@ -1,18 +1,25 @@
 /* Frees what must not be freed: argv[1] names the case, argv[2] the size of the block in it.
  * Prints the pointer it frees, frees it, and if it lives on works with the heap and has it checked.
  * Invariant: exit status 0 only if the heap is whole afterwards. */
+#define _GNU_SOURCE
 #include <dlfcn.h>
-#include <nearmalloc/nearmalloc.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#pragma weak near_check
-
 /* Not the compiler's free: it would see through these cases. */
 static void (*volatile release)(void* block) = free;
+
+/* A function of the preloaded library, by POSIX's way to turn what dlsym returns into one. */
+static void find(const char* name, void* function) {
+  *(void**)function = dlsym(RTLD_DEFAULT, name);
+  if (*(void**)function == NULL) {
+    fprintf(stderr, "there is no %s in this process\n", name);
+    exit(2);
+  }
+}
 
 static char in_data[256] __attribute__((aligned(64)));
 
@@ -45,21 +52,32 @@ static int run(const char* what, size_t size) {
   char on_stack[64] __attribute__((aligned(64))) = {0};
   char* block = malloc(size);
   memset(block, 1, size);
-  if (strcmp(what, "stack") == 0) free_at(on_stack, on_stack);
-  else if (strcmp(what, "data") == 0) free_at(in_data, in_data);
-  else if (strcmp(what, "code") == 0) free_at((const void*)(uintptr_t)&run, in_data);
-  else if (strcmp(what, "wild") == 0) free_at((const void*)0xdead0000beef0, in_data);
-  else if (strcmp(what, "low") == 0) free_at((const void*)0x10, in_data);
-  else if (strcmp(what, "interior") == 0) free_at(block + size / 2 / 16 * 16, block);
-  else if (strcmp(what, "unaligned") == 0) free_at(block + 1, block);
-  else if (strcmp(what, "twice") == 0) free_twice(block);
-  else if (strcmp(what, "twice-later") == 0) free_twice_later(block, size);
+  if (strcmp(what, "stack") == 0)
+    free_at(on_stack, on_stack);
+  else if (strcmp(what, "data") == 0)
+    free_at(in_data, in_data);
+  else if (strcmp(what, "code") == 0)
+    free_at((const void*)(uintptr_t)&run, in_data);
+  else if (strcmp(what, "wild") == 0)
+    free_at((const void*)0xdead0000beef0, in_data);
+  else if (strcmp(what, "low") == 0)
+    free_at((const void*)0x10, in_data);
+  else if (strcmp(what, "interior") == 0)
+    free_at(block + size / 2 / 16 * 16, block);
+  else if (strcmp(what, "unaligned") == 0)
+    free_at(block + 1, block);
+  else if (strcmp(what, "twice") == 0)
+    free_twice(block);
+  else if (strcmp(what, "twice-later") == 0)
+    free_twice_later(block, size);
   else if (strcmp(what, "realloc") == 0) {
     say(block + 16, block);
     block = realloc(block + 16, size * 2);
   } else if (strcmp(what, "sized") == 0) {
+    void (*free_sized)(void*, size_t);
+    find("free_sized", &free_sized);
     say(block, block);
-    near_free_sized(block, size * 4);
+    free_sized(block, size * 4);
   } else {
     fprintf(stderr, "no case %s\n", what);
     return 2;
@@ -83,7 +101,9 @@ static int is_heap_whole(void) {
       free(blocks[i]);
     }
   }
-  return near_check == NULL || near_check() == 0;
+  size_t (*check)(void);
+  find("near_check", &check);
+  return check() == 0;
 }
 
 int main(int argc, char** argv) {

@@ -3,17 +3,16 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <malloc.h>
-#include <nearmalloc/nearmalloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define REQUIRE(condition)                                          \
-  do {                                                              \
-    if (!(condition)) {                                             \
-      fprintf(stderr, "line %d: %s\n", __LINE__, #condition);       \
-      exit(1);                                                      \
-    }                                                               \
+#define REQUIRE(condition)                                    \
+  do {                                                        \
+    if (!(condition)) {                                       \
+      fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
+      exit(1);                                                \
+    }                                                         \
   } while (0)
 
 enum { kBlocks = 2000 };
@@ -28,8 +27,10 @@ int main(void) {
   REQUIRE(library != NULL);
   void* (*libc_malloc)(size_t);
   struct mallinfo2 (*libc_mallinfo)(void);
+  int (*owns)(const void*);
   find(library, "malloc", &libc_malloc);
   find(library, "mallinfo2", &libc_mallinfo);
+  find(RTLD_DEFAULT, "near_owns", &owns);
   REQUIRE(libc_malloc != malloc);
   static char* blocks[kBlocks];
   libc_malloc(1);
@@ -37,7 +38,7 @@ int main(void) {
   for (size_t i = 0; i < kBlocks; ++i) {
     blocks[i] = libc_malloc(i % 50 == 0 ? 1000000 : 2000 + i);
     memset(blocks[i], 'x', 2000);
-    REQUIRE(!near_owns(blocks[i]));
+    REQUIRE(!owns(blocks[i]));
   }
   REQUIRE(libc_mallinfo().uordblks > before.uordblks + 2000 * kBlocks / 2);
   for (size_t i = 0; i < kBlocks; ++i) {

@@ -65,5 +65,9 @@ void free(void* block) {
 }
 
 size_t malloc_usable_size(void* block) {
-  return block == NULL ? 0 : *((size_t*)block - 1) - (broken("usable") ? 40 : 8);
+  if (block == NULL) return 0;
+  const size_t head =
+      *((size_t*)block - 1); /* glibc's: size, three flags of which 2 means mapped */
+  const size_t usable = (head & ~(size_t)7) - ((head & 2) != 0 ? 16 : 8);
+  return broken("usable") ? usable / 2 : usable;
 }

@@ -42,16 +42,13 @@ concept MallocApi = requires(void* block, void** out, size_t size, int number, F
   { Api::malloc_info(number, stream) } -> std::same_as<int>;
 };
 
-// The members of a provider whose functions all have one prefix.
+// The members of a provider whose functions all have one prefix, but for the two of C23.
 #define NEAR_TEST_API_MEMBERS(prefix)                                                              \
   static inline void* (*volatile malloc)(size_t) = ::prefix##malloc;                               \
   static inline void* (*volatile calloc)(size_t, size_t) = ::prefix##calloc;                       \
   static inline void* (*volatile realloc)(void*, size_t) = ::prefix##realloc;                      \
   static inline void* (*volatile reallocarray)(void*, size_t, size_t) = ::prefix##reallocarray;    \
   static inline void (*volatile free)(void*) = ::prefix##free;                                     \
-  static inline void (*volatile free_sized)(void*, size_t) = ::prefix##free_sized;                 \
-  static inline void (*volatile free_aligned_sized)(void*, size_t, size_t) =                       \
-      ::prefix##free_aligned_sized;                                                                \
   static inline void* (*volatile aligned_alloc)(size_t, size_t) = ::prefix##aligned_alloc;         \
   static inline int (*volatile posix_memalign)(void**, size_t, size_t) = ::prefix##posix_memalign; \
   static inline void* (*volatile memalign)(size_t, size_t) = ::prefix##memalign;                   \

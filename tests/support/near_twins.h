@@ -12,6 +12,9 @@ namespace near_test {
 struct NearTwins {
   static constexpr const char* kName = "near_*";
   NEAR_TEST_API_MEMBERS(near_);
+  static inline void (*volatile free_sized)(void*, size_t) = near_free_sized;
+  static inline void (*volatile free_aligned_sized)(void*, size_t,
+                                                    size_t) = near_free_aligned_sized;
 };
 static_assert(MallocApi<NearTwins>);
 

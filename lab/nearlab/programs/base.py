@@ -35,7 +35,7 @@ class Program(ABC):
     name: str
     title: str  # what it does, in a few words
     needs: Mapping[str, str] = {}  # command -> Debian package
-    version: Sequence[str] = ()  # a command that prints it
+    version: Sequence[str]  # a command that prints it
 
     def version_line(self) -> str:
         """The first line of what the program says of itself; empty when it cannot be asked."""

@@ -1,0 +1,149 @@
+"""Memory, time, endings and processes are measured as they are."""
+
+import contextlib
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from nearlab import measure, places
+
+MIB = 1024
+
+
+def touch(mebibytes: int) -> list:
+    """A program that allocates and touches so much and frees it."""
+    arguments = ["--held", "1", "--operations", "1", "--low", mebibytes, "--high", mebibytes]
+    return [places.bench_dir() / "large", *arguments]
+
+
+def test_peak_rss_is_the_known_footprint_within_two_percent():
+    more = measure.run_child(touch(256)).peak_rss_kib - measure.run_child(touch(1)).peak_rss_kib
+    assert more == pytest.approx(255 * MIB, rel=0.02)
+
+
+def test_page_tables_of_the_known_footprint_are_seen():
+    # 8 bytes for each page of 4 KiB; samples may miss a little of a block that is then unmapped.
+    more = measure.run_child(touch(512)).peak_pte_kib - measure.run_child(touch(1)).peak_pte_kib
+    assert more == pytest.approx(511 * MIB / 4096 * 8, rel=0.25)
+
+
+def test_a_large_parent_does_not_make_the_child_look_large():
+    ballast = bytearray(200 * MIB * MIB)
+    ballast[::4096] = b"x" * len(range(0, len(ballast), 4096))
+    assert measure.run_child([places.bench_dir() / "idle"]).peak_rss_kib < 8 * MIB
+
+
+def test_what_a_program_says_of_itself_agrees_with_what_is_measured():
+    sample = measure.run_child(touch(64))
+    assert json.loads(sample.stdout)["vm_hwm_kib"] == pytest.approx(sample.peak_rss_kib, rel=0.02)
+
+
+def test_mean_rss_lies_below_the_peak():
+    sample = measure.run_child(touch(256))
+    assert 0 < sample.mean_rss_kib <= sample.peak_rss_kib
+
+
+def test_wall_time_is_that_of_the_program():
+    assert measure.run_child(["sleep", "0.3"]).wall_s == pytest.approx(0.3, abs=0.1)
+
+
+def test_cpu_time_and_switches_are_counted():
+    sample = measure.run_child(["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"])
+    assert sample.cpu_s > 0.02 and sample.minor_faults > 10 and sample.context_switches > 0
+
+
+@pytest.mark.parametrize("code", [0, 1, 42, 255])
+def test_exit_codes_are_reported(code):
+    sample = measure.run_child(["sh", "-c", f"exit {code}"])
+    assert (sample.exit_code, sample.signal, sample.ok) == (code, 0, code == 0)
+
+
+@pytest.mark.parametrize("name,number", [("SEGV", 11), ("ABRT", 6), ("KILL", 9)])
+def test_a_crash_is_a_result(name, number):
+    sample = measure.run_child(["sh", "-c", f"kill -{name} $$"])
+    assert (sample.exit_code, sample.signal) == (-1, number)
+    assert sample.failure() == f"ended by SIG{name}"
+
+
+def test_a_timeout_ends_the_program():
+    sample = measure.run_child(["sleep", "30"], timeout=0.2)
+    assert sample.timed_out and sample.failure() == "timed out" and sample.wall_s < 5
+
+
+def test_output_and_input_pass_through():
+    sample = measure.run_child(["sh", "-c", "cat; echo problem >&2"], stdin="word\n" * 50_000)
+    assert sample.stdout == "word\n" * 50_000 and sample.stderr == "problem\n"
+
+
+def test_input_from_a_file_and_a_folder_to_run_in(tmp_path):
+    (tmp_path / "input").write_text("text")
+    sample = measure.run_child(["sh", "-c", "cat; pwd"], stdin=tmp_path / "input", cwd=tmp_path)
+    assert sample.stdout == f"text{tmp_path.resolve()}\n"
+
+
+def test_the_environment_is_the_callers_without_preloads(monkeypatch):
+    monkeypatch.setenv("LD_PRELOAD", "/nonexistent.so")
+    monkeypatch.setenv("NEARMALLOC_STATS", "1")
+    sample = measure.run_child(["env"], env={"LAB_WORD": "here"})
+    assert "LAB_WORD=here" in sample.stdout
+    assert "LD_PRELOAD" not in sample.stdout and "NEARMALLOC_" not in sample.stdout
+
+
+def test_a_program_that_does_not_exist_is_an_error():
+    with pytest.raises(measure.MeasureError, match="cannot be started"):
+        measure.run_child(["/nonexistent/program"])
+
+
+def test_a_missing_launcher_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("NEAR_BENCH_DIR", str(tmp_path))
+    with pytest.raises(measure.MeasureError, match="near build"):
+        measure.run_child(["true"])
+
+
+def test_what_is_left_running_is_ended():
+    sample = measure.run_child(["sh", "-c", "setsid sleep 100 & echo $!"])
+    assert sample.left_running == 1
+    assert not os.path.exists(f"/proc/{sample.stdout.strip()}")
+
+
+def test_a_tree_is_summed_over_its_processes():
+    command = " ".join(map(str, touch(200)))
+    both = measure.run_child(["sh", "-c", f"{command} & {command}; wait"], tree=True)
+    one = measure.run_child(touch(200), tree=True)
+    assert [process.program.rsplit("/")[-1] for process in both.processes].count("large") == 2
+    assert both.peak_rss_kib > one.peak_rss_kib * 0.9
+
+
+def test_processes_of_a_tree_are_each_proved():
+    sample = measure.run_child(["sh", "-c", "ls / >/dev/null; true"], tree=True)
+    assert {process.served_by for process in sample.processes} == {"glibc"}
+    assert len(sample.processes) == 2
+
+
+def test_a_server_is_terminated_and_measured():
+    with measure.start_child(["sleep", "100"]) as child:
+        assert child.running() and os.path.exists(f"/proc/{child.pid}")
+        child.terminate()
+        sample = child.wait()
+    assert sample.signal == 15
+
+
+def test_a_child_that_is_dropped_is_ended():
+    with measure.start_child(["sleep", "100"]) as child:
+        pid = child.pid
+    time.sleep(0.1)
+    assert is_gone(pid)
+
+
+def is_gone(pid: int) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return Path(f"/proc/{pid}/stat").read_text().split(") ")[1].startswith("Z")
+    return True
+
+
+def test_many_threads_do_not_disturb_the_measuring():
+    sample = measure.run_child([places.bench_dir() / "thread_churn", "--threads", 200])
+    assert sample.ok and sample.peak_rss_kib > 0 and sample.served_by == "glibc"

@@ -1,0 +1,80 @@
+"""Every bench program runs, does the same work under every allocator, and says who served it."""
+
+import pytest
+
+from nearlab import instructions, interleave, peers, rows
+from nearlab.interleave import Case
+
+TINY = {
+    "threadtest": ["--rounds", "2"],
+    "larson": ["--generations", "16", "--operations", "1000"],
+    "producer_consumer": ["--blocks", "10000"],
+    "churn": ["--operations", "10000"],
+    "shbench_like": ["--operations", "20000"],
+    "large": ["--operations", "5"],
+    "realloc_growth": ["--rounds", "1", "--limit", "4"],
+    "thread_churn": ["--threads", "50"],
+    "start_up": ["--times", "3"],
+    "fragmentation": ["--megabytes", "4", "--sleep", "1"],
+    "idle_threads": ["--threads", "4", "--sleep", "1"],
+    "idle": [],
+}
+
+
+def tiny(row: rows.Row) -> Case:
+    case = row.case(quick=False)
+    return Case(row.name, [*case.argv, *TINY[row.argv[0]]], metrics=case.metrics)
+
+
+@pytest.mark.parametrize("name", rows.ROWS)
+def test_a_row_does_equal_work_under_all_allocators(found, name):
+    case = tiny(rows.ROWS[name])
+    for allocator in found.values():
+        if allocator.available:
+            run = interleave.run_once(case, allocator, 1)
+            assert run.failure is None, f"{allocator.name}: {run.failure} {run.sample.stderr}"
+            assert run.metrics["memory_kib"] > 500 and run.metrics["seconds"] >= 0
+
+
+def test_fragmentation_frees_nine_tenths_both_ways(found):
+    for pattern in ("stretches", "random"):
+        run = interleave.run_once(tiny(rows.ROWS[f"fragmentation {pattern}"]), found["glibc"], 1)
+        assert run.metrics["live_kib"] == pytest.approx(400_000 / 1024, rel=0.06)
+
+
+def test_rows_are_selected_by_the_start_of_their_name():
+    assert [row.name for row in rows.select(["larson"])] == ["larson 2", "larson 8"]
+    assert [row.name for row in rows.select(["start_up", "idle"])] == [
+        "start-up",
+        "idle threads",
+        "idle",
+    ]
+    assert len(rows.select([])) == len(rows.ROWS)
+    with pytest.raises(KeyError, match="unknown row"):
+        rows.select(["nothing"])
+
+
+def test_other_work_than_the_runs_before_is_refused(found):
+    case = tiny(rows.ROWS["churn"])
+    more = Case(case.name, [*case.argv[:-1], "10001"], metrics=case.metrics)
+    assert interleave.run_once(case, found["glibc"], 1).failure is None
+    assert "checksum" in interleave.run_once(more, found["glibc"], 1).failure
+
+
+def test_unknown_allocators_are_named():
+    with pytest.raises(KeyError, match="unknown allocator"):
+        peers.find("bumpmalloc")
+
+
+def test_versions_are_what_the_libraries_say(found):
+    expected = {"mimalloc3": "3.", "mimalloc2": "2.", "jemalloc": "5.", "tcmalloc": "2."}
+    for name, start in expected.items():
+        assert found[name].missing or found[name].version.startswith(start)
+
+
+@pytest.mark.parametrize("mode,size,expected", [("pair", 16, 130), ("batch", 64, 181)])
+def test_instructions_of_a_known_malloc_are_counted_exactly(found, mode, size, expected):
+    if found["glibc"].version != "2.36":
+        pytest.skip("the known counts are of glibc 2.36")
+    counts = instructions.count([found["glibc"]], modes=[mode], sizes=[size])
+    assert counts["glibc"][mode, size] == pytest.approx(expected, abs=0.2)

@@ -1,0 +1,24 @@
+// The kernel's futex in a model: looks at the newest value and sleeps in one step. A sleeper nobody
+// wakes is a deadlock, which Relacy reports; sleepers wake without reason too, as the kernel's do.
+#include "platform/futex.h"
+
+namespace near {
+
+void futex_wait(Atomic<uint32_t>& word, uint32_t value) {
+  word.load(kRelaxed);  // relaxed: others may run before the kernel looks
+  if (word.newest() == value || mutated("the kernel does not look before it sleeps")) {
+    word.sleep(false);
+  }
+}
+
+void futex_wait_for(Atomic<uint32_t>& word, uint32_t value, uint32_t) {
+  word.load(kRelaxed);  // relaxed: as above
+  if (word.newest() == value) word.sleep(true);
+}
+
+void futex_wake(Atomic<uint32_t>& word, int sleepers) {
+  word.load(kRelaxed);  // relaxed: others may run before the kernel wakes
+  if (!mutated("nobody is woken")) word.wake(sleepers);
+}
+
+}  // namespace near

@@ -1,0 +1,182 @@
+// Model of span/remote_list.h: pushes from two threads against a third that takes.
+//
+// Invariants: each period in which the list is not empty is delivered exactly once; a take finds
+// the blocks pushed since the last one, each once, linked from `first` to `last`; what a thread
+// wrote into a block before its push is seen by whoever takes it; a block that is pushed while it
+// is the head is recognised.
+// Bound: 3 threads, 3 blocks, 2 takes while pushes run and one after.
+#include "span/remote_list.h"
+
+#include "runner.h"
+
+namespace near::model {
+namespace {
+
+constexpr uint32_t kBlocks = 3;
+constexpr uint32_t kOwner = 5;
+constexpr uint32_t kNextOwner = 9;
+
+struct Block {
+  Plain<Block*> next;
+  Plain<uint32_t> content;
+};
+
+struct Blocks {
+  Block* first;
+  Block* at(uint32_t index) const { return first + index; }
+  uint32_t index_of(const Block* block) const { return static_cast<uint32_t>(block - first); }
+};
+
+class PushAndTake : public rl::test_suite<PushAndTake, 3> {
+ public:
+  void before() { list_.reset(kOwner); }
+
+  void thread(unsigned index) {
+    if (index == 2) {
+      for (int i = 0; i < 2; i++) take_if_delivered();
+      return;
+    }
+    push(index);
+    if (index == 0) push(2);
+  }
+
+  void after() {
+    take_if_delivered();
+    expect(list_.count() == 0, "a block is left behind");
+    for (uint32_t i = 0; i < kBlocks; i++) expect(taken_[i] == 1, "a block was not taken once");
+    expect(list_.change_owner(kOwner, kNextOwner), "an empty list keeps its owner");
+    expect(list_.owner() == kNextOwner, "the owner did not change");
+  }
+
+ private:
+  void push(uint32_t index) {
+    blocks_[index].content = index + 1;
+    const auto pushed = push_block(&blocks_[index]);
+    expect(pushed.owner == kOwner && !pushed.repeated && pushed.count > 0, "a wrong answer");
+    if (pushed.first) deliveries_.fetch_add(1, kRelease);
+  }
+
+  RemoteList<Block>::Pushed push_block(Block* block) {
+    if (!mutated("whether it is the first is asked after the push")) {
+      return list_.push(Blocks{blocks_}, block);
+    }
+    auto pushed = list_.push(Blocks{blocks_}, block);
+    pushed.first = list_.count() == 1;
+    return pushed;
+  }
+
+  // As the owner does: what was delivered is taken, nothing else.
+  void take_if_delivered() {
+    const uint32_t delivered = deliveries_.exchange(0, kAcquire);
+    expect(delivered <= 1, "two deliveries of one period");
+    if (delivered == 0 && !mutated("a list is taken that was not delivered")) return;
+    const auto chain = list_.take(Blocks{blocks_});
+    expect(chain.count > 0, "a delivery of nothing");
+    const Block* last = nullptr;
+    uint32_t count = 0;
+    for (Block* block = chain.first; block != nullptr && count < kBlocks; block = block->next) {
+      const uint32_t index = Blocks{blocks_}.index_of(block);
+      expect(block->content == index + 1, "what the freeing thread wrote is not seen");
+      block->content = 0;
+      taken_[index]++;
+      last = block;
+      count++;
+    }
+    expect(count == chain.count, "the chain is not as long as it says");
+    expect(last == chain.last, "`last` is not the end of the chain");
+  }
+
+  Block blocks_[kBlocks];
+  RemoteList<Block> list_;
+  Atomic<uint32_t> deliveries_;
+  uint32_t taken_[kBlocks] = {};
+};
+
+class RepeatedPush : public rl::test_suite<RepeatedPush, 2> {
+ public:
+  void before() { list_.reset(kOwner); }
+
+  void thread(unsigned index) {
+    if (index == 1) {
+      count_of_other_ = list_.push(Blocks{blocks_}, &blocks_[1]).count;
+      return;
+    }
+    list_.push(Blocks{blocks_}, &blocks_[0]);
+    repeated_ = list_.push(Blocks{blocks_}, &blocks_[0]).repeated;
+  }
+
+  void after() {
+    expect(repeated_ || count_of_other_ == 2, "a block pushed twice in a row was not recognised");
+    expect(list_.count() == (repeated_ ? 2 : 3), "a recognised push still changed the list");
+  }
+
+ private:
+  Block blocks_[2];
+  RemoteList<Block> list_;
+  uint32_t count_of_other_ = 0;
+  bool repeated_ = false;
+};
+
+// The word alone decides whether the owner changes or a block is on its way to the old one.
+class ChangeOwner : public rl::test_suite<ChangeOwner, 2> {
+ public:
+  void before() { list_.reset(kOwner); }
+
+  void thread(unsigned index) {
+    if (index == 0) {
+      pushed_to_ = list_.push(Blocks{blocks_}, &blocks_[0]).owner;
+    } else {
+      content_of_owner_ = 1;
+      changed_ = change_owner();
+    }
+  }
+
+  void after() {
+    expect(changed_ == (pushed_to_ == kNextOwner), "the block went to one heap, the span to another");
+    expect(list_.owner() == pushed_to_, "the owner changed under a block that is on its way");
+    expect(list_.count() == 1, "the block is lost");
+  }
+
+ private:
+  bool change_owner() {
+    if (!mutated("the owner changes though blocks are on their way")) {
+      return list_.change_owner(kOwner, kNextOwner);
+    }
+    list_.reset(kNextOwner);
+    return true;
+  }
+
+  Block blocks_[1];
+  RemoteList<Block> list_;
+  Plain<uint32_t> content_of_owner_;
+  uint32_t pushed_to_ = 0;
+  bool changed_ = false;
+};
+
+}  // namespace
+}  // namespace near::model
+
+int main(int count, char** arguments) {
+  using namespace near::model;
+  const Exploration explorations[] = {
+      explore<RepeatedPush>("repeated push", Full{}),
+      explore<ChangeOwner>("change of owner", Full{}),
+      explore<PushAndTake>("push and take", Bounded{2}),
+      explore<PushAndTake>("push and take", Random{400'000}),
+  };
+  const near::Mutation mutations[] = {
+      {"push does not release the block", "remote_list.h", "::push", rl::mo_acq_rel,
+       rl::mo_acquire},
+      {"push does not acquire the link of the head", "remote_list.h", "::push", rl::mo_acq_rel,
+       rl::mo_release},
+      {"take does not acquire the blocks", "remote_list.h", "::take", rl::mo_acq_rel,
+       rl::mo_release},
+      {"take does not release `last`", "remote_list.h", "::take", rl::mo_acq_rel, rl::mo_acquire},
+      {"the delivery does not release `last`", "remote_list_model.cc", "::push", rl::mo_release,
+       rl::mo_relaxed},
+      {"whether it is the first is asked after the push"},
+      {"a list is taken that was not delivered"},
+      {"the owner changes though blocks are on their way"},
+  };
+  return run_models(count, arguments, explorations, mutations);
+}

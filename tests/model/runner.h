@@ -1,0 +1,174 @@
+// Runs the models of one protocol: a program explores its suites, and all of them have to hold; the
+// same program given `mutants` tries each mutation, and under each a suite has to fail.
+// Invariant: the line "cases: N" counts executions explored, or mutations found; none is a failure.
+// Who may touch it: the main program of each model.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ostream>
+#include <source_location>
+#include <span>
+#include <streambuf>
+
+#include "base/atomic.h"
+
+namespace near::model {
+
+// Fails the present execution unless `holds`.
+inline void expect(bool holds, const char* what, const Place& place = Place::current()) {
+  if (!holds) rl::ctx().fail_test(what, rl::test_result_user_assert_failed, debug_info(place));
+}
+
+// A choice among `limit` that the search makes, like that of the next thread.
+inline uint32_t choose(uint32_t limit) { return rl::rand(limit); }
+
+// A random walk of so many executions.
+struct Random {
+  uint64_t executions;
+};
+// Every execution with at most so many switches away from a thread that could go on.
+struct Bounded {
+  unsigned switches;
+};
+// Every execution.
+struct Full {};
+
+// Spins are livelocks only beyond this many steps.
+inline constexpr unsigned kStepLimit = 3000;
+
+inline rl::test_params parameters(Random search) {
+  rl::test_params parameters;
+  parameters.search_type = rl::sched_random;
+  parameters.iteration_count = search.executions;
+  return parameters;
+}
+inline rl::test_params parameters(Bounded search) {
+  rl::test_params parameters;
+  parameters.search_type = rl::sched_bound;
+  parameters.context_bound = search.switches;
+  return parameters;
+}
+inline rl::test_params parameters(Full) {
+  rl::test_params parameters;
+  parameters.search_type = rl::sched_full;
+  return parameters;
+}
+
+// One suite and one way to search it.
+struct Exploration {
+  const char* name;
+  rl::test_params parameters;
+  bool (*run)(rl::test_params&);
+};
+
+template <typename Suite, typename Search>
+Exploration explore(const char* name, Search search) {
+  return {name, parameters(search), rl::simulate<Suite>};
+}
+
+// What Relacy tells about a failure. It has its own room, as Relacy counts what is allocated while
+// it runs.
+class Report : std::streambuf {
+ public:
+  Report() : stream(this) { setp(text_, text_ + sizeof(text_) - 1); }
+  const char* text() {
+    *pptr() = 0;
+    return text_;
+  }
+
+  std::ostream stream;
+
+ private:
+  char text_[size_t{1} << 18];
+};
+
+struct Outcome {
+  bool holds;
+  uint64_t executions;
+  const char* result;
+};
+
+// Runs one exploration; what Relacy tells about a failure goes to `report`.
+inline Outcome run(const Exploration& exploration, double scale, std::ostream& report) {
+  rl::test_params parameters = exploration.parameters;
+  std::ostream nowhere(nullptr);
+  if (parameters.search_type == rl::sched_random) {
+    const double executions = static_cast<double>(parameters.iteration_count) * scale;
+    parameters.iteration_count = executions < 1 ? 1 : static_cast<uint64_t>(executions);
+  }
+  parameters.execution_depth_limit = kStepLimit;
+  parameters.output_stream = &report;
+  parameters.progress_stream = &nowhere;
+  const bool holds = exploration.run(parameters);
+  return {holds, parameters.stop_iteration, rl::test_result_str(parameters.test_result)};
+}
+
+inline double scale_of_environment() {
+  const char* text = std::getenv("NEAR_TEST_SCALE");
+  const double scale = text == nullptr ? 1 : std::strtod(text, nullptr);
+  return scale > 0 ? scale : 1;
+}
+
+inline int run_suites(std::span<const Exploration> explorations) {
+  uint64_t cases = 0;
+  for (const Exploration& exploration : explorations) {
+    Report report;
+    const Outcome outcome = run(exploration, scale_of_environment(), report.stream);
+    std::printf("%s, %s: %llu executions, %s\n", exploration.name,
+                rl::format(exploration.parameters.search_type),
+                static_cast<unsigned long long>(outcome.executions), outcome.result);
+    cases += outcome.executions;
+    if (outcome.holds) continue;
+    std::printf("%s\n", report.text());
+    return 1;
+  }
+  std::printf("cases: %llu\n", static_cast<unsigned long long>(cases));
+  return cases > 0 ? 0 : 1;
+}
+
+// True if some suite fails under the present mutation.
+inline bool is_found(std::span<const Exploration> explorations, bool verbose) {
+  for (const Exploration& exploration : explorations) {
+    Report report;
+    const Outcome outcome = run(exploration, 1, report.stream);
+    if (outcome.holds) continue;
+    std::printf("found   %-52.*s %s, execution %llu of %s\n",
+                static_cast<int>(mutation->name.size()), mutation->name.data(), outcome.result,
+                static_cast<unsigned long long>(outcome.executions), exploration.name);
+    if (verbose) std::printf("%s\n", report.text());
+    return true;
+  }
+  std::printf("MISSED  %.*s\n", static_cast<int>(mutation->name.size()), mutation->name.data());
+  return false;
+}
+
+// All mutations, or the one that is named: that one with its history.
+inline int run_mutations(std::span<const Exploration> explorations,
+                         std::span<const Mutation> mutations, const char* only) {
+  unsigned tried = 0;
+  unsigned found = 0;
+  for (const Mutation& each : mutations) {
+    if (only != nullptr && each.name != only) continue;
+    mutation = &each;
+    tried++;
+    if (is_found(explorations, only != nullptr)) found++;
+  }
+  std::printf("cases: %u\n", found);
+  return tried > 0 && found == tried ? 0 : 1;
+}
+
+// The main program: no argument, or `mutants` [name].
+inline int run_models(int count, char** arguments, std::span<const Exploration> explorations,
+                      std::span<const Mutation> mutations) {
+  if (count == 1) return run_suites(explorations);
+  if (std::strcmp(arguments[1], "mutants") == 0) {
+    return run_mutations(explorations, mutations, count > 2 ? arguments[2] : nullptr);
+  }
+  std::fprintf(stderr, "usage: %s [mutants [name]]\n", arguments[0]);
+  return 2;
+}
+
+}  // namespace near::model

@@ -1,0 +1,340 @@
+#include "support/fake_os.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <mutex>
+#include <string_view>
+
+#include "base/bits.h"
+#include "platform/os.h"
+#include "platform/saved_errno.h"
+
+namespace near_test {
+namespace {
+
+constexpr size_t kUnit = 4096;  // states are kept for the smallest page there is
+constexpr size_t kMaxReservations = 8192;
+constexpr uint64_t kNever = UINT64_MAX;
+
+enum class State : uint8_t { reserved, readable, committed };
+
+struct Reservation {
+  uintptr_t start = 0;
+  size_t bytes = 0;  // 0: this entry is free
+  State* states = nullptr;
+  uint16_t* nodes = nullptr;  // 1 + the node a page is bound to
+
+  size_t units() const { return bytes / kUnit; }
+  bool contains(uintptr_t address) const { return address - start < bytes; }
+};
+
+struct Failure {
+  uint64_t first = kNever;  // number of the call
+  uint64_t last = 0;
+};
+
+constinit std::mutex guard;  // of everything below
+constinit Reservation reservations[kMaxReservations];
+constinit size_t reservations_used = 0;
+constinit uint64_t counts[kOsCalls + 1] = {};
+constinit Failure failures[kOsCalls + 1] = {};
+constinit uint64_t refused_by_failure = 0;
+constinit size_t reserved_total = 0;
+constinit size_t committed_total = 0;
+constinit size_t commit_limit = SIZE_MAX;
+
+constinit std::atomic<size_t> pretended_page{4096};
+constinit std::atomic<size_t> pretended_memory{256 * near::kMiB};
+constinit std::atomic<size_t> pretended_limit{SIZE_MAX};
+
+[[noreturn]] void breach(const char* call, const void* start, size_t bytes, const char* what) {
+  std::fprintf(stderr, "fake_os: %s of %zu bytes at %p: %s\n", call, bytes, start, what);
+  std::abort();
+}
+
+// Counts a call; true if it shall be refused.
+bool refuse(OsCall kind) {
+  bool refused = false;
+  for (const OsCall which : {kind, OsCall::any}) {
+    const auto index = static_cast<unsigned>(which);
+    const uint64_t number = ++counts[index];
+    refused |= number >= failures[index].first && number <= failures[index].last;
+  }
+  refused_by_failure += refused ? 1 : 0;
+  return refused;
+}
+
+void* map_table(size_t bytes) {
+  void* table = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (table == MAP_FAILED) {
+    std::perror("fake_os: no memory for its own tables");
+    std::abort();
+  }
+  return table;
+}
+
+Reservation* find(uintptr_t address) {
+  for (size_t i = 0; i < reservations_used; i++) {
+    if (reservations[i].contains(address)) return &reservations[i];
+  }
+  return nullptr;
+}
+
+// The pages of a range that must be whole and inside one reservation.
+struct Pages {
+  Reservation& in;
+  State* states;
+  uint16_t* nodes;
+  size_t units;
+
+  static Pages of(const char* call, const void* start, size_t bytes) {
+    const auto address = reinterpret_cast<uintptr_t>(start);
+    const size_t page = pretended_page;
+    if (bytes == 0) breach(call, start, bytes, "an empty range");
+    if (address % page != 0 || bytes % page != 0) {
+      breach(call, start, bytes, "not made of whole pages");
+    }
+    Reservation* in = find(address);
+    if (in == nullptr || bytes > in->bytes - (address - in->start)) {
+      breach(call, start, bytes, "outside of a reservation");
+    }
+    const size_t first = (address - in->start) / kUnit;
+    return {*in, in->states + first, in->nodes + first, bytes / kUnit};
+  }
+  size_t count(State state) const {
+    return static_cast<size_t>(std::count(states, states + units, state));
+  }
+  void set(State state) const { std::fill_n(states, units, state); }
+};
+
+void add_reservation(uintptr_t start, size_t bytes) {
+  Reservation* entry = std::find_if(reservations, reservations + reservations_used,
+                                    [](const Reservation& each) { return each.bytes == 0; });
+  if (entry == std::end(reservations)) breach("reserve", nullptr, bytes, "too many reservations");
+  if (entry == reservations + reservations_used) reservations_used++;
+  *entry = {start, bytes, static_cast<State*>(map_table(bytes / kUnit)),
+            static_cast<uint16_t*>(map_table(bytes / kUnit * sizeof(uint16_t)))};
+  reserved_total += bytes;
+}
+
+void* map_aligned(size_t bytes, size_t alignment) {
+  void* mapped = mmap(nullptr, bytes + alignment, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  const auto first = reinterpret_cast<uintptr_t>(mapped);
+  const uintptr_t start = near::align_up(first, alignment);
+  if (start != first) munmap(mapped, start - first);
+  munmap(reinterpret_cast<void*>(start + bytes), first + alignment - start);
+  return reinterpret_cast<void*>(start);
+}
+
+OsCall kind_of(std::string_view name) {
+  for (unsigned i = 0; i <= kOsCalls; i++) {
+    if (name == name_of(static_cast<OsCall>(i))) return static_cast<OsCall>(i);
+  }
+  std::fprintf(stderr, "fake_os: there is no call %.*s\n", static_cast<int>(name.size()),
+               name.data());
+  std::abort();
+}
+
+void set_by_text(std::string_view name, const char* value) {
+  const size_t number = std::strtoull(value, nullptr, 10);
+  if (name == "page") return fake_os::set_page_size(number);
+  if (name == "memory") return fake_os::set_physical_memory(number);
+  if (name == "address_space") return fake_os::set_address_space_limit(number);
+  if (name == "commit") return fake_os::set_commit_limit(number);
+  const char* colon = std::strchr(value, ':');
+  if (name != "fail" || colon == nullptr) {
+    std::fprintf(stderr, "fake_os: NEAR_FAKE_OS is not understood at '%s'\n", value);
+    std::abort();
+  }
+  char* rest = nullptr;
+  const uint64_t nth = std::strtoull(colon + 1, &rest, 10);
+  const auto kind = kind_of({value, static_cast<size_t>(colon - value)});
+  fake_os::fail(kind, nth, std::strncmp(rest, ":forever", 8) == 0);
+}
+
+// Before the library's constructor, which asks for memory.
+__attribute__((constructor(101))) void read_environment() {
+  const char* at = std::getenv("NEAR_FAKE_OS");
+  while (at != nullptr && *at != '\0') {
+    const char* equals = std::strchr(at, '=');
+    if (equals == nullptr) break;
+    set_by_text({at, static_cast<size_t>(equals - at)}, equals + 1);
+    at = std::strchr(equals, ',');
+    if (at != nullptr) at++;
+  }
+}
+
+}  // namespace
+
+const char* name_of(OsCall kind) {
+  static constexpr const char* kNames[] = {"reserve", "make_readable", "commit", "purge",
+                                           "bind",    "advise",        "any"};
+  return kNames[static_cast<unsigned>(kind)];
+}
+
+namespace fake_os {
+
+void fail(OsCall kind, uint64_t nth, bool forever) {
+  const std::lock_guard lock(guard);
+  const auto index = static_cast<unsigned>(kind);
+  const uint64_t first = counts[index] + nth;
+  failures[index] = {first, forever ? kNever : first};
+}
+
+void fail_none() {
+  const std::lock_guard lock(guard);
+  for (Failure& failure : failures) failure = Failure{};
+}
+
+uint64_t calls(OsCall kind) {
+  const std::lock_guard lock(guard);
+  return counts[static_cast<unsigned>(kind)];
+}
+
+uint64_t refusals() {
+  const std::lock_guard lock(guard);
+  return refused_by_failure;
+}
+
+void set_page_size(size_t bytes) { pretended_page = bytes; }
+void set_physical_memory(size_t bytes) { pretended_memory = bytes; }
+void set_address_space_limit(size_t bytes) { pretended_limit = bytes; }
+
+void set_commit_limit(size_t bytes) {
+  const std::lock_guard lock(guard);
+  commit_limit = bytes;
+}
+
+size_t reserved_bytes() {
+  const std::lock_guard lock(guard);
+  return reserved_total;
+}
+
+size_t committed_bytes() {
+  const std::lock_guard lock(guard);
+  return committed_total;
+}
+
+bool is_committed(const void* address) {
+  const std::lock_guard lock(guard);
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  const Reservation* in = find(at);
+  return in != nullptr && in->states[(at - in->start) / kUnit] == State::committed;
+}
+
+int bound_node(const void* address) {
+  const std::lock_guard lock(guard);
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  const Reservation* in = find(at);
+  return in == nullptr ? -1 : in->nodes[(at - in->start) / kUnit] - 1;
+}
+
+PageSize::PageSize(size_t bytes) : before_(pretended_page) { set_page_size(bytes); }
+PageSize::~PageSize() { set_page_size(before_); }
+
+}  // namespace fake_os
+}  // namespace near_test
+
+namespace near::os {
+
+using namespace near_test;
+
+size_t page_size() { return pretended_page; }
+size_t physical_memory() { return pretended_memory; }
+size_t address_space_limit() { return pretended_limit; }
+
+void* reserve(size_t bytes, size_t alignment) {
+  const SavedErrno saved;
+  const std::lock_guard lock(guard);
+  if (bytes == 0 || bytes % pretended_page != 0 || !is_power_of_two(alignment)) {
+    breach("reserve", nullptr, bytes, "not made of whole pages");
+  }
+  if (refuse(OsCall::reserve)) return nullptr;
+  alignment = std::max<size_t>(alignment, pretended_page);
+  const size_t limit = pretended_limit;
+  if (bytes > limit || alignment > limit - bytes) return nullptr;
+  if (reserved_total > limit - bytes - alignment) return nullptr;
+  void* start = map_aligned(bytes, alignment);
+  if (start != nullptr) add_reservation(reinterpret_cast<uintptr_t>(start), bytes);
+  return start;
+}
+
+void unreserve(void* start, size_t bytes) {
+  const SavedErrno saved;
+  const std::lock_guard lock(guard);
+  Reservation* entry = find(reinterpret_cast<uintptr_t>(start));
+  if (entry == nullptr || entry->start != reinterpret_cast<uintptr_t>(start) ||
+      entry->bytes != bytes) {
+    breach("unreserve", start, bytes, "not what was reserved");
+  }
+  committed_total -= Pages::of("unreserve", start, bytes).count(State::committed) * kUnit;
+  reserved_total -= bytes;
+  munmap(entry->states, entry->units());
+  munmap(entry->nodes, entry->units() * sizeof(uint16_t));
+  *entry = Reservation{};
+  munmap(start, bytes);
+}
+
+bool make_readable(void* start, size_t bytes) {
+  const SavedErrno saved;
+  const std::lock_guard lock(guard);
+  const Pages pages = Pages::of("make_readable", start, bytes);
+  if (pages.count(State::committed) > 0) {
+    breach("make_readable", start, bytes, "it would lose the right to write");
+  }
+  if (refuse(OsCall::make_readable)) return false;
+  if (mprotect(start, bytes, PROT_READ) != 0) return false;
+  pages.set(State::readable);
+  return true;
+}
+
+bool commit(void* start, size_t bytes) {
+  const SavedErrno saved;
+  const std::lock_guard lock(guard);
+  const Pages pages = Pages::of("commit", start, bytes);
+  if (refuse(OsCall::commit)) return false;
+  const size_t more = (pages.units - pages.count(State::committed)) * kUnit;
+  if (more > commit_limit || committed_total > commit_limit - more) return false;
+  if (mprotect(start, bytes, PROT_READ | PROT_WRITE) != 0) return false;
+  pages.set(State::committed);
+  committed_total += more;
+  return true;
+}
+
+bool purge(void* start, size_t bytes) {
+  const SavedErrno saved;
+  const std::lock_guard lock(guard);
+  const Pages pages = Pages::of("purge", start, bytes);
+  if (pages.count(State::committed) != pages.units) {
+    breach("purge", start, bytes, "it is not committed");
+  }
+  if (refuse(OsCall::purge)) return false;
+  return madvise(start, bytes, MADV_DONTNEED) == 0;
+}
+
+bool bind(void* start, size_t bytes, unsigned node, bool) {
+  const SavedErrno saved;
+  const std::lock_guard lock(guard);
+  const Pages pages = Pages::of("bind", start, bytes);
+  if (refuse(OsCall::bind)) return false;
+  std::fill_n(pages.nodes, pages.units, static_cast<uint16_t>(node + 1));
+  return true;
+}
+
+bool advise_huge_pages(void* start, size_t bytes, bool) {
+  const SavedErrno saved;
+  const std::lock_guard lock(guard);
+  Pages::of("advise_huge_pages", start, bytes);
+  return !refuse(OsCall::advise);
+}
+
+}  // namespace near::os

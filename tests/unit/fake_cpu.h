@@ -1,0 +1,9 @@
+// A CPU that tests choose, in place of platform/cpu.cc: the linker takes the first current_cpu().
+// Who may touch it: every thread has its own; a new thread runs on CPU 0.
+#pragma once
+
+namespace near_test {
+
+void set_cpu(unsigned cpu);
+
+}  // namespace near_test

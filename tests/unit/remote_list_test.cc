@@ -1,0 +1,132 @@
+// The word of remote frees: one delivery a filling, an owner that cannot change meanwhile, nothing
+// lost.
+#include "span/remote_list.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "span/layout.h"
+#include "support/cases.h"
+
+namespace near_test {
+namespace {
+
+using near::Block;
+using near::RemoteList;
+using near::SpanBlocks;
+
+class RemoteListTest : public testing::Test {
+ protected:
+  RemoteListTest() { list_.reset(7); }
+
+  static constexpr size_t kBlocks = 4096;
+  Block* block(size_t index) { return blocks_.at(static_cast<uint32_t>(index)); }
+
+  alignas(16) char room_[kBlocks * near::kBlockAlign] = {};
+  SpanBlocks blocks_{room_};
+  RemoteList<Block> list_;
+};
+
+TEST_F(RemoteListTest, OnlyThePushThatFindsItEmptyDelivers) {
+  for (size_t i = 0; i < kBlocks; i++) {
+    const auto pushed = list_.push(blocks_, block(i));
+    ASSERT_EQ(pushed.first, i == 0);
+    ASSERT_EQ(pushed.owner, 7u);
+    ASSERT_EQ(pushed.count, i + 1);
+    ASSERT_FALSE(pushed.repeated);
+    ASSERT_EQ(list_.count(), i + 1);
+    count_cases();
+  }
+  EXPECT_EQ(list_.peek(blocks_), block(kBlocks - 1));
+  const auto chain = list_.take(blocks_);
+  EXPECT_EQ(chain.count, kBlocks);
+  EXPECT_EQ(chain.last, block(0));
+  const Block* at = chain.first;
+  for (size_t i = kBlocks; i-- > 0; at = at->next) ASSERT_EQ(at, block(i));
+  EXPECT_EQ(at, nullptr);
+  EXPECT_EQ(list_.count(), 0u);
+  EXPECT_EQ(list_.owner(), 7u);
+  EXPECT_EQ(list_.peek(blocks_), nullptr);
+  EXPECT_TRUE(list_.push(blocks_, block(5)).first);
+}
+
+TEST_F(RemoteListTest, TheHeadPushedAgainIsADoubleFree) {
+  EXPECT_FALSE(list_.push(blocks_, block(0)).repeated);  // index 0 is also what an empty word holds
+  EXPECT_TRUE(list_.push(blocks_, block(0)).repeated);
+  EXPECT_FALSE(list_.push(blocks_, block(9)).repeated);
+  EXPECT_TRUE(list_.push(blocks_, block(9)).repeated);
+  EXPECT_EQ(list_.count(), 2u);
+  EXPECT_EQ(list_.take(blocks_).count, 2u);
+  count_cases(4);
+}
+
+TEST_F(RemoteListTest, TheOwnerChangesOnlyWhileItIsEmpty) {
+  EXPECT_FALSE(list_.change_owner(8, 9));
+  EXPECT_TRUE(list_.change_owner(7, 65535));
+  EXPECT_EQ(list_.owner(), 65535u);
+  EXPECT_EQ(list_.push(blocks_, block(3)).owner, 65535u);
+  EXPECT_FALSE(list_.change_owner(65535, 7));
+  list_.take(blocks_);
+  EXPECT_TRUE(list_.change_owner(65535, 0));  // a head left over in the word does not matter
+  EXPECT_EQ(list_.owner(), 0u);
+  count_cases(5);
+}
+
+TEST_F(RemoteListTest, TakingFromAnEmptyOneGivesNothing) {
+  const auto chain = list_.take(blocks_);
+  EXPECT_EQ(chain.first, nullptr);
+  EXPECT_EQ(chain.count, 0u);
+  count_cases();
+}
+
+// Pushers hand blocks over and over; whoever delivers lets the taker take once.
+TEST_F(RemoteListTest, NothingIsLostOrDoubledUnderContention) {
+  constexpr size_t kPushers = 3;
+  const size_t rounds = scaled(40);
+  constexpr size_t kEach = kBlocks / kPushers;
+  std::vector<std::atomic<int>> held(kBlocks);  // 1: out there, 0: taken back
+  std::atomic<size_t> deliveries{0};
+  std::atomic<size_t> pushing{kPushers};
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kPushers; t++) {
+    threads.emplace_back([&, t] {
+      for (size_t round = 0; round < rounds; round++) {
+        for (size_t i = t * kEach; i < (t + 1) * kEach; i++) {
+          while (held[i].exchange(1) != 0) std::this_thread::yield();
+          if (list_.push(blocks_, block(i)).first) deliveries.fetch_add(1);
+        }
+      }
+      pushing.fetch_sub(1);
+    });
+  }
+  size_t taken = 0;
+  size_t served = 0;
+  while (pushing.load() > 0 || served < deliveries.load()) {
+    if (served == deliveries.load()) {
+      std::this_thread::yield();
+      continue;
+    }
+    served++;
+    const auto chain = list_.take(blocks_);
+    ASSERT_GT(chain.count, 0u);
+    uint32_t linked = 0;
+    for (Block* at = chain.first; at != nullptr; linked++) {
+      Block* next = at == chain.last ? nullptr : at->next;
+      ASSERT_EQ(held[blocks_.index_of(at)].exchange(0), 1);
+      at = next;
+    }
+    ASSERT_EQ(linked, chain.count);
+    taken += chain.count;
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(taken, kPushers * kEach * rounds);
+  EXPECT_EQ(list_.count(), 0u);
+  count_cases(taken);
+}
+
+}  // namespace
+}  // namespace near_test
