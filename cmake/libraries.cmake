@@ -49,6 +49,11 @@ if(NEAR_SANITIZE)
 endif()
 
 near_object_library(near_shim ${shim_sources})
+# GCC's other register allocator saves a move in malloc (11 instructions instead of 12).
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(near_api PRIVATE -fira-algorithm=priority)
+  target_compile_options(near_shim PRIVATE -fira-algorithm=priority)
+endif()
 # The one file that catches an exception.
 set_source_files_properties(src/shim/new_nothrow.cc PROPERTIES COMPILE_OPTIONS -fexceptions)
 

@@ -64,7 +64,7 @@ def _measure(
     """The speed rows, then the rows that mostly sleep; quick runs those once."""
     runs = []
     for group, title in ((SPEED, "speed"), (STEADY, "steady")):
-        cases = [row.case(quick) for row in group if row in chosen]
+        cases = [row.case(quick) for row in group if row in chosen for _ in range(row.repeats)]
         if not cases:
             continue
         once = quick and group is STEADY

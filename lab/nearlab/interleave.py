@@ -64,7 +64,7 @@ class Results:
         self.allocators = list(allocators)
 
     def series(self, case: str, allocator: str, metric: str) -> list[float]:
-        """The metric round by round; empty when any counted run failed: no claim from a part."""
+        """The metric run by run; empty when any counted run failed: no claim from a part."""
         runs = self._counted(case, allocator)
         if any(run.failure for run in runs):
             return []
@@ -157,7 +157,7 @@ def run_once(case: Case, allocator: Allocator, number: int) -> Run:
     if failure is None:
         try:
             metrics = case.metrics(sample)
-        except (ValueError, KeyError) as error:
+        except (ValueError, LookupError) as error:
             failure = f"unreadable result: {error}"
     return Run(case.name, allocator.name, number, metrics, failure, sample)
 

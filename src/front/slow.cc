@@ -69,7 +69,7 @@ NEAR_INLINE bool release_local(Span& span, Block* block) {
   if (unlikely(head == block) || unlikely(!note_freed(&span, block))) return false;
   block->next = head;
   *span.list = block;
-  if (unlikely(span.frees.tick())) release_count(&span);
+  if (unlikely(span.frees.tick())) release_count(block, &span);
   return true;
 }
 
@@ -116,6 +116,6 @@ void release_slow(void* pointer) {
   release_large(*span);
 }
 
-void release_count(Span* span) { current_heap->on_count(span); }
+void release_count(void*, Span* span) { current_heap->on_count(span); }
 
 }  // namespace near

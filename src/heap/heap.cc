@@ -25,6 +25,9 @@ bool is_sparse(const Span& span, uint32_t freed) {
   return !carves_blocks(span.shape()) && freed >= span.shape().capacity - span.shape().capacity / 4U;
 }
 
+// The blocks of a hot span that are free: walks its bin.
+uint32_t count_free(const Span& span, const Block* bin) { return count_list(span, bin) + count_uncarved(span); }
+
 }  // namespace
 
 // --- allocation --------------------------------------------------------------------------------------------------
@@ -46,14 +49,17 @@ void* Heap::take_locked(unsigned size_class) {
 
 bool Heap::make_ready(unsigned size_class) {
   Span* span = hot_[size_class];
-  if (span != nullptr && span->uncarved == 0) {
-    hot_[size_class] = nullptr;
-    cool(*span, 0);
-    span = nullptr;
-  }
-  if (span == nullptr) {
+  if (span == nullptr || span->uncarved == 0) {
+    if (span != nullptr) cool_hot(size_class, 0);
     span = find_span(size_class);
     if (span == nullptr) return false;
+    heat(*span, size_class);
+    if (bins[size_class] != nullptr) return true;
+  }
+  // Only untouched pages are left in it. Blocks of heaps without a thread come first: they are in memory already.
+  if (Span* adopted = adopt_span(*this, size_class)) {
+    cool_hot(size_class, count_uncarved(*span));
+    span = own(adopted);
     heat(*span, size_class);
   }
   if (bins[size_class] == nullptr) carve(*span, &bins[size_class]);
@@ -65,12 +71,10 @@ Span* Heap::find_span(unsigned size_class) {
     unfile(*span);
     return span;
   }
-  if (Span* span = take_cached(size_class)) return span;
-  if (Span* span = adopt_span(*this, size_class)) {
-    own(*span);
-    return span;
-  }
-  return take_fresh(size_class);
+  Span* span = take_cached(size_class);
+  if (span == nullptr) span = adopt_span(*this, size_class);
+  if (span == nullptr) span = take_fresh(size_class);
+  return span == nullptr ? nullptr : own(span);
 }
 
 // An empty span of the cache: of this class (its free list is still good) or, if it must be, of another.
@@ -88,7 +92,6 @@ Span* Heap::take_cached(unsigned size_class) {
     span->frees.set(span->shape().capacity, span->shape().capacity);
   }
   span->remote.reset(id_);
-  own(*span);
   return span;
 }
 
@@ -99,14 +102,14 @@ Span* Heap::take_fresh(unsigned size_class) {
   form_span(*span, size_class, !zero);
   span->frees.set(span->shape().capacity, span->shape().capacity);
   span->remote.reset(id_);
-  own(*span);
   return span;
 }
 
-void Heap::own(Span& span) {
-  span.list = &span.local;
-  span.owner.store(this, kRelaxed);  // relaxed: only this heap's own thread concludes anything from it
+Span* Heap::own(Span* span) {
+  span->list = &span->local;
+  span->owner.store(this, kRelaxed);  // relaxed: only this heap's own thread concludes anything from it
   spans_++;
+  return span;
 }
 
 void Heap::heat(Span& span, unsigned size_class) {
@@ -121,8 +124,12 @@ void Heap::heat(Span& span, unsigned size_class) {
   }
 }
 
-// A hot span becomes cold with `freed` blocks free, which hang in span.local.
-void Heap::cool(Span& span, uint32_t freed) {
+// The hot span of a class becomes cold with `freed` blocks free, those of its bin and the uncarved ones.
+void Heap::cool_hot(unsigned size_class, uint32_t freed) {
+  Span& span = *hot_[size_class];
+  hot_[size_class] = nullptr;
+  span.local = bins[size_class];
+  bins[size_class] = nullptr;
   span.list = &span.local;
   if (span.idle) leave_idle(span);
   settle(span, freed);
@@ -243,12 +250,7 @@ bool Heap::worth_purging() const {
 void Heap::flush() {
   drain();
   for (unsigned c = 0; c < kClasses; c++) {
-    Span* span = hot_[c];
-    if (span == nullptr) continue;
-    hot_[c] = nullptr;
-    span->local = bins[c];
-    bins[c] = nullptr;
-    cool(*span, count_list(*span, span->local) + count_uncarved(*span));
+    if (hot_[c] != nullptr) cool_hot(c, count_free(*hot_[c], bins[c]));
   }
   drop_cache();
 }
@@ -280,14 +282,19 @@ uint32_t Heap::claim_for_sleeper() {
   return claimed;
 }
 
-Span* Heap::release_reusable(unsigned size_class, const Heap& adopter) {
+Span* Heap::release_span(unsigned size_class, const Heap& adopter) {
+  if (reusable_[size_class].empty() && bins[size_class] != nullptr) {
+    cool_hot(size_class, count_free(*hot_[size_class], bins[size_class]));
+  }
   for (Span* span = reusable_[size_class].front(); span != nullptr; span = span->next) {
     if (!span->remote.change_owner(id_, adopter.id_)) continue;
     unfile(*span);
     spans_--;
     return span;
   }
-  return nullptr;
+  Span* span = take_cached(size_class);
+  if (span != nullptr) span->remote.reset(adopter.id_);
+  return span;
 }
 
 // --- looking -----------------------------------------------------------------------------------------------------

@@ -64,10 +64,11 @@ class Heap {
   // Returns how many.
   uint32_t claim_for_sleeper();
 
-  // Takes a span worth allocating from out of this parked heap, for `adopter`. Lock and owner's rights held.
-  Span* release_reusable(unsigned size_class, const Heap& adopter);
+  // Takes a span with free blocks of the class out of this parked heap, for `adopter`. Null if there is none. Lock and owner's
+  // rights held.
+  Span* release_span(unsigned size_class, const Heap& adopter);
 
-  bool has_reusable(unsigned size_class) const { return !reusable_[size_class].empty(); }
+  bool has_blocks(unsigned size_class) const { return !reusable_[size_class].empty() || bins[size_class] != nullptr; }
   bool inbox_empty() const { return inbox_.empty(); }
   uint32_t visits() const { return visits_.load(kRelaxed); }  // relaxed: compared with an earlier value only
   uint32_t id() const { return id_; }
@@ -93,9 +94,9 @@ class Heap {
   Span* find_span(unsigned size_class);
   Span* take_cached(unsigned size_class);
   Span* take_fresh(unsigned size_class);
-  void own(Span& span);
+  Span* own(Span* span);
   void heat(Span& span, unsigned size_class);
-  void cool(Span& span, uint32_t freed);
+  void cool_hot(unsigned size_class, uint32_t freed);
   void absorb(Span& span);
   void settle(Span& span, uint32_t freed);
   void settle_idle(Span& span);

@@ -62,13 +62,13 @@ void unpark_to_list(Heap* heap) {
 
 Heap* take_heap(unsigned node) {
   const LockGuard guard(registry_lock);
-  if (parked_heads[node] != nullptr) return pop_parked(parked_heads[node]);
-  return make_heap(node);
+  return parked_heads[node] != nullptr ? pop_parked(parked_heads[node]) : make_heap(node);
 }
 
 void park_heap(Heap* heap) {
   const LockGuard heap_guard(heap->lock);
   heap->drain();
+  heap->drop_cache();
   heap->clean = false;
   const LockGuard guard(registry_lock);
   push_parked(heap);
@@ -99,7 +99,7 @@ Heap* take_with_blocks(unsigned node, unsigned size_class) {
   for (unsigned i = 0; i < kAdoptTries && *link != nullptr; i++, link = &(*link)->next_parked) {
     Heap* heap = *link;
     if (!heap->lock.try_lock()) continue;
-    if (heap->has_reusable(size_class) || !heap->inbox_empty()) return pop_parked(*link);
+    if (heap->has_blocks(size_class) || !heap->inbox_empty()) return pop_parked(*link);
     heap->lock.unlock();
   }
   return nullptr;
@@ -113,7 +113,7 @@ Span* adopt_span(const Heap& adopter, unsigned size_class) {
   Heap* parked = take_with_blocks(node, size_class);
   if (parked == nullptr) return nullptr;
   parked->drain();
-  Span* span = parked->release_reusable(size_class, adopter);
+  Span* span = parked->release_span(size_class, adopter);
   parked->lock.unlock();
   unpark_to_list(parked);
   if (span != nullptr) adoptions.fetch_add(1, kRelaxed);  // relaxed: a statistic

@@ -16,14 +16,16 @@ class PurgeSignal {
   bool present() const { return present_.load(kRelaxed); }  // relaxed: a hint for policy
   void set_present(bool present) { present_.store(present, kRelaxed); }  // relaxed: as above
 
-  // Something became dirty or pending. Costs a load while the thread is awake or absent.
+  // Something became dirty (under a lock that the thread takes) or pending (in an Inbox). Costs a
+  // load while the thread is awake or absent. Of push then load here, and exchange then look there,
+  // one sees the other: all four are in one order.
   void ask() {
-    if (!present() || work_.load(kRelaxed) != 0) return;  // relaxed: a lost race is asked for again by the next event
+    if (!present() || work_.load(kSeqCst) != 0) return;  // pairs: purge-signal
     if (work_.exchange(1, kRelease) == 0) futex_wake(work_, 1);  // pairs: purge-signal
   }
 
   // The purge thread: forgets what was asked, before it looks for work.
-  void begin_round() { work_.exchange(0, kAcquire); }  // pairs: purge-signal
+  void begin_round() { work_.exchange(0, kSeqCst); }  // pairs: purge-signal
 
   // The purge thread: sleeps until asked, or for at most `milliseconds` (0: without limit).
   void wait(uint32_t milliseconds) {

@@ -14,7 +14,8 @@ namespace near {
 template <typename T, Plain<T*> T::* Link>
 class Inbox {
  public:
-  bool empty() const { return head_.load(kRelaxed) == nullptr; }  // relaxed: a hint
+  // Whoever sleeps while it is empty looks after forgetting what was asked (PurgeSignal).
+  bool empty() const { return head_.load(kSeqCst) == nullptr; }  // pairs: purge-signal
 
   void push(T* item) { push_chain(item, item); }
 
@@ -23,7 +24,7 @@ class Inbox {
     T* head = head_.load(kRelaxed);  // relaxed: the exchange below checks it
     do {
       last->*Link = head;
-    } while (!head_.compare_exchange_weak(head, first, kRelease, kRelaxed));  // pairs: inbox
+    } while (!head_.compare_exchange_weak(head, first, kSeqCst, kRelaxed));  // pairs: inbox, purge-signal
   }
 
   // The items, last pushed first, linked by Link; null if there are none.

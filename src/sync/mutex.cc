@@ -6,7 +6,8 @@
 namespace near {
 namespace {
 
-// A critical section is some hundred cycles; sleeping costs thousands. In a model a spin is the same as a later start.
+// A critical section is some hundred cycles; sleeping costs thousands. In a model a spin is only a
+// later start.
 constexpr int kSpins = kModel ? 1 : 100;
 
 #if NEAR_CHECK

@@ -77,7 +77,7 @@ int main(int count, char** arguments) {
       explore<PushAndTakeAll>("push and take all", Random{1'000'000}),
   };
   const near::Mutation mutations[] = {
-      {"push does not release the item", "inbox.h", "::push_chain", rl::mo_release, rl::mo_relaxed},
+      {"push does not release the item", "inbox.h", "::push_chain", rl::mo_seq_cst, rl::mo_relaxed},
       {"take does not acquire the items", "inbox.h", "::take_all", rl::mo_acquire, rl::mo_relaxed},
       {"an emptying forgets all but the first"},
       {"the link is read after the item was given away"},

@@ -75,12 +75,12 @@ class Redis(PreloadTest):
             return answers
 
     def benchmark(self, server: Server) -> None:
-        tests = "set,get,incr,lpush,rpop,sadd,hset,zadd,lrange_300,mset"
-        result = run([program("redis-benchmark"), "-s", server.socket, "-q", "-n", "15000", "-r", "5000",
+        tests = "set,get,lpush,rpop,sadd,hset,zadd,lrange_100"
+        result = run([program("redis-benchmark"), "-s", server.socket, "-q", "-n", "4000", "-r", "2000",
                       "-d", "200", "-c", "30", "--threads", "2", "-t", tests],
                      preload=server.preload, timeout=100)
         self.assert_good(result)
-        self.assertGreaterEqual(result.out.count(b"requests per second"), 10)
+        self.assertGreaterEqual(result.out.count(b"requests per second"), 8)
         if server.preload:
             self.assert_served(result)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from preload import ROUNDS, PreloadTest, count, main, program, run
 
-FILES = 150
-COMMITS = 25
+FILES = 80
+COMMITS = 8
 WHO = {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER")
        for what, value in (("NAME", "t"), ("EMAIL", "t@example.org"), ("DATE", "1700000000 +0000"))}
 WHO |= {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
@@ -91,7 +91,7 @@ class Toolchain(PreloadTest):
         self.git("init", "-q", "-b", "main", folder, preload=preload)
         for commit in range(COMMITS):
             for number in range(commit, FILES, 1 + commit % 5):
-                text = "".join(f"line {i} of {number} at {commit * (i % 3)}\n" for i in range(number * 3))
+                text = "".join(f"line {i} of {number} at {commit * (i % 3)}\n" for i in range(number * 9))
                 (folder / f"file{number}").write_text(text, encoding="utf-8")
             self.git("add", "-A", preload=preload, cwd=folder)
             self.git("commit", "-q", "-m", f"commit {commit}", preload=preload, cwd=folder)
@@ -110,7 +110,7 @@ class Toolchain(PreloadTest):
             self.assertEqual(self.git("rev-parse", "HEAD", preload=True, cwd=clone), head)
             self.assertEqual(self.git("log", "--stat", "-p", "-M", preload=True, cwd=clone), log)
             self.git("grep", "-c", "line 7 of", preload=True, cwd=clone)
-            self.git("blame", "file100", preload=True, cwd=clone)
+            self.git("blame", "file50", preload=True, cwd=clone)
 
     def compile(self, preload: bool, *arguments: str | Path) -> None:
         result = run([program("g++"), "-std=c++20", "-frandom-seed=1", *arguments],

@@ -51,17 +51,18 @@ class Result:
         return f"status {self.status}\n{self.out[-1500:].decode(errors='replace')}\n{tail}"
 
 
-def environment(preload: bool, extra: dict[str, str] | None = None) -> dict[str, str]:
+def environment(preload: bool, extra: dict[str, str] | None = None, *,
+                summary: bool = True) -> dict[str, str]:
     variables = {name: value for name, value in os.environ.items()
                  if name != "LD_PRELOAD" and not name.startswith("NEARMALLOC_")}
     variables |= {"LC_ALL": "C.UTF-8", "TZ": "UTC"} | (extra or {})
     if preload:
-        variables |= {"LD_PRELOAD": str(LIBRARY), "NEARMALLOC_STATS": "1"}
+        variables |= {"LD_PRELOAD": str(LIBRARY), "NEARMALLOC_STATS": str(int(summary))}
     return variables
 
 
-def run(command: Sequence[str | Path], *, preload: bool = True, extra: dict[str, str] | None = None,
-        stdin: bytes = b"", cwd: Path | None = None, timeout: float = 120,
+def run(command: Sequence[str | Path], *, preload: bool = True, summary: bool = True,
+        extra: dict[str, str] | None = None, stdin: bytes = b"", cwd: Path | None = None, timeout: float = 120,
         limits: dict[int, int] | None = None, before: Callable[[], None] | None = None) -> Result:
     """Runs `command` in a process group of its own, under `limits`, and kills the group if late."""
 
@@ -71,8 +72,8 @@ def run(command: Sequence[str | Path], *, preload: bool = True, extra: dict[str,
         if before:
             before()
 
-    with subprocess.Popen([str(part) for part in command], env=environment(preload, extra), cwd=cwd,
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    with subprocess.Popen([str(part) for part in command], env=environment(preload, extra, summary=summary),
+                          cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           start_new_session=True, preexec_fn=prepare) as process:
         try:
             out, err = process.communicate(stdin, timeout)
@@ -108,16 +109,22 @@ class PreloadTest(unittest.TestCase):
         count()
         return result
 
-    def same_three_times(self, command: Sequence[str | Path], **options) -> Result:
-        """Three preloaded runs that end and print as one without preload does."""
+    def same_output(self, command: Sequence[str | Path], rounds: int, **options) -> Result:
+        """Preloaded runs that end and print as one without preload does."""
         expected = run(command, preload=False, **options)
         self.assert_good(expected)
         self.assertTrue(expected.out, "the program printed nothing to compare")
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             result = self.run_preloaded(command, **options)
             self.assertEqual(result.out, expected.out)
             self.assertEqual(result.complaints, expected.complaints)
         return expected
+
+    def same_three_times(self, command: Sequence[str | Path], **options) -> Result:
+        return self.same_output(command, ROUNDS, **options)
+
+    def same_once(self, command: Sequence[str | Path], **options) -> Result:
+        return self.same_output(command, 1, **options)
 
 
 def main() -> None:

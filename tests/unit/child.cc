@@ -53,8 +53,8 @@ Ended run_child(const std::vector<std::string>& command,
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
   pid_t child = 0;
-  const int error = posix_spawn(&child, words[0].c_str(), &actions, nullptr,
-                                pointers(words).data(), pointers(variables).data());
+  const int error = posix_spawn(&child, words[0].c_str(), &actions, nullptr, pointers(words).data(),
+                                pointers(variables).data());
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   if (error != 0) {

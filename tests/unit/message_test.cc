@@ -46,8 +46,7 @@ TEST(Message, ALongOneIsCut) {
 }
 
 TEST(MessageDeathTest, AFailureNamesItsPlaceAndAborts) {
-  EXPECT_DEATH(near::fail("one is two", "here.cc", 12),
-               "nearmalloc: one is two \\(here.cc:12\\)");
+  EXPECT_DEATH(near::fail("one is two", "here.cc", 12), "nearmalloc: one is two \\(here.cc:12\\)");
   count_cases();
 }
 

@@ -23,7 +23,8 @@ TEST(SizeClass, TheSmallestThatFitsServesARequest) {
     }
     // What is lost inside a block: less than 16 bytes, or a fifth of it.
     if (size > 0) {
-      ASSERT_LT(kSizeClasses[index].size - size, near::max_of(16, kSizeClasses[index].size / 5 + 1));
+      ASSERT_LT(kSizeClasses[index].size - size,
+                near::max_of(16, kSizeClasses[index].size / 5 + 1));
     }
     count_cases();
   }

@@ -1,0 +1,426 @@
+// A heap of one size class and one span, for the models whose protocol is more than one header: the
+// production lists, counts, inboxes and mutexes, and around them the steps of heap/heap.cc,
+// heap/registry.cc and front/slow.cc in a few lines each. A function names the one it mirrors; who
+// changes that one changes this one.
+//
+// Invariants checked in every execution: a span is retired once, when none of its blocks is live,
+// and then nobody else touches it; what waits in a heap's inbox is that heap's.
+// Who may touch what: as in heap/heap.h.
+#pragma once
+
+#include <cstdint>
+
+#include "base/free_count.h"
+#include "runner.h"
+#include "span/remote_list.h"
+#include "sync/inbox.h"
+#include "sync/mutex.h"
+
+namespace near::model {
+
+class Heap;
+
+inline constexpr uint32_t kCapacity = 4;
+inline constexpr uint32_t kHeaps = 2;
+
+struct Block {
+  Plain<Block*> next;
+  Plain<uint32_t> content;  // the program's
+};
+
+// Mirrors span/layout.h: Span.
+struct Span {
+  Atomic<Heap*> owner;
+  Plain<Plain<Block*>*> list;
+  Plain<Block*> local;
+  FreeCount frees;
+  Atomic<uint32_t> size_class;  // this and `idle`: read by on_count before it has the lock
+  Atomic<bool> idle;
+  Plain<bool> reusable;
+  RemoteList<Block> remote;
+  Plain<Span*> pending_next;
+  Block blocks[kCapacity];
+
+  Block* at(uint32_t index) const { return const_cast<Block*>(blocks) + index; }
+  uint32_t index_of(const Block* block) const { return static_cast<uint32_t>(block - blocks); }
+};
+
+inline uint32_t count_list(const Block* block) {
+  uint32_t count = 0;
+  for (; block != nullptr && count <= kCapacity; block = block->next) count++;
+  return count;
+}
+
+// Decides where a thread stops for ever: at each point where it asks, perhaps.
+class Sleep {
+ public:
+  bool falls() { return asleep_ = asleep_ || (may_ && choose(6) == 0); }
+  void allow() { may_ = true; }
+
+ private:
+  bool may_ = false;
+  bool asleep_ = false;
+};
+
+// What a heap needs to know of its class.
+struct Shape {
+  uint32_t reuse_at;
+  bool medium;  // of a hot span, too, the free blocks are counted
+};
+
+class Heap {
+ public:
+  static constexpr uint32_t kClass = 1;
+
+  void init(uint32_t id, Shape shape) {
+    id_ = id;
+    shape_ = shape;
+    bin_ = nullptr;
+    hot_ = nullptr;
+    reusable_ = nullptr;
+    retired_ = 0;
+    next_parked = nullptr;
+  }
+
+  // Before the threads run: a span of this heap, its blocks from number `live` on free.
+  void init_span(Span& span, uint32_t live, bool hot) {
+    span.size_class.store(kClass, kRelaxed);
+    span.idle.store(false, kRelaxed);
+    span.reusable = false;
+    span.local = nullptr;
+    for (uint32_t i = 0; i < kCapacity; i++) {
+      span.blocks[i].content = 1;
+      if (i < live) continue;
+      span.blocks[i].next = static_cast<Block*>(span.local);
+      span.local = &span.blocks[i];
+    }
+    span.remote.reset(id_);
+    own(span);
+    span.frees.set(kCapacity - live, kCapacity);
+    if (hot) {
+      heat(span);
+    } else {
+      settle(span, kCapacity - live);
+    }
+  }
+
+  // Heap::refill, and what is on its way there: take_locked, make_ready, find_span. `adopt` is
+  // adopt_span, or says that there is none.
+  template <typename Adopt>
+  Block* refill(Adopt adopt) {
+    const LockGuard guard(lock);
+    if (!inbox_.empty()) drain();
+    if (bin_ == nullptr && !make_ready(adopt)) return nullptr;
+    return pop();
+  }
+
+  // front/front.h: allocate, and front/slow.cc: allocate_slow.
+  Block* allocate() {
+    if (bin_ == nullptr) return refill([](Heap&) { return static_cast<Span*>(nullptr); });
+    return pop();
+  }
+
+  // front/front.h: release, for an own span. False if the thread stops before it has counted.
+  bool release_local(Span& span, Block* block, Sleep& sleep) {
+    const bool early = mutated("the count runs ahead of the list") && span.frees.tick();
+    Plain<Block*>* list = span.list;
+    block->next = static_cast<Block*>(*list);
+    *list = block;
+    if (sleep.falls()) return false;
+    const bool reached =
+        mutated("the count runs ahead of the list") ? early : span.frees.tick();
+    if (reached && !sleep.falls()) on_count(span);
+    return true;
+  }
+
+  // Heap::on_count.
+  void on_count(Span& span) {
+    if (span.idle.load(kRelaxed)) return;
+    const uint32_t size_class = span.size_class.load(kRelaxed);
+    if (!shape_.medium && size_class == kClass && is_hot(span)) return span.frees.set_unreachable();
+    const LockGuard guard(lock);
+    if (!mutated("on_count does not look again under the lock") &&
+        (span.owner.load(kRelaxed) != this || span.frees.remaining() != 0)) {
+      return;
+    }
+    settle(span, span.frees.freed());
+  }
+
+  // Heap::receive.
+  void receive(Span* span) { inbox_.push(span); }
+
+  // Heap::drain.
+  void drain() {
+    for (Span* span = inbox_.take_all(); span != nullptr;) {
+      Span* next = span->pending_next;
+      absorb(*span);
+      span = next;
+    }
+  }
+
+  // Heap::flush.
+  void flush() {
+    drain();
+    if (hot_ != nullptr) cool_hot(count_list(bin_));
+  }
+
+  // Heap::claim_for_sleeper.
+  uint32_t claim_for_sleeper() {
+    uint32_t claimed = 0;
+    Span* kept = nullptr;
+    Span* last_kept = nullptr;
+    for (Span* span = inbox_.take_all(); span != nullptr;) {
+      Span* next = span->pending_next;
+      if (may_claim(*span)) {
+        absorb(*span);
+        claimed++;
+      } else if (!mutated("spans that are not complete are not put back")) {
+        span->pending_next = kept;
+        kept = span;
+        if (last_kept == nullptr) last_kept = span;
+      }
+      span = next;
+    }
+    if (kept != nullptr) inbox_.push_chain(kept, last_kept);
+    return claimed;
+  }
+
+  // Heap::release_span. The cache of empty spans is left out: who is retired here is gone.
+  Span* release_span(Heap& adopter) {
+    if (reusable_ == nullptr && bin_ != nullptr) cool_hot(count_list(bin_));
+    Span* span = reusable_;
+    if (span == nullptr) return nullptr;
+    if (mutated("a span is adopted though blocks are on their way")) {
+      span->remote.reset(adopter.id_);
+    } else if (!span->remote.change_owner(id_, adopter.id_)) {
+      return nullptr;
+    }
+    if (!mutated("the owner field follows when the heap is parked again")) {
+      span->owner.store(&adopter, kRelaxed);
+    }
+    unfile(*span);
+    return span;
+  }
+
+  // Heap::own.
+  void own(Span& span) {
+    span.list = &span.local;
+    span.owner.store(this, kRelaxed);
+  }
+
+  bool has_blocks() const { return reusable_ != nullptr || bin_ != nullptr; }
+  bool inbox_empty() const { return inbox_.empty(); }
+  bool is_hot(const Span& span) const { return hot_ == &span; }
+  uint32_t retired() const { return retired_; }
+  uint32_t id() const { return id_; }
+
+  Mutex lock{Rank::heap};
+  Plain<Heap*> next_parked;  // guard: the registry's lock
+
+ private:
+  Block* pop() {
+    Block* block = bin_;
+    bin_ = static_cast<Block*>(block->next);
+    if (shape_.medium) hot_->frees.untick();
+    return block;
+  }
+
+  template <typename Adopt>
+  bool make_ready(Adopt adopt) {
+    if (hot_ != nullptr) cool_hot(0);
+    Span* span = reusable_;
+    if (span != nullptr) {
+      unfile(*span);
+    } else {
+      span = adopt(*this);
+      if (span == nullptr) return false;
+      own(*span);
+    }
+    heat(*span);
+    return true;
+  }
+
+  bool may_claim(const Span& span) const {
+    if (is_hot(span) && !mutated("a hot span is claimed")) return false;
+    if (mutated("a claim trusts the remote count")) return span.remote.count() >= kCapacity / 2;
+    return span.frees.freed() + span.remote.count() == kCapacity;
+  }
+
+  void heat(Span& span) {
+    hot_ = &span;
+    bin_ = static_cast<Block*>(span.local);
+    span.local = nullptr;
+    span.list = &bin_;
+    if (shape_.medium) {
+      span.frees.set(span.frees.freed(), kCapacity);
+    } else {
+      span.frees.set_unreachable();
+    }
+  }
+
+  void cool_hot(uint32_t freed) {
+    Span& span = *hot_;
+    hot_ = nullptr;
+    span.local = static_cast<Block*>(bin_);
+    bin_ = nullptr;
+    span.list = &span.local;
+    span.idle.store(false, kRelaxed);
+    settle(span, freed);
+  }
+
+  void absorb(Span& span) {
+    expect(span.owner.load(kRelaxed) == this && span.remote.owner() == id_,
+           "a span was delivered to a heap that does not own it");
+    const auto chain = span.remote.take(span);
+    expect(chain.count > 0, "a span without remote frees was delivered");
+    chain.last->next = static_cast<Block*>(*span.list);
+    *span.list = chain.first;
+    if (is_hot(span) && !shape_.medium) return;
+    settle(span, span.frees.freed() + chain.count);
+  }
+
+  // Heap::settle. A hot span without live blocks is one of the few that may stay.
+  void settle(Span& span, uint32_t freed) {
+    expect(freed <= kCapacity, "more free blocks than blocks");
+    if (is_hot(span)) {
+      span.frees.set(freed, kCapacity);
+      if (freed == kCapacity) span.idle.store(true, kRelaxed);
+      return;
+    }
+    if (freed == kCapacity) {
+      unfile(span);
+      span.frees.set(freed, freed);
+      retire(span);
+      return;
+    }
+    if (freed >= shape_.reuse_at) {
+      span.reusable = true;
+      reusable_ = &span;
+    }
+    span.frees.set(freed, span.reusable ? kCapacity : shape_.reuse_at);
+  }
+
+  void unfile(Span& span) {
+    if (span.reusable) reusable_ = nullptr;
+    span.reusable = false;
+  }
+
+  // Heap::retire. Whoever gets the memory next writes to all of it.
+  void retire(Span& span) {
+    expect(span.owner.load(kRelaxed) == this, "a span was retired by a heap that does not own it");
+    expect(span.remote.count() == 0, "a span was retired with blocks on their way");
+    expect(count_list(span.local) == kCapacity, "a span was retired with live blocks");
+    for (Block& block : span.blocks) block.content = 0;
+    span.owner.store(nullptr, kRelaxed);
+    retired_ = retired_ + 1;
+  }
+
+  Plain<Block*> bin_;
+  Plain<Span*> hot_;
+  Plain<Span*> reusable_;
+  Plain<uint32_t> retired_;  // guard: lock
+  Inbox<Span, &Span::pending_next> inbox_;
+  uint32_t id_ = 0;
+  Shape shape_ = {};
+};
+
+// The heaps by number, and those without a thread. Mirrors heap/registry.cc, for one node.
+class Registry {
+ public:
+  void init(Shape shape) {
+    for (uint32_t i = 0; i < kHeaps; i++) heaps[i].init(i, shape);
+    parked_ = nullptr;
+  }
+
+  // take_heap, without the making of heaps.
+  Heap* take_heap() {
+    const LockGuard guard(lock_);
+    return pop_parked();
+  }
+
+  void park_heap(Heap& heap) {
+    const LockGuard heap_guard(heap.lock);
+    if (mutated("a heap is parked before it is drained")) unpark_to_list(heap);
+    heap.drain();
+    if (!mutated("a heap is parked before it is drained")) unpark_to_list(heap);
+  }
+
+  Span* adopt_span(Heap& adopter) {
+    Heap* parked = take_with_blocks();
+    if (parked == nullptr) return nullptr;
+    parked->drain();
+    Span* span = parked->release_span(adopter);
+    if (!mutated("an adoption does not wait for the lock")) parked->lock.unlock();
+    unpark_to_list(*parked);
+    return span;
+  }
+
+  // visit_parked_heaps, as clean_heaps calls it: flushes what is parked.
+  void flush_parked() {
+    Heap* heap = take_heap();
+    if (heap == nullptr) return;
+    {
+      const LockGuard guard(heap->lock);
+      heap->flush();
+    }
+    unpark_to_list(*heap);
+  }
+
+  // The second half of clean_heaps. Returns how many spans were claimed.
+  uint32_t claim_for_sleepers() {
+    uint32_t claimed = 0;
+    for (Heap& heap : heaps) {
+      if (mutated("a claim does not take the lock")) claimed += heap.claim_for_sleeper();
+      const LockGuard guard(heap.lock);
+      claimed += heap.claim_for_sleeper();
+    }
+    return claimed;
+  }
+
+  // front/front.h and front/slow.cc: release, of a block of `span`, by the thread of `mine`.
+  void release(Heap* mine, Span& span, Block* block) {
+    if (mine != nullptr && span.owner.load(kRelaxed) == mine) {
+      Sleep awake;
+      mine->release_local(span, block, awake);
+      return;
+    }
+    const auto pushed = span.remote.push(span, block);
+    expect(!pushed.repeated, "a first free was taken for a second one");
+    if (!pushed.first || mutated("a delivery is forgotten")) return;
+    heaps[pushed.owner].receive(&span);
+  }
+
+  // For parking a heap that this thread took from the list.
+  void unpark_to_list(Heap& heap) {
+    const LockGuard guard(lock_);
+    heap.next_parked = static_cast<Heap*>(parked_);
+    parked_ = &heap;
+  }
+
+  Heap heaps[kHeaps];
+
+ private:
+  Heap* pop_parked() {
+    Heap* heap = parked_;
+    if (heap == nullptr) return nullptr;
+    parked_ = static_cast<Heap*>(heap->next_parked);
+    heap->next_parked = nullptr;
+    return heap;
+  }
+
+  // Looks at the first parked heap alone.
+  Heap* take_with_blocks() {
+    const LockGuard guard(lock_);
+    Heap* heap = parked_;
+    if (heap != nullptr && mutated("an adoption does not wait for the lock")) return pop_parked();
+    if (heap == nullptr || !heap->lock.try_lock()) return nullptr;
+    if (heap->has_blocks() || !heap->inbox_empty()) return pop_parked();
+    heap->lock.unlock();
+    return nullptr;
+  }
+
+  Mutex lock_{Rank::registry};
+  Plain<Heap*> parked_;
+};
+
+}  // namespace near::model

@@ -1,0 +1,128 @@
+// A heap alone, driven as front/ drives it, with an account of its live blocks.
+// Invariant (expect_whole): every span of the heap passes its check, and its free, uncarved and
+// remote blocks and the live ones are its capacity.
+// Who may touch it: the test that made it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <vector>
+
+#include "heap/heap.h"
+#include "heap/registry.h"
+#include "node/memory.h"
+#include "span/span.h"
+#include "support/pattern.h"
+
+namespace near_test {
+
+class HeapRoom {
+ public:
+  // A heap of the registry, so that others can deliver to it by its number.
+  explicit HeapRoom(unsigned node = 0) : heap_(near::take_heap(node)) {}
+  ~HeapRoom() {
+    if (heap_ != nullptr) near::park_heap(heap_);
+  }
+  HeapRoom(const HeapRoom&) = delete;
+  HeapRoom& operator=(const HeapRoom&) = delete;
+
+  near::Heap& heap() { return *heap_; }
+  void park() {
+    near::park_heap(heap_);
+    heap_ = nullptr;
+  }
+
+  // As malloc does it; null if memory is refused.
+  char* take(unsigned size_class) {
+    near::Block* block = heap_->bins[size_class];
+    if (block != nullptr) {
+      heap_->bins[size_class] = block->next;
+      if (size_class >= near::kSmallClasses) heap_->count_taken(size_class);
+    } else {
+      block = static_cast<near::Block*>(heap_->refill(size_class));
+    }
+    if (block == nullptr) return nullptr;
+    auto* bytes = reinterpret_cast<char*>(block);
+    EXPECT_TRUE(live_.emplace(bytes, size_class).second) << "a live block was given out";
+    fill(bytes, near::kSizeClasses[size_class].size, seed_of(bytes));
+    return bytes;
+  }
+
+  // As free does it on the heap's own thread.
+  void free(char* bytes) {
+    forget(bytes);
+    near::Span& span = span_of(bytes);
+    ASSERT_EQ(span.owner.load(), heap_);
+    auto* block = reinterpret_cast<near::Block*>(bytes);
+    block->next = *span.list;
+    *span.list = block;
+    if (span.frees.tick()) heap_->on_count(&span);
+  }
+
+  // As free does it on any other thread.
+  void free_remotely(char* bytes) {
+    forget(bytes);
+    near::Span& span = span_of(bytes);
+    const auto pushed =
+        span.remote.push(near::SpanBlocks{span.start}, reinterpret_cast<near::Block*>(bytes));
+    ASSERT_FALSE(pushed.repeated);
+    if (pushed.first) near::heap_by_id(pushed.owner)->receive(&span);
+  }
+
+  static near::Span& span_of(const char* bytes) {
+    near::Span* span = near::span_of(bytes);
+    return span->kind == near::SpanKind::inside ? *(span - span->back) : *span;
+  }
+
+  std::vector<near::Span*> spans() {
+    std::vector<near::Span*> owned;
+    for (unsigned n = 0; n < near::topology.count; n++) {
+      near::nodes[n].for_each_span([&](const near::Span& span) {
+        if (span.kind == near::SpanKind::blocks && span.owner.load() == heap_) {
+          owned.push_back(const_cast<near::Span*>(&span));
+        }
+      });
+    }
+    return owned;
+  }
+
+  void expect_whole() {
+    std::map<const near::Span*, uint32_t> live;
+    for (const auto& [bytes, size_class] : live_) {
+      live[&span_of(bytes)]++;
+      ASSERT_TRUE(holds(bytes, near::kSizeClasses[size_class].size, seed_of(bytes)));
+    }
+    for (const near::Span* span : spans()) {
+      ASSERT_EQ(heap_->check_span(*span), 0u);
+      const uint32_t free = near::count_list(*span, *span->list);
+      ASSERT_EQ(live[span] + free + near::count_uncarved(*span) + span->remote.count(),
+                span->shape().capacity)
+          << "blocks of " << span->shape().size;
+      live.erase(span);
+    }
+    for (const auto& [span, count] : live) ASSERT_EQ(count, 0u) << "blocks without a span";
+  }
+
+  void flush() {
+    const near::LockGuard guard(heap_->lock);
+    heap_->flush();
+  }
+
+  std::map<char*, unsigned>& live() { return live_; }
+
+ private:
+  static uint64_t seed_of(const char* bytes) { return reinterpret_cast<uintptr_t>(bytes); }
+
+  void forget(char* bytes) {
+    const auto at = live_.find(bytes);
+    ASSERT_NE(at, live_.end());
+    ASSERT_TRUE(holds(bytes, near::kSizeClasses[at->second].size, seed_of(bytes)));
+    live_.erase(at);
+  }
+
+  near::Heap* heap_;
+  std::map<char*, unsigned> live_;
+};
+
+}  // namespace near_test

@@ -1,0 +1,295 @@
+// One node alone: what it keeps, what it gives back, and when.
+#include "node/node.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "node/purge_signal.h"
+#include "platform/options.h"
+#include "support/cases.h"
+#include "support/fake_os.h"
+#include "support/pattern.h"
+#include "unit/region_room.h"
+
+namespace near_test {
+namespace {
+
+using near::kMiB;
+using near::kSliceSize;
+using near::Node;
+using near::Span;
+
+constexpr uint32_t kMiBSlices = kMiB / kSliceSize;
+
+class NodeTest : public testing::TestWithParam<size_t> {
+ protected:
+  NodeTest() {
+    node_.add(&rooms_[0].region());
+    near::set_option("decay_ms", 600'000);
+  }
+  ~NodeTest() override {
+    near::purge_signal.set_present(false);
+    near::set_option("decay_ms", kept_decay_);
+    near::set_option("dirty_mib", kept_dirty_);
+    fake_os::fail_none();
+    EXPECT_EQ(node_.check(), 0u);
+  }
+
+  Span* take(uint32_t slices, bool expect_zero) {
+    bool zero = !expect_zero;
+    Span* span = node_.take(slices, zero, kSliceSize);
+    EXPECT_NE(span, nullptr);
+    EXPECT_EQ(zero, expect_zero);
+    return span;
+  }
+  Span* take(uint32_t slices) {
+    bool zero = false;
+    Span* span = node_.take(slices, zero, kSliceSize);
+    if (span == nullptr) return nullptr;
+    if (zero) {
+      EXPECT_TRUE(is_zero(span->start, span->bytes()));
+    }
+    std::memset(span->start, 1, span->bytes());
+    return span;
+  }
+
+  uint64_t purge_calls() { return node_.totals().purge_calls; }
+
+  // Takes `bytes` as spans of a mebibyte, and gives them all back.
+  void cycle(size_t bytes) {
+    std::vector<Span*> spans;
+    for (size_t i = 0; i < bytes / kMiB; i++) spans.push_back(take(kMiBSlices));
+    for (Span* span : spans) node_.give(span);
+  }
+
+  const long kept_decay_ = near::option(near::Option::decay_ms);
+  const long kept_dirty_ = near::option(near::Option::dirty_mib);
+  fake_os::PageSize page_size_{GetParam()};
+  RegionRoom rooms_[2] = {RegionRoom(64), RegionRoom(4)};
+  std::vector<std::unique_ptr<RegionRoom>> more_rooms_;
+  Node node_;
+};
+
+TEST_P(NodeTest, WhatWasGivenBackIsDirtyUntilItIsPurged) {
+  near::purge_signal.set_present(true);
+  Span* span = take(10, true);
+  std::memset(span->start, 1, span->bytes());
+  node_.give(span);
+  EXPECT_EQ(node_.dirty_bytes(), 10 * kSliceSize);
+  span = take(10, false);
+  node_.give(span);
+  EXPECT_EQ(node_.purge(0, 0), 10 * kSliceSize);
+  EXPECT_EQ(node_.dirty_bytes(), 0u);
+  span = take(10, true);
+  EXPECT_TRUE(is_zero(span->start, span->bytes()));
+  node_.give(span);
+  count_cases(3);
+}
+
+TEST_P(NodeTest, PurgingStopsAtWhatShallBeKept) {
+  near::purge_signal.set_present(true);
+  cycle(20 * kMiB);
+  EXPECT_EQ(node_.dirty_bytes(), 20 * kMiB);
+  const size_t purged = node_.purge(0, 10 * kMiB);
+  EXPECT_EQ(node_.dirty_bytes(), 20 * kMiB - purged);
+  EXPECT_LE(node_.dirty_bytes(), 10 * kMiB);
+  EXPECT_GE(node_.dirty_bytes(), 8 * kMiB) << "a chunk too much at most";
+  EXPECT_EQ(node_.totals().purged, purged);
+  count_cases();
+}
+
+TEST_P(NodeTest, PurgingByAgeLeavesWhatIsYoung) {
+  near::purge_signal.set_present(true);
+  node_.purge(0, 0);  // also reads the clock
+  cycle(6 * kMiB);
+  EXPECT_EQ(node_.purge(10'000, 0), 0u);
+  EXPECT_EQ(node_.dirty_bytes(), 6 * kMiB);
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  EXPECT_EQ(node_.purge(30, 0), 6 * kMiB);
+  count_cases(2);
+}
+
+TEST_P(NodeTest, ARefusedPurgeKeepsTheMemoryDirtyAndUsable) {
+  near::purge_signal.set_present(true);
+  cycle(6 * kMiB);
+  fake_os::fail(OsCall::purge, 1, true);
+  EXPECT_EQ(node_.purge(0, 0), 0u);
+  EXPECT_EQ(node_.dirty_bytes(), 6 * kMiB);
+  fake_os::fail_none();
+  bool zero = true;
+  Span* span = node_.take(kMiBSlices, zero, kSliceSize);
+  EXPECT_FALSE(zero);
+  node_.give(span);
+  EXPECT_EQ(node_.purge(0, 0), 6 * kMiB);
+  count_cases(3);
+}
+
+TEST_P(NodeTest, WithAPurgeThreadTheLimitIsTheOptions) {
+  near::set_option("dirty_mib", 8);
+  near::purge_signal.set_present(true);
+  cycle(8 * kMiB);
+  EXPECT_EQ(purge_calls(), 0u);
+  cycle(30 * kMiB);
+  EXPECT_LE(node_.dirty_bytes(), 9 * kMiB);
+  EXPECT_GT(purge_calls(), 0u);
+  count_cases(2);
+}
+
+TEST_P(NodeTest, LiveMemoryRaisesTheLimit) {
+  near::set_option("dirty_mib", 1);
+  near::purge_signal.set_present(true);
+  Span* live = take(80 * kMiBSlices);  // a quarter of it may be dirty
+  cycle(18 * kMiB);
+  EXPECT_EQ(purge_calls(), 0u);
+  node_.give(live);
+  EXPECT_LE(node_.dirty_bytes(), 2 * kMiB);
+  count_cases(2);
+}
+
+// Without a purge thread: what has shrunk for good is given back at the free itself.
+TEST_P(NodeTest, WithoutAPurgeThreadMemoryLeavesAtTheFree) {
+  cycle(40 * kMiB);
+  EXPECT_LE(node_.dirty_bytes(), 2 * kMiB);
+  count_cases();
+}
+
+// …but whoever cycles through memory keeps it after a few rounds.
+TEST_P(NodeTest, TheLimitGrowsByRegret) {
+  size_t rounds = 0;
+  for (uint64_t before = ~uint64_t{0}; before != purge_calls() && rounds < 100; rounds++) {
+    before = purge_calls();
+    cycle(20 * kMiB);
+  }
+  EXPECT_LT(rounds, 15u) << "20 MiB were still given back and taken again";
+  EXPECT_GE(node_.dirty_bytes(), 15 * kMiB);
+  // It was learned for 20 MiB, not for any amount.
+  cycle(100 * kMiB);
+  EXPECT_LE(node_.dirty_bytes(), 64 * kMiB);
+  count_cases(3);
+}
+
+TEST_P(NodeTest, WhatIsLearnedStaysBelowTheOption) {
+  near::set_option("dirty_mib", 4);
+  for (int i = 0; i < 20; i++) cycle(20 * kMiB);
+  EXPECT_LE(node_.dirty_bytes(), 5 * kMiB);
+  count_cases();
+}
+
+// Without a purge thread old memory leaves on later slow paths.
+TEST_P(NodeTest, WithoutAPurgeThreadMemoryDecaysOnSlowPaths) {
+  near::set_option("decay_ms", 40);
+  cycle(kMiB);
+  EXPECT_EQ(node_.dirty_bytes(), kMiB) << "within the least limit, and young";
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  Span* later = take(64 * kMiBSlices);
+  node_.give(later, 62 * kMiBSlices);
+  EXPECT_LE(node_.dirty_bytes(), 2 * kMiB);
+  near::set_option("decay_ms", 600'000);
+  node_.give(later);
+  count_cases(2);
+}
+
+TEST_P(NodeTest, SpansShrinkAndGrowInPlace) {
+  Span* span = take(10);
+  Span* behind = take(1);
+  EXPECT_FALSE(node_.extend(span, 1)) << "somebody is behind it";
+  node_.give(behind);
+  EXPECT_TRUE(node_.extend(span, 5));
+  EXPECT_EQ(span->slices, 15u);
+  node_.give(span, 2);
+  EXPECT_EQ(span->slices, 2u);
+  EXPECT_EQ(node_.totals().in_spans, 2 * kSliceSize);
+  EXPECT_TRUE(node_.extend(span, 64 * near::kChunkSlices - 2)) << "to the end of the region";
+  EXPECT_FALSE(node_.extend(span, 1));
+  node_.give(span);
+  EXPECT_EQ(node_.totals().in_spans, 0u);
+  count_cases(5);
+}
+
+TEST_P(NodeTest, TheSecondRegionServesWhenTheFirstIsFull) {
+  EXPECT_EQ(take(65 * near::kChunkSlices), nullptr);
+  node_.add(&rooms_[1].region());
+  std::vector<Span*> spans;
+  for (Span* span = nullptr; (span = take(4 * near::kChunkSlices)) != nullptr;) {
+    spans.push_back(span);
+  }
+  ASSERT_EQ(spans.size(), 17u);
+  EXPECT_EQ(spans[15]->region, &rooms_[0].region());
+  EXPECT_EQ(spans[16]->region, &rooms_[1].region());
+  EXPECT_EQ(node_.totals().in_spans, 136 * kMiB);
+  size_t seen = 0;
+  node_.for_each_span([&](const Span&) { seen++; });
+  EXPECT_EQ(seen, 136 * kMiBSlices);
+  for (Span* span : spans) node_.give(span);
+  node_.purge(0, 0);
+  EXPECT_EQ(node_.dirty_bytes(), 0u);
+  EXPECT_EQ(node_.totals().committed, node_.totals().reserved);
+  count_cases(5);
+}
+
+TEST_P(NodeTest, ThreadsTakeAndGiveWhileOthersPurge) {
+  node_.add(&rooms_[1].region());
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 3; t++) {
+    threads.emplace_back([&, t] {
+      Random random(seed() + t);
+      std::vector<Span*> live;
+      for (size_t i = scaled(4'000); i > 0; i--) {
+        if (live.size() < 12 && random.below(2) == 0) {
+          bool zero = false;
+          const auto slices = static_cast<uint32_t>(1 + random.below(40));
+          Span* span = node_.take(slices, zero, kSliceSize);
+          if (span == nullptr) continue;
+          if (zero) {
+            EXPECT_TRUE(is_zero(span->start, 64));
+          }
+          std::memset(span->start, static_cast<int>(t + 1), 64);
+          live.push_back(span);
+        } else if (!live.empty()) {
+          Span* span = live.back();
+          live.pop_back();
+          EXPECT_EQ(span->start[63], static_cast<char>(t + 1));
+          node_.give(span);
+        }
+        count_cases();
+      }
+      for (Span* span : live) node_.give(span);
+    });
+  }
+  std::thread purger([&] {
+    while (!stop.load()) node_.purge(0, 0);
+  });
+  for (std::thread& thread : threads) thread.join();
+  stop = true;
+  purger.join();
+  EXPECT_EQ(node_.totals().in_spans, 0u);
+}
+
+// A region may be added while another thread looks through those there are.
+TEST_P(NodeTest, RegionsAreAddedWhileOthersPurge) {
+  for (int i = 0; i < 20; i++) more_rooms_.push_back(std::make_unique<RegionRoom>(2));
+  std::atomic<bool> stop{false};
+  std::thread purger([&] {
+    while (!stop.load()) node_.purge(0, 0);
+  });
+  for (const auto& room : more_rooms_) {
+    node_.give(take(near::kChunkSlices));
+    node_.add(&room->region());
+    count_cases();
+  }
+  stop = true;
+  purger.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(Pages, NodeTest, testing::ValuesIn(kPageSizes));
+
+}  // namespace
+}  // namespace near_test

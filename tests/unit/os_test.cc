@@ -1,0 +1,90 @@
+// The contract of platform/os.h, asked of whichever implementation this program is linked to: the
+// real one and the tests' own must agree.
+#include "platform/os.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/bits.h"
+#include "support/cases.h"
+#include "support/pattern.h"
+
+namespace near_test {
+namespace {
+
+namespace os = near::os;
+
+class Os : public testing::Test {
+ protected:
+  void SetUp() override { errno = 77; }
+  void TearDown() override {
+    EXPECT_EQ(errno, 77);
+    count_cases();
+  }
+};
+
+TEST_F(Os, TheMachineHasPagesAndMemory) {
+  EXPECT_TRUE(near::is_power_of_two(os::page_size()));
+  EXPECT_GE(os::page_size(), size_t{4} << 10);
+  EXPECT_LE(os::page_size(), size_t{64} << 10);
+  EXPECT_GE(os::physical_memory(), near::kMiB);
+  EXPECT_GE(os::address_space_limit(), near::kMiB);
+}
+
+TEST_F(Os, ReservationsAreAlignedAndCanBeLarge) {
+  for (size_t alignment = size_t{64} << 10; alignment <= 16 * near::kMiB; alignment *= 4) {
+    void* start = os::reserve(near::kGiB, alignment);
+    ASSERT_NE(start, nullptr);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(start) % alignment, 0u);
+    os::unreserve(start, near::kGiB);
+  }
+}
+
+TEST_F(Os, AnImpossibleReservationIsRefused) {
+  EXPECT_EQ(os::reserve(size_t{1} << 60, near::kMiB), nullptr);
+  EXPECT_EQ(os::reserve(size_t{0} - near::kMiB, 2 * near::kMiB), nullptr);
+}
+
+TEST_F(Os, CommittedMemoryIsZeroAndAPurgeMakesItSoAgain) {
+  constexpr size_t kBytes = 8 * near::kMiB;
+  auto* start = static_cast<char*>(os::reserve(kBytes, near::kMiB));
+  ASSERT_TRUE(os::commit(start + near::kMiB, 4 * near::kMiB));
+  char* memory = start + near::kMiB;
+  EXPECT_TRUE(is_zero(memory, 4 * near::kMiB));
+  std::memset(memory, 1, 4 * near::kMiB);
+  EXPECT_TRUE(os::purge(memory + near::kMiB, near::kMiB));
+  EXPECT_TRUE(is_zero(memory + near::kMiB, near::kMiB));
+  EXPECT_EQ(memory[near::kMiB - 1], 1);
+  EXPECT_EQ(memory[2 * near::kMiB], 1);
+  EXPECT_TRUE(os::commit(start, 8 * near::kMiB)) << "what is committed may be committed again";
+  EXPECT_EQ(memory[0], 1);
+  EXPECT_EQ(start[0], 0);
+  os::unreserve(start, kBytes);
+}
+
+TEST_F(Os, ReadablePagesAreZeroAndCanBeCommittedLater) {
+  auto* start = static_cast<char*>(os::reserve(2 * near::kMiB, near::kMiB));
+  ASSERT_TRUE(os::make_readable(start, 2 * near::kMiB));
+  EXPECT_TRUE(is_zero(start, 2 * near::kMiB));
+  ASSERT_TRUE(os::commit(start, near::kMiB));
+  start[0] = 1;
+  EXPECT_EQ(start[near::kMiB], 0);
+  os::unreserve(start, 2 * near::kMiB);
+}
+
+TEST_F(Os, AdviceAndBindingMayBeRefusedButKeepErrno) {
+  auto* start = static_cast<char*>(os::reserve(4 * near::kMiB, 2 * near::kMiB));
+  ASSERT_TRUE(os::commit(start, 4 * near::kMiB));
+  os::advise_huge_pages(start, 2 * near::kMiB, true);
+  os::advise_huge_pages(start, 2 * near::kMiB, false);
+  os::bind(start, 4 * near::kMiB, 0, false);
+  os::bind(start, 4 * near::kMiB, 0, true);
+  os::bind(start, 4 * near::kMiB, 900, true);
+  start[0] = 1;
+  os::unreserve(start, 4 * near::kMiB);
+}
+
+}  // namespace
+}  // namespace near_test

@@ -1,0 +1,104 @@
+// The thread that gives memory back for owners that are busy or asleep.
+// Runs with NEARMALLOC_PURGE_THREAD=1 and a short NEARMALLOC_DECAY_MS.
+#include "heap/purge_thread.h"
+
+#include <gtest/gtest.h>
+#include <nearmalloc/nearmalloc.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "node/purge_signal.h"
+#include "platform/options.h"
+#include "support/cases.h"
+#include "support/pattern.h"
+#include "unit/threads.h"
+
+namespace near_test {
+namespace {
+
+class PurgeThreadTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(near::option(near::Option::purge_thread), 1);
+    near_free(near_malloc(1));
+    other_([] { near_free(near_malloc(1)); });
+    EXPECT_TRUE(near::purge_signal.present()) << "two threads have heaps";
+  }
+
+  near_stats stats() {
+    near_stats stats;
+    near_get_stats(&stats);
+    return stats;
+  }
+
+  // Waits until it holds; false if that takes longer than five seconds.
+  template <typename Condition>
+  bool comes_true(Condition condition) {
+    for (int i = 0; i < 500; i++) {
+      if (condition()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  }
+
+  Worker other_;
+};
+
+TEST_F(PurgeThreadTest, AnIdleProcessGivesItsMemoryBack) {
+  std::vector<void*> blocks;
+  for (int i = 0; i < 30; i++) {
+    blocks.push_back(near_malloc(near_test::kWholeUpTo * 100));
+    fill(blocks.back(), kWholeUpTo * 100, 1);
+  }
+  for (void* block : blocks) near_free(block);
+  EXPECT_TRUE(comes_true([&] { return stats().dirty == 0; })) << stats().dirty;
+  EXPECT_GT(stats().purged, 0u);
+  count_cases(2);
+}
+
+TEST_F(PurgeThreadTest, ASleepingOwnerHoldsNoMemory) {
+  std::vector<void*> blocks;
+  other_([&] {
+    for (int i = 0; i < 40'000; i++) blocks.push_back(near_malloc(300));
+  });
+  const uint64_t before = stats().in_spans;
+  EXPECT_GT(before, 10'000'000u);
+  for (void* block : blocks) near_free(block);
+  EXPECT_TRUE(comes_true([&] { return stats().in_spans < before / 10; })) << stats().in_spans;
+  EXPECT_TRUE(comes_true([&] { return stats().dirty == 0; })) << stats().dirty;
+  EXPECT_GT(stats().remote_claims, 50u);
+  count_cases(3);
+}
+
+// The races that matter: owners at work, their blocks freed by others, threads that end, trims.
+TEST_F(PurgeThreadTest, WorksBesideBusyThreads) {
+  constexpr size_t kPlaces = 2'000;
+  static std::atomic<void*> places[kPlaces];
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 4; t++) {
+    threads.emplace_back([t] {
+      for (unsigned life = 0; life < 4; life++) {
+        std::thread([t, life] {
+          Random random(seed() + 10 * t + life);
+          for (size_t i = scaled(20'000); i > 0; i--) {
+            const size_t size = random.size_up_to(16);
+            auto* block = static_cast<unsigned char*>(near_malloc(size));
+            block[0] = block[size - 1] = 1;
+            near_free(places[random.below(kPlaces)].exchange(block));
+            if (random.below(5'000) == 0) near_malloc_trim(0);
+            count_cases();
+          }
+        }).join();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (auto& place : places) near_free(place.exchange(nullptr));
+  EXPECT_EQ(near_check(), 0u);
+}
+
+}  // namespace
+}  // namespace near_test

@@ -1,0 +1,314 @@
+// A region alone against a map of its slices: who has each, and whether it may hold old bytes.
+#include "node/region.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "support/cases.h"
+#include "support/fake_os.h"
+#include "support/pattern.h"
+#include "unit/region_room.h"
+
+namespace near_test {
+namespace {
+
+using near::kChunkSlices;
+using near::kSliceSize;
+using near::Region;
+using near::Span;
+
+constexpr uint32_t kChunks = 24;
+constexpr uint32_t kSlices = kChunks * kChunkSlices;
+
+// What each slice is, beside the region's own books.
+class Model {
+ public:
+  explicit Model(RegionRoom& room)
+      : room_(room), owner_(kSlices, nullptr), dirty_(kSlices, false) {}
+
+  Region& region() { return room_.region(); }
+  size_t index_of(const char* address) const {
+    return static_cast<size_t>(address - room_.base()) / kSliceSize;
+  }
+
+  Span* take(uint32_t slices, size_t alignment = kSliceSize) {
+    uint32_t clean = ~0u;
+    Span* span = region().take(slices, clean, alignment);
+    if (span == nullptr) return nullptr;
+    EXPECT_EQ(span->region, &region());
+    EXPECT_EQ(span->slices, slices);
+    EXPECT_EQ(span, region().span_at(span->start));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(span->start) % alignment, 0u);
+    span->kind = near::SpanKind::large;
+    EXPECT_EQ(clean, claim(*span, index_of(span->start), slices));
+    live_.push_back(span);
+    return span;
+  }
+
+  void give(Span* span, uint32_t keep, uint32_t now_ms) {
+    const size_t first = index_of(span->start);
+    for (size_t i = first + keep; i < first + span->slices; i++) {
+      EXPECT_EQ(owner_[i], span);
+      owner_[i] = nullptr;
+      dirty_[i] = true;
+    }
+    region().give(span, keep, now_ms);
+    if (keep == 0) std::erase(live_, span);
+  }
+
+  bool extend(Span* span, uint32_t more) {
+    const size_t end = index_of(span->start) + span->slices;
+    bool free = end + more <= kSlices;
+    for (size_t i = end; free && i < end + more; i++) free = owner_[i] == nullptr && !away_[i];
+    const bool extended = region().extend(span, more);
+    EXPECT_EQ(extended, free) << "extending " << span << " by " << more;
+    if (extended) claim(*span, end, more);
+    return extended;
+  }
+
+  // Purges a chunk in two steps, as a node does; `while_away` runs in between.
+  template <typename Meanwhile>
+  void purge(uint32_t chunk, bool refused, Meanwhile while_away) {
+    const uint32_t slices = region().withdraw_dirty(chunk);
+    for (unsigned i = 0; i < kChunkSlices; i++) {
+      const size_t at = size_t{chunk} * kChunkSlices + i;
+      const bool withdrawn = (slices >> i & 1) != 0;
+      EXPECT_EQ(withdrawn, owner_[at] == nullptr && dirty_[at]);
+      away_[at] = withdrawn;
+    }
+    while_away();
+    for (unsigned i = 0; i < kChunkSlices; i++) {
+      const size_t at = size_t{chunk} * kChunkSlices + i;
+      if ((slices >> i & 1) == 0) continue;
+      if (!refused) {
+        near::os::purge(room_.base() + at * kSliceSize, kSliceSize);
+        dirty_[at] = false;
+      }
+      away_[at] = false;
+    }
+    region().put_back(chunk, slices, !refused);
+  }
+
+  void check() {
+    ASSERT_EQ(region().check(), 0u);
+    const size_t usable = region().committed_bytes() / kSliceSize;
+    size_t free = 0;
+    size_t dirty = 0;
+    for (size_t i = 0; i < usable; i++) {
+      if (owner_[i] != nullptr || away_[i]) continue;
+      free++;
+      dirty += dirty_[i] ? 1 : 0;
+    }
+    ASSERT_EQ(region().free_slices(), free);
+    ASSERT_EQ(region().dirty_slices(), dirty);
+  }
+
+  std::vector<Span*>& live() { return live_; }
+
+ private:
+  // Marks slices as the span's, writes to them, and returns how many were clean.
+  uint32_t claim(Span& span, size_t first, uint32_t slices) {
+    uint32_t clean = 0;
+    for (size_t i = first; i < first + slices; i++) {
+      EXPECT_EQ(owner_[i], nullptr) << "slice " << i << " was taken twice";
+      EXPECT_FALSE(away_[i]) << "slice " << i << " was taken while it was being purged";
+      char* bytes = room_.base() + i * kSliceSize;
+      if (!dirty_[i]) {
+        clean++;
+        EXPECT_TRUE(is_zero(bytes, 64) && is_zero(bytes + kSliceSize - 64, 64));
+      }
+      std::memset(bytes, 0xa5, 64);
+      std::memset(bytes + kSliceSize - 64, 0xa5, 64);
+      owner_[i] = &span;
+      dirty_[i] = false;
+    }
+    return clean;
+  }
+
+  RegionRoom& room_;
+  std::vector<Span*> owner_;
+  std::vector<bool> dirty_;
+  std::vector<bool> away_ = std::vector<bool>(kSlices, false);
+  std::vector<Span*> live_;
+};
+
+class RegionTest : public testing::TestWithParam<size_t> {
+ protected:
+  fake_os::PageSize page_size_{GetParam()};
+  RegionRoom room_{kChunks};
+  Model model_{room_};
+  Region& region_ = room_.region();
+};
+
+uint32_t any_length(Random& random) {
+  switch (random.below(8)) {
+    case 0:
+      return static_cast<uint32_t>(1 + random.below(150));
+    case 1:
+    case 2:
+      return static_cast<uint32_t>(1 + random.below(32));
+    default:
+      return static_cast<uint32_t>(1 + random.below(6));
+  }
+}
+
+TEST_P(RegionTest, RandomOperationsAgreeWithAMap) {
+  Random random(seed());
+  auto any_live = [&] { return model_.live()[random.below(model_.live().size())]; };
+  for (size_t step = 0; step < scaled(6'000); step++) {
+    const uint64_t what = random.below(20);
+    if (what < 9 || model_.live().empty()) {
+      model_.take(any_length(random), kSliceSize << (random.below(4) == 0 ? random.below(7) : 0));
+    } else if (what < 15) {
+      model_.give(any_live(), 0, 1);
+    } else if (what < 16) {
+      Span* span = any_live();
+      if (span->slices > 1) {
+        model_.give(span, 1 + static_cast<uint32_t>(random.below(span->slices - 1)), 1);
+      }
+    } else if (what < 18) {
+      model_.extend(any_live(), any_length(random));
+    } else if (region_.committed_bytes() > 0) {
+      const auto chunks = region_.committed_bytes() >> near::kChunkShift;
+      model_.purge(static_cast<uint32_t>(random.below(chunks)), random.below(4) == 0, [&] {
+        model_.take(any_length(random));
+        if (!model_.live().empty()) model_.give(any_live(), 0, 1);
+      });
+    }
+    model_.check();
+    if (HasFailure()) FAIL() << "step " << step << ", seed " << seed();
+    count_cases();
+  }
+  while (!model_.live().empty()) model_.give(model_.live().back(), 0, 1);
+  model_.check();
+  EXPECT_EQ(region_.free_slices(), region_.committed_bytes() / kSliceSize);
+}
+
+TEST_P(RegionTest, IsFilledToTheLastSlice) {
+  while (model_.take(7) != nullptr) count_cases();
+  while (model_.take(1) != nullptr) count_cases();
+  EXPECT_EQ(region_.committed_bytes(), region_.bytes());
+  EXPECT_EQ(region_.free_slices(), 0u);
+  model_.check();
+  while (!model_.live().empty()) model_.give(model_.live().back(), 0, 1);
+  EXPECT_NE(model_.take(kSlices), nullptr) << "one run of everything";
+  model_.check();
+}
+
+TEST_P(RegionTest, GrowsAsItIsNeeded) {
+  EXPECT_EQ(region_.committed_bytes(), 0u);
+  model_.take(1);
+  EXPECT_EQ(region_.committed_bytes(), near::kChunkSize) << "the first slice costs one chunk";
+  for (uint32_t i = 1; i < 4 * kChunkSlices; i++) model_.take(1);
+  EXPECT_EQ(region_.committed_bytes(), 4 * near::kChunkSize);
+  model_.take(3 * kChunkSlices);
+  EXPECT_LE(region_.committed_bytes(), 8 * near::kChunkSize);
+  EXPECT_EQ(model_.take(kSlices), nullptr);
+  model_.check();
+  count_cases();
+}
+
+TEST_P(RegionTest, FillsTheFullestChunkThatHasRoom) {
+  std::vector<Span*> spans;
+  for (uint32_t i = 0; i < 3 * kChunkSlices; i++) spans.push_back(model_.take(1));
+  // Free runs of 8, 4 and 2 slices in three chunks.
+  for (const auto& [chunk, length] : {std::pair{0u, 8u}, std::pair{1u, 4u}, std::pair{2u, 2u}}) {
+    for (uint32_t i = 0; i < length; i++) model_.give(spans[chunk * kChunkSlices + 5 + i], 0, 1);
+  }
+  const auto chunk_of = [&](const Span* span) {
+    return model_.index_of(span->start) / kChunkSlices;
+  };
+  EXPECT_EQ(chunk_of(model_.take(2)), 2u);
+  EXPECT_EQ(chunk_of(model_.take(3)), 1u);
+  EXPECT_EQ(chunk_of(model_.take(1)), 1u);
+  EXPECT_EQ(chunk_of(model_.take(1)), 0u);
+  model_.check();
+  count_cases(4);
+}
+
+TEST_P(RegionTest, PrefersDirtySlicesToCleanOnes) {
+  std::vector<Span*> spans;
+  for (uint32_t i = 0; i < 2 * kChunkSlices; i++) spans.push_back(model_.take(1));
+  for (uint32_t i = 0; i < 4; i++) model_.give(spans[i], 0, 1);
+  model_.purge(0, false, [] {});
+  for (uint32_t i = 0; i < 6; i++) model_.give(spans[kChunkSlices + i], 0, 1);
+  Span* taken = model_.take(3);
+  EXPECT_EQ(model_.index_of(taken->start) / kChunkSlices, 1u);
+  model_.check();
+  count_cases();
+}
+
+TEST_P(RegionTest, PurgeableChunksAreOldAndDirty) {
+  std::vector<Span*> spans;
+  for (uint32_t i = 0; i < 4; i++) spans.push_back(model_.take(kChunkSlices));
+  EXPECT_EQ(region_.find_purgeable(0, 1000, 0), near::kNoChunk);
+  model_.give(spans[1], 0, 500);
+  model_.give(spans[3], 0, 900);
+  EXPECT_EQ(region_.find_purgeable(0, 1000, 0), 1u);
+  EXPECT_EQ(region_.find_purgeable(2, 1000, 0), 3u);
+  EXPECT_EQ(region_.find_purgeable(2, 1000, 101), near::kNoChunk);
+  EXPECT_EQ(region_.find_purgeable(0, 1000, 500), 1u);
+  EXPECT_EQ(region_.find_purgeable(0, 1000, 501), near::kNoChunk);
+  const uint32_t wrapped = 300;  // the clock wraps
+  EXPECT_EQ(region_.find_purgeable(0, wrapped, 1000), 1u);
+  count_cases(7);
+}
+
+TEST_P(RegionTest, ARefusedCommitLeavesItWhole) {
+  for (uint64_t nth = 1; nth <= 3; nth++) {
+    fake_os::fail(OsCall::commit, nth, true);
+    EXPECT_EQ(model_.take(1), nullptr);
+    EXPECT_EQ(region_.committed_bytes(), 0u);
+    EXPECT_EQ(region_.check(), 0u);
+  }
+  fake_os::fail_none();
+  Span* span = model_.take(kChunkSlices);
+  ASSERT_NE(span, nullptr);
+  fake_os::fail(OsCall::commit, 1, true);
+  EXPECT_FALSE(region_.extend(span, 1));
+  EXPECT_EQ(model_.take(1), nullptr);
+  fake_os::fail_none();
+  EXPECT_TRUE(model_.extend(span, 1));
+  model_.check();
+  count_cases(5);
+}
+
+// More than is needed is committed at once; where that is refused, what is needed is asked for.
+TEST_P(RegionTest, ARefusedGenerosityIsNoRefusal) {
+  for (uint32_t i = 0; i < 16; i++) model_.take(kChunkSlices);
+  fake_os::set_commit_limit(fake_os::committed_bytes() + near::kChunkSize + 4 * near::kMiB / 16);
+  EXPECT_NE(model_.take(kChunkSlices), nullptr);
+  fake_os::set_commit_limit(SIZE_MAX);
+  model_.check();
+  count_cases();
+}
+
+TEST_P(RegionTest, CheckFindsDamage) {
+  model_.take(3);
+  Span* span = model_.take(5);
+  model_.give(span, 0, 1);
+  near::Chunk& chunk = room_.chunks()[0];
+  const near::Chunk good = chunk;
+  const auto damaged = [&](auto damage) {
+    damage(chunk);
+    const size_t wrong = region_.check();
+    chunk = good;
+    count_cases();
+    return wrong > 0;
+  };
+  EXPECT_TRUE(damaged([](near::Chunk& c) { c.free |= 1; }));
+  EXPECT_TRUE(damaged([](near::Chunk& c) { c.dirty |= 1; }));
+  EXPECT_TRUE(damaged([](near::Chunk& c) { c.bucket++; }));
+  EXPECT_TRUE(damaged([](near::Chunk& c) { c.in_dirty = false; }));
+  model_.check();
+}
+
+INSTANTIATE_TEST_SUITE_P(Pages, RegionTest, testing::ValuesIn(kPageSizes));
+
+}  // namespace
+}  // namespace near_test
