@@ -24,7 +24,7 @@ class FreeCount {
     asm volatile("decw %0" : "+m"(word_), "=@ccz"(zero) : : "memory");
     return zero;
 #else
-    const uint32_t word = word_.load(kRelaxed) - 1;
+    const uint32_t word = word_.load(kRelaxed) - 1;  // relaxed: only the owner writes
     word_.store(word, kRelease);  // pairs: free-count
     return (word & 0xffff) == 0;
 #endif
@@ -47,6 +47,7 @@ class FreeCount {
     const uint32_t word = word_.load(kAcquire);  // pairs: free-count
     return (word >> 16) - (word & 0xffff);
   }
+  // relaxed: for the owner, or whoever holds its lock
   uint32_t target() const { return word_.load(kRelaxed) >> 16; }
   uint32_t remaining() const { return word_.load(kRelaxed) & 0xffff; }
 

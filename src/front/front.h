@@ -21,8 +21,7 @@ namespace near {
 // Null with ENOMEM if memory is refused or `size` is beyond PTRDIFF_MAX.
 NEAR_NOINLINE void* allocate_slow(size_t size);
 NEAR_NOINLINE void release_slow(void* pointer);
-// `pointer` is unused: it stays in its register, which saves two moves on the fast path.
-NEAR_NOINLINE void release_count(void* pointer, Span* span);
+NEAR_NOINLINE void release_count(void* pointer);
 
 NEAR_INLINE void* allocate(size_t size) {
   if (likely(size <= kSmallMax)) {
@@ -53,7 +52,7 @@ NEAR_INLINE void release(void* pointer) {
   if (unlikely(!note_freed(span, block))) return release_slow(pointer);
   block->next = head;
   *list = block;
-  if (unlikely(span->frees.tick())) release_count(pointer, span);
+  if (unlikely(span->frees.tick())) release_count(pointer);
 }
 
 // A block whose address is a multiple of `alignment`, a power of two. ENOMEM as above.

@@ -69,7 +69,7 @@ NEAR_INLINE bool release_local(Span& span, Block* block) {
   if (unlikely(head == block) || unlikely(!note_freed(&span, block))) return false;
   block->next = head;
   *span.list = block;
-  if (unlikely(span.frees.tick())) release_count(block, &span);
+  if (unlikely(span.frees.tick())) current_heap->on_count(&span);
   return true;
 }
 
@@ -116,6 +116,7 @@ void release_slow(void* pointer) {
   release_large(*span);
 }
 
-void release_count(void*, Span* span) { current_heap->on_count(span); }
+// The count of a span in the first reservation reached zero with the free of `pointer` in its first slice.
+void release_count(void* pointer) { current_heap->on_count(&reserved_spans[offset_in_reservation(pointer) >> kSliceShift]); }
 
 }  // namespace near

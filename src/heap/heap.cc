@@ -11,20 +11,6 @@ namespace {
 
 constexpr bool is_small(unsigned size_class) { return size_class < kSmallClasses; }
 
-// The first number of free blocks beyond `freed` at which a reusable span is looked at again: three quarters, seven
-// eighths (pages inside may be given back), all.
-uint32_t next_target(const SizeClass& shape, uint32_t freed) {
-  const uint32_t capacity = shape.capacity;
-  if (carves_blocks(shape)) return capacity;
-  if (freed < capacity - capacity / 4U) return capacity - capacity / 4U;
-  if (freed < capacity - capacity / 8) return capacity - capacity / 8;
-  return capacity;
-}
-
-bool is_sparse(const Span& span, uint32_t freed) {
-  return !carves_blocks(span.shape()) && freed >= span.shape().capacity - span.shape().capacity / 4U;
-}
-
 // The blocks of a hot span that are free: walks its bin.
 uint32_t count_free(const Span& span, const Block* bin) { return count_list(span, bin) + count_uncarved(span); }
 
@@ -62,12 +48,15 @@ bool Heap::make_ready(unsigned size_class) {
     span = own(adopted);
     heat(*span, size_class);
   }
-  if (bins[size_class] == nullptr) carve(*span, &bins[size_class]);
+  if (bins[size_class] == nullptr) {
+    if (span->purged_pages > 0) note_wanted_again(*span);
+    carve(*span, &bins[size_class]);
+  }
   return true;
 }
 
 Span* Heap::find_span(unsigned size_class) {
-  if (Span* span = reusable_[size_class].front()) {
+  if (Span* span = first_filed(size_class)) {
     unfile(*span);
     return span;
   }
@@ -109,6 +98,7 @@ Span* Heap::own(Span* span) {
   span->list = &span->local;
   span->owner.store(this, kRelaxed);  // relaxed: only this heap's own thread concludes anything from it
   spans_++;
+  if (shrunk_ > 0) shrunk_--;
   return span;
 }
 
@@ -167,6 +157,7 @@ void Heap::absorb(Span& span) {
 void Heap::settle(Span& span, uint32_t freed) {
   const SizeClass& shape = span.shape();
   NEAR_ASSERT(freed <= shape.capacity);
+  events_++;
   if (is_hot(span)) {
     span.frees.set(freed, shape.capacity);
     if (freed == shape.capacity) settle_idle(span);
@@ -179,22 +170,52 @@ void Heap::settle(Span& span, uint32_t freed) {
     return;
   }
   if (!span.reusable && freed >= shape.reuse_at) {
-    span.reusable = true;
-    reusable_[span.size_class].push_front(&span);
+    span.looked_at = 0;
+    file(span);
+  } else if (span.swept) {
+    swept_[span.size_class].remove(&span);
+    file(span);
   }
-  span.frees.set(freed, span.reusable ? next_target(shape, freed) : shape.reuse_at);
-  if (span.reusable && is_sparse(span, freed)) {
-    if (!span.sparse) sparse_++;
+  if (!span.sparse && is_sparse(span, freed)) {
     span.sparse = true;
-    if (worth_purging()) purge_free_pages(span);
+    sparse_++;
   }
+  span.frees.set(freed, next_event(span, freed));
+  if (span.sparse && has_shrunk()) sweep();
+}
+
+// The number of free blocks beyond `freed` at which a cold span is looked at again.
+uint32_t Heap::next_event(const Span& span, uint32_t freed) const {
+  const SizeClass& shape = span.shape();
+  const uint32_t capacity = shape.capacity;
+  if (!span.reusable) return shape.reuse_at;
+  if (!is_purgeable(span)) return capacity;
+  if (!span.sparse) return (capacity + 1) / 2;
+  return has_shrunk() ? static_cast<uint32_t>(min_of(freed + max_of(capacity / 8, 1), capacity)) : capacity;
+}
+
+void Heap::file(Span& span) {
+  span.reusable = true;
+  span.swept = false;
+  span.filed_when = events_;
+  reusable_[span.size_class].push_front(&span);
+  if (is_purgeable(span)) unswept_++;
+}
+
+// The span to allocate from next: the one filed last, and those whose pages were looked for only if there is no other.
+Span* Heap::first_filed(unsigned size_class) const {
+  Span* span = reusable_[size_class].front();
+  return span == nullptr && size_class < kPagedClasses ? swept_[size_class].front() : span;
 }
 
 // Takes a span out of the list of those to allocate from, if it is there.
 void Heap::unfile(Span& span) {
-  if (span.reusable) reusable_[span.size_class].remove(&span);
+  if (span.reusable) {
+    (span.swept ? swept_ : reusable_)[span.size_class].remove(&span);
+    if (is_purgeable(span) && !span.swept) unswept_--;
+  }
   if (span.sparse) sparse_--;
-  span.reusable = span.sparse = false;
+  span.reusable = span.sparse = span.swept = false;
 }
 
 // A hot medium span is all free. A few may stay, so that a loop of malloc and free does not make and break spans.
@@ -225,6 +246,8 @@ void Heap::leave_idle(Span& span) {
 void Heap::retire(Span& span) {
   NEAR_ASSERT(span.remote.count() == 0);
   spans_--;
+  note_retired(span);
+  for (unsigned i = 0; i < kSweeps && has_shrunk(); i++) sweep();
   if (span.slices != 1) {
     node_of(span).give(&span);
     return;
@@ -237,12 +260,6 @@ void Heap::retire(Span& span) {
     cached_count_--;
   }
   cached_[cached_count_++] = &span;
-}
-
-// Pages inside sparse spans are given back when a good part of a heap that is not tiny is sparse: it has shrunk.
-bool Heap::worth_purging() const {
-  constexpr uint32_t kTiny = 4 * kMiB / kSliceSize;
-  return sparse_ >= kTiny / 4 && sparse_ >= spans_ / 4;
 }
 
 // --- without the owner -------------------------------------------------------------------------------------------
@@ -283,16 +300,16 @@ uint32_t Heap::claim_for_sleeper() {
 }
 
 Span* Heap::release_span(unsigned size_class, const Heap& adopter) {
-  if (reusable_[size_class].empty() && bins[size_class] != nullptr) {
+  if (first_filed(size_class) == nullptr && bins[size_class] != nullptr) {
     cool_hot(size_class, count_free(*hot_[size_class], bins[size_class]));
   }
-  for (Span* span = reusable_[size_class].front(); span != nullptr; span = span->next) {
-    if (!span->remote.change_owner(id_, adopter.id_)) continue;
+  Span* span = first_filed(size_class);
+  if (span != nullptr && span->remote.change_owner(id_, adopter.id_)) {
     unfile(*span);
     spans_--;
     return span;
   }
-  Span* span = take_cached(size_class);
+  span = take_cached(size_class);
   if (span != nullptr) span->remote.reset(adopter.id_);
   return span;
 }

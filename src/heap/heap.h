@@ -68,7 +68,7 @@ class Heap {
   // rights held.
   Span* release_span(unsigned size_class, const Heap& adopter);
 
-  bool has_blocks(unsigned size_class) const { return !reusable_[size_class].empty() || bins[size_class] != nullptr; }
+  bool has_blocks(unsigned size_class) const { return first_filed(size_class) != nullptr || bins[size_class] != nullptr; }
   bool inbox_empty() const { return inbox_.empty(); }
   uint32_t visits() const { return visits_.load(kRelaxed); }  // relaxed: compared with an earlier value only
   uint32_t id() const { return id_; }
@@ -88,6 +88,8 @@ class Heap {
 
  private:
   static constexpr unsigned kCached = 8;
+  static constexpr unsigned kSweeps = 4;  // spans looked at for each that leaves a heap that shrinks
+  static constexpr unsigned kPagedClasses = kSmallClasses + 7;  // those with blocks smaller than a page
   static constexpr unsigned kIdle = 2;
 
   bool make_ready(unsigned size_class);
@@ -100,19 +102,33 @@ class Heap {
   void absorb(Span& span);
   void settle(Span& span, uint32_t freed);
   void settle_idle(Span& span);
+  void file(Span& span);
   void unfile(Span& span);
+  Span* first_filed(unsigned size_class) const;
   void retire(Span& span);
   void leave_idle(Span& span);
-  bool worth_purging() const;
+  uint32_t next_event(const Span& span, uint32_t freed) const;
+  bool has_shrunk() const;
+  void look_for_pages(Span& span);
+  void sweep();
+  void note_retired(Span& span);
+  void note_wanted_again(Span& span);
 
   Span* hot_[kClasses] = {};
-  List<Span> reusable_[kClasses];
+  List<Span> reusable_[kClasses];       // filed last first
+  List<Span> swept_[kPagedClasses];     // those whose free pages were looked for: allocated from last
   Span* cached_[kCached] = {};  // empty spans of one slice, oldest first
   unsigned cached_count_ = 0;
   Span* idle_[kIdle] = {};      // medium spans that stay hot though all their blocks are free
   unsigned idle_next_ = 0;
   uint32_t spans_ = 0;          // spans owned
-  uint32_t sparse_ = 0;         // of them three quarters free or more
+  uint32_t unswept_ = 0;        // of them reusable, with blocks smaller than a page, and not swept
+  uint32_t sparse_ = 0;         // of them reusable and half free or more
+  uint32_t shrunk_ = 0;         // spans that left, less those that came since
+  uint16_t events_ = 0;         // counts that reached their event: the time by which sweeps tell what lies still
+  unsigned sweep_class_ = 0;    // of the last sweep
+  uint32_t pages_purged_ = 0;   // inside spans, given back
+  uint32_t pages_wanted_ = 0;   // of them carved again, or in spans that left soon
   uint32_t id_ = 0;
   uint8_t node_ = 0;
   Atomic<uint32_t> visits_{0};  // slow paths of the owner

@@ -31,6 +31,7 @@ Heap* make_heap(unsigned node) {
   Heap* heap = new (room) Heap(id, node);
   heaps[id].store(heap, kRelease);  // pairs: heap-made
   made.store(id + 1, kRelease);     // pairs: heap-made
+  heaps_in_use.store(id + 1, kRelaxed);  // relaxed: a policy reads it
   return heap;
 }
 

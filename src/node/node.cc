@@ -11,9 +11,9 @@
 namespace near {
 namespace {
 
-constexpr size_t kLearnedMin = 1 * kMiB >> kSliceShift;
+constexpr size_t kLearnedMin = 512 * kKiB >> kSliceShift;
 constexpr uint32_t kDecaySteps = 8;      // decay runs this often in its time
-constexpr uint32_t kLookEvery = 16;      // slices given back between two looks at clock and limits
+constexpr size_t kLookEvery = 4;  // slices given back between two looks at clock and limits, at least
 
 }  // namespace
 
@@ -43,8 +43,23 @@ size_t Node::live_slices() const {
   return sum;
 }
 
+// As much may be dirty as was live lately, or `dirty_mib` if that is more: blocks that come and go are then found again.
+size_t Node::most_slices() const {
+  return max_of(static_cast<size_t>(option(Option::dirty_mib)) * kMiB >> kSliceShift, peak_slices_);
+}
+
+// Follows live memory: up at once, down by a quarter in each decay time.
+void Node::follow_peak(uint32_t now) {
+  const auto decay_ms = static_cast<uint32_t>(option(Option::decay_ms));
+  if (now - peak_ms_ > decay_ms) {
+    peak_ms_ = now;
+    peak_slices_ -= peak_slices_ / 4;
+  }
+  peak_slices_ = max_of(peak_slices_, live_slices() + unlooked_slices_);
+}
+
 size_t Node::limit_slices() const {
-  const size_t most = max_of(static_cast<size_t>(option(Option::dirty_mib)) * kMiB >> kSliceShift, live_slices() / 4);
+  const size_t most = most_slices();
   if (purge_signal.present()) return most;
   return min_of(most, max_of(learned_slices_, kLearnedMin));
 }
@@ -56,8 +71,7 @@ void Node::note_regret(uint32_t slices) {
   regret_slices_ += regret;
   const size_t limit = max_of(learned_slices_, kLearnedMin);
   if (regret_slices_ * 4 < limit) return;
-  const size_t most = max_of(static_cast<size_t>(option(Option::dirty_mib)) * kMiB >> kSliceShift, live_slices() / 4);
-  learned_slices_ = min_of(limit + regret_slices_, most);
+  learned_slices_ = min_of(limit + regret_slices_, most_slices());
   regret_slices_ = 0;
 }
 
@@ -84,7 +98,7 @@ void Node::give(Span* span, uint32_t keep) {
   {
     const LockGuard guard(lock);
     unlooked_slices_ += span->slices - keep;
-    look = unlooked_slices_ >= kLookEvery;
+    look = unlooked_slices_ >= look_every_;
     span->region->give(span, keep, now_ms_);
   }
   purge_signal.ask();
@@ -100,16 +114,18 @@ void Node::look_at_limits() {
   bool decay = false;
   {
     const LockGuard guard(lock);
-    unlooked_slices_ = 0;
     now_ms_ = now;
+    follow_peak(now);
+    unlooked_slices_ = 0;
     limit = limit_slices();
+    look_every_ = static_cast<uint32_t>(max_of(kLookEvery, limit / 8));
     excess = dirty_slices() > limit;
     decay = !purge_signal.present() && now - last_decay_ms_ > decay_ms / kDecaySteps;
     if (decay) last_decay_ms_ = now;
   }
   if (decay) purge(decay_ms, 0);
   if (!excess) return;
-  const size_t bytes = enforce(limit / 2);
+  const size_t bytes = enforce(limit - limit / 4);
   const LockGuard guard(lock);
   credit_slices_ += bytes >> kSliceShift;
 }

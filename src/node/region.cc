@@ -14,9 +14,11 @@ constexpr uint32_t kAllFree = ~uint32_t{0};
 constexpr uint64_t kNowhere = ~uint64_t{0};
 constexpr uint32_t kDescribeStep = 16;      // chunks whose descriptors are committed together: 64 KiB of them
 constexpr uint32_t kGrowMax = 32;           // chunks committed at once at most
-constexpr uint32_t kSmallPageChunks = 4;    // the first 8 MiB
+constexpr uint32_t kSmallPageChunks = 4;    // 8 MiB for each heap
 
 }  // namespace
+
+constinit Atomic<uint32_t> heaps_in_use{0};
 
 void Region::init(char* base, Span* spans, Chunk* chunks, uint32_t chunk_count, unsigned node) {
   base_ = base;
@@ -93,9 +95,11 @@ bool Region::commit_to(uint32_t chunk_end) {
   return true;
 }
 
-// Small pages for the first chunks, so that small programs stay small; huge ones beyond, where they pay.
+// Small pages for the first chunks of each heap, because small programs and threads that use little leave most pages of
+// their spans untouched; huge ones beyond, where they pay.
 void Region::advise_pages(uint32_t begin, uint32_t end) {
-  const uint32_t border = option(Option::huge_pages) == 0 ? end : kSmallPageChunks;
+  const uint32_t small_chunks = kSmallPageChunks * heaps_in_use.load(kRelaxed);  // relaxed: a policy
+  const uint32_t border = option(Option::huge_pages) == 0 ? end : small_chunks;
   const auto small_end = static_cast<uint32_t>(min_of(end, max_of(begin, border)));
   if (small_end > begin) {
     os::advise_huge_pages(chunk_start(begin), size_t{small_end - begin} << kChunkShift, false);

@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/atomic.h"
+#include "base/compiler.h"
 #include "span/layout.h"
 
 namespace near {
@@ -25,6 +27,9 @@ struct Chunk {
 };
 
 inline constexpr uint32_t kNoChunk = ~uint32_t{0};
+
+// How many heaps there are: set by the registry, read where page sizes are chosen.
+extern NEAR_HIDDEN Atomic<uint32_t> heaps_in_use;
 
 class Region {
  public:
@@ -98,7 +103,7 @@ class Region {
   size_t dirty_slices_ = 0;
   size_t free_slices_ = 0;
   uint64_t filled_[2] = {0, 0};  // bit b: list [dirty][b] is not empty
-  uint32_t heads_[2][kBuckets];
+  uint32_t heads_[2][kBuckets] = {};
 };
 
 }  // namespace near

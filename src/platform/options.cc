@@ -19,7 +19,7 @@ const OptionInfo kOptionTable[kOptions] = {
     {"purge_thread", 1, 0, 1, nullptr, "1: a multi-threaded process gets a thread that gives free memory back"},
     {"decay_ms", 1000, 0, 600000, nullptr, "milliseconds that freed memory is kept before it is given back"},
     {"dirty_mib", 64, 0, 1048576, nullptr,
-     "free memory (MiB) kept at most before it is given back at once; a quarter of live memory if that is more"},
+     "free memory (MiB) kept at most before it is given back at once; what was live lately if that is more"},
     {"huge_pages", 1, 0, 1, nullptr, "1: ask for transparent huge pages beyond the first chunks; 0: never"},
     {"bind", 1, 0, 2, "off|preferred|strict", "how memory is bound to its NUMA node"},
     {"region_mib", 0, 0, 1 << 26, nullptr, "address space (MiB) reserved for each node; 0: twice the memory"},

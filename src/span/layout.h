@@ -53,8 +53,8 @@ struct alignas(128) Span {
   uint32_t reciprocal_again;  // the same: two memory operands are an instruction less on the fast path than one load
   SpanKind kind;         // Guard: the node's lock, and the owner
   uint8_t size_class;
-  bool reusable;         // in the owner's list of spans to allocate from. Guard: the owner's lock
-  bool sparse;           // reusable, and three quarters free or more. Guard: the owner's lock
+  bool reusable;         // in a list of the owner's spans to allocate from. Guard: the owner's lock
+  bool sparse;           // reusable, and half free or more. Guard: the owner's lock
   uint16_t back;         // kind == inside: slices back to the head
   bool idle;             // hot, of a medium class, and allowed to stay so with all blocks free. Guard: the owner
   bool resident;         // its pages were in use when it was formed: carving more of them at once costs no fault
@@ -65,6 +65,10 @@ struct alignas(128) Span {
   // Line 1: any thread.
   alignas(64) RemoteList<Block> remote;
   Span* pending_next;  // in the owner's inbox
+  uint16_t looked_at;     // freed() when its free pages were looked for last. Guard of these four: the owner's lock
+  uint16_t filed_when;    // the heap's time when it became reusable
+  bool swept;             // its free pages were looked for since the last event: in the owner's second list
+  uint16_t purged_pages;  // given back and not carved since
   uint32_t slices;     // length of the span; constant while kind != none, but for a large block's
   char* start;         // address of the first block; constant while kind != none
   Region* region;      // constant
@@ -78,6 +82,13 @@ struct alignas(128) Span {
   const SizeClass& shape() const { return kSizeClasses[size_class]; }
   size_t bytes() const { return size_t{slices} << kSliceShift; }
 };
+
+// True if pages of a span with live blocks can be free: its blocks are smaller than a page, and it is one slice long.
+inline bool is_purgeable(const Span& span) { return span.shape().size < kPageSize; }
+
+inline bool is_sparse(const Span& span, uint32_t freed) {
+  return is_purgeable(span) && freed * 2 >= span.shape().capacity;
+}
 
 // True if the unit of carving is one block, not one page.
 constexpr bool carves_blocks(const SizeClass& shape) { return shape.size >= kPageSize; }

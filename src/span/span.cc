@@ -50,7 +50,8 @@ void form_span(Span& span, unsigned size_class, bool resident) {
   span.local = nullptr;
   span.reusable = false;
   span.sparse = false;
-  span.idle = false;
+  span.idle = span.swept = false;
+  span.purged_pages = 0;
   span.resident = resident;
   span.uncarved = kAllUnits[size_class];
   for (uint32_t i = 1; i < shape.slices; i++) {

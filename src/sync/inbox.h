@@ -24,7 +24,8 @@ class Inbox {
     T* head = head_.load(kRelaxed);  // relaxed: the exchange below checks it
     do {
       last->*Link = head;
-    } while (!head_.compare_exchange_weak(head, first, kSeqCst, kRelaxed));  // pairs: inbox, purge-signal
+      // pairs: inbox, purge-signal
+    } while (!head_.compare_exchange_weak(head, first, kSeqCst, kRelaxed));
   }
 
   // The items, last pushed first, linked by Link; null if there are none.

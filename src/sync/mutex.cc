@@ -11,8 +11,9 @@ namespace {
 constexpr int kSpins = kModel ? 1 : 100;
 
 #if NEAR_CHECK
-// Bit r: this thread holds a lock of rank r.
-thread_local uint32_t held_ranks NEAR_TLS_INITIAL_EXEC = 0;
+// How many locks of each rank this thread holds: more than one only by try_lock.
+constexpr unsigned kRanks = static_cast<unsigned>(Rank::start) + 1;
+thread_local uint8_t held[kRanks] NEAR_TLS_INITIAL_EXEC = {};
 #endif
 
 }  // namespace
@@ -33,17 +34,15 @@ void Mutex::wake_one() { futex_wake(state_, 1); }
 
 #if NEAR_CHECK
 void Mutex::note_lock() {
-  const auto rank = static_cast<unsigned>(rank_);
-  NEAR_ASSERT(held_ranks >> rank == 0);
-  held_ranks |= 1U << rank;
+  for (unsigned rank = 0; rank <= static_cast<unsigned>(rank_); rank++) NEAR_ASSERT(held[rank] == 0);
+  note_try_lock();
 }
 
-void Mutex::note_try_lock() { held_ranks |= 1U << static_cast<unsigned>(rank_); }
+void Mutex::note_try_lock() { held[static_cast<unsigned>(rank_)]++; }
 
 void Mutex::note_unlock() {
-  const uint32_t bit = 1U << static_cast<unsigned>(rank_);
-  NEAR_ASSERT((held_ranks & bit) != 0);
-  held_ranks &= ~bit;
+  NEAR_ASSERT(held[static_cast<unsigned>(rank_)] > 0);
+  held[static_cast<unsigned>(rank_)]--;
 }
 #endif
 

@@ -1,4 +1,4 @@
-// A small mutex with a rank. Locks are taken in ascending rank; the check build asserts it.
+// A small mutex with a rank. Locks are taken from the highest rank to the lowest; the check build asserts it.
 //
 // State: 0 free, 1 held, 2 held and somebody may sleep. [Drepper, "Futexes are tricky", mutex 3]
 // Who may touch it: any thread. A holder may fork: the child, where only the holder lives, unlocks it.
@@ -11,12 +11,14 @@
 
 namespace near {
 
-// Every lock of the allocator, lowest rank first: a thread that holds one may take only later ones.
-enum class Rank : uint8_t { start, purge_thread, heap, registry, regions, node };
+// Every lock of the allocator: a thread that holds one may take only lower ones. (The nodes' is zero, so that the table of
+// nodes is zero at start and costs no memory.)
+enum class Rank : uint8_t { node, regions, registry, heap, purge_thread, start };
 
 class Mutex {
  public:
   constexpr explicit Mutex(Rank rank) : rank_(rank) {}
+  Rank rank() const { return rank_; }
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 

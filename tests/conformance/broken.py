@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The tests can fail: each fault of support/broken_malloc.c is noticed by the tests that are there for it.
+"""The tests can fail: each fault of support/broken_malloc.c is noticed by those that are for it.
 
-Invariant: without a fault the same tests pass on the same library, so it is the fault that they notice.
+Invariant: without a fault the same tests pass on the same library: it is the fault they notice.
 """
 
 import os
@@ -11,7 +11,8 @@ from pathlib import Path
 
 CONFORMANCE, STRESS, BROKEN = (Path(argument) for argument in sys.argv[1:4])
 FAULTS = {
-    "overlap": (CONFORMANCE, ("IsoC/0.LiveBlocksDoNotOverlap", "IsoC/0.EverySizeUpTo70000GivesItsOwnBlock")),
+    "overlap": (CONFORMANCE, ("IsoC/0.LiveBlocksDoNotOverlap",
+                              "IsoC/0.EverySizeUpTo70000GivesItsOwnBlock")),
     "short": (CONFORMANCE, ("IsoC/0.EverySizeUpTo70000GivesItsOwnBlock",)),
     "usable": (CONFORMANCE, ("Introspection/0.EveryUsableByteIsTheCallers",)),
     "misaligned": (CONFORMANCE, ("Alignment/0.MallocIsAlignedForAnyObject",)),
@@ -30,9 +31,10 @@ FAULTS = {
 
 def passes(executable: Path, test: str, fault: str) -> tuple[bool, str]:
     """Whether `test` ended well, and its output."""
-    variables = os.environ | {"LD_PRELOAD": str(BROKEN), "BROKEN_MALLOC": fault, "NEAR_TEST_EXPECT": ""}
-    done = subprocess.run([executable, f"--gtest_filter={test}"], env=variables, capture_output=True,
-                          text=True, errors="replace", timeout=120)
+    variables = os.environ | {"LD_PRELOAD": str(BROKEN), "BROKEN_MALLOC": fault,
+                              "NEAR_TEST_EXPECT": ""}
+    done = subprocess.run([executable, f"--gtest_filter={test}"], env=variables,
+                          capture_output=True, text=True, errors="replace", timeout=120)
     return done.returncode == 0, done.stdout + done.stderr
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Invalid and double frees, blocks of other allocators, bad option values.
 
-Invariant: in each mode of the option `invalid` a child does what the mode says; what is reported names
-the pointer in hexadecimal and what is known of it.
+Invariant: in each mode of the option `invalid` a child does what the mode says; what is reported
+names the pointer in hexadecimal and what is known of it.
 """
 
 import os
@@ -39,7 +39,8 @@ class Fault(PreloadTest):
         self.assertEqual(result.status, 0, str(result))
         self.assertEqual(result.complaints, b"")
 
-    def check_report(self, result: Result, pointer: str, start: str, knows: tuple[str, ...]) -> None:
+    def check_report(self, result: Result, pointer: str, start: str,
+                     knows: tuple[str, ...]) -> None:
         text = result.complaints.decode()
         self.assertIn("nearmalloc", text)
         self.assertIn(pointer, text)
@@ -105,7 +106,8 @@ class Fault(PreloadTest):
                     self.assertIn(name, text)
 
     def test_bad_options_are_reported_before_main_only_once_per_process(self) -> None:
-        result = self.run_preloaded([PROGRAMS / "fork_exec"], extra={"NEARMALLOC_INVALID": "banana"})
+        result = self.run_preloaded([PROGRAMS / "fork_exec"],
+                                    extra={"NEARMALLOC_INVALID": "banana"})
         # Itself, and each child that execs; a forked child says nothing again.
         self.assertEqual(result.complaints.decode().count("NEARMALLOC_INVALID"), 61)
 

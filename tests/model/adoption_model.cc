@@ -1,12 +1,12 @@
-// Model of the adoption of a parked heap's span (heap/registry.cc: adopt_span) against remote frees,
-// the last one among them, against a thread that takes the parked heap, and against the purge
-// thread.
+// Model of the adoption of a parked heap's span (heap/registry.cc: adopt_span) against remote
+// frees, the last one among them, against a thread that takes the parked heap, and against the
+// purge thread.
 //
 // Invariants: the span is one heap's, and what is delivered is delivered there; a block ends in one
 // place; whoever has the parked heap by then does not take the span for its own.
 // Bound: one span of 4 blocks, 2 of them live, parked at first; a thread that runs out of blocks
-// twice; a thread that frees a block; a thread that takes the parked heap, if it is there, frees the
-// other block and parks the heap again; 1 pass of the purge thread.
+// twice; a thread that frees a block; a thread that takes the parked heap, if it is there, frees
+// the other block and parks the heap again; 1 pass of the purge thread.
 #include "little_heap.h"
 
 namespace near::model {

@@ -2,10 +2,10 @@
 //
 // Invariants: every item that was pushed is taken exactly once, the chain in its order; what a
 // pusher wrote into an item is seen by the taker; an item may be pushed again once it was taken.
-// Bound: 3 threads, 3 items, 2 emptyings while pushes run and one after; each item may come back once.
-#include "sync/inbox.h"
-
+// Bound: 3 threads, 3 items, 2 emptyings while pushes run and one after; each item may come back
+// once.
 #include "runner.h"
+#include "sync/inbox.h"
 
 namespace near::model {
 namespace {

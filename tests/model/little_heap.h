@@ -127,8 +127,7 @@ class Heap {
     block->next = static_cast<Block*>(*list);
     *list = block;
     if (sleep.falls()) return false;
-    const bool reached =
-        mutated("the count runs ahead of the list") ? early : span.frees.tick();
+    const bool reached = mutated("the count runs ahead of the list") ? early : span.frees.tick();
     if (reached && !sleep.falls()) on_count(span);
     return true;
   }

@@ -1,6 +1,6 @@
-// What base/atomic.h is made of in a model: atomics of Relacy's C++11 memory model, and plain memory
-// whose races it reports. The production headers that use near::Atomic, near::Plain and the orders
-// are explored as they are.
+// What base/atomic.h is made of in a model: atomics of Relacy's C++11 memory model, and plain
+// memory whose races it reports. The production headers that use near::Atomic, near::Plain and the
+// orders are explored as they are.
 // Invariant: every operation runs at the order its caller gave, unless the mutation that is tried
 // (mutation.h) weakens this very operation.
 // Who may touch it: the threads of a model; objects live inside a test suite of Relacy.
@@ -10,10 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <relacy/relacy.hpp>
 #include <source_location>
 #include <type_traits>
-
-#include <relacy/relacy.hpp>
 
 // Relacy redefines these for code that is not written for it.
 #undef assert

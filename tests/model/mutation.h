@@ -33,8 +33,6 @@ inline rl::memory_order mutated(rl::memory_order order, const std::source_locati
   return mutation->to;
 }
 
-inline bool mutated(std::string_view step) {
-  return mutation != nullptr && mutation->name == step;
-}
+inline bool mutated(std::string_view step) { return mutation != nullptr && mutation->name == step; }
 
 }  // namespace near

@@ -3,9 +3,8 @@
 // Invariants: one holder at a time, who sees what the last one wrote; nobody sleeps while the mutex
 // is free (a lost wake-up would be a deadlock); try_lock takes only what is free.
 // Bound: 3 threads, 2 critical sections each, one spin before a thread sleeps.
-#include "sync/mutex.h"
-
 #include "runner.h"
+#include "sync/mutex.h"
 
 namespace near::model {
 namespace {
@@ -55,6 +54,7 @@ class Exclusion : public rl::test_suite<Exclusion, 3> {
 int main(int count, char** arguments) {
   using namespace near::model;
   const Exploration explorations[] = {
+      explore<Exclusion>("exclusion", Bounded{2}),
       explore<Exclusion>("exclusion", Random{2'000'000}),
   };
   const near::Mutation mutations[] = {

@@ -6,7 +6,6 @@
 // (node/node.cc: give).
 // Bound: 2 asking threads and the purge thread (heap/purge_thread.cc: run).
 #include "node/purge_signal.h"
-
 #include "runner.h"
 #include "sync/inbox.h"
 #include "sync/mutex.h"

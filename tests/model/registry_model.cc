@@ -4,9 +4,9 @@
 // Invariants: a number below heap_count(), and one found in a span, names a heap that is complete;
 // all threads without a heap share one late heap; while fork holds the locks no heap is made and
 // none is inside a slow path; fork's order of locks and everybody else's form no ring.
-// Bound: 3 heaps; a thread that makes one, gives a span of it away and parks it; a thread that frees
-// into that span and uses the late heap; the purge thread, which looks at all heaps and uses the
-// late one; a thread that forks.
+// Bound: 2 heaps; a thread that makes one, gives a span of it away and parks it; a thread that
+// frees into that span and uses the late heap; the purge thread, which looks at all heaps and uses
+// the late one; a thread that forks.
 #include "runner.h"
 #include "span/remote_list.h"
 #include "sync/inbox.h"

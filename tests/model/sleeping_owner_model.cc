@@ -1,12 +1,12 @@
-// Model of a span whose owner stops for ever: Heap::claim_for_sleeper against the owner's fast path,
-// on_count and refill, and against remote frees.
+// Model of a span whose owner stops for ever: Heap::claim_for_sleeper against the owner's fast
+// path, on_count and refill, and against remote frees.
 //
 // Invariants: a span is claimed (or retired by its owner) once, and never while a block is live;
 // when everything was freed and counted, one last pass of the purge thread claims it, wherever the
 // owner stopped; what the owner does after its last free does not touch the span of its next owner.
-// Bound: one span of 4 blocks, of a small or a medium class, hot at first, 2 of them the owner's; at most 4 calls of the owner,
-// which may stop inside each; 2 threads that free one block each; 2 passes of the purge thread,
-// which gives a claimed span to another heap at once.
+// Bound: one span of 4 blocks, of a small or a medium class, hot at first, 2 of them the owner's;
+// at most 4 calls of the owner, which may stop inside each; 2 threads that free one block each; 2
+// passes of the purge thread, which gives a claimed span to another heap at once.
 #include "little_heap.h"
 
 namespace near::model {

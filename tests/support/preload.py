@@ -62,8 +62,9 @@ def environment(preload: bool, extra: dict[str, str] | None = None, *,
 
 
 def run(command: Sequence[str | Path], *, preload: bool = True, summary: bool = True,
-        extra: dict[str, str] | None = None, stdin: bytes = b"", cwd: Path | None = None, timeout: float = 120,
-        limits: dict[int, int] | None = None, before: Callable[[], None] | None = None) -> Result:
+        extra: dict[str, str] | None = None, stdin: bytes = b"", cwd: Path | None = None,
+        timeout: float = 120, limits: dict[int, int] | None = None,
+        before: Callable[[], None] | None = None) -> Result:
     """Runs `command` in a process group of its own, under `limits`, and kills the group if late."""
 
     def prepare() -> None:
@@ -72,8 +73,9 @@ def run(command: Sequence[str | Path], *, preload: bool = True, summary: bool = 
         if before:
             before()
 
-    with subprocess.Popen([str(part) for part in command], env=environment(preload, extra, summary=summary),
-                          cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    variables = environment(preload, extra, summary=summary)
+    with subprocess.Popen([str(part) for part in command], env=variables, cwd=cwd,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           start_new_session=True, preexec_fn=prepare) as process:
         try:
             out, err = process.communicate(stdin, timeout)

@@ -54,7 +54,7 @@ class Blocks {
     demand(near_malloc_usable_size(start) >= size, "too small", size);
     demand(!zero || is_zero(start, size), "calloc is not zero", size);
     const Block block{static_cast<char*>(start), size, operations};
-    fill(block.start, size, block.seed);
+    fill_block(block);
     blocks_.push_back(block);
   }
 
@@ -75,7 +75,7 @@ class Blocks {
     if (blocks_.empty()) return;
     Block& block = blocks_[index % blocks_.size()];
     expect_pattern(block);
-    const size_t kept = std::min({block.size, size, kWholeUpTo}) & ~size_t{7};
+    const size_t kept = std::min({block.size, size, kWholeUpTo});
     operations++;
     errno = 0;
     auto* moved = static_cast<char*>(near_realloc(block.start, size));
@@ -87,7 +87,7 @@ class Blocks {
     }
     demand(range_holds(moved, 0, kept, block.seed), "realloc lost bytes", size);
     block = {moved, size, operations};
-    fill(moved, size, block.seed);
+    fill_block(block);
   }
 
   void release(size_t index) {
@@ -111,6 +111,11 @@ class Blocks {
   size_t count() const { return blocks_.size(); }
 
  private:
+  // The first bytes all of them, so that realloc can be followed.
+  static void fill_block(const Block& block) {
+    fill(block.start, block.size, block.seed);
+    fill_range(block.start, 0, std::min(block.size, kWholeUpTo), block.seed);
+  }
   static void expect_pattern(const Block& block) {
     demand(holds(block.start, block.size, block.seed), "a block lost its pattern", block.size);
   }

@@ -19,8 +19,8 @@ namespace near_test {
 
 class HeapRoom {
  public:
-  // A heap of the registry, so that others can deliver to it by its number.
-  explicit HeapRoom(unsigned node = 0) : heap_(near::take_heap(node)) {}
+  // A heap of the registry, so that others can deliver to it by its number; without hot spans.
+  explicit HeapRoom(unsigned node = 0) : heap_(near::take_heap(node)) { flush(); }
   ~HeapRoom() {
     if (heap_ != nullptr) near::park_heap(heap_);
   }

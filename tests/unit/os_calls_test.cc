@@ -187,7 +187,7 @@ TEST_F(Errno, IsKeptByAnAllocationThatHadToTryTwice) {
   const uint64_t refused = fake_os::refusals();
   while (fake_os::refusals() == refused && blocks.size() < 200) {
     void* block = nullptr;
-    expect_kept("malloc", [&] { block = near_malloc(kMiB); });
+    expect_kept("malloc", [&] { block = near_malloc(8 * kMiB); });
     ASSERT_NE(block, nullptr);
     blocks.push_back(block);
   }

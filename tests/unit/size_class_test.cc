@@ -54,8 +54,12 @@ TEST(SizeClass, SpansWasteLittleAndAreWorthReusingInTime) {
 TEST(SizeClass, TheReciprocalTellsStartsOfBlocksFromTheRest) {
   for (const SizeClass& shape : kSizeClasses) {
     for (uint32_t offset = 0; offset < shape.slices * near::kSliceSize; offset++) {
-      const bool start = offset * shape.reciprocal < shape.reciprocal;
-      ASSERT_EQ(start, offset % shape.size == 0) << shape.size << " at " << offset;
+      const bool start = offset % shape.size == 0;
+      ASSERT_EQ(near::starts_block(uint64_t{offset}, shape.exact), start)
+          << shape.size << " at " << offset;
+      if (offset >= near::kSliceSize) continue;
+      ASSERT_EQ(near::starts_block(offset, shape.reciprocal), start)
+          << shape.size << " at " << offset;
     }
     count_cases();
   }

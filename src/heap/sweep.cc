@@ -1,0 +1,63 @@
+// How a heap that has shrunk gives back free pages inside its spans.
+//
+// A span with live blocks cannot leave the heap, but its wholly free pages can be given back. Looking for them walks the free list,
+// and pages that are wanted again cost a fault each. So a heap looks only
+//  - when it has shrunk: half of its spans are half free, or an eighth of its spans left it and did not come back;
+//  - at spans that have had free blocks for a while: those that a phase of the program empties leave by themselves;
+//  - while experience is good: of the pages given back, less than half were wanted again.
+// Who may touch it: the heap's owner, its lock held. docs/decisions/0005-pages-inside-spans.md
+#include "base/bits.h"
+#include "heap/heap.h"
+#include "span/span.h"
+
+namespace near {
+namespace {
+
+constexpr uint16_t kWhile = 256;      // events of the heap before a span is looked at
+constexpr uint32_t kFreeTrial = 256;  // pages that may be wanted again before experience counts
+
+}  // namespace
+
+bool Heap::has_shrunk() const {
+  constexpr uint32_t kTiny = 2 * kMiB / kSliceSize;
+  if (unswept_ == 0 || pages_wanted_ * 2 > pages_purged_ + kFreeTrial) return false;
+  return sparse_ > max_of(kTiny / 2, spans_ / 2) || shrunk_ > max_of(kTiny, spans_ / 8);
+}
+
+// Looks for free pages in the span of a class that was filed first, of another class each time, if a while has passed.
+void Heap::sweep() {
+  for (unsigned i = 0; i < kPagedClasses; i++) {
+    sweep_class_ = (sweep_class_ + 1) % kPagedClasses;
+    Span* span = reusable_[sweep_class_].back();
+    if (span == nullptr || static_cast<uint16_t>(events_ - span->filed_when) < kWhile) continue;
+    reusable_[sweep_class_].remove(span);
+    swept_[sweep_class_].push_front(span);
+    span->swept = true;
+    unswept_--;
+    look_for_pages(*span);
+    return;
+  }
+}
+
+// Gives back the free pages of a reusable span, if an eighth of its blocks were freed since the last look.
+void Heap::look_for_pages(Span& span) {
+  const uint32_t freed = span.frees.freed();
+  if (freed < span.looked_at + max_of(span.shape().capacity / 8, 1)) return;
+  span.looked_at = static_cast<uint16_t>(freed);
+  const auto pages = static_cast<uint32_t>(purge_free_pages(span) >> kPageShift);
+  span.purged_pages = static_cast<uint16_t>(span.purged_pages + pages);
+  pages_purged_ += pages;
+}
+
+void Heap::note_retired(Span& span) {
+  shrunk_++;
+  pages_wanted_ += span.purged_pages;  // it would have left by itself
+  span.purged_pages = 0;
+}
+
+void Heap::note_wanted_again(Span& span) {
+  span.purged_pages--;
+  pages_wanted_++;
+}
+
+}  // namespace near
