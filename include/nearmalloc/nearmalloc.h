@@ -1,16 +1,20 @@
 /* nearmalloc: memory near the thread that uses it. The public C interface.
  *
- * Every `near_X` is the twin of the standard or glibc function X and has its contract; the twins never override
- * anything, so a program can use both allocators at once. `libnearmalloc.{so,a}` exports the twins *and* the standard
- * names (it overrides malloc); `libnearmalloc-api.{so,a}` exports the twins alone.
+ * Every `near_X` is the twin of the standard or glibc function X and has its contract; the twins
+ * never override anything, so a program can use both allocators at once. `libnearmalloc.{so,a}`
+ * exports the twins *and* the standard names (it overrides malloc); `libnearmalloc-api.{so,a}`
+ * exports the twins alone.
  *
  * Common to all functions below, unless a function says otherwise:
- *  - sizes are in bytes; a block of at least the asked size is returned, aligned to 16 bytes (to 8 never less);
- *  - they may be called from any thread at any time, also before `main`, from `atexit` handlers, from destructors of
- *    thread-local objects, and in the child after `fork`; they are not async-signal-safe (POSIX requires it of none);
+ *  - sizes are in bytes; a block of at least the asked size is returned, aligned to 16 bytes (to 8
+ *    never less);
+ *  - they may be called from any thread at any time, also before `main`, from `atexit` handlers,
+ *    from destructors of thread-local objects, and in the child after `fork`; they are not
+ *    async-signal-safe (POSIX requires it of none);
  *  - out of memory: NULL with `errno` = ENOMEM; nothing is changed or lost;
  *  - `free`-like functions keep `errno` (POSIX.1-2024) and accept NULL;
- *  - an invalid or double free that is detected is handled as the option `invalid` says: abort (default), report, ignore.
+ *  - an invalid or double free that is detected is handled as the option `invalid` says: abort
+ *    (default), report, ignore.
  */
 #ifndef NEARMALLOC_NEARMALLOC_H
 #define NEARMALLOC_NEARMALLOC_H
@@ -39,40 +43,43 @@ extern "C" {
 #define NEAR_NOEXCEPT
 #endif
 
-/* --- ISO C ------------------------------------------------------------------------------------------------------- */
+/* --- ISO C --- */
 
-/* A block of `size` bytes, contents indeterminate. `size` 0 gives a unique pointer that can be freed. [C17 7.22.3.4]
- * PTRDIFF_MAX and more: ENOMEM. */
+/* A block of `size` bytes, contents indeterminate. `size` 0 gives a unique pointer that can be
+ * freed. [C17 7.22.3.4] PTRDIFF_MAX and more: ENOMEM. */
 NEAR_API NEAR_MALLOC_LIKE void* near_malloc(size_t size) NEAR_NOEXCEPT;
 
-/* A zeroed block for `count` elements of `size` bytes; an overflowing product is ENOMEM. [C17 7.22.3.2] */
+/* A zeroed block for `count` elements of `size` bytes; an overflowing product is ENOMEM. [C17
+ * 7.22.3.2] */
 NEAR_API NEAR_MALLOC_LIKE void* near_calloc(size_t count, size_t size) NEAR_NOEXCEPT;
 
-/* Resizes `block`, moving it if need be; the common prefix is kept. `block` NULL is `near_malloc`. `size` 0 frees the
- * block and returns NULL (as glibc does; C23 leaves it undefined). On failure the old block stays valid.
- * [C17 7.22.3.5] */
+/* Resizes `block`, moving it if need be; the common prefix is kept. `block` NULL is `near_malloc`.
+ * `size` 0 frees the block and returns NULL (as glibc does; C23 leaves it undefined). On failure
+ * the old block stays valid. [C17 7.22.3.5] */
 NEAR_API void* near_realloc(void* block, size_t size) NEAR_NOEXCEPT;
 
 /* Returns a block. NULL is ignored. Keeps `errno`. [C17 7.22.3.3; POSIX.1-2024] */
 NEAR_API void near_free(void* block) NEAR_NOEXCEPT;
 
-/* As `near_free`; `size` is the size that was asked for. The `check` build reports a mismatch. [C23 7.24.3.4] */
+/* As `near_free`; `size` is the size that was asked for. The `check` build reports a mismatch. [C23
+ * 7.24.3.4] */
 NEAR_API void near_free_sized(void* block, size_t size) NEAR_NOEXCEPT;
 
 /* As `near_free` for a block of `near_aligned_alloc(alignment, size)`. [C23 7.24.3.5] */
 NEAR_API void near_free_aligned_sized(void* block, size_t alignment, size_t size) NEAR_NOEXCEPT;
 
-/* A block whose address is a multiple of `alignment`, a power of two (else NULL and EINVAL). `size` need not be a
- * multiple of it. [C17 7.22.3.1 with DR 460] */
+/* A block whose address is a multiple of `alignment`, a power of two (else NULL and EINVAL). `size`
+ * need not be a multiple of it. [C17 7.22.3.1 with DR 460] */
 NEAR_API NEAR_MALLOC_LIKE void* near_aligned_alloc(size_t alignment, size_t size) NEAR_NOEXCEPT;
 
-/* --- POSIX, BSD, glibc ------------------------------------------------------------------------------------------- */
+/* --- POSIX, BSD, glibc --- */
 
-/* Stores an aligned block in `*out` and returns 0, or returns EINVAL (alignment not a power of two multiple of
- * sizeof(void*)) or ENOMEM and leaves `*out` and `errno` alone. [POSIX.1-2017] */
+/* Stores an aligned block in `*out` and returns 0, or returns EINVAL (alignment not a power of two
+ * multiple of sizeof(void*)) or ENOMEM and leaves `*out` and `errno` alone. [POSIX.1-2017] */
 NEAR_API int near_posix_memalign(void** out, size_t alignment, size_t size) NEAR_NOEXCEPT;
 
-/* As `near_aligned_alloc`; an alignment that is no power of two is rounded up to one, as glibc does. [glibc] */
+/* As `near_aligned_alloc`; an alignment that is no power of two is rounded up to one, as glibc
+ * does. [glibc] */
 NEAR_API NEAR_MALLOC_LIKE void* near_memalign(size_t alignment, size_t size) NEAR_NOEXCEPT;
 
 /* A page-aligned block. [SVr4] */
@@ -81,23 +88,25 @@ NEAR_API NEAR_MALLOC_LIKE void* near_valloc(size_t size) NEAR_NOEXCEPT;
 /* A page-aligned block of whole pages; `size` is rounded up to a page, 0 to one page. [glibc] */
 NEAR_API NEAR_MALLOC_LIKE void* near_pvalloc(size_t size) NEAR_NOEXCEPT;
 
-/* `near_realloc(block, count * size)` with the product checked: ENOMEM, and `block` stays valid. [POSIX.1-2024] */
+/* `near_realloc(block, count * size)` with the product checked: ENOMEM, and `block` stays valid.
+ * [POSIX.1-2024] */
 NEAR_API void* near_reallocarray(void* block, size_t count, size_t size) NEAR_NOEXCEPT;
 
 /* The bytes usable at `block`, at least what was asked for; 0 for NULL. [glibc] */
 NEAR_API size_t near_malloc_usable_size(void* block) NEAR_NOEXCEPT;
 
-/* Gives all free memory that can be given back to the system at once, except about `pad` bytes; returns 1 if any was
- * released, else 0. Frees cached by *other running* threads stay with them. [glibc] */
+/* Gives all free memory that can be given back to the system at once, except about `pad` bytes;
+ * returns 1 if any was released, else 0. Frees cached by *other running* threads stay with them.
+ * [glibc] */
 NEAR_API int near_malloc_trim(size_t pad) NEAR_NOEXCEPT;
 
-/* glibc's parameters: accepted (1) and without effect, but for M_PURGE-like needs use `near_malloc_trim`. Unknown
- * parameters return 0. [SVID] */
+/* glibc's parameters: accepted (1) and without effect, but for M_PURGE-like needs use
+ * `near_malloc_trim`. Unknown parameters return 0. [SVID] */
 NEAR_API int near_mallopt(int parameter, int value) NEAR_NOEXCEPT;
 
-/* Totals in glibc's structures: `arena` committed bytes, `uordblks` bytes in live blocks (what hot bins hide counts as
- * live), `fordblks` free bytes, `hblks`/`hblkhd` large blocks and their bytes, `keepcost` what a trim could give back.
- * `mallinfo` saturates at INT_MAX. [glibc] */
+/* Totals in glibc's structures: `arena` committed bytes, `uordblks` bytes in live blocks (what hot
+ * bins hide counts as live), `fordblks` free bytes, `hblks`/`hblkhd` large blocks and their bytes,
+ * `keepcost` what a trim could give back. `mallinfo` saturates at INT_MAX. [glibc] */
 NEAR_API struct mallinfo near_mallinfo(void) NEAR_NOEXCEPT;
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || (__GLIBC__ == 2 && __GLIBC_MINOR__ >= 33))
 NEAR_API struct mallinfo2 near_mallinfo2(void) NEAR_NOEXCEPT;
@@ -106,54 +115,58 @@ NEAR_API struct mallinfo2 near_mallinfo2(void) NEAR_NOEXCEPT;
 /* Prints a summary to stderr without allocating. [glibc] */
 NEAR_API void near_malloc_stats(void) NEAR_NOEXCEPT;
 
-/* Writes the state as XML to `stream`; `options` must be 0 (else EINVAL is returned). 0 on success. [glibc] */
+/* Writes the state as XML to `stream`; `options` must be 0 (else EINVAL is returned). 0 on success.
+ * [glibc] */
 NEAR_API int near_malloc_info(int options, FILE* stream) NEAR_NOEXCEPT;
 
-/* --- nearmalloc's own -------------------------------------------------------------------------------------------- */
+/* --- nearmalloc's own --- */
 
 /* "MAJOR.MINOR.PATCH" of the library that is loaded; a static string. */
 NEAR_API const char* near_version(void) NEAR_NOEXCEPT;
 
-/* What the allocator knows of itself. Bytes unless said. Snapshots of counters that other threads move: consistent
- * each, not together. */
+/* What the allocator knows of itself. Bytes unless said. Snapshots of counters that other threads
+ * move: consistent each, not together. */
 struct near_stats {
-  uint64_t reserved;        /* address space reserved */
-  uint64_t committed;       /* of it made readable and writable */
-  uint64_t in_spans;        /* in spans that serve blocks (live blocks, and free ones inside such spans) */
-  uint64_t large;           /* of it in large blocks */
-  uint64_t dirty;           /* in free slices that are still resident */
-  uint64_t purged;          /* total ever given back to the system */
-  uint64_t purge_calls;     /* system calls that gave memory back */
-  uint64_t commit_calls;    /* system calls that made memory usable */
-  uint64_t heaps;           /* heaps ever made (type-stable; reused by later threads) */
-  uint64_t heaps_parked;    /* of them without a thread now */
-  uint64_t adoptions;       /* spans taken over from parked heaps */
-  uint64_t rehomes;         /* threads that moved to another node's heap */
-  uint64_t spills;          /* spans that had to come from a node that is not the thread's */
-  uint64_t bind_refused;    /* mbind calls the kernel refused */
-  uint64_t remote_claims;   /* spans freed for an owner that does not run */
-  uint32_t nodes;           /* NUMA nodes in use */
+  uint64_t reserved;  /* address space reserved */
+  uint64_t committed; /* of it made readable and writable */
+  uint64_t in_spans; /* in spans that serve blocks (live blocks, and free ones inside such spans) */
+  uint64_t large;    /* of it in large blocks */
+  uint64_t dirty;    /* in free slices that are still resident */
+  uint64_t purged;   /* total ever given back to the system */
+  uint64_t purge_calls;   /* system calls that gave memory back */
+  uint64_t commit_calls;  /* system calls that made memory usable */
+  uint64_t heaps;         /* heaps ever made (type-stable; reused by later threads) */
+  uint64_t heaps_parked;  /* of them without a thread now */
+  uint64_t adoptions;     /* spans taken over from parked heaps */
+  uint64_t rehomes;       /* threads that moved to another node's heap */
+  uint64_t spills;        /* spans that had to come from a node that is not the thread's */
+  uint64_t bind_refused;  /* mbind calls the kernel refused */
+  uint64_t remote_claims; /* spans freed for an owner that does not run */
+  uint32_t nodes;         /* NUMA nodes in use */
 };
 
 /* Fills `*out`. Constant time but for the number of nodes and heaps. */
 NEAR_API void near_get_stats(struct near_stats* out) NEAR_NOEXCEPT;
 
-/* Walks every structure of the allocator that the caller may look at (its own heap, parked heaps, every node) and
- * checks its invariants. Returns the number of violations and names each on stderr. Slow: for tests and debuggers.
- * Other threads may run; their heaps are left out. */
+/* Walks every structure of the allocator that the caller may look at (its own heap, parked heaps,
+ * every node) and checks its invariants. Returns the number of violations and names each on stderr.
+ * Slow: for tests and debuggers. Other threads may run; their heaps are left out. */
 NEAR_API size_t near_check(void) NEAR_NOEXCEPT;
 
 /* 1 if `block` lies in memory managed by this library, else 0. */
 NEAR_API int near_owns(const void* block) NEAR_NOEXCEPT;
 
-/* The NUMA node (kernel number) that `block` belongs to, or -1 if the library does not manage it. */
+/* The NUMA node (kernel number) that `block` belongs to, or -1 if the library does not manage it.
+ * */
 NEAR_API int near_node_of(const void* block) NEAR_NOEXCEPT;
 
-/* The value of an option (docs/options.md) by its lower-case name: 0, or EINVAL if there is none of that name. */
+/* The value of an option (docs/options.md) by its lower-case name: 0, or EINVAL if there is none of
+ * that name. */
 NEAR_API int near_get_option(const char* name, long* value) NEAR_NOEXCEPT;
 
-/* Sets an option; it wins over the environment. 0, or EINVAL: no such option, or `value` out of its range. Options that shape
- * the start (region_mib, bind) have no effect after the first allocation. */
+/* Sets an option; it wins over the environment. 0, or EINVAL: no such option, or `value` out of its
+ * range. Options that shape the start (region_mib, bind) have no effect after the first allocation.
+ * */
 NEAR_API int near_set_option(const char* name, long value) NEAR_NOEXCEPT;
 
 #ifdef __cplusplus

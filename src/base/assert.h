@@ -1,4 +1,5 @@
-// Assertions in two strengths: NEAR_ASSERT is compiled into the `check` build alone; `verify` always.
+// Assertions in two strengths: NEAR_ASSERT is compiled into the `check` build alone; `verify`
+// always.
 // Who may touch it: any code. `fail` is defined in platform/message.cc and does not return.
 #pragma once
 
@@ -10,11 +11,11 @@ namespace near {
 
 }  // namespace near
 
-#define NEAR_ASSERT(condition)                                       \
-  do {                                                               \
-    if constexpr (::near::kCheckBuild) {                             \
-      if (::near::unlikely(!(condition))) {                          \
-        ::near::fail("assertion " #condition, __FILE__, __LINE__);   \
-      }                                                              \
-    }                                                                \
+#define NEAR_ASSERT(condition)                                     \
+  do {                                                             \
+    if constexpr (::near::kCheckBuild) {                           \
+      if (::near::unlikely(!(condition))) {                        \
+        ::near::fail("assertion " #condition, __FILE__, __LINE__); \
+      }                                                            \
+    }                                                              \
   } while (false)

@@ -1,7 +1,7 @@
 // The atomic type of every protocol, and short names for the orders.
-// Behind it stands std::atomic; the model checker puts its own type in its place (tests/model), so a protocol header
-// that uses only this can be explored as it is.
-// Rule: a non-relaxed operation names its partner in a comment `pairs: <label>` (tools/check_atomics.py).
+// Behind it stands std::atomic; the model checker puts its own type in its place (tests/model), so
+// a protocol header that uses only this can be explored as it is. Rule: a non-relaxed operation
+// names its partner in a comment `pairs: <label>` (tools/check_atomics.py).
 #pragma once
 
 #ifdef NEAR_MODEL
@@ -16,7 +16,8 @@ inline constexpr bool kModel = false;  // true under the model checker
 template <typename T>
 using Atomic = std::atomic<T>;
 
-// Memory that a protocol orders but that is not atomic itself: a plain T, or a checked one under the model checker.
+// Memory that a protocol orders but that is not atomic itself: a plain T, or a checked one under
+// the model checker.
 template <typename T>
 using Plain = T;
 

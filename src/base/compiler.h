@@ -9,7 +9,8 @@
 #define NEAR_COLD __attribute__((noinline, cold))
 #define NEAR_INLINE inline __attribute__((always_inline))
 #define NEAR_EXPORT __attribute__((visibility("default")))
-#define NEAR_HIDDEN __attribute__((visibility("hidden")))  // on variables: read without a detour through the GOT
+#define NEAR_HIDDEN \
+  __attribute__((visibility("hidden")))  // on variables: read without a detour through the GOT
 #define NEAR_TLS_INITIAL_EXEC __attribute__((tls_model("initial-exec")))
 
 #ifndef NEAR_CHECK

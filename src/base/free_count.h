@@ -1,8 +1,10 @@
-// How many blocks of a span its owner has freed, kept as a countdown to the next number that matters.
+// How many blocks of a span its owner has freed, kept as a countdown to the next number that
+// matters.
 //
-// Invariant: freed = target - remaining. The two halves share a 32-bit word, so another thread reads a consistent
-// pair with one load. Only the owner writes; `tick` is the owner's fast path and must be one instruction.
-// A reader that acquires a value sees the free-list writes of every free it counts.
+// Invariant: freed = target - remaining. The two halves share a 32-bit word, so another thread
+// reads a consistent pair with one load. Only the owner writes; `tick` is the owner's fast path and
+// must be one instruction. A reader that acquires a value sees the free-list writes of every free
+// it counts.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +21,14 @@ class FreeCount {
   // One more block is free. True when the countdown reaches zero: the caller takes its slow path.
   NEAR_INLINE bool tick() {
 #if defined(__x86_64__) && !NEAR_TSAN && !defined(NEAR_MODEL)
-    // A plain 16-bit decrement: stores are not reordered on x86, so it releases what was written before.
+    // A plain 16-bit decrement: stores are not reordered on x86, so it releases what was written
+    // before.
     bool zero;
     asm volatile("decw %0" : "+m"(word_), "=@ccz"(zero) : : "memory");
     return zero;
 #else
     const uint32_t word = word_.load(kRelaxed) - 1;  // relaxed: only the owner writes
-    word_.store(word, kRelease);  // pairs: free-count
+    word_.store(word, kRelease);                     // pairs: free-count
     return (word & 0xffff) == 0;
 #endif
   }
@@ -52,7 +55,8 @@ class FreeCount {
   uint32_t remaining() const { return word_.load(kRelaxed) & 0xffff; }
 
  private:
-  Atomic<uint32_t> word_;  // target in the high half, remaining in the low one (little-endian: at offset 0)
+  // target in the high half, remaining in the low one (little-endian: at offset 0)
+  Atomic<uint32_t> word_;
 };
 
 }  // namespace near

@@ -13,7 +13,8 @@ size_t check_heap(const Heap& heap) {
   size_t wrong = 0;
   for (unsigned n = 0; n < topology.count; n++) {
     nodes[n].for_each_span([&](const Span& span) {
-      if (span.kind == SpanKind::blocks && span.owner.load(kRelaxed) == &heap) {  // relaxed: it is at rest
+      if (span.kind == SpanKind::blocks &&
+          span.owner.load(kRelaxed) == &heap) {  // relaxed: it is at rest
         wrong += heap.check_span(span);
       }
     });
@@ -31,7 +32,8 @@ size_t check_everything() {
     const LockGuard guard(current_heap->lock);
     wrong += check_heap(*current_heap);
   }
-  visit_parked_heaps([](Heap& heap, void* sum) { *static_cast<size_t*>(sum) += check_heap(heap); }, &wrong);
+  visit_parked_heaps([](Heap& heap, void* sum) { *static_cast<size_t*>(sum) += check_heap(heap); },
+                     &wrong);
   return wrong;
 }
 

@@ -1,8 +1,9 @@
 // malloc and free: the fast paths, straight-line, and the names of their slow paths.
 //
 //   malloc   class from a byte table, pop the bin. No counter, no atomic, no call.
-//   free     descriptor by arithmetic; if this thread's heap owns the span and the address is a block's: push it on the list the
-//            descriptor points to (the bin while the span is hot, the span's own list otherwise) and count down.
+//   free     descriptor by arithmetic; if this thread's heap owns the span and the address is a
+//            block's: push it on the list the descriptor points to (the bin while the span is hot,
+//            the span's own list otherwise) and count down.
 //
 // Every test that fails leads to the one slow path of its function, which finds out why.
 // Instruction budget: tools/fast_path_budget.toml. Measured: docs/decisions/0002-fast-path.md.
@@ -43,7 +44,8 @@ NEAR_INLINE void release(void* pointer) {
   Span* span = &reserved_spans[place >> kSliceShift];
   // relaxed: only this thread makes its own heap the owner, so a stale answer is another heap's
   if (unlikely(span->owner.load(kRelaxed) != current_heap)) return release_slow(pointer);
-  const auto offset = static_cast<uint16_t>(reinterpret_cast<uintptr_t>(pointer));  // spans begin at slices
+  const auto offset =
+      static_cast<uint16_t>(reinterpret_cast<uintptr_t>(pointer));  // spans begin at slices
   if (unlikely(offset * span->reciprocal >= span->reciprocal_again)) return release_slow(pointer);
   auto* block = static_cast<Block*>(pointer);
   Block** list = span->list;

@@ -15,7 +15,10 @@ struct Held {
 
   Held(Span& span, const Block* block)
       : word(span.held[index(span, block) / 64]), bit(uint64_t{1} << index(span, block) % 64) {}
-  static uint32_t index(const Span& span, const Block* block) { return SpanBlocks{span.start}.index_of(block); }
+  static uint32_t index(const Span& span, const Block* block) {
+    const auto offset = reinterpret_cast<const char*>(block) - span.start;
+    return static_cast<uint32_t>(static_cast<size_t>(offset) / span.shape().size);
+  }
 };
 
 // The span of a block of a class.
@@ -39,7 +42,8 @@ bool note_freed(Span* span, const Block* block) {
 void check_size(const void* pointer, size_t size) {
   if (pointer == nullptr) return;
   const size_t usable = usable_size(pointer);
-  if (usable != 0 && size > usable) report_invalid(pointer, "freed with a size larger than the block");
+  if (usable != 0 && size > usable)
+    report_invalid(pointer, "freed with a size larger than the block");
 }
 
 }  // namespace near

@@ -1,6 +1,7 @@
-// The check build's account of which blocks the program holds: every double free is found, not only the last block's.
-// In other builds these functions are empty.
-// Who may touch it: the thread that allocates or frees the block; bits of one span change under different threads.
+// The check build's account of which blocks the program holds: every double free is found, not only
+// the last block's. In other builds these functions are empty.
+// Who may touch it: the thread that allocates or frees the block; bits of one span change under
+// different threads.
 #pragma once
 
 #include <cstddef>

@@ -1,10 +1,11 @@
 #include "front/invalid.h"
 
-#include <cstdint>
-#include <cstdlib>
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
 
 #include "base/bits.h"
 #include "base/compiler.h"
@@ -26,13 +27,15 @@ void describe(const void* pointer) {
   switch (span->kind) {
     case SpanKind::blocks: {
       const uint32_t size = span->shape().size;
-      const auto offset = static_cast<size_t>(static_cast<const char*>(pointer) - span->start) % size;
+      const auto offset =
+          static_cast<size_t>(static_cast<const char*>(pointer) - span->start) % size;
       message("  it is %zu bytes into a block of %u bytes at %p", offset, size,
               static_cast<const void*>(static_cast<const char*>(pointer) - offset));
       return;
     }
     case SpanKind::large:
-      message("  it is inside a block of %zu bytes at %p", span->asked, static_cast<void*>(span->start));
+      message("  it is inside a block of %zu bytes at %p", span->asked,
+              static_cast<void*>(span->start));
       return;
     case SpanKind::none:
     case SpanKind::inside:

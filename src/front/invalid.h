@@ -4,10 +4,12 @@
 
 namespace near {
 
-// Reports `pointer` and what is known of it, and aborts, returns, or says nothing, as the option `invalid` says.
+// Reports `pointer` and what is known of it, and aborts, returns, or says nothing, as the option
+// `invalid` says.
 void report_invalid(const void* pointer, const char* what);
 
-// A pointer that no region holds: another allocator's block goes to that allocator, anything else is reported.
+// A pointer that no region holds: another allocator's block goes to that allocator, anything else
+// is reported.
 void release_foreign(void* pointer);
 
 }  // namespace near

@@ -12,7 +12,9 @@ size_t slices_for(size_t size) { return div_up(size, kSliceSize); }
 
 // relaxed: a statistic
 void count(size_t slices) { bytes_in_use.fetch_add(slices << kSliceShift, kRelaxed); }
-void discount(size_t slices) { bytes_in_use.fetch_sub(slices << kSliceShift, kRelaxed); }  // relaxed: as above
+void discount(size_t slices) {
+  bytes_in_use.fetch_sub(slices << kSliceShift, kRelaxed);
+}  // relaxed: as above
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Large blocks: a span of whole slices each, in the same regions as everything else. They have no owner; whoever frees one
-// gives its slices to their node.
+// Large blocks: a span of whole slices each, in the same regions as everything else. They have no
+// owner; whoever frees one gives its slices to their node.
 // Who may touch it: any thread.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace near {
 
-// A block of more than kMediumMax bytes at a multiple of `alignment`; null (errno untouched) if refused. `zero`, if not
-// null, is told whether the block reads as zero.
+// A block of more than kMediumMax bytes at a multiple of `alignment`; null (errno untouched) if
+// refused. `zero`, if not null, is told whether the block reads as zero.
 void* allocate_large(size_t size, size_t alignment, bool* zero);
 
 void release_large(Span& span);

@@ -26,9 +26,12 @@ Span* span_of_block(const void* pointer) {
   return span->kind == SpanKind::large && span->start == pointer ? span : nullptr;
 }
 
-size_t usable_in(const Span& span) { return span.kind == SpanKind::large ? span.bytes() : span.shape().size; }
+size_t usable_in(const Span& span) {
+  return span.kind == SpanKind::large ? span.bytes() : span.shape().size;
+}
 
-// True if a block of `usable` bytes shall serve `size` from now on: it fits, and not half of it would be idle.
+// True if a block of `usable` bytes shall serve `size` from now on: it fits, and not half of it
+// would be idle.
 bool fits_well(size_t size, size_t usable) {
   return size <= usable && (size >= usable / 2 || usable <= 2 * kBlockAlign);
 }
@@ -62,7 +65,8 @@ void* allocate_aligned(size_t alignment, size_t size) {
     if (size_class < kClasses) return allocate(kSizeClasses[size_class].size);
   }
   if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX / 2) return refuse();
-  void* pointer = allocate_large(max_of(size, kMediumMax + 1), max_of(alignment, kSliceSize), nullptr);
+  void* pointer =
+      allocate_large(max_of(size, kMediumMax + 1), max_of(alignment, kSliceSize), nullptr);
   return pointer != nullptr ? pointer : refuse();
 }
 

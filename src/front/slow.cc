@@ -36,7 +36,8 @@ void* allocate_class(unsigned size_class) {
 
 NEAR_COLD void* allocate_in_need(size_t size) {
   reclaim_everything();
-  void* pointer = size <= kMediumMax ? allocate_class(class_of(size)) : allocate_large(size, kSliceSize, nullptr);
+  void* pointer = size <= kMediumMax ? allocate_class(class_of(size))
+                                     : allocate_large(size, kSliceSize, nullptr);
   if (pointer == nullptr) errno = ENOMEM;
   return pointer;
 }
@@ -48,8 +49,10 @@ NEAR_COLD void* refuse() {
 
 NEAR_COLD void report_no_block(const void* pointer) {
   const Span* span = span_of(pointer);
-  const bool inside = span->kind == SpanKind::blocks || span->kind == SpanKind::inside || span->kind == SpanKind::large;
-  report_invalid(pointer, inside ? "it is not the start of a block" : "it was freed before, or never allocated");
+  const bool inside = span->kind == SpanKind::blocks || span->kind == SpanKind::inside ||
+                      span->kind == SpanKind::large;
+  report_invalid(pointer, inside ? "it is not the start of a block"
+                                 : "it was freed before, or never allocated");
 }
 
 void release_remote(Span& span, Block* block) {
@@ -60,7 +63,8 @@ void release_remote(Span& span, Block* block) {
   purge_signal.ask();
 }
 
-// The fast path again, for a block in a later slice of its span. False if there is anything unusual.
+// The fast path again, for a block in a later slice of its span. False if there is anything
+// unusual.
 NEAR_INLINE bool release_local(Span& span, Block* block) {
   if (span.owner.load(kRelaxed) != current_heap) return false;  // relaxed: as on the fast path
   const auto offset = static_cast<uint64_t>(reinterpret_cast<char*>(block) - span.start);
@@ -111,12 +115,17 @@ void release_slow(void* pointer) {
     span -= span->back;
     if (release_local(*span, static_cast<Block*>(pointer))) return;
   }
-  if (likely(span->kind == SpanKind::blocks)) return release_block(*span, static_cast<Block*>(pointer));
-  if (unlikely(span->kind != SpanKind::large || pointer != span->start)) return report_no_block(pointer);
+  if (likely(span->kind == SpanKind::blocks))
+    return release_block(*span, static_cast<Block*>(pointer));
+  if (unlikely(span->kind != SpanKind::large || pointer != span->start))
+    return report_no_block(pointer);
   release_large(*span);
 }
 
-// The count of a span in the first reservation reached zero with the free of `pointer` in its first slice.
-void release_count(void* pointer) { current_heap->on_count(&reserved_spans[offset_in_reservation(pointer) >> kSliceShift]); }
+// The count of a span in the first reservation reached zero with the free of `pointer` in its first
+// slice.
+void release_count(void* pointer) {
+  current_heap->on_count(&reserved_spans[offset_in_reservation(pointer) >> kSliceShift]);
+}
 
 }  // namespace near

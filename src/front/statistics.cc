@@ -37,12 +37,18 @@ void gather_statistics(near_stats& stats) {
 void print_statistics() {
   near_stats s;
   gather_statistics(s);
-  print("nearmalloc %s: %lu KiB in spans (%lu KiB of it large blocks), %lu KiB dirty, %lu KiB committed, %lu MiB reserved\n",
-        near_version(), s.in_spans / kKiB, s.large / kKiB, s.dirty / kKiB, s.committed / kKiB, s.reserved / kMiB);
-  print("nearmalloc %s: %lu KiB given back in %lu calls, %lu commit calls, %lu heaps (%lu parked), %lu adoptions, %lu claims\n",
-        near_version(), s.purged / kKiB, s.purge_calls, s.commit_calls, s.heaps, s.heaps_parked, s.adoptions, s.remote_claims);
-  print("nearmalloc %s: %u nodes, %lu rehomes, %lu spills, %lu refused binds\n", near_version(), s.nodes, s.rehomes, s.spills,
-        s.bind_refused);
+  print(
+      "nearmalloc %s: %lu KiB in spans (%lu KiB of it large blocks), %lu KiB dirty, %lu KiB "
+      "committed, %lu MiB reserved\n",
+      near_version(), s.in_spans / kKiB, s.large / kKiB, s.dirty / kKiB, s.committed / kKiB,
+      s.reserved / kMiB);
+  print(
+      "nearmalloc %s: %lu KiB given back in %lu calls, %lu commit calls, %lu heaps (%lu parked), "
+      "%lu adoptions, %lu claims\n",
+      near_version(), s.purged / kKiB, s.purge_calls, s.commit_calls, s.heaps, s.heaps_parked,
+      s.adoptions, s.remote_claims);
+  print("nearmalloc %s: %u nodes, %lu rehomes, %lu spills, %lu refused binds\n", near_version(),
+        s.nodes, s.rehomes, s.spills, s.bind_refused);
 }
 
 void print_statistics_at_exit() { atexit(print_statistics); }
@@ -50,17 +56,20 @@ void print_statistics_at_exit() { atexit(print_statistics); }
 void write_statistics_xml(FILE* stream) {
   near_stats s;
   gather_statistics(s);
-  fprintf(stream,
-          "<malloc version=\"1\">\n"
-          "<heap nr=\"0\">\n<sizes>\n</sizes>\n"
-          "<total type=\"fast\" count=\"0\" size=\"0\"/>\n<total type=\"rest\" count=\"0\" size=\"%lu\"/>\n"
-          "<system type=\"current\" size=\"%lu\"/>\n<system type=\"max\" size=\"%lu\"/>\n"
-          "<aspace type=\"total\" size=\"%lu\"/>\n<aspace type=\"mprotect\" size=\"%lu\"/>\n</heap>\n"
-          "<total type=\"mmap\" count=\"0\" size=\"%lu\"/>\n"
-          "<system type=\"current\" size=\"%lu\"/>\n<system type=\"max\" size=\"%lu\"/>\n"
-          "<aspace type=\"total\" size=\"%lu\"/>\n<aspace type=\"mprotect\" size=\"%lu\"/>\n</malloc>\n",
-          s.committed - s.in_spans, s.committed, s.committed, s.reserved, s.committed, s.large, s.committed,
-          s.committed, s.reserved, s.committed);
+  fprintf(
+      stream,
+      "<malloc version=\"1\">\n"
+      "<heap nr=\"0\">\n<sizes>\n</sizes>\n"
+      "<total type=\"fast\" count=\"0\" size=\"0\"/>\n<total type=\"rest\" count=\"0\" "
+      "size=\"%lu\"/>\n"
+      "<system type=\"current\" size=\"%lu\"/>\n<system type=\"max\" size=\"%lu\"/>\n"
+      "<aspace type=\"total\" size=\"%lu\"/>\n<aspace type=\"mprotect\" size=\"%lu\"/>\n</heap>\n"
+      "<total type=\"mmap\" count=\"0\" size=\"%lu\"/>\n"
+      "<system type=\"current\" size=\"%lu\"/>\n<system type=\"max\" size=\"%lu\"/>\n"
+      "<aspace type=\"total\" size=\"%lu\"/>\n<aspace type=\"mprotect\" "
+      "size=\"%lu\"/>\n</malloc>\n",
+      s.committed - s.in_spans, s.committed, s.committed, s.reserved, s.committed, s.large,
+      s.committed, s.committed, s.reserved, s.committed);
 }
 
 bool trim(size_t pad) {

@@ -1,4 +1,5 @@
-// What the allocator knows of itself, gathered from counters that the slow paths keep; and the check of all structures.
+// What the allocator knows of itself, gathered from counters that the slow paths keep; and the
+// check of all structures.
 // Who may touch it: any thread, without locks held.
 #pragma once
 
@@ -20,7 +21,8 @@ void print_statistics_at_exit();
 // glibc's malloc_info format, as far as it applies.
 void write_statistics_xml(FILE* stream);
 
-// Checks the nodes, the caller's own heap and the parked ones. Returns the number of violations, each named on stderr.
+// Checks the nodes, the caller's own heap and the parked ones. Returns the number of violations,
+// each named on stderr.
 size_t check_everything();
 
 // Gives back what can be given back, but for `pad` bytes. True if anything was.

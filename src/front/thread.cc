@@ -18,7 +18,10 @@ __thread Heap* current_heap NEAR_TLS_INITIAL_EXEC = &empty_heap;
 
 namespace {
 
-constexpr uint8_t kRehomeAfter = 8;  // slow paths in a row on another node before a thread counts as moved
+// TSan ends its own account of a thread in the last round; nothing of ours may run after it.
+constexpr uint8_t kExitRounds = PTHREAD_DESTRUCTOR_ITERATIONS - (NEAR_TSAN ? 1 : 0);
+constexpr uint8_t kRehomeAfter =
+    8;  // slow paths in a row on another node before a thread counts as moved
 
 __thread uint8_t exit_rounds NEAR_TLS_INITIAL_EXEC = 0;
 __thread uint8_t rounds_away NEAR_TLS_INITIAL_EXEC = 0;
@@ -29,10 +32,10 @@ pthread_key_t exit_key;
 bool have_exit_key = false;
 constinit Atomic<uint64_t> rehomes{0};
 
-// Thread-specific destructors run in rounds, in no known order; those of other libraries may still allocate. So the key is
-// set again until the last round that POSIX promises.
+// Thread-specific destructors run in rounds, in no known order; those of other libraries may still
+// allocate. So the key is set again until the last round that POSIX promises.
 void on_thread_exit(void* heap) {
-  if (++exit_rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
+  if (++exit_rounds < kExitRounds) {
     pthread_setspecific(exit_key, heap);
     return;
   }

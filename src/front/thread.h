@@ -1,8 +1,9 @@
 // The calling thread's heap: how it gets one, moves with it to another node, and gives it up.
 //
-// `current_heap` is all the thread-local storage there is on the fast path. It points to `empty_heap` before the first
-// allocation and to `exited_heap` after the last round of thread-local destructors: both have empty bins and own no
-// span, so that both fast paths fall through to their slow paths without a test of their own.
+// `current_heap` is all the thread-local storage there is on the fast path. It points to
+// `empty_heap` before the first allocation and to `exited_heap` after the last round of
+// thread-local destructors: both have empty bins and own no span, so that both fast paths fall
+// through to their slow paths without a test of their own.
 // Who may touch it: the calling thread.
 #pragma once
 
@@ -16,13 +17,16 @@ extern NEAR_HIDDEN __thread Heap* current_heap NEAR_TLS_INITIAL_EXEC;
 
 inline bool has_heap() { return current_heap != &empty_heap && current_heap != &exited_heap; }
 
-// Makes the library ready: options, topology, memory, fork and thread hooks. Any number of times, from any thread.
+// Makes the library ready: options, topology, memory, fork and thread hooks. Any number of times,
+// from any thread.
 void start_library();
 
-// Gives the calling thread a heap if it may have one. False if it may not (it ends, or memory is refused).
+// Gives the calling thread a heap if it may have one. False if it may not (it ends, or memory is
+// refused).
 bool enter_thread();
 
-// If the thread runs on another node than its heap's for good, gives it a heap there. Called on slow paths.
+// If the thread runs on another node than its heap's for good, gives it a heap there. Called on
+// slow paths.
 void rehome_if_moved();
 
 // The node of the CPU that the calling thread runs on.

@@ -12,11 +12,13 @@ namespace {
 constexpr bool is_small(unsigned size_class) { return size_class < kSmallClasses; }
 
 // The blocks of a hot span that are free: walks its bin.
-uint32_t count_free(const Span& span, const Block* bin) { return count_list(span, bin) + count_uncarved(span); }
+uint32_t count_free(const Span& span, const Block* bin) {
+  return count_list(span, bin) + count_uncarved(span);
+}
 
 }  // namespace
 
-// --- allocation --------------------------------------------------------------------------------------------------
+// --- allocation ---
 
 void* Heap::refill(unsigned size_class) {
   const LockGuard guard(lock);
@@ -42,7 +44,8 @@ bool Heap::make_ready(unsigned size_class) {
     heat(*span, size_class);
     if (bins[size_class] != nullptr) return true;
   }
-  // Only untouched pages are left in it. Blocks of heaps without a thread come first: they are in memory already.
+  // Only untouched pages are left in it. Blocks of heaps without a thread come first: they are in
+  // memory already.
   if (Span* adopted = adopt_span(*this, size_class)) {
     cool_hot(size_class, count_uncarved(*span));
     span = own(adopted);
@@ -66,7 +69,8 @@ Span* Heap::find_span(unsigned size_class) {
   return span == nullptr ? nullptr : own(span);
 }
 
-// An empty span of the cache: of this class (its free list is still good) or, if it must be, of another.
+// An empty span of the cache: of this class (its free list is still good) or, if it must be, of
+// another.
 Span* Heap::take_cached(unsigned size_class) {
   if (cached_count_ == 0 || kSizeClasses[size_class].slices != 1) return nullptr;
   unsigned at = cached_count_ - 1;
@@ -96,7 +100,8 @@ Span* Heap::take_fresh(unsigned size_class) {
 
 Span* Heap::own(Span* span) {
   span->list = &span->local;
-  span->owner.store(this, kRelaxed);  // relaxed: only this heap's own thread concludes anything from it
+  span->owner.store(this,
+                    kRelaxed);  // relaxed: only this heap's own thread concludes anything from it
   spans_++;
   if (shrunk_ > 0) shrunk_--;
   return span;
@@ -114,7 +119,8 @@ void Heap::heat(Span& span, unsigned size_class) {
   }
 }
 
-// The hot span of a class becomes cold with `freed` blocks free, those of its bin and the uncarved ones.
+// The hot span of a class becomes cold with `freed` blocks free, those of its bin and the uncarved
+// ones.
 void Heap::cool_hot(unsigned size_class, uint32_t freed) {
   Span& span = *hot_[size_class];
   hot_[size_class] = nullptr;
@@ -125,14 +131,15 @@ void Heap::cool_hot(unsigned size_class, uint32_t freed) {
   settle(span, freed);
 }
 
-// --- frees -------------------------------------------------------------------------------------------------------
+// --- frees ---
 
 void Heap::on_count(Span* span) {
   if (span->idle) return;
   if (is_small(span->size_class) && is_hot(*span)) return span->frees.set_unreachable();
   const LockGuard guard(lock);
   // Until the lock was held the purge thread may have taken the span, if this free was its last.
-  if (span->owner.load(kRelaxed) != this || span->frees.remaining() != 0) return;  // relaxed: changed under the lock
+  if (span->owner.load(kRelaxed) != this || span->frees.remaining() != 0)
+    return;  // relaxed: changed under the lock
   settle(*span, span->frees.freed());
 }
 
@@ -191,7 +198,8 @@ uint32_t Heap::next_event(const Span& span, uint32_t freed) const {
   if (!span.reusable) return shape.reuse_at;
   if (!is_purgeable(span)) return capacity;
   if (!span.sparse) return (capacity + 1) / 2;
-  return has_shrunk() ? static_cast<uint32_t>(min_of(freed + max_of(capacity / 8, 1), capacity)) : capacity;
+  return has_shrunk() ? static_cast<uint32_t>(min_of(freed + max_of(capacity / 8, 1), capacity))
+                      : capacity;
 }
 
 void Heap::file(Span& span) {
@@ -202,7 +210,8 @@ void Heap::file(Span& span) {
   if (is_purgeable(span)) unswept_++;
 }
 
-// The span to allocate from next: the one filed last, and those whose pages were looked for only if there is no other.
+// The span to allocate from next: the one filed last, and those whose pages were looked for only if
+// there is no other.
 Span* Heap::first_filed(unsigned size_class) const {
   Span* span = reusable_[size_class].front();
   return span == nullptr && size_class < kPagedClasses ? swept_[size_class].front() : span;
@@ -218,7 +227,8 @@ void Heap::unfile(Span& span) {
   span.reusable = span.sparse = span.swept = false;
 }
 
-// A hot medium span is all free. A few may stay, so that a loop of malloc and free does not make and break spans.
+// A hot medium span is all free. A few may stay, so that a loop of malloc and free does not make
+// and break spans.
 void Heap::settle_idle(Span& span) {
   if (span.idle) return;
   Span* before = idle_[idle_next_];
@@ -262,7 +272,7 @@ void Heap::retire(Span& span) {
   cached_[cached_count_++] = &span;
 }
 
-// --- without the owner -------------------------------------------------------------------------------------------
+// --- without the owner ---
 
 void Heap::flush() {
   drain();
@@ -299,12 +309,14 @@ uint32_t Heap::claim_for_sleeper() {
   return claimed;
 }
 
-Span* Heap::release_span(unsigned size_class, const Heap& adopter) {
+Span* Heap::release_span(unsigned size_class, Heap& adopter) {
   if (first_filed(size_class) == nullptr && bins[size_class] != nullptr) {
     cool_hot(size_class, count_free(*hot_[size_class], bins[size_class]));
   }
   Span* span = first_filed(size_class);
   if (span != nullptr && span->remote.change_owner(id_, adopter.id_)) {
+    // Before this heap's lock is given up: its next thread must not find the span its own.
+    span->owner.store(&adopter, kRelaxed);  // relaxed: that thread takes the lock's hand-over
     unfile(*span);
     spans_--;
     return span;
@@ -314,18 +326,20 @@ Span* Heap::release_span(unsigned size_class, const Heap& adopter) {
   return span;
 }
 
-// --- looking -----------------------------------------------------------------------------------------------------
+// --- looking ---
 
 size_t Heap::check_span(const Span& span) const {
   size_t wrong = 0;
   const auto expect = [&](bool holds, const char* what) {
     if (holds) return;
     wrong++;
-    message("span %p of heap %u (blocks of %u bytes): %s", static_cast<void*>(span.start), id_, span.shape().size, what);
+    message("span %p of heap %u (blocks of %u bytes): %s", static_cast<void*>(span.start), id_,
+            span.shape().size, what);
   };
   const uint32_t free = count_list(span, *span.list);
   const uint32_t uncarved = count_uncarved(span);
-  expect(free + uncarved + span.remote.count() <= span.shape().capacity, "more free blocks than blocks");
+  expect(free + uncarved + span.remote.count() <= span.shape().capacity,
+         "more free blocks than blocks");
   for (const Block* block = *span.list; block != nullptr; block = block->next) {
     if (is_block(span, block)) continue;
     expect(false, "the free list holds what is no block of it");

@@ -1,18 +1,23 @@
-// One thread's heap: a bin and a hot span per size class, spans worth allocating from again, and an inbox.
+// One thread's heap: a bin and a hot span per size class, spans worth allocating from again, and an
+// inbox.
 //
 // A span of the heap is in one of these states (guard: `lock`):
 //   hot       hot_[class] == span; its free blocks hang in bins[class]; *span.list == bins[class]
-//   cold      its free blocks hang in span.local; freed() is known; `reusable` if in reusable_[class]
+//   cold      its free blocks hang in span.local; freed() is known; `reusable` if in
+//             reusable_[class]
 //   empty     all free: it leaves the heap at once, through a small cache (kind == none meanwhile)
-// The thread allocates from bins and frees into its own spans without the lock: that is the fast path, and it touches only
-// bins, *span.list and span.frees. Everything else holds `lock`, which is almost never contended: the purge thread takes
-// it to free spans for an owner that sleeps, fork takes it so that the child finds every heap between two slow paths.
+// The thread allocates from bins and frees into its own spans without the lock: that is the fast
+// path, and it touches only bins, *span.list and span.frees. Everything else holds `lock`, which is
+// almost never contended: the purge thread takes it to free spans for an owner that sleeps, fork
+// takes it so that the child finds every heap between two slow paths.
 //
-// Why the purge thread may take a cold span from a running owner: freed() is released after the list writes it counts and only
-// grows while the lock is held; the remote count likewise. freed + remote == capacity therefore says that no block is
-// live, so nobody, the owner included, has one to free: the span is the claimer's. [SYSTEMS: Dekker of two counts]
+// Why the purge thread may take a cold span from a running owner: freed() is released after the
+// list writes it counts and only grows while the lock is held; the remote count likewise. freed +
+// remote == capacity therefore says that no block is live, so nobody, the owner included, has one
+// to free: the span is the claimer's. [SYSTEMS: Dekker of two counts]
 //
-// A heap without a thread is parked (heap/registry.h); whoever takes it from there and holds `lock` is its owner.
+// A heap without a thread is parked (heap/registry.h); whoever takes it from there and holds `lock`
+// is its owner.
 #pragma once
 
 #include <cstddef>
@@ -28,15 +33,18 @@ namespace near {
 class Heap {
  public:
   constexpr Heap() = default;
-  Heap(uint32_t id, unsigned node) : class_of_small(kClassOfSmall), id_(id), node_(static_cast<uint8_t>(node)) {}
+  Heap(uint32_t id, unsigned node)
+      : class_of_small(kClassOfSmall), id_(id), node_(static_cast<uint8_t>(node)) {}
 
   // Free blocks of the hot spans, by class: the fast path of malloc pops here. Owner's thread.
   Block* bins[kClasses] = {};
 
-  // A copy of kClassOfSmall: on the thread's node, and an instruction nearer than the table. Constant.
+  // A copy of kClassOfSmall: on the thread's node, and an instruction nearer than the table.
+  // Constant.
   std::array<uint8_t, kSmallMax + 1> class_of_small = {};
 
-  // A block of the class from wherever there is one; null if memory is refused. Owner's thread; takes the lock.
+  // A block of the class from wherever there is one; null if memory is refused. Owner's thread;
+  // takes the lock.
   void* refill(unsigned size_class);
 
   // A block of the class. The caller holds the lock and is entitled to the heap.
@@ -60,17 +68,21 @@ class Heap {
   // Gives cached empty spans to their nodes. Lock held.
   void drop_cache();
 
-  // On behalf of an owner that does not come to its inbox: frees the spans whose every block came back. Lock held.
-  // Returns how many.
+  // On behalf of an owner that does not come to its inbox: frees the spans whose every block came
+  // back. Lock held. Returns how many.
   uint32_t claim_for_sleeper();
 
-  // Takes a span with free blocks of the class out of this parked heap, for `adopter`. Null if there is none. Lock and owner's
-  // rights held.
-  Span* release_span(unsigned size_class, const Heap& adopter);
+  // Takes a span with free blocks of the class out of this parked heap, for `adopter`. Null if
+  // there is none. Lock and owner's rights held.
+  Span* release_span(unsigned size_class, Heap& adopter);
 
-  bool has_blocks(unsigned size_class) const { return first_filed(size_class) != nullptr || bins[size_class] != nullptr; }
+  bool has_blocks(unsigned size_class) const {
+    return first_filed(size_class) != nullptr || bins[size_class] != nullptr;
+  }
   bool inbox_empty() const { return inbox_.empty(); }
-  uint32_t visits() const { return visits_.load(kRelaxed); }  // relaxed: compared with an earlier value only
+  uint32_t visits() const {
+    return visits_.load(kRelaxed);
+  }  // relaxed: compared with an earlier value only
   uint32_t id() const { return id_; }
   unsigned node() const { return node_; }
   bool is_hot(const Span& span) const { return hot_[span.size_class] == &span; }
@@ -84,12 +96,14 @@ class Heap {
 
   // Guard: whoever cleans heaps (purge thread or trim), one at a time.
   bool clean = false;
-  uint32_t seen_visits = 0;
+  Atomic<uint32_t> seen_visits{0};
 
  private:
   static constexpr unsigned kCached = 8;
-  static constexpr unsigned kSweeps = 4;  // spans looked at for each that leaves a heap that shrinks
-  static constexpr unsigned kPagedClasses = kSmallClasses + 7;  // those with blocks smaller than a page
+  static constexpr unsigned kSweeps =
+      4;  // spans looked at for each that leaves a heap that shrinks
+  static constexpr unsigned kPagedClasses =
+      kSmallClasses + 7;  // those with blocks smaller than a page
   static constexpr unsigned kIdle = 2;
 
   bool make_ready(unsigned size_class);
@@ -115,20 +129,21 @@ class Heap {
   void note_wanted_again(Span& span);
 
   Span* hot_[kClasses] = {};
-  List<Span> reusable_[kClasses];       // filed last first
-  List<Span> swept_[kPagedClasses];     // those whose free pages were looked for: allocated from last
-  Span* cached_[kCached] = {};  // empty spans of one slice, oldest first
+  List<Span> reusable_[kClasses];    // filed last first
+  List<Span> swept_[kPagedClasses];  // those whose free pages were looked for: allocated from last
+  Span* cached_[kCached] = {};       // empty spans of one slice, oldest first
   unsigned cached_count_ = 0;
-  Span* idle_[kIdle] = {};      // medium spans that stay hot though all their blocks are free
+  Span* idle_[kIdle] = {};  // medium spans that stay hot though all their blocks are free
   unsigned idle_next_ = 0;
-  uint32_t spans_ = 0;          // spans owned
-  uint32_t unswept_ = 0;        // of them reusable, with blocks smaller than a page, and not swept
-  uint32_t sparse_ = 0;         // of them reusable and half free or more
-  uint32_t shrunk_ = 0;         // spans that left, less those that came since
-  uint16_t events_ = 0;         // counts that reached their event: the time by which sweeps tell what lies still
-  unsigned sweep_class_ = 0;    // of the last sweep
-  uint32_t pages_purged_ = 0;   // inside spans, given back
-  uint32_t pages_wanted_ = 0;   // of them carved again, or in spans that left soon
+  uint32_t spans_ = 0;    // spans owned
+  uint32_t unswept_ = 0;  // of them reusable, with blocks smaller than a page, and not swept
+  uint32_t sparse_ = 0;   // of them reusable and half free or more
+  uint32_t shrunk_ = 0;   // spans that left, less those that came since
+  uint16_t events_ =
+      0;  // counts that reached their event: the time by which sweeps tell what lies still
+  unsigned sweep_class_ = 0;   // of the last sweep
+  uint32_t pages_purged_ = 0;  // inside spans, given back
+  uint32_t pages_wanted_ = 0;  // of them carved again, or in spans that left soon
   uint32_t id_ = 0;
   uint8_t node_ = 0;
   Atomic<uint32_t> visits_{0};  // slow paths of the owner

@@ -1,8 +1,9 @@
 #include "heap/purge_thread.h"
 
+#include <pthread.h>
+
 #include <csignal>
 #include <ctime>
-#include <pthread.h>
 
 #include "heap/registry.h"
 #include "node/memory.h"
@@ -14,8 +15,9 @@
 namespace near {
 namespace {
 
-constexpr uint32_t kRoundMs = 100;      // between two rounds at least
-constexpr uint32_t kPatienceMs = 3200;  // between two looks at memory that waits for a sleeping owner, at most
+constexpr uint32_t kRoundMs = 100;  // between two rounds at least
+constexpr uint32_t kPatienceMs =
+    3200;  // between two looks at memory that waits for a sleeping owner, at most
 constexpr size_t kStackBytes = 128 * kKiB;
 
 constinit Mutex thread_lock{Rank::purge_thread};
@@ -23,7 +25,8 @@ bool running = false;  // guard: thread_lock
 constinit Atomic<int> threads{0};
 
 void sleep_ms(uint32_t milliseconds) {
-  struct timespec time {static_cast<time_t>(milliseconds / 1000), static_cast<long>(milliseconds % 1000) * 1'000'000};
+  struct timespec time{static_cast<time_t>(milliseconds / 1000),
+                       static_cast<long>(milliseconds % 1000) * 1'000'000};
   nanosleep(&time, nullptr);
 }
 
@@ -37,7 +40,8 @@ bool is_dirty() {
 // True if this thread shall end: nobody is left to work for.
 bool end_if_alone() {
   const LockGuard guard(thread_lock);
-  if (threads.load(kRelaxed) > 0) return false;  // relaxed: whoever comes later starts a new thread under the lock
+  if (threads.load(kRelaxed) > 0)
+    return false;  // relaxed: whoever comes later starts a new thread under the lock
   running = false;
   purge_signal.set_present(false);
   return true;
@@ -53,7 +57,8 @@ void* run(void*) {
     size_t purged = 0;
     for (unsigned n = 0; n < topology.count; n++) purged += nodes[n].purge(age, 0);
     const bool useful = purged > 0 || heap_totals().claims != claims_before;
-    patience = useful || !waiting ? kRoundMs : static_cast<uint32_t>(min_of(patience * 2, kPatienceMs));
+    patience =
+        useful || !waiting ? kRoundMs : static_cast<uint32_t>(min_of(patience * 2, kPatienceMs));
     sleep_ms(kRoundMs);
     if (is_dirty()) continue;
     purge_signal.wait(waiting ? patience : 0);
@@ -91,14 +96,16 @@ void start_purge_thread() {
     if (running) return;
     running = true;  // before it is so: creating a thread allocates, and must not come here again
   }
-  const bool created = create_thread();
+  purge_signal.set_present(true);  // first: what is asked from now on is found by its first round
+  if (create_thread()) return;
   const LockGuard guard(thread_lock);
-  running = created;
-  purge_signal.set_present(created);
+  running = false;
+  purge_signal.set_present(false);
 }
 
 void count_thread(int change) {
-  const int left = threads.fetch_add(change, kRelaxed) + change;  // relaxed: end_if_alone decides under the lock
+  const int left =
+      threads.fetch_add(change, kRelaxed) + change;  // relaxed: end_if_alone decides under the lock
   if (left == 0) purge_signal.ask();
 }
 

@@ -12,9 +12,9 @@ constexpr uint32_t kMaxHeaps = 1 << 16;  // a heap's number has 16 bits in Remot
 constexpr unsigned kAdoptTries = 4;      // parked heaps looked at for one span
 
 constinit Mutex registry_lock{Rank::registry};
-constinit Atomic<Heap*> heaps[kMaxHeaps];          // by number; filled in order, never changed
+constinit Atomic<Heap*> heaps[kMaxHeaps];  // by number; filled in order, never changed
 constinit Atomic<uint32_t> made{0};
-constinit Heap* parked_heads[kMaxNodes];           // guard: registry_lock
+constinit Heap* parked_heads[kMaxNodes];  // guard: registry_lock
 constinit Atomic<uint32_t> parked_counts[kMaxNodes];
 constinit Atomic<Heap*> late_heaps[kMaxNodes];
 constinit Atomic<uint64_t> adoptions{0};
@@ -29,8 +29,8 @@ Heap* make_heap(unsigned node) {
   void* room = id == 0 ? first_heap_room : take_metadata(node, sizeof(Heap));
   if (room == nullptr) return nullptr;
   Heap* heap = new (room) Heap(id, node);
-  heaps[id].store(heap, kRelease);  // pairs: heap-made
-  made.store(id + 1, kRelease);     // pairs: heap-made
+  heaps[id].store(heap, kRelease);       // pairs: heap-made
+  made.store(id + 1, kRelease);          // pairs: heap-made
   heaps_in_use.store(id + 1, kRelaxed);  // relaxed: a policy reads it
   return heap;
 }
@@ -92,8 +92,8 @@ uint32_t heap_count() { return made.load(kAcquire); }  // pairs: heap-made
 
 namespace {
 
-// Takes a parked heap that may have blocks of the class, and its lock. Tries only: the caller holds its own heap's lock, and fork,
-// which takes them all, may wait for that one.
+// Takes a parked heap that may have blocks of the class, and its lock. Tries only: the caller holds
+// its own heap's lock, and fork, which takes them all, may wait for that one.
 Heap* take_with_blocks(unsigned node, unsigned size_class) {
   const LockGuard guard(registry_lock);
   Heap** link = &parked_heads[node];
@@ -108,7 +108,7 @@ Heap* take_with_blocks(unsigned node, unsigned size_class) {
 
 }  // namespace
 
-Span* adopt_span(const Heap& adopter, unsigned size_class) {
+Span* adopt_span(Heap& adopter, unsigned size_class) {
   const unsigned node = adopter.node();
   if (parked_counts[node].load(kRelaxed) == 0) return nullptr;  // relaxed: a hint
   Heap* parked = take_with_blocks(node, size_class);
@@ -121,7 +121,7 @@ Span* adopt_span(const Heap& adopter, unsigned size_class) {
   return span;
 }
 
-// --- cleaning ----------------------------------------------------------------------------------------------------
+// --- cleaning ---
 
 namespace {
 
@@ -165,8 +165,8 @@ bool clean_heaps(bool everything) {
   const uint32_t count = heap_count();
   for (uint32_t id = 0; id < count; id++) {
     Heap* heap = heap_by_id(id);
-    const bool asleep = heap->seen_visits == heap->visits();
-    heap->seen_visits = heap->visits();
+    const uint32_t visits = heap->visits();
+    const bool asleep = heap->seen_visits.exchange(visits, kRelaxed) == visits;  // relaxed: a hint
     if (asleep || everything) {
       const LockGuard guard(heap->lock);
       const uint32_t claimed = heap->claim_for_sleeper();
@@ -181,18 +181,20 @@ bool clean_heaps(bool everything) {
 HeapTotals heap_totals() {
   HeapTotals totals{};
   totals.heaps = heap_count();
-  for (unsigned n = 0; n < topology.count; n++) totals.parked += parked_counts[n].load(kRelaxed);  // relaxed: statistics
-  totals.adoptions = adoptions.load(kRelaxed);  // relaxed: a statistic
-  totals.claims = claims.load(kRelaxed);        // relaxed: a statistic
+  for (unsigned n = 0; n < topology.count; n++)
+    totals.parked += parked_counts[n].load(kRelaxed);  // relaxed: statistics
+  totals.adoptions = adoptions.load(kRelaxed);         // relaxed: a statistic
+  totals.claims = claims.load(kRelaxed);               // relaxed: a statistic
   return totals;
 }
 
-// --- fork --------------------------------------------------------------------------------------------------------
+// --- fork ---
 
 void lock_heaps() {
   uint32_t locked = 0;
   while (true) {
-    for (const uint32_t count = heap_count(); locked < count; locked++) heap_by_id(locked)->lock.lock_for_fork();
+    for (const uint32_t count = heap_count(); locked < count; locked++)
+      heap_by_id(locked)->lock.lock_for_fork();
     registry_lock.lock_for_fork();
     if (locked == heap_count()) return;
     registry_lock.unlock_for_fork();  // a heap was made meanwhile

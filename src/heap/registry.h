@@ -1,10 +1,11 @@
 // All heaps, by number, and those that have no thread now.
 //
-// Heaps are type-stable: never freed, so a remote free may use one whose thread is gone. A thread that ends parks its heap
-// whole; the next thread of the node takes it whole. Spans of parked heaps are also adopted one by one by heaps of the
-// same node that run out of blocks.
-// Invariant: a heap is parked, or has a thread, or is held by someone who took it from the parked ones and holds its lock, or
-// is the late heap of its node (for threads that already gave theirs up), used under its lock alone.
+// Heaps are type-stable: never freed, so a remote free may use one whose thread is gone. A thread
+// that ends parks its heap whole; the next thread of the node takes it whole. Spans of parked heaps
+// are also adopted one by one by heaps of the same node that run out of blocks.
+// Invariant: a heap is parked, or has a thread, or is held by someone who took it from the parked
+// ones and holds its lock, or is the late heap of its node (for threads that already gave theirs
+// up), used under its lock alone.
 // Who may touch it: any thread.
 #pragma once
 
@@ -25,11 +26,13 @@ Heap* late_heap(unsigned node);
 
 Heap* heap_by_id(uint32_t id);
 
-// A span with free blocks of `size_class` from a parked heap of the adopter's node, or null. The caller holds its own lock.
-Span* adopt_span(const Heap& adopter, unsigned size_class);
+// A span with free blocks of `size_class` from a parked heap of the adopter's node, or null. The
+// caller holds its own lock.
+Span* adopt_span(Heap& adopter, unsigned size_class);
 
-// Gives back what heaps without a thread, and owners that do not come to their inbox, hold without need. `everything`: also
-// heaps that were parked or drained just now. Returns true if there is more to come (something waits for its owner).
+// Gives back what heaps without a thread, and owners that do not come to their inbox, hold without
+// need. `everything`: also heaps that were parked or drained just now. Returns true if there is
+// more to come (something waits for its owner).
 bool clean_heaps(bool everything);
 
 // Calls visit(heap, argument) for each parked heap, with its lock and the owner's rights held.

@@ -1,9 +1,12 @@
 // How a heap that has shrunk gives back free pages inside its spans.
 //
-// A span with live blocks cannot leave the heap, but its wholly free pages can be given back. Looking for them walks the free list,
-// and pages that are wanted again cost a fault each. So a heap looks only
-//  - when it has shrunk: half of its spans are half free, or an eighth of its spans left it and did not come back;
-//  - at spans that have had free blocks for a while: those that a phase of the program empties leave by themselves;
+// A span with live blocks cannot leave the heap, but its wholly free pages can be given back.
+// Looking for them walks the free list, and pages that are wanted again cost a fault each. So a
+// heap looks only
+//  - when it has shrunk: half of its spans are half free, or an eighth of its spans left it and did
+//    not come back;
+//  - at spans that have had free blocks for a while: those that a phase of the program empties leave
+//    by themselves;
 //  - while experience is good: of the pages given back, less than half were wanted again.
 // Who may touch it: the heap's owner, its lock held. docs/decisions/0005-pages-inside-spans.md
 #include "base/bits.h"
@@ -24,7 +27,8 @@ bool Heap::has_shrunk() const {
   return sparse_ > max_of(kTiny / 2, spans_ / 2) || shrunk_ > max_of(kTiny, spans_ / 8);
 }
 
-// Looks for free pages in the span of a class that was filed first, of another class each time, if a while has passed.
+// Looks for free pages in the span of a class that was filed first, of another class each time, if
+// a while has passed.
 void Heap::sweep() {
   for (unsigned i = 0; i < kPagedClasses; i++) {
     sweep_class_ = (sweep_class_ + 1) % kPagedClasses;
@@ -39,7 +43,8 @@ void Heap::sweep() {
   }
 }
 
-// Gives back the free pages of a reusable span, if an eighth of its blocks were freed since the last look.
+// Gives back the free pages of a reusable span, if an eighth of its blocks were freed since the
+// last look.
 void Heap::look_for_pages(Span& span) {
   const uint32_t freed = span.frees.freed();
   if (freed < span.looked_at + max_of(span.shape().capacity / 8, 1)) return;

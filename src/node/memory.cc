@@ -19,10 +19,10 @@ constinit Span* reserved_spans;
 namespace {
 
 constexpr size_t kRegionMin = 4 * kMiB;
-constexpr size_t kAddedRegion = kGiB;    // wished size of a region added later
-constexpr uint32_t kMaxAdded = 4096;     // regions added later
+constexpr size_t kAddedRegion = kGiB;  // wished size of a region added later
+constexpr uint32_t kMaxAdded = 4096;   // regions added later
 constexpr size_t kMetadataStep = 64 * kKiB;
-constexpr size_t kPadding = 64 * kKiB;   // tables of two nodes share no page of any size
+constexpr size_t kPadding = 64 * kKiB;  // tables of two nodes share no page of any size
 
 constinit Region first_regions[kMaxNodes];
 constinit Mutex regions_lock{Rank::regions};
@@ -40,11 +40,11 @@ constinit Atomic<size_t> metadata_taken{0};
 
 // Where the tables of some regions of equal size lie, and how much address space all of it takes.
 struct Layout {
-  uint32_t chunks;       // of one region
-  size_t spans_bytes;    // of one region
-  size_t chunks_bytes;   // of one region
-  size_t tables_bytes;   // of all
-  size_t bytes;          // of all
+  uint32_t chunks;      // of one region
+  size_t spans_bytes;   // of one region
+  size_t chunks_bytes;  // of one region
+  size_t tables_bytes;  // of all
+  size_t bytes;         // of all
 
   Layout(unsigned regions, size_t region_bytes)
       : chunks(static_cast<uint32_t>(region_bytes >> kChunkShift)),
@@ -63,7 +63,8 @@ void bind_to(unsigned node, void* start, size_t bytes) {
 }
 
 // Builds `count` regions for nodes `first_node`... in reserved memory that begins at `tables`.
-void build_regions(char* tables, const Layout& layout, Region* regions, unsigned count, unsigned first_node) {
+void build_regions(char* tables, const Layout& layout, Region* regions, unsigned count,
+                   unsigned first_node) {
   auto* spans = reinterpret_cast<Span*>(tables);
   char* chunk_tables = tables + count * layout.spans_bytes;
   char* base = tables + layout.tables_bytes;
@@ -75,8 +76,8 @@ void build_regions(char* tables, const Layout& layout, Region* regions, unsigned
     bind_to(first_node + i, own_spans, layout.spans_bytes);
     bind_to(first_node + i, own_chunks, layout.chunks_bytes);
     bind_to(first_node + i, base + i * region_bytes, region_bytes);
-    regions[i].init(base + i * region_bytes, own_spans, reinterpret_cast<Chunk*>(own_chunks), layout.chunks,
-                    first_node + i);
+    regions[i].init(base + i * region_bytes, own_spans, reinterpret_cast<Chunk*>(own_chunks),
+                    layout.chunks, first_node + i);
   }
 }
 
@@ -86,15 +87,18 @@ size_t wished_region_bytes() {
   return max_of(std::bit_ceil(2 * os::physical_memory()), kGiB);
 }
 
-// Reserves a table and `count` regions of at most `wished` bytes, halving until the system accepts. Null if it never does.
+// Reserves a table and `count` regions of at most `wished` bytes, halving until the system accepts.
+// Null if it never does.
 char* reserve_regions(unsigned count, size_t wished, size_t least, size_t& region_bytes) {
   const size_t limit = os::address_space_limit();
-  for (region_bytes = wished; region_bytes >= least; region_bytes = align_down(region_bytes / 2, kChunkSize)) {
+  for (region_bytes = wished; region_bytes >= least;
+       region_bytes = align_down(region_bytes / 2, kChunkSize)) {
     const Layout layout(count, region_bytes);
     if (limit != SIZE_MAX && layout.bytes > limit / 4 && region_bytes / 2 >= least) continue;
     auto* start = static_cast<char*>(os::reserve(layout.bytes, kChunkSize));
     if (start == nullptr) continue;
-    // Descriptors that are not in use yet read as "no block here": a wild pointer finds them and is reported.
+    // Descriptors that are not in use yet read as "no block here": a wild pointer finds them and is
+    // reported.
     if (os::make_readable(start, layout.tables_bytes)) return start;
     os::unreserve(start, layout.bytes);
   }
@@ -103,8 +107,8 @@ char* reserve_regions(unsigned count, size_t wished, size_t least, size_t& regio
 
 void describe_start(size_t region_bytes) {
   message("%u node%s (%s), %zu MiB reserved for each, pages of %zu bytes", topology.count,
-          topology.count == 1 ? "" : "s", topology.real ? "from the kernel" : "given", region_bytes / kMiB,
-          os::page_size());
+          topology.count == 1 ? "" : "s", topology.real ? "from the kernel" : "given",
+          region_bytes / kMiB, os::page_size());
 }
 
 void find_topology() {
@@ -199,7 +203,7 @@ Span* take_slices(unsigned node, uint32_t slices, bool& zero, size_t alignment) 
   return nodes[node].take(slices, zero, alignment);
 }
 
-uint64_t spill_count() { return spills.load(kRelaxed); }               // relaxed: a statistic
+uint64_t spill_count() { return spills.load(kRelaxed); }                // relaxed: a statistic
 uint64_t bind_refused_count() { return bind_refusals.load(kRelaxed); }  // relaxed: a statistic
 size_t metadata_bytes() { return metadata_taken.load(kRelaxed); }       // relaxed: a statistic
 

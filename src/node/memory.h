@@ -1,4 +1,5 @@
-// All memory of the allocator: the nodes, the first reservation with one region for each, and regions added later.
+// All memory of the allocator: the nodes, the first reservation with one region for each, and
+// regions added later.
 //
 // Who may touch it: `start_memory` once; the rest from any thread.
 #pragma once
@@ -15,20 +16,23 @@ namespace near {
 extern NEAR_HIDDEN Topology topology;
 extern NEAR_HIDDEN Node nodes[kMaxNodes];
 
-// Reads the topology and reserves the regions. Without any address space the nodes stay empty (every take fails).
+// Reads the topology and reserves the regions. Without any address space the nodes stay empty
+// (every take fails).
 void start_memory();
 
-// The descriptor of the slice that holds `address`, in any region; null if the allocator does not manage it.
+// The descriptor of the slice that holds `address`, in any region; null if the allocator does not
+// manage it.
 Span* span_of(const void* address);
 
-// A run of slices from `node`, or from another by distance (counted as a spill), or from a new region; null if refused.
-// The first slice lies at a multiple of `alignment`.
+// A run of slices from `node`, or from another by distance (counted as a spill), or from a new
+// region; null if refused. The first slice lies at a multiple of `alignment`.
 Span* take_slices(unsigned node, uint32_t slices, bool& zero, size_t alignment = kSliceSize);
 
 // The node a span belongs to.
 inline Node& node_of(const Span& span) { return nodes[span.region->node()]; }
 
-// Zeroed memory for the allocator's own structures, bound to `node`; never given back. Null if refused.
+// Zeroed memory for the allocator's own structures, bound to `node`; never given back. Null if
+// refused.
 void* take_metadata(unsigned node, size_t bytes);
 
 uint64_t spill_count();

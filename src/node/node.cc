@@ -12,8 +12,9 @@ namespace near {
 namespace {
 
 constexpr size_t kLearnedMin = 512 * kKiB >> kSliceShift;
-constexpr uint32_t kDecaySteps = 8;      // decay runs this often in its time
-constexpr size_t kLookEvery = 4;  // slices given back between two looks at clock and limits, at least
+constexpr uint32_t kDecaySteps = 8;  // decay runs this often in its time
+constexpr size_t kLookEvery =
+    4;  // slices given back between two looks at clock and limits, at least
 
 }  // namespace
 
@@ -31,7 +32,8 @@ void Node::add(Region* region) {
 
 size_t Node::dirty_slices() const {
   size_t sum = 0;
-  for (const Region* region = regions_; region != nullptr; region = region->next) sum += region->dirty_slices();
+  for (const Region* region = regions_; region != nullptr; region = region->next)
+    sum += region->dirty_slices();
   return sum;
 }
 
@@ -43,7 +45,8 @@ size_t Node::live_slices() const {
   return sum;
 }
 
-// As much may be dirty as was live lately, or `dirty_mib` if that is more: blocks that come and go are then found again.
+// As much may be dirty as was live lately, or `dirty_mib` if that is more: blocks that come and go
+// are then found again.
 size_t Node::most_slices() const {
   return max_of(static_cast<size_t>(option(Option::dirty_mib)) * kMiB >> kSliceShift, peak_slices_);
 }
@@ -105,7 +108,8 @@ void Node::give(Span* span, uint32_t keep) {
   if (look) look_at_limits();
 }
 
-// Gives memory back if there is too much of it, or (in a process without a purge thread) if some is old enough.
+// Gives memory back if there is too much of it, or (in a process without a purge thread) if some is
+// old enough.
 void Node::look_at_limits() {
   const auto decay_ms = static_cast<uint32_t>(option(Option::decay_ms));
   const uint32_t now = coarse_now_ms();
@@ -130,7 +134,7 @@ void Node::look_at_limits() {
   credit_slices_ += bytes >> kSliceShift;
 }
 
-// --- giving memory back ------------------------------------------------------------------------------------------
+// --- giving memory back ---
 
 size_t Node::purge_chunk(Region& region, uint32_t index) {
   uint32_t slices = 0;
@@ -202,7 +206,7 @@ size_t Node::purge_pass(Region& region, bool whole_only, size_t keep_slices) {
   return purged;
 }
 
-// --- looking -----------------------------------------------------------------------------------------------------
+// --- looking ---
 
 size_t Node::dirty_bytes() {
   const LockGuard guard(lock);
@@ -227,7 +231,8 @@ Node::Totals Node::totals() {
 size_t Node::check() {
   const LockGuard guard(lock);
   size_t wrong = 0;
-  for (const Region* region = regions_; region != nullptr; region = region->next) wrong += region->check();
+  for (const Region* region = regions_; region != nullptr; region = region->next)
+    wrong += region->check();
   return wrong;
 }
 

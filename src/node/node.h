@@ -1,10 +1,12 @@
 // One NUMA node's memory: its regions, and the policy of what is kept and what is given back.
 //
-// Freed slices stay dirty for a while, because giving memory back and faulting it in again costs more than most programs
-// gain. They leave when they are older than `decay_ms` (purge thread, or slow paths of a process without one), or at once when
-// dirty bytes exceed a limit. With a purge thread the limit is max(dirty_mib, what was live lately). Without one nothing would shrink an
-// idle process, so there the limit starts small and grows by what was given back and then wanted again: a
-// program that cycles through memory keeps it, one that has shrunk for good gives it back at the free itself.
+// Freed slices stay dirty for a while, because giving memory back and faulting it in again costs
+// more than most programs gain. They leave when they are older than `decay_ms` (purge thread, or
+// slow paths of a process without one), or at once when dirty bytes exceed a limit. With a purge
+// thread the limit is max(dirty_mib, what was live lately). Without one nothing would shrink an
+// idle process, so there the limit starts small and grows by what was given back and then wanted
+// again: a program that cycles through memory keeps it, one that has shrunk for good gives it back
+// at the free itself.
 // Who may touch it: any thread; `lock` guards the regions and the fields below it.
 #pragma once
 
@@ -30,8 +32,8 @@ class Node {
   // Makes a span longer in place, if what lies behind it is free.
   bool extend(Span* span, uint32_t slices);
 
-  // Gives memory back to the system: free slices not used for `age_ms`, until at most `keep_bytes` are dirty.
-  // Returns the bytes given back. Takes the lock for one chunk at a time.
+  // Gives memory back to the system: free slices not used for `age_ms`, until at most `keep_bytes`
+  // are dirty. Returns the bytes given back. Takes the lock for one chunk at a time.
   size_t purge(uint32_t age_ms, size_t keep_bytes);
 
   size_t dirty_bytes();
@@ -74,15 +76,15 @@ class Node {
 
   Region* regions_ = nullptr;
   Region* last_region_ = nullptr;
-  uint32_t now_ms_ = 0;         // the clock, read at each look at the limits
+  uint32_t now_ms_ = 0;  // the clock, read at each look at the limits
   uint32_t last_decay_ms_ = 0;
   uint32_t look_every_ = 0;       // slices given back between two looks: an eighth of the limit
   uint32_t unlooked_slices_ = 0;  // given back since the limits were looked at
-  size_t peak_slices_ = 0;      // live, lately at most
-  uint32_t peak_ms_ = 0;        // when the peak was lowered last
-  size_t learned_slices_ = 0;   // the limit without a purge thread
-  size_t credit_slices_ = 0;    // given back by the limit, and not wanted again since
-  size_t regret_slices_ = 0;    // given back by the limit, and wanted again
+  size_t peak_slices_ = 0;        // live, lately at most
+  uint32_t peak_ms_ = 0;          // when the peak was lowered last
+  size_t learned_slices_ = 0;     // the limit without a purge thread
+  size_t credit_slices_ = 0;      // given back by the limit, and not wanted again since
+  size_t regret_slices_ = 0;      // given back by the limit, and wanted again
   uint64_t purged_bytes_ = 0;
   uint64_t purge_calls_ = 0;
 };

@@ -1,4 +1,5 @@
-// How the lower layers tell the purge thread that there is something to do. The thread itself is heap/purge_thread.cc.
+// How the lower layers tell the purge thread that there is something to do. The thread itself is
+// heap/purge_thread.cc.
 // Who may touch it: any thread.
 #pragma once
 
@@ -12,7 +13,8 @@ namespace near {
 
 class PurgeSignal {
  public:
-  // True while a purge thread runs: then memory decays by itself, and more of it may be kept meanwhile.
+  // True while a purge thread runs: then memory decays by itself, and more of it may be kept
+  // meanwhile.
   bool present() const { return present_.load(kRelaxed); }  // relaxed: a hint for policy
   void set_present(bool present) { present_.store(present, kRelaxed); }  // relaxed: as above
 
@@ -20,7 +22,7 @@ class PurgeSignal {
   // load while the thread is awake or absent. Of push then load here, and exchange then look there,
   // one sees the other: all four are in one order.
   void ask() {
-    if (!present() || work_.load(kSeqCst) != 0) return;  // pairs: purge-signal
+    if (!present() || work_.load(kSeqCst) != 0) return;          // pairs: purge-signal
     if (work_.exchange(1, kRelease) == 0) futex_wake(work_, 1);  // pairs: purge-signal
   }
 

@@ -12,9 +12,10 @@ namespace {
 
 constexpr uint32_t kAllFree = ~uint32_t{0};
 constexpr uint64_t kNowhere = ~uint64_t{0};
-constexpr uint32_t kDescribeStep = 16;      // chunks whose descriptors are committed together: 64 KiB of them
-constexpr uint32_t kGrowMax = 32;           // chunks committed at once at most
-constexpr uint32_t kSmallPageChunks = 4;    // 8 MiB for each heap
+constexpr uint32_t kDescribeStep =
+    16;  // chunks whose descriptors are committed together: 64 KiB of them
+constexpr uint32_t kGrowMax = 32;         // chunks committed at once at most
+constexpr uint32_t kSmallPageChunks = 4;  // 8 MiB for each heap
 
 }  // namespace
 
@@ -31,7 +32,7 @@ void Region::init(char* base, Span* spans, Chunk* chunks, uint32_t chunk_count, 
   }
 }
 
-// --- lists of chunks ---------------------------------------------------------------------------------------------
+// --- lists of chunks ---
 
 void Region::link(uint32_t index, unsigned bucket) {
   Chunk& chunk = chunks_[index];
@@ -64,11 +65,12 @@ void Region::relink(uint32_t index) {
   link(index, bucket);
 }
 
-// --- growing -----------------------------------------------------------------------------------------------------
+// --- growing ---
 
 bool Region::commit_to(uint32_t chunk_end) {
   if (chunk_end > described_) {
-    const auto end = static_cast<uint32_t>(min_of(align_up(chunk_end, kDescribeStep), chunk_count_));
+    const auto end =
+        static_cast<uint32_t>(min_of(align_up(chunk_end, kDescribeStep), chunk_count_));
     const size_t page = os::page_size();
     Span* first = &spans_[size_t{described_} * kChunkSlices];
     Span* last = &spans_[size_t{end} * kChunkSlices];
@@ -95,10 +97,11 @@ bool Region::commit_to(uint32_t chunk_end) {
   return true;
 }
 
-// Small pages for the first chunks of each heap, because small programs and threads that use little leave most pages of
-// their spans untouched; huge ones beyond, where they pay.
+// Small pages for the first chunks of each heap, because small programs and threads that use little
+// leave most pages of their spans untouched; huge ones beyond, where they pay.
 void Region::advise_pages(uint32_t begin, uint32_t end) {
-  const uint32_t small_chunks = kSmallPageChunks * heaps_in_use.load(kRelaxed);  // relaxed: a policy
+  const uint32_t small_chunks =
+      kSmallPageChunks * heaps_in_use.load(kRelaxed);  // relaxed: a policy
   const uint32_t border = option(Option::huge_pages) == 0 ? end : small_chunks;
   const auto small_end = static_cast<uint32_t>(min_of(end, max_of(begin, border)));
   if (small_end > begin) {
@@ -115,13 +118,14 @@ bool Region::grow(uint32_t chunks) {
   if (chunks > left) return false;
   auto generous = static_cast<uint32_t>(max_of(chunks, min_of(committed_ / 8, kGrowMax)));
   if (committed_ < kSmallPageChunks) {
-    generous = static_cast<uint32_t>(max_of(chunks, min_of(generous, kSmallPageChunks - committed_)));
+    generous =
+        static_cast<uint32_t>(max_of(chunks, min_of(generous, kSmallPageChunks - committed_)));
   }
   generous = static_cast<uint32_t>(min_of(max_of(generous, 1), left));
   return commit_to(committed_ + generous) || (generous > chunks && commit_to(committed_ + chunks));
 }
 
-// --- runs of slices ----------------------------------------------------------------------------------------------
+// --- runs of slices ---
 
 bool Region::is_free(uint64_t first, uint32_t slices) const {
   while (slices > 0) {
@@ -188,7 +192,8 @@ uint32_t Region::find_in_chunks(uint32_t slices) const {
   return kNoChunk;
 }
 
-// The first slice of a run longer than a chunk: whole chunks, and the head of the last. Grows the region if need be.
+// The first slice of a run longer than a chunk: whole chunks, and the head of the last. Grows the
+// region if need be.
 uint64_t Region::find_across_chunks(uint32_t slices) {
   const auto chunks = static_cast<uint32_t>(div_up(slices, kChunkSlices));
   const uint32_t rest = slices % kChunkSlices;
@@ -198,7 +203,8 @@ uint64_t Region::find_across_chunks(uint32_t slices) {
   uint32_t at = begin;
   for (; at < committed_; at++) {
     const uint32_t free = chunks_[at].free;
-    if (at - begin == chunks - 1 && (free & last_mask) == last_mask) return uint64_t{begin} * kChunkSlices;
+    if (at - begin == chunks - 1 && (free & last_mask) == last_mask)
+      return uint64_t{begin} * kChunkSlices;
     if (free != kAllFree) begin = at + 1;
   }
   const uint32_t missing = chunks - (at - begin);
@@ -262,7 +268,7 @@ void Region::give(Span* span, uint32_t keep, uint32_t now_ms) {
   release(first + keep, slices, now_ms);
 }
 
-// --- purging -----------------------------------------------------------------------------------------------------
+// --- purging ---
 
 uint32_t Region::find_purgeable(uint32_t from, uint32_t now_ms, uint32_t age_ms) const {
   for (uint32_t index = from; index < committed_; index++) {
@@ -294,7 +300,7 @@ void Region::put_back(uint32_t index, uint32_t slices, bool purged) {
   relink(index);
 }
 
-// --- looking -----------------------------------------------------------------------------------------------------
+// --- looking ---
 
 size_t Region::check() const {
   size_t wrong = 0;
@@ -313,8 +319,9 @@ size_t Region::check() const {
     expect(chunk.bucket == longest_run(chunk.free), "wrong bucket", index);
     expect(chunk.in_dirty == (chunk.dirty != 0), "in the wrong set of lists", index);
     const uint32_t before = chunk.prev;
-    expect((before == kNoChunk ? heads_[chunk.in_dirty][chunk.bucket] : chunks_[before].next) == index,
-           "not linked in its list", index);
+    expect(
+        (before == kNoChunk ? heads_[chunk.in_dirty][chunk.bucket] : chunks_[before].next) == index,
+        "not linked in its list", index);
   }
   expect(free == free_slices_, "the count of free slices is wrong", kNoChunk);
   expect(dirty == dirty_slices_, "the count of dirty slices is wrong", kNoChunk);

@@ -1,10 +1,12 @@
 // A region: address space of one NUMA node, cut into 2 MiB chunks of 32 slices.
 //
-// Invariant of a chunk: dirty is a subset of free; bucket == longest_run(free); the chunk is in list [dirty != 0][bucket].
-// A slice is free, or belongs to a span, or is being purged (then to neither). Chunks below `committed_` are usable.
-// Policy: take from the chunk whose longest run is the shortest that fits, dirty chunks first: chunks fill one after
-// another, so whole huge pages stay free or stay full.
-// Who may touch it: guarded by its node's lock, but for `contains`, `node` and the descriptors of live spans.
+// Invariant of a chunk: dirty is a subset of free; bucket == longest_run(free); the chunk is in
+// list [dirty != 0][bucket]. A slice is free, or belongs to a span, or is being purged (then to
+// neither). Chunks below `committed_` are usable.
+// Policy: take from the chunk whose longest run is the shortest that fits, dirty chunks first:
+// chunks fill one after another, so whole huge pages stay free or stay full.
+// Who may touch it: guarded by its node's lock, but for `contains`, `node` and the descriptors of
+// live spans.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +19,13 @@
 namespace near {
 
 struct Chunk {
-  uint32_t free;    // bit i: slice i is free
-  uint32_t dirty;   // bit i: slice i is free and may hold pages
-  uint32_t stamp;   // coarse ms when a slice became dirty last
-  uint32_t next;    // neighbours in the bucket's list, kNoChunk at the ends
+  uint32_t free;   // bit i: slice i is free
+  uint32_t dirty;  // bit i: slice i is free and may hold pages
+  uint32_t stamp;  // coarse ms when a slice became dirty last
+  uint32_t next;   // neighbours in the bucket's list, kNoChunk at the ends
   uint32_t prev;
-  uint8_t bucket;   // longest run of free slices
-  bool in_dirty;    // which set of lists it is in
+  uint8_t bucket;  // longest run of free slices
+  bool in_dirty;   // which set of lists it is in
 };
 
 inline constexpr uint32_t kNoChunk = ~uint32_t{0};
@@ -36,8 +38,9 @@ class Region {
   // The descriptors and chunks lie in reserved memory that the region commits as it grows.
   void init(char* base, Span* spans, Chunk* chunks, uint32_t chunk_count, unsigned node);
 
-  // Takes a run of slices; null if there is no room or the system refuses memory. `clean` tells how many of them read as zero.
-  // The descriptor has `start`, `slices` and `region` set. The run begins at a multiple of `alignment`, at least a slice.
+  // Takes a run of slices; null if there is no room or the system refuses memory. `clean` tells how
+  // many of them read as zero. The descriptor has `start`, `slices` and `region` set. The run
+  // begins at a multiple of `alignment`, at least a slice.
   Span* take(uint32_t slices, uint32_t& clean, size_t alignment);
 
   // Makes `span` longer by the slices behind it, if they are free.
@@ -46,11 +49,12 @@ class Region {
   // Gives back the slices of `span` from number `keep` on; with keep 0 the whole span.
   void give(Span* span, uint32_t keep, uint32_t now_ms);
 
-  // The next chunk that may be purged: one with dirty slices whose last is at least `age_ms` old; kNoChunk if none.
-  // Searches from chunk `from` upward.
+  // The next chunk that may be purged: one with dirty slices whose last is at least `age_ms` old;
+  // kNoChunk if none. Searches from chunk `from` upward.
   uint32_t find_purgeable(uint32_t from, uint32_t now_ms, uint32_t age_ms) const;
 
-  // Withdraws the dirty slices of a chunk so that they can be purged without the lock, and puts them back clean.
+  // Withdraws the dirty slices of a chunk so that they can be purged without the lock, and puts
+  // them back clean.
   uint32_t withdraw_dirty(uint32_t chunk);
   void put_back(uint32_t chunk, uint32_t slices, bool purged);
 
@@ -95,9 +99,9 @@ class Region {
   Span* spans_ = nullptr;
   Chunk* chunks_ = nullptr;
   uint32_t chunk_count_ = 0;
-  uint32_t committed_ = 0;       // chunks, the high-water mark
-  uint32_t described_ = 0;       // chunks whose descriptors are committed
-  uint32_t first_whole_ = 0;     // no wholly free chunk lies below
+  uint32_t committed_ = 0;    // chunks, the high-water mark
+  uint32_t described_ = 0;    // chunks whose descriptors are committed
+  uint32_t first_whole_ = 0;  // no wholly free chunk lies below
   unsigned node_ = 0;
   uint32_t commit_calls_ = 0;
   size_t dirty_slices_ = 0;

@@ -1,9 +1,10 @@
 #include "platform/futex.h"
 
-#include <ctime>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <ctime>
 
 #include "platform/saved_errno.h"
 
@@ -16,7 +17,8 @@ void futex_wait(Atomic<uint32_t>& word, uint32_t value) {
 
 void futex_wait_for(Atomic<uint32_t>& word, uint32_t value, uint32_t milliseconds) {
   const SavedErrno saved;
-  const struct timespec timeout {static_cast<time_t>(milliseconds / 1000), static_cast<long>(milliseconds % 1000) * 1'000'000};
+  const struct timespec timeout{static_cast<time_t>(milliseconds / 1000),
+                                static_cast<long>(milliseconds % 1000) * 1'000'000};
   syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, &timeout, nullptr, 0);
 }
 

@@ -1,10 +1,11 @@
 // Messages on stderr without allocating.
 #include "platform/message.h"
 
+#include <unistd.h>
+
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
-#include <unistd.h>
 
 #include "base/assert.h"
 #include "platform/saved_errno.h"
@@ -30,7 +31,8 @@ void message(const char* format, ...) {
   int length = snprintf(text, sizeof text, "nearmalloc: ");
   va_list arguments;
   va_start(arguments, format);
-  const int added = vsnprintf(text + length, sizeof text - 2 - static_cast<size_t>(length), format, arguments);
+  const int added =
+      vsnprintf(text + length, sizeof text - 2 - static_cast<size_t>(length), format, arguments);
   va_end(arguments);
   if (added > 0) length += added;
   if (length > static_cast<int>(sizeof text) - 3) length = static_cast<int>(sizeof text) - 3;

@@ -1,8 +1,9 @@
 #include "platform/options.h"
 
-#include <cstring>
 #include <sys/auxv.h>
 #include <unistd.h>
+
+#include <cstring>
 
 #include "base/atomic.h"
 #include "base/compiler.h"
@@ -16,13 +17,18 @@ const OptionInfo kOptionTable[kOptions] = {
     {"invalid", 0, 0, 2, "abort|report|ignore", "what a detected invalid or double free does"},
     {"stats", 0, 0, 1, nullptr, "1: print statistics at exit"},
     {"verbose", 0, 0, 1, nullptr, "1: say at start which memory and topology are used"},
-    {"purge_thread", 1, 0, 1, nullptr, "1: a multi-threaded process gets a thread that gives free memory back"},
-    {"decay_ms", 1000, 0, 600000, nullptr, "milliseconds that freed memory is kept before it is given back"},
+    {"purge_thread", 1, 0, 1, nullptr,
+     "1: a multi-threaded process gets a thread that gives free memory back"},
+    {"decay_ms", 1000, 0, 600000, nullptr,
+     "milliseconds that freed memory is kept before it is given back"},
     {"dirty_mib", 64, 0, 1048576, nullptr,
-     "free memory (MiB) kept at most before it is given back at once; what was live lately if that is more"},
-    {"huge_pages", 1, 0, 1, nullptr, "1: ask for transparent huge pages beyond the first chunks; 0: never"},
+     "free memory (MiB) kept at most before it is given back at once; what was live lately if that "
+     "is more"},
+    {"huge_pages", 1, 0, 1, nullptr,
+     "1: ask for transparent huge pages beyond the first chunks; 0: never"},
     {"bind", 1, 0, 2, "off|preferred|strict", "how memory is bound to its NUMA node"},
-    {"region_mib", 0, 0, 1 << 26, nullptr, "address space (MiB) reserved for each node; 0: twice the memory"},
+    {"region_mib", 0, 0, 1 << 26, nullptr,
+     "address space (MiB) reserved for each node; 0: twice the memory"},
 };
 
 namespace {
@@ -33,11 +39,13 @@ constinit Atomic<bool> set_by_hand[kOptions];
 bool have_read = false;
 const char* topology_value = nullptr;
 
-// The value of a NAME=VALUE entry of the environment if its name is the prefix and `name` in capitals.
+// The value of a NAME=VALUE entry of the environment if its name is the prefix and `name` in
+// capitals.
 const char* value_of(const char* entry, const char* name) {
   const char* at = entry + sizeof kPrefix - 1;
   for (; *name != '\0'; name++, at++) {
-    const char capital = *name >= 'a' && *name <= 'z' ? static_cast<char>(*name - 'a' + 'A') : *name;
+    const char capital =
+        *name >= 'a' && *name <= 'z' ? static_cast<char>(*name - 'a' + 'A') : *name;
     if (*at != capital) return nullptr;
   }
   return *at == '=' ? at + 1 : nullptr;

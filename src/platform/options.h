@@ -1,6 +1,8 @@
-// The options: one table is default, range, environment name (NEARMALLOC_<NAME>), API and documentation at once.
+// The options: one table is default, range, environment name (NEARMALLOC_<NAME>), API and
+// documentation at once.
 //
-// Read once from the environment, never in a set-uid program. A bad value is reported once on stderr and ignored.
+// Read once from the environment, never in a set-uid program. A bad value is reported once on
+// stderr and ignored.
 // Who may touch it: values are read by any thread with relaxed loads and set by near_set_option.
 #pragma once
 

@@ -1,8 +1,9 @@
 // All that the allocator asks of the operating system's memory: a contract of few functions.
 //
-// Every call may be refused. A refusal returns null or false, changes nothing, and leaves errno as it was; the callers
-// turn it into ENOMEM or a counter. os_linux.cc is the real one; tests link tests/support/fake_os.cc in its place, which
-// fails the n-th call of a kind or pretends larger pages.
+// Every call may be refused. A refusal returns null or false, changes nothing, and leaves errno as
+// it was; the callers turn it into ENOMEM or a counter. os_linux.cc is the real one; tests link
+// tests/support/fake_os.cc in its place, which fails the n-th call of a kind or pretends larger
+// pages.
 // Who may touch it: any thread; no locks are taken, nothing is allocated.
 #pragma once
 
@@ -20,7 +21,8 @@ size_t physical_memory();
 // The limit of the address space (RLIMIT_AS) in bytes, SIZE_MAX if there is none.
 size_t address_space_limit();
 
-// Reserves inaccessible address space of `bytes`, aligned to `alignment` (a power of two). Null if refused.
+// Reserves inaccessible address space of `bytes`, aligned to `alignment` (a power of two). Null if
+// refused.
 void* reserve(size_t bytes, size_t alignment);
 
 // Gives address space of `reserve` back.
@@ -35,7 +37,8 @@ bool commit(void* start, size_t bytes);
 // Drops the contents of committed pages: they stay usable and read as zero.
 bool purge(void* start, size_t bytes);
 
-// Prefers (or with `strict` demands) memory of NUMA node `node` (kernel number) for pages not yet touched.
+// Prefers (or with `strict` demands) memory of NUMA node `node` (kernel number) for pages not yet
+// touched.
 bool bind(void* start, size_t bytes, unsigned node, bool strict);
 
 // Allows or forbids transparent huge pages for the range. Advice only.

@@ -1,5 +1,4 @@
 // The operating system's memory on Linux: thin calls, errno kept.
-#include <cerrno>
 #include <linux/mempolicy.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -7,6 +6,8 @@
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
+
+#include <cerrno>
 
 #include "base/bits.h"
 #include "platform/os.h"
@@ -18,14 +19,14 @@ size_t page_size() { return getauxval(AT_PAGESZ); }
 
 size_t physical_memory() {
   const SavedErrno saved;
-  struct sysinfo info {};
+  struct sysinfo info{};
   if (sysinfo(&info) != 0) return kGiB;
   return static_cast<size_t>(info.totalram) * info.mem_unit;
 }
 
 size_t address_space_limit() {
   const SavedErrno saved;
-  struct rlimit limit {};
+  struct rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
   return limit.rlim_cur;
 }
@@ -34,7 +35,8 @@ void* reserve(size_t bytes, size_t alignment) {
   const SavedErrno saved;
   const size_t asked = bytes + alignment;
   if (asked < bytes) return nullptr;
-  void* mapped = mmap(nullptr, asked, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* mapped =
+      mmap(nullptr, asked, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
   const auto first = reinterpret_cast<uintptr_t>(mapped);
   const uintptr_t start = align_up(first, alignment);

@@ -1,12 +1,13 @@
 #include "platform/topology.h"
 
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
 #include <linux/mempolicy.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 #include "base/compiler.h"
 #include "platform/saved_errno.h"
@@ -143,7 +144,8 @@ const char* parse_cpus(Cursor& cursor, Topology& topology) {
     if (node > 0 && !cursor.take(',')) return "cpus: one entry a node is needed, separated by ','";
     unsigned first = 0;
     unsigned last = 0;
-    if (*cursor.at == ',' || *cursor.at == ';' || *cursor.at == '\0') continue;  // a node without CPUs
+    if (*cursor.at == ',' || *cursor.at == ';' || *cursor.at == '\0')
+      continue;  // a node without CPUs
     do {
       if (!cursor.range(first, last)) return "cpus: a range such as 0-3 was expected";
       if (last >= kMaxCpus) return "cpus: a CPU number is too large";
@@ -170,7 +172,8 @@ const char* parse_distances(Cursor& cursor, unsigned count, uint8_t (*distance)[
 NEAR_COLD void read_topology(Topology& topology) {
   const SavedErrno saved;
   unsigned long allowed[kKernelNodes / 64] = {};
-  if (syscall(SYS_get_mempolicy, nullptr, allowed, kKernelNodes, nullptr, MPOL_F_MEMS_ALLOWED) != 0) return;
+  if (syscall(SYS_get_mempolicy, nullptr, allowed, kKernelNodes, nullptr, MPOL_F_MEMS_ALLOWED) != 0)
+    return;
   unsigned count = 0;
   unsigned highest = 0;
   for (unsigned id = 0; id < kKernelNodes; id++) {

@@ -1,6 +1,7 @@
 // The machine's NUMA nodes as the allocator sees them: numbered 0..count-1 without holes.
 //
-// From the kernel (allowed nodes, sysfs), or from the option `topology`, so that every rule runs on one node.
+// From the kernel (allowed nodes, sysfs), or from the option `topology`, so that every rule runs on
+// one node.
 // Invariant: every CPU maps to a node with memory; order[n][0] == n, then by distance.
 // Who may touch it: written once at start, read by any thread.
 #pragma once
@@ -13,10 +14,10 @@ inline constexpr unsigned kMaxNodes = 64;
 inline constexpr unsigned kMaxCpus = 4096;
 
 struct Topology {
-  unsigned count = 1;                       // nodes that have memory
-  bool real = true;                         // false: given by text, memory is not bound
-  uint16_t kernel_id[kMaxNodes] = {};       // the kernel's number of a node
-  uint8_t node_of_cpu[kMaxCpus] = {};       // CPUs out of range belong to node 0
+  unsigned count = 1;                        // nodes that have memory
+  bool real = true;                          // false: given by text, memory is not bound
+  uint16_t kernel_id[kMaxNodes] = {};        // the kernel's number of a node
+  uint8_t node_of_cpu[kMaxCpus] = {};        // CPUs out of range belong to node 0
   uint8_t order[kMaxNodes][kMaxNodes] = {};  // of node n: all nodes, nearest first
 
   unsigned node_of(unsigned cpu) const { return cpu < kMaxCpus ? node_of_cpu[cpu] : 0; }
@@ -25,8 +26,9 @@ struct Topology {
 // Fills `topology` from the running kernel. Whatever is missing degrades to one node.
 void read_topology(Topology& topology);
 
-// Fills `topology` from "nodes=2;cpus=0-1,2-3+8;distance=10,20,20,10" (cpus: one entry a node, '+' joins ranges, empty for a
-// node without CPUs; distance: row by row). Returns null, or what is wrong with the text, and then `topology` is unchanged.
+// Fills `topology` from "nodes=2;cpus=0-1,2-3+8;distance=10,20,20,10" (cpus: one entry a node, '+'
+// joins ranges, empty for a node without CPUs; distance: row by row). Returns null, or what is
+// wrong with the text, and then `topology` is unchanged.
 const char* parse_topology(const char* text, Topology& topology);
 
 }  // namespace near

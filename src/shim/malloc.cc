@@ -1,4 +1,5 @@
-// The C names that the overriding library gives the world: malloc and its family, and glibc's aliases of them.
+// The C names that the overriding library gives the world: malloc and its family, and glibc's
+// aliases of them.
 #include <cstddef>
 
 #include "front/front.h"
@@ -8,16 +9,26 @@ extern "C" {
 
 NEAR_EXPORT void* malloc(size_t size) noexcept { return near::allocate(size); }
 NEAR_EXPORT void free(void* block) noexcept { near::release(block); }
-NEAR_EXPORT void* calloc(size_t count, size_t size) noexcept { return near::allocate_zeroed(count, size); }
-NEAR_EXPORT void* realloc(void* block, size_t size) noexcept { return near::reallocate(block, size); }
+NEAR_EXPORT void* calloc(size_t count, size_t size) noexcept {
+  return near::allocate_zeroed(count, size);
+}
+NEAR_EXPORT void* realloc(void* block, size_t size) noexcept {
+  return near::reallocate(block, size);
+}
 NEAR_EXPORT void cfree(void* block) noexcept { near::release(block); }
 NEAR_EXPORT void free_sized(void* block, size_t size) noexcept { near::release_sized(block, size); }
-NEAR_EXPORT void free_aligned_sized(void* block, size_t, size_t size) noexcept { near::release_sized(block, size); }
+NEAR_EXPORT void free_aligned_sized(void* block, size_t, size_t size) noexcept {
+  near::release_sized(block, size);
+}
 
 NEAR_EXPORT void* __libc_malloc(size_t size) noexcept { return near::allocate(size); }
 NEAR_EXPORT void __libc_free(void* block) noexcept { near::release(block); }
 NEAR_EXPORT void __libc_cfree(void* block) noexcept { near::release(block); }
-NEAR_EXPORT void* __libc_calloc(size_t count, size_t size) noexcept { return near::allocate_zeroed(count, size); }
-NEAR_EXPORT void* __libc_realloc(void* block, size_t size) noexcept { return near::reallocate(block, size); }
+NEAR_EXPORT void* __libc_calloc(size_t count, size_t size) noexcept {
+  return near::allocate_zeroed(count, size);
+}
+NEAR_EXPORT void* __libc_realloc(void* block, size_t size) noexcept {
+  return near::reallocate(block, size);
+}
 
 }  // extern "C"

@@ -20,7 +20,8 @@ void* refuse(int error) {
 
 #define NEAR_TEXT_OF(x) #x
 #define NEAR_TEXT(x) NEAR_TEXT_OF(x)
-constexpr char kVersion[] = NEAR_TEXT(NEAR_VERSION_MAJOR) "." NEAR_TEXT(NEAR_VERSION_MINOR) "." NEAR_TEXT(NEAR_VERSION_PATCH);
+constexpr char kVersion[] = NEAR_TEXT(NEAR_VERSION_MAJOR) "." NEAR_TEXT(
+    NEAR_VERSION_MINOR) "." NEAR_TEXT(NEAR_VERSION_PATCH);
 
 }  // namespace
 
@@ -28,15 +29,23 @@ extern "C" {
 
 NEAR_API void* near_malloc(size_t size) noexcept { return near::allocate(size); }
 
-NEAR_API void* near_calloc(size_t count, size_t size) noexcept { return near::allocate_zeroed(count, size); }
+NEAR_API void* near_calloc(size_t count, size_t size) noexcept {
+  return near::allocate_zeroed(count, size);
+}
 
-NEAR_API void* near_realloc(void* block, size_t size) noexcept { return near::reallocate(block, size); }
+NEAR_API void* near_realloc(void* block, size_t size) noexcept {
+  return near::reallocate(block, size);
+}
 
 NEAR_API void near_free(void* block) noexcept { near::release(block); }
 
-NEAR_API void near_free_sized(void* block, size_t size) noexcept { near::release_sized(block, size); }
+NEAR_API void near_free_sized(void* block, size_t size) noexcept {
+  near::release_sized(block, size);
+}
 
-NEAR_API void near_free_aligned_sized(void* block, size_t, size_t size) noexcept { near::release_sized(block, size); }
+NEAR_API void near_free_aligned_sized(void* block, size_t, size_t size) noexcept {
+  near::release_sized(block, size);
+}
 
 NEAR_API void* near_aligned_alloc(size_t alignment, size_t size) noexcept {
   return is_power_of_two(alignment) ? near::allocate_aligned(alignment, size) : refuse(EINVAL);
@@ -57,7 +66,9 @@ NEAR_API void* near_memalign(size_t alignment, size_t size) noexcept {
   return near::allocate_aligned(std::bit_ceil(alignment), size);
 }
 
-NEAR_API void* near_valloc(size_t size) noexcept { return near::allocate_aligned(near::os::page_size(), size); }
+NEAR_API void* near_valloc(size_t size) noexcept {
+  return near::allocate_aligned(near::os::page_size(), size);
+}
 
 NEAR_API void* near_pvalloc(size_t size) noexcept {
   const size_t page = near::os::page_size();
@@ -95,7 +106,7 @@ NEAR_API int near_mallopt(int parameter, int) noexcept {
 NEAR_API struct mallinfo2 near_mallinfo2(void) noexcept {
   near_stats stats;
   near::gather_statistics(stats);
-  struct mallinfo2 info {};
+  struct mallinfo2 info{};
   info.arena = stats.committed;
   info.hblkhd = stats.large;
   info.uordblks = stats.in_spans;
@@ -107,7 +118,7 @@ NEAR_API struct mallinfo2 near_mallinfo2(void) noexcept {
 NEAR_API struct mallinfo near_mallinfo(void) noexcept {
   const struct mallinfo2 wide = near_mallinfo2();
   const auto narrow = [](size_t value) { return static_cast<int>(near::min_of(value, INT_MAX)); };
-  struct mallinfo info {};
+  struct mallinfo info{};
   info.arena = narrow(wide.arena);
   info.hblkhd = narrow(wide.hblkhd);
   info.uordblks = narrow(wide.uordblks);
@@ -133,7 +144,9 @@ NEAR_API void near_get_stats(struct near_stats* out) noexcept {
 
 NEAR_API size_t near_check(void) noexcept { return near::check_everything(); }
 
-NEAR_API int near_owns(const void* block) noexcept { return near::span_of(block) != nullptr ? 1 : 0; }
+NEAR_API int near_owns(const void* block) noexcept {
+  return near::span_of(block) != nullptr ? 1 : 0;
+}
 
 NEAR_API int near_node_of(const void* block) noexcept {
   const near::Span* span = near::span_of(block);
@@ -151,6 +164,8 @@ NEAR_API int near_get_option(const char* name, long* value) noexcept {
   return 0;
 }
 
-NEAR_API int near_set_option(const char* name, long value) noexcept { return near::set_option(name, value) ? 0 : EINVAL; }
+NEAR_API int near_set_option(const char* name, long value) noexcept {
+  return near::set_option(name, value) ? 0 : EINVAL;
+}
 
 }  // extern "C"

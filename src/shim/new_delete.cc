@@ -19,12 +19,15 @@ NEAR_INLINE void* make_nothrow(size_t size) {
 
 NEAR_INLINE void* make(size_t size, std::align_val_t alignment) {
   void* block = near::allocate_aligned(static_cast<size_t>(alignment), size);
-  return near::likely(block != nullptr) ? block : near::new_slow(size, static_cast<size_t>(alignment));
+  return near::likely(block != nullptr) ? block
+                                        : near::new_slow(size, static_cast<size_t>(alignment));
 }
 
 NEAR_INLINE void* make_nothrow(size_t size, std::align_val_t alignment) {
   void* block = near::allocate_aligned(static_cast<size_t>(alignment), size);
-  return near::likely(block != nullptr) ? block : near::new_slow_nothrow(size, static_cast<size_t>(alignment));
+  return near::likely(block != nullptr)
+             ? block
+             : near::new_slow_nothrow(size, static_cast<size_t>(alignment));
 }
 
 }  // namespace
@@ -34,10 +37,16 @@ using std::nothrow_t;
 
 NEAR_EXPORT void* operator new(size_t size) { return make(size); }
 NEAR_EXPORT void* operator new[](size_t size) { return make(size); }
-NEAR_EXPORT void* operator new(size_t size, const nothrow_t&) noexcept { return make_nothrow(size); }
-NEAR_EXPORT void* operator new[](size_t size, const nothrow_t&) noexcept { return make_nothrow(size); }
+NEAR_EXPORT void* operator new(size_t size, const nothrow_t&) noexcept {
+  return make_nothrow(size);
+}
+NEAR_EXPORT void* operator new[](size_t size, const nothrow_t&) noexcept {
+  return make_nothrow(size);
+}
 NEAR_EXPORT void* operator new(size_t size, align_val_t alignment) { return make(size, alignment); }
-NEAR_EXPORT void* operator new[](size_t size, align_val_t alignment) { return make(size, alignment); }
+NEAR_EXPORT void* operator new[](size_t size, align_val_t alignment) {
+  return make(size, alignment);
+}
 NEAR_EXPORT void* operator new(size_t size, align_val_t alignment, const nothrow_t&) noexcept {
   return make_nothrow(size, alignment);
 }
@@ -49,11 +58,23 @@ NEAR_EXPORT void operator delete(void* block) noexcept { near::release(block); }
 NEAR_EXPORT void operator delete[](void* block) noexcept { near::release(block); }
 NEAR_EXPORT void operator delete(void* block, const nothrow_t&) noexcept { near::release(block); }
 NEAR_EXPORT void operator delete[](void* block, const nothrow_t&) noexcept { near::release(block); }
-NEAR_EXPORT void operator delete(void* block, size_t size) noexcept { near::release_sized(block, size); }
-NEAR_EXPORT void operator delete[](void* block, size_t size) noexcept { near::release_sized(block, size); }
+NEAR_EXPORT void operator delete(void* block, size_t size) noexcept {
+  near::release_sized(block, size);
+}
+NEAR_EXPORT void operator delete[](void* block, size_t size) noexcept {
+  near::release_sized(block, size);
+}
 NEAR_EXPORT void operator delete(void* block, align_val_t) noexcept { near::release(block); }
 NEAR_EXPORT void operator delete[](void* block, align_val_t) noexcept { near::release(block); }
-NEAR_EXPORT void operator delete(void* block, align_val_t, const nothrow_t&) noexcept { near::release(block); }
-NEAR_EXPORT void operator delete[](void* block, align_val_t, const nothrow_t&) noexcept { near::release(block); }
-NEAR_EXPORT void operator delete(void* block, size_t size, align_val_t) noexcept { near::release_sized(block, size); }
-NEAR_EXPORT void operator delete[](void* block, size_t size, align_val_t) noexcept { near::release_sized(block, size); }
+NEAR_EXPORT void operator delete(void* block, align_val_t, const nothrow_t&) noexcept {
+  near::release(block);
+}
+NEAR_EXPORT void operator delete[](void* block, align_val_t, const nothrow_t&) noexcept {
+  near::release(block);
+}
+NEAR_EXPORT void operator delete(void* block, size_t size, align_val_t) noexcept {
+  near::release_sized(block, size);
+}
+NEAR_EXPORT void operator delete[](void* block, size_t size, align_val_t) noexcept {
+  near::release_sized(block, size);
+}

@@ -1,5 +1,6 @@
-// The one place that catches: operator new(nothrow) when a new-handler throws. Compiled with exceptions.
-// The symbols of the C++ runtime are weak: in a program without one they are null, and nothing throws there.
+// The one place that catches: operator new(nothrow) when a new-handler throws. Compiled with
+// exceptions. The symbols of the C++ runtime are weak: in a program without one they are null, and
+// nothing throws there.
 #include "base/compiler.h"
 #include "shim/new_slow.h"
 

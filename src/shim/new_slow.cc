@@ -1,7 +1,8 @@
 #include "shim/new_slow.h"
 
-#include <cstdlib>
 #include <dlfcn.h>
+
+#include <cstdlib>
 
 #include "front/front.h"
 #include "platform/message.h"
@@ -27,7 +28,9 @@ void throw_bad_alloc() {
     const auto thrower = reinterpret_cast<ThrowBadAlloc>(dlsym(RTLD_DEFAULT, name));
     if (thrower != nullptr) thrower();
   }
-  message("out of memory in operator new, and no C++ runtime is loaded that could throw std::bad_alloc");
+  message(
+      "out of memory in operator new, and no C++ runtime is loaded that could throw "
+      "std::bad_alloc");
   abort();
 }
 

@@ -1,7 +1,7 @@
 // What operator new does when memory is refused: ask the new-handler, else throw std::bad_alloc.
 //
-// The library links libc alone, so the handler and the exception are looked for in the C++ runtime that the program has
-// loaded, on this path only. [ISO C++20, new.delete.single]
+// The library links libc alone, so the handler and the exception are looked for in the C++ runtime
+// that the program has loaded, on this path only. [ISO C++20, new.delete.single]
 #pragma once
 
 #include <cstddef>

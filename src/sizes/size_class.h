@@ -1,9 +1,10 @@
 // Size classes: which block size serves a request, and how long the span is that holds such blocks.
 //
-// 16, 32, …, 128, then four to a doubling up to 32 KiB. Small classes (to 1 KiB) are found by a byte table, because that
-// is the fewest instructions; medium ones by arithmetic. Larger requests are large blocks: whole slices.
-// Invariants (asserted below): sizes ascend; block_size(class_of(n)) >= n and the class before is too small;
-// capacity * size <= span bytes, and the waste is at most 12.5 %.
+// 16, 32, …, 128, then four to a doubling up to 32 KiB. Small classes (to 1 KiB) are found by a
+// byte table, because that is the fewest instructions; medium ones by arithmetic. Larger requests
+// are large blocks: whole slices.
+// Invariants (asserted below): sizes ascend; block_size(class_of(n)) >= n and the class before is
+// too small; capacity * size <= span bytes, and the waste is at most 12.5 %.
 #pragma once
 
 #include <array>
@@ -23,12 +24,14 @@ inline constexpr unsigned kClasses = 40;
 inline constexpr size_t kBlockAlign = 16;
 
 struct SizeClass {
-  uint32_t size;        // bytes of a block
-  uint32_t reciprocal;  // ceil(2^32 / size): for offsets in the first slice, starts_block in 32 bits
-  uint64_t exact;       // ceil(2^64 / size): the same for any offset in a span
-  uint16_t capacity;    // blocks of a span
-  uint16_t reuse_at;    // free blocks that make a span worth allocating from again: an eighth, at least one
-  uint8_t slices;       // slices of a span
+  uint32_t size;  // bytes of a block
+  uint32_t
+      reciprocal;     // ceil(2^32 / size): for offsets in the first slice, starts_block in 32 bits
+  uint64_t exact;     // ceil(2^64 / size): the same for any offset in a span
+  uint16_t capacity;  // blocks of a span
+  // free blocks that make a span worth allocating from again: an eighth, at least one
+  uint16_t reuse_at;
+  uint8_t slices;  // slices of a span
 };
 
 constexpr uint32_t class_size(unsigned index) {
@@ -42,8 +45,12 @@ constexpr SizeClass make_size_class(unsigned index) {
   const uint32_t size = class_size(index);
   const unsigned slices = size <= 8 * kKiB ? 1 : size <= 16 * kKiB ? 4 : 8;
   const size_t capacity = slices * kSliceSize / size;
-  return {size, static_cast<uint32_t>(div_up(size_t{1} << 32, size)), UINT64_MAX / size + 1, static_cast<uint16_t>(capacity),
-          static_cast<uint16_t>(max_of(capacity / 8, 1)), static_cast<uint8_t>(slices)};
+  return {size,
+          static_cast<uint32_t>(div_up(size_t{1} << 32, size)),
+          UINT64_MAX / size + 1,
+          static_cast<uint16_t>(capacity),
+          static_cast<uint16_t>(max_of(capacity / 8, 1)),
+          static_cast<uint8_t>(slices)};
 }
 
 constexpr std::array<SizeClass, kClasses> make_size_classes() {
@@ -76,14 +83,16 @@ constexpr unsigned class_of(size_t size) {
   return size <= kSmallMax ? kClassOfSmall[size] : class_of_computed(size);
 }
 
-// The first class from that of `size` whose block size is a multiple of `alignment` (a power of two), or kClasses.
+// The first class from that of `size` whose block size is a multiple of `alignment` (a power of
+// two), or kClasses.
 constexpr unsigned class_of_aligned(size_t size, size_t alignment) {
   unsigned index = class_of(size);
   while (index < kClasses && kSizeClasses[index].size % alignment != 0) index++;
   return index;
 }
 
-// True if a block starts at `offset`: the fractional part of offset / size is 0. [Lemire, Kaser, Kurz 2019, "Faster remainder"]
+// True if a block starts at `offset`: the fractional part of offset / size is 0. [Lemire, Kaser,
+// Kurz 2019, "Faster remainder"]
 template <typename Word>
 constexpr bool starts_block(Word offset, Word reciprocal) {
   return offset * reciprocal < reciprocal;
@@ -98,8 +107,11 @@ constexpr bool size_classes_hold() {
     if ((span - c.capacity * size_t{c.size}) * 8 > span) return false;
     for (uint64_t block = 0; block < c.capacity; block++) {
       const uint64_t start = block * c.size;
-      if (start < kSliceSize && !starts_block(static_cast<uint32_t>(start), c.reciprocal)) return false;
-      if (!starts_block(start, c.exact) || starts_block(start + kBlockAlign, c.exact) != (c.size == kBlockAlign)) return false;
+      if (start < kSliceSize && !starts_block(static_cast<uint32_t>(start), c.reciprocal))
+        return false;
+      if (!starts_block(start, c.exact) ||
+          starts_block(start + kBlockAlign, c.exact) != (c.size == kBlockAlign))
+        return false;
     }
     if (class_of(c.size) != i || (i + 1 < kClasses && class_of(c.size + 1) != i + 1)) return false;
   }

@@ -1,20 +1,23 @@
 // Every structure of a span, on one page.
 //
-//   slice   64 KiB of a region. Descriptor: one Span per slice in a table, found by arithmetic from any address.
-//   span    a run of slices that serves one size class, or one large block. The descriptor of its first slice is the
-//           span's; a slice inside a span of a class says how far back that is.
+//   slice   64 KiB of a region. Descriptor: one Span per slice in a table, found by arithmetic from
+//           any address.
+//   span    a run of slices that serves one size class, or one large block. The descriptor of its
+//           first slice is the span's; a slice inside a span of a class says how far back that is.
 //   block   what malloc returns: start + i * size. A free block holds the link to the next.
 //   page    here always 4 KiB.
-//   unit    what is carved (linked into a free list) at once: the blocks that start in one page, or one block if it is as
-//           large as a page. `uncarved` has one bit for each unit that was never carved, or was given back to the system.
+//   unit    what is carved (linked into a free list) at once: the blocks that start in one page, or
+//           one block if it is as large as a page. `uncarved` has one bit for each unit that was
+//           never carved, or was given back to the system.
 //
 // The invariant of every span of a class:
 //   live + local free + remote free + uncarved = capacity
-// where local free = blocks on *list that belong to it. While a span is cold (or of a medium class) its owner knows
-// freed() = local free + uncarved. While it is hot its free blocks hang in the heap's bin and nobody counts: when the bin
-// runs dry the number is known again, it is zero.
+// where local free = blocks on *list that belong to it. While a span is cold (or of a medium class)
+// its owner knows freed() = local free + uncarved. While it is hot its free blocks hang in the
+// heap's bin and nobody counts: when the bin runs dry the number is known again, it is zero.
 //
-// Line 0 is written by the owner alone, so a local free never meets a line that remote frees write (line 1).
+// Line 0 is written by the owner alone, so a local free never meets a line that remote frees write
+// (line 1).
 #pragma once
 
 #include <cstddef>
@@ -45,34 +48,38 @@ enum class SpanKind : uint8_t { none, blocks, inside, large };
 
 struct alignas(128) Span {
   // Line 0. Guard: the owner's thread, or whoever holds a threadless owner's lock.
-  Atomic<Heap*> owner;   // whose thread frees locally; null unless kind == blocks
-  Block** list;          // where a local free pushes: the heap's bin while hot, &local while cold
-  Block* local;          // the free blocks of a cold span
-  FreeCount frees;       // freed(), as a countdown to the next event
-  uint32_t reciprocal;   // of the block size, to recognise the start of a block
-  uint32_t reciprocal_again;  // the same: two memory operands are an instruction less on the fast path than one load
-  SpanKind kind;         // Guard: the node's lock, and the owner
+  Atomic<Heap*> owner;  // whose thread frees locally; null unless kind == blocks
+  Block** list;         // where a local free pushes: the heap's bin while hot, &local while cold
+  Block* local;         // the free blocks of a cold span
+  FreeCount frees;      // freed(), as a countdown to the next event
+  uint32_t reciprocal;  // of the block size, to recognise the start of a block
+  // the same: two memory operands are an instruction less on the fast path than one load
+  uint32_t reciprocal_again;
+  SpanKind kind;  // Guard: the node's lock, and the owner
   uint8_t size_class;
-  bool reusable;         // in a list of the owner's spans to allocate from. Guard: the owner's lock
-  bool sparse;           // reusable, and half free or more. Guard: the owner's lock
-  uint16_t back;         // kind == inside: slices back to the head
-  bool idle;             // hot, of a medium class, and allowed to stay so with all blocks free. Guard: the owner
-  bool resident;         // its pages were in use when it was formed: carving more of them at once costs no fault
-  uint32_t uncarved;     // bit i: unit i is uncarved
-  Span* next;            // in a list of the owner. Guard: the owner's lock
+  bool reusable;  // in a list of the owner's spans to allocate from. Guard: the owner's lock
+  bool sparse;    // reusable, and half free or more. Guard: the owner's lock
+  uint16_t back;  // kind == inside: slices back to the head
+  // hot, of a medium class, and allowed to stay so with all blocks free. Guard: the owner
+  bool idle;
+  // its pages were in use when it was formed: carving more of them at once costs no fault
+  bool resident;
+  uint32_t uncarved;  // bit i: unit i is uncarved
+  Span* next;         // in a list of the owner. Guard: the owner's lock
   Span* prev;
 
   // Line 1: any thread.
   alignas(64) RemoteList<Block> remote;
   Span* pending_next;  // in the owner's inbox
-  uint16_t looked_at;     // freed() when its free pages were looked for last. Guard of these four: the owner's lock
-  uint16_t filed_when;    // the heap's time when it became reusable
-  bool swept;             // its free pages were looked for since the last event: in the owner's second list
+  // freed() when its free pages were looked for last. Guard of these four: the owner's lock
+  uint16_t looked_at;
+  uint16_t filed_when;  // the heap's time when it became reusable
+  bool swept;  // its free pages were looked for since the last event: in the owner's second list
   uint16_t purged_pages;  // given back and not carved since
-  uint32_t slices;     // length of the span; constant while kind != none, but for a large block's
-  char* start;         // address of the first block; constant while kind != none
-  Region* region;      // constant
-  size_t asked;        // large: bytes asked for
+  uint32_t slices;  // length of the span; constant while kind != none, but for a large block's
+  char* start;      // address of the first block; constant while kind != none
+  Region* region;   // constant
+  size_t asked;     // large: bytes asked for
 
 #if NEAR_CHECK
   // One bit for each block that the program holds: finds every double free.
@@ -83,7 +90,8 @@ struct alignas(128) Span {
   size_t bytes() const { return size_t{slices} << kSliceShift; }
 };
 
-// True if pages of a span with live blocks can be free: its blocks are smaller than a page, and it is one slice long.
+// True if pages of a span with live blocks can be free: its blocks are smaller than a page, and it
+// is one slice long.
 inline bool is_purgeable(const Span& span) { return span.shape().size < kPageSize; }
 
 inline bool is_sparse(const Span& span, uint32_t freed) {

@@ -1,13 +1,17 @@
-// The blocks of one span that were freed by threads that do not own it, and who owns it, in one 64-bit word.
+// The blocks of one span that were freed by threads that do not own it, and who owns it, in one
+// 64-bit word.
 //
-//   word = { owner : 16 | count : 16 | head : 16 }      head: index of the block pushed last, meaningless if count == 0
+//   word = { owner : 16 | count : 16 | head : 16 }      head: index of the block pushed last,
+//   meaningless if count == 0
 //
-// Invariant: count blocks hang from head by their `next`; count > 0 <=> the span is in (or on its way to) its owner's
-// inbox. So the push that finds count == 0 delivers the span, once, and nobody else does; while count > 0 the owner in
-// the word cannot change and the span cannot be empty for its owner, hence not be reused: it outlives the delivery.
-// Items leave only all together, so ABA on the head is harmless: the link a push wrote still names the head it replaces.
-// Who may touch it: any thread pushes; `take` and `change_owner` are for whoever took the span from the owner's inbox, or
-// holds the owner's lock. [Aigner15 §4.2 keeps the count in the pointer for the same reason]
+// Invariant: count blocks hang from head by their `next`; count > 0 <=> the span is in (or on its
+// way to) its owner's inbox. So the push that finds count == 0 delivers the span, once, and nobody
+// else does; while count > 0 the owner in the word cannot change and the span cannot be empty for
+// its owner, hence not be reused: it outlives the delivery. Items leave only all together, so ABA
+// on the head is harmless: the link a push wrote still names the head it replaces.
+// Who may touch it: any thread pushes; `take` and `change_owner` are for whoever took the span from
+// the owner's inbox, or holds the owner's lock. [Aigner15 §4.2 keeps the count in the pointer for
+// the same reason]
 #pragma once
 
 #include <cstdint>
@@ -16,7 +20,8 @@
 
 namespace near {
 
-// `Blocks` names the blocks of the span: Block* at(uint32_t index), uint32_t index_of(Block*); Block has `next`.
+// `Blocks` names the blocks of the span: Block* at(uint32_t index), uint32_t index_of(Block*);
+// Block has `next`.
 template <typename Block>
 class RemoteList {
  public:
@@ -33,12 +38,15 @@ class RemoteList {
   };
 
   // Before the span is seen by other threads.
-  void reset(uint32_t owner) { word_.store(owner_bits(owner), kRelaxed); }  // relaxed: not yet shared
+  void reset(uint32_t owner) {
+    word_.store(owner_bits(owner), kRelaxed);
+  }  // relaxed: not yet shared
 
   template <typename Blocks>
   Pushed push(const Blocks& blocks, Block* block) {
     const uint32_t index = blocks.index_of(block);
-    uint64_t word = word_.load(kAcquire);  // pairs: remote-list (an owner changed it, or another push)
+    uint64_t word =
+        word_.load(kAcquire);  // pairs: remote-list (an owner changed it, or another push)
     uint64_t wanted = 0;
     do {
       const uint32_t count = count_of(word);
@@ -50,7 +58,8 @@ class RemoteList {
     return {count_of(word) == 0, owner_of(word), count_of(wanted), false};
   }
 
-  // Empties the list in constant time. The caller took the span from the inbox, so `last_` is written.
+  // Empties the list in constant time. The caller took the span from the inbox, so `last_` is
+  // written.
   template <typename Blocks>
   Chain take(const Blocks& blocks) {
     Block* last = last_;
@@ -63,7 +72,8 @@ class RemoteList {
   bool change_owner(uint32_t from, uint32_t to) {
     uint64_t expected = owner_bits(from);
     expected |= word_.load(kRelaxed) & kHeadMask;  // relaxed: the exchange checks it
-    return word_.compare_exchange_strong(expected, owner_bits(to), kAcqRel, kRelaxed);  // pairs: remote-list
+    return word_.compare_exchange_strong(expected, owner_bits(to), kAcqRel,
+                                         kRelaxed);  // pairs: remote-list
   }
 
   uint32_t count() const { return count_of(word_.load(kAcquire)); }  // pairs: remote-list

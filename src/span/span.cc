@@ -7,7 +7,6 @@
 
 namespace near {
 
-
 namespace {
 
 // The blocks of the units from `first` up to `end`.
@@ -21,7 +20,8 @@ struct Blocks {
 
  private:
   static constexpr uint32_t first_block_of(const SizeClass& shape, uint32_t unit) {
-    const size_t block = carves_blocks(shape) ? unit : div_up(size_t{unit} << kPageShift, shape.size);
+    const size_t block =
+        carves_blocks(shape) ? unit : div_up(size_t{unit} << kPageShift, shape.size);
     return static_cast<uint32_t>(min_of(block, shape.capacity));
   }
 };
@@ -29,7 +29,8 @@ struct Blocks {
 // All units of a class in which a block starts: the last page of a span may be waste.
 constexpr uint32_t all_units(const SizeClass& shape) {
   uint32_t units = 0;
-  for (uint32_t unit = 0; unit < (carves_blocks(shape) ? shape.capacity : kSliceSize >> kPageShift); unit++) {
+  for (uint32_t unit = 0; unit < (carves_blocks(shape) ? shape.capacity : kSliceSize >> kPageShift);
+       unit++) {
     if (Blocks(shape, unit, unit + 1).count() > 0) units |= uint32_t{1} << unit;
   }
   return units;
@@ -70,7 +71,8 @@ void carve(Span& span, Block** list) {
   uint32_t units = 1;
   if (span.resident) {
     const size_t most = carves_blocks(shape) ? 8 : 4;
-    units = static_cast<uint32_t>(min_of(static_cast<size_t>(std::countr_one(span.uncarved >> unit)), most));
+    units = static_cast<uint32_t>(
+        min_of(static_cast<size_t>(std::countr_one(span.uncarved >> unit)), most));
   }
   span.uncarved &= ~bit_run(unit, units);
   const Blocks blocks(shape, unit, unit + units);
@@ -86,7 +88,8 @@ void carve(Span& span, Block** list) {
 
 namespace {
 
-constexpr uint32_t kPages = kSliceSize >> kPageShift;  // of the spans whose pages are looked at: of one slice
+constexpr uint32_t kPages =
+    kSliceSize >> kPageShift;  // of the spans whose pages are looked at: of one slice
 
 // How many free blocks touch each page of a span, against how many blocks do.
 struct PageUse {
@@ -138,7 +141,8 @@ size_t purge_free_pages(Span& span) {
   if (fresh == 0) return 0;
   Block** link = &span.local;
   for (Block* block = span.local; block != nullptr; block = block->next) {
-    const auto page = static_cast<uint32_t>((reinterpret_cast<char*>(block) - span.start) >> kPageShift);
+    const auto page =
+        static_cast<uint32_t>((reinterpret_cast<char*>(block) - span.start) >> kPageShift);
     if ((fresh >> page & 1) != 0) continue;
     *link = block;
     link = &block->next;
@@ -173,7 +177,8 @@ uint32_t count_uncarved(const Span& span) {
 bool is_block(const Span& span, const void* block) {
   const auto offset = static_cast<size_t>(static_cast<const char*>(block) - span.start);
   const SizeClass& shape = span.shape();
-  return starts_block(uint64_t{offset}, shape.exact) && offset < size_t{shape.capacity} * shape.size;
+  return starts_block(uint64_t{offset}, shape.exact) &&
+         offset < size_t{shape.capacity} * shape.size;
 }
 
 }  // namespace near

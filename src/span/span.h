@@ -6,14 +6,17 @@
 
 namespace near {
 
-// Makes a run of slices a span of `size_class` with all blocks uncarved. Owner, list and count are the heap's business.
+// Makes a run of slices a span of `size_class` with all blocks uncarved. Owner, list and count are
+// the heap's business.
 void form_span(Span& span, unsigned size_class, bool resident);
 
-// Links the blocks of the lowest uncarved pages onto *list: of one page, or of several if they are known to be resident. The span has an uncarved page.
+// Links the blocks of the lowest uncarved pages onto *list: of one page, or of several if they are
+// known to be resident. The span has an uncarved page.
 void carve(Span& span, Block** list);
 
-// Gives the pages on which every block is free back to the system: takes their blocks off `local` and marks them uncarved.
-// Returns the bytes given back. The span is cold and its blocks are smaller than a page.
+// Gives the pages on which every block is free back to the system: takes their blocks off `local`
+// and marks them uncarved. Returns the bytes given back. The span is cold and its blocks are
+// smaller than a page.
 size_t purge_free_pages(Span& span);
 
 // How many blocks hang from `list` of this span; more than capacity if the list is broken.

@@ -1,8 +1,9 @@
 // A stack that any thread pushes to and that is emptied whole: a heap's pending spans.
 //
-// Invariant: an item is in at most one inbox, once (its link belongs to whoever put it there or took it out).
-// Pushing is one compare-and-swap and never waits; taking is one exchange. As items leave only all together, the head
-// that a push saw may come back (ABA) without harm: the link it wrote is still the right one.
+// Invariant: an item is in at most one inbox, once (its link belongs to whoever put it there or
+// took it out). Pushing is one compare-and-swap and never waits; taking is one exchange. As items
+// leave only all together, the head that a push saw may come back (ABA) without harm: the link it
+// wrote is still the right one.
 // Who may touch it: any thread pushes; whoever is entitled to the whole content takes it.
 #pragma once
 

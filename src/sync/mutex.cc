@@ -34,7 +34,8 @@ void Mutex::wake_one() { futex_wake(state_, 1); }
 
 #if NEAR_CHECK
 void Mutex::note_lock() {
-  for (unsigned rank = 0; rank <= static_cast<unsigned>(rank_); rank++) NEAR_ASSERT(held[rank] == 0);
+  for (unsigned rank = 0; rank <= static_cast<unsigned>(rank_); rank++)
+    NEAR_ASSERT(held[rank] == 0);
   note_try_lock();
 }
 

@@ -1,7 +1,9 @@
-// A small mutex with a rank. Locks are taken from the highest rank to the lowest; the check build asserts it.
+// A small mutex with a rank. Locks are taken from the highest rank to the lowest; the check build
+// asserts it.
 //
 // State: 0 free, 1 held, 2 held and somebody may sleep. [Drepper, "Futexes are tricky", mutex 3]
-// Who may touch it: any thread. A holder may fork: the child, where only the holder lives, unlocks it.
+// Who may touch it: any thread. A holder may fork: the child, where only the holder lives, unlocks
+// it.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +13,8 @@
 
 namespace near {
 
-// Every lock of the allocator: a thread that holds one may take only lower ones. (The nodes' is zero, so that the table of
-// nodes is zero at start and costs no memory.)
+// Every lock of the allocator: a thread that holds one may take only lower ones. (The nodes' is
+// zero, so that the table of nodes is zero at start and costs no memory.)
 enum class Rank : uint8_t { node, regions, registry, heap, purge_thread, start };
 
 class Mutex {
