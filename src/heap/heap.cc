@@ -138,8 +138,8 @@ void Heap::on_count(Span* span) {
   if (is_small(span->size_class) && is_hot(*span)) return span->frees.set_unreachable();
   const LockGuard guard(lock);
   // Until the lock was held the purge thread may have taken the span, if this free was its last.
-  if (span->owner.load(kRelaxed) != this || span->frees.remaining() != 0)
-    return;  // relaxed: changed under the lock
+  // relaxed: changed under the lock
+  if (span->owner.load(kRelaxed) != this || span->frees.remaining() != 0) return;
   settle(*span, span->frees.freed());
 }
 

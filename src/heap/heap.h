@@ -80,9 +80,8 @@ class Heap {
     return first_filed(size_class) != nullptr || bins[size_class] != nullptr;
   }
   bool inbox_empty() const { return inbox_.empty(); }
-  uint32_t visits() const {
-    return visits_.load(kRelaxed);
-  }  // relaxed: compared with an earlier value only
+  // relaxed: compared with an earlier value only
+  uint32_t visits() const { return visits_.load(kRelaxed); }
   uint32_t id() const { return id_; }
   unsigned node() const { return node_; }
   bool is_hot(const Span& span) const { return hot_[span.size_class] == &span; }

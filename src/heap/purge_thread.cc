@@ -40,8 +40,8 @@ bool is_dirty() {
 // True if this thread shall end: nobody is left to work for.
 bool end_if_alone() {
   const LockGuard guard(thread_lock);
-  if (threads.load(kRelaxed) > 0)
-    return false;  // relaxed: whoever comes later starts a new thread under the lock
+  // relaxed: whoever comes later starts a new thread under the lock
+  if (threads.load(kRelaxed) > 0) return false;
   running = false;
   purge_signal.set_present(false);
   return true;

@@ -37,10 +37,8 @@ class RemoteList {
     uint32_t count;
   };
 
-  // Before the span is seen by other threads.
-  void reset(uint32_t owner) {
-    word_.store(owner_bits(owner), kRelaxed);
-  }  // relaxed: not yet shared
+  // Before the span is seen by other threads. relaxed: not yet shared
+  void reset(uint32_t owner) { word_.store(owner_bits(owner), kRelaxed); }
 
   template <typename Blocks>
   Pushed push(const Blocks& blocks, Block* block) {
