@@ -40,7 +40,7 @@ endif()
 # The option table as text, for docs/options.md and its check.
 if(EXISTS ${PROJECT_SOURCE_DIR}/tools/near_options.cc)
   add_executable(near_options tools/near_options.cc)
-  target_link_libraries(near_options PRIVATE near_core)
+  target_link_libraries(near_options PRIVATE near_core near_api)
   set_target_properties(near_options PROPERTIES OUTPUT_NAME near-options)
 endif()
 

@@ -131,8 +131,9 @@ struct near_stats {
   uint64_t committed; /* of it made readable and writable */
   uint64_t in_spans; /* in spans that serve blocks (live blocks, and free ones inside such spans) */
   uint64_t large;    /* of it in large blocks */
-  uint64_t dirty;    /* in free slices that are still resident */
-  uint64_t purged;   /* total ever given back to the system */
+  uint64_t large_blocks;  /* number of large blocks */
+  uint64_t dirty;         /* in free slices that are still resident */
+  uint64_t purged;        /* total ever given back to the system */
   uint64_t purge_calls;   /* system calls that gave memory back */
   uint64_t commit_calls;  /* system calls that made memory usable */
   uint64_t heaps;         /* heaps ever made (type-stable; reused by later threads) */

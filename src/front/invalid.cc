@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 
@@ -21,9 +22,8 @@ namespace {
 
 // Says of a pointer into our memory what lies there.
 void describe(const void* pointer) {
-  Span* span = span_of(pointer);
+  const Span* span = enclosing_span(pointer);
   if (span == nullptr) return;
-  if (span->kind == SpanKind::inside) span -= span->back;
   switch (span->kind) {
     case SpanKind::blocks: {
       const uint32_t size = span->shape().size;
@@ -64,18 +64,8 @@ bool may_be_another_allocators(const void* pointer) {
          !is_on_this_stack(pointer) && dladdr(pointer, &object) == 0;
 }
 
-using Free = void (*)(void*);
-
-// The `free` that is not ours: that of the next library that has one.
-Free other_free() {
-  static Atomic<Free> found{nullptr};
-  Free free = found.load(kRelaxed);  // relaxed: everyone finds the same
-  if (free == nullptr) {
-    free = reinterpret_cast<Free>(dlsym(RTLD_NEXT, "free"));
-    found.store(free, kRelaxed);  // relaxed: as above
-  }
-  return free;
-}
+// The function of that name that is not ours: that of the next library that has one.
+void* other(const char* name) { return dlsym(RTLD_NEXT, name); }
 
 }  // namespace
 
@@ -89,10 +79,20 @@ NEAR_COLD void report_invalid(const void* pointer, const char* what) {
 
 NEAR_COLD void release_foreign(void* pointer) {
   if (may_be_another_allocators(pointer)) {
-    const Free free = other_free();
+    const auto free = reinterpret_cast<void (*)(void*)>(other("free"));
     if (free != nullptr) return free(pointer);
   }
   report_invalid(pointer, "it is not a block of this allocator");
+}
+
+NEAR_COLD void* reallocate_foreign(void* pointer, size_t size) {
+  if (may_be_another_allocators(pointer)) {
+    const auto realloc = reinterpret_cast<void* (*)(void*, size_t)>(other("realloc"));
+    if (realloc != nullptr) return realloc(pointer, size);
+  }
+  report_invalid(pointer, "realloc of what is not a block of this allocator");
+  errno = ENOMEM;
+  return nullptr;
 }
 
 }  // namespace near

@@ -7,6 +7,7 @@ namespace near {
 namespace {
 
 constinit Atomic<size_t> bytes_in_use{0};
+constinit Atomic<size_t> blocks_in_use{0};
 
 size_t slices_for(size_t size) { return div_up(size, kSliceSize); }
 
@@ -29,12 +30,14 @@ void* allocate_large(size_t size, size_t alignment, bool* zero) {
   span->kind = SpanKind::large;
   span->asked = size;
   count(slices);
+  blocks_in_use.fetch_add(1, kRelaxed);  // relaxed: a statistic
   if (zero != nullptr) *zero = clean;
   return span->start;
 }
 
 void release_large(Span& span) {
   discount(span.slices);
+  blocks_in_use.fetch_sub(1, kRelaxed);  // relaxed: a statistic
   node_of(span).give(&span);
 }
 
@@ -52,6 +55,8 @@ bool resize_large(Span& span, size_t size) {
   span.asked = size;
   return true;
 }
+
+size_t large_blocks() { return blocks_in_use.load(kRelaxed); }  // relaxed: a statistic
 
 size_t large_bytes() { return bytes_in_use.load(kRelaxed); }  // relaxed: a statistic
 

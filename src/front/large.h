@@ -18,6 +18,8 @@ void release_large(Span& span);
 // Makes a large block `size` bytes long where it is. False if there is no room behind it.
 bool resize_large(Span& span, size_t size);
 
+// In use now.
 size_t large_bytes();
+size_t large_blocks();
 
 }  // namespace near

@@ -38,7 +38,7 @@ bool fits_well(size_t size, size_t usable) {
 
 void* move(void* pointer, size_t usable, size_t size) {
   void* moved = allocate(size);
-  if (moved == nullptr) return nullptr;
+  if (moved == nullptr) return size <= usable ? pointer : nullptr;
   memcpy(moved, pointer, min_of(usable, size));
   release(pointer);
   return moved;
@@ -73,11 +73,12 @@ void* allocate_aligned(size_t alignment, size_t size) {
 void* reallocate(void* pointer, size_t size) {
   if (pointer == nullptr) return allocate(size);
   if (size == 0) {
-    release(pointer);
+    release(pointer);  // another allocator's block goes home from there
     return nullptr;
   }
   Span* span = span_of_block(pointer);
   if (unlikely(span == nullptr)) {
+    if (span_of(pointer) == nullptr) return reallocate_foreign(pointer, size);
     report_invalid(pointer, "realloc of what is no live block of this allocator");
     return refuse();
   }

@@ -24,6 +24,10 @@ NEAR_COLD void* allocate_late(unsigned size_class) {
 
 // Gives back all that can be: before out-of-memory is reported.
 NEAR_COLD void reclaim_everything() {
+  if (has_heap()) {
+    const LockGuard guard(current_heap->lock);
+    current_heap->flush();
+  }
   clean_heaps(true);
   for (unsigned n = 0; n < topology.count; n++) nodes[n].purge(0, 0);
 }
@@ -39,6 +43,7 @@ NEAR_COLD void* allocate_in_need(size_t size) {
   void* pointer = size <= kMediumMax ? allocate_class(class_of(size))
                                      : allocate_large(size, kSliceSize, nullptr);
   if (pointer == nullptr) errno = ENOMEM;
+  if (pointer != nullptr && size <= kMediumMax) note_held(static_cast<Block*>(pointer));
   return pointer;
 }
 
@@ -48,7 +53,7 @@ NEAR_COLD void* refuse() {
 }
 
 NEAR_COLD void report_no_block(const void* pointer) {
-  const Span* span = span_of(pointer);
+  const Span* span = enclosing_span(pointer);
   const bool inside = span->kind == SpanKind::blocks || span->kind == SpanKind::inside ||
                       span->kind == SpanKind::large;
   report_invalid(pointer, inside ? "it is not the start of a block"

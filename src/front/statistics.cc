@@ -24,6 +24,7 @@ void gather_statistics(near_stats& stats) {
   }
   const HeapTotals heaps = heap_totals();
   stats.large = large_bytes();
+  stats.large_blocks = large_blocks();
   stats.heaps = heaps.heaps;
   stats.heaps_parked = heaps.parked;
   stats.adoptions = heaps.adoptions;

@@ -340,7 +340,8 @@ size_t Heap::check_span(const Span& span) const {
   const uint32_t uncarved = count_uncarved(span);
   expect(free + uncarved + span.remote.count() <= span.shape().capacity,
          "more free blocks than blocks");
-  for (const Block* block = *span.list; block != nullptr; block = block->next) {
+  const Block* block = *span.list;
+  for (uint32_t left = free; left > 0; left--, block = block->next) {  // counted: it may be a ring
     if (is_block(span, block)) continue;
     expect(false, "the free list holds what is no block of it");
     break;

@@ -83,7 +83,7 @@ void build_regions(char* tables, const Layout& layout, Region* regions, unsigned
 
 size_t wished_region_bytes() {
   const auto fixed = static_cast<size_t>(option(Option::region_mib)) * kMiB;
-  if (fixed != 0) return align_up(fixed, kChunkSize);
+  if (fixed != 0) return max_of(align_up(fixed, kChunkSize), kRegionMin);
   return max_of(std::bit_ceil(2 * os::physical_memory()), kGiB);
 }
 
@@ -91,10 +91,12 @@ size_t wished_region_bytes() {
 // Null if it never does.
 char* reserve_regions(unsigned count, size_t wished, size_t least, size_t& region_bytes) {
   const size_t limit = os::address_space_limit();
-  for (region_bytes = wished; region_bytes >= least;
-       region_bytes = align_down(region_bytes / 2, kChunkSize)) {
+  const auto smaller = [least](size_t bytes) {
+    return bytes == least ? 0 : max_of(align_down(bytes / 2, kChunkSize), least);
+  };
+  for (region_bytes = wished; region_bytes != 0; region_bytes = smaller(region_bytes)) {
     const Layout layout(count, region_bytes);
-    if (limit != SIZE_MAX && layout.bytes > limit / 4 && region_bytes / 2 >= least) continue;
+    if (limit != SIZE_MAX && layout.bytes > limit / 4 && region_bytes > least) continue;
     auto* start = static_cast<char*>(os::reserve(layout.bytes, kChunkSize));
     if (start == nullptr) continue;
     // Descriptors that are not in use yet read as "no block here": a wild pointer finds them and is
@@ -137,15 +139,39 @@ NEAR_COLD void start_memory() {
   if (option(Option::verbose) != 0) describe_start(region_bytes);
 }
 
-Span* span_of(const void* address) {
+namespace {
+
+const Region* region_of(const void* address) {
   const size_t offset = offset_in_reservation(address);
-  if (offset < reserved_bytes) return &reserved_spans[offset >> kSliceShift];
+  if (offset < reserved_bytes) return &first_regions[offset / first_regions[0].bytes()];
   const uint32_t count = added_count.load(kAcquire);  // pairs: added-regions
   for (uint32_t i = 0; i < count; i++) {
     const Region* region = added_regions[i].load(kRelaxed);  // relaxed: the count was acquired
-    if (region->contains(address)) return region->span_at(address);
+    if (region->contains(address)) return region;
   }
   return nullptr;
+}
+
+}  // namespace
+
+Span* span_of(const void* address) {
+  const size_t offset = offset_in_reservation(address);
+  if (offset < reserved_bytes) return &reserved_spans[offset >> kSliceShift];
+  const Region* region = region_of(address);
+  return region == nullptr ? nullptr : region->span_at(address);
+}
+
+const Span* enclosing_span(const void* address) {
+  const Span* slice = span_of(address);
+  if (slice == nullptr || slice->kind == SpanKind::blocks) return slice;
+  if (slice->kind == SpanKind::inside) return slice - slice->back;
+  const Region* region = region_of(address);
+  for (const Span* head = slice; head >= region->span_at(region->chunk_start(0)); head--) {
+    if (head->kind == SpanKind::none) continue;
+    const bool holds = head->kind == SpanKind::large && head + head->slices > slice;
+    return holds ? head : slice;
+  }
+  return slice;
 }
 
 void* take_metadata(unsigned node, size_t bytes) {
@@ -173,17 +199,20 @@ namespace {
 
 // Adds a region with room for at least `bytes` to `node`. False if refused.
 bool add_region(unsigned node, size_t bytes) {
-  void* room = take_metadata(node, sizeof(Region));
-  if (room == nullptr) return false;
   const size_t least = align_up(bytes, kChunkSize);
   size_t region_bytes = 0;
-  const LockGuard guard(regions_lock);
-  const uint32_t count = added_count.load(kRelaxed);  // relaxed: changed under the lock only
-  if (count == kMaxAdded) return false;
   char* tables = reserve_regions(1, max_of(least, kAddedRegion), least, region_bytes);
   if (tables == nullptr) return false;
+  const Layout layout(1, region_bytes);
+  void* room = take_metadata(node, sizeof(Region));  // last: it cannot be given back
+  const LockGuard guard(regions_lock);
+  const uint32_t count = added_count.load(kRelaxed);  // relaxed: changed under the lock only
+  if (room == nullptr || count == kMaxAdded) {
+    os::unreserve(tables, layout.bytes);
+    return false;
+  }
   auto* region = new (room) Region;
-  build_regions(tables, Layout(1, region_bytes), region, 1, node);
+  build_regions(tables, layout, region, 1, node);
   added_regions[count].store(region, kRelaxed);  // relaxed: published by the count
   added_count.store(count + 1, kRelease);        // pairs: added-regions
   nodes[node].add(region);

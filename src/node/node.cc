@@ -102,6 +102,7 @@ void Node::give(Span* span, uint32_t keep) {
     const LockGuard guard(lock);
     unlooked_slices_ += span->slices - keep;
     look = unlooked_slices_ >= look_every_;
+    if (look) now_ms_ = coarse_now_ms();
     span->region->give(span, keep, now_ms_);
   }
   purge_signal.ask();
@@ -112,13 +113,12 @@ void Node::give(Span* span, uint32_t keep) {
 // old enough.
 void Node::look_at_limits() {
   const auto decay_ms = static_cast<uint32_t>(option(Option::decay_ms));
-  const uint32_t now = coarse_now_ms();
   size_t limit = 0;
   bool excess = false;
   bool decay = false;
   {
     const LockGuard guard(lock);
-    now_ms_ = now;
+    const uint32_t now = now_ms_;
     follow_peak(now);
     unlooked_slices_ = 0;
     limit = limit_slices();

@@ -78,6 +78,7 @@ bool parse_number(const char* text, long& value) {
 }
 
 void read_entry(const char* entry) {
+  const auto name = static_cast<int>(strcspn(entry, "="));
   if (const char* text = value_of(entry, "topology")) {
     topology_value = text;
     return;
@@ -91,15 +92,14 @@ void read_entry(const char* entry) {
     if (good && value >= info.lowest && value <= info.highest) {
       if (!set_by_hand[i].load(kRelaxed)) values[i].store(value - info.initial, kRelaxed);
     } else if (info.words != nullptr) {
-      message("%s%s is ignored: '%s' is not one of %s", kPrefix, info.name, text, info.words);
+      message("%.*s is ignored: '%s' is not one of %s", name, entry, text, info.words);
     } else {
-      message("%s%s is ignored: '%s' is not a number from %ld to %ld", kPrefix, info.name, text,
+      message("%.*s is ignored: '%s' is not a number from %ld to %ld", name, entry, text,
               info.lowest, info.highest);
     }
     return;
   }
-  const size_t name = strcspn(entry, "=");
-  message("there is no option %.*s", static_cast<int>(name), entry);
+  message("there is no option %.*s", name, entry);
 }
 
 }  // namespace

@@ -108,6 +108,7 @@ NEAR_API struct mallinfo2 near_mallinfo2(void) noexcept {
   near::gather_statistics(stats);
   struct mallinfo2 info{};
   info.arena = stats.committed;
+  info.hblks = stats.large_blocks;
   info.hblkhd = stats.large;
   info.uordblks = stats.in_spans;
   info.fordblks = stats.committed - stats.in_spans;
@@ -120,6 +121,7 @@ NEAR_API struct mallinfo near_mallinfo(void) noexcept {
   const auto narrow = [](size_t value) { return static_cast<int>(near::min_of(value, INT_MAX)); };
   struct mallinfo info{};
   info.arena = narrow(wide.arena);
+  info.hblks = narrow(wide.hblks);
   info.hblkhd = narrow(wide.hblkhd);
   info.uordblks = narrow(wide.uordblks);
   info.fordblks = narrow(wide.fordblks);

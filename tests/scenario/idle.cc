@@ -42,7 +42,7 @@ void touch_every_class() {
   for (size_t i = 0; i < taken; ++i) StandardNames::free(blocks[i]);
 }
 
-TEST(Idle, TwoHundredThreadsKeepAtMostOneMiBEach) {
+TEST(Idle, TwoHundredThreadsKeepAtMostAMebibyteEach) {
   constexpr size_t kThreads = 200;
   std::barrier gate(kThreads + 1);
   std::vector<std::thread> threads;

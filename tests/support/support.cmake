@@ -18,8 +18,10 @@ set(near_test_preload LD_PRELOAD=$<TARGET_FILE:nearmalloc>)
 
 # How much of a long test runs where everything is slower.
 set(near_test_scale 1)
-if(NEAR_SANITIZE OR CMAKE_CROSSCOMPILING)
+if(CMAKE_CROSSCOMPILING)
   set(near_test_scale 0.03)
+elseif(NEAR_SANITIZE)
+  set(near_test_scale 0.1)
 elseif(NEAR_CHECK)
   set(near_test_scale 0.2)
 endif()

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,6 +23,8 @@ struct Setting {
   std::vector<std::string> environment;
   std::string pretended;  // for NEAR_FAKE_OS
 };
+
+void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
 
 // The value after `name=` in what the workload printed last.
 uint64_t number(const std::string& output, const std::string& name) {

@@ -283,6 +283,27 @@ TEST_F(FrontTest, TrimGivesBackAllThatIsFree) {
   count_cases(2);
 }
 
+TEST_F(FrontTest, ShrinkingIsNeverRefused) {
+  for (const size_t from : {size_t{1'000}, size_t{30'000}, size_t{50'000}, 3 * kMiB}) {
+    for (const size_t to : {size_t{1}, size_t{600}, size_t{20'000}, size_t{40'000}}) {
+      if (to > from) continue;
+      char* block = filled(from, 4);
+      // Blocks of the smaller size are used up, and there are no more.
+      fake_os::fail(OsCall::any, 1, true);
+      std::vector<void*> used;
+      while (void* each = near_malloc(kSliceSize)) used.push_back(each);
+      while (void* each = near_malloc(to)) used.push_back(each);
+      auto* shrunk = static_cast<char*>(near_realloc(block, to));
+      ASSERT_NE(shrunk, nullptr) << from << " to " << to;
+      EXPECT_TRUE(range_holds(shrunk, 0, std::min(to, kWholeUpTo), 4));
+      fake_os::fail_none();
+      near_free(shrunk);
+      for (void* each : used) near_free(each);
+      count_cases();
+    }
+  }
+}
+
 TEST_F(FrontTest, ImpossibleSizesAreRefusedAndCostNothing) {
   const size_t metadata = near::metadata_bytes();
   for (int i = 0; i < 200; i++) {

@@ -3,6 +3,7 @@
 #include "node/memory.h"
 
 #include <gtest/gtest.h>
+#include <nearmalloc/nearmalloc.h>
 
 #include <map>
 #include <vector>
@@ -96,7 +97,22 @@ TEST_F(MemoryTest, ANodeThatIsFullSpillsToTheNearest) {
   }
 }
 
-// These two in this order: they add regions, which stay.
+// What a heap holds without need is found before memory is refused.
+TEST_F(MemoryTest, AllIsGivenBackBeforeMemoryIsRefused) {
+  fake_os::fail(OsCall::reserve, 1, true);
+  std::vector<void*> blocks;
+  for (size_t size = 16; size < 20'000; size = size * 5 / 4) blocks.push_back(near_malloc(size));
+  while (void* block = near_malloc(100)) blocks.push_back(block);
+  EXPECT_GT(blocks.size(), region_slices_ * 500);
+  for (void* block : blocks) near_free(block);
+  void* all = near_malloc(region_slices_ * kSliceSize);
+  EXPECT_NE(all, nullptr);
+  near_free(all);
+  near_malloc_trim(0);
+  count_cases();
+}
+
+// From here on regions are added, which stay.
 TEST_F(MemoryTest, RefusedRegionsAreNoMemoryAndCostNone) {
   exhaust_all();
   const uint64_t before = near::spill_count();
@@ -110,6 +126,19 @@ TEST_F(MemoryTest, RefusedRegionsAreNoMemoryAndCostNone) {
   EXPECT_LE(fake_os::reserved_bytes(), reserved + near::kMiB);
   EXPECT_LE(near::metadata_bytes(), metadata + 1024) << "every refusal costs memory";
   EXPECT_EQ(near::spill_count(), before);
+  count_cases(1'100);
+}
+
+// Where memory is short, not address space, another region would not help.
+TEST_F(MemoryTest, RefusedMemoryAddsNoRegions) {
+  fake_os::fail(OsCall::commit, 1, true);
+  for (unsigned n = 0; n < topology.count; n++) exhaust(n);
+  const size_t reserved = fake_os::reserved_bytes();
+  for (int i = 0; i < 1'000; i++) EXPECT_EQ(take(0, 1), nullptr);
+  for (int i = 0; i < 100; i++) EXPECT_EQ(take(0, 20'000), nullptr);
+  EXPECT_LE(fake_os::reserved_bytes(), reserved + 2 * near::kGiB + near::kGiB / 2);
+  fake_os::fail_none();
+  EXPECT_NE(take(0, 1), nullptr);
   count_cases(1'100);
 }
 

@@ -100,7 +100,7 @@ TEST(Mutex, TwoOfOneRankMayBeHeldIfTheSecondWasTried) {
   count_cases();
 }
 
-TEST(MutexDeathTest, RanksAscend) {
+TEST(MutexDeathTest, RanksDescend) {
   if (!near::kCheckBuild) GTEST_SKIP() << "ranks are asserted in the check build";
   constexpr Rank kAll[] = {Rank::start,    Rank::purge_thread, Rank::heap,
                            Rank::registry, Rank::regions,      Rank::node};
@@ -112,7 +112,7 @@ TEST(MutexDeathTest, RanksAscend) {
         const LockGuard outer(held);
         const LockGuard inner(wanted);
       };
-      if (second > first) {
+      if (second < first) {
         both();
       } else {
         EXPECT_DEATH(both(), "assertion");
@@ -126,11 +126,11 @@ TEST(MutexDeathTest, TheFirstOfTwoEqualRanksIsStillAccountedFor) {
   if (!near::kCheckBuild) GTEST_SKIP() << "ranks are asserted in the check build";
   Mutex own(Rank::heap);
   Mutex other(Rank::heap);
-  Mutex lower(Rank::start);
+  Mutex higher(Rank::start);
   const auto wrong = [&] {
     const LockGuard guard(own);
     if (other.try_lock()) other.unlock();
-    const LockGuard inner(lower);
+    const LockGuard inner(higher);
   };
   EXPECT_DEATH(wrong(), "assertion");
   count_cases();

@@ -131,26 +131,30 @@ TEST_P(NodeTest, ARefusedPurgeKeepsTheMemoryDirtyAndUsable) {
   count_cases(3);
 }
 
-TEST_P(NodeTest, WithAPurgeThreadTheLimitIsTheOptions) {
-  near::set_option("dirty_mib", 8);
+TEST_P(NodeTest, WithAPurgeThreadAsMuchMayBeDirtyAsWasLiveLately) {
+  near::set_option("dirty_mib", 1);
   near::purge_signal.set_present(true);
-  cycle(8 * kMiB);
+  cycle(40 * kMiB);
   EXPECT_EQ(purge_calls(), 0u);
-  cycle(30 * kMiB);
-  EXPECT_LE(node_.dirty_bytes(), 9 * kMiB);
+  EXPECT_EQ(node_.dirty_bytes(), 40 * kMiB);
+  // A while after it has shrunk it is held to what it uses now.
+  near::set_option("decay_ms", 20);
+  for (int i = 0; i < 15; i++) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    cycle(6 * kMiB);
+  }
   EXPECT_GT(purge_calls(), 0u);
+  EXPECT_LE(node_.dirty_bytes(), 12 * kMiB);
   count_cases(2);
 }
 
-TEST_P(NodeTest, LiveMemoryRaisesTheLimit) {
-  near::set_option("dirty_mib", 1);
+TEST_P(NodeTest, WithAPurgeThreadTheOptionIsKeptInAnyCase) {
+  near::set_option("dirty_mib", 8);
   near::purge_signal.set_present(true);
-  Span* live = take(80 * kMiBSlices);  // a quarter of it may be dirty
-  cycle(18 * kMiB);
+  cycle(2 * kMiB);
+  for (int i = 0; i < 20; i++) cycle(8 * kMiB);
   EXPECT_EQ(purge_calls(), 0u);
-  node_.give(live);
-  EXPECT_LE(node_.dirty_bytes(), 2 * kMiB);
-  count_cases(2);
+  count_cases();
 }
 
 // Without a purge thread: what has shrunk for good is given back at the free itself.
@@ -175,24 +179,19 @@ TEST_P(NodeTest, TheLimitGrowsByRegret) {
   count_cases(3);
 }
 
-TEST_P(NodeTest, WhatIsLearnedStaysBelowTheOption) {
-  near::set_option("dirty_mib", 4);
-  for (int i = 0; i < 20; i++) cycle(20 * kMiB);
-  EXPECT_LE(node_.dirty_bytes(), 5 * kMiB);
-  count_cases();
-}
-
 // Without a purge thread old memory leaves on later slow paths.
 TEST_P(NodeTest, WithoutAPurgeThreadMemoryDecaysOnSlowPaths) {
   near::set_option("decay_ms", 40);
-  cycle(kMiB);
-  EXPECT_EQ(node_.dirty_bytes(), kMiB) << "within the least limit, and young";
+  Span* old = take(4);
+  Span* between = take(near::kChunkSlices - 4);
+  Span* young = take(4);  // in the next chunk
+  node_.give(old);
+  EXPECT_EQ(node_.dirty_bytes(), 4 * kSliceSize) << "it is young, and not much";
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  Span* later = take(64 * kMiBSlices);
-  node_.give(later, 62 * kMiBSlices);
-  EXPECT_LE(node_.dirty_bytes(), 2 * kMiB);
-  near::set_option("decay_ms", 600'000);
-  node_.give(later);
+  node_.give(young);
+  EXPECT_EQ(node_.dirty_bytes(), 4 * kSliceSize);
+  take(4, false);  // the one that is left is the young one
+  node_.give(between);
   count_cases(2);
 }
 

@@ -195,6 +195,7 @@ TEST_F(NumaTest, AThreadThatMovedForGoodGetsAHeapThere) {
 
 TEST_F(NumaTest, AThreadThatWasAwayForAMomentStays) {
   on_cpu(0, [&] {
+    near_free(near_malloc(1));
     const uint64_t before = stats().rehomes;
     for (int round = 0; round < 50; round++) {
       set_cpu(other_node());

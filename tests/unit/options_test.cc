@@ -9,6 +9,8 @@
 #include <cstring>
 #include <string>
 
+#include "base/bits.h"
+#include "span/address_map.h"
 #include "support/cases.h"
 #include "unit/child.h"
 
@@ -48,6 +50,7 @@ size_t times(const std::string& text, const std::string& part) {
 TEST(OptionsInChild, PrintsThem) {
   near::read_options();  // again: nothing may be said twice
   std::fputs(text_of_all().c_str(), stdout);
+  std::printf("reserved: %zu MiB\n", near::reserved_bytes / near::kMiB);
   const char* topology = near::topology_text();
   std::printf("topology: %s\n", topology == nullptr ? "none" : topology);
   count_cases();
@@ -99,6 +102,15 @@ TEST(Options, AnUnknownNameIsReportedOnce) {
 TEST(Options, AWrongTopologyIsReportedOnceAndIgnored) {
   const std::string output = options_under({"NEARMALLOC_TOPOLOGY=nodes=none"});
   EXPECT_EQ(times(output, "NEARMALLOC_TOPOLOGY is ignored"), 1u) << output;
+}
+
+TEST(Options, TheSmallestRegionsAreAsSmallAsRegionsGet) {
+  for (const char* mebibytes : {"1", "2", "3", "4"}) {
+    const std::string output = options_under({std::string("NEARMALLOC_REGION_MIB=") + mebibytes});
+    EXPECT_TRUE(has(output, "reserved: 4 MiB\n")) << mebibytes << ": " << output;
+  }
+  const std::string output = options_under({"NEARMALLOC_REGION_MIB=5"});
+  EXPECT_TRUE(has(output, "reserved: 6 MiB\n")) << output;
 }
 
 TEST(Options, SettingByNameKeepsTheRange) {
