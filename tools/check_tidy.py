@@ -42,6 +42,13 @@ def compiled_sources(build: Path) -> list[Path]:
     return sorted(file for file in files if file.is_relative_to(ROOT / "src"))
 
 
+def without_gcc_flags(build: Path, folder: Path) -> Path:
+    """A copy of the compile commands without the flags that Clang does not know."""
+    text = (build / "compile_commands.json").read_text(encoding="utf-8")
+    (folder / "compile_commands.json").write_text(re.sub(r" -fira-\S+", "", text), encoding="utf-8")
+    return folder
+
+
 def self_test() -> int:
     findings = Findings()
     with tempfile.TemporaryDirectory() as folder:
@@ -62,7 +69,9 @@ def main() -> int:
     if arguments.self_test:
         return self_test()
     findings = Findings()
-    check_files(arguments.build, compiled_sources(arguments.build), findings)
+    with tempfile.TemporaryDirectory() as folder:
+        commands = without_gcc_flags(arguments.build, Path(folder))
+        check_files(commands, compiled_sources(arguments.build), findings)
     return report("files", findings)
 
 

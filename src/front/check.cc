@@ -13,8 +13,8 @@ size_t check_heap(const Heap& heap) {
   size_t wrong = 0;
   for (unsigned n = 0; n < topology.count; n++) {
     nodes[n].for_each_span([&](const Span& span) {
-      if (span.kind == SpanKind::blocks &&
-          span.owner.load(kRelaxed) == &heap) {  // relaxed: it is at rest
+      // relaxed: it is at rest. The owner first: the rest of another heap's span may change.
+      if (span.owner.load(kRelaxed) == &heap && span.kind == SpanKind::blocks) {
         wrong += heap.check_span(span);
       }
     });

@@ -57,8 +57,9 @@ void* run(void*) {
     size_t purged = 0;
     for (unsigned n = 0; n < topology.count; n++) purged += nodes[n].purge(age, 0);
     const bool useful = purged > 0 || heap_totals().claims != claims_before;
-    patience =
-        useful || !waiting ? kRoundMs : static_cast<uint32_t>(min_of(patience * 2, kPatienceMs));
+    patience = useful || !waiting
+                   ? kRoundMs
+                   : static_cast<uint32_t>(min_of(size_t{patience} * 2, kPatienceMs));
     sleep_ms(kRoundMs);
     if (is_dirty()) continue;
     purge_signal.wait(waiting ? patience : 0);

@@ -5,8 +5,8 @@
 // heap looks only
 //  - when it has shrunk: half of its spans are half free, or an eighth of its spans left it and did
 //    not come back;
-//  - at spans that have had free blocks for a while: those that a phase of the program empties leave
-//    by themselves;
+//  - at spans that have had free blocks for a while: those that a phase of the program empties
+//    leave by themselves;
 //  - while experience is good: of the pages given back, less than half were wanted again.
 // Who may touch it: the heap's owner, its lock held. docs/decisions/0005-pages-inside-spans.md
 #include "base/bits.h"

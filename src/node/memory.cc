@@ -228,7 +228,9 @@ Span* take_slices(unsigned node, uint32_t slices, bool& zero, size_t alignment) 
     if (i > 0) spills.fetch_add(1, kRelaxed);  // relaxed: a statistic
     return span;
   }
-  if (!add_region(node, (size_t{slices} << kSliceShift) + alignment)) return nullptr;
+  const size_t bytes = (size_t{slices} << kSliceShift) + alignment;
+  if (nodes[node].has_room(static_cast<uint32_t>(bytes >> kSliceShift))) return nullptr;
+  if (!add_region(node, bytes)) return nullptr;
   return nodes[node].take(slices, zero, alignment);
 }
 

@@ -24,8 +24,8 @@ void start_memory();
 // manage it.
 Span* span_of(const void* address);
 
-// The span that holds `address`, also if it is a later slice of a large block (which is not marked: this
-// walks back to the head). The slice's own descriptor if nothing does, null as above.
+// The span that holds `address`, also if it is a later slice of a large block (which is not marked:
+// this walks back to the head). The slice's own descriptor if nothing does, null as above.
 const Span* enclosing_span(const void* address);
 
 // A run of slices from `node`, or from another by distance (counted as a spill), or from a new

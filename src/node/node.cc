@@ -91,6 +91,14 @@ Span* Node::take(uint32_t slices, bool& zero, size_t alignment) {
   return nullptr;
 }
 
+bool Node::has_room(uint32_t slices) {
+  const LockGuard guard(lock);
+  for (const Region* region = regions_; region != nullptr; region = region->next) {
+    if (region->bytes() - region->committed_bytes() >= size_t{slices} << kSliceShift) return true;
+  }
+  return false;
+}
+
 bool Node::extend(Span* span, uint32_t slices) {
   const LockGuard guard(lock);
   return span->region->extend(span, slices);
@@ -160,6 +168,12 @@ size_t Node::purge_chunk(Region& region, uint32_t index) {
   return bytes;
 }
 
+// The region after `region`, the first after none.
+Region* Node::region_after(const Region* region) {
+  const LockGuard guard(lock);
+  return region == nullptr ? regions_ : region->next;
+}
+
 size_t Node::purge(uint32_t age_ms, size_t keep_bytes) {
   size_t purged = 0;
   const uint32_t now = coarse_now_ms();
@@ -167,7 +181,7 @@ size_t Node::purge(uint32_t age_ms, size_t keep_bytes) {
     const LockGuard guard(lock);
     now_ms_ = now;
   }
-  for (Region* region = regions_; region != nullptr; region = region->next) {
+  for (Region* region = nullptr; (region = region_after(region)) != nullptr;) {
     for (uint32_t index = 0;; index++) {
       {
         const LockGuard guard(lock);
@@ -185,7 +199,7 @@ size_t Node::purge(uint32_t age_ms, size_t keep_bytes) {
 size_t Node::enforce(size_t keep_slices) {
   size_t purged = 0;
   for (const bool whole_only : {true, false}) {
-    for (Region* region = regions_; region != nullptr; region = region->next) {
+    for (Region* region = nullptr; (region = region_after(region)) != nullptr;) {
       purged += purge_pass(*region, whole_only, keep_slices);
     }
   }
@@ -194,7 +208,12 @@ size_t Node::enforce(size_t keep_slices) {
 
 size_t Node::purge_pass(Region& region, bool whole_only, size_t keep_slices) {
   size_t purged = 0;
-  for (auto index = static_cast<uint32_t>(region.committed_bytes() >> kChunkShift); index-- > 0;) {
+  uint32_t index = 0;
+  {
+    const LockGuard guard(lock);
+    index = static_cast<uint32_t>(region.committed_bytes() >> kChunkShift);
+  }
+  while (index-- > 0) {
     {
       const LockGuard guard(lock);
       if (dirty_slices() <= keep_slices) return purged;

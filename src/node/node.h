@@ -36,6 +36,9 @@ class Node {
   // are dirty. Returns the bytes given back. Takes the lock for one chunk at a time.
   size_t purge(uint32_t age_ms, size_t keep_bytes);
 
+  // True if there is address space left for a run of slices: what refused it was the system.
+  bool has_room(uint32_t slices);
+
   size_t dirty_bytes();
 
   struct Totals {
@@ -63,6 +66,7 @@ class Node {
   Mutex lock{Rank::node};
 
  private:
+  Region* region_after(const Region* region);
   size_t dirty_slices() const;
   void follow_peak(uint32_t now);
   size_t most_slices() const;

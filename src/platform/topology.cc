@@ -144,7 +144,7 @@ const char* parse_cpus(Cursor& cursor, Topology& topology) {
     if (node > 0 && !cursor.take(',')) return "cpus: one entry a node is needed, separated by ','";
     unsigned first = 0;
     unsigned last = 0;
-    if (*cursor.at == ',' || *cursor.at == ';' || *cursor.at == '\0')
+    if (*cursor.at == ',' || *cursor.at == ';' || *cursor.at == ' ' || *cursor.at == '\0')
       continue;  // a node without CPUs
     do {
       if (!cursor.range(first, last)) return "cpus: a range such as 0-3 was expected";
@@ -213,7 +213,7 @@ NEAR_COLD const char* parse_topology(const char* text, Topology& topology) {
   uint8_t distance[kMaxNodes][kMaxNodes];
   memset(distance, 20, sizeof distance);
   for (unsigned n = 0; n < parsed.count; n++) parsed.kernel_id[n] = static_cast<uint16_t>(n);
-  while (cursor.take(';')) {
+  while (cursor.take(';') || cursor.take(' ')) {
     const char* wrong = "a field must be cpus= or distance=";
     if (cursor.take("cpus=")) {
       wrong = parse_cpus(cursor, parsed);

@@ -27,8 +27,8 @@ struct Topology {
 void read_topology(Topology& topology);
 
 // Fills `topology` from "nodes=2;cpus=0-1,2-3+8;distance=10,20,20,10" (cpus: one entry a node, '+'
-// joins ranges, empty for a node without CPUs; distance: row by row). Returns null, or what is
-// wrong with the text, and then `topology` is unchanged.
+// joins ranges, empty for a node without CPUs; distance: row by row; a blank may stand for ';').
+// Returns null, or what is wrong with the text, and then `topology` is unchanged.
 const char* parse_topology(const char* text, Topology& topology);
 
 }  // namespace near

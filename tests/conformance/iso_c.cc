@@ -116,7 +116,7 @@ TYPED_TEST(IsoC, CallocIsZeroInRecycledBlocksToo) {
   }
 }
 
-// A window of 2,000 sizes lives at a time; each block is written whole, and read when the window
+// A window of 2,000 sizes lives at a time; each block is written, and read when the window
 // has moved on.
 TYPED_TEST(IsoC, EverySizeUpTo70000GivesItsOwnBlock) {
   constexpr size_t kSizes = 70'001;
@@ -129,11 +129,11 @@ TYPED_TEST(IsoC, EverySizeUpTo70000GivesItsOwnBlock) {
       const size_t needed = size >= 16 ? 16 : 8;
       ASSERT_EQ(address(blocks[size]) % needed, 0u) << size;
       ASSERT_GE(TypeParam::malloc_usable_size(blocks[size]), size);
-      fill_range(static_cast<char*>(blocks[size]), 0, size, size);
+      fill(blocks[size], size, size);
     }
     if (size >= kWindow) {
       const size_t old = size - kWindow;
-      ASSERT_TRUE(range_holds(static_cast<char*>(blocks[old]), 0, old, old)) << old;
+      ASSERT_TRUE(holds(blocks[old], old, old)) << old;
       TypeParam::free(blocks[old]);
       count_cases();
     }

@@ -1,5 +1,6 @@
 /* Frees what must not be freed: argv[1] names the case, argv[2] the size of the block in it.
- * Prints the pointer it frees, frees it, and if it lives on works with the heap and has it checked.
+ * Prints the pointer it frees, frees it, and if it lives on works with the heap and has it
+ * checked.
  * Invariant: exit status 0 only if the heap is whole afterwards. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,4 +1,5 @@
-/* Blocks of the C library's own malloc, found behind the overriding one: their free must reach it.
+/* Blocks of the C library's own malloc, found behind the overriding one: their free must reach
+ * it.
  * Invariant: the C library's count of bytes in use is after as before. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,4 +1,5 @@
-/* A malloc that is wrong on purpose, to see that the tests notice. BROKEN_MALLOC names the fault.
+/* A malloc that is wrong on purpose, to see that the tests notice. BROKEN_MALLOC names the
+ * fault.
  * Invariant: without BROKEN_MALLOC it is the C library's.
  * Who may touch it: any thread. */
 #include <errno.h>

@@ -1,8 +1,9 @@
 // One deterministic workload over the whole family, run by fault_injection.cc as a child whose
 // operating system refuses what NEAR_FAKE_OS says.
-// Invariant: every allocation works, or is NULL with ENOMEM; every block keeps its pattern; near_check() is
-// silent; once the faults stop, allocation works again. Exit status 0, or a line that says what
-// was wrong. Its last line tells how often the system was called and how much was refused.
+// Invariant: every allocation works, or is NULL with ENOMEM; every block keeps its pattern;
+// near_check() is silent; once the faults stop, allocation works again. Exit status 0, or a line
+// that says what was wrong. Its last line tells how often the system was called and how much was
+// refused.
 // Who may touch it: threads run one at a time, so that the n-th call is the same in every run.
 #include <nearmalloc/nearmalloc.h>
 
@@ -130,7 +131,9 @@ void use_every_kind(Blocks& blocks, Random& random) {
   for (int i = 0; i < 700; i++) blocks.release(random.below(1'000'000));
   for (int i = 0; i < 150; i++) blocks.allocate(1'024 + random.below(31 * 1'024));
   for (int i = 0; i < 200; i++) blocks.resize(random.below(1'000'000), random.size_up_to(14));
-  for (size_t size = 40'000; size < 3'000'000; size *= 2) {
+  blocks.allocate(3'000'000);  // across chunks
+  blocks.resize(blocks.count() - 1, 5'000'000);
+  for (size_t size = 40'000; size < 700'000; size *= 2) {
     blocks.allocate(size);
     blocks.allocate_zeroed(size + 1'000);
     blocks.resize(blocks.count() - 1, 2 * size);

@@ -1,4 +1,5 @@
-// The near_* functions that are more than a call of front/: standards' corner cases, options, facts.
+// The near_* functions that are more than a call of front/: standards' corner cases, options,
+// facts.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <nearmalloc/nearmalloc.h>

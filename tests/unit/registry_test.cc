@@ -134,7 +134,8 @@ TEST_F(RegistryTest, BlocksOnTheirWayToAParkedHeapArriveBeforeAdoption) {
   count_cases(4);
 }
 
-// A push that comes between the look at the inbox and the change of owner keeps the span where it is.
+// A push that comes between the look at the inbox and the change of owner keeps the span where it
+// is.
 TEST_F(RegistryTest, ASpanWithBlocksOnTheirWayIsNotAdopted) {
   auto ended = std::make_unique<HeapRoom>();
   const std::vector<char*> blocks = fill(*ended, 2);

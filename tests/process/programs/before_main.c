@@ -1,4 +1,5 @@
-/* malloc before main: in .preinit_array, in constructors of every priority, and their frees at the end.
+/* malloc before main: in .preinit_array, in constructors of every priority, and their frees at
+ * the end.
  * Invariant: blocks of before main hold their bytes until the last destructor. */
 #include "common.h"
 

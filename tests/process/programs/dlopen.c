@@ -1,6 +1,7 @@
-/* Loads and unloads libraries a hundred times: argv[1] a library with near_* names, argv[2] a plugin that is
- * linked to one. Threads that used them outlive the unloading.
- * Invariant: blocks stay valid after dlclose, and the libraries' thread-exit hooks never run into unmapped code. */
+/* Loads and unloads libraries a hundred times: argv[1] a library with near_* names, argv[2] a
+ * plugin that is linked to one. Threads that used them outlive the unloading.
+ * Invariant: blocks stay valid after dlclose, and the libraries' thread-exit hooks never run
+ * into unmapped code. */
 #include <dlfcn.h>
 
 #include "common.h"

@@ -1,5 +1,6 @@
-// Frees and allocations where a thread or the process ends: destructors of thread-local objects and of
-// pthread keys in every round, atexit handlers, destructors of static objects, threads that never stop.
+// Frees and allocations where a thread or the process ends: destructors of thread-local objects and
+// of pthread keys in every round, atexit handlers, destructors of static objects, threads that
+// never stop.
 // Invariant: every block that was handed over is freed by the last hook that sees it.
 #include <pthread.h>
 

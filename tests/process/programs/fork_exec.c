@@ -1,4 +1,5 @@
-/* Forks and execs while threads allocate: the child allocates, then execs this program, which does too.
+/* Forks and execs while threads allocate: the child allocates, then execs this program, which
+ * does too.
  * Invariant: every child ends with status 0 within its alarm. */
 #include <stdatomic.h>
 #include <sys/wait.h>

@@ -1,4 +1,5 @@
-/* Timers and threads that send signals while others allocate; handlers touch their own flag only.
+/* Timers and threads that send signals while others allocate; handlers touch their own flag
+ * only.
  * Invariant: interrupted allocations neither fail nor damage a block. */
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,4 +1,5 @@
-/* Four threads that allocate all sizes and hand blocks on; what the tests of machine settings run.
+/* Four threads that allocate all sizes and hand blocks on; what the tests of machine settings
+ * run.
  * Invariant: the output is a function of nothing but this file. */
 #include "common.h"
 
