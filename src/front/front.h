@@ -21,6 +21,8 @@ namespace near {
 
 // Null with ENOMEM if memory is refused or `size` is beyond PTRDIFF_MAX.
 NEAR_NOINLINE void* allocate_slow(size_t size);
+// The second try, after all that can be was given back. `alignment`: of a large block.
+NEAR_NOINLINE void* allocate_in_need(size_t size, size_t alignment);
 NEAR_NOINLINE void release_slow(void* pointer);
 NEAR_NOINLINE void release_count(void* pointer);
 

@@ -65,9 +65,10 @@ void* allocate_aligned(size_t alignment, size_t size) {
     if (size_class < kClasses) return allocate(kSizeClasses[size_class].size);
   }
   if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX / 2) return refuse();
-  void* pointer =
-      allocate_large(max_of(size, kMediumMax + 1), max_of(alignment, kSliceSize), nullptr);
-  return pointer != nullptr ? pointer : refuse();
+  size = max_of(size, kMediumMax + 1);
+  alignment = max_of(alignment, kSliceSize);
+  void* pointer = allocate_large(size, alignment, nullptr);
+  return pointer != nullptr ? pointer : allocate_in_need(size, alignment);
 }
 
 void* reallocate(void* pointer, size_t size) {

@@ -38,15 +38,6 @@ void* allocate_class(unsigned size_class) {
   return current_heap->refill(size_class);
 }
 
-NEAR_COLD void* allocate_in_need(size_t size) {
-  reclaim_everything();
-  void* pointer = size <= kMediumMax ? allocate_class(class_of(size))
-                                     : allocate_large(size, kSliceSize, nullptr);
-  if (pointer == nullptr) errno = ENOMEM;
-  if (pointer != nullptr && size <= kMediumMax) note_held(static_cast<Block*>(pointer));
-  return pointer;
-}
-
 NEAR_COLD void* refuse() {
   errno = ENOMEM;
   return nullptr;
@@ -109,7 +100,16 @@ void* allocate_slow(size_t size) {
     if (unlikely(size > PTRDIFF_MAX)) return refuse();
     pointer = allocate_large(size, kSliceSize, nullptr);
   }
-  return likely(pointer != nullptr) ? pointer : allocate_in_need(size);
+  return likely(pointer != nullptr) ? pointer : allocate_in_need(size, kSliceSize);
+}
+
+NEAR_COLD void* allocate_in_need(size_t size, size_t alignment) {
+  reclaim_everything();
+  void* pointer = size <= kMediumMax ? allocate_class(class_of(size))
+                                     : allocate_large(size, alignment, nullptr);
+  if (pointer == nullptr) errno = ENOMEM;
+  if (pointer != nullptr && size <= kMediumMax) note_held(static_cast<Block*>(pointer));
+  return pointer;
 }
 
 void release_slow(void* pointer) {

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -282,6 +283,30 @@ TEST_F(FrontTest, TrimGivesBackAllThatIsFree) {
   EXPECT_EQ(stats.dirty, 0u);
   EXPECT_EQ(near_malloc_trim(0), 0) << "there is nothing left to give";
   count_cases(2);
+}
+
+// Every function that allocates gives back what it can and tries again.
+TEST_F(FrontTest, ASingleRefusalIsSurvived) {
+  constexpr size_t kHuge = 300 * kMiB;
+  const std::function<void*()> ways[] = {[] { return near_malloc(kHuge); },
+                                         [] { return near_calloc(1, kHuge); },
+                                         [] { return near_realloc(near_malloc(10), kHuge); },
+                                         [] { return near_aligned_alloc(kMiB, kHuge); }};
+  for (const auto& way : ways) {
+    // What is committed already is taken first, so that the next block needs a commit.
+    std::vector<void*> taken;
+    const uint64_t commits = fake_os::calls(OsCall::commit);
+    while (fake_os::calls(OsCall::commit) == commits) taken.push_back(near_malloc(2 * kMiB));
+    const uint64_t refusals = fake_os::refusals();
+    fake_os::fail(OsCall::commit, 1, false);
+    taken.push_back(way());
+    EXPECT_NE(taken.back(), nullptr);
+    EXPECT_EQ(fake_os::refusals(), refusals + 1);
+    fake_os::fail_none();
+    for (void* each : taken) near_free(each);
+    near_malloc_trim(0);
+    count_cases();
+  }
 }
 
 TEST_F(FrontTest, ShrinkingIsNeverRefused) {
