@@ -92,6 +92,7 @@ class Heap {
   // Guard: the registry's lock.
   Heap* next_parked = nullptr;
   bool parked = false;
+  bool interrupted = false;  // lost its thread in a fork, maybe between a list and its count
 
   // Guard: whoever cleans heaps (purge thread or trim), one at a time.
   bool clean = false;

@@ -212,6 +212,7 @@ void unlock_heaps_in_child(const Heap* mine) {
     const bool late = late_heaps[heap->node()].load(kRelaxed) == heap;  // relaxed: one thread lives
     if (heap == mine || heap->parked || late) continue;
     heap->clean = false;
+    heap->interrupted = true;
     push_parked(heap);
   }
   unlock_heaps();
