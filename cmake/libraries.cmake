@@ -77,6 +77,8 @@ function(near_shared_library name output_name version_script)
     LINKER:-z,now,-z,relro
     # Calls inside the library stay inside it.
     LINKER:-Bsymbolic-functions
+    # Its fork handlers are registered before any other library's.
+    LINKER:-z,initfirst
     # The thread-exit hook and the blocks that were handed out outlive any dlclose.
     LINKER:-z,nodelete)
   near_public_interface(${name})

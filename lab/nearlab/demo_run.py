@@ -74,7 +74,7 @@ def schedule(
         Step(number, program, allocator)
         for number in range(rounds + 1)
         for index, program in enumerate(programs)
-        for allocator in interleave.rotated(allocators, number + index)
+        for allocator in interleave.balanced(allocators, number + index)
     ]
 
 

@@ -1,12 +1,19 @@
 """Runs every case under every allocator, interleaved, and keeps every run.
 
-Within a round each case runs once under each allocator, in an order that rotates from round to
-round, so that neither drift of the machine nor the neighbour before favours one. The first round
-warms up files and caches and is not counted. Invariant: every run is in the JSON lines, failures
-and warm-up included; a run that another malloc served is a failure. Source: DESIGN, the lab.
+Within a round each case runs once under each allocator, in an order in which everyone takes every
+place and follows everyone else, so that neither drift of the machine nor the run before favours
+one (Williams 1949, Experimental designs balanced for the estimation of residual effects). Before
+each run this process touches memory and gives it back: on a virtual machine the first touch of a
+page that the host took away costs ten times the usual, and whoever meets it is chance. The first
+round warms up files and caches and is not counted. Invariant: every run is in the JSON lines,
+failures and warm-up included; a run that another malloc served is a failure. Source: DESIGN, the
+lab.
 """
 
+import contextlib
+import ctypes
 import json
+import mmap
 import os
 import platform
 import sys
@@ -85,10 +92,25 @@ class Results:
         return sorted(found, key=lambda run: run.round)
 
 
-def rotated(items: Sequence, by: int) -> list:
-    """`items` starting at place `by`, modulo their number."""
-    start = by % len(items)
-    return [*items[start:], *items[:start]]
+def balanced(items: Sequence, turn: int) -> list:
+    """An order of `items`. In as many turns as there are items everyone takes every place, and (in
+    twice as many if their number is odd) everyone comes right after everyone else equally often."""
+    count = len(items)
+    zigzag = [(place + 1) // 2 if place % 2 else -(place // 2) for place in range(count)]
+    order = [items[(step + turn) % count] for step in zigzag]
+    return order[::-1] if count % 2 and turn // count % 2 else order
+
+
+def touch_memory(mib: int = 384) -> None:
+    """Writes to fresh memory and gives it back, so that the next process gets pages that are near.
+    384 MiB is more than any row of the baseline uses."""
+    size = mib << 20
+    with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        with contextlib.suppress(OSError):  # a kernel without huge pages
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        start = ctypes.c_char.from_buffer(memory)
+        ctypes.memset(ctypes.addressof(start), 1, size)
+        del start
 
 
 def machine() -> dict:
@@ -129,9 +151,10 @@ def interleave(
         task = progress.add_task(title, total=len(numbers) * len(cases) * len(available))
         for number in numbers:
             for index, case in enumerate(cases):
-                for allocator in rotated(available, number + index):
+                for allocator in balanced(available, number + index):
                     label = f"round {number}/{rounds} {case.name}, {allocator.label}"
                     progress.update(task, description=label)
+                    touch_memory()
                     run = run_once(case, allocator, number)
                     runs.append(run)
                     _write(lines, _record(run))

@@ -67,7 +67,7 @@ def _instructions(counts: Counts) -> Iterator[Verdict]:
         if len(numbers) < len(limits):
             yield Verdict(label, "not measured", None)
             continue
-        reached = all(n <= m for n, m in zip(numbers, limits.values(), strict=True))
+        reached = all(round(n, 1) <= m for n, m in zip(numbers, limits.values(), strict=True))
         yield Verdict(label, ", ".join(f"{number:.1f}" for number in numbers), reached)
 
 

@@ -1,6 +1,8 @@
-"""Rounds rotate, warm-up does not count, failures are kept, and a wrong malloc is a failure."""
+"""Orders are balanced, warm-up does not count, failures are kept, a wrong malloc is a failure."""
 
 import json
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -20,10 +22,23 @@ def run(tmp_path: Path, cases: list[Case], allocators: list[Allocator], rounds: 
     return results, [json.loads(line) for line in raw.read_text().splitlines()]
 
 
-def test_rotation_gives_everyone_every_place():
-    orders = [interleave.rotated("abc", turn) for turn in range(3)]
-    assert orders == [["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"]]
-    assert all(sorted(order[place] for order in orders) == ["a", "b", "c"] for place in range(3))
+@pytest.mark.parametrize("count", range(1, 9))
+def test_everyone_takes_every_place_and_follows_everyone_else(count):
+    turns = count if count % 2 == 0 else 2 * count
+    orders = [interleave.balanced(range(count), turn) for turn in range(turns)]
+    everyone = Counter(list(range(count)) * (turns // count))
+    assert all(Counter(order[place] for order in orders) == everyone for place in range(count))
+    after = Counter(pair for order in orders for pair in pairwise(order))
+    assert len(after) == count * (count - 1) and len(set(after.values())) <= 1
+
+
+def test_touched_memory_is_given_back():
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1])
+
+    before = resident()
+    interleave.touch_memory(64)
+    assert (resident() - before) * 4096 < 32 << 20
 
 
 def test_every_run_is_kept_and_warm_up_is_not_counted(tmp_path):

@@ -43,8 +43,9 @@ class FreeCount {
     word_.store(target << 16 | (target - freed), kRelease);  // pairs: free-count
   }
 
-  // Owner: no event in reach (a hot span whose true count is unknown).
-  void set_unreachable() { word_.store(kMaxRemaining, kRelaxed); }  // relaxed: read by nobody
+  // Owner: the next event comes after `frees` more frees, whatever is free now (a hot span whose
+  // true count is unknown). 0 < frees <= kMaxRemaining.
+  void await(uint32_t frees) { word_.store(frees, kRelaxed); }  // relaxed: read by nobody
 
   uint32_t freed() const {
     const uint32_t word = word_.load(kAcquire);  // pairs: free-count

@@ -1,6 +1,7 @@
 #include "front/thread.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include "front/statistics.h"
 #include "heap/purge_thread.h"
@@ -19,7 +20,8 @@ __thread Heap* current_heap NEAR_TLS_INITIAL_EXEC = &empty_heap;
 namespace {
 
 // TSan ends its own account of a thread in the last round; nothing of ours may run after it.
-constexpr uint8_t kExitRounds = PTHREAD_DESTRUCTOR_ITERATIONS - (NEAR_TSAN ? 1 : 0);
+// The last round is left out as well, for a thread whose first allocation is in a destructor.
+constexpr uint8_t kExitRounds = PTHREAD_DESTRUCTOR_ITERATIONS - 1 - (NEAR_TSAN ? 1 : 0);
 constexpr uint8_t kRehomeAfter =
     8;  // slow paths in a row on another node before a thread counts as moved
 
@@ -74,17 +76,27 @@ NEAR_COLD void start_library() {
   const SavedErrno saved;
   const LockGuard guard(start_lock);
   if (started.load(kRelaxed)) return;  // relaxed: changed under the lock only
-  read_options();
+  read_options(environ);
   start_memory();
   have_exit_key = pthread_key_create(&exit_key, on_thread_exit) == 0;
   started.store(true, kRelease);  // pairs: started
 }
 
-// Registered when the process is far enough: pthread_atfork and atexit allocate.
-__attribute__((constructor)) static void finish_start() {
-  start_library();
-  read_options();
+// Before other libraries do the same, so that their handlers run while ours hold no lock and may
+// allocate: at the first allocation, or by the constructor, which the shared library asks the
+// loader to run first (-z initfirst). Registering may allocate: `current_heap` is set.
+static void handle_forks() {
+  static constinit Atomic<bool> done{false};
+  if (done.exchange(true, kRelaxed)) return;  // relaxed: publishes nothing
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+// What can be done only when the process is far enough. The environment comes as an argument: the C
+// library's own constructor may come later.
+__attribute__((constructor)) static void finish_start(int, char**, char** environment) {
+  read_options(environment);
+  start_library();
+  handle_forks();
   if (option(Option::stats) != 0) print_statistics_at_exit();
 }
 
@@ -96,10 +108,11 @@ NEAR_COLD bool enter_thread() {
   Heap* heap = take_heap(current_node());
   if (heap == nullptr) return false;
   current_heap = heap;
-  count_thread(1);
+  const bool alone = count_thread(1) == 1;
   const SavedErrno saved;
+  handle_forks();
   if (have_exit_key) pthread_setspecific(exit_key, heap);
-  if (heap->id() != 0) start_purge_thread();
+  if (!alone) start_purge_thread();
   return true;
 }
 

@@ -11,11 +11,6 @@ namespace {
 
 constexpr bool is_small(unsigned size_class) { return size_class < kSmallClasses; }
 
-// The blocks of a hot span that are free: walks its bin.
-uint32_t count_free(const Span& span, const Block* bin) {
-  return count_list(span, bin) + count_uncarved(span);
-}
-
 }  // namespace
 
 // --- allocation ---
@@ -28,6 +23,7 @@ void* Heap::refill(unsigned size_class) {
 void* Heap::take_locked(unsigned size_class) {
   visits_.store(visits_.load(kRelaxed) + 1, kRelaxed);  // relaxed: a sign of life, compared only
   if (!inbox_.empty()) drain();
+  if (look_again_.load(kRelaxed)) look_at_all_hot();  // relaxed: a wish
   if (bins[size_class] == nullptr && !make_ready(size_class)) return nullptr;
   Block* block = bins[size_class];
   bins[size_class] = block->next;
@@ -42,11 +38,9 @@ bool Heap::make_ready(unsigned size_class) {
     span = find_span(size_class);
     if (span == nullptr) return false;
     heat(*span, size_class);
-    if (bins[size_class] != nullptr) return true;
-  }
-  // Only untouched pages are left in it. Blocks of heaps without a thread come first: they are in
-  // memory already.
-  if (Span* adopted = adopt_span(*this, size_class)) {
+  } else if (Span* adopted = adopt_span(*this, size_class)) {
+    // Only uncarved units were left in it, most of them untouched: blocks of heaps without a
+    // thread come first, they are in memory already.
     cool_hot(size_class, count_uncarved(*span));
     span = own(adopted);
     heat(*span, size_class);
@@ -81,7 +75,7 @@ Span* Heap::take_cached(unsigned size_class) {
   if (span->size_class == size_class) {
     span->kind = SpanKind::blocks;
   } else {
-    form_span(*span, size_class, true);
+    form_span(*span, size_class, false);
     span->frees.set(span->shape().capacity, span->shape().capacity);
   }
   span->remote.reset(id_);
@@ -92,7 +86,7 @@ Span* Heap::take_fresh(unsigned size_class) {
   bool zero = false;
   Span* span = take_slices(node_, kSizeClasses[size_class].slices, zero);
   if (span == nullptr) return nullptr;
-  form_span(*span, size_class, !zero);
+  form_span(*span, size_class, zero);
   span->frees.set(span->shape().capacity, span->shape().capacity);
   span->remote.reset(id_);
   return span;
@@ -113,7 +107,7 @@ void Heap::heat(Span& span, unsigned size_class) {
   span.local = nullptr;
   span.list = &bins[size_class];
   if (is_small(size_class)) {
-    span.frees.set_unreachable();
+    await_look(span, span.shape().capacity - span.frees.freed());
   } else {
     span.frees.set(span.frees.freed(), span.shape().capacity);
   }
@@ -123,41 +117,52 @@ void Heap::heat(Span& span, unsigned size_class) {
 // ones.
 void Heap::cool_hot(unsigned size_class, uint32_t freed) {
   Span& span = *hot_[size_class];
-  hot_[size_class] = nullptr;
-  span.local = bins[size_class];
-  bins[size_class] = nullptr;
-  span.list = &span.local;
+  take_bin(span);
   if (span.idle) leave_idle(span);
   settle(span, freed);
+}
+
+// A hot span stops being hot: its free blocks are its own again.
+void Heap::take_bin(Span& span) {
+  hot_[span.size_class] = nullptr;
+  span.local = bins[span.size_class];
+  bins[span.size_class] = nullptr;
+  span.list = &span.local;
 }
 
 // --- frees ---
 
 void Heap::on_count(Span* span) {
   if (span->idle) return;
-  if (is_small(span->size_class) && is_hot(*span)) return span->frees.set_unreachable();
   const LockGuard guard(lock);
   // Until the lock was held the purge thread may have taken the span, if this free was its last.
   // relaxed: changed under the lock
   if (span->owner.load(kRelaxed) != this || span->frees.remaining() != 0) return;
+  if (is_small(span->size_class) && is_hot(*span)) return look_at_hot(*span);
   settle(*span, span->frees.freed());
 }
 
 void Heap::drain() {
   for (Span* span = inbox_.take_all(); span != nullptr;) {
-    Span* next = span->pending_next;
+    Span* rest = span->pending_next;
     absorb(*span);
-    span = next;
+    span = rest;
   }
 }
 
 void Heap::absorb(Span& span) {
+  const uint32_t count = take_remote(span);
+  if (is_hot(span) && is_small(span.size_class)) return;
+  settle(span, span.frees.freed() + count);
+}
+
+// The blocks that other threads freed come to the span's own list. Returns how many.
+uint32_t Heap::take_remote(Span& span) {
   const auto chain = span.remote.take(SpanBlocks{span.start});
   NEAR_ASSERT(chain.count > 0);
   chain.last->next = *span.list;
   *span.list = chain.first;
-  if (is_hot(span) && is_small(span.size_class)) return;
-  settle(span, span.frees.freed() + chain.count);
+  return chain.count;
 }
 
 // `freed` blocks of a counted span are free: files the span where it belongs now.
@@ -188,7 +193,7 @@ void Heap::settle(Span& span, uint32_t freed) {
     sparse_++;
   }
   span.frees.set(freed, next_event(span, freed));
-  if (span.sparse && has_shrunk()) sweep();
+  if (span.sparse && shall_sweep()) sweep();
 }
 
 // The number of free blocks beyond `freed` at which a cold span is looked at again.
@@ -198,8 +203,8 @@ uint32_t Heap::next_event(const Span& span, uint32_t freed) const {
   if (!span.reusable) return shape.reuse_at;
   if (!is_purgeable(span)) return capacity;
   if (!span.sparse) return (capacity + 1) / 2;
-  return has_shrunk() ? static_cast<uint32_t>(min_of(freed + max_of(capacity / 8, 1), capacity))
-                      : capacity;
+  return shall_sweep() ? static_cast<uint32_t>(min_of(freed + max_of(capacity / 16, 1), capacity))
+                       : capacity;
 }
 
 void Heap::file(Span& span) {
@@ -238,10 +243,7 @@ void Heap::settle_idle(Span& span) {
   if (before == nullptr) return;
   before->idle = false;
   if (before->frees.freed() != before->shape().capacity) return;
-  const unsigned size_class = before->size_class;
-  hot_[size_class] = nullptr;
-  before->local = bins[size_class];
-  bins[size_class] = nullptr;
+  take_bin(*before);
   retire(*before);
 }
 
@@ -252,16 +254,27 @@ void Heap::leave_idle(Span& span) {
   }
 }
 
-// A span without live blocks leaves the heap.
+// A span without live blocks leaves the heap. Owner's rights: what follows may walk other spans.
 void Heap::retire(Span& span) {
+  leave(span);
+  if (has_shrunk()) shrink();
+}
+
+// The same without the rights: touches no other span and no bin.
+void Heap::leave(Span& span) {
   NEAR_ASSERT(span.remote.count() == 0);
   spans_--;
   note_retired(span);
-  for (unsigned i = 0; i < kSweeps && has_shrunk(); i++) sweep();
-  if (span.slices != 1) {
+  if (span.slices != 1 || has_shrunk()) {
     node_of(span).give(&span);
-    return;
+  } else {
+    cache(span);
   }
+}
+
+// Keeps an empty span of one slice, and gives away the one that was kept longest if there are too
+// many.
+void Heap::cache(Span& span) {
   span.kind = SpanKind::none;
   span.owner.store(nullptr, kRelaxed);  // relaxed: nobody holds a block of it
   if (cached_count_ == kCached) {
@@ -280,6 +293,7 @@ void Heap::flush() {
     if (hot_[c] != nullptr) cool_hot(c, count_free(*hot_[c], bins[c]));
   }
   drop_cache();
+  shrunk_ = 0;  // all that could leave has left
 }
 
 void Heap::drop_cache() {
@@ -294,19 +308,29 @@ uint32_t Heap::claim_for_sleeper() {
   Span* kept = nullptr;
   Span* last_kept = nullptr;
   for (Span* span = inbox_.take_all(); span != nullptr;) {
-    Span* next = span->pending_next;
+    Span* rest = span->pending_next;
     if (!is_hot(*span) && span->frees.freed() + span->remote.count() == span->shape().capacity) {
-      absorb(*span);
+      claim(*span);
       claimed++;
     } else {
       span->pending_next = kept;
       kept = span;
       if (last_kept == nullptr) last_kept = span;
     }
-    span = next;
+    span = rest;
   }
   if (kept != nullptr) inbox_.push_chain(kept, last_kept);
+  if (claimed > 0) ask_to_look();
   return claimed;
+}
+
+// All blocks of a cold span are free, so nobody has one to push on its lists: it leaves. The bins
+// and the other spans are the owner's, who may run.
+void Heap::claim(Span& span) {
+  take_remote(span);
+  unfile(span);
+  span.frees.set(span.shape().capacity, span.shape().capacity);
+  leave(span);
 }
 
 Span* Heap::release_span(unsigned size_class, Heap& adopter) {

@@ -72,6 +72,9 @@ class Heap {
   // back. Lock held. Returns how many.
   uint32_t claim_for_sleeper();
 
+  // Looks which hot spans of small classes are all free: they leave. Lock held, owner's rights.
+  void look_at_all_hot();
+
   // Takes a span with free blocks of the class out of this parked heap, for `adopter`. Null if
   // there is none. Lock and owner's rights held.
   Span* release_span(unsigned size_class, Heap& adopter);
@@ -80,6 +83,8 @@ class Heap {
     return first_filed(size_class) != nullptr || bins[size_class] != nullptr;
   }
   bool inbox_empty() const { return inbox_.empty(); }
+  // The owner shall soon look again which hot spans are all free. relaxed: a wish
+  void ask_to_look() { look_again_.store(true, kRelaxed); }
   // relaxed: compared with an earlier value only
   uint32_t visits() const { return visits_.load(kRelaxed); }
   uint32_t id() const { return id_; }
@@ -90,7 +95,8 @@ class Heap {
   Mutex lock{Rank::heap};
 
   // Guard: the registry's lock.
-  Heap* next_parked = nullptr;
+  Heap* next = nullptr;
+  Heap* prev = nullptr;
   bool parked = false;
   bool interrupted = false;  // lost its thread in a fork, maybe between a list and its count
 
@@ -99,12 +105,13 @@ class Heap {
   Atomic<uint32_t> seen_visits{0};
 
  private:
-  static constexpr unsigned kCached = 8;
+  static constexpr unsigned kCached = 5;
   static constexpr unsigned kSweeps =
       4;  // spans looked at for each that leaves a heap that shrinks
   static constexpr unsigned kPagedClasses =
       kSmallClasses + 7;  // those with blocks smaller than a page
   static constexpr unsigned kIdle = 2;
+  static constexpr uint16_t kLookAgainAfter = 512;  // events, in a heap that has shrunk
 
   bool make_ready(unsigned size_class);
   Span* find_span(unsigned size_class);
@@ -113,17 +120,31 @@ class Heap {
   Span* own(Span* span);
   void heat(Span& span, unsigned size_class);
   void cool_hot(unsigned size_class, uint32_t freed);
+  void take_bin(Span& span);
+  void look_at_hot(Span& span);
+  void await_look(Span& span, uint32_t live);
   void absorb(Span& span);
+  uint32_t take_remote(Span& span);
   void settle(Span& span, uint32_t freed);
   void settle_idle(Span& span);
   void file(Span& span);
   void unfile(Span& span);
   Span* first_filed(unsigned size_class) const;
   void retire(Span& span);
+  void leave(Span& span);
+  void claim(Span& span);
+  void cache(Span& span);
   void leave_idle(Span& span);
   uint32_t next_event(const Span& span, uint32_t freed) const;
-  bool has_shrunk() const;
+  bool shall_sweep() const;
+
+  // Half of the heap's spans are half free, or an eighth of them left lately.
+  bool has_shrunk() const {
+    constexpr uint32_t kTiny = 2 * kMiB / kSliceSize;
+    return sparse_ > max_of(kTiny / 2, spans_ / 2) || shrunk_ > max_of(kTiny, spans_ / 8);
+  }
   void look_for_pages(Span& span);
+  void shrink();
   void sweep();
   void note_retired(Span& span);
   void note_wanted_again(Span& span);
@@ -133,20 +154,24 @@ class Heap {
   List<Span> swept_[kPagedClasses];  // those whose free pages were looked for: allocated from last
   Span* cached_[kCached] = {};       // empty spans of one slice, oldest first
   unsigned cached_count_ = 0;
+  uint8_t looks_[kSmallClasses] = {};  // at hot spans, lately: each makes the next one later
   Span* idle_[kIdle] = {};  // medium spans that stay hot though all their blocks are free
   unsigned idle_next_ = 0;
-  uint32_t spans_ = 0;    // spans owned
-  uint32_t unswept_ = 0;  // of them reusable, with blocks smaller than a page, and not swept
-  uint32_t sparse_ = 0;   // of them reusable and half free or more
-  uint32_t shrunk_ = 0;   // spans that left, less those that came since
+  uint32_t spans_ = 0;          // spans owned
+  uint32_t unswept_ = 0;        // of them reusable, with blocks smaller than a page, and not swept
+  uint32_t sparse_ = 0;         // of them reusable and half free or more
+  uint32_t shrunk_ = 0;         // spans that left, less those that came since
+  uint32_t shrunk_before_ = 0;  // the same when all hot spans were looked at
   uint16_t events_ =
       0;  // counts that reached their event: the time by which sweeps tell what lies still
+  uint16_t looked_when_ = 0;   // events_ when all hot spans were looked at
   unsigned sweep_class_ = 0;   // of the last sweep
   uint32_t pages_purged_ = 0;  // inside spans, given back
   uint32_t pages_wanted_ = 0;  // of them carved again, or in spans that left soon
   uint32_t id_ = 0;
   uint8_t node_ = 0;
   Atomic<uint32_t> visits_{0};  // slow paths of the owner
+  Atomic<bool> look_again_{false};
 
   alignas(64) Inbox<Span, &Span::pending_next> inbox_;
 };

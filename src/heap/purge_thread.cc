@@ -104,10 +104,11 @@ void start_purge_thread() {
   purge_signal.set_present(false);
 }
 
-void count_thread(int change) {
-  const int left =
-      threads.fetch_add(change, kRelaxed) + change;  // relaxed: end_if_alone decides under the lock
+int count_thread(int change) {
+  // relaxed: end_if_alone decides under the lock
+  const int left = threads.fetch_add(change, kRelaxed) + change;
   if (left == 0) purge_signal.ask();
+  return left;
 }
 
 void lock_purge_thread() { thread_lock.lock_for_fork(); }

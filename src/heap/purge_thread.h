@@ -12,8 +12,8 @@ namespace near {
 // caller.
 void start_purge_thread();
 
-// One thread more or less has a heap.
-void count_thread(int change);
+// One thread more or less has a heap. Returns how many have one now.
+int count_thread(int change);
 
 // Around fork.
 void lock_purge_thread();

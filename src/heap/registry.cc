@@ -3,18 +3,19 @@
 #include <new>
 
 #include "base/assert.h"
+#include "base/list.h"
 #include "node/memory.h"
 
 namespace near {
 namespace {
 
 constexpr uint32_t kMaxHeaps = 1 << 16;  // a heap's number has 16 bits in RemoteList
-constexpr unsigned kAdoptTries = 4;      // parked heaps looked at for one span
+constexpr unsigned kAdoptTries = 32;     // parked heaps looked at for one span
 
 constinit Mutex registry_lock{Rank::registry};
 constinit Atomic<Heap*> heaps[kMaxHeaps];  // by number; filled in order, never changed
 constinit Atomic<uint32_t> made{0};
-constinit Heap* parked_heads[kMaxNodes];  // guard: registry_lock
+constinit List<Heap> parked_heaps[kMaxNodes];  // the one parked last first; guard: registry_lock
 constinit Atomic<uint32_t> parked_counts[kMaxNodes];
 constinit Atomic<Heap*> late_heaps[kMaxNodes];
 constinit Atomic<uint64_t> adoptions{0};
@@ -37,21 +38,24 @@ Heap* make_heap(unsigned node) {
 
 void push_parked(Heap* heap) {
   heap->parked = true;
-  heap->next_parked = parked_heads[heap->node()];
-  parked_heads[heap->node()] = heap;
+  parked_heaps[heap->node()].push_front(heap);
   auto& count = parked_counts[heap->node()];
   count.store(count.load(kRelaxed) + 1, kRelaxed);  // relaxed: a hint, changed under the lock
 }
 
-// Unlinks a parked heap; `link` points to it.
-Heap* pop_parked(Heap*& link) {
-  Heap* heap = link;
-  link = heap->next_parked;
-  heap->next_parked = nullptr;
+// Takes a parked heap out of the list.
+Heap* pop_parked(Heap* heap) {
+  parked_heaps[heap->node()].remove(heap);
   heap->parked = false;
   auto& count = parked_counts[heap->node()];
   count.store(count.load(kRelaxed) - 1, kRelaxed);  // relaxed: as above
   return heap;
+}
+
+// Lock held.
+Heap* take_parked_or_new(unsigned node) {
+  Heap* heap = parked_heaps[node].front();
+  return heap != nullptr ? pop_parked(heap) : make_heap(node);
 }
 
 void unpark_to_list(Heap* heap) {
@@ -63,7 +67,7 @@ void unpark_to_list(Heap* heap) {
 
 Heap* take_heap(unsigned node) {
   const LockGuard guard(registry_lock);
-  return parked_heads[node] != nullptr ? pop_parked(parked_heads[node]) : make_heap(node);
+  return take_parked_or_new(node);
 }
 
 void park_heap(Heap* heap) {
@@ -81,7 +85,7 @@ Heap* late_heap(unsigned node) {
   const LockGuard guard(registry_lock);
   heap = late_heaps[node].load(kRelaxed);  // relaxed: changed under the lock only
   if (heap != nullptr) return heap;
-  heap = parked_heads[node] != nullptr ? pop_parked(parked_heads[node]) : make_heap(node);
+  heap = take_parked_or_new(node);
   late_heaps[node].store(heap, kRelease);  // pairs: late-heap
   return heap;
 }
@@ -96,11 +100,10 @@ namespace {
 // its own heap's lock, and fork, which takes them all, may wait for that one.
 Heap* take_with_blocks(unsigned node, unsigned size_class) {
   const LockGuard guard(registry_lock);
-  Heap** link = &parked_heads[node];
-  for (unsigned i = 0; i < kAdoptTries && *link != nullptr; i++, link = &(*link)->next_parked) {
-    Heap* heap = *link;
+  Heap* heap = parked_heaps[node].front();
+  for (unsigned i = 0; i < kAdoptTries && heap != nullptr; i++, heap = heap->next) {
     if (!heap->lock.try_lock()) continue;
-    if (heap->has_blocks(size_class) || !heap->inbox_empty()) return pop_parked(*link);
+    if (heap->has_blocks(size_class) || !heap->inbox_empty()) return pop_parked(heap);
     heap->lock.unlock();
   }
   return nullptr;
@@ -125,31 +128,27 @@ Span* adopt_span(Heap& adopter, unsigned size_class) {
 
 namespace {
 
-// Takes all parked heaps of a node out of the list. They come back by unpark_to_list.
-Heap* take_all_parked(unsigned node) {
+// Takes the heap out of the list if it is parked. It comes back by unpark_to_list.
+bool take_if_parked(Heap* heap) {
   const LockGuard guard(registry_lock);
-  Heap* all = nullptr;
-  while (parked_heads[node] != nullptr) {
-    Heap* heap = pop_parked(parked_heads[node]);
-    heap->next_parked = all;
-    all = heap;
-  }
-  return all;
+  if (!heap->parked) return false;
+  pop_parked(heap);
+  return true;
 }
 
 }  // namespace
 
+// One at a time: threads that start meanwhile find the others.
 void visit_parked_heaps(void (*visit)(Heap& heap, void* argument), void* argument) {
-  for (unsigned node = 0; node < topology.count; node++) {
-    Heap* next = nullptr;
-    for (Heap* heap = take_all_parked(node); heap != nullptr; heap = next) {
-      next = heap->next_parked;
-      {
-        const LockGuard guard(heap->lock);
-        visit(*heap, argument);
-      }
-      unpark_to_list(heap);
+  const uint32_t count = heap_count();
+  for (uint32_t id = 0; id < count; id++) {
+    Heap* heap = heap_by_id(id);
+    if (!take_if_parked(heap)) continue;
+    {
+      const LockGuard guard(heap->lock);
+      visit(*heap, argument);
     }
+    unpark_to_list(heap);
   }
 }
 
@@ -172,6 +171,8 @@ bool clean_heaps(bool everything) {
       const uint32_t claimed = heap->claim_for_sleeper();
       if (claimed > 0) claims.fetch_add(claimed, kRelaxed);  // relaxed: a statistic
       heap->drop_cache();
+    } else {
+      heap->ask_to_look();
     }
     waiting = waiting || !heap->inbox_empty();
   }

@@ -11,26 +11,34 @@
 // Who may touch it: the heap's owner, its lock held. docs/decisions/0005-pages-inside-spans.md
 #include "base/bits.h"
 #include "heap/heap.h"
+#include "node/memory.h"
 #include "span/span.h"
 
 namespace near {
 namespace {
 
 constexpr uint16_t kWhile = 256;      // events of the heap before a span is looked at
+constexpr unsigned kSweepTries = 4;   // classes asked for a span to look at
 constexpr uint32_t kFreeTrial = 256;  // pages that may be wanted again before experience counts
 
 }  // namespace
 
-bool Heap::has_shrunk() const {
-  constexpr uint32_t kTiny = 2 * kMiB / kSliceSize;
-  if (unswept_ == 0 || pages_wanted_ * 2 > pages_purged_ + kFreeTrial) return false;
-  return sparse_ > max_of(kTiny / 2, spans_ / 2) || shrunk_ > max_of(kTiny, spans_ / 8);
+// There is a span whose free pages were not looked for, and experience is good.
+bool Heap::shall_sweep() const {
+  return unswept_ > 0 && pages_wanted_ * 2 <= pages_purged_ + kFreeTrial && has_shrunk();
+}
+
+// A span has left a heap that has shrunk: so may the empty ones, and pages of others.
+void Heap::shrink() {
+  drop_cache();
+  for (unsigned i = 0; i < kSweeps && shall_sweep(); i++) sweep();
+  if (static_cast<uint16_t>(events_ - looked_when_) > kLookAgainAfter) look_at_all_hot();
 }
 
 // Looks for free pages in the span of a class that was filed first, of another class each time, if
 // a while has passed.
 void Heap::sweep() {
-  for (unsigned i = 0; i < kPagedClasses; i++) {
+  for (unsigned i = 0; i < kSweepTries; i++) {
     sweep_class_ = (sweep_class_ + 1) % kPagedClasses;
     Span* span = reusable_[sweep_class_].back();
     if (span == nullptr || static_cast<uint16_t>(events_ - span->filed_when) < kWhile) continue;
@@ -43,15 +51,16 @@ void Heap::sweep() {
   }
 }
 
-// Gives back the free pages of a reusable span, if an eighth of its blocks were freed since the
+// Gives back the free pages of a reusable span, if a sixteenth of its blocks were freed since the
 // last look.
 void Heap::look_for_pages(Span& span) {
   const uint32_t freed = span.frees.freed();
-  if (freed < span.looked_at + max_of(span.shape().capacity / 8, 1)) return;
+  if (freed < span.looked_at + max_of(span.shape().capacity / 16, 1)) return;
   span.looked_at = static_cast<uint16_t>(freed);
   const auto pages = static_cast<uint32_t>(purge_free_pages(span) >> kPageShift);
   span.purged_pages = static_cast<uint16_t>(span.purged_pages + pages);
   pages_purged_ += pages;
+  if (pages > 0) node_of(span).note_pages_purged(span);
 }
 
 void Heap::note_retired(Span& span) {

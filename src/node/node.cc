@@ -11,7 +11,9 @@
 namespace near {
 namespace {
 
-constexpr size_t kLearnedMin = 512 * kKiB >> kSliceShift;
+constexpr size_t kLearnedMin = 128 * kKiB >> kSliceShift;
+constexpr size_t kLargeRun = kMiB >> kSliceShift;
+constexpr size_t kLikes = 8;
 constexpr uint32_t kDecaySteps = 8;  // decay runs this often in its time
 constexpr size_t kLookEvery =
     4;  // slices given back between two looks at clock and limits, at least
@@ -45,36 +47,53 @@ size_t Node::live_slices() const {
   return sum;
 }
 
-// As much may be dirty as was live lately, or `dirty_mib` if that is more: blocks that come and go
-// are then found again.
-size_t Node::most_slices() const {
-  return max_of(static_cast<size_t>(option(Option::dirty_mib)) * kMiB >> kSliceShift, peak_slices_);
+// The option `dirty_mib`.
+size_t Node::bound_slices() {
+  return static_cast<size_t>(option(Option::dirty_mib)) * kMiB >> kSliceShift;
 }
 
-// Follows live memory: up at once, down by a quarter in each decay time.
+// Half more than was live lately may be dirty, or `dirty_mib` if that is more: blocks that come and
+// go are then found again.
+size_t Node::most_slices() const { return max_of(bound_slices(), peak_slices_ + peak_slices_ / 2); }
+
+// Follows live memory: up at once, down by a quarter in each decay time. What was learned falls as
+// well.
 void Node::follow_peak(uint32_t now) {
   const auto decay_ms = static_cast<uint32_t>(option(Option::decay_ms));
-  if (now - peak_ms_ > decay_ms) {
+  if (is_old(now, peak_ms_, decay_ms)) {
     peak_ms_ = now;
     peak_slices_ -= peak_slices_ / 4;
+    learned_slices_ -= learned_slices_ / 4;
   }
   peak_slices_ = max_of(peak_slices_, live_slices() + unlooked_slices_);
 }
 
 size_t Node::limit_slices() const {
   const size_t most = most_slices();
-  if (purge_signal.present()) return most;
-  return min_of(most, max_of(learned_slices_, kLearnedMin));
+  return purge_signal.present() ? most : min_of(most, max_of(learned_slices_, kLearnedMin));
 }
 
-// Clean memory is wanted while some was given back by the limit: the limit was too low.
+// A large block is given back: its like will be wanted again, a few of them at a time. Beyond twice
+// `dirty_mib` only experience says so.
+void Node::expect_another(size_t slices) {
+  learned_slices_ = max_of(learned_slices_, min_of(kLikes * slices, 2 * bound_slices()));
+}
+
+// Memory that is wanted again only after half a decay time was rightly given back.
+void Node::forget_credit(uint32_t now) {
+  const auto decay_ms = static_cast<uint32_t>(option(Option::decay_ms));
+  if (is_old(now, credit_ms_, decay_ms / 2)) credit_slices_ = 0;
+}
+
+// Clean memory is wanted while some was given back by the limit just now: the limit was too low.
 void Node::note_regret(uint32_t slices) {
+  forget_credit(coarse_now_ms());
   const size_t regret = min_of(slices, credit_slices_);
   credit_slices_ -= regret;
   regret_slices_ += regret;
   const size_t limit = max_of(learned_slices_, kLearnedMin);
   if (regret_slices_ * 4 < limit) return;
-  learned_slices_ = min_of(limit + regret_slices_, most_slices());
+  learned_slices_ = min_of(limit + kLikes * regret_slices_, most_slices());
   regret_slices_ = 0;
 }
 
@@ -99,6 +118,11 @@ bool Node::has_room(uint32_t slices) {
   return false;
 }
 
+void Node::note_pages_purged(const Span& span) {
+  const LockGuard guard(lock);
+  span.region->note_pages_purged(span);
+}
+
 bool Node::extend(Span* span, uint32_t slices) {
   const LockGuard guard(lock);
   return span->region->extend(span, slices);
@@ -108,7 +132,9 @@ void Node::give(Span* span, uint32_t keep) {
   bool look = false;
   {
     const LockGuard guard(lock);
-    unlooked_slices_ += span->slices - keep;
+    const uint32_t given = span->slices - keep;
+    if (given >= kLargeRun) expect_another(given);
+    unlooked_slices_ += given;
     look = unlooked_slices_ >= look_every_;
     if (look) now_ms_ = coarse_now_ms();
     span->region->give(span, keep, now_ms_);
@@ -132,23 +158,27 @@ void Node::look_at_limits() {
     limit = limit_slices();
     look_every_ = static_cast<uint32_t>(max_of(kLookEvery, limit / 8));
     excess = dirty_slices() > limit;
-    decay = !purge_signal.present() && now - last_decay_ms_ > decay_ms / kDecaySteps;
+    decay = !purge_signal.present() && is_old(now, last_decay_ms_, decay_ms / kDecaySteps);
     if (decay) last_decay_ms_ = now;
   }
   if (decay) purge(decay_ms, 0);
   if (!excess) return;
-  const size_t bytes = enforce(limit - limit / 4);
+  const size_t bytes = enforce(limit - limit / 16);
   const LockGuard guard(lock);
+  forget_credit(now_ms_);
   credit_slices_ += bytes >> kSliceShift;
+  credit_ms_ = now_ms_;
 }
 
 // --- giving memory back ---
 
 size_t Node::purge_chunk(Region& region, uint32_t index) {
+  uint32_t dirty = 0;
   uint32_t slices = 0;
   {
     const LockGuard guard(lock);
-    if (region.chunk(index).dirty == 0) return 0;
+    dirty = region.chunk(index).dirty;
+    if (dirty == 0) return 0;
     slices = region.withdraw_dirty(index);
   }
   char* start = region.chunk_start(index);
@@ -160,9 +190,9 @@ size_t Node::purge_chunk(Region& region, uint32_t index) {
     left &= ~bit_run(first, count);
     purged &= os::purge(start + (size_t{first} << kSliceShift), size_t{count} << kSliceShift);
   }
-  const size_t bytes = purged ? static_cast<size_t>(std::popcount(slices)) << kSliceShift : 0;
+  const size_t bytes = purged ? static_cast<size_t>(std::popcount(dirty)) << kSliceShift : 0;
   const LockGuard guard(lock);
-  region.put_back(index, slices, purged);
+  region.put_back(index, slices, purged ? 0 : dirty);
   purged_bytes_ += bytes;
   purge_calls_ += calls;
   return bytes;
@@ -179,7 +209,7 @@ size_t Node::purge(uint32_t age_ms, size_t keep_bytes) {
   const uint32_t now = coarse_now_ms();
   {
     const LockGuard guard(lock);
-    now_ms_ = now;
+    if (is_old(now, now_ms_, 0)) now_ms_ = now;
   }
   for (Region* region = nullptr; (region = region_after(region)) != nullptr;) {
     for (uint32_t index = 0;; index++) {

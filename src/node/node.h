@@ -3,10 +3,10 @@
 // Freed slices stay dirty for a while, because giving memory back and faulting it in again costs
 // more than most programs gain. They leave when they are older than `decay_ms` (purge thread, or
 // slow paths of a process without one), or at once when dirty bytes exceed a limit. With a purge
-// thread the limit is max(dirty_mib, what was live lately). Without one nothing would shrink an
-// idle process, so there the limit starts small and grows by what was given back and then wanted
-// again: a program that cycles through memory keeps it, one that has shrunk for good gives it back
-// at the free itself.
+// thread the limit is max(dirty_mib, 1.5 times what was live lately). Without one nothing would
+// shrink an idle process, so there the limit starts small and grows by what was given back and then
+// wanted again soon, or when a large block leaves: a program that cycles quickly through memory
+// keeps it, one that has shrunk for good gives it back at the free itself.
 // Who may touch it: any thread; `lock` guards the regions and the fields below it.
 #pragma once
 
@@ -35,6 +35,9 @@ class Node {
   // Gives memory back to the system: free slices not used for `age_ms`, until at most `keep_bytes`
   // are dirty. Returns the bytes given back. Takes the lock for one chunk at a time.
   size_t purge(uint32_t age_ms, size_t keep_bytes);
+
+  // Pages inside a span with live blocks were given back.
+  void note_pages_purged(const Span& span);
 
   // True if there is address space left for a run of slices: what refused it was the system.
   bool has_room(uint32_t slices);
@@ -69,10 +72,13 @@ class Node {
   Region* region_after(const Region* region);
   size_t dirty_slices() const;
   void follow_peak(uint32_t now);
+  static size_t bound_slices();
   size_t most_slices() const;
   size_t limit_slices() const;
   size_t live_slices() const;
   void look_at_limits();
+  void expect_another(size_t slices);
+  void forget_credit(uint32_t now);
   void note_regret(uint32_t slices);
   size_t purge_chunk(Region& region, uint32_t chunk);
   size_t enforce(size_t keep_slices);
@@ -88,6 +94,7 @@ class Node {
   uint32_t peak_ms_ = 0;          // when the peak was lowered last
   size_t learned_slices_ = 0;     // the limit without a purge thread
   size_t credit_slices_ = 0;      // given back by the limit, and not wanted again since
+  uint32_t credit_ms_ = 0;        // when that happened last
   size_t regret_slices_ = 0;      // given back by the limit, and wanted again
   uint64_t purged_bytes_ = 0;
   uint64_t purge_calls_ = 0;

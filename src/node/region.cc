@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/assert.h"
+#include "platform/clock.h"
 #include "platform/message.h"
 #include "platform/options.h"
 #include "platform/os.h"
@@ -10,12 +11,12 @@
 namespace near {
 namespace {
 
-constexpr uint32_t kAllFree = ~uint32_t{0};
 constexpr uint64_t kNowhere = ~uint64_t{0};
 constexpr uint32_t kDescribeStep =
     16;  // chunks whose descriptors are committed together: 64 KiB of them
 constexpr uint32_t kGrowMax = 32;         // chunks committed at once at most
 constexpr uint32_t kSmallPageChunks = 4;  // 8 MiB for each heap
+constexpr int32_t kMostSplit = 4000;      // chunks: each may be a mapping of its own
 
 }  // namespace
 
@@ -89,7 +90,7 @@ bool Region::commit_to(uint32_t chunk_end) {
   if (!os::commit(from, bytes)) return false;
   advise_pages(committed_, chunk_end);
   while (committed_ < chunk_end) {
-    chunks_[committed_].free = kAllFree;
+    chunks_[committed_].free = kWholeChunk;
     chunks_[committed_].dirty = 0;
     link(committed_++, kChunkSlices);
     free_slices_ += kChunkSlices;
@@ -100,8 +101,9 @@ bool Region::commit_to(uint32_t chunk_end) {
 // Small pages for the first chunks of each heap, because small programs and threads that use little
 // leave most pages of their spans untouched; huge ones beyond, where they pay.
 void Region::advise_pages(uint32_t begin, uint32_t end) {
-  const uint32_t small_chunks =
-      kSmallPageChunks * heaps_in_use.load(kRelaxed);  // relaxed: a policy
+  // relaxed: a policy. A large block may be the first of all, before there is a heap.
+  const size_t heaps = max_of(heaps_in_use.load(kRelaxed), 1);
+  const auto small_chunks = static_cast<uint32_t>(kSmallPageChunks * heaps);
   const uint32_t border = option(Option::huge_pages) == 0 ? end : small_chunks;
   const auto small_end = static_cast<uint32_t>(min_of(end, max_of(begin, border)));
   if (small_end > begin) {
@@ -109,6 +111,9 @@ void Region::advise_pages(uint32_t begin, uint32_t end) {
   }
   if (end > small_end) {
     os::advise_huge_pages(chunk_start(small_end), size_t{end - small_end} << kChunkShift, true);
+  }
+  for (uint32_t index = begin; index < end; index++) {
+    chunks_[index].pages = index < small_end ? Pages::small : Pages::huge;
   }
 }
 
@@ -197,15 +202,15 @@ uint32_t Region::find_in_chunks(uint32_t slices) const {
 uint64_t Region::find_across_chunks(uint32_t slices) {
   const auto chunks = static_cast<uint32_t>(div_up(slices, kChunkSlices));
   const uint32_t rest = slices % kChunkSlices;
-  const uint32_t last_mask = rest == 0 ? kAllFree : bit_run(0, rest);
-  while (first_whole_ < committed_ && chunks_[first_whole_].free != kAllFree) first_whole_++;
+  const uint32_t last_mask = rest == 0 ? kWholeChunk : bit_run(0, rest);
+  while (first_whole_ < committed_ && chunks_[first_whole_].free != kWholeChunk) first_whole_++;
   uint32_t begin = first_whole_;  // of the run that is being looked at
   uint32_t at = begin;
   for (; at < committed_; at++) {
     const uint32_t free = chunks_[at].free;
     if (at - begin == chunks - 1 && (free & last_mask) == last_mask)
       return uint64_t{begin} * kChunkSlices;
-    if (free != kAllFree) begin = at + 1;
+    if (free != kWholeChunk) begin = at + 1;
   }
   const uint32_t missing = chunks - (at - begin);
   return grow(missing) ? uint64_t{begin} * kChunkSlices : kNowhere;
@@ -272,30 +277,41 @@ void Region::give(Span* span, uint32_t keep, uint32_t now_ms) {
 
 uint32_t Region::find_purgeable(uint32_t from, uint32_t now_ms, uint32_t age_ms) const {
   for (uint32_t index = from; index < committed_; index++) {
-    if (chunks_[index].dirty != 0 && now_ms - chunks_[index].stamp >= age_ms) return index;
+    if (chunks_[index].dirty != 0 && is_old(now_ms, chunks_[index].stamp, age_ms)) return index;
   }
   return kNoChunk;
 }
 
 uint32_t Region::withdraw_dirty(uint32_t index) {
   Chunk& chunk = chunks_[index];
-  const uint32_t slices = chunk.dirty;
+  const bool whole = chunk.free == kWholeChunk;
+  const uint32_t slices = chunk.pages == Pages::huge ? chunk.free : chunk.dirty;
+  dirty_slices_ -= static_cast<size_t>(std::popcount(chunk.dirty));
+  free_slices_ -= static_cast<size_t>(std::popcount(slices));
   chunk.free &= ~slices;
   chunk.dirty = 0;
   relink(index);
-  dirty_slices_ -= static_cast<size_t>(std::popcount(slices));
-  free_slices_ -= static_cast<size_t>(std::popcount(slices));
+  adapt_pages(index, whole);
   return slices;
 }
 
-void Region::put_back(uint32_t index, uint32_t slices, bool purged) {
+// A chunk loses a part of its pages, or (`whole`) all of them. Asking for huge ones would bring the
+// part back.
+void Region::adapt_pages(uint32_t index, bool whole) {
+  Chunk& chunk = chunks_[index];
+  if (chunk.pages != (whole ? Pages::split : Pages::huge)) return;
+  if (!whole && split_ == kMostSplit) return;
+  split_ += whole ? -1 : 1;
+  chunk.pages = whole ? Pages::huge : Pages::split;
+  os::advise_huge_pages(chunk_start(index), kChunkSize, whole);
+}
+
+void Region::put_back(uint32_t index, uint32_t slices, uint32_t dirty) {
   Chunk& chunk = chunks_[index];
   chunk.free |= slices;
   free_slices_ += static_cast<size_t>(std::popcount(slices));
-  if (!purged) {
-    chunk.dirty |= slices;
-    dirty_slices_ += static_cast<size_t>(std::popcount(slices));
-  }
+  chunk.dirty |= dirty;
+  dirty_slices_ += static_cast<size_t>(std::popcount(dirty));
   first_whole_ = static_cast<uint32_t>(min_of(first_whole_, index));
   relink(index);
 }

@@ -18,6 +18,10 @@
 
 namespace near {
 
+// What pages a chunk asks for. `split`: huge ones until a part of it was purged, then small ones
+// until all of it is.
+enum class Pages : uint8_t { small, huge, split };
+
 struct Chunk {
   uint32_t free;   // bit i: slice i is free
   uint32_t dirty;  // bit i: slice i is free and may hold pages
@@ -26,7 +30,10 @@ struct Chunk {
   uint32_t prev;
   uint8_t bucket;  // longest run of free slices
   bool in_dirty;   // which set of lists it is in
+  Pages pages;
 };
+
+inline constexpr uint32_t kWholeChunk = ~uint32_t{0};  // a mask of all its slices
 
 inline constexpr uint32_t kNoChunk = ~uint32_t{0};
 
@@ -54,9 +61,15 @@ class Region {
   uint32_t find_purgeable(uint32_t from, uint32_t now_ms, uint32_t age_ms) const;
 
   // Withdraws the dirty slices of a chunk so that they can be purged without the lock, and puts
-  // them back clean.
+  // them back, those of `dirty` as they were (the system refused). Of a chunk of huge pages all
+  // that is free: those make slices resident that were never used.
   uint32_t withdraw_dirty(uint32_t chunk);
-  void put_back(uint32_t chunk, uint32_t slices, bool purged);
+  void put_back(uint32_t chunk, uint32_t slices, uint32_t dirty);
+
+  // Pages of a span with live blocks were purged.
+  void note_pages_purged(const Span& span) {
+    adapt_pages(static_cast<uint32_t>((span.start - base_) >> kChunkShift), false);
+  }
 
   char* chunk_start(uint32_t chunk) const { return base_ + (size_t{chunk} << kChunkShift); }
   bool contains(const void* address) const {
@@ -90,6 +103,7 @@ class Region {
   void release(uint64_t first, uint32_t slices, uint32_t now_ms);
   bool commit_to(uint32_t chunk_end);
   void advise_pages(uint32_t begin, uint32_t end);
+  void adapt_pages(uint32_t chunk, bool whole);
   bool grow(uint32_t chunks);
   void link(uint32_t chunk, unsigned bucket);
   void unlink(uint32_t chunk);
@@ -104,6 +118,7 @@ class Region {
   uint32_t first_whole_ = 0;  // no wholly free chunk lies below
   unsigned node_ = 0;
   uint32_t commit_calls_ = 0;
+  int32_t split_ = 0;  // chunks whose pages are split
   size_t dirty_slices_ = 0;
   size_t free_slices_ = 0;
   uint64_t filled_[2] = {0, 0};  // bit b: list [dirty][b] is not empty

@@ -9,4 +9,10 @@ namespace near {
 // differences only.
 uint32_t coarse_now_ms();
 
+// True if `then` is at least `age_ms` before `now`; a `then` that is later (another thread's clock)
+// is not old.
+constexpr bool is_old(uint32_t now, uint32_t then, uint32_t age_ms) {
+  return static_cast<int32_t>(now - then) >= static_cast<int32_t>(age_ms);
+}
+
 }  // namespace near

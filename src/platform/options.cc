@@ -22,8 +22,8 @@ const OptionInfo kOptionTable[kOptions] = {
     {"decay_ms", 1000, 0, 600000, nullptr,
      "milliseconds that freed memory is kept before it is given back"},
     {"dirty_mib", 64, 0, 1048576, nullptr,
-     "free memory (MiB) kept at most before it is given back at once; what was live lately if that "
-     "is more"},
+     "free memory (MiB) kept at most before it is given back at once; 1.5 times what was live "
+     "lately if that is more"},
     {"huge_pages", 1, 0, 1, nullptr,
      "1: ask for transparent huge pages beyond the first chunks; 0: never"},
     {"bind", 1, 0, 2, "off|preferred|strict", "how memory is bound to its NUMA node"},
@@ -125,11 +125,11 @@ bool set_option(const char* name, long value) {
   return true;
 }
 
-NEAR_COLD void read_options() {
-  if (have_read || environ == nullptr) return;
+NEAR_COLD void read_options(char* const* environment) {
+  if (have_read || environment == nullptr) return;
   have_read = true;
   if (getauxval(AT_SECURE) != 0) return;
-  for (char** entry = environ; *entry != nullptr; entry++) {
+  for (char* const* entry = environment; *entry != nullptr; entry++) {
     if (strncmp(*entry, kPrefix, sizeof kPrefix - 1) == 0) read_entry(*entry);
   }
 }

@@ -46,8 +46,8 @@ bool set_option(const char* name, long value);
 // The index of a name in the table, or kOptions.
 unsigned find_option(const char* name);
 
-// Reads NEARMALLOC_* once. Calls before the C library knows the environment do nothing.
-void read_options();
+// Reads NEARMALLOC_* once. Calls before the environment is known (null) do nothing.
+void read_options(char* const* environment);
 
 // The text of NEARMALLOC_TOPOLOGY, or null.
 const char* topology_text();

@@ -151,10 +151,8 @@ NEAR_API int near_owns(const void* block) noexcept {
 }
 
 NEAR_API int near_node_of(const void* block) noexcept {
-  const near::Span* span = near::span_of(block);
-  if (span == nullptr) return -1;
-  if (span->kind == near::SpanKind::inside) span -= span->back;
-  if (span->kind == near::SpanKind::none) return -1;
+  const near::Span* span = near::enclosing_span(block);
+  if (span == nullptr || span->kind == near::SpanKind::none) return -1;
   return near::topology.kernel_id[span->region->node()];
 }
 

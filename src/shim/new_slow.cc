@@ -16,7 +16,7 @@ using ThrowBadAlloc = void (*)();
 
 // Names as the C++ ABI mangles them: std::get_new_handler() and what throws bad_alloc.
 constexpr char kGetHandler[] = "_ZSt15get_new_handlerv";
-constexpr const char* kThrowers[] = {"_ZSt17__throw_bad_allocv"};
+constexpr char kThrower[] = "_ZSt17__throw_bad_allocv";
 
 Handler new_handler() {
   const auto get = reinterpret_cast<GetHandler>(dlsym(RTLD_DEFAULT, kGetHandler));
@@ -24,10 +24,8 @@ Handler new_handler() {
 }
 
 void throw_bad_alloc() {
-  for (const char* name : kThrowers) {
-    const auto thrower = reinterpret_cast<ThrowBadAlloc>(dlsym(RTLD_DEFAULT, name));
-    if (thrower != nullptr) thrower();
-  }
+  const auto thrower = reinterpret_cast<ThrowBadAlloc>(dlsym(RTLD_DEFAULT, kThrower));
+  if (thrower != nullptr) thrower();
   message(
       "out of memory in operator new, and no C++ runtime is loaded that could throw "
       "std::bad_alloc");

@@ -11,7 +11,7 @@ namespace near {
 // Tries again and calls the handler until one of them ends it. Throws if there is no handler.
 void* new_slow(size_t size, size_t alignment);
 
-// As new_slow, but null where that throws.
-void* new_slow_nothrow(size_t size, size_t alignment) noexcept;
+// As new_slow, but null where that throws. Throws nothing (why it does not say so: new_nothrow.cc).
+void* new_slow_nothrow(size_t size, size_t alignment);
 
 }  // namespace near

@@ -6,8 +6,8 @@
 //           first slice is the span's; a slice inside a span of a class says how far back that is.
 //   block   what malloc returns: start + i * size. A free block holds the link to the next.
 //   page    here always 4 KiB.
-//   unit    what is carved (linked into a free list) at once: the blocks that start in one page, or
-//           one block if it is as large as a page. `uncarved` has one bit for each unit that was
+//   unit    the least that is carved (put on a free list) at once: the blocks that start in a page,
+//           or one block if it is as large as a page. `uncarved` has one bit for each unit that was
 //           never carved, or was given back to the system.
 //
 // The invariant of every span of a class:
@@ -62,8 +62,6 @@ struct alignas(128) Span {
   uint16_t back;  // kind == inside: slices back to the head
   // hot, of a medium class, and allowed to stay so with all blocks free. Guard: the owner
   bool idle;
-  // its pages were in use when it was formed: carving more of them at once costs no fault
-  bool resident;
   uint32_t uncarved;  // bit i: unit i is uncarved
   Span* next;         // in a list of the owner. Guard: the owner's lock
   Span* prev;
@@ -76,6 +74,9 @@ struct alignas(128) Span {
   uint16_t filed_when;  // the heap's time when it became reusable
   bool swept;  // its free pages were looked for since the last event: in the owner's second list
   uint16_t purged_pages;  // given back and not carved since
+  // bit i: page i of the first slice was written since the system gave it. Outlives the span: a
+  // hint for carving, kept as long as the memory is dirty
+  uint16_t touched;
   uint32_t slices;  // length of the span; constant while kind != none, but for a large block's
   char* start;      // address of the first block; constant while kind != none
   Region* region;   // constant

@@ -9,6 +9,12 @@ namespace near {
 
 namespace {
 
+// Carved at once at most, where it costs no fault: what is linked now shall be in a near cache when
+// it is handed out.
+constexpr size_t kCarveBlocks = 64;
+constexpr size_t kCarvePages = 4;
+constexpr uint32_t kPages = kSliceSize >> kPageShift;
+
 // The blocks of the units from `first` up to `end`.
 struct Blocks {
   uint32_t begin;
@@ -44,7 +50,7 @@ constexpr auto kAllUnits = [] {
 
 }  // namespace
 
-void form_span(Span& span, unsigned size_class, bool resident) {
+void form_span(Span& span, unsigned size_class, bool clean) {
   const SizeClass& shape = kSizeClasses[size_class];
   span.size_class = static_cast<uint8_t>(size_class);
   span.reciprocal = span.reciprocal_again = shape.reciprocal;
@@ -53,7 +59,7 @@ void form_span(Span& span, unsigned size_class, bool resident) {
   span.sparse = false;
   span.idle = span.swept = false;
   span.purged_pages = 0;
-  span.resident = resident;
+  if (clean) span.touched = 0;
   span.uncarved = kAllUnits[size_class];
   for (uint32_t i = 1; i < shape.slices; i++) {
     Span& inside = (&span)[i];
@@ -63,19 +69,38 @@ void form_span(Span& span, unsigned size_class, bool resident) {
   span.kind = SpanKind::blocks;
 }
 
+namespace {
+
+// A mask of the pages of a span's first slice that hold its bytes from `begin` up to `end`.
+uint16_t pages_from_to(size_t begin, size_t end) {
+  const auto first = static_cast<unsigned>(begin >> kPageShift);
+  if (first >= kPages) return 0;
+  const auto last = static_cast<unsigned>(min_of((end - 1) >> kPageShift, kPages - 1));
+  return static_cast<uint16_t>(bit_run(first, last - first + 1));
+}
+
+// How many units from number `unit` on: one, or as many as were touched before, but no more than a
+// few blocks that are as large as pages, or else kCarvePages or the pages that hold kCarveBlocks.
+uint32_t units_to_carve(const Span& span, uint32_t unit) {
+  const SizeClass& shape = span.shape();
+  const bool by_block = carves_blocks(shape);
+  const uint32_t touched = by_block && span.touched != 0 ? ~uint32_t{0} : span.touched;
+  const auto run = static_cast<size_t>(std::countr_one((span.uncarved & touched) >> unit));
+  const size_t most = by_block ? 16 : max_of(kCarveBlocks * shape.size >> kPageShift, kCarvePages);
+  return static_cast<uint32_t>(max_of(min_of(run, most), 1));
+}
+
+}  // namespace
+
 void carve(Span& span, Block** list) {
   NEAR_ASSERT(span.uncarved != 0);
   const SizeClass& shape = span.shape();
   const size_t size = shape.size;
   const auto unit = static_cast<uint32_t>(std::countr_zero(span.uncarved));
-  uint32_t units = 1;
-  if (span.resident) {
-    const size_t most = carves_blocks(shape) ? 8 : 4;
-    units = static_cast<uint32_t>(
-        min_of(static_cast<size_t>(std::countr_one(span.uncarved >> unit)), most));
-  }
+  const uint32_t units = units_to_carve(span, unit);
   span.uncarved &= ~bit_run(unit, units);
   const Blocks blocks(shape, unit, unit + units);
+  span.touched |= pages_from_to(blocks.begin * size, blocks.end * size);
   char* block = span.start + blocks.begin * size;
   char* last = span.start + (blocks.end - 1) * size;
   Block* rest = *list;
@@ -87,9 +112,6 @@ void carve(Span& span, Block** list) {
 }
 
 namespace {
-
-constexpr uint32_t kPages =
-    kSliceSize >> kPageShift;  // of the spans whose pages are looked at: of one slice
 
 // How many free blocks touch each page of a span, against how many blocks do.
 struct PageUse {
@@ -149,7 +171,7 @@ size_t purge_free_pages(Span& span) {
   }
   *link = nullptr;
   span.uncarved |= fresh;
-  span.resident = false;
+  span.touched &= static_cast<uint16_t>(~fresh);
   for (uint32_t left = pages; left != 0;) {
     const auto first = static_cast<unsigned>(std::countr_zero(left));
     const auto count = static_cast<unsigned>(std::countr_one(left >> first));

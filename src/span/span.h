@@ -8,10 +8,10 @@ namespace near {
 
 // Makes a run of slices a span of `size_class` with all blocks uncarved. Owner, list and count are
 // the heap's business.
-void form_span(Span& span, unsigned size_class, bool resident);
+void form_span(Span& span, unsigned size_class, bool clean);
 
-// Links the blocks of the lowest uncarved pages onto *list: of one page, or of several if they are
-// known to be resident. The span has an uncarved page.
+// Links the blocks of the lowest uncarved pages onto *list: of one page, or of several if they were
+// touched before, so that this costs no fault. The span has an uncarved page.
 void carve(Span& span, Block** list);
 
 // Gives the pages on which every block is free back to the system: takes their blocks off `local`
@@ -24,6 +24,11 @@ uint32_t count_list(const Span& span, const Block* list);
 
 // How many blocks are uncarved.
 uint32_t count_uncarved(const Span& span);
+
+// The free blocks of a span whose list is `list`, the uncarved ones included.
+inline uint32_t count_free(const Span& span, const Block* list) {
+  return count_list(span, list) + count_uncarved(span);
+}
 
 // True if `block` is the start of a block of this span.
 bool is_block(const Span& span, const void* block);

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "base/bits.h"
 #include "base/free_count.h"
 #include "runner.h"
 #include "span/remote_list.h"
@@ -136,12 +137,12 @@ class Heap {
   void on_count(Span& span) {
     if (span.idle.load(kRelaxed)) return;
     const uint32_t size_class = span.size_class.load(kRelaxed);
-    if (!shape_.medium && size_class == kClass && is_hot(span)) return span.frees.set_unreachable();
     const LockGuard guard(lock);
     if (!mutated("on_count does not look again under the lock") &&
         (span.owner.load(kRelaxed) != this || span.frees.remaining() != 0)) {
       return;
     }
+    if (!shape_.medium && size_class == kClass && is_hot(span)) return look_at_hot(span);
     settle(span, span.frees.freed());
   }
 
@@ -171,7 +172,7 @@ class Heap {
     for (Span* span = inbox_.take_all(); span != nullptr;) {
       Span* next = span->pending_next;
       if (may_claim(*span)) {
-        absorb(*span);
+        claim(*span);
         claimed++;
       } else if (!mutated("spans that are not complete are not put back")) {
         span->pending_next = kept;
@@ -253,7 +254,17 @@ class Heap {
     if (shape_.medium) {
       span.frees.set(span.frees.freed(), kCapacity);
     } else {
-      span.frees.set_unreachable();
+      span.frees.await(static_cast<uint32_t>(max_of(kCapacity - span.frees.freed(), 1)));
+    }
+  }
+
+  // Heap::look_at_hot.
+  void look_at_hot(Span& span) {
+    const uint32_t free = count_list(bin_);
+    if (free == kCapacity || mutated("a hot span is taken for empty after as many frees")) {
+      cool_hot(kCapacity);
+    } else {
+      span.frees.await(kCapacity - free);
     }
   }
 
@@ -267,15 +278,29 @@ class Heap {
     settle(span, freed);
   }
 
+  // Heap::claim: with the lock, without the owner's rights.
+  void claim(Span& span) {
+    take_remote(span);
+    unfile(span);
+    span.frees.set(kCapacity, kCapacity);
+    retire(span);
+  }
+
   void absorb(Span& span) {
+    const uint32_t count = take_remote(span);
+    if (is_hot(span) && !shape_.medium) return;
+    settle(span, span.frees.freed() + count);
+  }
+
+  // Heap::take_remote.
+  uint32_t take_remote(Span& span) {
     expect(span.owner.load(kRelaxed) == this && span.remote.owner() == id_,
            "a span was delivered to a heap that does not own it");
     const auto chain = span.remote.take(span);
     expect(chain.count > 0, "a span without remote frees was delivered");
     chain.last->next = static_cast<Block*>(*span.list);
     *span.list = chain.first;
-    if (is_hot(span) && !shape_.medium) return;
-    settle(span, span.frees.freed() + chain.count);
+    return chain.count;
   }
 
   // Heap::settle. A hot span without live blocks is one of the few that may stay.

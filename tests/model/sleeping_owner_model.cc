@@ -106,6 +106,7 @@ int main(int count, char** arguments) {
       {"the count runs ahead of the list"},
       {"on_count does not look again under the lock"},
       {"a hot span is claimed"},
+      {"a hot span is taken for empty after as many frees"},
       {"a claim does not take the lock"},
       {"a claim trusts the remote count"},
       {"spans that are not complete are not put back"},

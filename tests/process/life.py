@@ -10,6 +10,9 @@ class Life(PreloadTest):
     def test_fork_under_load_then_exec(self) -> None:
         self.same_three_times([PROGRAMS / "fork_exec"])
 
+    def test_fork_handlers_that_allocate(self) -> None:
+        self.same_three_times([PROGRAMS / "atfork"])
+
     def test_vfork_spawn_and_system(self) -> None:
         self.same_three_times([PROGRAMS / "vfork"])
 

@@ -3,6 +3,7 @@
 // nothing along the way.
 #include <pthread.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -62,6 +63,44 @@ TYPED_TEST(Threads, AHundredThousandComeAndGo) {
   }
   pthread_attr_destroy(&attributes);
   mailbox.drain<TypeParam>();
+}
+
+// One thread trims, which claims spans on behalf of owners, while the owners run: nothing but the
+// claimed spans may be touched. Their blocks come back from elsewhere, many spans at a time, so
+// that the owners' heaps shrink.
+TYPED_TEST(Threads, ATrimLeavesRunningOwnersAlone) {
+  constexpr size_t kOwners = 2;
+  constexpr size_t kAway = 20'000;
+  const size_t rounds = 10 + scaled(20);
+  std::atomic<size_t> running{kOwners};
+  run_threads(kOwners + 1, [&](size_t me) {
+    if (me == kOwners) {
+      while (running.load() > 0) TypeParam::malloc_trim(0);
+      return;
+    }
+    Random random(seed() + me);
+    std::vector<Block> near(3000);
+    const auto size_at = [](size_t slot) { return 16 + slot % 20 * 40; };
+    for (size_t i = 0; i < near.size(); ++i) near[i] = make_block<TypeParam>(size_at(i), i);
+    for (size_t round = 0; round < rounds; ++round) {
+      std::vector<Block> away(kAway);
+      for (Block& block : away) block = make_block<TypeParam>(200 + random.below(800), round);
+      std::thread elsewhere([&away] {
+        for (const Block& block : away) check_and_free<TypeParam>(block);
+      });
+      // Of the same size again: the owner hardly ever leaves its fast path.
+      for (size_t i = 0; i < 50'000; ++i) {
+        const size_t slot = random.below(near.size());
+        check_and_free<TypeParam>(near[slot]);
+        near[slot] = make_block<TypeParam>(size_at(slot), i);
+      }
+      elsewhere.join();
+      count_cases();
+    }
+    for (const Block& block : near) check_and_free<TypeParam>(block);
+    running.fetch_sub(1);
+  });
+  EXPECT_EQ(violations(), 0u);
 }
 
 // Blocks in flight between threads: bounded, so that producers and consumers stay close.

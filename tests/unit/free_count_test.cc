@@ -47,9 +47,14 @@ TEST(FreeCount, UntickUndoesATick) {
   }
 }
 
-TEST(FreeCount, UnreachableTakesAsManyFreesAsItSays) {
+TEST(FreeCount, AwaitTakesAsManyFreesAsItSays) {
   FreeCount count{};
-  count.set_unreachable();
+  for (const uint32_t few : {1u, 2u, 300u}) {
+    count.await(few);
+    for (uint32_t i = 1; i < few; i++) ASSERT_FALSE(count.tick());
+    ASSERT_TRUE(count.tick());
+  }
+  count.await(FreeCount::kMaxRemaining);
   for (uint32_t i = 1; i < FreeCount::kMaxRemaining; i++) ASSERT_FALSE(count.tick());
   ASSERT_TRUE(count.tick());
   count_cases();

@@ -152,18 +152,66 @@ TEST_F(HeapTest, AReusableSpanIsPreferredToANewOne) {
   count_cases();
 }
 
+// A small class does not count what it hands out: the hot span is looked at after as many frees as
+// blocks were live.
+TEST_F(HeapTest, AHotSpanLeavesWithItsLastBlock) {
+  for (unsigned c = 0; c < near::kSmallClasses; c++) {
+    for (const uint32_t count : {1u, 2u, 7u, uint32_t{kSizeClasses[c].capacity} - 1}) {
+      HeapRoom fresh;
+      std::vector<char*> blocks;
+      for (uint32_t i = 0; i < count; i++) blocks.push_back(fresh.take(c));
+      Span& span = fresh.span_of(blocks[0]);
+      ASSERT_TRUE(fresh.heap().is_hot(span));
+      for (uint32_t i = 0; i + 1 < count; i++) fresh.free(blocks[i]);
+      EXPECT_EQ(span.kind, SpanKind::blocks) << "one block is live";
+      fresh.free(blocks[count - 1]);
+      EXPECT_EQ(span.kind, SpanKind::none) << count << " blocks of class " << c;
+      fresh.expect_whole();
+      count_cases();
+      const near::LockGuard guard(fresh.heap().lock);
+      fresh.heap().drop_cache();
+      fresh.heap().look_at_all_hot();
+    }
+  }
+}
+
+TEST_F(HeapTest, AHotSpanWithABlockOnItsWayStays) {
+  char* first = room_->take(kSmall);
+  char* second = room_->take(kSmall);
+  Span& span = room_->span_of(first);
+  room_->free_remotely(first);
+  room_->free(second);
+  EXPECT_EQ(span.kind, SpanKind::blocks);
+  EXPECT_TRUE(heap().is_hot(span));
+  room_->expect_whole();
+  count_cases();
+}
+
+TEST_F(HeapTest, LooksAtAHotSpanBecomeRareAndComeAgainWhenAsked) {
+  for (int i = 0; i < 10'000; i++) room_->free(room_->take(kSmall));
+  Span& span = room_->span_of(room_->take(kSmall));
+  EXPECT_GT(span.frees.remaining(), 1'000u) << "a loop of malloc and free is left alone";
+  while (!room_->live().empty()) room_->free(room_->live().begin()->first);
+  EXPECT_TRUE(heap().is_hot(span));
+  heap().ask_to_look();
+  fill_spans(kSmall + 1, 2);  // by slow paths
+  EXPECT_FALSE(heap().is_hot(span));
+  room_->expect_whole();
+  count_cases(2);
+}
+
 TEST_F(HeapTest, EmptySpansStayInASmallCacheAndAreTakenAgain) {
   constexpr size_t kSpans = 20;
   auto spans = fill_spans(kSmall, kSpans);
   for (const auto& blocks : spans) {
     for (char* block : blocks) room_->free(block);
   }
-  EXPECT_LE(in_spans(), 9 * near::kSliceSize) << "eight in the cache, and the hot one";
-  EXPECT_GE(in_spans(), 8 * near::kSliceSize);
+  EXPECT_LE(in_spans(), 6 * near::kSliceSize) << "five in the cache, and the hot one";
+  EXPECT_GE(in_spans(), 5 * near::kSliceSize);
   const uint64_t commits = fake_os::calls(OsCall::commit);
   const size_t before = in_spans();
-  fill_spans(kSmall, 4);
-  fill_spans(kSmall + 1, 3);  // also those of another class
+  fill_spans(kSmall, 3);
+  fill_spans(kSmall + 1, 1);  // also those of another class
   EXPECT_EQ(in_spans(), before);
   EXPECT_EQ(fake_os::calls(OsCall::commit), commits);
   room_->expect_whole();

@@ -4,6 +4,7 @@
 #include "platform/options.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
@@ -48,7 +49,7 @@ size_t times(const std::string& text, const std::string& part) {
 }
 
 TEST(OptionsInChild, PrintsThem) {
-  near::read_options();  // again: nothing may be said twice
+  near::read_options(environ);  // again: nothing may be said twice
   std::fputs(text_of_all().c_str(), stdout);
   std::printf("reserved: %zu MiB\n", near::reserved_bytes / near::kMiB);
   const char* topology = near::topology_text();

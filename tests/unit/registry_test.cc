@@ -155,11 +155,33 @@ TEST_F(RegistryTest, ASpanWithBlocksOnTheirWayIsNotAdopted) {
   count_cases(2);
 }
 
+// Whoever starts while parked heaps are visited finds the others.
+TEST_F(RegistryTest, AVisitTakesOneHeapAtATime) {
+  Heap* first = near::take_heap(0);
+  Heap* second = near::take_heap(0);
+  near::park_heap(first);
+  near::park_heap(second);
+  const uint32_t before = near::heap_count();
+  Heap* started = nullptr;
+  near::visit_parked_heaps(
+      [](Heap& heap, void* other) {
+        EXPECT_FALSE(heap.parked);
+        Heap*& slot = *static_cast<Heap**>(other);
+        if (slot == nullptr) slot = near::take_heap(0);
+      },
+      &started);
+  ASSERT_NE(started, nullptr);
+  EXPECT_EQ(near::heap_count(), before) << "no heap had to be made";
+  near::park_heap(started);
+  count_cases();
+}
+
 TEST_F(RegistryTest, CleaningEmptiesParkedHeaps) {
   const size_t before = near::nodes[0].totals().in_spans;
   auto ended = std::make_unique<HeapRoom>();
   const std::vector<char*> blocks = fill(*ended, 3);
   for (char* block : blocks) ended->free(block);
+  for (int i = 0; i < 10'000; i++) ended->free(ended->take(kClass));  // its hot span stays
   ended->park();
   EXPECT_GT(near::nodes[0].totals().in_spans, before);
   near::clean_heaps(false);

@@ -29,10 +29,11 @@ static_assert(kSizeClasses.back().slices <= kMaxSlices);
 // A span of one class in its own memory, cold, with an account of what is live.
 class Trial {
  public:
-  Trial(unsigned size_class, bool resident) : size_class_(size_class) {
+  Trial(unsigned size_class, unsigned touched) : size_class_(size_class) {
     span().start = memory_.start();
     span().slices = shape().slices;
-    near::form_span(span(), size_class, resident);
+    span().touched = static_cast<uint16_t>(touched);
+    near::form_span(span(), size_class, false);
   }
 
   Span& span() { return spans_[0]; }
@@ -103,8 +104,8 @@ class Trial {
 
 TEST(Span, CarvingCoversEachBlockOnce) {
   for (unsigned c = 0; c < kClasses; c++) {
-    for (const bool resident : {false, true}) {
-      Trial trial(c, resident);
+    for (const unsigned touched : {0u, 0xffffu, 0xf0f0u, 1u}) {
+      Trial trial(c, touched);
       Span& span = trial.span();
       EXPECT_EQ(near::count_uncarved(span), span.shape().capacity);
       uint32_t before = 0;
@@ -112,8 +113,8 @@ TEST(Span, CarvingCoversEachBlockOnce) {
         near::carve(span, &span.local);
         const uint32_t now = near::count_list(span, span.local);
         ASSERT_GT(now, before) << "nothing was carved";
-        // Lazily: what is not known to be resident is touched a page at a time.
-        if (!resident) {
+        // Lazily: what was not touched before is touched a page at a time.
+        if (touched == 0 && !near::carves_blocks(span.shape())) {
           ASSERT_LE((now - before - 1) * size_t{span.shape().size}, near::kPageSize);
         }
         before = now;
@@ -127,7 +128,7 @@ TEST(Span, CarvingCoversEachBlockOnce) {
 }
 
 TEST(Span, CarvingGoesOnFromWhatTheListHolds) {
-  Trial trial(3, false);
+  Trial trial(3, 0);
   near::carve(trial.span(), &trial.span().local);
   Block* first = trial.span().local;
   const uint32_t before = near::count_list(trial.span(), first);
@@ -142,7 +143,7 @@ TEST(Span, CarvingGoesOnFromWhatTheListHolds) {
 
 TEST(Span, EverySliceLeadsBackToTheHead) {
   for (unsigned c = 0; c < kClasses; c++) {
-    Trial trial(c, false);
+    Trial trial(c, 0);
     for (uint32_t i = 0; i < trial.shape().slices; i++) {
       Span& slice = trial.span_of_slice(i);
       EXPECT_EQ(slice.kind, i == 0 ? near::SpanKind::blocks : near::SpanKind::inside);
@@ -156,7 +157,7 @@ TEST(Span, EverySliceLeadsBackToTheHead) {
 
 TEST(Span, OnlyTheStartOfABlockIsABlock) {
   for (unsigned c = 0; c < kClasses; c++) {
-    Trial trial(c, false);
+    Trial trial(c, 0);
     const SizeClass& shape = trial.shape();
     for (size_t offset = 0; offset < trial.span().bytes(); offset++) {
       const bool start = offset % shape.size == 0 && offset / shape.size < shape.capacity;
@@ -205,7 +206,7 @@ TEST_P(Purge, KeepsLiveBlocksAndLosesNone) {
   Random random(seed());
   for (unsigned c = 0; kSizeClasses[c].size < near::kPageSize; c++) {
     for (int round = 0; round < 6; round++) {
-      Trial trial(c, round % 2 == 0);
+      Trial trial(c, round % 2 == 0 ? 0xffff : 0);
       if (round < 4) {
         trial.carve_all();
       } else {
@@ -239,7 +240,7 @@ TEST_P(Purge, KeepsLiveBlocksAndLosesNone) {
 }
 
 TEST_P(Purge, ASpanWithABlockOnEveryPageKeepsAll) {
-  Trial trial(7, false);
+  Trial trial(7, 0);
   trial.carve_all();
   trial.make_live([](uint32_t number) { return number % 8 == 0; });
   const uint64_t before = fake_os::calls(OsCall::purge);
@@ -250,7 +251,7 @@ TEST_P(Purge, ASpanWithABlockOnEveryPageKeepsAll) {
 }
 
 TEST_P(Purge, ARefusalLosesNoBlock) {
-  Trial trial(5, false);
+  Trial trial(5, 0);
   trial.carve_all();
   trial.make_live([](uint32_t number) { return number < 3; });
   fake_os::fail(OsCall::purge, 1, true);

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""What `cmake --install` puts in place is found and linked by other projects, in both ways."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from preload import LIBRARIES, count, main
+
+CONSUMER = """
+cmake_minimum_required(VERSION 3.25)
+project(consumer C)
+find_package(nearmalloc REQUIRED)
+foreach(target nearmalloc static api api_static)
+  add_executable(use_${target} main.c)
+  target_link_libraries(use_${target} PRIVATE nearmalloc::${target})
+endforeach()
+"""
+MAIN = """
+#include <nearmalloc/nearmalloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+int main(void) {
+  void* twin = near_malloc(9);
+  void* standard = malloc(9);
+  printf("%s %d %d\\n", near_version(), near_owns(twin), near_owns(standard));
+  near_free(twin);
+  free(standard);
+  return 0;
+}
+"""
+VERSION = "0.1.0"
+
+
+def run(*command: str | Path) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"{command}: {done.stdout[-800:]}{done.stderr[-800:]}")
+    return done.stdout
+
+
+class Install(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.room = tempfile.TemporaryDirectory()
+        cls.prefix = Path(cls.room.name) / "prefix"
+        run("cmake", "--install", LIBRARIES, "--prefix", cls.prefix)
+        cls.source = Path(cls.room.name) / "consumer"
+        cls.source.mkdir()
+        (cls.source / "CMakeLists.txt").write_text(CONSUMER)
+        (cls.source / "main.c").write_text(MAIN)
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.room.cleanup()
+
+    def library_dir(self) -> Path:
+        return next(self.prefix.rglob("libnearmalloc.so")).parent
+
+    def test_cmake_package(self) -> None:
+        build = self.source / "build"
+        run("cmake", "-G", "Ninja", "-S", self.source, "-B", build,
+            f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        run("cmake", "--build", build)
+        for target, owns in (("nearmalloc", 1), ("static", 1), ("api", 0), ("api_static", 0)):
+            self.assertEqual(run(build / f"use_{target}"), f"{VERSION} 1 {owns}\n", target)
+            count()
+
+    def test_pkg_config(self) -> None:
+        """The files are read as pkg-config does: variables first, then flags."""
+        for name, owns in (("nearmalloc", 1), ("nearmalloc-api", 0)):
+            folder = self.library_dir() / "pkgconfig"
+            text = (folder / f"{name}.pc").read_text().replace("${pcfiledir}", str(folder))
+            values, flags = {}, {}
+            for line in text.splitlines():
+                for key, value in values.items():
+                    line = line.replace("${" + key + "}", value)
+                if "=" in line and ":" not in line.partition("=")[0]:
+                    key, _, values[key] = line.partition("=")
+                elif ":" in line:
+                    key, _, value = line.partition(":")
+                    flags[key] = value.split()
+            self.assertEqual(flags["Version"], [VERSION])
+            program = self.source / f"use-{name}"
+            run(os.environ.get("CC", "cc"), *flags["Cflags"], self.source / "main.c", "-o", program,
+                *flags["Libs"], f"-Wl,-rpath,{self.library_dir()}")
+            self.assertEqual(run(program), f"{VERSION} 1 {owns}\n")
+            count()
+
+    def test_manual_page(self) -> None:
+        self.assertEqual(len(list(self.prefix.rglob("man3/nearmalloc.3"))), 1)
+        count()
+
+
+if __name__ == "__main__":
+    main()
