@@ -8,9 +8,19 @@ RELEASE = ROOT / "build" / "release"
 RESULTS = ROOT / "build" / "lab"
 
 
+def lab_build() -> Path:
+    """Where the lab's compiled programs are. NEAR_LAB_BUILD names those of another build."""
+    return Path(os.environ.get("NEAR_LAB_BUILD", RELEASE / "lab"))
+
+
 def bench_dir() -> Path:
-    """Where the compiled bench programs are. NEAR_BENCH_DIR names those of another build."""
-    return Path(os.environ.get("NEAR_BENCH_DIR", RELEASE / "lab" / "bench"))
+    """The tools that measure, and the small programs they are tested with."""
+    return lab_build() / "bench"
+
+
+def workload_dir() -> Path:
+    """The workloads."""
+    return lab_build() / "workloads"
 
 
 def nearmalloc_library() -> Path:

@@ -1,0 +1,170 @@
+// What the workloads share: options with presets, blocks that prove themselves, threads that start
+// together, latencies, the one line of result.
+//
+// A workload is `int main(argc, argv)` with a Workload: it declares its options (the paper's
+// parameters, and what two cores can do in a second or two), runs, and reports one JSON line.
+// Invariants: equal options give equal work and an equal checksum, whatever the allocator. Every
+// block carries a stamp of its own, written when it is allocated and read when it is released, so
+//   sum of stamps read = sum of stamps written
+// unless the allocator let two live blocks share a byte at their ends; a workload that finds it
+// broken reports "verified": false and ends with status 3.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <barrier>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "block.h"
+#include "latency.h"
+#include "random.h"
+
+namespace workload {
+
+double now();  // seconds of the monotonic clock
+
+// Work of a program between its calls, in iterations that the compiler keeps.
+inline void spin(size_t iterations) {
+  for (size_t i = 0; i < iterations; ++i) asm volatile("");
+}
+
+// One thread's access to the allocator: allocates, releases, counts, and times one call in 61.
+// Aligned, so that no two threads' counters share a cache line or its neighbour.
+class alignas(128) Worker {
+ public:
+  explicit Worker(size_t id) : next_stamp_(stamp_of(id)) {}
+
+  Block allocate(size_t size) {
+    char* const address = is_sampled() ? timed_malloc(size) : allocated(std::malloc(size), size);
+    const Block block{address, size};
+    const uint64_t stamp = next_stamp_ += kStampStep;
+    written_ += write_stamp(block, stamp);
+    return block;
+  }
+
+  // Releases a block of any worker.
+  void release(const Block& block) {
+    read_ += read_stamp(block);
+    ++operations_;
+    if (is_sampled()) {
+      timed_free(block);
+    } else {
+      std::free(block.address);
+    }
+  }
+
+  // realloc: the stamp of the old block must have come along; the new one gets one of its own.
+  Block resize(const Block& block, size_t size);
+
+  uint64_t operations() const { return operations_; }
+
+ private:
+  friend class Workload;
+  static constexpr uint64_t kStampStep = 0x9e3779b97f4a7c15;  // odd: stamps do not repeat
+  static constexpr uint32_t kSampledOneIn = 61;  // odd: calls that alternate are both met
+
+  static uint64_t stamp_of(size_t id) { return (id + 1) * 0xd1342543de82ef95; }
+  bool is_sampled() {
+    if (--until_sample_ != 0) [[likely]]
+      return false;
+    until_sample_ = kSampledOneIn;
+    return true;
+  }
+  char* timed_malloc(size_t size);
+  void timed_free(const Block& block);
+
+  uint64_t next_stamp_;
+  uint64_t written_ = 0;
+  uint64_t read_ = 0;
+  uint64_t operations_ = 0;  // an allocation with its release is one
+  uint32_t until_sample_ = kSampledOneIn;
+  Latencies mallocs_;
+  Latencies frees_;
+};
+
+class Workload {
+ public:
+  Workload(const char* name, const char* description);
+
+  // An option whose default is the value now in `value`, the paper's; `two_cores` is what the
+  // preset `two-cores` makes of it.
+  template <typename T>
+  void option(const char* flag, T& value, std::type_identity_t<T> two_cores,
+              const char* description) {
+    CLI::Option* const added = add(options_.add_option(flag, value, description));
+    scaled_.push_back([added, &value, two_cores] {
+      if (added->count() == 0) value = two_cores;
+    });
+  }
+  template <typename T>
+  void option(const char* flag, T& value, const char* description) {
+    add(options_.add_option(flag, value, description));
+  }
+
+  // Reads the arguments; ends the program on --help and on a wrong one.
+  void parse(int argc, char** argv);
+
+  // The measured region begins: what is allocated before it outlives it.
+  void begin();
+  // It ends; `seconds` of it count.
+  void end() { seconds_ = now() - started_; }
+
+  // Runs body(worker, index) in `threads` threads that start together, as the measured region.
+  template <typename Body>
+  void run(size_t threads, Body body) {
+    std::vector<Worker> workers;
+    for (size_t i = 0; i < threads; ++i) workers.emplace_back(i);
+    std::barrier all(static_cast<std::ptrdiff_t>(threads) + 1);
+    std::vector<std::thread> running;
+    for (size_t i = 0; i < threads; ++i) {
+      running.emplace_back([&, i] {
+        all.arrive_and_wait();
+        body(workers[i], i);
+        all.arrive_and_wait();
+      });
+    }
+    begin();
+    all.arrive_and_wait();
+    all.arrive_and_wait();
+    end();
+    for (std::thread& thread : running) thread.join();
+    for (const Worker& worker : workers) join(worker);
+  }
+
+  // Takes over what a worker counted; for workloads that start their own threads. One at a time.
+  void join(const Worker& worker);
+
+  // One more entry of the result.
+  template <typename T>
+  void add(const char* key, const T& value) {
+    more_[key] = value;
+  }
+
+  // Prints the result line. Returns main's status: 0, or 3 when a block was not as it was left.
+  // `seconds` < 0 means those of the measured region.
+  int report(double seconds = -1);
+
+ private:
+  static CLI::Option* add(CLI::Option* option);
+
+  const char* name_;
+  CLI::App options_;
+  std::string preset_ = "paper";
+  std::vector<std::function<void()>> scaled_;
+  double started_ = 0;
+  double seconds_ = 0;
+  uint64_t written_ = 0;
+  uint64_t read_ = 0;
+  uint64_t operations_ = 0;
+  Latencies mallocs_;
+  Latencies frees_;
+  nlohmann::ordered_json more_ = nlohmann::ordered_json::object();
+};
+
+}  // namespace workload
