@@ -98,7 +98,7 @@ def test_a_program_that_does_not_exist_is_an_error():
 
 
 def test_a_missing_launcher_says_what_to_do(monkeypatch, tmp_path):
-    monkeypatch.setenv("NEAR_BENCH_DIR", str(tmp_path))
+    monkeypatch.setenv("NEAR_LAB_BUILD", str(tmp_path))
     with pytest.raises(measure.MeasureError, match="near build"):
         measure.run_child(["true"])
 
