@@ -60,7 +60,7 @@ def test_the_first_definition_wins():
     assert proof.served_by([]) == "unknown"
 
 
-@pytest.mark.parametrize("name", peers.NAMES)
+@pytest.mark.parametrize("name", peers.known())
 def test_a_preloaded_allocator_is_seen_to_serve(found, name):
     allocator = found[name]
     if not allocator.available:

@@ -1,5 +1,4 @@
 //! google/tcmalloc as a library to preload.
-#![no_std]
 
 use libtcmalloc_sys as _;
 
