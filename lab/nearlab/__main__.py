@@ -14,7 +14,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 app.command()(demo)
 
 _Allocators = Annotated[
-    str, typer.Option(metavar="NAME,...", help=f"Which, of {', '.join(peers.NAMES)} (all).")
+    str, typer.Option(metavar="NAME,...", help=f"Which (default {', '.join(peers.CORE)}).")
 ]
 
 
@@ -58,7 +58,7 @@ def baseline(
 @app.command()
 def instructions(allocators: _Allocators = "") -> None:
     """Counts the instructions of a malloc with its free, exactly."""
-    found = peers.ensure(_split(allocators) or peers.NAMES)
+    found = peers.ensure(_split(allocators) or peers.CORE)
     counts = instructions_module.count(found)
     out = _console()
     out.print(baseline_module.instruction_table(found, counts))
