@@ -40,13 +40,20 @@ class Program(ABC):
 
     def version_line(self) -> str:
         """The first line of what the program says of itself; empty when it cannot be asked."""
+        command, *options = self.version
         try:
             done = subprocess.run(
-                self.version, capture_output=True, text=True, check=False, timeout=10
+                [which(command) or command, *options],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+                timeout=10,
             )
         except (OSError, subprocess.SubprocessError):
             return ""
-        return (done.stdout.splitlines() or [""])[0]
+        return (done.stdout.strip().splitlines() or [""])[0]
 
     def missing(self) -> dict[str, str]:
         """The needed commands that are not there, with their packages."""
