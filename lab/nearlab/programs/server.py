@@ -8,6 +8,7 @@ Touched by: one thread.
 """
 
 import contextlib
+import select
 import socket
 import subprocess
 import tempfile
@@ -21,6 +22,7 @@ from ..peers import Allocator
 from .base import TIMEOUT_S, Program, Run, last_line
 
 _START_S = 15.0
+_PIECE = 1 << 16
 
 
 class ServerError(RuntimeError):
@@ -122,12 +124,19 @@ def connect(server: measure.Child, path: Path) -> Iterator[socket.socket]:
 
 
 def ask(connection: socket.socket, commands: bytes, done: bytes) -> bytes:
-    """The replies to `commands`, of which the last is `done`."""
-    connection.sendall(commands)
-    reply = bytearray()
-    while not reply.endswith(done):
-        part = connection.recv(1 << 20)
-        if not part:
-            raise ServerError("the server closed the connection")
-        reply += part
+    """The replies to `commands`, of which the last is `done`. Reads while it sends: a server may
+    wait until its replies are taken before it takes more commands."""
+    left, reply = memoryview(commands), bytearray()
+    while left or not reply.endswith(done):
+        readable, writable, _ = select.select([connection], [connection] if left else [], [], 60)
+        if not readable and not writable:
+            raise ServerError("the server is silent")
+        if writable:
+            with contextlib.suppress(BlockingIOError):
+                left = left[connection.send(left[:_PIECE], socket.MSG_DONTWAIT) :]
+        if readable:
+            part = connection.recv(1 << 20)
+            if not part:
+                raise ServerError("the server closed the connection")
+            reply += part
     return bytes(reply)
