@@ -32,6 +32,7 @@ NOISY = 0.09
 INSENSITIVE = 0.01
 SYSTEM_CALLS = ("mmap", "munmap", "madvise", "mremap", "mprotect", "brk")
 _Z95 = 1.96
+_RESAMPLES = 2_000  # for each of a thousand rows; a tail still has 50
 _Sides = Sequence[dict[int, float]]  # of A and of B: values by round
 
 
@@ -204,7 +205,7 @@ class _Pair:
             for file in self._files
         )
         if before and after and min(before + after) > 0:
-            ratio = stats.unpaired_ratio(after, before)
+            ratio = stats.unpaired_ratio(after, before, resamples=_RESAMPLES)
             yield self._judged(quantity, stats.median(before), stats.median(after), ratio)
 
     def _calls(self, quantity: Quantity) -> Iterator[Row]:
@@ -235,12 +236,12 @@ class _Pair:
         try:
             if reference is None:
                 before, after = (list(side.values()) for side in own)
-                ratio = stats.unpaired_ratio(after, before)
+                ratio = stats.unpaired_ratio(after, before, resamples=_RESAMPLES)
                 medians = [stats.median(before), stats.median(after)]
                 rounds = min(len(before), len(after))
             else:
                 pairs = [_paired(*both) for both in zip(own, reference, strict=True)]
-                ratio = stats.ratio_of_ratios(pairs[1], pairs[0])
+                ratio = stats.ratio_of_ratios(pairs[1], pairs[0], resamples=_RESAMPLES)
                 medians = [stats.median(side) / stats.median(other) for side, other in pairs]
                 rounds = min(len(side) for side, _ in pairs)
         except ValueError as error:

@@ -166,15 +166,16 @@ def reference_sentence(comparison: Comparison) -> str | None:
 def summary(comparison: Comparison) -> str:
     """One sentence."""
     rows = comparison.rows
-    count = Counter("changed" if row.change else row.verdict for row in rows)
+    count = Counter(row.verdict for row in rows)
     worse = comparison.regressions
     better = sum(row.change < 0 for row in rows)
     cells = len({row.cell for row in rows})
-    names = ", ".join(dict.fromkeys(row.allocator for row in rows))
+    names = ", ".join(comparing.chosen(comparison.before, comparison.after, comparison.settings))
     first = f" (first: {_named(worse[0])})" if worse else ""
+    plural = "s" if cells > 1 else ""
     return (
-        f"B against A, {len(rows)} comparisons of {names} in {cells} cells: {len(worse)} certainly "
-        f"worse{first}, {better} certainly better, {count['unclear']} unclear, "
+        f"B against A, {len(rows)} comparisons of {names} in {cells} cell{plural}: {len(worse)} "
+        f"certainly worse{first}, {better} certainly better, {count['unclear']} unclear, "
         f"{count['same']} the same."
     )
 

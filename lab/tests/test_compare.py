@@ -354,7 +354,7 @@ def test_the_gate_fails_on_a_certain_regression_alone(two_results):
 
 def test_the_summary_is_one_sentence(two_results):
     assert near("quick~1", "quick")[1].endswith(
-        "B against A, 6 comparisons of glibc, nearmalloc in 1 cells: 2 certainly worse (first: "
+        "B against A, 6 comparisons of glibc, nearmalloc in 1 cell: 2 certainly worse (first: "
         "threadtest, peak memory +10.0 %), 0 certainly better, 0 unclear, 4 the same."
     )
 
