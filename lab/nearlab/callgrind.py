@@ -54,7 +54,7 @@ def _run(
     timeout: float,
 ) -> Count:
     preload = {"LD_PRELOAD": str(library)} if library else {}
-    with tempfile.TemporaryDirectory(prefix="callgrind.") as folder, tempfile.TemporaryFile() as log:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as log:
         # A forked child goes on under callgrind: %p keeps its counts apart.
         tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/%p", "--"]
         try:

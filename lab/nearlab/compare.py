@@ -307,9 +307,7 @@ def _times(files: Sequence[Measured], cell: str, names: Sequence[str], key: str)
     ]
 
 
-def _paired(
-    side: dict[int, float], reference: dict[int, float]
-) -> tuple[list[float], list[float]]:
+def _paired(side: dict[int, float], reference: dict[int, float]) -> tuple[list[float], list[float]]:
     both = sorted(side.keys() & reference.keys())
     return [side[number] for number in both], [reference[number] for number in both]
 

@@ -256,7 +256,8 @@ def show(comparison: Comparison, everything: bool) -> None:
         out = Console(highlight=False, width=_WIDTH_OF_A_FILE)
     for name, file in (("A", comparison.before), ("B", comparison.after)):
         of = file.plan
-        out.print(f"{name}: {file.path} ({of.get('date')}, commit {of.get('commit')})", markup=False)
+        about = f"{of.get('date')}, commit {of.get('commit')}"
+        out.print(f"{name}: {file.path} ({about})", markup=False)
     for warning in comparison.warnings:
         out.print(f"warning: {warning}", style="yellow", markup=False)
     found = table(comparison, everything)
