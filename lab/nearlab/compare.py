@@ -201,7 +201,7 @@ class _Pair:
 
     def _instructions(self, quantity: Quantity) -> Iterator[Row]:
         before, after = (
-            [float(record["instructions"]) for record in self._counts("instructions", file)]
+            [float(number) for number in self._counts(file, "instructions", quantity.key)]
             for file in self._files
         )
         if before and after and min(before + after) > 0:
@@ -210,15 +210,15 @@ class _Pair:
 
     def _calls(self, quantity: Quantity) -> Iterator[Row]:
         before, after = (
-            [record["syscalls"].get(quantity.key, 0) for record in self._counts("count", file)]
+            [calls.get(quantity.key, 0) for calls in self._counts(file, "count", "syscalls")]
             for file in self._files
         )
         if before and after and sum(before) + sum(after) > 0:
             ratio = _poisson_ratio(sum(after), len(after), sum(before), len(before))
             yield self._judged(quantity, stats.median(before), stats.median(after), ratio)
 
-    def _counts(self, kind: str, file: Measured) -> list[dict]:
-        return file.counts(kind, self._cell, self._allocator)
+    def _counts(self, file: Measured, kind: str, key: str) -> list:
+        return file.counts(kind, self._cell, self._allocator, key)
 
     def _insensitive(self) -> bool:
         shares = [file.malloc_share(self._cell) for file in self._files]

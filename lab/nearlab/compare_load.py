@@ -45,11 +45,13 @@ class Measured:
         if self.failure("run", cell, allocator):
             return {}
         runs = self.records["run", cell, allocator]
-        return {run["round"]: run["metrics"][metric] for run in runs if metric in run["metrics"]}
+        values = {run["round"]: run["metrics"].get(metric) for run in runs}
+        return {number: value for number, value in values.items() if value is not None}
 
-    def counts(self, kind: str, cell: str, allocator: str) -> list[dict]:
-        """The counting runs that did not fail."""
-        return [r for r in self.records.get((kind, cell, allocator), []) if not r.get("failure")]
+    def counts(self, kind: str, cell: str, allocator: str, key: str) -> list:
+        """What the counting runs have under `key`; they may know one number and not another."""
+        found = [record.get(key) for record in self.records.get((kind, cell, allocator), [])]
+        return [value for value in found if value is not None]
 
     def tried(self, kind: str, cell: str, allocator: str) -> bool:
         return (kind, cell, allocator) in self.records or (

@@ -67,9 +67,10 @@ def unpaired_ratio(
     """median(numerator) / median(denominator) of two sessions, of any lengths."""
     above, below = _positive(_series(numerator)), _positive(_series(denominator))
     generator = np.random.default_rng(seed)
-    drawn = _log_medians(above, _rounds(above, resamples, generator))
-    drawn -= _log_medians(below, _rounds(below, resamples, generator))
-    return _exp(np.log(np.median(above) / np.median(below)), drawn, level)
+    drawn_above = _medians(above, _rounds(above, resamples, generator))
+    drawn_below = _medians(below, _rounds(below, resamples, generator))
+    exact = np.log(np.median(above) / np.median(below))
+    return _exp(exact, np.log(drawn_above / drawn_below), level)
 
 
 def ratio_of_ratios(
@@ -142,7 +143,7 @@ def _log_ratios(
     above, below = _paired(numerator, denominator)
     above, below = _positive(above), _positive(below)
     rounds = _rounds(above, resamples, generator)
-    drawn = _log_medians(above, rounds) - _log_medians(below, rounds)
+    drawn = np.log(_medians(above, rounds) / _medians(below, rounds))
     return float(np.log(np.median(above) / np.median(below))), drawn
 
 
@@ -150,8 +151,8 @@ def _rounds(series: np.ndarray, resamples: int, generator: np.random.Generator) 
     return generator.integers(len(series), size=(resamples, len(series)))
 
 
-def _log_medians(series: np.ndarray, rounds: np.ndarray) -> np.ndarray:
-    return np.log(np.median(series[rounds], axis=1))
+def _medians(series: np.ndarray, rounds: np.ndarray) -> np.ndarray:
+    return np.median(series[rounds], axis=1)
 
 
 def _exp(value: float, drawn: np.ndarray, level: float) -> Interval:

@@ -156,6 +156,15 @@ def test_few_system_calls_prove_nothing(tmp_path, before, after, verdict):
     assert ("mmap calls", OURS) not in found, "neither made any"
 
 
+def test_system_calls_count_even_if_other_calls_could_not_be_counted(tmp_path):
+    partly = results.count(CELL, OURS, mmap=500) | {"calls": None, "failure": "no calls"}
+    found = compared(tmp_path, [partly], [partly])
+    assert found["mmap calls", OURS].verdict == "same" and (None, OURS) not in found
+    nothing = results.count(CELL, OURS) | {"syscalls": None, "failure": "timed out"}
+    with pytest.raises(ValueError, match="nothing in common"):
+        compared(tmp_path, [partly], [nothing])
+
+
 def test_one_failed_run_is_a_failure_and_spoils_the_series(tmp_path):
     good = measured({GLIBC: noise(1), OURS: noise(2)})
     bad = [*good, results.run(CELL, OURS, 10, {}, "ended by SIGSEGV")]
