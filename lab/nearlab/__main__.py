@@ -8,10 +8,12 @@ from rich.console import Console
 from . import baseline as baseline_module
 from . import instructions as instructions_module
 from . import measure, peers, targets
+from .compare_command import compare
 from .demo import demo
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command()(demo)
+app.command()(compare)
 
 _Allocators = Annotated[
     str, typer.Option(metavar="NAME,...", help=f"Which (default {', '.join(peers.CORE)}).")
