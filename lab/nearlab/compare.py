@@ -9,7 +9,8 @@ machine is rarely as fast on two days, and no interval of A or B alone speaks of
 - memory and counts do not depend on how fast the machine is: always B / A. A reference would only
   add its own noise;
 - callgrind's instructions are one exact number: no interval;
-- the system calls of one counting run have no measured spread: taken as Poisson counts.
+- the system calls of one counting run have no measured spread: taken as Poisson counts if they
+  differ. So a few calls more prove nothing, and the threshold is wide.
 Time is that of an operation, where operations are counted: some programs run for a fixed time.
 
 Verdicts: with the threshold t, a change is certain when the whole 95 % interval lies beyond 1 + t
@@ -247,7 +248,7 @@ class _Pair:
         except ValueError as error:
             return Row(self._cell, self._allocator, quantity, "unclear", note=str(error))
         if rounds < MIN_ROUNDS:
-            doubts = [*doubts, f"{rounds} rounds"]
+            doubts = [*doubts, f"rounds: {rounds}"]
         return self._judged(
             quantity, *medians, ratio, doubts, notes, relative=reference is not None
         )
@@ -319,7 +320,9 @@ def _noisy(side: dict[int, float]) -> bool:
 
 def _poisson_ratio(after: int, after_runs: int, before: int, before_runs: int) -> Interval:
     """Ratio of two rates with its interval (normal in the logarithm; half a count added to each,
-    so that none is not certainly none)."""
+    so that none is not certainly none). Most calls are the same in every run: equal is equal."""
+    if after * before_runs == before * after_runs:
+        return Interval(1, 1, 1)
     value = math.log((after + 0.5) / after_runs) - math.log((before + 0.5) / before_runs)
     half = _Z95 * math.sqrt(1 / (after + 0.5) + 1 / (before + 0.5))
     return Interval(math.exp(value - half), math.exp(value), math.exp(value + half))

@@ -171,7 +171,7 @@ def summary(comparison: Comparison) -> str:
     better = sum(row.change < 0 for row in rows)
     cells = len({row.cell for row in rows})
     names = ", ".join(comparing.chosen(comparison.before, comparison.after, comparison.settings))
-    first = f" (first: {_named(worse[0])})" if worse else ""
+    first = f" (worst: {_named(worse[0])})" if worse else ""
     plural = "s" if cells > 1 else ""
     return (
         f"B against A, {len(rows)} comparisons of {names} in {cells} cell{plural}: {len(worse)} "
