@@ -117,6 +117,15 @@ def test_a_server_is_found_though_it_is_not_on_a_users_path(tmp_path, monkeypatc
     assert base.which(command.name) == str(command)
 
 
+def test_what_is_installed_does_not_start_at_the_next_boot_and_the_rest_does(tmp_path):
+    wanted = tmp_path / "multi-user.target.wants"
+    wanted.mkdir()
+    (wanted / "old.service").symlink_to("/lib/systemd/system/old.service")
+    with demo_install.none_at_boot(tmp_path):
+        (wanted / "new.service").symlink_to("/lib/systemd/system/new.service")
+    assert [link.name for link in wanted.iterdir()] == ["old.service"]
+
+
 # What can go wrong with a server.
 
 
@@ -132,7 +141,10 @@ def test_a_reply_larger_than_what_a_socket_holds_is_taken_while_it_is_sent(found
     ("commands", "complaint"),
     [(b"die", "server: exit code 1: no more"), (b"hang up", "the server closed the connection")],
 )
-def test_a_server_that_dies_during_its_work_is_a_complaint(found, commands, complaint):
+def test_a_server_that_dies_during_its_work_is_a_complaint(
+    found, monkeypatch, commands, complaint
+):
+    monkeypatch.setattr(server, "_LAST_WORDS_S", 30 if commands == b"die" else 0)
     echo = Echo(commands)
     run = echo.run(found["glibc"], {})
     assert run.complaint == complaint
