@@ -1,6 +1,6 @@
 // A Node program of the lab: buffers, maps, text and compression over the entries of a ledger.
 //
-// Invariant: the printed digest depends on the argument alone (a generator of its own, a fixed seed).
+// Invariant: the printed digest depends on the argument alone: its own generator, a fixed seed.
 // Who runs it: nearlab.programs.node, as a child.
 'use strict';
 const crypto = require('crypto');

@@ -1,6 +1,6 @@
 """LAMMPS, serial: a Lennard-Jones crystal melts (lab/programs/melt.lammps).
 
-Insensitive: less than 0.1 % of the time is spent in malloc; arrays live as long as the run.
+Insensitive: 0.1 % of the time is spent in malloc; arrays live as long as the run.
 Invariant: the rows of temperature, energy and pressure are equal to four digits; later ones would
 show how sums were vectorized.
 """
@@ -24,7 +24,7 @@ class Lammps(CommandProgram):
         self._cells = self._steps = 0
 
     def prepare(self, folder: Path, quick: bool) -> None:
-        self._cells, self._steps = (10, 100) if quick else (16, 200)
+        self._cells, self._steps = (10, 100) if quick else (14, 150)
 
     def command(self) -> Command:
         return Command(

@@ -1,6 +1,7 @@
 """MariaDB: the server answers a script (lab/programs/shop.sql), then four threads of sysbench.
 
-8 % of the server's time is spent in malloc.
+At the edge of what an allocator can change: 1.7 % of the server's time is spent in malloc with
+quick inputs, 1.1 % with the others; statements take their memory in blocks of kilobytes.
 Invariant: the answers to the script depend on the script alone; sysbench's threads share their work
 as they come, but the number of its queries is fixed. A run works on a copy of one data folder.
 """
@@ -38,8 +39,8 @@ class MariaDb(ServerProgram):
         self._events = 0
 
     def prepare(self, folder: Path, quick: bool) -> None:
-        self._events = 250 if quick else 1500
-        rows = 5000 if quick else 20000
+        self._events = 500 if quick else 3000
+        rows = 3000 if quick else 12000
         self._script = (SOURCES / "shop.sql").read_text().replace(":rows", str(rows))
         self._data = folder / "mariadb"
         self._data.mkdir()
@@ -63,10 +64,9 @@ class MariaDb(ServerProgram):
         path = folder / "socket"
         with connect(server, path):
             started = time.monotonic()
-        self._sysbench(path, "oltp_read_only", "prepare")
         answer = hashlib.sha256(self._ask(path).encode()).hexdigest()
         counts = [
-            self._sysbench(path, test, "run", f"--events={events}")
+            self._sysbench(path, test, events)
             for test, events in (
                 ("oltp_read_only", self._events),
                 ("oltp_update_non_index", 4 * self._events),
@@ -78,17 +78,17 @@ class MariaDb(ServerProgram):
         options = ("--no-defaults", "--batch", "--skip-column-names", "-S", str(path), "near")
         return run_client(["mariadb", *options], input=self._script)
 
-    def _sysbench(self, path: Path, test: str, command: str, *more: str) -> str:
-        """The number of its queries by kind; without text protocol there would be little to do."""
+    def _sysbench(self, path: Path, test: str, events: int) -> str:
+        """The number of its queries by kind. They are sent as text, to be parsed each time."""
         printed = run_client(
             [
                 *("sysbench", test, *_TABLES, f"--mysql-socket={path}", "--mysql-user=root"),
-                *("--mysql-db=near", "--threads=4", "--time=0", "--db-ps-mode=disable", *more),
-                command,
+                *("--mysql-db=near", "--threads=4", "--time=0", "--db-ps-mode=disable"),
+                *(f"--events={events}", "run"),
             ]
         )
         counts = re.findall(r"(read|write|other|ignored errors): +(\d+)", printed)
-        if command == "run" and dict(counts).get("ignored errors") != "0":
+        if dict(counts).get("ignored errors") != "0":
             raise ServerError(f"sysbench {test}: queries failed")
         return ",".join(number for _, number in counts)
 

@@ -1,7 +1,7 @@
 """pbzip2: threads compress blocks of a text that is written from a seed.
 
-Insensitive: 0.1 % of the time is spent in malloc. Each block takes a few buffers of its size, from
-one thread, freed by another: memory is what differs.
+Insensitive: less than 0.1 % of the time is spent in malloc. A block takes a few buffers of its size
+from one thread, which another frees: memory is what differs.
 Invariant: the compressed file depends on the text alone; blocks are written in order.
 """
 

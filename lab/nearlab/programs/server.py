@@ -22,6 +22,7 @@ from ..peers import Allocator
 from .base import TIMEOUT_S, Program, Run, last_line
 
 _START_S = 15.0
+_LAST_WORDS_S = 1.0
 _PIECE = 1 << 16
 
 
@@ -76,6 +77,7 @@ class ServerProgram(Program):
             answer, seconds = self.load(server, folder)
         except (ServerError, OSError, subprocess.SubprocessError) as error:
             complaint, started = str(error), not isinstance(error, NotStarted)
+            _let_end(server)
         server.terminate()
         sample = server.wait()
         if sample.failure():
@@ -83,6 +85,13 @@ class ServerProgram(Program):
         if not started:
             raise NotStarted(complaint)
         return Run(sample, seconds, answer, complaint)
+
+
+def _let_end(server: measure.Child) -> None:
+    """A server that is about to end says why by its own exit, not by our signal."""
+    deadline = time.monotonic() + _LAST_WORDS_S
+    while server.running() and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def run_client(argv: Sequence[str | Path], **options) -> str:

@@ -1,6 +1,6 @@
 """z3 solves a problem of our own in SMT-LIB: queens, a pigeonhole, and the factors of a number.
 
-3 % of the time is spent in malloc.
+2 % of the time is spent in malloc.
 Invariant: the verdicts depend on the problem alone; only they are printed, a model may differ.
 """
 
