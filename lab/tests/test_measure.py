@@ -16,7 +16,7 @@ MIB = 1024
 def touch(mebibytes: int) -> list:
     """A program that allocates and touches so much and frees it."""
     arguments = ["--held", "1", "--operations", "1", "--low", mebibytes, "--high", mebibytes]
-    return [places.bench_dir() / "large", *arguments]
+    return [places.workload_dir() / "large_churn", *arguments]
 
 
 def test_peak_rss_is_the_known_footprint_within_two_percent():
@@ -113,7 +113,7 @@ def test_a_tree_is_summed_over_its_processes():
     command = " ".join(map(str, touch(200)))
     both = measure.run_child(["sh", "-c", f"{command} & {command}; wait"], tree=True)
     one = measure.run_child(touch(200), tree=True)
-    assert [process.program.rsplit("/")[-1] for process in both.processes].count("large") == 2
+    assert [process.program.rsplit("/")[-1] for process in both.processes].count("large_churn") == 2
     assert both.peak_rss_kib > one.peak_rss_kib * 0.9
 
 
@@ -145,5 +145,5 @@ def is_gone(pid: int) -> bool:
 
 
 def test_many_threads_do_not_disturb_the_measuring():
-    sample = measure.run_child([places.bench_dir() / "thread_churn", "--threads", 200])
+    sample = measure.run_child([places.workload_dir() / "thread_churn", "--generations", 200])
     assert sample.ok and sample.peak_rss_kib > 0 and sample.served_by == "glibc"

@@ -1,4 +1,4 @@
-"""Every bench program runs, does the same work under every allocator, and says who served it."""
+"""Every row runs, does the same work under every allocator, and says who served it."""
 
 import pytest
 
@@ -11,9 +11,9 @@ TINY = {
     "producer_consumer": ["--blocks", "10000"],
     "churn": ["--operations", "10000"],
     "shbench_like": ["--operations", "20000"],
-    "large": ["--operations", "5"],
+    "large_churn": ["--operations", "5"],
     "realloc_growth": ["--rounds", "1", "--limit", "4"],
-    "thread_churn": ["--threads", "50"],
+    "thread_churn": ["--generations", "50"],
     "start_up": ["--times", "3"],
     "fragmentation": ["--megabytes", "4", "--sleep", "1"],
     "idle_threads": ["--threads", "4", "--sleep", "1"],

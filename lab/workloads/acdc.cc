@@ -65,17 +65,17 @@ int main(int argc, char** argv) {
   acdc::Options options;
   workload::Workload workload("acdc",
                               "allocates, reads and frees sets of objects that threads share");
-  workload.option("--threads", options.threads, "threads");
-  workload.option("--min-exponent", options.min_exponent, "sizes begin at 2^this");
-  workload.option("--max-exponent", options.max_exponent, "sizes end below 2^this");
-  workload.option("--liveness-low", options.liveness_low, "fewest quanta a set lives");
-  workload.option("--liveness-high", options.liveness_high, "most quanta a set lives");
-  workload.option("--quantum", options.quantum, "bytes a thread allocates in a quantum");
-  workload.option("--cycles", options.cycles, 300, "quanta");
+  workload.count("--threads", options.threads, "threads");
+  workload.count("--min-exponent", options.min_exponent, "sizes begin at 2^this");
+  workload.count("--max-exponent", options.max_exponent, "sizes end below 2^this");
+  workload.count("--liveness-low", options.liveness_low, "fewest quanta a set lives");
+  workload.count("--liveness-high", options.liveness_high, "most quanta a set lives");
+  workload.count("--quantum", options.quantum, "bytes a thread allocates in a quantum");
+  workload.count("--cycles", options.cycles, 300, "quanta");
   workload.option("--list-percent", options.list_percent, "sets that are lists, the rest trees");
   workload.option("--shared", options.shared_percent, "percent of the sets that all threads read");
   workload.parse(argc, argv);
-  options.check();
+  options.check(workload);
 
   std::vector<acdc::Thread> threads;
   threads.reserve(options.threads);

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "mapped.h"
+#include "workload.h"
 
 namespace acdc {
 
@@ -20,16 +20,13 @@ struct Options {
   size_t list_percent = 100;    // sets that are lists; the others are trees
   size_t shared_percent = 100;  // sets that every thread reads, and the last one frees
 
-  void check() const {
-    // Two links take 16 bytes.
-    if (min_exponent < 4 || max_exponent <= min_exponent || max_exponent > 30)
-      workload::refuse("acdc", "needs 4 <= --min-exponent < --max-exponent <= 30");
-    if (liveness_low == 0 || liveness_high < liveness_low)
-      workload::refuse("acdc", "needs 1 <= --liveness-low <= --liveness-high");
-    if (list_percent > 100 || shared_percent > 100)
-      workload::refuse("acdc", "--list-percent and --shared are at most 100");
-    if (threads == 0 || quantum == 0 || cycles == 0)
-      workload::refuse("acdc", "--threads, --quantum and --cycles are at least 1");
+  void check(const workload::Workload& workload) const {
+    workload.require(min_exponent >= 4, "--min-exponent is below 4: two links take 16 bytes");
+    workload.require(min_exponent < max_exponent, "--min-exponent is not below --max-exponent");
+    workload.require(max_exponent <= 30, "--max-exponent is above 30");
+    workload.require(liveness_low <= liveness_high, "--liveness-low is above --liveness-high");
+    workload.require(list_percent <= 100, "--list-percent is above 100");
+    workload.require(shared_percent <= 100, "--shared is above 100");
   }
 
   // Small and short-lived objects are many: (S - c + 1)^2 (L - l + 1)^2 in a set.

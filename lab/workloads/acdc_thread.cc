@@ -45,7 +45,8 @@ Thread::Thread(const Options& options, size_t id)
 
 size_t Thread::metadata_bytes() const {
   size_t bytes = 0;
-  for (const Quantum& quantum : quanta_) bytes += quantum.objects.bytes() + quantum.sets.bytes();
+  for (const Quantum& quantum : quanta_)
+    bytes += quantum.objects.size() * sizeof(Object) + quantum.sets.size() * sizeof(Set);
   return bytes;
 }
 

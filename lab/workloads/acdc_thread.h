@@ -11,7 +11,6 @@
 
 #include "acdc_options.h"
 #include "acdc_set.h"
-#include "mapped.h"
 #include "workload.h"
 
 namespace acdc {
@@ -39,8 +38,8 @@ class Thread {
   struct Quantum {
     Quantum(const Options& options)
         : objects(options.objects_of_a_quantum()), sets(options.sets_of_a_quantum()) {}
-    workload::Mapped<Object> objects;
-    workload::Mapped<Set> sets;
+    workload::Table<Object> objects;
+    workload::Table<Set> sets;
     size_t set_count = 0;
   };
 

@@ -1,8 +1,8 @@
 // A block with the stamp that proves it is nobody else's.
 //
-// Invariant: from write_stamp to read_stamp the first min(size, 8) bytes hold the stamp, and of a
-// block of 16 bytes and more the last 8 hold it too. Two live blocks that overlap at an end of
-// either change a stamp. Who may touch it: whoever holds the block.
+// Invariant: from write_stamp to read_stamp the first 8 and the last 8 bytes of the block hold its
+// stamp (where they are the same bytes, what was written last). Two live blocks that overlap at an
+// end of either change a stamp. Who may touch it: whoever holds the block.
 #pragma once
 
 #include <algorithm>
@@ -27,6 +27,15 @@ inline char* allocated(void* address, size_t size) {
   return static_cast<char*>(address);
 }
 
+// Returns what is to be added to the sum of stamps read.
+inline uint64_t read_stamp(const Block& block) {
+  uint64_t first = 0, last = 0;
+  std::memcpy(&first, block.address, std::min(block.size, sizeof first));
+  if (block.size <= sizeof first) return first;
+  std::memcpy(&last, block.address + block.size - sizeof last, sizeof last);
+  return first + last;
+}
+
 // Returns what is to be added to the sum of stamps written.
 inline uint64_t write_stamp(const Block& block, uint64_t stamp) {
   if (block.size >= 2 * sizeof stamp) {
@@ -34,19 +43,15 @@ inline uint64_t write_stamp(const Block& block, uint64_t stamp) {
     std::memcpy(block.address + block.size - sizeof stamp, &stamp, sizeof stamp);
     return 2 * stamp;
   }
+  if (block.size > sizeof stamp) {
+    std::memcpy(block.address, &stamp, sizeof stamp);
+    std::memcpy(block.address + block.size - sizeof stamp, &stamp, sizeof stamp);
+    return read_stamp(block);
+  }
   uint64_t kept = 0;
-  std::memcpy(&kept, &stamp, std::min(block.size, sizeof stamp));
-  std::memcpy(block.address, &kept, std::min(block.size, sizeof kept));
+  std::memcpy(&kept, &stamp, block.size);
+  std::memcpy(block.address, &kept, block.size);
   return kept;
-}
-
-// Returns what is to be added to the sum of stamps read.
-inline uint64_t read_stamp(const Block& block) {
-  uint64_t first = 0, last = 0;
-  std::memcpy(&first, block.address, std::min(block.size, sizeof first));
-  if (block.size < 2 * sizeof first) return first;
-  std::memcpy(&last, block.address + block.size - sizeof last, sizeof last);
-  return first + last;
 }
 
 }  // namespace workload

@@ -8,7 +8,6 @@
 // Invariant: after a step the live bytes are at most LIVE. The result's `curve` holds a row a step:
 // [step, live KiB, RSS KiB], RSS less what the process had before; reading it is not timed.
 // Source: the fragmentation of long-running programs [Johnstone98, Robson77]; the phases are ours.
-#include "mapped.h"
 #include "own_memory.h"
 #include "workload.h"
 
@@ -81,12 +80,12 @@ class Server {
   workload::Random random_{1};
   std::vector<workload::Sizes> sizes_;
   size_t limit_;
-  workload::Mapped<workload::Block> blocks_;
+  workload::Table<workload::Block> blocks_;
   size_t held_ = 0;
   size_t live_ = 0;
 };
 
-void summarize(workload::Workload& workload, workload::Mapped<Row>& rows) {
+void summarize(workload::Workload& workload, workload::Table<Row>& rows) {
   nlohmann::json curve = nlohmann::json::array();
   double ratios = 0, peak = 0;
   for (const Row& row : rows) {
@@ -108,16 +107,14 @@ int main(int argc, char** argv) {
   size_t live_mib = 128, steps = 500, phase_steps = 20, percent = 20;
   workload::Workload workload("fragmentation_over_time",
                               "holds LIVE MiB in blocks whose sizes change from phase to phase");
-  workload.option("--live-mib", live_mib, 24, "bytes held, in MiB");
-  workload.option("--steps", steps, 150, "steps");
-  workload.option("--phase-steps", phase_steps, 10, "steps of a phase");
-  workload.option("--percent", percent, "part of the held bytes that a step replaces");
+  workload.count("--live-mib", live_mib, 24, "bytes held, in MiB");
+  workload.count("--steps", steps, 150, "steps");
+  workload.count("--phase-steps", phase_steps, 10, "steps of a phase");
+  workload.count("--percent", percent, "part of the held bytes that a step replaces");
   workload.parse(argc, argv);
-  if (live_mib == 0 || steps == 0 || phase_steps == 0 || percent == 0 || percent > 100)
-    workload::refuse("fragmentation_over_time",
-                     "every option is at least 1, --percent at most 100");
+  workload.require(percent <= 100, "--percent is above 100");
 
-  workload::Mapped<Row> rows(steps);
+  workload::Table<Row> rows(steps);
   const size_t live = live_mib * kKib * kKib;
   workload::Worker worker(0);
   const size_t replaced = live * percent / 100;

@@ -5,7 +5,6 @@
 // and how many each allocates does not depend on who wins a race. Source: the second test of nalloc
 // [Podolsky13]: 1e7 operations of all threads, 32 stacks; each thread fills its share of them
 // (nalloc_levels.h).
-#include "mapped.h"
 #include "nalloc_levels.h"
 #include "tagged_stack.h"
 #include "workload.h"
@@ -18,12 +17,12 @@ class Pool {
 
   size_t stacks() const { return stacks_.size(); }
   workload::StackNode& node(uint32_t number) { return nodes_[number]; }
-  void push(size_t stack, uint32_t node) { stacks_[stack].push(nodes_.begin(), node); }
+  void push(size_t stack, uint32_t node) { stacks_[stack].push(nodes_.data(), node); }
 
   // Pops from the stack or, when it is empty, from the next that is not.
   uint32_t pop(size_t stack) {
     for (size_t tried = 1;; ++tried) {
-      const uint32_t found = stacks_[stack].pop(nodes_.begin());
+      const uint32_t found = stacks_[stack].pop(nodes_.data());
       if (found != 0) return found - 1;
       stack = (stack + 1) % stacks_.size();
       if (tried % stacks_.size() == 0) std::this_thread::yield();
@@ -31,8 +30,8 @@ class Pool {
   }
 
  private:
-  workload::Mapped<workload::TaggedStack> stacks_;
-  workload::Mapped<workload::StackNode> nodes_;
+  workload::Table<workload::TaggedStack> stacks_;
+  workload::Table<workload::StackNode> nodes_;
 };
 
 // One thread: its nodes that are on no stack, and how many more blocks it put than it took.
@@ -62,7 +61,7 @@ class Member {
  private:
   Pool& pool_;
   workload::Random random_;
-  workload::Mapped<uint32_t> free_nodes_;
+  workload::Table<uint32_t> free_nodes_;
   size_t limit_;
   size_t balance_ = 0;
 };
@@ -72,15 +71,12 @@ class Member {
 int main(int argc, char** argv) {
   size_t threads = 2, operations = 10'000'000, stacks = 32, low = 1, high = 1024;
   workload::Workload workload("nalloc_global", "allocates into and frees from one shared pool");
-  workload.option("--threads", threads, "threads");
-  workload.option("--operations", operations, 5'000'000,
-                  "mallocs and frees of all threads together");
-  workload.option("--stacks", stacks, "stacks of the pool");
-  workload.option("--low", low, "smallest size");
-  workload.option("--high", high, "largest size");
+  workload.count("--threads", threads, "threads");
+  workload.count("--operations", operations, 5'000'000,
+                 "mallocs and frees of all threads together");
+  workload.count("--stacks", stacks, "stacks of the pool");
+  workload.sizes(low, high);
   workload.parse(argc, argv);
-  if (threads == 0 || stacks == 0 || low > high)
-    workload::refuse("nalloc_global", "needs a thread, a stack, and low <= high");
 
   const size_t limit = stacks * workload::kFullest / threads + 1;
   Pool pool(stacks, threads * (limit + 1));

@@ -3,7 +3,6 @@
 // Invariant: a list is a ring that holds at most kFullest blocks. Source: the first test of nalloc
 // [Podolsky13]: 1e7 operations of all threads together, 16 lists a thread, sizes to 1024 bytes;
 // how full a list is decides (nalloc_levels.h).
-#include "mapped.h"
 #include "nalloc_levels.h"
 #include "workload.h"
 
@@ -28,20 +27,17 @@ struct Ring {
 int main(int argc, char** argv) {
   size_t threads = 2, operations = 10'000'000, lists = 16, low = 1, high = 1024;
   workload::Workload workload("nalloc_private", "allocates and frees in private lists");
-  workload.option("--threads", threads, "threads");
-  workload.option("--operations", operations, "mallocs and frees of all threads together");
-  workload.option("--lists", lists, "lists of a thread");
-  workload.option("--low", low, "smallest size");
-  workload.option("--high", high, "largest size");
+  workload.count("--threads", threads, "threads");
+  workload.count("--operations", operations, "mallocs and frees of all threads together");
+  workload.count("--lists", lists, "lists of a thread");
+  workload.sizes(low, high);
   workload.parse(argc, argv);
-  if (threads == 0 || lists == 0 || low > high)
-    workload::refuse("nalloc_private", "needs a thread, a list, and low <= high");
 
-  std::vector<workload::Mapped<Ring>> pools;
+  std::vector<workload::Table<Ring>> pools;
   for (size_t i = 0; i < threads; ++i) pools.emplace_back(lists);
   workload.run(threads, [&](workload::Worker& worker, size_t id) {
     workload::Random random(id + 1);
-    workload::Mapped<Ring>& pool = pools[id];
+    workload::Table<Ring>& pool = pools[id];
     for (size_t i = 0; i < operations / threads; ++i) {
       Ring& list = pool[random.below(lists)];
       if (workload::allocates_next(random, list.held, 1)) {

@@ -9,7 +9,6 @@
 // Source: the third test of nalloc [Podolsky13] and its author's remark that it was flawed.
 #include <atomic>
 
-#include "mapped.h"
 #include "workload.h"
 
 namespace {
@@ -43,8 +42,8 @@ class Queue {
   }
 
  private:
-  workload::Mapped<Slot> slots_;
-  workload::Mapped<workload::Block> blocks_;
+  workload::Table<Slot> slots_;
+  workload::Table<workload::Block> blocks_;
   size_t batch_;
 };
 
@@ -84,16 +83,12 @@ void consume(workload::Worker& worker, Queue& queue, size_t turns) {
 int main(int argc, char** argv) {
   Options options;
   workload::Workload workload("nalloc_producer", "one thread allocates, the others free");
-  workload.option("--threads", options.threads, "threads that free, beside the one that allocates");
-  workload.option("--operations", options.operations, "mallocs and frees together");
-  workload.option("--batch", options.batch, "blocks handed over at once");
-  workload.option("--slots", options.slots, "batches a queue holds");
-  workload.option("--low", options.low, "smallest size");
-  workload.option("--high", options.high, "largest size");
+  workload.count("--threads", options.threads, "threads that free, beside the one that allocates");
+  workload.count("--operations", options.operations, "mallocs and frees together");
+  workload.count("--batch", options.batch, "blocks handed over at once");
+  workload.count("--slots", options.slots, "batches a queue holds");
+  workload.sizes(options.low, options.high);
   workload.parse(argc, argv);
-  if (options.threads == 0 || options.batch == 0 || options.slots == 0 ||
-      options.low > options.high)
-    workload::refuse("nalloc_producer", "needs a thread, a batch, a slot, and low <= high");
 
   // Every consumer gets as many batches, the last of them perhaps empty.
   const size_t per_turn = options.batch * options.threads;

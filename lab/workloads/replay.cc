@@ -37,9 +37,9 @@ uint64_t clock_ns() {
 
 class alignas(128) Player {
  public:
-  Player(workload::Mapped<Object>& objects, double timed) : objects_(objects), timed_(timed) {}
+  Player(workload::Table<Object>& objects, double timed) : objects_(objects), timed_(timed) {}
 
-  void play(const workload::Mapped<Operation>& operations) {
+  void play(const workload::Table<Operation>& operations) {
     const auto start = std::chrono::steady_clock::now();
     for (size_t i = 0; i < operations.size(); ++i) {
       const Operation& operation = operations[i];
@@ -126,12 +126,12 @@ class alignas(128) Player {
     latencies.record(clock_ns() - start);
   }
 
-  workload::Mapped<Object>& objects_;
+  workload::Table<Object>& objects_;
   double timed_;
   uint32_t until_sample_ = kSampledOneIn;
 };
 
-uint64_t read_what_is_left(workload::Mapped<Object>& objects) {
+uint64_t read_what_is_left(workload::Table<Object>& objects) {
   uint64_t read = 0;
   for (const Object& object : objects) {
     char* const address = object.address.load(std::memory_order_relaxed);
@@ -168,7 +168,7 @@ void print(const workload::TraceSummary& summary) {
 }
 
 int replay(workload::Workload& workload, const workload::ReplayProgram& program, double timed) {
-  workload::Mapped<Object> objects(program.objects());
+  workload::Table<Object> objects(program.objects());
   std::vector<Player> players;
   for (size_t i = 0; i < program.threads(); ++i) players.emplace_back(objects, timed);
   workload.run(program.threads(), [&](workload::Worker&, size_t thread) {
@@ -209,7 +209,7 @@ int main(int argc, char** argv) {
   workload.option("--timed", timed, "times this much of the recorded ones; 0: no pauses");
   workload.option("--info", info, "1: prints what the trace holds and runs nothing");
   workload.parse(argc, argv);
-  if (file.empty()) workload::refuse("replay", "needs --file");
+  workload.require(!file.empty(), "--file is required");
   try {
     const workload::ReplayProgram program(file);
     if (program.threads() == 0) throw workload::TraceError(file + ": has no events");
@@ -217,6 +217,6 @@ int main(int argc, char** argv) {
     print(program.summary());
     return 0;
   } catch (const workload::TraceError& error) {
-    workload::refuse("replay", error.what());
+    workload.require(false, error.what());
   }
 }

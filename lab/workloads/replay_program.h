@@ -16,7 +16,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "mapped.h"
 #include "trace_reader.h"
 
 namespace workload {
@@ -48,7 +47,7 @@ class ReplayProgram {
   const TraceSummary& summary() const { return summary_; }
   size_t objects() const { return objects_; }
   size_t threads() const { return threads_.size(); }
-  const Mapped<Operation>& of_thread(size_t thread) const { return threads_[thread]; }
+  const Table<Operation>& of_thread(size_t thread) const { return threads_[thread]; }
 
  private:
   struct Live {
@@ -67,7 +66,7 @@ class ReplayProgram {
   TraceSummary summary_;
   size_t objects_ = 0;
   uint64_t live_bytes_ = 0;
-  std::vector<Mapped<Operation>> threads_;
+  std::vector<Table<Operation>> threads_;
   std::vector<size_t> used_;                                // of each thread's table
   std::unordered_map<uint64_t, Live> live_;                 // by address
   std::map<uint32_t, std::pair<uint64_t, Live>> resizing_;  // by thread; its address

@@ -8,16 +8,17 @@ int main(int argc, char** argv) {
   size_t threads = 2, size = 64, objects = 100'000, rounds = 10'000, work = 0;
   workload::Workload workload("threadtest",
                               "allocates OBJECTS of SIZE in all, frees all, ROUNDS times");
-  workload.option("--threads", threads, "threads");
-  workload.option("--size", size, "bytes an object");
-  workload.option("--objects", objects, "objects of all threads together");
-  workload.option("--rounds", rounds, 400, "rounds");
+  workload.count("--threads", threads, "threads");
+  workload.count("--size", size, "bytes an object");
+  workload.count("--objects", objects, "objects of all threads together");
+  workload.count("--rounds", rounds, 400, "rounds");
   workload.option("--work", work, "loop iterations between two calls");
   workload.parse(argc, argv);
+  workload.require(objects >= threads, "--objects is below --threads");
 
   const size_t mine = objects / threads;
   workload.run(threads, [&](workload::Worker& worker, size_t) {
-    std::vector<workload::Block> held(mine);
+    workload::Blocks held(mine);
     for (size_t round = 0; round < rounds; ++round) {
       for (workload::Block& object : held) {
         workload::spin(work);

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cinttypes>
 
@@ -16,6 +18,25 @@ uint64_t now_ns() {
                                    .count());
 }
 
+// What two readings of the clock, one right after the other, differ by: the median of many.
+uint64_t clock_cost() {
+  std::array<uint64_t, 1001> costs;
+  for (uint64_t& cost : costs) {
+    const uint64_t start = now_ns();
+    cost = now_ns() - start;
+  }
+  std::nth_element(costs.begin(), costs.begin() + costs.size() / 2, costs.end());
+  return costs[costs.size() / 2];
+}
+
+const uint64_t kClockCost = clock_cost();
+
+// How long it is since `start`, less the clock's own part.
+uint64_t ns_since(uint64_t start) {
+  const uint64_t elapsed = now_ns() - start;
+  return elapsed > kClockCost ? elapsed - kClockCost : 0;
+}
+
 }  // namespace
 
 double now() { return static_cast<double>(now_ns()) * 1e-9; }
@@ -23,26 +44,25 @@ double now() { return static_cast<double>(now_ns()) * 1e-9; }
 char* Worker::timed_malloc(size_t size) {
   const uint64_t start = now_ns();
   void* const address = std::malloc(size);
-  mallocs_.record(now_ns() - start);
+  mallocs_.record(ns_since(start));
   return allocated(address, size);
 }
 
 void Worker::timed_free(const Block& block) {
   const uint64_t start = now_ns();
   std::free(block.address);
-  frees_.record(now_ns() - start);
+  frees_.record(ns_since(start));
 }
 
 Block Worker::resize(const Block& block, size_t size) {
-  uint64_t before = 0, after = 0;
-  const size_t kept = std::min({block.size, size, sizeof before});
-  std::memcpy(&before, block.address, kept);
+  // Of a block that shrinks, the tail's stamp is lost; the head shows that the contents came along.
+  const size_t kept = size < block.size ? std::min(size, sizeof(uint64_t)) : block.size;
+  const uint64_t before = read_stamp({block.address, kept});
   read_ += read_stamp(block);
   const Block resized{allocated(std::realloc(block.address, size), size), size};
-  std::memcpy(&after, resized.address, kept);
-  read_ += after - before;  // nothing, if the contents came along
+  read_ += read_stamp({resized.address, kept}) - before;  // nothing, if they did
   ++operations_;
-  written_ += write_stamp(resized, next_stamp_ += kStampStep);
+  written_ += write_stamp(resized, next_stamp(size));
   return resized;
 }
 
@@ -58,21 +78,43 @@ CLI::Option* Workload::add(CLI::Option* option) {
   return option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
+CLI::Validator Workload::at_least_one() {
+  const auto fault = [](const std::string& text) {
+    return text.find_first_not_of("0") == std::string::npos ? "must be at least 1" : "";
+  };
+  return CLI::Validator(fault, "AT LEAST 1");
+}
+
+void Workload::sizes(size_t& low, size_t& high, const char* unit) {
+  count("--low", low, (std::string("smallest size, ") + unit).c_str());
+  count("--high", high, (std::string("largest size, ") + unit).c_str());
+  checks_.push_back([this, &low, &high] { require(low <= high, "--low is above --high"); });
+}
+
 void Workload::parse(int argc, char** argv) {
   try {
     options_.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    std::exit(options_.exit(help));
   } catch (const CLI::ParseError& error) {
-    std::exit(options_.exit(error));
+    require(false, error.what());
   }
   if (preset_ == "two-cores") {
     for (const auto& scale : scaled_) scale();
   }
+  for (const auto& check : checks_) check();
 }
 
-void Workload::begin() {
+void Workload::require(bool condition, const char* message) const {
+  if (condition) return;
+  std::fprintf(stderr, "%s: %s\n", name_, message);
+  std::exit(2);
+}
+
+void Workload::begin(size_t threads) {
   // The limit allocator recycles what is allocated from here on (lab/bench/limit.c).
   if (void* const hook = dlsym(RTLD_DEFAULT, "limit_begin")) {
-    reinterpret_cast<void (*)()>(hook)();
+    reinterpret_cast<void (*)(size_t)>(hook)(threads);
   }
   started_ = now();
 }
@@ -98,6 +140,7 @@ int Workload::report(double seconds) {
                                    {"malloc_from", malloc_from()},
                                    {"vm_hwm_kib", memory.hwm_kib},
                                    {"vm_pte_kib", memory.pte_kib}};
+  result["clock_ns"] = kClockCost;  // is subtracted from each of the following
   if (mallocs_.count() != 0) result["malloc_ns"] = to_json(mallocs_);
   if (frees_.count() != 0) result["free_ns"] = to_json(frees_);
   result.update(more_);

@@ -24,6 +24,7 @@
 #include "block.h"
 #include "latency.h"
 #include "random.h"
+#include "table.h"
 
 namespace workload {
 
@@ -43,8 +44,7 @@ class alignas(128) Worker {
   Block allocate(size_t size) {
     char* const address = is_sampled() ? timed_malloc(size) : allocated(std::malloc(size), size);
     const Block block{address, size};
-    const uint64_t stamp = next_stamp_ += kStampStep;
-    written_ += write_stamp(block, stamp);
+    written_ += write_stamp(block, next_stamp(size));
     return block;
   }
 
@@ -66,10 +66,12 @@ class alignas(128) Worker {
 
  private:
   friend class Workload;
-  static constexpr uint64_t kStampStep = 0x9e3779b97f4a7c15;  // odd: stamps do not repeat
+  static constexpr uint64_t kStampStep = 0x9e3779b97f4a7c15;  // stamps do not repeat
   static constexpr uint32_t kSampledOneIn = 61;  // odd: calls that alternate are both met
 
   static uint64_t stamp_of(size_t id) { return (id + 1) * 0xd1342543de82ef95; }
+  // The size is in it, so that the checksum tells other sizes from these.
+  uint64_t next_stamp(size_t size) { return next_stamp_ += kStampStep + size; }
   bool is_sampled() {
     if (--until_sample_ != 0) [[likely]]
       return false;
@@ -95,29 +97,48 @@ class Workload {
   // An option whose default is the value now in `value`, the paper's; `two_cores` is what the
   // preset `two-cores` makes of it.
   template <typename T>
-  void option(const char* flag, T& value, std::type_identity_t<T> two_cores,
-              const char* description) {
-    CLI::Option* const added = add(options_.add_option(flag, value, description));
+  CLI::Option* option(const char* flag, T& value, std::type_identity_t<T> two_cores,
+                      const char* description) {
+    CLI::Option* const added = option(flag, value, description);
     scaled_.push_back([added, &value, two_cores] {
       if (added->count() == 0) value = two_cores;
     });
+    return added;
   }
   template <typename T>
-  void option(const char* flag, T& value, const char* description) {
-    add(options_.add_option(flag, value, description));
+  CLI::Option* option(const char* flag, T& value, const char* description) {
+    return add(options_.add_option(flag, value, description));
+  }
+  // An option that must be at least 1.
+  void count(const char* flag, size_t& value, size_t two_cores, const char* description) {
+    option(flag, value, two_cores, description)->check(at_least_one());
+  }
+  void count(const char* flag, size_t& value, const char* description) {
+    option(flag, value, description)->check(at_least_one());
+  }
+  // The options --low and --high: the range of the blocks' sizes.
+  void sizes(size_t& low, size_t& high, const char* unit = "bytes");
+  // An option with a few words to choose from.
+  void choice(const char* flag, std::string& value, std::vector<std::string> words,
+              const char* description) {
+    add(options_.add_option(flag, value, description))->check(CLI::IsMember(std::move(words)));
   }
 
-  // Reads the arguments; ends the program on --help and on a wrong one.
+  // Reads the arguments; ends the program on --help and, with status 2, on a wrong one.
   void parse(int argc, char** argv);
+  // Ends the program with status 2 and this message when the options do not go together.
+  void require(bool condition, const char* message) const;
 
-  // The measured region begins: what is allocated before it outlives it.
-  void begin();
+  // The measured region begins: what is allocated before it outlives it. So many threads will
+  // allocate at a time (an allocator may want to know, see bench/limit.c).
+  void begin(size_t threads = 1);
   // It ends; `seconds` of it count.
   void end() { seconds_ = now() - started_; }
 
   // Runs body(worker, index) in `threads` threads that start together, as the measured region.
+  // Each body may start up to `more` threads at a time.
   template <typename Body>
-  void run(size_t threads, Body body) {
+  void run(size_t threads, Body body, size_t more = 0) {
     std::vector<Worker> workers;
     for (size_t i = 0; i < threads; ++i) workers.emplace_back(i);
     std::barrier all(static_cast<std::ptrdiff_t>(threads) + 1);
@@ -129,7 +150,7 @@ class Workload {
         all.arrive_and_wait();
       });
     }
-    begin();
+    begin(threads * (1 + more) + 1);
     all.arrive_and_wait();
     all.arrive_and_wait();
     end();
@@ -152,11 +173,13 @@ class Workload {
 
  private:
   static CLI::Option* add(CLI::Option* option);
+  static CLI::Validator at_least_one();
 
   const char* name_;
   CLI::App options_;
   std::string preset_ = "paper";
   std::vector<std::function<void()>> scaled_;
+  std::vector<std::function<void()>> checks_;
   double started_ = 0;
   double seconds_ = 0;
   uint64_t written_ = 0;

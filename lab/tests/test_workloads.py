@@ -1,0 +1,198 @@
+"""Every workload does equal work under every allocator, and notices one that is wrong.
+
+Invariant: a workload without small options here fails; so does a file that nobody builds.
+"""
+
+import json
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from nearlab import places
+
+HERE = Path(__file__).resolve().parent
+FOLDER = HERE.parent / "workloads"
+# Small work, for each workload in one or more forms. With a broken allocator, blocks must live side
+# by side in it: threads that hold one block each need to be preempted while they do.
+SMALL = {
+    "cache_scratch": ["--threads 8 --rounds 20 --writes 800"],
+    "cache_thrash": ["--threads 4 --rounds 300 --writes 40000"],
+    "churn": ["--blocks 500 --operations 5000"],
+    "fragmentation": [
+        "--megabytes 1 --sleep 1 --pattern stretches",
+        "--megabytes 1 --sleep 1 --pattern random",
+    ],
+    "idle_threads": ["--threads 4 --sleep 1 --largest 2048"],
+    "large_churn": ["--operations 30 --high 4"],
+    "larson": ["--operations 2000 --generations 6 --blocks 100 --low 7 --high 300"],
+    "linux_scalability": ["--objects 2000 --rounds 2", "--objects 2000 --held 10 --size 8"],
+    "malloc_test": ["--threads 2 --batches 20 --objects 200"],
+    "phong": ["--allocations 5000 --places 200", "--allocations 5000 --places 200 --resized 40"],
+    "producer_consumer": ["--blocks 5000 --capacity 64"],
+    "realloc_growth": ["--rounds 1 --limit 1"],
+    "shbench_like": [
+        "--operations 5000 --kind six --high 8",
+        "--operations 5000 --kind eight --high 100",
+        "--operations 5000 --kind lifetimes --wheel 300 --high 1000",
+    ],
+    "start_up": ["--times 6"],
+    "thread_churn": ["--generations 20"],
+    "threadtest": ["--objects 2000 --rounds 3 --size 8", "--objects 999 --rounds 2 --work 3"],
+    "xmalloc_like": ["--rounds 30", "--rounds 30 --threads 1"],
+}
+FORMS = [(name, options) for name, forms in SMALL.items() for options in forms]
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a workload ended: its exit status, its result line if it got that far, its errors."""
+
+    status: int
+    result: dict
+    errors: str
+
+
+def run(name: str, options: str, preload: Path | None = None, **environment: str) -> Ran:
+    """Runs a workload under a library, with more in its environment."""
+    variables = {**os.environ, **environment}
+    variables.pop("LD_PRELOAD", None)
+    if preload:
+        variables["LD_PRELOAD"] = str(preload)
+    command = [places.workload_dir() / name, *options.split()]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60)
+    result = json.loads(done.stdout) if done.stdout.startswith("{") else {}
+    return Ran(done.returncode, result, done.stderr)
+
+
+def limit() -> Path:
+    return places.bench_dir() / "liblimit.so"
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory) -> Path:
+    """The allocator that is wrong on purpose."""
+    library = tmp_path_factory.mktemp("broken") / "libbroken.so"
+    source = HERE / "broken_malloc.c"
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, source], check=True)
+    return library
+
+
+def test_every_workload_is_built_and_has_small_options():
+    text = (FOLDER / "CMakeLists.txt").read_text()
+    built = set(re.search(r"set\(workloads\s([^)]*)\)", text)[1].split())
+    programs = {file.stem for file in FOLDER.glob("*.cc") if "int main(" in file.read_text()}
+    assert built == programs == set(SMALL)
+
+
+@pytest.mark.parametrize("name,options", FORMS)
+def test_equal_work_is_proved_under_glibc_and_nearmalloc(name, options):
+    plain = run(name, options)
+    ours = run(name, options, places.nearmalloc_library())
+    for ran, library in ((plain, "libc.so"), (ours, "libnearmalloc")):
+        assert ran.status == 0 and ran.result["verified"] is True, ran.errors
+        assert library in ran.result["malloc_from"]
+        assert ran.result["name"] == name and ran.result["operations"] > 0
+    assert ours.result["checksum"] == plain.result["checksum"]
+    assert ours.result["operations"] == plain.result["operations"]
+
+
+@pytest.mark.parametrize("fault", ["twice", "short"])
+@pytest.mark.parametrize("name,options", FORMS)
+def test_blocks_that_overlap_are_noticed(broken, name, options, fault):
+    ran = run(name, options, broken, BROKEN=fault)
+    assert ran.status == 3 and ran.result["verified"] is False
+    assert ran.errors.count("\n") == 1 and "overlap" in ran.errors
+
+
+@pytest.mark.parametrize("name,options", FORMS)
+def test_the_broken_allocator_is_sound_where_it_is_told_to_be(broken, name, options):
+    ran = run(name, options, broken, BROKEN="twice", BROKEN_EVERY="1000000000")
+    assert ran.status == 0 and ran.result["verified"] is True, ran.errors
+
+
+def test_other_sizes_give_another_checksum():
+    checksums = {run("churn", f"--operations 100 --high {n}").result["checksum"] for n in (99, 100)}
+    assert len(checksums) == 2
+
+
+def test_a_preset_scales_what_is_not_given():
+    def operations(options: str) -> int:
+        return run("linux_scalability", "--threads 1 --objects 10 " + options).result["operations"]
+
+    paper, scaled = operations(""), operations("--preset two-cores")
+    assert paper == 10 and scaled > paper
+    assert operations("--preset paper") == paper
+    assert operations("--preset two-cores --rounds 3") == 30
+    assert operations("--rounds 3 --preset two-cores") == 30
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("options", ["--nonsense", "--preset nobody", "surplus"])
+def test_a_wrong_option_is_named(name, options):
+    ran = run(name, options)
+    assert ran.status == 2 and not ran.result
+    assert ran.errors.startswith(f"{name}: ") and ran.errors.count("\n") == 1
+    assert options.split()[-1] in ran.errors
+
+
+@pytest.mark.parametrize(
+    "name,options,message",
+    [
+        ("threadtest", "--threads 0", "--threads: must be at least 1"),
+        ("threadtest", "--threads some", "--threads"),
+        ("threadtest", "--threads -1", "--threads"),
+        ("threadtest", "--threads 4 --objects 3", "--objects is below --threads"),
+        ("churn", "--low 9 --high 8", "--low is above --high"),
+        ("phong", "--resized 100", "--resized"),
+        ("fragmentation", "--pattern neat", "--pattern"),
+        ("thread_churn", "--left 201", "--left is above --blocks"),
+        ("larson", "--generations 1", "--generations is below --threads"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(name, options, message):
+    ran = run(name, options)
+    assert ran.status == 2 and message in ran.errors and ran.errors.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_workload_explains_its_options(name):
+    command = [places.workload_dir() / name, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and "--preset" in done.stdout
+
+
+@pytest.mark.parametrize("name,options", FORMS)
+def test_small_work_fits_under_the_limit(name, options):
+    ran = run(name, options, limit(), LIMIT_MIB="32")
+    assert ran.status == 0 and ran.result["verified"] is True, ran.errors
+    assert ran.result["malloc_from"].endswith("liblimit.so")
+
+
+def test_work_that_does_not_fit_under_the_limit_is_noticed():
+    assert run("threadtest", "--objects 50000 --rounds 1", limit(), LIMIT_MIB="1").status == 3
+    assert run("threadtest", "--objects 5000 --rounds 9", limit(), LIMIT_MIB="1").status == 0
+
+
+def test_the_limit_keeps_what_its_calls_promise(tmp_path):
+    program = tmp_path / "limit_calls"
+    source = HERE / "limit_calls.c"
+    subprocess.run(["cc", "-O1", "-fno-builtin", "-o", program, source], check=True)
+    environment = {**os.environ, "LD_PRELOAD": str(limit()), "LIMIT_MIB": "1"}
+    done = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_latencies_are_reported_in_order():
+    result = run("threadtest", "--objects 2000 --rounds 50").result
+    for call in ("malloc_ns", "free_ns"):
+        found = result[call]
+        shares = [found[part] for part in ("p50", "p90", "p99", "p99_9")]
+        assert shares == sorted(shares) and found["max"] >= shares[0]
+        assert found["p50"] < 100_000
+    calls_of_a_thread = 2 * 50 * 1000
+    samples = result["malloc_ns"]["samples"] + result["free_ns"]["samples"]
+    assert samples == 2 * (calls_of_a_thread // 61)

@@ -1,0 +1,35 @@
+// Producers fill batches of 4096 objects, consumers free them; all share one queue. Models stages of
+// a pipeline under load: every free is remote, and comes in bursts.
+// Source: Lever and Boreham's malloc-test, USENIX 2000, in the form of SuperMalloc's evaluation
+// [Kuszmaul, ISMM 2015], which runs for a fixed time; here the number of batches is fixed.
+#include "batches.h"
+#include "workload.h"
+
+int main(int argc, char** argv) {
+  size_t threads = 1, batches = 40'000, objects = 4096, under_way = 4, low = 64, high = 64;
+  workload::Workload workload("malloc_test", "producers allocate batches, consumers free them");
+  workload.count("--threads", threads, "producers, and as many consumers");
+  workload.count("--batches", batches, 4000, "batches of all producers together");
+  workload.count("--objects", objects, "objects in a batch");
+  workload.count("--under-way", under_way, "batches for each producer that exist at a time");
+  workload.sizes(low, high);
+  workload.parse(argc, argv);
+
+  const workload::Sizes sizes(low, high);
+  workload::Batches queue(under_way * threads, objects);
+  workload.run(2 * threads, [&](workload::Worker& worker, size_t index) {
+    workload::Random random(index + 1);
+    for (size_t left = batches / threads; left > 0; --left) {
+      if (index < threads) {
+        workload::Batch& batch = queue.take_empty();
+        for (workload::Block& object : batch) object = worker.allocate(sizes.pick(random));
+        queue.put_full(batch);
+      } else {
+        workload::Batch& batch = queue.take_full();
+        for (const workload::Block& object : batch) worker.release(object);
+        queue.put_empty(batch);
+      }
+    }
+  });
+  return workload.report();
+}

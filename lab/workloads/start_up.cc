@@ -1,0 +1,46 @@
+// Starts a trivial program (bench/idle) many times, one after the other: shells, build systems, CGI.
+// The children inherit the preloaded allocator; each ends right after one malloc and free. Of each
+// child the parent keeps a note in a block of its own, as a shell keeps its jobs. Our own.
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <filesystem>
+
+#include "workload.h"
+
+namespace {
+
+bool run(const std::string& program) {
+  const char* const arguments[] = {program.c_str(), "quiet", nullptr};
+  pid_t child;
+  int status = 0;
+  return posix_spawn(&child, program.c_str(), nullptr, nullptr, const_cast<char* const*>(arguments),
+                     environ) == 0 &&
+         waitpid(child, &status, 0) == child && status == 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  size_t times = 2000;
+  workload::Workload workload("start_up", "starts a program that does nothing, again and again");
+  workload.count("--times", times, 800, "how often");
+  workload.parse(argc, argv);
+
+  const std::string program =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "../bench/idle";
+  workload::Blocks notes(times);
+  workload::Worker worker(0);
+  workload.begin();
+  for (workload::Block& note : notes) {
+    note = worker.allocate(sizeof(pid_t) * 16);
+    if (!run(program)) {
+      std::fprintf(stderr, "%s cannot be run\n", program.c_str());
+      return 1;
+    }
+  }
+  workload.end();
+  for (const workload::Block& note : notes) worker.release(note);
+  workload.join(worker);
+  return workload.report();
+}

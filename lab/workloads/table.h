@@ -1,0 +1,41 @@
+// Where a workload notes its blocks: vectors whose memory is mapped, not allocated.
+//
+// Invariant: what malloc serves in a workload's measured region is its blocks and what the C++
+// runtime needs for threads; so no allocator is charged for the bookkeeping, and one that is wrong,
+// or recycles by design (bench/limit.c), cannot break it. Who may touch a table: its holder.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <new>
+#include <vector>
+
+#include "block.h"
+
+namespace workload {
+
+template <typename T>
+struct Mapped {
+  using value_type = T;
+
+  Mapped() = default;
+  template <typename U>
+  Mapped(const Mapped<U>&) {}
+
+  T* allocate(size_t count) {
+    void* const mapped = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) throw std::bad_alloc();
+    return static_cast<T*>(mapped);
+  }
+  void deallocate(T* items, size_t count) { munmap(items, count * sizeof(T)); }
+
+  bool operator==(const Mapped&) const = default;
+};
+
+template <typename T>
+using Table = std::vector<T, Mapped<T>>;
+using Blocks = Table<Block>;
+
+}  // namespace workload

@@ -1,0 +1,38 @@
+// Threads in a ring: each allocates blocks for the next one and frees those of the one before, so
+// that every free is remote while all threads do both. Sizes are mixed. With one thread, frees are
+// local.
+// Source: after xmalloc-test [Lever and Boreham 2000; Kuszmaul, ISMM 2015; mimalloc-bench], where
+// separate threads allocate and free for a fixed time; ring, sizes and fixed work are our own.
+#include <deque>
+
+#include "batches.h"
+#include "workload.h"
+
+int main(int argc, char** argv) {
+  size_t threads = 2, rounds = 400'000, objects = 128, under_way = 4, low = 8, high = 1024;
+  workload::Workload workload("xmalloc_like", "each thread frees what the one before allocated");
+  workload.count("--threads", threads, "threads");
+  workload.count("--rounds", rounds, 40'000, "batches that each thread allocates");
+  workload.count("--objects", objects, "blocks in a batch");
+  workload.count("--under-way", under_way, "batches between two threads that exist at a time");
+  workload.sizes(low, high);
+  workload.parse(argc, argv);
+
+  const workload::Sizes sizes(low, high);
+  std::deque<workload::Batches> links;  // links[i] leads to thread i
+  for (size_t i = 0; i < threads; ++i) links.emplace_back(under_way, objects);
+  workload.run(threads, [&](workload::Worker& worker, size_t index) {
+    workload::Random random(index + 1);
+    workload::Batches& in = links[index];
+    workload::Batches& out = links[(index + 1) % threads];
+    for (size_t round = 0; round < rounds; ++round) {
+      workload::Batch& made = out.take_empty();
+      for (workload::Block& block : made) block = worker.allocate(sizes.pick(random));
+      out.put_full(made);
+      workload::Batch& got = in.take_full();
+      for (const workload::Block& block : got) worker.release(block);
+      in.put_empty(got);
+    }
+  });
+  return workload.report();
+}
