@@ -11,11 +11,11 @@
 #include <array>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "table.h"
 #include "trace_reader.h"
 
 namespace workload {
