@@ -3,22 +3,29 @@
 Invariant: a workload without small options here fails; so does a file that nobody builds.
 """
 
+import functools
 import json
 import os
 import re
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from nearlab import places
+from nearlab import places, trace
 
 HERE = Path(__file__).resolve().parent
 FOLDER = HERE.parent / "workloads"
 # Small work, for each workload in one or more forms. With a broken allocator, blocks must live side
 # by side in it: threads that hold one block each need to be preempted while they do.
 SMALL = {
+    "acdc": [
+        "--cycles 8 --quantum 20000",
+        "--cycles 8 --quantum 20000 --list-percent 0 --threads 3",
+        "--cycles 4 --quantum 200000 --min-exponent 10 --max-exponent 12 --shared 0",
+    ],
     "cache_scratch": ["--threads 8 --rounds 20 --writes 800"],
     "cache_thrash": ["--threads 4 --rounds 300 --writes 40000"],
     "churn": ["--blocks 500 --operations 5000"],
@@ -26,14 +33,19 @@ SMALL = {
         "--megabytes 1 --sleep 1 --pattern stretches",
         "--megabytes 1 --sleep 1 --pattern random",
     ],
+    "fragmentation_over_time": ["--live-mib 1 --steps 12 --phase-steps 2"],
     "idle_threads": ["--threads 4 --sleep 1 --largest 2048"],
     "large_churn": ["--operations 30 --high 4"],
     "larson": ["--operations 2000 --generations 6 --blocks 100 --low 7 --high 300"],
     "linux_scalability": ["--objects 2000 --rounds 2", "--objects 2000 --held 10 --size 8"],
     "malloc_test": ["--threads 2 --batches 20 --objects 200"],
+    "nalloc_global": ["--operations 20000", "--operations 5000 --threads 5 --stacks 2"],
+    "nalloc_private": ["--operations 20000"],
+    "nalloc_producer": ["--operations 20000 --batch 100", "--operations 999 --threads 1"],
     "phong": ["--allocations 5000 --places 200", "--allocations 5000 --places 200 --resized 40"],
     "producer_consumer": ["--blocks 5000 --capacity 64"],
     "realloc_growth": ["--rounds 1 --limit 1"],
+    "replay": ["--file TRACE"],
     "shbench_like": [
         "--operations 5000 --kind six --high 8",
         "--operations 5000 --kind eight --high 100",
@@ -56,12 +68,22 @@ class Ran:
     errors: str
 
 
+@functools.cache
+def recorded() -> Path:
+    """A trace for the workload that replays one."""
+    file = Path(tempfile.mkdtemp()) / "trace"
+    program = [str(places.workload_dir() / "acdc"), "--cycles", "5", "--quantum", "20000"]
+    assert trace.run_recorded(file, program) == 0
+    return file
+
+
 def run(name: str, options: str, preload: Path | None = None, **environment: str) -> Ran:
     """Runs a workload under a library, with more in its environment."""
     variables = {**os.environ, **environment}
     variables.pop("LD_PRELOAD", None)
     if preload:
         variables["LD_PRELOAD"] = str(preload)
+    options = options.replace("TRACE", str(recorded())) if name == "replay" else options
     command = [places.workload_dir() / name, *options.split()]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60)
     result = json.loads(done.stdout) if done.stdout.startswith("{") else {}

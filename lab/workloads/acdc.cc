@@ -1,0 +1,100 @@
+// A mutator with chosen sizes, lifetimes, sharing and locality, after ACDC.
+//
+// Time is logical: in each quantum a thread allocates QUANTUM bytes in sets. A set draws its size
+// exponent c and its liveness l uniformly, its object size uniformly in [2^c, 2^(c+1)), and has
+// (S - c + 1)^2 (L - l + 1)^2 objects (S = --max-exponent, L = --liveness-high); the last of a
+// quantum is cut. It is read once a quantum by its thread or, when shared, by all; whoever reads it
+// last in its last quantum frees it, so with T threads a free is remote with probability 1 - 1/T.
+// The quanta begin at a barrier; who waits there counts for nothing. Reported are the ns of all
+// threads in malloc, access and free, and the RSS, at each barrier after 2L quanta, less the
+// tables (acdc_set.h has the links, acdc_thread.h what is timed).
+// Invariant: a set is freed once, by its last reader.
+// Source: [Aigner13]; parameters of [Aigner15]: the defaults are the producer-consumer run (§7.3).
+// Object sizes (§7.5): --min-exponent X --max-exponent X+2 --liveness-high 1 --shared 0 --quantum
+// 1024*2^X --threads 40. Locality (§7.6): --max-exponent 5 --liveness-high 10 --shared 0
+// --threads 1 --list-percent 0..100, of which the access time is the figure.
+#include <barrier>
+
+#include "acdc_thread.h"
+#include "own_memory.h"
+
+namespace {
+
+// RSS at the barriers after the first 2L quanta. Who may touch it: whoever all others wait for.
+class Resident {
+ public:
+  explicit Resident(size_t first) : first_(first) {}
+
+  void sample() {
+    if (barrier_++ < first_) return;
+    sum_kib_ += static_cast<double>(own_memory().rss_kib);
+    ++samples_;
+  }
+  size_t samples() const { return samples_; }
+  double mean_kib() const { return samples_ == 0 ? 0 : sum_kib_ / static_cast<double>(samples_); }
+
+ private:
+  size_t first_, barrier_ = 0, samples_ = 0;
+  double sum_kib_ = 0;
+};
+
+void add_results(workload::Workload& workload, const acdc::Options& options,
+                 const acdc::Totals& totals, const Resident& resident, size_t metadata) {
+  const auto threads = static_cast<double>(options.threads);
+  const auto allocator_ns = static_cast<double>(totals.allocation_ns + totals.deallocation_ns);
+  const double rss = resident.mean_kib() - static_cast<double>(metadata) / 1024;
+  workload.add("allocation_ns", totals.allocation_ns);
+  workload.add("access_ns", totals.access_ns);
+  workload.add("deallocation_ns", totals.deallocation_ns);
+  workload.add("allocator_ns_per_thread", allocator_ns / threads);
+  workload.add("acdc_rss_kib", resident.samples() == 0 ? 0 : rss);
+  workload.add("acdc_rss_kib_per_thread", resident.samples() == 0 ? 0 : rss / threads);
+  workload.add("rss_samples", resident.samples());
+  workload.add("bytes", totals.bytes);
+  workload.add("sets", totals.sets);
+  workload.add("lists", totals.lists);
+  workload.add("smallest", totals.smallest);
+  workload.add("largest", totals.largest);
+  workload.add("remote_frees", totals.remote_frees);
+  workload.add("damaged_sets", totals.damaged_sets);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  acdc::Options options;
+  workload::Workload workload("acdc",
+                              "allocates, reads and frees sets of objects that threads share");
+  workload.count("--threads", options.threads, "threads");
+  workload.count("--min-exponent", options.min_exponent, "sizes begin at 2^this");
+  workload.count("--max-exponent", options.max_exponent, "sizes end below 2^this");
+  workload.count("--liveness-low", options.liveness_low, "fewest quanta a set lives");
+  workload.count("--liveness-high", options.liveness_high, "most quanta a set lives");
+  workload.count("--quantum", options.quantum, "bytes a thread allocates in a quantum");
+  workload.count("--cycles", options.cycles, 300, "quanta");
+  workload.option("--list-percent", options.list_percent, "sets that are lists, the rest trees");
+  workload.option("--shared", options.shared_percent, "percent of the sets that all threads read");
+  workload.parse(argc, argv);
+  options.check(workload);
+
+  std::vector<acdc::Thread> threads;
+  threads.reserve(options.threads);
+  size_t metadata = 0;
+  for (size_t id = 0; id < options.threads; ++id)
+    metadata += threads.emplace_back(options, id).metadata_bytes();
+  // 2L quanta begin before the first that counts.
+  Resident resident(2 * options.liveness_high);
+  std::barrier quantum_begins(static_cast<std::ptrdiff_t>(options.threads),
+                              [&]() noexcept { resident.sample(); });
+  workload.run(options.threads, [&](workload::Worker& worker, size_t id) {
+    for (size_t quantum = 0; quantum < options.cycles; ++quantum) {
+      threads[id].allocate(worker, quantum);
+      quantum_begins.arrive_and_wait();
+      threads[id].read_and_free(worker, threads, quantum);
+    }
+  });
+  acdc::Totals totals{};
+  for (const acdc::Thread& thread : threads) totals.add(thread.totals());
+  add_results(workload, options, totals, resident, metadata);
+  return workload.report();
+}

@@ -1,0 +1,45 @@
+// What an ACDC run is made of. Invariant: after check(), every object has room for two links, every
+// set at least one object and one quantum to live. Source: the ACDC of [Aigner13], as it is used
+// and described in [Aigner15 §7.3, §7.5, §7.6]; our own words and code.
+#pragma once
+
+#include <cstddef>
+
+#include "workload.h"
+
+namespace acdc {
+
+struct Options {
+  size_t threads = 2;
+  size_t min_exponent = 4;      // sizes from 2^min ...
+  size_t max_exponent = 9;      // ... up to, but not, 2^max
+  size_t liveness_low = 1;      // quanta a set lives
+  size_t liveness_high = 5;     //
+  size_t quantum = 1'000'000;   // bytes a thread allocates in a quantum
+  size_t cycles = 30;           // quanta
+  size_t list_percent = 100;    // sets that are lists; the others are trees
+  size_t shared_percent = 100;  // sets that every thread reads, and the last one frees
+
+  void check(const workload::Workload& workload) const {
+    workload.require(min_exponent >= 4, "--min-exponent is below 4: two links take 16 bytes");
+    workload.require(min_exponent < max_exponent, "--min-exponent is not below --max-exponent");
+    workload.require(max_exponent <= 30, "--max-exponent is above 30");
+    workload.require(liveness_low <= liveness_high, "--liveness-low is above --liveness-high");
+    workload.require(list_percent <= 100, "--list-percent is above 100");
+    workload.require(shared_percent <= 100, "--shared is above 100");
+  }
+
+  // Small and short-lived objects are many: (S - c + 1)^2 (L - l + 1)^2 in a set.
+  size_t objects_of_a_set(size_t exponent, size_t liveness) const {
+    const size_t sizes = max_exponent - exponent + 1;
+    const size_t lives = liveness_high - liveness + 1;
+    return sizes * sizes * lives * lives;
+  }
+
+  // At most so many fit into a quantum; the last object may exceed it.
+  size_t objects_of_a_quantum() const { return (quantum >> min_exponent) + 1; }
+  // No set but the last of a quantum is smaller than objects_of_a_set(S - 1, L) = 4.
+  size_t sets_of_a_quantum() const { return objects_of_a_quantum() / 4 + 1; }
+};
+
+}  // namespace acdc

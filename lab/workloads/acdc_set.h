@@ -1,0 +1,45 @@
+// A set of objects that are allocated, read and freed together, chained by links of their own.
+//
+// While a set lives, the first two words of its objects are links: to the next object of a list, or
+// to the left and right subtree of a tree, whose objects were allocated in depth-first,
+// left-to-right order. A link carries the set's tag in its upper 16 bits; an object whose links
+// have another tag was overwritten, and is not followed. unlink() compares every link with what it
+// must be and restores the stamp where it is, so the harness finds what was not.
+// Invariant between link() and unlink(): following the links visits every object exactly once.
+// Who may touch it: the thread that allocates it, up to the barrier of the quantum; then every
+// reader reads, and the last of them unlinks and frees. Source: [Aigner15 §7.6].
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "block.h"
+
+namespace acdc {
+
+struct Object {
+  workload::Block block;
+  uint64_t first, second;  // the words that the links replace
+};
+
+struct Set {
+  Object* objects;
+  size_t count;
+  size_t last_quantum;  // its readers are done with it at the end of this one
+  uint16_t tag;
+  bool is_list;
+  bool is_shared;
+  std::atomic<size_t> readers;
+
+  void link();
+  // Follows the links, a list first to last and a tree right to left, and reads a byte of every
+  // cache line. Returns the number of objects visited: `count`, unless something was overwritten.
+  size_t read() const;
+  void unlink();
+
+ private:
+  size_t read_list() const;
+  size_t read_tree() const;
+};
+
+}  // namespace acdc

@@ -1,0 +1,61 @@
+// Reads a recorded malloc trace (lab/bench/trace_format.h), event by event.
+//
+// Invariant: an event that is returned is whole and its numbers are what was written; anything else
+// in the file is a TraceError that says where. Who may touch it: one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "trace_format.h"
+
+namespace workload {
+
+struct TraceError : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+struct TraceEvent {
+  TraceKind kind = kTraceNothing;
+  uint32_t thread = 0;
+  uint64_t ns = 0;  // since the first event
+  uint64_t address = 0;
+  uint64_t size = 0;
+  uint64_t alignment = 0;
+};
+
+class TraceReader {
+ public:
+  explicit TraceReader(const std::string& path);
+  ~TraceReader();
+  TraceReader(const TraceReader&) = delete;
+  TraceReader& operator=(const TraceReader&) = delete;
+
+  // False at the end.
+  bool next(TraceEvent& event);
+  void rewind();
+
+  uint32_t process() const { return process_; }
+  uint64_t events() const { return events_; }  // read so far
+  // At the end: the process ran its exit handlers.
+  bool has_ended() const { return has_ended_; }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const;
+  uint8_t byte();
+  uint64_t varint();
+  uint64_t address();
+  void finish();
+
+  std::string path_;
+  const uint8_t* data_ = nullptr;
+  size_t size_ = 0, at_ = 0;
+  TraceEvent last_;
+  uint32_t process_ = 0;
+  uint64_t events_ = 0;
+  bool has_ended_ = false;
+};
+
+}  // namespace workload
