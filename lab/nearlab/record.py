@@ -19,7 +19,7 @@ FORMAT = 1
 FEWEST_RUNS = 5  # nothing is ranked from fewer
 NOISY = 0.09  # relative MAD of a cell that is flagged
 INSENSITIVE = 0.01  # share of a program's time in malloc and free under which it ranks nobody
-NOT_RUN = "not run"
+NOT_RUN, MISSING = "not run", "missing"
 
 
 class RecordError(ValueError):
@@ -111,7 +111,8 @@ class Record:
         if failed or runs:
             return failed
         found = self.allocator_by_name.get(allocator)
-        return self.cell_by_name[cell].missing or (found.missing if found else None) or NOT_RUN
+        missing = self.cell_by_name[cell].missing or (found.missing if found else None)
+        return f"{MISSING}: {missing}" if missing else NOT_RUN
 
     def series(self, cell: str, allocator: str, metric: str) -> dict[int, float]:
         """The metric by round; empty when any counted run failed. `time` is seconds per operation

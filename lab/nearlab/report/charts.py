@@ -13,7 +13,8 @@ import pandas as pd
 
 from . import style
 from .labels import Box, Point, place
-from .rows import Row
+from ..record import MISSING, NOT_RUN
+from .rows import NO_NUMBER, Row, shown
 from .style import Look
 
 Chart = alt.Chart | alt.LayerChart
@@ -40,6 +41,10 @@ class Frame:
         scale = alt.Scale(domain=self.names, range="category")
         return alt.Color("allocator:N", scale=scale, title=None)
 
+    def color_alone(self) -> alt.Color:
+        """The same without a legend, where names are beside the marks."""
+        return self.color().legend(None)
+
     def shape(self) -> alt.Shape:
         shapes = [look.shape for look in self.looks.values()]
         return alt.Shape(
@@ -49,7 +54,7 @@ class Frame:
     def dash(self) -> alt.StrokeDash:
         dashes = [list(look.dash) for look in self.looks.values()]
         scale = alt.Scale(domain=self.names, range=dashes)
-        return alt.StrokeDash("allocator:N", scale=scale, legend=None)
+        return alt.StrokeDash("allocator:N", scale=scale, title=None)
 
     def by_subject(self, yes: float, no: float):
         test = f"datum.allocator === {self.subject!r}"
@@ -76,15 +81,6 @@ def _data(rows: Sequence[Row]) -> pd.DataFrame:
     )
 
 
-def shown(row: Row) -> str:
-    """A row's number with its interval, in words."""
-    if row.value is None:
-        return row.note
-    digits = style.ratio if row.relative_to else style.number
-    unit = f" {row.unit}" if row.unit else ""
-    return f"{digits(row.value)} [{digits(row.low)}, {digits(row.high)}]{unit}"
-
-
 _TOOLTIP = [
     alt.Tooltip("allocator:N"),
     alt.Tooltip("cell:N"),
@@ -99,13 +95,18 @@ def _log_domain(values: Sequence[float], least: float = 1.15) -> list[float]:
     return [min(low / room, 1 / least), max(high * room, least)]
 
 
+_STEPS = (  # ticks, by how many times the upper end of the axis is the lower one
+    (1.6, [step / 20 for step in range(10, 41)]),
+    (4, [step / 10 for step in range(1, 20)] + [2, 2.25, 2.5, 2.75, 3, 3.5, 4]),
+    (12, [0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10]),
+    (math.inf, [digit * 10.0**power for power in range(-4, 7) for digit in (1, 2, 5)]),
+)
+
+
 def _ratio_axis(domain: Sequence[float], title: str, **more) -> dict:
     """A logarithmic scale of ratios, with ticks people can read."""
     wide = domain[1] / domain[0]
-    steps = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.35, 1.5, 1.75, 2, 2.5, 3)
-    steps += (4, 5, 7, 10, 20, 50, 100, 1000)
-    if wide > 6:
-        steps = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 1000)
+    steps = next(steps for most, steps in _STEPS if wide <= most)
     ticks = [step for step in steps if domain[0] <= step <= domain[1]]
     axis = alt.Axis(values=ticks, format="~g", title=title, labelOverlap="greedy", **more)
     return {"scale": alt.Scale(type="log", domain=list(domain), nice=False), "axis": axis}
@@ -134,7 +135,7 @@ def scatter(pairs: Sequence[tuple[Row, Row]], frame: Frame, titles: tuple[str, s
     y_domain = _log_domain([v for _, y in whole for v in (y.low, y.high)])
     x = alt.X("x:Q", **_ratio_axis(x_domain, titles[0]))
     y = alt.Y("y:Q", **_ratio_axis(y_domain, titles[1]))
-    base = alt.Chart(data).encode(color=frame.color())
+    base = alt.Chart(data).encode(color=frame.color_alone())
     tips = [alt.Tooltip("allocator:N"), alt.Tooltip("time:N"), alt.Tooltip("memory:N")]
     one = pd.DataFrame([{"one": 1}])
     layers = [
@@ -147,7 +148,7 @@ def scatter(pairs: Sequence[tuple[Row, Row]], frame: Frame, titles: tuple[str, s
             x=x, y=alt.Y("y_low:Q"), y2="y_high:Q"
         ),
         base.mark_point(filled=True, opacity=1).encode(
-            x=x, y=y, shape=frame.shape(), size=frame.by_subject(260, 110), tooltip=tips
+            x=x, y=y, shape=frame.shape().legend(None), size=frame.by_subject(260, 110), tooltip=tips
         ),
         *_scatter_labels(whole, frame, x_domain, y_domain),
     ]
@@ -163,6 +164,7 @@ def _scatter_labels(whole, frame: Frame, x_domain, y_domain) -> list[Chart]:
     found = []
     for width, wanted in ((_WIDE, "width >= 420"), (_NARROW, "width < 420")):
         box = Box(width, SCATTER_HEIGHT)
+        lines = _share(1, x_domain), 1 - _share(1, y_domain)
         rows = [
             {
                 "allocator": label.name,
@@ -170,14 +172,14 @@ def _scatter_labels(whole, frame: Frame, x_domain, y_domain) -> list[Chart]:
                 "y": y_domain[0] * (y_domain[1] / y_domain[0]) ** (1 - label.y),
                 "right": label.right,
             }
-            for label in place(points, box)
+            for label in place(points, box, lines)
         ]
         base = alt.Chart(pd.DataFrame(rows)).transform_filter(wanted)
         for right, align, dx in ((True, "left", 11), (False, "right", -11)):
             text = base.transform_filter(f"datum.right === {str(right).lower()}")
             found.append(
                 text.mark_text(align=align, dx=dx, fontSize=12, fontWeight="bold").encode(
-                    x="x:Q", y="y:Q", text="allocator:N", color=frame.color()
+                    x="x:Q", y="y:Q", text="allocator:N", color=frame.color_alone()
                 )
             )
     return found
@@ -193,7 +195,9 @@ def lines(rows: Sequence[Row], frame: Frame, x_title: str, y_title: str, ratio: 
     places = sorted({row.x for row in rows if row.x is not None})
     values = [v for row in rows for v in (row.low, row.high) if v is not None] or [1.0]
     log_x = len(places) > 2 and places[0] > 0 and places[-1] / places[0] >= 8
-    axis = alt.Axis(values=places, format="~s", title=x_title, labelOverlap="greedy", grid=False)
+    axis = alt.Axis(
+        values=places, labelExpr=_COUNT, title=x_title, labelOverlap="greedy", grid=False
+    )
     scale = (
         alt.Scale(type="log", base=2, nice=False, padding=14)
         if log_x
@@ -223,6 +227,14 @@ def lines(rows: Sequence[Row], frame: Frame, x_title: str, y_title: str, ratio: 
     return alt.layer(*_oversubscribed(rows), *layers).properties(height=_HEIGHT)
 
 
+# 64, 1 Ki, 256 Ki, 1 Mi; 1,000 and 12M.
+_COUNT = (
+    "datum.value >= 1048576 && datum.value % 1048576 === 0 ? datum.value / 1048576 + ' Mi' : "
+    "datum.value >= 1024 && datum.value % 1024 === 0 ? datum.value / 1024 + ' Ki' : "
+    "format(datum.value, datum.value < 1e6 ? ',' : '~s')"
+)
+
+
 def _oversubscribed(rows: Sequence[Row]) -> list[Chart]:
     """The region of the x axis with more threads than CPUs, shaded and named."""
     over = sorted({row.x for row in rows if row.oversubscribed and row.x is not None})
@@ -236,14 +248,17 @@ def _oversubscribed(rows: Sequence[Row]) -> list[Chart]:
     return [area, text.encode(x="start:Q", y=alt.value(0), text="name:N")]
 
 
-def bars(rows: Sequence[Row], frame: Frame, title: str, ratio: bool) -> Chart:
-    """A bar for each allocator, with its interval; a failure in words where the bar would be."""
+def bars(
+    rows: Sequence[Row], frame: Frame, title: str, ratio: bool, scale_of: Sequence[Row]
+) -> Chart:
+    """A bar for each allocator, with its interval; a failure in words where the bar would be. The
+    scale of ratios is that of all rows in `scale_of`, so that panels can be compared."""
     data = _data(rows)
-    values = [v for row in rows for v in (row.low, row.high) if v is not None and v > 0] or [1.0]
+    values = [v for row in scale_of for v in (row.low, row.high) if v is not None and v > 0]
     names = [name for name in frame.names if any(row.allocator == name for row in rows)]
     y = alt.Y("allocator:N", sort=names, title=None, axis=alt.Axis(grid=False, domain=False))
     if ratio:
-        x = _ratio_axis(_log_domain(values), title)
+        x = _ratio_axis(_log_domain(values or [1.0]), title)
         start = {"x2": alt.datum(1)}
     else:
         axis = alt.Axis(title=title, format="~s", tickCount=5)
@@ -254,7 +269,7 @@ def bars(rows: Sequence[Row], frame: Frame, title: str, ratio: bool) -> Chart:
         base.mark_bar(height=_BAR - 6, cornerRadius=2).encode(
             x=alt.X("value:Q", **x),
             **start,
-            color=frame.color(),
+            color=frame.color_alone(),
             opacity=frame.by_subject(1, 0.8),
             tooltip=_TOOLTIP,
         ),
@@ -287,7 +302,7 @@ def curves(rows: Sequence[Row], frame: Frame, x_title: str, y_title: str) -> Cha
 def heat_map(rows: Sequence[Row], frame: Frame, cells: Sequence[str]) -> Chart:
     """Ratios as colours, blue less and orange more; what failed is grey and says so."""
     data = _data(rows)
-    data["text"] = [_heat_text(row) for row in rows]
+    data["text"] = [heat_text(row) for row in rows]
     data["level"] = [heat_level(row.value) for row in rows]
     ink = alt.condition("abs(datum.level) > 0.75", alt.value("#ffffff"), alt.value("#1b1f24"))
     x = alt.X(
@@ -312,10 +327,18 @@ def heat_map(rows: Sequence[Row], frame: Frame, cells: Sequence[str]) -> Chart:
     return alt.layer(rect, text).properties(width=alt.Step(62), height=alt.Step(21))
 
 
-def _heat_text(row: Row) -> str:
+def heat_text(row: Row) -> str:
+    """A tile's words."""
     if row.value is None:
-        return "–" if row.note == "not run" else "failed"
+        return heat_word(row.note)
     return style.ratio(row.value) + ("~" if "noisy" in row.note else "")
+
+
+def heat_word(note: str) -> str:
+    """A missing number in one word."""
+    if note == NOT_RUN:
+        return "–"
+    return MISSING if note.startswith(MISSING) else "n/a" if note == NO_NUMBER else "failed"
 
 
 def heat_level(value: float | None) -> float | None:

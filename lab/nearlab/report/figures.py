@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from ..record import Cell, RecordError
+from ..record import NOT_RUN, Cell, RecordError
 from . import charts, style
 from .analysis import MEMORY, TIME, Analysis
 from .charts import Chart, Frame
@@ -106,7 +106,7 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
     """Who has no number where, in a line for each reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        if row.value is None and row.note != "not run":
+        if row.value is None and row.note != NOT_RUN:
             reasons.setdefault((row.allocator, row.note), []).append(row.cell)
     return tuple(
         f"{allocator}: {reason} ({', '.join(cells) if len(cells) < 4 else f'{len(cells)} cells'})"
@@ -156,12 +156,12 @@ def _figure(
 
 def _bars(analysis: Analysis, frame: Frame, entry: _Entry) -> Figure:
     rows = cell_rows(analysis, entry.cells, entry.y, relative_to=entry.relative_to)
-    rows = [row for row in rows if row.note != "not run"]
+    rows = [row for row in rows if row.note != NOT_RUN]
     title, panels = _title(entry.y, entry.relative_to), []
     for cell in entry.cells:
         own = [row for row in rows if row.cell == cell.name]
         if own:
-            chart = charts.bars(own, frame, title, bool(entry.relative_to))
+            chart = charts.bars(own, frame, title, bool(entry.relative_to), rows)
             name = f"{cell.name}, oversubscribed" if cell.oversubscribed else cell.name
             panels.append(Panel(name, chart))
     return _figure(entry, rows, panels, frame)
@@ -328,12 +328,14 @@ def _mean_bars(
     cells = [c for c in analysis.common if c in analysis.completed(base, analysis.common)]
     rows, panels = [], []
     groups = analysis.groups(cells)
-    for group, chosen in ({"all": cells} | groups if len(groups) > 1 else groups).items():
-        own = [mean_row(analysis, one, key, chosen, base, group) for one in names]
+    groups = {"all": cells} | groups if len(groups) > 1 else groups
+    for group, chosen in groups.items():
+        rows += [mean_row(analysis, one, key, chosen, base, group) for one in names]
+    for group, chosen in groups.items():
+        own = [row for row in rows if row.group == group]
         if any(row.value is not None for row in own):
-            chart = charts.bars(own, frame, _title(key, base), ratio=True)
+            chart = charts.bars(own, frame, _title(key, base), True, rows)
             panels.append(Panel(f"{group}, {len(chosen)} cell{'s'[: len(chosen) > 1]}", chart))
-            rows += own
     caption = f"Geometric means by group over {len(cells)} cells, with 95 % intervals."
     caption += _LIMIT if base == "limit" else " Less is better."
     return Figure(name, title, caption, tuple(rows), tuple(panels), tuple(names))

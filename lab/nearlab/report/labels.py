@@ -37,9 +37,12 @@ class Label:
     right: bool
 
 
-def place(points: Sequence[Point], box: Box) -> list[Label]:
-    """A label for each point; points are placed from the top, each as near as there is room."""
+def place(points: Sequence[Point], box: Box, lines: tuple[float, float]) -> list[Label]:
+    """A label for each point; points are placed from the top, each as near as there is room. The
+    vertical and the horizontal line at the shares `lines` are not to be covered either."""
     taken = [_square(point, box) for point in points]
+    x, y = lines[0] * box.width, lines[1] * box.height
+    taken += [(x, 0, x + 1, box.height), (0, y, box.width, y + 1)]
     labels = []
     for point in sorted(points, key=lambda one: (one.y, one.x)):
         own = _square(point, box)

@@ -6,7 +6,7 @@ Invariant: a figure shows its rows and nothing else; a number that is missing is
 import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
-from pathlib import Path
+from typing import TextIO
 
 from .. import stats
 from ..record import Cell
@@ -36,15 +36,24 @@ class Row:
     note: str = ""
 
 
+NO_NUMBER = "no such number"
 HEADER = tuple(field.name for field in fields(Row))
 
 
-def write_csv(rows: Sequence[Row], path: Path) -> None:
+def write_csv(rows: Sequence[Row], file: TextIO) -> None:
     """All digits, one line a row."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(HEADER)
-        writer.writerows(astuple(row) for row in rows)
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(HEADER)
+    writer.writerows(astuple(row) for row in rows)
+
+
+def shown(row: Row) -> str:
+    """A row's number with its interval, in words."""
+    if row.value is None:
+        return row.note
+    digits = style.ratio if row.relative_to else style.number
+    unit = f" {row.unit}" if row.unit else ""
+    return f"{digits(row.value)} [{digits(row.low)}, {digits(row.high)}]{unit}"
 
 
 def cell_rows(
@@ -137,7 +146,7 @@ def _note(analysis: Analysis, cell: str, name: str, relative_to: str | None, fou
         return problem
     if not found:
         other = record.problem(cell, relative_to) if relative_to else None
-        return f"{relative_to}: {other}" if other else "no such number"
+        return f"{relative_to}: {other}" if other else NO_NUMBER
     marks = []
     if record.noisy(cell, name):
         marks.append("noisy")

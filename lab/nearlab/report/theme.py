@@ -41,16 +41,16 @@ def config(theme: str, frame: Frame) -> dict:
         "legend": {"labelColor": ink, "titleColor": quiet, "labelFontSize": 12},
         "title": {"color": ink, "fontSize": 13, "anchor": "start"},
         "style": {
-            "base": {"stroke": ink},
-            "quiet": {"fill": quiet, "fontSize": 11},
-            "shade": {"fill": quiet, "opacity": 0.1},
+            "base": {"color": ink, "stroke": ink},
+            "quiet": {"color": quiet, "fill": quiet, "fontSize": 11},
+            "shade": {"color": quiet, "opacity": 0.12},
         },
     }
 
 
 def page_spec(chart, frame: Frame) -> dict:
     """The chart for the page: as wide as its place, without what the page's filter hides."""
-    spec = chart.properties(width="container").to_dict()
+    spec = chart.properties(width="container").to_dict(validate=False)
     del spec["config"], spec["$schema"]
     spec["params"] = [*spec.get("params", []), {"name": "hidden", "value": []}]
     _hide(spec)
@@ -74,7 +74,7 @@ def write_png(figure: Figure, frame: Frame, path: Path) -> bool:
         title=alt.TitleParams(text=figure.title, fontSize=16, anchor="start", offset=14),
         padding=14,
     )
-    spec = chart.to_dict()
+    spec = chart.to_dict(validate=False)
     spec["config"] = config("light", frame) | {"background": "#ffffff"}
     path.write_bytes(vl_convert.vegalite_to_png(spec, scale=2))
     return True
@@ -85,5 +85,7 @@ def _together(figure: Figure) -> alt.Chart | alt.LayerChart | alt.ConcatChart | 
         return None
     if len(figure.panels) == 1:
         return figure.panels[0].chart.properties(width=660)
-    charts = [panel.chart.properties(width=_PANEL_WIDTH, title=panel.title) for panel in figure.panels]
+    charts = [
+        panel.chart.properties(width=_PANEL_WIDTH, title=panel.title) for panel in figure.panels
+    ]
     return alt.concat(*charts, columns=_COLUMNS)
