@@ -158,7 +158,12 @@ def scatter(pairs: Sequence[tuple[Row, Row]], frame: Frame, titles: tuple[str, s
 def _scatter_labels(whole, frame: Frame, x_domain, y_domain) -> list[Chart]:
     """Names beside the points, placed for a wide and for a narrow chart; its width chooses."""
     points = [
-        Point(x.allocator, _share(x.value, x_domain), 1 - _share(y.value, y_domain))
+        Point(
+            x.allocator,
+            _share(x.value, x_domain),
+            1 - _share(y.value, y_domain),
+            (_share(x.low, x_domain), _share(x.high, x_domain)),
+        )
         for x, y in whole
     ]
     found = []
@@ -342,7 +347,7 @@ def heat_word(note: str) -> str:
 
 
 def heat_level(value: float | None) -> float | None:
-    """From -1 (a quarter or less) over 0 (equal) to 1 (four times or more)."""
+    """From -1 (two fifths or less) over 0 (equal) to 1 (2.5 times or more)."""
     if value is None or value <= 0:
         return None
-    return max(-1.0, min(1.0, math.log2(value) / 2))
+    return max(-1.0, min(1.0, math.log(value, 2.5)))

@@ -268,7 +268,7 @@ def time_against_memory(analysis: Analysis, frame: Frame) -> Figure:
         )
         for one in analysis.standings
     ]
-    titles = f"← less        time / {base}", f"← less        peak memory / {base}"
+    titles = f"time / {base} (← less is better)", f"peak memory / {base} (← less is better)"
     out = analysis.left_out()
     return Figure(
         name="time-against-memory",

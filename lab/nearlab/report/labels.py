@@ -20,11 +20,12 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A named place; x from the left and y from the top, as shares of the box."""
+    """A named place; x from the left and y from the top, as shares of the box, and its interval."""
 
     name: str
     x: float
     y: float
+    reach: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ def place(points: Sequence[Point], box: Box, lines: tuple[float, float]) -> list
     vertical and the horizontal line at the shares `lines` are not to be covered either."""
     taken = [_square(point, box) for point in points]
     x, y = lines[0] * box.width, lines[1] * box.height
+    taken += [_rule(point, box) for point in points]
     taken += [(x, 0, x + 1, box.height), (0, y, box.width, y + 1)]
     labels = []
     for point in sorted(points, key=lambda one: (one.y, one.x)):
@@ -60,6 +62,12 @@ _Area = tuple[float, float, float, float]  # left, top, right, bottom
 def _square(point: Point, box: Box) -> _Area:
     x, y = point.x * box.width, point.y * box.height
     return x - 7, y - 7, x + 7, y + 7
+
+
+def _rule(point: Point, box: Box) -> _Area:
+    """The interval in x as it is drawn."""
+    y = point.y * box.height
+    return point.reach[0] * box.width, y - 1, point.reach[1] * box.width, y + 1
 
 
 def _candidates(point: Point, box: Box) -> list[tuple[Label, _Area]]:

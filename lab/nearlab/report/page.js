@@ -14,7 +14,7 @@
 
   async function draw(element) {
     const options = {
-      actions: false, renderer: "svg", config: { ...themes[theme()], aria: false },
+      actions: false, renderer: "svg", config: themes[theme()],
     };
     const drawn = await vegaEmbed(element, structuredClone(specs[element.dataset.spec]), options);
     views.get(element)?.finalize();

@@ -25,7 +25,7 @@ from .rows import Row, shown, write_csv
 from .verdict import verdict
 
 _HERE = Path(__file__).parent
-_HEAT_DEPTH = 62  # percent of the colour at a quarter, or at four times, of the baseline
+_HEAT_DEPTH = 66  # percent of the colour at two fifths, or at 2.5 times, of the baseline
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +73,40 @@ def render(analysis: Analysis, frame: Frame, contents: Contents) -> str:
         plan=record.plan,
         date=_date(record.plan.get("date", "")),
         frame=frame,
+        heights={name: _height(spec) for name, spec in specs.items()},
+        shapes={name: _SHAPES[look.shape] for name, look in frame.looks.items()},
         index={name: at for at, name in enumerate(frame.names)},
         contents=contents,
         verdict=verdict(analysis),
         tables=tables,
         failures=tables.failures(record),
         specs=_json(specs),
-        themes=_json({name: theme.config(name, frame) for name in ("light", "dark")}),
+        themes=_json({name: theme.page_config(name, frame) for name in ("light", "dark")}),
         style=(_HERE / "page.css").read_text(encoding="utf-8"),
         script=(_HERE / "page.js").read_text(encoding="utf-8"),
         library=_library(),
     )
+
+
+_SHAPES = {  # as Vega draws them, in a box of 12
+    "circle": "M6 1a5 5 0 1 0 .01 0z",
+    "square": "M1.5 1.5h9v9h-9z",
+    "diamond": "M6 0l6 6-6 6-6-6z",
+    "cross": "M4 1h4v3h3v4H8v3H4V8H1V4h3z",
+    "triangle-up": "M6 1l5.5 10H.5z",
+    "triangle-down": "M6 11L.5 1h11z",
+    "triangle-left": "M1 6L11 .5v11z",
+    "triangle-right": "M11 6L1 11.5V.5z",
+}
+
+
+def _height(spec: dict) -> int:
+    """About how high the chart will be, so that the page does not move when it is drawn."""
+    height = spec.get("height", 0)
+    if not isinstance(height, dict):
+        return height + 45
+    rows = next(iter(spec["datasets"].values()))
+    return height["step"] * len({row["allocator"] for row in rows}) + 45
 
 
 def _date(text: str) -> str:

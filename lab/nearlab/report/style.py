@@ -6,6 +6,7 @@ Source of the hues: Okabe and Ito, Color Universal Design; Tol, Colour Schemes.
 """
 
 import math
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -52,26 +53,35 @@ _LOOKS = {
     "rpmalloc": Look("#7a6a00", "#cfc04a", "cross"),
     "tbb": Look("#5b4fc4", "#a59bff", "triangle-left"),
 }
-# Designs and what nobody has heard of yet, in the order of the plan.
-_MORE = (
-    Look("#882255", "#d977a3", "circle", (4, 2)),
-    Look("#117733", "#5cc27d", "triangle-up", (4, 2)),
-    Look("#999933", "#d3d36a", "square", (4, 2)),
-    Look("#332288", "#9c90ee", "triangle-down", (4, 2)),
-    Look("#aa4499", "#e58bd7", "triangle-left", (4, 2)),
-    Look("#2c7f94", "#7ccfe2", "triangle-right", (4, 2)),
+_HUES = (
+    ("#882255", "#d977a3"),
+    ("#117733", "#5cc27d"),
+    ("#999933", "#d3d36a"),
+    ("#332288", "#9c90ee"),
+    ("#aa4499", "#e58bd7"),
+    ("#2c7f94", "#7ccfe2"),
 )
+_SHAPES = ("circle", "triangle-up", "square", "triangle-left", "cross")
+_DESIGNS = "scalloc numalloc super0 super1 super2 super3 super4 supersocket a2alloc kheap nalloc"
+_MORE = tuple(  # of the designs, then of what nobody has heard of yet
+    Look(*_HUES[at % 6], _SHAPES[at % 5], ((4, 2), (1, 2), (8, 2, 1, 2))[at // 6 % 3])
+    for at in range(30)
+)
+_LOOKS |= dict(zip(f"{_DESIGNS} nalloc0".split(), _MORE, strict=False))
 
 
 def looks(names: Sequence[str], subject: str | None) -> dict[str, Look]:
     """A look for each; the subject has the one that stands out, and nearmalloc gives it up."""
-    found, others = {}, iter(range(10**6))
+    found: dict[str, Look] = {}
     for name in names:
         known = _LOOKS.get(name)
         if name == subject:
             found[name] = SUBJECT
         elif known is None or known is SUBJECT and subject not in (None, name):
-            found[name] = _MORE[next(others) % len(_MORE)]
+            start = zlib.crc32(name.encode())
+            turns = (_MORE[(start + step) % len(_MORE)] for step in range(len(_MORE)))
+            taken = [*_LOOKS.values(), *found.values()]
+            found[name] = next((look for look in turns if look not in taken), _MORE[-1])
         else:
             found[name] = known
     return found

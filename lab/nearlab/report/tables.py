@@ -44,7 +44,13 @@ def ranks(analysis: Analysis) -> Table:
     times = [one.time_rank for one in found]
     memories = [one.memory_rank for one in found]
     return Table(
-        ("time", "allocator", f"time / {analysis.base}", f"memory / {analysis.base}", "memory"),
+        (
+            "rank in time",
+            "allocator",
+            f"time / {analysis.base}",
+            f"memory / {analysis.base}",
+            "rank in memory",
+        ),
         tuple(
             (
                 _rank(one.time_rank, times),
@@ -103,7 +109,8 @@ def counts(analysis: Analysis, frame: Frame) -> Figure | None:
             panels.append(Panel(title, charts.bars(own, frame, title, False, own)))
             rows += own
     caption = f"Sums over the {len(cells)} cells that every allocator here completed, one run each."
-    return Figure("counts", "System calls and faults", caption, tuple(rows), tuple(panels), tuple(names))
+    title = "System calls and faults"
+    return Figure("counts", title, caption, tuple(rows), tuple(panels), tuple(names))
 
 
 def _calls(record: Record, cell: str, name: str) -> dict | None:

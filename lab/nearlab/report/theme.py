@@ -48,10 +48,17 @@ def config(theme: str, frame: Frame) -> dict:
     }
 
 
+def page_config(theme: str, frame: Frame) -> dict:
+    """The same for the page, which has its own legends and says itself what a chart shows."""
+    return config(theme, frame) | {"legend": {"disable": True}, "aria": False}
+
+
 def page_spec(chart, frame: Frame) -> dict:
     """The chart for the page: as wide as its place, without what the page's filter hides."""
     spec = chart.properties(width="container").to_dict(validate=False)
     del spec["config"], spec["$schema"]
+    if isinstance(spec.get("height"), dict):  # of a step
+        spec["autosize"] = {"type": "fit-x", "contains": "padding"}
     spec["params"] = [*spec.get("params", []), {"name": "hidden", "value": []}]
     _hide(spec)
     return spec

@@ -61,8 +61,9 @@ def _of_subject(analysis: Analysis, standing: Standing) -> Verdict:
         words.append(_score(adjective, duels, ahead, behind))
     sentence = (
         f"{analysis.subject} takes {_interval(standing.time)} of {analysis.base}’s time and "
-        f"{_interval(standing.memory)} of its memory over {_cells(len(analysis.common))}, "
-        f"{_place(analysis, standing)}; it is {', and '.join(words)}."
+        f"{_interval(standing.memory)} of its memory over the "
+        f"{_cells(len(analysis.common))} that all completed, {_place(analysis, standing)}; "
+        f"cell by cell it is {', and '.join(words)}."
     )
     return Verdict(sentence, tuple(wins), tuple(losses))
 
