@@ -103,12 +103,16 @@ _STEPS = (  # ticks, by how many times the upper end of the axis is the lower on
 )
 
 
-def _ratio_axis(domain: Sequence[float], title: str, **more) -> dict:
+_APART = {"labelOverlap": "greedy", "labelSeparation": 6}
+_SHORT = {"format": "~s", "labelExpr": "datum.value === 0 ? '0' : datum.label"}  # 0, 500, 1.5k
+
+
+def _ratio_axis(domain: Sequence[float], title: str) -> dict:
     """A logarithmic scale of ratios, with ticks people can read."""
     wide = domain[1] / domain[0]
     steps = next(steps for most, steps in _STEPS if wide <= most)
     ticks = [step for step in steps if domain[0] <= step <= domain[1]]
-    axis = alt.Axis(values=ticks, format="~g", title=title, labelOverlap="greedy", **more)
+    axis = alt.Axis(values=ticks, format="~g", title=title, **_APART)
     return {"scale": alt.Scale(type="log", domain=list(domain), nice=False), "axis": axis}
 
 
@@ -214,10 +218,10 @@ def lines(rows: Sequence[Row], frame: Frame, x_title: str, y_title: str, ratio: 
         y_axis = (
             _ratio_axis(_log_domain(values), y_title)
             if ratio
-            else {"scale": alt.Scale(type="log"), "axis": alt.Axis(title=y_title, format="~s")}
+            else {"scale": alt.Scale(type="log"), "axis": alt.Axis(title=y_title, **_SHORT)}
         )
     else:
-        y_axis = {"scale": alt.Scale(zero=True), "axis": alt.Axis(title=y_title, format="~s")}
+        y_axis = {"scale": alt.Scale(zero=True), "axis": alt.Axis(title=y_title, **_SHORT)}
     base = alt.Chart(data).encode(x=x, color=frame.color())
     y = alt.Y("value:Q", **y_axis)
     layers = [
@@ -266,7 +270,7 @@ def bars(
         x = _ratio_axis(_log_domain(values or [1.0]), title)
         start = {"x2": alt.datum(1)}
     else:
-        axis = alt.Axis(title=title, format="~s", tickCount=5)
+        axis = alt.Axis(title=title, tickCount=5, **_SHORT)
         x, start = {"scale": alt.Scale(zero=True), "axis": axis}, {}
     base = alt.Chart(data).encode(y=y)
     text = base.transform_filter("datum.value === null")
@@ -283,18 +287,18 @@ def bars(
             x=alt.value(0), text="note:N"
         ),
     ]
-    return alt.layer(*layers).properties(height=alt.Step(_BAR))
+    return alt.layer(*layers).properties(height=_BAR * max(1, len(names)))
 
 
 def curves(rows: Sequence[Row], frame: Frame, x_title: str, y_title: str) -> Chart:
     """A line of many points for each allocator."""
-    axis = alt.Axis(title=x_title, format="~s", tickCount=5, grid=False)
+    axis = alt.Axis(title=x_title, tickCount=5, grid=False, **_SHORT)
     return (
         alt.Chart(_data(rows))
         .mark_line()
         .encode(
             x=alt.X("x:Q", axis=axis, scale=alt.Scale(nice=False, zero=False)),
-            y=alt.Y("value:Q", axis=alt.Axis(title=y_title, format="~s")),
+            y=alt.Y("value:Q", axis=alt.Axis(title=y_title, **_SHORT)),
             color=frame.color(),
             strokeDash=frame.dash(),
             strokeWidth=frame.by_subject(3.2, 1.6),

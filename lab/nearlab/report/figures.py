@@ -137,19 +137,24 @@ def _lines(analysis: Analysis, frame: Frame, entry: _Entry) -> Figure:
     caption = entry.caption
     if any(row.oversubscribed for row in rows):
         caption += f" More threads than the {frame.cpus} CPUs of this machine: oversubscribed."
-    return _figure(entry, rows, panels, frame, caption)
+    return _figure(entry, rows, panels, frame.names, caption)
 
 
 def _figure(
-    entry: _Entry, rows: list[Row], panels: list[Panel], frame: Frame, caption: str = ""
+    entry: _Entry,
+    rows: list[Row],
+    panels: list[Panel],
+    legend: Sequence[str] = (),
+    caption: str = "",
 ) -> Figure:
+    """A planned figure; the legend is empty where names are beside the marks."""
     return Figure(
         name=entry.name,
         title=entry.title,
         caption=(caption or entry.caption).strip(),
         rows=tuple(rows),
         panels=tuple(panels),
-        legend=tuple(frame.names),
+        legend=tuple(legend),
         notes=_notes(rows),
     )
 
@@ -164,7 +169,7 @@ def _bars(analysis: Analysis, frame: Frame, entry: _Entry) -> Figure:
             chart = charts.bars(own, frame, title, bool(entry.relative_to), rows)
             name = f"{cell.name}, oversubscribed" if cell.oversubscribed else cell.name
             panels.append(Panel(name, chart))
-    return _figure(entry, rows, panels, frame)
+    return _figure(entry, rows, panels)
 
 
 def _scatter(analysis: Analysis, frame: Frame, entry: _Entry) -> Figure:
@@ -178,7 +183,7 @@ def _scatter(analysis: Analysis, frame: Frame, entry: _Entry) -> Figure:
     rows = [row for pair in pairs for row in pair]
     titles = f"time / {base}", _title(second, base)
     panels = [Panel("", charts.scatter(pairs, frame, titles))] if pairs else []
-    return _figure(entry, rows, panels, frame)
+    return _figure(entry, rows, panels)
 
 
 def _heat_map(analysis: Analysis, frame: Frame, entry: _Entry) -> Figure:
@@ -211,7 +216,7 @@ def heat_figure(
     ordered = [by_name[cell] for group in order.values() for cell in group]
     rows = cell_rows(analysis, ordered, key, relative_to=base)
     chart = charts.heat_map(rows, frame, [cell.name for cell in ordered])
-    return Figure(name, title, caption, tuple(rows), (), tuple(frame.names), chart)
+    return Figure(name, title, caption, tuple(rows), (), heat=chart)
 
 
 def _curve(analysis: Analysis, frame: Frame, entry: _Entry) -> Figure:
@@ -225,7 +230,8 @@ def _curve(analysis: Analysis, frame: Frame, entry: _Entry) -> Figure:
             title = f"{cell.name}: {column}" if several else ""
             panels.append(Panel(title, charts.curves(own, frame, entry.x, column)))
         rows += found
-    return _figure(entry, rows, panels, frame)
+    caption = f"{entry.caption} [low, high] are the lowest and the highest of the runs."
+    return _figure(entry, rows, panels, frame.names, caption)
 
 
 def _curve_rows(analysis: Analysis, cell: Cell, name: str, entry: _Entry) -> list[Row]:
@@ -279,7 +285,6 @@ def time_against_memory(analysis: Analysis, frame: Frame) -> Figure:
         ),
         rows=tuple(row for pair in pairs for row in pair),
         panels=(Panel("", charts.scatter(pairs, frame, titles)),) if pairs else (),
-        legend=tuple(one.allocator for one in analysis.standings),
         notes=(f"Not here: {', '.join(out)}.",) if out else (),
     )
 
@@ -338,7 +343,7 @@ def _mean_bars(
             panels.append(Panel(f"{group}, {len(chosen)} cell{'s'[: len(chosen) > 1]}", chart))
     caption = f"Geometric means by group over {len(cells)} cells, with 95 % intervals."
     caption += _LIMIT if base == "limit" else " Less is better."
-    return Figure(name, title, caption, tuple(rows), tuple(panels), tuple(names))
+    return Figure(name, title, caption, tuple(rows), tuple(panels))
 
 
 def standard(analysis: Analysis, frame: Frame) -> list[Figure]:

@@ -53,6 +53,8 @@ def shown(row: Row) -> str:
         return row.note
     digits = style.ratio if row.relative_to else style.number
     unit = f" {row.unit}" if row.unit else ""
+    if row.low is None:
+        return f"{digits(row.value)}{unit}"
     return f"{digits(row.value)} [{digits(row.low)}, {digits(row.high)}]{unit}"
 
 

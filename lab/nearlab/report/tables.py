@@ -110,7 +110,7 @@ def counts(analysis: Analysis, frame: Frame) -> Figure | None:
             rows += own
     caption = f"Sums over the {len(cells)} cells that every allocator here completed, one run each."
     title = "System calls and faults"
-    return Figure("counts", title, caption, tuple(rows), tuple(panels), tuple(names))
+    return Figure("counts", title, caption, tuple(rows), tuple(panels))
 
 
 def _calls(record: Record, cell: str, name: str) -> dict | None:
@@ -128,7 +128,7 @@ def _sum_row(record: Record, cells: Sequence[str], name: str, key: str) -> Row:
             total += statistics.median(values) if values else 0
         else:
             total += (_calls(record, cell, name) or {}).get(key, 0)
-    return Row(f"sum of {len(cells)} cells", name, key, "", "", total, total, total, 1)
+    return Row(f"sum of {len(cells)} cells", name, key, "", value=total, runs=1)
 
 
 def failures(record: Record) -> Table:
@@ -195,7 +195,7 @@ def machine(record: Record) -> Table:
     rows += [
         ("measured", plan.get("date", "–")),
         ("commit", plan.get("commit") or "–"),
-        ("plan’s hash", plan.get("plan_hash", "–")),
+        ("plan’s hash", plan.get("plan_hash", "–")[:16]),
         ("rounds", f"{plan.get('rounds', '–')}, and {plan.get('warm_up', 0)} of warm-up"),
         ("resumed", f"{record.resumes} times" if record.resumes else "no"),
     ]

@@ -57,8 +57,6 @@ def page_spec(chart, frame: Frame) -> dict:
     """The chart for the page: as wide as its place, without what the page's filter hides."""
     spec = chart.properties(width="container").to_dict(validate=False)
     del spec["config"], spec["$schema"]
-    if isinstance(spec.get("height"), dict):  # of a step
-        spec["autosize"] = {"type": "fit-x", "contains": "padding"}
     spec["params"] = [*spec.get("params", []), {"name": "hidden", "value": []}]
     _hide(spec)
     return spec
