@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 MACHINE = {
@@ -172,24 +173,24 @@ def rich_cells() -> list[dict]:
     return [*cells, cell("program:lammps", group="program") | {"missing": "no package"}]
 
 
-def rich_lines(seed: int = 7) -> list[dict]:
-    """Eleven allocators, one of them missing, with a crash, a timeout, noise and curves."""
-    draw = random.Random(seed)
+def rich_lines(names: Sequence[str] = tuple(ALLOCATORS), rounds: int = 9) -> list[dict]:
+    """The named allocators and a missing one, with a crash, a timeout, noise and curves."""
+    draw = random.Random(7)
     cells = rich_cells()
-    head = plan_line(list(ALLOCATORS), cells, figures=SWEEP_FIGURES)
+    head = plan_line(list(names), cells, figures=SWEEP_FIGURES, rounds=rounds)
     head["allocators"].append(allocator("super0", "not built"))
     bias = {
-        (c["cell"], a): (draw.gauss(1, 0.16), draw.gauss(1, 0.2)) for c in cells for a in ALLOCATORS
+        (c["cell"], a): (draw.gauss(1, 0.16), draw.gauss(1, 0.2)) for c in cells for a in names
     }
     lines: list[dict] = [head]
-    for number in range(10):
+    for number in range(rounds + 1):
         for one in cells:
             level = draw.gauss(1, 0.03)
-            for name in ALLOCATORS:
+            for name in names:
                 line = _rich_run(draw, one, name, number, level, bias)
                 if line:
                     lines.append(line)
-    lines += [_count(draw, one["cell"], name) for one in cells[:-1] for name in ALLOCATORS]
+    lines += [_count(draw, one["cell"], name) for one in cells[:-1] for name in names]
     return [*lines, {"kind": "end", "date": "2026-11-21T11:00:00+00:00", "complete": True}]
 
 

@@ -282,11 +282,13 @@ def bars(
             opacity=frame.by_subject(1, 0.8),
             tooltip=_TOOLTIP,
         ),
-        base.mark_rule(strokeWidth=1.5, style="base").encode(x=alt.X("low:Q"), x2="high:Q"),
         text.mark_text(align="left", dx=5, fontStyle="italic", style="quiet").encode(
             x=alt.value(0), text="note:N"
         ),
     ]
+    if any(row.low is not None for row in rows):
+        rule = base.mark_rule(strokeWidth=1.5, style="base")
+        layers.append(rule.encode(x=alt.X("low:Q"), x2="high:Q"))
     return alt.layer(*layers).properties(height=_BAR * max(1, len(names)))
 
 

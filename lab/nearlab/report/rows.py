@@ -87,7 +87,6 @@ def cell_row(
     record = analysis.record
     metric = style.metric(key)
     found = _find(analysis, cell, name, key, relative_to, cells)
-    factor = metric.factor if not relative_to else 1
     spread_of = "seconds" if key == "speedup" else key
     return Row(
         cell=cell.name,
@@ -95,9 +94,7 @@ def cell_row(
         metric=key,
         unit=f"of {relative_to}" if relative_to else metric.unit,
         relative_to=relative_to or "",
-        value=found.value * factor if found else None,
-        low=found.low * factor if found else None,
-        high=found.high * factor if found else None,
+        **_numbers(found, metric.factor if not relative_to else 1),
         runs=len(record.series(cell.name, name, spread_of)),
         spread=record.spread(cell.name, name, spread_of),
         x=cell.at(axis) if axis else None,
@@ -107,6 +104,14 @@ def cell_row(
         oversubscribed=cell.oversubscribed,
         note=_note(analysis, cell.name, name, relative_to, bool(found)),
     )
+
+
+def _numbers(found: stats.Interval | None, factor: float = 1) -> dict[str, float]:
+    """Twelve digits: the rest is rounding of logarithms."""
+    if found is None:
+        return {}
+    named = {"value": found.value, "low": found.low, "high": found.high}
+    return {key: float(f"{value * factor:.12g}") for key, value in named.items()}
 
 
 def _find(
@@ -170,9 +175,7 @@ def mean_row(
         metric=key,
         unit=f"of {base}",
         relative_to=base,
-        value=found.value if found else None,
-        low=found.low if found else None,
-        high=found.high if found else None,
+        **_numbers(found),
         runs=min((len(analysis.record.series(cell, name, key)) for cell in cells), default=0),
         group=group,
         note="" if found else "not completed",
