@@ -179,9 +179,7 @@ def rich_lines(names: Sequence[str] = tuple(ALLOCATORS), rounds: int = 9) -> lis
     cells = rich_cells()
     head = plan_line(list(names), cells, figures=SWEEP_FIGURES, rounds=rounds)
     head["allocators"].append(allocator("super0", "not built"))
-    bias = {
-        (c["cell"], a): (draw.gauss(1, 0.16), draw.gauss(1, 0.2)) for c in cells for a in names
-    }
+    bias = {(c["cell"], a): (draw.gauss(1, 0.16), draw.gauss(1, 0.2)) for c in cells for a in names}
     lines: list[dict] = [head]
     for number in range(rounds + 1):
         for one in cells:

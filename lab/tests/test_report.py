@@ -79,7 +79,9 @@ def test_means_are_geometric_over_the_cells_all_completed(tmp_path):
 
 
 def test_a_cell_few_fail_leaves_the_means_and_not_the_allocator(tmp_path):
-    seconds = {f"cell {n}": {a: [n] * 5 for a in ("glibc", "nearmalloc", "tbb")} for n in range(1, 7)}
+    seconds = {
+        f"cell {n}": {a: [n] * 5 for a in ("glibc", "nearmalloc", "tbb")} for n in range(1, 7)
+    }
     lines = [*content(seconds), make.run_line("cell 3", "tbb", 2, failure="ended by SIGSEGV")]
     analysis = analyse(tmp_path, lines)
     assert analysis.left_out() == [] and len(analysis.common) == 5
@@ -111,14 +113,18 @@ def test_the_verdict_says_where_the_subject_wins_and_loses(tmp_path):
     found = verdict(analyse(tmp_path, content()))
     assert found.sentence.startswith("nearmalloc takes 1.00 [")
     assert "the fastest in 2 of 3, level with the best in 0 and behind in 1" in found.sentence
-    assert any(line.startswith("larson: 0.50 [0.50, 0.50] of the time of glibc") for line in found.wins)
+    assert any(
+        line.startswith("larson: 0.50 [0.50, 0.50] of the time of glibc") for line in found.wins
+    )
     assert found.losses[0] == "phong: 4.00 [4.00, 4.00] of the time of glibc"
 
 
 def test_another_subject_can_be_judged_and_nearmalloc_is_not_needed(tmp_path):
     found = verdict(analyse(tmp_path, content(), "tbb"))
     assert found.sentence.startswith("tbb takes 2.00 [")
-    seconds = {cell: {a: v for a, v in by.items() if a != "nearmalloc"} for cell, by in SECONDS.items()}
+    seconds = {
+        cell: {a: v for a, v in by.items() if a != "nearmalloc"} for cell, by in SECONDS.items()
+    }
     analysis = analyse(tmp_path, content(seconds, names=("glibc", "tbb")))
     assert analysis.subject is None
     assert verdict(analysis).sentence.startswith("Least time: glibc (1.00 [1.00, 1.00] of glibc)")

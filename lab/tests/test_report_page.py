@@ -1,4 +1,4 @@
-"""The page in a headless Chromium, offline: it draws, fits a phone, obeys the keyboard and themes."""
+"""The page in a headless Chromium, offline: it draws, fits a phone, obeys keyboard and themes."""
 
 import json
 import shutil
@@ -12,7 +12,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from nearlab.report.build import build
+from nearlab.report import page
+from nearlab.report.build import contents_of, open_record
 
 _OPTIONS = (
     "--headless=new",
@@ -39,10 +40,11 @@ pytestmark = pytest.mark.skipif(bool(_MISSING), reason=f"not installed: {', '.jo
 def address(tmp_path_factory) -> str:
     folder = tmp_path_factory.mktemp("page")
     path = make.write(folder / "quick" / "20261121-100000.jsonl", make.rich_lines(_NAMES, rounds=5))
-    page = build(path, folder / "report")
-    assert page.stat().st_size < 5_000_000
-    # Nothing beside the page is needed.
-    return page.rename(folder / "alone.html").as_uri()
+    analysis, frame = open_record(path)
+    file = folder / "alone.html"
+    file.write_text(page.render(analysis, frame, contents_of(analysis, frame)), encoding="utf-8")
+    assert file.stat().st_size < 5_000_000
+    return file.as_uri()
 
 
 @pytest.fixture(scope="module")
@@ -175,8 +177,12 @@ def test_tab_reaches_every_control_in_order(browser):
     for _ in range(24):
         browser.switch_to.active_element.send_keys(Keys.TAB)
         active = browser.switch_to.active_element
-        reached.append(active.get_attribute("id") or active.get_attribute("data-name") or active.text)
-        outline = browser.execute_script("return getComputedStyle(arguments[0]).outlineStyle", active)
+        reached.append(
+            active.get_attribute("id") or active.get_attribute("data-name") or active.text
+        )
+        outline = browser.execute_script(
+            "return getComputedStyle(arguments[0]).outlineStyle", active
+        )
         assert outline != "none", f"no focus is to be seen on {reached[-1]}"
     assert reached[:2] == ["Skip to the report", "theme"]
     wanted = ["Verdict", "nearmalloc", "glibc", "tbb", "everyone"]

@@ -122,8 +122,7 @@ class Analysis:
             name
             for name in self.shown
             # The limit frames the others; it must not cost a cell that they all completed.
-            if len(done[name])
-            >= (1 if name == "limit" else _TAKES_PART) * max(1, len(self.usable))
+            if len(done[name]) >= (1 if name == "limit" else _TAKES_PART) * max(1, len(self.usable))
         ]
         while True:
             common = set(self.usable).intersection(*(done[name] for name in kept))
@@ -170,7 +169,9 @@ class Analysis:
         names = [n for n in self.compared if time[n] is not None and memory[n] is not None]
         order = sorted(names, key=lambda name: time[name].value)
         return [
-            Standing(n, time[n], memory[n], self._rank(n, time, names), self._rank(n, memory, names))
+            Standing(
+                n, time[n], memory[n], self._rank(n, time, names), self._rank(n, memory, names)
+            )
             for n in order
         ]
 

@@ -145,14 +145,14 @@ def scatter(pairs: Sequence[tuple[Row, Row]], frame: Frame, titles: tuple[str, s
     layers = [
         alt.Chart(one).mark_rule(strokeWidth=1, opacity=0.6, style="base").encode(x="one:Q"),
         alt.Chart(one).mark_rule(strokeWidth=1, opacity=0.6, style="base").encode(y="one:Q"),
-        base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(
-            x=alt.X("x_low:Q"), x2="x_high:Q", y=y
-        ),
-        base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(
-            x=x, y=alt.Y("y_low:Q"), y2="y_high:Q"
-        ),
+        base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(x=alt.X("x_low:Q"), x2="x_high:Q", y=y),
+        base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(x=x, y=alt.Y("y_low:Q"), y2="y_high:Q"),
         base.mark_point(filled=True, opacity=1).encode(
-            x=x, y=y, shape=frame.shape().legend(None), size=frame.by_subject(260, 110), tooltip=tips
+            x=x,
+            y=y,
+            shape=frame.shape().legend(None),
+            size=frame.by_subject(260, 110),
+            tooltip=tips,
         ),
         *_scatter_labels(whole, frame, x_domain, y_domain),
     ]

@@ -127,9 +127,7 @@ def _lines(analysis: Analysis, frame: Frame, entry: _Entry) -> Figure:
     if not groups:
         raise RecordError(f"plan: figure '{entry.name}': no cell has a value of '{entry.x}'")
     for workload, cells in groups.items():
-        found = cell_rows(
-            analysis, cells, entry.y, relative_to=entry.relative_to, axis=entry.x
-        )
+        found = cell_rows(analysis, cells, entry.y, relative_to=entry.relative_to, axis=entry.x)
         y_title = _title(entry.y, entry.relative_to)
         chart = charts.lines(found, frame, entry.x, y_title, bool(entry.relative_to))
         panels.append(Panel(workload if len(groups) > 1 else "", chart))
@@ -344,12 +342,3 @@ def _mean_bars(
     caption = f"Geometric means by group over {len(cells)} cells, with 95 % intervals."
     caption += _LIMIT if base == "limit" else " Less is better."
     return Figure(name, title, caption, tuple(rows), tuple(panels))
-
-
-def standard(analysis: Analysis, frame: Frame) -> list[Figure]:
-    """Those that every report has, in the order of the page."""
-    return [
-        time_against_memory(analysis, frame),
-        *heat_maps(analysis, frame),
-        *ratios(analysis, frame),
-    ]
