@@ -20,6 +20,7 @@ FEWEST_RUNS = 5  # nothing is ranked from fewer
 NOISY = 0.09  # relative MAD of a cell that is flagged
 INSENSITIVE = 0.01  # share of a program's time in malloc and free under which it ranks nobody
 NOT_RUN, MISSING = "not run", "missing"
+_AGAIN = "failed before: "  # how the driver marks a run it did not try again
 
 
 class RecordError(ValueError):
@@ -59,7 +60,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run; metrics are empty when it failed. Round 0 is the warm-up."""
+    """One run; metrics are empty when it failed. Rounds up to 0 are the warm-up."""
 
     cell: str
     allocator: str
@@ -165,7 +166,8 @@ class Record:
                 reasons: dict[str, list[int]] = {}
                 for run in self.runs.get((cell.name, allocator.name), ()):
                     if run.failure:
-                        reasons.setdefault(run.failure, []).append(run.round)
+                        reason = run.failure.removeprefix(_AGAIN)
+                        reasons.setdefault(reason, []).append(run.round)
                 for reason, rounds in reasons.items():
                     yield Failure(cell.name, allocator.name, tuple(rounds), reason)
 

@@ -48,6 +48,7 @@ def test_pairs_are_of_the_rounds_both_have(tmp_path):
 def test_one_failed_run_fails_the_cell_but_a_failed_warm_up_does_not(tmp_path):
     content = lines({"glibc": [1, 2, 3], "jemalloc": [1, 2, 3]})
     content.append(make.run_line("churn", "jemalloc", 2, failure="ended by SIGSEGV"))
+    content.append(make.run_line("churn", "jemalloc", 3, failure="failed before: ended by SIGSEGV"))
     content.append(make.run_line("churn", "glibc", 0, failure="timed out"))
     found = read(tmp_path, content)
     assert found.problem("churn", "jemalloc") == "ended by SIGSEGV"
@@ -55,7 +56,7 @@ def test_one_failed_run_fails_the_cell_but_a_failed_warm_up_does_not(tmp_path):
     assert found.problem("churn", "glibc") is None
     assert [(f.allocator, f.rounds, f.reason) for f in found.failures()] == [
         ("glibc", (0,), "timed out"),
-        ("jemalloc", (2,), "ended by SIGSEGV"),
+        ("jemalloc", (2, 3), "ended by SIGSEGV"),
     ]
 
 

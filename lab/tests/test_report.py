@@ -236,6 +236,23 @@ def test_curves_are_medians_point_by_point(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("named", "columns"),
+    [
+        ("step; resident; live", ["resident", "live"]),
+        ("resident; live", ["resident", "live"]),
+        ("resident", ["resident", "rss 2"]),
+        ("", ["rss 1", "rss 2"]),
+    ],
+)
+def test_columns_of_a_curve_have_the_names_of_y(tmp_path, named, columns):
+    figure = FIGURE + f'kind = "curve"\nseries = "rss"\ny = "{named}"\n'
+    lines = [make.plan_line(["glibc"], [make.cell("churn")], figures=figure)]
+    result = {"rss": [[0, 1, 5], [10, 2, 6]]}
+    lines.append(make.run_line("churn", "glibc", 1, {"seconds": 1.0}, result=result))
+    assert list(dict.fromkeys(row.metric for row in drawn(tmp_path, "", lines).rows)) == columns
+
+
+@pytest.mark.parametrize(
     ("entry", "message"),
     [
         ('kind = "pie"\n', "unknown kind 'pie'"),

@@ -83,7 +83,7 @@ def _entry(analysis: Analysis, found: dict) -> _Entry:
         name=name,
         kind=kind,
         cells=cells,
-        x=found.get("x", "threads"),
+        x=found.get("x", "" if kind == "curve" else "threads"),
         y=found.get("y", "" if kind in ("scatter", "curve") else "seconds"),
         relative_to=_present(analysis, found.get("relative_to")),
         series=found.get("series", ""),
@@ -218,39 +218,53 @@ def heat_figure(
 
 
 def _curve(analysis: Analysis, frame: Frame, entry: _Entry) -> Figure:
+    """`y` names the columns of the series, `;` between them; the first may be x."""
     rows, panels = [], []
     for cell in entry.cells:
-        found = [row for name in analysis.shown for row in _curve_rows(analysis, cell, name, entry)]
+        found, x_title = [], entry.x
+        for name in analysis.shown:
+            own, x_title = _curve_rows(analysis, cell, name, entry, x_title)
+            found += own
         columns = list(dict.fromkeys(row.metric for row in found if row.value is not None))
         for column in columns:
             own = [row for row in found if row.metric == column and row.value is not None]
             several = len(entry.cells) > 1 or len(columns) > 1
             title = f"{cell.name}: {column}" if several else ""
-            panels.append(Panel(title, charts.curves(own, frame, entry.x, column)))
+            panels.append(Panel(title, charts.curves(own, frame, x_title, column)))
         rows += found
     caption = f"{entry.caption} [low, high] are the lowest and the highest of the runs."
     return _figure(entry, rows, panels, frame.names, caption)
 
 
-def _curve_rows(analysis: Analysis, cell: Cell, name: str, entry: _Entry) -> list[Row]:
-    """The median curve of the runs when all have the same x, else the first counted run's."""
+def _curve_rows(
+    analysis: Analysis, cell: Cell, name: str, entry: _Entry, x_title: str
+) -> tuple[list[Row], str]:
+    """The median curve of the runs when all have the same x, else the first counted run's; and
+    the name of x."""
     arrays = analysis.record.arrays(cell.name, name, entry.series)
     same = {"cell": cell.name, "allocator": name, "workload": cell.workload, "group": cell.group}
     if not arrays:
         note = analysis.record.problem(cell.name, name) or f"no '{entry.series}' in the result"
-        return [Row(**same, metric=entry.series, unit="", note=note)]
+        return [Row(**same, metric=entry.series, unit="", note=note)], x_title
     xs = [[point[0] for point in array] for array in arrays]
     used = arrays if all(x == xs[0] for x in xs) else arrays[:1]
-    labels = [label.strip() for label in entry.y.split(";")] if entry.y else []
+    columns = min(len(point) for array in used for point in array)
+    labels = _column_labels(entry, columns, x_title)
     rows = []
-    for column in range(1, min(len(point) for point in used[0])):
-        label = labels[column - 1] if column <= len(labels) else f"{entry.series} {column}"
+    for column in range(1, columns):
         for at, x in enumerate(xs[0]):
             values = sorted(array[at][column] for array in used)
             middle = (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
             found = {"value": middle, "low": values[0], "high": values[-1], "runs": len(values)}
-            rows.append(Row(**same, metric=label, unit="", x=x, **found))
-    return rows
+            rows.append(Row(**same, metric=labels[column], unit="", x=x, **found))
+    return rows, labels[0]
+
+
+def _column_labels(entry: _Entry, columns: int, x_title: str) -> list[str]:
+    named = [label.strip() for label in entry.y.split(";")] if entry.y else []
+    if len(named) < columns:
+        named.insert(0, x_title)
+    return named[:columns] + [f"{entry.series} {at}" for at in range(len(named), columns)]
 
 
 _DRAW = {

@@ -115,9 +115,9 @@ def counts(analysis: Analysis, frame: Frame) -> Figure | None:
 
 def _calls(record: Record, cell: str, name: str) -> dict | None:
     count = record.counts.get((cell, name))
-    if count is None or count.get("failure") or record.problem(cell, name):
+    if count is None or record.problem(cell, name):
         return None
-    return count.get("syscalls")
+    return count.get("syscalls") or None  # empty when counting failed
 
 
 def _sum_row(record: Record, cells: Sequence[str], name: str, key: str) -> Row:
@@ -143,7 +143,7 @@ def failures(record: Record) -> Table:
 
 
 def _round(number: int) -> str:
-    return str(number) if number else "warm-up"
+    return str(number) if number > 0 else "warm-up"
 
 
 def missing(record: Record) -> Table:
