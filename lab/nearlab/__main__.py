@@ -10,12 +10,14 @@ from . import instructions as instructions_module
 from . import measure, peers, targets, trace
 from .compare_command import compare
 from .demo import demo
+from .report.command import report
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command()(demo)
 app.command()(compare)
 app.command(context_settings={"ignore_unknown_options": True})(trace.record)
 app.add_typer(trace.app, name="trace")
+app.command()(report)
 
 _Allocators = Annotated[
     str, typer.Option(metavar="NAME,...", help=f"Which (default {', '.join(peers.CORE)}).")

@@ -18,6 +18,8 @@ hypothesis.settings.load_profile("lab")
 def pytest_terminal_summary(terminalreporter):
     ran = [*terminalreporter.stats.get("passed", []), *terminalreporter.stats.get("failed", [])]
     terminalreporter.write_line(f"cases: {len(ran)}")
+    for reason in {report.longrepr[2] for report in terminalreporter.stats.get("skipped", [])}:
+        terminalreporter.write_line(reason)
 
 
 @pytest.fixture(scope="session")

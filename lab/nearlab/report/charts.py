@@ -1,0 +1,359 @@
+"""The charts, in Vega-Lite: one description gives the PNG and the interactive chart of the page.
+
+Invariant: a chart draws the rows it is given; colours and shapes come from `style` by the name of
+the allocator alone. The page gives a chart its width; the PNG's width is fixed here.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import altair as alt
+import pandas as pd
+
+from . import style
+from .labels import Box, Point, place
+from ..record import MISSING, NOT_RUN
+from .rows import NO_NUMBER, Row, shown
+from .style import Look
+
+Chart = alt.Chart | alt.LayerChart
+SCATTER_HEIGHT = 420
+_WIDE, _NARROW = 640, 250  # plot widths for which the labels of a scatter are placed
+_HEIGHT = 260
+_BAR = 19  # the height of one bar with its gap
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Who is shown, how each looks, and who stands out."""
+
+    looks: dict[str, Look]
+    subject: str | None
+    cpus: int
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.looks)
+
+    def color(self) -> alt.Color:
+        """The page's theme names the colours, in the order of the names."""
+        scale = alt.Scale(domain=self.names, range="category")
+        return alt.Color("allocator:N", scale=scale, title=None)
+
+    def color_alone(self) -> alt.Color:
+        """The same without a legend, where names are beside the marks."""
+        return self.color().legend(None)
+
+    def shape(self) -> alt.Shape:
+        shapes = [look.shape for look in self.looks.values()]
+        return alt.Shape(
+            "allocator:N", scale=alt.Scale(domain=self.names, range=shapes), title=None
+        )
+
+    def dash(self) -> alt.StrokeDash:
+        dashes = [list(look.dash) for look in self.looks.values()]
+        scale = alt.Scale(domain=self.names, range=dashes)
+        return alt.StrokeDash("allocator:N", scale=scale, title=None)
+
+    def by_subject(self, yes: float, no: float):
+        test = f"datum.allocator === {self.subject!r}"
+        return alt.condition(test, alt.value(yes), alt.value(no))
+
+
+def _data(rows: Sequence[Row]) -> pd.DataFrame:
+    """The rows as the chart needs them: numbers, and words for the tooltip."""
+    return pd.DataFrame(
+        [
+            {
+                "allocator": row.allocator,
+                "cell": row.cell,
+                "x": row.x,
+                "value": row.value,
+                "low": row.low,
+                "high": row.high,
+                "shown": shown(row),
+                "note": row.note + (", oversubscribed" if row.oversubscribed else ""),
+            }
+            for row in rows
+        ],
+        columns=["allocator", "cell", "x", "value", "low", "high", "shown", "note"],
+    )
+
+
+_TOOLTIP = [
+    alt.Tooltip("allocator:N"),
+    alt.Tooltip("cell:N"),
+    alt.Tooltip("shown:N", title="value"),
+    alt.Tooltip("note:N"),
+]
+
+
+def _log_domain(values: Sequence[float], least: float = 1.15) -> list[float]:
+    low, high = min(values), max(values)
+    room = max((high / low) ** 0.06, 1.03)
+    return [min(low / room, 1 / least), max(high * room, least)]
+
+
+_STEPS = (  # ticks, by how many times the upper end of the axis is the lower one
+    (1.6, [step / 20 for step in range(10, 41)]),
+    (4, [step / 10 for step in range(1, 20)] + [2, 2.25, 2.5, 2.75, 3, 3.5, 4]),
+    (12, [0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10]),
+    (math.inf, [digit * 10.0**power for power in range(-4, 7) for digit in (1, 2, 5)]),
+)
+
+
+_APART = {"labelOverlap": "greedy", "labelSeparation": 6}
+_SHORT = {"format": "~s", "labelExpr": "datum.value === 0 ? '0' : datum.label"}  # 0, 500, 1.5k
+
+
+def _ratio_axis(domain: Sequence[float], title: str) -> dict:
+    """A logarithmic scale of ratios, with ticks people can read."""
+    wide = domain[1] / domain[0]
+    steps = next(steps for most, steps in _STEPS if wide <= most)
+    ticks = [step for step in steps if domain[0] <= step <= domain[1]]
+    axis = alt.Axis(values=ticks, format="~g", title=title, **_APART)
+    return {"scale": alt.Scale(type="log", domain=list(domain), nice=False), "axis": axis}
+
+
+def scatter(pairs: Sequence[tuple[Row, Row]], frame: Frame, titles: tuple[str, str]) -> Chart:
+    """A point for each allocator at (first, second), both ratios, with both intervals."""
+    whole = [(x, y) for x, y in pairs if x.value is not None and y.value is not None]
+    data = pd.DataFrame(
+        [
+            {
+                "allocator": x.allocator,
+                "x": x.value,
+                "x_low": x.low,
+                "x_high": x.high,
+                "y": y.value,
+                "y_low": y.low,
+                "y_high": y.high,
+                "time": shown(x),
+                "memory": shown(y),
+            }
+            for x, y in whole
+        ]
+    )
+    x_domain = _log_domain([v for x, _ in whole for v in (x.low, x.high)])
+    y_domain = _log_domain([v for _, y in whole for v in (y.low, y.high)])
+    x = alt.X("x:Q", **_ratio_axis(x_domain, titles[0]))
+    y = alt.Y("y:Q", **_ratio_axis(y_domain, titles[1]))
+    base = alt.Chart(data).encode(color=frame.color_alone())
+    tips = [alt.Tooltip("allocator:N"), alt.Tooltip("time:N"), alt.Tooltip("memory:N")]
+    one = pd.DataFrame([{"one": 1}])
+    layers = [
+        alt.Chart(one).mark_rule(strokeWidth=1, opacity=0.6, style="base").encode(x="one:Q"),
+        alt.Chart(one).mark_rule(strokeWidth=1, opacity=0.6, style="base").encode(y="one:Q"),
+        base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(x=alt.X("x_low:Q"), x2="x_high:Q", y=y),
+        base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(x=x, y=alt.Y("y_low:Q"), y2="y_high:Q"),
+        base.mark_point(filled=True, opacity=1).encode(
+            x=x,
+            y=y,
+            shape=frame.shape().legend(None),
+            size=frame.by_subject(260, 110),
+            tooltip=tips,
+        ),
+        *_scatter_labels(whole, frame, x_domain, y_domain),
+    ]
+    return alt.layer(*layers).properties(height=SCATTER_HEIGHT)
+
+
+def _scatter_labels(whole, frame: Frame, x_domain, y_domain) -> list[Chart]:
+    """Names beside the points, placed for a wide and for a narrow chart; its width chooses."""
+    points = [
+        Point(
+            x.allocator,
+            _share(x.value, x_domain),
+            1 - _share(y.value, y_domain),
+            (_share(x.low, x_domain), _share(x.high, x_domain)),
+        )
+        for x, y in whole
+    ]
+    found = []
+    for width, wanted in ((_WIDE, "width >= 420"), (_NARROW, "width < 420")):
+        box = Box(width, SCATTER_HEIGHT)
+        lines = _share(1, x_domain), 1 - _share(1, y_domain)
+        rows = [
+            {
+                "allocator": label.name,
+                "x": x_domain[0] * (x_domain[1] / x_domain[0]) ** label.x,
+                "y": y_domain[0] * (y_domain[1] / y_domain[0]) ** (1 - label.y),
+                "right": label.right,
+            }
+            for label in place(points, box, lines)
+        ]
+        base = alt.Chart(pd.DataFrame(rows)).transform_filter(wanted)
+        for right, align, dx in ((True, "left", 11), (False, "right", -11)):
+            text = base.transform_filter(f"datum.right === {str(right).lower()}")
+            found.append(
+                text.mark_text(align=align, dx=dx, fontSize=12, fontWeight="bold").encode(
+                    x="x:Q", y="y:Q", text="allocator:N", color=frame.color_alone()
+                )
+            )
+    return found
+
+
+def _share(value: float, domain: Sequence[float]) -> float:
+    return math.log(value / domain[0]) / math.log(domain[1] / domain[0])
+
+
+def lines(rows: Sequence[Row], frame: Frame, x_title: str, y_title: str, ratio: bool) -> Chart:
+    """A line for each allocator over x; a gap where it failed. Oversubscription is shaded."""
+    data = _data(rows)
+    places = sorted({row.x for row in rows if row.x is not None})
+    values = [v for row in rows for v in (row.low, row.high) if v is not None] or [1.0]
+    log_x = len(places) > 2 and places[0] > 0 and places[-1] / places[0] >= 8
+    axis = alt.Axis(
+        values=places, labelExpr=_COUNT, title=x_title, labelOverlap="greedy", grid=False
+    )
+    scale = (
+        alt.Scale(type="log", base=2, nice=False, padding=14)
+        if log_x
+        else alt.Scale(zero=False, nice=False, padding=14)
+    )
+    x = alt.X("x:Q", axis=axis, scale=scale)
+    wide_y = min(values) > 0 and max(values) / min(values) > 12
+    if ratio or wide_y:
+        y_axis = (
+            _ratio_axis(_log_domain(values), y_title)
+            if ratio
+            else {"scale": alt.Scale(type="log"), "axis": alt.Axis(title=y_title, **_SHORT)}
+        )
+    else:
+        y_axis = {"scale": alt.Scale(zero=True), "axis": alt.Axis(title=y_title, **_SHORT)}
+    base = alt.Chart(data).encode(x=x, color=frame.color())
+    y = alt.Y("value:Q", **y_axis)
+    layers = [
+        base.mark_line(strokeJoin="round").encode(
+            y=y, strokeDash=frame.dash(), strokeWidth=frame.by_subject(3.2, 1.6)
+        ),
+        base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(y=alt.Y("low:Q"), y2="high:Q"),
+        base.mark_point(filled=True, opacity=1).encode(
+            y=y, shape=frame.shape(), size=frame.by_subject(110, 60), tooltip=_TOOLTIP
+        ),
+    ]
+    return alt.layer(*_oversubscribed(rows), *layers).properties(height=_HEIGHT)
+
+
+# 64, 1 Ki, 256 Ki, 1 Mi; 1,000 and 12M.
+_COUNT = (
+    "datum.value >= 1048576 && datum.value % 1048576 === 0 ? datum.value / 1048576 + ' Mi' : "
+    "datum.value >= 1024 && datum.value % 1024 === 0 ? datum.value / 1024 + ' Ki' : "
+    "format(datum.value, datum.value < 1e6 ? ',' : '~s')"
+)
+
+
+def _oversubscribed(rows: Sequence[Row]) -> list[Chart]:
+    """The region of the x axis with more threads than CPUs, shaded and named."""
+    over = sorted({row.x for row in rows if row.oversubscribed and row.x is not None})
+    within = sorted({row.x for row in rows if not row.oversubscribed and row.x is not None})
+    if not over:
+        return []
+    start = math.sqrt(within[-1] * over[0]) if within and within[-1] < over[0] else over[0]
+    data = pd.DataFrame([{"start": start, "end": over[-1], "name": "oversubscribed"}])
+    area = alt.Chart(data).mark_rect(style="shade").encode(x="start:Q", x2="end:Q")
+    text = alt.Chart(data).mark_text(align="left", baseline="top", dx=4, dy=4, style="quiet")
+    return [area, text.encode(x="start:Q", y=alt.value(0), text="name:N")]
+
+
+def bars(
+    rows: Sequence[Row], frame: Frame, title: str, ratio: bool, scale_of: Sequence[Row]
+) -> Chart:
+    """A bar for each allocator, with its interval; a failure in words where the bar would be. The
+    scale of ratios is that of all rows in `scale_of`, so that panels can be compared."""
+    data = _data(rows)
+    values = [v for row in scale_of for v in (row.low, row.high) if v is not None and v > 0]
+    names = [name for name in frame.names if any(row.allocator == name for row in rows)]
+    y = alt.Y("allocator:N", sort=names, title=None, axis=alt.Axis(grid=False, domain=False))
+    if ratio:
+        x = _ratio_axis(_log_domain(values or [1.0]), title)
+        start = {"x2": alt.datum(1)}
+    else:
+        axis = alt.Axis(title=title, tickCount=5, **_SHORT)
+        x, start = {"scale": alt.Scale(zero=True), "axis": axis}, {}
+    base = alt.Chart(data).encode(y=y)
+    text = base.transform_filter("datum.value === null")
+    layers = [
+        base.mark_bar(height=_BAR - 6, cornerRadius=2).encode(
+            x=alt.X("value:Q", **x),
+            **start,
+            color=frame.color_alone(),
+            opacity=frame.by_subject(1, 0.8),
+            tooltip=_TOOLTIP,
+        ),
+        text.mark_text(align="left", dx=5, fontStyle="italic", style="quiet").encode(
+            x=alt.value(0), text="note:N"
+        ),
+    ]
+    if any(row.low is not None for row in rows):
+        rule = base.mark_rule(strokeWidth=1.5, style="base")
+        layers.append(rule.encode(x=alt.X("low:Q"), x2="high:Q"))
+    return alt.layer(*layers).properties(height=_BAR * max(1, len(names)))
+
+
+def curves(rows: Sequence[Row], frame: Frame, x_title: str, y_title: str) -> Chart:
+    """A line of many points for each allocator."""
+    axis = alt.Axis(title=x_title, tickCount=5, grid=False, **_SHORT)
+    return (
+        alt.Chart(_data(rows))
+        .mark_line()
+        .encode(
+            x=alt.X("x:Q", axis=axis, scale=alt.Scale(nice=False, zero=False)),
+            y=alt.Y("value:Q", axis=alt.Axis(title=y_title, **_SHORT)),
+            color=frame.color(),
+            strokeDash=frame.dash(),
+            strokeWidth=frame.by_subject(3.2, 1.6),
+            tooltip=[*_TOOLTIP, alt.Tooltip("x:Q", title=x_title)],
+        )
+        .properties(height=_HEIGHT)
+    )
+
+
+def heat_map(rows: Sequence[Row], frame: Frame, cells: Sequence[str]) -> Chart:
+    """Ratios as colours, blue less and orange more; what failed is grey and says so."""
+    data = _data(rows)
+    data["text"] = [heat_text(row) for row in rows]
+    data["level"] = [heat_level(row.value) for row in rows]
+    ink = alt.condition("abs(datum.level) > 0.75", alt.value("#ffffff"), alt.value("#1b1f24"))
+    x = alt.X(
+        "allocator:N",
+        sort=frame.names,
+        title=None,
+        axis=alt.Axis(orient="top", labelAngle=-40, domain=False, ticks=False),
+    )
+    y = alt.Y(
+        "cell:N",
+        sort=list(cells),
+        title=None,
+        axis=alt.Axis(domain=False, ticks=False, labelLimit=240),
+    )
+    scale = alt.Scale(domain=[-1, 0, 1], range=["#0b5fa5", "#f7f7f7", "#b3480c"], clamp=True)
+    base = alt.Chart(data).encode(x=x, y=y)
+    level = alt.Color("level:Q", scale=scale, legend=None)
+    rect = base.mark_rect(stroke="#ffffff", invalid=None).encode(
+        color=alt.condition("datum.level === null", alt.value("#e3e5e8"), level)
+    )
+    text = base.mark_text(fontSize=10.5).encode(text="text:N", color=ink)
+    return alt.layer(rect, text).properties(width=alt.Step(62), height=alt.Step(21))
+
+
+def heat_text(row: Row) -> str:
+    """A tile's words."""
+    if row.value is None:
+        return heat_word(row.note)
+    return style.ratio(row.value) + ("~" if "noisy" in row.note else "")
+
+
+def heat_word(note: str) -> str:
+    """A missing number in one word."""
+    if note == NOT_RUN:
+        return "–"
+    return MISSING if note.startswith(MISSING) else "n/a" if note == NO_NUMBER else "failed"
+
+
+def heat_level(value: float | None) -> float | None:
+    """From -1 (two fifths or less) over 0 (equal) to 1 (2.5 times or more)."""
+    if value is None or value <= 0:
+        return None
+    return max(-1.0, min(1.0, math.log(value, 2.5)))

@@ -1,0 +1,182 @@
+"""The numbers of a figure as rows: what its CSV, its table in the page and its chart are made of.
+
+Invariant: a figure shows its rows and nothing else; a number that is missing is a row with a note.
+"""
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, fields
+from typing import TextIO
+
+from .. import stats
+from ..record import Cell
+from . import style
+from .analysis import Analysis
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One number of one allocator with its 95 % interval; `value` None: `note` says why."""
+
+    cell: str
+    allocator: str
+    metric: str
+    unit: str
+    relative_to: str = ""
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    runs: int = 0
+    spread: float | None = None
+    x: float | None = None
+    workload: str = ""
+    group: str = ""
+    threads: int | None = None
+    oversubscribed: bool = False
+    note: str = ""
+
+
+NO_NUMBER = "no such number"
+HEADER = tuple(field.name for field in fields(Row))
+
+
+def write_csv(rows: Sequence[Row], file: TextIO) -> None:
+    """All digits, one line a row."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(HEADER)
+    writer.writerows(astuple(row) for row in rows)
+
+
+def shown(row: Row) -> str:
+    """A row's number with its interval, in words."""
+    if row.value is None:
+        return row.note
+    digits = style.ratio if row.relative_to else style.number
+    unit = f" {row.unit}" if row.unit else ""
+    if row.low is None:
+        return f"{digits(row.value)}{unit}"
+    return f"{digits(row.value)} [{digits(row.low)}, {digits(row.high)}]{unit}"
+
+
+def cell_rows(
+    analysis: Analysis,
+    cells: Iterable[Cell],
+    key: str,
+    *,
+    relative_to: str | None = None,
+    axis: str | None = None,
+) -> list[Row]:
+    """A row for every cell and allocator; with `relative_to` the value is a ratio."""
+    chosen = list(cells)
+    return [
+        cell_row(analysis, cell, name, key, relative_to, axis, chosen)
+        for cell in chosen
+        for name in analysis.shown
+    ]
+
+
+def cell_row(
+    analysis: Analysis,
+    cell: Cell,
+    name: str,
+    key: str,
+    relative_to: str | None,
+    axis: str | None,
+    cells: Sequence[Cell],
+) -> Row:
+    record = analysis.record
+    metric = style.metric(key)
+    found = _find(analysis, cell, name, key, relative_to, cells)
+    spread_of = "seconds" if key == "speedup" else key
+    return Row(
+        cell=cell.name,
+        allocator=name,
+        metric=key,
+        unit=f"of {relative_to}" if relative_to else metric.unit,
+        relative_to=relative_to or "",
+        **_numbers(found, metric.factor if not relative_to else 1),
+        runs=len(record.series(cell.name, name, spread_of)),
+        spread=record.spread(cell.name, name, spread_of),
+        x=cell.at(axis) if axis else None,
+        workload=cell.workload,
+        group=cell.group,
+        threads=cell.threads,
+        oversubscribed=cell.oversubscribed,
+        note=_note(analysis, cell.name, name, relative_to, bool(found)),
+    )
+
+
+def _numbers(found: stats.Interval | None, factor: float = 1) -> dict[str, float]:
+    """Twelve digits: the rest is rounding of logarithms."""
+    if found is None:
+        return {}
+    named = {"value": found.value, "low": found.low, "high": found.high}
+    return {key: float(f"{value * factor:.12g}") for key, value in named.items()}
+
+
+def _find(
+    analysis: Analysis,
+    cell: Cell,
+    name: str,
+    key: str,
+    relative_to: str | None,
+    cells: Sequence[Cell],
+) -> stats.Interval | None:
+    if key == "speedup":
+        return _speed_up(analysis, cell, name, cells)
+    if relative_to:
+        return analysis.ratio(cell.name, name, relative_to, key)
+    return analysis.value(cell.name, name, key)
+
+
+def _speed_up(
+    analysis: Analysis, cell: Cell, name: str, cells: Sequence[Cell]
+) -> stats.Interval | None:
+    """The baseline's seconds with the fewest threads, over the allocator's seconds here."""
+    same = [other for other in cells if other.workload == cell.workload and other.threads]
+    first = min(same, key=lambda other: other.threads or 0, default=None)
+    if first is None:
+        return None
+    above = analysis.record.series(first.name, analysis.base, "seconds")
+    below = analysis.record.series(cell.name, name, "seconds")
+    rounds = sorted(above.keys() & below.keys())
+    pair = [above[number] for number in rounds], [below[number] for number in rounds]
+    if not rounds or min(pair[0] + pair[1]) <= 0:
+        return None
+    return stats.ratio(*pair)
+
+
+def _note(analysis: Analysis, cell: str, name: str, relative_to: str | None, found: bool) -> str:
+    record = analysis.record
+    problem = record.problem(cell, name)
+    if problem:
+        return problem
+    if not found:
+        other = record.problem(cell, relative_to) if relative_to else None
+        return f"{relative_to}: {other}" if other else NO_NUMBER
+    marks = []
+    if record.noisy(cell, name):
+        marks.append("noisy")
+    if record.few_runs(cell, name):
+        marks.append("too few runs to rank")
+    if record.insensitive(cell):
+        marks.append("insensitive to malloc")
+    return ", ".join(marks)
+
+
+def mean_row(
+    analysis: Analysis, name: str, key: str, cells: Sequence[str], base: str, group: str = ""
+) -> Row:
+    """The geometric mean over the cells, relative to `base`."""
+    found = analysis.mean(name, key, cells, base)
+    return Row(
+        cell=f"geometric mean of {len(cells)}",
+        allocator=name,
+        metric=key,
+        unit=f"of {base}",
+        relative_to=base,
+        **_numbers(found),
+        runs=min((len(analysis.record.series(cell, name, key)) for cell in cells), default=0),
+        group=group,
+        note="" if found else "not completed",
+    )

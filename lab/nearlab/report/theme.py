@@ -1,0 +1,96 @@
+"""The charts' colours on a light and on a dark page, and the PNG of a figure.
+
+Invariant: a theme changes colours and nothing else.
+"""
+
+from pathlib import Path
+
+import altair as alt
+import vl_convert
+
+from .charts import Frame
+from .figures import Figure
+
+_INK = {"light": "#1b1f24", "dark": "#e8ebef"}
+_QUIET = {"light": "#59626d", "dark": "#a3adb9"}
+_LINES = {"light": "#e3e6ea", "dark": "#2c343d"}
+_COLUMNS = 3
+_PANEL_WIDTH = 330
+
+
+def config(theme: str, frame: Frame) -> dict:
+    """Vega-Lite's configuration of a theme: `light` or `dark`."""
+    ink, quiet, lines = _INK[theme], _QUIET[theme], _LINES[theme]
+    colors = [look.light if theme == "light" else look.dark for look in frame.looks.values()]
+    return {
+        "background": None,
+        "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif",
+        "range": {"category": colors},
+        "view": {"stroke": None},
+        "axis": {
+            "labelColor": ink,
+            "titleColor": quiet,
+            "gridColor": lines,
+            "domainColor": quiet,
+            "tickColor": quiet,
+            "labelFontSize": 12,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "titlePadding": 8,
+        },
+        "legend": {"labelColor": ink, "titleColor": quiet, "labelFontSize": 12},
+        "title": {"color": ink, "fontSize": 13, "anchor": "start"},
+        "style": {
+            "base": {"color": ink, "stroke": ink},
+            "quiet": {"color": quiet, "fill": quiet, "fontSize": 11},
+            "shade": {"color": quiet, "opacity": 0.12},
+        },
+    }
+
+
+def page_config(theme: str, frame: Frame) -> dict:
+    """The same for the page, which has its own legends and says itself what a chart shows."""
+    return config(theme, frame) | {"legend": {"disable": True}, "aria": False}
+
+
+def page_spec(chart, frame: Frame) -> dict:
+    """The chart for the page: as wide as its place, without what the page's filter hides."""
+    spec = chart.properties(width="container").to_dict(validate=False)
+    del spec["config"], spec["$schema"]
+    spec["params"] = [*spec.get("params", []), {"name": "hidden", "value": []}]
+    _hide(spec)
+    return spec
+
+
+def _hide(spec: dict) -> None:
+    """Every layer with allocators leaves out the hidden ones."""
+    for layer in spec.get("layer", [spec]):
+        if "allocator" in str(layer.get("encoding", {})) or "layer" not in spec:
+            rule = {"filter": "indexof(hidden, datum.allocator) < 0"}
+            layer["transform"] = [rule, *layer.get("transform", [])]
+
+
+def write_png(figure: Figure, frame: Frame, path: Path) -> bool:
+    """Effect: the figure is in `path`, on white. False when it has nothing to draw."""
+    chart = figure.heat or _together(figure)
+    if chart is None:
+        return False
+    chart = chart.properties(
+        title=alt.TitleParams(text=figure.title, fontSize=16, anchor="start", offset=14),
+        padding=14,
+    )
+    spec = chart.to_dict(validate=False)
+    spec["config"] = config("light", frame) | {"background": "#ffffff"}
+    path.write_bytes(vl_convert.vegalite_to_png(spec, scale=2))
+    return True
+
+
+def _together(figure: Figure) -> alt.Chart | alt.LayerChart | alt.ConcatChart | None:
+    if not figure.panels:
+        return None
+    if len(figure.panels) == 1:
+        return figure.panels[0].chart.properties(width=660)
+    charts = [
+        panel.chart.properties(width=_PANEL_WIDTH, title=panel.title) for panel in figure.panels
+    ]
+    return alt.concat(*charts, columns=_COLUMNS)

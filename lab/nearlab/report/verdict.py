@@ -1,0 +1,100 @@
+"""The first words of a report: where the subject wins and where it loses, computed from the runs.
+
+Invariant: every number comes from the analysis with its interval; with too few runs there is no
+verdict, and the text says so.
+"""
+
+from dataclasses import dataclass
+
+from ..record import FEWEST_RUNS
+from .analysis import MEMORY, TIME, Analysis, Duel, Standing
+from .style import ratio
+
+_LISTED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One sentence, and the cells with the widest margins."""
+
+    sentence: str
+    wins: tuple[str, ...] = ()
+    losses: tuple[str, ...] = ()
+
+
+def verdict(analysis: Analysis) -> Verdict:
+    if not analysis.ranked:
+        return Verdict(
+            f"No verdict: every cell has fewer than {FEWEST_RUNS} counted runs, and from so few "
+            "nothing is ranked. The figures show what was measured."
+        )
+    standings = {one.allocator: one for one in analysis.standings}
+    if analysis.subject in standings and analysis.subject != analysis.base:
+        return _of_subject(analysis, standings[analysis.subject])
+    return _of_all(analysis)
+
+
+def _of_all(analysis: Analysis) -> Verdict:
+    """Without a subject: who needs the least."""
+    real = [one for one in analysis.standings if one.time_rank is not None]
+    if not real:
+        return Verdict("No verdict: the allocators completed no cell in common.")
+    least = min(real, key=lambda one: one.memory.value)
+    fastest = ", ".join(one.allocator for one in real if one.time_rank == 1)
+    smallest = ", ".join(one.allocator for one in real if one.memory_rank == 1)
+    return Verdict(
+        f"Least time: {fastest} ({_interval(real[0].time)} of {analysis.base}); least memory: "
+        f"{smallest} ({_interval(least.memory)}); geometric means over "
+        f"{_cells(len(analysis.common))} that all completed."
+    )
+
+
+def _of_subject(analysis: Analysis, standing: Standing) -> Verdict:
+    wins, losses = [], []
+    words = []
+    for metric, noun, adjective in ((TIME, "time", "fastest"), (MEMORY, "memory", "smallest")):
+        duels = analysis.duels(metric)
+        ahead = sorted((d for d in duels if d.ratio.high < 1), key=lambda d: d.ratio.value)
+        behind = sorted((d for d in duels if d.ratio.low > 1), key=lambda d: -d.ratio.value)
+        wins += [_line(duel, noun) for duel in ahead[:_LISTED]]
+        losses += [_line(duel, noun) for duel in behind[:_LISTED]]
+        words.append(_score(adjective, duels, ahead, behind))
+    sentence = (
+        f"{analysis.subject} takes {_interval(standing.time)} of {analysis.base}’s time and "
+        f"{_interval(standing.memory)} of its memory over the "
+        f"{_cells(len(analysis.common))} that all completed, {_place(analysis, standing)}; "
+        f"cell by cell it is {', and '.join(words)}."
+    )
+    return Verdict(sentence, tuple(wins), tuple(losses))
+
+
+def _place(analysis: Analysis, standing: Standing) -> str:
+    rivals = [one for one in analysis.standings if one.time_rank is not None]
+    time = _ordinal(standing.time_rank, [one.time_rank for one in rivals])
+    memory = _ordinal(standing.memory_rank, [one.memory_rank for one in rivals])
+    return f"{time} of {len(rivals)} allocators in time and {memory} in memory"
+
+
+def _ordinal(rank: int, ranks: list[int]) -> str:
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(rank if rank not in (11, 12, 13) else 0, "th")
+    return f"{'shared ' if ranks.count(rank) > 1 else ''}{rank}{ending}"
+
+
+def _score(adjective: str, duels: list[Duel], ahead: list[Duel], behind: list[Duel]) -> str:
+    level = len(duels) - len(ahead) - len(behind)
+    return (
+        f"the {adjective} in {len(ahead)} of {len(duels)}, level with the best in {level} "
+        f"and behind in {len(behind)}"
+    )
+
+
+def _line(duel: Duel, noun: str) -> str:
+    return f"{duel.cell}: {_interval(duel.ratio)} of the {noun} of {duel.rival}"
+
+
+def _interval(found) -> str:
+    return f"{ratio(found.value)} [{ratio(found.low)}, {ratio(found.high)}]"
+
+
+def _cells(count: int) -> str:
+    return f"{count} cell{'' if count == 1 else 's'}"
