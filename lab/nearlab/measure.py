@@ -1,16 +1,18 @@
 """Runs a program and says what it took: time, memory with page tables, faults, which malloc.
 
 `run_child` runs to the end; `start_child` gives a handle for servers: `.pid`, `.terminate()`,
-`.wait()`. The measuring itself is done by the small program `launch` (lab/bench/launch.c says why);
-it samples /proc every 10 ms in the first second of a child's life, every 50 ms after that.
+`.wait()`. The measuring itself is done by the small program `launch` (lab/bench/launch.c says why):
+mean memory is that of time, from samples each hundredth of the run so far, 1 to 50 ms apart.
 Invariant: whatever the child leaves running is ended before its Sample is returned.
 """
 
+import contextlib
+import contextvars
 import os
 import signal as signals
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
@@ -60,6 +62,10 @@ class Sample:
     samples: int
     left_running: int  # processes it left behind (they were ended)
     processes: tuple[Process, ...]
+    sampler_cpu_s: float = 0.0  # what the launcher itself took
+    # Memory calls of the whole tree by name, where they were to be counted; or why they were not.
+    syscalls: dict[str, int] | None = None
+    syscalls_refused: str | None = None
 
     @property
     def peak_total_kib(self) -> int:
@@ -92,6 +98,10 @@ class Sample:
         """Everything but the output of the child, for a raw result line."""
         record = asdict(self)
         del record["stdout"], record["stderr"]
+        if self.syscalls is None:
+            del record["syscalls"]
+        if self.syscalls_refused is None:
+            del record["syscalls_refused"]
         return record | {"peak_total_kib": self.peak_total_kib, "failure": self.failure()}
 
 
@@ -123,12 +133,15 @@ class Child:
         timeout: float | None = None,
         stdin: str | bytes | Path | None = None,
         tree: bool = False,
+        count_calls: bool = False,
     ):
         self.argv = tuple(str(word) for word in argv)
         read_end, write_end = os.pipe()
         command = [str(launcher()), "--report", str(write_end)]
         if tree:
             command.append("--tree")
+        if count_calls or _counting.get():
+            command.append("--count-calls")
         if preload:
             libraries = [preload] if isinstance(preload, (str, Path)) else preload
             command += ["--preload", ":".join(str(library) for library in libraries)]
@@ -202,15 +215,39 @@ def run_child(
     timeout: float | None = None,
     stdin: str | bytes | Path | None = None,
     tree: bool = False,
+    count_calls: bool = False,
 ) -> Sample:
     """Runs a program to its end and measures it.
 
     `preload` is one library or several, for the child alone; `env` adds to the environment; `stdin`
     is text, bytes or a file to read (default: nothing). `tree` sums memory over all descendants and
-    reports each process at its exit.
+    reports each process at its exit. `count_calls` counts the memory calls of the tree; it costs
+    time.
     """
-    child = Child(argv, preload=preload, env=env, cwd=cwd, timeout=timeout, stdin=stdin, tree=tree)
+    child = Child(
+        argv,
+        preload=preload,
+        env=env,
+        cwd=cwd,
+        timeout=timeout,
+        stdin=stdin,
+        tree=tree,
+        count_calls=count_calls,
+    )
     return child.wait()
+
+
+_counting: contextvars.ContextVar[bool] = contextvars.ContextVar("counting", default=False)
+
+
+@contextlib.contextmanager
+def calls_counted() -> Iterator[None]:
+    """Every child that is started meanwhile, by whomever in this context, has its calls counted."""
+    token = _counting.set(True)
+    try:
+        yield
+    finally:
+        _counting.reset(token)
 
 
 def _stdin_file(stdin: str | bytes | Path | None):
@@ -229,6 +266,8 @@ def _parse(argv: tuple[str, ...], root_pid: int, report: str, stdout: str, stder
     programs: dict[int, str] = {}
     objects: dict[int, list[str]] = {}
     usage: list[str] = []
+    calls: dict[str, int] | None = None
+    refused = None
     left = 0
     for line in report.splitlines():
         kind, _, rest = line.partition(" ")
@@ -242,6 +281,10 @@ def _parse(argv: tuple[str, ...], root_pid: int, report: str, stdout: str, stder
             objects.setdefault(int(pid_text), []).append(path)
         elif kind == "left":
             left = int(rest)
+        elif kind == "calls" and rest.startswith("refused "):
+            refused = rest.removeprefix("refused ")
+        elif kind == "calls":
+            calls = {name: int(count) for name, count in (w.split("=") for w in rest.split())}
         elif kind == "usage":
             usage = rest.split()
         elif kind == "error":
@@ -282,4 +325,7 @@ def _parse(argv: tuple[str, ...], root_pid: int, report: str, stdout: str, stder
         samples=samples,
         left_running=left,
         processes=processes,
+        sampler_cpu_s=float(usage[15]),
+        syscalls=calls,
+        syscalls_refused=refused,
     )
