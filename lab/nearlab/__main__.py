@@ -9,9 +9,13 @@ from . import baseline as baseline_module
 from . import instructions as instructions_module
 from . import measure, peers, targets
 from .demo import demo
+from .listing import list_all
+from .run import run
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command()(demo)
+app.command()(run)
+app.command("list")(list_all)
 
 _Allocators = Annotated[
     str, typer.Option(metavar="NAME,...", help=f"Which, of {', '.join(peers.NAMES)} (all).")

@@ -28,6 +28,16 @@ def nearmalloc_library() -> Path:
     return Path(os.environ.get("NEAR_LIBRARY", RELEASE / "libnearmalloc.so"))
 
 
+def plans_dir() -> Path:
+    """The plans that come with the lab."""
+    return ROOT / "lab" / "plans"
+
+
+def plan_results() -> Path:
+    """Where results of plans go, a folder each. NEAR_LAB_RESULTS names another place."""
+    return Path(os.environ.get("NEAR_LAB_RESULTS", RESULTS / "results"))
+
+
 def results_dir() -> Path:
     RESULTS.mkdir(parents=True, exist_ok=True)
     return RESULTS
