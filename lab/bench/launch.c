@@ -5,7 +5,7 @@
 // VmHWM and VmPTE at the last moment they exist: the child is traced (PTRACE_O_TRACEEXIT, nothing
 // else) and stops once, when it exits. Where tracing is refused, the samples and ru_maxrss remain.
 // Samples of /proc are taken while the program runs on, by a launcher that is nice: close together
-// at first, later one each hundredth of the time that went by. The mean resident set is that of
+// at first, later one each fiftieth of the time that went by. The mean resident set is that of
 // time, not of samples. What the launcher itself took of the CPU is in the report.
 // Invariant: every process that descends from the program is gone when the launcher returns (it is
 // their subreaper). Report, one fact a line, to the descriptor of --report: pid, process, program,
@@ -25,9 +25,9 @@
 #include "calls.h"
 #include "watch.h"
 
-static const double kShortestInterval = 0.001;
+static const double kShortestInterval = 0.004;
 static const double kLongestInterval = 0.05;
-static const double kPart = 0.01;  // of the run so far, between two samples
+static const double kPart = 0.02;  // of the run so far, between two samples
 enum { kNice = 5 };
 
 struct run {

@@ -2,7 +2,7 @@
 
 `run_child` runs to the end; `start_child` gives a handle for servers: `.pid`, `.terminate()`,
 `.wait()`. The measuring itself is done by the small program `launch` (lab/bench/launch.c says why):
-mean memory is that of time, from samples each hundredth of the run so far, 1 to 50 ms apart.
+mean memory is that of time, from samples each fiftieth of the run so far, 4 to 50 ms apart.
 Invariant: whatever the child leaves running is ended before its Sample is returned.
 """
 
@@ -13,11 +13,14 @@ import signal as signals
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
 from . import places, proof
+
+# True while whatever is started has its memory calls counted.
+_counting: contextvars.ContextVar[bool] = contextvars.ContextVar("counting", default=False)
 
 
 class MeasureError(RuntimeError):
@@ -237,9 +240,6 @@ def run_child(
     return child.wait()
 
 
-_counting: contextvars.ContextVar[bool] = contextvars.ContextVar("counting", default=False)
-
-
 @contextlib.contextmanager
 def calls_counted() -> Iterator[None]:
     """Every child that is started meanwhile, by whomever in this context, has its calls counted."""
@@ -261,48 +261,67 @@ def _stdin_file(stdin: str | bytes | Path | None):
     return file
 
 
-def _parse(argv: tuple[str, ...], root_pid: int, report: str, stdout: str, stderr: str) -> Sample:
-    memory: dict[int, list[int]] = {}
-    programs: dict[int, str] = {}
-    objects: dict[int, list[str]] = {}
-    usage: list[str] = []
+@dataclass(slots=True)
+class _Report:
+    """The launcher's report as it is read, line by line."""
+
+    program: str
+    memory: dict[int, list[int]] = field(default_factory=dict)
+    programs: dict[int, str] = field(default_factory=dict)
+    objects: dict[int, list[str]] = field(default_factory=dict)
+    usage: list[str] = field(default_factory=list)
     calls: dict[str, int] | None = None
-    refused = None
-    left = 0
-    for line in report.splitlines():
+    refused: str | None = None
+    left: int = 0
+
+    def add(self, line: str) -> None:
         kind, _, rest = line.partition(" ")
         if kind == "process":
             pid, *values = map(int, rest.split())
-            memory[pid] = values
+            self.memory[pid] = values
         elif kind in ("program", "object"):
             pid_text, _, path = rest.partition(" ")
             if kind == "program":
-                programs[int(pid_text)] = path
-            objects.setdefault(int(pid_text), []).append(path)
+                self.programs[int(pid_text)] = path
+            self.objects.setdefault(int(pid_text), []).append(path)
         elif kind == "left":
-            left = int(rest)
+            self.left = int(rest)
         elif kind == "calls" and rest.startswith("refused "):
-            refused = rest.removeprefix("refused ")
+            self.refused = rest.removeprefix("refused ")
         elif kind == "calls":
-            calls = {name: int(count) for name, count in (w.split("=") for w in rest.split())}
+            pairs = (word.split("=") for word in rest.split())
+            self.calls = {name: int(count) for name, count in pairs}
         elif kind == "usage":
-            usage = rest.split()
+            self.usage = rest.split()
         elif kind == "error":
-            raise MeasureError(f"{argv[0]}: cannot be started: {rest}")
-    if not usage:
+            raise MeasureError(f"{self.program}: cannot be started: {rest}")
+
+    def processes(self) -> tuple[Process, ...]:
+        return tuple(
+            Process(
+                pid,
+                self.programs.get(pid, ""),
+                *values,
+                proof.served_by(self.objects.get(pid, [])),
+            )
+            for pid, values in self.memory.items()
+        )
+
+
+def _parse(argv: tuple[str, ...], root_pid: int, text: str, stdout: str, stderr: str) -> Sample:
+    report = _Report(argv[0])
+    for line in text.splitlines():
+        report.add(line)
+    if not report.usage:
         raise MeasureError(
             f"{argv[0]}: the launcher ended without a report: {stderr.strip()[-300:]}"
         )
-
-    processes = tuple(
-        Process(pid, programs.get(pid, ""), *memory[pid], proof.served_by(objects.get(pid, [])))
-        for pid in memory
-    )
-    wall, user, system = map(float, usage[:3])
+    wall, user, system = map(float, report.usage[:3])
     max_rss, minor, major, voluntary, involuntary, hwm, pte, mean, samples = (
-        int(x) for x in usage[3:12]
+        int(x) for x in report.usage[3:12]
     )
-    exit_code, signal, timed_out = (int(x) for x in usage[12:15])
+    exit_code, signal, timed_out = (int(x) for x in report.usage[12:15])
+    processes = report.processes()
     root = next((process for process in processes if process.pid == root_pid), None)
     return Sample(
         argv=argv,
@@ -323,9 +342,9 @@ def _parse(argv: tuple[str, ...], root_pid: int, report: str, stdout: str, stder
         stderr=stderr,
         served_by=root.served_by if root else "unknown",
         samples=samples,
-        left_running=left,
+        left_running=report.left,
         processes=processes,
-        sampler_cpu_s=float(usage[15]),
-        syscalls=calls,
-        syscalls_refused=refused,
+        sampler_cpu_s=float(report.usage[15]),
+        syscalls=report.calls,
+        syscalls_refused=report.refused,
     )

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from . import cells as cells_module
-from . import journal, measure, peers, places, summary
+from . import journal, measure, peers, places, summary, workloads
 from . import plan as plans
 from .cells import Cell
 from .driver import Driver
@@ -73,6 +73,12 @@ def find_plan(what: Sequence[str]) -> Plan:
     """One plan, or the plan that several workloads make."""
     if len(what) == 1 and (what[0].endswith(".toml") or what[0] in _plan_names()):
         return plans.load(plans.find(what[0]))
+    for name in what:
+        if name not in workloads.names() and not name.startswith(plans.PROGRAM):
+            raise PlanError(
+                f"{name!r} is no plan ({', '.join(_plan_names())}), and no workload that is built "
+                f"({', '.join(workloads.names())})"
+            )
     return plans.ad_hoc(what)
 
 

@@ -7,6 +7,7 @@ import functools
 import os
 import re
 import subprocess
+from pathlib import Path
 
 from . import places
 
@@ -25,13 +26,16 @@ def names() -> list[str]:
     return sorted(path.name for path in found if path.is_file() and os.access(path, os.X_OK))
 
 
-@functools.cache
 def _help(program: str) -> str:
-    path = places.workload_dir() / program
     if program not in names():
         if (places.ROOT / "lab" / "workloads" / f"{program}.cc").is_file():
             raise WorkloadError(f"{program} is not built: `./near lab` builds it")
         raise WorkloadError(f"there is no workload {program!r}; there are: {', '.join(names())}")
+    return _ask(places.workload_dir() / program)
+
+
+@functools.cache
+def _ask(path: Path) -> str:
     try:
         asked = subprocess.run(
             [path, "--help"],
@@ -42,7 +46,7 @@ def _help(program: str) -> str:
             check=True,
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise WorkloadError(f"{program} does not tell its options: {error}") from None
+        raise WorkloadError(f"{path.name} does not tell its options: {error}") from None
     return asked.stdout
 
 
