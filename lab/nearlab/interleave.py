@@ -83,8 +83,10 @@ def touch_memory(mib: int = 384) -> None:
         with contextlib.suppress(OSError):  # a kernel without huge pages
             memory.madvise(mmap.MADV_HUGEPAGE)
         start = ctypes.c_char.from_buffer(memory)
-        ctypes.memset(ctypes.addressof(start), 1, size)
-        del start
+        try:
+            ctypes.memset(ctypes.addressof(start), 1, size)
+        finally:  # interrupted or not: memory that is pointed to cannot be given back
+            del start
 
 
 def machine() -> dict:

@@ -19,7 +19,10 @@ report() { printf '{"name": "fake", "seconds": 0.5, "operations": 100, "checksum
 """
 SCRIPTS = {
     "steady": "report cafe",
+    "other": "report cafe",
     "slow": "sleep 0.2; report cafe",
+    "first-gate": 'while [ -e "$GATES/first-gate" ]; do sleep 0.01; done; report cafe',
+    "second-gate": 'while [ -e "$GATES/second-gate" ]; do sleep 0.01; done; report cafe',
     "crash": "kill -SEGV $$",
     "hang": "sleep 100; report cafe",
     "overlap": "report cafe false; exit 3",

@@ -1,5 +1,6 @@
 """A plan is run as its log says, every failure is a record, and what was ended goes on."""
 
+import itertools
 import json
 import os
 import signal
@@ -8,11 +9,11 @@ import sys
 import time
 from collections import Counter
 from datetime import datetime
-from itertools import pairwise
 from pathlib import Path
 
 import fake_workloads
 import pytest
+import typer
 
 from nearlab import driver, interleave, journal, measure, peers, places, plan, probe, run
 from nearlab.peers import Allocator
@@ -20,15 +21,17 @@ from nearlab.run import Choice
 
 GLIBC = Allocator("glibc", "glibc", None, "2")
 PRETENDER = Allocator("jemalloc", "jemalloc", None, "5")  # nothing is preloaded: glibc serves it
+true_probe = probe.take
 ABSENT = Allocator("mimalloc2", "mimalloc 2", None, "", "not found: on purpose")
 
 
 @pytest.fixture(autouse=True)
 def fakes(tmp_path, monkeypatch):
-    """Fake workloads, results in a folder of the test, no time spent on the machine's memory."""
+    """Fake workloads, results in a folder of the test, no time spent on memory and probes."""
     monkeypatch.setenv("NEAR_LAB_BUILD", str(fake_workloads.build(tmp_path / "lab")))
     monkeypatch.setenv("NEAR_LAB_RESULTS", str(tmp_path / "results"))
     monkeypatch.setattr(driver, "touch_memory", lambda: None)
+    monkeypatch.setattr(probe, "take", lambda: 0.01)
 
 
 @pytest.fixture
@@ -55,6 +58,11 @@ def measured(chosen: plan.Plan, choice: Choice = Choice(), resume: bool = False)
         return journal.read(lines.path)
 
 
+def libc() -> Path:
+    """A library that may be preloaded and changes nothing."""
+    return next(Path("/lib").glob("*/libc.so.6"))
+
+
 def runs(records: list[dict], **wanted) -> list[dict]:
     found = [record for record in records if record["kind"] == "run"]
     return [one for one in found if all(one[key] == value for key, value in wanted.items())]
@@ -68,23 +76,22 @@ def failures(records: list[dict], **wanted) -> list[str]:
 
 
 def test_the_order_is_what_the_log_says(found):
-    there = [one for one in found.values() if one.available]
-    names = [one.name for one in there]
+    names = [one.name for one in found.values() if one.available][:4]
     assert len(names) >= 2
-    records = measured(a_plan(["steady", "slow"], names, rounds=len(names), more="warm_up = 0"))
+    records = measured(a_plan(["steady", "other"], names, rounds=len(names), more="warm_up = 0"))
     lines = runs(records)
     assert not any(failures(records)) and len(lines) == 2 * len(names) ** 2
     for number in range(1, len(names) + 1):
-        for index, cell in enumerate(("steady", "slow")):
+        for index, cell in enumerate(("steady", "other")):
             order = [one["allocator"] for one in runs(records, round=number, cell=cell)]
             assert order == interleave.balanced(names, number + index)
             places_ = [one["place"] for one in runs(records, round=number, cell=cell)]
             assert places_ == list(range(len(names)))
-    for cell in ("steady", "slow"):
+    for cell in ("steady", "other"):
         taken = Counter((one["allocator"], one["place"]) for one in runs(records, cell=cell))
         assert len(taken) == len(names) ** 2 and set(taken.values()) == {1}
     started = [datetime.fromisoformat(one["started"]) for one in lines]
-    assert all(before < after for before, after in pairwise(started))
+    assert all(before < after for before, after in itertools.pairwise(started))
     assert [one["round"] for one in lines] == sorted(one["round"] for one in lines)
 
 
@@ -124,12 +131,13 @@ def test_rounds_before_the_first_warm_up(given):
 
 
 def test_the_limit_is_told_its_buffer_and_left_out_where_it_makes_no_sense(given):
-    given(GLIBC, Allocator("limit", "limit", None, ""))
+    given(GLIBC)
     tables = fake_workloads.tables("steady", "slow")
     text = tables.replace('"steady"', '"steady"\nlimit_mib = 5') + "\nlimit_mib = 0"
-    chosen = plan.parse(fake_workloads.plan_text(text), "try.toml")
+    head = 'allocators = ["glibc"]'
+    chosen = plan.parse(fake_workloads.plan_text(text, head), "try.toml")
     with run.prepared(chosen, Choice()) as one:
-        one.allocators.append(Allocator("limit", "limit", None, ""))
+        one.allocators.append(Allocator("limit", "limit", libc(), ""))
         with one.start(places.plan_results()) as lines:
             one.run(lines)
     records = journal.read(lines.path)
@@ -240,26 +248,38 @@ def test_cells_allocators_and_rounds_are_chosen(given):
 
 
 @pytest.mark.parametrize(
-    "words,complaint",
+    "word,choices,complaint",
     [
-        (["nothing"], "'nothing' is no plan"),
-        (["gone.toml"], "there is no plan gone.toml"),
-        (["steady", "--only", "x*"], "no cell is called 'x*'; there are: steady"),
-        (["steady", "--allocators", "bumpmalloc"], "unknown allocator 'bumpmalloc'"),
-        (["steady", "--resume"], "no unfinished result of plan steady"),
+        ("nothing", {}, "'nothing' is no plan"),
+        ("gone.toml", {}, "there is no plan gone.toml"),
+        ("steady", {"only": "x*"}, "no cell is called 'x*'; there are: steady"),
+        ("steady", {"allocators": "bumpmalloc"}, "unknown allocator 'bumpmalloc'"),
+        ("steady", {"resume": True}, "no unfinished result of plan steady"),
     ],
 )
-def test_a_wrong_choice_is_one_line_and_status_two(words, complaint):
-    done = command(*words)
-    assert done.wait(60) == 2
-    said = done.stderr.read().strip()
-    assert said.startswith("near lab: ") and complaint in said and "\n" not in said
+def test_a_wrong_choice_is_one_line_and_status_two(capsys, monkeypatch, word, choices, complaint):
+    monkeypatch.setattr(peers, "ensure", peers.find_all)
+    with pytest.raises(typer.Exit) as ended:
+        run.run([word], **choices)
+    said = capsys.readouterr().err.strip()
+    assert ended.value.exit_code == 2 and said.startswith("near lab: ")
+    assert complaint in said and "\n" not in said
+
+
+# What was ended goes on.
+
+
+COMMAND = """
+from nearlab import __main__, driver
+driver.touch_memory = lambda: None  # the test has no time for it
+__main__.app()
+"""
 
 
 def command(*words: str) -> subprocess.Popen:
     """The command line, in a process of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "nearlab", "run", *words],
+        [sys.executable, "-c", COMMAND, "run", *words],
         env={**os.environ, "PYTHONPATH": str(places.ROOT / "lab")},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -267,9 +287,6 @@ def command(*words: str) -> subprocess.Popen:
         text=True,
         start_new_session=True,
     )
-
-
-# What was ended goes on.
 
 
 def wait_for_runs(results: Path, count: int, process: subprocess.Popen) -> None:
@@ -283,42 +300,45 @@ def wait_for_runs(results: Path, count: int, process: subprocess.Popen) -> None:
     pytest.fail(f"{count} runs were not reached: {process.stderr.read()}")
 
 
-def test_an_ended_run_goes_on_with_exactly_what_is_missing(tmp_path):
+def test_an_ended_run_goes_on_with_exactly_what_is_missing(tmp_path, monkeypatch):
+    cells = ("steady", "first-gate", "second-gate", "crash")
     head = 'allocators = ["glibc", "nearmalloc"]\nrounds = 3'
     path = tmp_path / "try.toml"
-    tables = fake_workloads.tables("slow", "steady", "crash")
-    path.write_text(fake_workloads.plan_text(tables, head))
+    path.write_text(fake_workloads.plan_text(fake_workloads.tables(*cells), head))
     results = places.plan_results()
+    monkeypatch.setenv("GATES", str(tmp_path))
+    for gate in cells[1:3]:
+        (tmp_path / gate).touch()  # such a run waits until this is gone
 
     first = command(str(path))
     wait_for_runs(results, 2, first)
     first.send_signal(signal.SIGTERM)
-    assert first.wait(60) == 130
-    assert "--resume goes on with it" in first.stderr.read().replace("\n", " ")
+    assert first.wait(60) == 130, first.stderr.read()
+    assert "--resume goes on with it" in first.stderr.read()
     (result,) = results.glob("try/*.jsonl")
     assert journal.read(result)[-1]["kind"] == "end" and not journal.read(result)[-1]["complete"]
 
+    (tmp_path / "first-gate").unlink()
     second = command(str(path), "--resume")
-    wait_for_runs(results, 5, second)
+    wait_for_runs(results, 4, second)
     os.kill(second.pid, signal.SIGKILL)
     second.wait()
     before = result.read_bytes()
     with result.open("ab") as file:
-        file.write(b'{"kind": "run", "cell": "slow", "alloc')
+        file.write(b'{"kind": "run", "cell": "second-gate", "alloc')
 
+    (tmp_path / "second-gate").unlink()
     third = command(str(path), "--resume")
     out, err = third.communicate(timeout=120)
     assert third.returncode == 0, err
-    assert "slow" in out and str(result.name) in out
-    assert result.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
+    assert "first-gate" in out and result.name in out
+    assert result.read_bytes().startswith(before) and before.endswith(b"\n")
     assert list(results.glob("try/*.jsonl")) == [result]
 
     records = journal.read(result)
-    keys = [(one["cell"], one["allocator"], one["round"]) for one in runs(records)]
+    done = [(one["cell"], one["allocator"], one["round"]) for one in runs(records)]
     names = ("glibc", "nearmalloc")
-    wanted = [(cell, name, number) for cell in ("slow", "steady", "crash") for name in names
-              for number in range(4)]  # fmt: skip
-    assert sorted(keys) == sorted(wanted)
+    assert sorted(done) == sorted(itertools.product(cells, names, range(4)))
     assert [one["kind"] for one in records].count("resume") == 2 and journal.is_complete(records)
     texts = failures(records, cell="crash", allocator="glibc")
     assert texts == ["ended by SIGSEGV"] * 2 + ["failed before: ended by SIGSEGV"] * 2
@@ -383,6 +403,6 @@ def test_a_broken_line_in_the_middle_is_told(tmp_path):
 
 
 def test_the_probe_is_a_short_piece_of_work_that_asks_for_no_memory():
-    assert 0.0005 < probe.take() < 5
+    assert 0.0005 < true_probe() < 5
     sample = measure.run_child([places.bench_dir() / "probe"], count_calls=True)
     assert sample.syscalls is None or sample.syscalls["brk"] <= 1
