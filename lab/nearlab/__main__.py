@@ -18,7 +18,7 @@ app.command()(run)
 app.command("list")(list_all)
 
 _Allocators = Annotated[
-    str, typer.Option(metavar="NAME,...", help=f"Which, of {', '.join(peers.NAMES)} (all).")
+    str, typer.Option(metavar="NAME,...", help=f"Which (default {', '.join(peers.CORE)}).")
 ]
 
 
@@ -62,7 +62,7 @@ def baseline(
 @app.command()
 def instructions(allocators: _Allocators = "") -> None:
     """Counts the instructions of a malloc with its free, exactly."""
-    found = peers.ensure(_split(allocators) or peers.NAMES)
+    found = peers.ensure(_split(allocators) or peers.CORE)
     counts = instructions_module.count(found)
     out = _console()
     out.print(baseline_module.instruction_table(found, counts))

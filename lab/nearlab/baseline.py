@@ -32,7 +32,7 @@ def run(
 ) -> list[Verdict]:
     """Measures what is chosen, prints it, and returns the verdicts."""
     chosen = [] if list(only) == ["instructions"] else rows.select(only)
-    found = peers.ensure(tuple(allocators) or peers.NAMES)
+    found = peers.ensure(tuple(allocators) or peers.CORE)
     for allocator in found:
         state = allocator.version if allocator.available else f"missing: {allocator.missing}"
         out.print(f"{allocator.label:12} {state}", highlight=False)

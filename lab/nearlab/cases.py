@@ -114,7 +114,7 @@ def run_once(case: Case, allocator: Allocator, number: int) -> Run:
     sample = measure.run_child(
         case.argv,
         preload=preload,
-        env=case.env,
+        env=dict(allocator.environment) | case.env,
         timeout=case.timeout,
         stdin=case.stdin,
         tree=case.tree,

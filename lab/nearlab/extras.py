@@ -4,11 +4,13 @@ Invariant: nothing here adds to the timed runs; what cannot be counted has its r
 Touched by: the driver, one thread.
 """
 
-from . import measure
+from . import counting, measure
 from .cells import Cell
+from .counting import Counted
 from .peers import Allocator
 from .work import Bench
 
+BASE = "glibc"  # under which the share of malloc in a program's time is told
 _CALLGRIND_SLOWDOWN = 60  # what a time-out is stretched by
 
 
@@ -23,7 +25,7 @@ def empty(kind: str, cell: Cell, allocator: Allocator, failure: str | None) -> d
 
 def count(bench: Bench, cell: Cell, allocator: Allocator) -> dict:
     """A record of kind `count`."""
-    with measure.calls_counted():
+    with measure.children(count_calls=True):
         outcome = bench.run(cell, allocator)
     found = empty("count", cell, allocator, outcome.failure)
     if outcome.failure or outcome.sample is None:
@@ -31,18 +33,25 @@ def count(bench: Bench, cell: Cell, allocator: Allocator) -> dict:
     if outcome.sample.syscalls_refused:
         found["failure"] = f"system calls: {outcome.sample.syscalls_refused}"
     found["syscalls"] = outcome.sample.syscalls
-    calls, share, problem = _malloc_calls(cell, allocator)
-    found["calls"] = calls
-    found["malloc_share"] = share if allocator.name == "glibc" else None
-    found["failure"] = found["failure"] or problem
+    try:
+        counted = _count_malloc(bench, cell, allocator)
+    except measure.MeasureError as error:
+        return found | {"failure": str(error)}
+    if counted.failure:
+        return found | {"failure": f"calls of malloc: {counted.failure}"}
+    found["calls"] = counted.calls.to_json()
+    found["malloc_share"] = counted.malloc_share if allocator.name == BASE else None
     return found
 
 
-def _malloc_calls(
-    cell: Cell, allocator: Allocator
-) -> tuple[dict[str, int] | None, float | None, str | None]:
-    """Calls by name, the part of the CPU time spent in them, or why neither is known."""
-    return None, None, "calls of malloc are not counted yet"
+def _count_malloc(bench: Bench, cell: Cell, allocator: Allocator) -> Counted:
+    """A run of its own: the counter makes memory calls as well."""
+    if not cell.real_program:
+        env = cell.environment
+        return counting.count(cell.argv, allocator, env=env, timeout=cell.timeout_s)
+    with counting.children() as calls:
+        outcome = bench.run(cell, allocator)
+        return Counted(calls(), outcome.sample, outcome.failure)
 
 
 def instructions(cell: Cell, allocator: Allocator) -> dict:
@@ -53,7 +62,10 @@ def instructions(cell: Cell, allocator: Allocator) -> dict:
     from . import callgrind
 
     counted = callgrind.count(
-        cell.argv, allocator.library, cell.environment, cell.timeout_s * _CALLGRIND_SLOWDOWN
+        cell.argv,
+        allocator.library,
+        dict(allocator.environment) | cell.environment,
+        cell.timeout_s * _CALLGRIND_SLOWDOWN,
     )
     found = empty("instructions", cell, allocator, counted.failure)
     return found | {"instructions": counted.instructions}

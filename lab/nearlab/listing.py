@@ -4,6 +4,7 @@ Invariant: what is missing is listed with the reason; nothing is installed or bu
 """
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from . import peers, workloads
@@ -34,7 +35,7 @@ def _plans() -> Table:
             keys = plans.load(path).keys
             table.add_row(path.stem, keys.title or keys.description)
         except plans.PlanError as error:
-            table.add_row(path.stem, f"cannot be run: {error}")
+            table.add_row(path.stem, escape(f"cannot be run: {error}"))
     return table
 
 
@@ -44,7 +45,7 @@ def _workloads() -> Table:
         try:
             table.add_row(name, workloads.description(name))
         except workloads.WorkloadError as error:
-            table.add_row(name, str(error))
+            table.add_row(name, escape(str(error)))
     return table
 
 
@@ -60,7 +61,8 @@ def _programs() -> Table:
 
 
 def _allocators() -> Table:
-    table = _table("Allocators", "allocator", "version")
-    for allocator in peers.find_all():
-        table.add_row(allocator.name, allocator.missing or allocator.version)
+    table = _table("Allocators", "allocator", "kind", "version", "from, and how it was built")
+    for one in peers.table(peers.NAMES):
+        missing = one["missing"] and f"missing: {one['missing']}"
+        table.add_row(one["name"], one["group"], one["version"], escape(missing or one["flags"]))
     return table

@@ -19,10 +19,6 @@ from typing import Self
 
 from . import places, proof
 
-# True while whatever is started has its memory calls counted.
-_counting: contextvars.ContextVar[bool] = contextvars.ContextVar("counting", default=False)
-
-
 class MeasureError(RuntimeError):
     """The measurement itself could not be done; a child that fails is a result, not an error."""
 
@@ -108,6 +104,34 @@ class Sample:
         return record | {"peak_total_kib": self.peak_total_kib, "failure": self.failure()}
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is asked for of all children, beside what each is started with."""
+
+    count_calls: bool = False
+    before: tuple[Path, ...] = ()  # preloaded before the allocator
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+_asked: contextvars.ContextVar[_Asked] = contextvars.ContextVar("asked", default=_Asked())
+
+
+@contextlib.contextmanager
+def children(
+    *,
+    count_calls: bool = False,
+    before: Sequence[Path] = (),
+    env: Mapping[str, str] | None = None,
+) -> Iterator[None]:
+    """Asks for this of every child that is started meanwhile, by whomever in this context: memory
+    calls counted, libraries preloaded before the allocator, more in the environment."""
+    token = _asked.set(_Asked(count_calls, tuple(before), env or {}))
+    try:
+        yield
+    finally:
+        _asked.reset(token)
+
+
 def launcher() -> Path:
     path = places.bench_dir() / "launch"
     if not path.is_file():
@@ -143,10 +167,11 @@ class Child:
         command = [str(launcher()), "--report", str(write_end)]
         if tree:
             command.append("--tree")
-        if count_calls or _counting.get():
+        asked = _asked.get()
+        if count_calls or asked.count_calls:
             command.append("--count-calls")
-        if preload:
-            libraries = [preload] if isinstance(preload, (str, Path)) else preload
+        libraries = [preload] if isinstance(preload, (str, Path)) else list(preload or ())
+        if libraries := [*asked.before, *libraries]:
             command += ["--preload", ":".join(str(library) for library in libraries)]
         if timeout is not None:
             command += ["--timeout", str(timeout)]
@@ -158,7 +183,7 @@ class Child:
             stdin=self._stdin,
             stdout=self._out,
             stderr=self._err,
-            env=child_environment(env),
+            env=child_environment({**(env or {}), **asked.env}),
             cwd=cwd,
             pass_fds=[write_end],
             start_new_session=True,
@@ -238,16 +263,6 @@ def run_child(
         count_calls=count_calls,
     )
     return child.wait()
-
-
-@contextlib.contextmanager
-def calls_counted() -> Iterator[None]:
-    """Every child that is started meanwhile, by whomever in this context, has its calls counted."""
-    token = _counting.set(True)
-    try:
-        yield
-    finally:
-        _counting.reset(token)
 
 
 def _stdin_file(stdin: str | bytes | Path | None):

@@ -38,6 +38,35 @@ def plan_results() -> Path:
     return Path(os.environ.get("NEAR_LAB_RESULTS", RESULTS / "results"))
 
 
+def design_library(name: str) -> Path:
+    """A design of a paper, built beside nearmalloc."""
+    return nearmalloc_library().parent / "designs" / f"lib{name}.so"
+
+
+def limit_library() -> Path:
+    """The allocator that does no more than it must: a bound, not a peer."""
+    return bench_dir() / "liblimit.so"
+
+
+def count_library() -> Path:
+    """The counter that is preloaded before an allocator."""
+    return bench_dir() / "libcount.so"
+
+
+def crates_dir() -> Path:
+    """The crates that make peers into libraries."""
+    return ROOT / "lab" / "peers"
+
+
+def peers_build() -> Path:
+    """What is built of them."""
+    return ROOT / "build" / "peers"
+
+
+def logs_dir() -> Path:
+    return ROOT / "build" / "logs"
+
+
 def results_dir() -> Path:
     RESULTS.mkdir(parents=True, exist_ok=True)
     return RESULTS

@@ -105,7 +105,7 @@ class Plan:
 
     @property
     def allocators(self) -> tuple[str, ...]:
-        return tuple(peers.NAMES) if self.keys.allocators == ["all"] else tuple(self.keys.allocators)
+        return peers.known() if self.keys.allocators == ["all"] else tuple(self.keys.allocators)
 
 
 def paths() -> list[Path]:

@@ -1,7 +1,7 @@
 """Proves which malloc serves a process: the dynamic linker's own rule, applied to its own list.
 
 The first object of the link map, in search order, that defines the symbol `malloc` provides it to
-everyone. `launch` reads that list from the process itself at its exit; `maps_library` looks at one
+everyone, but for the lab's own that pass calls on. `launch` reads that list from the process itself at its exit; `maps_library` looks at one
 that still runs. Names in the environment prove nothing: they say what was asked for.
 """
 
@@ -23,16 +23,22 @@ _NAMES = (
     (r"^libtcmalloc(_minimal)?\.so", "tcmalloc"),
     (r"^libmimalloc\.so\.2", "mimalloc2"),
     (r"^libmimalloc\.so", "mimalloc3"),
+    (r"^libtbbmalloc(_proxy)?\.so", "tbb"),
+    (r"^lib(limit|jemalloc5\.3\.1|google-tcmalloc|snmalloc|rpmalloc)\.so$", r"\1"),
+    (r"^lib(scalloc|numalloc|super[0-4]|supersocket|a2alloc|kheap|nalloc0?)\.so$", r"\1"),
     (r"^libc(\.so\.6|-\d.*\.so)$", "glibc"),
 )
+
+# Preloads of the lab that stand before the allocator and hand every call to the next definition.
+_PASSES_ON = re.compile(r"^lib(count|record)\.so$")
 
 
 def allocator_name(path: str | Path) -> str:
     """`nearmalloc`, `glibc`, ... for a library known here, else its file name."""
     name = Path(path).resolve().name
     for pattern, allocator in _NAMES:
-        if re.match(pattern, name):
-            return allocator
+        if found := re.match(pattern, name):
+            return found.expand(allocator)
     return name
 
 
@@ -65,8 +71,12 @@ def defines(path: str, symbol: str = "malloc") -> bool:
 
 
 def provider(objects: Iterable[str]) -> str | None:
-    """The file that provides malloc, given the objects of a process in search order."""
-    return next((path for path in objects if defines(path)), None)
+    """The file that provides malloc, given the objects of a process in search order.
+
+    A counter or recorder of the lab hands calls on to the next one that defines malloc: that is it.
+    """
+    definitions = (path for path in objects if defines(path))
+    return next((path for path in definitions if not _PASSES_ON.match(Path(path).name)), None)
 
 
 def served_by(objects: Iterable[str]) -> str:

@@ -84,7 +84,10 @@ def answer(result: dict | None) -> str:
 
 def _run_workload(cell: Cell, allocator: Allocator) -> Outcome:
     sample = measure.run_child(
-        cell.argv, preload=allocator.library, env=cell.environment, timeout=cell.timeout_s
+        cell.argv,
+        preload=allocator.library,
+        env=dict(allocator.environment) | cell.environment,
+        timeout=cell.timeout_s,
     )
     result = _read_result(sample)
     failure = _ending(sample) or _wrong_allocator(sample, allocator)
@@ -95,7 +98,7 @@ def _run_workload(cell: Cell, allocator: Allocator) -> Outcome:
 
 
 def _run_program(program: Program, allocator: Allocator) -> Outcome:
-    run = program.run(allocator, {})
+    run = program.run(allocator, dict(allocator.environment))
     result = {"name": program.name, "seconds": run.wall_s, "checksum": _digest(run.answer)}
     failure = run.complaint
     if failure is None and run.sample is None:

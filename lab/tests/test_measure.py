@@ -94,7 +94,7 @@ def test_memory_calls_of_threads_and_children_are_counted_exactly(memory_calls):
 
 def test_calls_are_counted_only_when_asked_for():
     assert measure.run_child(["true"]).syscalls is None
-    with measure.calls_counted():
+    with measure.children(count_calls=True):
         sample = measure.run_child(["true"])
     assert sample.syscalls_refused or sample.syscalls["mmap"] > 0
     assert "syscalls" not in measure.run_child(["true"]).to_json()

@@ -33,6 +33,14 @@ def test_a_symbol_that_nobody_has_is_not_found():
         ("/a/libmimalloc.so.2.0", "mimalloc2"),
         ("/a/libmimalloc.so.3.4", "mimalloc3"),
         ("/a/libnearmalloc.so.0.1.0", "nearmalloc"),
+        ("/a/libtbbmalloc_proxy.so.2.8", "tbb"),
+        ("/a/libjemalloc5.3.1.so", "jemalloc5.3.1"),
+        ("/a/libgoogle-tcmalloc.so", "google-tcmalloc"),
+        ("/a/libsnmalloc.so", "snmalloc"),
+        ("/a/librpmalloc.so", "rpmalloc"),
+        ("/a/liblimit.so", "limit"),
+        ("/a/libnalloc0.so", "nalloc0"),
+        ("/a/libsupersocket.so", "supersocket"),
         ("/a/libc.so.6", "glibc"),
         ("/a/libc-2.31.so", "glibc"),
         ("/a/libcache.so.1", "libcache.so.1"),
@@ -42,17 +50,26 @@ def test_libraries_are_named(path, name):
     assert proof.allocator_name(path) == name
 
 
+def test_a_design_is_named_as_the_registry_names_it():
+    ours = [name for name in peers.NAMES if name not in peers.CORE and name != "tbb"]
+    assert [proof.allocator_name(f"/a/lib{name}.so") for name in ours] == ours
+
+
 def test_the_first_definition_wins():
     assert proof.provider(["/nonexistent", __file__, LIBC]) == LIBC
     assert proof.served_by([]) == "unknown"
 
 
-@pytest.mark.parametrize("name", peers.NAMES)
+@pytest.mark.parametrize("name", peers.known())
 def test_a_preloaded_allocator_is_seen_to_serve(found, name):
     allocator = found[name]
     if not allocator.available:
         pytest.skip(allocator.missing)
-    sample = measure.run_child([places.bench_dir() / "idle"], preload=allocator.library)
+    sample = measure.run_child(
+        [places.bench_dir() / "idle"],
+        preload=allocator.library,
+        env=dict(allocator.environment),
+    )
     assert sample.served_by == name
     said = sample.stdout.split('"malloc_from": "')[1].split('"')[0]
     assert proof.allocator_name(said) == name

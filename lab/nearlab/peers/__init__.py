@@ -1,0 +1,10 @@
+"""The allocators that are measured: where each library is, its version, or why it is missing.
+
+Invariant: a missing allocator is a recorded reason, never an exception; a version is what the
+loaded library itself says. `find` looks and changes nothing; `ensure` also installs and builds.
+"""
+
+from .allocator import Allocator
+from .registry import CORE, NAMES, ensure, find, find_all, known, table
+
+__all__ = ["CORE", "NAMES", "Allocator", "ensure", "find", "find_all", "known", "table"]

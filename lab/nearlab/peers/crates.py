@@ -1,0 +1,183 @@
+"""The allocators that are built from crates: lab/peers/NAME is a small cdylib around each.
+
+Invariant: `find` looks, only `build` builds; the library build/peers/libNAME.so belongs to the
+record build/peers/NAME.json, and to the crate's folder as long as the record holds its hash. A
+failure is recorded with its reason and tried again at the next `build`.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import places
+from . import installing
+
+_TIMEOUT_S = 600
+_JOBS = 2
+_RECORDED = "Cargo.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Crate:
+    name: str
+    dependency: str  # the crate that holds the allocator's own source
+    settings: str = ""  # what that crate fixes and cargo does not say
+
+    @property
+    def folder(self) -> Path:
+        return places.crates_dir() / self.name
+
+    @property
+    def library(self) -> Path:
+        return places.peers_build() / f"lib{self.name}.so"
+
+    @property
+    def record_file(self) -> Path:
+        return places.peers_build() / f"{self.name}.json"
+
+    def record(self) -> dict:
+        """What the last build of this very crate left; empty when there was none."""
+        try:
+            found = json.loads(self.record_file.read_text())
+        except (OSError, ValueError):
+            return {}
+        return found if found.get("hash") == self.hash() else {}
+
+    def hash(self) -> str:
+        """Of every source file of the crate, and of the one that all crates share."""
+        digest = hashlib.sha256()
+        own = [path for path in self.folder.rglob("*") if path.is_file()]
+        for path in sorted([*own, *self.folder.parent.glob("*.rs")]):
+            digest.update(f"{path.relative_to(self.folder.parent)}\0".encode())
+            digest.update(path.read_bytes() + b"\0")
+        return digest.hexdigest()
+
+    def find(self) -> Path | None:
+        built = "missing" not in self.record() and self.record() and self.library.exists()
+        return self.library if built else None
+
+    def flags(self) -> str:
+        built = self.record()
+        parts = [built["crate"], built["features"], self.settings, built["rustc"], built["cxx"]]
+        return "; ".join(part for part in parts if part)
+
+    def hint(self) -> str:
+        return self.record().get("missing", f"not built: cargo builds it from {self.dependency}")
+
+    def build(self) -> None:
+        """Builds it unless it is there. Effect: the record, with the library or with a reason."""
+        if self.find():
+            return
+        places.peers_build().mkdir(parents=True, exist_ok=True)
+        started = time.monotonic()
+        record = {"hash": self.hash(), "crate": self._locked_crate(), "features": self._features()}
+        cargo = find_cargo() or (get_cargo() and find_cargo())
+        if cargo is None:
+            record["missing"] = "cargo is missing"
+        else:
+            record |= {"cargo": _says(cargo, "--version"), "rustc": _says(_rustc(cargo), "-V")}
+            record |= {"cxx": _says(os.environ.get("CXX", "c++"), "--version")}
+            problem = self._compile(cargo)
+            record |= {"missing": problem} if problem else {"bytes": self.library.stat().st_size}
+        record["seconds"] = round(time.monotonic() - started, 1)
+        _write(self.record_file, json.dumps(record, indent=1) + "\n")
+
+    def _compile(self, cargo: str) -> str | None:
+        """None, or why there is no library."""
+        target = places.peers_build() / self.name
+        log = places.logs_dir() / f"peer-{self.name}.log"
+        command = [cargo, "build", "--release", "--locked", f"-j{_JOBS}", "--color=never"]
+        try:
+            code = _run([*command, "--target-dir", str(target)], self.folder, log)
+        except OSError as error:
+            return f"cargo does not run: {error.strerror}"
+        except subprocess.TimeoutExpired:
+            return f"cargo did not end within {_TIMEOUT_S} s"
+        if code != 0:
+            return f"cargo failed: {reason(log.read_text(errors='replace'))}"
+        built = target / "release" / "libpeer.so"
+        if not built.exists():
+            return "cargo built no library"
+        new = self.library.with_suffix(f".{os.getpid()}")
+        shutil.copyfile(built, new)
+        new.replace(self.library)
+        return None
+
+    def _locked_crate(self) -> str:
+        """`snmalloc-sys 0.7.6`, as locked."""
+        packages = tomllib.loads((self.folder / _RECORDED).read_text())["package"]
+        versions = [each["version"] for each in packages if each["name"] == self.dependency]
+        return f"{self.dependency} {versions[0]}" if versions else self.dependency
+
+    def _features(self) -> str:
+        manifest = tomllib.loads((self.folder / "Cargo.toml").read_text())
+        wanted = manifest["dependencies"][self.dependency].get("features", [])
+        return f"features default {' '.join(wanted)}".strip()
+
+
+def find_cargo() -> str | None:
+    homes = f"{os.environ.get('PATH', '')}{os.pathsep}{Path.home() / '.cargo' / 'bin'}"
+    return shutil.which("cargo", path=homes)
+
+
+def get_cargo() -> bool:
+    """Tries to install cargo: the newer one of Debian where there are two."""
+    return installing.apt_install(["cargo-web"]) or installing.apt_install(["cargo"])
+
+
+def reason(log: str) -> str:
+    """The first line that cargo or a compiler calls an error, else the last one."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("error")]
+    return [*errors, *lines[-1:], "no message"][0][:200]
+
+
+def _rustc(cargo: str) -> str:
+    beside = Path(cargo).with_name("rustc")
+    return str(beside) if beside.exists() else "rustc"
+
+
+def _says(program: str, option: str) -> str:
+    """The first line of what the program prints; empty if it cannot run."""
+    try:
+        done = subprocess.run([program, option], capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.partition("\n")[0].strip()
+
+
+def _run(command: list[str], folder: Path, log: Path) -> int:
+    """The exit status; output goes to `log`. What still runs at the time-out is ended, all of it."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    environment = os.environ | {"CARGO_TERM_PROGRESS_WHEN": "never"}
+    environment.pop("LD_PRELOAD", None)
+    with log.open("wb") as out:
+        child = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            return child.wait(_TIMEOUT_S)
+        except BaseException:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            raise
+
+
+def _write(path: Path, text: str) -> None:
+    """So that nobody ever reads half a record."""
+    new = path.with_suffix(f".{os.getpid()}")
+    new.write_text(text)
+    new.replace(path)

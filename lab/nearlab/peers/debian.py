@@ -1,0 +1,42 @@
+"""The allocators that Debian packages. Invariant: nothing is installed but by `install`."""
+
+import subprocess
+import sysconfig
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import installing
+
+LIBRARIES = Path("/usr/lib") / (sysconfig.get_config_var("MULTIARCH") or "")
+
+
+@dataclass(frozen=True, slots=True)
+class DebianPackage:
+    file: str
+    package: str
+
+    def find(self) -> Path | None:
+        path = LIBRARIES / self.file
+        return path if path.exists() else None
+
+    def flags(self) -> str:
+        return package_version(self.package)
+
+    def hint(self) -> str:
+        return f"not found: apt-get install {self.package}"
+
+
+def package_version(package: str) -> str:
+    """`libjemalloc2 5.3.0-1`; empty where the package is not installed by dpkg."""
+    query = ["dpkg-query", "-W", "-f", "${Package} ${Version}", package]
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def install(sources: Iterable[DebianPackage]) -> None:
+    """Tries to install the packages of those that are missing."""
+    installing.apt_install([source.package for source in sources if source.find() is None])

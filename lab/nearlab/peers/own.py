@@ -1,0 +1,36 @@
+"""What this repository builds: nearmalloc, the designs of the papers, the limit allocator.
+
+Invariant: nothing is built from here; `./near build` does that.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import places
+
+DESIGNS = (
+    *("scalloc", "numalloc", "super0", "super1", "super2", "super3", "super4", "supersocket"),
+    *("a2alloc", "kheap", "nalloc", "nalloc0"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A library of our own build; `path` is asked each time, tests name other builds."""
+
+    path: Callable[[], Path]
+
+    def find(self) -> Path | None:
+        path = self.path()
+        return path if path.exists() else None
+
+    def flags(self) -> str:
+        return "release"
+
+    def hint(self) -> str:
+        return "not found: build it with `./near build`"
+
+
+def design(name: str) -> Built:
+    return Built(lambda: places.design_library(name))

@@ -1,0 +1,135 @@
+"""The list of allocators: names, labels, groups, where each is from and how to ask its version.
+
+Invariant: a name is known here or nowhere; the designs of the papers are known at all times, and
+listed where their library is built.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .. import places
+from . import debian, own, versions
+from .allocator import Allocator, Source
+from .crates import Crate
+from .debian import DebianPackage
+from .own import Built
+from .pypi import PythonPackage
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    label: str
+    source: Source
+    version: str  # an expression over `versions`, evaluated inside a process it serves
+    group: str = "peer"
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+_CRATE_VERSION = "text('lab_peer_version')"
+# glibc registers the one rseq area a thread may have; google/tcmalloc wants it for itself.
+_OWN_RSEQ = (("GLIBC_TUNABLES", "glibc.pthread.rseq=0"),)
+
+_ENTRIES = {
+    "nearmalloc": _Entry(
+        "nearmalloc", Built(places.nearmalloc_library), "text('near_version')", "ours"
+    ),
+    "mimalloc3": _Entry(
+        "mimalloc 3",
+        PythonPackage("cmeel.prefix/lib/libmimalloc.so", "cmeel-mimalloc", "==3.4.*"),
+        "mimalloc()",
+    ),
+    "mimalloc2": _Entry(
+        "mimalloc 2", DebianPackage("libmimalloc.so.2", "libmimalloc2.0"), "mimalloc()"
+    ),
+    "jemalloc": _Entry("jemalloc", DebianPackage("libjemalloc.so.2", "libjemalloc2"), "jemalloc()"),
+    "jemalloc5.3.1": _Entry(
+        "jemalloc 5.3.1", Crate("jemalloc5.3.1", "tikv-jemalloc-sys"), _CRATE_VERSION
+    ),
+    "tcmalloc": _Entry(
+        "gperftools",
+        DebianPackage("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
+        "tcmalloc()",
+    ),
+    "google-tcmalloc": _Entry(
+        "google/tcmalloc",
+        Crate("google-tcmalloc", "libtcmalloc-sys"),
+        _CRATE_VERSION,
+        environment=_OWN_RSEQ,
+    ),
+    "snmalloc": _Entry("snmalloc", Crate("snmalloc", "snmalloc-sys"), _CRATE_VERSION),
+    "rpmalloc": _Entry("rpmalloc", Crate("rpmalloc", "rpmalloc-sys", "-O2"), _CRATE_VERSION),
+    "tbb": _Entry("oneTBB", DebianPackage("libtbbmalloc_proxy.so.2", "libtbbmalloc2"), "tbb()"),
+    "limit": _Entry("limit", Built(places.limit_library), "none()", "bound"),
+} | {name: _Entry(name, own.design(name), "none()", "design") for name in own.DESIGNS}
+
+NAMES = ("glibc", *_ENTRIES)
+# Those that are there in minutes on any machine: none is compiled but ours.
+CORE = ("glibc", "nearmalloc", "mimalloc3", "mimalloc2", "jemalloc", "tcmalloc")
+
+
+def known() -> tuple[str, ...]:
+    """All names but those of designs that are not built."""
+    return tuple(
+        name
+        for name in NAMES
+        if name == "glibc" or _ENTRIES[name].group != "design" or _ENTRIES[name].source.find()
+    )
+
+
+def find(name: str) -> Allocator:
+    """One allocator by name (see NAMES)."""
+    if name == "glibc":
+        version = (os.confstr("CS_GNU_LIBC_VERSION") or "unknown").removeprefix("glibc ")
+        flags = debian.package_version("libc6")
+        return Allocator("glibc", "glibc", None, version, flags=flags, group="system")
+    if name not in _ENTRIES:
+        raise KeyError(f"unknown allocator {name}; there are {', '.join(NAMES)}")
+    entry = _ENTRIES[name]
+    library = entry.source.find()
+    if library is None:
+        return Allocator(name, entry.label, None, "", entry.source.hint(), group=entry.group)
+    version, problem = versions.ask(library, entry.version, entry.environment)
+    return Allocator(
+        name,
+        entry.label,
+        library,
+        version,
+        problem,
+        entry.source.flags(),
+        entry.group,
+        entry.environment,
+    )
+
+
+def find_all(names: Sequence[str] | None = None) -> list[Allocator]:
+    return [find(name) for name in names or known()]
+
+
+def ensure(names: Sequence[str] | None = None) -> list[Allocator]:
+    """As `find_all`, after trying to get what is missing: apt-get as root, pip in a venv, cargo."""
+    chosen = names or known()
+    sources = [_ENTRIES[name].source for name in chosen if name in _ENTRIES]
+    debian.install(source for source in sources if isinstance(source, DebianPackage))
+    for source in sources:
+        if isinstance(source, PythonPackage):
+            source.install()
+        elif isinstance(source, Crate):
+            source.build()
+    return find_all(chosen)
+
+
+def table(names: Sequence[str] | None = None) -> list[dict[str, str]]:
+    """What a list of allocators shows: one row each, every value a text."""
+    return [
+        {
+            "name": each.name,
+            "label": each.label,
+            "group": each.group,
+            "version": each.version,
+            "flags": each.flags,
+            "library": "the system's" if each.name == "glibc" else str(each.library or ""),
+            "missing": each.missing or "",
+        }
+        for each in find_all(names)
+    ]
