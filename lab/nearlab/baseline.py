@@ -71,7 +71,12 @@ def _measure(
             continue
         once = quick and group is STEADY
         results = cases.measure_all(
-            chosen_cases, found, rounds=1 if once else rounds, raw=raw, warm_up=not once, title=title
+            chosen_cases,
+            found,
+            rounds=1 if once else rounds,
+            raw=raw,
+            warm_up=not once,
+            title=title,
         )
         runs += results.runs
     return Results(runs, found) if runs else None

@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
   long count = argc > 1 ? strtol(argv[1], NULL, 10) : 0;
   // What the kernel restarts after a signal must not be counted again.
   sigaction(SIGALRM, &(struct sigaction){.sa_handler = ignore, .sa_flags = SA_RESTART}, NULL);
-  setitimer(ITIMER_REAL, &(struct itimerval){{0, 500}, {0, 500}}, NULL);
+  setitimer(ITIMER_REAL, &(struct itimerval){{0, 200}, {0, 200}}, NULL);
   make_calls(&count);
   setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
   pthread_t thread;

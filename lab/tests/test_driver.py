@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
@@ -14,8 +15,10 @@ from pathlib import Path
 import fake_workloads
 import pytest
 import typer
+from rich.console import Console
 
-from nearlab import driver, interleave, journal, measure, peers, places, plan, probe, run
+import nearlab
+from nearlab import driver, interleave, journal, measure, peers, places, plan, probe, run, summary
 from nearlab.peers import Allocator
 from nearlab.run import Choice
 
@@ -45,7 +48,9 @@ def given(monkeypatch):
     return give
 
 
-def a_plan(programs: list[str], allocators: list[str], rounds: int = 2, more: str = "") -> plan.Plan:
+def a_plan(
+    programs: list[str], allocators: list[str], rounds: int = 2, more: str = ""
+) -> plan.Plan:
     head = f"allocators = {json.dumps(allocators)}\nrounds = {rounds}\n{more}"
     return plan.parse(fake_workloads.plan_text(fake_workloads.tables(*programs), head), "try.toml")
 
@@ -233,7 +238,58 @@ def test_counts_come_after_the_rounds(given):
     assert kinds == ["plan", *["run"] * 4, "count", "count", "end"]
     good, bad = (one for one in records if one["kind"] == "count")
     assert good["syscalls"]["mmap"] > 3 and good["syscalls"]["mremap"] == 0
+    assert good["calls"]["malloc"] > 0 and 0 <= good["malloc_share"] <= 1 and not good["failure"]
     assert bad["syscalls"] is None and bad["failure"] == "failed before: ended by SIGSEGV"
+
+
+def test_instructions_are_counted_on_request(given, monkeypatch):
+    asked = []
+
+    def count(argv, library, env, timeout):
+        asked.append((argv[0], library, env))
+        return types.SimpleNamespace(instructions=123, failure=None)
+
+    monkeypatch.setitem(sys.modules, "nearlab.callgrind", types.SimpleNamespace(count=count))
+    monkeypatch.setattr(nearlab, "callgrind", sys.modules["nearlab.callgrind"], raising=False)
+    given(GLIBC)
+    records = measured(a_plan(["steady"], ["glibc"], rounds=1), Choice(instructions=True))
+    (one,) = (one for one in records if one["kind"] == "instructions")
+    assert (one["instructions"], one["failure"]) == (123, None)
+    assert asked == [(str(places.workload_dir() / "steady"), None, {})]
+
+
+# What is shown.
+
+
+def test_the_summary_tells_ratios_noise_and_failures(capsys):
+    def line(cell, allocator, number, seconds):
+        ending = {"failure": None} if seconds else {"failure": "ended by SIGSEGV"}
+        numbers = {"metrics": {"seconds": seconds}}
+        return {"kind": "run", "cell": cell, "allocator": allocator, "round": number} | (
+            numbers | ending
+        )
+
+    names = ("glibc", "fast", "noisy", "gone")
+    missing = {"gone": "not found"}
+    cell = {"cell": "a", "missing": None, "oversubscribed": True}
+    first = {
+        "kind": "plan",
+        "title": "T",
+        "cells": [cell, {"cell": "b", "missing": "no package", "oversubscribed": False}],
+        "allocators": [{"name": name, "missing": missing.get(name)} for name in names],
+    }
+    series = {"glibc": [9, 2, 2, 2], "fast": [9, 1, 1, 1], "noisy": [9, 1, 2, 3]}
+    lines = [line("a", name, number, seconds) for name, values in series.items()
+             for number, seconds in enumerate(values)]  # fmt: skip
+    summary.show(Console(width=120, force_terminal=False), [first, *lines])
+    printed = capsys.readouterr().out
+    (row,) = (row for row in printed.splitlines() if "a (oversubscribed)" in row)
+    assert [word for word in row.split() if word[0].isdigit()] == ["1.00", "0.50", "1.00~"]
+    assert "b was not run: no package" in printed and "gone is missing: not found" in printed
+    assert "Fewer than 5" in printed
+    summary.show(Console(width=120), [first, *lines, line("a", "fast", 4, None)])
+    printed = capsys.readouterr().out
+    assert "failed" in printed and "a, fast: ended by SIGSEGV (1 x)" in printed
 
 
 # What is chosen, and what cannot be.

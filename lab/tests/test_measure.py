@@ -85,7 +85,7 @@ def counted(*argv) -> dict[str, int]:
 
 
 def test_memory_calls_of_threads_and_children_are_counted_exactly(memory_calls):
-    turns = 50
+    turns = 500
     few, many = counted(memory_calls, 0), counted(memory_calls, turns)
     each = {"mmap": 2, "munmap": 2, "madvise": 3, "mremap": 1, "mprotect": 2, "brk": 0}
     for name, calls in each.items():  # in the process, its thread and its child
