@@ -1,7 +1,8 @@
 """Gets a program that the demo needs: by apt-get when we are root, else the program is skipped.
 
-Invariant: nothing that is installed starts a service. While packages are installed a policy denies
-it, unless the machine has a policy of its own; it is removed afterwards. Touched by: demo.py.
+Invariant: nothing that is installed starts a service, now or at the next boot. While packages are
+installed a policy denies it, unless the machine has a policy of its own; it is removed afterwards,
+and so are the links by which a new service would be started. Touched by: demo.py, the driver.
 Source: Debian's /usr/share/doc/init-system-helpers/README.policy-rc.d.gz.
 """
 
@@ -15,6 +16,7 @@ from pathlib import Path
 from .programs.base import Program
 
 POLICY = Path("/usr/sbin/policy-rc.d")
+UNITS = Path("/etc/systemd/system")
 _APT = ("apt-get", "-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3")
 
 
@@ -36,7 +38,7 @@ def provide(program: Program) -> str | None:
 
 def _install(packages: Sequence[str]) -> str:
     """The last line of what apt-get complained about, `no error` when it did not."""
-    with no_services(POLICY):
+    with no_services(POLICY), none_at_boot(UNITS):
         subprocess.run(
             [*_APT, "update"], capture_output=True, check=False, stdin=subprocess.DEVNULL
         )
@@ -65,3 +67,14 @@ def no_services(policy: Path) -> Iterator[None]:
         yield
     finally:
         policy.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def none_at_boot(units: Path) -> Iterator[None]:
+    """Services that were enabled while this lasted are not, afterwards."""
+    before = set(units.glob("*.wants/*.service"))
+    try:
+        yield
+    finally:
+        for link in set(units.glob("*.wants/*.service")) - before:
+            link.unlink(missing_ok=True)

@@ -17,6 +17,7 @@ from ..peers import Allocator
 
 SOURCES = Path(__file__).resolve().parents[2] / "programs"
 TIMEOUT_S = 180.0
+_SERVERS = ("/usr/local/sbin", "/usr/sbin")  # not on the path of a user of Debian
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +40,24 @@ class Program(ABC):
 
     def version_line(self) -> str:
         """The first line of what the program says of itself; empty when it cannot be asked."""
+        command, *options = self.version
         try:
             done = subprocess.run(
-                self.version, capture_output=True, text=True, check=False, timeout=10
+                [which(command) or command, *options],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+                timeout=10,
             )
         except (OSError, subprocess.SubprocessError):
             return ""
-        return (done.stdout.splitlines() or [""])[0]
+        return (done.stdout.strip().splitlines() or [""])[0]
 
     def missing(self) -> dict[str, str]:
         """The needed commands that are not there, with their packages."""
-        return {
-            command: package for command, package in self.needs.items() if not shutil.which(command)
-        }
+        return {command: package for command, package in self.needs.items() if not which(command)}
 
     @abstractmethod
     def prepare(self, folder: Path, quick: bool) -> None:
@@ -64,6 +70,11 @@ class Program(ABC):
 
 class PrepareError(RuntimeError):
     """A program's inputs cannot be made; the program is reported as failed."""
+
+
+def which(command: str) -> str | None:
+    """Where a command is, servers included; None when it is not there."""
+    return shutil.which(command) or shutil.which(command, path=os.pathsep.join(_SERVERS))
 
 
 @dataclass(slots=True)

@@ -1,37 +1,28 @@
 """Redis: a server under the allocator, a fixed stream of commands, then redis-benchmark.
 
-Invariant: the replies to the stream depend on the stream alone; the server ends with the run,
-whatever happens. It listens on a socket in a private folder and keeps nothing on disk.
-Debian's Redis links jemalloc: for the system's malloc, libc itself is preloaded, so that its malloc
-comes first. Memory and CPU time are the server's, the time is that of the clients' work.
-8 % of the server's time is spent in malloc. Touched by: the demo, one thread.
+Invariant: the replies to the stream depend on the stream alone. It keeps nothing on disk. Debian's
+Redis links jemalloc, see ServerProgram. 8 % of the server's time is spent in malloc.
+Touched by: one thread.
 """
 
-import contextlib
 import hashlib
 import random
 import shutil
 import socket
 import subprocess
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .. import measure
-from ..peers import Allocator
-from .base import TIMEOUT_S, Program, Run, last_line
+from .base import TIMEOUT_S, last_line
+from .server import ServerError, ServerProgram, ask, connect
 
-_START_S = 15.0
 _CHUNK = 400  # commands sent at a time
 _DONE = b"$4\r\ndone\r\n"
 
 
-class RedisError(RuntimeError):
-    """The server or its client did not do what was asked."""
-
-
-class Redis(Program):
+class Redis(ServerProgram):
     name = "redis"
     title = "redis-benchmark"
     needs = {"redis-benchmark": "redis-tools", "redis-check-rdb": "redis-tools"}
@@ -45,36 +36,26 @@ class Redis(Program):
         self._requests = 30_000 if quick else 120_000
         self._chunks = list(_stream(50 if quick else 150))
 
-    def run(self, allocator: Allocator, env: Mapping[str, str]) -> Run:
-        # A socket's path has at most 107 bytes, so it is not below the build folder.
-        with tempfile.TemporaryDirectory(prefix="near-redis-") as folder:
-            with measure.start_child(
-                _server_command(Path(folder)),
-                preload=allocator.library or "libc.so.6",
-                env=env,
-                cwd=folder,
-                timeout=TIMEOUT_S,
-            ) as server:
-                return self._load(server, Path(folder) / "socket")
+    def server(self, folder: Path) -> Sequence[str | Path]:
+        command: str | Path | None = shutil.which("redis-server")
+        if command is None:
+            # The same program under another name; it looks at the name it was called by.
+            command = folder / "redis-server"
+            command.symlink_to(shutil.which("redis-check-rdb") or "redis-check-rdb")
+        return [
+            *(command, "--port", "0", "--unixsocket", "socket"),
+            *("--daemonize", "no", "--appendonly", "no", "--save", ""),
+        ]
 
-    def _load(self, server: measure.Child, path: Path) -> Run:
-        complaint = None
-        answer = ""
-        started = ended = time.monotonic()
-        try:
-            with _connect(server, path) as connection:
-                started = time.monotonic()
-                answer = _replay(connection, self._chunks)
-                self._benchmark(path)
-                ended = time.monotonic()
-                _expect_no_errors(connection)
-        except (RedisError, OSError, subprocess.SubprocessError) as error:
-            complaint = str(error)
-        server.terminate()
-        sample = server.wait()
-        if sample.failure():
-            complaint = f"server: {sample.failure()}{last_line(sample.stderr)}"
-        return Run(sample, ended - started, answer, complaint)
+    def load(self, server: measure.Child, folder: Path) -> tuple[str, float]:
+        path = folder / "socket"
+        with connect(server, path) as connection:
+            started = time.monotonic()
+            answer = _replay(connection, self._chunks)
+            self._benchmark(path)
+            ended = time.monotonic()
+            _expect_no_errors(connection)
+        return answer, ended - started
 
     def _benchmark(self, path: Path) -> None:
         """Three sizes over one key space, so that values change theirs; lists, hashes, reads."""
@@ -103,38 +84,9 @@ class Redis(Program):
                 line.startswith('"') and '"test"' not in line for line in done.stdout.splitlines()
             )
             if done.returncode != 0 or rows < wanted:
-                raise RedisError(
+                raise ServerError(
                     f"redis-benchmark: {rows} of {wanted} tests{last_line(done.stderr)}"
                 )
-
-
-def _server_command(folder: Path) -> list[str | Path]:
-    server = shutil.which("redis-server")
-    if server is None:
-        # The same program under another name; it looks at the name it was called by.
-        server = folder / "redis-server"
-        server.symlink_to(shutil.which("redis-check-rdb") or "redis-check-rdb")
-    return [
-        *(server, "--port", "0", "--unixsocket", "socket"),
-        *("--daemonize", "no", "--appendonly", "no", "--save", ""),
-    ]
-
-
-@contextlib.contextmanager
-def _connect(server: measure.Child, path: Path) -> Iterator[socket.socket]:
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(60)
-    deadline = time.monotonic() + _START_S
-    with connection:
-        while True:
-            try:
-                connection.connect(str(path))
-                break
-            except (FileNotFoundError, ConnectionRefusedError):
-                if not server.running() or time.monotonic() > deadline:
-                    raise RedisError("the server did not start") from None
-                time.sleep(0.02)
-        yield connection
 
 
 def _command(*words: str | int) -> bytes:
@@ -178,23 +130,11 @@ def _replay(connection: socket.socket, chunks: list[bytes]) -> str:
     """Sends the stream; the digest of all replies."""
     digest = hashlib.sha256()
     for chunk in chunks:
-        digest.update(_ask(connection, chunk))
+        digest.update(ask(connection, chunk, _DONE))
     return digest.hexdigest()
 
 
-def _ask(connection: socket.socket, commands: bytes) -> bytes:
-    """The replies to commands that end with `ECHO done`."""
-    connection.sendall(commands)
-    reply = bytearray()
-    while not reply.endswith(_DONE):
-        part = connection.recv(1 << 20)
-        if not part:
-            raise RedisError("the server closed the connection")
-        reply += part
-    return bytes(reply)
-
-
 def _expect_no_errors(connection: socket.socket) -> None:
-    info = _ask(connection, _command("INFO", "stats") + _command("ECHO", "done"))
+    info = ask(connection, _command("INFO", "stats") + _command("ECHO", "done"), _DONE)
     if b"total_error_replies:" in info and b"total_error_replies:0\r\n" not in info:
-        raise RedisError("the server replied with errors")
+        raise ServerError("the server replied with errors")

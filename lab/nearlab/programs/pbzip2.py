@@ -1,0 +1,43 @@
+"""pbzip2: threads compress blocks of a text that is written from a seed.
+
+Insensitive: less than 0.1 % of the time is spent in malloc. A block takes a few buffers of its size
+from one thread, which another frees: memory is what differs.
+Invariant: the compressed file depends on the text alone; blocks are written in order.
+"""
+
+import hashlib
+import random
+from pathlib import Path
+
+from .. import measure
+from .base import Command, CommandProgram
+
+
+class Pbzip2(CommandProgram):
+    name = "pbzip2"
+    title = "compress text"
+    needs = {"pbzip2": "pbzip2"}
+    version = ("pbzip2", "--version")
+
+    def __init__(self):
+        self._text = Path()
+        self._packed = Path()
+
+    def prepare(self, folder: Path, quick: bool) -> None:
+        self._text = folder / "text"
+        self._packed = folder / "text.bz2"
+        self._text.write_text(_text(1_000_000 if quick else 4_000_000))
+
+    def command(self) -> Command:
+        self._packed.unlink(missing_ok=True)
+        return Command(["pbzip2", "-q", "-k", "-f", "-p4", "-b1", "-1", self._text])
+
+    def answer(self, sample: measure.Sample) -> str:
+        return hashlib.sha256(self._packed.read_bytes()).hexdigest()
+
+
+def _text(words: int) -> str:
+    """Words of which few are frequent, as in a language."""
+    rng = random.Random(11)
+    known = ["".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 9))) for _ in range(5000)]
+    return " ".join(known[int(5000 * rng.random() ** 3)] for _ in range(words))

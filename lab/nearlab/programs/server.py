@@ -1,0 +1,151 @@
+"""A program that is a server: started under the allocator in a private folder, loaded by clients.
+
+Invariant: the server ends with the run, whatever happens, and its folder with it; it listens below
+that folder or on a port of the loopback that is its own. Memory and CPU time are the server's, the
+time is that of the clients' work. libc is preloaded for the system's malloc: a server may link
+another. A server that dies, or answers otherwise than its protocol says, is a complaint.
+Touched by: one thread.
+"""
+
+import contextlib
+import select
+import socket
+import subprocess
+import tempfile
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from .. import measure
+from ..peers import Allocator
+from .base import TIMEOUT_S, Program, Run, last_line
+
+_START_S = 15.0
+_LAST_WORDS_S = 1.0
+_PIECE = 1 << 16
+
+
+class ServerError(RuntimeError):
+    """The server or its client did not do what was asked."""
+
+
+class NotStarted(ServerError):
+    """The server ended, or listened to nobody, before its first answer."""
+
+
+class ServerProgram(Program):
+    """Subclasses say how the server is started and what its clients do."""
+
+    tree = False  # the server forks
+    attempts = 1  # how often it is started when it does not come up, as when its port was taken
+
+    @abstractmethod
+    def server(self, folder: Path) -> Sequence[str | Path]:
+        """The server's command; may write into `folder`, which is private to one start."""
+
+    @abstractmethod
+    def load(self, server: measure.Child, folder: Path) -> tuple[str, float]:
+        """The clients' work: the answer, and the seconds it took. Raises ServerError."""
+
+    def run(self, allocator: Allocator, env: Mapping[str, str]) -> Run:
+        for left in reversed(range(self.attempts)):
+            try:
+                return self._run_once(allocator, env)
+            except NotStarted as error:
+                if left == 0:
+                    return Run(None, 0.0, "", str(error))
+        raise AssertionError("a server is started at least once")
+
+    def _run_once(self, allocator: Allocator, env: Mapping[str, str]) -> Run:
+        # A socket's path has at most 107 bytes, so it is not below the build folder.
+        with tempfile.TemporaryDirectory(prefix=f"near-{self.name}-") as name:
+            folder = Path(name)
+            with measure.start_child(
+                self.server(folder),
+                preload=allocator.library or "libc.so.6",
+                env=env,
+                cwd=folder,
+                timeout=TIMEOUT_S,
+                tree=self.tree,
+            ) as server:
+                return self._measure(server, folder)
+
+    def _measure(self, server: measure.Child, folder: Path) -> Run:
+        complaint, answer, seconds, started = None, "", 0.0, True
+        try:
+            answer, seconds = self.load(server, folder)
+        except (ServerError, OSError, subprocess.SubprocessError) as error:
+            complaint, started = str(error), not isinstance(error, NotStarted)
+            _let_end(server)
+        server.terminate()
+        sample = server.wait()
+        if sample.failure():
+            complaint = f"server: {sample.failure()}{last_line(sample.stderr)}"
+        if not started:
+            raise NotStarted(complaint)
+        return Run(sample, seconds, answer, complaint)
+
+
+def _let_end(server: measure.Child) -> None:
+    """A server that is about to end says why by its own exit, not by our signal."""
+    deadline = time.monotonic() + _LAST_WORDS_S
+    while server.running() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def run_client(argv: Sequence[str | Path], **options) -> str:
+    """Runs a client to its end; what it printed. Raises ServerError when it failed."""
+    done = subprocess.run(
+        argv, capture_output=True, text=True, check=False, timeout=TIMEOUT_S, **options
+    )
+    if done.returncode != 0:
+        said = last_line(done.stderr) or last_line(done.stdout)
+        raise ServerError(f"{Path(argv[0]).name}: exit code {done.returncode}{said}")
+    return done.stdout
+
+
+def wait_until(ready: Callable[[], bool], server: measure.Child) -> None:
+    """Asks until `ready`; raises NotStarted when the server ended or takes too long."""
+    deadline = time.monotonic() + _START_S
+    while not ready():
+        if not server.running() or time.monotonic() > deadline:
+            raise NotStarted("the server did not start")
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def connect(server: measure.Child, path: Path) -> Iterator[socket.socket]:
+    """A connection to the socket `path`, as soon as the server listens."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(60)
+
+    def ready() -> bool:
+        try:
+            connection.connect(str(path))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+        return True
+
+    with connection:
+        wait_until(ready, server)
+        yield connection
+
+
+def ask(connection: socket.socket, commands: bytes, done: bytes) -> bytes:
+    """The replies to `commands`, of which the last is `done`. Reads while it sends: a server may
+    wait until its replies are taken before it takes more commands."""
+    left, reply = memoryview(commands), bytearray()
+    while left or not reply.endswith(done):
+        readable, writable, _ = select.select([connection], [connection] if left else [], [], 60)
+        if not readable and not writable:
+            raise ServerError("the server is silent")
+        if writable:
+            with contextlib.suppress(BlockingIOError):
+                left = left[connection.send(left[:_PIECE], socket.MSG_DONTWAIT) :]
+        if readable:
+            part = connection.recv(1 << 20)
+            if not part:
+                raise ServerError("the server closed the connection")
+            reply += part
+    return bytes(reply)
