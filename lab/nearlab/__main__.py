@@ -8,6 +8,7 @@ from rich.console import Console
 from . import baseline as baseline_module
 from . import instructions as instructions_module
 from . import measure, peers, targets
+from .compare_command import compare
 from .demo import demo
 from .listing import list_all
 from .run import run
@@ -16,6 +17,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 app.command()(demo)
 app.command()(run)
 app.command("list")(list_all)
+app.command()(compare)
 
 _Allocators = Annotated[
     str, typer.Option(metavar="NAME,...", help=f"Which (default {', '.join(peers.CORE)}).")

@@ -4,7 +4,7 @@ Invariant: nothing here adds to the timed runs; what cannot be counted has its r
 Touched by: the driver, one thread.
 """
 
-from . import counting, measure
+from . import callgrind, counting, measure
 from .cells import Cell
 from .counting import Counted
 from .peers import Allocator
@@ -59,8 +59,6 @@ def instructions(cell: Cell, allocator: Allocator) -> dict:
     if cell.real_program:
         why = "a real program is not run under callgrind"
         return empty("instructions", cell, allocator, why)
-    from . import callgrind
-
     counted = callgrind.count(
         cell.argv,
         allocator.library,

@@ -6,13 +6,11 @@ malloc, free and the jump to each through the procedure linkage table; start-up 
 The definition is checked on glibc 2.36, whose count is known (lab/tests).
 """
 
-import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from . import measure, places
+from . import callgrind, places
 from .peers import Allocator
 
 MODES = ("pair", "batch")
@@ -24,7 +22,7 @@ _ROUNDS = {"pair": (5_000, 105_000), "batch": (10, 110)}
 
 
 class CountError(RuntimeError):
-    """Valgrind is missing, or the program failed under it."""
+    """There is no count; says why."""
 
 
 def count(
@@ -71,25 +69,7 @@ def _per_pair(mode: str, size: int, library: Path | None, functions: str) -> flo
 def _run(mode: str, size: int, rounds: int, library: Path | None, functions: str) -> int:
     """All instructions of one run."""
     program = [places.bench_dir() / "instructions", mode, str(size), str(rounds), functions]
-    env = {"LD_PRELOAD": str(library)} if library else {}
-    with tempfile.NamedTemporaryFile(prefix="callgrind.", mode="r") as out:
-        tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out.name}"]
-        try:
-            result = subprocess.run(
-                [*tool, *program],
-                env=measure.child_environment(env),
-                capture_output=True,
-                text=True,
-                timeout=300,
-                check=False,
-            )
-        except FileNotFoundError:
-            raise CountError("valgrind is not installed") from None
-        except subprocess.TimeoutExpired:
-            raise CountError("hangs under callgrind") from None
-        if result.returncode != 0:
-            raise CountError(f"fails under callgrind ({result.returncode})")
-        for line in Path(out.name).read_text().splitlines():
-            if line.startswith("summary:"):
-                return int(line.split()[1])
-    raise CountError("callgrind gave no summary")
+    found = callgrind.count(program, library)
+    if found.instructions is None:
+        raise CountError(found.failure)
+    return found.instructions

@@ -151,7 +151,7 @@ def parse(text: str, where: str) -> Plan:
 
 def real_programs() -> dict[str, Program]:
     """The real programs by name."""
-    return {program.name: program for program in programs.all_programs()}
+    return {program.name: program for program in programs.lab_programs()}
 
 
 def _first_error(error: ValidationError) -> str:

@@ -1,8 +1,9 @@
 """Robust statistics of repeated runs: medians, their spread, ratios with bootstrap intervals.
 
 Two series that were interleaved are paired by round: what slowed the machine in one round slowed
-both, so a resample draws rounds, never single runs. Everything is seeded: the same runs give the
-same numbers. Source: Efron and Tibshirani, An Introduction to the Bootstrap, §13 (percentiles).
+both, so a resample draws rounds, never single runs. Series of two sessions share nothing and are
+resampled each on its own. Everything is seeded: the same runs give the same numbers. Source: Efron
+and Tibshirani, An Introduction to the Bootstrap, §13 (percentiles).
 """
 
 from collections.abc import Sequence
@@ -55,6 +56,42 @@ def ratio(
     )
 
 
+def unpaired_ratio(
+    numerator: Sequence[float],
+    denominator: Sequence[float],
+    *,
+    level: float = 0.95,
+    resamples: int = _RESAMPLES,
+    seed: int = _SEED,
+) -> Interval:
+    """median(numerator) / median(denominator) of two sessions, of any lengths."""
+    above, below = _positive(_series(numerator)), _positive(_series(denominator))
+    generator = np.random.default_rng(seed)
+    drawn_above = _medians(above, _rounds(above, resamples, generator))
+    drawn_below = _medians(below, _rounds(below, resamples, generator))
+    exact = np.log(np.median(above) / np.median(below))
+    return _exp(exact, np.log(drawn_above / drawn_below), level)
+
+
+def ratio_of_ratios(
+    after: tuple[Sequence[float], Sequence[float]],
+    before: tuple[Sequence[float], Sequence[float]],
+    *,
+    level: float = 0.95,
+    resamples: int = _RESAMPLES,
+    seed: int = _SEED,
+) -> Interval:
+    """How the ratio to a reference changed from one session to another.
+
+    Each session is (series, series of the reference), paired by round. What made one whole session
+    slower is in both of its series and cancels.
+    """
+    generator = np.random.default_rng(seed)
+    now, drawn_now = _log_ratios(*after, resamples, generator)
+    then, drawn_then = _log_ratios(*before, resamples, generator)
+    return _exp(now - then, drawn_now - drawn_then, level)
+
+
 def difference(
     first: Sequence[float],
     second: Sequence[float],
@@ -90,16 +127,38 @@ def geometric_mean_of_ratios(
     if not rows:
         raise ValueError("no rows")
     generator = np.random.default_rng(seed)
-    exact, drawn = 0.0, np.zeros(resamples)
-    for numerator, denominator in rows:
-        above, below = _paired(numerator, denominator)
-        if min(above.min(), below.min()) <= 0:
-            raise ValueError("a ratio needs positive values")
-        exact += np.log(np.median(above) / np.median(below))
-        rounds = generator.integers(len(above), size=(resamples, len(above)))
-        drawn += np.log(np.median(above[rounds], axis=1) / np.median(below[rounds], axis=1))
-    low, high = np.exp(np.percentile(drawn / len(rows), _tails(level)))
-    return Interval(float(low), float(np.exp(exact / len(rows))), float(high))
+    logs = [_log_ratios(*row, resamples, generator) for row in rows]
+    exact = sum(value for value, _ in logs)
+    drawn = sum(values for _, values in logs)
+    return _exp(exact / len(rows), drawn / len(rows), level)
+
+
+def _log_ratios(
+    numerator: Sequence[float],
+    denominator: Sequence[float],
+    resamples: int,
+    generator: np.random.Generator,
+) -> tuple[float, np.ndarray]:
+    """The logarithm of the ratio of medians, and those of resampled rounds."""
+    above, below = _paired(numerator, denominator)
+    above, below = _positive(above), _positive(below)
+    rounds = _rounds(above, resamples, generator)
+    drawn = np.log(_medians(above, rounds) / _medians(below, rounds))
+    return float(np.log(np.median(above) / np.median(below))), drawn
+
+
+def _rounds(series: np.ndarray, resamples: int, generator: np.random.Generator) -> np.ndarray:
+    return generator.integers(len(series), size=(resamples, len(series)))
+
+
+def _medians(series: np.ndarray, rounds: np.ndarray) -> np.ndarray:
+    return np.median(series[rounds], axis=1)
+
+
+def _exp(value: float, drawn: np.ndarray, level: float) -> Interval:
+    """From logarithms: the estimate, and the tails of its resamples."""
+    low, high = np.exp(np.percentile(drawn, _tails(level)))
+    return Interval(float(low), float(np.exp(value)), float(high))
 
 
 def _tails(level: float) -> list[float]:
@@ -111,6 +170,12 @@ def _paired(first: Sequence[float], second: Sequence[float]) -> tuple[np.ndarray
     if len(left) != len(right):
         raise ValueError(f"not paired by round: {len(left)} and {len(right)} runs")
     return left, right
+
+
+def _positive(series: np.ndarray) -> np.ndarray:
+    if series.min() <= 0:
+        raise ValueError("a ratio needs positive values")
+    return series
 
 
 def _series(values: Sequence[float]) -> np.ndarray:

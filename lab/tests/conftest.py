@@ -1,8 +1,18 @@
-"""Prints how many cases ran, for whoever counts; with none, pytest itself fails (exit status 5)."""
+"""Prints how many cases ran, for whoever counts; with none, pytest itself fails (exit status 5).
 
+Hypothesis tries the same examples every time and keeps its files in build.
+"""
+
+import os
+
+import hypothesis
 import pytest
 
-from nearlab import peers
+from nearlab import peers, places
+
+os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(places.RESULTS / "hypothesis"))
+hypothesis.settings.register_profile("lab", derandomize=True, database=None, deadline=None)
+hypothesis.settings.load_profile("lab")
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import types
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
@@ -17,8 +16,7 @@ import pytest
 import typer
 from rich.console import Console
 
-import nearlab
-from nearlab import driver, interleave, journal, measure, peers, places, plan, probe, run, summary
+from nearlab import callgrind, driver, interleave, journal, measure, peers, places, plan, probe, run, summary
 from nearlab.peers import Allocator
 from nearlab.run import Choice
 
@@ -247,10 +245,9 @@ def test_instructions_are_counted_on_request(given, monkeypatch):
 
     def count(argv, library, env, timeout):
         asked.append((argv[0], library, env))
-        return types.SimpleNamespace(instructions=123, failure=None)
+        return callgrind.Count(123)
 
-    monkeypatch.setitem(sys.modules, "nearlab.callgrind", types.SimpleNamespace(count=count))
-    monkeypatch.setattr(nearlab, "callgrind", sys.modules["nearlab.callgrind"], raising=False)
+    monkeypatch.setattr(callgrind, "count", count)
     given(GLIBC)
     records = measured(a_plan(["steady"], ["glibc"], rounds=1), Choice(instructions=True))
     (one,) = (one for one in records if one["kind"] == "instructions")

@@ -1,0 +1,118 @@
+"""Counts the instructions of a program under callgrind, with the allocator preloaded.
+
+The count is of the whole program, from its start to its exit; `idle`, the same program with no
+work to do, is subtracted where only the work is wanted. The processes that a program starts are not
+counted. Callgrind runs one thread at a time: spinning and contention are not what they are on
+processors. Invariant: a number is of a program that ended well and executed code of the preloaded
+library; everything else is a failure in words.
+"""
+
+import contextlib
+import os
+import signal as signals
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import measure
+
+_TIMEOUT_S = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Instructions, or why there are none."""
+
+    instructions: int | None
+    failure: str | None = None
+
+
+def count(
+    argv: Sequence[str | Path],
+    library: str | Path | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float = _TIMEOUT_S,
+    *,
+    idle: Sequence[str | Path] | None = None,
+) -> Count:
+    """The instructions of one run of `argv`, less those of `idle` if there is one."""
+    whole = _run(argv, library, env, timeout)
+    if whole.instructions is None or idle is None:
+        return whole
+    start_up = _run(idle, library, env, timeout)
+    if start_up.instructions is None:
+        return Count(None, f"without work: {start_up.failure}")
+    return Count(whole.instructions - start_up.instructions)
+
+
+def _run(
+    argv: Sequence[str | Path],
+    library: str | Path | None,
+    env: Mapping[str, str] | None,
+    timeout: float,
+) -> Count:
+    preload = {"LD_PRELOAD": str(library)} if library else {}
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as log:
+        # A forked child goes on under callgrind: %p keeps its counts apart.
+        tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/%p", "--"]
+        try:
+            process = subprocess.Popen(
+                [*tool, *(str(word) for word in argv)],
+                env=measure.child_environment({**(env or {}), **preload}),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,
+            )
+        except FileNotFoundError:
+            return Count(None, "valgrind is not installed")
+        try:
+            status = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return Count(None, f"timed out under callgrind after {timeout:g} s")
+        finally:
+            _end(process)
+        if status != 0:
+            log.seek(0)
+            return Count(None, _ending(status, log.read().decode(errors="replace")))
+        return _read(Path(folder) / str(process.pid), library)
+
+
+def _end(process: subprocess.Popen) -> None:
+    """Ends what the program left running."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signals.SIGKILL)
+    process.wait()
+
+
+def _ending(status: int, log: str) -> str:
+    """How it ended, with the last words of the program or of valgrind on why."""
+    if status < 0:
+        how = f"ended by {signals.Signals(-status).name} under callgrind"
+    else:
+        how = f"exit code {status} under callgrind"
+    said = [line.strip() for line in log.splitlines()]
+    own = [line for line in said if line and not line.startswith("==")]
+    return f"{how}: {own[-1][:120]}" if own else how
+
+
+def _read(counts: Path, library: str | Path | None) -> Count:
+    """The total of callgrind's file. `ob=` and `cob=` name the files whose code was executed."""
+    total, executed = None, set()
+    try:
+        with counts.open(errors="replace") as lines:
+            for line in lines:
+                key, _, rest = line.partition("=")
+                if key in ("ob", "cob"):
+                    executed.add(rest.partition(" ")[2].strip())  # "(number) path", then "(number)"
+                elif line.startswith("summary:"):
+                    total = int(line.split()[1])
+    except FileNotFoundError:
+        pass
+    if total is None:
+        return Count(None, "callgrind gave no summary")
+    if library and os.path.realpath(library) not in map(os.path.realpath, executed - {""}):
+        return Count(None, f"{Path(library).name} did not serve it")
+    return Count(total)
