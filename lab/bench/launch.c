@@ -4,21 +4,31 @@
 // called exec, so a child of a large parent never looks small. This launcher is small, and reads
 // VmHWM and VmPTE at the last moment they exist: the child is traced (PTRACE_O_TRACEEXIT, nothing
 // else) and stops once, when it exits. Where tracing is refused, the samples and ru_maxrss remain.
+// Samples of /proc are taken while the program runs on, by a launcher that is nice: close together
+// at first, later one each fiftieth of the time that went by. The mean resident set is that of
+// time, not of samples. What the launcher itself took of the CPU is in the report.
 // Invariant: every process that descends from the program is gone when the launcher returns (it is
 // their subreaper). Report, one fact a line, to the descriptor of --report: pid, process, program,
-// object, left, usage. Source: ptrace(2), proc(5), getrusage(2).
+// object, left, calls (with --count-calls), usage. Source: ptrace(2), proc(5), getrusage(2).
 #define _GNU_SOURCE
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 
+#include "calls.h"
 #include "watch.h"
 
-enum { kFastSamples = 100, kFastMs = 10, kSlowMs = 50 };
+static const double kShortestInterval = 0.004;
+static const double kLongestInterval = 0.05;
+static const double kPart = 0.02;  // of the run so far, between two samples
+enum { kNice = 5 };
 
 struct run {
   FILE* report;
@@ -28,9 +38,13 @@ struct run {
   double started;
   double paused;  // spent reading /proc while the program stood still at its exit
   int samples;
-  double rss_sum;
+  double sampled_from, sampled_to;  // when the first and the last sample were taken
+  long last_rss;
+  double rss_seconds;  // the integral of the resident set between them, in KiB s
   struct memory peak;
   bool timed_out;
+  bool counts_calls;
+  struct calls calls;
 };
 
 static double now(void) {
@@ -46,11 +60,27 @@ static void fail(const char* what) {
 
 static long larger(long a, long b) { return a > b ? a : b; }
 
+// Between two samples the resident set is taken to change evenly.
+static void add_to_mean(struct run* run, long rss) {
+  const double at = now();
+  if (run->samples++ == 0) {
+    run->sampled_from = at;
+  } else {
+    run->rss_seconds += (double)(run->last_rss + rss) / 2 * (at - run->sampled_to);
+  }
+  run->sampled_to = at;
+  run->last_rss = rss;
+}
+
+static double mean_rss(const struct run* run) {
+  const double seconds = run->sampled_to - run->sampled_from;
+  return seconds > 0 ? run->rss_seconds / seconds : (double)run->last_rss;
+}
+
 static void sample(struct run* run) {
   const struct memory memory = run->tree ? memory_of_tree(run->pid) : memory_of(run->pid);
   if (memory.rss == 0) return;
-  ++run->samples;
-  run->rss_sum += (double)memory.rss;
+  add_to_mean(run, memory.rss);
   // Of a tree only what is resident at one time counts; of one process, its own high-water mark.
   run->peak.hwm = larger(run->peak.hwm, run->tree ? memory.rss : memory.hwm);
   run->peak.pte = larger(run->peak.pte, memory.pte);
@@ -64,7 +94,9 @@ static void record_exit(struct run* run, pid_t pid) {
   print_objects(pid, run->report);
   run->peak.hwm = larger(run->peak.hwm, memory.hwm);
   run->peak.pte = larger(run->peak.pte, memory.pte);
-  if (pid == run->pid) run->paused += now() - before;
+  if (pid != run->pid) return;
+  sample(run);
+  run->paused += now() - before;
 }
 
 static void handle_stop(struct run* run, pid_t pid, int status) {
@@ -80,14 +112,18 @@ static void handle_stop(struct run* run, pid_t pid, int status) {
 
 static void report_usage(const struct run* run, double wall, int status,
                          const struct rusage* usage) {
-  const double mean = run->samples == 0 ? 0 : run->rss_sum / run->samples;
+  struct rusage own;
+  getrusage(RUSAGE_SELF, &own);
+  const struct timeval user = own.ru_utime, system = own.ru_stime;
+  const double own_cpu =
+      (double)(user.tv_sec + system.tv_sec) + (double)(user.tv_usec + system.tv_usec) * 1e-6;
   fprintf(run->report,
-          "usage %.9f %ld.%06ld %ld.%06ld %ld %ld %ld %ld %ld %ld %ld %.0f %d %d %d %d\n", wall,
-          (long)usage->ru_utime.tv_sec, (long)usage->ru_utime.tv_usec, (long)usage->ru_stime.tv_sec,
-          (long)usage->ru_stime.tv_usec, usage->ru_maxrss, usage->ru_minflt, usage->ru_majflt,
-          usage->ru_nvcsw, usage->ru_nivcsw, run->peak.hwm, run->peak.pte, mean, run->samples,
-          WIFEXITED(status) ? WEXITSTATUS(status) : -1, WIFSIGNALED(status) ? WTERMSIG(status) : 0,
-          run->timed_out);
+          "usage %.9f %ld.%06ld %ld.%06ld %ld %ld %ld %ld %ld %ld %ld %.0f %d %d %d %d %.6f\n",
+          wall, (long)usage->ru_utime.tv_sec, (long)usage->ru_utime.tv_usec,
+          (long)usage->ru_stime.tv_sec, (long)usage->ru_stime.tv_usec, usage->ru_maxrss,
+          usage->ru_minflt, usage->ru_majflt, usage->ru_nvcsw, usage->ru_nivcsw, run->peak.hwm,
+          run->peak.pte, mean_rss(run), run->samples, WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+          WIFSIGNALED(status) ? WTERMSIG(status) : 0, run->timed_out, own_cpu);
 }
 
 // Reaps everything that can be reaped now; true when the program itself has ended.
@@ -127,33 +163,54 @@ static void end_leftovers(struct run* run) {
   fprintf(run->report, "left %d\n", left);
 }
 
-static void watch(struct run* run, const sigset_t* awaited) {
+// Waits for so long, or until there is something to do. Signals meant for the program go to it.
+static void wait_for_event(struct run* run, int signals, double seconds) {
+  struct pollfd events[] = {{.fd = signals, .events = POLLIN},
+                            {.fd = run->calls.listener, .events = POLLIN}};
+  const long ns = seconds > 0 ? (long)(seconds * 1e9) : 0;
+  if (ppoll(events, 2, &(struct timespec){0, ns}, NULL) <= 0) return;
+  struct signalfd_siginfo signal;
+  if ((events[0].revents & POLLIN) != 0 && read(signals, &signal, sizeof signal) == sizeof signal &&
+      signal.ssi_signo != SIGCHLD)
+    kill(run->pid, (int)signal.ssi_signo);
+  while (count_waiting(&run->calls)) continue;
+  if ((events[1].revents & POLLHUP) != 0) run->calls.listener = -1;  // nobody is left to ask
+}
+
+static void watch(struct run* run, int signals) {
   int status;
   struct rusage usage;
+  double next_sample = 0;
   while (!reap(run, &status, &usage)) {
-    sample(run);
-    if (run->deadline != 0 && now() > run->deadline && !run->timed_out) {
+    const double at = now();
+    if (at >= next_sample) {
+      sample(run);
+      const double part = (at - run->started) * kPart;
+      const double longest = part < kLongestInterval ? part : kLongestInterval;
+      next_sample = at + (longest > kShortestInterval ? longest : kShortestInterval);
+    }
+    if (run->deadline != 0 && at > run->deadline && !run->timed_out) {
       run->timed_out = true;
       kill(run->pid, SIGKILL);
     }
-    const long wait_ms = run->samples < kFastSamples ? kFastMs : kSlowMs;
-    const int signal = sigtimedwait(awaited, NULL, &(struct timespec){0, wait_ms * 1000000});
-    if (signal > 0 && signal != SIGCHLD) kill(run->pid, signal);
+    wait_for_event(run, signals, next_sample - now());
   }
   const double wall = now() - run->started - run->paused;
   end_leftovers(run);
+  if (run->counts_calls) print_calls(&run->calls, run->report);
   report_usage(run, wall, status, &usage);
 }
 
 // The child's side: waits to be watched, then becomes the program. Never returns.
 static void become_program(char** argv, const char* preload, const sigset_t* mask, int go,
-                           int failed) {
+                           int failed, int listener) {
   char byte;
   if (read(go, &byte, 1) != 1) _exit(125);
   prctl(PR_SET_PDEATHSIG,
         SIGKILL);  // where tracing is refused, this ends the program with the launcher
   if (preload != NULL) setenv("LD_PRELOAD", preload, 1);
   sigprocmask(SIG_SETMASK, mask, NULL);
+  if (listener >= 0) hand_over_listener(listener);
   execvp(argv[0], argv);
   const int reason = errno;
   if (write(failed, &reason, sizeof reason) < 0) _exit(126);
@@ -169,12 +226,19 @@ static void launch(struct run* run, char** argv, const char* preload, double tim
   sigprocmask(SIG_BLOCK, &awaited, &before);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
 
-  int go[2], failed[2];
+  const int signals = signalfd(-1, &awaited, SFD_CLOEXEC);
+  if (signals < 0) fail("signalfd");
+
+  int go[2], failed[2], listener[2] = {-1, -1};
   if (pipe2(go, O_CLOEXEC) != 0 || pipe2(failed, O_CLOEXEC) != 0) fail("pipe");
+  if (run->counts_calls && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, listener) != 0)
+    fail("socketpair");
   run->pid = fork();
   if (run->pid < 0) fail("fork");
-  if (run->pid == 0) become_program(argv, preload, &before, go[0], failed[1]);
+  if (run->pid == 0) become_program(argv, preload, &before, go[0], failed[1], listener[1]);
+  setpriority(PRIO_PROCESS, 0, kNice);
   close(failed[1]);
+  if (listener[1] >= 0) close(listener[1]);
 
   long options = PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL;
   if (run->tree) options |= PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
@@ -184,14 +248,15 @@ static void launch(struct run* run, char** argv, const char* preload, double tim
   run->started = now();
   if (timeout > 0) run->deadline = run->started + timeout;
   if (write(go[1], "g", 1) != 1) fail("start");
+  if (run->counts_calls) receive_listener(&run->calls, listener[0]);
   int reason;
   if (read(failed[0], &reason, sizeof reason) == sizeof reason)
     fprintf(run->report, "error %s\n", strerror(reason));
-  watch(run, &awaited);
+  watch(run, signals);
 }
 
 int main(int argc, char** argv) {
-  struct run run = {0};
+  struct run run = {.calls = {.listener = -1}};
   const char* preload = NULL;
   double timeout = 0;
   int at = 1;
@@ -199,6 +264,8 @@ int main(int argc, char** argv) {
     const bool more = at + 1 < argc;
     if (strcmp(argv[at], "--tree") == 0) {
       run.tree = true;
+    } else if (strcmp(argv[at], "--count-calls") == 0) {
+      run.counts_calls = true;
     } else if (strcmp(argv[at], "--preload") == 0 && more) {
       preload = argv[++at];
     } else if (strcmp(argv[at], "--timeout") == 0 && more) {
@@ -213,8 +280,8 @@ int main(int argc, char** argv) {
   }
   if (run.report == NULL || at + 1 >= argc || strcmp(argv[at], "--") != 0) {
     fprintf(stderr,
-            "usage: launch --report FD [--tree] [--preload LIBRARY] [--timeout SECONDS] -- PROGRAM "
-            "ARG...\n");
+            "usage: launch --report FD [--tree] [--count-calls] [--preload LIBRARY] "
+            "[--timeout SECONDS] -- PROGRAM ARG...\n");
     return 125;
   }
   launch(&run, argv + at + 1, preload, timeout);

@@ -10,10 +10,14 @@ from . import instructions as instructions_module
 from . import measure, peers, targets, trace
 from .compare_command import compare
 from .demo import demo
+from .listing import list_all
 from .report.command import report
+from .run import run
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command()(demo)
+app.command()(run)
+app.command("list")(list_all)
 app.command()(compare)
 app.command(context_settings={"ignore_unknown_options": True})(trace.record)
 app.add_typer(trace.app, name="trace")

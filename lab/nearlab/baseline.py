@@ -11,8 +11,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from . import figure, instructions, interleave, peers, places, rows, stats, targets
-from .interleave import Results
+from . import cases, figure, instructions, peers, places, rows, stats, targets
+from .cases import Results
 from .peers import Allocator
 from .rows import SPEED, STEADY, Row
 from .targets import OURS, Counts, Verdict
@@ -64,12 +64,19 @@ def _measure(
     """The speed rows, then the rows that mostly sleep; quick runs those once."""
     runs = []
     for group, title in ((SPEED, "speed"), (STEADY, "steady")):
-        cases = [row.case(quick) for row in group if row in chosen for _ in range(row.repeats)]
-        if not cases:
+        chosen_cases = [
+            row.case(quick) for row in group if row in chosen for _ in range(row.repeats)
+        ]
+        if not chosen_cases:
             continue
         once = quick and group is STEADY
-        results = interleave.interleave(
-            cases, found, rounds=1 if once else rounds, raw=raw, warm_up=not once, title=title
+        results = cases.measure_all(
+            chosen_cases,
+            found,
+            rounds=1 if once else rounds,
+            raw=raw,
+            warm_up=not once,
+            title=title,
         )
         runs += results.runs
     return Results(runs, found) if runs else None

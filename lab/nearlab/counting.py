@@ -6,9 +6,10 @@ new or delete counts once, as malloc or free (as aligned with an alignment), and
 calls itself is not counted. A counting run is slower than others: its seconds are no measurement.
 """
 
+import contextlib
 import struct
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
@@ -93,22 +94,27 @@ def count(
 ) -> Counted:
     """Runs a program to its end under `allocator`, counted. `preload` stands in for glibc's missing
     library, for a program that is linked to another malloc."""
-    served = allocator.library or preload
-    libraries = [library(), *([served] if served else [])]
-    with tempfile.NamedTemporaryFile(prefix="count.") as file:
-        file.truncate(_SLOTS * _SLOT_BYTES)
-        asked = dict(allocator.environment) | dict(env or {}) | {"LAB_COUNT_FILE": file.name}
+    with children() as calls:
         sample = measure.run_child(
             argv,
-            preload=libraries,
-            env=asked,
+            preload=allocator.library or preload,
+            env=dict(allocator.environment) | dict(env or {}),
             cwd=cwd,
             timeout=timeout,
             stdin=stdin,
             tree=tree,
         )
-        calls = Calls.parse(Path(file.name).read_bytes())
-    return Counted(calls, sample, _failure(calls, sample, allocator))
+        found = calls()
+    return Counted(found, sample, _failure(found, sample, allocator))
+
+
+@contextlib.contextmanager
+def children() -> Iterator[Callable[[], Calls]]:
+    """Meanwhile every measured child is counted; what is yielded tells the calls so far."""
+    with tempfile.NamedTemporaryFile(prefix="count.") as file:
+        file.truncate(_SLOTS * _SLOT_BYTES)
+        with measure.children(before=[library()], env={"LAB_COUNT_FILE": file.name}):
+            yield lambda: Calls.parse(Path(file.name).read_bytes())
 
 
 def _failure(calls: Calls, sample: Sample, allocator: Allocator) -> str | None:

@@ -5,9 +5,7 @@ output, served by the right malloc. Nothing it starts outlives it. Results: a ta
 build/lab/demo.png and build/lab/demo.jsonl. Source: DESIGN §1, §7.
 """
 
-import contextlib
 import json
-import signal
 import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -18,10 +16,11 @@ import typer
 from rich.console import Console
 
 from . import demo_figure, demo_install, demo_table, interleave, peers, places, programs
-from .demo_progress import Watch
-from .demo_run import Record, Runner, schedule
+from .demo_run import Record, Runner
+from .interrupt import ended_by_signals
 from .peers import Allocator
 from .programs.base import PrepareError, Program
+from .progress import Watch
 
 _WIDTH = 80  # what the table needs, and has where stdout is no terminal
 _ROUNDS, _QUICK_ROUNDS = 5, 3
@@ -44,7 +43,7 @@ def demo(
         if allocator.missing:
             err.print(f"demo: {allocator.name}: {allocator.missing}")
             raise typer.Exit(2)
-    with _ended_by_signals():
+    with ended_by_signals():
         try:
             good = run(selected, allocators, rounds or (_QUICK_ROUNDS if quick else _ROUNDS), quick)
         except KeyboardInterrupt:
@@ -102,7 +101,7 @@ def _measure(
     ready: Sequence[Program], allocators: Sequence[Allocator], rounds: int, quick: bool
 ) -> Iterator[Record]:
     """Does all runs; each is in the raw results before the next begins."""
-    steps = schedule(ready, allocators, rounds)
+    steps = interleave.schedule(ready, allocators, range(rounds + 1))
     raw = places.results_dir() / "demo.jsonl"
     with raw.open("w") as lines, Watch(steps) as watch:
         header = {
@@ -118,7 +117,9 @@ def _measure(
         print(json.dumps(header), file=lines, flush=True)
         for record in Runner().do(steps, watch.before):
             print(json.dumps(record.to_json()), file=lines, flush=True)
-            watch.after(record)
+            watch.after(record.step, record.result)
+            if record.failure:
+                watch.drop(record.step.case)
             yield record
 
 
@@ -159,20 +160,3 @@ def _number(version: str) -> str:
 def _shown(path: Path) -> str:
     """Relative to the repository where it is inside."""
     return str(path.relative_to(places.ROOT) if path.is_relative_to(places.ROOT) else path)
-
-
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the demo as Ctrl-C does, so that every child ends with it."""
-
-    def interrupt(*_) -> None:
-        raise KeyboardInterrupt
-
-    before = {
-        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -10,24 +10,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from . import interleave, measure
-from .peers import Allocator
-from .programs.base import Program, Run
+from . import measure
+from .interleave import Step
+from .programs.base import Run
 
 # What an allocator prints at exit when it is asked for its statistics.
 _NAMES_ITSELF = {"nearmalloc": re.compile(r"^nearmalloc \S+:.*", re.MULTILINE)}
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One run that is to be done."""
-
-    round: int
-    program: Program
-    allocator: Allocator
-
-    def when(self) -> str:
-        return f"round {self.round}" if self.round else "warm-up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +25,11 @@ class Record:
     step: Step
     run: Run
     failure: str | None
+
+    @property
+    def result(self) -> str:
+        """What came of it, in a few words."""
+        return self.failure or f"{self.run.wall_s:.2f} s"
 
     def metrics(self) -> dict[str, float]:
         """What is compared; empty when the run does not count."""
@@ -53,7 +46,7 @@ class Record:
         sample = self.run.sample
         record = {
             "kind": "run",
-            "case": self.step.program.name,
+            "case": self.step.case.name,
             "allocator": self.step.allocator.name,
             "round": self.step.round,
             "metrics": self.metrics(),
@@ -66,18 +59,6 @@ class Record:
         return record
 
 
-def schedule(
-    programs: Sequence[Program], allocators: Sequence[Allocator], rounds: int
-) -> list[Step]:
-    """All steps in order: the warm-up, then `rounds` rounds."""
-    return [
-        Step(number, program, allocator)
-        for number in range(rounds + 1)
-        for index, program in enumerate(programs)
-        for allocator in interleave.balanced(allocators, number + index)
-    ]
-
-
 @dataclass(slots=True)
 class Runner:
     """Does steps and remembers the right answers; a program that failed is not run again."""
@@ -88,19 +69,19 @@ class Runner:
     def do(self, steps: Sequence[Step], before: Callable[[Step], None]) -> Iterator[Record]:
         """Yields a record for each step that is done; `before` hears of it first."""
         for step in steps:
-            if step.program.name in self.failed:
+            if step.case.name in self.failed:
                 continue
             before(step)
             run = self._run(step)
             failure = self._failure(step, run)
             if failure:
-                self.failed.add(step.program.name)
+                self.failed.add(step.case.name)
             yield Record(step, run, failure)
 
     def _run(self, step: Step) -> Run:
         asked = step.round == 0 and step.allocator.name in _NAMES_ITSELF
         try:
-            return step.program.run(step.allocator, {"NEARMALLOC_STATS": "1"} if asked else {})
+            return step.case.run(step.allocator, {"NEARMALLOC_STATS": "1"} if asked else {})
         except (measure.MeasureError, OSError) as error:
             return Run(None, 0.0, "", str(error))
 
@@ -114,7 +95,7 @@ class Runner:
     def _wrong_output(self, step: Step, run: Run) -> str | None:
         if not run.answer:
             return "no output"
-        if run.answer != self.answers.setdefault(step.program.name, run.answer):
+        if run.answer != self.answers.setdefault(step.case.name, run.answer):
             return "wrong output: not that of the first run"
         return None
 

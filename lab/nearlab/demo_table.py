@@ -61,12 +61,12 @@ def rows_of(records: Iterable[Record], baseline: str, candidate: str) -> list[Ro
     """A row for each program, in the order of the first runs; the warm-up is only judged."""
     of_program: dict[str, list[Record]] = {}
     for record in records:
-        of_program.setdefault(record.step.program.name, []).append(record)
+        of_program.setdefault(record.step.case.name, []).append(record)
     return [_row(group, baseline, candidate) for group in of_program.values()]
 
 
 def _row(records: list[Record], baseline: str, candidate: str) -> Row:
-    program = records[0].step.program
+    program = records[0].step.case
     for record in records:
         if record.failure:
             failure = f"{record.step.allocator.name}, {record.step.when()}: {record.failure}"

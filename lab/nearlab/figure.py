@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
 from . import stats
-from .interleave import Results
+from .cases import Results
 
 _STYLES = {
     "nearmalloc": ("#d62728", "D"),

@@ -1,22 +1,23 @@
 """Runs a program and says what it took: time, memory with page tables, faults, which malloc.
 
 `run_child` runs to the end; `start_child` gives a handle for servers: `.pid`, `.terminate()`,
-`.wait()`. The measuring itself is done by the small program `launch` (lab/bench/launch.c says why);
-it samples /proc every 10 ms in the first second of a child's life, every 50 ms after that.
+`.wait()`. The measuring itself is done by the small program `launch` (lab/bench/launch.c says why):
+mean memory is that of time, from samples each fiftieth of the run so far, 4 to 50 ms apart.
 Invariant: whatever the child leaves running is ended before its Sample is returned.
 """
 
+import contextlib
+import contextvars
 import os
 import signal as signals
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
 from . import places, proof
-
 
 class MeasureError(RuntimeError):
     """The measurement itself could not be done; a child that fails is a result, not an error."""
@@ -60,6 +61,10 @@ class Sample:
     samples: int
     left_running: int  # processes it left behind (they were ended)
     processes: tuple[Process, ...]
+    sampler_cpu_s: float = 0.0  # what the launcher itself took
+    # Memory calls of the whole tree by name, where they were to be counted; or why they were not.
+    syscalls: dict[str, int] | None = None
+    syscalls_refused: str | None = None
 
     @property
     def peak_total_kib(self) -> int:
@@ -92,7 +97,39 @@ class Sample:
         """Everything but the output of the child, for a raw result line."""
         record = asdict(self)
         del record["stdout"], record["stderr"]
+        if self.syscalls is None:
+            del record["syscalls"]
+        if self.syscalls_refused is None:
+            del record["syscalls_refused"]
         return record | {"peak_total_kib": self.peak_total_kib, "failure": self.failure()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is asked for of all children, beside what each is started with."""
+
+    count_calls: bool = False
+    before: tuple[Path, ...] = ()  # preloaded before the allocator
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+_asked: contextvars.ContextVar[_Asked] = contextvars.ContextVar("asked", default=_Asked())
+
+
+@contextlib.contextmanager
+def children(
+    *,
+    count_calls: bool = False,
+    before: Sequence[Path] = (),
+    env: Mapping[str, str] | None = None,
+) -> Iterator[None]:
+    """Asks for this of every child that is started meanwhile, by whomever in this context: memory
+    calls counted, libraries preloaded before the allocator, more in the environment."""
+    token = _asked.set(_Asked(count_calls, tuple(before), env or {}))
+    try:
+        yield
+    finally:
+        _asked.reset(token)
 
 
 def launcher() -> Path:
@@ -123,14 +160,18 @@ class Child:
         timeout: float | None = None,
         stdin: str | bytes | Path | None = None,
         tree: bool = False,
+        count_calls: bool = False,
     ):
         self.argv = tuple(str(word) for word in argv)
         read_end, write_end = os.pipe()
         command = [str(launcher()), "--report", str(write_end)]
         if tree:
             command.append("--tree")
-        if preload:
-            libraries = [preload] if isinstance(preload, (str, Path)) else preload
+        asked = _asked.get()
+        if count_calls or asked.count_calls:
+            command.append("--count-calls")
+        libraries = [preload] if isinstance(preload, (str, Path)) else list(preload or ())
+        if libraries := [*asked.before, *libraries]:
             command += ["--preload", ":".join(str(library) for library in libraries)]
         if timeout is not None:
             command += ["--timeout", str(timeout)]
@@ -142,7 +183,7 @@ class Child:
             stdin=self._stdin,
             stdout=self._out,
             stderr=self._err,
-            env=child_environment(env),
+            env=child_environment({**(env or {}), **asked.env}),
             cwd=cwd,
             pass_fds=[write_end],
             start_new_session=True,
@@ -202,14 +243,25 @@ def run_child(
     timeout: float | None = None,
     stdin: str | bytes | Path | None = None,
     tree: bool = False,
+    count_calls: bool = False,
 ) -> Sample:
     """Runs a program to its end and measures it.
 
     `preload` is one library or several, for the child alone; `env` adds to the environment; `stdin`
     is text, bytes or a file to read (default: nothing). `tree` sums memory over all descendants and
-    reports each process at its exit.
+    reports each process at its exit. `count_calls` counts the memory calls of the tree; it costs
+    time.
     """
-    child = Child(argv, preload=preload, env=env, cwd=cwd, timeout=timeout, stdin=stdin, tree=tree)
+    child = Child(
+        argv,
+        preload=preload,
+        env=env,
+        cwd=cwd,
+        timeout=timeout,
+        stdin=stdin,
+        tree=tree,
+        count_calls=count_calls,
+    )
     return child.wait()
 
 
@@ -224,42 +276,67 @@ def _stdin_file(stdin: str | bytes | Path | None):
     return file
 
 
-def _parse(argv: tuple[str, ...], root_pid: int, report: str, stdout: str, stderr: str) -> Sample:
-    memory: dict[int, list[int]] = {}
-    programs: dict[int, str] = {}
-    objects: dict[int, list[str]] = {}
-    usage: list[str] = []
-    left = 0
-    for line in report.splitlines():
+@dataclass(slots=True)
+class _Report:
+    """The launcher's report as it is read, line by line."""
+
+    program: str
+    memory: dict[int, list[int]] = field(default_factory=dict)
+    programs: dict[int, str] = field(default_factory=dict)
+    objects: dict[int, list[str]] = field(default_factory=dict)
+    usage: list[str] = field(default_factory=list)
+    calls: dict[str, int] | None = None
+    refused: str | None = None
+    left: int = 0
+
+    def add(self, line: str) -> None:
         kind, _, rest = line.partition(" ")
         if kind == "process":
             pid, *values = map(int, rest.split())
-            memory[pid] = values
+            self.memory[pid] = values
         elif kind in ("program", "object"):
             pid_text, _, path = rest.partition(" ")
             if kind == "program":
-                programs[int(pid_text)] = path
-            objects.setdefault(int(pid_text), []).append(path)
+                self.programs[int(pid_text)] = path
+            self.objects.setdefault(int(pid_text), []).append(path)
         elif kind == "left":
-            left = int(rest)
+            self.left = int(rest)
+        elif kind == "calls" and rest.startswith("refused "):
+            self.refused = rest.removeprefix("refused ")
+        elif kind == "calls":
+            pairs = (word.split("=") for word in rest.split())
+            self.calls = {name: int(count) for name, count in pairs}
         elif kind == "usage":
-            usage = rest.split()
+            self.usage = rest.split()
         elif kind == "error":
-            raise MeasureError(f"{argv[0]}: cannot be started: {rest}")
-    if not usage:
+            raise MeasureError(f"{self.program}: cannot be started: {rest}")
+
+    def processes(self) -> tuple[Process, ...]:
+        return tuple(
+            Process(
+                pid,
+                self.programs.get(pid, ""),
+                *values,
+                proof.served_by(self.objects.get(pid, [])),
+            )
+            for pid, values in self.memory.items()
+        )
+
+
+def _parse(argv: tuple[str, ...], root_pid: int, text: str, stdout: str, stderr: str) -> Sample:
+    report = _Report(argv[0])
+    for line in text.splitlines():
+        report.add(line)
+    if not report.usage:
         raise MeasureError(
             f"{argv[0]}: the launcher ended without a report: {stderr.strip()[-300:]}"
         )
-
-    processes = tuple(
-        Process(pid, programs.get(pid, ""), *memory[pid], proof.served_by(objects.get(pid, [])))
-        for pid in memory
-    )
-    wall, user, system = map(float, usage[:3])
+    wall, user, system = map(float, report.usage[:3])
     max_rss, minor, major, voluntary, involuntary, hwm, pte, mean, samples = (
-        int(x) for x in usage[3:12]
+        int(x) for x in report.usage[3:12]
     )
-    exit_code, signal, timed_out = (int(x) for x in usage[12:15])
+    exit_code, signal, timed_out = (int(x) for x in report.usage[12:15])
+    processes = report.processes()
     root = next((process for process in processes if process.pid == root_pid), None)
     return Sample(
         argv=argv,
@@ -280,6 +357,9 @@ def _parse(argv: tuple[str, ...], root_pid: int, report: str, stdout: str, stder
         stderr=stderr,
         served_by=root.served_by if root else "unknown",
         samples=samples,
-        left_running=left,
+        left_running=report.left,
         processes=processes,
+        sampler_cpu_s=float(report.usage[15]),
+        syscalls=report.calls,
+        syscalls_refused=report.refused,
     )

@@ -28,6 +28,16 @@ def nearmalloc_library() -> Path:
     return Path(os.environ.get("NEAR_LIBRARY", RELEASE / "libnearmalloc.so"))
 
 
+def plans_dir() -> Path:
+    """The plans that come with the lab."""
+    return ROOT / "lab" / "plans"
+
+
+def plan_results() -> Path:
+    """Where results of plans go, a folder each. NEAR_LAB_RESULTS names another place."""
+    return Path(os.environ.get("NEAR_LAB_RESULTS", RESULTS / "results"))
+
+
 def design_library(name: str) -> Path:
     """A design of a paper, built beside nearmalloc."""
     return nearmalloc_library().parent / "designs" / f"lib{name}.so"

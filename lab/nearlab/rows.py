@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from . import places, proof
-from .interleave import Case
+from .cases import Case
 from .measure import Sample
 
 

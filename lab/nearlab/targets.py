@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from . import stats
-from .interleave import Results
+from .cases import Results
 from .rows import SPEED
 from .stats import Interval
 

@@ -17,11 +17,12 @@ import pytest
 import typer
 
 from nearlab import demo, demo_install, demo_table, measure, places, programs
-from nearlab.demo_progress import Forecast, clock
-from nearlab.demo_run import Record, Runner, Step, schedule
+from nearlab.demo_run import Record, Runner
+from nearlab.interleave import Step, schedule
 from nearlab.peers import Allocator
 from nearlab.programs.base import Command, CommandProgram, PrepareError, Program, Run
 from nearlab.programs.redis import Redis
+from nearlab.progress import Forecast, clock
 
 GLIBC = Allocator("glibc", "glibc", None, "glibc 2.36")
 HERE = Path(__file__).resolve().parent
@@ -325,28 +326,29 @@ def test_an_unfinished_program_has_no_ratios():
 def test_the_order_alternates_from_round_to_round_and_from_program_to_program():
     one, two = Shell("true", "one"), Shell("true", "two")
     near = Allocator("nearmalloc", "nearmalloc", None, "")
-    steps = schedule([one, two], (GLIBC, near), 5)
+    steps = schedule([one, two], (GLIBC, near), range(6))
     assert len(steps) == 6 * 2 * 2
-    firsts = [(step.program.name, step.round, step.allocator.name) for step in steps[::2]]
+    firsts = [(step.case.name, step.round, step.allocator.name) for step in steps[::2]]
     expected = [
         (name, number, ("glibc", "nearmalloc")[(number + index) % 2])
         for number in range(6)
         for index, name in enumerate(("one", "two"))
     ]
     assert firsts == expected
-    assert all(a.program is b.program for a, b in zip(steps[::2], steps[1::2], strict=True))
+    assert all(a.case is b.case for a, b in zip(steps[::2], steps[1::2], strict=True))
 
 
 def test_the_time_left_follows_the_runs_and_a_failure_shortens_it():
     one, two = Shell("true", "one"), Shell("true", "two")
-    steps = schedule([one, two], (GLIBC, Allocator("nearmalloc", "", None, "")), 1)
+    steps = schedule([one, two], (GLIBC, Allocator("nearmalloc", "", None, "")), range(2))
     forecast = Forecast(steps)
-    forecast.add(Record(steps[0], Run(None, 0, ""), None), 2.0)
+    forecast.add(steps[0], 2.0)
     assert forecast.left_s() == pytest.approx(7 * 2.0)
-    forecast.add(Record(steps[1], Run(None, 0, ""), None), 4.0)
-    forecast.add(Record(steps[2], Run(None, 0, ""), None), 1.0)
+    forecast.add(steps[1], 4.0)
+    forecast.add(steps[2], 1.0)
     assert forecast.left_s() == pytest.approx(2 * 3.0 + 3 * 1.0)
-    forecast.add(Record(steps[3], Run(None, 0, ""), "bad"), 1.0)
+    forecast.add(steps[3], 1.0)
+    forecast.drop(two)
     assert forecast.done == 6
     assert forecast.left_s() == pytest.approx(2 * 3.0)
     assert clock(125.2) == "2:05"
@@ -365,7 +367,7 @@ needs_redis = pytest.mark.skipif(
 def test_redis_is_served_by_glibc_though_it_links_jemalloc(tmp_path):
     redis = Redis()
     redis.prepare(tmp_path, quick=True)
-    steps = schedule([redis], (GLIBC,), 1)
+    steps = schedule([redis], (GLIBC,), range(2))
     done = list(Runner().do(steps, lambda _: None))
     assert [one.failure for one in done] == [None, None]
     assert {one.run.sample.served_by for one in done} == {"glibc"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nearlab import interleave
-from nearlab.interleave import Case, Results
+from nearlab.cases import Case, Results, Run, measure_all
 from nearlab.peers import Allocator
 
 GLIBC = Allocator("glibc", "glibc", None, "2")
@@ -18,7 +18,7 @@ ABSENT = Allocator("mimalloc2", "mimalloc 2", None, "", "not found: on purpose")
 
 def run(tmp_path: Path, cases: list[Case], allocators: list[Allocator], rounds: int = 2):
     raw = tmp_path / "raw.jsonl"
-    results = interleave.interleave(cases, allocators, rounds=rounds, raw=raw)
+    results = measure_all(cases, allocators, rounds=rounds, raw=raw)
     return results, [json.loads(line) for line in raw.read_text().splitlines()]
 
 
@@ -80,7 +80,7 @@ def test_a_result_that_cannot_be_read_is_a_failure(tmp_path):
 def test_one_failed_round_spoils_the_series():
     sample = None
     runs = [
-        interleave.Run("a", "glibc", number, {"seconds": 1.0}, failure, sample)
+        Run("a", "glibc", number, {"seconds": 1.0}, failure, sample)
         for number, failure in ((0, "warm-up may fail"), (1, None), (2, "crash"), (3, None))
     ]
     assert Results(runs, [GLIBC]).series("a", "glibc", "seconds") == []

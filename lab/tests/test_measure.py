@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -44,6 +45,69 @@ def test_what_a_program_says_of_itself_agrees_with_what_is_measured():
 def test_mean_rss_lies_below_the_peak():
     sample = measure.run_child(touch(256))
     assert 0 < sample.mean_rss_kib <= sample.peak_rss_kib
+
+
+def held(*steps: str) -> tuple[measure.Sample, dict]:
+    """A run of `footprint`, and what it says it held."""
+    sample = measure.run_child([places.bench_dir() / "footprint", *steps])
+    return sample, json.loads(sample.stdout)
+
+
+def test_mean_and_peak_of_known_amounts_over_known_times_are_right_within_two_percent():
+    # Small and early, where samples are close together; then large, then in between: a mean over
+    # samples instead of time would be far too small.
+    small, _ = held("0:100")
+    sample, known = held("8192:200", "98304:1100", "32768:700")
+    mean = known["kib_seconds"] / sample.wall_s
+    assert sample.mean_rss_kib - small.mean_rss_kib == pytest.approx(mean, rel=0.02)
+    assert sample.peak_rss_kib - small.peak_rss_kib == pytest.approx(known["peak_kib"], rel=0.02)
+
+
+def test_the_sampler_takes_little_of_the_cpu():
+    sample, _ = held("8192:1000")
+    assert 0 < sample.sampler_cpu_s < 0.05 * sample.wall_s and 10 < sample.samples < 200
+
+
+@pytest.fixture(scope="module")
+def memory_calls(tmp_path_factory) -> Path:
+    program = tmp_path_factory.mktemp("calls") / "memory_calls"
+    source = Path(__file__).with_name("memory_calls.c")
+    subprocess.run(["cc", "-O1", source, "-o", program, "-pthread"], check=True)
+    return program
+
+
+def counted(*argv) -> dict[str, int]:
+    sample = measure.run_child(argv, count_calls=True)
+    if sample.syscalls_refused:
+        pytest.skip(f"counting is refused: {sample.syscalls_refused}")
+    assert sample.ok
+    return sample.syscalls
+
+
+def test_memory_calls_of_threads_and_children_are_counted_exactly(memory_calls):
+    turns = 500
+    few, many = counted(memory_calls, 0), counted(memory_calls, turns)
+    each = {"mmap": 2, "munmap": 2, "madvise": 3, "mremap": 1, "mprotect": 2, "brk": 0}
+    for name, calls in each.items():  # in the process, its thread and its child
+        assert many[name] - few[name] == 3 * turns * calls, name
+
+
+def test_calls_are_counted_only_when_asked_for():
+    assert measure.run_child(["true"]).syscalls is None
+    with measure.children(count_calls=True):
+        sample = measure.run_child(["true"])
+    assert sample.syscalls_refused or sample.syscalls["mmap"] > 0
+    assert "syscalls" not in measure.run_child(["true"]).to_json()
+
+
+def test_a_kernel_that_refuses_to_count_is_told():
+    # A listener within the reach of a listener is refused; the program runs all the same.
+    inner = [places.bench_dir() / "launch", "--report", 1, "--count-calls", "--", "true"]
+    counted("true")
+    sample = measure.run_child(inner, count_calls=True)
+    assert sample.ok and "calls refused" in sample.stdout
+    _, _, reason = sample.stdout.partition("calls refused ")
+    assert measure.run_child(["true"], count_calls=True).syscalls_refused is None and reason
 
 
 def test_wall_time_is_that_of_the_program():

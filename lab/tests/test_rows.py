@@ -2,8 +2,8 @@
 
 import pytest
 
-from nearlab import interleave, peers, rows
-from nearlab.interleave import Case
+from nearlab import cases, peers, rows
+from nearlab.cases import Case
 
 TINY = {
     "threadtest": ["--rounds", "2"],
@@ -31,14 +31,14 @@ def test_a_row_does_equal_work_under_all_allocators(found, name):
     case = tiny(rows.ROWS[name])
     for allocator in found.values():
         if allocator.available:
-            run = interleave.run_once(case, allocator, 1)
+            run = cases.run_once(case, allocator, 1)
             assert run.failure is None, f"{allocator.name}: {run.failure} {run.sample.stderr}"
             assert run.metrics["memory_kib"] > 500 and run.metrics["seconds"] >= 0
 
 
 def test_fragmentation_frees_nine_tenths_both_ways(found):
     for pattern in ("stretches", "random"):
-        run = interleave.run_once(tiny(rows.ROWS[f"fragmentation {pattern}"]), found["glibc"], 1)
+        run = cases.run_once(tiny(rows.ROWS[f"fragmentation {pattern}"]), found["glibc"], 1)
         assert run.metrics["live_kib"] == pytest.approx(400_000 / 1024, rel=0.06)
 
 
@@ -57,8 +57,8 @@ def test_rows_are_selected_by_the_start_of_their_name():
 def test_other_work_than_the_runs_before_is_refused(found):
     case = tiny(rows.ROWS["churn"])
     more = Case(case.name, [*case.argv[:-1], "10001"], metrics=case.metrics)
-    assert interleave.run_once(case, found["glibc"], 1).failure is None
-    assert "checksum" in interleave.run_once(more, found["glibc"], 1).failure
+    assert cases.run_once(case, found["glibc"], 1).failure is None
+    assert "checksum" in cases.run_once(more, found["glibc"], 1).failure
 
 
 def test_unknown_allocators_are_named():

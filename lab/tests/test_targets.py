@@ -3,7 +3,7 @@
 import pytest
 
 from nearlab import rows, targets
-from nearlab.interleave import Results, Run
+from nearlab.cases import Results, Run
 from nearlab.peers import Allocator
 
 NAMES = ("glibc", "nearmalloc", "mimalloc3", "mimalloc2", "jemalloc")

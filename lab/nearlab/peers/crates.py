@@ -78,7 +78,9 @@ class Crate:
         places.peers_build().mkdir(parents=True, exist_ok=True)
         started = time.monotonic()
         record = {"hash": self.hash(), "crate": self._locked_crate(), "features": self._features()}
-        cargo = find_cargo() or (get_cargo() and find_cargo())
+        if find_cargo() is None:
+            get_cargo()
+        cargo = find_cargo()
         if cargo is None:
             record["missing"] = "cargo is missing"
         else:

@@ -1,0 +1,114 @@
+"""The cells of a plan: one for each workload, number of threads and value of the swept option.
+
+Invariant: a cell's name is unique in its plan and says all that distinguishes it: `threadtest 64 B
+t=2`, `sizes size=64`.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+from . import places
+from .plan import Plan, PlanError, Value, Workload
+
+LIMIT = "limit"  # the allocator that is a bound and not for everyone
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What is run in each round under each allocator."""
+
+    name: str
+    workload: str
+    program: str
+    real_program: str | None
+    threads: int | None
+    x: dict[str, int | float | str]
+    group: str
+    argv: tuple[str, ...]  # empty of a real program, which knows its own
+    rounds: int
+    timeout_s: float
+    limit_mib: int | None
+    missing: str | None = None  # why it cannot be run here
+
+    def takes(self, allocator: str) -> bool:
+        """False for the limit allocator where the limit makes no sense."""
+        return allocator != LIMIT or self.limit_mib != 0
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {} if self.limit_mib is None else {"LIMIT_MIB": str(self.limit_mib)}
+
+    @property
+    def oversubscribed(self) -> bool:
+        """More threads than processors: what is measured is the scheduler as well."""
+        return self.threads is not None and self.threads > len(os.sched_getaffinity(0))
+
+    def to_json(self) -> dict:
+        return {
+            "cell": self.name,
+            "workload": self.workload,
+            "program": self.program,
+            "threads": self.threads,
+            "x": self.x,
+            "group": self.group,
+            "argv": list(self.argv),
+            "rounds": self.rounds,
+            "limit_mib": self.limit_mib,
+            "oversubscribed": self.oversubscribed,
+            "missing": self.missing,
+        }
+
+
+def of_plan(plan: Plan, rounds: int | None = None) -> list[Cell]:
+    """All cells in order; `rounds` overrides those of the plan and of its workloads."""
+    cells = [cell for workload in plan.keys.workload for cell in _of_workload(plan, workload)]
+    seen = set()
+    for cell in cells:
+        if cell.name in seen:
+            raise PlanError(f"{plan.name}: two cells are called {cell.name!r}")
+        seen.add(cell.name)
+    return cells if rounds is None else [replace(cell, rounds=rounds) for cell in cells]
+
+
+def _of_workload(plan: Plan, workload: Workload) -> Iterator[Cell]:
+    swept = [(name, value) for name, values in workload.sweep.items() for value in values]
+    for threads, point in product(workload.threads or [None], swept or [None]):
+        x = {} if point is None else dict([point])
+        marks = [f"t={threads}"] if threads else []
+        marks += [f"{name}={value}" for name, value in x.items()]
+        yield Cell(
+            name=" ".join([workload.label, *marks]),
+            workload=workload.label,
+            program=workload.program,
+            real_program=workload.real_program,
+            threads=threads or _threads_option(workload),
+            x=x,
+            group=workload.group,
+            argv=() if workload.real_program else _argv(plan, workload, threads, x),
+            rounds=workload.rounds or plan.keys.rounds,
+            timeout_s=workload.timeout_s or plan.keys.timeout_s,
+            limit_mib=workload.limit_mib,
+        )
+
+
+def _threads_option(workload: Workload) -> int | None:
+    threads = workload.options.get("threads")
+    return threads if isinstance(threads, int) else None
+
+
+def _argv(
+    plan: Plan, workload: Workload, threads: int | None, x: dict[str, int | float | str]
+) -> tuple[str, ...]:
+    options = workload.options | x | ({"threads": threads} if threads else {})
+    words = [str(places.workload_dir() / workload.program), "--preset", plan.keys.preset]
+    for name, value in options.items():
+        words += _words(name, value)
+    return tuple(words)
+
+
+def _words(name: str, value: Value) -> list[str]:
+    if isinstance(value, bool):
+        return [f"--{name}"] if value else []
+    return [f"--{name}", str(value)]

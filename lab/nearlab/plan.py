@@ -1,0 +1,240 @@
+"""Reads a plan: which workloads with which options run under which allocators, and what is drawn.
+
+A plan is a TOML file; docs of every key are the fields below. Its cells are what is run: one for
+each workload, number of threads and value of the swept option. Invariant: a Plan that was made is
+right: every key is known, every program is there and knows the options it is given. What is wrong
+is a PlanError of one line that names the file and the key.
+"""
+
+import fnmatch
+import hashlib
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from . import peers, places, programs, workloads
+from .programs.base import Program
+
+PROGRAM = "program:"  # what the name of a real program starts with
+Preset = Literal["two-cores", "paper"]
+Value = bool | int | float | str
+_Threads = Annotated[int, Field(ge=1)]
+
+
+class PlanError(ValueError):
+    """A plan that cannot be run, in one line."""
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Workload(_Table):
+    """`[[workload]]`: a program and the cells made of it."""
+
+    program: str  # a workload, or "program:NAME", a real program
+    name: str = ""  # the program's if it is not given
+    options: dict[str, Value] = {}  # size = 64 becomes --size 64; true becomes a bare flag
+    threads: list[_Threads] = []  # one cell each, --threads N
+    sweep: Annotated[dict[str, list[int | float | str]], Field(max_length=1)] = {}
+    group: str = "other"
+    limit_mib: Annotated[int | None, Field(ge=0)] = None  # 0: not under the limit allocator
+    timeout_s: Annotated[float | None, Field(gt=0)] = None
+    rounds: Annotated[int | None, Field(ge=1)] = None
+
+    @property
+    def label(self) -> str:
+        return self.name or self.program
+
+    @property
+    def real_program(self) -> str | None:
+        """The name of the real program, None of a workload."""
+        return self.program.removeprefix(PROGRAM) if self.program.startswith(PROGRAM) else None
+
+
+class Figure(_Table):
+    """`[[figure]]`: what the report draws."""
+
+    name: Annotated[str, Field(pattern=r"^[\w.-]+$")]
+    kind: Literal["lines", "bars", "scatter", "heatmap", "curve"]
+    workloads: Annotated[list[str], Field(min_length=1)]  # names; `*` stands for anything
+    x: str | None = None
+    y: str = "seconds"
+    relative_to: str | None = None
+    series: str | None = None
+    title: str = ""
+    caption: str = ""
+
+
+class _Keys(_Table):
+    """The whole file."""
+
+    name: Annotated[str, Field(pattern=r"^[\w][\w.+-]*$")]  # results go to a folder of this name
+    title: str = ""
+    description: str = ""
+    rounds: Annotated[int, Field(ge=1)]
+    warm_up: Annotated[int, Field(ge=0)] = 1
+    allocators: Annotated[list[str], Field(min_length=1)]
+    timeout_s: Annotated[float, Field(gt=0)] = 120
+    count: bool = False
+    preset: Preset = "two-cores"
+    workload: Annotated[list[Workload], Field(min_length=1)]
+    figure: list[Figure] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan that is right, with the text it was read from."""
+
+    keys: _Keys
+    text: str
+
+    @property
+    def name(self) -> str:
+        return self.keys.name
+
+    @property
+    def hash(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def allocators(self) -> tuple[str, ...]:
+        return peers.known() if self.keys.allocators == ["all"] else tuple(self.keys.allocators)
+
+
+def paths() -> list[Path]:
+    return sorted(places.plans_dir().glob("*.toml"))
+
+
+def find(name: str) -> Path:
+    """The file of a plan, given its name in lab/plans or its path."""
+    path = Path(name) if name.endswith(".toml") else places.plans_dir() / f"{name}.toml"
+    if not path.is_file():
+        known = ", ".join(path.stem for path in paths())
+        raise PlanError(f"there is no plan {name}; there are: {known}")
+    return path
+
+
+def load(path: Path) -> Plan:
+    try:
+        return parse(path.read_text(encoding="utf-8"), path.name)
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(f"{path}: cannot be read: {error}") from None
+
+
+def ad_hoc(names: Sequence[str], rounds: int = 5) -> Plan:
+    """The plan of workloads that are run as they are, under all allocators."""
+    title = "-".join(name.removeprefix(PROGRAM) for name in names)[:60]
+    tables = [f"[[workload]]\nprogram = {json.dumps(name)}\n" for name in names]
+    head = f'name = {json.dumps(title)}\nrounds = {rounds}\nallocators = ["all"]\n'
+    return parse("\n".join([head, *tables]), "command line")
+
+
+def parse(text: str, where: str) -> Plan:
+    """`where` is what errors name."""
+    try:
+        keys = _Keys.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise PlanError(f"{where}: not TOML: {error}") from None
+    except ValidationError as error:
+        raise PlanError(f"{where}: {_first_error(error)}") from None
+    for key, problem in _problems(keys):
+        raise PlanError(f"{where}: {key}: {problem}")
+    return Plan(keys, text)
+
+
+def real_programs() -> dict[str, Program]:
+    """The real programs by name."""
+    return {program.name: program for program in programs.lab_programs()}
+
+
+def _first_error(error: ValidationError) -> str:
+    first = error.errors()[0]
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]]
+    # In a union the type that did not match is no key of the file.
+    key = "".join(part for part in parts if part not in (".bool", ".int", ".float", ".str"))
+    message = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
+    return f"{key.removeprefix('.')}: {message[0].lower()}{message[1:]}"
+
+
+def _problems(keys: _Keys) -> Iterator[tuple[str, str]]:
+    """What is wrong beyond the types, as (key, problem)."""
+    yield from _allocator_problems(keys)
+    for index, workload in enumerate(keys.workload):
+        for key, problem in _workload_problems(workload):
+            yield f"workload[{index}].{key}", problem
+    for index, figure in enumerate(keys.figure):
+        for key, problem in _figure_problems(figure, keys):
+            yield f"figure[{index}].{key}", problem
+    yield from _duplicates("workload", [workload.label for workload in keys.workload])
+    yield from _duplicates("figure", [figure.name for figure in keys.figure])
+
+
+def _duplicates(key: str, names: list[str]) -> Iterator[tuple[str, str]]:
+    for name, count in Counter(names).items():
+        if count > 1:
+            yield f"{key}.name", f"{name!r} is the name of {count}"
+
+
+def _allocator_problems(keys: _Keys) -> Iterator[tuple[str, str]]:
+    for name in keys.allocators:
+        if name not in peers.NAMES and keys.allocators != ["all"]:
+            yield "allocators", f"unknown {name!r}; there are: {', '.join(peers.NAMES)}"
+    yield from _duplicates("allocators", keys.allocators)
+
+
+def _workload_problems(workload: Workload) -> Iterator[tuple[str, str]]:
+    asked = {**dict.fromkeys(workload.options, "options"), **dict.fromkeys(workload.sweep, "sweep")}
+    if workload.threads:
+        asked["threads"] = "threads"
+    if workload.real_program is not None:
+        known = real_programs()
+        if workload.real_program not in known:
+            yield "program", f"unknown {workload.program!r}; there are: {', '.join(known)}"
+        for option, key in asked.items():
+            yield f"{key}.{option}", "a real program takes no options"
+        return
+    try:
+        known_options = workloads.options(workload.program)
+    except workloads.WorkloadError as error:
+        yield "program", str(error)
+        return
+    for option, key in asked.items():
+        if option not in known_options:
+            there_are = ", ".join(sorted(known_options))
+            yield f"{key}.{option}", f"{workload.program} has no such option; it has: {there_are}"
+    yield from _repeated_options(workload)
+
+
+def _repeated_options(workload: Workload) -> Iterator[tuple[str, str]]:
+    for option in workload.sweep:
+        if option in workload.options or option == "threads":
+            yield f"sweep.{option}", "is given twice"
+    if workload.threads and "threads" in workload.options:
+        yield "options.threads", "is given twice"
+    if "preset" in workload.options:
+        yield "options.preset", "is the plan's: preset"
+
+
+def _figure_problems(figure: Figure, keys: _Keys) -> Iterator[tuple[str, str]]:
+    shown = []
+    for pattern in figure.workloads:
+        found = [one for one in keys.workload if fnmatch.fnmatchcase(one.label, pattern)]
+        if not found:
+            yield "workloads", f"no workload is called {pattern!r}"
+        shown += found
+    axes = {"threads", *(option for workload in shown for option in workload.sweep)}
+    if figure.kind == "lines" and figure.x not in axes:
+        yield "x", f"is one of {', '.join(sorted(axes))} in a figure of lines"
+    if figure.kind != "lines" and figure.x is not None:
+        yield "x", f"a figure of {figure.kind} has none"
+    if (figure.kind == "curve") != (figure.series is not None):
+        yield "series", "is what a curve has, and nothing else"
+    if figure.relative_to is not None and figure.relative_to not in peers.NAMES:
+        yield "relative_to", f"unknown {figure.relative_to!r}"

@@ -1,0 +1,102 @@
+"""What a result says at a glance: ratios to glibc, what failed, what is noisy.
+
+Invariant: a cell of the table holds the median over the counted rounds, or says that there is none.
+The whole analysis, with intervals, is the report's. Source: DESIGN, the lab.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from . import stats
+from .journal import Record
+
+BASE = "glibc"
+NOISY = 0.09  # relative MAD
+RANKED_FROM = 5  # counted runs
+
+Series = dict[tuple[str, str], list[float]]  # by cell and allocator
+
+
+def show(out: Console, records: Sequence[Record]) -> None:
+    """Prints the table and what it leaves out."""
+    plan = records[0]
+    runs = [record for record in records if record["kind"] == "run" and record["round"] > 0]
+    out.print(table(plan, runs))
+    fewest = min((len(series) for series in _series(runs).values()), default=0)
+    if fewest < RANKED_FROM:
+        out.print(f"Fewer than {RANKED_FROM} counted runs: nothing is ranked from these.")
+    for line in failures(records):
+        out.print(line, style="red", markup=False, soft_wrap=True)
+    for cell in plan["cells"]:
+        if cell["missing"]:
+            out.print(f"{cell['cell']} was not run: {cell['missing']}", markup=False)
+    for allocator in plan["allocators"]:
+        if allocator["missing"]:
+            out.print(f"{allocator['name']} is missing: {allocator['missing']}", markup=False)
+
+
+def table(plan: Record, runs: Iterable[Record]) -> Table:
+    """A row a cell, a column an allocator."""
+    series = _series(runs)
+    shown = [one["name"] for one in plan["allocators"] if not one["missing"]]
+    ratios = BASE in shown
+    table = Table(
+        title=f"{plan['title']}: median seconds" + (f", ratio to {BASE}" if ratios else ""),
+        title_justify="left",
+        caption=f"~ noisy: the median deviation is over {NOISY:.0%} of the median",
+        caption_justify="left",
+    )
+    table.add_column("cell")
+    for name in shown:
+        table.add_column(name, justify="right")
+    for cell in plan["cells"]:
+        if cell["missing"] is None:
+            name = cell["cell"]
+            base = series.get((name, BASE)) if ratios else None
+            cells = [_shown(series.get((name, one)), base, ratios) for one in shown]
+            mark = " (oversubscribed)" if cell["oversubscribed"] else ""
+            table.add_row(escape(name + mark), *cells)
+    return table
+
+
+def failures(records: Iterable[Record]) -> list[str]:
+    """One line for each way in which an allocator failed in a cell."""
+    found = Counter(
+        (record["cell"], record["allocator"], record["failure"].removeprefix("failed before: "))
+        for record in records
+        if record.get("failure")
+    )
+    return [
+        f"{cell}, {allocator}: {failure} ({count} x)"
+        for (cell, allocator, failure), count in found.items()
+    ]
+
+
+def _series(runs: Iterable[Record]) -> Series:
+    """Seconds by cell and allocator; empty when a run failed: no claim from a part."""
+    series: Series = defaultdict(list)
+    failed = set()
+    for run in runs:
+        key = run["cell"], run["allocator"]
+        if run["failure"]:
+            failed.add(key)
+        else:
+            series[key].append(run["metrics"]["seconds"])
+    return {key: values for key, values in series.items() if key not in failed} | {
+        key: [] for key in failed
+    }
+
+
+def _shown(values: list[float] | None, base: list[float] | None, ratios: bool) -> str:
+    if values is None:
+        return "-"
+    if not values:
+        return "[red]failed[/]"
+    mark = "~" if stats.relative_spread(values) > NOISY else ""
+    if not ratios:
+        return f"{stats.median(values):.3f}{mark}"
+    return f"{stats.median(values) / stats.median(base):.2f}{mark}" if base else "-"

@@ -1,0 +1,194 @@
+"""Runs a cell once under an allocator and judges the run: did it do its work, and on which malloc.
+
+Invariant: all runs of a cell gave the same answer (a checksum, or what a real program prints); a
+run counts only when the allocator it was meant for served it, by the link map of its processes and,
+of a workload, by what it says itself. Whatever goes wrong is the failure of an Outcome. Touched by:
+the driver, one thread.
+"""
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from . import demo_install, measure, proof
+from .cells import Cell
+from .measure import Sample
+from .peers import Allocator
+from .plan import real_programs
+from .programs.base import PrepareError, Program, last_line
+
+_OVERLAP = 3  # how a workload ends that found a block changed
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a run. Metrics are empty when it failed."""
+
+    metrics: dict[str, float]
+    failure: str | None
+    result: dict | None
+    sample: Sample | None
+
+
+@dataclass(slots=True)
+class Bench:
+    """What is needed to run cells: prepared real programs, and the answers seen so far."""
+
+    answers: dict[str, str] = field(default_factory=dict)  # by cell
+    _programs: dict[str, Program] = field(default_factory=dict)
+
+    def prepare(self, names: Sequence[str], folder: Path, quick: bool) -> dict[str, str]:
+        """Gets real programs ready in `folder`. Returns why others are missing."""
+        missing = {}
+        known = real_programs()
+        for name in dict.fromkeys(names):
+            program = known[name]
+            reason = demo_install.provide(program)
+            try:
+                if reason is None:
+                    program.prepare(Path(tempfile.mkdtemp(prefix=f"{name}-", dir=folder)), quick)
+                    self._programs[name] = program
+            except (PrepareError, OSError) as error:
+                reason = str(error)
+            if reason is not None:
+                missing[name] = reason
+        return missing
+
+    def run(self, cell: Cell, allocator: Allocator) -> Outcome:
+        """One run."""
+        try:
+            if cell.real_program:
+                outcome = _run_program(self._programs[cell.real_program], allocator)
+            else:
+                outcome = _run_workload(cell, allocator)
+        except (measure.MeasureError, OSError) as error:
+            return Outcome({}, str(error), None, None)
+        failure = outcome.failure or self._wrong_answer(cell, outcome.result)
+        return replace(outcome, metrics={}, failure=failure) if failure else outcome
+
+    def _wrong_answer(self, cell: Cell, result: dict | None) -> str | None:
+        found = answer(result)
+        if not found:
+            return "no checksum"
+        expected = self.answers.setdefault(cell.name, found)
+        return None if found == expected else f"checksum: {found} instead of {expected}"
+
+
+def answer(result: dict | None) -> str:
+    """What all runs of a cell must agree on."""
+    return str((result or {}).get("checksum") or "")
+
+
+def _run_workload(cell: Cell, allocator: Allocator) -> Outcome:
+    sample = measure.run_child(
+        cell.argv,
+        preload=allocator.library,
+        env=dict(allocator.environment) | cell.environment,
+        timeout=cell.timeout_s,
+    )
+    result = _read_result(sample)
+    failure = _ending(sample) or _wrong_allocator(sample, allocator)
+    if failure is None and result is None:
+        failure = "unreadable result"
+    failure = failure or _wrong_claim(result, allocator)
+    return Outcome({} if failure else metrics(sample, result), failure, result, sample)
+
+
+def _run_program(program: Program, allocator: Allocator) -> Outcome:
+    run = program.run(allocator, dict(allocator.environment))
+    result = {"name": program.name, "seconds": run.wall_s, "checksum": _digest(run.answer)}
+    failure = run.complaint
+    if failure is None and run.sample is None:
+        failure = "not measured"
+    if failure is None and run.sample.left_running:
+        failure = f"left {run.sample.left_running} processes running"
+    failure = failure or _wrong_allocator(run.sample, allocator)
+    return Outcome({} if failure else metrics(run.sample, result), failure, result, run.sample)
+
+
+def _digest(text: str) -> str:
+    """Short, and empty of nothing."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
+
+
+def _read_result(sample: Sample) -> dict | None:
+    """The last line it printed, when that is a JSON object."""
+    try:
+        result = json.loads((sample.stdout.strip().splitlines() or [""])[-1])
+    except ValueError:
+        return None
+    return result if isinstance(result, dict) else None
+
+
+def _ending(sample: Sample) -> str | None:
+    if sample.exit_code == _OVERLAP:
+        return "checksum: a block was not as it was left"
+    failure = sample.failure()
+    return failure if failure is None else failure + last_line(sample.stderr)
+
+
+def _wrong_allocator(sample: Sample, allocator: Allocator) -> str | None:
+    """Every process must have been served by the allocator's library."""
+    wanted = proof.allocator_name(allocator.library) if allocator.library else allocator.name
+    served = {process.served_by for process in sample.processes} or {sample.served_by}
+    return None if served == {wanted} else f"served by {', '.join(sorted(served))}"
+
+
+def _wrong_claim(result: dict, allocator: Allocator) -> str | None:
+    claimed = Path(str(result.get("malloc_from"))).resolve()
+    if allocator.library is None:
+        right = proof.allocator_name(claimed) == allocator.name
+    else:
+        right = claimed == allocator.library.resolve()
+    return None if right else f"says that {claimed} serves it"
+
+
+def metrics(sample: Sample, result: dict) -> dict[str, float]:
+    """The numbers of a good run, with the times as they were."""
+    numbers = {key: float(value) for key, value in result.items() if _is_number(value)}
+    for key, values in result.items():
+        if key.endswith("_ns") and isinstance(values, dict):
+            numbers |= _latencies(key.removesuffix("_ns"), values)
+    seconds = numbers.get("seconds", sample.wall_s)
+    return numbers | {
+        "seconds": seconds,
+        "seconds_raw": seconds,
+        "wall_s": sample.wall_s,
+        "cpu_s": sample.cpu_s,
+        "user_s": sample.user_s,
+        "sys_s": sample.sys_s,
+        "memory_kib": float(sample.peak_total_kib),
+        "peak_rss_kib": float(sample.peak_rss_kib),
+        "mean_rss_kib": float(sample.mean_rss_kib),
+        "pte_kib": float(sample.peak_pte_kib),
+        "minor_faults": float(sample.minor_faults),
+        "major_faults": float(sample.major_faults),
+        "context_switches": float(sample.context_switches),
+    }
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _latencies(call: str, values: dict) -> dict[str, float]:
+    """`malloc`, {"p50": 20, "samples": 9} becomes malloc_p50_ns, malloc_samples."""
+    return {
+        f"{call}_{key}" if key == "samples" else f"{call}_{key}_ns": float(value)
+        for key, value in values.items()
+        if _is_number(value)
+    }
+
+
+def scaled(metrics: dict[str, float], factor: float) -> dict[str, float]:
+    """The same with `seconds` as they would be at the speed of the reference, and what follows."""
+    if not metrics:
+        return {}
+    seconds = metrics["seconds_raw"] * factor
+    more = {"seconds": seconds}
+    if metrics.get("operations") and seconds > 0:
+        more["ops_per_s"] = metrics["operations"] / seconds
+    return metrics | more

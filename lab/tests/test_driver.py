@@ -1,0 +1,461 @@
+"""A plan is run as its log says, every failure is a record, and what was ended goes on."""
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+
+import fake_workloads
+import pytest
+import typer
+from rich.console import Console
+
+from nearlab import callgrind, driver, interleave, journal, measure, peers, places, plan, probe, run, summary
+from nearlab.peers import Allocator
+from nearlab.run import Choice
+
+GLIBC = Allocator("glibc", "glibc", None, "2")
+PRETENDER = Allocator("jemalloc", "jemalloc", None, "5")  # nothing is preloaded: glibc serves it
+true_probe = probe.take
+ABSENT = Allocator("mimalloc2", "mimalloc 2", None, "", "not found: on purpose")
+
+
+@pytest.fixture(autouse=True)
+def fakes(tmp_path, monkeypatch):
+    """Fake workloads, results in a folder of the test, no time spent on memory and probes."""
+    monkeypatch.setenv("NEAR_LAB_BUILD", str(fake_workloads.build(tmp_path / "lab")))
+    monkeypatch.setenv("NEAR_LAB_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setattr(driver, "touch_memory", lambda: None)
+    monkeypatch.setattr(probe, "take", lambda: 0.01)
+
+
+@pytest.fixture
+def given(monkeypatch):
+    """Replaces the allocators of the machine by those given."""
+
+    def give(*allocators: Allocator) -> None:
+        there = {allocator.name: allocator for allocator in allocators}
+        monkeypatch.setattr(peers, "ensure", lambda names: [there[name] for name in names])
+
+    return give
+
+
+def a_plan(
+    programs: list[str], allocators: list[str], rounds: int = 2, more: str = ""
+) -> plan.Plan:
+    head = f"allocators = {json.dumps(allocators)}\nrounds = {rounds}\n{more}"
+    return plan.parse(fake_workloads.plan_text(fake_workloads.tables(*programs), head), "try.toml")
+
+
+def measured(chosen: plan.Plan, choice: Choice = Choice(), resume: bool = False) -> list[dict]:
+    with run.prepared(chosen, choice) as one:
+        results = places.plan_results()
+        with one.resume(results) if resume else one.start(results) as lines:
+            one.run(lines)
+        return journal.read(lines.path)
+
+
+def libc() -> Path:
+    """A library that may be preloaded and changes nothing."""
+    return next(Path("/lib").glob("*/libc.so.6"))
+
+
+def runs(records: list[dict], **wanted) -> list[dict]:
+    found = [record for record in records if record["kind"] == "run"]
+    return [one for one in found if all(one[key] == value for key, value in wanted.items())]
+
+
+def failures(records: list[dict], **wanted) -> list[str]:
+    return [one["failure"] for one in runs(records, **wanted)]
+
+
+# What is run, in which order, and what is written.
+
+
+def test_the_order_is_what_the_log_says(found):
+    names = [one.name for one in found.values() if one.available][:4]
+    assert len(names) >= 2
+    records = measured(a_plan(["steady", "other"], names, rounds=len(names), more="warm_up = 0"))
+    lines = runs(records)
+    assert not any(failures(records)) and len(lines) == 2 * len(names) ** 2
+    for number in range(1, len(names) + 1):
+        for index, cell in enumerate(("steady", "other")):
+            order = [one["allocator"] for one in runs(records, round=number, cell=cell)]
+            assert order == interleave.balanced(names, number + index)
+            places_ = [one["place"] for one in runs(records, round=number, cell=cell)]
+            assert places_ == list(range(len(names)))
+    for cell in ("steady", "other"):
+        taken = Counter((one["allocator"], one["place"]) for one in runs(records, cell=cell))
+        assert len(taken) == len(names) ** 2 and set(taken.values()) == {1}
+    started = [datetime.fromisoformat(one["started"]) for one in lines]
+    assert all(before < after for before, after in itertools.pairwise(started))
+    assert [one["round"] for one in lines] == sorted(one["round"] for one in lines)
+
+
+def test_the_first_line_says_what_the_rest_depends_on(given):
+    given(GLIBC, ABSENT)
+    chosen = a_plan(["steady"], ["glibc", "mimalloc2"])
+    first, *rest = measured(chosen)
+    assert (first["kind"], first["plan"], first["format"]) == ("plan", "try", 1)
+    assert first["plan_hash"] == chosen.hash and first["plan_toml"] == chosen.text
+    assert first["machine"]["cpus"] > 0 and first["probe_s"] > 0
+    assert [one["missing"] for one in first["allocators"]] == [None, "not found: on purpose"]
+    assert first["cells"][0]["cell"] == "steady" and first["cells"][0]["missing"] is None
+    assert {one["allocator"] for one in runs(rest)} == {"glibc"}
+    assert rest[-1] == {"kind": "end", "date": rest[-1]["date"], "complete": True}
+
+
+def test_a_run_has_its_numbers_and_its_times_are_scaled(given, monkeypatch):
+    given(GLIBC)
+    probes = iter([0.01] * 5 + [0.03, 0.01] * 9)
+    monkeypatch.setattr(probe, "take", lambda: next(probes))
+    records = measured(a_plan(["steady"], ["glibc"], rounds=1, more="warm_up = 0"))
+    (one,) = runs(records)
+    numbers = one["metrics"]
+    assert one["probe_s"] == pytest.approx(0.02) and records[0]["probe_s"] == 0.01
+    assert (numbers["seconds_raw"], numbers["seconds"]) == (0.5, pytest.approx(0.25))
+    assert numbers["ops_per_s"] == pytest.approx(400)
+    assert (numbers["malloc_p50_ns"], numbers["malloc_samples"]) == (20, 3)
+    assert numbers["memory_kib"] == numbers["peak_rss_kib"] + numbers["pte_kib"] > 500
+    assert {"cpu_s", "mean_rss_kib", "minor_faults", "context_switches"} <= numbers.keys()
+    assert one["result"]["checksum"] == "cafe" and one["sample"]["exit_code"] == 0
+
+
+def test_rounds_before_the_first_warm_up(given):
+    given(GLIBC)
+    records = measured(a_plan(["steady"], ["glibc"], rounds=2, more="warm_up = 2"))
+    assert [one["round"] for one in runs(records)] == [-1, 0, 1, 2]
+
+
+def test_the_limit_is_told_its_buffer_and_left_out_where_it_makes_no_sense(given):
+    given(GLIBC)
+    tables = fake_workloads.tables("steady", "slow")
+    text = tables.replace('"steady"', '"steady"\nlimit_mib = 5') + "\nlimit_mib = 0"
+    head = 'allocators = ["glibc"]'
+    chosen = plan.parse(fake_workloads.plan_text(text, head), "try.toml")
+    with run.prepared(chosen, Choice()) as one:
+        one.allocators.append(Allocator("limit", "limit", libc(), ""))
+        with one.start(places.plan_results()) as lines:
+            one.run(lines)
+    records = journal.read(lines.path)
+    assert {one["allocator"] for one in runs(records, cell="slow")} == {"glibc"}
+    assert {one["allocator"] for one in runs(records, cell="steady")} == {"glibc", "limit"}
+    assert runs(records, cell="steady")[0]["metrics"]["limit"] == 5
+
+
+# What goes wrong.
+
+
+def test_a_crash_is_recorded_and_not_repeated_for_ever(given):
+    given(GLIBC)
+    records = measured(a_plan(["crash", "steady"], ["glibc"], rounds=3))
+    first = "ended by SIGSEGV"
+    assert failures(records, cell="crash") == [first] * 2 + [f"failed before: {first}"] * 2
+    crashed, *_, skipped = runs(records, cell="crash")
+    assert crashed["metrics"] == {} and crashed["sample"]["signal"] == 11
+    assert skipped["sample"] is None and skipped["probe_s"] is None
+    assert failures(records, cell="steady") == [None] * 4
+
+
+def test_a_time_out_is_recorded(given):
+    given(GLIBC)
+    records = measured(a_plan(["hang"], ["glibc"], rounds=1, more="timeout_s = 0.2"))
+    assert failures(records) == ["timed out"] * 2
+
+
+def test_an_allocator_that_does_not_serve_is_recorded(given):
+    given(GLIBC, PRETENDER)
+    records = measured(a_plan(["steady", "liar"], ["glibc", "jemalloc"], rounds=1))
+    assert set(failures(records, cell="steady", allocator="jemalloc")) == {"served by glibc"}
+    assert set(failures(records, cell="steady", allocator="glibc")) == {None}
+    claim = "says that /usr/lib/other.so serves it"
+    assert set(failures(records, cell="liar", allocator="glibc")) == {claim}
+
+
+def test_a_library_that_is_no_library_is_recorded(given, tmp_path):
+    (tmp_path / "libbad.so").write_text("no library")
+    given(Allocator("nearmalloc", "nearmalloc", tmp_path / "libbad.so", "0"))
+    records = measured(a_plan(["steady"], ["nearmalloc"], rounds=1))
+    assert set(failures(records)) == {"served by glibc"}
+
+
+def test_blocks_that_overlap_and_answers_that_differ_are_recorded(given):
+    given(GLIBC)
+    records = measured(a_plan(["overlap", "moody", "silent"], ["glibc"], rounds=1))
+    assert failures(records, cell="overlap") == ["checksum: a block was not as it was left"] * 2
+    warm_up, counted = failures(records, cell="moody")
+    assert warm_up is None and counted.startswith("checksum: ") and " instead of " in counted
+    assert failures(records, cell="silent") == ["unreadable result"] * 2
+
+
+def test_what_a_failed_run_printed_is_kept(given):
+    given(GLIBC)
+    records = measured(a_plan(["arguments"], ["glibc"], rounds=1))
+    words = "--preset two-cores"
+    assert failures(records)[0] == f"exit code 9: {words}"
+    assert runs(records)[0]["stderr"] == f"{words}\n"
+
+
+def test_a_failure_under_one_allocator_spares_the_others(found):
+    records = measured(a_plan(["preloaded"], ["glibc", "nearmalloc"], rounds=1))
+    assert set(failures(records, allocator="glibc")) == {None}
+    assert set(failures(records, allocator="nearmalloc")) == {"exit code 7"}
+
+
+def test_a_real_program_that_is_missing_is_a_cell_with_a_reason(given, monkeypatch):
+    given(GLIBC)
+    monkeypatch.setattr(run.Bench, "prepare", lambda *_, **__: {"gcc": "not today"})
+    records = measured(a_plan(["program:gcc", "steady"], ["glibc"], rounds=1))
+    assert [cell["missing"] for cell in records[0]["cells"]] == ["not today", None]
+    assert {one["cell"] for one in runs(records)} == {"steady"}
+
+
+def test_a_real_program_is_run_and_its_answer_compared(given):
+    given(GLIBC)
+    records = measured(a_plan(["program:sqlite"], ["glibc"], rounds=1))
+    if records[0]["cells"][0]["missing"]:
+        pytest.skip(records[0]["cells"][0]["missing"])
+    assert failures(records) == [None, None]
+    numbers = runs(records)[0]["metrics"]
+    assert 0 < numbers["seconds_raw"] < 60 and numbers["memory_kib"] > 1000
+
+
+# What is counted.
+
+
+def test_counts_come_after_the_rounds(given):
+    given(GLIBC)
+    records = measured(a_plan(["steady", "crash"], ["glibc"], rounds=1), Choice(count=True))
+    kinds = [one["kind"] for one in records]
+    assert kinds == ["plan", *["run"] * 4, "count", "count", "end"]
+    good, bad = (one for one in records if one["kind"] == "count")
+    assert good["syscalls"]["mmap"] > 3 and good["syscalls"]["mremap"] == 0
+    assert good["calls"]["malloc"] > 0 and 0 <= good["malloc_share"] <= 1 and not good["failure"]
+    assert bad["syscalls"] is None and bad["failure"] == "failed before: ended by SIGSEGV"
+
+
+def test_instructions_are_counted_on_request(given, monkeypatch):
+    asked = []
+
+    def count(argv, library, env, timeout):
+        asked.append((argv[0], library, env))
+        return callgrind.Count(123)
+
+    monkeypatch.setattr(callgrind, "count", count)
+    given(GLIBC)
+    records = measured(a_plan(["steady"], ["glibc"], rounds=1), Choice(instructions=True))
+    (one,) = (one for one in records if one["kind"] == "instructions")
+    assert (one["instructions"], one["failure"]) == (123, None)
+    assert asked == [(str(places.workload_dir() / "steady"), None, {})]
+
+
+# What is shown.
+
+
+def test_the_summary_tells_ratios_noise_and_failures(capsys):
+    def line(cell, allocator, number, seconds):
+        ending = {"failure": None} if seconds else {"failure": "ended by SIGSEGV"}
+        numbers = {"metrics": {"seconds": seconds}}
+        return {"kind": "run", "cell": cell, "allocator": allocator, "round": number} | (
+            numbers | ending
+        )
+
+    names = ("glibc", "fast", "noisy", "gone")
+    missing = {"gone": "not found"}
+    cell = {"cell": "a", "missing": None, "oversubscribed": True}
+    first = {
+        "kind": "plan",
+        "title": "T",
+        "cells": [cell, {"cell": "b", "missing": "no package", "oversubscribed": False}],
+        "allocators": [{"name": name, "missing": missing.get(name)} for name in names],
+    }
+    series = {"glibc": [9, 2, 2, 2], "fast": [9, 1, 1, 1], "noisy": [9, 1, 2, 3]}
+    lines = [line("a", name, number, seconds) for name, values in series.items()
+             for number, seconds in enumerate(values)]  # fmt: skip
+    summary.show(Console(width=120, force_terminal=False), [first, *lines])
+    printed = capsys.readouterr().out
+    (row,) = (row for row in printed.splitlines() if "a (oversubscribed)" in row)
+    assert [word for word in row.split() if word[0].isdigit()] == ["1.00", "0.50", "1.00~"]
+    assert "b was not run: no package" in printed and "gone is missing: not found" in printed
+    assert "Fewer than 5" in printed
+    summary.show(Console(width=120), [first, *lines, line("a", "fast", 4, None)])
+    printed = capsys.readouterr().out
+    assert "failed" in printed and "a, fast: ended by SIGSEGV (1 x)" in printed
+
+
+# What is chosen, and what cannot be.
+
+
+def test_cells_allocators_and_rounds_are_chosen(given):
+    given(GLIBC)
+    chosen = a_plan(["steady", "slow"], ["glibc", "nearmalloc"], rounds=5)
+    records = measured(chosen, Choice(rounds=1, allocators=("glibc",), only="sl*"))
+    assert {(one["cell"], one["allocator"]) for one in runs(records)} == {("slow", "glibc")}
+    assert len(runs(records)) == 2 and records[0]["rounds"] == 1
+
+
+@pytest.mark.parametrize(
+    "word,choices,complaint",
+    [
+        ("nothing", {}, "'nothing' is no plan"),
+        ("gone.toml", {}, "there is no plan gone.toml"),
+        ("steady", {"only": "x*"}, "no cell is called 'x*'; there are: steady"),
+        ("steady", {"allocators": "bumpmalloc"}, "unknown allocator 'bumpmalloc'"),
+        ("steady", {"resume": True}, "no unfinished result of plan steady"),
+    ],
+)
+def test_a_wrong_choice_is_one_line_and_status_two(capsys, monkeypatch, word, choices, complaint):
+    monkeypatch.setattr(peers, "ensure", peers.find_all)
+    with pytest.raises(typer.Exit) as ended:
+        run.run([word], **choices)
+    said = capsys.readouterr().err.strip()
+    assert ended.value.exit_code == 2 and said.startswith("near lab: ")
+    assert complaint in said and "\n" not in said
+
+
+# What was ended goes on.
+
+
+COMMAND = """
+from nearlab import __main__, driver
+driver.touch_memory = lambda: None  # the test has no time for it
+__main__.app()
+"""
+
+
+def command(*words: str) -> subprocess.Popen:
+    """The command line, in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", COMMAND, "run", *words],
+        env={**os.environ, "PYTHONPATH": str(places.ROOT / "lab")},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for_runs(results: Path, count: int, process: subprocess.Popen) -> None:
+    """Until the newest result holds so many runs."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        files = list(results.glob("try/*.jsonl"))
+        if files and files[0].read_bytes().count(b'"kind": "run"') >= count:
+            return
+        time.sleep(0.01)
+    pytest.fail(f"{count} runs were not reached: {process.stderr.read()}")
+
+
+def test_an_ended_run_goes_on_with_exactly_what_is_missing(tmp_path, monkeypatch):
+    cells = ("steady", "first-gate", "second-gate", "crash")
+    head = 'allocators = ["glibc", "nearmalloc"]\nrounds = 3'
+    path = tmp_path / "try.toml"
+    path.write_text(fake_workloads.plan_text(fake_workloads.tables(*cells), head))
+    results = places.plan_results()
+    monkeypatch.setenv("GATES", str(tmp_path))
+    for gate in cells[1:3]:
+        (tmp_path / gate).touch()  # such a run waits until this is gone
+
+    first = command(str(path))
+    wait_for_runs(results, 2, first)
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(60) == 130, first.stderr.read()
+    assert "--resume goes on with it" in first.stderr.read()
+    (result,) = results.glob("try/*.jsonl")
+    assert journal.read(result)[-1]["kind"] == "end" and not journal.read(result)[-1]["complete"]
+
+    (tmp_path / "first-gate").unlink()
+    second = command(str(path), "--resume")
+    wait_for_runs(results, 4, second)
+    os.kill(second.pid, signal.SIGKILL)
+    second.wait()
+    before = result.read_bytes()
+    with result.open("ab") as file:
+        file.write(b'{"kind": "run", "cell": "second-gate", "alloc')
+
+    (tmp_path / "second-gate").unlink()
+    third = command(str(path), "--resume")
+    out, err = third.communicate(timeout=120)
+    assert third.returncode == 0, err
+    assert "first-gate" in out and result.name in out
+    assert result.read_bytes().startswith(before) and before.endswith(b"\n")
+    assert list(results.glob("try/*.jsonl")) == [result]
+
+    records = journal.read(result)
+    done = [(one["cell"], one["allocator"], one["round"]) for one in runs(records)]
+    names = ("glibc", "nearmalloc")
+    assert sorted(done) == sorted(itertools.product(cells, names, range(4)))
+    assert [one["kind"] for one in records].count("resume") == 2 and journal.is_complete(records)
+    texts = failures(records, cell="crash", allocator="glibc")
+    assert texts == ["ended by SIGSEGV"] * 2 + ["failed before: ended by SIGSEGV"] * 2
+
+
+def test_an_answer_is_remembered_over_an_end(given, monkeypatch):
+    given(GLIBC)
+    chosen = a_plan(["moody"], ["glibc"], rounds=1)
+    monkeypatch.setattr(driver.Driver, "_skipped", interrupted)
+    real = driver.Driver._run
+
+    def once(self, step):
+        monkeypatch.setattr(driver.Driver, "_run", interrupted)
+        return real(self, step)
+
+    monkeypatch.setattr(driver.Driver, "_run", once)
+    with pytest.raises(KeyboardInterrupt):
+        measured(chosen)
+    monkeypatch.setattr(driver.Driver, "_run", real)
+    records = measured(chosen, resume=True)
+    good, bad = runs(records)
+    assert good["failure"] is None and good["result"]["checksum"] in bad["failure"]
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt
+
+
+def test_only_the_same_choices_and_libraries_go_on(given, monkeypatch):
+    given(GLIBC)
+    chosen = a_plan(["steady"], ["glibc"], rounds=2)
+    monkeypatch.setattr(driver.Driver, "_run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        measured(chosen)
+    with pytest.raises(journal.JournalError, match="no unfinished result"):
+        measured(chosen, Choice(rounds=3), resume=True)
+    with pytest.raises(journal.JournalError, match="no unfinished result"):
+        measured(a_plan(["steady", "slow"], ["glibc"]), resume=True)
+    given(Allocator("glibc", "glibc", None, "3"))
+    with pytest.raises(journal.JournalError, match="glibc is another now"):
+        measured(chosen, resume=True)
+
+
+def test_a_result_is_written_by_one_run_at_a_time(tmp_path):
+    with journal.Journal.create(tmp_path) as first:
+        first.write({"kind": "plan"})
+        with pytest.raises(journal.JournalError, match="is being written"):
+            journal.Journal.reopen(first.path)
+        with journal.Journal.create(tmp_path) as second:
+            assert second.path != first.path
+    journal.Journal.reopen(first.path).write({"kind": "end", "complete": True})
+    assert [one["kind"] for one in journal.read(first.path)] == ["plan", "end"]
+
+
+def test_a_broken_line_in_the_middle_is_told(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"kind": "plan"}\nhalf\n{"kind": "end"}\n')
+    with pytest.raises(journal.JournalError, match=r"a\.jsonl: line 2 is not JSON"):
+        journal.read(tmp_path / "a.jsonl")
+
+
+# The probe.
+
+
+def test_the_probe_is_a_short_piece_of_work_that_asks_for_no_memory():
+    assert 0.0005 < true_probe() < 5
+    sample = measure.run_child([places.bench_dir() / "probe"], count_calls=True)
+    assert sample.syscalls is None or sample.syscalls["brk"] <= 1

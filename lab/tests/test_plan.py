@@ -1,0 +1,173 @@
+"""Plans become the right cells; what is wrong with one is told by file and key."""
+
+import hashlib
+
+import fake_workloads
+import pytest
+
+from nearlab import cells, listing, peers, places, plan, workloads
+from nearlab.plan import PlanError
+
+TRUE_LAB = str(places.lab_build())
+ONE = '[[workload]]\nprogram = "steady"\n'
+
+
+@pytest.fixture(autouse=True)
+def fakes(tmp_path, monkeypatch):
+    monkeypatch.setenv("NEAR_LAB_BUILD", str(fake_workloads.build(tmp_path / "lab")))
+
+
+def parse(tables: str, head: str = "") -> plan.Plan:
+    return plan.parse(fake_workloads.plan_text(tables, head), "try.toml")
+
+
+def names(tables: str, head: str = "") -> list[str]:
+    return [cell.name for cell in cells.of_plan(parse(tables, head))]
+
+
+def test_a_plan_gives_cells_by_threads_and_by_the_swept_option():
+    assert names(ONE) == ["steady"]
+    assert names(ONE + 'name = "a b"\nthreads = [1, 4]') == ["a b t=1", "a b t=4"]
+    assert names(ONE + "sweep = { size = [16, 64] }") == ["steady size=16", "steady size=64"]
+    both = names(ONE + "threads = [1, 2]\nsweep = { size = [16, 64] }")
+    assert both == [f"steady t={t} size={size}" for t in (1, 2) for size in (16, 64)]
+
+
+def test_a_cell_holds_the_command_and_what_the_plan_says_of_it():
+    text = ONE + 'options = { size = 8 }\nthreads = [99]\ngroup = "g"\nlimit_mib = 3\nrounds = 4'
+    (cell,) = cells.of_plan(parse(text, "timeout_s = 7"))
+    program = str(places.workload_dir() / "steady")
+    assert cell.argv == (program, "--preset", "two-cores", "--size", "8", "--threads", "99")
+    assert (cell.rounds, cell.timeout_s, cell.group, cell.threads) == (4, 7, "g", 99)
+    assert cell.environment == {"LIMIT_MIB": "3"} and cell.oversubscribed
+    assert cell.takes("limit") and cells.of_plan(parse(ONE), rounds=9)[0].rounds == 9
+
+
+def test_a_limit_of_nothing_keeps_the_limit_allocator_out():
+    (cell,) = cells.of_plan(parse(ONE + "limit_mib = 0"))
+    assert not cell.takes("limit") and cell.takes("glibc")
+
+
+def test_true_is_a_bare_flag_and_false_is_none():
+    for value, words in (("true", ("--size",)), ("false", ())):
+        (cell,) = cells.of_plan(parse(ONE + f"options = {{ size = {value} }}"))
+        assert cell.argv[3:] == words
+
+
+def test_a_real_program_is_a_cell_without_arguments():
+    (cell,) = cells.of_plan(parse('[[workload]]\nprogram = "program:gcc"'))
+    assert (cell.name, cell.real_program, cell.argv) == ("program:gcc", "gcc", ())
+
+
+def test_all_allocators_and_the_hash_of_the_text():
+    found = parse(ONE, 'allocators = ["all"]')
+    assert found.allocators == peers.known()
+    assert found.hash == hashlib.sha256(found.text.encode()).hexdigest()
+
+
+WRONG = {
+    "rounds = 0": "try.toml: rounds: ",
+    'rounds = "two"': "try.toml: rounds: ",
+    "colour = 1": "try.toml: colour: unknown key",
+    'allocators = ["bumpmalloc"]': "try.toml: allocators: unknown 'bumpmalloc'",
+    'allocators = ["glibc", "glibc"]': "try.toml: allocators.name: 'glibc'",
+    'allocators = ["all", "glibc"]': "try.toml: allocators: unknown 'all'",
+    "allocators = []": "try.toml: allocators: ",
+    'preset = "huge"': "try.toml: preset: ",
+    'name = "../x"': "try.toml: name: ",
+    "timeout_s = 0": "try.toml: timeout_s: ",
+}
+WRONG_WORKLOADS = {
+    "": "try.toml: workload: ",
+    '[[workload]]\nname = "a"': "try.toml: workload[0].program: ",
+    '[[workload]]\nprogram = "gone"': "workload[0].program: there is no workload 'gone'",
+    '[[workload]]\nprogram = "larson_"': "there are: arguments, crash",
+    '[[workload]]\nprogram = "program:gone"': "unknown 'program:gone'; there are: python",
+    '[[workload]]\nprogram = "program:gcc"\nthreads = [1]': "threads.threads: a real program",
+    ONE + "options = { sise = 1 }": "workload[0].options.sise: steady has no such option; it has",
+    ONE + "sweep = { sise = [1] }": "workload[0].sweep.sise: steady has no such option",
+    ONE + "sweep = { size = [1], threads = [1] }": "workload[0].sweep: ",
+    ONE + "sweep = { size = [1] }\noptions = { size = 1 }": "sweep.size: is given twice",
+    ONE + "threads = [1]\noptions = { threads = 1 }": "options.threads: is given twice",
+    ONE + 'options = { preset = "paper" }': "options.preset: is the plan's",
+    ONE + "options = { size = [1] }": "try.toml: workload[0].options.size: ",
+    ONE + "threads = [0]": "try.toml: workload[0].threads[0]: ",
+    ONE + "thread = 1": "try.toml: workload[0].thread: unknown key",
+    ONE + ONE: "try.toml: workload.name: 'steady' is the name of 2",
+}
+FIGURE = ONE + 'threads = [1]\n[[figure]]\nname = "f"\nkind = "{}"\nworkloads = ["st*"]\n'
+WRONG_FIGURES = {
+    FIGURE.format("lines"): "figure[0].x: is one of threads",
+    FIGURE.format("lines") + 'x = "size"': "figure[0].x: is one of threads",
+    FIGURE.format("bars") + 'x = "threads"': "figure[0].x: a figure of bars has none",
+    FIGURE.format("pie"): "figure[0].kind: ",
+    FIGURE.format("curve"): "figure[0].series: ",
+    FIGURE.format("bars") + 'relative_to = "bumpmalloc"': "figure[0].relative_to: unknown",
+    FIGURE.format("bars").replace("st*", "x*"): "figure[0].workloads: no workload is called 'x*'",
+}
+
+
+@pytest.mark.parametrize("head", WRONG)
+def test_a_wrong_key_is_named(head):
+    with pytest.raises(PlanError) as error:
+        parse(ONE, head)
+    assert str(error.value).startswith(WRONG[head]) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("tables", [*WRONG_WORKLOADS, *WRONG_FIGURES])
+def test_a_wrong_table_is_named(tables):
+    with pytest.raises(PlanError) as error:
+        parse(tables)
+    assert (WRONG_WORKLOADS | WRONG_FIGURES)[tables] in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_right_figures_pass():
+    for kind, more in (("lines", 'x = "threads"'), ("curve", 'series = "curve"'), ("bars", "")):
+        assert parse(FIGURE.format(kind) + more).keys.figure[0].kind == kind
+
+
+def test_what_is_no_toml_and_what_is_not_there_is_told(tmp_path):
+    bad = tmp_path / "bad.toml"
+    bad.write_text("rounds = = 1")
+    with pytest.raises(PlanError, match=r"bad\.toml: not TOML: .*line 1"):
+        plan.load(bad)
+    with pytest.raises(PlanError, match="there is no plan nothing; there are: .*quick"):
+        plan.find("nothing")
+
+
+def test_a_workload_that_is_written_but_not_built_is_told_so():
+    with pytest.raises(PlanError, match="threadtest is not built"):
+        parse('[[workload]]\nprogram = "threadtest"')
+
+
+def test_workloads_make_a_plan_of_their_own():
+    found = plan.ad_hoc(["steady", "slow"])
+    assert (found.name, found.keys.rounds) == ("steady-slow", 5)
+    assert [cell.name for cell in cells.of_plan(found)] == ["steady", "slow"]
+
+
+def test_two_cells_of_one_name_are_refused():
+    text = ONE + 'threads = [1]\n[[workload]]\nprogram = "slow"\nname = "steady t=1"'
+    with pytest.raises(PlanError, match="two cells are called 'steady t=1'"):
+        names(text)
+
+
+def test_a_true_workload_tells_its_options(monkeypatch):
+    monkeypatch.setenv("NEAR_LAB_BUILD", TRUE_LAB)
+    assert {"preset", "threads", "size", "objects", "rounds"} <= workloads.options("threadtest")
+    assert "allocates" in workloads.description("threadtest")
+
+
+def test_the_list_names_what_is_there_and_what_is_missing(capsys):
+    listing.list_all()
+    printed = capsys.readouterr().out
+    for word in ("quick", "steady", "pretends to work", "program:redis", "nearmalloc"):
+        assert word in printed
+
+
+@pytest.mark.parametrize("path", plan.paths(), ids=lambda path: path.stem)
+def test_the_plans_of_the_lab_are_right(monkeypatch, path):
+    monkeypatch.setenv("NEAR_LAB_BUILD", TRUE_LAB)
+    found = plan.load(path)
+    assert found.name == path.stem and cells.of_plan(found)
