@@ -7,8 +7,7 @@ use core::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
-type Create =
-    unsafe extern "C" fn(*mut c_void, *const c_void, Start, *mut c_void) -> c_int;
+type Create = unsafe extern "C" fn(*mut c_void, *const c_void, Start, *mut c_void) -> c_int;
 
 const NEXT: *mut c_void = -1isize as *mut c_void; // RTLD_NEXT
 const TRY_AGAIN: c_int = 11; // EAGAIN
