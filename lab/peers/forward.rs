@@ -2,13 +2,14 @@
 // `crate::heap`. C++'s operators reach it through libstdc++.
 //
 // Invariant: nothing here allocates, keeps state or unwinds; what an allocator does not answer
-// itself (reallocarray, valloc, pvalloc) is made of what it does. Who may touch it: any thread, any
-// time, before any constructor ran.
+// itself (reallocarray, valloc, pvalloc, a wrong alignment) is made of what it does. Who may touch
+// it: any thread, any time, before any constructor ran.
 
 use crate::heap;
 use core::ffi::{c_char, c_int, c_void};
 
 const NO_MEMORY: c_int = 12; // ENOMEM
+const INVALID: c_int = 22; // EINVAL
 
 unsafe extern "C" {
     fn getpagesize() -> c_int;
@@ -47,6 +48,9 @@ pub unsafe extern "C" fn posix_memalign(
     alignment: usize,
     size: usize,
 ) -> c_int {
+    if !alignment.is_power_of_two() || alignment < size_of::<*mut c_void>() {
+        return INVALID; // not every allocator says so, or leaves *out alone
+    }
     unsafe { heap::posix_memalign(out, alignment, size) }
 }
 

@@ -91,3 +91,9 @@ def test_nothing_to_run_is_refused(tmp_path):
     for cases, allocators in (([], [GLIBC]), ([Case("a", ["true"])], [ABSENT])):
         with pytest.raises(ValueError, match="nothing to run"):
             run(tmp_path, cases, allocators)
+
+
+def test_an_allocator_runs_with_the_environment_it_asks_for():
+    asking = Allocator("glibc", "glibc", None, "", environment=(("LAB_ASKED", "yes"),))
+    case = Case("ask", ["sh", "-c", "test $LAB_ASKED = yes"])
+    assert interleave.run_once(case, asking, 1).failure is None

@@ -21,7 +21,8 @@ from . import installing
 
 _TIMEOUT_S = 600
 _JOBS = 2
-_RECORDED = "Cargo.lock"
+# These change what is built or where, and no record says so.
+_MEDDLING = ("LD_PRELOAD", "RUSTFLAGS", "CARGO_BUILD_TARGET", "CARGO_BUILD_RUSTFLAGS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,9 @@ class Crate:
         return digest.hexdigest()
 
     def find(self) -> Path | None:
-        built = "missing" not in self.record() and self.record() and self.library.exists()
-        return self.library if built else None
+        record = self.record()
+        built = record and "missing" not in record
+        return self.library if built and self.library.exists() else None
 
     def flags(self) -> str:
         built = self.record()
@@ -114,7 +116,7 @@ class Crate:
 
     def _locked_crate(self) -> str:
         """`snmalloc-sys 0.7.6`, as locked."""
-        packages = tomllib.loads((self.folder / _RECORDED).read_text())["package"]
+        packages = tomllib.loads((self.folder / "Cargo.lock").read_text())["package"]
         versions = [each["version"] for each in packages if each["name"] == self.dependency]
         return f"{self.dependency} {versions[0]}" if versions else self.dependency
 
@@ -156,15 +158,14 @@ def _says(program: str, option: str) -> str:
 
 
 def _run(command: list[str], folder: Path, log: Path) -> int:
-    """The exit status; output goes to `log`. What still runs at the time-out is ended, all of it."""
+    """The exit status; output goes to `log`. What runs at the time-out is ended, all of it."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    environment = os.environ | {"CARGO_TERM_PROGRESS_WHEN": "never"}
-    environment.pop("LD_PRELOAD", None)
+    kept = {k: v for k, v in os.environ.items() if k not in _MEDDLING}
     with log.open("wb") as out:
         child = subprocess.Popen(
             command,
             cwd=folder,
-            env=environment,
+            env=kept | {"CARGO_TERM_PROGRESS_WHEN": "never"},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,

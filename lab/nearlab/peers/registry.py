@@ -53,7 +53,7 @@ _ENTRIES = {
     ),
     "google-tcmalloc": _Entry(
         "google/tcmalloc",
-        Crate("google-tcmalloc", "libtcmalloc-sys"),
+        Crate("google-tcmalloc", "libtcmalloc-sys", "8 KiB pages"),
         _CRATE_VERSION,
         environment=_OWN_RSEQ,
     ),

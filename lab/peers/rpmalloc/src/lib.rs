@@ -1,10 +1,11 @@
 //! rpmalloc as a library to preload. `preload` lets it start itself at a thread's first call;
-//! `validate_args` makes calloc see an overflow and posix_memalign a wrong alignment.
+//! `validate_args` makes calloc see an overflow.
 
 use rpmalloc_sys as _;
 
 #[path = "../../forward.rs"]
 mod forward;
+mod threads;
 
 mod heap {
     use core::ffi::{c_int, c_void};
