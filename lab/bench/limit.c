@@ -1,10 +1,11 @@
 // An allocator that no real one can beat: malloc bumps a pointer, free does nothing.
 //
-// Until limit_begin() memory is never used again. From then on each thread bumps through a buffer of
-// its own, again and again: LIMIT_MIB MiB (environment; default 16), populated in advance, so that
-// no page fault is measured. A block's life is therefore one lap of its thread's buffer; a workload
-// that holds more, or keeps a block longer, finds its blocks overwritten. That is a result, not a
-// fault: the limit makes no sense there. Blocks that no buffer can hold are mappings of their own.
+// Until limit_begin() memory is never used again. From then on each thread bumps through a buffer
+// of its own, again and again: LIMIT_MIB MiB (environment; default 16), populated in advance, so
+// that no page fault is measured. A block's life is therefore one lap of its thread's buffer; a
+// workload that holds more, or keeps a block longer, finds its blocks overwritten. That is a result,
+// not a fault: the limit makes no sense there. Blocks that no buffer can hold are mappings of their
+// own, and the only ones that free returns.
 // It is a bound for the calls, not for the cache: a lap wider than a real allocator's working set
 // costs misses, so LIMIT_MIB should be as small as the workload's live set allows.
 //
@@ -55,7 +56,7 @@ static struct buffer* pool;
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t at_thread_end;
 
-// A block takes its size, the 8 bytes before it and what aligns the next one: less than kSlack more.
+// A block takes its size, the 8 bytes before it and what aligns the next: less than kSlack more.
 enum { kHead = 8, kSlack = 32 };
 
 static size_t* size_before(void* block) { return (size_t*)block - 1; }

@@ -9,12 +9,12 @@ constexpr size_t kPage = 4096;
 constexpr size_t kKiB = 1024;
 constexpr size_t kMiB = kKiB * kKiB;
 
-// Grows to `size` and writes a byte of every page that is new.
+// Grows to `size` and writes a byte of every page that is new, but not where the stamp is.
 void grow(workload::Worker& worker, workload::Block& buffer, size_t size) {
   const size_t before = buffer.size;
   buffer = worker.resize(buffer, size);
-  const size_t first = std::max(before, sizeof(uint64_t));  // the stamp's bytes stay as they are
-  for (size_t at = first; at + sizeof(uint64_t) < size; at += kPage) {
+  const size_t first = std::max(before, workload::kStampedEnd);
+  for (size_t at = first; at + workload::kStampedEnd < size; at += kPage) {
     buffer.address[at] = static_cast<char>(at / kPage);
   }
 }

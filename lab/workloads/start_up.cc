@@ -1,6 +1,6 @@
-// Starts a trivial program (bench/idle) many times, one after the other: shells, build systems, CGI.
-// The children inherit the preloaded allocator; each ends right after one malloc and free. Of each
-// child the parent keeps a note in a block of its own, as a shell keeps its jobs. Our own.
+// Starts a trivial program (bench/idle) many times, one after the other: shells, build systems,
+// CGI. The children inherit the preloaded allocator; each ends right after one malloc and free. Of
+// each child the parent keeps a note in a block of its own, as a shell keeps its jobs. Our own.
 #include <spawn.h>
 #include <sys/wait.h>
 
