@@ -40,8 +40,8 @@ static void check_laps(void) {
   long others = 0;
   while (malloc(64) != first && others < kMiB) ++others;
   check(others > kMiB / 128 && others < kMiB / 64, "a lap is not the buffer");
-  for (size_t i = 0; i < 200000; ++i) {
-    const size_t size = i * 7919 % 3000;
+  for (size_t i = 0; i < 500000; ++i) {
+    const size_t size = i * 7919 % 97;
     char* const block = memset(malloc(size), 1, size);
     check(block - first < kMiB && first - block < kMiB, "a lap leaves the buffer");
   }
