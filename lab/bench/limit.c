@@ -3,9 +3,9 @@
 // Until limit_begin() memory is never used again. From then on each thread bumps through a buffer
 // of its own, again and again: LIMIT_MIB MiB (environment; default 16), populated in advance, so
 // that no page fault is measured. A block's life is therefore one lap of its thread's buffer; a
-// workload that holds more, or keeps a block longer, finds its blocks overwritten. That is a result,
-// not a fault: the limit makes no sense there. Blocks that no buffer can hold are mappings of their
-// own, and the only ones that free returns.
+// workload that holds more, or keeps a block longer, finds its blocks overwritten. That is a
+// result, not a fault: the limit makes no sense there. Blocks that no buffer can hold are mappings
+// of their own, and the only ones that free returns.
 // It is a bound for the calls, not for the cache: a lap wider than a real allocator's working set
 // costs misses, so LIMIT_MIB should be as small as the workload's live set allows.
 //
@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -44,7 +45,7 @@ struct big_head {
 };
 
 static __thread char* next __attribute__((tls_model("initial-exec")));
-// kSlack before the end of the memory; NULL as long as a thread has none.
+// Invariant: next <= end; both are NULL as long as a thread has no memory.
 static __thread char* end __attribute__((tls_model("initial-exec")));
 static __thread struct buffer* own __attribute__((tls_model("initial-exec")));
 
@@ -55,9 +56,10 @@ static atomic_bool begun;
 static struct buffer* pool;
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t at_thread_end;
+static uintptr_t loader;
+static char *kept_next, *kept_end;  // of the loader's chunk; guarded by pool_lock
 
-// A block takes its size, the 8 bytes before it and what aligns the next: less than kSlack more.
-enum { kHead = 8, kSlack = 32 };
+enum { kHead = 8, kSlack = 96 };  // before a block; more than a buffer's own bytes and a head
 
 static size_t* size_before(void* block) { return (size_t*)block - 1; }
 static size_t rounded(size_t size, size_t unit) { return (size + unit - 1) & ~(unit - 1); }
@@ -74,7 +76,7 @@ static char* grow_arena(size_t size) {
 
 static void bump_in(char* from, char* to) {
   next = from;
-  end = to - kSlack;
+  end = to;
 }
 
 // The first block of a buffer begins where a block's alignment and head allow.
@@ -116,6 +118,7 @@ static void start(void) {
   arena = memory;
   const char* const mib = getenv("LIMIT_MIB");
   const unsigned long wanted = mib == NULL ? 0 : strtoul(mib, NULL, 10);
+  loader = getauxval(AT_BASE);
   buffer_size = (wanted == 0 ? 16 : wanted) << 20;
   if (pthread_key_create(&at_thread_end, give_buffer_back) != 0) abort();
 }
@@ -162,7 +165,7 @@ COLD static void* allocate_elsewhere(size_t size) {
   pthread_once(&once, start);
   const int recycles =
       atomic_load_explicit(&begun, memory_order_relaxed);  // relaxed: see the store
-  const size_t room = (recycles ? buffer_size : kEarlyChunk) - 2 * kSlack - 2 * kUnit;
+  const size_t room = (recycles ? buffer_size : kEarlyChunk) - kSlack;
   void* block = NULL;
   if (size >= room) {
     block = map_block(kUnit, size);
@@ -184,8 +187,11 @@ COLD static void* allocate_elsewhere(size_t size) {
 
 EXPORT void* malloc(size_t size) {
   char* const block = next;
-  if (size >= (size_t)(end - block)) return allocate_elsewhere(size);
-  next = block + rounded(size + kHead, kUnit);
+  size_t padded;
+  if (__builtin_add_overflow(size, kHead + kUnit - 1, &padded)) return allocate_elsewhere(size);
+  const size_t step = padded & ~(kUnit - 1);
+  if (step > (size_t)(end - block)) return allocate_elsewhere(size);
+  next = block + step;
   *size_before(block) = size;
   return block;
 }
@@ -194,12 +200,33 @@ EXPORT void free(void* block) {
   if (!in_arena(block)) unmap_block(block);
 }
 
+// What the dynamic loader keeps of each thread outlives the thread that asked for it by far.
+static int is_loader(void* caller) { return (uintptr_t)caller - loader < ((size_t)1 << 20); }
+
+COLD static void* allocate_for_good(size_t size) {
+  const size_t step = rounded(size + kHead, kUnit);
+  pthread_mutex_lock(&pool_lock);
+  if (step > (size_t)(kept_end - kept_next)) {
+    char* const chunk = grow_arena(kEarlyChunk);
+    if (chunk != NULL) kept_next = chunk + kUnit, kept_end = chunk + kEarlyChunk;
+  }
+  char* const block = step <= (size_t)(kept_end - kept_next) ? kept_next : NULL;
+  if (block != NULL) {
+    kept_next += step;
+    *size_before(block) = size;
+  }
+  pthread_mutex_unlock(&pool_lock);
+  return block;
+}
+
 EXPORT void* calloc(size_t count, size_t size) {
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) {
     errno = ENOMEM;
     return NULL;
   }
+  if (loader != 0 && bytes < kEarlyChunk / 2 && is_loader(__builtin_return_address(0)))
+    return allocate_for_good(bytes);
   void* const block = malloc(bytes);
   return block != NULL && in_arena(block) ? memset(block, 0, bytes) : block;
 }
@@ -217,10 +244,21 @@ static void* remap_block(char* block, size_t size) {
   return now;
 }
 
+// The thread's last block grows or shrinks where it is, if there is room.
+static int resize_last(char* block, size_t before, size_t size) {
+  if (block + rounded(before + kHead, kUnit) != next || size > buffer_size) return 0;
+  const size_t step = rounded(size + kHead, kUnit);
+  if (step > (size_t)(end - block)) return 0;
+  next = block + step;
+  *size_before(block) = size;
+  return 1;
+}
+
 EXPORT void* realloc(void* block, size_t size) {
   if (block == NULL) return malloc(size);
   if (!in_arena(block) && size >= buffer_size) return remap_block(block, size);
   const size_t before = *size_before(block);
+  if (in_arena(block) && resize_last(block, before, size)) return block;
   void* const moved = malloc(size);
   if (moved == NULL) return NULL;
   memmove(moved, block, before < size ? before : size);

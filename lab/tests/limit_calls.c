@@ -40,7 +40,11 @@ static void check_laps(void) {
   long others = 0;
   while (malloc(64) != first && others < kMiB) ++others;
   check(others > kMiB / 128 && others < kMiB / 64, "a lap is not the buffer");
-  for (int i = 0; i < 2 * kMiB / 500; ++i) memset(malloc(500), 1, 500);
+  for (size_t i = 0; i < 500000; ++i) {
+    const size_t size = i * 7919 % 97;
+    char* const block = memset(malloc(size), 1, size);
+    check(block - first < kMiB && first - block < kMiB, "a lap leaves the buffer");
+  }
   for (int i = 0; i < 100; ++i) check(holds(calloc(5, 100), 0, 500), "calloc is not zeroed");
   volatile size_t huge = SIZE_MAX;  // the compiler would warn
   check(calloc(huge / 2, 3) == NULL && malloc(huge) == NULL, "a size overflows");

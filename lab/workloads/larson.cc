@@ -4,18 +4,13 @@
 // parameters of [Aigner15 §7.3], `10 7 8 1000 10000 1 T`: a thread replaces 10,000 blocks for each
 // of its 1,000, all of 7 bytes (the range leaves its end out). The original counts what it does in
 // ten seconds; here the work is fixed, about that much of it, and the time is measured.
+#include <pthread.h>
+
 #include <latch>
 
 #include "workload.h"
 
 namespace {
-
-struct Chain {
-  workload::Worker worker;
-  workload::Random random;
-  workload::Blocks blocks;
-  size_t generations;  // threads still to come
-};
 
 struct Server {
   workload::Sizes sizes;
@@ -23,8 +18,21 @@ struct Server {
   std::latch finished;
 };
 
+struct Chain {
+  Server* server;
+  workload::Worker worker;
+  workload::Random random;
+  workload::Blocks blocks;
+  size_t generations;  // threads still to come
+};
+
+// A plain thread: the state of a std::thread would be a block of the thread that ends.
+void start_thread(Chain& chain);
+
 // One thread of a chain. The last thing it does is to start the next one, or to report the end.
-void serve(Server& server, Chain& chain) {
+void* serve(void* argument) {
+  Chain& chain = *static_cast<Chain*>(argument);
+  Server& server = *chain.server;
   for (size_t i = 0; i < server.operations; ++i) {
     workload::Block& block = chain.blocks[chain.random.below(chain.blocks.size())];
     chain.worker.release(block);
@@ -33,8 +41,18 @@ void serve(Server& server, Chain& chain) {
   if (--chain.generations == 0) {
     server.finished.count_down();
   } else {
-    std::thread([&server, &chain] { serve(server, chain); }).detach();
+    start_thread(chain);
   }
+  return nullptr;
+}
+
+void start_thread(Chain& chain) {
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, serve, &chain) != 0) {
+    std::fprintf(stderr, "larson: no more threads\n");
+    std::exit(1);
+  }
+  pthread_detach(thread);
 }
 
 }  // namespace
@@ -56,15 +74,15 @@ int main(int argc, char** argv) {
                 std::latch(static_cast<std::ptrdiff_t>(threads))};
   std::vector<Chain> chains;
   for (size_t i = 0; i < threads; ++i) {
-    chains.push_back({workload::Worker(i), workload::Random(i + 1), workload::Blocks(blocks),
-                      generations / threads});
+    chains.push_back({&server, workload::Worker(i), workload::Random(i + 1),
+                      workload::Blocks(blocks), generations / threads});
     Chain& chain = chains.back();  // its first set comes from the main thread
     for (workload::Block& block : chain.blocks) {
       block = chain.worker.allocate(server.sizes.pick(chain.random));
     }
   }
   workload.begin(2 * threads + 1);  // a thread and the one that it starts
-  for (Chain& chain : chains) std::thread([&server, &chain] { serve(server, chain); }).detach();
+  for (Chain& chain : chains) start_thread(chain);
   server.finished.wait();
   workload.end();
 
