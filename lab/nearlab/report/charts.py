@@ -119,7 +119,32 @@ def _ratio_axis(domain: Sequence[float], title: str) -> dict:
 def scatter(pairs: Sequence[tuple[Row, Row]], frame: Frame, titles: tuple[str, str]) -> Chart:
     """A point for each allocator at (first, second), both ratios, with both intervals."""
     whole = [(x, y) for x, y in pairs if x.value is not None and y.value is not None]
-    data = pd.DataFrame(
+    x_domain = _log_domain([v for x, _ in whole for v in (x.low, x.high)])
+    y_domain = _log_domain([v for _, y in whole for v in (y.low, y.high)])
+    x = alt.X("x:Q", **_ratio_axis(x_domain, titles[0]))
+    y = alt.Y("y:Q", **_ratio_axis(y_domain, titles[1]))
+    base = alt.Chart(_points(whole)).encode(color=frame.color_alone())
+    one = alt.Chart(pd.DataFrame([{"one": 1}])).mark_rule(opacity=0.6, style="base")
+    reach = base.mark_rule(strokeWidth=1.5, opacity=0.6)
+    layers = [
+        one.encode(x="one:Q"),
+        one.encode(y="one:Q"),
+        reach.encode(x=alt.X("x_low:Q"), x2="x_high:Q", y=y),
+        reach.encode(x=x, y=alt.Y("y_low:Q"), y2="y_high:Q"),
+        base.mark_point(filled=True, opacity=1).encode(
+            x=x,
+            y=y,
+            shape=frame.shape().legend(None),
+            size=frame.by_subject(260, 110),
+            tooltip=[alt.Tooltip(f"{name}:N") for name in ("allocator", "time", "memory")],
+        ),
+        *_scatter_labels(whole, frame, x_domain, y_domain),
+    ]
+    return alt.layer(*layers).properties(height=SCATTER_HEIGHT)
+
+
+def _points(whole: Sequence[tuple[Row, Row]]) -> pd.DataFrame:
+    return pd.DataFrame(
         [
             {
                 "allocator": x.allocator,
@@ -135,28 +160,6 @@ def scatter(pairs: Sequence[tuple[Row, Row]], frame: Frame, titles: tuple[str, s
             for x, y in whole
         ]
     )
-    x_domain = _log_domain([v for x, _ in whole for v in (x.low, x.high)])
-    y_domain = _log_domain([v for _, y in whole for v in (y.low, y.high)])
-    x = alt.X("x:Q", **_ratio_axis(x_domain, titles[0]))
-    y = alt.Y("y:Q", **_ratio_axis(y_domain, titles[1]))
-    base = alt.Chart(data).encode(color=frame.color_alone())
-    tips = [alt.Tooltip("allocator:N"), alt.Tooltip("time:N"), alt.Tooltip("memory:N")]
-    one = pd.DataFrame([{"one": 1}])
-    layers = [
-        alt.Chart(one).mark_rule(strokeWidth=1, opacity=0.6, style="base").encode(x="one:Q"),
-        alt.Chart(one).mark_rule(strokeWidth=1, opacity=0.6, style="base").encode(y="one:Q"),
-        base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(x=alt.X("x_low:Q"), x2="x_high:Q", y=y),
-        base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(x=x, y=alt.Y("y_low:Q"), y2="y_high:Q"),
-        base.mark_point(filled=True, opacity=1).encode(
-            x=x,
-            y=y,
-            shape=frame.shape().legend(None),
-            size=frame.by_subject(260, 110),
-            tooltip=tips,
-        ),
-        *_scatter_labels(whole, frame, x_domain, y_domain),
-    ]
-    return alt.layer(*layers).properties(height=SCATTER_HEIGHT)
 
 
 def _scatter_labels(whole, frame: Frame, x_domain, y_domain) -> list[Chart]:
@@ -200,30 +203,8 @@ def _share(value: float, domain: Sequence[float]) -> float:
 
 def lines(rows: Sequence[Row], frame: Frame, x_title: str, y_title: str, ratio: bool) -> Chart:
     """A line for each allocator over x; a gap where it failed. Oversubscription is shaded."""
-    data = _data(rows)
-    places = sorted({row.x for row in rows if row.x is not None})
-    values = [v for row in rows for v in (row.low, row.high) if v is not None] or [1.0]
-    log_x = len(places) > 2 and places[0] > 0 and places[-1] / places[0] >= 8
-    axis = alt.Axis(
-        values=places, labelExpr=_COUNT, title=x_title, labelOverlap="greedy", grid=False
-    )
-    scale = (
-        alt.Scale(type="log", base=2, nice=False, padding=14)
-        if log_x
-        else alt.Scale(zero=False, nice=False, padding=14)
-    )
-    x = alt.X("x:Q", axis=axis, scale=scale)
-    wide_y = min(values) > 0 and max(values) / min(values) > 12
-    if ratio or wide_y:
-        y_axis = (
-            _ratio_axis(_log_domain(values), y_title)
-            if ratio
-            else {"scale": alt.Scale(type="log"), "axis": alt.Axis(title=y_title, **_SHORT)}
-        )
-    else:
-        y_axis = {"scale": alt.Scale(zero=True), "axis": alt.Axis(title=y_title, **_SHORT)}
-    base = alt.Chart(data).encode(x=x, color=frame.color())
-    y = alt.Y("value:Q", **y_axis)
+    base = alt.Chart(_data(rows)).encode(x=_places(rows, x_title), color=frame.color())
+    y = alt.Y("value:Q", **_heights(rows, y_title, ratio))
     layers = [
         base.mark_line(strokeJoin="round").encode(
             y=y, strokeDash=frame.dash(), strokeWidth=frame.by_subject(3.2, 1.6)
@@ -234,6 +215,25 @@ def lines(rows: Sequence[Row], frame: Frame, x_title: str, y_title: str, ratio: 
         ),
     ]
     return alt.layer(*_oversubscribed(rows), *layers).properties(height=_HEIGHT)
+
+
+def _places(rows: Sequence[Row], title: str) -> alt.X:
+    """The x axis with a tick at each value; logarithmic when they span much."""
+    places = sorted({row.x for row in rows if row.x is not None})
+    wide = len(places) > 2 and places[0] > 0 and places[-1] / places[0] >= 8
+    how = {"type": "log", "base": 2} if wide else {"zero": False}
+    axis = alt.Axis(values=places, labelExpr=_COUNT, title=title, grid=False, **_APART)
+    return alt.X("x:Q", axis=axis, scale=alt.Scale(nice=False, padding=14, **how))
+
+
+def _heights(rows: Sequence[Row], title: str, ratio: bool) -> dict:
+    """The y axis: ratios and what spans much are logarithmic, the rest begins at 0."""
+    values = [v for row in rows for v in (row.low, row.high) if v is not None] or [1.0]
+    if ratio:
+        return _ratio_axis(_log_domain([value for value in values if value > 0] or [1.0]), title)
+    wide = min(values) > 0 and max(values) / min(values) > 12
+    scale = alt.Scale(type="log") if wide else alt.Scale(zero=True)
+    return {"scale": scale, "axis": alt.Axis(title=title, **_SHORT)}
 
 
 # 64, 1 Ki, 256 Ki, 1 Mi; 1,000 and 12M.

@@ -38,7 +38,7 @@ def config(theme: str, frame: Frame) -> dict:
             "titleFontWeight": "normal",
             "titlePadding": 8,
         },
-        "legend": {"labelColor": ink, "titleColor": quiet, "labelFontSize": 12},
+        "legend": {"labelColor": ink, "labelFontSize": 12, "symbolOpacity": 1},
         "title": {"color": ink, "fontSize": 13, "anchor": "start"},
         "style": {
             "base": {"color": ink, "stroke": ink},
