@@ -70,10 +70,10 @@ def test_the_trace_of_a_known_program_counts_its_calls(threaded):
     # 48; 96; 2 x 100. The C library adds a few of its own.
     for least, name in ((32, "malloc"), (64, "realloc"), (128, "calloc")):
         assert objects <= of_size(summary, least) <= objects + 50
-        assert objects <= summary.calls[name] <= objects + 50
+        assert objects <= summary.calls[name] <= objects + 150
     aligned = summary.calls["aligned"]
     assert objects <= aligned <= objects + 50
-    assert 2 * objects <= summary.calls["free"] <= 2 * objects + 100
+    assert 2 * objects + 100 <= summary.calls["free"] <= 2 * objects + 150
     # A realloc is two events.
     calls = sum(summary.calls.values()) + summary.calls["realloc"]
     assert summary.events == calls
@@ -85,7 +85,7 @@ def test_what_other_threads_free_is_seen(threaded):
 
 
 def test_the_peak_is_that_of_the_program(threaded):
-    peak = 4 * 3000 * (96 + 200 + 300)
+    peak = 4 * 3000 * (96 + 200 + 300) + 100 * 5000
     assert peak <= trace.read(threaded).peak_live_bytes <= peak + 20_000
 
 
@@ -105,7 +105,7 @@ def test_a_recorded_replay_makes_the_calls_again(threaded, tmp_path):
     first, second = trace.read(threaded), trace.read(again)
     for least in (32, 64, 128, 256):
         assert of_size(first, least) <= of_size(second, least) <= of_size(first, least) + 500
-    assert second.calls["aligned"] == first.calls["aligned"]
+    assert 0 <= second.calls["aligned"] - first.calls["aligned"] <= 50
     assert second.calls["realloc"] >= first.calls["realloc"]
 
 
