@@ -122,7 +122,7 @@ def test_acdc_refuses_what_makes_no_sense(options, message):
     assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
 
 
-# --- nalloc's tests -----------------------------------------------------------------------------------
+# --- nalloc's tests ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_nalloc_producer_hands_over_every_block(operations):
     assert result["batches"] % 3 == 0 and 100 * result["batches"] >= operations // 2
 
 
-# --- fragmentation over time ------------------------------------------------------------------------
+# --- fragmentation over time ------------------------------------------------------------------
 
 
 def test_live_bytes_stay_while_sizes_change(tmp_path):

@@ -168,7 +168,7 @@ def test_times_are_kept_on_request(tmp_path):
     assert replay(file)["seconds"] < recorded or recorded < 0.1
 
 
-# --- files that are none ----------------------------------------------------------------------------
+# --- files that are none ------------------------------------------------------------------
 
 
 def events_end(data: bytes) -> int:
@@ -228,7 +228,7 @@ def test_a_damaged_file_never_crashes_the_reader(threaded, tmp_path):
             trace.read(tmp_path / "t")
 
 
-# --- the command line ---------------------------------------------------------------------------------
+# --- the command line ------------------------------------------------------------------
 
 
 def test_info_says_what_is_in_a_trace(threaded):

@@ -4,8 +4,9 @@
 // ROUNDS of 300 aligned to 64, grows the first kind to 96 (realloc), frees the second, and hands
 // the third to the next thread, which frees it behind a barrier. The first thread allocates 100
 // blocks of 5000 bytes before and frees them after all that. ENDING: `return`, `_exit`, `kill`,
-// `fork` (in another thread; the child allocates 7 blocks of 1000 bytes and frees them) or `exec` (another instance of
-// it takes over, and returns). Who may touch it: lab/tests/test_trace.py, which compiles it.
+// `fork` (in another thread; the child allocates 7 blocks of 1000 bytes and frees them) or `exec`
+// (another instance of it takes over, and returns). Who may touch it: lab/tests/test_trace.py,
+// which compiles it.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -36,6 +37,7 @@ static void* run(void* argument) {
 }
 
 static void* fork_once(void* unused) {
+  free(malloc(1));  // it has a number among the threads
   if (fork() == 0) {
     for (int i = 0; i < 7; ++i) free(malloc(1000));
     exit(0);
