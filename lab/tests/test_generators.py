@@ -130,7 +130,8 @@ def test_acdc_refuses_what_makes_no_sense(options, message):
 )
 def test_nalloc_pools_fill_to_their_levels(name, lists):
     # Mallocs and frees are so many; the frees at the end, of what the pools then hold, come on
-    # top. A list grows below 500 blocks, shrinks above 1000, and wanders in between (from below, here).
+    # top. A list grows below 500 blocks, shrinks above 1000, and wanders in between; it comes
+    # from below here.
     result = run(name, f"--threads 1 --operations 100000 {lists}")
     held = 2 * result["operations"] - 100_000
     assert 4 * 450 < held < 4 * 900
