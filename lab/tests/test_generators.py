@@ -122,18 +122,19 @@ def test_acdc_refuses_what_makes_no_sense(options, message):
     assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
 
 
-# --- nalloc's tests -----------------------------------------------------------------------------------
+# --- nalloc's tests ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "name,lists", [("nalloc_private", "--lists 4"), ("nalloc_global", "--stacks 4")]
 )
 def test_nalloc_pools_fill_to_their_levels(name, lists):
-    # Mallocs and frees are so many; those at the end, of what the pools then hold, come on top. At
-    # half of the operations an allocation, a list holds some 1000.
+    # Mallocs and frees are so many; the frees at the end, of what the pools then hold, come on
+    # top. A list grows below 500 blocks, shrinks above 1000, and wanders in between; it comes
+    # from below here.
     result = run(name, f"--threads 1 --operations 100000 {lists}")
     held = 2 * result["operations"] - 100_000
-    assert 4 * 700 < held < 4 * 1300
+    assert 4 * 450 < held < 4 * 900
 
 
 @pytest.mark.parametrize("name", ["nalloc_private", "nalloc_global", "nalloc_producer"])
@@ -168,7 +169,7 @@ def test_nalloc_producer_hands_over_every_block(operations):
     assert result["batches"] % 3 == 0 and 100 * result["batches"] >= operations // 2
 
 
-# --- fragmentation over time ------------------------------------------------------------------------
+# --- fragmentation over time ------------------------------------------------------------------
 
 
 def test_live_bytes_stay_while_sizes_change(tmp_path):

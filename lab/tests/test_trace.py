@@ -54,18 +54,26 @@ def of_size(summary: trace.Summary, least: int) -> int:
     return dict(summary.sizes).get(least, 0)
 
 
+def calls_of(summary: trace.Summary, objects: int) -> bool:
+    """Every call of the program is there: aligned ones, which the C library makes none of."""
+    return (
+        summary.calls["aligned"] == summary.calls["realloc"] == objects
+        and 0 <= of_size(summary, 256) - objects <= 50
+    )
+
+
 def test_the_trace_of_a_known_program_counts_its_calls(threaded):
     summary = trace.read(threaded)
     objects = 4 * 3000
     assert summary.ended and summary.threads == 5 and summary.unknown_frees == 0
-    assert of_size(summary, 256) == objects  # 300 bytes, aligned
+    assert objects <= of_size(summary, 256) <= objects + 50  # 300 bytes, aligned
     # 48; 96; 2 x 100. The C library adds a few of its own.
     for least, name in ((32, "malloc"), (64, "realloc"), (128, "calloc")):
         assert objects <= of_size(summary, least) <= objects + 50
-        assert objects <= summary.calls[name] <= objects + 50
+        assert objects <= summary.calls[name] <= objects + 150
     aligned = summary.calls["aligned"]
     assert objects <= aligned <= objects + 50
-    assert 2 * objects <= summary.calls["free"] <= 2 * objects + 100
+    assert 2 * objects + 100 <= summary.calls["free"] <= 2 * objects + 150
     # A realloc is two events.
     calls = sum(summary.calls.values()) + summary.calls["realloc"]
     assert summary.events == calls
@@ -77,7 +85,7 @@ def test_what_other_threads_free_is_seen(threaded):
 
 
 def test_the_peak_is_that_of_the_program(threaded):
-    peak = 4 * 3000 * (96 + 200 + 300)
+    peak = 4 * 3000 * (96 + 200 + 300) + 100 * 5000
     assert peak <= trace.read(threaded).peak_live_bytes <= peak + 20_000
 
 
@@ -97,7 +105,7 @@ def test_a_recorded_replay_makes_the_calls_again(threaded, tmp_path):
     first, second = trace.read(threaded), trace.read(again)
     for least in (32, 64, 128, 256):
         assert of_size(first, least) <= of_size(second, least) <= of_size(first, least) + 500
-    assert second.calls["aligned"] == first.calls["aligned"]
+    assert 0 <= second.calls["aligned"] - first.calls["aligned"] <= 50
     assert second.calls["realloc"] >= first.calls["realloc"]
 
 
@@ -107,14 +115,14 @@ def test_nothing_is_lost_when_the_program_ends_without_its_handlers(
 ):
     assert record(tmp_path / "t", calls, 2, 2000, ending) == status
     summary = trace.read(tmp_path / "t")
-    assert not summary.ended and of_size(summary, 256) == 2 * 2000
+    assert not summary.ended and calls_of(summary, 2 * 2000)
     assert replay(tmp_path / "t")["verified"]
 
 
 def test_a_child_gets_a_file_of_its_own(calls, tmp_path):
     record(tmp_path / "t", calls, 2, 10, "fork")
     parent, child = (trace.read(file) for file in trace.files_of(tmp_path / "t"))
-    assert parent.ended and of_size(parent, 256) == 20 and of_size(parent, 512) < 7
+    assert parent.ended and calls_of(parent, 20) and of_size(parent, 512) < 7
     assert child.ended and child.calls["malloc"] == 7 and of_size(child, 512) == 7
     assert child.process != parent.process
 
@@ -123,7 +131,7 @@ def test_a_program_that_takes_the_place_of_another_gets_a_file_of_its_own(calls,
     record(tmp_path / "t", calls, 2, 10, "exec")
     first, second = (trace.read(file) for file in trace.files_of(tmp_path / "t"))
     assert first.process == second.process and not first.ended and second.ended
-    assert of_size(first, 256) == of_size(second, 256) == 20
+    assert calls_of(first, 20) and calls_of(second, 20)
 
 
 def test_python_is_recorded_and_replayed(tmp_path):
@@ -139,14 +147,14 @@ def test_a_long_trace_goes_on_in_further_windows(calls, tmp_path):
     assert record(tmp_path / "t", calls, 8, 10_000, "return") == 0
     assert (tmp_path / "t").stat().st_size > 1 << 20
     summary = trace.read(tmp_path / "t")
-    assert summary.ended and of_size(summary, 256) == 80_000
+    assert summary.ended and calls_of(summary, 80_000)
 
 
 def test_a_trace_of_the_preloaded_allocator_is_recorded_too(calls, tmp_path, monkeypatch):
     monkeypatch.setenv("LD_PRELOAD", str(places.nearmalloc_library()))
     assert record(tmp_path / "t", calls, 2, 100, "return") == 0
     monkeypatch.delenv("LD_PRELOAD")
-    assert of_size(trace.read(tmp_path / "t"), 256) == 200
+    assert calls_of(trace.read(tmp_path / "t"), 200)
 
 
 def test_times_are_kept_on_request(tmp_path):
@@ -160,7 +168,7 @@ def test_times_are_kept_on_request(tmp_path):
     assert replay(file)["seconds"] < recorded or recorded < 0.1
 
 
-# --- files that are none ----------------------------------------------------------------------------
+# --- files that are none ------------------------------------------------------------------
 
 
 def events_end(data: bytes) -> int:
@@ -220,7 +228,7 @@ def test_a_damaged_file_never_crashes_the_reader(threaded, tmp_path):
             trace.read(tmp_path / "t")
 
 
-# --- the command line ---------------------------------------------------------------------------------
+# --- the command line ------------------------------------------------------------------
 
 
 def test_info_says_what_is_in_a_trace(threaded):

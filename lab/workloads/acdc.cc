@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
   workload.count("--liveness-low", options.liveness_low, "fewest quanta a set lives");
   workload.count("--liveness-high", options.liveness_high, "most quanta a set lives");
   workload.count("--quantum", options.quantum, "bytes a thread allocates in a quantum");
-  workload.count("--cycles", options.cycles, 300, "quanta");
+  workload.count("--cycles", options.cycles, 100, "quanta");
   workload.option("--list-percent", options.list_percent, "sets that are lists, the rest trees");
   workload.option("--shared", options.shared_percent, "percent of the sets that all threads read");
   workload.parse(argc, argv);

@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
   Options options;
   workload::Workload workload("nalloc_producer", "one thread allocates, the others free");
   workload.count("--threads", options.threads, "threads that free, beside the one that allocates");
-  workload.count("--operations", options.operations, "mallocs and frees together");
+  workload.count("--operations", options.operations, 5'000'000, "mallocs and frees together");
   workload.count("--batch", options.batch, "blocks handed over at once");
   workload.count("--slots", options.slots, "batches a queue holds");
   workload.sizes(options.low, options.high);

@@ -22,7 +22,6 @@ ReplayProgram::ReplayProgram(const std::string& path) : path_(path) {
   summary_.seconds = static_cast<double>(event.ns) * 1e-9;
   summary_.live_bytes_at_end = live_bytes_;
   summary_.live_objects_at_end = live_.size();
-  live_.clear();
 }
 
 void ReplayProgram::fail(const char* what) const {

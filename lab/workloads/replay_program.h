@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory_resource>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -19,6 +20,15 @@
 #include "trace_reader.h"
 
 namespace workload {
+
+// Memory for tables that grow, from no malloc.
+class MappedMemory : public std::pmr::memory_resource {
+  void* do_allocate(size_t bytes, size_t) override { return Mapped<char>().allocate(bytes); }
+  void do_deallocate(void* start, size_t bytes, size_t) override {
+    Mapped<char>().deallocate(static_cast<char*>(start), bytes);
+  }
+  bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
+};
 
 // A resize ends `ended` and makes `object`. A failed one is left out.
 struct Operation {
@@ -67,9 +77,12 @@ class ReplayProgram {
   size_t objects_ = 0;
   uint64_t live_bytes_ = 0;
   std::vector<Table<Operation>> threads_;
-  std::vector<size_t> used_;                                // of each thread's table
-  std::unordered_map<uint64_t, Live> live_;                 // by address
-  std::map<uint32_t, std::pair<uint64_t, Live>> resizing_;  // by thread; its address
+  std::vector<size_t> used_;  // of each thread's table
+  MappedMemory memory_;
+  std::pmr::unsynchronized_pool_resource pool_{&memory_};
+  std::pmr::unordered_map<uint64_t, Live> live_{&pool_};  // by address
+  // By thread; with the address of its block.
+  std::pmr::map<uint32_t, std::pair<uint64_t, Live>> resizing_{&pool_};
 };
 
 }  // namespace workload
