@@ -56,7 +56,7 @@ struct thread {
 };
 static __thread struct thread self __attribute__((tls_model("initial-exec")));
 
-// --- before the next definitions are known --------------------------------------------------------
+// --- before the next definitions are known -------------------------------------------------------
 
 // dlsym may allocate: it gets memory from here, which is never given back.
 static _Alignas(16) char early[16384];
@@ -140,7 +140,7 @@ static bool ready(void) {
 // A program that never allocates is counted too: at 0.
 __attribute__((constructor)) static void start(void) { ready(); }
 
-// --- one call -------------------------------------------------------------------------------------
+// --- one call ------------------------------------------------------------------------------------
 
 struct call {
   bool sampled;
@@ -196,7 +196,7 @@ static void end(const struct call* call) {
 #define COUNTED(kind, bytes) \
   __attribute__((cleanup(end), unused)) const struct call call = begin(kind, bytes)
 
-// --- C --------------------------------------------------------------------------------------------
+// --- C -------------------------------------------------------------------------------------------
 
 void* malloc(size_t size) {
   if (!ready()) return early_malloc(size);
@@ -270,7 +270,7 @@ void* pvalloc(size_t size) {
   return next_pvalloc(size);
 }
 
-// --- C++: an allocator may have operators of its own ----------------------------------------------
+// --- C++: an allocator may have operators of its own ---------------------------------------------
 
 // A program may load its C++ library where RTLD_NEXT does not look; that library's operators are
 // malloc and free. The look-up is inside the counted call: what it allocates is not the program's.

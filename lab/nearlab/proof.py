@@ -1,8 +1,9 @@
 """Proves which malloc serves a process: the dynamic linker's own rule, applied to its own list.
 
 The first object of the link map, in search order, that defines the symbol `malloc` provides it to
-everyone, but for the lab's own that pass calls on. `launch` reads that list from the process itself at its exit; `maps_library` looks at one
-that still runs. Names in the environment prove nothing: they say what was asked for.
+everyone; the lab's counter and recorder only pass calls on, to the next one that defines it.
+`launch` reads that list from the process itself at its exit; `maps_library` looks at one that still
+runs. Names in the environment prove nothing: they say what was asked for.
 """
 
 import functools

@@ -156,7 +156,7 @@ def _says(program: str, option: str) -> str:
 
 
 def _run(command: list[str], folder: Path, log: Path) -> int:
-    """The exit status; output goes to `log`. What still runs at the time-out is ended, all of it."""
+    """The exit status; output goes to `log`. What runs at the time-out is ended, all of it."""
     log.parent.mkdir(parents=True, exist_ok=True)
     environment = os.environ | {"CARGO_TERM_PROGRESS_WHEN": "never"}
     environment.pop("LD_PRELOAD", None)

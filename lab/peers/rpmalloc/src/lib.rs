@@ -5,6 +5,7 @@ use rpmalloc_sys as _;
 
 #[path = "../../forward.rs"]
 mod forward;
+mod threads;
 
 mod heap {
     use core::ffi::{c_int, c_void};
