@@ -16,7 +16,19 @@ import pytest
 import typer
 from rich.console import Console
 
-from nearlab import callgrind, driver, interleave, journal, measure, peers, places, plan, probe, run, summary
+from nearlab import (
+    callgrind,
+    driver,
+    interleave,
+    journal,
+    measure,
+    peers,
+    places,
+    plan,
+    probe,
+    run,
+    summary,
+)
 from nearlab.peers import Allocator
 from nearlab.run import Choice
 
@@ -147,6 +159,20 @@ def test_the_limit_is_told_its_buffer_and_left_out_where_it_makes_no_sense(given
     assert {one["allocator"] for one in runs(records, cell="slow")} == {"glibc"}
     assert {one["allocator"] for one in runs(records, cell="steady")} == {"glibc", "limit"}
     assert runs(records, cell="steady")[0]["metrics"]["limit"] == 5
+
+
+def test_an_allocator_of_ones_own_is_measured_by_its_library(tmp_path):
+    source = Path(__file__).with_name("stand_in.c")
+    library = tmp_path / "libmine.so"
+    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", library], check=True)
+    choice = Choice(allocators=(f"mine={library}", "gone=/nowhere/libgone.so"), count=True)
+    records = measured(a_plan(["steady"], ["glibc"], rounds=1), choice)
+    mine, gone = records[0]["allocators"]
+    assert (mine["name"], mine["missing"]) == ("mine", None) and mine["digest"]
+    assert gone["missing"] == "/nowhere/libgone.so is not there"
+    assert failures(records) == [None, None]
+    (count,) = (one for one in records if one["kind"] == "count")
+    assert count["failure"] is None and count["calls"]["malloc"] > 0
 
 
 # What goes wrong.
@@ -306,7 +332,7 @@ def test_cells_allocators_and_rounds_are_chosen(given):
         ("nothing", {}, "'nothing' is no plan"),
         ("gone.toml", {}, "there is no plan gone.toml"),
         ("steady", {"only": "x*"}, "no cell is called 'x*'; there are: steady"),
-        ("steady", {"allocators": "bumpmalloc"}, "unknown allocator 'bumpmalloc'"),
+        ("steady", {"allocators": "bumpmalloc"}, "unknown 'bumpmalloc'"),
         ("steady", {"resume": True}, "no unfinished result of plan steady"),
     ],
 )
