@@ -42,7 +42,9 @@ class Choice:
 def run(
     what: Annotated[list[str], typer.Argument(metavar="PLAN|WORKLOAD...", help="What to run.")],
     rounds: Annotated[int | None, typer.Option(min=1, help="Counted rounds.")] = None,
-    allocators: Annotated[str, typer.Option(metavar="NAME,...", help="These; NAME=LIBRARY is your own.")] = "",
+    allocators: Annotated[
+        str, typer.Option(metavar="NAME,...", help="These; NAME=LIBRARY is your own.")
+    ] = "",
     only: Annotated[str, typer.Option(metavar="GLOB", help="Only cells called so.")] = "*",
     resume: Annotated[bool, typer.Option("--resume", help="Go on where it was ended.")] = False,
     count: Annotated[
