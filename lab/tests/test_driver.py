@@ -468,7 +468,10 @@ def test_a_result_is_written_by_one_run_at_a_time(tmp_path):
             journal.Journal.reopen(first.path)
         with journal.Journal.create(tmp_path) as second:
             assert second.path != first.path
+    with first.path.open("ab") as file:
+        file.write(b'{"kind": "run", "half": "' + b"x" * 999)
     journal.Journal.reopen(first.path).write({"kind": "end", "complete": True})
+    assert first.path.read_bytes().endswith(b"}\n") and b"half" not in first.path.read_bytes()
     assert [one["kind"] for one in journal.read(first.path)] == ["plan", "end"]
 
 
