@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-from . import measure, places
+from . import measure, places, proof
 from .measure import Sample
 from .peers import Allocator
 
@@ -122,6 +122,7 @@ def _failure(calls: Calls, sample: Sample, allocator: Allocator) -> str | None:
         return failure
     if calls.processes == 0:
         return "the counter was not loaded"
-    if sample.served_by != allocator.name:
+    wanted = proof.allocator_name(allocator.library) if allocator.library else allocator.name
+    if sample.served_by != wanted:
         return f"served by {sample.served_by}"
     return None

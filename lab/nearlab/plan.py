@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from . import peers, places, programs, workloads
+from . import chosen, peers, places, programs, workloads
 from .programs.base import Program
 
 PROGRAM = "program:"  # what the name of a real program starts with
@@ -80,7 +80,7 @@ class _Keys(_Table):
     description: str = ""
     rounds: Annotated[int, Field(ge=1)]
     warm_up: Annotated[int, Field(ge=0)] = 1
-    allocators: Annotated[list[str], Field(min_length=1)]
+    allocators: Annotated[list[str], Field(min_length=1)]  # names, NAME=LIBRARY, or "all" alone
     timeout_s: Annotated[float, Field(gt=0)] = 120
     count: bool = False
     preset: Preset = "two-cores"
@@ -183,10 +183,9 @@ def _duplicates(key: str, names: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _allocator_problems(keys: _Keys) -> Iterator[tuple[str, str]]:
-    for name in keys.allocators:
-        if name not in peers.NAMES and keys.allocators != ["all"]:
-            yield "allocators", f"unknown {name!r}; there are: {', '.join(peers.NAMES)}"
-    yield from _duplicates("allocators", keys.allocators)
+    problem = None if keys.allocators == ["all"] else chosen.problem(keys.allocators)
+    if problem:
+        yield "allocators", problem
 
 
 def _workload_problems(workload: Workload) -> Iterator[tuple[str, str]]:
@@ -236,5 +235,6 @@ def _figure_problems(figure: Figure, keys: _Keys) -> Iterator[tuple[str, str]]:
         yield "x", f"a figure of {figure.kind} has none"
     if (figure.kind == "curve") != (figure.series is not None):
         yield "series", "is what a curve has, and nothing else"
-    if figure.relative_to is not None and figure.relative_to not in peers.NAMES:
+    names = {*peers.NAMES, *(choice.partition("=")[0] for choice in keys.allocators)}
+    if figure.relative_to is not None and figure.relative_to not in names:
         yield "relative_to", f"unknown {figure.relative_to!r}"

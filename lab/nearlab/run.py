@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from . import cells as cells_module
-from . import journal, measure, peers, places, summary, workloads
+from . import chosen, journal, measure, places, summary, workloads
 from . import plan as plans
 from .cells import Cell
 from .driver import Driver
@@ -42,7 +42,9 @@ class Choice:
 def run(
     what: Annotated[list[str], typer.Argument(metavar="PLAN|WORKLOAD...", help="What to run.")],
     rounds: Annotated[int | None, typer.Option(min=1, help="Counted rounds.")] = None,
-    allocators: Annotated[str, typer.Option(metavar="NAME,...", help="Only these.")] = "",
+    allocators: Annotated[
+        str, typer.Option(metavar="NAME,...", help="These; NAME=LIBRARY is your own.")
+    ] = "",
     only: Annotated[str, typer.Option(metavar="GLOB", help="Only cells called so.")] = "*",
     resume: Annotated[bool, typer.Option("--resume", help="Go on where it was ended.")] = False,
     count: Annotated[
@@ -89,33 +91,32 @@ def _plan_names() -> list[str]:
 @contextlib.contextmanager
 def prepared(plan: Plan, choice: Choice) -> Iterator[Driver]:
     """The driver of what was chosen; inputs of real programs are there while the context lasts."""
-    chosen = chosen_cells(plan, choice)
+    cells = chosen_cells(plan, choice)
     names = chosen_allocators(plan, choice)
     measure.launcher()  # nothing can be run without it
     bench = Bench()
     with tempfile.TemporaryDirectory(prefix="near-lab-") as folder:
-        real = [cell.real_program for cell in chosen if cell.real_program]
+        real = [cell.real_program for cell in cells if cell.real_program]
         missing = bench.prepare(real, Path(folder), quick=plan.keys.preset == "two-cores")
-        ready = [replace(cell, missing=missing.get(cell.real_program or "")) for cell in chosen]
+        ready = [replace(cell, missing=missing.get(cell.real_program or "")) for cell in cells]
         counted = ["count"] if choice.count or plan.keys.count else []
         counted += ["instructions"] if choice.instructions else []
-        yield Driver(plan, ready, peers.ensure(names), bench, counted=counted)
+        yield Driver(plan, ready, chosen.find(names), bench, counted=counted)
 
 
 def chosen_cells(plan: Plan, choice: Choice) -> list[Cell]:
     every = cells_module.of_plan(plan, choice.rounds)
-    chosen = [cell for cell in every if fnmatch.fnmatchcase(cell.name, choice.only)]
-    if not chosen:
+    cells = [cell for cell in every if fnmatch.fnmatchcase(cell.name, choice.only)]
+    if not cells:
         known = ", ".join(cell.name for cell in every)
         raise PlanError(f"no cell is called {choice.only!r}; there are: {known}")
-    return chosen
+    return cells
 
 
 def chosen_allocators(plan: Plan, choice: Choice) -> tuple[str, ...]:
-    for name in choice.allocators:
-        if name not in peers.NAMES:
-            raise PlanError(f"unknown allocator {name!r}; there are: {', '.join(peers.NAMES)}")
-    return tuple(dict.fromkeys(choice.allocators)) or plan.allocators
+    if problem := chosen.problem(choice.allocators):
+        raise PlanError(f"--allocators: {problem}")
+    return choice.allocators or plan.allocators
 
 
 def _drive(driver: Driver, resume: bool, err: Console, what: str) -> Path:

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from nearlab import demo_install, measure, programs
-from nearlab.demo_run import Runner, schedule
+from nearlab.demo_run import Runner
+from nearlab.interleave import schedule
 from nearlab.programs import base, server
 from nearlab.programs.mariadb import MariaDb
 from nearlab.programs.nginx import Nginx
@@ -78,7 +79,7 @@ def test_the_answer_is_that_of_glibc_and_the_right_malloc_served_it(name, found,
         pytest.skip(f"not installed: {', '.join(lacking.values())}")
     allocators = [found[one] for one in ("glibc", "nearmalloc") if found[one].available]
     program.prepare(tmp_path, quick=True)
-    steps = schedule([program], allocators, 1)[: len(allocators)]
+    steps = schedule([program], allocators, [0])
     done = list(Runner().do(steps, lambda _: None))
     assert [one.failure for one in done] == [None] * len(allocators)
     assert {one.run.answer for one in done} == {done[0].run.answer}

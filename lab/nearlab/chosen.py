@@ -1,0 +1,40 @@
+"""The allocators that are asked for: names of the list, or NAME=LIBRARY for one's own.
+
+Invariant: a choice is right before anything runs, or it is said what is wrong with it; a library
+that is not there is a missing allocator, with the reason. Touched by: plans and the command line.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import peers
+from .peers import Allocator
+
+
+def problem(choices: Sequence[str]) -> str | None:
+    """What is wrong with a list of choices, in a few words."""
+    for choice in choices:
+        name, own, path = choice.partition("=")
+        if own and (not name or not path or name in peers.NAMES):
+            return f"{choice!r} is not NAME=LIBRARY with a name of its own"
+        if not own and name not in peers.NAMES:
+            return f"unknown {name!r}; there are: {', '.join(peers.NAMES)}, and NAME=LIBRARY"
+    for name, count in Counter(choice.partition("=")[0] for choice in choices).items():
+        if count > 1:
+            return f"{name!r} is given {count} times"
+    return None
+
+
+def find(choices: Sequence[str]) -> list[Allocator]:
+    """The allocators in order; those of the list are installed or built if that can be done."""
+    listed = [choice for choice in choices if "=" not in choice]
+    found = {one.name: one for one in (peers.ensure(listed) if listed else ())}
+    return [found[choice] if choice in found else _own(choice) for choice in choices]
+
+
+def _own(choice: str) -> Allocator:
+    name, _, path = choice.partition("=")
+    library = Path(path).resolve()
+    missing = None if library.is_file() else f"{library} is not there"
+    return Allocator(name, name, None if missing else library, "", missing, f"{library}", "ours")
