@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nearlab import interleave
-from nearlab.cases import Case, Results, Run, measure_all
+from nearlab.cases import Case, Results, Run, measure_all, run_once
 from nearlab.peers import Allocator
 
 GLIBC = Allocator("glibc", "glibc", None, "2")
@@ -96,4 +96,4 @@ def test_nothing_to_run_is_refused(tmp_path):
 def test_an_allocator_runs_with_the_environment_it_asks_for():
     asking = Allocator("glibc", "glibc", None, "", environment=(("LAB_ASKED", "yes"),))
     case = Case("ask", ["sh", "-c", "test $LAB_ASKED = yes"])
-    assert interleave.run_once(case, asking, 1).failure is None
+    assert run_once(case, asking, 1).failure is None

@@ -52,12 +52,12 @@ Links links_of(const char* address) {
 
 // Writes a byte of every cache line between the links and the stamp at the end.
 void fill(const workload::Block& block) {
-  for (size_t at = kLine; at + sizeof(uint64_t) < block.size; at += kLine)
+  for (size_t at = kLine; at + workload::kStampedEnd < block.size; at += kLine)
     block.address[at] = static_cast<char>(at);
 }
 
 void read_lines(const char* address, size_t size) {
-  for (size_t at = kLine; at + sizeof(uint64_t) < size; at += kLine) {
+  for (size_t at = kLine; at + workload::kStampedEnd < size; at += kLine) {
     const char byte = address[at];
     asm volatile("" : : "r"(byte));
   }

@@ -141,7 +141,12 @@ class Workload {
   void run(size_t threads, Body body, size_t more = 0) {
     std::vector<Worker> workers;
     for (size_t i = 0; i < threads; ++i) workers.emplace_back(i);
-    std::barrier all(static_cast<std::ptrdiff_t>(threads) + 1);
+    // The last to arrive takes the time, so that no thread is still being started or waited for.
+    bool running_now = false;
+    std::barrier all(static_cast<std::ptrdiff_t>(threads), [&]() noexcept {
+      running_now ? end() : begin(threads * (1 + more) + 1);
+      running_now = true;
+    });
     std::vector<std::thread> running;
     for (size_t i = 0; i < threads; ++i) {
       running.emplace_back([&, i] {
@@ -150,10 +155,6 @@ class Workload {
         all.arrive_and_wait();
       });
     }
-    begin(threads * (1 + more) + 1);
-    all.arrive_and_wait();
-    all.arrive_and_wait();
-    end();
     for (std::thread& thread : running) thread.join();
     for (const Worker& worker : workers) join(worker);
   }
