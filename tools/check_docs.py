@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The documents tell the truth: their commands run, and docs/options.md is what the library prints.
 
-In the `sh` blocks of README.md, ARCHITECTURE.md, CONTRIBUTING.md and docs/*.md, this check runs
+In the `sh` blocks of the READMEs, ARCHITECTURE.md, CONTRIBUTING.md and docs/*.md, this check runs
 each line that starts with `./near` and expects success. Lines marked `# long`, and lines that are
 not `./near`, must be in tools/documented_commands.toml, which names the test that runs them.
 """
@@ -21,7 +21,8 @@ SECONDS = 120
 
 
 def documents(root: Path) -> list[Path]:
-    named = [root / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")]
+    names = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "lab/README.md")
+    named = [root / name for name in names]
     return [path for path in named if path.exists()] + sorted((root / "docs").glob("*.md"))
 
 

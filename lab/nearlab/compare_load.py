@@ -128,7 +128,7 @@ def _checked_plan(record: dict) -> dict:
 
 def results_of(plan: str) -> list[Path]:
     """The result files of a plan, the newest first."""
-    return sorted((places.RESULTS / "results" / plan).glob("*.jsonl"), reverse=True)
+    return sorted((places.plan_results() / plan).glob("*.jsonl"), reverse=True)
 
 
 def resolve(text: str) -> Path:

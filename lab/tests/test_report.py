@@ -257,13 +257,20 @@ def test_columns_of_a_curve_have_the_names_of_y(tmp_path, named, columns):
     ("entry", "message"),
     [
         ('kind = "pie"\n', "unknown kind 'pie'"),
-        ('kind = "bars"\nworkloads = ["none"]\n', "has no workload"),
         ('kind = "lines"\nx = "size"\n', "no cell has a value of 'size'"),
     ],
 )
 def test_a_figure_that_cannot_be_is_an_error(tmp_path, entry, message):
     with pytest.raises(record.RecordError, match=message):
         drawn(tmp_path, FIGURE + entry)
+
+
+def test_a_figure_of_cells_that_were_not_chosen_is_left_out(tmp_path):
+    figure = FIGURE + 'kind = "bars"\nworkloads = ["none"]\n'
+    lines = [make.plan_line(["glibc"], [make.cell("churn")], figures=figure)]
+    lines.append(make.run_line("churn", "glibc", 1, {"seconds": 1.0}))
+    analysis = analyse(tmp_path, lines)
+    assert figures.planned(analysis, frame_of(analysis)) == []
 
 
 def test_counts_are_summed_over_cells_all_completed(tmp_path):

@@ -20,13 +20,19 @@
 
 namespace {
 
-// RSS at the barriers after the first 2L quanta. Who may touch it: whoever all others wait for.
+constexpr size_t kSamples = 100;
+constexpr size_t kIntervalBytes = size_t{64} << 20;
+
+// RSS at the barriers after the first 2L quanta, at kSamples to 2 kSamples of them where there are
+// more. Who may touch it: whoever all others wait for.
 class Resident {
  public:
-  explicit Resident(size_t first) : first_(first) {}
+  Resident(size_t first, size_t quanta)
+      : first_(first), step_(std::max<size_t>(1, quanta / kSamples)) {}
 
   void sample() {
-    if (barrier_++ < first_) return;
+    const size_t barrier = barrier_++;
+    if (barrier < first_ || (barrier - first_) % step_ != 0) return;
     sum_kib_ += static_cast<double>(own_memory().rss_kib);
     ++samples_;
   }
@@ -34,7 +40,7 @@ class Resident {
   double mean_kib() const { return samples_ == 0 ? 0 : sum_kib_ / static_cast<double>(samples_); }
 
  private:
-  size_t first_, barrier_ = 0, samples_ = 0;
+  size_t first_, step_, barrier_ = 0, samples_ = 0;
   double sum_kib_ = 0;
 };
 
@@ -47,6 +53,7 @@ void add_results(workload::Workload& workload, const acdc::Options& options,
   workload.add("access_ns", totals.access_ns);
   workload.add("deallocation_ns", totals.deallocation_ns);
   workload.add("allocator_ns_per_thread", allocator_ns / threads);
+  workload.add("allocator_ns_per_object", allocator_ns / static_cast<double>(totals.objects));
   workload.add("acdc_rss_kib", resident.samples() == 0 ? 0 : rss);
   workload.add("acdc_rss_kib_per_thread", resident.samples() == 0 ? 0 : rss / threads);
   workload.add("rss_samples", resident.samples());
@@ -59,10 +66,23 @@ void add_results(workload::Workload& workload, const acdc::Options& options,
   workload.add("damaged_sets", totals.damaged_sets);
 }
 
+// The object sizes of [Aigner15 §7.5]: of [2^interval, 2^(interval + 2)), 2^interval KiB a quantum,
+// all private and freed in the next quantum. Small ones take more quanta, so that each thread
+// allocates kIntervalBytes at least and there is something to measure.
+void use_interval(acdc::Options& options, size_t interval) {
+  options.min_exponent = interval;
+  options.max_exponent = interval + 2;
+  options.liveness_low = options.liveness_high = 1;
+  options.shared_percent = 0;
+  options.quantum = size_t{1024} << interval;
+  options.cycles = std::max(options.cycles, kIntervalBytes / options.quantum);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   acdc::Options options;
+  size_t interval = 0;
   workload::Workload workload("acdc",
                               "allocates, reads and frees sets of objects that threads share");
   workload.count("--threads", options.threads, "threads");
@@ -74,7 +94,10 @@ int main(int argc, char** argv) {
   workload.count("--cycles", options.cycles, 100, "quanta");
   workload.option("--list-percent", options.list_percent, "sets that are lists, the rest trees");
   workload.option("--shared", options.shared_percent, "percent of the sets that all threads read");
+  workload.option("--interval", interval, "0, or X: sizes of [2^X, 2^(X+2)), 2^X KiB a quantum");
   workload.parse(argc, argv);
+  workload.require(interval <= 24, "--interval is above 24");
+  if (interval != 0) use_interval(options, interval);
   options.check(workload);
 
   std::vector<acdc::Thread> threads;
@@ -83,7 +106,7 @@ int main(int argc, char** argv) {
   for (size_t id = 0; id < options.threads; ++id)
     metadata += threads.emplace_back(options, id).metadata_bytes();
   // 2L quanta begin before the first that counts.
-  Resident resident(2 * options.liveness_high);
+  Resident resident(2 * options.liveness_high, options.cycles);
   std::barrier quantum_begins(static_cast<std::ptrdiff_t>(options.threads),
                               [&]() noexcept { resident.sample(); });
   workload.run(options.threads, [&](workload::Worker& worker, size_t id) {

@@ -42,7 +42,7 @@ def report(
 
 def _find(result: str) -> Path:
     """The named file; or the newest of the named plan, of the plan quick, of any plan."""
-    folder = places.results_dir() / "results"
+    folder = places.plan_results()
     if result:
         path = Path(result)
         return path if path.is_file() else newest(folder, result)

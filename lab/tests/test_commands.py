@@ -1,0 +1,72 @@
+"""The commands of README.md and lab/README.md work as they stand there, scaled down."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from nearlab import places
+
+SCALED = ["--rounds", "1", "--allocators", "glibc,nearmalloc"]
+
+
+@pytest.fixture(scope="module")
+def near(tmp_path_factory):
+    """Runs `./near lab ...` on results of its own; its output."""
+    results = tmp_path_factory.mktemp("results")
+
+    def run(*words: str | Path, status: int = 0) -> str:
+        done = subprocess.run(
+            [places.ROOT / "near", "lab", *words],
+            env=os.environ | {"NEAR_LAB_RESULTS": str(results)},
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def two_results(near):
+    for _ in range(2):
+        near("run", "quick", *SCALED, "--only", "larson*")
+    return near
+
+
+def test_everything_is_listed(near):
+    listed = near("list")
+    for word in ("quick", "paper-scalloc", "larson", "program:redis", "mimalloc", "scalloc"):
+        assert word in listed
+
+
+def test_a_plan_is_run_and_reported(two_results, tmp_path):
+    assert "index.html" in two_results("report", "-o", tmp_path)
+    assert (tmp_path / "index.html").stat().st_size > 100_000
+    assert list(tmp_path.rglob("*.png")) and list(tmp_path.rglob("*.csv"))
+
+
+def test_one_figure_is_drawn(two_results, tmp_path):
+    figure = tmp_path / "figure.png"
+    two_results("report", "--figure", "time-against-memory", "-o", figure)
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_two_results_are_compared(two_results):
+    said = two_results("compare", "quick~1", "quick", "--allocators", "nearmalloc")
+    assert "unclear" in said
+
+
+def test_a_workload_is_run_with_a_library_of_ones_own(near):
+    mine = f"glibc,mine={places.nearmalloc_library()}"
+    assert "mine" in near("run", "larson", "--allocators", mine, "--rounds", "1")
+
+
+def test_an_unknown_plan_is_an_error_of_one_line(near):
+    near("run", "nonsense", status=2)
+    near("report", "nonsense", status=2)
+    near("compare", "nonsense", "quick", status=2)
