@@ -26,11 +26,9 @@ from enum import Enum
 
 from . import stats
 from .compare_load import Measured
+from .record import FEWEST_RUNS, INSENSITIVE, NOISY
 from .stats import Interval
 
-MIN_ROUNDS = 5
-NOISY = 0.09
-INSENSITIVE = 0.01
 SYSTEM_CALLS = ("mmap", "munmap", "madvise", "mremap", "mprotect", "brk")
 _Z95 = 1.96
 _RESAMPLES = 2_000  # for each of a thousand rows; a tail still has 50
@@ -117,11 +115,17 @@ def shared_cells(before: Measured, after: Measured) -> list[str]:
 
 def chosen(before: Measured, after: Measured, settings: Settings) -> list[str]:
     """The allocators to compare. ValueError when a wanted one is not in both."""
-    both = [name for name in before.allocators if name in after.allocators]
+    was, now = before.allocators, after.allocators
+    both = [name for name in was if name in now and not absent(was[name], now[name])]
     for name in settings.allocators:
         if name not in both:
             raise ValueError(f"allocator {name} is not in both; there are: {', '.join(both)}")
     return list(settings.allocators) or both
+
+
+def absent(was: dict, now: dict) -> bool:
+    """A peer that was installed for one of the two alone: nothing of ours changed it."""
+    return now.get("group") != "ours" and bool(was.get("missing")) != bool(now.get("missing"))
 
 
 def reference_of(before: Measured, after: Measured, settings: Settings) -> str | None:
@@ -137,7 +141,7 @@ def drift(before: Measured, after: Measured, reference: str) -> list[float]:
     found = []
     for cell in shared_cells(before, after):
         sides = _times((before, after), cell, [reference], "seconds")[0]
-        if all(len(side) >= MIN_ROUNDS and min(side.values()) > 0 for side in sides):
+        if all(len(side) >= FEWEST_RUNS and min(side.values()) > 0 for side in sides):
             medians = [stats.median(list(side.values())) for side in sides]
             found.append(medians[1] / medians[0])
     return found
@@ -247,7 +251,7 @@ class _Pair:
                 rounds = min(len(side) for side, _ in pairs)
         except ValueError as error:
             return Row(self._cell, self._allocator, quantity, "unclear", note=str(error))
-        if rounds < MIN_ROUNDS:
+        if rounds < FEWEST_RUNS:
             doubts = [*doubts, f"rounds: {rounds}"]
         return self._judged(
             quantity, *medians, ratio, doubts, notes, relative=reference is not None

@@ -1,7 +1,8 @@
 """The command `compare`: warns of what makes two results differ, shows the changes, judges them.
 
 Invariant: exit status 0; 1 with --fail-on-regression when a change for the worse is certain; 2 when
-the input is bad or there was nothing to compare: a gate that checked nothing has not passed.
+the input is bad, there was nothing to compare, or with --fail-on-regression everything is unclear:
+a gate that checked nothing has not passed.
 """
 
 import json
@@ -21,7 +22,8 @@ from rich.text import Text
 from . import compare as comparing
 from . import stats
 from .compare import Row, Settings, Way
-from .compare_load import LoadError, Measured, load, resolve
+from .compare_load import Measured, load
+from .journal import JournalError, find
 
 _FORMAT = 1
 _MACHINE = ("cpu", "cpus", "memory_kib", "kernel", "libc", "huge_pages")
@@ -81,6 +83,10 @@ def _allocator_warnings(before: Measured, after: Measured) -> Iterator[str]:
         was, now = before.allocators.get(name), after.allocators.get(name)
         if was is None or now is None:
             yield f"allocator {name} is only in {'A' if now is None else 'B'}"
+            continue
+        if comparing.absent(was, now):
+            side, why = ("A", was["missing"]) if was.get("missing") else ("B", now["missing"])
+            yield f"{name} is missing in {side} and not compared: {why}"
             continue
         for key in ("version", "flags"):
             if was.get(key) != now.get(key):
@@ -239,15 +245,20 @@ def compare(
     names = tuple(name.strip() for name in allocators.split(",") if name.strip())
     try:
         settings = Settings(thresholds, names, reference)
-        comparison = compare_files(resolve(a), resolve(b), settings)
+        comparison = compare_files(find(a), find(b), settings)
         if json_file is not None:
             json_file.write_text(json.dumps(to_json(comparison), indent=2) + "\n")
-    except (LoadError, ValueError, OSError) as error:
+    except (JournalError, ValueError, OSError) as error:
         typer.echo(f"compare: {error}", err=True)
         raise typer.Exit(2) from None
     show(comparison, everything)
-    if fail_on_regression and comparison.regressions:
+    if not fail_on_regression:
+        return
+    if comparison.regressions:
         raise typer.Exit(1)
+    if all(row.verdict == "unclear" for row in comparison.rows):
+        typer.echo("compare: nothing could be judged: everything is unclear", err=True)
+        raise typer.Exit(2)
 
 
 def show(comparison: Comparison, everything: bool) -> None:

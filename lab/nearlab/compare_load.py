@@ -1,22 +1,20 @@
-"""Reads a file of results for a comparison: `resolve` finds it by name, `load` reads it.
+"""Reads a file of results for a comparison.
 
-Invariant: warm-up does not count; one failed run spoils its series; a file that was cut off in its
-last line is incomplete, one that is broken elsewhere is refused with its line.
+Invariant: warm-up does not count; one failed run spoils its series; a file that was cut off is
+incomplete.
 """
 
-import json
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import places
+from . import journal
 
-_FORMAT = 1
 Place = tuple[str, str, str]  # kind of record, cell, allocator
 
 
 class LoadError(ValueError):
-    """No such results, or they cannot be read; says which and where."""
+    """What a results file says is not what it should say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,63 +83,29 @@ class Measured:
 
 
 def load(path: Path) -> Measured:
-    """The results in a file. LoadError when it is none."""
-    try:
-        lines = path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise LoadError(f"{path}: cannot be read: {error}") from None
-    plan: dict | None = None
+    """The results in a file. JournalError or LoadError when it is none."""
+    plan, *records = journal.read_result(path)
     by_place: dict[Place, dict[object, dict]] = defaultdict(dict)
     complete = False
-    for number, line in enumerate(lines, start=1):
-        try:
-            record = json.loads(line)
+    try:
+        _check(plan)
+        for record in records:
             kind = record["kind"]
-            if plan is None:
-                plan = _checked_plan(record)
-            elif kind == "run" and record["round"] > 0:
+            if kind == "run" and record["round"] > 0:
                 by_place[kind, record["cell"], record["allocator"]][record["round"]] = record
             elif kind in ("count", "instructions"):
                 runs = by_place[kind, record["cell"], record["allocator"]]
                 runs[len(runs)] = record
-            elif kind == "end":
-                complete = record["complete"]
-        except (ValueError, LookupError, TypeError) as error:
-            if number == len(lines) > 1:
-                break  # an interruption cut it off
-            raise LoadError(f"{path}:{number}: not a line of results: {error}") from None
-    if plan is None:
-        raise LoadError(f"{path}: empty")
-    records = {place: list(runs.values()) for place, runs in by_place.items()}
-    return Measured(path, plan, records, complete)
+            elif kind in ("end", "resume"):
+                complete = bool(record.get("complete"))
+    except (ValueError, LookupError, TypeError) as error:
+        raise LoadError(f"{path}: a record is not as it should be: {error!r}") from None
+    found = {place: list(runs.values()) for place, runs in by_place.items()}
+    return Measured(path, plan, found, complete)
 
 
-def _checked_plan(record: dict) -> dict:
-    if record["kind"] != "plan" or record["format"] != _FORMAT:
-        raise ValueError(f"a plan of format {_FORMAT} was expected")
-    if not all("cell" in cell and "argv" in cell for cell in record["cells"]):
+def _check(plan: dict) -> None:
+    if not all("cell" in cell and "argv" in cell for cell in plan["cells"]):
         raise ValueError("a cell without a name or a command")
-    if not all("name" in allocator for allocator in record["allocators"]):
+    if not all("name" in allocator for allocator in plan["allocators"]):
         raise ValueError("an allocator without a name")
-    return record
-
-
-def results_of(plan: str) -> list[Path]:
-    """The result files of a plan, the newest first."""
-    return sorted((places.plan_results() / plan).glob("*.jsonl"), reverse=True)
-
-
-def resolve(text: str) -> Path:
-    """A file, or the newest of a plan by its name, or with `~N` the Nth before the newest."""
-    path = Path(text)
-    if path.is_file():
-        return path
-    plan, tilde, back = text.partition("~")
-    if tilde and not back.isdecimal():
-        raise LoadError(f"{text}: a number is wanted after ~")
-    found = results_of(plan) if plan else []
-    if not found:
-        raise LoadError(f"{text}: neither a file nor a plan that has results")
-    if int(back or 0) >= len(found):
-        raise LoadError(f"{text}: the plan has {len(found)} results")
-    return found[int(back or 0)]

@@ -1,4 +1,4 @@
-"""A result on disk: JSON lines, written run by run, read back when an interrupted run goes on.
+"""A result on disk: JSON lines, written run by run, found by name and read by whoever wants it.
 
 Invariant: what was written is never rewritten, and a line is whole or the last one: whoever is
 ended in the middle of a line leaves a file that can be read, and the half line is cut off before
@@ -13,24 +13,61 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
+from . import places
+
+FORMAT = 1
 _STAMP = "%Y%m%d-%H%M%S"
 Record = dict
 
 
 class JournalError(RuntimeError):
-    """A result that cannot be gone on with, in one line."""
+    """A result that is not there or cannot be read or gone on with, in one line."""
 
 
 def read(path: Path) -> list[Record]:
-    """All whole lines. Raises JournalError when one in the middle is none of ours."""
-    lines = path.read_bytes().split(b"\n")
-    records = []
-    for number, line in enumerate(lines[:-1], 1):
-        try:
-            records.append(json.loads(line))
-        except ValueError:
-            raise JournalError(f"{path}: line {number} is not JSON") from None
+    """All whole lines. Raises JournalError when one of them is none of ours."""
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise JournalError(f"{path}: cannot be read: {error.strerror}") from None
+    return [_record(path, number, line) for number, line in enumerate(lines[:-1], 1)]
+
+
+def _record(path: Path, number: int, line: bytes) -> Record:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        record = None
+    if not isinstance(record, dict) or "kind" not in record:
+        raise JournalError(f"{path}: line {number} is not a line of results")
+    return record
+
+
+def read_result(path: Path) -> list[Record]:
+    """As `read`, and the first line is a plan of this format."""
+    records = read(path)
+    if not records or records[0]["kind"] != "plan" or records[0].get("format") != FORMAT:
+        raise JournalError(f"{path}: no results file of format {FORMAT}")
     return records
+
+
+def find(text: str = "") -> Path:
+    """A file; or the newest result of a plan by its name, of any plan without one; with `~N` the
+    Nth before it."""
+    if text and Path(text).is_file():
+        return Path(text)
+    plan, tilde, back = text.partition("~")
+    if tilde and not back.isdecimal():
+        raise JournalError(f"{text}: a number is wanted after ~")
+    folder = places.plan_results()
+    found = list((folder / plan).glob("*.jsonl") if plan else folder.glob("*/*.jsonl"))
+    found.sort(key=lambda path: (path.stem, path), reverse=True)
+    if not found:
+        missing = f"{text}: neither a file nor a plan that has results" if text else "no results"
+        raise JournalError(f"{missing} in {folder}")
+    if int(back or 0) >= len(found):
+        raise JournalError(f"{text}: there are {len(found)} results")
+    return found[int(back or 0)]
 
 
 def is_complete(records: list[Record]) -> bool:

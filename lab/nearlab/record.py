@@ -1,30 +1,29 @@
 """Reads a results file of the driver: the plan it followed, every run, what failed and why.
 
-Invariant: nothing is left out in silence. A cell that an allocator did not complete has a reason; a
-line that cannot be read (the last one of a run that was killed) is counted; of a run that is there
-twice, after a resume, the last one counts. No claim is made from a part: one failed counted run
-fails the allocator's cell. Touched by: the report and whoever reads results.
+Invariant: nothing is left out in silence. A cell that an allocator did not complete has a reason; of
+a run that is there twice, after a resume, the last one counts. No claim is made from a part: one
+failed counted run fails the allocator's cell. Touched by: the report and whoever reads results.
 """
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from . import stats
+from . import journal, stats
+from .journal import JournalError
 
-FORMAT = 1
+LIMIT = "limit"  # a bound, not an allocator
 FEWEST_RUNS = 5  # nothing is ranked from fewer
 NOISY = 0.09  # relative MAD of a cell that is flagged
 INSENSITIVE = 0.01  # share of a program's time in malloc and free under which it ranks nobody
 NOT_RUN, MISSING = "not run", "missing"
-_AGAIN = "failed before: "  # how the driver marks a run it did not try again
+AGAIN = "failed before: "  # how the driver marks a run it did not try again
 
 
 class RecordError(ValueError):
-    """The file is no results file of this format."""
+    """What the file says is not what a results file says, or is not enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +36,8 @@ class Allocator:
     flags: str = ""
     library: str | None = None
     missing: str | None = None
+    group: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,13 @@ class Cell:
     workload: str
     program: str
     threads: int | None = None
-    x: dict[str, float] = field(default_factory=dict)
+    x: dict[str, float | str] = field(default_factory=dict)
     group: str = ""
     argv: tuple[str, ...] = ()
     oversubscribed: bool = False
     missing: str | None = None
 
-    def at(self, axis: str) -> float | None:
+    def at(self, axis: str) -> float | str | None:
         """The cell's place on the axis `threads` or on that of a swept option."""
         return self.threads if axis == "threads" else self.x.get(axis)
 
@@ -72,11 +73,12 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What an allocator did not complete, with the rounds in which that was seen."""
+    """What an allocator did not complete, with the rounds in which that was seen, or what else was
+    tried: count, instructions."""
 
     cell: str
     allocator: str
-    rounds: tuple[int, ...]
+    rounds: tuple[int | str, ...]
     reason: str
 
 
@@ -89,10 +91,9 @@ class Record:
     allocators: tuple[Allocator, ...]
     cells: tuple[Cell, ...]
     runs: dict[tuple[str, str], tuple[Run, ...]]  # by cell and allocator, in the order of rounds
-    counts: dict[tuple[str, str], dict]
+    extras: dict[str, dict[tuple[str, str], dict]]  # by kind: count, instructions
     resumes: int
     complete: bool
-    unreadable: int
 
     @cached_property
     def allocator_by_name(self) -> dict[str, Allocator]:
@@ -114,6 +115,9 @@ class Record:
         found = self.allocator_by_name.get(allocator)
         missing = self.cell_by_name[cell].missing or (found.missing if found else None)
         return f"{MISSING}: {missing}" if missing else NOT_RUN
+
+    def failed(self, cell: str, allocator: str) -> bool:
+        return any(run.failure for run in self.counted(cell, allocator))
 
     def series(self, cell: str, allocator: str, metric: str) -> dict[int, float]:
         """The metric by round; empty when any counted run failed. `time` is seconds per operation
@@ -153,23 +157,30 @@ class Record:
 
     def malloc_share(self, cell: str) -> float | None:
         """The part of the program's time that was spent in malloc and free, under glibc."""
-        return self.counts.get((cell, "glibc"), {}).get("malloc_share")
+        return self.extras["count"].get((cell, "glibc"), {}).get("malloc_share")
 
     def insensitive(self, cell: str) -> bool:
         share = self.malloc_share(cell)
         return share is not None and share < INSENSITIVE
 
     def failures(self) -> Iterator[Failure]:
-        """Failed runs, warm-up included, in the order of the cells, one for each reason."""
+        """Failed runs, warm-up and counting included, in the order of the cells, one for each
+        reason."""
         for cell in self.cells:
             for allocator in self.allocators:
-                reasons: dict[str, list[int]] = {}
-                for run in self.runs.get((cell.name, allocator.name), ()):
-                    if run.failure:
-                        reason = run.failure.removeprefix(_AGAIN)
-                        reasons.setdefault(reason, []).append(run.round)
+                place = cell.name, allocator.name
+                reasons: dict[str, list[int | str]] = {}
+                for number, failure in self._tried(place):
+                    if failure:
+                        reasons.setdefault(failure.removeprefix(AGAIN), []).append(number)
                 for reason, rounds in reasons.items():
-                    yield Failure(cell.name, allocator.name, tuple(rounds), reason)
+                    yield Failure(*place, tuple(rounds), reason)
+
+    def _tried(self, place: tuple[str, str]) -> Iterator[tuple[int | str, str | None]]:
+        yield from ((run.round, run.failure) for run in self.runs.get(place, ()))
+        for kind, found in self.extras.items():
+            if place in found:
+                yield kind, found[place].get("failure")
 
 
 def _value(run: Run, metric: str) -> float | None:
@@ -183,53 +194,25 @@ def _value(run: Run, metric: str) -> float | None:
 
 
 def read(path: Path) -> Record:
-    """Raises RecordError when the file is none of ours; a line cut short is only counted."""
-    records, unreadable = _records(path)
-    plans = [record for record in records if record["kind"] == "plan"]
-    if not plans or plans[0].get("format") != FORMAT:
-        raise RecordError(f"{path}: no results file of format {FORMAT}")
+    """Raises RecordError when the file is none of ours; a last line cut short does not count."""
     try:
-        return _assemble(path, plans[0], records, unreadable)
+        records = journal.read_result(path)
+        return _assemble(path, records[0], records)
+    except JournalError as error:
+        raise RecordError(str(error)) from None
     except (KeyError, TypeError, ValueError) as error:
         raise RecordError(f"{path}: a record is not as it should be: {error!r}") from None
 
 
-def _records(path: Path) -> tuple[list[dict], int]:
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise RecordError(f"{path}: {error.strerror}") from None
-    records, unreadable = [], 0
-    for line in filter(str.strip, lines):
-        record = _parse(line)
-        if record is None:
-            unreadable += 1
-            # A resumed run may have written its first record behind one that was cut short.
-            record = _parse(line[line.rfind('{"kind"') :]) if '{"kind"' in line else None
-        if record is not None:
-            records.append(record)
-    return records, unreadable
-
-
-def _parse(line: str) -> dict | None:
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return None
-    return record if isinstance(record, dict) and "kind" in record else None
-
-
-def _assemble(path: Path, plan: dict, records: list[dict], unreadable: int) -> Record:
+def _assemble(path: Path, plan: dict, records: list[dict]) -> Record:
     runs: dict[tuple[str, str], dict[int, Run]] = {}
-    counts: dict[tuple[str, str], dict] = {}
+    extras: dict[str, dict[tuple[str, str], dict]] = {"count": {}, "instructions": {}}
     for record in records:
-        if record["kind"] not in ("run", "count"):
-            continue
-        place = record["cell"], record["allocator"]
-        if record["kind"] == "count":
-            counts[place] = record
-        else:
+        if record["kind"] == "run":
+            place = record["cell"], record["allocator"]
             runs.setdefault(place, {})[record["round"]] = _run(record)
+        elif record["kind"] in extras:
+            extras[record["kind"]][record["cell"], record["allocator"]] = record
     ends = [record for record in records if record["kind"] in ("end", "resume")]
     return Record(
         path=path,
@@ -237,10 +220,9 @@ def _assemble(path: Path, plan: dict, records: list[dict], unreadable: int) -> R
         allocators=tuple(_allocator(entry) for entry in plan["allocators"]),
         cells=tuple(_cell(entry) for entry in plan["cells"]),
         runs={place: tuple(found[n] for n in sorted(found)) for place, found in runs.items()},
-        counts=counts,
+        extras=extras,
         resumes=sum(record["kind"] == "resume" for record in records),
         complete=bool(ends) and bool(ends[-1].get("complete")),
-        unreadable=unreadable,
     )
 
 
@@ -266,6 +248,8 @@ def _allocator(entry: dict) -> Allocator:
         flags=" ".join(flags) if isinstance(flags, list) else str(flags),
         library=entry.get("library"),
         missing=entry.get("missing"),
+        group=entry.get("group") or "",
+        environment=entry.get("environment") or {},
     )
 
 
@@ -281,11 +265,3 @@ def _cell(entry: dict) -> Cell:
         oversubscribed=bool(entry.get("oversubscribed")),
         missing=entry.get("missing"),
     )
-
-
-def newest(folder: Path, plan: str | None = None) -> Path:
-    """The newest results file of the plan, or of any. Raises RecordError when there is none."""
-    found = [path for path in folder.glob(f"{plan or '*'}/*.jsonl") if path.is_file()]
-    if not found:
-        raise RecordError(f"{folder}: no results{f' of plan {plan}' if plan else ''}")
-    return max(found, key=lambda path: (path.stem, path))

@@ -13,10 +13,9 @@ from rich.table import Table
 
 from . import stats
 from .journal import Record
+from .record import AGAIN, FEWEST_RUNS, NOISY
 
 BASE = "glibc"
-NOISY = 0.09  # relative MAD
-RANKED_FROM = 5  # counted runs
 
 Series = dict[tuple[str, str], list[float]]  # by cell and allocator
 
@@ -26,9 +25,9 @@ def show(out: Console, records: Sequence[Record]) -> None:
     plan = records[0]
     runs = [record for record in records if record["kind"] == "run" and record["round"] > 0]
     out.print(table(plan, runs))
-    fewest = min((len(series) for series in _series(runs).values()), default=0)
-    if fewest < RANKED_FROM:
-        out.print(f"Fewer than {RANKED_FROM} counted runs: nothing is ranked from these.")
+    fewest = min((len(series) for series in _series(runs).values() if series), default=0)
+    if fewest < FEWEST_RUNS:
+        out.print(f"Fewer than {FEWEST_RUNS} counted runs: nothing is ranked from these.")
     for line in failures(records):
         out.print(line, style="red", markup=False, soft_wrap=True)
     for cell in plan["cells"]:
@@ -66,7 +65,7 @@ def table(plan: Record, runs: Iterable[Record]) -> Table:
 def failures(records: Iterable[Record]) -> list[str]:
     """One line for each way in which an allocator failed in a cell."""
     found = Counter(
-        (record["cell"], record["allocator"], record["failure"].removeprefix("failed before: "))
+        (record["cell"], record["allocator"], record["failure"].removeprefix(AGAIN))
         for record in records
         if record.get("failure")
     )

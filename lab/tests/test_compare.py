@@ -194,12 +194,23 @@ def test_a_failure_under_callgrind_is_one_but_not_to_count_is_none(tmp_path):
 
 def test_what_was_measured_and_is_not_any_more_is_a_failure(tmp_path):
     good = measured({GLIBC: noise(1), OURS: noise(2)})
-    gone = results.allocator(OURS, missing="not found")
+    gone = results.allocator(OURS, missing="not found") | {"group": "ours"}
     a, b = file(tmp_path / "a", good), file(tmp_path / "b", good, allocators=(GLIBC, gone))
     found = compare_command.compare_files(a, b, Settings(THRESHOLDS)).rows[0]
     assert (found.allocator, found.verdict, found.note) == (OURS, "fails", "runs: not found")
     half = compared(tmp_path, good, measured({GLIBC: noise(1)}))
     assert half[None, OURS].note == "runs: not measured"
+
+
+def test_a_peer_that_is_not_installed_any_more_is_a_warning(tmp_path):
+    good = measured({GLIBC: noise(1), OURS: noise(2), "jemalloc": noise(3)})
+    gone = results.allocator("jemalloc", missing="no package") | {"group": "peer"}
+    a = file(tmp_path / "a", good, allocators=(GLIBC, OURS, "jemalloc"))
+    b = file(tmp_path / "b", good[:20], allocators=(GLIBC, OURS, gone))
+    for pair, side in (((a, b), "B"), ((b, a), "A")):
+        status, shown, _ = near(*pair, "--fail-on-regression")
+        assert status == 0 and "jemalloc fails" not in shown
+        assert f"jemalloc is missing in {side} and not compared: no package" in shown
 
 
 def test_a_program_that_hardly_allocates_blames_nobody_for_its_time(tmp_path):
@@ -300,11 +311,11 @@ def test_an_interrupted_file_is_compared_and_named(tmp_path):
 @pytest.mark.parametrize(
     "content,says",
     [
-        ("", "empty"),
-        ("{}\n{}\n", "1: not a line of results"),
-        ('{"kind": "run"}\n', "1: not a line of results"),
-        ('{"kind": "plan", "format": 2}\n', "1: not a line of results"),
-        ("\x00\n", "1: not a line of results"),
+        ("", "no results file of format 1"),
+        ("{}\n{}\n", "line 1 is not a line of results"),
+        ('{"kind": "run"}\n', "no results file of format 1"),
+        ('{"kind": "plan", "format": 2}\n', "no results file of format 1"),
+        ("\x00\n", "line 1 is not a line of results"),
     ],
 )
 def test_a_file_of_something_else_is_refused_in_one_line(tmp_path, content, says):
@@ -321,7 +332,7 @@ def test_a_broken_line_in_the_middle_is_refused(tmp_path):
     lines[3] = lines[3][:-5]
     (tmp_path / "b").write_text("\n".join(lines))
     status, _, error = near(a, tmp_path / "b")
-    assert status == 2 and "b:4: not a line of results" in error
+    assert status == 2 and "b: line 4 is not a line of results" in error
 
 
 @pytest.mark.parametrize(
@@ -329,7 +340,7 @@ def test_a_broken_line_in_the_middle_is_refused(tmp_path):
     [
         (["nowhere", "nowhere"], "neither a file nor a plan"),
         (["quick~x", "quick"], "a number is wanted"),
-        (["quick~2", "quick"], "has 2 results"),
+        (["quick~2", "quick"], "there are 2 results"),
         (["quick", "quick", "--allocators", "mimalloc3"], "mimalloc3 is not in both"),
         (["quick", "quick", "--json", "/nowhere/at/all.json"], "No such file"),
         (["quick", "quick", "--threshold-time", "-1"], "--threshold-time"),
@@ -366,6 +377,15 @@ def test_the_gate_fails_on_a_certain_regression_alone(two_results):
     assert near("quick", "quick", gate)[0] == 0
     assert near("quick~1", "quick", gate, "--allocators", GLIBC)[0] == 0
     assert near("quick~1", "quick", gate, "--threshold-memory", 11)[0] == 0
+
+
+def test_the_gate_has_not_passed_where_everything_is_unclear(tmp_path):
+    runs = measured({GLIBC: [1.0] * 4, OURS: [1.0] * 4})
+    a, b = (file(tmp_path / name, runs) for name in "ab")
+    assert near(a, b)[0] == 0
+    status, shown, error = near(a, b, "--fail-on-regression")
+    assert status == 2 and "0 certainly worse" in shown
+    assert error == "compare: nothing could be judged: everything is unclear\n"
 
 
 def test_the_summary_is_one_sentence(two_results):

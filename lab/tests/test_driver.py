@@ -477,7 +477,7 @@ def test_a_result_is_written_by_one_run_at_a_time(tmp_path):
 
 def test_a_broken_line_in_the_middle_is_told(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"kind": "plan"}\nhalf\n{"kind": "end"}\n')
-    with pytest.raises(journal.JournalError, match=r"a\.jsonl: line 2 is not JSON"):
+    with pytest.raises(journal.JournalError, match=r"a\.jsonl: line 2 is not a line of results"):
         journal.read(tmp_path / "a.jsonl")
 
 

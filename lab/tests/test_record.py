@@ -5,7 +5,7 @@ import json
 import pytest
 import results_file as make
 
-from nearlab import record
+from nearlab import journal, record
 
 
 def lines(seconds: dict[str, list[float]], **more) -> list[dict]:
@@ -16,6 +16,15 @@ def lines(seconds: dict[str, list[float]], **more) -> list[dict]:
             metrics = {"seconds": value, "memory_kib": 1000.0 * value} | more
             found.append(make.run_line("churn", name, number, metrics))
     return found
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """Results of two plans."""
+    monkeypatch.setenv("NEAR_LAB_RESULTS", str(tmp_path))
+    for name in ("quick/20261121-100000", "quick/20261122-100000", "paper/20261123-100000"):
+        make.write(tmp_path / f"{name}.jsonl", [])
+    return tmp_path
 
 
 def read(tmp_path, content: list[dict], tail: str = "") -> record.Record:
@@ -70,18 +79,21 @@ def test_what_was_not_run_has_a_reason(tmp_path):
     assert found.problem("larson", "glibc") == "missing: not built"
 
 
-def test_a_last_line_cut_short_is_counted_and_the_rest_read(tmp_path):
+def test_a_last_line_cut_short_does_not_count_and_the_rest_is_read(tmp_path):
     found = read(tmp_path, lines({"glibc": [1, 2]}), tail='{"kind":"run","cell":"chu')
-    assert (found.unreadable, found.complete) == (1, False)
-    assert len(found.series("churn", "glibc", "seconds")) == 2
+    assert not found.complete and len(found.series("churn", "glibc", "seconds")) == 2
 
 
-def test_resumes_behind_a_cut_line_are_read_and_the_last_of_two_runs_counts(tmp_path):
+def test_a_broken_line_in_the_middle_is_refused_with_its_number(tmp_path):
+    with pytest.raises(record.RecordError, match="line 5 is not a line of results"):
+        read(tmp_path, lines({"glibc": [1, 2]}), tail='{"kind":"run","cell":"chu\n')
+
+
+def test_resumes_are_counted_and_the_last_of_two_runs_counts(tmp_path):
     again = make.run_line("churn", "glibc", 2, {"seconds": 7.0})
-    tail = '{"kind":"run","cell":"chu' + json.dumps({"kind": "resume", "date": "x"}) + "\n"
-    tail += json.dumps({"kind": "resume"}) + "\n" + json.dumps(again) + "\n"
+    tail = json.dumps({"kind": "resume"}) + "\n" + json.dumps(again) + "\n"
     found = read(tmp_path, lines({"glibc": [1, 2]}), tail)
-    assert (found.resumes, found.unreadable, found.complete) == (2, 1, False)
+    assert (found.resumes, found.complete) == (1, False)
     assert found.series("churn", "glibc", "seconds") == {1: 1, 2: 7}
     tail += json.dumps({"kind": "end", "complete": True}) + "\n"
     assert read(tmp_path, lines({"glibc": [1, 2]}), tail).complete
@@ -108,7 +120,7 @@ def test_a_program_that_hardly_allocates_is_insensitive(tmp_path, share, insensi
     assert found.insensitive("churn") is insensitive
 
 
-@pytest.mark.parametrize("text", ["", "{}\n", '{"kind":"plan","format":2}\n', "not JSON\n"])
+@pytest.mark.parametrize("text", ["", '{"kind":"run"}\n', '{"kind":"plan","format":2}\n'])
 def test_a_file_that_is_none_of_ours_is_refused(tmp_path, text):
     path = tmp_path / "x.jsonl"
     path.write_text(text)
@@ -116,10 +128,50 @@ def test_a_file_that_is_none_of_ours_is_refused(tmp_path, text):
         record.read(path)
 
 
-def test_the_newest_is_found_by_its_time_stamp(tmp_path):
-    for name in ("quick/20261121-100000", "quick/20261122-100000", "paper/20261123-100000"):
-        make.write(tmp_path / f"{name}.jsonl", [])
-    assert record.newest(tmp_path, "quick").stem == "20261122-100000"
-    assert record.newest(tmp_path).parent.name == "paper"
-    with pytest.raises(record.RecordError, match="no results of plan other"):
-        record.newest(tmp_path, "other")
+def test_counting_that_failed_is_a_failure_and_instructions_are_read(tmp_path):
+    def of(kind: str, name: str, **more) -> dict:
+        return {"kind": kind, "cell": "churn", "allocator": name} | more
+
+    content = lines({"glibc": [1], "tbb": [1]})
+    content.append(of("count", "tbb", failure="timed out", syscalls=None))
+    content.append(of("instructions", "tbb", failure="failed before: timed out"))
+    content.append(of("instructions", "glibc", failure=None, instructions=9))
+    content.append(make.run_line("churn", "tbb", 0, failure="timed out"))
+    found = read(tmp_path, content)
+    (failure,) = found.failures()
+    assert failure.rounds == (0, "count", "instructions") and failure.allocator == "tbb"
+    assert found.problem("churn", "tbb") is None
+    assert found.extras["instructions"]["churn", "glibc"]["instructions"] == 9
+
+
+@pytest.mark.parametrize(
+    ("text", "stem"),
+    [
+        ("quick", "20261122-100000"),
+        ("quick~1", "20261121-100000"),
+        ("", "20261123-100000"),
+        ("paper~0", "20261123-100000"),
+    ],
+)
+def test_results_are_found_by_plan_and_age(results, text, stem):
+    assert journal.find(text).stem == stem
+    assert journal.find(str(journal.find(text))) == journal.find(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("other", "neither a file nor a plan that has results"),
+        ("quick~2", "there are 2 results"),
+        ("quick~x", "a number is wanted"),
+    ],
+)
+def test_results_that_are_not_there_are_told(results, text, message):
+    with pytest.raises(journal.JournalError, match=message):
+        journal.find(text)
+
+
+def test_no_results_at_all_are_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("NEAR_LAB_RESULTS", str(tmp_path / "none"))
+    with pytest.raises(journal.JournalError, match="no results in"):
+        journal.find()
