@@ -1,7 +1,7 @@
 """Reads a results file of the driver: the plan it followed, every run, what failed and why.
 
-Invariant: nothing is left out in silence. A cell that an allocator did not complete has a reason; of
-a run that is there twice, after a resume, the last one counts. No claim is made from a part: one
+Invariant: nothing is left out in silence. A cell that an allocator did not complete has a reason;
+of a run that is there twice, after a resume, the last one counts. No claim is made from a part: one
 failed counted run fails the allocator's cell. Touched by: the report and whoever reads results.
 """
 

@@ -5,77 +5,36 @@ import json
 
 import pytest
 import results_file as make
+from reporting import (
+    FIGURE,
+    SECONDS,
+    analyse,
+    content,
+    drawn,
+    frame_of,
+    threads_content,
+    values,
+)
 from typer.testing import CliRunner
 
 from nearlab import places, record
 from nearlab.__main__ import app
 from nearlab.report import figures, labels, page, rows, style, tables, theme
-from nearlab.report.analysis import MEMORY, TIME, Analysis
-from nearlab.report.charts import Frame
+from nearlab.report.analysis import MEMORY, TIME
 from nearlab.report.verdict import verdict
-
-# Seconds by cell and allocator; memory is the same number of MiB. Medians: churn 4, 2, 8; larson
-# 2, 1, 4; phong 1, 4 for glibc and nearmalloc.
-SECONDS = {
-    "churn": {"glibc": [4, 4, 4, 3, 5], "nearmalloc": [2, 2, 2, 1, 3], "tbb": [8, 8, 8, 8, 9]},
-    "larson": {"glibc": [2] * 5, "nearmalloc": [1] * 5, "tbb": [4] * 5},
-    "phong": {"glibc": [1] * 5, "nearmalloc": [4] * 5, "tbb": [2] * 5},
-}
-
-
-def content(seconds=SECONDS, *, names=("nearmalloc", "glibc", "tbb"), figure="") -> list[dict]:
-    cells = [make.cell(name) for name in seconds]
-    found = [make.plan_line(list(names), cells, figures=figure, rounds=5)]
-    for cell, by_name in seconds.items():
-        for name, values in by_name.items():
-            for number, value in enumerate(values, 1):
-                metrics = {"seconds": float(value), "memory_kib": 1024.0 * value}
-                found.append(make.run_line(cell, name, number, metrics))
-    return found
-
-
-def analyse(tmp_path, lines: list[dict], subject: str | None = None) -> Analysis:
-    path = make.write(tmp_path / "quick" / "20261121-100000.jsonl", lines)
-    return Analysis(record.read(path), subject)
-
-
-def frame_of(analysis: Analysis) -> Frame:
-    return Frame(style.looks(analysis.shown, analysis.subject), analysis.subject, 2)
-
-
-def drawn(tmp_path, figure: str, lines: list[dict] | None = None) -> figures.Figure:
-    """The one planned figure."""
-    analysis = analyse(tmp_path, lines or content(figure=figure))
-    (found,) = figures.planned(analysis, frame_of(analysis))
-    for panel in found.panels:
-        panel.chart.to_dict()  # Altair checks it against Vega-Lite's schema
-    return found
-
-
-def values(found: figures.Figure) -> dict[tuple, float | None]:
-    return {(row.cell, row.allocator): row.value for row in found.rows}
-
-
-FIGURE = """
-[[figure]]
-name = "one"
-title = "One"
-caption = "A paper, figure 1."
-"""
-
 
 def test_means_are_geometric_over_the_cells_all_completed(tmp_path):
     analysis = analyse(tmp_path, content())
     # Ratios to glibc: nearmalloc 1/2, 1/2, 4; tbb 2, 2, 2.
-    assert analysis.mean("nearmalloc", TIME, analysis.common).value == pytest.approx(1)
-    assert analysis.mean("tbb", MEMORY, analysis.common).value == pytest.approx(2)
+    assert analysis.mean("nearmalloc", TIME, analysis.common(TIME)).value == pytest.approx(1)
+    assert analysis.mean("tbb", MEMORY, analysis.common(MEMORY)).value == pytest.approx(2)
     without = {name: dict(found) for name, found in SECONDS.items()}
     del without["phong"]["tbb"]
     lines = content(without)
     lines.append(make.run_line("phong", "tbb", 1, failure="timed out"))
     analysis = analyse(tmp_path, lines)
     assert analysis.left_out() == ["tbb (completed 2 of 3)"]
-    assert analysis.common == ["churn", "larson", "phong"]
+    assert analysis.common(TIME) == ["churn", "larson", "phong"]
 
 
 def test_a_cell_few_fail_leaves_the_means_and_not_the_allocator(tmp_path):
@@ -84,8 +43,8 @@ def test_a_cell_few_fail_leaves_the_means_and_not_the_allocator(tmp_path):
     }
     lines = [*content(seconds), make.run_line("cell 3", "tbb", 2, failure="ended by SIGSEGV")]
     analysis = analyse(tmp_path, lines)
-    assert analysis.left_out() == [] and len(analysis.common) == 5
-    assert "cell 3" not in analysis.common
+    assert analysis.left_out() == [] and len(analysis.common(TIME)) == 5
+    assert "cell 3" not in analysis.common(TIME)
 
 
 def test_the_limit_never_costs_a_cell_and_has_no_rank(tmp_path):
@@ -93,7 +52,7 @@ def test_the_limit_never_costs_a_cell_and_has_no_rank(tmp_path):
     seconds["churn"]["limit"] = seconds["larson"]["limit"] = [1] * 5
     names = ("nearmalloc", "glibc", "tbb", "limit")
     analysis = analyse(tmp_path, content(seconds, names=names))
-    assert len(analysis.common) == 3 and "limit" not in analysis.compared
+    assert len(analysis.common(TIME)) == 3 and "limit" not in analysis.compared
     seconds["phong"] = SECONDS["phong"] | {"limit": [1] * 5}
     analysis = analyse(tmp_path, content(seconds, names=names))
     assert [s.time_rank for s in analysis.standings if s.allocator == "limit"] == [None]
@@ -149,8 +108,8 @@ def test_nothing_is_ranked_from_four_runs(tmp_path):
 def test_insensitive_programs_rank_nobody(tmp_path):
     count = {"kind": "count", "cell": "phong", "allocator": "glibc", "malloc_share": 0.005}
     analysis = analyse(tmp_path, [*content(), count])
-    assert analysis.common == ["churn", "larson"]
-    assert analysis.mean("nearmalloc", TIME, analysis.common).value == pytest.approx(0.5)
+    assert analysis.common(TIME) == ["churn", "larson"]
+    assert analysis.mean("nearmalloc", TIME, analysis.common(TIME)).value == pytest.approx(0.5)
 
 
 def test_bars_hold_medians_in_the_metrics_unit(tmp_path):
@@ -184,17 +143,6 @@ def test_a_heat_map_marks_what_failed(tmp_path):
     assert values(found)["larson", "tbb"] is None
     chart = json.dumps(found.heat.to_dict())
     assert chart.count('"failed"') == 1 and "ended by SIGABRT" in chart
-
-
-def threads_content(figure: str) -> list[dict]:
-    cells = [make.cell("larson", threads=count) for count in (1, 2, 4)]
-    found = [make.plan_line(["glibc", "tbb"], cells, figures=figure, rounds=5)]
-    seconds = {"glibc": {1: 8.0, 2: 8.0, 4: 4.0}, "tbb": {1: 4.0, 2: 2.0, 4: 1.0}}
-    for name, by_threads in seconds.items():
-        for count, value in by_threads.items():
-            for number in range(1, 6):
-                found.append(make.run_line(f"larson t={count}", name, number, {"seconds": value}))
-    return found
 
 
 def test_speed_up_is_of_glibcs_time_with_the_fewest_threads(tmp_path):
@@ -273,20 +221,6 @@ def test_a_figure_of_cells_that_were_not_chosen_is_left_out(tmp_path):
     assert figures.planned(analysis, frame_of(analysis)) == []
 
 
-def test_counts_are_summed_over_cells_all_completed(tmp_path):
-    lines = content()
-    for cell, calls in (("churn", 5), ("larson", 7), ("phong", 100)):
-        for name in ("glibc", "nearmalloc", "tbb"):
-            failed = (cell, name) == ("phong", "tbb")
-            syscalls = None if failed else {"mmap": calls, "madvise": 1}
-            count = {"kind": "count", "cell": cell, "allocator": name, "syscalls": syscalls}
-            lines.append(count | {"failure": "timed out" if failed else None})
-    analysis = analyse(tmp_path, lines)
-    found = tables.counts(analysis, frame_of(analysis))
-    sums = {(row.allocator, row.metric): row.value for row in found.rows}
-    assert (sums["tbb", "mmap"], sums["glibc", "madvise"]) == (12, 2)
-
-
 def test_colours_are_fixed_by_name_and_the_subject_stands_out():
     first = style.looks(["nearmalloc", "glibc", "tbb", "strange"], "nearmalloc")
     second = style.looks(["strange", "tbb", "glibc", "nearmalloc"], "nearmalloc")
@@ -322,7 +256,7 @@ def test_text_of_a_plan_cannot_become_markup(tmp_path):
     frame = frame_of(analysis)
     scatter = figures.time_against_memory(analysis, frame)
     heat_maps = figures.heat_maps(analysis, frame)
-    text = page.render(analysis, frame, page.Contents(scatter, heat_maps, (), (), None))
+    text = page.render(analysis, frame, page.Contents(scatter, heat_maps, (), (), None, ()))
     assert "<script>alert" not in text and "</script><b>" not in text
 
 
@@ -365,7 +299,8 @@ def test_one_figure_can_be_written_alone(results):
     ("arguments", "message"),
     [
         (("--figure", "none"), "no figure 'none'"),
-        (("other",), "no results of plan other"),
+        (("other",), "other: neither a file nor a plan that has results"),
+        (("quick~1",), "there are 1 results"),
         (("--subject", "jemalloc"), "no results of allocator 'jemalloc'"),
     ],
 )

@@ -1,8 +1,9 @@
 """What a record says: ratios with intervals, who may be ranked, the ranks, wins and losses.
 
 Invariant: a comparison of several allocators is over cells that all of them completed, with enough
-runs, in programs that are sensitive to malloc; who completed too few is named, not averaged. Ranks
-are by intervals: an allocator is behind those whose whole interval is better than its own.
+runs, for time in programs that are sensitive to malloc; who completed too few is named, not
+averaged. Ranks are by intervals: an allocator is behind those whose whole interval is better than
+its own. The limit has no memory: each of its threads has a buffer of a size that the plan chose.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,12 +11,20 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from .. import stats
-from ..record import FEWEST_RUNS, Record, RecordError
+from ..record import FEWEST_RUNS, LIMIT, Record, RecordError
 
 RESAMPLES = 1000
 TIME, MEMORY = "time", "memory_kib"
 _TAKES_PART = 0.8  # of the cells an allocator must have completed to be in the means
 _LEAST_COMMON = 0.5  # of the cells that the means should cover
+
+
+def is_memory(metric: str) -> bool:
+    return metric.endswith("_kib")
+
+
+def meaningless(allocator: str, metric: str) -> bool:
+    return allocator == LIMIT and is_memory(metric)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +38,11 @@ class Duel:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One allocator over all common cells, relative to the baseline."""
+    """One allocator over all common cells, relative to the baseline; the limit has no memory."""
 
     allocator: str
     time: stats.Interval
-    memory: stats.Interval
+    memory: stats.Interval | None
     time_rank: int | None
     memory_rank: int | None
 
@@ -49,22 +58,34 @@ class Analysis:
         if subject is not None and subject not in self.shown:
             known = ", ".join(self.shown)
             raise RecordError(f"no results of allocator '{subject}'; there are: {known}")
-        named = "nearmalloc" if "nearmalloc" in self.shown else None
-        self.subject = subject or named
-        self.base = "glibc" if "glibc" in self.shown else self.shown[0]
+        self.subject = subject or self._own()
+        others = [name for name in self.shown if name != LIMIT] or self.shown
+        self.base = "glibc" if "glibc" in others else others[0]
         self._ratios: dict[tuple, stats.Interval | None] = {}
+
+    def _own(self) -> str | None:
+        """nearmalloc; without it the one allocator that the user brought."""
+        if "nearmalloc" in self.shown:
+            return "nearmalloc"
+        groups = {allocator.name: allocator.group for allocator in self.record.allocators}
+        ours = [name for name in self.shown if groups[name] == "ours"]
+        return ours[0] if len(ours) == 1 else None
 
     def _completed_any(self, allocator: str) -> bool:
         return any(self.record.problem(c.name, allocator) is None for c in self.record.cells)
 
     def value(self, cell: str, allocator: str, metric: str) -> stats.Interval | None:
         """The median of the runs, with its interval."""
+        if meaningless(allocator, metric):
+            return None
         values = list(self.record.series(cell, allocator, metric).values())
         return self._interval((cell, allocator, metric), values, [1.0] * len(values))
 
     def ratio(
         self, cell: str, above: str, below: str, metric: str, *, below_metric: str | None = None
     ) -> stats.Interval | None:
+        if meaningless(above, metric) or meaningless(below, metric):
+            return None
         metrics = metric, below_metric or metric
         key = (cell, above, below, *metrics)
         if key in self._ratios:
@@ -90,24 +111,29 @@ class Analysis:
     def _runs(self, cell: str, allocator: str) -> int:
         return len(self.record.series(cell, allocator, TIME))
 
+    @property
+    def _least(self) -> int:
+        return FEWEST_RUNS if self.ranked else 1
+
     @cached_property
-    def usable(self) -> list[str]:
-        """The cells that may be summed up: the baseline completed them and malloc matters."""
-        least = FEWEST_RUNS if self.ranked else 1
-        return [
-            cell.name
-            for cell in self.record.cells
-            if self._runs(cell.name, self.base) >= least and not self.record.insensitive(cell.name)
-        ]
+    def _measured(self) -> list[str]:
+        """The cells that the baseline completed."""
+        return [c.name for c in self.record.cells if self._runs(c.name, self.base) >= self._least]
+
+    def usable(self, metric: str) -> list[str]:
+        """The cells that may be summed up: the baseline completed them and malloc matters. The
+        memory of a program is its allocator's, however little time it spends there."""
+        if is_memory(metric):
+            return self._measured
+        return [cell for cell in self._measured if not self.record.insensitive(cell)]
 
     def completed(self, allocator: str, cells: Iterable[str], base: str | None = None) -> set[str]:
         """The cells for which both ratios to the baseline are known, from enough runs."""
-        least = FEWEST_RUNS if self.ranked else 1
         return {
             cell
             for cell in cells
             if all(
-                len(above) >= least and min(above + below) > 0
+                len(above) >= self._least and min(above + below) > 0
                 for above, below in (
                     self.record.paired(cell, allocator, base or self.base, (metric, metric))
                     for metric in (TIME, MEMORY)
@@ -117,18 +143,19 @@ class Analysis:
 
     @cached_property
     def _parts(self) -> tuple[list[str], list[str]]:
-        done = {name: self.completed(name, self.usable) for name in self.shown}
+        cells = self._measured
+        done = {name: self.completed(name, cells) for name in self.shown}
         kept = [
             name
             for name in self.shown
             # The limit frames the others; it must not cost a cell that they all completed.
-            if len(done[name]) >= (1 if name == "limit" else _TAKES_PART) * max(1, len(self.usable))
+            if len(done[name]) >= (1 if name == LIMIT else _TAKES_PART) * max(1, len(cells))
         ]
         while True:
-            common = set(self.usable).intersection(*(done[name] for name in kept))
+            common = set(cells).intersection(*(done[name] for name in kept))
             droppable = [name for name in kept if name not in (self.subject, self.base)]
-            if len(common) >= _LEAST_COMMON * len(self.usable) or not droppable:
-                return kept, [cell for cell in self.usable if cell in common]
+            if len(common) >= _LEAST_COMMON * len(cells) or not droppable:
+                return kept, [cell for cell in cells if cell in common]
             kept.remove(min(droppable, key=lambda name: len(done[name])))
 
     @property
@@ -136,21 +163,31 @@ class Analysis:
         """The allocators that completed enough to be compared over the common cells."""
         return self._parts[0]
 
-    @property
-    def common(self) -> list[str]:
-        """The cells that all of `compared` completed."""
-        return self._parts[1]
+    def common(self, metric: str) -> list[str]:
+        """The usable cells that all of `compared` completed."""
+        return [cell for cell in self.usable(metric) if cell in self._parts[1]]
+
+    def told(self, cells: Sequence[str]) -> str:
+        """How many cells, and how many of them are oversubscribed."""
+        over = sum(self.record.cell_by_name[cell].oversubscribed for cell in cells)
+        count = f"{len(cells)} cell{'' if len(cells) == 1 else 's'}"
+        return f"{count} ({over} of {len(cells)} oversubscribed)" if over else count
 
     def left_out(self) -> list[str]:
         """Who is not among the compared, and why."""
         names = [name for name in self.shown if name not in self.compared]
-        done = {name: len(self.completed(name, self.usable)) for name in names}
-        return [f"{name} (completed {done[name]} of {len(self.usable)})" for name in names]
+        return [f"{name} ({self.completion(name)})" for name in names]
+
+    def completion(self, allocator: str) -> str:
+        cells = self._measured
+        return f"completed {len(self.completed(allocator, cells))} of {len(cells)}"
 
     def mean(
         self, allocator: str, metric: str, cells: Sequence[str], base: str | None = None
     ) -> stats.Interval | None:
         """The geometric mean of the ratios to the baseline over the cells."""
+        if meaningless(allocator, metric) or meaningless(base or self.base, metric):
+            return None
         key = (tuple(cells), allocator, base or self.base, metric)
         if key not in self._ratios:
             pair = metric, metric
@@ -165,8 +202,11 @@ class Analysis:
     def standings(self) -> list[Standing]:
         """The compared allocators, least time first; without ranks when there are too few runs.
         The limit is no allocator to be beaten and has no rank."""
-        time, memory = ({n: self.mean(n, m, self.common) for n in self.compared} for m in _BOTH)
-        names = [n for n in self.compared if time[n] is not None and memory[n] is not None]
+        time, memory = (
+            {n: self.mean(n, metric, self.common(metric)) for n in self.compared}
+            for metric in (TIME, MEMORY)
+        )
+        names = [n for n in self.compared if time[n] and (memory[n] or n == LIMIT)]
         order = sorted(names, key=lambda name: time[name].value)
         return [
             Standing(
@@ -176,28 +216,26 @@ class Analysis:
         ]
 
     def _rank(self, name: str, means: dict[str, stats.Interval], names: list[str]) -> int | None:
-        if not self.ranked or name == "limit":
+        if not self.ranked or name == LIMIT:
             return None
-        better = [n for n in names if n != "limit" and means[n].high < means[name].low]
+        better = [n for n in names if n != LIMIT and means[n].high < means[name].low]
         return 1 + len(better)
 
     def duels(self, metric: str) -> list[Duel]:
-        """The subject against the best other in every usable cell that it completed."""
+        """The subject against the best other in every usable cell, of those with enough runs."""
         found = []
-        for cell in self.usable:
-            medians = {
-                name: self.record.series(cell, name, metric)
+        for cell in self.usable(metric):
+            values = {
+                name: list(self.record.series(cell, name, metric).values())
                 for name in self.shown
-                if name not in ("limit", self.subject)
+                if name != LIMIT
             }
-            best = min(
-                (name for name, values in medians.items() if values),
-                key=lambda name: stats.median(list(medians[name].values())),
-                default=None,
-            )
-            ratio = self.ratio(cell, self.subject, best, metric) if best and self.subject else None
-            if best and ratio:
-                found.append(Duel(cell, best, ratio))
+            enough = {name: runs for name, runs in values.items() if len(runs) >= self._least}
+            if enough.pop(self.subject, None) and enough:
+                best = min(enough, key=lambda name: stats.median(enough[name]))
+                ratio = self.ratio(cell, self.subject, best, metric)
+                if ratio:
+                    found.append(Duel(cell, best, ratio))
         return found
 
     def groups(self, cells: Iterable[str]) -> dict[str, list[str]]:
@@ -207,5 +245,3 @@ class Analysis:
             found.setdefault(self.record.cell_by_name[cell].group or "all", []).append(cell)
         return found
 
-
-_BOTH = (TIME, MEMORY)

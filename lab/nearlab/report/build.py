@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .. import record as record_module
 from ..record import RecordError
-from . import figures, page, style, tables, theme
+from . import counts, figures, page, style, theme
 from .analysis import Analysis
 from .charts import Frame
 from .rows import write_csv
@@ -28,7 +28,12 @@ def contents_of(analysis: Analysis, frame: Frame) -> page.Contents:
         heat_maps=figures.heat_maps(analysis, frame),
         planned=figures.planned(analysis, frame),
         ratios=figures.ratios(analysis, frame),
-        counts=tables.counts(analysis, frame),
+        latencies=counts.latencies(analysis, frame),
+        counts=tuple(
+            figure
+            for draw in (counts.counts, counts.instructions)
+            if (figure := draw(analysis, frame))
+        ),
     )
 
 

@@ -4,6 +4,7 @@ Invariant: a chart draws the rows it is given; colours and shapes come from `sty
 the allocator alone. The page gives a chart its width; the PNG's width is fixed here.
 """
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import pandas as pd
 from . import style
 from .labels import Box, Point, place
 from ..record import MISSING, NOT_RUN
-from .rows import NO_NUMBER, Row, shown
+from .rows import NO_MEANING, NO_NUMBER, Row, shown
 from .style import Look
 
 Chart = alt.Chart | alt.LayerChart
@@ -57,18 +58,19 @@ class Frame:
         return alt.StrokeDash("allocator:N", scale=scale, title=None)
 
     def by_subject(self, yes: float, no: float):
-        test = f"datum.allocator === {self.subject!r}"
+        test = f"datum.allocator === {json.dumps(self.subject)}"
         return alt.condition(test, alt.value(yes), alt.value(no))
 
 
 def _data(rows: Sequence[Row]) -> pd.DataFrame:
     """The rows as the chart needs them: numbers, and words for the tooltip."""
+    words = _has_words(rows)
     return pd.DataFrame(
         [
             {
                 "allocator": row.allocator,
                 "cell": row.cell,
-                "x": row.x,
+                "x": str(row.x) if words else row.x,
                 "value": row.value,
                 "low": row.low,
                 "high": row.high,
@@ -217,8 +219,15 @@ def lines(rows: Sequence[Row], frame: Frame, x_title: str, y_title: str, ratio: 
     return alt.layer(*_oversubscribed(rows), *layers).properties(height=_HEIGHT)
 
 
+def _has_words(rows: Sequence[Row]) -> bool:
+    return any(isinstance(row.x, str) for row in rows)
+
+
 def _places(rows: Sequence[Row], title: str) -> alt.X:
-    """The x axis with a tick at each value; logarithmic when they span much."""
+    """The x axis with a tick at each value; logarithmic when they span much, words in order."""
+    if _has_words(rows):
+        order = list(dict.fromkeys(str(row.x) for row in rows))
+        return alt.X("x:O", sort=order, axis=alt.Axis(title=title, grid=False, labelAngle=0))
     places = sorted({row.x for row in rows if row.x is not None})
     wide = len(places) > 2 and places[0] > 0 and places[-1] / places[0] >= 8
     how = {"type": "log", "base": 2} if wide else {"zero": False}
@@ -246,6 +255,8 @@ _COUNT = (
 
 def _oversubscribed(rows: Sequence[Row]) -> list[Chart]:
     """The region of the x axis with more threads than CPUs, shaded and named."""
+    if _has_words(rows):
+        return []
     over = sorted({row.x for row in rows if row.oversubscribed and row.x is not None})
     within = sorted({row.x for row in rows if not row.oversubscribed and row.x is not None})
     if not over:
@@ -347,7 +358,7 @@ def heat_text(row: Row) -> str:
 
 def heat_word(note: str) -> str:
     """A missing number in one word."""
-    if note == NOT_RUN:
+    if note in (NOT_RUN, NO_MEANING):
         return "–"
     return MISSING if note.startswith(MISSING) else "n/a" if note == NO_NUMBER else "failed"
 

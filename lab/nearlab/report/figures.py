@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from ..record import NOT_RUN, Cell, RecordError
+from ..record import LIMIT, NOT_RUN, Cell, RecordError
 from . import charts, style
-from .analysis import MEMORY, TIME, Analysis
+from .analysis import MEMORY, TIME, Analysis, meaningless
 from .charts import Chart, Frame
-from .rows import Row, cell_rows, mean_row
+from .rows import Row, cell_rows, mean_row, origin
 
 KINDS = ("lines", "bars", "scatter", "heatmap", "curve")
 
@@ -133,7 +133,16 @@ def _lines(analysis: Analysis, frame: Frame, entry: _Entry) -> Figure:
     caption = entry.caption
     if any(row.oversubscribed for row in rows):
         caption += f" More threads than the {frame.cpus} CPUs of this machine: oversubscribed."
-    return _figure(entry, rows, panels, frame.names, caption)
+    return _figure(entry, rows, panels, frame.names, caption, _origins(analysis, entry))
+
+
+def _origins(analysis: Analysis, entry: _Entry) -> tuple[str, ...]:
+    """What a speed-up is relative to, where it is not glibc with one thread."""
+    if entry.y != "speedup":
+        return ()
+    starts = (origin(cell, entry.cells) for cell in entry.cells)
+    others = [one.name for one in starts if one and (analysis.base, one.threads) != ("glibc", 1)]
+    return tuple(f"Relative to {analysis.base} in {cell}." for cell in dict.fromkeys(others))
 
 
 def _figure(
@@ -142,6 +151,7 @@ def _figure(
     panels: list[Panel],
     legend: Sequence[str] = (),
     caption: str = "",
+    notes: Sequence[str] = (),
 ) -> Figure:
     """A planned figure; the legend is empty where names are beside the marks."""
     return Figure(
@@ -151,7 +161,7 @@ def _figure(
         rows=tuple(rows),
         panels=tuple(panels),
         legend=tuple(legend),
-        notes=_notes(rows),
+        notes=(*notes, *_notes(rows)),
     )
 
 
@@ -165,15 +175,22 @@ def _bars(analysis: Analysis, frame: Frame, entry: _Entry) -> Figure:
             chart = charts.bars(own, frame, title, bool(entry.relative_to), rows)
             name = f"{cell.name}, oversubscribed" if cell.oversubscribed else cell.name
             panels.append(Panel(name, chart))
-    return _figure(entry, rows, panels)
+    return _figure(entry, rows, panels, notes=_origins(analysis, entry))
 
 
 def _scatter(analysis: Analysis, frame: Frame, entry: _Entry) -> Figure:
-    cells = [cell.name for cell in entry.cells if cell.name in analysis.usable]
-    names = [n for n in analysis.shown if len(analysis.completed(n, cells)) == len(cells)]
     base, second = entry.relative_to or analysis.base, entry.y or MEMORY
+    cells, others = (
+        [cell.name for cell in entry.cells if cell.name in analysis.usable(metric)]
+        for metric in (TIME, second)
+    )
+    names = [
+        name
+        for name in analysis.shown
+        if analysis.completed(name, others) == set(others) and not meaningless(name, second)
+    ]
     pairs = [
-        (mean_row(analysis, n, TIME, cells, base), mean_row(analysis, n, second, cells, base))
+        (mean_row(analysis, n, TIME, cells, base), mean_row(analysis, n, second, others, base))
         for n in (names if cells else ())
     ]
     rows = [row for pair in pairs for row in pair]
@@ -276,22 +293,25 @@ _DRAW = {
 
 def time_against_memory(analysis: Analysis, frame: Frame) -> Figure:
     """The honest summary: every allocator's mean time and memory, with both intervals."""
-    base, cells = analysis.base, analysis.common
+    base = analysis.base
+    time, memory = analysis.common(TIME), analysis.common(MEMORY)
     pairs = [
         (
-            mean_row(analysis, one.allocator, TIME, cells, base),
-            mean_row(analysis, one.allocator, MEMORY, cells, base),
+            mean_row(analysis, one.allocator, TIME, time, base),
+            mean_row(analysis, one.allocator, MEMORY, memory, base),
         )
         for one in analysis.standings
+        if one.memory
     ]
     titles = f"time / {base} (← less is better)", f"peak memory / {base} (← less is better)"
     out = analysis.left_out()
+    more = " (memory also of programs that are insensitive)" if len(memory) > len(time) else ""
     return Figure(
         name="time-against-memory",
         title="Time against memory",
         caption=(
-            f"Geometric means over the {len(cells)} cells that every allocator here completed, "
-            f"relative to {base}, with 95 % intervals. Lower left is better."
+            f"Geometric means over the {analysis.told(time)} that every allocator here "
+            f"completed{more}, relative to {base}, with 95 % intervals. Lower left is better."
         ),
         rows=tuple(row for pair in pairs for row in pair),
         panels=(Panel("", charts.scatter(pairs, frame, titles)),) if pairs else (),
@@ -324,23 +344,38 @@ def ratios(analysis: Analysis, frame: Frame) -> list[Figure]:
         _mean_bars(analysis, frame, TIME, base, "time-ratios", f"Time relative to {base}"),
         _mean_bars(analysis, frame, MEMORY, base, "memory-ratios", f"Memory relative to {base}"),
     ]
-    if "limit" in analysis.shown and base != "limit":
+    if LIMIT in analysis.shown and base != LIMIT:
         title = "Time relative to the limit"
-        found.append(_mean_bars(analysis, frame, TIME, "limit", "limit-ratios", title))
+        found.append(_mean_bars(analysis, frame, TIME, LIMIT, "limit-ratios", title))
     return [figure for figure in found if figure.panels]
 
 
 _LIMIT = (
-    " The limit is a bump pointer with a free that does nothing: no allocator can be faster, so "
-    "1.00 cannot be reached."
+    " The limit is a bump pointer with a free that does nothing: the fewest instructions, not the "
+    "fewest cache misses. Its lap of memory may miss where a real allocator uses the same block "
+    "again, so cells are left out where one is faster."
 )
+
+
+def _faster_than_limit(analysis: Analysis, cells: Sequence[str]) -> dict[str, str]:
+    """Cells where the limit is none, for an allocator's whole interval is below it; with whose."""
+    found = {}
+    for cell in cells:
+        for name in analysis.shown:
+            ratio = analysis.ratio(cell, name, LIMIT, TIME)
+            if name != LIMIT and ratio and ratio.high < 1:
+                found.setdefault(cell, f"{cell} ({name} {style.ratio(ratio.value)})")
+    return found
 
 
 def _mean_bars(
     analysis: Analysis, frame: Frame, key: str, base: str, name: str, title: str
 ) -> Figure:
     names = [one for one in analysis.compared if one != base]
-    cells = [c for c in analysis.common if c in analysis.completed(base, analysis.common)]
+    common = analysis.common(key)
+    cells = [cell for cell in common if cell in analysis.completed(base, common)]
+    faster = _faster_than_limit(analysis, cells) if base == LIMIT else {}
+    cells = [cell for cell in cells if cell not in faster]
     rows, panels = [], []
     groups = analysis.groups(cells)
     groups = {"all": cells} | groups if len(groups) > 1 else groups
@@ -351,6 +386,7 @@ def _mean_bars(
         if any(row.value is not None for row in own):
             chart = charts.bars(own, frame, _title(key, base), True, rows)
             panels.append(Panel(f"{group}, {len(chosen)} cell{'s'[: len(chosen) > 1]}", chart))
-    caption = f"Geometric means by group over {len(cells)} cells, with 95 % intervals."
-    caption += _LIMIT if base == "limit" else " Less is better."
-    return Figure(name, title, caption, tuple(rows), tuple(panels))
+    caption = f"Geometric means by group over {analysis.told(cells)}, with 95 % intervals."
+    caption += _LIMIT if base == LIMIT else " Less is better."
+    notes = (f"Left out, faster than the limit: {', '.join(faster.values())}.",) if faster else ()
+    return Figure(name, title, caption, tuple(rows), tuple(panels), notes=notes)

@@ -18,7 +18,7 @@ import jinja2
 import vl_convert
 
 from . import charts, tables, theme
-from .analysis import Analysis
+from .analysis import TIME, Analysis
 from .charts import Frame
 from .figures import Figure
 from .rows import Row, shown, write_csv
@@ -36,11 +36,13 @@ class Contents:
     heat_maps: Sequence[Figure]
     planned: Sequence[Figure]
     ratios: Sequence[Figure]
-    counts: Figure | None
+    latencies: Figure | None
+    counts: Sequence[Figure]
 
     def all(self) -> list[Figure]:
-        last = [self.counts] if self.counts else []
-        return [self.scatter, *self.heat_maps, *self.planned, *self.ratios, *last]
+        latencies = [self.latencies] if self.latencies else []
+        figures = [self.scatter, *self.heat_maps, *self.planned, *self.ratios]
+        return [*figures, *latencies, *self.counts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ def render(analysis: Analysis, frame: Frame, contents: Contents) -> str:
         contents=contents,
         verdict=verdict(analysis),
         tables=tables,
+        told=analysis.told(analysis.common(TIME)),
         failures=tables.failures(record),
         specs=_json(specs),
         themes=_json({name: theme.page_config(name, frame) for name in ("light", "dark")}),

@@ -11,7 +11,7 @@ from typing import TextIO
 from .. import stats
 from ..record import Cell
 from . import style
-from .analysis import Analysis
+from .analysis import Analysis, is_memory, meaningless
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Row:
     high: float | None = None
     runs: int = 0
     spread: float | None = None
-    x: float | None = None
+    x: float | str | None = None
     workload: str = ""
     group: str = ""
     threads: int | None = None
@@ -36,7 +36,7 @@ class Row:
     note: str = ""
 
 
-NO_NUMBER = "no such number"
+NO_NUMBER, NO_MEANING = "no such number", "no meaning"
 HEADER = tuple(field.name for field in fields(Row))
 
 
@@ -102,7 +102,7 @@ def cell_row(
         group=cell.group,
         threads=cell.threads,
         oversubscribed=cell.oversubscribed,
-        note=_note(analysis, cell.name, name, relative_to, bool(found)),
+        note=_note(analysis, cell.name, name, key, relative_to, bool(found)),
     )
 
 
@@ -129,12 +129,17 @@ def _find(
     return analysis.value(cell.name, name, key)
 
 
+def origin(cell: Cell, cells: Sequence[Cell]) -> Cell | None:
+    """The cell of the same workload with the fewest threads: where its speed-ups start."""
+    same = [other for other in cells if other.workload == cell.workload and other.threads]
+    return min(same, key=lambda other: other.threads or 0, default=None)
+
+
 def _speed_up(
     analysis: Analysis, cell: Cell, name: str, cells: Sequence[Cell]
 ) -> stats.Interval | None:
     """The baseline's seconds with the fewest threads, over the allocator's seconds here."""
-    same = [other for other in cells if other.workload == cell.workload and other.threads]
-    first = min(same, key=lambda other: other.threads or 0, default=None)
+    first = origin(cell, cells)
     if first is None:
         return None
     above = analysis.record.series(first.name, analysis.base, "seconds")
@@ -146,11 +151,15 @@ def _speed_up(
     return stats.ratio(*pair)
 
 
-def _note(analysis: Analysis, cell: str, name: str, relative_to: str | None, found: bool) -> str:
+def _note(
+    analysis: Analysis, cell: str, name: str, key: str, relative_to: str | None, found: bool
+) -> str:
     record = analysis.record
     problem = record.problem(cell, name)
     if problem:
         return problem
+    if meaningless(name, key):
+        return NO_MEANING
     if not found:
         other = record.problem(cell, relative_to) if relative_to else None
         return f"{relative_to}: {other}" if other else NO_NUMBER
@@ -159,7 +168,7 @@ def _note(analysis: Analysis, cell: str, name: str, relative_to: str | None, fou
         marks.append("noisy")
     if record.few_runs(cell, name):
         marks.append("too few runs to rank")
-    if record.insensitive(cell):
+    if record.insensitive(cell) and not is_memory(key):
         marks.append("insensitive to malloc")
     return ", ".join(marks)
 
@@ -178,5 +187,5 @@ def mean_row(
         **_numbers(found),
         runs=min((len(analysis.record.series(cell, name, key)) for cell in cells), default=0),
         group=group,
-        note="" if found else "not completed",
+        note="" if found else NO_MEANING if meaningless(name, key) else "not completed",
     )

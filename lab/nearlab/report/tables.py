@@ -1,26 +1,16 @@
-"""What the page says in tables: ranks, counts, failures, noise, machine, versions.
+"""What the page says in tables: ranks, failures, noise, machine, versions.
 
 Invariant: whatever was planned and gave no number is in one of these tables, with its reason.
 """
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..record import FEWEST_RUNS, Record
-from . import charts, style
+from ..record import FEWEST_RUNS, Allocator, Record
+from ..stats import Interval
+from . import style
 from .analysis import Analysis
-from .charts import Frame
-from .figures import Figure, Panel
-from .rows import Row, shown
-
-_COUNTED = {  # what the counting run counts, and what every run does
-    "mmap": "calls of mmap",
-    "munmap": "calls of munmap",
-    "madvise": "calls of madvise",
-    "minor_faults": "minor page faults",
-}
-
+from .rows import NO_MEANING, Row, shown
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -65,7 +55,9 @@ def ranks(analysis: Analysis) -> Table:
     )
 
 
-def interval(found) -> str:
+def interval(found: Interval | None) -> str:
+    if found is None:
+        return NO_MEANING
     return f"{style.ratio(found.value)} [{style.ratio(found.low)}, {style.ratio(found.high)}]"
 
 
@@ -78,7 +70,7 @@ def numbers(rows: Sequence[Row]) -> Table:
         tuple(
             (
                 row.cell + (" (oversubscribed)" if row.oversubscribed else ""),
-                *((style.number(row.x),) if x_used else ()),
+                *((_x(row.x),) if x_used else ()),
                 row.allocator,
                 row.metric,
                 shown(row) if row.value is not None else "–",
@@ -91,44 +83,8 @@ def numbers(rows: Sequence[Row]) -> Table:
     )
 
 
-def counts(analysis: Analysis, frame: Frame) -> Figure | None:
-    """Sums over the cells that everyone shown completed and was counted in."""
-    record = analysis.record
-    names = [name for name in analysis.shown if name != "limit"]
-    cells = [
-        cell.name
-        for cell in record.cells
-        if all(_calls(record, cell.name, name) is not None for name in names)
-    ]
-    if not cells:
-        return None
-    rows, panels = [], []
-    for key, title in _COUNTED.items():
-        own = [_sum_row(record, cells, name, key) for name in names]
-        if any(row.value for row in own):
-            panels.append(Panel(title, charts.bars(own, frame, title, False, own)))
-            rows += own
-    caption = f"Sums over the {len(cells)} cells that every allocator here completed, one run each."
-    title = "System calls and faults"
-    return Figure("counts", title, caption, tuple(rows), tuple(panels))
-
-
-def _calls(record: Record, cell: str, name: str) -> dict | None:
-    count = record.counts.get((cell, name))
-    if count is None or record.problem(cell, name):
-        return None
-    return count.get("syscalls") or None  # empty when counting failed
-
-
-def _sum_row(record: Record, cells: Sequence[str], name: str, key: str) -> Row:
-    total = 0.0
-    for cell in cells:
-        if key == "minor_faults":
-            values = list(record.series(cell, name, key).values())
-            total += statistics.median(values) if values else 0
-        else:
-            total += (_calls(record, cell, name) or {}).get(key, 0)
-    return Row(f"sum of {len(cells)} cells", name, key, "", value=total, runs=1)
+def _x(place: float | str | None) -> str:
+    return place if isinstance(place, str) else style.number(place)
 
 
 def failures(record: Record) -> Table:
@@ -142,8 +98,8 @@ def failures(record: Record) -> Table:
     )
 
 
-def _round(number: int) -> str:
-    return str(number) if number > 0 else "warm-up"
+def _round(number: int | str) -> str:
+    return str(number) if isinstance(number, str) or number > 0 else "warm-up"
 
 
 def missing(record: Record) -> Table:
@@ -172,18 +128,23 @@ def unranked(record: Record) -> Table:
             rows.append((cell.name, f"fewer than {FEWEST_RUNS} counted runs: {', '.join(few)}"))
         if record.insensitive(cell.name):
             share = 100 * (record.malloc_share(cell.name) or 0)
-            why = f"insensitive: {share:.1f} % of its time in malloc and free under glibc"
+            why = f"in time, insensitive: {share:.1f} % of it in malloc and free under glibc"
             rows.append((cell.name, why))
     return Table(("cell", "why"), tuple(rows), empty="Every cell may rank.")
 
 
 def versions(record: Record) -> Table:
     return Table(
-        ("allocator", "version", "flags", "library"),
+        ("allocator", "version", "flags", "environment", "library"),
         tuple(
-            (a.name, a.version or "–", a.flags or "–", a.library or "–") for a in record.allocators
+            (a.name, a.version or "–", a.flags or "–", _environment(a), a.library or "–")
+            for a in record.allocators
         ),
     )
+
+
+def _environment(allocator: Allocator) -> str:
+    return " ".join(f"{key}={value}" for key, value in allocator.environment.items()) or "–"
 
 
 def machine(record: Record) -> Table:

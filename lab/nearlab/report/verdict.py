@@ -6,7 +6,7 @@ verdict, and the text says so.
 
 from dataclasses import dataclass
 
-from ..record import FEWEST_RUNS
+from ..record import FEWEST_RUNS, LIMIT
 from .analysis import MEMORY, TIME, Analysis, Duel, Standing
 from .style import ratio
 
@@ -29,8 +29,8 @@ def verdict(analysis: Analysis) -> Verdict:
             "nothing is ranked. The figures show what was measured."
         )
     standings = {one.allocator: one for one in analysis.standings}
-    if analysis.subject in standings and analysis.subject != analysis.base:
-        return _of_subject(analysis, standings[analysis.subject])
+    if analysis.subject not in (None, LIMIT, analysis.base):
+        return _of_subject(analysis, standings.get(analysis.subject))
     return _of_all(analysis)
 
 
@@ -44,12 +44,12 @@ def _of_all(analysis: Analysis) -> Verdict:
     smallest = ", ".join(one.allocator for one in real if one.memory_rank == 1)
     return Verdict(
         f"Least time: {fastest} ({_interval(real[0].time)} of {analysis.base}); least memory: "
-        f"{smallest} ({_interval(least.memory)}); geometric means over "
-        f"{_cells(len(analysis.common))} that all completed."
+        f"{smallest} ({_interval(least.memory)}); geometric means over {_told(analysis)} that all "
+        "completed."
     )
 
 
-def _of_subject(analysis: Analysis, standing: Standing) -> Verdict:
+def _of_subject(analysis: Analysis, standing: Standing | None) -> Verdict:
     wins, losses = [], []
     words = []
     for metric, noun, adjective in ((TIME, "time", "fastest"), (MEMORY, "memory", "smallest")):
@@ -59,13 +59,33 @@ def _of_subject(analysis: Analysis, standing: Standing) -> Verdict:
         wins += [_line(duel, noun) for duel in ahead[:_LISTED]]
         losses += [_line(duel, noun) for duel in behind[:_LISTED]]
         words.append(_score(adjective, duels, ahead, behind))
+    cells = analysis.record.cells
+    failed = sum(analysis.record.failed(cell.name, analysis.subject) for cell in cells)
     sentence = (
-        f"{analysis.subject} takes {_interval(standing.time)} of {analysis.base}’s time and "
-        f"{_interval(standing.memory)} of its memory over the "
-        f"{_cells(len(analysis.common))} that all completed, {_place(analysis, standing)}; "
-        f"cell by cell it is {', and '.join(words)}."
+        f"{_means(analysis, standing)}; cell by cell it is {', and '.join(words)}. It failed in "
+        f"{failed or 'none'} of {len(cells)} cells."
     )
     return Verdict(sentence, tuple(wins), tuple(losses))
+
+
+def _means(analysis: Analysis, standing: Standing | None) -> str:
+    subject = analysis.subject
+    if subject not in analysis.compared:
+        return f"{subject} {analysis.completion(subject)} cells: too few for a mean"
+    if standing is None:
+        return f"{subject} has no mean, for all completed no sensitive cell in common"
+    return (
+        f"{subject} takes {_interval(standing.time)} of {analysis.base}’s time and "
+        f"{_interval(standing.memory)} of its memory over the {_told(analysis)} that all "
+        f"completed, {_place(analysis, standing)}"
+    )
+
+
+def _told(analysis: Analysis) -> str:
+    """The cells of the means; of memory there are more when a program is insensitive."""
+    time, memory = analysis.common(TIME), analysis.common(MEMORY)
+    more = f", for memory {len(memory)}," if len(memory) > len(time) else ""
+    return analysis.told(time) + more
 
 
 def _place(analysis: Analysis, standing: Standing) -> str:
@@ -76,7 +96,8 @@ def _place(analysis: Analysis, standing: Standing) -> str:
 
 
 def _ordinal(rank: int, ranks: list[int]) -> str:
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(rank if rank not in (11, 12, 13) else 0, "th")
+    teens = 11 <= rank % 100 <= 13
+    ending = "th" if teens else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
     return f"{'shared ' if ranks.count(rank) > 1 else ''}{rank}{ending}"
 
 
@@ -94,7 +115,3 @@ def _line(duel: Duel, noun: str) -> str:
 
 def _interval(found) -> str:
     return f"{ratio(found.value)} [{ratio(found.low)}, {ratio(found.high)}]"
-
-
-def _cells(count: int) -> str:
-    return f"{count} cell{'' if count == 1 else 's'}"
