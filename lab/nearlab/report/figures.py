@@ -361,10 +361,11 @@ def _faster_than_limit(analysis: Analysis, cells: Sequence[str]) -> dict[str, st
     """Cells where the limit is none, for an allocator's whole interval is below it; with whose."""
     found = {}
     for cell in cells:
-        for name in analysis.shown:
-            ratio = analysis.ratio(cell, name, LIMIT, TIME)
-            if name != LIMIT and ratio and ratio.high < 1:
-                found.setdefault(cell, f"{cell} ({name} {style.ratio(ratio.value)})")
+        ratios = {name: analysis.ratio(cell, name, LIMIT, TIME) for name in analysis.shown}
+        faster = {name: one.value for name, one in ratios.items() if one and one.high < 1}
+        if faster:
+            least = min(faster, key=lambda name: faster[name])
+            found[cell] = f"{cell} ({least} {style.ratio(faster[least])})"
     return found
 
 
