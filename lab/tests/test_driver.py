@@ -313,6 +313,9 @@ def test_the_summary_tells_ratios_noise_and_failures(capsys):
     summary.show(Console(width=120), [first, *lines, line("a", "fast", 4, None)])
     printed = capsys.readouterr().out
     assert "failed" in printed and "a, fast: ended by SIGSEGV (1 x)" in printed
+    enough = [line("a", "glibc", number, 1) for number in range(1, 6)]
+    summary.show(Console(width=120), [first, *enough, line("a", "fast", 1, None)])
+    assert "Fewer than" not in capsys.readouterr().out, "who failed has no runs to be ranked by"
 
 
 # What is chosen, and what cannot be.

@@ -45,13 +45,16 @@ def test_who_could_not_be_counted_is_named_and_costs_nothing(tmp_path):
 
 
 def test_instructions_are_ratios_and_the_limit_costs_no_cell(tmp_path):
-    seconds = {cell: {name: [1] * 5 for name in (*NAMES, "limit")} for cell in ("churn", "larson")}
+    cells = ("churn", "larson", "phong")
+    seconds = {cell: {name: [1] * 5 for name in (*NAMES, "limit")} for cell in cells}
     lines = content(seconds, names=(*NAMES, "limit"))
     assert counts.instructions(analyse(tmp_path, lines), frame_of(analyse(tmp_path, lines))) is None
     for name, factor in (("glibc", 100), ("nearmalloc", 50), ("tbb", 200)):
         lines.append(extra("instructions", "churn", name, instructions=factor))
         lines.append(extra("instructions", "larson", name, instructions=4 * factor))
-    lines.append(extra("instructions", "churn", "limit", instructions=9))
+        lines.append(extra("instructions", "phong", name, instructions=factor))
+    for cell in cells[:2]:
+        lines.append(extra("instructions", cell, "limit", instructions=9))
     analysis = analyse(tmp_path, lines)
     found = counts.instructions(analysis, frame_of(analysis))
     assert {row.allocator: row.value for row in found.rows} == {
@@ -59,7 +62,7 @@ def test_instructions_are_ratios_and_the_limit_costs_no_cell(tmp_path):
         "glibc": 1,
         "tbb": 2,
     }
-    assert found.notes == ("Not here: limit (has 1 of 2).",)
+    assert found.notes == ("Not here: limit (has 2 of 3).",)
 
 
 def test_latencies_are_means_over_cells_where_all_have_them(tmp_path):

@@ -118,20 +118,24 @@ def instructions(analysis: Analysis, frame: Frame) -> Figure | None:
 def latencies(analysis: Analysis, frame: Frame) -> Figure | None:
     """Geometric means of the percentiles of malloc and free, relative to the baseline."""
     base, record = analysis.base, analysis.record
-    rows, panels, notes = [], [], {}
+    parts, notes = {}, []
     for key, title in _LATENCIES.items():
 
         def known(cell: str, name: str, key: str = key) -> bool:
             above, below = record.paired(cell, name, base, (key, key))
             return bool(above) and min(above + below) > 0
 
-        names, cells, left_out = _shared(analysis, analysis.compared, known)
+        others = [name for name in analysis.compared if name != base]
+        names, cells, left_out = _shared(analysis, others, known)
         if cells:
-            own = [mean_row(analysis, name, key, cells, base) for name in names]
-            panel = f"{title}, {len(cells)} cell{'s'[: len(cells) > 1]}"
-            panels.append(Panel(panel, charts.bars(own, frame, f"ns / {base}", True, own)))
-            rows += own
-            notes |= dict.fromkeys(f"{title}: {note}" for note in left_out)
+            panel = f"{title}, {analysis.told(cells)}"
+            parts[panel] = [mean_row(analysis, name, key, cells, base) for name in names]
+            notes += [f"{title}: {note}" for note in left_out]
+    rows = [row for own in parts.values() for row in own]
+    panels = [
+        Panel(panel, charts.bars(own, frame, f"ns / {base}", True, rows))
+        for panel, own in parts.items()
+    ]
     caption = (
         f"Geometric means of percentiles relative to {base}, with 95 % intervals, over the cells "
         "in which every allocator here has them above 0 ns. One call in 61 is timed, right within "
