@@ -154,9 +154,11 @@ def test_input_from_a_file_and_a_folder_to_run_in(tmp_path):
 def test_the_environment_is_the_callers_without_preloads(monkeypatch):
     monkeypatch.setenv("LD_PRELOAD", "/nonexistent.so")
     monkeypatch.setenv("NEARMALLOC_STATS", "1")
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
     sample = measure.run_child(["env"], env={"LAB_WORD": "here"})
     assert "LAB_WORD=here" in sample.stdout
-    assert "LD_PRELOAD" not in sample.stdout and "NEARMALLOC_" not in sample.stdout
+    for setting in ("LD_PRELOAD", "NEARMALLOC_", "MALLOC_ARENA_MAX"):
+        assert setting not in sample.stdout
 
 
 def test_a_program_that_does_not_exist_is_an_error():
