@@ -3,8 +3,8 @@
 // Why not from Python: on Linux a child's ru_maxrss starts at the resident set of the process that
 // called exec, so a child of a large parent never looks small. This launcher is small, and reads
 // VmHWM and VmPTE at the last moment they exist: the child is traced (PTRACE_O_TRACEEXIT, nothing
-// else) and stops when it exits, or for a moment when it gets a signal. Where tracing is refused, the
-// samples and ru_maxrss remain.
+// else) and stops when it exits, or for a moment when it gets a signal. Where tracing is refused,
+// the samples and ru_maxrss remain.
 // Samples of /proc are taken while the program runs on, by a launcher that is nice: close together
 // at first, later one each fiftieth of the time that went by. The mean resident set is that of
 // time, not of samples. What the launcher itself took of the CPU is in the report.
