@@ -1,4 +1,4 @@
-// An allocator that no real one can beat: malloc bumps a pointer, free does nothing.
+// The allocator that does least: malloc bumps a pointer, free does nothing.
 //
 // Until limit_begin() memory is never used again. From then on each thread bumps through a buffer
 // of its own, again and again: LIMIT_MIB MiB (environment; default 16), populated in advance, so

@@ -34,6 +34,9 @@ static size_t read_proc(pid_t pid, const char* name, char* text, size_t capacity
   while (length + 1 < capacity && (got = read(fd, text + length, capacity - 1 - length)) > 0)
     length += (size_t)got;
   close(fd);
+  if (length + 1 == capacity) {  // cut off: the last number may be half of one
+    while (length > 0 && text[length - 1] != ' ' && text[length - 1] != '\n') --length;
+  }
   text[length] = 0;
   return length;
 }
@@ -49,8 +52,8 @@ static struct memory memory_of(pid_t pid) {
   return (struct memory){field(text, "\nVmHWM:"), field(text, "\nVmRSS:"), field(text, "\nVmPTE:")};
 }
 
-// The sum over `pid` and every living descendant. Needs CONFIG_PROC_CHILDREN; without it, `pid`
-// alone.
+// The sum over `pid` and every living descendant that a main thread forked. Needs
+// CONFIG_PROC_CHILDREN; without it, `pid` alone.
 static struct memory memory_of_tree(pid_t pid) {
   struct memory sum = memory_of(pid);
   char name[64], text[4096];

@@ -31,6 +31,7 @@ class Cell:
     timeout_s: float
     limit_mib: int | None
     missing: str | None = None  # why it cannot be run here
+    threads_each: int = 1
 
     def takes(self, allocator: str) -> bool:
         """False for the limit allocator where the limit makes no sense."""
@@ -43,7 +44,8 @@ class Cell:
     @property
     def oversubscribed(self) -> bool:
         """More threads than processors: what is measured is the scheduler as well."""
-        return self.threads is not None and self.threads > len(os.sched_getaffinity(0))
+        running = (self.threads or 1) * self.threads_each
+        return running > len(os.sched_getaffinity(0))
 
     def to_json(self) -> dict:
         return {
@@ -84,6 +86,7 @@ def _of_workload(plan: Plan, workload: Workload) -> Iterator[Cell]:
             program=workload.program,
             real_program=workload.real_program,
             threads=threads or _threads_option(workload),
+            threads_each=workload.threads_each,
             x=x,
             group=workload.group,
             argv=() if workload.real_program else _argv(plan, workload, threads, x),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from . import extras, places, probe, work
+from . import extras, measure, places, probe, work
 from .cells import Cell
 from .interleave import Step, machine, schedule, touch_memory
 from .journal import Journal, JournalError, Record, newest_unfinished, read
@@ -62,7 +62,7 @@ class _Past:
     @property
     def hopeless(self) -> str | None:
         """The failure that is going to come again."""
-        return self.failures[-1] if len(self.failures) >= _GIVE_UP_AFTER else None
+        return self.failures[0] if len(self.failures) >= _GIVE_UP_AFTER else None
 
 
 def _kind(failure: str) -> str:
@@ -188,8 +188,8 @@ class Driver:
         return self._record(step, outcome, started, probe_s)
 
     def _skipped(self, step: Step, failure: str) -> Record:
-        text = f"failed before: {failure.removeprefix('failed before: ')}"
-        return self._record(step, Outcome({}, text, None, None), _now(), None)
+        outcome = Outcome({}, f"failed before: {failure}", None, None)
+        return self._record(step, outcome, _now(), None)
 
     def _record(
         self, step: Step, outcome: Outcome, started: str, probe_s: float | None
@@ -230,19 +230,21 @@ class Driver:
             "warm_up": keys.warm_up,
             "allocators": [_described(allocator) for allocator in self.allocators],
             "cells": [cell.to_json() for cell in self.cells],
+            "programs": _digest_of_programs(self.cells),
         }
 
     def _is_same(self, line: Record) -> bool:
         """The same plan, and the same cells, rounds and allocators of it."""
         return (
             line["plan_hash"] == self.plan.hash
-            and [(cell["cell"], cell["rounds"]) for cell in line["cells"]]
-            == [(cell.name, cell.rounds) for cell in self.cells]
+            and line["cells"] == [cell.to_json() for cell in self.cells]
             and [one["name"] for one in line["allocators"]] == [one.name for one in self.allocators]
         )
 
     def _changed(self, line: Record) -> str | None:
-        """The first allocator that is not what it was when the result was begun."""
+        """What is not as it was when the result was begun: the programs or an allocator."""
+        if line["programs"] != _digest_of_programs(self.cells):
+            return "a workload"
         for before, allocator in zip(line["allocators"], self.allocators, strict=True):
             if before != _described(allocator):
                 return allocator.name
@@ -257,11 +259,21 @@ def _described(allocator: Allocator) -> dict:
     return described
 
 
+def _digest_of_programs(cells: Sequence[Cell]) -> str:
+    """Of the workloads and the launcher, as they are built."""
+    paths = {Path(cell.argv[0]) for cell in cells if cell.argv} | {measure.launcher()}
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        digest.update(path.read_bytes() if path.is_file() else b"")
+    return digest.hexdigest()[:16]
+
+
 def _commit() -> str | None:
-    """The revision of this repository, None outside of one."""
+    """The revision of this repository, `-dirty` if it is changed; None outside of one."""
+    git = ("git", "-C", str(places.ROOT))
     try:
         asked = subprocess.run(
-            ["git", "-C", str(places.ROOT), "rev-parse", "HEAD"],
+            [*git, "describe", "--always", "--dirty", "--abbrev=40", "--exclude", "*"],
             capture_output=True,
             text=True,
             check=False,

@@ -35,7 +35,7 @@ def count(bench: Bench, cell: Cell, allocator: Allocator) -> dict:
     found["syscalls"] = outcome.sample.syscalls
     try:
         counted = _count_malloc(bench, cell, allocator)
-    except measure.MeasureError as error:
+    except (measure.MeasureError, OSError) as error:
         return found | {"failure": str(error)}
     if counted.failure:
         return found | {"failure": f"calls of malloc: {counted.failure}"}

@@ -7,6 +7,7 @@ the next is written. A file that is being written is locked. Touched by: one dri
 
 import fcntl
 import json
+import os
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -77,7 +78,10 @@ def is_complete(records: list[Record]) -> bool:
 def newest_unfinished(folder: Path, wanted: Callable[[Record], bool]) -> Path | None:
     """The newest unfinished result of the folder whose first line is the wanted one."""
     for path in sorted(folder.glob("*.jsonl"), reverse=True):
-        records = read(path)
+        try:
+            records = read(path)
+        except JournalError:
+            continue
         if records and not is_complete(records) and wanted(records[0]):
             return path
     return None
@@ -123,3 +127,4 @@ class Journal:
     def write(self, record: Record) -> None:
         self._file.write(json.dumps(record).encode() + b"\n")
         self._file.flush()
+        os.fsync(self._file.fileno())

@@ -19,6 +19,13 @@ from typing import Self
 
 from . import places, proof
 
+# What an allocator or a preload of the lab reads: nobody is measured with settings of the caller.
+_SETTINGS = (
+    *("LD_PRELOAD", "LIMIT_MIB", "LAB_COUNT_FILE", "NEAR_TRACE", "GLIBC_TUNABLES", "MALLOC_"),
+    *("NEARMALLOC_", "MIMALLOC_", "TCMALLOC_", "TBB_MALLOC_", "_RJEM_MALLOC_", "JE_MALLOC_"),
+)
+
+
 class MeasureError(RuntimeError):
     """The measurement itself could not be done; a child that fails is a result, not an error."""
 
@@ -140,10 +147,8 @@ def launcher() -> Path:
 
 
 def child_environment(env: Mapping[str, str] | None) -> dict[str, str]:
-    """This process's environment without preloads and library options, plus `env`."""
-    kept = {
-        k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("NEARMALLOC_")
-    }
+    """This process's environment without preloads and settings of allocators, plus `env`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_SETTINGS)}
     return kept | dict(env or {})
 
 

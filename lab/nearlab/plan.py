@@ -42,6 +42,7 @@ class Workload(_Table):
     name: str = ""  # the program's if it is not given
     options: dict[str, Value] = {}  # size = 64 becomes --size 64; true becomes a bare flag
     threads: list[_Threads] = []  # one cell each, --threads N
+    threads_each: _Threads = 1  # threads that run for each of these: 2 where a consumer is beside
     sweep: Annotated[dict[str, list[int | float | str]], Field(max_length=1)] = {}
     group: str = "other"
     limit_mib: Annotated[int | None, Field(ge=0)] = None  # 0: not under the limit allocator

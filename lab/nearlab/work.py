@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from . import demo_install, measure, proof
+from . import demo_install, measure, peers, proof
 from .cells import Cell
 from .measure import Sample
 from .peers import Allocator
@@ -73,8 +73,17 @@ class Bench:
         found = answer(result)
         if not found:
             return "no checksum"
-        expected = self.answers.setdefault(cell.name, found)
+        if cell.name not in self.answers:
+            self.answers[cell.name] = self._answer_of_glibc(cell) or found
+        expected = self.answers[cell.name]
         return None if found == expected else f"checksum: {found} instead of {expected}"
+
+    def _answer_of_glibc(self, cell: Cell) -> str:
+        """Of a real program, which has no stamps that tell who is right; empty if it has none."""
+        if cell.real_program is None:
+            return ""
+        outcome = _run_program(self._programs[cell.real_program], peers.find("glibc"))
+        return "" if outcome.failure else answer(outcome.result)
 
 
 def answer(result: dict | None) -> str:
@@ -90,7 +99,9 @@ def _run_workload(cell: Cell, allocator: Allocator) -> Outcome:
         timeout=cell.timeout_s,
     )
     result = _read_result(sample)
-    failure = _ending(sample) or _wrong_allocator(sample, allocator)
+    failure = _ending(sample)
+    if failure is None and sample.served_by != "unknown":  # tracing refused: its own word counts
+        failure = _wrong_allocator(sample, allocator)
     if failure is None and result is None:
         failure = "unreadable result"
     failure = failure or _wrong_claim(result, allocator)
@@ -170,6 +181,11 @@ def metrics(sample: Sample, result: dict) -> dict[str, float]:
     }
 
 
+def _is_time(key: str) -> bool:
+    """A latency or a sum of them, which follows the speed of the machine as the seconds do."""
+    return "_ns" in key and key != "clock_ns"
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
@@ -184,11 +200,12 @@ def _latencies(call: str, values: dict) -> dict[str, float]:
 
 
 def scaled(metrics: dict[str, float], factor: float) -> dict[str, float]:
-    """The same with `seconds` as they would be at the speed of the reference, and what follows."""
+    """The same with times as they would be at the speed of the reference, and what follows."""
     if not metrics:
         return {}
     seconds = metrics["seconds_raw"] * factor
-    more = {"seconds": seconds}
+    more = {key: value * factor for key, value in metrics.items() if _is_time(key)}
+    more["seconds"] = seconds
     if metrics.get("operations") and seconds > 0:
         more["ops_per_s"] = metrics["operations"] / seconds
     return metrics | more

@@ -18,7 +18,10 @@ hypothesis.settings.load_profile("lab")
 def pytest_terminal_summary(terminalreporter):
     ran = [*terminalreporter.stats.get("passed", []), *terminalreporter.stats.get("failed", [])]
     terminalreporter.write_line(f"cases: {len(ran)}")
-    for reason in {report.longrepr[2] for report in terminalreporter.stats.get("skipped", [])}:
+    skipped = terminalreporter.stats.get("skipped", [])
+    if skipped:
+        terminalreporter.write_line(f"skipped: {len(skipped)}")
+    for reason in {report.longrepr[2] for report in skipped}:
         terminalreporter.write_line(reason)
 
 

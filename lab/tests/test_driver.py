@@ -28,8 +28,11 @@ from nearlab import (
     probe,
     run,
     summary,
+    work,
 )
+from nearlab.cells import Cell
 from nearlab.peers import Allocator
+from nearlab.programs.base import Program, Run
 from nearlab.run import Choice
 
 GLIBC = Allocator("glibc", "glibc", None, "2")
@@ -133,7 +136,7 @@ def test_a_run_has_its_numbers_and_its_times_are_scaled(given, monkeypatch):
     assert one["probe_s"] == pytest.approx(0.02) and records[0]["probe_s"] == 0.01
     assert (numbers["seconds_raw"], numbers["seconds"]) == (0.5, pytest.approx(0.25))
     assert numbers["ops_per_s"] == pytest.approx(400)
-    assert (numbers["malloc_p50_ns"], numbers["malloc_samples"]) == (20, 3)
+    assert (numbers["malloc_p50_ns"], numbers["malloc_samples"]) == (10, 3)
     assert numbers["memory_kib"] == numbers["peak_rss_kib"] + numbers["pte_kib"] > 500
     assert {"cpu_s", "mean_rss_kib", "minor_faults", "context_switches"} <= numbers.keys()
     assert one["result"]["checksum"] == "cafe" and one["sample"]["exit_code"] == 0
@@ -250,6 +253,27 @@ def test_a_real_program_is_run_and_its_answer_compared(given):
     assert failures(records) == [None, None]
     numbers = runs(records)[0]["metrics"]
     assert 0 < numbers["seconds_raw"] < 60 and numbers["memory_kib"] > 1000
+
+
+class Liar(Program):
+    """A real program that answers wrongly where anything is preloaded."""
+
+    name = "liar"
+
+    def prepare(self, folder, quick):
+        pass
+
+    def run(self, allocator, env):
+        sample = measure.run_child(["true"], preload=allocator.library)
+        return Run(sample, 0.1, "right" if allocator.library is None else "wrong")
+
+
+def test_of_a_real_program_glibc_is_right_whoever_comes_first(monkeypatch):
+    cell = Cell(**(dict.fromkeys(Cell.__slots__) | {"name": "liar", "real_program": "liar"}))
+    bench = work.Bench(_programs={"liar": Liar()})
+    ours = peers.find("nearmalloc")
+    assert "checksum" in bench.run(cell, ours).failure
+    assert bench.run(cell, peers.find("glibc")).failure is None
 
 
 # What is counted.

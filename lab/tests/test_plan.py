@@ -1,6 +1,7 @@
 """Plans become the right cells; what is wrong with one is told by file and key."""
 
 import hashlib
+import os
 
 import fake_workloads
 import pytest
@@ -41,6 +42,13 @@ def test_a_cell_holds_the_command_and_what_the_plan_says_of_it():
     assert (cell.rounds, cell.timeout_s, cell.group, cell.threads) == (4, 7, "g", 99)
     assert cell.environment == {"LIMIT_MIB": "3"} and cell.oversubscribed
     assert cell.takes("limit") and cells.of_plan(parse(ONE), rounds=9)[0].rounds == 9
+
+
+def test_threads_beside_those_of_the_option_count_as_oversubscription(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    one, two = cells.of_plan(parse(ONE + "threads = [1, 2]\nthreads_each = 2"))
+    assert not one.oversubscribed and two.oversubscribed
+    assert not any(cell.oversubscribed for cell in cells.of_plan(parse(ONE + "threads = [1, 2]")))
 
 
 def test_a_limit_of_nothing_keeps_the_limit_allocator_out():

@@ -33,15 +33,18 @@ class Resident {
   void sample() {
     const size_t barrier = barrier_++;
     if (barrier < first_ || (barrier - first_) % step_ != 0) return;
+    const double asked = workload::now();
     sum_kib_ += static_cast<double>(own_memory().rss_kib);
+    seconds_ += workload::now() - asked;
     ++samples_;
   }
+  double seconds() const { return seconds_; }  // while all threads waited for the samples
   size_t samples() const { return samples_; }
   double mean_kib() const { return samples_ == 0 ? 0 : sum_kib_ / static_cast<double>(samples_); }
 
  private:
   size_t first_, step_, barrier_ = 0, samples_ = 0;
-  double sum_kib_ = 0;
+  double sum_kib_ = 0, seconds_ = 0;
 };
 
 void add_results(workload::Workload& workload, const acdc::Options& options,
@@ -116,6 +119,7 @@ int main(int argc, char** argv) {
       threads[id].read_and_free(worker, threads, quantum);
     }
   });
+  workload.exclude(resident.seconds());
   acdc::Totals totals{};
   for (const acdc::Thread& thread : threads) totals.add(thread.totals());
   add_results(workload, options, totals, resident, metadata);

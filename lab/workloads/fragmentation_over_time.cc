@@ -121,7 +121,6 @@ int main(int argc, char** argv) {
   Server server(worker, live, live + replaced);
   const auto before = static_cast<size_t>(own_memory().rss_kib);
   workload.begin();
-  const double started = workload::now();
   double sampling = 0;
   for (size_t step = 0; step < steps; ++step) {
     // The first fills the heap.
@@ -131,9 +130,10 @@ int main(int argc, char** argv) {
     rows[step] = {step, server.live() / kKib, rss};
     sampling += workload::now() - asked;
   }
-  const double seconds = workload::now() - started - sampling;
+  workload.end();
+  workload.exclude(sampling);
   server.release_all();
   workload.join(worker);
   summarize(workload, rows);
-  return workload.report(seconds);
+  return workload.report();
 }

@@ -30,11 +30,6 @@ struct Object {
   size_t size;
 };
 
-uint64_t clock_ns() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
-}
-
 class alignas(128) Player {
  public:
   Player(workload::Table<Object>& objects, double timed) : objects_(objects), timed_(timed) {}
@@ -62,7 +57,7 @@ class alignas(128) Player {
       case kTraceFree: {
         const Block block = await(operation.object);
         read += workload::read_stamp(block);
-        timed(free_ns, [&] { std::free(block.address); });
+        timed(free_ns, [&] { return std::free(block.address), nullptr; });
         ++frees;
         break;
       }
@@ -70,7 +65,7 @@ class alignas(128) Player {
         resize(operation);
         break;
       default:
-        timed(malloc_ns, [&] { made(operation, allocate(operation)); });
+        made(operation, timed(malloc_ns, [&] { return allocate(operation); }));
     }
   }
 
@@ -118,12 +113,13 @@ class alignas(128) Player {
   }
 
   template <typename Call>
-  void timed(workload::Latencies& latencies, Call call) {
+  void* timed(workload::Latencies& latencies, Call call) {
     if (--until_sample_ != 0) return call();
     until_sample_ = kSampledOneIn;
-    const uint64_t start = clock_ns();
-    call();
-    latencies.record(clock_ns() - start);
+    const uint64_t start = workload::now_ns();
+    void* const address = call();
+    latencies.record(workload::ns_since(start));
+    return address;
   }
 
   workload::Table<Object>& objects_;

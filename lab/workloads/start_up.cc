@@ -31,6 +31,11 @@ int main(int argc, char** argv) {
       std::filesystem::read_symlink("/proc/self/exe").parent_path() / "../bench/idle";
   workload::Blocks notes(times);
   workload::Worker worker(0);
+  // The launcher that watches this program must not be woken for every child.
+  sigset_t children;
+  sigemptyset(&children);
+  sigaddset(&children, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &children, nullptr);
   workload.begin();
   for (workload::Block& note : notes) {
     note = worker.allocate(sizeof(pid_t) * 16);

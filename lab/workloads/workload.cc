@@ -12,12 +12,6 @@
 namespace workload {
 namespace {
 
-uint64_t now_ns() {
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                   std::chrono::steady_clock::now().time_since_epoch())
-                                   .count());
-}
-
 // What two readings of the clock, one right after the other, differ by: the median of many.
 uint64_t clock_cost() {
   std::array<uint64_t, 1001> costs;
@@ -31,13 +25,18 @@ uint64_t clock_cost() {
 
 const uint64_t kClockCost = clock_cost();
 
-// How long it is since `start`, less the clock's own part.
+}  // namespace
+
+uint64_t now_ns() {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                   std::chrono::steady_clock::now().time_since_epoch())
+                                   .count());
+}
+
 uint64_t ns_since(uint64_t start) {
   const uint64_t elapsed = now_ns() - start;
   return elapsed > kClockCost ? elapsed - kClockCost : 0;
 }
-
-}  // namespace
 
 double now() { return static_cast<double>(now_ns()) * 1e-9; }
 
@@ -46,6 +45,13 @@ char* Worker::timed_malloc(size_t size) {
   void* const address = std::malloc(size);
   mallocs_.record(ns_since(start));
   return allocated(address, size);
+}
+
+void* Worker::timed_realloc(const Block& block, size_t size) {
+  const uint64_t start = now_ns();
+  void* const address = std::realloc(block.address, size);
+  reallocs_.record(ns_since(start));
+  return address;
 }
 
 void Worker::timed_free(const Block& block) {
@@ -59,7 +65,9 @@ Block Worker::resize(const Block& block, size_t size) {
   const size_t kept = size < block.size ? std::min(size, sizeof(uint64_t)) : block.size;
   const uint64_t before = read_stamp({block.address, kept});
   read_ += read_stamp(block);
-  const Block resized{allocated(std::realloc(block.address, size), size), size};
+  void* const address =
+      is_sampled() ? timed_realloc(block, size) : std::realloc(block.address, size);
+  const Block resized{allocated(address, size), size};
   read_ += read_stamp({resized.address, kept}) - before;  // nothing, if they did
   ++operations_;
   written_ += write_stamp(resized, next_stamp(size));
@@ -124,16 +132,17 @@ void Workload::join(const Worker& worker) {
   read_ += worker.read_;
   operations_ += worker.operations_;
   mallocs_.add(worker.mallocs_);
+  reallocs_.add(worker.reallocs_);
   frees_.add(worker.frees_);
 }
 
-int Workload::report(double seconds) {
+int Workload::report() {
   const struct memory_use memory = own_memory();
   char checksum[17];
   std::snprintf(checksum, sizeof checksum, "%016" PRIx64, written_);
   const bool verified = read_ == written_;
   nlohmann::ordered_json result = {{"name", name_},
-                                   {"seconds", seconds < 0 ? seconds_ : seconds},
+                                   {"seconds", seconds_},
                                    {"operations", operations_},
                                    {"checksum", checksum},
                                    {"verified", verified},
@@ -142,6 +151,7 @@ int Workload::report(double seconds) {
                                    {"vm_pte_kib", memory.pte_kib}};
   result["clock_ns"] = kClockCost;  // is subtracted from each of the following
   if (mallocs_.count() != 0) result["malloc_ns"] = to_json(mallocs_);
+  if (reallocs_.count() != 0) result["realloc_ns"] = to_json(reallocs_);
   if (frees_.count() != 0) result["free_ns"] = to_json(frees_);
   result.update(more_);
   std::printf("%s\n", result.dump().c_str());

@@ -29,6 +29,9 @@
 namespace workload {
 
 double now();  // seconds of the monotonic clock
+uint64_t now_ns();
+// How long it is since `start`, an earlier now_ns(), less what reading the clock takes.
+uint64_t ns_since(uint64_t start);
 
 // Work of a program between its calls, in iterations that the compiler keeps.
 inline void spin(size_t iterations) {
@@ -79,6 +82,7 @@ class alignas(128) Worker {
     return true;
   }
   char* timed_malloc(size_t size);
+  void* timed_realloc(const Block& block, size_t size);
   void timed_free(const Block& block);
 
   uint64_t next_stamp_;
@@ -87,6 +91,7 @@ class alignas(128) Worker {
   uint64_t operations_ = 0;  // an allocation with its release is one
   uint32_t until_sample_ = kSampledOneIn;
   Latencies mallocs_;
+  Latencies reallocs_;
   Latencies frees_;
 };
 
@@ -132,8 +137,9 @@ class Workload {
   // The measured region begins: what is allocated before it outlives it. So many threads will
   // allocate at a time (an allocator may want to know, see bench/limit.c).
   void begin(size_t threads = 1);
-  // It ends; `seconds` of it count.
   void end() { seconds_ = now() - started_; }
+  // Of the measured region so many seconds were not the work.
+  void exclude(double seconds) { seconds_ -= seconds; }
 
   // Runs body(worker, index) in `threads` threads that start together, as the measured region.
   // Each body may start up to `more` threads at a time.
@@ -169,8 +175,7 @@ class Workload {
   }
 
   // Prints the result line. Returns main's status: 0, or 3 when a block was not as it was left.
-  // `seconds` < 0 means those of the measured region.
-  int report(double seconds = -1);
+  int report();
 
  private:
   static CLI::Option* add(CLI::Option* option);
@@ -187,6 +192,7 @@ class Workload {
   uint64_t read_ = 0;
   uint64_t operations_ = 0;
   Latencies mallocs_;
+  Latencies reallocs_;
   Latencies frees_;
   nlohmann::ordered_json more_ = nlohmann::ordered_json::object();
 };

@@ -29,4 +29,8 @@ def apt_install(packages: Sequence[str]) -> bool:
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     apt = ["apt-get", "-o", "DPkg::Lock::Timeout=120", "-qq"]
     attempt([*apt, "update"], quiet)
-    return attempt([*apt, "install", "-y", "--no-install-recommends", *packages], quiet)
+    install = [*apt, "install", "-y", "--no-install-recommends"]
+    if attempt([*install, *packages], quiet):
+        return True
+    # One that is refused must not cost the others.
+    return all([attempt([*install, package], quiet) for package in packages])

@@ -97,7 +97,13 @@ def _let_end(server: measure.Child) -> None:
 def run_client(argv: Sequence[str | Path], **options) -> str:
     """Runs a client to its end; what it printed. Raises ServerError when it failed."""
     done = subprocess.run(
-        argv, capture_output=True, text=True, check=False, timeout=TIMEOUT_S, **options
+        argv,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=TIMEOUT_S,
+        **options,
     )
     if done.returncode != 0:
         said = last_line(done.stderr) or last_line(done.stdout)

@@ -138,8 +138,8 @@ def latencies(analysis: Analysis, frame: Frame) -> Figure | None:
     ]
     caption = (
         f"Geometric means of percentiles relative to {base}, with 95 % intervals, over the cells "
-        "in which every allocator here has them above 0 ns. One call in 61 is timed, right within "
-        "12.5 %."
+        "in which every allocator here has them above 0 ns. One call in 61 is timed, in buckets of "
+        "12.5 %, less the clock's own cost, which is larger than a fast malloc."
     )
     title = "Latency of malloc and free"
     figure = Figure("latencies", title, caption, tuple(rows), tuple(panels), notes=tuple(notes))
