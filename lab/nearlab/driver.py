@@ -151,7 +151,7 @@ class Driver:
             for kind in self._counted
             for cell in ready
             for allocator in there
-            if cell.takes(allocator.name)
+            if cell.takes(allocator.name) and not (kind == "instructions" and cell.real_program)
         ]
         return [step for step in steps if not self._is_done(step)]
 

@@ -55,10 +55,7 @@ def _count_malloc(bench: Bench, cell: Cell, allocator: Allocator) -> Counted:
 
 
 def instructions(cell: Cell, allocator: Allocator) -> dict:
-    """A record of kind `instructions`."""
-    if cell.real_program:
-        why = "a real program is not run under callgrind"
-        return empty("instructions", cell, allocator, why)
+    """A record of kind `instructions`, of a workload."""
     counted = callgrind.count(
         cell.argv,
         allocator.library,

@@ -95,13 +95,11 @@ def test_acdc_reports_the_resident_set_without_its_tables():
 
 
 def test_acdc_keeps_the_three_times_apart():
-    few, many = (run("acdc", f"--cycles 40 --liveness-high {high}") for high in (1, 10))
-    assert min(few["allocation_ns"], few["access_ns"], few["deallocation_ns"]) > 0
-    # The same bytes are allocated; what lives five times as long is read five times as often.
-    per_object = [each["access_ns"] / each["operations"] for each in (few, many)]
-    assert per_object[1] > per_object[0]
-    total = many["allocation_ns"] + many["deallocation_ns"]
-    assert many["allocator_ns_per_thread"] == pytest.approx(total / 2)
+    result = run("acdc", "--cycles 40 --threads 1 --shared 0")
+    parts = [result[f"{part}_ns"] for part in ("allocation", "access", "deallocation")]
+    # No part is timed twice, and little but the sampling of memory, left out, is not timed.
+    assert min(parts) > 0 and sum(parts) < result["seconds"] * 1e9
+    assert result["allocator_ns_per_thread"] == pytest.approx(parts[0] + parts[2])
 
 
 @pytest.mark.parametrize(

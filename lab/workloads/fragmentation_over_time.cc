@@ -8,6 +8,9 @@
 // Invariant: after a step the live bytes are at most LIVE. The result's `curve` holds a row a step:
 // [step, live KiB, RSS KiB], RSS less what the process had before; reading it is not timed.
 // Source: the fragmentation of long-running programs [Johnstone98, Robson77]; the phases are ours.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
 #include "own_memory.h"
 #include "workload.h"
 
@@ -86,7 +89,7 @@ class Server {
 };
 
 void summarize(workload::Workload& workload, workload::Table<Row>& rows) {
-  nlohmann::json curve = nlohmann::json::array();
+  nlohmann::ordered_json curve = nlohmann::ordered_json::array();
   double ratios = 0, peak = 0;
   for (const Row& row : rows) {
     curve.push_back({row.step, row.live_kib, row.rss_kib});

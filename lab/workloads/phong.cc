@@ -12,10 +12,10 @@ int main(int argc, char** argv) {
   workload.count("--threads", threads, "threads");
   workload.count("--allocations", allocations, 16'000'000, "allocations of all threads together");
   workload.count("--places", places, "places for a thread's blocks; half of them are taken");
-  workload.option("--resized", resized, "percent of the taken places that are resized, not freed")
-      ->check(CLI::Range(0, 99));
+  workload.option("--resized", resized, "percent of the taken places that are resized, not freed");
   workload.sizes(low, high);
   workload.parse(argc, argv);
+  workload.require(resized <= 99, "--resized is above 99");
 
   const workload::Sizes sizes(low, high);
   workload.run(threads, [&](workload::Worker& worker, size_t index) {

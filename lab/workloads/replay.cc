@@ -12,6 +12,7 @@
 #include <bit>
 #include <chrono>
 #include <cinttypes>
+#include <nlohmann/json.hpp>
 
 #include "replay_program.h"
 #include "workload.h"
@@ -182,11 +183,11 @@ int replay(workload::Workload& workload, const workload::ReplayProgram& program,
   char checksum[17];
   std::snprintf(checksum, sizeof checksum, "%016" PRIx64, written);
   workload.add("operations", frees);
-  workload.add("checksum", checksum);
-  workload.add("verified", read == written);
+  workload.add("checksum", nlohmann::ordered_json(checksum));
+  workload.add("verified", nlohmann::ordered_json(read == written));
   workload.add("malloc_ns", to_json(mallocs));
   workload.add("free_ns", to_json(releases));
-  workload.add("trace_threads", program.summary().threads);
+  workload.add("trace_threads", uint64_t{program.summary().threads});
   workload.add("trace_peak_live_kib", program.summary().peak_live_bytes / 1024);
   const int status = workload.report();
   if (status != 0 || read == written) return status;
@@ -199,7 +200,7 @@ int replay(workload::Workload& workload, const workload::ReplayProgram& program,
 int main(int argc, char** argv) {
   std::string file;
   double timed = 0;
-  bool info = false;
+  size_t info = 0;
   workload::Workload workload("replay", "runs the allocations of a recorded program again");
   workload.option("--file", file, "the trace");
   workload.option("--timed", timed, "times this much of the recorded ones; 0: no pauses");
@@ -209,7 +210,7 @@ int main(int argc, char** argv) {
   try {
     const workload::ReplayProgram program(file);
     if (program.threads() == 0) throw workload::TraceError(file + ": has no events");
-    if (!info) return replay(workload, program, timed);
+    if (info == 0) return replay(workload, program, timed);
     print(program.summary());
     return 0;
   } catch (const workload::TraceError& error) {

@@ -2,10 +2,13 @@
 
 #include <dlfcn.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cinttypes>
+#include <functional>
+#include <nlohmann/json.hpp>
 
 #include "own_memory.h"
 
@@ -74,44 +77,103 @@ Block Worker::resize(const Block& block, size_t size) {
   return resized;
 }
 
-Workload::Workload(const char* name, const char* description)
-    : name_(name), options_(description, name) {
-  options_.option_defaults()->always_capture_default();
-  options_
-      .add_option("--preset", preset_, "paper: the published parameters; two-cores: scaled down")
-      ->check(CLI::IsMember({"paper", "two-cores"}));
-}
+struct Workload::Words {
+  explicit Words(const char* description, const char* name) : options(description, name) {}
 
-CLI::Option* Workload::add(CLI::Option* option) {
-  return option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-}
+  template <typename T>
+  CLI::Option* add(const char* flag, T& value, const char* description) {
+    return options.add_option(flag, value, description)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+  CLI::Option* add(const char* flag, size_t& value, size_t two_cores, const char* description) {
+    CLI::Option* const added = add(flag, value, description);
+    scaled.push_back([added, &value, two_cores] {
+      if (added->count() == 0) value = two_cores;
+    });
+    return added;
+  }
 
-CLI::Validator Workload::at_least_one() {
+  CLI::App options;
+  std::string preset = "paper";
+  std::vector<std::function<void()>> scaled;
+  std::vector<std::function<void()>> checks;
+  nlohmann::ordered_json more = nlohmann::ordered_json::object();
+};
+
+namespace {
+
+CLI::Validator at_least_one() {
   const auto fault = [](const std::string& text) {
     return text.find_first_not_of("0") == std::string::npos ? "must be at least 1" : "";
   };
   return CLI::Validator(fault, "AT LEAST 1");
 }
 
+}  // namespace
+
+Workload::Workload(const char* name, const char* description)
+    : name_(name), words_(std::make_unique<Words>(description, name)) {
+  CLI::App& options = words_->options;
+  options.option_defaults()->always_capture_default();
+  options
+      .add_option("--preset", words_->preset,
+                  "paper: the published parameters; two-cores: scaled down")
+      ->check(CLI::IsMember({"paper", "two-cores"}));
+}
+
+Workload::~Workload() = default;
+
+void Workload::option(const char* flag, size_t& value, size_t two_cores, const char* description) {
+  words_->add(flag, value, two_cores, description);
+}
+void Workload::option(const char* flag, size_t& value, const char* description) {
+  words_->add(flag, value, description);
+}
+void Workload::option(const char* flag, double& value, const char* description) {
+  words_->add(flag, value, description);
+}
+void Workload::option(const char* flag, std::string& value, const char* description) {
+  words_->add(flag, value, description);
+}
+
+void Workload::count(const char* flag, size_t& value, size_t two_cores, const char* description) {
+  words_->add(flag, value, two_cores, description)->check(at_least_one());
+}
+void Workload::count(const char* flag, size_t& value, const char* description) {
+  words_->add(flag, value, description)->check(at_least_one());
+}
+
 void Workload::sizes(size_t& low, size_t& high, const char* unit) {
   count("--low", low, (std::string("smallest size, ") + unit).c_str());
   count("--high", high, (std::string("largest size, ") + unit).c_str());
-  checks_.push_back([this, &low, &high] { require(low <= high, "--low is above --high"); });
+  words_->checks.push_back([this, &low, &high] { require(low <= high, "--low is above --high"); });
+}
+
+void Workload::choice(const char* flag, std::string& value, std::vector<std::string> words,
+                      const char* description) {
+  words_->add(flag, value, description)->check(CLI::IsMember(std::move(words)));
 }
 
 void Workload::parse(int argc, char** argv) {
   try {
-    options_.parse(argc, argv);
+    words_->options.parse(argc, argv);
   } catch (const CLI::Success& help) {
-    std::exit(options_.exit(help));
+    std::exit(words_->options.exit(help));
   } catch (const CLI::ParseError& error) {
     require(false, error.what());
   }
-  if (preset_ == "two-cores") {
-    for (const auto& scale : scaled_) scale();
+  if (words_->preset == "two-cores") {
+    for (const auto& scale : words_->scaled) scale();
   }
-  for (const auto& check : checks_) check();
+  for (const auto& check : words_->checks) check();
 }
+
+void Workload::add(const char* key, const nlohmann::ordered_json& value) {
+  words_->more[key] = value;
+}
+void Workload::add(const char* key, double value) { words_->more[key] = value; }
+void Workload::add(const char* key, uint64_t value) { words_->more[key] = value; }
+void Workload::add(const char* key, long value) { words_->more[key] = value; }
 
 void Workload::require(bool condition, const char* message) const {
   if (condition) return;
@@ -153,7 +215,7 @@ int Workload::report() {
   if (mallocs_.count() != 0) result["malloc_ns"] = to_json(mallocs_);
   if (reallocs_.count() != 0) result["realloc_ns"] = to_json(reallocs_);
   if (frees_.count() != 0) result["free_ns"] = to_json(frees_);
-  result.update(more_);
+  result.update(words_->more);
   std::printf("%s\n", result.dump().c_str());
   if (std::fflush(stdout) != 0) return 1;
   if (verified) return 0;

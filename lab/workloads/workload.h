@@ -10,15 +10,13 @@
 // broken reports "verified": false and ends with status 3.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <barrier>
 #include <cstdint>
 #include <cstdlib>
-#include <functional>
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <thread>
-#include <type_traits>
 #include <vector>
 
 #include "block.h"
@@ -98,36 +96,22 @@ class alignas(128) Worker {
 class Workload {
  public:
   Workload(const char* name, const char* description);
+  ~Workload();
 
   // An option whose default is the value now in `value`, the paper's; `two_cores` is what the
   // preset `two-cores` makes of it.
-  template <typename T>
-  CLI::Option* option(const char* flag, T& value, std::type_identity_t<T> two_cores,
-                      const char* description) {
-    CLI::Option* const added = option(flag, value, description);
-    scaled_.push_back([added, &value, two_cores] {
-      if (added->count() == 0) value = two_cores;
-    });
-    return added;
-  }
-  template <typename T>
-  CLI::Option* option(const char* flag, T& value, const char* description) {
-    return add(options_.add_option(flag, value, description));
-  }
+  void option(const char* flag, size_t& value, size_t two_cores, const char* description);
+  void option(const char* flag, size_t& value, const char* description);
+  void option(const char* flag, double& value, const char* description);
+  void option(const char* flag, std::string& value, const char* description);
   // An option that must be at least 1.
-  void count(const char* flag, size_t& value, size_t two_cores, const char* description) {
-    option(flag, value, two_cores, description)->check(at_least_one());
-  }
-  void count(const char* flag, size_t& value, const char* description) {
-    option(flag, value, description)->check(at_least_one());
-  }
+  void count(const char* flag, size_t& value, size_t two_cores, const char* description);
+  void count(const char* flag, size_t& value, const char* description);
   // The options --low and --high: the range of the blocks' sizes.
   void sizes(size_t& low, size_t& high, const char* unit = "bytes");
   // An option with a few words to choose from.
   void choice(const char* flag, std::string& value, std::vector<std::string> words,
-              const char* description) {
-    add(options_.add_option(flag, value, description))->check(CLI::IsMember(std::move(words)));
-  }
+              const char* description);
 
   // Reads the arguments; ends the program on --help and, with status 2, on a wrong one.
   void parse(int argc, char** argv);
@@ -169,23 +153,19 @@ class Workload {
   void join(const Worker& worker);
 
   // One more entry of the result.
-  template <typename T>
-  void add(const char* key, const T& value) {
-    more_[key] = value;
-  }
+  void add(const char* key, const nlohmann::ordered_json& value);
+  void add(const char* key, double value);
+  void add(const char* key, uint64_t value);
+  void add(const char* key, long value);
 
   // Prints the result line. Returns main's status: 0, or 3 when a block was not as it was left.
   int report();
 
  private:
-  static CLI::Option* add(CLI::Option* option);
-  static CLI::Validator at_least_one();
+  struct Words;  // the options and the result: what needs CLI11 and nlohmann/json
 
   const char* name_;
-  CLI::App options_;
-  std::string preset_ = "paper";
-  std::vector<std::function<void()>> scaled_;
-  std::vector<std::function<void()>> checks_;
+  std::unique_ptr<Words> words_;
   double started_ = 0;
   double seconds_ = 0;
   uint64_t written_ = 0;
@@ -194,7 +174,6 @@ class Workload {
   Latencies mallocs_;
   Latencies reallocs_;
   Latencies frees_;
-  nlohmann::ordered_json more_ = nlohmann::ordered_json::object();
 };
 
 }  // namespace workload

@@ -29,12 +29,13 @@ class DebianPackage:
 
 def package_version(package: str) -> str:
     """`libjemalloc2 5.3.0-1`; empty where the package is not installed by dpkg."""
-    query = ["dpkg-query", "-W", "-f", "${Package} ${Version}", package]
+    query = ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}", package]
     try:
         done = subprocess.run(query, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    state, _, named = done.stdout.strip().partition(" ")  # dpkg may know one that is not installed
+    return named if done.returncode == 0 and state == "installed" else ""
 
 
 def install(sources: Iterable[DebianPackage]) -> None:
