@@ -118,13 +118,16 @@ def conforms(tmp_path_factory):
     return compiled(tmp_path_factory.mktemp("conforms"), "conforms.c", CONFORMS)
 
 
+TRUE_TOOLS = crates.get_tools
+
+
 @pytest.fixture
 def crate(tmp_path, monkeypatch):
     """A crate of no repository, and a place to build it in."""
     monkeypatch.setattr(places, "crates_dir", lambda: tmp_path / "crates")
     monkeypatch.setattr(places, "peers_build", lambda: tmp_path / "build")
     monkeypatch.setattr(places, "logs_dir", lambda: tmp_path / "logs")
-    monkeypatch.setattr(crates, "get_cargo", lambda: False)
+    monkeypatch.setattr(crates, "get_tools", lambda: None)
     folder = tmp_path / "crates" / "tiny"
     folder.mkdir(parents=True)
     (folder / "Cargo.toml").write_text('[dependencies]\ntiny-sys = { features = ["fast"] }\n')
@@ -241,6 +244,16 @@ def test_without_cargo_the_crate_is_missing(crate, monkeypatch):
     monkeypatch.setattr(crates, "find_cargo", lambda: None)
     crate.build()
     assert crate.hint() == "cargo is missing"
+
+
+def test_a_bare_machine_gets_make_and_the_newer_cargo(monkeypatch):
+    asked = []
+    monkeypatch.setattr(crates.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr(
+        crates.installing, "apt_install", lambda names: asked.extend(names) or names == ["make"]
+    )
+    TRUE_TOOLS()
+    assert asked == ["make", "cargo-web", "cargo"]
 
 
 def test_a_damaged_record_is_no_record(crate, cargo):

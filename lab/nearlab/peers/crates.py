@@ -80,8 +80,7 @@ class Crate:
         places.peers_build().mkdir(parents=True, exist_ok=True)
         started = time.monotonic()
         record = {"hash": self.hash(), "crate": self._locked_crate(), "features": self._features()}
-        if find_cargo() is None:
-            get_cargo()
+        get_tools()
         cargo = find_cargo()
         if cargo is None:
             record["missing"] = "cargo is missing"
@@ -131,9 +130,13 @@ def find_cargo() -> str | None:
     return shutil.which("cargo", path=homes)
 
 
-def get_cargo() -> bool:
-    """Tries to install cargo: the newer one of Debian where there are two."""
-    return installing.apt_install(["cargo-web"]) or installing.apt_install(["cargo"])
+def get_tools() -> None:
+    """Tries to install what is missing: cargo, the newer of Debian's two, and make, which the
+    scripts of crates call."""
+    if shutil.which("make") is None:
+        installing.apt_install(["make"])
+    if find_cargo() is None and not installing.apt_install(["cargo-web"]):
+        installing.apt_install(["cargo"])
 
 
 def reason(log: str) -> str:
