@@ -63,8 +63,6 @@ class alignas(128) Worker {
   // realloc: the stamp of the old block must have come along; the new one gets one of its own.
   Block resize(const Block& block, size_t size);
 
-  uint64_t operations() const { return operations_; }
-
  private:
   friend class Workload;
   static constexpr uint64_t kStampStep = 0x9e3779b97f4a7c15;  // stamps do not repeat
