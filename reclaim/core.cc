@@ -108,7 +108,8 @@ void Core::unpark(Record& record) noexcept {
   if (record.has_left) parked_.fetch_sub(1, kRelaxed);  // relaxed: a hint how many there are
   record.has_left = false;
   record.thread.store(own_thread(), kRelaxed);  // relaxed: for reports
-  record.countdown = record.interval = 1;
+  record.token.countdown = record.token.interval = 1;
+  record.due = true;
   // From here on the ring holds this thread, or it sees whatever was unlinked before.
   if (traits.scheme == Scheme::token) heavy_fence(asymmetric);
 }

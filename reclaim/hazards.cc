@@ -77,7 +77,7 @@ void hazards_retired(Record& record) noexcept {
       core.adopt_parked(record);
     }
     keep_bound(record, limit);
-    record.countdown = 1;  // the rest is freed as the policy says, from the next pin on
+    record.due = true;  // the rest is freed as the policy says, from the next pin on
   }
   record.look_at = std::max(limit, record.limbo.current() + limit / 2);
 }
