@@ -1,7 +1,7 @@
 // Timelines: their memory, their rows, their file (docs/timeline.md).
-// Invariant: rows_ holds max_rows_ strides of whole pages: a word that is 1 once the rest is valid, the
-// track, its events. So two threads share no page, and a page lies near the thread that uses it,
-// which touches it first. There is no other memory.
+// Invariant: rows_ holds max_rows_ strides of whole pages: a word that is 1 once the rest is valid,
+// the track, its events. So two threads share no page, and a page lies near the thread that uses
+// it, which touches it first. There is no other memory.
 // Who may touch it: as the header says.
 #include <fcntl.h>
 #include <sys/mman.h>

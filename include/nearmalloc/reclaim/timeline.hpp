@@ -20,7 +20,7 @@
 // never exceeds its capacity.
 // Who may touch it: a track is its thread's alone; join, define and write may be called by any
 // thread at any time. The timeline must outlive the use of its tracks.
-// [Kim23 §3.1.1]
+// [Kim23 §3.2]
 #pragma once
 
 #include <atomic>
@@ -43,7 +43,7 @@ class alignas(64) track {
  public:
   static constexpr uint64_t max_value = (uint64_t{1} << 48) - 1;
 
-  // Something that lasted from `begin` to `end`, as `timeline::now` gave them. A larger `value` than
+  // Something that lasted from `begin` to `end`, as `timeline::now` gave them. A `value` above
   // max_value is recorded as max_value; an `end` before `begin` as `begin`.
   void interval(kind what, uint64_t begin, uint64_t end, uint64_t value = 0,
                 uint32_t count = 0) noexcept {
@@ -126,7 +126,7 @@ class timeline {
   // A kind of one's own. To be called once for a name; the 64th name and later ones are `other`.
   kind define(const char* name) noexcept;
 
-  // Nanoseconds of CLOCK_MONOTONIC (to about 5 parts in a million since the first timeline), from
+  // Nanoseconds of CLOCK_MONOTONIC (to 2 parts in a million since the first timeline), from
   // the processor's counter where the kernel keeps time by it too, else from clock_gettime.
   static uint64_t now() noexcept;
 
