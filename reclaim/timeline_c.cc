@@ -75,6 +75,10 @@ void near_track_sample(near_track* to, unsigned what, uint64_t at, uint64_t valu
   if (to != nullptr) track_of(to)->sample(static_cast<kind>(what), at, value, count);
 }
 
+void near_track_touch(near_track* to) {
+  if (to != nullptr) track_of(to)->touch();
+}
+
 void near_track_leave(near_track* to) {
   if (to != nullptr) track_of(to)->leave();
 }

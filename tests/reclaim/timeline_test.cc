@@ -1,16 +1,14 @@
 // What is recorded is in the file, to the bit; what finds no room is counted; writing while threads
-// record gives whole events; what an interval costs.
+// record gives whole events; the clock is the monotonic one.
 #include <gtest/gtest.h>
 #include <nearmalloc/reclaim/timeline.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <fstream>
-#include <memory>
 #include <nearmalloc/reclaim/timeline.hpp>
 #include <string>
 #include <thread>
@@ -305,6 +303,7 @@ TEST_F(Timeline, TheInterfaceOfCDoesTheSame) {
   ASSERT_NE(recorder, nullptr);
   near_track* const row = near_timeline_join(recorder, "main");
   const unsigned mine = near_timeline_define(recorder, "mine");
+  near_track_touch(row);
   near_track_interval(row, NEAR_FREE_BATCH, 1, 3, 5, 6);
   near_track_point(row, NEAR_EPOCH_CHANGE, 4, 7);
   near_track_sample(row, NEAR_UNRECLAIMED, 5, 8, 9);
@@ -324,6 +323,7 @@ TEST_F(Timeline, TheInterfaceOfCDoesTheSame) {
 TEST_F(Timeline, NullInCDoesNothing) {
   EXPECT_EQ(near_timeline_join(nullptr, "main"), nullptr);
   EXPECT_EQ(near_timeline_define(nullptr, "mine"), unsigned{NEAR_OTHER});
+  near_track_touch(nullptr);
   near_track_interval(nullptr, NEAR_FREE_BATCH, 1, 3, 5, 6);
   near_track_point(nullptr, NEAR_EPOCH_CHANGE, 4, 7);
   near_track_sample(nullptr, NEAR_UNRECLAIMED, 5, 8, 9);
@@ -334,35 +334,22 @@ TEST_F(Timeline, NullInCDoesNothing) {
   count_cases();
 }
 
-// Nanoseconds of an interval with its two readings of the clock, over `events` of a row.
-double cost(track& row, size_t events) {
-  const uint64_t begin = monotonic_ns();
-  for (size_t number = 0; number < events; number++) {
-    const uint64_t at = timeline::now();
-    row.interval(kind::free_batch, at, timeline::now(), number, 1);
+TEST_F(Timeline, TouchingKeepsWhatIsThere) {
+  constexpr uint64_t kEvents = 1000;  // 6 pages of 4 KiB
+  timeline recorder(1, kEvents);
+  track& row = *recorder.join("main");
+  for (uint64_t number = 0; number < kEvents; number++) {
+    row.interval(kind::other, number, 3 * number, number);
+    if (number % 100 == 0) row.touch();
   }
-  return static_cast<double>(monotonic_ns() - begin) / static_cast<double>(events);
-}
-
-TEST_F(Timeline, AnIntervalIsCheap) {
-  constexpr size_t kEvents = 100'000;
-  double fresh = 1e9, dropping = 1e9, clock = 1e9;
-  for (int round = 0; round < 9; round++) {
-    timeline recorder(1, kEvents);
-    track& row = *recorder.join("main");
-    fresh = std::min(fresh, cost(row, kEvents));
-    dropping = std::min(dropping, cost(row, kEvents));
-    EXPECT_EQ(recorder.dropped(), kEvents);
-    const uint64_t begin = monotonic_ns();
-    uint64_t sum = 0;
-    for (size_t number = 0; number < kEvents; number++) sum += timeline::now();
-    clock = std::min(clock, static_cast<double>(monotonic_ns() - begin) / kEvents);
-    EXPECT_NE(sum, 0u);
+  row.touch();
+  recorder.join("no row")->touch();
+  const File file = written(recorder);
+  for (uint64_t number = 0; number < kEvents; number++) {
+    const Event& event = file.rows[0].events[number];
+    ASSERT_TRUE(event.value == number && event.length == 2 * number) << number;
+    count_cases();
   }
-  std::printf("ns per interval: %.1f (fresh pages), %.1f dropped; a clock reading %.1f\n", fresh,
-              dropping, clock);
-  EXPECT_LT(fresh, 4000);  // an emulator's is some hundreds
-  count_cases();
 }
 
 }  // namespace

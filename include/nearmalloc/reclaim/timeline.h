@@ -45,6 +45,7 @@ void near_track_interval(struct near_track* track, unsigned kind, uint64_t begin
 void near_track_point(struct near_track* track, unsigned kind, uint64_t at, uint64_t value);
 void near_track_sample(struct near_track* track, unsigned kind, uint64_t at, uint64_t value,
                        uint32_t count);
+void near_track_touch(struct near_track* track);
 void near_track_leave(struct near_track* track);
 
 #ifdef __cplusplus
