@@ -1,5 +1,5 @@
-// What recording costs: nanoseconds of an interval, page faults, and pairs of the same work with and
-// without it. Bounds are loose, for emulators and sanitizers; the numbers are printed.
+// What recording costs: nanoseconds of an interval, page faults, and pairs of the same work with
+// and without it. Bounds are loose, for emulators and sanitizers; the numbers are printed.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
