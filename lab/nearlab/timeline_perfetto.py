@@ -3,6 +3,8 @@
 The format is Chrome's JSON: a complete event (X) for an interval, an instant (i) for a point, a
 counter (C) for a sample, and metadata (M) for names. Times are microseconds with three decimals, so
 no nanosecond is lost. A thread's number is that of its row: the system gives numbers away again.
+The events come first in the file, as Perfetto may stop at a key that it does not know, and there is
+no displayTimeUnit, by which some versions of it scale the times.
 """
 
 import json
@@ -28,10 +30,10 @@ def write(timeline: Timeline, path: Path, part: Window) -> None:
         "threads_without_row": timeline.threads - len(timeline.rows),
     }
     with path.open("w", encoding="utf-8") as out:
-        out.write(f'{{"displayTimeUnit":"ns","otherData":{json.dumps(about)},"traceEvents":[\n')
+        out.write('{"traceEvents":[\n')
         for number, event in enumerate(_events(timeline, part)):
             out.write((",\n" if number else "") + event)
-        out.write("\n]}\n")
+        out.write(f'\n],"otherData":{json.dumps(about)}}}\n')
 
 
 def _events(timeline: Timeline, part: Window) -> Iterator[str]:
