@@ -161,10 +161,11 @@ NEAR_API size_t near_check(void) NEAR_NOEXCEPT;
 NEAR_API int near_owns(const void* block) NEAR_NOEXCEPT;
 
 /* Frees `count` blocks, as `near_free` of each of them in this order would: of any sizes, from any
- * threads, NULL among them. The blocks of a span (64 KiB and more that serve one size) go home
- * together: with one update of the calling thread's own list, or one atomic operation on another
- * owner's. Returns the number of such groups; a large block and one of another allocator is a group
- * by itself, so blocks by groups is what was gained. Uses 3 KiB of stack and allocates nothing. If a
+ * threads, NULL among them. It is made for runs of blocks that other threads allocated: those of a
+ * span (64 KiB and more that serve one size) go to its owner together, with one atomic operation.
+ * Of the calling thread's own, neighbours in `blocks` that lie in one span are freed together.
+ * Returns the number of such groups; a large block and one of another allocator is a group by
+ * itself, so blocks by groups is what was gained. Uses 4 KiB of stack and allocates nothing. If a
  * block is named twice, what `near_free` would detect is reported, and by the `check` build all of
  * it; the others are freed nevertheless. */
 NEAR_API size_t near_free_batch(void* const* blocks, size_t count) NEAR_NOEXCEPT;

@@ -1,7 +1,8 @@
-// Blocks are collected in chains, one for each span, in a small table on the stack. A full table,
-// and the end, hand every chain over: to the list of an own span with one splice and one count, to
-// another owner's with one atomic operation. A chain is linked as frees one by one would link it:
-// the block freed last comes first.
+// Neighbours in the batch that lie in one own span are a chain, which one splice and one count free.
+// Blocks of other owners' spans are collected in chains, one for each span, in a small table on the
+// stack; a full table, and the end, hand every chain over with one atomic operation. A chain is
+// linked as frees one by one would link it: the block freed last comes first. Why own blocks have
+// no table: docs/decisions/0008-free-batch.md.
 //
 // Invariant: a block in a chain counts as live until the chain is handed over, so its span can
 // neither leave nor lose pages, nor does its list or count tell of it. While the table holds n
@@ -28,7 +29,7 @@ NEAR_COLD Chain without_last(const Chain& chain) {
 }
 
 // False, and nothing is done, if the last block of the chain is the head of the list.
-bool splice_local(Span& span, const Chain& chain) {
+NEAR_INLINE bool splice_local(Span& span, const Chain& chain) {
   Block* head = *span.list;
   if (unlikely(head == chain.last)) return false;
   chain.last->next = head;
@@ -37,59 +38,72 @@ bool splice_local(Span& span, const Chain& chain) {
   return true;
 }
 
-void hand_over(Span& span, Chain chain) {
+NEAR_INLINE bool release_chain(Span& span, const Chain& chain) {
   // relaxed: as on the fast path of free
   const bool local = span.owner.load(kRelaxed) == current_heap;
-  while (unlikely(!(local ? splice_local(span, chain) : release_remote(span, chain)))) {
+  return local ? splice_local(span, chain) : release_remote(span, chain);
+}
+
+// The last block is a double free: reports it, and frees the others.
+NEAR_COLD void release_doubtful(Span& span, Chain chain) {
+  do {
     report_invalid(chain.last, "double free");
     if (chain.count == 1) return;
     chain = without_last(chain);
-  }
+  } while (!release_chain(span, chain));
 }
 
-// The span of a class that `pointer` is a block of; null if it is anything else.
-NEAR_INLINE Span* span_of_block(const void* pointer) {
+NEAR_INLINE void hand_over(Span& span, const Chain& chain) {
+  if (unlikely(!release_chain(span, chain))) release_doubtful(span, chain);
+}
+
+// What the address of a block says. `span` is null if it can be no block of a class.
+struct Place {
+  Span* span;
+  uint32_t offset;  // of the block in its span
+};
+
+// A block in a later slice of its span, or anything else that is unusual.
+NEAR_NOINLINE Place find_slowly(const void* pointer) {
+  Span* span = span_of(pointer);
+  if (span != nullptr && span->kind == SpanKind::inside) span -= span->back;
+  if (span == nullptr || span->kind != SpanKind::blocks || !is_block(*span, pointer))
+    return {nullptr, 0};
+  const auto offset = static_cast<const char*>(pointer) - span->start;
+  return {span, static_cast<uint32_t>(offset)};
+}
+
+// As the fast path of free, which leaves the waste behind the last block to be recognised: line 1
+// of the descriptor is not touched.
+NEAR_INLINE Place find(const void* pointer) {
   const size_t place = offset_in_reservation(pointer);
-  Span* span =
-      likely(place < reserved_bytes) ? &reserved_spans[place >> kSliceShift] : span_of(pointer);
-  if (unlikely(span == nullptr)) return nullptr;
-  // From the address alone, as spans begin at slices: line 1 of a local span is not touched.
-  uint64_t offset = reinterpret_cast<uintptr_t>(pointer) % kSliceSize;
-  if (span->kind == SpanKind::inside) {
-    offset += span->back * kSliceSize;
-    span -= span->back;
-  }
-  if (unlikely(span->kind != SpanKind::blocks)) return nullptr;
-  const SizeClass& shape = span->shape();
-  const bool starts = starts_block(offset, shape.exact) && offset < shape.capacity * shape.size;
-  return likely(starts) ? span : nullptr;
+  if (unlikely(place >= reserved_bytes)) return find_slowly(pointer);
+  Span* span = &reserved_spans[place >> kSliceShift];
+  if (unlikely(span->kind != SpanKind::blocks)) return find_slowly(pointer);
+  const auto offset = static_cast<uint16_t>(reinterpret_cast<uintptr_t>(pointer));
+  if (unlikely(offset * span->reciprocal >= span->reciprocal_again)) return {nullptr, 0};
+  return {span, offset};
 }
 
 class Batch {
  public:
   NEAR_INLINE void add(void* pointer) {
-    blocks_++;
-    Span* span = span_of_block(pointer);
-    if (unlikely(span == nullptr)) return add_unusual(pointer);
+    const Place place = find(pointer);
+    if (unlikely(place.span == nullptr)) return add_unusual(pointer);
     auto* block = static_cast<Block*>(pointer);
-    const unsigned slot = slot_of(*span);
-    Chain* chain = slots_[slot] != 0 ? &groups_[slots_[slot] - 1].chain : nullptr;
-    if (unlikely((chain != nullptr && chain->first == block) || !note_freed(span, block)))
-      return report_invalid(block, "double free");
-    if (chain == nullptr) return open(span, slot, block);
-    block->next = chain->first;
-    chain->first = block;
-    chain->count++;
+    // relaxed: as on the fast path of free
+    if (place.span->owner.load(kRelaxed) == current_heap) return add_own(place.span, block);
+    add_remote(place, block);
   }
 
   // Hands all chains over.
   void flush() {
+    if (own_.span != nullptr) hand_over_own();
     for (unsigned i = 0; i < used_; i++) hand_over(*groups_[i].span, groups_[i].chain);
     made_ += used_;
     used_ = 0;
   }
 
-  size_t blocks() const { return blocks_; }
   size_t groups() const { return made_; }
 
  private:
@@ -101,7 +115,38 @@ class Batch {
   struct Group {
     Span* span;
     Chain chain;
+    uint32_t end;  // of the span's blocks; own spans do without, as the fast path of free does
   };
+
+  NEAR_INLINE void add_own(Span* span, Block* block) {
+    if (own_.span == span) return append(own_, block);
+    if (likely(own_.span != nullptr)) hand_over_own();
+    if (unlikely(!note_freed(span, block))) return report_invalid(block, "double free");
+    own_ = {span, {block, block, 1}, 0};
+  }
+
+  NEAR_INLINE void hand_over_own() {
+    hand_over(*own_.span, own_.chain);
+    own_.span = nullptr;
+    made_++;
+  }
+
+  NEAR_INLINE void add_remote(const Place& place, Block* block) {
+    if (used_ == 0) clear_slots();
+    const unsigned slot = slot_of(*place.span);
+    if (slots_[slot] == 0) return open(place, slot, block);
+    Group& group = groups_[slots_[slot] - 1];
+    if (unlikely(place.offset >= group.end)) return add_unusual(block);
+    append(group, block);
+  }
+
+  NEAR_INLINE static void append(Group& group, Block* block) {
+    if (unlikely(group.chain.first == block) || unlikely(!note_freed(group.span, block)))
+      return report_invalid(block, "double free");
+    block->next = group.chain.first;
+    group.chain.first = block;
+    group.chain.count++;
+  }
 
   // The slot of the span's group, or the one that it shall get. [Knuth, TAOCP 3, 6.4: Fibonacci
   // hashing, linear probing]
@@ -112,13 +157,22 @@ class Batch {
     return slot;
   }
 
-  void open(Span* span, unsigned slot, Block* block) {
+  NEAR_INLINE void clear_slots() {
+    for (uint8_t& each : slots_) each = 0;
+  }
+
+  // The first block of a span.
+  NEAR_NOINLINE void open(Place place, unsigned slot, Block* block) {
+    const SizeClass& shape = place.span->shape();
+    const uint32_t end = shape.capacity * shape.size;
+    if (unlikely(place.offset >= end)) return add_unusual(block);
+    if (unlikely(!note_freed(place.span, block))) return report_invalid(block, "double free");
     if (unlikely(used_ == kGroups)) {
       flush();
-      for (uint8_t& each : slots_) each = 0;
-      slot = slot_of(*span);
+      clear_slots();
+      slot = slot_of(*place.span);
     }
-    groups_[used_] = {span, {block, block, 1}};
+    groups_[used_] = {place.span, {block, block, 1}, end};
     slots_[slot] = static_cast<uint8_t>(++used_);
   }
 
@@ -128,14 +182,14 @@ class Batch {
     made_++;
   }
 
-  Group groups_[kGroups];       // the first used_
-  uint8_t slots_[kSlots] = {};  // number of the group + 1, or 0
+  Group own_ = {};         // of the neighbours before, if their span is not null
+  Group groups_[kGroups];  // the first used_
+  uint8_t slots_[kSlots];  // number of the group + 1, or 0; once there was one
   unsigned used_ = 0;
-  size_t blocks_ = 0;
   size_t made_ = 0;
 };
 
-void note(const Batch& batch) {
+void note(size_t blocks, size_t groups) {
   const auto add = [own = has_heap()](Atomic<uint64_t>& sum, uint64_t more) {
     // relaxed: statistics; a heap has one writer, those that stand for having none have many
     if (likely(own)) return sum.store(sum.load(kRelaxed) + more, kRelaxed);
@@ -143,19 +197,38 @@ void note(const Batch& batch) {
   };
   Heap::Batches& batches = current_heap->batches;
   add(batches.calls, 1);
-  add(batches.blocks, batch.blocks());
-  add(batches.groups, batch.groups());
+  add(batches.blocks, blocks);
+  add(batches.groups, groups);
+}
+
+// What a free writes to, fetched while the blocks before are freed. The address may be anything.
+NEAR_INLINE void prefetch(const void* pointer) {
+  __builtin_prefetch(pointer, 1);
+  __builtin_prefetch(&reserved_spans[offset_in_reservation(pointer) >> kSliceShift], 1);
 }
 
 }  // namespace
 
 size_t release_batch(void* const* blocks, size_t count) {
+  constexpr size_t kAhead = 8;
+  if (count == 1) {
+    const size_t one = blocks[0] != nullptr ? 1 : 0;
+    release(blocks[0]);
+    note(one, one);
+    return one;
+  }
   Batch batch;
+  size_t nulls = 0;
   for (size_t i = 0; i < count; i++) {
-    if (likely(blocks[i] != nullptr)) batch.add(blocks[i]);
+    if (i + kAhead < count) prefetch(blocks[i + kAhead]);
+    if (likely(blocks[i] != nullptr)) {
+      batch.add(blocks[i]);
+    } else {
+      nulls++;
+    }
   }
   batch.flush();
-  note(batch);
+  note(count - nulls, batch.groups());
   return batch.groups();
 }
 
