@@ -1,4 +1,4 @@
-// Neighbours in the batch that lie in one own span are a chain, which one splice and one count free.
+// Neighbours in a batch that lie in one own span are a chain, which one splice and one count free.
 // Blocks of other owners' spans are collected in chains, one for each span, in a small table on the
 // stack; a full table, and the end, hand every chain over with one atomic operation. A chain is
 // linked as frees one by one would link it: the block freed last comes first. Why own blocks have

@@ -62,6 +62,9 @@ void print_statistics() {
       s.adoptions, s.remote_claims);
   print("nearmalloc %s: %u nodes, %lu rehomes, %lu spills, %lu refused binds\n", near_version(),
         s.nodes, s.rehomes, s.spills, s.bind_refused);
+  if (s.free_batches == 0) return;
+  print("nearmalloc %s: %lu blocks freed in %lu batches, in %lu groups\n", near_version(),
+        s.free_batch_blocks, s.free_batches, s.free_batch_groups);
 }
 
 void print_statistics_at_exit() { atexit(print_statistics); }

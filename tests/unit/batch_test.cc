@@ -100,7 +100,7 @@ TEST_F(FreeBatch, OfEveryClassReachesItsEventsOnce) {
   near_get_stats(&before);
   for (unsigned c = 0; c < kClasses; c++) {
     for (const size_t at_once : {size_t{1}, size_t{7}, size_t{64}, size_t{100'000}}) {
-      Blocks blocks = allocate(3 * kSizeClasses[c].capacity, kSizeClasses[c].size);
+      Blocks blocks = allocate(size_t{3} * kSizeClasses[c].capacity, kSizeClasses[c].size);
       // In order a count passes several events at once.
       random.below(2) == 0 ? shuffle(blocks, random) : std::sort(blocks.begin(), blocks.end());
       for (size_t i = 0; i < blocks.size(); i += at_once) {

@@ -1,7 +1,7 @@
 // Frees the same blocks one by one and in a batch, for batch_trace.py, which runs it under
 // Valgrind's lackey and counts instructions and cache lines between two marks.
-// Invariant: a case's blocks lie in as many spans as it says, in turn, and live in cold spans; those
-// of the remote cases belong to a thread that waits. Each span's remote list holds a block before,
+// Invariant: a case's blocks lie in as many cold spans as it says, in turn; those of the remote
+// cases belong to a thread that waits. Each span's remote list holds a block before,
 // so that no case pays for a delivery.
 // Output: a line `descriptors <from> <bytes>`, one `blocks <from> <bytes>`, then one line a case in
 // the order of the marks: `<local|remote> <spans> <blocks> <one|batch> <groups>`.
@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <latch>
 #include <map>
-#include <optional>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -55,6 +55,7 @@ class Pool {
 
   std::vector<void*> take_in_turn(size_t spans, size_t count) {
     std::vector<void*> taken;
+    taken.reserve(count);
     for (size_t i = 0; i < count; i++) {
       taken.push_back(take(spans_[(next_ + i % spans) % kSpans]));
     }
@@ -108,11 +109,11 @@ int main() {
   Random random(1);
   Pool local(random);
   local.free_of_each(kInSpan / 8 + 1);  // past the event at which a span is filed
-  std::optional<Pool> remote;
+  std::unique_ptr<Pool> remote;
   std::latch made(1);
   std::latch measured(1);
   std::thread owner([&] {
-    remote.emplace(random);
+    remote = std::make_unique<Pool>(random);
     made.count_down();
     measured.wait();
   });
