@@ -18,10 +18,15 @@
 namespace near_test {
 namespace {
 
+using near::reclaim::debra;
 using near::reclaim::domain;
-using near::reclaim::leaky;
+using near::reclaim::hazard_pointers;
 using near::reclaim::occtree;
+using near::reclaim::options;
+using near::reclaim::ping_epochs;
+using near::reclaim::policy;
 using near::reclaim::spin_lock;
+using near::reclaim::token;
 using near::reclaim::waiting_lock;
 
 std::mt19937_64 stream(size_t number) { return std::mt19937_64(seed() + number); }
@@ -58,6 +63,13 @@ class CountingLock : public spin_lock {
   static inline bool refuse = false;
   static inline size_t made = 0;
   static inline size_t freed = 0;
+};
+
+// Frees as early as the scheme can.
+template <class Scheme>
+class Hasty : public domain<Scheme> {
+ public:
+  Hasty() : domain<Scheme>(options{.reclaim = policy::batch(), .batch_size = 1}) {}
 };
 
 template <class DomainType, class LockType>
@@ -136,8 +148,12 @@ class Occtree : public testing::Test {
   }
 };
 
-using Kinds = testing::Types<Kind<domain<leaky>, waiting_lock>, Kind<domain<leaky>, spin_lock>,
-                             Kind<EagerDomain, waiting_lock>, Kind<EagerDomain, YieldingLock>>;
+using Kinds =
+    testing::Types<Kind<Hasty<debra<>>, waiting_lock>, Kind<Hasty<debra<>>, spin_lock>,
+                   Kind<Hasty<token<>>, waiting_lock>, Kind<Hasty<hazard_pointers>, waiting_lock>,
+                   Kind<Hasty<hazard_pointers>, YieldingLock>,
+                   Kind<Hasty<ping_epochs>, waiting_lock>, Kind<EagerDomain, waiting_lock>,
+                   Kind<EagerDomain, YieldingLock>>;
 TYPED_TEST_SUITE(Occtree, Kinds);
 
 TYPED_TEST(Occtree, DoesWhatAMapDoes) {

@@ -11,8 +11,9 @@
 // [Drepper11, mutex 3]
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+
+#include "nearmalloc/impl/atomic.hpp"
 
 namespace near::reclaim {
 
@@ -25,20 +26,19 @@ class waiting_lock {
   bool try_lock() noexcept {
     uint32_t expected = 0;
     // pairs: waiting-lock
-    return state_.compare_exchange_strong(expected, 1, std::memory_order_acquire,
-                                          std::memory_order_relaxed);
+    return state_.compare_exchange_strong(expected, 1, kAcquire, kRelaxed);
   }
 
   void unlock() noexcept {
     // pairs: waiting-lock
-    if (state_.exchange(0, std::memory_order_release) == 2) wake_one();
+    if (state_.exchange(0, kRelease) == 2) wake_one();
   }
 
  private:
   void lock_slow() noexcept;
   void wake_one() noexcept;
 
-  std::atomic<uint32_t> state_{0};
+  Atomic<uint32_t> state_{0};
 };
 
 class spin_lock {
@@ -48,15 +48,15 @@ class spin_lock {
   }
 
   bool try_lock() noexcept {
-    return !held_.exchange(true, std::memory_order_acquire);  // pairs: spin-lock
+    return !held_.exchange(true, kAcquire);  // pairs: spin-lock
   }
 
-  void unlock() noexcept { held_.store(false, std::memory_order_release); }  // pairs: spin-lock
+  void unlock() noexcept { held_.store(false, kRelease); }  // pairs: spin-lock
 
  private:
   void lock_slow() noexcept;
 
-  std::atomic<bool> held_{false};
+  Atomic<bool> held_{false};
 };
 
 static_assert(sizeof(waiting_lock) == 4 && sizeof(spin_lock) <= 4);

@@ -19,11 +19,11 @@
 // [Bronson10 §3]
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <type_traits>
 
+#include "nearmalloc/impl/atomic.hpp"
 #include "nearmalloc/reclaim/impl/locks.hpp"
 
 namespace near::reclaim::impl {
@@ -40,7 +40,7 @@ inline constexpr occ_version occ_shrunk = 4;  // added by each shrink
 template <class Key, class Value, class Lock>
 class occ_node {
   static_assert(std::is_trivially_copyable_v<Key>);
-  static_assert(std::is_trivially_copyable_v<Value> && std::atomic<Value>::is_always_lock_free,
+  static_assert(std::is_trivially_copyable_v<Value> && Atomic<Value>::is_always_lock_free,
                 "a value is trivially copyable, of 1, 2, 4 or 8 bytes");
 
  public:
@@ -51,25 +51,25 @@ class occ_node {
   occ_node& operator=(const occ_node&) = delete;
 
   occ_node* child(occ_side side) const {
-    return child_[side].load(std::memory_order_acquire);  // pairs: occ-link
+    return child_[side].load(kAcquire);  // pairs: occ-link
   }
   void set_child(occ_side side, occ_node* child) {
-    child_[side].store(child, std::memory_order_release);  // pairs: occ-link
+    child_[side].store(child, kRelease);  // pairs: occ-link
   }
   void replace_child(const occ_node* old, occ_node* by) {
     set_child(child(left_side) == old ? left_side : right_side, by);
   }
 
-  occ_node* parent() const { return parent_.load(std::memory_order_acquire); }  // pairs: occ-parent
+  occ_node* parent() const { return parent_.load(kAcquire); }  // pairs: occ-parent
   void set_parent(occ_node* parent) {
-    parent_.store(parent, std::memory_order_release);  // pairs: occ-parent
+    parent_.store(parent, kRelease);  // pairs: occ-parent
   }
 
   occ_version version() const {
-    return version_.load(std::memory_order_acquire);  // pairs: occ-version
+    return version_.load(kAcquire);  // pairs: occ-version
   }
   void set_version(occ_version version) {
-    version_.store(version, std::memory_order_release);  // pairs: occ-version
+    version_.store(version, kRelease);  // pairs: occ-version
   }
   bool is_unlinked() const { return (version() & occ_unlinked) != 0; }
 
@@ -84,31 +84,29 @@ class occ_node {
     lock.unlock();
   }
 
-  bool is_present() const {
-    return present_.load(std::memory_order_acquire);
-  }  // pairs: occ-present
+  bool is_present() const { return present_.load(kAcquire); }  // pairs: occ-present
 
   // The value that the node held at some moment of this call, if it held one. `present` is read on
   // both sides of the value: if both say yes, the value read was there at the first look, at the
   // second, or between them.
   std::optional<Value> value() const {
     if (!is_present()) return std::nullopt;
-    const Value found = value_.load(std::memory_order_acquire);  // pairs: occ-value
+    const Value found = value_.load(kAcquire);  // pairs: occ-value
     return is_present() ? std::optional<Value>(found) : std::nullopt;
   }
   void set_value(const Value& value) {
-    value_.store(value, std::memory_order_release);   // pairs: occ-value
-    present_.store(true, std::memory_order_release);  // pairs: occ-present
+    value_.store(value, kRelease);   // pairs: occ-value
+    present_.store(true, kRelease);  // pairs: occ-present
   }
-  void clear_value() { present_.store(false, std::memory_order_release); }  // pairs: occ-present
+  void clear_value() { present_.store(false, kRelease); }  // pairs: occ-present
 
   int height() const {
     // relaxed: whoever changes a height looks at the parent afterwards, under the parent's lock
-    return height_.load(std::memory_order_relaxed);
+    return height_.load(kRelaxed);
   }
   void set_height(int height) {
     // relaxed: see height()
-    height_.store(static_cast<int8_t>(height), std::memory_order_relaxed);
+    height_.store(static_cast<int8_t>(height), kRelaxed);
   }
 
   int height_of(occ_side side) const {
@@ -136,17 +134,17 @@ class occ_node {
   const Key key;
 
  private:
-  std::atomic<Value> value_;
-  std::atomic<occ_version> version_{0};
-  std::atomic<occ_node*> child_[2] = {nullptr, nullptr};
-  std::atomic<occ_node*> parent_{nullptr};
+  Atomic<Value> value_;
+  Atomic<occ_version> version_{0};
+  Atomic<occ_node*> child_[2] = {nullptr, nullptr};
+  Atomic<occ_node*> parent_{nullptr};
 
  public:
   Lock lock;
 
  private:
-  std::atomic<int8_t> height_{1};
-  std::atomic<bool> present_{false};
+  Atomic<int8_t> height_{1};
+  Atomic<bool> present_{false};
 };
 
 static_assert(sizeof(occ_node<int64_t, uint64_t, waiting_lock>) == 56);
