@@ -17,6 +17,7 @@ void enter_epoch(Record& record) noexcept {
   record.lock.leave();
   record.checks_put_off = 0;
   core.adopt_parked(record);
+  if (core.traits.scheme == Scheme::ping) keep_bound(record, hazard_limit(core));
   record.countdown = 1;  // there may be something to free
 }
 

@@ -25,7 +25,7 @@ struct Use {
 
 pthread_mutex_t domains_lock = PTHREAD_MUTEX_INITIALIZER;
 Core* domains = nullptr;
-uint64_t next_serial = 1;
+Atomic<uint64_t> last_serial{0};
 thread_local Use* uses = nullptr;
 int32_t forking_thread = 0;
 
@@ -83,14 +83,16 @@ void fail_with(const char* what) noexcept {
   std::abort();
 }
 
-uint64_t enlist(Core& core) noexcept {
+uint64_t new_serial() noexcept {
+  return last_serial.fetch_add(1, kRelaxed) + 1;  // relaxed: a number
+}
+
+void enlist(Core& core) noexcept {
   [[maybe_unused]] static const bool started = start();
   pthread_mutex_lock(&domains_lock);
   core.next_core = domains;
   domains = &core;
-  const uint64_t serial = next_serial++;
   pthread_mutex_unlock(&domains_lock);
-  return serial;
 }
 
 void delist(Core& core) noexcept {
