@@ -46,12 +46,12 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <new>
 #include <optional>
 
+#include "nearmalloc/impl/atomic.hpp"
 #include "nearmalloc/reclaim/impl/abtree_draft.hpp"
 #include "nearmalloc/reclaim/impl/abtree_node.hpp"
 #include "nearmalloc/reclaim/impl/abtree_walk.hpp"
@@ -154,7 +154,7 @@ class abtree {
   // Says on stderr what is wrong.
   bool check() const {
     // relaxed: nobody else is inside
-    const bool balanced = !unrepaired_.load(std::memory_order_relaxed);
+    const bool balanced = !unrepaired_.load(kRelaxed);
     return impl::AbtreeChecker<Node>(A, balanced).check(*entry_.child(0));
   }
 
@@ -329,7 +329,7 @@ class abtree {
         }
       }
     } catch (const std::bad_alloc&) {
-      unrepaired_.store(true, std::memory_order_relaxed);  // relaxed: read when nobody is inside
+      unrepaired_.store(true, kRelaxed);  // relaxed: read when nobody is inside
     }
   }
 
@@ -376,7 +376,7 @@ class abtree {
   Domain& domain_;
   mutable Node entry_{Node::Kind::inner, false, 1};
   impl::ScxTable<Node> scx_;
-  std::atomic<bool> unrepaired_{false};  // no memory was left for a step
+  Atomic<bool> unrepaired_{false};  // no memory was left for a step
 };
 
 }  // namespace near::reclaim

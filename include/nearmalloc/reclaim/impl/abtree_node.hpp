@@ -10,12 +10,13 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 #include <utility>
+
+#include "nearmalloc/impl/atomic.hpp"
 
 namespace near::reclaim::impl {
 
@@ -53,10 +54,10 @@ struct alignas(16) AbtreeNode {
   bool has_at(unsigned place, const Key& key) const { return place < size && !(key < keys[place]); }
 
   // pairs: abtree-child
-  Word word(unsigned i) const { return words[i].load(std::memory_order_acquire); }
+  Word word(unsigned i) const { return words[i].load(kAcquire); }
   AbtreeNode* child(unsigned i) const { return reinterpret_cast<AbtreeNode*>(word(i)); }
   Value value(unsigned i) const {
-    const Word bits = words[i].load(std::memory_order_relaxed);  // relaxed: never changes
+    const Word bits = words[i].load(kRelaxed);  // relaxed: never changes
     Value value;
     std::memcpy(&value, &bits, sizeof value);
     return value;
@@ -72,38 +73,35 @@ struct alignas(16) AbtreeNode {
   // The maker's.
   void set_word(unsigned i, Word word) {
     // relaxed: whoever publishes the node releases
-    words[i].store(word, std::memory_order_relaxed);
+    words[i].store(word, kRelaxed);
   }
 
   // What SCX does to a node. freeze: true if the node is, or was, frozen for `tag`.
   bool freeze(uint64_t seen, uint64_t tag) {
     // pairs: abtree-info
-    return info.compare_exchange_strong(seen, tag, std::memory_order_acq_rel,
-                                        std::memory_order_acquire) ||
-           seen == tag;
+    return info.compare_exchange_strong(seen, tag, kAcqRel, kAcquire) || seen == tag;
   }
-  void finalize() { marked.store(1, std::memory_order_release); }  // pairs: abtree-mark
+  void finalize() { marked.store(1, kRelease); }  // pairs: abtree-mark
   void swing(unsigned index, AbtreeNode* from, AbtreeNode* to) {
     Word old = word_of(from);
     // pairs: abtree-child
-    words[index].compare_exchange_strong(old, word_of(to), std::memory_order_acq_rel,
-                                         std::memory_order_acquire);
+    words[index].compare_exchange_strong(old, word_of(to), kAcqRel, kAcquire);
   }
 
   uint64_t linked_info() const {
-    return info.load(std::memory_order_acquire);  // pairs: abtree-info
+    return info.load(kAcquire);  // pairs: abtree-info
   }
   bool is_finalized() const {
-    return marked.load(std::memory_order_acquire) != 0;  // pairs: abtree-mark
+    return marked.load(kAcquire) != 0;  // pairs: abtree-mark
   }
 
-  std::atomic<uint64_t> info{0};  // the tag of the SCX that froze the node last
-  std::atomic<uint32_t> marked{0};
+  Atomic<uint64_t> info{0};  // the tag of the SCX that froze the node last
+  Atomic<uint32_t> marked{0};
   const Kind kind;
   const uint32_t tagged;  // makes the way to the leaves below too long by one
   const uint32_t size;
   std::array<Key, B> keys;
-  std::array<std::atomic<Word>, B> words;
+  std::array<Atomic<Word>, B> words;
 };
 
 static_assert(sizeof(AbtreeNode<int64_t, int64_t, 11>) == 208);

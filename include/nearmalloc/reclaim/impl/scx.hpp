@@ -41,6 +41,8 @@
 #include <cstdint>
 #include <thread>
 
+#include "nearmalloc/impl/atomic.hpp"
+
 namespace near::reclaim::impl {
 
 // What an update freezes and changes.
@@ -84,19 +86,18 @@ class alignas(128) ScxDescriptor {
 
   bool try_claim() {
     // relaxed: a hint that spares the others the exchange
-    return !claimed_.load(std::memory_order_relaxed) &&
-           !claimed_.exchange(true, std::memory_order_acquire);  // pairs: scx-claim
+    return !claimed_.load(kRelaxed) && !claimed_.exchange(true, kAcquire);  // pairs: scx-claim
   }
-  void unclaim() { claimed_.store(false, std::memory_order_release); }  // pairs: scx-claim
+  void unclaim() { claimed_.store(false, kRelease); }  // pairs: scx-claim
 
   // The claimant's: begins the next update in `slot`, this descriptor's; returns its tag. Who still
   // reads for an earlier update and acquires a new field finds the new status afterwards.
   uint64_t begin(unsigned slot, const Update& update) {
     // relaxed: only a claimant begins a sequence, and the claim acquired the last one's
-    const uint64_t last = status_.load(std::memory_order_relaxed) & ~(kScxSequence - 1);
+    const uint64_t last = status_.load(kRelaxed) & ~(kScxSequence - 1);
     const uint64_t tag = last + kScxSequence + (uint64_t{slot} << kScxStateBits);
     // pairs: scx-status
-    status_.store(scx_status(tag, ScxState::in_progress), std::memory_order_release);
+    status_.store(scx_status(tag, ScxState::in_progress), kRelease);
     set(shape_, update.index * (Update::kMostNodes + 1) + update.count);
     for (unsigned i = 0; i < update.count; ++i) {
       set(nodes_[i], update.nodes[i]);
@@ -121,7 +122,7 @@ class alignas(128) ScxDescriptor {
 
   bool is_in_progress(uint64_t tag) const {
     // pairs: scx-status
-    return status_.load(std::memory_order_acquire) == scx_status(tag, ScxState::in_progress);
+    return status_.load(kAcquire) == scx_status(tag, ScxState::in_progress);
   }
 
   // Ends the update of `tag` unless it has ended. True: it is committed; to be relied on by the
@@ -129,8 +130,7 @@ class alignas(128) ScxDescriptor {
   bool end(uint64_t tag, ScxState state) {
     uint64_t status = scx_status(tag, ScxState::in_progress);
     // pairs: scx-status
-    if (status_.compare_exchange_strong(status, scx_status(tag, state), std::memory_order_acq_rel,
-                                        std::memory_order_acquire)) {
+    if (status_.compare_exchange_strong(status, scx_status(tag, state), kAcqRel, kAcquire)) {
       return state == ScxState::committed;
     }
     return status == scx_status(tag, ScxState::committed);
@@ -138,21 +138,21 @@ class alignas(128) ScxDescriptor {
 
  private:
   template <class T>
-  static void set(std::atomic<T>& field, T value) {
-    field.store(value, std::memory_order_release);  // pairs: scx-field
+  static void set(Atomic<T>& field, T value) {
+    field.store(value, kRelease);  // pairs: scx-field
   }
   template <class T>
-  static T get(const std::atomic<T>& field) {
-    return field.load(std::memory_order_acquire);  // pairs: scx-field
+  static T get(const Atomic<T>& field) {
+    return field.load(kAcquire);  // pairs: scx-field
   }
 
-  std::atomic<uint64_t> status_{static_cast<uint64_t>(ScxState::aborted)};
-  std::atomic<bool> claimed_{false};
-  std::atomic<unsigned> shape_{0};
-  std::array<std::atomic<Node*>, Update::kMostNodes> nodes_{};
-  std::array<std::atomic<uint64_t>, Update::kMostNodes> seen_{};
-  std::atomic<Node*> old_{nullptr};
-  std::atomic<Node*> replacement_{nullptr};
+  Atomic<uint64_t> status_{static_cast<uint64_t>(ScxState::aborted)};
+  Atomic<bool> claimed_{false};
+  Atomic<unsigned> shape_{0};
+  std::array<Atomic<Node*>, Update::kMostNodes> nodes_{};
+  std::array<Atomic<uint64_t>, Update::kMostNodes> seen_{};
+  Atomic<Node*> old_{nullptr};
+  Atomic<Node*> replacement_{nullptr};
 };
 
 // The calling thread's number in this process.
@@ -163,7 +163,7 @@ inline unsigned scx_thread_number() {
   return number;
 }
 
-template <class Node>
+template <class Node, unsigned FirstChunkBits = 4>
 class ScxTable {
  public:
   using Descriptor = ScxDescriptor<Node>;
@@ -172,7 +172,7 @@ class ScxTable {
   ScxTable() { grow(0); }
   ~ScxTable() {
     // relaxed: nobody else is left
-    for (auto& chunk : chunks_) delete[] chunk.load(std::memory_order_relaxed);
+    for (auto& chunk : chunks_) delete[] chunk.load(kRelaxed);
   }
   ScxTable(const ScxTable&) = delete;
   ScxTable& operator=(const ScxTable&) = delete;
@@ -201,8 +201,7 @@ class ScxTable {
   }
 
  private:
-  static constexpr unsigned kFirstChunkBits = 4;
-  static constexpr unsigned kChunks = kScxSlotBits - kFirstChunkBits + 1;
+  static constexpr unsigned kChunks = kScxSlotBits - FirstChunkBits + 1;
 
   static bool carry_out(Descriptor& descriptor, uint64_t tag, const Update& update) {
     for (unsigned i = 0; i < update.count; ++i) {
@@ -215,17 +214,17 @@ class ScxTable {
     return descriptor.end(tag, ScxState::committed);
   }
 
-  // Chunk 0 has 16 slots, and each further one as many as all before it.
+  // Chunk 0 has 2^FirstChunkBits slots, and each further one as many as all before it.
   static constexpr unsigned first_slot(unsigned chunk) {
-    return chunk == 0 ? 0 : 1u << (kFirstChunkBits + chunk - 1);
+    return chunk == 0 ? 0 : 1u << (FirstChunkBits + chunk - 1);
   }
   static constexpr unsigned chunk_of(unsigned slot) {
     const unsigned width = static_cast<unsigned>(std::bit_width(slot));
-    return width <= kFirstChunkBits ? 0 : width - kFirstChunkBits;
+    return width <= FirstChunkBits ? 0 : width - FirstChunkBits;
   }
 
   Descriptor* chunk(unsigned number) const {
-    return chunks_[number].load(std::memory_order_acquire);  // pairs: scx-chunk
+    return chunks_[number].load(kAcquire);  // pairs: scx-chunk
   }
   Descriptor& at(unsigned slot) const {
     const unsigned number = chunk_of(slot);
@@ -244,17 +243,16 @@ class ScxTable {
 
   void grow(unsigned number) {
     if (chunk(number) != nullptr) return;
-    const unsigned size = number == 0 ? 1u << kFirstChunkBits : first_slot(number);
+    const unsigned size = number == 0 ? 1u << FirstChunkBits : first_slot(number);
     auto* const fresh = new Descriptor[size];
     Descriptor* none = nullptr;
     // pairs: scx-chunk
-    if (!chunks_[number].compare_exchange_strong(none, fresh, std::memory_order_acq_rel,
-                                                 std::memory_order_acquire)) {
+    if (!chunks_[number].compare_exchange_strong(none, fresh, kAcqRel, kAcquire)) {
       delete[] fresh;
     }
   }
 
-  std::array<std::atomic<Descriptor*>, kChunks> chunks_{};
+  std::array<Atomic<Descriptor*>, kChunks> chunks_{};
 };
 
 }  // namespace near::reclaim::impl
