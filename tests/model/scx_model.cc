@@ -116,8 +116,8 @@ class ReplaceLeafAndParent : public rl::test_suite<ReplaceLeafAndParent, 3> {
 int main(int count, char** arguments) {
   using namespace near::model;
   const Exploration explorations[] = {
-      explore<ReplaceLeafAndParent>("replace leaf and parent", Bounded{2}),
-      explore<ReplaceLeafAndParent>("replace leaf and parent", Random{200'000}),
+      explore<ReplaceLeafAndParent>("replace leaf and parent", Bounded{1}),
+      explore<ReplaceLeafAndParent>("replace leaf and parent", Random{20'000}),
   };
   const near::Mutation mutations[] = {
       {"a freeze orders nothing", "abtree_node.hpp", "::freeze", rl::mo_acq_rel, rl::mo_relaxed},
