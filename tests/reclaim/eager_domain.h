@@ -1,7 +1,7 @@
 // A reclamation scheme for tests: each retired object is freed at once unless a slot holds it.
 //
 // A structure that reads a node which it does not hold, or holds too late, then soon reads freed
-// memory: AddressSanitizer and ThreadSanitizer see it, and plain builds read kDead patterns.
+// memory, which AddressSanitizer and ThreadSanitizer see.
 // Invariant: an object is deleted only when, after its retirement, no slot of any guard held it.
 // Who may touch it: any thread; at most kGuards guards at once. The destructor frees the rest.
 #pragma once
@@ -11,6 +11,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
+#include <random>
+#include <thread>
 #include <vector>
 
 namespace near_test {
@@ -37,6 +39,9 @@ class EagerDomain {
     guard_type& operator=(const guard_type&) = delete;
 
     void hold(unsigned slot, const void* pointer) noexcept {
+      // Now and then it comes late: by then the object may have been unlinked, and freed.
+      thread_local std::minstd_rand random(std::random_device{}());
+      if (random() % 1024 == 0) std::this_thread::yield();
       // pairs: eager-slot
       record_.held.at(slot).exchange(pointer, std::memory_order_seq_cst);
     }
