@@ -3,10 +3,11 @@
 // those of the pins. Who may touch it: one thread.
 #pragma once
 
-#include <cstddef>
-#include <vector>
+#include <time.h>
 
-#include "workload.h"
+#include <cstddef>
+#include <cstdint>
+#include <vector>
 
 namespace reclaim_lab {
 
@@ -24,11 +25,18 @@ void keep(const T& value) {
   asm volatile("" : : "r"(value));
 }
 
+// Of the thread's own time: that others ran meanwhile does not count.
+inline uint64_t thread_ns() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
+}
+
 template <typename Body>
 double ns_each(size_t times, Body body) {
-  const uint64_t start = workload::now_ns();
+  const uint64_t start = thread_ns();
   for (size_t i = 0; i < times; ++i) body();
-  return static_cast<double>(workload::ns_since(start)) / static_cast<double>(times);
+  return static_cast<double>(thread_ns() - start) / static_cast<double>(times);
 }
 
 }  // namespace reclaim_lab

@@ -2,8 +2,10 @@
 that this machine cannot have is missing with its reason.
 """
 
+import ctypes
 import json
 import os
+import platform
 import subprocess
 from pathlib import Path
 
@@ -151,3 +153,29 @@ def test_a_peer_that_cannot_be_had_is_missing_and_the_rest_is_run(tmp_path, monk
         "steady": None,
     }
     assert [cell.program for cell in cells.of_plan(found)] == [*missing]
+
+
+def has_membarrier() -> bool:
+    """Whether pins need no fence here: membarrier(2) has its private expedited command."""
+    if platform.machine() != "x86_64":
+        return False
+    return ctypes.CDLL(None).syscall(324, 0, 0, 0) & 8 != 0
+
+
+def test_a_pin_without_a_fence_costs_less_than_one_with_it():
+    if not has_membarrier():
+        pytest.skip("no membarrier(2)")
+    result = run_one("pin", "--rounds 5 --operations 200000")[1]
+    assert result["verified"] is True
+    # What holds on any machine; `goals` in the result is what the library is to reach.
+    assert result["debra_of_fenced"] < 0.7
+    assert result["hazard_pointers_ns"] < 0.7 * result["hazard_pointers_fenced_ns"]
+    assert result["token_ns"] < 0.7 * result["token_alone_fenced_ns"]
+    assert set(result["goals"]) == {"debra_of_fenced", "token_over_load_ns"}
+    assert result["load_over_load_ns"] == 0 and result["debra_fenced_of_fenced"] == 1
+
+
+def test_pins_of_xenium_are_timed_where_it_is():
+    timed = {key for key in run_one("pin", "--rounds 1 --operations 10")[1] if key.endswith("_ns")}
+    theirs = {f"xenium_{scheme}_ns" for scheme in XENIUM_SCHEMES}
+    assert theirs <= timed if workloads.missing("xenium_set") is None else not theirs & timed

@@ -1,7 +1,8 @@
 //! The work of lab/reclaim/set_work.h: the same operations in the same order, the same checksum,
 //! the same proof.
 //!
-//! Invariant: operation i is the same whoever executes it; sum of the set's keys = sum of keys inserted - sum of keys erased.
+//! Invariant: operation i is the same whoever executes it; sum of the set's keys = sum of keys
+//! inserted - sum of keys erased.
 
 use crate::list::Key;
 use crate::options::Options;
