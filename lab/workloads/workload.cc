@@ -198,6 +198,12 @@ void Workload::join(const Worker& worker) {
   frees_.add(worker.frees_);
 }
 
+void Workload::join(uint64_t operations, uint64_t checksum, bool holds) {
+  operations_ += operations;
+  written_ += checksum;
+  read_ += holds ? checksum : ~checksum;
+}
+
 int Workload::report() {
   const struct memory_use memory = own_memory();
   char checksum[17];

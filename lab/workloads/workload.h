@@ -120,6 +120,8 @@ class Workload {
   // allocate at a time (an allocator may want to know, see bench/limit.c).
   void begin(size_t threads = 1);
   void end() { seconds_ = now() - started_; }
+  // How long the measured region was, once it has ended.
+  double seconds() const { return seconds_; }
   // Of the measured region so many seconds were not the work.
   void exclude(double seconds) { seconds_ -= seconds; }
 
@@ -149,6 +151,10 @@ class Workload {
 
   // Takes over what a worker counted; for workloads that start their own threads. One at a time.
   void join(const Worker& worker);
+
+  // Takes over what was done without blocks of a worker's: so many operations, a checksum that
+  // depends on the options alone, and whether the program's own proof of its work holds.
+  void join(uint64_t operations, uint64_t checksum, bool holds);
 
   // One more entry of the result.
   void add(const char* key, const nlohmann::ordered_json& value);
