@@ -1,31 +1,5 @@
-// The atomic type of every protocol, and short names for the orders.
-// Behind it stands std::atomic; the model checker puts its own type in its place (tests/model), so
-// a protocol header that uses only this can be explored as it is. Rule: a non-relaxed operation
-// names its partner in a comment `pairs: <label>` (tools/check_atomics.py).
+// near::Atomic and the orders, which the installed headers share.
+// Who may touch it: any code.
 #pragma once
 
-#ifdef NEAR_MODEL
-#include "model_atomic.h"  // tests/model
-#else
-#include <atomic>
-
-namespace near {
-
-inline constexpr bool kModel = false;  // true under the model checker
-
-template <typename T>
-using Atomic = std::atomic<T>;
-
-// Memory that a protocol orders but that is not atomic itself: a plain T, or a checked one under
-// the model checker.
-template <typename T>
-using Plain = T;
-
-inline constexpr std::memory_order kRelaxed = std::memory_order_relaxed;
-inline constexpr std::memory_order kAcquire = std::memory_order_acquire;
-inline constexpr std::memory_order kRelease = std::memory_order_release;
-inline constexpr std::memory_order kAcqRel = std::memory_order_acq_rel;
-inline constexpr std::memory_order kSeqCst = std::memory_order_seq_cst;
-
-}  // namespace near
-#endif
+#include "nearmalloc/impl/atomic.hpp"

@@ -1,63 +1,270 @@
-// A stand-in in which every scheme leaks, with the interface of the real one.
+// Safe memory reclamation for concurrent data structures: objects that were unlinked are destroyed
+// when no thread can hold a pointer to them any more.
+//
+//   near::reclaim::domain<near::reclaim::debra<>> domain;
+//
+//   reader   auto guard = domain.pin();              until the guard ends, what was reachable stays
+//            Node* node = guard.protect(0, head);
+//   writer   unlink the node, then guard.retire(node);
+//
+// A domain is a set of threads and objects that wait; any number of domains live side by side. The
+// scheme is a type (schemes.hpp), the rest are values (options.hpp, policy.hpp). Threads come and go
+// at will: a handle attaches explicitly, domain::pin does on first use and until the thread ends.
+// What a thread leaves is adopted by the others.
+//
+// Rules. Unlink before retire; retire once. Under schemes with protects_all == false use only
+// pointers from `protect`, or `hold` followed by a look that the object is still reachable.
+//
+// Fork: in the child the forking thread goes on; other threads' guards end, their objects are
+// adopted, or leaked (statistics::lost) if the fork met them inside `retire`. Process exit: a domain of
+// static storage duration is destroyed like any object, so no thread may use it then; default_domain
+// never is. Errors: misuse that would corrupt memory or wait for ever (a domain or handle that ends
+// while pinned, synchronize while pinned) is said on stderr, and aborts.
+//
+// Source: [Brown15], [Kim23], [Michael04]; names after the C++26 papers P2545 and P2530.
 #pragma once
 
-#include <atomic>
+#include <concepts>
 #include <cstddef>
+#include <new>
 #include <type_traits>
+#include <utility>
+
+#include "nearmalloc/reclaim/impl/free_run.hpp"
+#include "nearmalloc/reclaim/impl/this_thread.hpp"
+#include "nearmalloc/reclaim/options.hpp"
+#include "nearmalloc/reclaim/schemes.hpp"
 
 namespace near::reclaim {
-
-struct leaky {
-  static constexpr bool protects_all = true;
-};
-
-struct options {};
 
 template <class Scheme>
 class domain;
 template <class Scheme>
 class handle;
-
 template <class Scheme>
-class guard {
+class offline_scope;
+
+// A thread's stay inside a domain. Nestable: only the outermost guard of a thread pins and unpins.
+// Thread-safety: belongs to the thread that made it.
+template <class Scheme>
+class [[nodiscard]] guard {
  public:
+  // Every pointer read under this guard stays valid until it ends, protected or not.
   static constexpr bool protects_all = Scheme::protects_all;
+  // Slots for protect and hold: 0 .. slots - 1, shared by the nested guards of a thread.
+  static constexpr unsigned slots = impl::kHazardSlots;
+
+  ~guard() {
+    if (--record_.nesting == 0) Scheme::leave(record_);
+  }
   guard(const guard&) = delete;
   guard& operator=(const guard&) = delete;
-  void repin() noexcept {}
-  template <class T>
-  T* protect(unsigned, const std::atomic<T*>& source) noexcept {
-    return source.load(std::memory_order_acquire);
+
+  // Ends this stay and begins another: nothing read before may be used. No effect if nested.
+  void repin() noexcept {
+    if (record_.nesting > 1) return;
+    Scheme::leave(record_);
+    record_.nesting = 0;
+    Scheme::enter(record_);
+    record_.nesting = 1;
   }
-  void hold(unsigned, const void*) noexcept {}
+
+  // The value of `source`, whose object stays valid until the slot is used again or the guard ends.
+  // An acquire load; under slot schemes also a store, repeated until the source stands still.
   template <class T>
-  void retire(T*) noexcept {}
-  void retire(void*, void (*)(void*) noexcept) noexcept {}
+  T* protect(unsigned slot, const Atomic<T*>& source) noexcept {
+    return Scheme::protect(record_, slot, source);
+  }
+
+  // Puts `object` (null: nothing) into the slot. It is protected if the caller finds, afterwards,
+  // that it was not unlinked yet. Nothing happens under schemes that protect all.
+  void hold(unsigned slot, const void* object) noexcept { Scheme::hold(record_, slot, object); }
+
+  // `delete object` when nobody can hold it any more. It was unlinked, and nobody else retires it.
+  // noexcept; allocates once in 63 calls at most; if that is refused the object is leaked and
+  // counted (statistics::lost). Deleters run in some thread that uses the domain, may retire and
+  // pin, and must not throw.
+  template <class T>
+  void retire(T* object) noexcept {
+    static_assert(sizeof(T) > 0, "the type must be complete");
+    // A class's own operator delete, or alignment beyond new's, needs the type.
+    constexpr bool is_plain = std::is_trivially_destructible_v<T> &&
+                              alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__ &&
+                              !requires(void* block) { T::operator delete(block); } &&
+                              !requires(void* block) { T::operator delete(block, sizeof(T)); };
+    retire(object, is_plain ? impl::delete_plain : impl::delete_object<T>);
+  }
+  // `destroy(object)` instead.
+  void retire(void* object, deleter destroy) noexcept { Scheme::retire(record_, object, destroy); }
+
+  // Every object of a chain, from `first` to null; `next_of(T*)` gives the one after.
+  template <class T, std::invocable<T*> Next>
+  void retire_chain(T* first, Next next_of) noexcept {
+    while (first != nullptr) {
+      T* next = next_of(first);
+      retire(first);
+      first = next;
+    }
+  }
 
  private:
   friend class handle<Scheme>;
   friend class domain<Scheme>;
-  guard() = default;
+  explicit guard(impl::Record& record) noexcept : record_(record) {
+    // Counted after: what runs inside `enter` is not pinned yet under every scheme.
+    if (record_.nesting == 0) Scheme::enter(record_);
+    record_.nesting++;
+  }
+
+  impl::Record& record_;
 };
 
+// A thread's membership, for those who want to save the look-up of domain::pin. Move-only; detaches
+// when it ends. Thread-safety: one thread at a time; no guard may be open when it moves to another.
 template <class Scheme>
-class handle {
+class [[nodiscard]] handle {
  public:
   using guard_type = guard<Scheme>;
-  guard_type pin() noexcept { return {}; }
+
+  handle(handle&& other) noexcept : record_(std::exchange(other.record_, nullptr)) {}
+  handle& operator=(handle&& other) noexcept {
+    if (this != &other) {
+      leave();
+      record_ = std::exchange(other.record_, nullptr);
+    }
+    return *this;
+  }
+  ~handle() { leave(); }
+
+  guard_type pin() noexcept { return guard_type(*record_); }
+
+  template <class T>
+  void retire(T* object) noexcept {
+    pin().retire(object);
+  }
+  void retire(void* object, deleter destroy) noexcept { pin().retire(object, destroy); }
+  template <class T, std::invocable<T*> Next>
+  void retire_chain(T* first, Next next_of) noexcept {
+    pin().retire_chain(first, next_of);
+  }
+
+  // Frees up to `most` objects of this thread that are safe; how many. For policy::manual.
+  size_t reclaim(size_t most = SIZE_MAX) noexcept { return impl::free_now(*record_, most); }
+
+  // Objects of this thread that are safe and wait to be freed.
+  size_t waiting() const noexcept { return record_->limbo.waiting(); }
+
+ private:
+  friend class domain<Scheme>;
+  friend class offline_scope<Scheme>;
+  explicit handle(impl::Record& record) noexcept : record_(&record) {}
+  void leave() noexcept {
+    if (record_ != nullptr) record_->core->detach(*record_);
+  }
+
+  impl::Record* record_;
 };
 
+// Thread-safety: all members may be called by any thread at any time, but for the destructor.
 template <class Scheme>
 class domain {
  public:
   using scheme_type = Scheme;
   using guard_type = guard<Scheme>;
   using handle_type = handle<Scheme>;
-  explicit domain(const options& = {}) {}
+
+  // Options out of range abort. The first domain of a process registers it with membarrier(2).
+  explicit domain(const options& settings = {})
+      : core_(settings, Scheme::traits, impl::free_run(settings.hand_over_runs)) {}
+
+  // Destroys every object that waits. No guard or handle is left; threads that used `pin` may live.
+  ~domain() = default;
   domain(const domain&) = delete;
   domain& operator=(const domain&) = delete;
-  handle_type attach() { return {}; }
-  guard_type pin() noexcept { return {}; }
+
+  // Throws std::bad_alloc.
+  handle_type attach() {
+    impl::Record* record = core_.attach();
+    if (record == nullptr) throw std::bad_alloc();
+    return handle_type(*record);
+  }
+
+  // A guard of the calling thread. Throws std::bad_alloc, at a thread's first use only.
+  guard_type pin() {
+    impl::Record* record = mine();
+    if (record == nullptr) throw std::bad_alloc();
+    return guard_type(*record);
+  }
+
+  // As guard::retire, for callers that are not pinned. Leaks and counts the object if this is the
+  // thread's first use and there is no memory.
+  template <class T>
+  void retire(T* object) noexcept {
+    if (impl::Record* record = mine()) return guard_type(*record).retire(object);
+    core_.lose();
+  }
+  void retire(void* object, deleter destroy) noexcept {
+    if (impl::Record* record = mine()) return guard_type(*record).retire(object, destroy);
+    core_.lose();
+  }
+
+  // Waits until every guard that is open now has ended. Objects retired before are safe then, yet
+  // may wait to be freed. Not while pinned, not from a deleter: aborts.
+  void synchronize() noexcept
+    requires(Scheme::has_grace_periods)
+  {
+    core_.synchronize();
+  }
+
+  // Waits until every object retired before is destroyed, by whomever, and destroys what is left.
+  // Not while pinned, not from a deleter: aborts. Does nothing under `leaky`.
+  void barrier() noexcept { core_.barrier(); }
+
+  statistics collect() const noexcept { return core_.collect(); }
+
+  // Whether pins cost no fence here: the option was not refused, and the kernel has membarrier(2).
+  bool is_asymmetric() const noexcept { return core_.asymmetric; }
+
+ private:
+  friend class offline_scope<Scheme>;
+
+  impl::Record* mine() noexcept {
+    const impl::Recent& recent = impl::recents[core_.serial % impl::kRecents];
+    if (recent.serial == core_.serial) [[likely]]
+      return recent.record;
+    return core_.of_this_thread();
+  }
+
+  impl::Core core_;
+};
+
+// A domain that every part of a program may share, and that is never destroyed.
+template <class Scheme>
+domain<Scheme>& default_domain() {
+  static domain<Scheme>& shared = *new domain<Scheme>();
+  return shared;
+}
+
+// Tells the domain that a thread will not use it for a while, as before blocking: nobody waits for
+// it, and what it retired goes to the others. The thread is not pinned, and does not use the handle
+// (or, with a domain, its members pin and retire) until the scope ends.
+template <class Scheme>
+class [[nodiscard]] offline_scope {
+ public:
+  explicit offline_scope(handle<Scheme>& handle) noexcept : record_(handle.record_) { begin(); }
+  explicit offline_scope(domain<Scheme>& domain) noexcept : record_(domain.mine()) { begin(); }
+  ~offline_scope() {
+    if (record_ != nullptr) record_->core->come_online(*record_);
+  }
+  offline_scope(const offline_scope&) = delete;
+  offline_scope& operator=(const offline_scope&) = delete;
+
+ private:
+  void begin() noexcept {
+    if (record_ != nullptr) record_->core->go_offline(*record_);
+  }
+
+  impl::Record* record_;
 };
 
 }  // namespace near::reclaim

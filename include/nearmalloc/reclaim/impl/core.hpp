@@ -1,0 +1,98 @@
+// What all domains have in common, whatever their scheme; compiled in reclaim/.
+//
+// Who may touch it: any thread, except where a function says otherwise.
+#pragma once
+
+#include <pthread.h>
+
+#include <cstdint>
+
+#include "nearmalloc/reclaim/impl/record.hpp"
+#include "nearmalloc/reclaim/options.hpp"
+
+namespace near::reclaim::impl {
+
+enum class Scheme : uint8_t { leaky, epochs, token, hazards, ping };
+enum class TokenPass : uint8_t { after_free, before_free, while_freeing };
+
+// What the compiled part has to know of a scheme.
+struct Traits {
+  Scheme scheme;
+  TokenPass pass = TokenPass::before_free;
+  bool frees_quiescent = false;  // DEBRA: frees before it announces
+};
+
+class Core {
+ public:
+  Core(const options& settings, const Traits& traits, const FreeRun& run) noexcept;
+  // No thread is pinned, and none will be. Runs every deleter.
+  ~Core();
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  // A record for the calling thread. Null: no memory.
+  Record* attach() noexcept;
+  void detach(Record& record) noexcept;
+  void go_offline(Record& record) noexcept;
+  void come_online(Record& record) noexcept;
+  // The record that the calling thread uses without a handle; attached on first use.
+  Record* of_this_thread() noexcept;
+
+  void synchronize() noexcept;
+  void barrier() noexcept;
+  statistics collect() const noexcept;
+
+  // A retirement that found no memory even for a record.
+  void lose() noexcept { lost_.fetch_add(1, kRelaxed); }  // relaxed: a counter
+
+  EpochClock clock;
+  TokenRing ring;
+  Atomic<Record*> records{nullptr};
+  const options settings;
+  const Traits traits;
+  const FreeRun run;
+  const bool asymmetric;
+  const uint64_t serial;  // no two domains of a process have the same
+
+  // reclaim/core.cc, for the parts of the protocol in reclaim/*.cc.
+  void note_epoch(uint64_t epoch) noexcept;
+  void note_blocked(Record& by, Record& blocker, uint64_t state) noexcept;
+  void adopt_parked(Record& into) noexcept;
+  uint64_t now() const noexcept;  // epoch, or round
+  uint64_t bound() const noexcept;
+  // In the child of a fork; `survivor`: the forking thread's number in the parent.
+  void abandon_other_threads(int32_t survivor) noexcept;
+
+  Core* next_core = nullptr;  // guard: the list of domains
+
+ private:
+  Record* reuse() noexcept;
+  void park(Record& record, uint32_t state) noexcept;
+  void unpark(Record& record) noexcept;
+  uint32_t claim_parked(Record& record) noexcept;
+  void wait_for_epochs(Record& me) noexcept;
+  bool take_limbo(Record& record, Record& me) noexcept;
+  void take_everything(Record& me) noexcept;
+  void wait_for_rounds(Record& me) noexcept;
+  void free_when_let_go(Record& me) noexcept;
+
+  Atomic<uint32_t> record_count_{0};
+  Atomic<uint32_t> parked_{0};  // records without a thread and with something in them
+  pthread_mutex_t barrier_ = PTHREAD_MUTEX_INITIALIZER;  // one barrier at a time
+  Atomic<uint64_t> lost_{0};
+  Atomic<uint64_t> epochs_{0};
+  Atomic<uint64_t> stalls_{0};
+  Atomic<uint64_t> peak_{0};
+  Atomic<uint64_t> sum_{0};  // of unreclaimed objects, over epochs
+};
+
+// The slow halves of pin and retire, by scheme: reclaim/epochs.cc, token.cc, hazards.cc, work.cc.
+void epochs_pinned(Record& record, bool current) noexcept;
+void epochs_before_pin(Record& record) noexcept;
+void epochs_moved(Record& record) noexcept;
+void hazards_retired(Record& record) noexcept;
+void ping_if_many(Record& record) noexcept;
+void work(Record& record) noexcept;
+size_t free_now(Record& record, size_t most) noexcept;
+
+}  // namespace near::reclaim::impl

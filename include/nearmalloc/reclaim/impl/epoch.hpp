@@ -1,0 +1,99 @@
+// DEBRA's epochs: when is nobody left who could have seen an object?
+//
+//   pin      announce the epoch seen last, light fence, look whether it is still the epoch
+//   unpin    announce quiescence
+//   advance  look at one record at a time; when every one was quiescent or in the present epoch
+//            since a heavy fence that followed the reading of the epoch: epoch + 1
+//
+// Invariant: while a thread is pinned with announcement e, epoch <= e + 1. For the scan that would
+// make e + 2 begins with a fence after e + 1 was read: either that fence comes after the light
+// fence of the pin, and the scan finds the announcement, or it comes before, and the pin finds
+// e + 1 and announces that.
+// An object retired under announcement e was unlinked while epoch <= e + 1, so whoever saw it has
+// announced at most e + 1 (who announces e + 2 acquired it from a scan that waited for the retiring
+// thread), and is gone when epoch >= e + 3. Three bags suffice. [Brown15 DEBRA; Kim23 §2.1.1]
+// Who may touch it: the words of a thread are written by that thread alone.
+#pragma once
+
+#include <cstdint>
+
+#include "nearmalloc/impl/atomic.hpp"
+#include "nearmalloc/reclaim/impl/fence.hpp"
+
+namespace near::reclaim::impl {
+
+inline constexpr uint64_t kFirstEpoch = 4;
+inline constexpr unsigned kEpochBags = 3;
+
+struct EpochClock {
+  Atomic<uint64_t> epoch{kFirstEpoch};
+  Atomic<uint64_t> fenced{0};  // a heavy fence followed the reading of this epoch
+};
+
+template <class Record>
+struct EpochWords {
+  Atomic<uint64_t> announced{0};  // 0: quiescent; else epoch << 1 | 1
+  // The owner's.
+  uint64_t seen = kFirstEpoch;  // announced last
+  uint64_t scanning = 0;        // the epoch of the scan under way
+  Record* cursor = nullptr;     // the record it looks at next
+};
+
+// Pins. True: the epoch is the one seen last, the thread is protected. False: go on with `settle`.
+template <class Record>
+bool announce(EpochClock& clock, EpochWords<Record>& words, bool asymmetric) {
+  words.announced.store(words.seen << 1 | 1, kRelease);  // pairs: epoch-announce
+  light_fence(asymmetric);
+  // relaxed: if it equals what was acquired before, there is nothing new to acquire
+  return clock.epoch.load(kRelaxed) == words.seen;
+}
+
+// Announces the newest epoch. Returns it.
+template <class Record>
+uint64_t settle(EpochClock& clock, EpochWords<Record>& words, bool asymmetric) {
+  do {
+    words.seen = clock.epoch.load(kAcquire);  // pairs: epoch-clock
+  } while (!announce(clock, words, asymmetric));
+  return words.seen;
+}
+
+template <class Record>
+void unannounce(EpochWords<Record>& words) {
+  words.announced.store(0, kRelease);  // pairs: epoch-announce
+}
+
+enum class Scan : uint8_t {
+  going,     // this record is no obstacle, there are more
+  blocked,   // the record at the cursor is in an older epoch
+  outdated,  // somebody else advanced
+  advanced
+};
+
+// Looks at one more record; the last one advances the epoch. `head` is the list of all records.
+template <class Record>
+Scan scan_step(EpochClock& clock, const Atomic<Record*>& head, EpochWords<Record>& words,
+               bool asymmetric) {
+  if (words.scanning != words.seen) {
+    if (clock.epoch.load(kAcquire) != words.seen) return Scan::outdated;  // pairs: epoch-clock
+    if (clock.fenced.load(kAcquire) < words.seen) {                       // pairs: epoch-fenced
+      heavy_fence(asymmetric);
+      clock.fenced.store(words.seen, kRelease);  // pairs: epoch-fenced
+    }
+    words.scanning = words.seen;
+    words.cursor = head.load(kAcquire);  // pairs: records
+  }
+  if (words.cursor != nullptr) {
+    const uint64_t announced =
+        words.cursor->epoch.announced.load(kAcquire);  // pairs: epoch-announce
+    if (announced != 0 && announced >> 1 != words.seen) return Scan::blocked;
+    words.cursor = words.cursor->next;
+    if (words.cursor != nullptr) return Scan::going;
+  }
+  words.scanning = 0;
+  uint64_t expected = words.seen;
+  const bool advanced = clock.epoch.compare_exchange_strong(expected, expected + 1, kAcqRel,
+                                                            kRelaxed);  // pairs: epoch-clock
+  return advanced ? Scan::advanced : Scan::outdated;
+}
+
+}  // namespace near::reclaim::impl

@@ -1,0 +1,46 @@
+// Asymmetric fences: the two sides of a store-then-load (Dekker) handshake, of which one runs at
+// every pin and one at every epoch.
+//
+//   light_fence  the frequent side: keeps the compiler from reordering, and costs nothing else
+//   heavy_fence  the rare side: membarrier(2) makes every running thread of the process execute a
+//                full fence, wherever it is
+// Invariant: together they order as two sequentially consistent fences do; where the kernel refuses
+// membarrier (`asymmetric` false) that is what both are. The model checker explores that case.
+// Who may touch it: any thread. [Dice, Huang, Yang: "Asymmetric Dekker synchronization", 2001]
+#pragma once
+
+#include "nearmalloc/impl/atomic.hpp"
+
+#ifndef NEAR_MODEL
+
+namespace near::reclaim::impl {
+
+// Registers the process with the kernel, once. False: membarrier is not to be had.
+bool membarrier_works() noexcept;
+
+// membarrier where `asymmetric`, else a full fence. Keeps errno.
+void heavy_fence(bool asymmetric) noexcept;
+
+inline void light_fence(bool asymmetric) noexcept {
+  if (asymmetric) [[likely]] {
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // pairs: asymmetric-fence
+  } else {
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs: asymmetric-fence
+  }
+}
+
+}  // namespace near::reclaim::impl
+
+#else
+
+namespace near::reclaim::impl {
+
+inline void heavy_fence(bool, Place place = Place::current()) {
+  model_fence("the heavy fence is missing", place);
+}
+inline void light_fence(bool, Place place = Place::current()) {
+  model_fence("the light fence is missing", place);
+}
+
+}  // namespace near::reclaim::impl
+#endif

@@ -1,0 +1,169 @@
+// One thread's limbo: what it retired, in bags by the time of retirement, and what became safe.
+//
+//   bags[label % kBags]   retired while the thread's clock showed `label`
+//   expired               safe to free; freed as the policy says
+// Invariant: retired = freed + lost + objects in bags + objects in expired.
+// Whole bags move from one list to another in constant time; objects are not touched before they are
+// freed. Memory: blocks of 1 KiB, of which a few are kept; pushing allocates only when a block is full
+// and none is kept. If that is refused the object is lost (leaked, and counted), never freed early.
+// Who may touch it: whoever is inside the record's OwnerLock. Counters are read by any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "nearmalloc/impl/atomic.hpp"
+
+namespace near::reclaim {
+
+using deleter = void (*)(void*) noexcept;
+
+namespace impl {
+
+struct Entry {
+  void* object;
+  deleter destroy;
+};
+
+struct EntryBlock {
+  static constexpr uint32_t kEntries = 63;
+  EntryBlock* next;
+  uint32_t count;
+  Entry entries[kEntries];
+};
+static_assert(sizeof(EntryBlock) == 1024);
+
+// A list of blocks of which all but the first may be partly filled as well.
+struct Bag {
+  EntryBlock* first = nullptr;
+  EntryBlock* last = nullptr;
+  size_t objects = 0;
+  uint64_t label = 0;
+
+  bool empty() const { return objects == 0; }
+  void append(Bag& other);  // empties `other`
+  void push_block(EntryBlock* block);
+};
+
+// How blocks of memory whose destructors are trivial are freed in runs. [DESIGN §6]
+struct FreeRun {
+  deleter one;  // frees a single one: marks the entries
+  size_t (*many)(void* const* blocks, size_t count) noexcept;  // null: one by one
+};
+
+class Limbo {
+ public:
+  static constexpr unsigned kMaxBags = 3;
+  static constexpr uint32_t kSpares = 8;
+  static constexpr size_t kRun = 64;  // objects handed over together at most
+
+  void push(void* object, deleter destroy) noexcept {
+    EntryBlock* block = current_->first;
+    if (block == nullptr || block->count == EntryBlock::kEntries) [[unlikely]] {
+      if (!add_block()) return;
+      block = current_->first;
+    }
+    block->entries[block->count++] = {object, destroy};
+    current_->objects++;
+    count(retired_, 1);
+  }
+
+  // Counts an object that is never freed.
+  void leak() noexcept {
+    count(retired_, 1);
+    count(lost_, 1);
+  }
+
+  // The thread's clock shows `now`: what was retired `distance` ago expires; now % distance becomes
+  // the bag for new objects.
+  void advance(uint64_t now, unsigned distance) noexcept;
+  // Everything expires.
+  void expire_all() noexcept;
+  // Objects for which is_held(object) stay in the current bag, all others expire. Reorders.
+  template <class IsHeld>
+  void sift(IsHeld is_held) noexcept;
+
+  // Frees up to `most` expired objects; returns how many.
+  size_t free_expired(size_t most, const FreeRun& run) noexcept;
+  // Hands everything to another thread's limbo: as safe to free, or as retired just now. The counts
+  // move along.
+  void give_all_safe(Limbo& to) noexcept;
+  void give_all_held(Limbo& to) noexcept;
+  // Forgets everything: the limbo was torn. It leaks, and is counted.
+  void lose_all() noexcept;
+  void free_spares() noexcept;
+
+  size_t waiting() const { return expired_.objects; }
+  size_t current() const { return current_->objects; }
+  size_t held() const;  // in bags: not known to be safe
+
+  // relaxed: counters, read for statistics
+  uint64_t retired() const { return retired_.load(kRelaxed); }
+  uint64_t freed() const { return freed_.load(kRelaxed); }
+  uint64_t lost() const { return lost_.load(kRelaxed); }
+  uint64_t unreclaimed() const;
+  uint64_t longest_run() const { return longest_run_.load(kRelaxed); }
+  // Objects whose freeing took part in something `longest_run` counts: see record.hpp.
+  void note_run(uint64_t objects) noexcept;
+
+ private:
+  bool add_block() noexcept;
+  EntryBlock* take_spare() noexcept;
+  void keep_spare(EntryBlock* block) noexcept;
+  void give_count(Limbo& to) noexcept;
+  static void count(Atomic<uint64_t>& counter, uint64_t more) {
+    // relaxed: only the owner writes; read for statistics
+    counter.store(counter.load(kRelaxed) + more, kRelaxed);
+  }
+
+  Bag bags_[kMaxBags];
+  Bag* current_ = &bags_[0];
+  Bag expired_;
+  EntryBlock* spares_ = nullptr;
+  uint32_t spare_count_ = 0;
+  Atomic<uint64_t> retired_{0};
+  Atomic<uint64_t> freed_{0};
+  Atomic<uint64_t> lost_{0};
+  Atomic<uint64_t> longest_run_{0};
+};
+
+template <class IsHeld>
+void Limbo::sift(IsHeld is_held) noexcept {
+  Bag all;
+  for (Bag& bag : bags_) all.append(bag);
+  Bag kept;
+  for (EntryBlock* block = all.first; block != nullptr;) {
+    EntryBlock* next = block->next;
+    uint32_t safe = 0;
+    for (uint32_t i = 0; i < block->count; i++) {
+      // Held entries gather behind the safe ones.
+      if (is_held(block->entries[i].object)) continue;
+      const Entry entry = block->entries[i];
+      block->entries[i] = block->entries[safe];
+      block->entries[safe++] = entry;
+    }
+    for (; block->count > safe; kept.objects++) {
+      if (kept.first == nullptr || kept.first->count == EntryBlock::kEntries) {
+        EntryBlock* room = take_spare();
+        if (room == nullptr) break;  // the rest of the block is lost below
+        kept.push_block(room);
+      }
+      kept.first->entries[kept.first->count++] = block->entries[--block->count];
+    }
+    if (block->count > safe) {
+      count(lost_, block->count - safe);
+      block->count = safe;
+    }
+    if (safe > 0) {
+      expired_.push_block(block);
+      expired_.objects += safe;
+    } else {
+      keep_spare(block);
+    }
+    block = next;
+  }
+  current_->append(kept);
+}
+
+}  // namespace impl
+}  // namespace near::reclaim

@@ -1,0 +1,71 @@
+// The lock of a limbo: its owner takes it at every retirement, for the price of two stores and a
+// load; anybody else takes it hardly ever, at the price of a heavy fence.
+//
+// Invariant: at most one of owner and claimer is inside. Owner: inside = 1, light fence, look for a
+// claim; claimer: claimed = 1, heavy fence, wait until the owner is not inside.
+// Who may touch it: `enter` and `leave` the owner (nestable); `claim` and `release` one other thread
+// at a time, which the domain's mutex sees to.
+#pragma once
+
+#include <cstdint>
+
+#include "nearmalloc/impl/atomic.hpp"
+#include "nearmalloc/reclaim/impl/fence.hpp"
+
+namespace near::reclaim::impl {
+
+#ifndef NEAR_MODEL
+void yield() noexcept;  // lets other threads run
+#endif
+
+class OwnerLock {
+ public:
+  void enter(bool asymmetric) {
+    // relaxed: only the owner writes
+    const uint32_t depth = inside_.load(kRelaxed);
+    if (depth > 0) {
+      inside_.store(depth + 1, kRelaxed);  // relaxed: it is inside already
+      return;
+    }
+    for (;;) {
+      inside_.store(1, kRelaxed);  // relaxed: the fence orders it
+      light_fence(asymmetric);
+      if (claimed_.load(kAcquire) == 0) [[likely]]
+        return;                                      // pairs: owner-lock
+      inside_.store(0, kRelease);                    // pairs: owner-lock
+      while (claimed_.load(kAcquire) != 0) yield();  // pairs: owner-lock
+    }
+  }
+
+  void leave() {
+    // relaxed: only the owner writes
+    inside_.store(inside_.load(kRelaxed) - 1, kRelease);  // pairs: owner-lock
+  }
+
+  void claim(bool asymmetric) {
+    claimed_.store(1, kRelaxed);  // relaxed: the fence orders it
+    heavy_fence(asymmetric);
+    while (inside_.load(kAcquire) != 0) yield();  // pairs: owner-lock
+  }
+
+  // For whoever took the record when its owner left: whether a claim came before that.
+  bool is_claimed(bool asymmetric) const {
+    light_fence(asymmetric);
+    return claimed_.load(kAcquire) != 0;  // pairs: owner-lock
+  }
+
+  void release() { claimed_.store(0, kRelease); }  // pairs: owner-lock
+
+  // For the child of a fork: whether the owner, who is no more, was inside. relaxed: one thread
+  bool was_inside() const { return inside_.load(kRelaxed) != 0; }
+  void reset() {
+    inside_.store(0, kRelaxed);   // relaxed: one thread
+    claimed_.store(0, kRelaxed);  // relaxed: one thread
+  }
+
+ private:
+  Atomic<uint32_t> inside_{0};
+  Atomic<uint32_t> claimed_{0};
+};
+
+}  // namespace near::reclaim::impl

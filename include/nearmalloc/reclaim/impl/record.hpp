@@ -1,0 +1,55 @@
+// What a domain knows of one attached thread. Records are never freed before their domain: a thread
+// that leaves parks its record with the limbo in it, and the next one to come takes both.
+//
+// Who may touch it: the first line any thread reads; the rest is the owner's, or with `lock` claimed
+// somebody else's.
+#pragma once
+
+#include <cstdint>
+
+#include "nearmalloc/reclaim/impl/epoch.hpp"
+#include "nearmalloc/reclaim/impl/hazard.hpp"
+#include "nearmalloc/reclaim/impl/limbo.hpp"
+#include "nearmalloc/reclaim/impl/owner_lock.hpp"
+#include "nearmalloc/reclaim/impl/token.hpp"
+
+namespace near::reclaim::impl {
+
+class Core;
+class Track;  // of the timeline
+
+struct alignas(128) Record {
+  Record(Core& its_core, uint32_t its_index) : index(its_index), core(&its_core) {}
+
+  EpochWords<Record> epoch;
+  TokenWords token;
+  Atomic<uint32_t> attached{kAttached};
+  Atomic<int32_t> thread{0};       // kernel number of the owner
+  Atomic<uint64_t> reported{0};    // the stall that was reported last
+  Atomic<uint64_t> freeing_ns{0};  // written by the owner
+  const uint32_t index;
+  Record* next = nullptr;  // constant once the record is in the list
+
+  // The owner's.
+  alignas(128) Core* const core;
+  uint32_t nesting = 0;    // guards
+  uint32_t countdown = 1;  // operations until there is work
+  uint32_t interval = 1;   // what the countdown began with
+  uint32_t since_check = 0;
+  uint32_t since_free = 0;
+  uint32_t checks_put_off = 0;
+  uint32_t quota = 1;         // adaptive: objects each time
+  bool working = false;       // a deleter runs: it must not start work again
+  size_t look_at = 0;         // objects in the present bag at which hazards are read
+  bool has_left = false;      // parked with something in the limbo
+  uint64_t parked_until = 0;  // epoch or round at which all that was left is safe
+  const Record* blocker = nullptr;
+  uint64_t blocker_state = 0;
+  uint32_t blocked_since = 0;  // ms
+  OwnerLock lock;
+  Limbo limbo;
+
+  alignas(128) HazardWords hazards;
+};
+
+}  // namespace near::reclaim::impl

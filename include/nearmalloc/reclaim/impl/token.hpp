@@ -1,0 +1,124 @@
+// Token EBR's ring: the token goes from thread to thread; who receives it again knows that everyone
+// began a new operation since.
+//
+//   word = { round : 40 | index : 24 }   where the token is: it goes along the list of records, and
+//                                        from its end to its head, a round further; so no value of
+//                                        the word ever comes back
+//   pin    active = 1, light fence, look whether the token is here
+//   unpin  active = 0
+//   pass   compare-and-swap from the word received to the next attached record
+//   skip   whoever wants to go on may move the token past a thread that is between two operations:
+//          a heavy fence after the word was read, then active == 0
+//
+// Invariant: between two receipts of a thread, every other attached record was passed by its owner
+// at the begin of an operation, or skipped after the fence: no operation that ran at the first
+// receipt runs at the second. So what was retired before the first can be freed at the second; two
+// bags suffice. Who attaches executes a heavy fence before its first operation: it is in the ring
+// of every pass that comes after, or sees whatever was unlinked before.
+// Who may touch it: the words of a thread are written by that thread alone. [Kim23 §3.4; Tam06]
+#pragma once
+
+#include <cstdint>
+
+#include "nearmalloc/impl/atomic.hpp"
+#include "nearmalloc/reclaim/impl/fence.hpp"
+
+namespace near::reclaim::impl {
+
+inline constexpr unsigned kTokenBags = 2;
+
+// What a record's `attached` says: it belongs to nobody, to a thread, or for a moment to somebody
+// who takes what a thread left in it.
+inline constexpr uint32_t kFree = 0;
+inline constexpr uint32_t kAttached = 1;
+inline constexpr uint32_t kClaimed = 2;
+inline constexpr uint32_t kOffline = 3;  // its thread is away
+
+struct TokenWords {
+  Atomic<uint32_t> active{0};  // in an operation
+  // The owner's.
+  uint64_t receipts = kTokenBags;
+  uint64_t stuck_at = 0;  // the word at the last look from afar
+};
+
+class TokenRing {
+ public:
+  static constexpr unsigned kIndexBits = 24;
+  static constexpr uint64_t kIndexMask = (uint64_t{1} << kIndexBits) - 1;
+
+  static uint64_t round_of(uint64_t word) { return word >> kIndexBits; }
+
+  // The token's place if it is at record `index`, else 0.
+  uint64_t at(uint32_t index) const {
+    const uint64_t word = word_.load(kAcquire);  // pairs: token
+    return (word & kIndexMask) == index ? word : 0;
+  }
+  uint64_t word() const { return word_.load(kAcquire); }  // pairs: token
+  uint64_t round() const { return round_of(word()); }
+
+  // Passes the token on from `me`, where it was at `word`. Where it is now; 0: `me` was skipped.
+  template <class Record>
+  uint64_t pass(const Atomic<Record*>& head, Record& me, uint64_t word, bool asymmetric) {
+    light_fence(asymmetric);  // who attached before is seen, or sees what was unlinked before
+    Position<Record> position{&me, round_of(word)};
+    step(head, position);
+    return move(word, position);
+  }
+
+  // Moves the token past threads between operations, up to `me` or one that is active. The record
+  // that holds it if that is active; else null.
+  template <class Record>
+  Record* skip_idle(const Atomic<Record*>& head, Record& me, bool asymmetric) {
+    const uint64_t word = word_.load(kAcquire);  // pairs: token
+    Position<Record> position{find(head, word & kIndexMask), round_of(word)};
+    Record* holder = position.record;
+    if (holder == &me) return nullptr;
+    heavy_fence(asymmetric);
+    while (position.record != &me && !is_active(*position.record)) step(head, position);
+    if (position.record == holder) return holder;
+    (void)move(word, position);  // or somebody else moved it
+    return nullptr;
+  }
+
+ private:
+  template <class Record>
+  struct Position {
+    Record* record;
+    uint64_t round;
+  };
+
+  template <class Record>
+  static bool is_active(const Record& record) {
+    return record.token.active.load(kAcquire) != 0;  // pairs: token-active
+  }
+
+  template <class Record>
+  static Record* find(const Atomic<Record*>& head, uint64_t index) {
+    Record* record = head.load(kAcquire);  // pairs: records
+    while (record->index != index) record = record->next;
+    return record;
+  }
+
+  // To the next attached record; the caller is attached, so there is one.
+  template <class Record>
+  static void step(const Atomic<Record*>& head, Position<Record>& position) {
+    do {
+      position.record = position.record->next;
+      if (position.record == nullptr) {
+        position.record = head.load(kAcquire);  // pairs: records
+        position.round++;
+      }
+    } while (position.record->attached.load(kAcquire) != kAttached);  // pairs: attached
+  }
+
+  template <class Record>
+  uint64_t move(uint64_t from, const Position<Record>& to) {
+    const uint64_t wanted = to.round << kIndexBits | to.record->index;
+    // pairs: token
+    return word_.compare_exchange_strong(from, wanted, kAcqRel, kRelaxed) ? wanted : 0;
+  }
+
+  Atomic<uint64_t> word_{uint64_t{1} << kIndexBits};
+};
+
+}  // namespace near::reclaim::impl

@@ -1,0 +1,161 @@
+// The reclamation schemes: what happens at pin, unpin, protect and retire.
+//
+//   leaky            nothing is ever freed: the control of every measurement
+//   debra<order>     epochs, incremental scans, quiescence [Brown15; Kim23 §2.1.1]
+//   token<pass>      a token on a ring of threads [Kim23 §3.4]
+//   hazard_pointers  robust: a thread that stalls keeps what it holds, and no more [Michael04]
+//   ping_epochs      DEBRA that falls back to hazards when an epoch does not end: robust
+//
+//   scheme           pointers read under a guard    a reader that stalls          unreclaimed objects
+//   debra, token     all stay valid                 stops every reclamation       no bound
+//   hazard_pointers  those in a validated slot      keeps what its slots hold     statistics::bound
+//   ping_epochs      those in a validated slot      keeps what its slots hold     statistics::bound
+//
+// ping_epochs follows publish-on-ping [Singh24] with membarrier(2) as the ping: slots are written
+// without a fence, and the thread that has to free makes all other threads' slots visible first.
+//
+// Each is a type for `domain`; its functions are the fast paths, called by guard and handle.
+// Who may touch it: no state here.
+#pragma once
+
+#include "nearmalloc/reclaim/impl/core.hpp"
+
+namespace near::reclaim {
+
+// DEBRA: is a thread that frees a batch inside the epoch that it just announced, so that the epoch
+// can change only once meanwhile, or still quiescent? The thesis says the first (§3.2), the
+// published code does the second.
+enum class announce : uint8_t { before_free, after_free };
+
+// Token EBR: when the thread that received the token passes it on (Kim23 §3.4: naive, pass-first,
+// periodic with a look at every 100 frees).
+enum class pass : uint8_t { after_free, before_free, while_freeing };
+
+namespace impl {
+
+// What `retire` does under every scheme but the leaky one.
+inline void push(Record& record, void* object, deleter destroy) noexcept {
+  record.lock.enter(record.core->asymmetric);
+  record.limbo.push(object, destroy);
+  record.lock.leave();
+}
+
+// Pointers need no protection beyond the guard.
+struct ProtectsAll {
+  static constexpr bool protects_all = true;
+  template <class T>
+  static T* protect(Record&, unsigned, const Atomic<T*>& source) noexcept {
+    return source.load(kAcquire);  // pairs: the structure's own
+  }
+  static void hold(Record&, unsigned, const void*) noexcept {}
+};
+
+struct ProtectsSlots {
+  static constexpr bool protects_all = false;
+  template <class T>
+  static T* protect(Record& record, unsigned slot, const Atomic<T*>& source) noexcept {
+    return record.hazards.protect(slot, source, record.core->asymmetric);
+  }
+  static void hold(Record& record, unsigned slot, const void* object) noexcept {
+    record.hazards.hold(slot, object, record.core->asymmetric);
+  }
+};
+
+inline void enter_epoch_pinned(Record& record) noexcept {
+  Core& core = *record.core;
+  const bool current = announce(core.clock, record.epoch, core.asymmetric);
+  if (!current || --record.countdown == 0) [[unlikely]]
+    epochs_pinned(record, current);
+}
+
+}  // namespace impl
+
+struct leaky : impl::ProtectsAll {
+  static constexpr impl::Traits traits{impl::Scheme::leaky};
+  static constexpr bool has_grace_periods = false;
+  static void enter(impl::Record&) noexcept {}
+  static void leave(impl::Record&) noexcept {}
+  static void retire(impl::Record& record, void*, deleter) noexcept { record.limbo.leak(); }
+};
+
+template <announce Order = announce::before_free>
+struct debra : impl::ProtectsAll {
+  static constexpr impl::Traits traits{.scheme = impl::Scheme::epochs,
+                                       .frees_quiescent = Order == announce::after_free};
+  static constexpr bool has_grace_periods = true;
+
+  static void enter(impl::Record& record) noexcept {
+    if constexpr (Order == announce::before_free) {
+      impl::enter_epoch_pinned(record);
+    } else {
+      impl::Core& core = *record.core;
+      // relaxed: a hint; what is announced is checked below
+      const bool is_new = core.clock.epoch.load(kRelaxed) != record.epoch.seen;
+      if (is_new || --record.countdown == 0) [[unlikely]]
+        impl::epochs_before_pin(record);
+      const bool current = impl::announce(core.clock, record.epoch, core.asymmetric);
+      if (!current) [[unlikely]]
+        impl::epochs_pinned(record, false);
+    }
+  }
+  static void leave(impl::Record& record) noexcept { impl::unannounce(record.epoch); }
+  static void retire(impl::Record& record, void* object, deleter destroy) noexcept {
+    impl::push(record, object, destroy);
+  }
+};
+
+template <pass When = pass::before_free>
+struct token : impl::ProtectsAll {
+  static constexpr impl::Traits traits{
+      .scheme = impl::Scheme::token,
+      .pass = When == pass::after_free    ? impl::TokenPass::after_free
+              : When == pass::before_free ? impl::TokenPass::before_free
+                                          : impl::TokenPass::while_freeing};
+  static constexpr bool has_grace_periods = true;
+
+  static void enter(impl::Record& record) noexcept {
+    impl::Core& core = *record.core;
+    record.token.active.store(1, kRelease);  // pairs: token-active
+    impl::light_fence(core.asymmetric);
+    if (--record.countdown == 0) [[unlikely]]
+      impl::work(record);
+  }
+  static void leave(impl::Record& record) noexcept {
+    record.token.active.store(0, kRelease);  // pairs: token-active
+  }
+  static void retire(impl::Record& record, void* object, deleter destroy) noexcept {
+    impl::push(record, object, destroy);
+  }
+};
+
+struct hazard_pointers : impl::ProtectsSlots {
+  static constexpr impl::Traits traits{impl::Scheme::hazards};
+  static constexpr bool has_grace_periods = false;
+  static void enter(impl::Record& record) noexcept {
+    if (--record.countdown == 0) [[unlikely]]
+      impl::work(record);
+  }
+  static void leave(impl::Record& record) noexcept { record.hazards.clear(); }
+  static void retire(impl::Record& record, void* object, deleter destroy) noexcept {
+    impl::push(record, object, destroy);
+    if (record.limbo.current() >= record.look_at) [[unlikely]]
+      impl::hazards_retired(record);
+  }
+};
+
+struct ping_epochs : impl::ProtectsSlots {
+  static constexpr impl::Traits traits{impl::Scheme::ping};
+  static constexpr bool has_grace_periods = true;
+  static void enter(impl::Record& record) noexcept { impl::enter_epoch_pinned(record); }
+  static void leave(impl::Record& record) noexcept {
+    record.hazards.clear();
+    impl::unannounce(record.epoch);
+  }
+  static void retire(impl::Record& record, void* object, deleter destroy) noexcept {
+    impl::push(record, object, destroy);
+    if (record.limbo.current() >= record.look_at) [[unlikely]]
+      impl::hazards_retired(record);
+  }
+};
+
+}  // namespace near::reclaim

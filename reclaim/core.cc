@@ -1,0 +1,179 @@
+#include "nearmalloc/reclaim/impl/core.hpp"
+
+#include <cstdlib>
+#include <new>
+
+#include "nearmalloc/reclaim/impl/this_thread.hpp"
+#include "reclaim/process.h"
+#include "reclaim/schemes.h"
+
+namespace near::reclaim::impl {
+Core::Core(const options& its_settings, const Traits& its_traits, const FreeRun& its_run) noexcept
+    : settings(its_settings),
+      traits(its_traits),
+      run(its_run),
+      asymmetric(its_settings.asymmetric && membarrier_works()),
+      serial(enlist(*this)) {
+  if (settings.operations_between_checks == 0 || settings.records_per_check == 0 ||
+      settings.reclaim.every == 0 || settings.reclaim.objects == 0) {
+    fail_with("options: a number of operations, records or objects is 0");
+  }
+}
+
+Core::~Core() {
+  // Deleters may retire to this domain: until nothing comes any more.
+  for (bool more = true; more;) {
+    more = false;
+    // pairs: records
+    for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
+      if (record->nesting > 0) fail_with("a domain ends while a thread is pinned");
+      record->working = true;
+      record->limbo.expire_all();
+      more = free_now(*record, SIZE_MAX) > 0 || more;
+    }
+  }
+  delist(*this);
+  for (Record* record = records.load(kAcquire); record != nullptr;) {  // pairs: records
+    Record* next = record->next;
+    record->limbo.free_spares();
+    record->~Record();
+    std::free(record);
+    record = next;
+  }
+}
+
+// Claims a record that no thread uses. Returns its state before, or kClaimed if it was not to be had.
+uint32_t Core::claim_parked(Record& record) noexcept {
+  uint32_t state = record.attached.load(kRelaxed);  // relaxed: the exchange checks it
+  if (state != kFree && state != kOffline) return kClaimed;
+  // pairs: attached
+  return record.attached.compare_exchange_strong(state, kClaimed, kAcquire, kRelaxed) ? state
+                                                                                      : kClaimed;
+}
+
+// A record that a thread left, with whatever is in it.
+Record* Core::reuse() noexcept {
+  // pairs: records
+  for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
+    uint32_t expected = kFree;
+    // relaxed: only a hint, the exchange decides
+    if (record->attached.load(kRelaxed) == kFree &&
+        record->attached.compare_exchange_strong(expected, kAttached, kAcquire,
+                                                 kRelaxed)) {  // pairs: attached
+      return record;
+    }
+  }
+  return nullptr;
+}
+
+Record* Core::attach() noexcept {
+  Record* record = reuse();
+  if (record == nullptr) {
+    void* room = nullptr;
+    if (posix_memalign(&room, alignof(Record), sizeof(Record)) != 0) return nullptr;
+    // relaxed: a number
+    record = new (room) Record(*this, record_count_.fetch_add(1, kRelaxed));
+    record->next = records.load(kRelaxed);  // relaxed: the exchange checks it
+    while (!records.compare_exchange_weak(record->next, record, kRelease,
+                                          kRelaxed)) {  // pairs: records
+    }
+  }
+  record->quota = settings.reclaim.objects;
+  unpark(*record);
+  return record;
+}
+
+void Core::detach(Record& record) noexcept { park(record, kFree); }
+
+void Core::go_offline(Record& record) noexcept { park(record, kOffline); }
+
+void Core::come_online(Record& record) noexcept {
+  for (;;) {
+    uint32_t expected = kOffline;
+    if (record.attached.compare_exchange_strong(expected, kAttached, kAcquire,
+                                                kRelaxed)) {  // pairs: attached
+      return unpark(record);
+    }
+    yield();  // somebody takes what it left
+  }
+}
+
+void Core::unpark(Record& record) noexcept {
+  if (record.has_left) parked_.fetch_sub(1, kRelaxed);  // relaxed: a hint how many there are
+  record.has_left = false;
+  record.thread.store(own_thread(), kRelaxed);  // relaxed: for reports
+  record.countdown = record.interval = 1;
+  // From here on the ring holds this thread, or it sees whatever was unlinked before.
+  if (traits.scheme == Scheme::token) heavy_fence(asymmetric);
+}
+
+void Core::park(Record& record, uint32_t state) noexcept {
+  if (record.nesting > 0) fail_with("a thread leaves a domain while it is pinned");
+  record.hazards.clear();
+  if (traits.scheme == Scheme::token) {
+    heavy_fence(asymmetric);  // the round read below is not older than what was unlinked
+    if (const uint64_t word = ring.at(record.index)) ring.pass(records, record, word, asymmetric);
+  }
+  record.lock.enter(asymmetric);
+  record.parked_until = now() + kGrace;
+  record.has_left = record.limbo.held() + record.limbo.waiting() > 0;
+  if (!record.has_left) record.limbo.free_spares();
+  const bool has_left = record.has_left;
+  record.lock.leave();
+  if (has_left) parked_.fetch_add(1, kRelaxed);  // relaxed: a hint how many there are
+  record.attached.store(state, kRelease);        // pairs: attached
+}
+
+// Takes what threads that are gone or offline left behind.
+void Core::adopt_parked(Record& into) noexcept {
+  if (parked_.load(kRelaxed) == 0) return;  // relaxed: a hint
+  // pairs: records
+  for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
+    const uint32_t state = claim_parked(*record);
+    if (state == kClaimed) continue;
+    const bool by_hazards = traits.scheme == Scheme::hazards;
+    const bool is_safe = by_hazards || now() >= record->parked_until;
+    if (record->has_left && is_safe && !record->lock.is_claimed(asymmetric)) {
+      into.lock.enter(asymmetric);
+      if (by_hazards) {
+        record->limbo.give_all_held(into.limbo);
+      } else {
+        record->limbo.give_all_safe(into.limbo);
+      }
+      into.lock.leave();
+      record->limbo.free_spares();
+      record->has_left = false;
+      parked_.fetch_sub(1, kRelaxed);  // relaxed: a hint
+    }
+    record->attached.store(state, kRelease);  // pairs: attached
+  }
+}
+
+uint64_t Core::now() const noexcept {
+  switch (traits.scheme) {
+    case Scheme::epochs:
+    case Scheme::ping:
+      return clock.epoch.load(kAcquire);  // pairs: epoch-clock
+    case Scheme::token:
+      return ring.round();
+    case Scheme::leaky:
+    case Scheme::hazards:
+      break;
+  }
+  return 0;
+}
+
+void check_others(Record& record) noexcept {
+  switch (record.core->traits.scheme) {
+    case Scheme::epochs:
+    case Scheme::ping:
+      return check_epochs(record);
+    case Scheme::token:
+      return check_token(record);
+    case Scheme::leaky:
+    case Scheme::hazards:
+      break;
+  }
+}
+
+}  // namespace near::reclaim::impl

@@ -1,0 +1,71 @@
+// DEBRA's slow half: entering a new epoch, and looking at the others.
+// Who may touch it: the record's owner.
+#include "nearmalloc/reclaim/impl/core.hpp"
+#include "reclaim/schemes.h"
+
+namespace near::reclaim::impl {
+namespace {
+
+// Checks that find little to free before the epoch is pushed on for its sake.
+constexpr uint32_t kPatience = 1000;
+
+void enter_epoch(Record& record) noexcept {
+  Core& core = *record.core;
+  adapt_quota(record);
+  record.lock.enter(core.asymmetric);
+  record.limbo.advance(record.epoch.seen, kEpochBags);
+  record.lock.leave();
+  record.checks_put_off = 0;
+  core.adopt_parked(record);
+  record.countdown = 1;  // there may be something to free
+}
+
+}  // namespace
+
+// The announcement is out; `current`: it is that of the present epoch.
+void epochs_pinned(Record& record, bool current) noexcept {
+  if (!current) {
+    settle(record.core->clock, record.epoch, record.core->asymmetric);
+    enter_epoch(record);
+    if (record.core->traits.frees_quiescent) return;  // at the next pin, before it announces
+  }
+  if (record.countdown <= 1 && !record.core->traits.frees_quiescent) work(record);
+}
+
+// Nothing is announced yet: what is freed here holds nobody up.
+void epochs_before_pin(Record& record) noexcept {
+  const uint64_t epoch = record.core->clock.epoch.load(kAcquire);  // pairs: epoch-clock
+  if (epoch != record.epoch.seen) {
+    record.epoch.seen = epoch;
+    enter_epoch(record);
+  }
+  work(record);
+}
+
+void check_epochs(Record& record) noexcept {
+  Core& core = *record.core;
+  const size_t held = record.limbo.held();
+  if (held < core.settings.batch_size && (held == 0 || record.checks_put_off < kPatience)) {
+    record.checks_put_off++;
+    return;
+  }
+  for (uint32_t i = 0; i < core.settings.records_per_check; i++) {
+    switch (scan_step(core.clock, core.records, record.epoch, core.asymmetric)) {
+      case Scan::going:
+        break;
+      case Scan::blocked: {
+        Record& blocker = *record.epoch.cursor;
+        // relaxed: to recognise a stall
+        core.note_blocked(record, blocker, blocker.epoch.announced.load(kRelaxed));
+        return;
+      }
+      case Scan::advanced:
+        core.note_epoch(record.epoch.seen + 1);
+        return;
+      case Scan::outdated:
+        return;
+    }
+  }
+}
+
+}  // namespace near::reclaim::impl

@@ -1,0 +1,91 @@
+// Reading the hazards: for hazard_pointers whenever enough was retired, for ping_epochs when the
+// epoch does not move.
+//
+// Invariant: after a look at n slots in use, at most n objects stay in the bags.
+// Who may touch it: the record's owner.
+#include <algorithm>
+#include <functional>
+#include <iterator>
+
+#include "base/assert.h"
+#include "nearmalloc/reclaim/impl/core.hpp"
+#include "reclaim/schemes.h"
+
+namespace near::reclaim::impl {
+namespace {
+
+constexpr size_t kRoom = 1024;  // slots that are sorted; more are searched one by one
+
+size_t slots_in_use(const Core& core) noexcept {
+  size_t slots = 0;
+  // pairs: records
+  for (Record* record = core.records.load(kAcquire); record != nullptr; record = record->next) {
+    slots += record->hazards.used.load(kRelaxed);  // relaxed: grows only; an estimate
+  }
+  return slots;
+}
+
+bool is_in_a_slot(const Core& core, const void* object) noexcept {
+  bool found = false;
+  collect_hazards(core.records, [&](const void* held) { found = found || held == object; });
+  return found;
+}
+
+// What is safe is freed as the policy says, but never left to grow.
+void free_some(Record& record, size_t limit) noexcept {
+  if (record.working) return;  // a deleter that retired: whoever runs it goes on freeing
+  record.working = true;
+  const bool too_many = record.limbo.waiting() > limit;
+  const bool manual = record.core->settings.reclaim.how == policy::kind::manual;
+  if (too_many || !manual) {
+    record.limbo.note_run(too_many ? free_now(record, record.limbo.waiting() - limit)
+                                   : free_by_policy(record));
+  }
+  record.working = false;
+}
+
+}  // namespace
+
+void look_at_hazards(Record& record) noexcept {
+  Core& core = *record.core;
+  heavy_fence(core.asymmetric);
+  const void* held[kRoom];
+  size_t count = 0;
+  collect_hazards(core.records, [&](const void* object) {
+    if (count < kRoom) held[count] = object;
+    count++;
+  });
+  record.lock.enter(core.asymmetric);
+  if (count <= kRoom) {
+    std::sort(held, held + count, std::less<>());
+    record.limbo.sift([&](const void* object) {
+      return std::binary_search(held, held + count, object, std::less<>());
+    });
+  } else {
+    record.limbo.sift([&](const void* object) { return is_in_a_slot(core, object); });
+  }
+  record.lock.leave();
+}
+
+size_t hazard_limit(const Core& core) noexcept {
+  return std::max(core.settings.batch_size, 2 * slots_in_use(core) + EntryBlock::kEntries + 1);
+}
+
+void hazards_retired(Record& record) noexcept {
+  Core& core = *record.core;
+  const size_t limit = hazard_limit(core);
+  if (record.limbo.current() >= limit) {
+    look_at_hazards(record);
+    NEAR_ASSERT(record.limbo.held() <= limit);
+    if (core.traits.scheme == Scheme::hazards) {
+      adapt_quota(record);
+      core.note_epoch(0);
+      core.adopt_parked(record);
+    }
+    if (record.limbo.waiting() > 0) free_some(record, limit);
+    if (record.limbo.waiting() > 0) record.countdown = 1;  // go on at the next pin
+  }
+  record.look_at = std::max(limit, record.limbo.current() + limit / 2);
+}
+
+}  // namespace near::reclaim::impl

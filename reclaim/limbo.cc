@@ -1,0 +1,150 @@
+#include "nearmalloc/reclaim/impl/limbo.hpp"
+
+#include <cstdlib>
+#include <utility>
+
+namespace near::reclaim::impl {
+
+void Bag::append(Bag& other) {
+  if (other.first != nullptr) {
+    (last != nullptr ? last->next : first) = other.first;
+    last = other.last;
+  }
+  objects += other.objects;
+  const uint64_t its_label = other.label;
+  other = Bag{};
+  other.label = its_label;
+}
+
+void Bag::push_block(EntryBlock* block) {
+  block->next = first;
+  first = block;
+  if (last == nullptr) last = block;
+}
+
+EntryBlock* Limbo::take_spare() noexcept {
+  EntryBlock* block = spares_;
+  if (block != nullptr) {
+    spares_ = block->next;
+    spare_count_--;
+  } else {
+    block = static_cast<EntryBlock*>(std::malloc(sizeof(EntryBlock)));
+    if (block == nullptr) return nullptr;
+  }
+  block->next = nullptr;
+  block->count = 0;
+  return block;
+}
+
+void Limbo::keep_spare(EntryBlock* block) noexcept {
+  if (spare_count_ == kSpares) return std::free(block);
+  block->next = spares_;
+  spares_ = block;
+  spare_count_++;
+}
+
+bool Limbo::add_block() noexcept {
+  EntryBlock* block = take_spare();
+  if (block == nullptr) {
+    count(retired_, 1);
+    count(lost_, 1);
+    return false;
+  }
+  current_->push_block(block);
+  return true;
+}
+
+void Limbo::advance(uint64_t now, unsigned distance) noexcept {
+  for (unsigned i = 0; i < distance; i++) {
+    if (bags_[i].label + distance <= now) expired_.append(bags_[i]);
+  }
+  current_ = &bags_[now % distance];
+  current_->label = now;
+}
+
+void Limbo::expire_all() noexcept {
+  for (Bag& bag : bags_) expired_.append(bag);
+}
+
+size_t Limbo::free_expired(size_t most, const FreeRun& run) noexcept {
+  void* blocks[kRun];
+  size_t gathered = 0;
+  size_t freed = 0;
+  const auto hand_over = [&] {
+    if (gathered > 0) run.many(blocks, gathered);
+    gathered = 0;
+  };
+  // A deleter may retire, and so change every list: nothing but this entry is held meanwhile.
+  while (freed < most && expired_.objects > 0) {
+    EntryBlock* block = expired_.first;
+    const Entry entry = block->entries[--block->count];
+    expired_.objects--;
+    if (block->count == 0) {
+      expired_.first = block->next;
+      if (expired_.first == nullptr) expired_.last = nullptr;
+      keep_spare(block);
+    }
+    freed++;
+    if (run.many != nullptr && entry.destroy == run.one) {
+      blocks[gathered++] = entry.object;
+      if (gathered == kRun) hand_over();
+    } else {
+      entry.destroy(entry.object);
+    }
+  }
+  hand_over();
+  count(freed_, freed);
+  return freed;
+}
+
+void Limbo::give_count(Limbo& to) noexcept {
+  const uint64_t objects = held() + waiting();
+  count(to.retired_, objects);
+  count(retired_, -objects);
+}
+
+void Limbo::give_all_safe(Limbo& to) noexcept {
+  give_count(to);
+  expire_all();
+  to.expired_.append(expired_);
+}
+
+void Limbo::give_all_held(Limbo& to) noexcept {
+  give_count(to);
+  expire_all();
+  to.current_->append(expired_);
+}
+
+void Limbo::lose_all() noexcept {
+  const uint64_t left = unreclaimed();
+  for (Bag& bag : bags_) bag = Bag{.label = bag.label};
+  expired_ = Bag{};
+  spares_ = nullptr;
+  spare_count_ = 0;
+  count(lost_, left);
+}
+
+void Limbo::free_spares() noexcept {
+  while (spares_ != nullptr) std::free(std::exchange(spares_, spares_->next));
+  spare_count_ = 0;
+}
+
+size_t Limbo::held() const {
+  size_t objects = 0;
+  for (const Bag& bag : bags_) objects += bag.objects;
+  return objects;
+}
+
+uint64_t Limbo::unreclaimed() const {
+  // Freed first: a count that moves meanwhile makes the difference too large, never negative.
+  const uint64_t gone = freed() + lost();
+  const uint64_t all = retired();
+  return all > gone ? all - gone : 0;
+}
+
+void Limbo::note_run(uint64_t objects) noexcept {
+  // relaxed: only the owner writes; read for statistics
+  if (objects > longest_run_.load(kRelaxed)) longest_run_.store(objects, kRelaxed);
+}
+
+}  // namespace near::reclaim::impl

@@ -1,0 +1,26 @@
+// What the parts of reclaim/ share beside the installed headers: fences counted, misuse reported,
+// the domains of the process.
+// Who may touch it: any thread.
+#pragma once
+
+#include <cstdint>
+
+namespace near::reclaim::impl {
+
+class Core;
+struct Record;
+
+// Heavy fences of the process so far.
+uint64_t heavy_fences() noexcept;
+
+// For a process that forked: its child has to register again.
+bool register_membarrier() noexcept;
+
+// Says on stderr what is wrong, and aborts.
+[[noreturn]] void fail_with(const char* what) noexcept;
+
+// The list of all domains, for thread exit and fork.
+uint64_t enlist(Core& core) noexcept;  // returns the serial number
+void delist(Core& core) noexcept;
+
+}  // namespace near::reclaim::impl

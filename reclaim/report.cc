@@ -1,0 +1,116 @@
+// What a domain tells: statistics, stalls; and what is left of it in the child of a fork.
+// Who may touch it: any thread.
+#include "nearmalloc/reclaim/impl/core.hpp"
+#include "nearmalloc/reclaim/impl/this_thread.hpp"
+#include "platform/clock.h"
+#include "reclaim/process.h"
+#include "reclaim/schemes.h"
+
+namespace near::reclaim::impl {
+namespace {
+
+// What one record may hold of `bound`, in units of hazard_limit: three bags of one limit each, what
+// they let go, and one limit that waits to be freed.
+constexpr uint64_t kLimitsOfRecord = 7;
+
+}  // namespace
+
+// relaxed in this file: counters for statistics, and hints
+void Core::note_epoch(uint64_t) noexcept {
+  uint64_t unreclaimed = 0;
+  // pairs: records
+  for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
+    unreclaimed += record->limbo.unreclaimed();
+  }
+  epochs_.fetch_add(1, kRelaxed);
+  sum_.fetch_add(unreclaimed, kRelaxed);
+  uint64_t peak = peak_.load(kRelaxed);
+  while (unreclaimed > peak &&
+         !peak_.compare_exchange_weak(peak, unreclaimed, kRelaxed, kRelaxed)) {
+  }
+}
+
+void Core::note_blocked(Record& by, Record& blocker, uint64_t state) noexcept {
+  const uint32_t time = coarse_now_ms();
+  if (by.blocker != &blocker || by.blocker_state != state) {
+    by.blocker = &blocker;
+    by.blocker_state = state;
+    by.blocked_since = time;
+    return;
+  }
+  if (!is_old(time, by.blocked_since, settings.stall_ms)) return;
+  uint64_t reported = blocker.reported.load(kRelaxed);
+  if (reported == state ||
+      !blocker.reported.compare_exchange_strong(reported, state, kRelaxed, kRelaxed)) {
+    return;
+  }
+  stalls_.fetch_add(1, kRelaxed);
+  if (settings.on_stall == nullptr) return;
+  settings.on_stall({blocker.thread.load(kRelaxed), blocker.index, now(), time - by.blocked_since},
+                    settings.context);
+}
+
+uint64_t Core::bound() const noexcept {
+  if (traits.scheme != Scheme::hazards && traits.scheme != Scheme::ping) return 0;
+  return record_count_.load(kRelaxed) * kLimitsOfRecord * hazard_limit(*this);
+}
+
+statistics Core::collect() const noexcept {
+  statistics sums;
+  // pairs: records
+  for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
+    const Limbo& limbo = record->limbo;
+    // Freed first: what moves meanwhile makes the difference too large, never negative.
+    sums.freed += limbo.freed();
+    sums.lost += limbo.lost();
+    sums.retired += limbo.retired();
+    if (limbo.longest_run() > sums.longest_run) sums.longest_run = limbo.longest_run();
+    sums.freeing_ns += record->freeing_ns.load(kRelaxed);
+    if (record->attached.load(kRelaxed) == kAttached) sums.threads++;
+    sums.records++;
+  }
+  const uint64_t lost_outside = lost_.load(kRelaxed);
+  sums.lost += lost_outside;
+  sums.retired += lost_outside;
+  const uint64_t gone = sums.freed + sums.lost;
+  sums.unreclaimed = sums.retired > gone ? sums.retired - gone : 0;
+  sums.epochs = epochs_.load(kRelaxed);
+  sums.heavy_fences = heavy_fences();
+  sums.stalls = stalls_.load(kRelaxed);
+  const uint64_t peak = peak_.load(kRelaxed);
+  sums.peak_unreclaimed = peak > sums.unreclaimed ? peak : sums.unreclaimed;
+  if (sums.epochs > 0) {
+    sums.mean_unreclaimed =
+        static_cast<double>(sum_.load(kRelaxed)) / static_cast<double>(sums.epochs);
+  }
+  sums.bound = bound();
+  return sums;
+}
+
+// The child of a fork has one thread. What the others had in hand when they vanished may be torn.
+void Core::abandon_other_threads(int32_t survivor) noexcept {
+  pthread_mutex_init(&barrier_, nullptr);
+  // pairs: records
+  for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
+    if (record->attached.load(kRelaxed) == kAttached && record->thread.load(kRelaxed) == survivor) {
+      record->thread.store(own_thread(), kRelaxed);
+      continue;
+    }
+    const bool torn = record->lock.was_inside() || record->attached.load(kRelaxed) == kClaimed;
+    if (torn) record->limbo.lose_all();
+    record->lock.reset();
+    record->hazards.clear();
+    record->epoch.announced.store(0, kRelaxed);
+    record->token.active.store(0, kRelaxed);
+    record->nesting = 0;
+    record->working = false;
+    record->parked_until = now() + kGrace;
+    if (!record->has_left && record->limbo.held() + record->limbo.waiting() > 0) {
+      record->has_left = true;
+      parked_.fetch_add(1, kRelaxed);
+    }
+    record->attached.store(kFree, kRelaxed);
+  }
+}
+
+}  // namespace near::reclaim::impl

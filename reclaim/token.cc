@@ -1,0 +1,75 @@
+// Token EBR's slow half: receiving the token, and moving it past threads that do nothing.
+// Who may touch it: the record's owner.
+#include "nearmalloc/reclaim/impl/core.hpp"
+#include "reclaim/schemes.h"
+
+namespace near::reclaim::impl {
+namespace {
+
+constexpr size_t kFreesBetweenLooks = 100;  // [Kim23 §3.4]
+constexpr uint32_t kPatience = 16;          // looks at a token that does not move
+
+void pass_on(Record& record, uint64_t word) noexcept {
+  Core& core = *record.core;
+  const uint64_t moved = core.ring.pass(core.records, record, word, core.asymmetric);
+  if (TokenRing::round_of(moved) > TokenRing::round_of(word)) {
+    core.note_epoch(TokenRing::round_of(moved));
+  }
+}
+
+// Frees as the policy says; a token that comes meanwhile goes on at once.
+size_t free_and_pass(Record& record) noexcept {
+  size_t freed = 0;
+  size_t last = 0;
+  do {
+    last = free_now(record, kFreesBetweenLooks);
+    freed += last;
+    if (const uint64_t word = record.core->ring.at(record.index)) pass_on(record, word);
+  } while (last == kFreesBetweenLooks);
+  return freed;
+}
+
+void receive(Record& record, uint64_t word) noexcept {
+  Core& core = *record.core;
+  const TokenPass pass = core.traits.pass;
+  const bool batch = core.settings.reclaim.how == policy::kind::batch;
+  if (pass != TokenPass::after_free) pass_on(record, word);
+  adapt_quota(record);
+  record.lock.enter(core.asymmetric);
+  record.limbo.advance(++record.token.receipts, kTokenBags);
+  record.lock.leave();
+  core.adopt_parked(record);
+  if (record.limbo.waiting() > 0) {
+    const bool looks = batch && pass == TokenPass::while_freeing;
+    record.since_free = 0;
+    record.limbo.note_run(looks ? free_and_pass(record) : free_by_policy(record));
+  }
+  if (pass == TokenPass::after_free) pass_on(record, word);
+}
+
+// Moves a token that does not come, past threads that do nothing.
+void fetch(Record& record) noexcept {
+  Core& core = *record.core;
+  const uint64_t word = core.ring.word();
+  if (word != record.token.stuck_at) {
+    record.token.stuck_at = word;
+    record.checks_put_off = 0;
+  } else if (++record.checks_put_off >= kPatience) {
+    record.checks_put_off = 0;
+    Record* holder = core.ring.skip_idle(core.records, record, core.asymmetric);
+    if (holder != nullptr) core.note_blocked(record, *holder, word);
+  }
+}
+
+}  // namespace
+
+void check_token(Record& record) noexcept {
+  Core& core = *record.core;
+  if (const uint64_t word = core.ring.at(record.index)) {
+    receive(record, word);
+  } else if (core.settings.skip_idle && record.limbo.held() > 0) {
+    fetch(record);
+  }
+}
+
+}  // namespace near::reclaim::impl

@@ -1,0 +1,142 @@
+// synchronize and barrier: until everybody has gone on, until everything was freed.
+// Who may touch it: any thread that is not pinned in this domain.
+#include <sched.h>
+#include <unistd.h>
+
+#include "nearmalloc/reclaim/impl/core.hpp"
+#include "reclaim/process.h"
+#include "reclaim/schemes.h"
+
+namespace near::reclaim::impl {
+namespace {
+
+// For waits of unknown length: soon somebody else's turn, later a moment of sleep.
+class Patience {
+ public:
+  void wait() noexcept {
+    waits_++;
+    if (waits_ < 50) {
+      sched_yield();
+    } else {
+      usleep(waits_ < 500 ? 50 : 1000);
+    }
+  }
+
+ private:
+  unsigned waits_ = 0;
+};
+
+}  // namespace
+
+void Core::wait_for_epochs(Record& me) noexcept {
+  heavy_fence(asymmetric);  // who was pinned before announces at most the epoch read now
+  const uint64_t start = clock.epoch.load(kAcquire);  // pairs: epoch-clock
+  EpochWords<Record> words;
+  Patience patience;
+  for (;;) {
+    words.seen = clock.epoch.load(kAcquire);  // pairs: epoch-clock
+    if (words.seen >= start + 2) return;
+    Scan scan = Scan::going;
+    while (scan == Scan::going) scan = scan_step(clock, records, words, asymmetric);
+    if (scan == Scan::advanced) note_epoch(words.seen + 1);
+    if (scan != Scan::blocked) continue;
+    // relaxed: to recognise a stall
+    note_blocked(me, *words.cursor, words.cursor->epoch.announced.load(kRelaxed));
+    patience.wait();
+  }
+}
+
+void Core::wait_for_rounds(Record& me) noexcept {
+  heavy_fence(
+      asymmetric);  // the rounds that begin from here on are seen by whoever unlinked before
+  const uint64_t start = ring.round();
+  Patience patience;
+  while (ring.round() < start + 2) {
+    if (const uint64_t word = ring.at(me.index)) {
+      ring.pass(records, me, word, asymmetric);
+      continue;
+    }
+    const uint64_t word = ring.word();
+    Record* holder = ring.skip_idle(records, me, asymmetric);
+    if (holder == nullptr) continue;
+    note_blocked(me, *holder, word);
+    patience.wait();
+  }
+}
+
+void Core::synchronize() noexcept {
+  Record* me = of_this_thread();
+  if (me == nullptr) fail_with("synchronize: no memory for this thread's record");
+  if (me->nesting > 0) fail_with("synchronize by a thread that is pinned would wait for itself");
+  switch (traits.scheme) {
+    case Scheme::epochs:
+    case Scheme::ping:
+      return wait_for_epochs(*me);
+    case Scheme::token:
+      return wait_for_rounds(*me);
+    case Scheme::leaky:
+    case Scheme::hazards:
+      break;
+  }
+}
+
+// What hazards keep in my bags, until nobody keeps it.
+void Core::free_when_let_go(Record& me) noexcept {
+  Patience patience;
+  for (;;) {
+    look_at_hazards(me);
+    free_now(me, SIZE_MAX);
+    if (me.limbo.held() == 0) return;
+    patience.wait();
+  }
+}
+
+// Takes what is in the limbo of another record. False: it changes hands just now.
+bool Core::take_limbo(Record& record, Record& me) noexcept {
+  const auto take = [&] {
+    me.lock.enter(asymmetric);
+    record.limbo.give_all_held(me.limbo);
+    me.lock.leave();
+  };
+  record.lock.claim(asymmetric);
+  const bool attached = record.attached.load(kAcquire) == kAttached;  // pairs: attached
+  if (attached) take();                                               // its owner waits at the lock
+  record.lock.release();
+  if (attached) return true;
+  const uint32_t state = claim_parked(record);
+  if (state == kClaimed) return false;
+  take();
+  record.attached.store(state, kRelease);  // pairs: attached
+  return true;
+}
+
+void Core::take_everything(Record& me) noexcept {
+  Patience patience;
+  // pairs: records
+  for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
+    while (record != &me && !take_limbo(*record, me)) patience.wait();
+  }
+}
+
+void Core::barrier() noexcept {
+  if (traits.scheme == Scheme::leaky) return;
+  Record* me = of_this_thread();
+  if (me == nullptr) fail_with("barrier: no memory for this thread's record");
+  if (me->nesting > 0 || me->working) fail_with("barrier by a thread that is pinned, or frees");
+  pthread_mutex_lock(&barrier_);
+  me->working = true;
+  take_everything(*me);
+  if (traits.scheme == Scheme::hazards) {
+    free_when_let_go(*me);
+  } else {
+    synchronize();
+    me->lock.enter(asymmetric);
+    me->limbo.expire_all();
+    me->lock.leave();
+    free_now(*me, SIZE_MAX);
+  }
+  me->working = false;
+  pthread_mutex_unlock(&barrier_);
+}
+
+}  // namespace near::reclaim::impl

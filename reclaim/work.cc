@@ -1,0 +1,121 @@
+// The work of a thread that is not its operation: looking after the epoch, and freeing as the policy
+// says.
+//
+// Invariant: while `working`, deleters may retire and pin, but start no work of their own.
+// Who may touch it: the record's owner.
+#include <algorithm>
+#include <ctime>
+
+#include "nearmalloc/reclaim/impl/core.hpp"
+#include "reclaim/schemes.h"
+
+namespace near::reclaim::impl {
+namespace {
+
+// What an adaptive policy frees at a time at most, so that no operation waits long.
+constexpr uint32_t kMaxQuota = 32;
+constexpr uint32_t kNever = uint32_t{1} << 30;
+// Objects between two readings of the clock.
+constexpr size_t kBudgetStep = 8;
+
+uint64_t cpu_time_ns() noexcept {
+  struct timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+uint64_t clock_ns() noexcept {
+  struct timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+size_t free_for(Record& record, uint64_t nanoseconds) noexcept {
+  const uint64_t end = clock_ns() + nanoseconds;
+  size_t freed = 0;
+  do {
+    freed += free_now(record, kBudgetStep);
+  } while (record.limbo.waiting() > 0 && clock_ns() < end);
+  return freed;
+}
+
+bool frees_by_itself(const policy& how) noexcept { return how.how != policy::kind::manual; }
+
+// Operations until there is work again.
+void schedule(Record& record) noexcept {
+  const options& settings = record.core->settings;
+  uint32_t next = settings.operations_between_checks - record.since_check;
+  if (record.core->traits.scheme == Scheme::hazards) next = kNever;  // nobody is waited for
+  if (record.limbo.waiting() > 0 && frees_by_itself(settings.reclaim)) {
+    next = std::min(
+        next, settings.reclaim.every - std::min(record.since_free, settings.reclaim.every - 1));
+  }
+  record.interval = record.countdown = next;
+}
+
+}  // namespace
+
+size_t free_now(Record& record, size_t most) noexcept {
+  Core& core = *record.core;
+  const bool measured = core.settings.measure_time;
+  const uint64_t begin = measured ? cpu_time_ns() : 0;
+  record.lock.enter(core.asymmetric);
+  const size_t freed = record.limbo.free_expired(most, core.run);
+  record.lock.leave();
+  if (measured && freed > 0) {
+    // relaxed: only the owner writes
+    const uint64_t before = record.freeing_ns.load(kRelaxed);
+    record.freeing_ns.store(before + cpu_time_ns() - begin, kRelaxed);  // relaxed: the same
+  }
+  return freed;
+}
+
+size_t free_by_policy(Record& record) noexcept {
+  const policy& how = record.core->settings.reclaim;
+  switch (how.how) {
+    case policy::kind::batch:
+      return free_now(record, SIZE_MAX);
+    case policy::kind::amortized:
+      return free_now(record, how.objects);
+    case policy::kind::adaptive:
+      return free_now(record, record.quota);
+    case policy::kind::budget:
+      return free_for(record, how.nanoseconds);
+    case policy::kind::manual:
+      break;
+  }
+  return 0;
+}
+
+void adapt_quota(Record& record) noexcept {
+  const size_t left = record.limbo.waiting();
+  if (left >= EntryBlock::kEntries) {
+    if (record.quota < kMaxQuota) record.quota++;
+  } else if (left == 0 && record.quota > 1) {
+    record.quota--;
+  }
+}
+
+void work(Record& record) noexcept {
+  if (record.working) {
+    record.countdown = record.interval = 1;
+    return;
+  }
+  record.working = true;
+  const options& settings = record.core->settings;
+  record.since_check += record.interval;
+  record.since_free += record.interval;
+  if (record.since_check >= settings.operations_between_checks) {
+    record.since_check = 0;
+    check_others(record);
+  }
+  if (record.limbo.waiting() > 0 && record.since_free >= settings.reclaim.every &&
+      frees_by_itself(settings.reclaim)) {
+    record.since_free = 0;
+    record.limbo.note_run(free_by_policy(record));
+  }
+  record.working = false;
+  schedule(record);
+}
+
+}  // namespace near::reclaim::impl
