@@ -13,11 +13,12 @@ Core::Core(const options& its_settings, const Traits& its_traits, const FreeRun&
       traits(its_traits),
       run(its_run),
       asymmetric(its_settings.asymmetric && membarrier_works()),
-      serial(enlist(*this)) {
+      serial(new_serial()) {
   if (settings.operations_between_checks == 0 || settings.records_per_check == 0 ||
       settings.reclaim.every == 0 || settings.reclaim.objects == 0) {
     fail_with("options: a number of operations, records or objects is 0");
   }
+  enlist(*this);
 }
 
 Core::~Core() {
@@ -73,6 +74,11 @@ Record* Core::attach() noexcept {
     if (posix_memalign(&room, alignof(Record), sizeof(Record)) != 0) return nullptr;
     // relaxed: a number
     record = new (room) Record(*this, record_count_.fetch_add(1, kRelaxed));
+    if (traits.scheme == Scheme::token) {
+      record->limbo.advance(record->token.receipts, kTokenBags);
+    } else {
+      record->limbo.advance(record->epoch.seen, kEpochBags);
+    }
     record->next = records.load(kRelaxed);  // relaxed: the exchange checks it
     while (!records.compare_exchange_weak(record->next, record, kRelease,
                                           kRelaxed)) {  // pairs: records
@@ -102,7 +108,8 @@ void Core::unpark(Record& record) noexcept {
   if (record.has_left) parked_.fetch_sub(1, kRelaxed);  // relaxed: a hint how many there are
   record.has_left = false;
   record.thread.store(own_thread(), kRelaxed);  // relaxed: for reports
-  record.countdown = record.interval = 1;
+  record.token.countdown = record.token.interval = 1;
+  record.due = true;
   // From here on the ring holds this thread, or it sees whatever was unlinked before.
   if (traits.scheme == Scheme::token) heavy_fence(asymmetric);
 }

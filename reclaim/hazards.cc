@@ -31,19 +31,6 @@ bool is_in_a_slot(const Core& core, const void* object) noexcept {
   return found;
 }
 
-// What is safe is freed as the policy says, but never left to grow.
-void free_some(Record& record, size_t limit) noexcept {
-  if (record.working) return;  // a deleter that retired: whoever runs it goes on freeing
-  record.working = true;
-  const bool too_many = record.limbo.waiting() > limit;
-  const bool manual = record.core->settings.reclaim.how == policy::kind::manual;
-  if (too_many || !manual) {
-    record.limbo.note_run(too_many ? free_now(record, record.limbo.waiting() - limit)
-                                   : free_by_policy(record));
-  }
-  record.working = false;
-}
-
 }  // namespace
 
 void look_at_hazards(Record& record) noexcept {
@@ -71,6 +58,13 @@ size_t hazard_limit(const Core& core) noexcept {
   return std::max(core.settings.batch_size, 2 * slots_in_use(core) + EntryBlock::kEntries + 1);
 }
 
+void keep_bound(Record& record, size_t limit) noexcept {
+  if (record.working || record.limbo.waiting() <= limit) return;
+  record.working = true;
+  record.limbo.note_run(free_now(record, record.limbo.waiting() - limit));
+  record.working = false;
+}
+
 void hazards_retired(Record& record) noexcept {
   Core& core = *record.core;
   const size_t limit = hazard_limit(core);
@@ -82,8 +76,8 @@ void hazards_retired(Record& record) noexcept {
       core.note_epoch(0);
       core.adopt_parked(record);
     }
-    if (record.limbo.waiting() > 0) free_some(record, limit);
-    if (record.limbo.waiting() > 0) record.countdown = 1;  // go on at the next pin
+    keep_bound(record, limit);
+    record.due = true;  // the rest is freed as the policy says, from the next pin on
   }
   record.look_at = std::max(limit, record.limbo.current() + limit / 2);
 }

@@ -20,7 +20,8 @@ bool register_membarrier() noexcept;
 [[noreturn]] void fail_with(const char* what) noexcept;
 
 // The list of all domains, for thread exit and fork.
-uint64_t enlist(Core& core) noexcept;  // returns the serial number
+uint64_t new_serial() noexcept;
+void enlist(Core& core) noexcept;
 void delist(Core& core) noexcept;
 
 }  // namespace near::reclaim::impl

@@ -25,6 +25,10 @@ inline constexpr uint64_t kGrace = 3;
 // Lets go what no hazard holds.
 void look_at_hazards(Record& record) noexcept;
 
+// Frees what waits beyond `limit`, whatever the policy: robust schemes promise a bound. A deleter
+// that retires leaves that to whoever runs it.
+void keep_bound(Record& record, size_t limit) noexcept;
+
 // Objects in bags from which on hazards are read.
 size_t hazard_limit(const Core& core) noexcept;
 

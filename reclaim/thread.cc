@@ -25,10 +25,11 @@ struct Use {
 
 pthread_mutex_t domains_lock = PTHREAD_MUTEX_INITIALIZER;
 Core* domains = nullptr;
-uint64_t next_serial = 1;
+Atomic<uint64_t> last_serial{0};
 thread_local Use* uses = nullptr;
 int32_t forking_thread = 0;
 
+pthread_once_t once = PTHREAD_ONCE_INIT;
 pthread_key_t exit_key;
 bool exit_key_works = false;
 
@@ -66,10 +67,9 @@ void after_fork_in_child() {
   }
 }
 
-bool start() {
+void start() {
   exit_key_works = pthread_key_create(&exit_key, leave_all) == 0;
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-  return true;
 }
 
 }  // namespace
@@ -83,14 +83,16 @@ void fail_with(const char* what) noexcept {
   std::abort();
 }
 
-uint64_t enlist(Core& core) noexcept {
-  [[maybe_unused]] static const bool started = start();
+uint64_t new_serial() noexcept {
+  return last_serial.fetch_add(1, kRelaxed) + 1;  // relaxed: a number
+}
+
+void enlist(Core& core) noexcept {
+  pthread_once(&once, start);
   pthread_mutex_lock(&domains_lock);
   core.next_core = domains;
   domains = &core;
-  const uint64_t serial = next_serial++;
   pthread_mutex_unlock(&domains_lock);
-  return serial;
 }
 
 void delist(Core& core) noexcept {

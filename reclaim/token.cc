@@ -53,9 +53,9 @@ void fetch(Record& record) noexcept {
   const uint64_t word = core.ring.word();
   if (word != record.token.stuck_at) {
     record.token.stuck_at = word;
-    record.checks_put_off = 0;
-  } else if (++record.checks_put_off >= kPatience) {
-    record.checks_put_off = 0;
+    record.token.looks = 0;
+  } else if (++record.token.looks >= kPatience) {
+    record.token.looks = 0;
     Record* holder = core.ring.skip_idle(core.records, record, core.asymmetric);
     if (holder != nullptr) core.note_blocked(record, *holder, word);
   }

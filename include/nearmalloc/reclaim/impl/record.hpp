@@ -32,12 +32,10 @@ struct alignas(128) Record {
 
   // The owner's.
   alignas(128) Core* const core;
-  uint32_t nesting = 0;    // guards
-  uint32_t countdown = 1;  // operations until there is work
-  uint32_t interval = 1;   // what the countdown began with
+  uint32_t nesting = 0;  // guards
+  bool due = true;       // there is work at the next pin
   uint32_t since_check = 0;
   uint32_t since_free = 0;
-  uint32_t checks_put_off = 0;
   uint32_t quota = 1;         // adaptive: objects each time
   bool working = false;       // a deleter runs: it must not start work again
   size_t look_at = 0;         // objects in the present bag at which hazards are read
