@@ -37,7 +37,7 @@ inline constexpr uint32_t kOffline = 3;  // its thread is away
 struct TokenWords {
   Atomic<uint32_t> active{0};  // in an operation
   // The owner's.
-  uint64_t receipts = 0;
+  uint64_t receipts = kTokenBags;
   uint64_t stuck_at = 0;   // the word at the last look from afar
   uint32_t looks = 0;      // since it moved
   uint32_t countdown = 1;  // operations until the next look
