@@ -8,6 +8,7 @@ namespace {
 
 void enter_epoch(Record& record) noexcept {
   Core& core = *record.core;
+  note_garbage(record, record.epoch.seen);
   adapt_quota(record);
   record.lock.enter(core.asymmetric);
   record.limbo.advance(record.epoch.seen, kEpochBags);
@@ -53,7 +54,7 @@ void check_epochs(Record& record) noexcept {
         return;
       }
       case Scan::advanced:
-        core.note_epoch(record.epoch.seen + 1);
+        core.note_epoch(record, record.epoch.seen + 1);
         return;
       case Scan::outdated:
         return;

@@ -73,7 +73,7 @@ void hazards_retired(Record& record) noexcept {
     NEAR_ASSERT(record.limbo.held() <= limit);
     if (core.traits.scheme == Scheme::hazards) {
       adapt_quota(record);
-      core.note_epoch(0);
+      core.note_epoch(record, 0);
       core.adopt_parked(record);
     }
     keep_bound(record, limit);

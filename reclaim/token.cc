@@ -13,7 +13,7 @@ void pass_on(Record& record, uint64_t word) noexcept {
   Core& core = *record.core;
   const uint64_t moved = core.ring.pass(core.records, record, word, core.asymmetric);
   if (TokenRing::round_of(moved) > TokenRing::round_of(word)) {
-    core.note_epoch(TokenRing::round_of(moved));
+    core.note_epoch(record, TokenRing::round_of(moved));
   }
 }
 
@@ -34,6 +34,7 @@ void receive(Record& record, uint64_t word) noexcept {
   const TokenPass pass = core.traits.pass;
   const bool batch = core.settings.reclaim.how == policy::kind::batch;
   if (pass != TokenPass::after_free) pass_on(record, word);
+  note_garbage(record, TokenRing::round_of(word));
   adapt_quota(record);
   record.lock.enter(core.asymmetric);
   record.limbo.advance(++record.token.receipts, kTokenBags);

@@ -66,7 +66,12 @@ size_t free_now(Record& record, size_t most) noexcept {
   const bool measured = core.settings.measure_time;
   const uint64_t begin = measured ? cpu_time_ns() : 0;
   record.lock.enter(core.asymmetric);
+  const uint64_t recorded_from = record.row != nullptr ? timeline::now() : 0;
   const size_t freed = record.limbo.free_expired(most, core.run);
+  if (record.row != nullptr && freed > 0) {
+    record.row->interval(kind::free_batch, recorded_from, timeline::now(), core.now(),
+                         static_cast<uint32_t>(freed));
+  }
   record.lock.leave();
   if (measured && freed > 0) {
     // relaxed: only the owner writes
@@ -91,6 +96,12 @@ size_t free_by_policy(Record& record) noexcept {
       break;
   }
   return 0;
+}
+
+void note_garbage(Record& record, uint64_t epoch) noexcept {
+  if (record.row == nullptr) return;
+  record.row->sample(kind::unreclaimed, timeline::now(), record.limbo.unreclaimed(),
+                     static_cast<uint32_t>(epoch));
 }
 
 void adapt_quota(Record& record) noexcept {

@@ -11,7 +11,7 @@
 //   hazard_pointers  those in a validated slot      keeps what its slots hold     statistics::bound
 //   ping_epochs      those in a validated slot      keeps what its slots hold     statistics::bound
 //
-// ping_epochs follows publish-on-ping [Singh24] with membarrier(2) as the ping: slots are written
+// ping_epochs follows publish-on-ping [Singh25] with membarrier(2) as the ping: slots are written
 // without a fence, and the thread that has to free makes all other threads' slots visible first.
 //
 // Each is a type for `domain`; its functions are the fast paths, called by guard and handle.

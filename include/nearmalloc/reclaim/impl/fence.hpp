@@ -6,7 +6,7 @@
 //                full fence, wherever it is
 // Invariant: together they order as two sequentially consistent fences do; where the kernel refuses
 // membarrier (`asymmetric` false) that is what both are. The model checker explores that case.
-// Who may touch it: any thread. [Dice, Huang, Yang: "Asymmetric Dekker synchronization", 2001]
+// Who may touch it: any thread. [Dice01]
 #pragma once
 
 #include "nearmalloc/impl/atomic.hpp"
