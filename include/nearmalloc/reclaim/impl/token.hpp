@@ -75,7 +75,7 @@ class TokenRing {
     const uint64_t word = word_.load(kAcquire);  // pairs: token
     Position<Record> position{find(head, word & kIndexMask), round_of(word)};
     Record* holder = position.record;
-    if (holder == &me) return nullptr;
+    if (holder == &me || holder == nullptr) return nullptr;
     heavy_fence(asymmetric);
     while (position.record != &me && !is_active(*position.record)) step(head, position);
     if (position.record == holder) return holder;
@@ -95,10 +95,11 @@ class TokenRing {
     return record.token.active.load(kAcquire) != 0;  // pairs: token-active
   }
 
+  // Null if the record has its number and is not in the list yet.
   template <class Record>
   static Record* find(const Atomic<Record*>& head, uint64_t index) {
     Record* record = head.load(kAcquire);  // pairs: records
-    while (record->index != index) record = record->next;
+    while (record != nullptr && record->index != index) record = record->next;
     return record;
   }
 
