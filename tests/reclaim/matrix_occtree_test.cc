@@ -1,22 +1,17 @@
-// The occtree under every scheme, with both locks.
+// The AVL tree under every scheme.
 #include "matrix.h"
 #include "nearmalloc/reclaim/occtree.hpp"
 
 namespace near_test {
 namespace {
 
-template <class Lock>
-struct Occtree {
+struct OccTree {
   template <class Domain>
-  using set = reclaim::occtree<Key, uint64_t, Domain, Lock>;
-  static constexpr int64_t kKeys = 256;
+  using set = reclaim::occtree<Key, uint64_t, Domain>;
+  static constexpr int64_t kKeys = 4000;
 };
 
-using OcctreeWaiting = Schemes<Occtree<reclaim::waiting_lock>>;
-using OcctreeSpinning = Schemes<Occtree<reclaim::spin_lock>>;
-
-INSTANTIATE_TYPED_TEST_SUITE_P(Occtree, Matrix, OcctreeWaiting);
-INSTANTIATE_TYPED_TEST_SUITE_P(OcctreeSpinning, Matrix, OcctreeSpinning);
+INSTANTIATE_TYPED_TEST_SUITE_P(OccTree, Matrix, Schemes<OccTree>);
 
 }  // namespace
 }  // namespace near_test
