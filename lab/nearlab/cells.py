@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
-from . import places, workloads
+from . import workloads
 from .plan import Plan, PlanError, Timeline, Value, Workload
 
 LIMIT = "limit"  # the allocator that is a bound and not for everyone
@@ -126,7 +126,7 @@ def _argv(
     plan: Plan, workload: Workload, threads: int | None, x: dict[str, int | float | str]
 ) -> tuple[str, ...]:
     options = workload.options | x | ({"threads": threads} if threads else {})
-    words = [str(places.workload_dir() / workload.program), "--preset", plan.keys.preset]
+    words = [str(workloads.path(workload.program)), "--preset", plan.keys.preset]
     for name, value in options.items():
         words += _words(name, value)
     return tuple(words)

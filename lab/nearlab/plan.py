@@ -2,8 +2,9 @@
 
 A plan is a TOML file; docs of every key are the fields below. Its cells are what is run: one for
 each workload, number of threads and value of the swept option. Invariant: a Plan that was made is
-right: every key is known, every program is there and knows the options it is given. What is wrong
-is a PlanError of one line that names the file and the key.
+right: every key is known, every program is there and knows the options it is given; of a program
+that this machine cannot have, the cells are missing. What is wrong is a PlanError of one line that
+names the file and the key.
 """
 
 import fnmatch
@@ -221,7 +222,8 @@ def _workload_problems(workload: Workload) -> Iterator[tuple[str, str]]:
     try:
         known_options = workloads.options(workload.program)
     except workloads.WorkloadError as error:
-        yield "program", str(error)
+        if workloads.missing(workload.program) is None:  # else its cells say so
+            yield "program", str(error)
         return
     for option, key in asked.items():
         if option not in known_options:

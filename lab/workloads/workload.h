@@ -120,6 +120,8 @@ class Workload {
   // allocate at a time (an allocator may want to know, see bench/limit.c).
   void begin(size_t threads = 1);
   void end() { seconds_ = now() - started_; }
+  // How long the measured region was, once it has ended.
+  double seconds() const { return seconds_; }
   // Of the measured region so many seconds were not the work.
   void exclude(double seconds) { seconds_ -= seconds; }
 
