@@ -79,9 +79,12 @@ def of_plan(plan: Plan, rounds: int | None = None) -> list[Cell]:
 def _check_timeline(plan: Plan, timeline: Timeline, cells: list[Cell]) -> None:
     cell = next((cell for cell in cells if cell.name == timeline.cell), None)
     if cell is None:
-        raise PlanError(f"{plan.name}: timeline {timeline.name}: no cell is called {timeline.cell!r}")
-    if cell.real_program or "timeline" not in workloads.options(cell.program):
-        raise PlanError(f"{plan.name}: timeline {timeline.name}: {cell.program} records none")
+        problem = f"no cell is called {timeline.cell!r}"
+    elif cell.real_program or "timeline" not in workloads.options(cell.program):
+        problem = f"{cell.program} records none"
+    else:
+        return
+    raise PlanError(f"{plan.name}: timeline {timeline.name}: {problem}")
 
 
 def recorded(plan: Plan, cell: Cell, allocator: str) -> bool:

@@ -1,4 +1,4 @@
-"""What is learnt in runs that are not timed: calls of malloc, memory calls, instructions, timelines.
+"""What runs that are not timed tell: calls of malloc, memory calls, instructions, timelines.
 
 Invariant: nothing here adds to the timed runs; what cannot be counted has its reason in `failure`.
 Touched by: the driver, one thread.

@@ -82,6 +82,8 @@ class Timeline(_Table):
     name: Annotated[str, Field(pattern=r"^[\w.-]+$")]
     cell: str  # by its name; its workload has the option --timeline
     allocators: list[str] = []  # under these; all of the plan if none is given
+    # From and to, of the measured region; all of it if nothing is given.
+    window_ms: Annotated[list[int | float], Field(min_length=2, max_length=2)] | None = None
     title: str = ""
     caption: str = ""
 

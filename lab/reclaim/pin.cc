@@ -151,7 +151,7 @@ int main(int argc, char** argv) {
   for (size_t round = 0; round < rounds; ++round) times.time_each(operations);
   workload.end();
   const uint64_t all = rounds * operations * times.subjects();
-  workload.join(all, all, true);
+  workload.prove(all, all, true, "");
   times.report(workload);
   return workload.report();
 }

@@ -62,11 +62,22 @@ def _timeline(analysis: Analysis, entry: dict, allocator: str) -> Timeline:
         return Timeline(*about, problem=problem or NOT_RUN)
     from .. import timeline  # the drawing library takes a second to load
 
+    result = record["result"] or {}
     path = timelines_of(analysis.record.path) / record["file"]
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "timeline.png"
         try:
-            timeline.draw(path, target, title)
-            return Timeline(*about, png=target.read_bytes(), result=record["result"] or {})
-        except (OSError, ValueError) as error:
+            begin, end = _window(entry, result)
+            timeline.draw(path, target, title, from_ms=begin, to_ms=end)
+            return Timeline(*about, png=target.read_bytes(), result=result)
+        except (timeline.TimelineError, OSError) as error:
             return Timeline(*about, problem=str(error))
+
+
+def _window(entry: dict, result: dict) -> tuple[float | None, float | None]:
+    """What is drawn: of the measured region, where the workload says when that was."""
+    begin, end = result.get("timeline_from_ms"), result.get("timeline_to_ms")
+    if "window_ms" in entry:
+        first, last = entry["window_ms"]
+        begin, end = (begin or 0) + first, (begin or 0) + last
+    return begin, end
