@@ -224,11 +224,12 @@ class hash_map {
     size_t before = bucket ^ std::bit_floor(bucket);
     while (table_.get(before) == nullptr) before ^= std::bit_floor(before);
     impl::list_link& from = table_.get(before)->next;
-    auto* fresh = new (std::nothrow) node(impl::reverse_bits(bucket));
+    const probe_type probe{impl::reverse_bits(bucket), nullptr};
+    auto* fresh = new (std::nothrow) node(probe.order);
     if (fresh == nullptr) return from;
     impl::list_walk<node, guard_type> walk(guard, from);
-    bool linked_by_another = walk.seek(fresh->probe());
-    while (!linked_by_another && !walk.insert(fresh)) linked_by_another = walk.seek(fresh->probe());
+    bool linked_by_another = walk.seek(probe);
+    while (!linked_by_another && !walk.insert(fresh)) linked_by_another = walk.seek(probe);
     node* dummy = linked_by_another ? walk.node() : fresh;
     if (linked_by_another) delete fresh;
     table_.set(bucket, dummy);
