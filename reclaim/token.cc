@@ -9,12 +9,14 @@ namespace {
 constexpr size_t kFreesBetweenLooks = 100;  // [Kim23 §3.4]
 constexpr uint32_t kPatience = 16;          // looks at a token that does not move
 
-void pass_on(Record& record, uint64_t word) noexcept {
+// False: somebody who saw this thread idle moved the token on already.
+bool pass_on(Record& record, uint64_t word) noexcept {
   Core& core = *record.core;
   const uint64_t moved = core.ring.pass(core.records, record, word, core.asymmetric);
   if (TokenRing::round_of(moved) > TokenRing::round_of(word)) {
     core.note_epoch(TokenRing::round_of(moved));
   }
+  return moved != 0;
 }
 
 // Frees as the policy says; a token that comes meanwhile goes on at once.
@@ -29,11 +31,13 @@ size_t free_and_pass(Record& record) noexcept {
   return freed;
 }
 
+// Only a receipt whose token this thread passed on counts: whoever got it from somebody else, who
+// saw this thread idle earlier, did not acquire what was unlinked since.
 void receive(Record& record, uint64_t word) noexcept {
   Core& core = *record.core;
   const TokenPass pass = core.traits.pass;
   const bool batch = core.settings.reclaim.how == policy::kind::batch;
-  if (pass != TokenPass::after_free) pass_on(record, word);
+  if (pass != TokenPass::after_free && !pass_on(record, word)) return;
   adapt_quota(record);
   record.lock.enter(core.asymmetric);
   record.limbo.advance(++record.token.receipts, kTokenBags);
@@ -44,7 +48,7 @@ void receive(Record& record, uint64_t word) noexcept {
     record.since_free = 0;
     record.limbo.note_run(looks ? free_and_pass(record) : free_by_policy(record));
   }
-  if (pass == TokenPass::after_free) pass_on(record, word);
+  if (pass == TokenPass::after_free && !pass_on(record, word)) record.token.receipts--;
 }
 
 // Moves a token that does not come, past threads that do nothing.

@@ -41,6 +41,16 @@ struct TokenWords {
   uint64_t stuck_at = 0;  // the word at the last look from afar
 };
 
+// An operation begins: who skips this thread sees it, or it sees whatever was unlinked before.
+inline void activate(TokenWords& words, bool asymmetric) {
+  words.active.store(1, kRelaxed);  // relaxed: says nothing of what was before
+  light_fence(asymmetric);
+}
+
+inline void deactivate(TokenWords& words) {
+  words.active.store(0, kRelease);  // pairs: token-active
+}
+
 class TokenRing {
  public:
   static constexpr unsigned kIndexBits = 24;
@@ -72,7 +82,7 @@ class TokenRing {
     const uint64_t word = word_.load(kAcquire);  // pairs: token
     Position<Record> position{find(head, word & kIndexMask), round_of(word)};
     Record* holder = position.record;
-    if (holder == &me) return nullptr;
+    if (holder == &me || holder == nullptr) return nullptr;
     heavy_fence(asymmetric);
     while (position.record != &me && !is_active(*position.record)) step(head, position);
     if (position.record == holder) return holder;
@@ -92,10 +102,11 @@ class TokenRing {
     return record.token.active.load(kAcquire) != 0;  // pairs: token-active
   }
 
+  // Null: the thread that will hold the first token has its index, but is not in the list yet.
   template <class Record>
   static Record* find(const Atomic<Record*>& head, uint64_t index) {
     Record* record = head.load(kAcquire);  // pairs: records
-    while (record->index != index) record = record->next;
+    while (record != nullptr && record->index != index) record = record->next;
     return record;
   }
 
@@ -114,8 +125,8 @@ class TokenRing {
   template <class Record>
   uint64_t move(uint64_t from, const Position<Record>& to) {
     const uint64_t wanted = to.round << kIndexBits | to.record->index;
-    // pairs: token
-    return word_.compare_exchange_strong(from, wanted, kAcqRel, kRelaxed) ? wanted : 0;
+    // Whoever moves it acquired it before. pairs: token
+    return word_.compare_exchange_strong(from, wanted, kRelease, kRelaxed) ? wanted : 0;
   }
 
   Atomic<uint64_t> word_{uint64_t{1} << kIndexBits};
