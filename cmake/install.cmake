@@ -1,10 +1,12 @@
-# What `cmake --install` puts where: four libraries, the headers, a CMake package, two pkg-config
+# What `cmake --install` puts where: six libraries, the headers, a CMake package, three pkg-config
 # files, the man page.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-install(TARGETS nearmalloc nearmalloc_static nearmalloc_api nearmalloc_api_static
+install(
+  TARGETS nearmalloc nearmalloc_static nearmalloc_api nearmalloc_api_static
+    nearreclaim nearreclaim_static
   EXPORT nearmallocTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -23,6 +25,9 @@ install(FILES
 file(RELATIVE_PATH pkgconfig_to_include
   ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_FULL_INCLUDEDIR})
 configure_file(cmake/nearmalloc.pc.in nearmalloc.pc @ONLY)
-configure_file(cmake/nearmalloc-api.pc.in nearmalloc-api.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/nearmalloc.pc ${PROJECT_BINARY_DIR}/nearmalloc-api.pc
+foreach(name nearmalloc-api nearmalloc-reclaim)
+  configure_file(cmake/${name}.pc.in ${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
+install(FILES ${PROJECT_BINARY_DIR}/nearmalloc.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

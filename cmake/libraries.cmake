@@ -77,8 +77,6 @@ function(near_shared_library name output_name version_script)
     LINKER:-z,now,-z,relro
     # Calls inside the library stay inside it.
     LINKER:-Bsymbolic-functions
-    # Its fork handlers are registered before any other library's.
-    LINKER:-z,initfirst
     # The thread-exit hook and the blocks that were handed out outlive any dlclose.
     LINKER:-z,nodelete)
   near_public_interface(${name})
@@ -110,6 +108,9 @@ near_shared_library(nearmalloc nearmalloc ${PROJECT_SOURCE_DIR}/src/shim/nearmal
   near_core near_api near_shim)
 near_shared_library(nearmalloc_api nearmalloc-api ${PROJECT_SOURCE_DIR}/src/shim/nearmalloc-api.map
   near_core near_api)
+# Their fork handlers are registered before any other library's.
+target_link_options(nearmalloc PRIVATE LINKER:-z,initfirst)
+target_link_options(nearmalloc_api PRIVATE LINKER:-z,initfirst)
 near_static_library(nearmalloc_static nearmalloc near_core near_api near_shim)
 near_static_library(nearmalloc_api_static nearmalloc-api near_core near_api)
 

@@ -1,11 +1,37 @@
-# The reclamation library: reclaim/ on the layers base, platform and sync.
+# The reclamation library: reclaim/ on the layers base and platform. Its headers are templates; what
+# needs the system is compiled here.
 #
-# near_reclaim: the objects. Its headers are templates; what needs the system is compiled here.
+# near_reclaim_objects: the objects; near_reclaim: the same for tests, with all they need;
+# nearreclaim, nearreclaim_static: what is installed. The names in namespace near::reclaim are what
+# the headers call; everything else is hidden.
 
 file(GLOB reclaim_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/reclaim/*.cc)
-set(reclaim_platform clock futex message)
+set(reclaim_platform clock futex message ticks)
 list(TRANSFORM reclaim_platform REPLACE "(.+)" ${PROJECT_SOURCE_DIR}/src/platform/\\1.cc)
 
-near_object_library(near_reclaim
-  ${reclaim_sources} ${reclaim_platform} ${PROJECT_SOURCE_DIR}/src/sync/mutex.cc)
-target_include_directories(near_reclaim PRIVATE ${PROJECT_SOURCE_DIR})
+near_object_library(near_reclaim_platform ${reclaim_platform})
+add_library(near_reclaim_objects OBJECT ${reclaim_sources})
+target_link_libraries(near_reclaim_objects PUBLIC near_flags)
+target_compile_options(near_reclaim_objects PRIVATE -fno-exceptions -fno-rtti)
+target_include_directories(near_reclaim_objects PRIVATE ${PROJECT_SOURCE_DIR})
+set_target_properties(near_reclaim_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
+
+add_library(near_reclaim INTERFACE)
+target_link_libraries(near_reclaim INTERFACE near_flags
+  $<TARGET_OBJECTS:near_reclaim_objects> $<TARGET_OBJECTS:near_reclaim_platform>)
+add_dependencies(near_reclaim near_reclaim_objects near_reclaim_platform)
+
+if(NEAR_SANITIZE)
+  return()
+endif()
+
+near_shared_library(nearreclaim nearreclaim ${PROJECT_SOURCE_DIR}/reclaim/nearreclaim.map
+  near_reclaim_objects near_reclaim_platform)
+near_static_library(nearreclaim_static nearreclaim near_reclaim_objects near_reclaim_platform)
+set_target_properties(nearreclaim PROPERTIES EXPORT_NAME reclaim)
+set_target_properties(nearreclaim_static PROPERTIES EXPORT_NAME reclaim_static LINKER_LANGUAGE CXX)
+add_library(nearmalloc::reclaim ALIAS nearreclaim)
+add_library(nearmalloc::reclaim_static ALIAS nearreclaim_static)
+foreach(library nearreclaim nearreclaim_static)
+  target_compile_features(${library} INTERFACE cxx_std_20)
+endforeach()

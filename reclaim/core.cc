@@ -106,7 +106,9 @@ void Core::unpark(Record& record) noexcept {
   if (record.has_left) parked_.fetch_sub(1, kRelaxed);  // relaxed: a hint how many there are
   record.has_left = false;
   record.thread.store(own_thread(), kRelaxed);  // relaxed: for reports
-  record.countdown = record.interval = 1;
+  record.row = settings.record_to != nullptr ? settings.record_to->join(nullptr) : nullptr;
+  record.token.countdown = record.token.interval = 1;
+  record.due = true;
   // From here on the ring holds this thread, or it sees whatever was unlinked before.
   if (traits.scheme == Scheme::token) heavy_fence(asymmetric);
 }
@@ -114,6 +116,7 @@ void Core::unpark(Record& record) noexcept {
 void Core::park(Record& record, uint32_t state) noexcept {
   if (record.nesting > 0) fail_with("a thread leaves a domain while it is pinned");
   record.hazards.clear();
+  if (record.row != nullptr) record.row->leave();
   if (traits.scheme == Scheme::token) {
     heavy_fence(asymmetric);  // the round read below is not older than what was unlinked
     if (const uint64_t word = ring.at(record.index)) ring.pass(records, record, word, asymmetric);

@@ -6,19 +6,16 @@
 namespace near::reclaim::impl {
 namespace {
 
-// Checks that find little to free before the epoch is pushed on for its sake.
-constexpr uint32_t kPatience = 1000;
-
 void enter_epoch(Record& record) noexcept {
   Core& core = *record.core;
+  note_garbage(record, record.epoch.seen);
   adapt_quota(record);
   record.lock.enter(core.asymmetric);
   record.limbo.advance(record.epoch.seen, kEpochBags);
   record.lock.leave();
-  record.checks_put_off = 0;
   core.adopt_parked(record);
   if (core.traits.scheme == Scheme::ping) keep_bound(record, hazard_limit(core));
-  record.countdown = 1;  // there may be something to free
+  record.due = true;  // there may be something to free
 }
 
 }  // namespace
@@ -30,7 +27,7 @@ void epochs_pinned(Record& record, bool current) noexcept {
     enter_epoch(record);
     if (record.core->traits.frees_quiescent) return;  // at the next pin, before it announces
   }
-  if (record.countdown <= 1 && !record.core->traits.frees_quiescent) work(record);
+  if (record.due && !record.core->traits.frees_quiescent) work(record);
 }
 
 // Nothing is announced yet: what is freed here holds nobody up.
@@ -45,11 +42,7 @@ void epochs_before_pin(Record& record) noexcept {
 
 void check_epochs(Record& record) noexcept {
   Core& core = *record.core;
-  const size_t held = record.limbo.held();
-  if (held < core.settings.batch_size && (held == 0 || record.checks_put_off < kPatience)) {
-    record.checks_put_off++;
-    return;
-  }
+  if (record.limbo.held() < core.settings.batch_size) return;
   for (uint32_t i = 0; i < core.settings.records_per_check; i++) {
     switch (scan_step(core.clock, core.records, record.epoch, core.asymmetric)) {
       case Scan::going:
@@ -61,7 +54,7 @@ void check_epochs(Record& record) noexcept {
         return;
       }
       case Scan::advanced:
-        core.note_epoch(record.epoch.seen + 1);
+        core.note_epoch(record, record.epoch.seen + 1);
         return;
       case Scan::outdated:
         return;

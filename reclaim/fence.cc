@@ -1,6 +1,7 @@
 #include "nearmalloc/reclaim/impl/fence.hpp"
 
 #include <linux/membarrier.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -13,6 +14,8 @@ namespace near::reclaim::impl {
 namespace {
 
 Atomic<uint64_t> fences{0};
+pthread_once_t once = PTHREAD_ONCE_INIT;
+bool works = false;  // constant after `once`
 
 bool membarrier(int command) noexcept { return syscall(SYS_membarrier, command, 0, 0) == 0; }
 
@@ -24,7 +27,7 @@ bool register_membarrier() noexcept {
 }
 
 bool membarrier_works() noexcept {
-  static const bool works = register_membarrier();
+  pthread_once(&once, [] { works = register_membarrier(); });
   return works;
 }
 

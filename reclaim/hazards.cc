@@ -73,11 +73,11 @@ void hazards_retired(Record& record) noexcept {
     NEAR_ASSERT(record.limbo.held() <= limit);
     if (core.traits.scheme == Scheme::hazards) {
       adapt_quota(record);
-      core.note_epoch(0);
+      core.note_epoch(record, 0);
       core.adopt_parked(record);
     }
     keep_bound(record, limit);
-    record.countdown = 1;  // the rest is freed as the policy says, from the next pin on
+    record.due = true;  // the rest is freed as the policy says, from the next pin on
   }
   record.look_at = std::max(limit, record.limbo.current() + limit / 2);
 }

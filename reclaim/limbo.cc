@@ -11,9 +11,12 @@ void Bag::append(Bag& other) {
     last = other.last;
   }
   objects += other.objects;
-  const uint64_t its_label = other.label;
-  other = Bag{};
-  other.label = its_label;
+  other.clear();
+}
+
+void Bag::clear() {
+  first = last = nullptr;
+  objects = 0;
 }
 
 void Bag::push_block(EntryBlock* block) {
@@ -117,8 +120,8 @@ void Limbo::give_all_held(Limbo& to) noexcept {
 
 void Limbo::lose_all() noexcept {
   const uint64_t left = unreclaimed();
-  for (Bag& bag : bags_) bag = Bag{.label = bag.label};
-  expired_ = Bag{};
+  for (Bag& bag : bags_) bag.clear();
+  expired_.clear();
   spares_ = nullptr;
   spare_count_ = 0;
   count(lost_, left);

@@ -16,7 +16,8 @@ constexpr uint64_t kLimitsOfRecord = 7;
 }  // namespace
 
 // relaxed in this file: counters for statistics, and hints
-void Core::note_epoch(uint64_t) noexcept {
+void Core::note_epoch(Record& by, uint64_t epoch) noexcept {
+  if (by.row != nullptr) by.row->point(kind::epoch_change, timeline::now(), epoch);
   uint64_t unreclaimed = 0;
   // pairs: records
   for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {

@@ -11,6 +11,9 @@ namespace near::reclaim::impl {
 // Frees what the policy allows at once; how many objects.
 size_t free_by_policy(Record& record) noexcept;
 
+// For the timeline: what waits as this epoch begins.
+void note_garbage(Record& record, uint64_t epoch) noexcept;
+
 // A grace period ended: what it left over says how much to free at a time.
 void adapt_quota(Record& record) noexcept;
 

@@ -29,6 +29,7 @@ Atomic<uint64_t> last_serial{0};
 thread_local Use* uses = nullptr;
 int32_t forking_thread = 0;
 
+pthread_once_t once = PTHREAD_ONCE_INIT;
 pthread_key_t exit_key;
 bool exit_key_works = false;
 
@@ -66,10 +67,9 @@ void after_fork_in_child() {
   }
 }
 
-bool start() {
+void start() {
   exit_key_works = pthread_key_create(&exit_key, leave_all) == 0;
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-  return true;
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ uint64_t new_serial() noexcept {
 }
 
 void enlist(Core& core) noexcept {
-  [[maybe_unused]] static const bool started = start();
+  pthread_once(&once, start);
   pthread_mutex_lock(&domains_lock);
   core.next_core = domains;
   domains = &core;

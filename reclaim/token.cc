@@ -14,7 +14,7 @@ bool pass_on(Record& record, uint64_t word) noexcept {
   Core& core = *record.core;
   const uint64_t moved = core.ring.pass(core.records, record, word, core.asymmetric);
   if (TokenRing::round_of(moved) > TokenRing::round_of(word)) {
-    core.note_epoch(TokenRing::round_of(moved));
+    core.note_epoch(record, TokenRing::round_of(moved));
   }
   return moved != 0;
 }
@@ -38,6 +38,7 @@ void receive(Record& record, uint64_t word) noexcept {
   const TokenPass pass = core.traits.pass;
   const bool batch = core.settings.reclaim.how == policy::kind::batch;
   if (pass != TokenPass::after_free && !pass_on(record, word)) return;
+  note_garbage(record, TokenRing::round_of(word));
   adapt_quota(record);
   record.lock.enter(core.asymmetric);
   record.limbo.advance(++record.token.receipts, kTokenBags);
@@ -57,9 +58,9 @@ void fetch(Record& record) noexcept {
   const uint64_t word = core.ring.word();
   if (word != record.token.stuck_at) {
     record.token.stuck_at = word;
-    record.checks_put_off = 0;
-  } else if (++record.checks_put_off >= kPatience) {
-    record.checks_put_off = 0;
+    record.token.looks = 0;
+  } else if (++record.token.looks >= kPatience) {
+    record.token.looks = 0;
     Record* holder = core.ring.skip_idle(core.records, record, core.asymmetric);
     if (holder != nullptr) core.note_blocked(record, *holder, word);
   }

@@ -38,7 +38,7 @@ void Core::wait_for_epochs(Record& me) noexcept {
     if (words.seen >= start + 2) return;
     Scan scan = Scan::going;
     while (scan == Scan::going) scan = scan_step(clock, records, words, asymmetric);
-    if (scan == Scan::advanced) note_epoch(words.seen + 1);
+    if (scan == Scan::advanced) note_epoch(me, words.seen + 1);
     if (scan != Scan::blocked) continue;
     // relaxed: to recognise a stall
     note_blocked(me, *words.cursor, words.cursor->epoch.announced.load(kRelaxed));

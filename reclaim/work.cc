@@ -14,7 +14,8 @@ namespace {
 
 // What an adaptive policy frees at a time at most, so that no operation waits long.
 constexpr uint32_t kMaxQuota = 32;
-constexpr uint32_t kNever = uint32_t{1} << 30;
+// A thread that holds less than a batch looks at the others so much less often.
+constexpr uint32_t kRarely = 8;
 // Objects between two readings of the clock.
 constexpr size_t kBudgetStep = 8;
 
@@ -41,16 +42,21 @@ size_t free_for(Record& record, uint64_t nanoseconds) noexcept {
 
 bool frees_by_itself(const policy& how) noexcept { return how.how != policy::kind::manual; }
 
-// Operations until there is work again.
+// When there is work again.
 void schedule(Record& record) noexcept {
+  const Traits& traits = record.core->traits;
   const options& settings = record.core->settings;
+  const bool frees = record.limbo.waiting() > 0 && frees_by_itself(settings.reclaim);
+  const bool looks = traits.scheme != Scheme::hazards && record.limbo.held() >= settings.batch_size;
+  record.due = frees || looks;
+  if (traits.scheme != Scheme::token) return;
   uint32_t next = settings.operations_between_checks - record.since_check;
-  if (record.core->traits.scheme == Scheme::hazards) next = kNever;  // nobody is waited for
-  if (record.limbo.waiting() > 0 && frees_by_itself(settings.reclaim)) {
-    next = std::min(
-        next, settings.reclaim.every - std::min(record.since_free, settings.reclaim.every - 1));
+  if (!looks) next *= kRarely;
+  if (frees) {
+    const uint32_t every = settings.reclaim.every;
+    next = std::min(next, every - std::min(record.since_free, every - 1));
   }
-  record.interval = record.countdown = next;
+  record.token.interval = record.token.countdown = next;
 }
 
 }  // namespace
@@ -60,7 +66,12 @@ size_t free_now(Record& record, size_t most) noexcept {
   const bool measured = core.settings.measure_time;
   const uint64_t begin = measured ? cpu_time_ns() : 0;
   record.lock.enter(core.asymmetric);
+  const uint64_t recorded_from = record.row != nullptr ? timeline::now() : 0;
   const size_t freed = record.limbo.free_expired(most, core.run);
+  if (record.row != nullptr && freed > 0) {
+    record.row->interval(kind::free_batch, recorded_from, timeline::now(), core.now(),
+                         static_cast<uint32_t>(freed));
+  }
   record.lock.leave();
   if (measured && freed > 0) {
     // relaxed: only the owner writes
@@ -87,6 +98,12 @@ size_t free_by_policy(Record& record) noexcept {
   return 0;
 }
 
+void note_garbage(Record& record, uint64_t epoch) noexcept {
+  if (record.row == nullptr) return;
+  record.row->sample(kind::unreclaimed, timeline::now(), record.limbo.unreclaimed(),
+                     static_cast<uint32_t>(epoch));
+}
+
 void adapt_quota(Record& record) noexcept {
   const size_t left = record.limbo.waiting();
   if (left >= EntryBlock::kEntries) {
@@ -98,13 +115,15 @@ void adapt_quota(Record& record) noexcept {
 
 void work(Record& record) noexcept {
   if (record.working) {
-    record.countdown = record.interval = 1;
+    record.token.countdown = record.token.interval = 1;
     return;
   }
   record.working = true;
   const options& settings = record.core->settings;
-  record.since_check += record.interval;
-  record.since_free += record.interval;
+  const bool counts = record.core->traits.scheme == Scheme::token;
+  const uint32_t operations = counts ? record.token.interval : 1;
+  record.since_check += operations;
+  record.since_free += operations;
   if (record.since_check >= settings.operations_between_checks) {
     record.since_check = 0;
     check_others(record);

@@ -131,19 +131,22 @@ struct near_stats {
   uint64_t committed; /* of it made readable and writable */
   uint64_t in_spans; /* in spans that serve blocks (live blocks, and free ones inside such spans) */
   uint64_t large;    /* of it in large blocks */
-  uint64_t large_blocks;  /* number of large blocks */
-  uint64_t dirty;         /* in free slices that are still resident */
-  uint64_t purged;        /* total ever given back to the system */
-  uint64_t purge_calls;   /* system calls that gave memory back */
-  uint64_t commit_calls;  /* system calls that made memory usable */
-  uint64_t heaps;         /* heaps ever made (type-stable; reused by later threads) */
-  uint64_t heaps_parked;  /* of them without a thread now */
-  uint64_t adoptions;     /* spans taken over from parked heaps */
-  uint64_t rehomes;       /* threads that moved to another node's heap */
-  uint64_t spills;        /* spans that had to come from a node that is not the thread's */
-  uint64_t bind_refused;  /* mbind calls the kernel refused */
-  uint64_t remote_claims; /* spans freed for an owner that does not run */
-  uint32_t nodes;         /* NUMA nodes in use */
+  uint64_t large_blocks;      /* number of large blocks */
+  uint64_t dirty;             /* in free slices that are still resident */
+  uint64_t purged;            /* total ever given back to the system */
+  uint64_t purge_calls;       /* system calls that gave memory back */
+  uint64_t commit_calls;      /* system calls that made memory usable */
+  uint64_t heaps;             /* heaps ever made (type-stable; reused by later threads) */
+  uint64_t heaps_parked;      /* of them without a thread now */
+  uint64_t adoptions;         /* spans taken over from parked heaps */
+  uint64_t rehomes;           /* threads that moved to another node's heap */
+  uint64_t spills;            /* spans that had to come from a node that is not the thread's */
+  uint64_t bind_refused;      /* mbind calls the kernel refused */
+  uint64_t remote_claims;     /* spans freed for an owner that does not run */
+  uint64_t free_batches;      /* calls of near_free_batch */
+  uint64_t free_batch_blocks; /* blocks freed by them */
+  uint64_t free_batch_groups; /* groups they made, as near_free_batch returns them */
+  uint32_t nodes;             /* NUMA nodes in use */
 };
 
 /* Fills `*out`. Constant time but for the number of nodes and heaps. */
@@ -156,6 +159,16 @@ NEAR_API size_t near_check(void) NEAR_NOEXCEPT;
 
 /* 1 if `block` lies in memory managed by this library, else 0. */
 NEAR_API int near_owns(const void* block) NEAR_NOEXCEPT;
+
+/* Frees `count` blocks, as `near_free` of each of them in this order would: of any sizes, from any
+ * threads, NULL among them. It is made for runs of blocks that other threads allocated: those of a
+ * span (64 KiB and more that serve one size) go to its owner together, with one atomic operation.
+ * Of the calling thread's own, neighbours in `blocks` that lie in one span are freed together.
+ * Returns the number of such groups; a large block and one of another allocator is a group by
+ * itself, so blocks by groups is what was gained. Uses 4 KiB of stack and allocates nothing. If a
+ * block is named twice, what `near_free` would detect is reported, and by the `check` build all of
+ * it; the others are freed nevertheless. */
+NEAR_API size_t near_free_batch(void* const* blocks, size_t count) NEAR_NOEXCEPT;
 
 /* The NUMA node (kernel number) that `block` belongs to, or -1 if the library does not manage it.
  * */

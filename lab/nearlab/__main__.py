@@ -13,6 +13,8 @@ from .demo import demo
 from .listing import list_all
 from .report.command import report
 from .run import run
+from .timeline import timeline
+from .timeline_cost import timeline_cost
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command()(demo)
@@ -22,6 +24,8 @@ app.command()(compare)
 app.command(context_settings={"ignore_unknown_options": True})(trace.record)
 app.add_typer(trace.app, name="trace")
 app.command()(report)
+app.command()(timeline)
+app.command("timeline-cost", context_settings={"ignore_unknown_options": True})(timeline_cost)
 
 _Allocators = Annotated[
     str, typer.Option(metavar="NAME,...", help=f"Which (default {', '.join(peers.CORE)}).")

@@ -2,9 +2,9 @@
 // matters.
 //
 // Invariant: freed = target - remaining. The two halves share a 32-bit word, so another thread
-// reads a consistent pair with one load. Only the owner writes; `tick` is the owner's fast path and
-// must be one instruction. A reader that acquires a value sees the free-list writes of every free
-// it counts.
+// reads a consistent pair with one load. Only the owner writes; `tick` of one block is the
+// owner's fast path and must be one instruction. A reader that acquires a value sees the free-list
+// writes of every free it counts.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,17 @@ class FreeCount {
     word_.store(word, kRelease);                     // pairs: free-count
     return (word & 0xffff) == 0;
 #endif
+  }
+
+  // So many more blocks are free. True when the countdown reaches zero or would pass it: the event
+  // is then where it is now, so that remaining() is 0 and freed() counts them all.
+  bool tick(uint32_t frees) {
+    const uint32_t word = word_.load(kRelaxed);  // relaxed: only the owner writes
+    const uint32_t left = word & 0xffff;
+    const bool reached = frees >= left;
+    const uint32_t freed = (word >> 16) - left + frees;
+    word_.store(reached ? freed << 16 : word - frees, kRelease);  // pairs: free-count
+    return reached;
   }
 
   // One block less is free: the inverse of `tick`, for the classes that count what they hand out.

@@ -5,9 +5,9 @@
 #include "front/front.h"
 #include "front/invalid.h"
 #include "front/large.h"
+#include "front/remote.h"
 #include "heap/registry.h"
 #include "node/memory.h"
-#include "node/purge_signal.h"
 #include "span/span.h"
 
 namespace near {
@@ -51,14 +51,6 @@ NEAR_COLD void report_no_block(const void* pointer) {
                                  : "it was freed before, or never allocated");
 }
 
-void release_remote(Span& span, Block* block) {
-  const auto pushed = span.remote.push(SpanBlocks{span.start}, block);
-  if (unlikely(pushed.repeated)) return report_invalid(block, "double free");
-  if (!pushed.first) return;
-  heap_by_id(pushed.owner)->receive(&span);
-  purge_signal.ask();
-}
-
 // The fast path again, for a block in a later slice of its span. False if there is anything
 // unusual.
 NEAR_INLINE bool release_local(Span& span, Block* block) {
@@ -78,7 +70,7 @@ void release_block(Span& span, Block* block) {
   if (release_local(span, block)) return;
   const bool local = span.owner.load(kRelaxed) == current_heap;  // relaxed: as on the fast path
   if (unlikely(local || !note_freed(&span, block))) return report_invalid(block, "double free");
-  release_remote(span, block);
+  if (unlikely(!release_remote(span, {block, block, 1}))) report_invalid(block, "double free");
 }
 
 }  // namespace

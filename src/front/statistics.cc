@@ -9,6 +9,16 @@
 #include "platform/message.h"
 
 namespace near {
+namespace {
+
+// relaxed: statistics
+void add_batches(const Heap& heap, near_stats& stats) {
+  stats.free_batches += heap.batches.calls.load(kRelaxed);
+  stats.free_batch_blocks += heap.batches.blocks.load(kRelaxed);  // relaxed: as above
+  stats.free_batch_groups += heap.batches.groups.load(kRelaxed);  // relaxed: as above
+}
+
+}  // namespace
 
 void gather_statistics(near_stats& stats) {
   stats = near_stats{};
@@ -29,6 +39,8 @@ void gather_statistics(near_stats& stats) {
   stats.heaps_parked = heaps.parked;
   stats.adoptions = heaps.adoptions;
   stats.remote_claims = heaps.claims;
+  for (const Heap* heap : {&empty_heap, &exited_heap}) add_batches(*heap, stats);
+  for (uint32_t id = 0; id < heap_count(); id++) add_batches(*heap_by_id(id), stats);
   stats.rehomes = rehome_count();
   stats.spills = spill_count();
   stats.bind_refused = bind_refused_count();
@@ -50,6 +62,9 @@ void print_statistics() {
       s.adoptions, s.remote_claims);
   print("nearmalloc %s: %u nodes, %lu rehomes, %lu spills, %lu refused binds\n", near_version(),
         s.nodes, s.rehomes, s.spills, s.bind_refused);
+  if (s.free_batches == 0) return;
+  print("nearmalloc %s: %lu blocks freed in %lu batches, in %lu groups\n", near_version(),
+        s.free_batch_blocks, s.free_batches, s.free_batch_groups);
 }
 
 void print_statistics_at_exit() { atexit(print_statistics); }

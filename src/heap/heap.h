@@ -92,6 +92,15 @@ class Heap {
   bool is_hot(const Span& span) const { return hot_[span.size_class] == &span; }
   size_t check_span(const Span& span) const;
 
+  // What was freed by near_free_batch through this heap. Summed by whoever asks; written by the
+  // owner's thread, and of the heaps that stand for having none by any.
+  struct Batches {
+    Atomic<uint64_t> calls{0};
+    Atomic<uint64_t> blocks{0};
+    Atomic<uint64_t> groups{0};
+  };
+  Batches batches;
+
   Mutex lock{Rank::heap};
 
   // Guard: the registry's lock.

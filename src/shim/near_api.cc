@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <climits>
 
+#include "front/batch.h"
 #include "front/front.h"
 #include "front/statistics.h"
 #include "front/thread.h"
@@ -38,6 +39,10 @@ NEAR_API void* near_realloc(void* block, size_t size) noexcept {
 }
 
 NEAR_API void near_free(void* block) noexcept { near::release(block); }
+
+NEAR_API size_t near_free_batch(void* const* blocks, size_t count) noexcept {
+  return near::release_batch(blocks, count);
+}
 
 NEAR_API void near_free_sized(void* block, size_t size) noexcept {
   near::release_sized(block, size);

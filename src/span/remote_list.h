@@ -28,7 +28,7 @@ class RemoteList {
   struct Pushed {
     bool first;      // the list was empty: deliver the span to the inbox of `owner`
     uint32_t owner;  // the heap number at the moment of the push
-    uint32_t count;  // blocks in the list, this one included
+    uint32_t count;  // blocks in the list, those pushed included
     bool repeated;   // the block was already the head: a double free; nothing was done
   };
   struct Chain {
@@ -42,17 +42,25 @@ class RemoteList {
 
   template <typename Blocks>
   Pushed push(const Blocks& blocks, Block* block) {
-    const uint32_t index = blocks.index_of(block);
+    return push_chain(blocks, {block, block, 1});
+  }
+
+  // Pushes a chain that is linked from `first` up to `last`, whose link is written here. It is
+  // `repeated` if `last` is the head already, as in a push of the blocks one by one, `last` first.
+  template <typename Blocks>
+  Pushed push_chain(const Blocks& blocks, const Chain& chain) {
+    const uint32_t first = blocks.index_of(chain.first);
+    const uint32_t last = blocks.index_of(chain.last);
     uint64_t word =
         word_.load(kAcquire);  // pairs: remote-list (an owner changed it, or another push)
     uint64_t wanted = 0;
     do {
       const uint32_t count = count_of(word);
-      if (count > 0 && head_of(word) == index) return {false, owner_of(word), count, true};
-      block->next = count > 0 ? blocks.at(head_of(word)) : nullptr;
-      wanted = owner_bits(owner_of(word)) | uint64_t{count + 1} << 16 | index;
+      if (count > 0 && head_of(word) == last) return {false, owner_of(word), count, true};
+      chain.last->next = count > 0 ? blocks.at(head_of(word)) : nullptr;
+      wanted = owner_bits(owner_of(word)) | uint64_t{count + chain.count} << 16 | first;
     } while (!word_.compare_exchange_weak(word, wanted, kAcqRel, kAcquire));  // pairs: remote-list
-    if (count_of(word) == 0) last_ = block;
+    if (count_of(word) == 0) last_ = chain.last;
     return {count_of(word) == 0, owner_of(word), count_of(wanted), false};
   }
 
@@ -94,7 +102,9 @@ class RemoteList {
   static uint32_t head_of(uint64_t word) { return static_cast<uint32_t>(word & kHeadMask); }
 
   Atomic<uint64_t> word_;
-  Plain<Block*> last_;  // the block pushed first; written by its push before the span is delivered
+  // The block at the end; written by the push that found the list empty, before the span is
+  // delivered.
+  Plain<Block*> last_;
 };
 
 }  // namespace near

@@ -49,6 +49,27 @@ static void free_twice_later(char* block, size_t size) {
   release(block);
 }
 
+/* The block among others of its size, named twice in one batch: next to itself, or not. */
+static void free_twice_at_once(char* block, size_t size, int adjacent) {
+  size_t (*free_batch)(void* const*, size_t);
+  find("near_free_batch", &free_batch);
+  char* others[3] = {malloc(size), malloc(size), malloc(size)};
+  void* const batch[] = {others[0], block, adjacent ? block : others[1],
+                         adjacent ? others[1] : block, others[2]};
+  say(block, block);
+  free_batch(batch, 5);
+}
+
+/* A pointer into the block, in a batch: the others go, the block stays. */
+static void free_interior_at_once(char* block, size_t size) {
+  size_t (*free_batch)(void* const*, size_t);
+  find("near_free_batch", &free_batch);
+  char* bad = block + size / 2 / 16 * 16;
+  void* const batch[] = {malloc(size), bad, NULL, malloc(size)};
+  say(bad, block);
+  free_batch(batch, 4);
+}
+
 static int run(const char* what, size_t size) {
   char on_stack[64] __attribute__((aligned(64))) = {0};
   char* block = malloc(size);
@@ -71,6 +92,12 @@ static int run(const char* what, size_t size) {
     free_twice(block);
   else if (strcmp(what, "twice-later") == 0)
     free_twice_later(block, size);
+  else if (strcmp(what, "batch-twice") == 0)
+    free_twice_at_once(block, size, 1);
+  else if (strcmp(what, "batch-twice-later") == 0)
+    free_twice_at_once(block, size, 0);
+  else if (strcmp(what, "batch-interior") == 0)
+    free_interior_at_once(block, size);
   else if (strcmp(what, "realloc") == 0) {
     say(block + 16, block);
     block = realloc(block + 16, size * 2);

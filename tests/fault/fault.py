@@ -73,11 +73,22 @@ class Fault(PreloadTest):
             with self.subTest(size):
                 self.check_all_modes("twice", size)
 
-    @unittest.skipUnless(CHECK_BUILD, "a promise of the check build")
-    def test_any_double_free(self) -> None:
+    def test_a_batch_that_names_a_block_twice_in_a_row(self) -> None:
         for size in SMALL + LARGE:
             with self.subTest(size):
-                self.check_all_modes("twice-later", size)
+                self.check_all_modes("batch-twice", size)
+
+    def test_an_interior_pointer_in_a_batch(self) -> None:
+        for size in SMALL[1:] + LARGE:
+            with self.subTest(size):
+                self.check_all_modes("batch-interior", size, "START", r"block of \d+ bytes")
+
+    @unittest.skipUnless(CHECK_BUILD, "a promise of the check build")
+    def test_any_double_free(self) -> None:
+        for case in ("twice-later", "batch-twice-later"):
+            for size in SMALL + LARGE:
+                with self.subTest(case=case, size=size):
+                    self.check_all_modes(case, size)
 
     @unittest.skipUnless(CHECK_BUILD, "a promise of the check build")
     def test_a_wrong_size(self) -> None:

@@ -29,9 +29,11 @@ int main(void) {
   void* (*libc_malloc)(size_t);
   struct mallinfo2 (*libc_mallinfo)(void);
   int (*owns)(const void*);
+  size_t (*free_batch)(void* const*, size_t);
   find(library, "malloc", &libc_malloc);
   find(library, "mallinfo2", &libc_mallinfo);
   find(RTLD_DEFAULT, "near_owns", &owns);
+  find(RTLD_DEFAULT, "near_free_batch", &free_batch);
   REQUIRE(libc_malloc != malloc);
   static char* blocks[kBlocks];
   libc_malloc(1);
@@ -47,8 +49,11 @@ int main(void) {
       blocks[i] = realloc(blocks[i], 5000);
       REQUIRE(blocks[i] != NULL && memcmp(blocks[i], "xxxxxxxx", 8) == 0 && blocks[i][1999] == 'x');
     }
-    free(blocks[i]);
+    if (i % 2 == 0) free(blocks[i]);
   }
+  void* batch[kBlocks / 2];
+  for (size_t i = 0; i < kBlocks / 2; ++i) batch[i] = blocks[2 * i + 1];
+  REQUIRE(free_batch(batch, kBlocks / 2) > kBlocks / 4);
   REQUIRE(libc_mallinfo().uordblks <= before.uordblks + 100000);
   REQUIRE(libc_mallinfo().hblkhd <= before.hblkhd);
   printf("%d blocks went home\n", kBlocks);

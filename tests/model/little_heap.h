@@ -133,6 +133,18 @@ class Heap {
     return true;
   }
 
+  // front/batch.cc: splice_local. Blocks that are linked from `first` up to `last`; false as above.
+  bool splice_local(Span& span, Block* first, Block* last, uint32_t count, Sleep& sleep) {
+    const bool early = mutated("a batch is counted before it is spliced");
+    bool reached = early && span.frees.tick(count);
+    last->next = static_cast<Block*>(*span.list);
+    *span.list = first;
+    if (sleep.falls()) return false;
+    reached = early ? reached : span.frees.tick(count);
+    if (reached && !sleep.falls()) on_count(span);
+    return true;
+  }
+
   // Heap::on_count.
   void on_count(Span& span) {
     if (span.idle.load(kRelaxed)) return;

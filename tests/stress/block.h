@@ -46,6 +46,21 @@ void check_and_free(const Block& block) {
   Api::free(block.start);
 }
 
+// All of them at once where the allocator can, else one by one.
+template <typename Api>
+void check_and_free_batch(const std::vector<Block>& blocks) {
+  if (near_free_batch == nullptr) {
+    for (const Block& block : blocks) check_and_free<Api>(block);
+    return;
+  }
+  std::vector<void*> starts;
+  for (const Block& block : blocks) {
+    if (block.start != nullptr && !holds(block.start, block.size, block.seed)) count_wrong();
+    starts.push_back(block.start);
+  }
+  near_free_batch(starts.data(), starts.size());
+}
+
 template <typename Api>
 void check_and_resize(Block& block, size_t size) {
   if (!holds(block.start, block.size, block.seed)) count_wrong();

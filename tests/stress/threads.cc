@@ -195,6 +195,33 @@ TYPED_TEST(Threads, BlocksGoAroundARing) {
   }
 }
 
+// Everyone frees what others left, in batches of any length that hold blocks of everyone; small
+// sizes alone, so that spans fill and empty, or all.
+TYPED_TEST(Threads, EveryoneFreesForEveryoneInBatches) {
+  for (const unsigned bits : {6u, 10u, 16u}) {
+    Mailbox mailbox(bits > 10 ? 1'000 : 8'000);
+    const size_t blocks = scaled(200'000) / (bits > 10 ? 10 : 1);
+    run_threads(4, [&](size_t me) {
+      Random random(seed() + me + bits);
+      std::vector<Block> batch;
+      for (size_t i = 0; i < blocks / 4 + 1; ++i) {
+        const size_t size = random.size_up_to(i % 256 == 0 ? 18 : bits);
+        batch.push_back(
+            mailbox.exchange(random.next(), make_block<TypeParam>(size, random.next())));
+        if (random.below(100) != 0 && batch.size() < 700) continue;
+        check_and_free_batch<TypeParam>(batch);
+        batch.clear();
+        if (random.below(200) == 0 && violations() != 0) count_wrong();
+        count_cases();
+      }
+      check_and_free_batch<TypeParam>(batch);
+    });
+    EXPECT_EQ(violations(), 0u) << bits;
+    mailbox.drain<TypeParam>();
+    EXPECT_EQ(violations(), 0u) << bits;
+  }
+}
+
 // Everyone swaps blocks with everyone: the most remote frees per allocation, larson's pattern.
 TYPED_TEST(Threads, EveryoneFreesForEveryone) {
   Mailbox mailbox(2'000);

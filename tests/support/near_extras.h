@@ -11,6 +11,7 @@
 #pragma weak near_owns
 #pragma weak near_node_of
 #pragma weak near_get_stats
+#pragma weak near_free_batch
 
 namespace near_test {
 

@@ -103,6 +103,22 @@ class Blocks {
     demand(errno == 77, "free changed errno", block.size);
   }
 
+  void release_at_once(size_t number, Random& random) {
+    std::vector<void*> batch;
+    for (; number > 0 && !blocks_.empty(); number--) {
+      Block& block = blocks_[random.below(blocks_.size())];
+      expect_pattern(block);
+      operations++;
+      batch.push_back(block.start);
+      block = blocks_.back();
+      blocks_.pop_back();
+    }
+    errno = 77;
+    const size_t groups = near_free_batch(batch.data(), batch.size());
+    demand(errno == 77, "a batch changed errno", batch.size());
+    demand(groups <= batch.size(), "more groups than blocks", groups);
+  }
+
   void release_all() {
     while (!blocks_.empty()) release(blocks_.size() - 1);
   }
@@ -128,7 +144,8 @@ void expect_sound() { demand(near_check() == 0, "near_check() found damage"); }
 
 void use_every_kind(Blocks& blocks, Random& random) {
   for (int i = 0; i < 1'500; i++) blocks.allocate(random.size_up_to(10));
-  for (int i = 0; i < 700; i++) blocks.release(random.below(1'000'000));
+  for (int i = 0; i < 350; i++) blocks.release(random.below(1'000'000));
+  blocks.release_at_once(350, random);
   for (int i = 0; i < 150; i++) blocks.allocate(1'024 + random.below(31 * 1'024));
   for (int i = 0; i < 200; i++) blocks.resize(random.below(1'000'000), random.size_up_to(14));
   blocks.allocate(3'000'000);  // across chunks
@@ -150,7 +167,8 @@ void use_every_kind(Blocks& blocks, Random& random) {
 void use_threads(Blocks& blocks, Random& random) {
   for (unsigned t = 0; t < 3; t++) {
     on_cpu(t % near::topology.count, [&] {
-      for (int i = 0; i < 300; i++) blocks.release(random.below(1'000'000));  // made by others
+      for (int i = 0; i < 150; i++) blocks.release(random.below(1'000'000));  // made by others
+      blocks.release_at_once(150, random);
       for (int i = 0; i < 400; i++) blocks.allocate(random.size_up_to(13));
       blocks.allocate(300'000);
       expect_sound();

@@ -30,6 +30,35 @@ TEST(FreeCount, TicksUntilItsTarget) {
   }
 }
 
+TEST(FreeCount, ManyAtOnceCountLikeOneByOneAndStopAtTheEvent) {
+  for (uint32_t freed = 0; freed < 40; freed++) {
+    for (uint32_t left = 1; left < 40; left++) {
+      for (uint32_t frees = 1; frees < 80; frees++) {
+        FreeCount count{};
+        count.set(freed, freed + left);
+        ASSERT_EQ(count.tick(frees), frees >= left);
+        ASSERT_EQ(count.freed(), freed + frees);
+        ASSERT_EQ(count.remaining(), frees >= left ? 0 : left - frees);
+        count_cases();
+      }
+    }
+  }
+}
+
+TEST(FreeCount, ManyAtOnceReachAnAwaitedEventOnce) {
+  for (const uint32_t few : {1u, 2u, 300u, FreeCount::kMaxRemaining}) {
+    for (const uint32_t frees : {1u, 3u, 64u, 4096u}) {
+      FreeCount count{};
+      count.await(few);
+      uint32_t ticks = 1;
+      while (!count.tick(frees)) ticks++;
+      ASSERT_EQ(ticks, (few + frees - 1) / frees);
+      ASSERT_EQ(count.remaining(), 0u);
+      count_cases();
+    }
+  }
+}
+
 TEST(FreeCount, UntickUndoesATick) {
   Random random(seed());
   FreeCount count{};
@@ -69,7 +98,8 @@ TEST(FreeCount, AReaderSeesTheWritesOfTheFreesItCounts) {
   std::thread owner([&] {
     for (uint32_t i = 0; i < kFrees; i++) {
       written[i] = 1;
-      count.tick();
+      if (i % 4 == 0) count.tick();
+      if (i % 4 == 3) count.tick(3);
     }
   });
   uint32_t seen = 0;

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <iterator>
 #include <string>
 
 #include "support/cases.h"
@@ -75,6 +76,25 @@ TEST(NearApi, ReallocHasItsCornerCases) {
   near_free_sized(nullptr, 5);
   near_free(nullptr);
   near_free_aligned_sized(near_aligned_alloc(64, 100), 64, 100);
+  count_cases(4);
+}
+
+TEST(NearApi, ABatchIsFreedLikeEachOfItsBlocks) {
+  near_stats before;
+  near_get_stats(&before);
+  void* blocks[] = {near_malloc(100),       nullptr, near_malloc(10'000'000),
+                    near_calloc(3, 20'000), nullptr, near_aligned_alloc(4096, 100)};
+  errno = 77;
+  const size_t groups = near_free_batch(blocks, std::size(blocks));
+  EXPECT_EQ(errno, 77);
+  EXPECT_EQ(groups, 4u) << "one large block, and three spans";
+  near_stats after;
+  near_get_stats(&after);
+  EXPECT_EQ(after.large_blocks, before.large_blocks);
+  EXPECT_EQ(after.free_batches, before.free_batches + 1);
+  EXPECT_EQ(after.free_batch_blocks, before.free_batch_blocks + 4);
+  EXPECT_EQ(after.free_batch_groups, before.free_batch_groups + groups);
+  EXPECT_EQ(near_check(), 0u);
   count_cases(4);
 }
 

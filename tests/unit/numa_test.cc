@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <nearmalloc/nearmalloc.h>
 
+#include <memory>
 #include <set>
 #include <vector>
 
@@ -111,6 +112,34 @@ TEST_F(NumaTest, ABlockReturnsToItsSpanWhoeverFreesIt) {
       free_all(again);
     });
     count_cases(2);
+  }
+}
+
+TEST_F(NumaTest, ABatchGoesHomeToEveryNode) {
+  std::vector<std::unique_ptr<Worker>> owners;
+  std::vector<void*> blocks;
+  std::vector<std::set<void*>> homes;
+  for (unsigned n = 0; n < topology.count; n++) {
+    owners.push_back(std::make_unique<Worker>(n));
+    std::vector<void*> mine;
+    (*owners[n])([&] { mine = allocate_many(1000); });
+    homes.emplace_back(mine.begin(), mine.end());
+    for (size_t i = 0; i < mine.size(); i++) {  // so that they alternate
+      blocks.insert(blocks.begin() + static_cast<long>(i * n), mine[i]);
+    }
+  }
+  const size_t groups = near_free_batch(blocks.data(), blocks.size());
+  EXPECT_LT(groups, blocks.size() / 20);
+  for (unsigned n = 0; n < topology.count; n++) {
+    (*owners[n])([&] {
+      const auto again = allocate_many(1000);
+      size_t same = 0;
+      for (void* block : again) same += homes[n].count(block);
+      EXPECT_GE(same, again.size() / 2) << "node " << n;
+      EXPECT_EQ(count_on(again, n), again.size());
+      near_free_batch(again.data(), again.size());
+    });
+    count_cases();
   }
 }
 

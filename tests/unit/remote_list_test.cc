@@ -26,6 +26,12 @@ class RemoteListTest : public testing::Test {
   static constexpr size_t kBlocks = 4096;
   Block* block(size_t index) { return blocks_.at(static_cast<uint32_t>(index)); }
 
+  // Blocks from `at` on as frees one by one would leave them: the last of them first.
+  RemoteList<Block>::Chain chain(size_t at, uint32_t count) {
+    for (size_t i = at + count - 1; i > at; i--) block(i)->next = block(i - 1);
+    return {block(at + count - 1), block(at), count};
+  }
+
   alignas(16) char room_[kBlocks * near::kBlockAlign] = {};
   SpanBlocks blocks_{room_};
   RemoteList<Block> list_;
@@ -64,6 +70,39 @@ TEST_F(RemoteListTest, TheHeadPushedAgainIsADoubleFree) {
   count_cases(4);
 }
 
+TEST_F(RemoteListTest, AChainIsPushedWhole) {
+  size_t at = 0;
+  for (const uint32_t length : {3u, 1u, 64u, 2u}) {
+    const auto pushed = list_.push_chain(blocks_, chain(at, length));
+    EXPECT_EQ(pushed.first, at == 0);
+    EXPECT_EQ(pushed.owner, 7u);
+    EXPECT_EQ(pushed.count, at + length);
+    EXPECT_FALSE(pushed.repeated);
+    at += length;
+    count_cases();
+  }
+  EXPECT_FALSE(list_.push(blocks_, block(at)).first);
+  const auto taken = list_.take(blocks_);
+  EXPECT_EQ(taken.count, at + 1);
+  EXPECT_EQ(taken.last, block(0)) << "of the chain that found the list empty";
+  const Block* each = taken.first;
+  for (size_t i = at + 1; i-- > 0; each = each->next) ASSERT_EQ(each, block(i));
+  EXPECT_EQ(each, nullptr);
+}
+
+TEST_F(RemoteListTest, AChainThatBeginsWithTheHeadIsADoubleFree) {
+  EXPECT_FALSE(list_.push_chain(blocks_, chain(0, 4)).repeated);
+  Block* before = block(3)->next;
+  const auto pushed = list_.push_chain(blocks_, {block(9), block(3), 2});
+  EXPECT_TRUE(pushed.repeated);
+  EXPECT_FALSE(pushed.first);
+  EXPECT_EQ(pushed.count, 4u);
+  EXPECT_EQ(block(3)->next, before) << "nothing was written";
+  EXPECT_FALSE(list_.push_chain(blocks_, chain(5, 2)).repeated);
+  EXPECT_EQ(list_.take(blocks_).count, 6u);
+  count_cases(3);
+}
+
 TEST_F(RemoteListTest, TheOwnerChangesOnlyWhileItIsEmpty) {
   EXPECT_FALSE(list_.change_owner(8, 9));
   EXPECT_TRUE(list_.change_owner(7, 65535));
@@ -97,7 +136,12 @@ TEST_F(RemoteListTest, NothingIsLostOrDoubledUnderContention) {
       for (size_t round = 0; round < rounds; round++) {
         for (size_t i = t * kEach; i < (t + 1) * kEach; i++) {
           while (held[i].exchange(1) != 0) std::this_thread::yield();
-          if (list_.push(blocks_, block(i)).first) deliveries.fetch_add(1);
+          // Alone, or each even one as a chain with the odd one after it.
+          if (round % 2 == 1 && i % 2 == 0 && i + 1 < (t + 1) * kEach) continue;
+          const bool alone = round % 2 == 0 || i % 2 == 0 || i == t * kEach;
+          const auto pushed =
+              alone ? list_.push(blocks_, block(i)) : list_.push_chain(blocks_, chain(i - 1, 2));
+          if (pushed.first) deliveries.fetch_add(1);
         }
       }
       pushing.fetch_sub(1);

@@ -55,7 +55,13 @@ class [[nodiscard]] guard {
   static constexpr unsigned slots = impl::kHazardSlots;
 
   ~guard() {
-    if (--record_.nesting == 0) Scheme::leave(record_);
+    // Constants are stored where they are known: a counter in memory would cost a pin its latency.
+    if (record_.nesting == 1) [[likely]] {
+      Scheme::leave(record_);
+      record_.nesting = 0;
+    } else {
+      record_.nesting--;
+    }
   }
   guard(const guard&) = delete;
   guard& operator=(const guard&) = delete;
@@ -111,9 +117,13 @@ class [[nodiscard]] guard {
   friend class handle<Scheme>;
   friend class domain<Scheme>;
   explicit guard(impl::Record& record) noexcept : record_(record) {
-    // Counted after: what runs inside `enter` is not pinned yet under every scheme.
-    if (record_.nesting == 0) Scheme::enter(record_);
-    record_.nesting++;
+    if (record_.nesting == 0) [[likely]] {
+      // Counted after: what runs inside `enter` is not pinned yet under every scheme.
+      Scheme::enter(record_);
+      record_.nesting = 1;
+    } else {
+      record_.nesting++;
+    }
   }
 
   impl::Record& record_;

@@ -25,11 +25,12 @@ struct options {
 
   // Objects a thread has retired before it looks whether the epoch can be advanced (DEBRA,
   // ping_epochs), or whether hazards let them go (hazard_pointers). 0: DEBRA as published, which
-  // always looks. Larger: fewer heavy fences, more garbage.
+  // always looks. Larger: fewer heavy fences, more garbage; a thread that retired less and goes on
+  // only reading keeps that until somebody else retires, it leaves, or `barrier`.
   size_t batch_size = 256;
 
   // Operations between two looks: at another thread's announcement [Brown15: 10], or for the token
-  // [Kim23: 1].
+  // [Kim23: 1]. A thread that holds less than a batch looks for the token an eighth as often.
   uint32_t operations_between_checks = 10;
 
   // Records looked at each time. [Brown15: 1]
@@ -54,7 +55,8 @@ struct options {
   void* context = nullptr;
   uint32_t stall_ms = 100;
 
-  // Where frees, epochs and garbage are recorded; it outlives the domain. Null: nowhere.
+  // Where frees, epochs and garbage are recorded (timeline.hpp), a row for each time a thread attaches;
+  // it outlives the domain. Null: nowhere.
   timeline* record_to = nullptr;
 };
 

@@ -11,7 +11,7 @@
 //   hazard_pointers  those in a validated slot      keeps what its slots hold     statistics::bound
 //   ping_epochs      those in a validated slot      keeps what its slots hold     statistics::bound
 //
-// ping_epochs follows publish-on-ping [Singh24] with membarrier(2) as the ping: slots are written
+// ping_epochs follows publish-on-ping [Singh25] with membarrier(2) as the ping: slots are written
 // without a fence, and the thread that has to free makes all other threads' slots visible first.
 //
 // Each is a type for `domain`; its functions are the fast paths, called by guard and handle.
@@ -37,6 +37,7 @@ namespace impl {
 inline void push(Record& record, void* object, deleter destroy) noexcept {
   record.lock.enter(record.core->asymmetric);
   record.limbo.push(object, destroy);
+  if (record.limbo.current() >= record.core->settings.batch_size) record.due = true;
   record.lock.leave();
 }
 
@@ -64,7 +65,7 @@ struct ProtectsSlots {
 inline void enter_epoch_pinned(Record& record) noexcept {
   Core& core = *record.core;
   const bool current = announce(core.clock, record.epoch, core.asymmetric);
-  if (!current || --record.countdown == 0) [[unlikely]]
+  if (!current || record.due) [[unlikely]]
     epochs_pinned(record, current);
 }
 
@@ -91,7 +92,7 @@ struct debra : impl::ProtectsAll {
       impl::Core& core = *record.core;
       // relaxed: a hint; what is announced is checked below
       const bool is_new = core.clock.epoch.load(kRelaxed) != record.epoch.seen;
-      if (is_new || --record.countdown == 0) [[unlikely]]
+      if (is_new || record.due) [[unlikely]]
         impl::epochs_before_pin(record);
       const bool current = impl::announce(core.clock, record.epoch, core.asymmetric);
       if (!current) [[unlikely]]
@@ -116,7 +117,7 @@ struct token : impl::ProtectsAll {
   static void enter(impl::Record& record) noexcept {
     impl::Core& core = *record.core;
     impl::activate(record.token, core.asymmetric);
-    if (--record.countdown == 0) [[unlikely]]
+    if (--record.token.countdown == 0) [[unlikely]]
       impl::work(record);
   }
   static void leave(impl::Record& record) noexcept { impl::deactivate(record.token); }
@@ -129,7 +130,7 @@ struct hazard_pointers : impl::ProtectsSlots {
   static constexpr impl::Traits traits{impl::Scheme::hazards};
   static constexpr bool has_grace_periods = false;
   static void enter(impl::Record& record) noexcept {
-    if (--record.countdown == 0) [[unlikely]]
+    if (record.due) [[unlikely]]
       impl::work(record);
   }
   static void leave(impl::Record& record) noexcept { record.hazards.clear(); }

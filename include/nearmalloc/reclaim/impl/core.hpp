@@ -55,7 +55,7 @@ class Core {
   const uint64_t serial;  // no two domains of a process have the same
 
   // reclaim/core.cc, for the parts of the protocol in reclaim/*.cc.
-  void note_epoch(uint64_t epoch) noexcept;
+  void note_epoch(Record& by, uint64_t epoch) noexcept;
   void note_blocked(Record& by, Record& blocker, uint64_t state) noexcept;
   void adopt_parked(Record& into) noexcept;
   uint64_t now() const noexcept;  // epoch, or round

@@ -6,7 +6,7 @@
 //                full fence, wherever it is
 // Invariant: together they order as two sequentially consistent fences do; where the kernel refuses
 // membarrier (`asymmetric` false) that is what both are. Two light fences order nothing.
-// Who may touch it: any thread. [Dice, Huang, Yang: "Asymmetric Dekker synchronization", 2001]
+// Who may touch it: any thread. [Dice01]
 #pragma once
 
 #include "nearmalloc/impl/atomic.hpp"

@@ -33,16 +33,36 @@ struct EntryBlock {
 };
 static_assert(sizeof(EntryBlock) == 1024);
 
+// A number that its owner changes under the lock and reads, as a hint, without.
+class Count {
+ public:
+  Count() = default;
+  Count(const Count& other) : Count() { *this = other; }
+  Count& operator=(const Count& other) { return *this = static_cast<size_t>(other); }
+  Count& operator=(size_t value) {
+    value_.store(value, kRelaxed);  // relaxed: written by one thread at a time, under the lock
+    return *this;
+  }
+  operator size_t() const { return value_.load(kRelaxed); }  // relaxed: a hint, or under the lock
+  void operator+=(size_t more) { *this = *this + more; }
+  void operator++(int) { *this += 1; }
+  void operator--(int) { *this = *this - 1; }
+
+ private:
+  Atomic<size_t> value_{0};
+};
+
 // A list of blocks of which all but the first may be partly filled as well.
 struct Bag {
   EntryBlock* first = nullptr;
   EntryBlock* last = nullptr;
-  size_t objects = 0;
+  Count objects;
   uint64_t label = 0;
 
   bool empty() const { return objects == 0; }
   void append(Bag& other);  // empties `other`
   void push_block(EntryBlock* block);
+  void clear();  // forgets the blocks; the label stays
 };
 
 // How blocks of memory whose destructors are trivial are freed in runs. [DESIGN §6]

@@ -12,11 +12,11 @@
 #include "nearmalloc/reclaim/impl/limbo.hpp"
 #include "nearmalloc/reclaim/impl/owner_lock.hpp"
 #include "nearmalloc/reclaim/impl/token.hpp"
+#include "nearmalloc/reclaim/timeline.hpp"
 
 namespace near::reclaim::impl {
 
 class Core;
-class Track;  // of the timeline
 
 struct alignas(128) Record {
   Record(Core& its_core, uint32_t its_index) : index(its_index), core(&its_core) {}
@@ -32,13 +32,12 @@ struct alignas(128) Record {
 
   // The owner's.
   alignas(128) Core* const core;
-  uint32_t nesting = 0;    // guards
-  uint32_t countdown = 1;  // operations until there is work
-  uint32_t interval = 1;   // what the countdown began with
+  uint32_t nesting = 0;  // guards
+  bool due = true;       // there is work at the next pin
   uint32_t since_check = 0;
   uint32_t since_free = 0;
-  uint32_t checks_put_off = 0;
   uint32_t quota = 1;         // adaptive: objects each time
+  track* row = nullptr;       // in the timeline, if there is one
   bool working = false;       // a deleter runs: it must not start work again
   size_t look_at = 0;         // objects in the present bag at which hazards are read
   bool has_left = false;      // parked with something in the limbo

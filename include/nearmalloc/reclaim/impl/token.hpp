@@ -38,7 +38,10 @@ struct TokenWords {
   Atomic<uint32_t> active{0};  // in an operation
   // The owner's.
   uint64_t receipts = kTokenBags;
-  uint64_t stuck_at = 0;  // the word at the last look from afar
+  uint64_t stuck_at = 0;   // the word at the last look from afar
+  uint32_t looks = 0;      // since it moved
+  uint32_t countdown = 1;  // operations until the next look
+  uint32_t interval = 1;   // what the countdown began with
 };
 
 // An operation begins: who skips this thread sees it, or it sees whatever was unlinked before.

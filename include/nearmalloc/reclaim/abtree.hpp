@@ -1,0 +1,382 @@
+// A concurrent relaxed (a,b)-tree: an ordered map whose nodes hold up to B entries.
+//
+//   near::reclaim::domain<near::reclaim::debra<>> domain;
+//   near::reclaim::abtree<int64_t, int64_t, decltype(domain)> map(domain);
+//   map.insert(1, 10);  map.find(1);  map.erase(1);
+//
+// How it works. An entry node, which is never replaced, has one child, the root. Leaves never
+// change: insert and erase put a new leaf in the place of the old one, by an SCX (impl/scx.hpp) on
+// its parent, and retire the old one. Two things may be wrong for a while ("violations"), each the
+// price of a change that touches one place only:
+// - A leaf that is full is replaced by a node with two leaves; that makes the way to them longer by
+//   one, so the node is tagged, and does not count. Its parent absorbs it; if that is full, parent
+//   and node become two, under a new tagged node.
+// - A node other than the root has fewer than A entries: it and a sibling become one, or share.
+// Who creates a node with a violation does not return before a search for its key has met none.
+//
+// Invariants.
+// 1. Order: the keys of a node lie in its range, which is the same as long as it is in the tree.
+// 2. Depth: of the nodes above a leaf, as many are not tagged for every leaf. Leaves are never
+//    tagged, nor is the root; a tagged node has two children, an inner root at least two.
+// 3. An inner node is marked before it is cut off, and then its children no longer change: a search
+//    that is in there still comes to the leaf that was the right one at some time since it began.
+// 4. No violation is forgotten. What a step leaves behind (tagged, or too small) has a range with
+//    the key of whoever took the step, and he searches once more after it. A search meets every
+//    node with its key in range that stays in the tree throughout: from where the search is, the
+//    links lead there, even if that place was cut off. So a violation that a search misses was
+//    replaced meanwhile, and who replaced it searches next.
+// Steps begin with the topmost violation of the path; hence the parent has none, and a node that is
+// too small has a sibling.
+//
+// Unlike [Brown17], leaves are neither frozen nor marked: nothing of them ever changes, and their
+// parent is frozen when they are replaced, so an insert takes one freezing CAS less. And violations
+// are looked for by a key, not by their node, so it does not matter who moved them.
+//
+// find, contains and range write to no node. Under guards that protect all they never begin anew,
+// and are wait-free as far as the tree does not deepen without end below them. Under hazard
+// pointers a child is held, then its parent must still have it and not be marked; else the search
+// begins anew.
+// bad_alloc: the entries are as before. When it strikes in the repair that follows a change, the
+// change stands, and the violation stays until a repair for another one passes.
+// Who may touch it: any thread; size, key_sum, check, for_each and the destructor: one thread while
+// no other is inside. If 4096 threads are in the middle of a change, the next one waits.
+// [Larsen, Fagerberg 1995; Brown17 "Techniques for Constructing Efficient Lock-free Data
+// Structures", the chapter on the relaxed (a,b)-tree]
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <optional>
+
+#include "nearmalloc/impl/atomic.hpp"
+#include "nearmalloc/reclaim/impl/abtree_draft.hpp"
+#include "nearmalloc/reclaim/impl/abtree_node.hpp"
+#include "nearmalloc/reclaim/impl/abtree_walk.hpp"
+#include "nearmalloc/reclaim/impl/scx.hpp"
+
+namespace near::reclaim {
+
+template <class Key, class Value, class Domain, unsigned B = 11, unsigned A = std::max(B / 4, 2u)>
+class abtree {
+  static_assert(A >= 2, "a node with one child has no sibling for it");
+  static_assert(B >= 2 * A - 1, "two nodes that are too small must fit in one");
+
+ public:
+  using guard_type = typename Domain::guard_type;
+
+  explicit abtree(Domain& domain) : domain_(domain) {
+    entry_.set_word(0, Node::word_of(new Node(Node::Kind::leaf, false, 0)));
+  }
+  ~abtree() { impl::delete_subtree(entry_.child(0)); }
+  abtree(const abtree&) = delete;
+  abtree& operator=(const abtree&) = delete;
+
+  // False: the key is there, and keeps its value. Throws std::bad_alloc.
+  bool insert(guard_type& guard, const Key& key, const Value& value) {
+    for (;;) {
+      const Place place = leaf_for(guard, key);
+      const unsigned at = place.node->place_of(key);
+      if (place.node->has_at(at, key)) return false;
+      if (try_insert(guard, place, at, key, value)) return true;
+    }
+  }
+
+  // False: the key is not there. Throws std::bad_alloc.
+  bool erase(guard_type& guard, const Key& key) {
+    for (;;) {
+      const Place place = leaf_for(guard, key);
+      const unsigned at = place.node->place_of(key);
+      if (!place.node->has_at(at, key)) return false;
+      if (try_erase(guard, place, at, key)) return true;
+    }
+  }
+
+  std::optional<Value> find(guard_type& guard, const Key& key) const {
+    const Place place = leaf_for(guard, key);
+    const unsigned at = place.node->place_of(key);
+    if (!place.node->has_at(at, key)) return std::nullopt;
+    return place.node->value(at);
+  }
+  bool contains(guard_type& guard, const Key& key) const { return find(guard, key).has_value(); }
+
+  // Calls visit(key, value) for the keys in [low, high), in order; returns how many. What one leaf
+  // shows was there at one moment. `visit` may use the tree, with the same guard.
+  template <class Visit>
+  size_t range(guard_type& guard, const Key& low, const Key& high, Visit visit) const {
+    size_t count = 0;
+    for (std::optional<Key> from = low; from.has_value() && *from < high;) {
+      const Entries entries = entries_from(guard, *from);
+      for (unsigned i = 0; i < entries.count && entries.keys[i] < high; ++i, ++count) {
+        visit(entries.keys[i], entries.values[i]);
+      }
+      from = entries.next;
+    }
+    return count;
+  }
+
+  // The same with a guard of their own.
+  bool insert(const Key& key, const Value& value) {
+    auto guard = domain_.pin();
+    return insert(guard, key, value);
+  }
+  bool erase(const Key& key) {
+    auto guard = domain_.pin();
+    return erase(guard, key);
+  }
+  std::optional<Value> find(const Key& key) const {
+    auto guard = domain_.pin();
+    return find(guard, key);
+  }
+  bool contains(const Key& key) const { return find(key).has_value(); }
+  template <class Visit>
+  size_t range(const Key& low, const Key& high, Visit visit) const {
+    auto guard = domain_.pin();
+    return range(guard, low, high, visit);
+  }
+
+  template <class Visit>
+  void for_each(Visit visit) const {
+    impl::for_each_entry(*entry_.child(0), visit);
+  }
+  size_t size() const {
+    size_t count = 0;
+    for_each([&](const Key&, const Value&) { ++count; });
+    return count;
+  }
+  uint64_t key_sum() const {
+    uint64_t sum = 0;
+    for_each([&](const Key& key, const Value&) { sum += static_cast<uint64_t>(key); });
+    return sum;
+  }
+  // Says on stderr what is wrong.
+  bool check() const {
+    // relaxed: nobody else is inside
+    const bool balanced = !unrepaired_.load(kRelaxed);
+    return impl::AbtreeChecker<Node>(A, balanced).check(*entry_.child(0));
+  }
+
+ private:
+  using Node = impl::AbtreeNode<Key, Value, B>;
+  using Draft = impl::AbtreeDraft<Node>;
+  using Fresh = impl::AbtreeFresh<Node>;
+  using Update = impl::ScxUpdate<Node>;
+
+  // Slots of the guard: the last nodes of a path take turns; what helping touches comes last.
+  static constexpr unsigned kPathSlots = 4;
+  static constexpr unsigned kSiblingSlot = 4;
+  static constexpr unsigned kHelpSlot = 5;
+
+  // Where a search ended: parent->child(index) was node, grand->child(parent_index) parent.
+  struct Place {
+    Node* grand = nullptr;
+    Node* parent = nullptr;
+    Node* node = nullptr;
+    unsigned parent_index = 0;
+    unsigned index = 0;
+  };
+
+  // Of one leaf, from some key on, and the least key beyond it.
+  struct Entries {
+    unsigned count = 0;
+    std::array<Key, B> keys{};
+    std::array<Value, B> values{};
+    std::optional<Key> next{};
+  };
+
+  // Child `index` of `from`, both protected. Null: `from` is no longer in the tree.
+  static Node* step(guard_type& guard, unsigned slot, const Node& from, unsigned index) {
+    Node* child = from.child(index);
+    if constexpr (!guard_type::protects_all) {
+      for (;;) {
+        guard.hold(slot, child);
+        Node* const still = from.child(index);
+        if (from.is_finalized()) return nullptr;
+        if (still == child) break;
+        child = still;
+      }
+    }
+    return child;
+  }
+
+  // Goes down to the first node for which until(place) is true, or a leaf.
+  template <class Until>
+  Place descend(guard_type& guard, const Key& key, Until until) const {
+    for (;;) {
+      Place place;
+      if (try_descend(guard, key, until, place)) return place;
+    }
+  }
+
+  template <class Until>
+  bool try_descend(guard_type& guard, const Key& key, Until& until, Place& place) const {
+    place.parent = &entry_;
+    for (unsigned depth = 0;; ++depth) {
+      place.node = step(guard, depth % kPathSlots, *place.parent, place.index);
+      if (place.node == nullptr) return false;
+      if (until(place) || place.node->is_leaf()) return true;
+      place.grand = place.parent;
+      place.parent = place.node;
+      place.parent_index = place.index;
+      place.index = place.node->child_for(key);
+    }
+  }
+
+  Place leaf_for(guard_type& guard, const Key& key) const {
+    return descend(guard, key, [](const Place&) { return false; });
+  }
+
+  Entries entries_from(guard_type& guard, const Key& from) const {
+    Entries entries;
+    const Place place = descend(guard, from, [&](const Place& at) {
+      if (at.parent == &entry_) entries.next.reset();
+      if (at.index + 1 < at.parent->size) entries.next = at.parent->keys[at.index];
+      return false;
+    });
+    const Node& leaf = *place.node;
+    for (unsigned i = leaf.place_of(from); i < leaf.size; ++i, ++entries.count) {
+      entries.keys[entries.count] = leaf.keys[i];
+      entries.values[entries.count] = leaf.value(i);
+    }
+    return entries;
+  }
+
+  // Adds a protected node to an update. False: it is changing or was cut off.
+  bool link(guard_type& guard, Node* node, Update& update) {
+    const uint64_t info = node->linked_info();
+    if (scx_.is_in_progress(info)) {
+      help(guard, info);
+      return false;
+    }
+    if (node->is_finalized()) return false;
+    update.freeze(node, info);
+    return true;
+  }
+
+  void help(guard_type& guard, uint64_t tag) {
+    scx_.help(tag, [&](unsigned i, [[maybe_unused]] Node* node) {
+      if constexpr (!guard_type::protects_all) guard.hold(kHelpSlot + i, node);
+    });
+  }
+
+  // Links the two nodes above a place, if they are still connected.
+  bool link_above(guard_type& guard, const Place& place, Update& update) {
+    return link(guard, place.grand, update) &&
+           place.grand->child(place.parent_index) == place.parent &&
+           link(guard, place.parent, update);
+  }
+
+  // Puts `replacement` in the place of child `index` of the first node of the update.
+  bool swing(Update& update, unsigned index, Node* old, Node* replacement, Fresh& fresh) {
+    update.index = index;
+    update.old = old;
+    update.replacement = replacement;
+    if (!scx_.scx(update)) return false;
+    fresh.published();
+    return true;
+  }
+
+  bool try_insert(guard_type& guard, const Place& place, unsigned at, const Key& key,
+                  const Value& value) {
+    Update update;
+    if (!link(guard, place.parent, update)) return false;
+    Fresh fresh;
+    if (place.node->size < B) {
+      Node* const leaf = copy_with(fresh, *place.node, at, key, Node::word_of(value));
+      return replace_leaf(guard, place, key, update, leaf, fresh);
+    }
+    Draft draft(*place.node);
+    draft.insert(at, key, Node::word_of(value));
+    Node* const top = draft.halves(fresh, place.parent != &entry_);
+    return replace_leaf(guard, place, key, update, top, fresh);
+  }
+
+  bool try_erase(guard_type& guard, const Place& place, unsigned at, const Key& key) {
+    Update update;
+    if (!link(guard, place.parent, update)) return false;
+    Fresh fresh;
+    return replace_leaf(guard, place, key, update, copy_without(fresh, *place.node, at), fresh);
+  }
+
+  bool replace_leaf(guard_type& guard, const Place& place, const Key& key, Update& update,
+                    Node* replacement, Fresh& fresh) {
+    if (place.parent->child(place.index) != place.node) return false;
+    // Once published it may be gone at any time.
+    const bool violates = is_violation(*replacement, place.parent);
+    if (!swing(update, place.index, place.node, replacement, fresh)) return false;
+    guard.retire(place.node);
+    if (violates) repair(guard, key);
+    return true;
+  }
+
+  bool is_violation(const Node& node, const Node* parent) const {
+    return node.tagged || (node.size < A && parent != &entry_);
+  }
+
+  // Takes steps until a search for `key` meets no violation.
+  void repair(guard_type& guard, const Key& key) noexcept {
+    const auto stop = [this](const Place& at) { return is_violation(*at.node, at.parent); };
+    try {
+      for (;;) {
+        const Place place = descend(guard, key, stop);
+        if (!stop(place)) return;
+        if (place.node->tagged) {
+          absorb(guard, place, place.index, place.node);
+        } else {
+          share(guard, place);
+        }
+      }
+    } catch (const std::bad_alloc&) {
+      unrepaired_.store(true, kRelaxed);  // relaxed: read when nobody is inside
+    }
+  }
+
+  // A step: the tagged child `index` goes up into its parent, which may split over that.
+  void absorb(guard_type& guard, const Place& place, unsigned index, Node* child) {
+    Update update;
+    if (!link_above(guard, place, update)) return;
+    if (place.parent->child(index) != child || !link(guard, child, update)) return;
+    Draft draft(*place.parent);
+    draft.expand(index, *child);
+    Fresh fresh;
+    Node* const replacement =
+        draft.size() <= B ? draft.whole(fresh) : draft.halves(fresh, place.grand != &entry_);
+    if (!swing(update, place.parent_index, place.parent, replacement, fresh)) return;
+    guard.retire(place.parent);
+    guard.retire(child);
+  }
+
+  // A step: a node that is too small and its sibling become one, or have as much each.
+  void share(guard_type& guard, const Place& place) {
+    const unsigned left = place.index == 0 ? 0 : place.index - 1;
+    const unsigned other = place.index == 0 ? 1 : left;
+    Node* const sibling = step(guard, kSiblingSlot, *place.parent, other);
+    if (sibling == nullptr) return;
+    if (sibling->tagged) return absorb(guard, place, other, sibling);
+    Update update;
+    if (!link_above(guard, place, update)) return;
+    const Node* const parent = place.parent;
+    if (parent->child(place.index) != place.node || parent->child(other) != sibling) return;
+    Node* const first = place.index == left ? place.node : sibling;
+    Node* const second = place.index == left ? sibling : place.node;
+    // Without tags, they are leaves both or neither, by the depth.
+    if (!first->is_leaf() && !(link(guard, first, update) && link(guard, second, update))) return;
+    Fresh fresh;
+    const Draft both(*first, parent->keys[left], *second);
+    Node* const replacement =
+        replace_both(fresh, *parent, left, both, 2 * A, place.grand == &entry_);
+    if (!swing(update, place.parent_index, place.parent, replacement, fresh)) return;
+    guard.retire(place.parent);
+    guard.retire(first);
+    guard.retire(second);
+  }
+
+  Domain& domain_;
+  mutable Node entry_{Node::Kind::inner, false, 1};
+  impl::ScxTable<Node> scx_;
+  Atomic<bool> unrepaired_{false};  // no memory was left for a step
+};
+
+}  // namespace near::reclaim

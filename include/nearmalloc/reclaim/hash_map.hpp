@@ -1,0 +1,274 @@
+// hash_map: a lock-free hash map that grows without moving an element.
+//
+//   domain<token<>> d;
+//   hash_map<int64_t, int64_t, domain<token<>>> map(d);
+//   map.insert(1, 10);
+//
+// All elements are in one ordered list, sorted by their hash with the bits reversed, so that the
+// elements of a bucket are neighbours and still are when the number of buckets doubles. A bucket is
+// a pointer to a dummy node of that list, made when the bucket is first used; dummies are never
+// removed, so a search may start at one without protecting it. If memory for a dummy or for the
+// table is refused, searches start further away: only `insert` needs memory to succeed.
+//
+// Operations on one key are linearizable; those on different keys are ordered as far as
+// happens-before orders them (on x86-64 all are linearizable). All are lock-free.
+//
+// Invariant: along the list the pairs (order, key) ascend strictly; an element's order is the
+// reversed hash of its key, made odd; the dummy of bucket b has order reverse(b), which is even;
+// buckets = first << k, and segment i <= k of the table exists. At rest no node is marked removed,
+// bucket b is set exactly if its dummy is in the list, and the stripes sum to the elements.
+// Who may touch it: any thread; size, key_sum, check, for_each and the destructor when no other
+// thread is inside. Of the guard it uses slots 0 and 1.
+// Paper: [Shalev06] on the list of [Michael02].
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "nearmalloc/reclaim/domain.hpp"
+#include "nearmalloc/reclaim/impl/bucket_table.hpp"
+#include "nearmalloc/reclaim/impl/ordered_list.hpp"
+
+namespace near::reclaim {
+
+// Key: copyable, ordered by <. Value: copyable; a copy is what find returns. `Hash` need not be
+// good in any particular bits: the map mixes them. Elements whose hashes agree share a bucket.
+template <class Key, class Value, class Domain, class Hash = std::hash<Key>>
+class hash_map {
+ public:
+  using key_type = Key;
+  using mapped_type = Value;
+  using domain_type = Domain;
+  using guard_type = typename Domain::guard_type;
+
+  // `first_buckets` is rounded up to a power of two; the number doubles when there are more
+  // elements than buckets.
+  explicit hash_map(Domain& domain, size_t first_buckets = 64, Hash hash = Hash())
+      : domain_(domain), hash_(std::move(hash)), table_(first_buckets, &first_) {}
+  hash_map(const hash_map&) = delete;
+  hash_map& operator=(const hash_map&) = delete;
+  ~hash_map() {
+    impl::list_each<node>(first_.next, [](node* each, bool) {
+      if (each->is_dummy()) {
+        delete each;
+      } else {
+        delete static_cast<element*>(each);
+      }
+    });
+  }
+
+  // False if the key is there already; its value then stays. Throws what `new` and copies throw,
+  // and has then changed nothing.
+  bool insert(guard_type& guard, const Key& key, const Value& value) {
+    const uint64_t mixed = mix(key);
+    const size_t buckets = table_.size();
+    const probe_type probe{element_order(mixed), &key};
+    const auto make = [&] { return new element(probe.order, key, value); };
+    if (!impl::list_insert<node>(guard, start(guard, mixed & (buckets - 1)), probe, make)) {
+      return false;
+    }
+    if (count(mixed, 1) > static_cast<int64_t>(buckets / kStripes)) table_.grow(buckets);
+    return true;
+  }
+  bool insert(const Key& key, const Value& value) {
+    guard_type guard = domain_.pin();
+    return insert(guard, key, value);
+  }
+
+  bool erase(guard_type& guard, const Key& key) noexcept {
+    const uint64_t mixed = mix(key);
+    const probe_type probe{element_order(mixed), &key};
+    if (!impl::list_erase<node>(guard, start(guard, bucket_of(mixed)), probe)) return false;
+    count(mixed, -1);
+    return true;
+  }
+  bool erase(const Key& key) {
+    guard_type guard = domain_.pin();
+    return erase(guard, key);
+  }
+
+  std::optional<Value> find(guard_type& guard, const Key& key) const {
+    const element* found = look_up(guard, key);
+    return found != nullptr ? std::optional<Value>(found->value) : std::nullopt;
+  }
+  std::optional<Value> find(const Key& key) const {
+    guard_type guard = domain_.pin();
+    return find(guard, key);
+  }
+
+  bool contains(guard_type& guard, const Key& key) const noexcept {
+    return look_up(guard, key) != nullptr;
+  }
+  bool contains(const Key& key) const {
+    guard_type guard = domain_.pin();
+    return contains(guard, key);
+  }
+
+  size_t buckets() const noexcept { return table_.size(); }
+
+  // In no order that means anything.
+  template <class F>
+  void for_each(F f) const {
+    impl::list_each<node>(first_.next, [&](const node* each, bool removed) {
+      if (removed || each->is_dummy()) return;
+      f(each->as_element().key, each->as_element().value);
+    });
+  }
+
+  size_t size() const {
+    size_t number = 0;
+    for_each([&](const Key&, const Value&) { ++number; });
+    return number;
+  }
+
+  uint64_t key_sum() const {
+    uint64_t sum = 0;
+    for_each([&](const Key& key, const Value&) { sum += static_cast<uint64_t>(key); });
+    return sum;
+  }
+
+  // Says on stderr what is wrong.
+  bool check() const {
+    bool good = true;
+    size_t dummies = 1;  // that of bucket 0 is no successor of any node
+    int64_t elements = 0;
+    const node* before = &first_;
+    impl::list_each<node>(first_.next, [&](const node* each, bool removed) {
+      good &= expect(!removed, "a removed node is still linked");
+      good &= expect(before->precedes(each->probe()), "order does not ascend");
+      good &= each->is_dummy() ? check_dummy(*each) : check_element(*each);
+      each->is_dummy() ? void(++dummies) : void(++elements);
+      before = each;
+    });
+    good &= expect(dummies == table_.buckets_set(), "a bucket points outside the list");
+    good &= expect(elements == counted(), "the stripes miscount");
+    return good;
+  }
+
+ private:
+  struct element;
+
+  struct probe_type {
+    uint64_t order;
+    const Key* key;  // null for a dummy
+  };
+
+  struct node {
+    using removable_type = element;
+    explicit node(uint64_t its_order) : order(its_order) {}
+    bool is_dummy() const { return (order & 1) == 0; }
+    const element& as_element() const { return static_cast<const element&>(*this); }
+    probe_type probe() const { return {order, is_dummy() ? nullptr : &as_element().key}; }
+    bool precedes(const probe_type& probe) const {
+      if (order != probe.order) return order < probe.order;
+      return !is_dummy() && as_element().key < *probe.key;
+    }
+    bool matches(const probe_type& probe) const {
+      return order == probe.order && (is_dummy() || !(*probe.key < as_element().key));
+    }
+
+    impl::list_link next{0};
+    const uint64_t order;
+  };
+
+  struct element : node {
+    element(uint64_t its_order, const Key& its_key, const Value& its_value)
+        : node(its_order), key(its_key), value(its_value) {}
+    const Key key;
+    const Value value;
+  };
+
+  // Elements are counted in stripes chosen by hash, so that threads rarely meet in one and each
+  // stripe alone is a fair sample of the whole.
+  static constexpr size_t kStripes = 16;
+  struct alignas(64) stripe {
+    Atomic<int64_t> elements{0};
+  };
+
+  // A bijection, so it adds no collisions: every bit of the hash reaches the low bits, of which a
+  // bucket is made, and the high ones, of which a stripe is.
+  uint64_t mix(const Key& key) const {
+    uint64_t bits = hash_(key);
+    for (int round = 0; round < 2; ++round) {
+      bits = (bits ^ (bits >> 32)) * 0x9E3779B97F4A7C15u;
+    }
+    return bits ^ (bits >> 32);
+  }
+
+  static uint64_t element_order(uint64_t mixed) { return impl::reverse_bits(mixed) | 1; }
+  size_t bucket_of(uint64_t mixed) const { return mixed & (table_.size() - 1); }
+
+  // Returns the stripe's new count; below 0 while an element is erased before it is counted.
+  int64_t count(uint64_t mixed, int64_t change) noexcept {
+    auto& elements = stripes_[mixed >> 60].elements;
+    // relaxed: a count that publishes nothing
+    return elements.fetch_add(change, kRelaxed) + change;
+  }
+
+  // The link of the bucket's dummy, or of one before it.
+  impl::list_link& start(guard_type& guard, size_t bucket) const noexcept {
+    node* dummy = table_.get(bucket);
+    return dummy != nullptr ? dummy->next : start_slow(guard, bucket);
+  }
+
+  // The bucket's dummy is linked from the nearest dummy before it that is known.
+  [[gnu::noinline]] impl::list_link& start_slow(guard_type& guard, size_t bucket) const noexcept {
+    // Not from the bucket itself, though it may be set by now: its dummy is to be found, not passed.
+    size_t before = bucket ^ std::bit_floor(bucket);
+    while (table_.get(before) == nullptr) before ^= std::bit_floor(before);
+    impl::list_link& from = table_.get(before)->next;
+    const probe_type probe{impl::reverse_bits(bucket), nullptr};
+    auto* fresh = new (std::nothrow) node(probe.order);
+    if (fresh == nullptr) return from;
+    impl::list_walk<node, guard_type> walk(guard, from);
+    bool linked_by_another = walk.seek(probe);
+    while (!linked_by_another && !walk.insert(fresh)) linked_by_another = walk.seek(probe);
+    node* dummy = linked_by_another ? walk.node() : fresh;
+    if (linked_by_another) delete fresh;
+    table_.set(bucket, dummy);
+    return dummy->next;
+  }
+
+  const element* look_up(guard_type& guard, const Key& key) const noexcept {
+    const uint64_t mixed = mix(key);
+    const probe_type probe{element_order(mixed), &key};
+    const node* found = impl::list_find<node>(guard, start(guard, bucket_of(mixed)), probe);
+    return static_cast<const element*>(found);
+  }
+
+  bool check_dummy(const node& dummy) const {
+    const uint64_t bucket = impl::reverse_bits(dummy.order);
+    const bool known = bucket < table_.size() && table_.get(bucket) == &dummy;
+    return expect(known, "a dummy is no bucket's");
+  }
+  bool check_element(const node& each) const {
+    const bool placed = each.order == element_order(mix(each.as_element().key));
+    return expect(placed, "an element's order is not its key's");
+  }
+  int64_t counted() const {
+    int64_t sum = 0;
+    // relaxed: nobody else is inside
+    for (const stripe& each : stripes_) sum += each.elements.load(kRelaxed);
+    return sum;
+  }
+  static bool expect(bool holds, const char* otherwise) {
+    if (!holds) std::fprintf(stderr, "hash_map: %s\n", otherwise);
+    return holds;
+  }
+
+  // mutable: a search may unlink removed nodes and set buckets
+  Domain& domain_;
+  const Hash hash_;
+  mutable node first_{0};  // the dummy of bucket 0
+  mutable impl::bucket_table<node> table_;
+  std::array<stripe, kStripes> stripes_;
+};
+
+}  // namespace near::reclaim

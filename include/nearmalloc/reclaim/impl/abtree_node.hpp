@@ -1,0 +1,162 @@
+// A node of the (a,b)-tree: a leaf with keys and values, or an inner node with keys and children.
+//
+// Invariant: size counts the values of a leaf and the children of an inner node, which has one key
+// less; keys ascend; child i leads to the keys k with keys[i - 1] <= k < keys[i]. Once published, a
+// leaf never changes, and of an inner node only info; a child, between freezing and commit of the
+// SCX whose tag is in info; the mark, once, before the node is cut off.
+// The header has 32 bytes, as in the trees of the literature, so that a node falls in the same size
+// class: 208 bytes for B = 11, 240 for B = 13, with words of 64 bits.
+// Who may touch it: until it is published, its maker; then any thread under a guard.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "nearmalloc/impl/atomic.hpp"
+
+namespace near::reclaim::impl {
+
+template <class KeyType, class ValueType, unsigned B>
+struct alignas(16) AbtreeNode {
+  using Key = KeyType;
+  using Value = ValueType;
+  using Word = uintptr_t;  // a value or a child
+  static constexpr unsigned kMost = B;
+  static_assert(std::is_trivially_copyable_v<Key> && std::is_default_constructible_v<Key>);
+  static_assert(std::is_trivially_copyable_v<Value> && std::is_default_constructible_v<Value>);
+  static_assert(sizeof(Value) <= sizeof(Word), "put a pointer in the tree instead");
+
+  enum class Kind : uint32_t { leaf, inner };
+
+  AbtreeNode(Kind kind_of_node, bool is_tagged, unsigned words_to_come)
+      : kind(kind_of_node), tagged(is_tagged), size(words_to_come) {}
+
+  bool is_leaf() const { return kind == Kind::leaf; }
+  unsigned key_count() const { return is_leaf() ? size : size - 1; }
+
+  // Which child to follow.
+  unsigned child_for(const Key& key) const {
+    unsigned i = 0;
+    while (i < size - 1 && !(key < keys[i])) ++i;
+    return i;
+  }
+
+  // Of a leaf: the first place whose key is not less.
+  unsigned place_of(const Key& key) const {
+    unsigned i = 0;
+    while (i < size && keys[i] < key) ++i;
+    return i;
+  }
+  bool has_at(unsigned place, const Key& key) const { return place < size && !(key < keys[place]); }
+
+  // pairs: abtree-child
+  Word word(unsigned i) const { return words[i].load(kAcquire); }
+  AbtreeNode* child(unsigned i) const { return reinterpret_cast<AbtreeNode*>(word(i)); }
+  Value value(unsigned i) const {
+    const Word bits = words[i].load(kRelaxed);  // relaxed: never changes
+    Value value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+
+  static Word word_of(const Value& value) {
+    Word word = 0;
+    std::memcpy(&word, &value, sizeof value);
+    return word;
+  }
+  static Word word_of(AbtreeNode* child) { return reinterpret_cast<Word>(child); }
+
+  // The maker's.
+  void set_word(unsigned i, Word word) {
+    // relaxed: whoever publishes the node releases
+    words[i].store(word, kRelaxed);
+  }
+
+  // What SCX does to a node. freeze: true if the node is, or was, frozen for `tag`.
+  bool freeze(uint64_t seen, uint64_t tag) {
+    // pairs: abtree-info
+    return info.compare_exchange_strong(seen, tag, kAcqRel, kAcquire) || seen == tag;
+  }
+  void finalize() { marked.store(1, kRelease); }  // pairs: abtree-mark
+  void swing(unsigned index, AbtreeNode* from, AbtreeNode* to) {
+    Word old = word_of(from);
+    // pairs: abtree-child
+    words[index].compare_exchange_strong(old, word_of(to), kAcqRel, kAcquire);
+  }
+
+  uint64_t linked_info() const {
+    return info.load(kAcquire);  // pairs: abtree-info
+  }
+  bool is_finalized() const {
+    return marked.load(kAcquire) != 0;  // pairs: abtree-mark
+  }
+
+  Atomic<uint64_t> info{0};  // the tag of the SCX that froze the node last
+  Atomic<uint32_t> marked{0};
+  const Kind kind;
+  const uint32_t tagged;  // makes the way to the leaves below too long by one
+  const uint32_t size;
+  std::array<Key, B> keys;
+  std::array<Atomic<Word>, B> words;
+};
+
+static_assert(kModel || sizeof(AbtreeNode<int64_t, int64_t, 11>) == 208);
+static_assert(kModel || sizeof(AbtreeNode<int64_t, void*, 13>) == 240);
+
+// Nodes that are not published yet: deletes them, unless they were.
+template <class Node>
+class AbtreeFresh {
+ public:
+  AbtreeFresh() = default;
+  ~AbtreeFresh() {
+    for (unsigned i = 0; i < count_; ++i) delete nodes_[i];
+  }
+  AbtreeFresh(const AbtreeFresh&) = delete;
+  AbtreeFresh& operator=(const AbtreeFresh&) = delete;
+
+  Node* make(typename Node::Kind kind, bool tagged, unsigned size) {
+    return nodes_[count_++] = new Node(kind, tagged, size);
+  }
+  void published() { count_ = 0; }
+
+ private:
+  static constexpr unsigned kMost = 3;
+  std::array<Node*, kMost> nodes_{};
+  unsigned count_ = 0;
+};
+
+// `leaf` with an entry more before `place`; it has room.
+template <class Node>
+Node* copy_with(AbtreeFresh<Node>& fresh, const Node& leaf, unsigned place,
+                const typename Node::Key& key, typename Node::Word word) {
+  Node* const copy = fresh.make(Node::Kind::leaf, false, leaf.size + 1);
+  for (unsigned i = 0; i < place; ++i) {
+    copy->keys[i] = leaf.keys[i];
+    copy->set_word(i, leaf.word(i));
+  }
+  copy->keys[place] = key;
+  copy->set_word(place, word);
+  for (unsigned i = place; i < leaf.size; ++i) {
+    copy->keys[i + 1] = leaf.keys[i];
+    copy->set_word(i + 1, leaf.word(i));
+  }
+  return copy;
+}
+
+// `leaf` without the entry at `place`.
+template <class Node>
+Node* copy_without(AbtreeFresh<Node>& fresh, const Node& leaf, unsigned place) {
+  Node* const copy = fresh.make(Node::Kind::leaf, false, leaf.size - 1);
+  for (unsigned i = 0; i + 1 < leaf.size; ++i) {
+    const unsigned from = i < place ? i : i + 1;
+    copy->keys[i] = leaf.keys[from];
+    copy->set_word(i, leaf.word(from));
+  }
+  return copy;
+}
+
+}  // namespace near::reclaim::impl

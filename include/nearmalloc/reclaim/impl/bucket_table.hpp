@@ -1,0 +1,95 @@
+// A table of pointers that doubles while it is used: segments of which each is as large as all
+// before it, so that no entry ever moves.
+//
+// Invariant: size() = first << k, and segments 0 to k exist; a segment is written before the size
+// that includes it is published, and freed by the destructor alone.
+// Who may touch it: any thread; one at a time grows it, and no other waits for that.
+// Paper: [Shalev06 §3].
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include "nearmalloc/impl/atomic.hpp"
+
+namespace near::reclaim::impl {
+
+inline uint64_t reverse_bits(uint64_t bits) noexcept {
+  bits = __builtin_bswap64(bits);
+  bits = (bits & 0x0F0F0F0F0F0F0F0Fu) << 4 | (bits >> 4 & 0x0F0F0F0F0F0F0F0Fu);
+  bits = (bits & 0x3333333333333333u) << 2 | (bits >> 2 & 0x3333333333333333u);
+  return (bits & 0x5555555555555555u) << 1 | (bits >> 1 & 0x5555555555555555u);
+}
+
+template <class Node>
+class bucket_table {
+ public:
+  bucket_table(size_t first, Node* of_bucket_0) : first_(std::bit_ceil(first)), size_(first_) {
+    segments_[0] = new entry[first_]();
+    set(0, of_bucket_0);
+  }
+  bucket_table(const bucket_table&) = delete;
+  bucket_table& operator=(const bucket_table&) = delete;
+  ~bucket_table() {
+    for (const entry* segment : segments_) delete[] segment;
+  }
+
+  size_t size() const noexcept {
+    return size_.load(kAcquire);  // pairs: table-size
+  }
+
+  // Both require that `bucket` is below a size() that this thread has seen.
+  Node* get(size_t bucket) const noexcept {
+    return at(bucket).load(kAcquire);  // pairs: bucket
+  }
+  void set(size_t bucket, Node* node) noexcept {
+    at(bucket).store(node, kRelease);  // pairs: bucket
+  }
+
+  // Effect: doubles the table if its size is still `seen`, nobody else is at it and there is
+  // memory. Else nothing: whoever finds it too small next will try again.
+  void grow(size_t seen) noexcept {
+    const size_t segment = segment_of(seen);
+    if (segment == kSegments || growing_.exchange(true, kAcquire)) {  // pairs: grow
+      return;
+    }
+    if (size() == seen) {
+      segments_[segment] = new (std::nothrow) entry[seen]();
+      if (segments_[segment] != nullptr) {
+        size_.store(2 * seen, kRelease);  // pairs: table-size
+      }
+    }
+    growing_.store(false, kRelease);  // pairs: grow
+  }
+
+  // When no other thread is inside.
+  size_t buckets_set() const noexcept {
+    size_t number = 0;
+    for (size_t bucket = 0; bucket < size(); ++bucket) number += get(bucket) != nullptr ? 1 : 0;
+    return number;
+  }
+
+ private:
+  using entry = Atomic<Node*>;
+  static constexpr size_t kSegments = 48;
+
+  // Segment 0 is [0, first), segment k > 0 is [first << (k - 1), first << k).
+  size_t segment_of(size_t bucket) const noexcept {
+    return static_cast<size_t>(std::bit_width(bucket / first_));
+  }
+  entry& at(size_t bucket) const noexcept {
+    const size_t segment = segment_of(bucket);
+    const size_t start = segment == 0 ? 0 : first_ << (segment - 1);
+    return segments_[segment][bucket - start];
+  }
+
+  const size_t first_;
+  std::array<entry*, kSegments> segments_{};
+  Atomic<size_t> size_;
+  Atomic<bool> growing_{false};
+};
+
+}  // namespace near::reclaim::impl

@@ -1,0 +1,212 @@
+// The lock-free ordered list under list_set and hash_map: a walk that finds a place in the list,
+// and insert, erase, find and visit as its uses.
+//
+// Invariant: along `next` the nodes ascend strictly, removed ones included. A node is removed by
+// setting the lowest bit of its `next`, which never changes again; it is unlinked afterwards, by
+// whoever meets it, and whoever unlinked it retires it: so retired exactly once. A link without
+// that bit belongs to a node in the list, hence so does the node it points to. That makes the
+// check behind hold() sufficient: if the link still reads the same, without the bit, then the node
+// was in the list after it was held, thus not retired before.
+//
+// Who may touch it: any thread inside a guard.
+// Paper: [Michael02], with the removal bit of [Harris01]; the read-only search is [Heller05].
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "nearmalloc/impl/atomic.hpp"
+
+namespace near::reclaim::impl {
+
+using list_link = Atomic<uintptr_t>;
+
+inline constexpr uintptr_t kRemovedBit = 1;
+
+template <class Node>
+Node* node_of(uintptr_t word) noexcept {
+  return reinterpret_cast<Node*>(word & ~kRemovedBit);
+}
+
+inline uintptr_t word_of(const void* node) noexcept { return reinterpret_cast<uintptr_t>(node); }
+
+// A node has `list_link next`, `precedes(probe)`: does it lie before what is looked for;
+// `matches(probe)` for one that does not: is it what is looked for; and `removable_type`, the
+// object that is retired when it goes.
+//
+// A walk uses slots 0 and 1 of its guard: one keeps the node it stands at, one the node before.
+template <class Node, class Guard>
+class list_walk {
+ public:
+  list_walk(Guard& guard, list_link& head) noexcept : guard_(guard), head_(head) {}
+
+  // The first node that does not precede the probe of the last seek; null: there is none.
+  Node* node() const noexcept { return current_; }
+
+  // Effect: stands at the first node that does not precede `probe`. Returns whether it matches.
+  template <class Probe>
+  bool seek(const Probe& probe) noexcept {
+    while (!try_seek(probe)) {
+    }
+    return current_ != nullptr && current_->matches(probe);
+  }
+
+  // Requires node(). Effect: stands at the next one; false: the place is lost, seek again.
+  bool advance() noexcept {
+    previous_ = &current_->next;
+    current_ = next_;
+    slot_ ^= 1;
+    return settle();
+  }
+
+  // Effect: links `fresh` before node(); false: the place is lost.
+  bool insert(Node* fresh) noexcept {
+    fresh->next.store(word_of(current_), kRelaxed);  // relaxed: not yet linked
+    uintptr_t expected = word_of(current_);
+    return previous_->compare_exchange_strong(  // pairs: list-link
+        expected, word_of(fresh), kRelease, kRelaxed);
+  }
+
+  // Requires node(). Effect: removes it; false: another thread did, or changed its link.
+  bool remove() noexcept {
+    uintptr_t expected = word_of(next_);
+    return current_->next.compare_exchange_strong(  // pairs: list-link
+        expected, expected | kRemovedBit, kRelease, kRelaxed);
+  }
+
+  // Requires that node() is removed. Effect: stands at its successor, and node() is retired; false:
+  // the place is lost, and the next seek that comes by will unlink it.
+  bool unlink() noexcept {
+    uintptr_t expected = word_of(current_);
+    if (!previous_->compare_exchange_strong(  // pairs: list-link
+            expected, word_of(next_), kRelease, kRelaxed)) {
+      return false;
+    }
+    guard_.retire(static_cast<typename Node::removable_type*>(current_));
+    current_ = next_;
+    return true;
+  }
+
+ private:
+  template <class Probe>
+  bool try_seek(const Probe& probe) noexcept {
+    previous_ = &head_;
+    current_ = node_of<Node>(head_.load(kAcquire));  // pairs: list-link
+    if (!settle()) return false;
+    while (current_ != nullptr && current_->precedes(probe)) {
+      if (!advance()) return false;
+    }
+    return true;
+  }
+
+  // Effect: unlinks removed nodes from previous_ on and stands at the first that is not; false: the
+  // place is lost.
+  bool settle() noexcept {
+    while (current_ != nullptr) {
+      if (!keep()) return false;
+      const uintptr_t next = current_->next.load(kAcquire);  // pairs: list-link
+      next_ = node_of<Node>(next);
+      if ((next & kRemovedBit) == 0) return true;
+      if (!unlink()) return false;
+    }
+    return true;
+  }
+
+  // Effect: current_ may be read; false: previous_ no longer points to it, or is removed itself.
+  bool keep() noexcept {
+    if constexpr (Guard::protects_all) {
+      return true;
+    } else {
+      guard_.hold(slot_, current_);
+      return previous_->load(kAcquire) == word_of(current_);  // pairs: list-link
+    }
+  }
+
+  Guard& guard_;
+  list_link& head_;
+  list_link* previous_ = nullptr;  // of the head or of a node in the other slot
+  Node* current_ = nullptr;        // in slot_
+  Node* next_ = nullptr;           // of current_; in no slot: not to be read
+  unsigned slot_ = 0;
+};
+
+// Effect: links what `make()` returns where `probe` belongs, if there is no match. `make` runs at
+// most once, and before anything is changed.
+template <class Node, class Guard, class Probe, class Make>
+bool list_insert(Guard& guard, list_link& head, const Probe& probe, Make make) {
+  list_walk<Node, Guard> walk(guard, head);
+  if (walk.seek(probe)) return false;
+  auto* fresh = make();
+  while (!walk.insert(fresh)) {
+    if (walk.seek(probe)) {
+      delete fresh;
+      return false;
+    }
+  }
+  return true;
+}
+
+template <class Node, class Guard, class Probe>
+bool list_erase(Guard& guard, list_link& head, const Probe& probe) noexcept {
+  list_walk<Node, Guard> walk(guard, head);
+  do {
+    if (!walk.seek(probe)) return false;
+  } while (!walk.remove());
+  if (!walk.unlink()) walk.seek(probe);
+  return true;
+}
+
+// The match, or null. It may be read until slots 0 and 1 are used again or the guard ends.
+// Where every node stays valid the search is wait-free and writes nothing.
+template <class Node, class Guard, class Probe>
+const Node* list_find(Guard& guard, list_link& head, const Probe& probe) noexcept {
+  if constexpr (Guard::protects_all) {
+    auto* node = node_of<Node>(head.load(kAcquire));  // pairs: list-link
+    while (node != nullptr && node->precedes(probe)) {
+      node = node_of<Node>(node->next.load(kAcquire));  // pairs: list-link
+    }
+    if (node == nullptr || !node->matches(probe)) return nullptr;
+    const uintptr_t next = node->next.load(kAcquire);  // pairs: list-link
+    return (next & kRemovedBit) == 0 ? node : nullptr;
+  } else {
+    list_walk<Node, Guard> walk(guard, head);
+    return walk.seek(probe) ? walk.node() : nullptr;
+  }
+}
+
+// Effect: `visit(node)` for each node from `from` on until it returns false. `from` must be
+// assignable from `node.probe()`, by which a lost place is found again.
+template <class Node, class Guard, class Probe, class Visit>
+void list_visit(Guard& guard, list_link& head, Probe from, Visit visit) {
+  if constexpr (Guard::protects_all) {
+    auto* node = node_of<Node>(head.load(kAcquire));  // pairs: list-link
+    while (node != nullptr) {
+      const uintptr_t next = node->next.load(kAcquire);  // pairs: list-link
+      const bool skipped = (next & kRemovedBit) != 0 || node->precedes(from);
+      if (!skipped && !visit(std::as_const(*node))) return;
+      node = node_of<Node>(next);
+    }
+  } else {
+    list_walk<Node, Guard> walk(guard, head);
+    walk.seek(from);
+    while (walk.node() != nullptr) {
+      if (!visit(std::as_const(*walk.node()))) return;
+      from = walk.node()->probe();
+      while (!walk.advance() && walk.seek(from)) {
+      }
+    }
+  }
+}
+
+// For inspection when no other thread is inside: the nodes in order, removed ones included.
+template <class Node, class Visit>
+void list_each(const list_link& head, Visit visit) {
+  // pairs: list-link
+  for (auto* node = node_of<Node>(head.load(kAcquire)); node != nullptr;) {
+    const uintptr_t next = node->next.load(kAcquire);  // pairs: list-link
+    visit(node, (next & kRemovedBit) != 0);
+    node = node_of<Node>(next);
+  }
+}
+
+}  // namespace near::reclaim::impl

@@ -1,0 +1,154 @@
+// list_set: a lock-free ordered map in one linked list, for few keys: operations take linear time.
+//
+//   domain<debra<>> d;
+//   list_set<int64_t, int64_t, domain<debra<>>> set(d);
+//   set.insert(1, 10);                        // pins by itself
+//   auto h = d.attach();
+//   auto g = h.pin();
+//   set.find(g, 1);                           // many operations under one guard
+//
+// Operations on one key are linearizable; those on different keys are ordered as far as
+// happens-before orders them (on x86-64 all are linearizable). insert and erase are lock-free;
+// find and contains are wait-free where a guard protects everything, else lock-free.
+//
+// Invariant: keys ascend strictly from the head; see impl/ordered_list.hpp for removed nodes.
+// Who may touch it: any thread; size, key_sum, check, for_each and the destructor when no other
+// thread is inside. Of the guard it uses slots 0 and 1.
+// Paper: [Michael02].
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+
+#include "nearmalloc/reclaim/domain.hpp"
+#include "nearmalloc/reclaim/impl/ordered_list.hpp"
+
+namespace near::reclaim {
+
+// Key: copyable, ordered by <. Value: copyable; a copy is what find returns.
+template <class Key, class Value, class Domain>
+class list_set {
+ public:
+  using key_type = Key;
+  using mapped_type = Value;
+  using domain_type = Domain;
+  using guard_type = typename Domain::guard_type;
+
+  explicit list_set(Domain& domain) : domain_(domain) {}
+  list_set(const list_set&) = delete;
+  list_set& operator=(const list_set&) = delete;
+  ~list_set() {
+    impl::list_each<node>(head_, [](node* each, bool) { delete each; });
+  }
+
+  // False if the key is there already; its value then stays. Throws what `new` and copies throw,
+  // and has then changed nothing.
+  bool insert(guard_type& guard, const Key& key, const Value& value) {
+    return impl::list_insert<node>(guard, head_, key, [&] { return new node(key, value); });
+  }
+  bool insert(const Key& key, const Value& value) {
+    guard_type guard = domain_.pin();
+    return insert(guard, key, value);
+  }
+
+  bool erase(guard_type& guard, const Key& key) noexcept {
+    return impl::list_erase<node>(guard, head_, key);
+  }
+  bool erase(const Key& key) {
+    guard_type guard = domain_.pin();
+    return erase(guard, key);
+  }
+
+  std::optional<Value> find(guard_type& guard, const Key& key) const {
+    const node* found = impl::list_find<node>(guard, head_, key);
+    return found != nullptr ? std::optional<Value>(found->value) : std::nullopt;
+  }
+  std::optional<Value> find(const Key& key) const {
+    guard_type guard = domain_.pin();
+    return find(guard, key);
+  }
+
+  bool contains(guard_type& guard, const Key& key) const noexcept {
+    return impl::list_find<node>(guard, head_, key) != nullptr;
+  }
+  bool contains(const Key& key) const {
+    guard_type guard = domain_.pin();
+    return contains(guard, key);
+  }
+
+  // Effect: f(key, value) for the keys of [lo, hi) in order; each is one that was there during the
+  // call, and one that was there all the time is visited. Returns their number. `f` must not use
+  // this domain's slots 0 and 1, and so no other structure of it.
+  template <class F>
+  size_t range(guard_type& guard, const Key& lo, const Key& hi, F f) const {
+    size_t visited = 0;
+    impl::list_visit<node>(guard, head_, lo, [&](const node& each) {
+      if (!(each.key < hi)) return false;
+      f(each.key, each.value);
+      ++visited;
+      return true;
+    });
+    return visited;
+  }
+  template <class F>
+  size_t range(const Key& lo, const Key& hi, F f) const {
+    guard_type guard = domain_.pin();
+    return range(guard, lo, hi, f);
+  }
+
+  template <class F>
+  void for_each(F f) const {
+    impl::list_each<node>(head_, [&](const node* each, bool removed) {
+      if (!removed) f(each->key, each->value);
+    });
+  }
+
+  size_t size() const {
+    size_t number = 0;
+    for_each([&](const Key&, const Value&) { ++number; });
+    return number;
+  }
+
+  uint64_t key_sum() const {
+    uint64_t sum = 0;
+    for_each([&](const Key& key, const Value&) { sum += static_cast<uint64_t>(key); });
+    return sum;
+  }
+
+  // Says on stderr what is wrong.
+  bool check() const {
+    bool good = true;
+    const node* before = nullptr;
+    impl::list_each<node>(head_, [&](const node* each, bool removed) {
+      good &= expect(!removed, "a removed node is still linked");
+      good &= expect(before == nullptr || before->key < each->key, "keys do not ascend");
+      before = each;
+    });
+    return good;
+  }
+
+ private:
+  struct node {
+    using removable_type = node;
+    node(const Key& its_key, const Value& its_value) : key(its_key), value(its_value) {}
+    bool precedes(const Key& probe) const { return key < probe; }
+    bool matches(const Key& probe) const { return !(probe < key); }
+    const Key& probe() const { return key; }
+
+    impl::list_link next{0};
+    const Key key;
+    const Value value;
+  };
+
+  static bool expect(bool holds, const char* otherwise) {
+    if (!holds) std::fprintf(stderr, "list_set: %s\n", otherwise);
+    return holds;
+  }
+
+  Domain& domain_;
+  mutable impl::list_link head_{0};  // mutable: a search may unlink removed nodes
+};
+
+}  // namespace near::reclaim

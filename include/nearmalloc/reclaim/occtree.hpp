@@ -1,0 +1,317 @@
+// occtree: a concurrent ordered map from integers to small values, as a binary search tree with
+// optimistic readers and a lock per node, balanced as an AVL tree.
+//
+//   domain<debra<>> d;
+//   occtree<int64_t, uint64_t, domain<debra<>>> tree(d);
+//   tree.insert(1, 10);                            // pins by itself
+//   auto g = d.pin();
+//   tree.range(g, 0, 100, [](int64_t key, uint64_t value) { ... });
+//
+// An insert allocates one node of 56 bytes (for keys and values of 64 bits), or none if it finds a
+// routing node of its key. An erase allocates nothing: it clears the value, and unlinks and retires
+// the node if it has at most one child, else leaves it to route. Only unlinked nodes are retired.
+//
+// Invariants. Let the range of a node be the keys that belong to its subtree.
+// - A key is in the tree if and only if a node of that key is reachable and holds a value.
+// - While a node's version is the same, its range only grows (occtree_node.hpp). A reader goes from
+//   a node to its child only if the child was read, the child's version was read, the child was
+//   still the child, and the node's version was still the one with which the reader came: then at
+//   one moment the key was in the range of both. A missing child read before the last of these
+//   tests proves the key absent at a moment of the operation.
+// - Every access of these fields releases or acquires; a reader that sees what a rotation has
+//   written therefore sees, in its next look at the version, that there was a rotation.
+// - A value that is found needs no test: an unlinked node has none.
+// - Balance is restored by the operation that disturbed it (occtree_repair.hpp): without operations
+//   under way the tree is a strict AVL tree, whose routing nodes have two children.
+//
+// A failed test starts again from the root, not from the ancestor as in the paper: no ancestor has
+// to be protected. So a way down holds two nodes at any time, a way up two more: where the scheme
+// protects only what is held, a child is held before it is read, and used only if afterwards it was
+// still the child of a node that had neither shrunk nor been unlinked. No pointer moves from one
+// slot to another, and nothing is held between two steps of `range`. Slots used: 0 to 3.
+//
+// Who may touch it: any thread; the constructor, the destructor and the functions for inspection
+// (size, key_sum, check, for_each) one thread alone. The domain outlives the tree.
+// [Bronson10]
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "nearmalloc/reclaim/domain.hpp"
+#include "nearmalloc/reclaim/impl/locks.hpp"
+#include "nearmalloc/reclaim/impl/occtree_check.hpp"
+#include "nearmalloc/reclaim/impl/occtree_node.hpp"
+#include "nearmalloc/reclaim/impl/occtree_repair.hpp"
+
+namespace near::reclaim {
+
+template <class Key, class Value, class Domain, class Lock = waiting_lock>
+class occtree {
+ public:
+  using key_type = Key;
+  using mapped_type = Value;
+  using guard_type = typename Domain::guard_type;
+  using node_type = impl::occ_node<Key, Value, Lock>;
+
+  explicit occtree(Domain& domain) : domain_(domain) {}
+  ~occtree() { free_subtree(root()); }
+  occtree(const occtree&) = delete;
+  occtree& operator=(const occtree&) = delete;
+
+  // False if the key is there; its value then stays. If memory runs out, nothing has changed.
+  bool insert(guard_type& guard, const Key& key, const Value& value) {
+    std::unique_ptr<node_type> fresh;
+    for (;;) {
+      const place found = find_place(guard, key);
+      if (found.is_match) {
+        const std::optional<bool> revived = revive(*found.node, value);
+        if (revived) return *revived;
+        continue;
+      }
+      if (fresh == nullptr) fresh = std::make_unique<node_type>(key, value);
+      if (link(guard, found, fresh)) return true;
+    }
+  }
+  bool insert(const Key& key, const Value& value) {
+    guard_type guard = domain_.pin();
+    return insert(guard, key, value);
+  }
+
+  bool erase(guard_type& guard, const Key& key) {
+    const place found = find_place(guard, key);
+    // An unlinked node holds no value either, and nothing gives it one.
+    while (found.is_match && found.node->is_present()) {
+      if (!found.node->has_both_children()) return clear_and_unlink(guard, *found.node);
+      if (const std::optional<bool> cleared = clear(*found.node)) return *cleared;
+    }
+    return false;
+  }
+  bool erase(const Key& key) {
+    guard_type guard = domain_.pin();
+    return erase(guard, key);
+  }
+
+  std::optional<Value> find(guard_type& guard, const Key& key) const {
+    const place found = find_place(guard, key);
+    return found.is_match ? found.node->value() : std::nullopt;
+  }
+  std::optional<Value> find(const Key& key) const {
+    guard_type guard = domain_.pin();
+    return find(guard, key);
+  }
+
+  bool contains(guard_type& guard, const Key& key) const {
+    const place found = find_place(guard, key);
+    return found.is_match && found.node->is_present();
+  }
+  bool contains(const Key& key) const {
+    guard_type guard = domain_.pin();
+    return contains(guard, key);
+  }
+
+  // Calls visit(key, value) for the keys of [low, high) in order, and returns how many those were.
+  // Weakly consistent: each was there at a moment of this call, and none is left out that was there
+  // all the time. Each step is a way down from the root.
+  template <class Visit>
+  size_t range(guard_type& guard, const Key& low, const Key& high, Visit visit) const {
+    size_t visited = 0;
+    std::optional<entry> next = next_entry(guard, low, true);
+    while (next && next->key < high) {
+      if (next->value) {
+        visit(next->key, *next->value);
+        visited++;
+      }
+      next = next_entry(guard, next->key, false);
+    }
+    return visited;
+  }
+  template <class Visit>
+  size_t range(const Key& low, const Key& high, Visit visit) const {
+    guard_type guard = domain_.pin();
+    return range(guard, low, high, visit);
+  }
+
+  template <class Visit>
+  void for_each(Visit visit) const {
+    visit_subtree(root(), visit);
+  }
+  size_t size() const {
+    size_t keys = 0;
+    for_each([&](const Key&, const Value&) { keys++; });
+    return keys;
+  }
+  uint64_t key_sum() const {
+    uint64_t sum = 0;
+    for_each([&](const Key& key, const Value&) { sum += static_cast<uint64_t>(key); });
+    return sum;
+  }
+  // Whether every invariant holds; says on stderr what does not.
+  bool check() const { return impl::occ_check<node_type, Key>().check(holder_); }
+
+ private:
+  using occ_side = impl::occ_side;
+  using occ_version = impl::occ_version;
+  using repair = impl::occ_repair<guard_type, node_type>;
+
+  // Where a way down ended: at the node of the key (`is_match`), or at the node whose child on
+  // `side`, when its version was `version`, would be the node of the key but is missing.
+  struct place {
+    node_type* node;
+    occ_version version;
+    occ_side side;
+    bool is_match;
+  };
+
+  struct entry {
+    Key key;
+    std::optional<Value> value;
+  };
+
+  enum class turn { left, right, stop };
+  enum class passage { open, changed, shrunk };
+
+  node_type* root() const { return holder_.child(impl::right_side); }
+
+  // Holds `child`, which was read from this place, if the scheme asks for it. `open`: use it.
+  static passage hold(guard_type& guard, unsigned slot, const place& at, node_type* child) {
+    if constexpr (!guard_type::protects_all) {
+      guard.hold(slot, child);
+      return test(at, child);
+    }
+    return passage::open;
+  }
+
+  // Whether `child` is still where it was, in a node whose range has not shrunk.
+  static passage test(const place& at, const node_type* child) {
+    const bool is_same = at.node->child(at.side) == child;
+    if (at.node->version() != at.version) return passage::shrunk;
+    return is_same ? passage::open : passage::changed;
+  }
+
+  // One attempt at a way down. steer(node) says where to turn; it may read the node. Empty if a
+  // node on the way shrank: then the caller starts again.
+  template <class Steer>
+  std::optional<place> go_down(guard_type& guard, Steer steer) const {
+    place at{&holder_, 0, impl::right_side, false};
+    unsigned slot = impl::occ_slot_down;
+    for (;;) {
+      node_type* const child = at.node->child(at.side);
+      passage way = child == nullptr ? test(at, child) : hold(guard, slot, at, child);
+      if (way == passage::open) {
+        if (child == nullptr) return at;
+        const occ_version version = child->version();
+        if ((version & impl::occ_shrinking) != 0) {
+          child->await_shrunk(version);
+          continue;
+        }
+        way = test(at, child);
+        if (way == passage::open) {
+          const turn next = steer(*child);
+          const occ_side side = next == turn::left ? impl::left_side : impl::right_side;
+          at = {child, version, side, next == turn::stop};
+          if (at.is_match) return at;
+          slot = impl::alternate(slot);
+        }
+      }
+      if (way == passage::shrunk) return std::nullopt;
+    }
+  }
+
+  place find_place(guard_type& guard, const Key& key) const {
+    const auto steer = [&](const node_type& node) {
+      if (key < node.key) return turn::left;
+      return node.key < key ? turn::right : turn::stop;
+    };
+    for (;;) {
+      if (const std::optional<place> found = go_down(guard, steer)) return *found;
+    }
+  }
+
+  // The first node after `bound`, or at it if that counts too. It is the last at which the way down
+  // turned left: nothing lies between it and the bound when the way ends, as ranges only grow.
+  std::optional<entry> next_entry(guard_type& guard, Key bound, bool is_included) const {
+    for (;;) {
+      std::optional<entry> nearest;
+      const auto steer = [&](const node_type& node) {
+        if (is_included ? node.key < bound : !(bound < node.key)) return turn::right;
+        nearest = entry{node.key, node.value()};
+        return turn::left;
+      };
+      if (go_down(guard, steer)) return nearest;
+    }
+  }
+
+  // Gives the routing node a value. Empty if the node was unlinked.
+  static std::optional<bool> revive(node_type& node, const Value& value) {
+    if (node.is_present()) return false;
+    const std::lock_guard locked(node.lock);
+    if (node.is_unlinked()) return std::nullopt;
+    if (node.is_present()) return false;
+    node.set_value(value);
+    return true;
+  }
+
+  // Puts `fresh` where a child was missing, unless the place is no more.
+  bool link(guard_type& guard, const place& at, std::unique_ptr<node_type>& fresh) {
+    at.node->lock.lock();
+    if (test(at, nullptr) != passage::open) {
+      at.node->lock.unlock();
+      return false;
+    }
+    fresh->set_parent(at.node);
+    at.node->set_child(at.side, fresh.release());
+    repair(guard).climb(at.node, impl::occ_slot_up);
+    return true;
+  }
+
+  // Makes it a routing node. Empty if it has lost a child since, and can be unlinked.
+  static std::optional<bool> clear(node_type& node) {
+    const std::lock_guard locked(node.lock);
+    if (!node.is_present()) return false;
+    if (!node.has_both_children()) return std::nullopt;
+    node.clear_value();
+    return true;
+  }
+
+  bool clear_and_unlink(guard_type& guard, node_type& node) {
+    repair repairing(guard);
+    node_type* const parent = impl::lock_parent(guard, node, impl::occ_slot_up);
+    if (parent == nullptr) return false;
+    node.lock.lock();
+    const bool was_present = node.is_present();
+    if (was_present) node.clear_value();
+    const bool is_unlinked = was_present && !node.has_both_children();
+    if (is_unlinked) repairing.unlink(*parent, node);
+    node.lock.unlock();
+    if (is_unlinked) {
+      repairing.climb(parent, impl::alternate(impl::occ_slot_up));
+    } else {
+      parent->lock.unlock();
+    }
+    return was_present;
+  }
+
+  template <class Visit>
+  static void visit_subtree(const node_type* node, Visit& visit) {
+    if (node == nullptr) return;
+    visit_subtree(node->child(impl::left_side), visit);
+    if (const std::optional<Value> value = node->value()) visit(node->key, *value);
+    visit_subtree(node->child(impl::right_side), visit);
+  }
+
+  static void free_subtree(node_type* node) {
+    if (node == nullptr) return;
+    free_subtree(node->child(impl::left_side));
+    free_subtree(node->child(impl::right_side));
+    delete node;
+  }
+
+  Domain& domain_;
+  mutable node_type holder_;  // above the root; its own version stays 0
+};
+
+}  // namespace near::reclaim

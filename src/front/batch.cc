@@ -1,0 +1,235 @@
+// Neighbours in a batch that lie in one own span are a chain, which one splice and one count free.
+// Blocks of other owners' spans are collected in chains, one for each span, in a small table on the
+// stack; a full table, and the end, hand every chain over with one atomic operation. A chain is
+// linked as frees one by one would link it: the block freed last comes first. Why own blocks have
+// no table: docs/decisions/0008-free-batch.md.
+//
+// Invariant: a block in a chain counts as live until the chain is handed over, so its span can
+// neither leave nor lose pages, nor does its list or count tell of it. While the table holds n
+// chains, n slots are taken, at most half of them.
+// Who may touch it: the calling thread, on its stack.
+#include "front/batch.h"
+
+#include "front/front.h"
+#include "front/invalid.h"
+#include "front/remote.h"
+#include "node/memory.h"
+#include "span/span.h"
+
+namespace near {
+namespace {
+
+using Chain = RemoteList<Block>::Chain;
+
+// A chain without its last block, whose link is not written.
+NEAR_COLD Chain without_last(const Chain& chain) {
+  Block* last = chain.first;
+  for (uint32_t i = 2; i < chain.count; i++) last = last->next;
+  return {chain.first, last, chain.count - 1};
+}
+
+// False, and nothing is done, if the last block of the chain is the head of the list.
+NEAR_INLINE bool splice_local(Span& span, const Chain& chain) {
+  Block* head = *span.list;
+  if (unlikely(head == chain.last)) return false;
+  chain.last->next = head;
+  *span.list = chain.first;
+  if (unlikely(span.frees.tick(chain.count))) current_heap->on_count(&span);
+  return true;
+}
+
+NEAR_INLINE bool release_chain(Span& span, const Chain& chain) {
+  // relaxed: as on the fast path of free
+  const bool local = span.owner.load(kRelaxed) == current_heap;
+  return local ? splice_local(span, chain) : release_remote(span, chain);
+}
+
+// The last block is a double free: reports it, and frees the others.
+NEAR_COLD void release_doubtful(Span& span, Chain chain) {
+  do {
+    report_invalid(chain.last, "double free");
+    if (chain.count == 1) return;
+    chain = without_last(chain);
+  } while (!release_chain(span, chain));
+}
+
+NEAR_INLINE void hand_over(Span& span, const Chain& chain) {
+  if (unlikely(!release_chain(span, chain))) release_doubtful(span, chain);
+}
+
+// What the address of a block says. `span` is null if it can be no block of a class.
+struct Place {
+  Span* span;
+  uint32_t offset;  // of the block in its span
+};
+
+// A block in a later slice of its span, or anything else that is unusual.
+NEAR_NOINLINE Place find_slowly(const void* pointer) {
+  Span* span = span_of(pointer);
+  if (span != nullptr && span->kind == SpanKind::inside) span -= span->back;
+  if (span == nullptr || span->kind != SpanKind::blocks || !is_block(*span, pointer))
+    return {nullptr, 0};
+  const auto offset = static_cast<const char*>(pointer) - span->start;
+  return {span, static_cast<uint32_t>(offset)};
+}
+
+// As the fast path of free, which leaves the waste behind the last block to be recognised: line 1
+// of the descriptor is not touched.
+NEAR_INLINE Place find(const void* pointer) {
+  const size_t place = offset_in_reservation(pointer);
+  if (unlikely(place >= reserved_bytes)) return find_slowly(pointer);
+  Span* span = &reserved_spans[place >> kSliceShift];
+  if (unlikely(span->kind != SpanKind::blocks)) return find_slowly(pointer);
+  const auto offset = static_cast<uint16_t>(reinterpret_cast<uintptr_t>(pointer));
+  if (unlikely(offset * span->reciprocal >= span->reciprocal_again)) return {nullptr, 0};
+  return {span, offset};
+}
+
+class Batch {
+ public:
+  NEAR_INLINE void add(void* pointer) {
+    const Place place = find(pointer);
+    if (unlikely(place.span == nullptr)) return add_unusual(pointer);
+    auto* block = static_cast<Block*>(pointer);
+    // relaxed: as on the fast path of free
+    if (place.span->owner.load(kRelaxed) == current_heap) return add_own(place.span, block);
+    add_remote(place, block);
+  }
+
+  // Hands all chains over.
+  void flush() {
+    if (own_.span != nullptr) hand_over_own();
+    for (unsigned i = 0; i < used_; i++) hand_over(*groups_[i].span, groups_[i].chain);
+    made_ += used_;
+    used_ = 0;
+  }
+
+  size_t groups() const { return made_; }
+
+ private:
+  static constexpr unsigned kGroups = 64;
+  static constexpr unsigned kSlotBits = 7;
+  static constexpr unsigned kSlots = 1 << kSlotBits;
+  static_assert(2 * kGroups <= kSlots && kGroups <= UINT8_MAX);
+
+  struct Group {
+    Span* span;
+    Chain chain;
+    uint32_t end;  // of the span's blocks; own spans do without, as the fast path of free does
+  };
+
+  NEAR_INLINE void add_own(Span* span, Block* block) {
+    if (own_.span == span) return append(own_, block);
+    if (likely(own_.span != nullptr)) hand_over_own();
+    if (unlikely(!note_freed(span, block))) return report_invalid(block, "double free");
+    own_ = {span, {block, block, 1}, 0};
+  }
+
+  NEAR_INLINE void hand_over_own() {
+    hand_over(*own_.span, own_.chain);
+    own_.span = nullptr;
+    made_++;
+  }
+
+  NEAR_INLINE void add_remote(const Place& place, Block* block) {
+    if (used_ == 0) clear_slots();
+    const unsigned slot = slot_of(*place.span);
+    if (slots_[slot] == 0) return open(place, slot, block);
+    Group& group = groups_[slots_[slot] - 1];
+    if (unlikely(place.offset >= group.end)) return add_unusual(block);
+    append(group, block);
+  }
+
+  NEAR_INLINE static void append(Group& group, Block* block) {
+    if (unlikely(group.chain.first == block) || unlikely(!note_freed(group.span, block)))
+      return report_invalid(block, "double free");
+    block->next = group.chain.first;
+    group.chain.first = block;
+    group.chain.count++;
+  }
+
+  // The slot of the span's group, or the one that it shall get. [Knuth, TAOCP 3, 6.4: Fibonacci
+  // hashing, linear probing]
+  unsigned slot_of(const Span& span) const {
+    const auto key = reinterpret_cast<uintptr_t>(&span) / alignof(Span);
+    unsigned slot = static_cast<unsigned>(key * 0x9e3779b97f4a7c15 >> (64 - kSlotBits));
+    while (slots_[slot] != 0 && groups_[slots_[slot] - 1].span != &span) slot = (slot + 1) % kSlots;
+    return slot;
+  }
+
+  NEAR_INLINE void clear_slots() {
+    for (uint8_t& each : slots_) each = 0;
+  }
+
+  // The first block of a span.
+  NEAR_NOINLINE void open(Place place, unsigned slot, Block* block) {
+    const SizeClass& shape = place.span->shape();
+    const uint32_t end = shape.capacity * shape.size;
+    if (unlikely(place.offset >= end)) return add_unusual(block);
+    if (unlikely(!note_freed(place.span, block))) return report_invalid(block, "double free");
+    if (unlikely(used_ == kGroups)) {
+      flush();
+      clear_slots();
+      slot = slot_of(*place.span);
+    }
+    groups_[used_] = {place.span, {block, block, 1}, end};
+    slots_[slot] = static_cast<uint8_t>(++used_);
+  }
+
+  // Large, another allocator's, or none: as free does it.
+  NEAR_COLD void add_unusual(void* pointer) {
+    release_slow(pointer);
+    made_++;
+  }
+
+  Group own_ = {};         // of the neighbours before, if their span is not null
+  Group groups_[kGroups];  // the first used_
+  uint8_t slots_[kSlots];  // number of the group + 1, or 0; once there was one
+  unsigned used_ = 0;
+  size_t made_ = 0;
+};
+
+void note(size_t blocks, size_t groups) {
+  const auto add = [own = has_heap()](Atomic<uint64_t>& sum, uint64_t more) {
+    // relaxed: statistics; a heap has one writer, those that stand for having none have many
+    if (likely(own)) return sum.store(sum.load(kRelaxed) + more, kRelaxed);
+    sum.fetch_add(more, kRelaxed);  // relaxed: as above
+  };
+  Heap::Batches& batches = current_heap->batches;
+  add(batches.calls, 1);
+  add(batches.blocks, blocks);
+  add(batches.groups, groups);
+}
+
+// What a free writes to, fetched while the blocks before are freed. The address may be anything.
+NEAR_INLINE void prefetch(const void* pointer) {
+  __builtin_prefetch(pointer, 1);
+  __builtin_prefetch(&reserved_spans[offset_in_reservation(pointer) >> kSliceShift], 1);
+}
+
+}  // namespace
+
+size_t release_batch(void* const* blocks, size_t count) {
+  constexpr size_t kAhead = 8;
+  if (count == 1) {
+    const size_t one = blocks[0] != nullptr ? 1 : 0;
+    release(blocks[0]);
+    note(one, one);
+    return one;
+  }
+  Batch batch;
+  size_t nulls = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (i + kAhead < count) prefetch(blocks[i + kAhead]);
+    if (likely(blocks[i] != nullptr)) {
+      batch.add(blocks[i]);
+    } else {
+      nulls++;
+    }
+  }
+  batch.flush();
+  note(count - nulls, batch.groups());
+  return batch.groups();
+}
+
+}  // namespace near

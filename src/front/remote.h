@@ -1,0 +1,24 @@
+// A free into a span that this thread does not own: one atomic operation on the span's list, and at
+// most one on its owner's inbox, however many blocks.
+// Who may touch it: any thread that holds the blocks.
+#pragma once
+
+#include "base/compiler.h"
+#include "heap/registry.h"
+#include "node/purge_signal.h"
+#include "span/layout.h"
+
+namespace near {
+
+// Frees blocks of `span` that are linked from `first` up to `last`. False, and nothing is done, if
+// `last` is the block that was freed last: a double free.
+NEAR_INLINE bool release_remote(Span& span, const RemoteList<Block>::Chain& chain) {
+  const auto pushed = span.remote.push_chain(SpanBlocks{span.start}, chain);
+  if (unlikely(pushed.repeated)) return false;
+  if (!pushed.first) return true;
+  heap_by_id(pushed.owner)->receive(&span);
+  purge_signal.ask();
+  return true;
+}
+
+}  // namespace near

@@ -1,0 +1,214 @@
+// The (a,b)-tree in many threads, which are stopped anywhere, under every scheme that frees.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "nearmalloc/reclaim/abtree.hpp"
+#include "nearmalloc/reclaim/domain.hpp"
+#include "reclaim/eager_domain.h"
+#include "reclaim/interrupter.h"
+#include "support/cases.h"
+#include "support/pattern.h"
+
+namespace near_test {
+namespace {
+
+namespace reclaim = near::reclaim;
+using reclaim::abtree;
+
+constexpr int64_t value_of(int64_t key) { return key * 31 + 7; }
+
+// Domains that free soon.
+template <class Scheme>
+struct BusyDomain : reclaim::domain<Scheme> {
+  BusyDomain() : reclaim::domain<Scheme>({.batch_size = 8, .operations_between_checks = 1}) {}
+  size_t unreclaimed() {
+    this->barrier();
+    return this->collect().unreclaimed;
+  }
+};
+
+template <class TestDomain>
+class AbtreeThreads : public testing::Test {};
+using Domains = testing::Types<EagerDomain, BusyDomain<reclaim::hazard_pointers>,
+                               BusyDomain<reclaim::ping_epochs>, BusyDomain<reclaim::debra<>>,
+                               BusyDomain<reclaim::debra<reclaim::announce::after_free>>,
+                               BusyDomain<reclaim::token<>>>;
+TYPED_TEST_SUITE(AbtreeThreads, Domains);
+
+struct Load {
+  size_t threads;
+  int64_t keys;
+  size_t operations;  // of each thread
+};
+
+// Of the changes that one thread made.
+struct Balance {
+  uint64_t key_sum = 0;
+  int64_t entries = 0;
+};
+
+template <class Tree, class Domain>
+void change_at_random(Tree& tree, Domain& domain, const Load& load, uint64_t number,
+                      Balance& balance) {
+  auto handle = domain.attach();
+  Random random(seed() + number);
+  for (size_t i = 0; i < load.operations; ++i) {
+    const auto key = static_cast<int64_t>(random.below(static_cast<uint64_t>(load.keys)));
+    const uint64_t what = random.below(100);
+    auto guard = handle.pin();
+    if (what < 45) {
+      if (!tree.insert(guard, key, value_of(key))) continue;
+      balance.key_sum += static_cast<uint64_t>(key);
+      ++balance.entries;
+    } else if (what < 90) {
+      if (!tree.erase(guard, key)) continue;
+      balance.key_sum -= static_cast<uint64_t>(key);
+      --balance.entries;
+    } else if (const auto value = tree.find(guard, key)) {
+      ASSERT_EQ(*value, value_of(key));
+    }
+  }
+}
+
+template <class Tree, class Domain>
+void stress(const Load& load) {
+  Domain domain;
+  Tree tree(domain);
+  Interrupter interrupter;
+  std::vector<Balance> balances(load.threads);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < load.threads; ++i) {
+    threads.emplace_back([&, i] {
+      const Interrupter::Watched watched(interrupter);
+      change_at_random(tree, domain, load, i, balances[i]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Balance total;
+  for (const Balance& each : balances) {
+    total.key_sum += each.key_sum;
+    total.entries += each.entries;
+  }
+  ASSERT_TRUE(tree.check());
+  ASSERT_EQ(tree.key_sum(), total.key_sum);
+  ASSERT_EQ(tree.size(), static_cast<size_t>(total.entries));
+  tree.for_each([](int64_t key, int64_t value) { ASSERT_EQ(value, value_of(key)); });
+  ASSERT_EQ(domain.unreclaimed(), 0u);
+  count_cases(load.threads * load.operations);
+}
+
+TYPED_TEST(AbtreeThreads, KeepTheSumOfKeysAndTheBalanceOfTheTree) {
+  for (const size_t threads : {2, 4, 8}) {
+    for (const int64_t keys : {4, 60, 2000, 100'000}) {
+      const Load load = {threads, keys, scaled(60'000 / threads)};
+      SCOPED_TRACE(testing::Message() << threads << " threads, " << keys << " keys");
+      stress<abtree<int64_t, int64_t, TypeParam, 11>, TypeParam>(load);
+      stress<abtree<int64_t, int64_t, TypeParam, 3>, TypeParam>(load);
+      stress<abtree<int64_t, int64_t, TypeParam, 8, 4>, TypeParam>(load);
+      if (this->HasFailure()) return;
+    }
+  }
+}
+
+// Keys 0 mod 4 are always there, 1 mod 4 never, the others come and go.
+constexpr bool is_constant(int64_t key) { return key % 4 == 0; }
+constexpr bool is_absent(int64_t key) { return key % 4 == 1; }
+
+template <class Tree>
+void churn(Tree& tree, int64_t keys, const std::atomic<bool>& done, uint64_t number) {
+  Random random(seed() + number);
+  while (!done.load(std::memory_order_relaxed)) {
+    const auto key = static_cast<int64_t>(random.below(static_cast<uint64_t>(keys)));
+    if (is_constant(key) || is_absent(key)) continue;
+    if (random.below(2) == 0) {
+      tree.insert(key, value_of(key));
+    } else {
+      tree.erase(key);
+    }
+  }
+}
+
+template <class Tree>
+void expect_range_holds(const Tree& tree, int64_t low, int64_t high) {
+  int64_t next_constant = (low + 3) / 4 * 4;
+  int64_t last = low - 1;
+  tree.range(low, high, [&](int64_t key, int64_t value) {
+    ASSERT_LT(last, key);
+    last = key;
+    ASSERT_EQ(value, value_of(key));
+    ASSERT_FALSE(is_absent(key)) << key;
+    ASSERT_LE(key, is_constant(key) ? next_constant : next_constant - 1) << "one was missed";
+    if (is_constant(key)) next_constant += 4;
+  });
+  ASSERT_LT(last, high);
+  ASSERT_GE(next_constant, high) << "one was missed at the end";
+}
+
+template <class Tree, class Domain>
+void ranges_under_churn(int64_t keys, size_t ranges) {
+  Domain domain;
+  Tree tree(domain);
+  for (int64_t key = 0; key < keys; key += 4) ASSERT_TRUE(tree.insert(key, value_of(key)));
+  std::atomic<bool> done{false};
+  Interrupter interrupter;
+  std::vector<std::thread> threads;
+  for (uint64_t i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      const Interrupter::Watched watched(interrupter);
+      churn(tree, keys, done, i);
+    });
+  }
+  Random random(seed());
+  for (size_t i = 0; i < ranges && !testing::Test::HasFailure(); ++i) {
+    const auto low = static_cast<int64_t>(random.below(static_cast<uint64_t>(keys)));
+    const auto width = static_cast<int64_t>(random.below(static_cast<uint64_t>(keys - low)));
+    expect_range_holds(tree, low, low + width);
+    EXPECT_TRUE(tree.contains(low / 4 * 4));
+    EXPECT_FALSE(tree.contains(low / 4 * 4 + 1));
+    count_cases();
+  }
+  done = true;
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_TRUE(tree.check());
+}
+
+TYPED_TEST(AbtreeThreads, ARangeMissesNoKeyThatStaysAndShowsNoneThatIsAbsent) {
+  ranges_under_churn<abtree<int64_t, int64_t, TypeParam, 3>, TypeParam>(200, scaled(10'000));
+  ranges_under_churn<abtree<int64_t, int64_t, TypeParam, 11>, TypeParam>(2000, scaled(2000));
+}
+
+// Each thread has keys to itself, between those of the others: what it did is what it finds.
+TYPED_TEST(AbtreeThreads, EachSeesItsOwnChanges) {
+  TypeParam domain;
+  abtree<int64_t, int64_t, TypeParam, 5, 2> tree(domain);
+  constexpr int64_t kThreads = 4;
+  std::vector<std::thread> threads;
+  std::atomic<size_t> entries{0};
+  for (int64_t number = 0; number < kThreads; ++number) {
+    threads.emplace_back([&, number] {
+      std::map<int64_t, int64_t> model;
+      Random random(seed() + static_cast<uint64_t>(number));
+      for (size_t i = 0; i < scaled(20'000); ++i) {
+        const int64_t key = static_cast<int64_t>(random.below(300)) * kThreads + number;
+        if (random.below(2) == 0) {
+          ASSERT_EQ(tree.insert(key, value_of(key)), model.emplace(key, 0).second);
+        } else {
+          ASSERT_EQ(tree.erase(key), model.erase(key) == 1);
+        }
+        ASSERT_EQ(tree.contains(key), model.contains(key));
+        count_cases();
+      }
+      entries += model.size();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_TRUE(tree.check());
+  ASSERT_EQ(tree.size(), entries.load());
+}
+
+}  // namespace
+}  // namespace near_test

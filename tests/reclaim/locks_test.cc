@@ -1,0 +1,95 @@
+// The locks of the trees' nodes: exclusion, and who pays while a holder sleeps.
+#include "nearmalloc/reclaim/impl/locks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <ctime>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "support/cases.h"
+
+namespace near_test {
+namespace {
+
+using near::reclaim::spin_lock;
+using near::reclaim::waiting_lock;
+
+template <class Lock>
+class ReclaimLocks : public testing::Test {};
+using AllLocks = testing::Types<waiting_lock, spin_lock>;
+TYPED_TEST_SUITE(ReclaimLocks, AllLocks);
+
+TYPED_TEST(ReclaimLocks, OneAtATime) {
+  TypeParam lock;
+  size_t shared = 0;
+  const size_t rounds = scaled(50'000);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; t++) {
+    threads.emplace_back([&] {
+      for (size_t i = 0; i < rounds; i++) {
+        const std::lock_guard locked(lock);
+        shared++;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(shared, 4 * rounds);
+  count_cases(shared);
+}
+
+TYPED_TEST(ReclaimLocks, TryingDoesNotWait) {
+  TypeParam lock;
+  ASSERT_TRUE(lock.try_lock());
+  std::thread([&] { EXPECT_FALSE(lock.try_lock()); }).join();
+  lock.unlock();
+  EXPECT_TRUE(lock.try_lock());
+  lock.unlock();
+  count_cases(3);
+}
+
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// What the process pays while 16 threads wait for a holder that sleeps `seconds`.
+template <class Lock>
+double cost_of_waiting(double seconds) {
+  Lock lock;
+  lock.lock();
+  std::vector<std::thread> waiters;
+  int entered = 0;
+  for (int t = 0; t < 16; t++) {
+    waiters.emplace_back([&] {
+      const std::lock_guard locked(lock);
+      entered++;
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // by now they wait
+  const double before = processor_seconds();
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  const double cost = processor_seconds() - before;
+  EXPECT_EQ(entered, 0);
+  lock.unlock();
+  for (std::thread& waiter : waiters) waiter.join();
+  EXPECT_EQ(entered, 16);
+  return cost;
+}
+
+TEST(ReclaimWaitingLock, AHolderThatSleepsCostsItsWaitersNoTime) {
+  EXPECT_LT(cost_of_waiting<waiting_lock>(0.3), 0.03);
+  count_cases(16);
+}
+
+// The control: the published lock burns every processor it gets, so the test above can fail.
+TEST(ReclaimSpinLock, AHolderThatSleepsIsWaitedForAtFullSpeed) {
+  EXPECT_GT(cost_of_waiting<spin_lock>(0.3), 0.06);
+  count_cases(16);
+}
+
+}  // namespace
+}  // namespace near_test

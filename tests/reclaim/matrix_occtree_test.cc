@@ -1,0 +1,17 @@
+// The AVL tree under every scheme.
+#include "matrix.h"
+#include "nearmalloc/reclaim/occtree.hpp"
+
+namespace near_test {
+namespace {
+
+struct OccTree {
+  template <class Domain>
+  using set = reclaim::occtree<Key, uint64_t, Domain>;
+  static constexpr int64_t kKeys = 4000;
+};
+
+INSTANTIATE_TYPED_TEST_SUITE_P(OccTree, Matrix, Schemes<OccTree>);
+
+}  // namespace
+}  // namespace near_test

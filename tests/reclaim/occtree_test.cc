@@ -1,0 +1,329 @@
+// The occtree under every scheme and both locks: against a model, under concurrent updates, and
+// with locks that give the processor away at the worst moments.
+#include "nearmalloc/reclaim/occtree.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "nearmalloc/reclaim/domain.hpp"
+#include "reclaim/eager_domain.h"
+#include "support/cases.h"
+
+namespace near_test {
+namespace {
+
+using near::reclaim::debra;
+using near::reclaim::domain;
+using near::reclaim::hazard_pointers;
+using near::reclaim::occtree;
+using near::reclaim::options;
+using near::reclaim::ping_epochs;
+using near::reclaim::policy;
+using near::reclaim::spin_lock;
+using near::reclaim::token;
+using near::reclaim::waiting_lock;
+
+std::mt19937_64 stream(size_t number) { return std::mt19937_64(seed() + number); }
+
+// Gives the processor away around critical sections now and then, so that two processors see the
+// interleavings of many.
+class YieldingLock : public waiting_lock {
+ public:
+  void lock() noexcept {
+    waiting_lock::lock();
+    maybe_yield();
+  }
+  void unlock() noexcept {
+    maybe_yield();
+    waiting_lock::unlock();
+    maybe_yield();
+  }
+
+ private:
+  static void maybe_yield() {
+    thread_local std::minstd_rand random(std::random_device{}());
+    if (random() % 128 == 0) std::this_thread::yield();
+  }
+};
+
+// Counts the nodes that are made and freed, and can refuse to be made.
+class CountingLock : public spin_lock {
+ public:
+  CountingLock() {
+    if (refuse) throw std::bad_alloc();
+    made++;
+  }
+  ~CountingLock() { freed++; }
+  static inline bool refuse = false;
+  static inline size_t made = 0;
+  static inline size_t freed = 0;
+};
+
+// Frees as early as the scheme can.
+template <class Scheme>
+class Hasty : public domain<Scheme> {
+ public:
+  Hasty() : domain<Scheme>(options{.reclaim = policy::batch(), .batch_size = 1}) {}
+};
+
+template <class DomainType, class LockType>
+struct Kind {
+  using Domain = DomainType;
+  using Tree = occtree<int64_t, uint64_t, DomainType, LockType>;
+};
+
+template <class Kind>
+class Occtree : public testing::Test {
+ public:
+  using Tree = typename Kind::Tree;
+  typename Kind::Domain domain;
+  Tree tree{domain};
+
+  // What is put under a key: tells the key, and which insert of it.
+  static uint64_t value_of(int64_t key, uint64_t number) {
+    return static_cast<uint64_t>(key) << 32 | (number & 0xffffffff);
+  }
+  static bool is_value_of(int64_t key, uint64_t value) {
+    return value >> 32 == static_cast<uint64_t>(key);
+  }
+
+  // Random updates of `keys` keys, from `first` on and `stride` apart. Returns the sum of those put
+  // in less the sum of those taken out.
+  uint64_t update(size_t number, int64_t keys, int64_t stride, size_t operations,
+                  int64_t first = 0) {
+    std::mt19937_64 random = stream(number);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < operations; i++) {
+      const auto key =
+          first + static_cast<int64_t>(random() % static_cast<uint64_t>(keys)) * stride;
+      if (random() % 2 == 0) {
+        if (tree.insert(key, value_of(key, random()))) sum += static_cast<uint64_t>(key);
+      } else {
+        if (tree.erase(key)) sum -= static_cast<uint64_t>(key);
+      }
+    }
+    return sum;
+  }
+
+  static constexpr int64_t kStaying = 100;
+  void put_keys_that_stay() {
+    for (int64_t key = 0; key < 3 * kStaying; key += 3)
+      ASSERT_TRUE(tree.insert(key, value_of(key, 7)));
+  }
+
+  // Calls `look` again and again while two threads update the keys one above those that stay.
+  template <class Look>
+  void during_updates(size_t operations, Look look) {
+    std::atomic<int> working{2};
+    std::vector<std::thread> updaters;
+    for (size_t t = 0; t < 2; t++) {
+      updaters.emplace_back([&, t] {
+        update(t, kStaying, 3, operations, 1);
+        working--;
+      });
+    }
+    do {
+      look();
+      count_cases();
+    } while (working != 0);
+    for (std::thread& updater : updaters) updater.join();
+  }
+
+  void expect_key_sum_after(unsigned threads, int64_t keys, size_t operations) {
+    const uint64_t before = tree.key_sum();
+    std::atomic<uint64_t> sum{0};
+    std::vector<std::thread> workers;
+    for (unsigned t = 0; t < threads; t++)
+      workers.emplace_back([&, t] { sum += update(t, keys, 1, operations); });
+    for (std::thread& worker : workers) worker.join();
+    EXPECT_EQ(tree.key_sum(), before + sum);
+    EXPECT_TRUE(tree.check());
+    count_cases(threads * operations);
+  }
+};
+
+using Kinds =
+    testing::Types<Kind<Hasty<debra<>>, waiting_lock>, Kind<Hasty<debra<>>, spin_lock>,
+                   Kind<Hasty<token<>>, waiting_lock>, Kind<Hasty<hazard_pointers>, waiting_lock>,
+                   Kind<Hasty<hazard_pointers>, YieldingLock>,
+                   Kind<Hasty<ping_epochs>, waiting_lock>, Kind<EagerDomain, waiting_lock>,
+                   Kind<EagerDomain, YieldingLock>>;
+TYPED_TEST_SUITE(Occtree, Kinds);
+
+TYPED_TEST(Occtree, DoesWhatAMapDoes) {
+  std::mt19937_64 random = stream(0);
+  for (const int64_t keys : {4, 40, 400}) {
+    typename TestFixture::Tree fresh(this->domain);
+    std::map<int64_t, uint64_t> model;
+    for (size_t i = 0; i < scaled(6'000); i++) {
+      const auto key = static_cast<int64_t>(random() % static_cast<uint64_t>(keys)) - keys / 2;
+      const uint64_t value = random();
+      if (random() % 2 == 0) {
+        ASSERT_EQ(fresh.insert(key, value), model.emplace(key, value).second);
+      } else {
+        ASSERT_EQ(fresh.erase(key), model.erase(key) == 1);
+      }
+      const int64_t other = static_cast<int64_t>(random() % static_cast<uint64_t>(keys)) - keys / 2;
+      const auto expected = model.find(other);
+      ASSERT_EQ(fresh.contains(other), expected != model.end());
+      ASSERT_EQ(fresh.find(other),
+                expected != model.end() ? std::optional(expected->second) : std::nullopt);
+      ASSERT_TRUE(fresh.check());
+      ASSERT_EQ(fresh.size(), model.size());
+      count_cases();
+    }
+  }
+}
+
+TYPED_TEST(Occtree, RangesAreThoseOfAMap) {
+  std::mt19937_64 random = stream(1);
+  std::map<int64_t, uint64_t> model;
+  for (size_t i = 0; i < scaled(500); i++) {
+    for (int j = 0; j < 4; j++) {
+      const auto key = static_cast<int64_t>(random() % 200);
+      if (this->tree.insert(key, i)) model.emplace(key, i);
+      const auto erased = static_cast<int64_t>(random() % 200);
+      if (this->tree.erase(erased)) model.erase(erased);
+    }
+    const auto low = static_cast<int64_t>(random() % 220) - 10;
+    const auto high = static_cast<int64_t>(random() % 220) - 10;
+    std::vector<std::pair<int64_t, uint64_t>> seen;
+    const size_t visited =
+        this->tree.range(low, high, [&](int64_t k, uint64_t v) { seen.emplace_back(k, v); });
+    const std::vector<std::pair<int64_t, uint64_t>> expected(
+        model.lower_bound(low), model.lower_bound(std::max(low, high)));
+    ASSERT_EQ(seen, expected);
+    ASSERT_EQ(visited, seen.size());
+    count_cases();
+  }
+}
+
+TYPED_TEST(Occtree, KeysInOrderGiveABalancedTree) {
+  const auto keys = static_cast<int64_t>(scaled(4'000));
+  for (int64_t key = 0; key < keys; key++) ASSERT_TRUE(this->tree.insert(key, 0));
+  ASSERT_TRUE(this->tree.check());
+  for (int64_t key = 0; key < keys; key += 2) ASSERT_TRUE(this->tree.erase(key));
+  ASSERT_TRUE(this->tree.check());
+  for (int64_t key = keys - 1; key >= 0; key--) ASSERT_EQ(this->tree.erase(key), key % 2 == 1);
+  ASSERT_TRUE(this->tree.check());
+  EXPECT_EQ(this->tree.size(), 0);
+  count_cases(static_cast<size_t>(keys));
+}
+
+TYPED_TEST(Occtree, NoUpdateIsLostWhereManyMeet) {
+  for (const unsigned threads : {2U, 4U, 8U}) {
+    this->expect_key_sum_after(threads, 5, scaled(10'000));
+    this->expect_key_sum_after(threads, 50, scaled(10'000));
+  }
+}
+
+TYPED_TEST(Occtree, NoUpdateIsLostInALargeTree) {
+  for (const unsigned threads : {2U, 8U})
+    this->expect_key_sum_after(threads, 20'000, scaled(40'000));
+}
+
+// Damage that nobody repairs hides in rare interleavings: many short meetings, each with a check.
+TYPED_TEST(Occtree, IsInOrderWheneverItIsQuiet) {
+  for (size_t meeting = 0; meeting < scaled(300); meeting++) this->expect_key_sum_after(3, 24, 60);
+}
+
+// Keys 0, 3, 6, ... stay; those between come and go, and with them the rotations.
+TYPED_TEST(Occtree, AKeyThatStaysIsAlwaysFound) {
+  this->put_keys_that_stay();
+  std::mt19937_64 random = stream(2);
+  this->during_updates(scaled(20'000), [&] {
+    const auto key = static_cast<int64_t>(random() % this->kStaying) * 3;
+    EXPECT_EQ(this->tree.find(key), std::optional(TestFixture::value_of(key, 7)));
+    EXPECT_FALSE(this->tree.contains(key + 2));
+    const std::optional<uint64_t> passing = this->tree.find(key + 1);
+    EXPECT_TRUE(!passing || TestFixture::is_value_of(key + 1, *passing));
+  });
+  EXPECT_TRUE(this->tree.check());
+}
+
+TYPED_TEST(Occtree, ARangeMissesNoKeyThatStays) {
+  this->put_keys_that_stay();
+  this->during_updates(scaled(20'000), [&] {
+    int64_t stays = 0;
+    int64_t last = -1;
+    this->tree.range(0, 3 * this->kStaying, [&](int64_t key, uint64_t value) {
+      EXPECT_LT(last, key);
+      EXPECT_NE(key % 3, 2);
+      EXPECT_TRUE(TestFixture::is_value_of(key, value));
+      if (key % 3 == 0) stays++;
+      last = key;
+    });
+    EXPECT_EQ(stays, this->kStaying);
+  });
+}
+
+class OcctreeNodes : public testing::Test {
+ protected:
+  OcctreeNodes() { CountingLock::made = CountingLock::freed = 0; }
+  using Tree = occtree<int64_t, uint64_t, EagerDomain, CountingLock>;
+};
+
+TEST_F(OcctreeNodes, AnInsertMakesOneOrRevivesOneAndAnEraseMakesNone) {
+  {
+    EagerDomain domain;
+    Tree tree(domain);
+    for (const int64_t key : {2, 1, 3}) tree.insert(key, 0);
+    EXPECT_EQ(CountingLock::made, 4);  // with the holder of the root
+    EXPECT_TRUE(tree.erase(2));        // it has two children, so it stays to route
+    EXPECT_EQ(CountingLock::freed, 0);
+    EXPECT_FALSE(tree.contains(2));
+    EXPECT_TRUE(tree.insert(2, 5));
+    EXPECT_EQ(CountingLock::made, 4);
+    EXPECT_EQ(tree.find(2), std::optional<uint64_t>(5));
+    EXPECT_FALSE(tree.insert(2, 6));
+    EXPECT_EQ(tree.find(2), std::optional<uint64_t>(5));
+    EXPECT_TRUE(tree.erase(2));
+    EXPECT_TRUE(tree.erase(1));  // and with it the routing node
+    EXPECT_TRUE(tree.insert(4, 0));
+    EXPECT_EQ(CountingLock::made, 5);
+    EXPECT_TRUE(tree.check());
+  }
+  EXPECT_EQ(CountingLock::freed, CountingLock::made);
+  count_cases(12);
+}
+
+TEST_F(OcctreeNodes, AreAllFreedOnce) {
+  {
+    EagerDomain domain;
+    Tree tree(domain);
+    std::mt19937_64 random = stream(0);
+    for (size_t i = 0; i < scaled(20'000); i++) {
+      const auto key = static_cast<int64_t>(random() % 300);
+      random() % 2 == 0 ? tree.insert(key, 0) : tree.erase(key);
+      count_cases();
+    }
+    EXPECT_GT(CountingLock::freed, 0);
+    EXPECT_TRUE(tree.check());
+  }
+  EXPECT_EQ(CountingLock::freed, CountingLock::made);
+}
+
+TEST_F(OcctreeNodes, WithoutMemoryNothingChanges) {
+  EagerDomain domain;
+  Tree tree(domain);
+  for (const int64_t key : {20, 10, 30}) tree.insert(key, 0);
+  tree.erase(20);
+  CountingLock::refuse = true;
+  EXPECT_THROW(tree.insert(15, 0), std::bad_alloc);
+  EXPECT_FALSE(tree.insert(10, 0));
+  EXPECT_TRUE(tree.insert(20, 0));  // needs no memory
+  CountingLock::refuse = false;
+  EXPECT_EQ(tree.key_sum(), 60);
+  EXPECT_TRUE(tree.check());
+  EXPECT_TRUE(tree.insert(15, 0));
+  count_cases(7);
+}
+
+}  // namespace
+}  // namespace near_test
