@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "nearmalloc/reclaim/impl/record_list.hpp"
 #include "nearmalloc/reclaim/impl/this_thread.hpp"
 #include "reclaim/process.h"
 #include "reclaim/schemes.h"
@@ -79,10 +80,7 @@ Record* Core::attach() noexcept {
     } else {
       record->limbo.advance(record->epoch.seen, kEpochBags);
     }
-    record->next = records.load(kRelaxed);  // relaxed: the exchange checks it
-    while (!records.compare_exchange_weak(record->next, record, kRelease,
-                                          kRelaxed)) {  // pairs: records
-    }
+    add_record(records, *record);
   }
   record->quota = settings.reclaim.objects;
   unpark(*record);

@@ -45,6 +45,16 @@ struct TokenWords {
   uint32_t interval = 1;         // what the countdown began with
 };
 
+// An operation begins: who skips this thread sees it, or it sees whatever was unlinked before.
+inline void activate(TokenWords& words, bool asymmetric) {
+  words.active.store(1, kRelaxed);  // relaxed: says nothing of what was before
+  light_fence(asymmetric);
+}
+
+inline void deactivate(TokenWords& words) {
+  words.active.store(0, kRelease);  // pairs: token-active
+}
+
 class TokenRing {
  public:
   static constexpr unsigned kIndexBits = 24;
@@ -119,8 +129,8 @@ class TokenRing {
   template <class Record>
   uint64_t move(uint64_t from, const Position<Record>& to) {
     const uint64_t wanted = to.round << kIndexBits | to.record->index;
-    // pairs: token
-    return word_.compare_exchange_strong(from, wanted, kAcqRel, kRelaxed) ? wanted : 0;
+    // Whoever moves it acquired it before. pairs: token
+    return word_.compare_exchange_strong(from, wanted, kRelease, kRelaxed) ? wanted : 0;
   }
 
   Atomic<uint64_t> word_{uint64_t{1} << kIndexBits};
