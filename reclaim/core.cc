@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "nearmalloc/reclaim/impl/record_list.hpp"
 #include "nearmalloc/reclaim/impl/this_thread.hpp"
 #include "reclaim/process.h"
 #include "reclaim/schemes.h"
@@ -75,14 +76,11 @@ Record* Core::attach() noexcept {
     // relaxed: a number
     record = new (room) Record(*this, record_count_.fetch_add(1, kRelaxed));
     if (traits.scheme == Scheme::token) {
-      record->limbo.advance(record->token.receipts, kTokenBags);
+      record->limbo.advance(record->token.passes, kTokenBags);
     } else {
       record->limbo.advance(record->epoch.seen, kEpochBags);
     }
-    record->next = records.load(kRelaxed);  // relaxed: the exchange checks it
-    while (!records.compare_exchange_weak(record->next, record, kRelease,
-                                          kRelaxed)) {  // pairs: records
-    }
+    add_record(records, *record);
   }
   record->quota = settings.reclaim.objects;
   unpark(*record);

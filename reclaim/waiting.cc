@@ -47,11 +47,11 @@ void Core::wait_for_epochs(Record& me) noexcept {
 }
 
 void Core::wait_for_rounds(Record& me) noexcept {
-  heavy_fence(
-      asymmetric);  // the rounds that begin from here on are seen by whoever unlinked before
+  heavy_fence(asymmetric);  // whoever passes the token after this sees what was unlinked before
   const uint64_t start = ring.round();
   Patience patience;
-  while (ring.round() < start + 2) {
+  // One pass may have looked at the records before the fence, and be over the end of the list.
+  while (ring.round() < start + kGrace) {
     if (const uint64_t word = ring.at(me.index)) {
       ring.pass(records, me, word, asymmetric);
       continue;

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
-from . import places
-from .plan import Plan, PlanError, Value, Workload
+from . import workloads
+from .plan import Plan, PlanError, Timeline, Value, Workload
 
 LIMIT = "limit"  # the allocator that is a bound and not for everyone
 
@@ -71,7 +71,28 @@ def of_plan(plan: Plan, rounds: int | None = None) -> list[Cell]:
         if cell.name in seen:
             raise PlanError(f"{plan.name}: two cells are called {cell.name!r}")
         seen.add(cell.name)
+    for timeline in plan.keys.timeline:
+        _check_timeline(plan, timeline, cells)
     return cells if rounds is None else [replace(cell, rounds=rounds) for cell in cells]
+
+
+def _check_timeline(plan: Plan, timeline: Timeline, cells: list[Cell]) -> None:
+    cell = next((cell for cell in cells if cell.name == timeline.cell), None)
+    if cell is None:
+        problem = f"no cell is called {timeline.cell!r}"
+    elif cell.real_program or "timeline" not in workloads.options(cell.program):
+        problem = f"{cell.program} records none"
+    else:
+        return
+    raise PlanError(f"{plan.name}: timeline {timeline.name}: {problem}")
+
+
+def recorded(plan: Plan, cell: Cell, allocator: str) -> bool:
+    """Whether the plan wants a timeline of the cell under the allocator."""
+    return any(
+        timeline.cell == cell.name and (not timeline.allocators or allocator in timeline.allocators)
+        for timeline in plan.keys.timeline
+    )
 
 
 def _of_workload(plan: Plan, workload: Workload) -> Iterator[Cell]:
@@ -105,7 +126,7 @@ def _argv(
     plan: Plan, workload: Workload, threads: int | None, x: dict[str, int | float | str]
 ) -> tuple[str, ...]:
     options = workload.options | x | ({"threads": threads} if threads else {})
-    words = [str(places.workload_dir() / workload.program), "--preset", plan.keys.preset]
+    words = [str(workloads.path(workload.program)), "--preset", plan.keys.preset]
     for name, value in options.items():
         words += _words(name, value)
     return tuple(words)

@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from . import extras, measure, places, probe, work
-from .cells import Cell
+from .cells import Cell, recorded
 from .interleave import Step, machine, schedule, touch_memory
-from .journal import Journal, JournalError, Record, newest_unfinished, read
+from .journal import Journal, JournalError, Record, newest_unfinished, read, timelines_of
 from .peers import Allocator
 from .plan import Plan
 from .progress import Watch
@@ -33,7 +33,7 @@ _SHOWN = 2000  # characters of what a failed run printed
 class Extra:
     """Something counted after the rounds, once for a cell and an allocator."""
 
-    kind: str  # of its record: count, instructions
+    kind: str  # of its record: count, instructions, timeline
     case: Cell
     allocator: Allocator
 
@@ -87,6 +87,7 @@ class Driver:
         self._bench, self._counted = bench, counted
         self._reference_s = 0.0
         self._past: dict[tuple[str, str], _Past] = {}
+        self._timelines = Path()  # the folder beside the journal
 
     def start(self, results: Path) -> Journal:
         """A new result."""
@@ -117,6 +118,7 @@ class Driver:
     def run(self, journal: Journal) -> None:
         """Effect: all that is missing is in the journal, and its end; or it is interrupted."""
         steps = self._missing_steps()
+        self._timelines = timelines_of(journal.path)
         complete = False
         try:
             with Watch(steps, line_every_s=_LINE_EVERY_S) as watch:
@@ -153,6 +155,12 @@ class Driver:
             for allocator in there
             if cell.takes(allocator.name) and not (kind == "instructions" and cell.real_program)
         ]
+        steps += [
+            Extra("timeline", cell, allocator)
+            for cell in ready
+            for allocator in there
+            if recorded(self.plan, cell, allocator.name)
+        ]
         return [step for step in steps if not self._is_done(step)]
 
     def _is_done(self, step: Step | Extra) -> bool:
@@ -168,7 +176,7 @@ class Driver:
             past.add(record["round"], record["failure"])
             if record["failure"] is None:
                 self._bench.answers.setdefault(record["cell"], work.answer(record["result"]))
-        elif record["kind"] in ("count", "instructions"):
+        elif record["kind"] in ("count", "instructions", "timeline"):
             self._of(record["cell"], record["allocator"]).done.add(record["kind"])
 
     def _do(self, step: Step | Extra) -> Record:
@@ -179,6 +187,9 @@ class Driver:
             return extras.empty(step.kind, step.case, step.allocator, f"failed before: {hopeless}")
         if step.kind == "count":
             return extras.count(self._bench, step.case, step.allocator)
+        if step.kind == "timeline":
+            touch_memory()
+            return extras.timeline(self._bench, step.case, step.allocator, self._timelines)
         return extras.instructions(step.case, step.allocator)
 
     def _run(self, step: Step) -> Record:

@@ -1,8 +1,11 @@
-"""What is counted in runs that are not timed: calls of malloc, memory calls, instructions.
+"""What runs that are not timed tell: calls of malloc, memory calls, instructions, timelines.
 
 Invariant: nothing here adds to the timed runs; what cannot be counted has its reason in `failure`.
 Touched by: the driver, one thread.
 """
+
+from dataclasses import replace
+from pathlib import Path
 
 from . import callgrind, counting, measure
 from .cells import Cell
@@ -11,14 +14,17 @@ from .peers import Allocator
 from .work import Bench
 
 BASE = "glibc"  # under which the share of malloc in a program's time is told
+_EMPTY = {
+    "count": ("calls", "syscalls", "malloc_share"),
+    "instructions": ("instructions",),
+    "timeline": ("file", "result"),
+}
 _CALLGRIND_SLOWDOWN = 60  # what a time-out is stretched by
 
 
 def empty(kind: str, cell: Cell, allocator: Allocator, failure: str | None) -> dict:
     """The record of something that was not counted, and why."""
-    nothing = {"instructions": None}
-    if kind == "count":
-        nothing = {"calls": None, "syscalls": None, "malloc_share": None}
+    nothing = dict.fromkeys(_EMPTY[kind])
     named = {"kind": kind, "cell": cell.name, "allocator": allocator.name}
     return {**named, **nothing, "failure": failure}
 
@@ -64,3 +70,14 @@ def instructions(cell: Cell, allocator: Allocator) -> dict:
     )
     found = empty("instructions", cell, allocator, counted.failure)
     return found | {"instructions": counted.instructions}
+
+
+def timeline(bench: Bench, cell: Cell, allocator: Allocator, folder: Path) -> dict:
+    """A record of kind `timeline`; the file is in `folder`, named without it."""
+    folder.mkdir(exist_ok=True)
+    file = folder / f"{len(list(folder.iterdir())) + 1}.timeline"
+    outcome = bench.run(replace(cell, argv=(*cell.argv, "--timeline", str(file))), allocator)
+    found = empty("timeline", cell, allocator, outcome.failure)
+    if outcome.failure is None and not file.is_file():
+        found["failure"] = "no timeline was written"
+    return found | {"file": file.name, "result": outcome.result}

@@ -71,6 +71,11 @@ def find(text: str = "") -> Path:
     return found[int(back or 0)]
 
 
+def timelines_of(path: Path) -> Path:
+    """The folder with the timelines of a result."""
+    return path.with_suffix(".timelines")
+
+
 def is_complete(records: list[Record]) -> bool:
     return bool(records) and records[-1].get("kind") == "end" and records[-1]["complete"]
 

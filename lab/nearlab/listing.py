@@ -43,7 +43,9 @@ def _workloads() -> Table:
     table = _table("Workloads", "workload", "what it does")
     for name in workloads.names():
         try:
-            table.add_row(name, workloads.description(name))
+            reason = workloads.missing(name)
+            state = f" (missing: {reason})" if reason else ""
+            table.add_row(name, escape(workloads.description(name) + state))
         except workloads.WorkloadError as error:
             table.add_row(name, escape(str(error)))
     return table

@@ -58,6 +58,11 @@ def crates_dir() -> Path:
     return ROOT / "lab" / "peers"
 
 
+def rust_workloads_dir() -> Path:
+    """The crates that are workloads."""
+    return ROOT / "lab" / "reclaim"
+
+
 def peers_build() -> Path:
     """What is built of them."""
     return ROOT / "build" / "peers"

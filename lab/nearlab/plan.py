@@ -2,8 +2,9 @@
 
 A plan is a TOML file; docs of every key are the fields below. Its cells are what is run: one for
 each workload, number of threads and value of the swept option. Invariant: a Plan that was made is
-right: every key is known, every program is there and knows the options it is given. What is wrong
-is a PlanError of one line that names the file and the key.
+right: every key is known, every program is there and knows the options it is given; of a program
+that this machine cannot have, the cells are missing. What is wrong is a PlanError of one line that
+names the file and the key.
 """
 
 import fnmatch
@@ -67,8 +68,22 @@ class Figure(_Table):
     workloads: Annotated[list[str], Field(min_length=1)]  # names; `*` stands for anything
     x: str | None = None
     y: str = "seconds"
-    relative_to: str | None = None
+    by: Literal["allocator", "workload"] = "allocator"  # what a panel compares
+    allocators: list[str] = []  # these alone have a panel, where it compares workloads
+    relative_to: str | None = None  # an allocator, or the workload where workloads are compared
     series: str | None = None
+    title: str = ""
+    caption: str = ""
+
+
+class Timeline(_Table):
+    """`[[timeline]]`: one more run of a cell, which records what its threads do."""
+
+    name: Annotated[str, Field(pattern=r"^[\w.-]+$")]
+    cell: str  # by its name; its workload has the option --timeline
+    allocators: list[str] = []  # under these; all of the plan if none is given
+    # From and to, of the measured region; all of it if nothing is given.
+    window_ms: Annotated[list[int | float], Field(min_length=2, max_length=2)] | None = None
     title: str = ""
     caption: str = ""
 
@@ -87,6 +102,7 @@ class _Keys(_Table):
     preset: Preset = "two-cores"
     workload: Annotated[list[Workload], Field(min_length=1)]
     figure: list[Figure] = []
+    timeline: list[Timeline] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +189,11 @@ def _problems(keys: _Keys) -> Iterator[tuple[str, str]]:
     for index, figure in enumerate(keys.figure):
         for key, problem in _figure_problems(figure, keys):
             yield f"figure[{index}].{key}", problem
+    for index, timeline in enumerate(keys.timeline):
+        for name in set(timeline.allocators) - _allocator_names(keys):
+            yield f"timeline[{index}].allocators", f"unknown {name!r}"
     yield from _duplicates("workload", [workload.label for workload in keys.workload])
-    yield from _duplicates("figure", [figure.name for figure in keys.figure])
+    yield from _duplicates("figure", [one.name for one in (*keys.figure, *keys.timeline)])
 
 
 def _duplicates(key: str, names: list[str]) -> Iterator[tuple[str, str]]:
@@ -203,7 +222,8 @@ def _workload_problems(workload: Workload) -> Iterator[tuple[str, str]]:
     try:
         known_options = workloads.options(workload.program)
     except workloads.WorkloadError as error:
-        yield "program", str(error)
+        if workloads.missing(workload.program) is None:  # else its cells say so
+            yield "program", str(error)
         return
     for option, key in asked.items():
         if option not in known_options:
@@ -236,6 +256,27 @@ def _figure_problems(figure: Figure, keys: _Keys) -> Iterator[tuple[str, str]]:
         yield "x", f"a figure of {figure.kind} has none"
     if (figure.kind == "curve") != (figure.series is not None):
         yield "series", "is what a curve has, and nothing else"
-    names = {*peers.NAMES, *(choice.partition("=")[0] for choice in keys.allocators)}
-    if figure.relative_to is not None and figure.relative_to not in names:
+    if figure.by == "workload":
+        yield from _comparison_problems(figure, keys)
+        return
+    if figure.allocators:
+        yield "allocators", "has every allocator where they are compared"
+    if figure.relative_to is not None and figure.relative_to not in _allocator_names(keys):
         yield "relative_to", f"unknown {figure.relative_to!r}"
+
+
+def _comparison_problems(figure: Figure, keys: _Keys) -> Iterator[tuple[str, str]]:
+    if figure.kind not in ("lines", "bars", "heatmap"):
+        yield "by", f"a figure of {figure.kind} compares no workloads"
+    if figure.kind == "heatmap" and figure.relative_to is None:
+        yield "relative_to", "is needed to compare workloads by colours"
+    if figure.y == "speedup":
+        yield "y", "a speed-up is an allocator's"
+    for name in set(figure.allocators) - _allocator_names(keys):
+        yield "allocators", f"unknown {name!r}"
+    if figure.relative_to not in (None, *(workload.label for workload in keys.workload)):
+        yield "relative_to", f"no workload is called {figure.relative_to!r}"
+
+
+def _allocator_names(keys: _Keys) -> set[str]:
+    return {*peers.NAMES, *(choice.partition("=")[0] for choice in keys.allocators)}

@@ -74,7 +74,7 @@ class Run:
 @dataclass(frozen=True, slots=True)
 class Failure:
     """What an allocator did not complete, with the rounds in which that was seen, or what else was
-    tried: count, instructions."""
+    tried: count, instructions, timeline."""
 
     cell: str
     allocator: str
@@ -91,7 +91,7 @@ class Record:
     allocators: tuple[Allocator, ...]
     cells: tuple[Cell, ...]
     runs: dict[tuple[str, str], tuple[Run, ...]]  # by cell and allocator, in the order of rounds
-    extras: dict[str, dict[tuple[str, str], dict]]  # by kind: count, instructions
+    extras: dict[str, dict[tuple[str, str], dict]]  # by kind: count, instructions, timeline
     resumes: int
     complete: bool
 
@@ -206,7 +206,8 @@ def read(path: Path) -> Record:
 
 def _assemble(path: Path, plan: dict, records: list[dict]) -> Record:
     runs: dict[tuple[str, str], dict[int, Run]] = {}
-    extras: dict[str, dict[tuple[str, str], dict]] = {"count": {}, "instructions": {}}
+    kinds = "count", "instructions", "timeline"
+    extras: dict[str, dict[tuple[str, str], dict]] = {kind: {} for kind in kinds}
     for record in records:
         if record["kind"] == "run":
             place = record["cell"], record["allocator"]

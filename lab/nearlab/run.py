@@ -98,7 +98,10 @@ def prepared(plan: Plan, choice: Choice) -> Iterator[Driver]:
     with tempfile.TemporaryDirectory(prefix="near-lab-") as folder:
         real = [cell.real_program for cell in cells if cell.real_program]
         missing = bench.prepare(real, Path(folder), quick=plan.keys.preset == "two-cores")
-        ready = [replace(cell, missing=missing.get(cell.real_program or "")) for cell in cells]
+        missing |= workloads.provide(cell.program for cell in cells if not cell.real_program)
+        ready = [
+            replace(cell, missing=missing.get(cell.real_program or cell.program)) for cell in cells
+        ]
         counted = ["count"] if choice.count or plan.keys.count else []
         counted += ["instructions"] if choice.instructions else []
         yield Driver(plan, ready, chosen.find(names), bench, counted=counted)

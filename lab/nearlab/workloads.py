@@ -1,18 +1,24 @@
 """The workloads that are built, and what they say of themselves: a description, their options.
 
-Invariant: what is known of a workload is what its program prints; there is no second list.
+Invariant: what is known of a workload is what its program prints; there is no second list. One that
+this machine cannot have, for want of a tool or of a library's headers, is missing with the reason.
 """
 
 import functools
 import os
 import re
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 from . import places
+from .peers.crates import ProgramCrate
 
 _OPTION = re.compile(r"^\s+(?:-\w,)?--([\w-]+)", re.MULTILINE)
 _SECONDS = 20
+_CRATES = {crate.name: crate for crate in (ProgramCrate("crossbeam_set", "crossbeam-epoch"),)}
+# Compiled only where the headers of a library are, which this Debian package has.
+_HEADERS = {"xenium_set": "libxenium-dev"}
 
 
 class WorkloadError(ValueError):
@@ -20,13 +26,45 @@ class WorkloadError(ValueError):
 
 
 def names() -> list[str]:
-    """The programs in the folder of the workloads."""
+    """The programs in the folder of the workloads, and those that cargo builds or could build."""
+    return sorted({*_built(), *_CRATES})
+
+
+def _built() -> list[str]:
     folder = places.workload_dir()
     found = folder.iterdir() if folder.is_dir() else ()
-    return sorted(path.name for path in found if path.is_file() and os.access(path, os.X_OK))
+    return [path.name for path in found if path.is_file() and os.access(path, os.X_OK)]
+
+
+def path(program: str) -> Path:
+    """Where the program is, or would be."""
+    crate = _CRATES.get(program)
+    return crate.library if crate else places.workload_dir() / program
+
+
+def missing(program: str) -> str | None:
+    """Why this machine does not have a workload that not every machine has; None if it does."""
+    if crate := _CRATES.get(program):
+        return None if crate.find() else crate.hint()
+    if program in _HEADERS and program not in _built():
+        return f"not built: apt-get install {_HEADERS[program]}"
+    return None
+
+
+def provide(programs: Iterable[str]) -> dict[str, str]:
+    """Builds those that cargo builds. Returns why others are missing."""
+    chosen = dict.fromkeys(programs)
+    for program in chosen:
+        if program in _CRATES:
+            _CRATES[program].build()
+    return {program: reason for program in chosen if (reason := missing(program))}
 
 
 def _help(program: str) -> str:
+    if crate := _CRATES.get(program):
+        return crate.help()
+    if reason := missing(program):
+        raise WorkloadError(f"{program} is {reason}")
     if program not in names():
         if (places.ROOT / "lab" / "workloads" / f"{program}.cc").is_file():
             raise WorkloadError(f"{program} is not built: `./near lab` builds it")

@@ -12,6 +12,7 @@ from nearlab import places
 HEAD = """#!/bin/sh
 [ "$1" = --help ] && { echo "pretends to work"; echo "  -h,--help  Print this"
   echo "  --preset TEXT  which"; echo "  --size UINT=64  bytes"; echo "  --threads UINT  so many"
+  [ "${0##*/}" = recorder ] && echo "  --timeline TEXT  file"
   exit 0; }
 report() { printf '{"name": "fake", "seconds": 0.5, "operations": 100, "checksum": "%s",
  "verified": %s, "malloc_from": "%s", "limit": %s, "malloc_ns": {"p50": 20, "samples": 3}}' \\
@@ -30,6 +31,8 @@ SCRIPTS = {
     "silent": "true",
     "liar": "LD_PRELOAD=/usr/lib/other.so; report cafe",
     "preloaded": '[ -n "$LD_PRELOAD" ] && exit 7; report cafe',  # fails but under glibc
+    "recorder": 'for word; do [ "$last" = --timeline ] && echo "$@" > "$word"; last=$word; done; '
+    "report cafe",
     "arguments": 'echo "$@" >&2; exit 9',
 }
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import results_file as make
 
 from nearlab import record
-from nearlab.report import figures, style
+from nearlab.report import figures, planned, style
 from nearlab.report.analysis import Analysis
 from nearlab.report.charts import Frame
 
@@ -41,7 +41,7 @@ def frame_of(analysis: Analysis) -> Frame:
 def drawn(tmp_path: Path, figure: str, lines: list[dict] | None = None) -> figures.Figure:
     """The one planned figure."""
     analysis = analyse(tmp_path, lines or content(figure=figure))
-    (found,) = figures.planned(analysis, frame_of(analysis))
+    (found,) = planned.planned(analysis, frame_of(analysis))
     for panel in found.panels:
         panel.chart.to_dict()  # Altair checks it against Vega-Lite's schema
     return found

@@ -26,6 +26,7 @@ from nearlab import (
     places,
     plan,
     probe,
+    record,
     run,
     summary,
     work,
@@ -515,3 +516,40 @@ def test_the_probe_is_a_short_piece_of_work_that_asks_for_no_memory():
     assert 0.0005 < true_probe() < 5
     sample = measure.run_child([places.bench_dir() / "probe"], count_calls=True)
     assert sample.syscalls is None or sample.syscalls["brk"] <= 1
+
+
+TIMELINES = """
+[[timeline]]
+name = "one"
+cell = "recorder"
+allocators = ["glibc"]
+[[timeline]]
+name = "again"
+cell = "recorder"
+allocators = ["glibc"]
+"""
+
+
+def test_a_timeline_is_one_more_run_and_a_file_beside_the_result(given):
+    given(GLIBC, ABSENT)
+    chosen = a_plan(["recorder", "steady"], ["glibc", "mimalloc2"])
+    chosen = plan.parse(chosen.text + TIMELINES, "try.toml")
+    records = measured(chosen)
+    (one,) = [record for record in records if record["kind"] == "timeline"]
+    assert (one["cell"], one["allocator"], one["failure"]) == ("recorder", "glibc", None)
+    (path,) = places.plan_results().glob("try/*.jsonl")
+    written = (journal.timelines_of(path) / one["file"]).read_text()
+    assert written.startswith("--preset two-cores --timeline")
+    assert not any("--timeline" in word for cell in records[0]["cells"] for word in cell["argv"])
+    found = record.read(path)
+    assert found.extras["timeline"]["recorder", "glibc"]["result"]["operations"] == 100
+
+
+def test_a_timeline_that_is_not_written_is_a_failure(given, monkeypatch):
+    given(GLIBC)
+    (places.workload_dir() / "recorder").write_text(
+        fake_workloads.HEAD.replace("LIBC", str(libc())) + "report cafe\n"
+    )
+    chosen = plan.parse(a_plan(["recorder"], ["glibc"]).text + TIMELINES, "try.toml")
+    (one,) = [record for record in measured(chosen) if record["kind"] == "timeline"]
+    assert one["failure"] == "no timeline was written"

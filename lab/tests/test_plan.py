@@ -115,6 +115,21 @@ WRONG_FIGURES = {
     FIGURE.format("bars") + 'relative_to = "bumpmalloc"': "figure[0].relative_to: unknown",
     FIGURE.format("bars").replace("st*", "x*"): "figure[0].workloads: no workload is called 'x*'",
 }
+COMPARED = FIGURE.replace("curve", "") + 'x = "threads"\nby = "workload"\n'
+WRONG_FIGURES |= {
+    COMPARED.format("curve"): "figure[0].x: a figure of curve has none",
+    COMPARED.replace('x = "threads"', "").format("scatter"): "by: a figure of scatter compares no",
+    COMPARED.format("lines") + 'relative_to = "glibc"': "no workload is called 'glibc'",
+    COMPARED.format("lines") + 'allocators = ["gone"]': "figure[0].allocators: unknown 'gone'",
+    COMPARED.format("lines") + 'y = "speedup"': "figure[0].y: a speed-up is an allocator's",
+    COMPARED.replace('x = "threads"', "").format("heatmap"): "relative_to: is needed to compare",
+    FIGURE.format("bars") + 'allocators = ["glibc"]': "allocators: has every allocator where",
+}
+TIMELINE = '[[workload]]\nprogram = "recorder"\nthreads = [2]\n[[timeline]]\nname = "t"\n'
+WRONG_TIMELINES = {
+    TIMELINE + 'cell = "recorder t=4"': "timeline t: no cell is called 'recorder t=4'",
+    TIMELINE.replace("recorder", "steady") + 'cell = "steady t=2"': "steady records none",
+}
 
 
 @pytest.mark.parametrize("head", WRONG)
@@ -135,6 +150,25 @@ def test_a_wrong_table_is_named(tables):
 def test_right_figures_pass():
     for kind, more in (("lines", 'x = "threads"'), ("curve", 'series = "curve"'), ("bars", "")):
         assert parse(FIGURE.format(kind) + more).keys.figure[0].kind == kind
+    for more in ('relative_to = "steady"', 'allocators = ["glibc"]'):
+        assert parse(COMPARED.format("lines") + more).keys.figure[0].by == "workload"
+
+
+@pytest.mark.parametrize("tables", WRONG_TIMELINES)
+def test_a_timeline_that_cannot_be_is_refused(tables):
+    with pytest.raises(PlanError) as error:
+        names(tables)
+    assert WRONG_TIMELINES[tables] in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_timeline_is_of_a_cell_and_of_the_allocators_it_names():
+    text = TIMELINE + 'cell = "recorder t=2"\n'
+    (cell,) = cells.of_plan(parse(text))
+    assert cells.recorded(parse(text), cell, "nearmalloc")
+    chosen = parse(text + 'allocators = ["glibc"]')
+    assert [cells.recorded(chosen, cell, name) for name in ("glibc", "nearmalloc")] == [True, False]
+    with pytest.raises(PlanError, match="timeline.0..allocators: unknown 'gone'"):
+        parse(text + 'allocators = ["gone"]')
 
 
 def test_what_is_no_toml_and_what_is_not_there_is_told(tmp_path):

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from nearlab import places, record
 from nearlab.__main__ import app
-from nearlab.report import figures, labels, page, rows, style, tables, theme
+from nearlab.report import figures, labels, page, planned, rows, style, tables, theme
 from nearlab.report.analysis import MEMORY, TIME
 from nearlab.report.verdict import verdict
 
@@ -218,7 +218,7 @@ def test_a_figure_of_cells_that_were_not_chosen_is_left_out(tmp_path):
     lines = [make.plan_line(["glibc"], [make.cell("churn")], figures=figure)]
     lines.append(make.run_line("churn", "glibc", 1, {"seconds": 1.0}))
     analysis = analyse(tmp_path, lines)
-    assert figures.planned(analysis, frame_of(analysis)) == []
+    assert planned.planned(analysis, frame_of(analysis)) == []
 
 
 def test_colours_are_fixed_by_name_and_the_subject_stands_out():
@@ -256,7 +256,7 @@ def test_text_of_a_plan_cannot_become_markup(tmp_path):
     frame = frame_of(analysis)
     scatter = figures.time_against_memory(analysis, frame)
     heat_maps = figures.heat_maps(analysis, frame)
-    text = page.render(analysis, frame, page.Contents(scatter, heat_maps, (), (), None, ()))
+    text = page.render(analysis, frame, page.Contents(scatter, heat_maps, (), (), (), None, ()))
     assert "<script>alert" not in text and "</script><b>" not in text
 
 
@@ -315,5 +315,5 @@ def test_a_chart_of_nothing_is_told(tmp_path):
     lines += [make.run_line("phong", "glibc", 3, failure="timed out")]
     analysis = analyse(tmp_path, lines)
     frame = frame_of(analysis)
-    (found,) = figures.planned(analysis, frame)
+    (found,) = planned.planned(analysis, frame)
     assert not found.panels and not theme.write_png(found, frame, tmp_path / "x.png")

@@ -46,6 +46,8 @@ SMALL = {
     "producer_consumer": ["--blocks 5000 --capacity 64"],
     "realloc_growth": ["--rounds 1 --limit 1"],
     "replay": ["--file TRACE"],
+    "set_updates": ["--operations 3000 --keys 300 --threads 2"],
+    "set_updates_pool": ["--operations 3000 --keys 300 --threads 2 --scheme leaky --pool 8"],
     "shbench_like": [
         "--operations 5000 --kind six --high 8",
         "--operations 5000 --kind eight --high 100",
@@ -56,6 +58,9 @@ SMALL = {
     "threadtest": ["--objects 2000 --rounds 3 --size 8", "--objects 999 --rounds 2 --work 3"],
     "xmalloc_like": ["--rounds 30", "--rounds 30 --threads 1"],
 }
+# Blocks of these are nodes without stamps: one that is wrong ends in a crash, or in a key that is
+# lost (test_set_updates.py).
+UNSTAMPED = {"set_updates", "set_updates_pool"}
 FORMS = [(name, options) for name, forms in SMALL.items() for options in forms]
 
 
@@ -123,7 +128,7 @@ def test_equal_work_is_proved_under_glibc_and_nearmalloc(name, options):
 
 
 @pytest.mark.parametrize("fault", ["twice", "short"])
-@pytest.mark.parametrize("name,options", FORMS)
+@pytest.mark.parametrize("name,options", [form for form in FORMS if form[0] not in UNSTAMPED])
 def test_blocks_that_overlap_are_noticed(broken, name, options, fault):
     ran = run(name, options, broken, BROKEN=fault)
     assert ran.status == 3 and ran.result["verified"] is False

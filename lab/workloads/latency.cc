@@ -26,9 +26,13 @@ uint64_t Latencies::percentile(double part) const {
 }
 
 nlohmann::ordered_json to_json(const Latencies& latencies) {
-  return {{"p50", latencies.percentile(0.5)},  {"p90", latencies.percentile(0.9)},
-          {"p99", latencies.percentile(0.99)}, {"p99_9", latencies.percentile(0.999)},
-          {"max", latencies.largest()},        {"samples", latencies.count()}};
+  return {{"p50", latencies.percentile(0.5)},
+          {"p90", latencies.percentile(0.9)},
+          {"p99", latencies.percentile(0.99)},
+          {"p99_9", latencies.percentile(0.999)},
+          {"p99_99", latencies.percentile(0.9999)},
+          {"max", latencies.largest()},
+          {"samples", latencies.count()}};
 }
 
 }  // namespace workload

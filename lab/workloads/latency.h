@@ -43,7 +43,7 @@ class Latencies {
   uint64_t largest_ = 0;
 };
 
-// {"p50": .., "p90": .., "p99": .., "p99_9": .., "max": .., "samples": ..}, in ns.
+// {"p50": .., "p90": .., "p99": .., "p99_9": .., "p99_99": .., "max": .., "samples": ..}, in ns.
 nlohmann::ordered_json to_json(const Latencies& latencies);
 
 }  // namespace workload

@@ -198,6 +198,15 @@ void Workload::join(const Worker& worker) {
   frees_.add(worker.frees_);
 }
 
+void Workload::add(const char* key, const Latencies& value) { words_->more[key] = to_json(value); }
+
+void Workload::prove(uint64_t words, uint64_t operations, bool right, const char* complaint) {
+  written_ += words;
+  read_ += right ? words : words + 1;
+  operations_ += operations;
+  complaint_ = complaint;
+}
+
 int Workload::report() {
   const struct memory_use memory = own_memory();
   char checksum[17];
@@ -219,7 +228,7 @@ int Workload::report() {
   std::printf("%s\n", result.dump().c_str());
   if (std::fflush(stdout) != 0) return 1;
   if (verified) return 0;
-  std::fprintf(stderr, "%s: a block was not as it was left: blocks overlap\n", name_);
+  std::fprintf(stderr, "%s: %s\n", name_, complaint_);
   return 3;
 }
 

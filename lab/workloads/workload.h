@@ -120,6 +120,8 @@ class Workload {
   // allocate at a time (an allocator may want to know, see bench/limit.c).
   void begin(size_t threads = 1);
   void end() { seconds_ = now() - started_; }
+  // How long the measured region was, once it has ended.
+  double seconds() const { return seconds_; }
   // Of the measured region so many seconds were not the work.
   void exclude(double seconds) { seconds_ -= seconds; }
 
@@ -150,13 +152,19 @@ class Workload {
   // Takes over what a worker counted; for workloads that start their own threads. One at a time.
   void join(const Worker& worker);
 
+  // For a workload whose data proves itself: `words` are those of its operations, the same in every
+  // run of equal options; `complaint` is what is wrong if it is not right.
+  void prove(uint64_t words, uint64_t operations, bool right, const char* complaint);
+
   // One more entry of the result.
   void add(const char* key, const nlohmann::ordered_json& value);
   void add(const char* key, double value);
   void add(const char* key, uint64_t value);
   void add(const char* key, long value);
+  void add(const char* key, const Latencies& value);
 
-  // Prints the result line. Returns main's status: 0, or 3 when a block was not as it was left.
+  // Prints the result line. Returns main's status: 0, or 3 when a block (or what was proved)
+  // was not as it was left.
   int report();
 
  private:
@@ -169,6 +177,7 @@ class Workload {
   uint64_t written_ = 0;
   uint64_t read_ = 0;
   uint64_t operations_ = 0;
+  const char* complaint_ = "a block was not as it was left: blocks overlap";
   Latencies mallocs_;
   Latencies reallocs_;
   Latencies frees_;

@@ -55,7 +55,7 @@ class Atomic {
  public:
   constexpr Atomic() : Atomic(T()) {}
   constexpr Atomic(T value) {
-    if (!std::is_constant_evaluated()) std::construct_at(&inner(), value);
+    if (!std::is_constant_evaluated()) std::construct_at(&inner(), stored(value));
   }
   constexpr ~Atomic() {
     if (!std::is_constant_evaluated()) std::destroy_at(&inner());
@@ -67,7 +67,7 @@ class Atomic {
     return inner().load(mutated(order, place), debug_info(place));
   }
   void store(T value, rl::memory_order order, Place place = Place::current()) {
-    inner().store(value, mutated(order, place), debug_info(place));
+    inner().store(stored(value), mutated(order, place), debug_info(place));
   }
   T exchange(T value, rl::memory_order order, Place place = Place::current()) {
     return inner().exchange(value, mutated(order, place), debug_info(place));
@@ -100,7 +100,17 @@ class Atomic {
   }
 
  private:
-  using Inner = rl::atomic<T>;
+  // Relacy cannot print a pointer to const.
+  template <typename U>
+  static U* stored(const U* pointer) {
+    return const_cast<U*>(pointer);
+  }
+  static T stored(T value)
+    requires(!std::is_pointer_v<T>)
+  {
+    return value;
+  }
+  using Inner = rl::atomic<decltype(stored(T()))>;
   Inner& inner() const { return *reinterpret_cast<Inner*>(room_); }
 
   alignas(Inner) mutable std::byte room_[sizeof(Inner)];

@@ -22,6 +22,30 @@ inline void expect(bool holds, const char* what, const Place& place = Place::cur
   if (!holds) rl::ctx().fail_test(what, rl::test_result_user_assert_failed, debug_info(place));
 }
 
+// Something that has to happen in some execution: a model in which nothing is freed proves nothing.
+class Witness {
+ public:
+  explicit Witness(const char* name) : name_(name), next_(all_) { all_ = this; }
+  void note() { count_++; }
+
+  // Prints how often each happened. False if one never did.
+  static bool report() {
+    bool complete = true;
+    for (const Witness* each = all_; each != nullptr; each = each->next_) {
+      std::printf("%s: %llu\n", each->name_, static_cast<unsigned long long>(each->count_));
+      complete = complete && each->count_ > 0;
+    }
+    if (!complete) std::printf("what never happens is not explored\n");
+    return complete;
+  }
+
+ private:
+  inline static Witness* all_ = nullptr;
+  const char* name_;
+  Witness* next_;
+  uint64_t count_ = 0;
+};
+
 // A choice among `limit` that the search makes, like that of the next thread.
 inline uint32_t choose(uint32_t limit) { return rl::rand(limit); }
 
@@ -125,8 +149,9 @@ inline int run_suites(std::span<const Exploration> explorations) {
     std::printf("%s\n", report.text());
     return 1;
   }
+  const bool complete = Witness::report();
   std::printf("cases: %llu\n", static_cast<unsigned long long>(cases));
-  return cases > 0 ? 0 : 1;
+  return cases > 0 && complete ? 0 : 1;
 }
 
 // True if some suite fails under the present mutation.

@@ -1,63 +1,95 @@
-// A reclamation scheme for tests: each retired object is freed at once unless a slot holds it.
-//
-// A structure that reads a node which it does not hold, or holds too late, then soon reads freed
-// memory: AddressSanitizer and ThreadSanitizer see it, and plain builds read kDead patterns.
-// Invariant: an object is deleted only when, after its retirement, no slot of any guard held it.
-// Who may touch it: any thread; at most kGuards guards at once. The destructor frees the rest.
+// A domain for tests of structures: hazard pointers that are looked at with every retirement, so
+// that what nobody holds is poisoned and freed at once.
+// Invariant: an object is deleted when, after its retirement, it was found in no slot; so a pointer
+// that a structure uses without having held and validated it points to poison.
+// Who may touch it: any thread; a guard: its thread.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdlib>
+#include <cstring>
 #include <mutex>
+#include <new>
+#include <thread>
 #include <vector>
 
 namespace near_test {
 
 class EagerDomain {
-  static constexpr unsigned kGuards = 32;
-  static constexpr unsigned kSlots = 64;
-  struct Record {
-    std::atomic<bool> taken{false};
-    std::array<std::atomic<const void*>, kSlots> held{};
-  };
-
  public:
+  static constexpr size_t kGuards = 64;
+  static constexpr size_t kSlots = 64;
+
   class guard_type {
    public:
     static constexpr bool protects_all = false;
-    explicit guard_type(EagerDomain& domain) : domain_(domain), record_(domain.take_record()) {}
+
+    explicit guard_type(EagerDomain& domain) : domain_(domain), row_(domain.take_row()) {}
     ~guard_type() {
-      // pairs: eager-slot
-      for (auto& held : record_.held) held.store(nullptr, std::memory_order_release);
-      record_.taken.store(false, std::memory_order_release);  // pairs: eager-record
+      for (auto& slot : row_.slots) slot.store(nullptr, std::memory_order_release);
+      row_.taken.store(false, std::memory_order_release);
     }
     guard_type(const guard_type&) = delete;
     guard_type& operator=(const guard_type&) = delete;
 
-    void hold(unsigned slot, const void* pointer) noexcept {
-      // pairs: eager-slot
-      record_.held.at(slot).exchange(pointer, std::memory_order_seq_cst);
+    // Gives way now and then, at the moments where validation matters.
+    void hold(unsigned slot, const void* object) {
+      if (++turn_ % 64 == 0) std::this_thread::yield();
+      row_.slots[slot].exchange(object, std::memory_order_seq_cst);
+      if (turn_ % 32 == 0) std::this_thread::yield();
     }
     template <class T>
-    void retire(T* object) noexcept {
-      domain_.retire({object, [](void* dead) { delete static_cast<T*>(dead); }});
+    T* protect(unsigned slot, const std::atomic<T*>& source) {
+      T* object = source.load(std::memory_order_seq_cst);
+      for (;;) {
+        hold(slot, object);
+        T* const again = source.load(std::memory_order_seq_cst);
+        if (again == object) return object;
+        object = again;
+      }
+    }
+    template <class T>
+    void retire(T* object) {
+      domain_.retire({object, [](void* dead) {
+                        static_cast<T*>(dead)->~T();
+                        std::memset(dead, 0xdb, sizeof(T));
+                        ::operator delete(dead);
+                      }});
     }
 
    private:
+    friend class EagerDomain;
+    struct Row {
+      std::atomic<bool> taken{false};
+      std::array<std::atomic<const void*>, kSlots> slots{};
+    };
+
     EagerDomain& domain_;
-    Record& record_;
+    Row& row_;
+    unsigned turn_ = 0;
+  };
+
+  struct handle_type {
+    EagerDomain& domain;
+    guard_type pin() { return guard_type(domain); }
   };
 
   EagerDomain() = default;
-  EagerDomain(const EagerDomain&) = delete;
-  EagerDomain& operator=(const EagerDomain&) = delete;
   ~EagerDomain() {
     for (const Retired& each : retired_) each.free(each.object);
   }
+  EagerDomain(const EagerDomain&) = delete;
+  EagerDomain& operator=(const EagerDomain&) = delete;
 
+  handle_type attach() { return {*this}; }
   guard_type pin() { return guard_type(*this); }
+
+  // Nobody is pinned: what is left could not be freed, though nobody held it.
+  size_t unreclaimed() {
+    const std::lock_guard lock(mutex_);
+    free_unheld();
+    return retired_.size();
+  }
 
  private:
   struct Retired {
@@ -65,30 +97,37 @@ class EagerDomain {
     void (*free)(void*);
   };
 
-  Record& take_record() {
-    for (Record& record : records_) {
-      // pairs: eager-record
-      if (!record.taken.exchange(true, std::memory_order_acquire)) return record;
+  guard_type::Row& take_row() {
+    for (size_t i = std::hash<std::thread::id>()(std::this_thread::get_id());; ++i) {
+      auto& row = rows_[i % kGuards];
+      if (!row.taken.exchange(true, std::memory_order_acquire)) return row;
     }
-    std::abort();
   }
 
-  void retire(const Retired& retired) {
-    const std::lock_guard locked(mutex_);
-    retired_.push_back(retired);
-    std::erase_if(retired_, [&](const Retired& each) {
-      const bool is_free =
-          std::none_of(records_.begin(), records_.end(), [&](const Record& record) {
-            return std::any_of(record.held.begin(), record.held.end(), [&](const auto& held) {
-              return held.load(std::memory_order_seq_cst) == each.object;  // pairs: eager-slot
-            });
-          });
-      if (is_free) each.free(each.object);
-      return is_free;
+  void retire(const Retired& dead) {
+    const std::lock_guard lock(mutex_);
+    retired_.push_back(dead);
+    free_unheld();
+  }
+
+  void free_unheld() {
+    std::erase_if(retired_, [this](const Retired& each) {
+      if (is_held(each.object)) return false;
+      each.free(each.object);
+      return true;
     });
   }
 
-  std::array<Record, kGuards> records_;
+  bool is_held(const void* object) const {
+    for (const auto& row : rows_) {
+      for (const auto& slot : row.slots) {
+        if (slot.load(std::memory_order_seq_cst) == object) return true;
+      }
+    }
+    return false;
+  }
+
+  std::array<guard_type::Row, kGuards> rows_;
   std::mutex mutex_;
   std::vector<Retired> retired_;
 };

@@ -27,7 +27,8 @@
 // A failed test starts again from the root, not from the ancestor as in the paper: no ancestor has
 // to be protected. So a way down holds two nodes at any time, a way up two more: where the scheme
 // protects only what is held, a child is held before it is read, and used only if afterwards it was
-// still the child of a node that had neither shrunk nor been unlinked.
+// still the child of a node that had neither shrunk nor been unlinked. No pointer moves from one
+// slot to another, and nothing is held between two steps of `range`. Slots used: 0 to 3.
 //
 // Who may touch it: any thread; the constructor, the destructor and the functions for inspection
 // (size, key_sum, check, for_each) one thread alone. The domain outlives the tree.
@@ -175,8 +176,7 @@ class occtree {
 
   node_type* root() const { return holder_.child(impl::right_side); }
 
-  // Holds `child`, which was read from `node` on `side`, if the scheme asks for it. `open`: it may
-  // be used.
+  // Holds `child`, which was read from this place, if the scheme asks for it. `open`: use it.
   static passage hold(guard_type& guard, unsigned slot, const place& at, node_type* child) {
     if constexpr (!guard_type::protects_all) {
       guard.hold(slot, child);
@@ -201,23 +201,23 @@ class occtree {
     for (;;) {
       node_type* const child = at.node->child(at.side);
       passage way = child == nullptr ? test(at, child) : hold(guard, slot, at, child);
-      if (child == nullptr && way == passage::open) return at;
-      occ_version version = 0;
       if (way == passage::open) {
-        version = child->version();
+        if (child == nullptr) return at;
+        const occ_version version = child->version();
         if ((version & impl::occ_shrinking) != 0) {
           child->await_shrunk(version);
           continue;
         }
         way = test(at, child);
+        if (way == passage::open) {
+          const turn next = steer(*child);
+          const occ_side side = next == turn::left ? impl::left_side : impl::right_side;
+          at = {child, version, side, next == turn::stop};
+          if (at.is_match) return at;
+          slot = impl::alternate(slot);
+        }
       }
       if (way == passage::shrunk) return std::nullopt;
-      if (way == passage::changed) continue;
-      const turn next = steer(*child);
-      at = {child, version, next == turn::left ? impl::left_side : impl::right_side,
-            next == turn::stop};
-      if (at.is_match) return at;
-      slot = impl::alternate(slot);
     }
   }
 

@@ -116,14 +116,11 @@ struct token : impl::ProtectsAll {
 
   static void enter(impl::Record& record) noexcept {
     impl::Core& core = *record.core;
-    record.token.active.store(1, kRelease);  // pairs: token-active
-    impl::light_fence(core.asymmetric);
+    impl::activate(record.token, core.asymmetric);
     if (--record.token.countdown == 0) [[unlikely]]
       impl::work(record);
   }
-  static void leave(impl::Record& record) noexcept {
-    record.token.active.store(0, kRelease);  // pairs: token-active
-  }
+  static void leave(impl::Record& record) noexcept { impl::deactivate(record.token); }
   static void retire(impl::Record& record, void* object, deleter destroy) noexcept {
     impl::push(record, object, destroy);
   }

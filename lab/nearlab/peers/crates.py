@@ -1,8 +1,10 @@
-"""The allocators that are built from crates: lab/peers/NAME is a small cdylib around each.
+"""What is built from crates: allocators, a small cdylib around each in lab/peers/NAME, and
+workloads in Rust, programs in lab/reclaim/NAME.
 
-Invariant: `find` looks, only `build` builds; the library build/peers/libNAME.so belongs to the
-record build/peers/NAME.json, and to the crate's folder as long as the record holds its hash. A
-failure is recorded with its reason and tried again at the next `build`.
+Invariant: `find` looks, only `build` builds; the library build/peers/libNAME.so, or the program
+build/peers/bin/NAME, belongs to the record build/peers/NAME.json, and to the crate's folder as long
+as the record holds its hash. A failure is recorded with its reason and tried again at the next
+`build`.
 """
 
 import hashlib
@@ -34,6 +36,16 @@ class Crate:
     @property
     def folder(self) -> Path:
         return places.crates_dir() / self.name
+
+    @property
+    def kind(self) -> str:
+        """What cargo makes of it."""
+        return "library"
+
+    @property
+    def target(self) -> str:
+        """What cargo calls that."""
+        return "libpeer.so"
 
     @property
     def library(self) -> Path:
@@ -105,11 +117,12 @@ class Crate:
             return f"cargo did not end within {_TIMEOUT_S} s"
         if code != 0:
             return f"cargo failed: {reason(log.read_text(errors='replace'))}"
-        built = target / "release" / "libpeer.so"
+        built = target / "release" / self.target
         if not built.exists():
-            return "cargo built no library"
+            return f"cargo built no {self.kind}"
+        self.library.parent.mkdir(exist_ok=True)
         new = self.library.with_suffix(f".{os.getpid()}")
-        shutil.copyfile(built, new)
+        shutil.copy(built, new)
         new.replace(self.library)
         return None
 
@@ -123,6 +136,30 @@ class Crate:
         manifest = tomllib.loads((self.folder / "Cargo.toml").read_text())
         wanted = manifest["dependencies"][self.dependency].get("features", [])
         return f"features default {' '.join(wanted)}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCrate(Crate):
+    """A workload in Rust. What it prints for --help is its src/help.txt, built or not."""
+
+    @property
+    def folder(self) -> Path:
+        return places.rust_workloads_dir() / self.name
+
+    @property
+    def kind(self) -> str:
+        return "program"
+
+    @property
+    def target(self) -> str:
+        return self.name
+
+    @property
+    def library(self) -> Path:
+        return places.peers_build() / "bin" / self.name
+
+    def help(self) -> str:
+        return (self.folder / "src" / "help.txt").read_text(encoding="utf-8")
 
 
 def find_cargo() -> str | None:

@@ -92,6 +92,13 @@ class Analysis:
             return self._ratios[key]
         return self._interval(key, *self.record.paired(cell, above, below, metrics))
 
+    def gain(self, cell: str, other: str, allocator: str, metric: str) -> stats.Interval | None:
+        """The cell's number over that of another cell under the same allocator, by rounds."""
+        above, below = (self.record.series(one, allocator, metric) for one in (cell, other))
+        rounds = sorted(above.keys() & below.keys())
+        pair = [above[number] for number in rounds], [below[number] for number in rounds]
+        return self._interval((cell, other, allocator, metric, "gain"), *pair)
+
     def _interval(
         self, key: tuple, above: list[float], below: list[float]
     ) -> stats.Interval | None:

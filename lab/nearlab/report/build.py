@@ -7,10 +7,12 @@ from pathlib import Path
 
 from .. import record as record_module
 from ..record import RecordError
-from . import counts, figures, page, style, theme
+from . import counts, figures, page, planned, style, theme, timelines
 from .analysis import Analysis
 from .charts import Frame
+from .figures import Figure
 from .rows import write_csv
+from .timelines import Timeline
 
 
 def open_record(path: Path, subject: str | None = None) -> tuple[Analysis, Frame]:
@@ -18,7 +20,8 @@ def open_record(path: Path, subject: str | None = None) -> tuple[Analysis, Frame
     analysis = Analysis(record_module.read(path), subject)
     cpus = int((analysis.record.plan.get("machine") or {}).get("cpus", 0))
     looks = style.looks(analysis.shown, analysis.subject)
-    return analysis, Frame(looks, analysis.subject, cpus)
+    series = style.looks_of_workloads(planned.compared(analysis))
+    return analysis, Frame(looks, analysis.subject, cpus, series)
 
 
 def contents_of(analysis: Analysis, frame: Frame) -> page.Contents:
@@ -26,7 +29,8 @@ def contents_of(analysis: Analysis, frame: Frame) -> page.Contents:
     return page.Contents(
         scatter=figures.time_against_memory(analysis, frame),
         heat_maps=figures.heat_maps(analysis, frame),
-        planned=figures.planned(analysis, frame),
+        planned=planned.planned(analysis, frame),
+        timelines=timelines.of(analysis),
         ratios=figures.ratios(analysis, frame),
         latencies=counts.latencies(analysis, frame),
         counts=tuple(
@@ -43,6 +47,9 @@ def build(path: Path, folder: Path, subject: str | None = None) -> Path:
     contents = contents_of(analysis, frame)
     text = page.render(analysis, frame, contents)
     folder.mkdir(parents=True, exist_ok=True)
+    for timeline in contents.timelines:
+        if timeline.png:
+            (folder / f"{timeline.name}.png").write_bytes(timeline.png)
     for figure in contents.all():
         theme.write_png(figure, frame, folder / f"{figure.name}.png")
         with (folder / f"{figure.name}.csv").open("w", newline="", encoding="utf-8") as file:
@@ -55,11 +62,19 @@ def build(path: Path, folder: Path, subject: str | None = None) -> Path:
 def draw_figure(path: Path, name: str, target: Path, subject: str | None = None) -> None:
     """Writes the PNG of one figure. Raises RecordError when there is none of this name."""
     analysis, frame = open_record(path, subject)
-    found = contents_of(analysis, frame).all()
+    contents = contents_of(analysis, frame)
+    found = [*contents.all(), *contents.timelines]
     chosen = next((figure for figure in found if figure.name == name), None)
     if chosen is None:
         names = ", ".join(figure.name for figure in found)
         raise RecordError(f"no figure '{name}'; there are: {names}")
     target.parent.mkdir(parents=True, exist_ok=True)
-    if not theme.write_png(chosen, frame, target):
+    if not _write(chosen, frame, target):
         raise RecordError(f"figure '{name}' has nothing to draw")
+
+
+def _write(figure: Figure | Timeline, frame: Frame, target: Path) -> bool:
+    if isinstance(figure, Figure):
+        return theme.write_png(figure, frame, target)
+    target.write_bytes(figure.png)
+    return bool(figure.png)

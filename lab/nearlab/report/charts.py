@@ -6,8 +6,9 @@ the allocator alone. The page gives a chart its width; the PNG's width is fixed 
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import altair as alt
 import pandas as pd
@@ -27,35 +28,55 @@ _BAR = 19  # the height of one bar with its gap
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Who is shown, how each looks, and who stands out."""
+    """Who is shown, how each looks, and who stands out. Where workloads are compared, each of
+    `series` has a look of its own beside those of the allocators, and `compared` are drawn."""
 
     looks: dict[str, Look]
     subject: str | None
     cpus: int
+    series: dict[str, Look] = field(default_factory=dict)
+    compared: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
         return list(self.looks)
 
+    @property
+    def everything(self) -> dict[str, Look]:
+        return self.looks | self.series
+
+    @property
+    def drawn(self) -> list[str]:
+        """The names of a chart's marks, in their order."""
+        return list(self.compared) or self.names
+
+    def of_workloads(self, labels: Iterable[str]) -> Self:
+        """The frame of charts that compare these workloads."""
+        return replace(self, subject=None, compared=tuple(labels))
+
     def color(self) -> alt.Color:
         """The page's theme names the colours, in the order of the names."""
-        scale = alt.Scale(domain=self.names, range="category")
-        return alt.Color("allocator:N", scale=scale, title=None)
+        scale = alt.Scale(domain=list(self.everything), range="category")
+        return alt.Color("allocator:N", scale=scale, title=None, **self._legend())
 
     def color_alone(self) -> alt.Color:
         """The same without a legend, where names are beside the marks."""
         return self.color().legend(None)
 
     def shape(self) -> alt.Shape:
-        shapes = [look.shape for look in self.looks.values()]
-        return alt.Shape(
-            "allocator:N", scale=alt.Scale(domain=self.names, range=shapes), title=None
-        )
+        scale = self._scale([look.shape for look in self.everything.values()])
+        return alt.Shape("allocator:N", scale=scale, title=None, **self._legend())
 
     def dash(self) -> alt.StrokeDash:
-        dashes = [list(look.dash) for look in self.looks.values()]
-        scale = alt.Scale(domain=self.names, range=dashes)
-        return alt.StrokeDash("allocator:N", scale=scale, title=None)
+        scale = self._scale([list(look.dash) for look in self.everything.values()])
+        return alt.StrokeDash("allocator:N", scale=scale, title=None, **self._legend())
+
+    def _scale(self, values: list) -> alt.Scale:
+        return alt.Scale(domain=list(self.everything), range=values)
+
+    def _legend(self) -> dict:
+        """Where there are others too, the legend has those that are drawn."""
+        return {"legend": alt.Legend(values=self.drawn)} if self.series else {}
 
     def by_subject(self, yes: float, no: float):
         test = f"datum.allocator === {json.dumps(self.subject)}"
@@ -275,7 +296,7 @@ def bars(
     scale of ratios is that of all rows in `scale_of`, so that panels can be compared."""
     data = _data(rows)
     values = [v for row in scale_of for v in (row.low, row.high) if v is not None and v > 0]
-    names = [name for name in frame.names if any(row.allocator == name for row in rows)]
+    names = [name for name in frame.drawn if any(row.allocator == name for row in rows)]
     y = alt.Y("allocator:N", sort=names, title=None, axis=alt.Axis(grid=False, domain=False))
     if ratio:
         x = _ratio_axis(_log_domain(values or [1.0]), title)

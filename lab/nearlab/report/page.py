@@ -22,6 +22,7 @@ from .analysis import TIME, Analysis
 from .charts import Frame
 from .figures import Figure
 from .rows import Row, shown, write_csv
+from .timelines import Timeline
 from .verdict import verdict
 
 _HERE = Path(__file__).parent
@@ -30,11 +31,12 @@ _HEAT_DEPTH = 66  # percent of the colour at two fifths, or at 2.5 times, of the
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The figures by their place in the page."""
+    """The figures by their place in the page; timelines are pictures, not charts."""
 
     scatter: Figure
     heat_maps: Sequence[Figure]
     planned: Sequence[Figure]
+    timelines: Sequence[Timeline]
     ratios: Sequence[Figure]
     latencies: Figure | None
     counts: Sequence[Figure]
@@ -76,8 +78,8 @@ def render(analysis: Analysis, frame: Frame, contents: Contents) -> str:
         date=_date(record.plan.get("date", "")),
         frame=frame,
         heights={name: _height(spec) for name, spec in specs.items()},
-        shapes={name: _SHAPES[look.shape] for name, look in frame.looks.items()},
-        index={name: at for at, name in enumerate(frame.names)},
+        shapes={name: _SHAPES[look.shape] for name, look in frame.everything.items()},
+        index={name: at for at, name in enumerate(frame.everything)},
         contents=contents,
         verdict=verdict(analysis),
         tables=tables,

@@ -66,13 +66,27 @@ def cell_rows(
     relative_to: str | None = None,
     axis: str | None = None,
 ) -> list[Row]:
-    """A row for every cell and allocator; with `relative_to` the value is a ratio."""
+    """A row for every cell and allocator; with `relative_to` the value is a ratio: to that
+    allocator in the cell, or to the like cell of that workload under the allocator."""
     chosen = list(cells)
     return [
         cell_row(analysis, cell, name, key, relative_to, axis, chosen)
         for cell in chosen
         for name in analysis.shown
     ]
+
+
+def like(analysis: Analysis, cell: Cell, workload: str | None) -> Cell | None:
+    """The workload's cell at the place of this one: its threads, its value of a common sweep. None
+    when the name is an allocator's."""
+    if workload in analysis.record.allocator_by_name:
+        return None
+    for other in analysis.record.cells:
+        common = other.x.keys() & cell.x.keys()
+        same = other.threads == cell.threads and all(other.x[key] == cell.x[key] for key in common)
+        if other.workload == workload and same:
+            return other
+    return None
 
 
 def cell_row(
@@ -124,6 +138,8 @@ def _find(
 ) -> stats.Interval | None:
     if key == "speedup":
         return _speed_up(analysis, cell, name, cells)
+    if other := like(analysis, cell, relative_to):
+        return analysis.gain(cell.name, other.name, name, key)
     if relative_to:
         return analysis.ratio(cell.name, name, relative_to, key)
     return analysis.value(cell.name, name, key)
@@ -161,7 +177,8 @@ def _note(
     if meaningless(name, key):
         return NO_MEANING
     if not found:
-        other = record.problem(cell, relative_to) if relative_to else None
+        named = relative_to in record.allocator_by_name
+        other = record.problem(cell, relative_to) if named else None
         return f"{relative_to}: {other}" if other else NO_NUMBER
     marks = []
     if record.noisy(cell, name):

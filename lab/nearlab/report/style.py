@@ -87,6 +87,19 @@ def looks(names: Sequence[str], subject: str | None) -> dict[str, Look]:
     return found
 
 
+def looks_of_workloads(figures: Sequence[Sequence[str]]) -> dict[str, Look]:
+    """A look for each workload that a figure compares with others: the same in all figures, and in
+    a figure as few alike as can be."""
+    found: dict[str, Look] = {}
+    for names in figures:
+        taken = [found[name] for name in names if name in found]
+        free = [look for look in _MORE if look not in taken]
+        for name in names:
+            if name not in found:
+                found[name] = free.pop(0) if free else _MORE[-1]
+    return found
+
+
 _METRICS = {
     metric.key: metric
     for metric in (

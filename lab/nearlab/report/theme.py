@@ -21,7 +21,7 @@ _PANEL_WIDTH = 330
 def config(theme: str, frame: Frame) -> dict:
     """Vega-Lite's configuration of a theme: `light` or `dark`."""
     ink, quiet, lines = _INK[theme], _QUIET[theme], _LINES[theme]
-    colors = [look.light if theme == "light" else look.dark for look in frame.looks.values()]
+    colors = [look.light if theme == "light" else look.dark for look in frame.everything.values()]
     return {
         "background": None,
         "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif",
@@ -59,6 +59,10 @@ def page_spec(chart, frame: Frame) -> dict:
     del spec["config"], spec["$schema"]
     spec["params"] = [*spec.get("params", []), {"name": "hidden", "value": []}]
     _hide(spec)
+    for layer in spec.get("layer", [spec]):
+        for encoding in layer.get("encoding", {}).values():
+            if isinstance(encoding, dict) and "legend" in encoding:
+                encoding["legend"] = None
     return spec
 
 

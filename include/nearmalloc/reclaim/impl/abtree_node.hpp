@@ -104,8 +104,8 @@ struct alignas(16) AbtreeNode {
   std::array<Atomic<Word>, B> words;
 };
 
-static_assert(sizeof(AbtreeNode<int64_t, int64_t, 11>) == 208);
-static_assert(sizeof(AbtreeNode<int64_t, void*, 13>) == 240);
+static_assert(kModel || sizeof(AbtreeNode<int64_t, int64_t, 11>) == 208);
+static_assert(kModel || sizeof(AbtreeNode<int64_t, void*, 13>) == 240);
 
 // Nodes that are not published yet: deletes them, unless they were.
 template <class Node>

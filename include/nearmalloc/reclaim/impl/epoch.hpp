@@ -74,10 +74,11 @@ template <class Record>
 Scan scan_step(EpochClock& clock, const Atomic<Record*>& head, EpochWords<Record>& words,
                bool asymmetric) {
   if (words.scanning != words.seen) {
-    if (clock.epoch.load(kAcquire) != words.seen) return Scan::outdated;  // pairs: epoch-clock
-    if (clock.fenced.load(kAcquire) < words.seen) {                       // pairs: epoch-fenced
-      heavy_fence(asymmetric);
-      clock.fenced.store(words.seen, kRelease);  // pairs: epoch-fenced
+    // relaxed: if it equals what was acquired before, there is nothing new to acquire
+    if (clock.epoch.load(kRelaxed) != words.seen) return Scan::outdated;
+    if (clock.fenced.load(kAcquire) < words.seen) {  // pairs: epoch-fenced
+      heavy_fence(asymmetric);                   // pairs: epoch-fenced
+      clock.fenced.store(words.seen, kRelaxed);  // relaxed: released by the fence
     }
     words.scanning = words.seen;
     words.cursor = head.load(kAcquire);  // pairs: records
@@ -91,7 +92,8 @@ Scan scan_step(EpochClock& clock, const Atomic<Record*>& head, EpochWords<Record
   }
   words.scanning = 0;
   uint64_t expected = words.seen;
-  const bool advanced = clock.epoch.compare_exchange_strong(expected, expected + 1, kAcqRel,
+  // Releases what the scan acquired: who acquires the new epoch is later than all that ended.
+  const bool advanced = clock.epoch.compare_exchange_strong(expected, expected + 1, kRelease,
                                                             kRelaxed);  // pairs: epoch-clock
   return advanced ? Scan::advanced : Scan::outdated;
 }

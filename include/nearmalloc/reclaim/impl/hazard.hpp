@@ -14,7 +14,7 @@
 
 namespace near::reclaim::impl {
 
-inline constexpr unsigned kHazardSlots = 64;
+inline constexpr unsigned kHazardSlots = kModel ? 2 : 64;
 
 struct HazardWords {
   Atomic<const void*> slots[kHazardSlots] = {};

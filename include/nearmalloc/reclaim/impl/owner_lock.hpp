@@ -14,9 +14,7 @@
 
 namespace near::reclaim::impl {
 
-#ifndef NEAR_MODEL
 void yield() noexcept;  // lets other threads run
-#endif
 
 class OwnerLock {
  public:
@@ -33,7 +31,7 @@ class OwnerLock {
       if (claimed_.load(kAcquire) == 0) [[likely]]
         return;                                      // pairs: owner-lock
       inside_.store(0, kRelease);                    // pairs: owner-lock
-      while (claimed_.load(kAcquire) != 0) yield();  // pairs: owner-lock
+      while (claimed_.load(kRelaxed) != 0) yield();  // relaxed: looked at again above
     }
   }
 

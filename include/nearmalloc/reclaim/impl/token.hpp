@@ -1,5 +1,5 @@
-// Token EBR's ring: the token goes from thread to thread; who receives it again knows that everyone
-// began a new operation since.
+// Token EBR's ring: the token goes from thread to thread; who receives it after having passed it on
+// knows that everyone began a new operation since.
 //
 //   word = { round : 40 | index : 24 }   where the token is: it goes along the list of records, and
 //                                        from its end to its head, a round further; so no value of
@@ -10,10 +10,11 @@
 //   skip   whoever wants to go on may move the token past a thread that is between two operations:
 //          a heavy fence after the word was read, then active == 0
 //
-// Invariant: between two receipts of a thread, every other attached record was passed by its owner
-// at the begin of an operation, or skipped after the fence: no operation that ran at the first
-// receipt runs at the second. So what was retired before the first can be freed at the second; two
-// bags suffice. Who attaches executes a heavy fence before its first operation: it is in the ring
+// Invariant: between a pass of a thread and its next receipt, every other attached record was passed
+// by its owner at the begin of an operation, or skipped, by somebody who read the word after that
+// pass, and looked at the record then: no operation that ran at the pass runs at the receipt. So
+// what was retired before the pass can be freed at the receipt; two bags suffice. (A thread that is
+// skipped at a receipt has not passed: whoever skips it may have looked at others long before.) Who attaches executes a heavy fence before its first operation: it is in the ring
 // of every pass that comes after, or sees whatever was unlinked before.
 // Who may touch it: the words of a thread are written by that thread alone. [Kim23 §3.4; Tam06]
 #pragma once
@@ -37,12 +38,22 @@ inline constexpr uint32_t kOffline = 3;  // its thread is away
 struct TokenWords {
   Atomic<uint32_t> active{0};  // in an operation
   // The owner's.
-  uint64_t receipts = kTokenBags;
-  uint64_t stuck_at = 0;   // the word at the last look from afar
-  uint32_t looks = 0;      // since it moved
-  uint32_t countdown = 1;  // operations until the next look
-  uint32_t interval = 1;   // what the countdown began with
+  uint64_t passes = kTokenBags;  // that were its own
+  uint64_t stuck_at = 0;         // the word at the last look from afar
+  uint32_t looks = 0;            // since it moved
+  uint32_t countdown = 1;        // operations until the next look
+  uint32_t interval = 1;         // what the countdown began with
 };
+
+// An operation begins: who skips this thread sees it, or it sees whatever was unlinked before.
+inline void activate(TokenWords& words, bool asymmetric) {
+  words.active.store(1, kRelaxed);  // relaxed: says nothing of what was before
+  light_fence(asymmetric);
+}
+
+inline void deactivate(TokenWords& words) {
+  words.active.store(0, kRelease);  // pairs: token-active
+}
 
 class TokenRing {
  public:
@@ -75,7 +86,7 @@ class TokenRing {
     const uint64_t word = word_.load(kAcquire);  // pairs: token
     Position<Record> position{find(head, word & kIndexMask), round_of(word)};
     Record* holder = position.record;
-    if (holder == &me) return nullptr;
+    if (holder == &me || holder == nullptr) return nullptr;
     heavy_fence(asymmetric);
     while (position.record != &me && !is_active(*position.record)) step(head, position);
     if (position.record == holder) return holder;
@@ -95,10 +106,11 @@ class TokenRing {
     return record.token.active.load(kAcquire) != 0;  // pairs: token-active
   }
 
+  // Null if the record has its number and is not in the list yet.
   template <class Record>
   static Record* find(const Atomic<Record*>& head, uint64_t index) {
     Record* record = head.load(kAcquire);  // pairs: records
-    while (record->index != index) record = record->next;
+    while (record != nullptr && record->index != index) record = record->next;
     return record;
   }
 
@@ -117,8 +129,8 @@ class TokenRing {
   template <class Record>
   uint64_t move(uint64_t from, const Position<Record>& to) {
     const uint64_t wanted = to.round << kIndexBits | to.record->index;
-    // pairs: token
-    return word_.compare_exchange_strong(from, wanted, kAcqRel, kRelaxed) ? wanted : 0;
+    // Whoever moves it acquired it before. pairs: token
+    return word_.compare_exchange_strong(from, wanted, kRelease, kRelaxed) ? wanted : 0;
   }
 
   Atomic<uint64_t> word_{uint64_t{1} << kIndexBits};

@@ -1,0 +1,19 @@
+// The list of a domain's records: it grows at its head and never shrinks.
+//
+// Invariant: who finds a record finds it complete, and everything that was added before it.
+// Who may touch it: any thread adds; `next` is constant from then on.
+#pragma once
+
+#include "nearmalloc/impl/atomic.hpp"
+
+namespace near::reclaim::impl {
+
+template <class Record>
+void add_record(Atomic<Record*>& head, Record& record) {
+  Record* first = head.load(kRelaxed);  // relaxed: the exchange checks it
+  do {
+    record.next = first;
+  } while (!head.compare_exchange_weak(first, &record, kRelease, kRelaxed));  // pairs: records
+}
+
+}  // namespace near::reclaim::impl

@@ -1,0 +1,157 @@
+// What a pin costs: ns of pin, read of a shared pointer and unpin under every scheme here, beside a
+// plain read, the same schemes with a fence at every pin, and xenium's. In each round everyone is
+// timed once, one after the other; a number is the median of the rounds, and a ratio that of the
+// ratios within a round, so that a slow moment of the machine strikes both sides. `goals` are what
+// the library is to reach: DEBRA's pin against its fenced one, the look for the token against a
+// read.
+// Invariant: the numbers are of one thread's own time; no object is retired.
+#include <algorithm>
+#include <atomic>
+#include <nearmalloc/reclaim/domain.hpp>
+#include <nearmalloc/reclaim/schemes.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "pin_subjects.h"
+#include "workload.h"
+
+namespace {
+
+namespace reclaim = near::reclaim;
+using reclaim_lab::keep;
+using reclaim_lab::ns_each;
+using reclaim_lab::Subject;
+
+int object;
+std::atomic<int*> shared{&object};
+
+double load(size_t times) {
+  return ns_each(times, [] {
+    keep(shared.load(std::memory_order_acquire));  // pairs: none, nobody writes; as protect() does
+  });
+}
+
+// Through a handle.
+template <typename Scheme, bool kAsymmetric>
+double pin(size_t times) {
+  reclaim::domain<Scheme> domain(reclaim::options{.asymmetric = kAsymmetric});
+  auto handle = domain.attach();
+  return ns_each(times, [&] {
+    auto guard = handle.pin();
+    keep(guard.protect(0, shared));
+  });
+}
+
+// While the token is with somebody who keeps it, as it is for most operations among many threads.
+double token_elsewhere(size_t times) {
+  reclaim::domain<reclaim::token<>> domain;
+  auto handle = domain.attach();
+  auto other = domain.attach();
+  const auto holder = other.pin();
+  return ns_each(times, [&] {
+    auto guard = handle.pin();
+    keep(guard.protect(0, shared));
+  });
+}
+
+// The pin that finds the thread's handle by itself.
+template <typename Scheme>
+double implicit(size_t times) {
+  reclaim::domain<Scheme> domain;
+  return ns_each(times, [&] {
+    auto guard = domain.pin();
+    keep(guard.protect(0, shared));
+  });
+}
+
+std::vector<Subject> all_subjects() {
+  using Debra = reclaim::debra<>;
+  using FreesFirst = reclaim::debra<reclaim::announce::after_free>;
+  using Token = reclaim::token<>;
+  std::vector<Subject> subjects = {{"load", load},
+                                   {"leaky", pin<reclaim::leaky, true>},
+                                   {"debra", pin<Debra, true>},
+                                   {"debra_implicit", implicit<Debra>},
+                                   {"debra_free_first", pin<FreesFirst, true>},
+                                   {"debra_fenced", pin<Debra, false>},
+                                   {"token", token_elsewhere},
+                                   {"token_alone", pin<Token, true>},
+                                   {"token_implicit", implicit<Token>},
+                                   {"token_alone_fenced", pin<Token, false>},
+                                   {"hazard_pointers", pin<reclaim::hazard_pointers, true>},
+                                   {"hazard_pointers_fenced", pin<reclaim::hazard_pointers, false>},
+                                   {"ping_epochs", pin<reclaim::ping_epochs, true>}};
+  for (const Subject& subject : reclaim_lab::xenium_subjects()) subjects.push_back(subject);
+  return subjects;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// What was timed: of each subject one number for each round.
+class Times {
+ public:
+  explicit Times(std::vector<Subject> subjects) : subjects_(std::move(subjects)) {
+    rounds_.resize(subjects_.size());
+  }
+
+  size_t subjects() const { return subjects_.size(); }
+
+  void time_each(size_t operations) {
+    for (size_t i = 0; i < subjects_.size(); ++i) rounds_[i].push_back(subjects_[i].ns(operations));
+  }
+
+  void report(workload::Workload& workload) const {
+    const auto ratio = [](double a, double b) { return a / b; };
+    const auto more = [](double a, double b) { return a - b; };
+    for (size_t i = 0; i < subjects_.size(); ++i) {
+      const std::string name = subjects_[i].name;
+      workload.add((name + "_ns").c_str(), median(rounds_[i]));
+      workload.add((name + "_of_fenced").c_str(), against(name, "debra_fenced", ratio));
+      workload.add((name + "_over_load_ns").c_str(), against(name, "load", more));
+    }
+    const double of_fenced = against("debra", "debra_fenced", ratio);
+    const double over_load = against("token", "load", more);
+    workload.add("goals", {{"debra_of_fenced", {{"is", of_fenced}, {"at_most", 0.2}}},
+                           {"token_over_load_ns", {{"is", over_load}, {"at_most", 1.0}}}});
+  }
+
+ private:
+  const std::vector<double>& of(std::string_view name) const {
+    const auto is_it = [&](const Subject& subject) { return subject.name == name; };
+    const auto at = std::find_if(subjects_.begin(), subjects_.end(), is_it);
+    return rounds_[static_cast<size_t>(at - subjects_.begin())];
+  }
+
+  double against(std::string_view name, std::string_view other,
+                 double (*combine)(double, double)) const {
+    std::vector<double> both(of(name).size());
+    std::transform(of(name).begin(), of(name).end(), of(other).begin(), both.begin(), combine);
+    return median(both);
+  }
+
+  std::vector<Subject> subjects_;
+  std::vector<std::vector<double>> rounds_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  size_t rounds = 9, operations = 1'000'000;
+  workload::Workload workload("pin", "one thread pins, reads a shared pointer and unpins");
+  workload.count("--rounds", rounds, "a number is the median of so many");
+  workload.count("--operations", operations, "pins of each kind in a round");
+  workload.parse(argc, argv);
+
+  Times times(all_subjects());
+  workload.begin();
+  for (size_t round = 0; round < rounds; ++round) times.time_each(operations);
+  workload.end();
+  const uint64_t all = rounds * operations * times.subjects();
+  workload.prove(all, all, true, "");
+  times.report(workload);
+  return workload.report();
+}

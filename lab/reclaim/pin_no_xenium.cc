@@ -1,0 +1,4 @@
+// The workload `pin` where xenium is not installed.
+#include "pin_subjects.h"
+
+std::vector<reclaim_lab::Subject> reclaim_lab::xenium_subjects() { return {}; }

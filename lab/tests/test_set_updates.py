@@ -1,0 +1,168 @@
+"""The workload `set_updates`: every structure under every scheme proves its keys; what it reports.
+
+Invariant: a structure, scheme or policy of its options that is not run here fails.
+"""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from nearlab import cells, places, plan
+
+SMALL = "--keys 400 --operations 6000 --threads 3 --batch 32"
+STRUCTURES = ("abtree", "abtree13", "occtree", "occtree_spin", "list", "hash_map")
+EPOCHS = ("debra", "debra_free_first")
+PUBLISHED_TOKENS = ("token_naive", "token_pass_first", "token_periodic")
+SCHEMES = ("leaky", *EPOCHS, *PUBLISHED_TOKENS, "token", "hazard_pointers", "ping")
+POLICIES = ("batch", "amortized", "adaptive", "budget", "manual")
+BOUNDED = ("hazard_pointers", "ping")
+
+
+def ran(
+    options: str, program: str = "set_updates", **environment: str
+) -> subprocess.CompletedProcess:
+    command = [places.workload_dir() / program, *options.split()]
+    variables = os.environ | environment
+    return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120)
+
+
+def result(options: str, program: str = "set_updates", **environment: str) -> dict:
+    done = ran(options, program, **environment)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["verified"] is True
+    return found
+
+
+def choices(option: str) -> set[str]:
+    """The words that --help gives for an option."""
+    found = re.search(rf"--{option} TEXT:{{([^}}]*)}}", ran("--help").stdout)
+    return set(found[1].split(","))
+
+
+def test_everything_there_is_to_choose_is_run_here():
+    assert choices("structure") == set(STRUCTURES)
+    assert choices("scheme") == set(SCHEMES)
+    assert choices("policy") == set(POLICIES)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_every_structure_keeps_its_keys_under_every_scheme(structure, scheme):
+    found = result(f"{SMALL} --structure {structure} --scheme {scheme}")
+    assert found["operations"] == 6000 and found["retired"] > 1000
+    assert 120 < found["keys_after"] < 280
+    waiting = found["freed"] + found["lost"]
+    assert waiting <= found["retired"] + found["peak_unreclaimed"]
+    assert (found["lost"] == found["retired"] and found["freed"] == 0) == (scheme == "leaky")
+    assert (found["bound_unreclaimed"] > 0) == (scheme in BOUNDED)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("scheme", ["debra", "token", "hazard_pointers", "ping"])
+def test_every_policy_frees(scheme, policy):
+    more = "--operations 60000 --every 10 --objects 20" if policy == "manual" else ""
+    found = result(f"{SMALL} --scheme {scheme} --policy {policy} --operations 60000 {more}")
+    assert found["freed"] > 0
+    if policy == "amortized" and scheme not in BOUNDED:  # these free more to keep their bound
+        assert found["longest_free_run"] == 1
+
+
+def test_equal_options_do_equal_work_whatever_reclaims_and_whoever_serves():
+    first = result(SMALL)
+    other = result(f"{SMALL} --scheme token --structure list --threads 1")
+    ours = result(SMALL, LD_PRELOAD=str(places.nearmalloc_library()))
+    assert first["checksum"] == other["checksum"] == ours["checksum"]
+    assert "libnearmalloc" in ours["malloc_from"]
+    assert result(f"{SMALL} --operations 6001")["checksum"] != first["checksum"]
+
+
+def test_one_thread_makes_every_result_the_same():
+    options = "--keys 400 --operations 6000 --threads 1 --structure "
+    found = {name: result(options + name) for name in STRUCTURES}
+    assert len({one["keys_after"] for one in found.values()}) == 1
+    assert found["abtree"]["retired"] > found["occtree"]["retired"]
+
+
+@pytest.mark.parametrize("prefill,low,high", [("mixed", 1700, 2300), ("inserts", 1800, 2200)])
+def test_half_of_the_keys_are_in_before(prefill, low, high):
+    found = result(f"--keys 4000 --operations 1 --threads 2 --prefill {prefill}")
+    assert low < found["keys_after"] < high
+
+
+def test_without_prefill_the_set_is_empty():
+    assert result("--keys 4000 --operations 1 --threads 1 --prefill none")["keys_after"] <= 1
+
+
+def test_finds_and_range_queries_are_part_of_the_work():
+    found = result(f"{SMALL} --updates 0 --threads 2")
+    assert found["retired"] == 0
+    found = result(f"{SMALL} --updates 20 --range 30 --range-keys 40")
+    # 30 % of 6,000 queries visit about half of 40 keys, fewer at the end of the range.
+    assert 1800 * 15 < found["keys_visited"] < 1800 * 22
+
+
+def test_a_reader_that_sleeps_inside_an_operation_stops_epochs_and_not_hazards():
+    options = "--keys 400 --operations 60000 --threads 2 --batch 32 --stall-ms 60000 --scheme "
+    stopped, bounded = result(options + "debra"), result(options + "hazard_pointers")
+    assert stopped["freed"] == 0 and stopped["peak_unreclaimed"] > 10000
+    assert bounded["peak_unreclaimed"] <= bounded["bound_unreclaimed"] < 5000
+
+
+def test_a_thread_that_sleeps_between_operations_stops_the_published_token_alone():
+    options = "--keys 400 --operations 60000 --threads 2 --sleep-between-ms 60000 --scheme "
+    freed = {name: result(options + name)["freed"] for name in ("debra", "token_periodic", "token")}
+    assert freed["token_periodic"] == 0 and freed["token"] > 0 and freed["debra"] > 0
+
+
+def test_latencies_and_the_time_spent_freeing_are_measured_when_asked():
+    found = result(f"{SMALL} --latency 3 --freeing-time 1 --operations 30000")
+    times = found["operation_ns"]
+    assert times["samples"] == 10000
+    assert 0 < times["p50"] <= times["p99"] <= times["p99_99"] <= times["max"]
+    assert 0 < found["freeing_share"] < 1
+    assert not {"operation_ns", "freeing_share"} & result(SMALL).keys()
+
+
+def test_flushes_are_counted_where_jemalloc_serves(found):
+    jemalloc = found["jemalloc"]
+    if not jemalloc.available:
+        pytest.skip(f"jemalloc is not here: {jemalloc.missing}")
+    options = "--keys 20000 --operations 200000 --threads 2 --policy "
+    environment = {"LD_PRELOAD": str(jemalloc.library)}
+    batch, amortized = (
+        result(options + policy, **environment) for policy in ("batch", "amortized")
+    )
+    assert batch["flushes_per_1000"] > 0 and batch["locks_per_1000"] > batch["flushes_per_1000"]
+    assert amortized["flushes_per_1000"] < batch["flushes_per_1000"]
+    assert "flushes_per_1000" not in result(SMALL)
+
+
+def test_the_pool_serves_what_is_allocated_in_the_measured_region():
+    found = result(f"{SMALL} --scheme leaky --pool 16", "set_updates_pool")
+    assert found["pool_used_mib"] >= 1
+    done = ran("--keys 400 --operations 60000 --scheme leaky --pool 1", "set_updates_pool")
+    assert done.returncode == 1 and done.stderr == "set_updates_pool: --pool is too small\n"
+
+
+def test_options_that_make_no_sense_are_refused():
+    for options, message in (
+        ("--updates 60 --range 50", "--updates and --range: above 100"),
+        ("--keys 4294967296", "--keys is above 2^32 - 1"),
+        ("--scheme rcu", "--scheme"),
+        ("--pool 3", "--pool"),
+    ):
+        done = ran(options)
+        assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["paper-kim-ch3", "reclamation"])
+def test_the_plans_cells_run(name):
+    """Each cell with little work."""
+    for cell in cells.of_plan(plan.load(plan.find(name))):
+        little = "--operations 500 --keys 200" + (" --pool 16" if "pool" in cell.program else "")
+        found = result(" ".join([*cell.argv[1:], little]), cell.program)
+        assert found["operations"] == 500, cell.name

@@ -1,0 +1,329 @@
+// Model of DEBRA (reclaim/impl/epoch.hpp), with both announce orders and both kinds of fence.
+// Mirrors debra::enter of reclaim/schemes.hpp, enter_epoch and epochs_before_pin of
+// reclaim/epochs.cc, park and adopt_parked of reclaim/core.cc, wait_for_epochs of waiting.cc.
+//
+// Invariant: an object is freed after the last use of everybody who could see it.
+// Bound: 3 threads that attach while the others run; one pins 2 times and reads, one unlinks and
+// pins 4 times more or leaves, one pins 3 times and reads, unlinks or does nothing; 3 objects.
+#include "nearmalloc/reclaim/impl/epoch.hpp"
+
+#include "nearmalloc/reclaim/impl/record_list.hpp"
+#include "retired.h"
+
+namespace near::model {
+namespace {
+
+using namespace reclaim::impl;
+
+Witness epochs_advanced("epochs advanced");
+Witness objects_adopted("objects adopted from a thread that left");
+Witness objects_awaited("objects freed after synchronize");
+
+struct Record {
+  EpochWords<Record> epoch;
+  Plain<Record*> next;
+  Limbo limbo;
+  Atomic<uint32_t> left{0};  // it parked
+  Plain<uint64_t> parked_until;
+};
+
+// What the suites share.
+class Reclaiming {
+ protected:
+  Reclaiming() : Reclaiming(choose(2) == 1, choose(2) == 1) {}
+  Reclaiming(bool asymmetric, bool frees_quiescent)
+      : asymmetric_(asymmetric), frees_quiescent_(frees_quiescent), source_(&objects_[0]) {
+    for (Object& each : objects_) each.make();
+  }
+
+  void attach(Record& record) {
+    record.limbo.init(record.epoch.seen);
+    add_record(records_, record);
+  }
+
+  // debra::enter
+  void pin(Record& record) {
+    if (frees_quiescent_) before_pin(record);
+    if (mutated("the label is taken before the announcement")) {
+      settle(clock_, record.epoch, asymmetric_);
+      return;
+    }
+    if (!announce(clock_, record.epoch, asymmetric_)) {
+      settle(clock_, record.epoch, asymmetric_);
+      enter_epoch(record);
+    }
+    if (!frees_quiescent_) check(record);
+  }
+  void unpin(Record& record) { unannounce(record.epoch); }
+
+  void before_pin(Record& record) {
+    const uint64_t epoch = clock_.epoch.load(kAcquire);
+    if (epoch != record.epoch.seen) {
+      record.epoch.seen = epoch;
+      enter_epoch(record);
+    }
+    check(record);
+  }
+
+  void enter_epoch(Record& record) {
+    record.limbo.advance(record.epoch.seen, mutated("two bags") ? 2 : kEpochBags);
+    for (Record* each = records_.load(kAcquire); each != nullptr; each = each->next) adopt(*each);
+  }
+
+  // check_epochs, with any number of records a look
+  void check(Record& record) {
+    for (uint32_t looks = choose(4); looks > 0; looks--) {
+      const Scan scan = scan_step(clock_, records_, record.epoch, asymmetric_);
+      if (scan == Scan::advanced) epochs_advanced.note();
+      if (scan == Scan::blocked && mutated("a blocked scan goes on")) {
+        record.epoch.cursor = record.epoch.cursor->next;
+      } else if (scan != Scan::going) {
+        return;
+      }
+    }
+  }
+
+  void park(Record& record) {
+    const uint64_t grace = mutated("what is left waits for two epochs only") ? 2 : 3;
+    record.parked_until = clock_.epoch.load(kAcquire) + grace;
+    record.left.store(1, kRelease);
+  }
+
+  void adopt(Record& record) {
+    uint32_t expected = 1;
+    if (!record.left.compare_exchange_strong(expected, 2, kAcquire, kRelaxed)) return;
+    const bool is_safe = clock_.epoch.load(kAcquire) >= record.parked_until;
+    if (is_safe && record.limbo.count() > 0) objects_adopted.note();
+    if (is_safe) record.limbo.free_all();
+    record.left.store(1, kRelease);
+  }
+
+  // Core::wait_for_epochs
+  void synchronize() {
+    if (!mutated("synchronize begins without a fence")) heavy_fence(asymmetric_);
+    const uint64_t start = clock_.epoch.load(kAcquire);
+    EpochWords<Record> words;
+    const uint64_t wait = mutated("synchronize waits for one epoch") ? 1 : 2;
+    for (;;) {
+      words.seen = clock_.epoch.load(kAcquire);
+      if (words.seen >= start + wait) return;
+      Scan scan = Scan::going;
+      while (scan == Scan::going) scan = scan_step(clock_, records_, words, asymmetric_);
+      if (scan != Scan::advanced) yield();
+    }
+  }
+
+  void read() const { source_.load(kAcquire)->touch(); }
+  Object* unlink(uint32_t fresh) { return source_.exchange(&objects_[fresh], kAcqRel); }
+
+  const bool asymmetric_;
+  const bool frees_quiescent_;
+  EpochClock clock_;
+  Atomic<Record*> records_{nullptr};
+  Record rooms_[3];
+  Object objects_[3];
+  Atomic<Object*> source_;
+};
+
+class Epochs : public FencedSuite<Epochs>, Reclaiming {
+ public:
+  void thread(unsigned index) {
+    Record& record = rooms_[index];
+    attach(record);
+    if (index == 0) {
+      for (int i = 0; i < 2; i++) {
+        pin(record);
+        read();
+        unpin(record);
+      }
+    } else if (index == 1) {
+      replace(record, 1);
+      if (choose(3) == 0) return park(record);
+      for (int i = 0; i < 4; i++) {
+        pin(record);
+        unpin(record);
+      }
+    } else {
+      for (int i = 0; i < 3; i++) read_or_replace(record);
+    }
+  }
+
+ private:
+  void replace(Record& record, uint32_t fresh) {
+    pin(record);
+    record.limbo.push(unlink(fresh));
+    unpin(record);
+  }
+
+  void read_or_replace(Record& record) {
+    const uint32_t what = choose(4);
+    if (what == 0 && !replaced_) {
+      replaced_ = true;
+      return replace(record, 2);
+    }
+    pin(record);
+    if (what < 3) read();
+    unpin(record);
+  }
+
+  bool replaced_ = false;
+};
+
+// Opens for a while only: who waits goes on some time.
+class Gate {
+ public:
+  void open() { is_open_ = true; }
+  void wait() const {
+    for (int i = 0; i < 100 && !is_open_; i++) pause();
+  }
+
+ private:
+  bool is_open_ = false;
+};
+
+// Who advances the epoch for the third time relies on the fence of another, and did not see the
+// reader before. Only plain fences leave it without one of its own; only gates make this likely.
+class AnothersFence : public FencedSuite<AnothersFence>, Reclaiming {
+ public:
+  AnothersFence() : Reclaiming(false, false) {}
+
+  void before() {
+    for (uint32_t i : {2, 1, 0}) attach(rooms_[i]);  // the reader is looked at first
+  }
+
+  void thread(unsigned index) {
+    Record& record = rooms_[index];
+    if (index == 0) {
+      reader_looked_at_.wait();
+      pin(record);
+      const Object* object = source_.load(kAcquire);
+      has_read_.open();
+      object->touch();
+      has_advanced_twice_.wait();
+      object->touch();
+      unpin(record);
+    } else if (index == 1) {
+      pin(record);
+      has_read_.wait();
+      record.limbo.push(unlink(1));
+      unpin(record);
+      has_unlinked_.open();
+      has_advanced_.wait();
+      for (int i = 0; i < 2; i++) {
+        pin(record);
+        has_fenced_.open();
+        has_advanced_twice_.wait();
+        unpin(record);
+      }
+    } else {
+      advance(record);
+      record.epoch.seen = clock_.epoch.load(kAcquire);
+      scan_step(clock_, records_, record.epoch, asymmetric_);
+      reader_looked_at_.open();
+      has_unlinked_.wait();
+      advance(record);
+      has_advanced_.open();
+      has_fenced_.wait();
+      advance(record);
+      has_advanced_twice_.open();
+    }
+  }
+
+ private:
+  void advance(Record& record) {
+    record.epoch.seen = clock_.epoch.load(kAcquire);
+    while (scan_step(clock_, records_, record.epoch, asymmetric_) == Scan::going) {
+    }
+  }
+
+  Gate reader_looked_at_, has_read_, has_unlinked_, has_advanced_, has_fenced_, has_advanced_twice_;
+};
+
+// One scans all the time.
+class TwoScanners : public FencedSuite<TwoScanners>, Reclaiming {
+ public:
+  void before() {
+    for (uint32_t i : {2, 1, 0}) attach(rooms_[i]);  // the reader is looked at first
+  }
+
+  void thread(unsigned index) {
+    Record& record = rooms_[index];
+    if (index == 0) {
+      pin(record);
+      read();
+      unpin(record);
+    } else if (index == 1) {
+      pin(record);
+      if (mutated("unlinked outside of a pin")) unpin(record);
+      record.limbo.push(unlink(1));
+      unpin(record);
+      for (int i = 0; i < 4; i++) {
+        pin(record);
+        unpin(record);
+      }
+    } else {
+      for (int i = 0; i < 5; i++) {
+        record.epoch.seen = clock_.epoch.load(kAcquire);
+        while (scan_step(clock_, records_, record.epoch, asymmetric_) == Scan::going) pause();
+      }
+    }
+  }
+};
+
+class Synchronize : public FencedSuite<Synchronize>, Reclaiming {
+ public:
+  void thread(unsigned index) {
+    if (index == 1) {
+      Object* old = unlink(1);
+      synchronize();
+      old->destroy();
+      objects_awaited.note();
+      return;
+    }
+    Record& record = rooms_[index];
+    attach(record);
+    for (int i = 0; i < 2; i++) {
+      pin(record);
+      read();
+      unpin(record);
+    }
+  }
+};
+
+}  // namespace
+}  // namespace near::model
+
+int main(int count, char** arguments) {
+  using namespace near::model;
+  const Exploration explorations[] = {
+      explore<Epochs>("pin, retire, advance", Random{600'000}),
+      explore<TwoScanners>("two scanners", Random{200'000}),
+      explore<AnothersFence>("another's fence", Random{100'000}),
+      explore<Synchronize>("synchronize", Random{200'000}),
+  };
+  constexpr auto kNone = rl::mo_relaxed;
+  const near::Mutation mutations[] = {
+      {"pin without a fence", "epoch.hpp", "::announce(", rl::mo_seq_cst, kNone},
+      {"a scan without a fence", "epoch.hpp", "scan_step", rl::mo_seq_cst, kNone},
+      {"an announcement does not release", "epoch.hpp", "::announce(", rl::mo_release, kNone},
+      {"unpin does not release", "epoch.hpp", "::unannounce(", rl::mo_release, kNone},
+      {"the epoch is not acquired", "epoch.hpp", "settle", rl::mo_acquire, kNone},
+      {"another's fence is not acquired", "epoch.hpp", "scan_step", rl::mo_acquire, kNone,
+       "fenced.load"},
+      {"the records are not acquired", "epoch.hpp", "scan_step", rl::mo_acquire, kNone,
+       "head.load"},
+      {"an announcement is not acquired", "epoch.hpp", "scan_step", rl::mo_acquire, kNone,
+       "announced.load"},
+      {"an advance does not release", "epoch.hpp", "scan_step", rl::mo_release, kNone,
+       "compare_exchange"},
+      {"a record is not released", "record_list.hpp", "add_record", rl::mo_release, kNone},
+      {"two bags"},
+      {"the label is taken before the announcement"},
+      {"a blocked scan goes on"},
+      {"unlinked outside of a pin"},
+      {"what is left waits for two epochs only"},
+      {"synchronize begins without a fence"},
+      {"synchronize waits for one epoch"},
+  };
+  return run_models(count, arguments, explorations, mutations);
+}

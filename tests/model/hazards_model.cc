@@ -1,0 +1,162 @@
+// Model of hazard pointers (reclaim/impl/hazard.hpp), with both kinds of fence. Mirrors
+// look_at_hazards of reclaim/hazards.cc.
+//
+// Invariant: an object is freed after the last use of everybody who validated its pointer.
+// Bound: 3 threads that attach while the others run. One protects a node 2 times; one goes on from a
+// protected node to its child, by hold and a second look at the parent; one changes the source and
+// changes it back, then unlinks the node and its child, or the new node as well, and collects.
+#include "nearmalloc/reclaim/impl/hazard.hpp"
+
+#include "nearmalloc/reclaim/impl/record_list.hpp"
+#include "retired.h"
+
+namespace near::model {
+namespace {
+
+using namespace reclaim::impl;
+
+Witness objects_held("objects that were kept for their holder");
+Witness looks_failed("children that were gone at the second look");
+
+struct Record {
+  HazardWords hazards;
+  Plain<Record*> next;
+  Limbo limbo;
+};
+
+struct Node {
+  Object object;
+  Object child_object;
+  Atomic<Object*> child{nullptr};
+  Atomic<uint32_t> removed{0};
+
+  void make() {
+    object.make();
+    child_object.make();
+    child.store(&child_object, kRelaxed);
+  }
+};
+
+class Hazards : public FencedSuite<Hazards> {
+ public:
+  Hazards() : asymmetric_(choose(2) == 1), source_(&nodes_[0]) {
+    for (Node& each : nodes_) each.make();
+  }
+
+  void thread(unsigned index) {
+    Record& record = rooms_[index];
+    record.limbo.init(0);
+    add_record(records_, record);
+    if (index == 0) {
+      read_twice(record);
+    } else if (index == 1) {
+      go_to_child(record);
+    } else {
+      unlink_all(record);
+    }
+  }
+
+ private:
+  // The second time in the same slot, without a clear in between, or after one.
+  void read_twice(Record& record) {
+    const uint32_t slot = choose(2);
+    const bool clears = choose(2) == 1;
+    for (int i = 0; i < 2; i++) {
+      Node* node = mutated("the source is not read again")
+                       ? source_.load(kAcquire)
+                       : record.hazards.protect(slot, source_, asymmetric_);
+      if (mutated("the source is not read again")) record.hazards.hold(slot, node, asymmetric_);
+      node->object.touch();
+      if (clears) record.hazards.clear();
+    }
+    record.hazards.clear();
+  }
+
+  void go_to_child(Record& record) {
+    Node* node = record.hazards.protect(0, source_, asymmetric_);
+    Object* child = node->child.load(kRelaxed);
+    record.hazards.hold(1, child, asymmetric_);
+    // relaxed: the fence orders it
+    const bool is_gone = node->removed.load(kRelaxed) != 0;
+    if (is_gone) looks_failed.note();
+    if (!is_gone || mutated("the parent is not looked at again")) child->touch();
+    record.hazards.clear();
+  }
+
+  void unlink_all(Record& record) {
+    if (choose(2) == 1) {
+      source_.store(&nodes_[1], kRelease);
+      source_.store(&nodes_[0], kRelease);
+    }
+    unlink(record, 0);
+    if (choose(2) == 1) collect(record);
+    unlink(record, 1);
+    collect(record);
+    if (choose(2) == 1) collect(record);
+  }
+
+  void unlink(Record& record, uint32_t index) {
+    nodes_[index].removed.store(1, kRelaxed);
+    source_.store(&nodes_[index + 1], kRelease);
+    record.limbo.push(&nodes_[index].object);
+    record.limbo.push(&nodes_[index].child_object);
+  }
+
+  // look_at_hazards
+  void collect(Record& record) {
+    if (!mutated("a look without a fence")) heavy_fence(asymmetric_);
+    const void* held[kRoom];
+    uint32_t count = 0;
+    collect_hazards(records_, [&](const void* object) {
+      expect(count < kRoom, "more is held than there are slots");
+      held[count++] = object;
+    });
+    record.limbo.sift([&](const Object* object, uint64_t) {
+      const bool stays = std::find(held, held + count, node_of(object)) != held + count ||
+                         std::find(held, held + count, object) != held + count;
+      if (stays) objects_held.note();
+      return stays;
+    });
+  }
+
+  // A slot holds the node, the limbo its object.
+  const void* node_of(const Object* object) const {
+    for (const Node& each : nodes_) {
+      if (object == &each.object) return &each;
+    }
+    return nullptr;
+  }
+
+  static constexpr uint32_t kRoom = kThreads * kHazardSlots;
+  const bool asymmetric_;
+  Atomic<Record*> records_{nullptr};
+  Record rooms_[3];
+  Node nodes_[3];
+  Atomic<Node*> source_;
+};
+
+}  // namespace
+}  // namespace near::model
+
+int main(int count, char** arguments) {
+  using namespace near::model;
+  const Exploration explorations[] = {
+      explore<Hazards>("protect, hold, collect", Random{600'000}),
+  };
+  constexpr auto kNone = rl::mo_relaxed;
+  const near::Mutation mutations[] = {
+      {"hold without a fence", "hazard.hpp", "::hold(", rl::mo_seq_cst, kNone},
+      {"hold does not release what the slot held", "hazard.hpp", "::hold(", rl::mo_release, kNone},
+      {"the source is not acquired", "hazard.hpp", "::protect(", rl::mo_acquire, kNone},
+      {"clear does not release", "hazard.hpp", "::clear(", rl::mo_release, kNone},
+      {"the records are not acquired", "hazard.hpp", "collect_hazards", rl::mo_acquire, kNone,
+       "head.load"},
+      {"a slot is not acquired", "hazard.hpp", "collect_hazards", rl::mo_acquire, kNone,
+       "slots[i].load"},
+      {"a record is not released", "record_list.hpp", "add_record", rl::mo_release, kNone},
+      {"a look without a fence"},
+      {"the source is not read again"},
+      {"the parent is not looked at again"},
+  };
+  return run_models(count, arguments, explorations, mutations);
+}

@@ -1,0 +1,143 @@
+// Model of reclaim/impl/scx.hpp on nodes of reclaim/impl/abtree_node.hpp: two threads replace a
+// leaf, while a third replaces the leaf's parent.
+//
+// Invariants: each update that says it was carried out was, once, and no other; a node that is cut
+// off takes no change with it; whoever finds a node sees what its maker wrote.
+// Bound: 3 threads, 2 attempts each, without the reuse of nodes, which is the domain's affair;
+// `link` is a mirror of abtree::link.
+#include <thread>  // before Relacy's macros
+
+#include "nearmalloc/reclaim/impl/abtree_node.hpp"
+#include "nearmalloc/reclaim/impl/scx.hpp"
+#include "runner.h"
+
+namespace near::model {
+namespace {
+
+using reclaim::impl::AbtreeNode;
+
+struct ModelNode : AbtreeNode<int, int, 1> {
+  using Base = AbtreeNode<int, int, 1>;
+  ModelNode() : Base(Kind::inner, false, 1) {}
+  ModelNode* below() const { return static_cast<ModelNode*>(child(0)); }
+
+  Plain<uint32_t> version;  // how often what was in this place had been replaced
+};
+
+using Table = reclaim::impl::ScxTable<ModelNode::Base, 0>;
+using Update = Table::Update;
+
+constexpr unsigned kAttempts = 2;
+
+class ReplaceLeafAndParent : public rl::test_suite<ReplaceLeafAndParent, 3> {
+ public:
+  void before() {
+    for (ModelNode* node : {&top_, &first_parent_, &first_leaf_}) node->version = 0;
+    top_.set_word(0, ModelNode::word_of(&first_parent_));
+    first_parent_.set_word(0, ModelNode::word_of(&first_leaf_));
+  }
+
+  void thread(unsigned index) {
+    for (unsigned i = 0; i < kAttempts; ++i) {
+      ModelNode& fresh = fresh_[index][i];
+      if (index == 0) {
+        parents_ += replace_parent(fresh);
+      } else {
+        leaves_[index] += replace_leaf(fresh);
+      }
+    }
+  }
+
+  void after() {
+    const ModelNode* parent = top_.below();
+    expect(parent->version == parents_, "a new parent was lost, or never asked for");
+    expect(parent->below()->version == leaves_[1] + leaves_[2],
+           "a new leaf was lost, or never asked for");
+    expect(!parent->is_finalized(), "a node in the tree is finalized");
+    expect(parents_ == 0 || first_parent_.is_finalized(), "a node cut off is not finalized");
+    expect(!table_.is_in_progress(top_.linked_info()), "an update has no end");
+  }
+
+ private:
+  bool link(ModelNode* node, Update& update) {
+    const uint64_t info = node->linked_info();
+    if (table_.is_in_progress(info)) {
+      if (mutated("who meets an update in progress goes on")) return add(node, info, update);
+      table_.help(info, [](unsigned, ModelNode::Base*) {});
+      return false;
+    }
+    if (node->is_finalized() && !mutated("a finalized node is linked")) return false;
+    return add(node, info, update);
+  }
+  static bool add(ModelNode* node, uint64_t info, Update& update) {
+    update.freeze(node, info);
+    return true;
+  }
+
+  bool replace_leaf(ModelNode& fresh) {
+    Update update;
+    ModelNode* const parent = top_.below();
+    ModelNode* const early = parent->below();
+    if (!link(parent, update)) return false;
+    ModelNode* const leaf =
+        mutated("the child is read before its parent is linked") ? early : parent->below();
+    fresh.version = leaf->version + 1;
+    return swing(update, leaf, fresh);
+  }
+
+  bool replace_parent(ModelNode& fresh) {
+    Update update;
+    if (!link(&top_, update)) return false;
+    ModelNode* const parent = top_.below();
+    if (mutated("the parent is copied before it is linked")) fresh.set_word(0, parent->word(0));
+    if (!link(parent, update)) return false;
+    fresh.version = parent->version + 1;
+    if (!mutated("the parent is copied before it is linked")) fresh.set_word(0, parent->word(0));
+    if (mutated("the parent is not frozen")) update.count = 1;
+    return swing(update, parent, fresh);
+  }
+
+  bool swing(Update& update, ModelNode* old, ModelNode& fresh) {
+    update.old = old;
+    update.replacement = &fresh;
+    return table_.scx(update);
+  }
+
+  Table table_;
+  ModelNode top_, first_parent_, first_leaf_;
+  ModelNode fresh_[3][kAttempts];
+  uint32_t parents_ = 0;
+  uint32_t leaves_[3] = {};
+};
+
+}  // namespace
+}  // namespace near::model
+
+int main(int count, char** arguments) {
+  using namespace near::model;
+  const Exploration explorations[] = {
+      explore<ReplaceLeafAndParent>("replace leaf and parent", Random{200'000}),
+  };
+  const near::Mutation mutations[] = {
+      {"a freeze orders nothing", "abtree_node.hpp", "::freeze", rl::mo_acq_rel, rl::mo_relaxed},
+      {"a swing does not release the node", "abtree_node.hpp", "::swing", rl::mo_acq_rel,
+       rl::mo_relaxed},
+      {"a child is not acquired", "abtree_node.hpp", "::word", rl::mo_acquire, rl::mo_relaxed},
+      {"info is not acquired", "abtree_node.hpp", "::linked_info", rl::mo_acquire, rl::mo_relaxed},
+      {"fields are not released", "scx.hpp", "::set", rl::mo_release, rl::mo_relaxed},
+      {"fields are not acquired", "scx.hpp", "::get", rl::mo_acquire, rl::mo_relaxed},
+      {"a sequence is not released", "scx.hpp", "::begin", rl::mo_release, rl::mo_relaxed},
+      {"an end orders nothing", "scx.hpp", "::end", rl::mo_acq_rel, rl::mo_relaxed},
+      {"a status is not acquired", "scx.hpp", "::is_in_progress", rl::mo_acquire, rl::mo_relaxed},
+      {"a claim is not acquired", "scx.hpp", "::try_claim", rl::mo_acquire, rl::mo_relaxed},
+      {"a claim is not released", "scx.hpp", "::unclaim", rl::mo_release, rl::mo_relaxed},
+      {"a chunk is not released", "scx.hpp", "::grow", rl::mo_acq_rel, rl::mo_relaxed},
+      {"a chunk is not acquired", "scx.hpp", "::chunk", rl::mo_acquire, rl::mo_relaxed},
+      {"who meets an update in progress goes on"},
+      {"a finalized node is linked"},
+      {"the child is read before its parent is linked"},
+      {"the parent is copied before it is linked"},
+      {"the parent is not frozen"},
+  };
+  return run_models(count, arguments, explorations, mutations);
+}

@@ -1,0 +1,224 @@
+// Model of Token EBR (reclaim/impl/token.hpp) with every way to pass, both kinds of fence, threads
+// that attach late and leave. Mirrors token::enter of reclaim/schemes.hpp, receive and check_token
+// of reclaim/token.cc, attach, park and adopt_parked of reclaim/core.cc, wait_for_rounds of
+// waiting.cc.
+//
+// Invariant: an object is freed after the last use of everybody who could see it.
+// Bound: 3 threads that attach while the others run; one begins 3 operations and reads, one unlinks
+// and begins 4 more or leaves, one begins 2 that read or unlink, and leaves; 3 objects.
+#include "nearmalloc/reclaim/impl/token.hpp"
+
+#include "nearmalloc/reclaim/impl/record_list.hpp"
+#include "retired.h"
+
+namespace near::model {
+namespace {
+
+using namespace reclaim::impl;
+
+Witness tokens_received("receipts of the token");
+Witness receipts_void("receipts by a thread that was skipped at once");
+Witness threads_skipped("tokens moved past idle threads");
+Witness objects_adopted("objects adopted from a thread that left");
+Witness objects_awaited("objects freed after synchronize");
+
+enum Pass : uint32_t { after_free, before_free, while_freeing, kPasses };
+
+struct Record {
+  TokenWords token;
+  Atomic<uint32_t> attached{kAttached};
+  Plain<uint32_t> index;
+  Plain<Record*> next;
+  Limbo limbo;
+  Plain<uint64_t> parked_until;
+};
+
+class Reclaiming {
+ protected:
+  Reclaiming() : asymmetric_(choose(2) == 1), pass_(choose(kPasses)), source_(&objects_[0]) {
+    for (Object& each : objects_) each.make();
+  }
+
+  void attach(Record& record) {
+    record.limbo.init(record.token.passes);
+    record.index = made_.fetch_add(1, kRelaxed);
+    add_record(records_, record);
+    if (!mutated("a thread attaches without a fence")) heavy_fence(asymmetric_);
+  }
+
+  // token::enter, and leave
+  void begin(Record& record) {
+    activate(record.token, asymmetric_);
+    check(record);
+  }
+  void end(Record& record) { deactivate(record.token); }
+
+  // check_token
+  void check(Record& record) {
+    if (const uint64_t word = ring_.at(record.index)) {
+      receive(record, word);
+    } else if (choose(2) == 1) {
+      skip_idle(record);
+    }
+  }
+
+  bool pass_on(Record& record, uint64_t word) {
+    return ring_.pass(records_, record, word, asymmetric_) != 0;
+  }
+
+  void receive(Record& record, uint64_t word) {
+    tokens_received.note();
+    if (pass_ != after_free && !pass_on(record, word)) {
+      receipts_void.note();
+      if (!mutated("a receipt counts though the thread was skipped")) return;
+    }
+    const uint64_t bags = mutated("one bag") ? 1 : kTokenBags;
+    record.limbo.advance(++record.token.passes, bags);
+    for (Record* each = records_.load(kAcquire); each != nullptr; each = each->next) adopt(*each);
+    if (pass_ == while_freeing) {
+      if (const uint64_t again = ring_.at(record.index)) pass_on(record, again);
+    }
+    if (pass_ == after_free && !pass_on(record, word)) {
+      receipts_void.note();
+      if (!mutated("a receipt counts though the thread was skipped")) record.token.passes--;
+    }
+  }
+
+  void skip_idle(Record& record) {
+    const uint64_t before = ring_.word();
+    (void)ring_.skip_idle(records_, record, asymmetric_);
+    if (ring_.word() != before) threads_skipped.note();
+  }
+
+  void park(Record& record) {
+    heavy_fence(asymmetric_);
+    if (const uint64_t word = ring_.at(record.index)) pass_on(record, word);
+    record.parked_until = ring_.round() + (mutated("what is left waits for two rounds") ? 2 : 3);
+    record.attached.store(kFree, kRelease);
+  }
+
+  void adopt(Record& record) {
+    uint32_t expected = kFree;
+    if (!record.attached.compare_exchange_strong(expected, kClaimed, kAcquire, kRelaxed)) return;
+    const bool is_safe = ring_.round() >= record.parked_until;
+    if (is_safe && record.limbo.count() > 0) objects_adopted.note();
+    if (is_safe) record.limbo.free_all();
+    record.attached.store(kFree, kRelease);
+  }
+
+  // Core::wait_for_rounds
+  void synchronize(Record& me) {
+    if (!mutated("synchronize begins without a fence")) heavy_fence(asymmetric_);
+    const uint64_t start = ring_.round();
+    const uint64_t wait = mutated("synchronize waits for two rounds") ? 2 : 3;
+    while (ring_.round() < start + wait) {
+      if (const uint64_t word = ring_.at(me.index)) {
+        pass_on(me, word);
+      } else {
+        (void)ring_.skip_idle(records_, me, asymmetric_);
+        yield();
+      }
+    }
+  }
+
+  void read() const { source_.load(kAcquire)->touch(); }
+  Object* unlink(uint32_t fresh) { return source_.exchange(&objects_[fresh], kAcqRel); }
+
+  void read_once(Record& record) {
+    begin(record);
+    read();
+    end(record);
+  }
+  void replace(Record& record, uint32_t fresh) {
+    begin(record);
+    record.limbo.push(unlink(fresh));
+    end(record);
+  }
+
+  const bool asymmetric_;
+  const uint32_t pass_;
+  TokenRing ring_;
+  Atomic<uint32_t> made_{0};
+  Atomic<Record*> records_{nullptr};
+  Record rooms_[3];
+  Object objects_[3];
+  Atomic<Object*> source_;
+};
+
+class Rounds : public FencedSuite<Rounds>, Reclaiming {
+ public:
+  void thread(unsigned index) {
+    Record& record = rooms_[index];
+    attach(record);
+    if (index == 0) {
+      for (int i = 0; i < 3; i++) read_once(record);
+    } else if (index == 1) {
+      replace(record, 1);
+      if (choose(3) == 0) return park(record);
+      for (int i = 0; i < 4; i++) {
+        begin(record);
+        end(record);
+      }
+    } else {
+      read_once(record);
+      if (choose(2) == 1) {
+        replace(record, 2);
+      } else {
+        read_once(record);
+      }
+      park(record);
+    }
+  }
+};
+
+class Synchronize : public FencedSuite<Synchronize>, Reclaiming {
+ public:
+  void thread(unsigned index) {
+    Record& record = rooms_[index];
+    attach(record);
+    if (index == 1) {
+      Object* old = unlink(1);
+      synchronize(record);
+      old->destroy();
+      objects_awaited.note();
+      return;
+    }
+    for (int i = 0; i < 4; i++) read_once(record);
+  }
+};
+
+}  // namespace
+}  // namespace near::model
+
+int main(int count, char** arguments) {
+  using namespace near::model;
+  const Exploration explorations[] = {
+      explore<Rounds>("receive, pass, skip", Random{600'000}),
+      explore<Synchronize>("synchronize", Random{200'000}),
+  };
+  constexpr auto kNone = rl::mo_relaxed;
+  const near::Mutation mutations[] = {
+      {"an operation begins without a fence", "token.hpp", "activate", rl::mo_seq_cst, kNone},
+      {"a pass without a fence", "token.hpp", "::pass(", rl::mo_seq_cst, kNone},
+      {"a skip without a fence", "token.hpp", "::skip_idle(", rl::mo_seq_cst, kNone},
+      {"the end of an operation does not release", "token.hpp", "deactivate", rl::mo_release,
+       kNone},
+      {"a receipt does not acquire", "token.hpp", "::at(", rl::mo_acquire, kNone},
+      {"the round is not acquired", "token.hpp", "::word(", rl::mo_acquire, kNone},
+      {"the end of an operation is not acquired", "token.hpp", "is_active", rl::mo_acquire, kNone},
+      {"the records are not acquired", "token.hpp", "::find(", rl::mo_acquire, kNone},
+      {"the head of the ring is not acquired", "token.hpp", "::step(", rl::mo_acquire, kNone,
+       "head.load"},
+      {"the end of a thread is not acquired", "token.hpp", "::step(", rl::mo_acquire, kNone,
+       "attached.load"},
+      {"a pass does not release", "token.hpp", "::move(", rl::mo_release, kNone},
+      {"a record is not released", "record_list.hpp", "add_record", rl::mo_release, kNone},
+      {"a thread attaches without a fence"},
+      {"one bag"},
+      {"a receipt counts though the thread was skipped"},
+      {"what is left waits for two rounds"},
+      {"synchronize begins without a fence"},
+      {"synchronize waits for two rounds"},
+  };
+  return run_models(count, arguments, explorations, mutations);
+}
