@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A file in src/ has at most 400 lines, a function at most 60."""
+"""A file of the libraries has at most 400 lines, a function at most 60."""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from checking import Example, Findings, line_of, run, sources, without_comments
+from checking import CODE, Example, Findings, line_of, run, sources, without_comments
 
 FILE_LINES = 400
 FUNCTION_LINES = 60
@@ -37,7 +37,7 @@ def functions(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def check(root: Path, findings: Findings) -> None:
-    for path in sources(root, "src"):
+    for path in sources(root, *CODE):
         text = path.read_text(encoding="utf-8")
         name = path.relative_to(root)
         findings.count()

@@ -6,9 +6,8 @@
 // Invariant: an object is freed after the last use of everybody who could see it.
 // Bound: 3 threads that attach while the others run; one begins 3 operations and reads, one unlinks
 // and begins 4 more or leaves, one begins 2 that read or unlink, and leaves; 3 objects.
-#include "nearmalloc/reclaim/impl/token.hpp"
-
 #include "nearmalloc/reclaim/impl/record_list.hpp"
+#include "nearmalloc/reclaim/impl/token.hpp"
 #include "retired.h"
 
 namespace near::model {
@@ -116,7 +115,7 @@ class Reclaiming {
         pass_on(me, word);
       } else {
         (void)ring_.skip_idle(records_, me, asymmetric_);
-        yield();
+        rl::yield(1, debug_info(Place::current()));
       }
     }
   }
