@@ -19,7 +19,7 @@ class Gate {
  public:
   void open() { is_open_ = true; }
   void wait() const {
-    for (int i = 0; i < 100 && !is_open_; i++) pause();
+    for (int i = 0; i < 300 && !is_open_; i++) pause();
   }
 
  private:

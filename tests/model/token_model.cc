@@ -110,6 +110,7 @@ class Reclaiming {
     if (!mutated("synchronize begins without a fence")) heavy_fence(asymmetric_);
     const uint64_t start = ring_.round();
     const uint64_t wait = mutated("synchronize waits for two rounds") ? 2 : 3;
+    if (choose(2) == 0) reader_went_on_.wait();
     while (ring_.round() < start + wait) {
       if (const uint64_t word = ring_.at(me.index)) {
         pass_on(me, word);
@@ -136,6 +137,7 @@ class Reclaiming {
 
   const bool asymmetric_;
   const uint32_t pass_;
+  Gate reader_went_on_;
   TokenRing ring_;
   Atomic<uint32_t> made_{0};
   Atomic<Record*> records_{nullptr};
@@ -182,7 +184,12 @@ class Synchronize : public FencedSuite<Synchronize>, Reclaiming {
       objects_awaited.note();
       return;
     }
-    for (int i = 0; i < 4; i++) read_once(record);
+    for (int i = 0; i < 2; i++) read_once(record);
+    for (int i = 0; i < 6; i++) {
+      begin(record);
+      end(record);
+    }
+    reader_went_on_.open();
   }
 };
 

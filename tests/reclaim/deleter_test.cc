@@ -50,7 +50,9 @@ TYPED_TEST(DeleterTest, AGuardProtectsAfterADeleterRanAtItsBegin) {
   reader.retire(new Parent<TypeParam>{&reader, is_destroyed});
   std::atomic<Child*> source{new Child};
   for (int i = 0; i < 10'000 && !is_destroyed; i++) {
-    { auto other = writer.pin(); }
+    {
+      auto other = writer.pin();
+    }
     auto guard = reader.pin();
     if (std::is_same_v<TypeParam, hazard_pointers>) guard.retire(new int);  // looks when many wait
     if (!is_destroyed) continue;
