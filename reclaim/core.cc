@@ -76,7 +76,7 @@ Record* Core::attach() noexcept {
     // relaxed: a number
     record = new (room) Record(*this, record_count_.fetch_add(1, kRelaxed));
     if (traits.scheme == Scheme::token) {
-      record->limbo.advance(record->token.receipts, kTokenBags);
+      record->limbo.advance(record->token.passes, kTokenBags);
     } else {
       record->limbo.advance(record->epoch.seen, kEpochBags);
     }

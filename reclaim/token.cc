@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kFreesBetweenLooks = 100;  // [Kim23 §3.4]
 constexpr uint32_t kPatience = 16;          // looks at a token that does not move
 
-// False: somebody who saw this thread idle moved the token on already.
+// False if somebody skipped this thread meanwhile.
 bool pass_on(Record& record, uint64_t word) noexcept {
   Core& core = *record.core;
   const uint64_t moved = core.ring.pass(core.records, record, word, core.asymmetric);
@@ -31,25 +31,25 @@ size_t free_and_pass(Record& record) noexcept {
   return freed;
 }
 
-// Only a receipt whose token this thread passed on counts: whoever got it from somebody else, who
-// saw this thread idle earlier, did not acquire what was unlinked since.
+// The token has arrived: what was retired before this thread's last pass is safe. A pass counts only
+// if it was this thread's: who skips it may have looked at others before.
 void receive(Record& record, uint64_t word) noexcept {
   Core& core = *record.core;
   const TokenPass pass = core.traits.pass;
-  const bool batch = core.settings.reclaim.how == policy::kind::batch;
   if (pass != TokenPass::after_free && !pass_on(record, word)) return;
   note_garbage(record, TokenRing::round_of(word));
   adapt_quota(record);
   record.lock.enter(core.asymmetric);
-  record.limbo.advance(++record.token.receipts, kTokenBags);
+  record.limbo.advance(record.token.passes + 1, kTokenBags);
   record.lock.leave();
   core.adopt_parked(record);
   if (record.limbo.waiting() > 0) {
+    const bool batch = core.settings.reclaim.how == policy::kind::batch;
     const bool looks = batch && pass == TokenPass::while_freeing;
     record.since_free = 0;
     record.limbo.note_run(looks ? free_and_pass(record) : free_by_policy(record));
   }
-  if (pass == TokenPass::after_free && !pass_on(record, word)) record.token.receipts--;
+  if (pass != TokenPass::after_free || pass_on(record, word)) record.token.passes++;
 }
 
 // Moves a token that does not come, past threads that do nothing.

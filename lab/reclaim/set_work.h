@@ -160,7 +160,7 @@ class SetWork {
     Tally all = before;
     all.add(measured);
     const bool holds = key_sum == all.key_sum && size == all.inserted - all.erased;
-    workload_.prove(measured.checksum, measured.operations, holds, "the sum of keys");
+    workload_.prove(measured.checksum, measured.operations, holds, "the keys do not add up");
     workload_.add("ops_per_s", static_cast<double>(measured.operations) / workload_.seconds());
     workload_.add("inserted", measured.inserted);
     workload_.add("erased", measured.erased);

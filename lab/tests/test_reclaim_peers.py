@@ -70,6 +70,13 @@ def test_all_do_the_same_operations(options):
     assert found != {run_one("xenium_set", options + " --operations 999")[1]["checksum"]}
 
 
+def test_they_are_the_operations_of_our_own_sets():
+    ours = run_one("set_updates", f"--structure list --scheme token {SMALL}")[1]
+    theirs = run_one("xenium_set", SMALL)[1]
+    assert ours["verified"] is True and ours["checksum"] == theirs["checksum"]
+    assert ours["operations"] == theirs["operations"]
+
+
 def test_one_thread_alone_changes_the_same_keys():
     options = "--threads 1 --keys 100 --operations 5000"
     results = [run_one(name, f"{form} {options}")[1] for name, form in FORMS]

@@ -6,4 +6,6 @@
 // library's: the (a,b)-tree, Bronson's tree, a list, a hash map.
 #include "set_updates.h"
 
-int main(int argc, char** argv) { return set_updates::main("set_updates", argc, argv, nullptr); }
+int main(int argc, char** argv) {
+  return set_updates::run_program("set_updates", argc, argv, nullptr);
+}

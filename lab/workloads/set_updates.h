@@ -112,6 +112,6 @@ void run_list(const Run& run);
 void run_hash_map(const Run& run);
 
 // The program, with a pool or without.
-int main(const char* name, int argc, char** argv, const Pool* pool);
+int run_program(const char* name, int argc, char** argv, const Pool* pool);
 
 }  // namespace set_updates

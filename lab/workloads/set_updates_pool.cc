@@ -86,5 +86,5 @@ void operator delete(void* block, size_t) noexcept { release(block); }
 
 int main(int argc, char** argv) {
   const set_updates::Pool pool{open, used};
-  return set_updates::main("set_updates_pool", argc, argv, &pool);
+  return set_updates::run_program("set_updates_pool", argc, argv, &pool);
 }

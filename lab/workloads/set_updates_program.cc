@@ -141,7 +141,7 @@ uint64_t thread_ns_since(uint64_t start) {
   return elapsed > cost ? elapsed - cost : 0;
 }
 
-int main(const char* name, int argc, char** argv, const Pool* pool) {
+int run_program(const char* name, int argc, char** argv, const Pool* pool) {
   Setting setting;
   workload::Workload workload(name, "threads insert and erase keys; nodes are retired");
   add_work(workload, setting);

@@ -155,7 +155,6 @@ class Workload {
   // For a workload whose data proves itself: `words` are those of its operations, the same in every
   // run of equal options; `complaint` is what is wrong if it is not right.
   void prove(uint64_t words, uint64_t operations, bool right, const char* complaint);
-  double seconds() const { return seconds_; }
 
   // One more entry of the result.
   void add(const char* key, const nlohmann::ordered_json& value);

@@ -1,5 +1,5 @@
-// Model of reclaim/impl/scx.hpp on nodes of reclaim/impl/abtree_node.hpp: two threads replace a leaf,
-// while a third replaces the leaf's parent.
+// Model of reclaim/impl/scx.hpp on nodes of reclaim/impl/abtree_node.hpp: two threads replace a
+// leaf, while a third replaces the leaf's parent.
 //
 // Invariants: each update that says it was carried out was, once, and no other; a node that is cut
 // off takes no change with it; whoever finds a node sees what its maker wrote.

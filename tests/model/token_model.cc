@@ -39,7 +39,7 @@ class Reclaiming {
   }
 
   void attach(Record& record) {
-    record.limbo.init(record.token.receipts);
+    record.limbo.init(record.token.passes);
     record.index = made_.fetch_add(1, kRelaxed);
     add_record(records_, record);
     if (!mutated("a thread attaches without a fence")) heavy_fence(asymmetric_);
@@ -72,14 +72,14 @@ class Reclaiming {
       if (!mutated("a receipt counts though the thread was skipped")) return;
     }
     const uint64_t bags = mutated("one bag") ? 1 : kTokenBags;
-    record.limbo.advance(++record.token.receipts, bags);
+    record.limbo.advance(++record.token.passes, bags);
     for (Record* each = records_.load(kAcquire); each != nullptr; each = each->next) adopt(*each);
     if (pass_ == while_freeing) {
       if (const uint64_t again = ring_.at(record.index)) pass_on(record, again);
     }
     if (pass_ == after_free && !pass_on(record, word)) {
       receipts_void.note();
-      if (!mutated("a receipt counts though the thread was skipped")) record.token.receipts--;
+      if (!mutated("a receipt counts though the thread was skipped")) record.token.passes--;
     }
   }
 

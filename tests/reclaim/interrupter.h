@@ -1,7 +1,6 @@
 // Stops threads at any instruction for a while: by a signal whose handler sleeps. That is how a
 // thread is left behind in the middle of an update, where no test has a hook.
-// Invariant: at most one of the watched threads is chosen at a time; the destructor ends the signals
-// before any watched thread may end.
+// Invariant: a signal goes only to a thread that is watched, hence alive.
 // Who may touch it: the thread that made it; `watch` by any thread, for itself.
 #pragma once
 

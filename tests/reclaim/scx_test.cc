@@ -1,5 +1,5 @@
-// SCX by reused descriptors: what helpers do, and what late helpers do not. Nodes of the test call a
-// hook at each step, so that every interleaving of interest is made in one thread.
+// SCX by reused descriptors: what helpers do, and what late helpers do not. Nodes of the test call
+// a hook at each step, so that every interleaving of interest is made in one thread.
 #include "nearmalloc/reclaim/impl/scx.hpp"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ struct TestNode {
 using Table = near::reclaim::impl::ScxTable<TestNode>;
 using Update = Table::Update;
 
-// Three nodes in a row; an update puts `fresh` in the place of `middle`, cutting off middle and last.
+// Three nodes in a row; an update puts `fresh` in the place of `middle`: that cuts off two.
 struct ScxTest : testing::Test {
   ScxTest() {
     top.child = &middle;

@@ -220,7 +220,7 @@ class hash_map {
 
   // The bucket's dummy is linked from the nearest dummy before it that is known.
   [[gnu::noinline]] impl::list_link& start_slow(guard_type& guard, size_t bucket) const noexcept {
-    // Not from the bucket itself, though it may be set by now: its dummy is to be found, not passed.
+    // Not from the bucket itself, which may be set by now: its dummy is to be found, not passed.
     size_t before = bucket ^ std::bit_floor(bucket);
     while (table_.get(before) == nullptr) before ^= std::bit_floor(before);
     impl::list_link& from = table_.get(before)->next;

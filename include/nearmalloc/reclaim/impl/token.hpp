@@ -1,5 +1,5 @@
-// Token EBR's ring: the token goes from thread to thread; who receives it again knows that everyone
-// began a new operation since.
+// Token EBR's ring: the token goes from thread to thread; who receives it after having passed it on
+// knows that everyone began a new operation since.
 //
 //   word = { round : 40 | index : 24 }   where the token is: it goes along the list of records, and
 //                                        from its end to its head, a round further; so no value of
@@ -10,10 +10,11 @@
 //   skip   whoever wants to go on may move the token past a thread that is between two operations:
 //          a heavy fence after the word was read, then active == 0
 //
-// Invariant: between two receipts of a thread, every other attached record was passed by its owner
-// at the begin of an operation, or skipped after the fence: no operation that ran at the first
-// receipt runs at the second. So what was retired before the first can be freed at the second; two
-// bags suffice. Who attaches executes a heavy fence before its first operation: it is in the ring
+// Invariant: between a pass of a thread and its next receipt, every other attached record was passed
+// by its owner at the begin of an operation, or skipped, by somebody who read the word after that
+// pass, and looked at the record then: no operation that ran at the pass runs at the receipt. So
+// what was retired before the pass can be freed at the receipt; two bags suffice. (A thread that is
+// skipped at a receipt has not passed: whoever skips it may have looked at others long before.) Who attaches executes a heavy fence before its first operation: it is in the ring
 // of every pass that comes after, or sees whatever was unlinked before.
 // Who may touch it: the words of a thread are written by that thread alone. [Kim23 §3.4; Tam06]
 #pragma once
@@ -37,11 +38,11 @@ inline constexpr uint32_t kOffline = 3;  // its thread is away
 struct TokenWords {
   Atomic<uint32_t> active{0};  // in an operation
   // The owner's.
-  uint64_t receipts = kTokenBags;
-  uint64_t stuck_at = 0;   // the word at the last look from afar
-  uint32_t looks = 0;      // since it moved
-  uint32_t countdown = 1;  // operations until the next look
-  uint32_t interval = 1;   // what the countdown began with
+  uint64_t passes = kTokenBags;  // that were its own
+  uint64_t stuck_at = 0;         // the word at the last look from afar
+  uint32_t looks = 0;            // since it moved
+  uint32_t countdown = 1;        // operations until the next look
+  uint32_t interval = 1;         // what the countdown began with
 };
 
 // An operation begins: who skips this thread sees it, or it sees whatever was unlinked before.
@@ -105,7 +106,7 @@ class TokenRing {
     return record.token.active.load(kAcquire) != 0;  // pairs: token-active
   }
 
-  // Null: the thread that will hold the first token has its index, but is not in the list yet.
+  // Null if the record has its number and is not in the list yet.
   template <class Record>
   static Record* find(const Atomic<Record*>& head, uint64_t index) {
     Record* record = head.load(kAcquire);  // pairs: records
