@@ -40,6 +40,11 @@ size_t free_for(Record& record, uint64_t nanoseconds) noexcept {
   return freed;
 }
 
+// Whether a pin is in force when it does its work.
+bool begins_before_work(const Traits& traits) noexcept {
+  return traits.scheme != Scheme::hazards && !traits.frees_quiescent;
+}
+
 bool frees_by_itself(const policy& how) noexcept { return how.how != policy::kind::manual; }
 
 // When there is work again.
@@ -119,6 +124,9 @@ void work(Record& record) noexcept {
     return;
   }
   record.working = true;
+  // Guards of deleters nest in the pin that began, if it did: theirs must not end it.
+  const bool is_pinned = begins_before_work(record.core->traits);
+  record.nesting += is_pinned ? 1 : 0;
   const options& settings = record.core->settings;
   const bool counts = record.core->traits.scheme == Scheme::token;
   const uint32_t operations = counts ? record.token.interval : 1;
@@ -133,6 +141,7 @@ void work(Record& record) noexcept {
     record.since_free = 0;
     record.limbo.note_run(free_by_policy(record));
   }
+  record.nesting -= is_pinned ? 1 : 0;
   record.working = false;
   schedule(record);
 }

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Every atomic operation in src/ states its order and its reason.
+"""Every atomic operation of the libraries states its order and its reason.
 
 A non-relaxed one carries, on its own lines or one of the three before, a comment
 `pairs: <label>[, <label>]`. A label has two sides: at least two operations, of which one releases
 and one acquires. A relaxed one carries `relaxed: <why>` in the same place, unless its file says
 `relaxed in this file: <why>`. A barrier call may carry a label too: it is then both sides.
-A label that belongs to no operation is a fault.
+A label that belongs to no operation is a fault. `pairs: program` names a partner in the program that
+uses the library.
 """
 
 import re
@@ -13,7 +14,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from checking import TOKEN, Example, Findings, line_of, run, sources, without_comments
+from checking import CODE, TOKEN, Example, Findings, line_of, run, sources, without_comments
 
 LINES_BEFORE = 3
 CALL = re.compile(
@@ -27,6 +28,7 @@ DEFINITION = re.compile(r"\bmemory_order[ \t]+\w+[ \t]*[={,)]")
 PAIRS = re.compile(r"\bpairs: ([a-z][\w-]*(?:, [a-z][\w-]*)*)")
 RELAXED = re.compile(r"\brelaxed: \S+")
 WAIVER = re.compile(r"\brelaxed in this file: \S+")
+OF_PROGRAM = "program"
 RELEASING = {"release", "acqrel", "seqcst"}
 ACQUIRING = {"acquire", "consume", "acqrel", "seqcst"}
 
@@ -84,10 +86,12 @@ def comments_by_line(text: str) -> dict[int, str]:
 
 def check(root: Path, findings: Findings) -> None:
     sides: dict[str, list[tuple[Path, int, set[str]]]] = defaultdict(list)
-    for path in sources(root, "src"):
+    for path in sources(root, *CODE):
         text = path.read_text(encoding="utf-8")
         check_file(text, path.relative_to(root), sides, findings)
     for label, operations in sorted(sides.items()):
+        if label == OF_PROGRAM:
+            continue
         path, line, _ = operations[0]
         orders = set().union(*(each for _, _, each in operations))
         if len(operations) < 2:
@@ -140,6 +144,8 @@ EXAMPLES = [
     Example("barrier", {"src/sync/a.h": PUSH + "  heavy_barrier();  // pairs: stack\n"}, None),
     Example("relaxed with a reason", {"src/sync/a.h": HINT + "  // relaxed: a hint\n"}, None),
     Example("waived", {"src/sync/a.h": "// relaxed in this file: counters\n" + HINT + "\n"}, None),
+    Example("the program's", {"reclaim/a.cc": TAKE.replace("stack", "program")}, None),
+    Example("a header", {"include/nearmalloc/reclaim/a.hpp": BARE_PUSH}, "names its partner"),
     Example("no label", {"src/sync/a.h": BARE_PUSH + TAKE}, "names its partner"),
     Example("a neighbour's label", {"src/sync/a.h": PUSH + TAKE + BARE_PUSH}, "names its partner"),
     Example("one side", {"src/sync/a.h": PUSH}, "where is its partner"),

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Conditional compilation lives in src/platform and src/base; elsewhere NEAR_CHECK and guards."""
+"""Conditional compilation lives in src/platform and src/base; elsewhere NEAR_CHECK and guards.
+
+The headers that the model checker explores may ask for it (NEAR_MODEL), and those that C programs
+include for C++, in include/nearmalloc alone.
+"""
 
 import re
 from pathlib import Path
 
-from checking import Example, Findings, line_of, run, sources, without_comments
+from checking import CODE, Example, Findings, line_of, run, sources, without_comments
 
 FREE_LAYERS = {"platform", "base"}
 CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif)\b[ \t]*(.*)$", re.MULTILINE)
@@ -14,13 +18,15 @@ ALLOWED = {"NEAR_CHECK", "defined"}
 
 
 def check(root: Path, findings: Findings) -> None:
-    for path in sources(root, "src"):
+    for path in sources(root, *CODE):
         findings.count()
-        if path.relative_to(root / "src").parts[0] in FREE_LAYERS:
+        parts = path.relative_to(root).parts
+        if parts[0] == "src" and parts[1] in FREE_LAYERS:
             continue
+        allowed = ALLOWED | ({"NEAR_MODEL", "__cplusplus"} if parts[0] == "include" else set())
         text = without_comments(path.read_text(encoding="utf-8"))
         for match in CONDITIONAL.finditer(text):
-            names = set(NAME.findall(match.group(2))) - ALLOWED
+            names = set(NAME.findall(match.group(2))) - allowed
             if names and not GUARD.match(text, match.start()):
                 line = line_of(text, match.start(1))
                 findings.fault(path.relative_to(root), line,
@@ -32,6 +38,8 @@ EXAMPLES = [
     Example("platform may", {"src/platform/a.h": "#ifdef __linux__\n#endif\n"}, None),
     Example("checks may", {"src/heap/a.cc": "#if NEAR_CHECK\n#endif\n"}, None),
     Example("guard", {"src/heap/a.h": "#ifndef A_H\n#define A_H\n#endif\n"}, None),
+    Example("model", {"include/nearmalloc/impl/a.hpp": "#ifdef NEAR_MODEL\n#endif\n"}, None),
+    Example("model in reclaim", {"reclaim/a.cc": "#ifdef NEAR_MODEL\n#endif\n"}, "NEAR_MODEL"),
     Example("system", {"src/heap/a.cc": "#if defined(__linux__)\n#endif\n"}, "__linux__"),
     Example("compiler", {"src/heap/a.cc": "#if 1\n#elif __clang__\n#endif\n"}, "__clang__"),
 ]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Includes in src/ point only downward; reclaim/ uses base, platform and sync alone."""
+"""Includes in src/ point only downward; reclaim/ uses base, platform, sync and its headers alone."""
 
 import re
 from pathlib import Path
@@ -7,9 +7,13 @@ from pathlib import Path
 from checking import Example, Findings, line_of, run, sources
 
 LAYERS = ["base", "platform", "sync", "sizes", "span", "node", "heap", "front", "shim"]
-OF_RECLAIM = {"base", "platform", "sync", "reclaim"}
-# The public header, and the model checker's stand-in for std::atomic (tests/model).
-OUTSIDE = {"nearmalloc/nearmalloc.h", "model_atomic.h"}
+OF_RECLAIM = {"base", "platform", "sync", "reclaim", "nearmalloc/impl", "nearmalloc/reclaim"}
+# What installed headers may use: nothing that is not installed.
+OF_HEADERS = {"nearmalloc/impl", "nearmalloc/reclaim"}
+# The public header, the atomic type both libraries share, and the model checker's stand-ins
+# (tests/model).
+OUTSIDE = {"nearmalloc/nearmalloc.h", "model_atomic.h", "model_fence.h"}
+SHARED = "nearmalloc/impl/atomic.hpp"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 
 
@@ -20,10 +24,12 @@ def check(root: Path, findings: Findings) -> None:
         if layer not in LAYERS:
             findings.fault(name, 0, f"the folder '{layer}' is no layer")
             continue
-        allowed = set(LAYERS[: LAYERS.index(layer) + 1])
+        allowed = set(LAYERS[: LAYERS.index(layer) + 1]) | ({SHARED} if layer == "base" else set())
         check_file(path, name, allowed, f"layer {layer}", findings)
     for path in sources(root, "reclaim", suffixes=(".h", ".hpp", ".cc")):
         check_file(path, path.relative_to(root), OF_RECLAIM, "reclaim", findings)
+    for path in sources(root, "include/nearmalloc/impl", "include/nearmalloc/reclaim"):
+        check_file(path, path.relative_to(root), OF_HEADERS, "an installed header", findings)
 
 
 def check_file(path: Path, name: Path, allowed: set[str], who: str, findings: Findings) -> None:
@@ -31,7 +37,8 @@ def check_file(path: Path, name: Path, allowed: set[str], who: str, findings: Fi
     for match in INCLUDE.finditer(text):
         findings.count()
         included = match.group(1)
-        if included not in OUTSIDE and included.split("/")[0] not in allowed:
+        folders = {included, included.split("/")[0], "/".join(included.split("/")[:2])}
+        if included not in OUTSIDE and not folders & allowed:
             line = line_of(text, match.start(1))
             findings.fault(name, line, f"{who} may not include {included}")
 
@@ -41,6 +48,13 @@ EXAMPLES = [
     Example("upward", {"src/sync/a.h": '#include "heap/heap.h"\n'}, "sync may not include heap/"),
     Example("not a layer", {"src/extra/a.h": '#include "base/bits.h"\n'}, "is no layer"),
     Example("relative", {"src/heap/a.h": '#include "../front/a.h"\n'}, "may not include"),
+    Example("headers of reclaim",
+            {"reclaim/a.cc": '#include "nearmalloc/reclaim/impl/core.hpp"\n'}, None),
+    Example("shared", {"src/base/a.h": '#include "nearmalloc/impl/atomic.hpp"\n'}, None),
+    Example("shared above base", {"src/sync/a.h": '#include "nearmalloc/impl/atomic.hpp"\n'},
+            "sync may not include nearmalloc/impl"),
+    Example("installed", {"include/nearmalloc/reclaim/a.hpp": '#include "base/bits.h"\n'},
+            "an installed header may not include base/"),
     Example("reclaim", {"reclaim/a.hpp": '#include "heap/heap.h"\n'}, "reclaim may not"),
 ]
 

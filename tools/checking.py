@@ -15,6 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SKIPPED = 77  # the exit status that CTest counts as skipped
+# Where the code of the libraries is: the allocator's, and the reclamation library's.
+CODE = ("src", "reclaim", "include/nearmalloc/impl", "include/nearmalloc/reclaim")
 
 
 @dataclass
@@ -91,7 +93,8 @@ def self_test(check: Check, examples: list[Example]) -> int:
     return 1 if wrong or not has_both else 0
 
 
-def sources(root: Path, *folders: str, suffixes: tuple[str, ...] = (".h", ".cc")) -> Iterator[Path]:
+def sources(root: Path, *folders: str, suffixes: tuple[str, ...] = (".h", ".hpp", ".cc")
+            ) -> Iterator[Path]:
     """The files under root/folder with one of the suffixes, sorted; build trees are no sources."""
     for folder in folders:
         for path in sorted((root / folder).rglob("*")):

@@ -6,7 +6,6 @@
 // Bound: 3 threads that attach while the others run; one pins 2 times and reads, one unlinks and
 // pins 4 times more or leaves, one pins 3 times and reads, unlinks or does nothing; 3 objects.
 #include "nearmalloc/reclaim/impl/epoch.hpp"
-
 #include "nearmalloc/reclaim/impl/record_list.hpp"
 #include "retired.h"
 
@@ -109,7 +108,7 @@ class Reclaiming {
       if (words.seen >= start + wait) return;
       Scan scan = Scan::going;
       while (scan == Scan::going) scan = scan_step(clock_, records_, words, asymmetric_);
-      if (scan != Scan::advanced) yield();
+      if (scan != Scan::advanced) rl::yield(1, debug_info(Place::current()));
     }
   }
 
@@ -167,18 +166,6 @@ class Epochs : public FencedSuite<Epochs>, Reclaiming {
   }
 
   bool replaced_ = false;
-};
-
-// Opens for a while only: who waits goes on some time.
-class Gate {
- public:
-  void open() { is_open_ = true; }
-  void wait() const {
-    for (int i = 0; i < 100 && !is_open_; i++) pause();
-  }
-
- private:
-  bool is_open_ = false;
 };
 
 // Who advances the epoch for the third time relies on the fence of another, and did not see the

@@ -6,7 +6,6 @@
 // protected node to its child, by hold and a second look at the parent; one changes the source and
 // changes it back, then unlinks the node and its child, or the new node as well, and collects.
 #include "nearmalloc/reclaim/impl/hazard.hpp"
-
 #include "nearmalloc/reclaim/impl/record_list.hpp"
 #include "retired.h"
 
@@ -39,9 +38,7 @@ struct Node {
 
 class Hazards : public FencedSuite<Hazards> {
  public:
-  Hazards() : asymmetric_(choose(2) == 1), source_(&nodes_[0]) {
-    for (Node& each : nodes_) each.make();
-  }
+  Hazards() : asymmetric_(choose(2) == 1), source_(&nodes_[0]) { nodes_[0].make(); }
 
   void thread(unsigned index) {
     Record& record = rooms_[index];
@@ -84,6 +81,8 @@ class Hazards : public FencedSuite<Hazards> {
   }
 
   void unlink_all(Record& record) {
+    nodes_[1].make();
+    nodes_[2].make();
     if (choose(2) == 1) {
       source_.store(&nodes_[1], kRelease);
       source_.store(&nodes_[0], kRelease);

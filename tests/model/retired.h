@@ -7,18 +7,24 @@
 #include "model_fence.h"
 #include "runner.h"
 
-namespace near::reclaim::impl {
-
-inline void yield() noexcept { rl::yield(1, debug_info(Place::current())); }
-
-}  // namespace near::reclaim::impl
-
 namespace near::model {
 
 inline Witness objects_freed("objects freed");
 
 // Others may go on here.
 inline void pause() { rl::ctx().sched(); }
+
+// Makes an order of events likely. It orders no memory; who waits in vain goes on some time.
+class Gate {
+ public:
+  void open() { is_open_ = true; }
+  void wait() const {
+    for (int i = 0; i < 300 && !is_open_; i++) pause();
+  }
+
+ private:
+  bool is_open_ = false;
+};
 
 class Object {
  public:

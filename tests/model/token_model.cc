@@ -6,9 +6,8 @@
 // Invariant: an object is freed after the last use of everybody who could see it.
 // Bound: 3 threads that attach while the others run; one begins 3 operations and reads, one unlinks
 // and begins 4 more or leaves, one begins 2 that read or unlink, and leaves; 3 objects.
-#include "nearmalloc/reclaim/impl/token.hpp"
-
 #include "nearmalloc/reclaim/impl/record_list.hpp"
+#include "nearmalloc/reclaim/impl/token.hpp"
 #include "retired.h"
 
 namespace near::model {
@@ -111,12 +110,13 @@ class Reclaiming {
     if (!mutated("synchronize begins without a fence")) heavy_fence(asymmetric_);
     const uint64_t start = ring_.round();
     const uint64_t wait = mutated("synchronize waits for two rounds") ? 2 : 3;
+    if (choose(2) == 0) reader_went_on_.wait();
     while (ring_.round() < start + wait) {
       if (const uint64_t word = ring_.at(me.index)) {
         pass_on(me, word);
       } else {
         (void)ring_.skip_idle(records_, me, asymmetric_);
-        yield();
+        rl::yield(1, debug_info(Place::current()));
       }
     }
   }
@@ -137,6 +137,7 @@ class Reclaiming {
 
   const bool asymmetric_;
   const uint32_t pass_;
+  Gate reader_went_on_;
   TokenRing ring_;
   Atomic<uint32_t> made_{0};
   Atomic<Record*> records_{nullptr};
@@ -183,7 +184,12 @@ class Synchronize : public FencedSuite<Synchronize>, Reclaiming {
       objects_awaited.note();
       return;
     }
-    for (int i = 0; i < 4; i++) read_once(record);
+    for (int i = 0; i < 2; i++) read_once(record);
+    for (int i = 0; i < 6; i++) {
+      begin(record);
+      end(record);
+    }
+    reader_went_on_.open();
   }
 };
 

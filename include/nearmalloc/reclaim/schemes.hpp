@@ -46,7 +46,7 @@ struct ProtectsAll {
   static constexpr bool protects_all = true;
   template <class T>
   static T* protect(Record&, unsigned, const Atomic<T*>& source) noexcept {
-    return source.load(kAcquire);  // pairs: the structure's own
+    return source.load(kAcquire);  // pairs: program
   }
   static void hold(Record&, unsigned, const void*) noexcept {}
 };

@@ -77,8 +77,8 @@ Scan scan_step(EpochClock& clock, const Atomic<Record*>& head, EpochWords<Record
     // relaxed: if it equals what was acquired before, there is nothing new to acquire
     if (clock.epoch.load(kRelaxed) != words.seen) return Scan::outdated;
     if (clock.fenced.load(kAcquire) < words.seen) {  // pairs: epoch-fenced
-      heavy_fence(asymmetric);                   // pairs: epoch-fenced
-      clock.fenced.store(words.seen, kRelaxed);  // relaxed: released by the fence
+      heavy_fence(asymmetric);                       // pairs: epoch-fenced
+      clock.fenced.store(words.seen, kRelaxed);      // relaxed: released by the fence
     }
     words.scanning = words.seen;
     words.cursor = head.load(kAcquire);  // pairs: records

@@ -34,7 +34,7 @@ struct HazardWords {
     T* object = source.load(kRelaxed);  // relaxed: read again below
     for (;;) {
       hold(slot, object, asymmetric);
-      T* again = source.load(kAcquire);  // pairs: hazard-source
+      T* again = source.load(kAcquire);  // pairs: program
       if (again == object) return object;
       object = again;
     }

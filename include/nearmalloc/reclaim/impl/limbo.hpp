@@ -122,7 +122,7 @@ class Limbo {
   uint64_t freed() const { return freed_.load(kRelaxed); }
   uint64_t lost() const { return lost_.load(kRelaxed); }
   uint64_t unreclaimed() const;
-  uint64_t longest_run() const { return longest_run_.load(kRelaxed); }
+  uint64_t longest_run() const { return longest_run_.load(kRelaxed); }  // relaxed: the same
   // Objects whose freeing took part in something `longest_run` counts: see record.hpp.
   void note_run(uint64_t objects) noexcept;
 

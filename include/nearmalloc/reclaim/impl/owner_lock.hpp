@@ -28,8 +28,9 @@ class OwnerLock {
     for (;;) {
       inside_.store(1, kRelaxed);  // relaxed: the fence orders it
       light_fence(asymmetric);
+      // pairs: owner-lock
       if (claimed_.load(kAcquire) == 0) [[likely]]
-        return;                                      // pairs: owner-lock
+        return;
       inside_.store(0, kRelease);                    // pairs: owner-lock
       while (claimed_.load(kRelaxed) != 0) yield();  // relaxed: looked at again above
     }

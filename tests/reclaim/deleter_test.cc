@@ -1,0 +1,70 @@
+// Deleters that use the domain: they run inside a pin that began, and must not end it.
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "nearmalloc/reclaim/domain.hpp"
+#include "support/cases.h"
+
+namespace near::reclaim {
+namespace {
+
+template <class Scheme>
+class DeleterTest : public testing::Test {
+ protected:
+  void SetUp() override { near_test::count_cases(); }
+};
+
+using Schemes = testing::Types<debra<announce::before_free>, debra<announce::after_free>,
+                               token<pass::after_free>, token<pass::before_free>,
+                               token<pass::while_freeing>, hazard_pointers, ping_epochs>;
+TYPED_TEST_SUITE(DeleterTest, Schemes);
+
+int gone = 0;
+struct Child {
+  ~Child() { gone++; }
+};
+
+// Retires to its domain when it is destroyed, as the root of a tree does.
+template <class Scheme>
+struct Parent {
+  ~Parent() {
+    is_destroyed = true;
+    home->retire(new Child);
+  }
+  handle<Scheme>* home;
+  bool& is_destroyed;
+};
+
+TYPED_TEST(DeleterTest, AGuardProtectsAfterADeleterRanAtItsBegin) {
+  gone = 0;
+  options eager;
+  eager.reclaim = policy::batch();
+  eager.batch_size = 0;
+  eager.operations_between_checks = 1;
+  eager.records_per_check = 8;
+  domain<TypeParam> domain(eager);
+  auto reader = domain.attach();
+  auto writer = domain.attach();
+  bool is_destroyed = false;
+  reader.retire(new Parent<TypeParam>{&reader, is_destroyed});
+  std::atomic<Child*> source{new Child};
+  for (int i = 0; i < 10'000 && !is_destroyed; i++) {
+    {
+      auto other = writer.pin();
+    }
+    auto guard = reader.pin();
+    if (std::is_same_v<TypeParam, hazard_pointers>) guard.retire(new int);  // looks when many wait
+    if (!is_destroyed) continue;
+    const Child* held = guard.protect(0, source);
+    ASSERT_NE(held, nullptr);
+    const int before = gone;
+    writer.retire(source.exchange(nullptr));
+    for (int j = 0; j < 1000; j++) auto other = writer.pin();
+    EXPECT_EQ(gone, before);
+  }
+  EXPECT_TRUE(is_destroyed);
+}
+
+}  // namespace
+}  // namespace near::reclaim
