@@ -4,6 +4,8 @@
 
 #include <new>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "checked_heap.h"
 #include "nearmalloc/reclaim/abtree.hpp"
@@ -104,6 +106,24 @@ TEST(HashMap, GrowsWithItsElementsAndKeepsThem) {
   for (int64_t key = 0; key < number; ++key) ASSERT_EQ(map.find(key << 20), stamp(key));
   EXPECT_TRUE(map.check());
   count_cases(static_cast<size_t>(number));
+}
+
+// All threads use the same new bucket at about the same time, again and again.
+TEST(HashMap, BucketsHaveOneDummyWhenThreadsMeetInThem) {
+  for (size_t round = 0; round < scaled(10); ++round) {
+    Domain domain;
+    SmallMap map(domain, 1);
+    std::vector<std::thread> threads;
+    for (unsigned number = 0; number < 4; ++number) {
+      threads.emplace_back([&] {
+        for (int64_t key = 0; key < 20000; ++key) map.insert(key, stamp(key));
+      });
+    }
+    for (std::thread& each : threads) each.join();
+    ASSERT_TRUE(map.check());
+    ASSERT_EQ(map.size(), 20000u);
+    count_cases();
+  }
 }
 
 struct SameHash {
