@@ -31,8 +31,8 @@ size_t free_and_pass(Record& record) noexcept {
   return freed;
 }
 
-// The token has arrived: what was retired before this thread's last pass is safe. A pass counts only
-// if it was this thread's: who skips it may have looked at others before.
+// The token has arrived: what was retired before this thread's last pass is safe. A pass counts
+// only if it was this thread's: who skips it may have looked at others before.
 void receive(Record& record, uint64_t word) noexcept {
   Core& core = *record.core;
   const TokenPass pass = core.traits.pass;

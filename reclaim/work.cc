@@ -1,5 +1,5 @@
-// The work of a thread that is not its operation: looking after the epoch, and freeing as the policy
-// says.
+// The work of a thread that is not its operation: looking after the epoch, and freeing as the
+// policy says.
 //
 // Invariant: while `working`, deleters may retire and pin, but start no work of their own.
 // Who may touch it: the record's owner.

@@ -2,9 +2,9 @@
 // look_at_hazards of reclaim/hazards.cc.
 //
 // Invariant: an object is freed after the last use of everybody who validated its pointer.
-// Bound: 3 threads that attach while the others run. One protects a node 2 times; one goes on from a
-// protected node to its child, by hold and a second look at the parent; one changes the source and
-// changes it back, then unlinks the node and its child, or the new node as well, and collects.
+// Bound: 3 threads that attach while the others run. One protects a node 2 times; one goes on from
+// a protected node to its child, by hold and a second look at the parent; one changes the source
+// and changes it back, then unlinks the node and its child, or the new node as well, and collects.
 #include "nearmalloc/reclaim/impl/hazard.hpp"
 #include "nearmalloc/reclaim/impl/record_list.hpp"
 #include "retired.h"

@@ -6,8 +6,8 @@
 //   asymmetric       the light fence does nothing; the heavy one makes every other thread execute a
 //                    fence, one after the other, wherever it is: membarrier(2)
 //   release sequence ends at the next plain store of the same thread
-// Invariant: beside the clock j of Relacy, which says what of thread j happened before, a thread has
-// a clock j + 3: what of thread j it must not overlook. Both travel along release and acquire.
+// Invariant: beside the clock j of Relacy, which says what of thread j happened before, a thread
+// has a clock j + 3: what of thread j it must not overlook. Both travel along release and acquire.
 // Who may touch it: fence.hpp, in a model.
 #pragma once
 

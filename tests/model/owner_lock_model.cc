@@ -1,4 +1,4 @@
-// Model of the lock of a limbo (reclaim/impl/owner_lock.hpp) and of who may take what a thread left.
+// Model of the lock of a limbo (reclaim/impl/owner_lock.hpp) and of who may take what is left.
 // Mirrors push of reclaim/schemes.hpp; reuse, park, come_online, claim_parked and adopt_parked of
 // reclaim/core.cc; take_limbo and take_everything of reclaim/waiting.cc.
 //

@@ -8,18 +8,18 @@
 //   writer   unlink the node, then guard.retire(node);
 //
 // A domain is a set of threads and objects that wait; any number of domains live side by side. The
-// scheme is a type (schemes.hpp), the rest are values (options.hpp, policy.hpp). Threads come and go
-// at will: a handle attaches explicitly, domain::pin does on first use and until the thread ends.
-// What a thread leaves is adopted by the others.
+// scheme is a type (schemes.hpp), the rest are values (options.hpp, policy.hpp). Threads come and
+// go at will: a handle attaches explicitly, domain::pin does on first use and until the thread
+// ends. What a thread leaves is adopted by the others.
 //
 // Rules. Unlink before retire; retire once. Under schemes with protects_all == false use only
 // pointers from `protect`, or `hold` followed by a look that the object is still reachable.
 //
 // Fork: in the child the forking thread goes on; other threads' guards end, their objects are
-// adopted, or leaked (statistics::lost) if the fork met them inside `retire`. Process exit: a domain of
-// static storage duration is destroyed like any object, so no thread may use it then; default_domain
-// never is. Errors: misuse that would corrupt memory or wait for ever (a domain or handle that ends
-// while pinned, synchronize while pinned) is said on stderr, and aborts.
+// adopted, or leaked (statistics::lost) if the fork met them inside `retire`. Process exit: a
+// domain of static storage duration is destroyed like any object, so no thread may use it then;
+// default_domain never is. Errors: misuse that would corrupt memory or wait for ever (a domain or
+// handle that ends while pinned, synchronize while pinned) is said on stderr, and aborts.
 //
 // Source: [Brown15], [Kim23], [Michael04]; names after the C++26 papers P2545 and P2530.
 #pragma once

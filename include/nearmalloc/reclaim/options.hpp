@@ -55,8 +55,8 @@ struct options {
   void* context = nullptr;
   uint32_t stall_ms = 100;
 
-  // Where frees, epochs and garbage are recorded (timeline.hpp), a row for each time a thread attaches;
-  // it outlives the domain. Null: nowhere.
+  // Where frees, epochs and garbage are recorded (timeline.hpp), a row for each time a thread
+  // attaches; it outlives the domain. Null: nowhere.
   timeline* record_to = nullptr;
 };
 

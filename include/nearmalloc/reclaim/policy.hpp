@@ -24,8 +24,8 @@ struct policy {
     return {kind::amortized, objects, every, 0};
   }
 
-  // As amortized; the number of objects follows what is retired: one more when a grace period leaves
-  // objects over, one less when none waited.
+  // As amortized; the number of objects follows what is retired: one more when a grace period
+  // leaves objects over, one less when none waited.
   static constexpr policy adaptive(uint32_t objects = 1, uint32_t every = 1) {
     return {kind::adaptive, objects, every, 0};
   }

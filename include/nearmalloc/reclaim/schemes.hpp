@@ -6,10 +6,10 @@
 //   hazard_pointers  robust: a thread that stalls keeps what it holds, and no more [Michael04]
 //   ping_epochs      DEBRA that falls back to hazards when an epoch does not end: robust
 //
-//   scheme           pointers read under a guard    a reader that stalls          unreclaimed objects
-//   debra, token     all stay valid                 stops every reclamation       no bound
-//   hazard_pointers  those in a validated slot      keeps what its slots hold     statistics::bound
-//   ping_epochs      those in a validated slot      keeps what its slots hold     statistics::bound
+//   scheme           pointers read under a guard  a reader that stalls       unreclaimed objects
+//   debra, token     all stay valid               stops every reclamation    no bound
+//   hazard_pointers  those in a validated slot    keeps what its slots hold  statistics::bound
+//   ping_epochs      those in a validated slot    keeps what its slots hold  statistics::bound
 //
 // ping_epochs follows publish-on-ping [Singh25] with membarrier(2) as the ping: slots are written
 // without a fence, and the thread that has to free makes all other threads' slots visible first.

@@ -3,9 +3,10 @@
 //   bags[label % kBags]   retired while the thread's clock showed `label`
 //   expired               safe to free; freed as the policy says
 // Invariant: retired = freed + lost + objects in bags + objects in expired.
-// Whole bags move from one list to another in constant time; objects are not touched before they are
-// freed. Memory: blocks of 1 KiB, of which a few are kept; pushing allocates only when a block is full
-// and none is kept. If that is refused the object is lost (leaked, and counted), never freed early.
+// Whole bags move from one list to another in constant time; objects are not touched before they
+// are freed. Memory: blocks of 1 KiB, of which a few are kept; pushing allocates only when a block
+// is full and none is kept. If that is refused the object is lost (leaked, and counted), never
+// freed early.
 // Who may touch it: whoever is inside the record's OwnerLock. Counters are read by any thread.
 #pragma once
 

@@ -3,8 +3,8 @@
 //
 // Invariant: at most one of owner and claimer is inside. Owner: inside = 1, light fence, look for a
 // claim; claimer: claimed = 1, heavy fence, wait until the owner is not inside.
-// Who may touch it: `enter` and `leave` the owner (nestable); `claim` and `release` one other thread
-// at a time, which the domain's mutex sees to.
+// Who may touch it: `enter` and `leave` the owner (nestable); `claim` and `release` one other
+// thread at a time, which the domain's mutex sees to.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // What a domain knows of one attached thread. Records are never freed before their domain: a thread
 // that leaves parks its record with the limbo in it, and the next one to come takes both.
 //
-// Who may touch it: the first line any thread reads; the rest is the owner's, or with `lock` claimed
-// somebody else's.
+// Who may touch it: the first line any thread reads; the rest is the owner's, or with `lock`
+// claimed somebody else's.
 #pragma once
 
 #include <cstdint>

@@ -10,12 +10,13 @@
 //   skip   whoever wants to go on may move the token past a thread that is between two operations:
 //          a heavy fence after the word was read, then active == 0
 //
-// Invariant: between a pass of a thread and its next receipt, every other attached record was passed
-// by its owner at the begin of an operation, or skipped, by somebody who read the word after that
-// pass, and looked at the record then: no operation that ran at the pass runs at the receipt. So
-// what was retired before the pass can be freed at the receipt; two bags suffice. (A thread that is
-// skipped at a receipt has not passed: whoever skips it may have looked at others long before.) Who attaches executes a heavy fence before its first operation: it is in the ring
-// of every pass that comes after, or sees whatever was unlinked before.
+// Invariant: between a pass of a thread and its next receipt, every other attached record was
+// passed by its owner at the begin of an operation, or skipped, by somebody who read the word after
+// that pass, and looked at the record then: no operation that ran at the pass runs at the receipt.
+// So what was retired before the pass can be freed at the receipt; two bags suffice. (A thread that
+// is skipped at a receipt has not passed: whoever skips it may have looked at others long before.)
+// Who attaches executes a heavy fence before its first operation: it is in the ring of every pass
+// that comes after, or sees whatever was unlinked before.
 // Who may touch it: the words of a thread are written by that thread alone. [Kim23 §3.4; Tam06]
 #pragma once
 
