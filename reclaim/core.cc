@@ -44,7 +44,8 @@ Core::~Core() {
   }
 }
 
-// Claims a record that no thread uses. Returns its state before; kClaimed: it was not to be had.
+// Claims a record that no thread uses. Returns its state before, or kClaimed if it was not to be
+// had.
 uint32_t Core::claim_parked(Record& record) noexcept {
   uint32_t state = record.attached.load(kRelaxed);  // relaxed: the exchange checks it
   if (state != kFree && state != kOffline) return kClaimed;

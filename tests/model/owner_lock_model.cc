@@ -1,6 +1,6 @@
-// Model of the lock of a limbo (reclaim/impl/owner_lock.hpp) and of who may take what is left.
-// Mirrors push of reclaim/schemes.hpp; reuse, park, come_online, claim_parked and adopt_parked of
-// reclaim/core.cc; take_limbo and take_everything of reclaim/waiting.cc.
+// Model of the lock of a limbo (reclaim/impl/owner_lock.hpp) and of who may take what a thread
+// left. Mirrors push of reclaim/schemes.hpp; reuse, park, come_online, claim_parked and
+// adopt_parked of reclaim/core.cc; take_limbo and take_everything of reclaim/waiting.cc.
 //
 // Invariant: one thread at a time is in a limbo, and sees what the last one did; nothing that was
 // retired is lost or doubled.
