@@ -199,7 +199,7 @@ class Synchronize : public FencedSuite<Synchronize>, Reclaiming {
 int main(int count, char** arguments) {
   using namespace near::model;
   const Exploration explorations[] = {
-      explore<Rounds>("receive, pass, skip", Random{600'000}),
+      explore<Rounds>("receive, pass, skip", Random{400'000}),
       explore<Synchronize>("synchronize", Random{200'000}),
   };
   constexpr auto kNone = rl::mo_relaxed;
