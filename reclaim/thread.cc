@@ -117,7 +117,7 @@ Record* Core::of_this_thread() noexcept {
     }
     *use = {serial, record, uses};
     uses = use;
-    if (exit_key_works) pthread_setspecific(exit_key, &uses);
+    if (exit_key_works) pthread_setspecific(exit_key, static_cast<void*>(&uses));
   }
   recents[serial % kRecents] = {serial, record};
   return record;

@@ -61,6 +61,7 @@ void fetch(Record& record) noexcept {
     record.token.looks = 0;
   } else if (++record.token.looks >= kPatience) {
     record.token.looks = 0;
+    if (!core.settings.skip_idle && !core.ring.is_left(core.records)) return;
     Record* holder = core.ring.skip_idle(core.records, record, core.asymmetric);
     if (holder != nullptr) core.note_blocked(record, *holder, word);
   }
@@ -72,7 +73,7 @@ void check_token(Record& record) noexcept {
   Core& core = *record.core;
   if (const uint64_t word = core.ring.at(record.index)) {
     receive(record, word);
-  } else if (core.settings.skip_idle && record.limbo.held() > 0) {
+  } else if (record.limbo.held() > 0) {
     fetch(record);
   }
 }

@@ -5,8 +5,8 @@ A non-relaxed one carries, on its own lines or one of the three before, a commen
 `pairs: <label>[, <label>]`. A label has two sides: at least two operations, of which one releases
 and one acquires. A relaxed one carries `relaxed: <why>` in the same place, unless its file says
 `relaxed in this file: <why>`. A barrier call may carry a label too: it is then both sides.
-A label that belongs to no operation is a fault. `pairs: program` names a partner in the program that
-uses the library.
+A label that belongs to no operation is a fault. `pairs: program` names a partner in the program
+that uses the library.
 """
 
 import re

@@ -26,7 +26,8 @@ def functions(text: str) -> Iterator[tuple[str, int, int]]:
             head = code[head_start: match.start()]
             inside = any(is_function for is_function, _, _ in stack)
             named = re.search(r"([\w:~]+|operator[^(]*)[ \t\n]*\(", head)
-            is_container = CONTAINER.search(TEMPLATE.sub("", head).split("(")[0]) and "){" not in head + "{"
+            declared = TEMPLATE.sub("", head).split("(")[0]
+            is_container = CONTAINER.search(declared) and "){" not in head + "{"
             is_function = not inside and named is not None and not is_container
             start = head_start + len(head) - len(head.lstrip())
             stack.append((is_function, named.group(1) if named else "", start))
@@ -59,7 +60,8 @@ def function_of(lines: int) -> str:
 EXAMPLES = [
     Example("short", {"src/heap/a.cc": function_of(58)}, None),
     Example("long function", {"src/heap/a.cc": function_of(70)}, "take has 72 lines"),
-    Example("long template", {"src/heap/a.cc": function_of(70).replace("int", "template <class T> int")},
+    Example("long template",
+            {"src/heap/a.cc": function_of(70).replace("int", "template <class T> int")},
             "take has 72 lines"),
     Example("long file", {"src/heap/a.cc": function_of(1) * 60}, "at most 400"),
     Example("long table", {"src/heap/a.cc": "int t[] = {\n" + "1,\n" * 90 + "};\n"}, None),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Includes in src/ point only downward; reclaim/ uses base, platform, sync and its headers alone."""
+"""Includes in src/ point only downward; reclaim/ uses base, platform, sync and its own headers."""
 
 import re
 from pathlib import Path

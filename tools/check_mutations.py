@@ -3,8 +3,9 @@
 
 In the headers PROTOCOLS each non-relaxed operation, and each call of a fence, has a mutation in
 tests/model/*_model.cc that weakens it and that the model has to find, or is listed as redundant in
-docs/decisions/0009-reclamation-orders.md: a line that begins with "- `<file>` `<function>` `<text>`:",
-where the text is a piece of its line of code. A mutation or an entry that fits nothing is a fault.
+docs/decisions/0009-reclamation-orders.md: a line that begins with "- `<file>` `<function>`
+`<text>`:", where the text is a piece of its line of code. A mutation or an entry that fits nothing
+is a fault.
 """
 
 import re
@@ -45,7 +46,8 @@ class Claim:
 
     def fits(self, order: Order) -> bool:
         return (self.file == order.file and self.function == order.function
-                and self.text in order.text and (not self.orders or bool(self.orders & order.orders)))
+                and self.text in order.text
+                and (not self.orders or bool(self.orders & order.orders)))
 
 
 def orders_of(path: Path) -> list[Order]:
@@ -106,8 +108,8 @@ ON_STORE = '{"b", "token.hpp", "::f(", rl::mo_release, kNone,\n "a.store"},\n'
 MODEL = "tests/model/a_model.cc"
 EXAMPLES = [
     Example("all", {HEADER: CODE, MODEL: ON_FENCE + ON_STORE}, None),
-    Example("listed", {HEADER: CODE, MODEL: ON_FENCE, REDUNDANT: "- `token.hpp` `f` `a.store`: as\n"},
-            None),
+    Example("listed", {HEADER: CODE, MODEL: ON_FENCE,
+                       REDUNDANT: "- `token.hpp` `f` `a.store`: as\n"}, None),
     Example("no fence", {HEADER: CODE, MODEL: ON_STORE}, "token.hpp:2: f: no mutation"),
     Example("no order", {HEADER: CODE, MODEL: ON_FENCE}, "token.hpp:3: f: no mutation"),
     Example("stale", {HEADER: CODE, MODEL: ON_FENCE + ON_STORE.replace("a.s", "c.s") + ON_STORE},

@@ -283,7 +283,7 @@ class Synchronize : public FencedSuite<Synchronize>, Reclaiming {
 int main(int count, char** arguments) {
   using namespace near::model;
   const Exploration explorations[] = {
-      explore<Epochs>("pin, retire, advance", Random{600'000}),
+      explore<Epochs>("pin, retire, advance", Random{400'000}),
       explore<TwoScanners>("two scanners", Random{200'000}),
       explore<AnothersFence>("another's fence", Random{100'000}),
       explore<Synchronize>("synchronize", Random{200'000}),

@@ -140,7 +140,7 @@ class Hazards : public FencedSuite<Hazards> {
 int main(int count, char** arguments) {
   using namespace near::model;
   const Exploration explorations[] = {
-      explore<Hazards>("protect, hold, collect", Random{600'000}),
+      explore<Hazards>("protect, hold, collect", Random{300'000}),
   };
   constexpr auto kNone = rl::mo_relaxed;
   const near::Mutation mutations[] = {

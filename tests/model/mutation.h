@@ -29,7 +29,7 @@ struct Mutation {
 
 inline const Mutation* mutation = nullptr;
 
-// Whether the source line of `place` contains the text.
+// Whether the source line of `place` contains the text: in the sources as they lie there now.
 inline bool line_contains(const std::source_location& place, std::string_view text) {
   std::FILE* file = std::fopen(place.file_name(), "r");
   if (file == nullptr) return false;

@@ -179,7 +179,7 @@ class Handshake : public FencedSuite<Handshake> {
 int main(int count, char** arguments) {
   using namespace near::model;
   const Exploration explorations[] = {
-      explore<Handshake>("own, take, adopt", Random{600'000}),
+      explore<Handshake>("own, take, adopt", Random{300'000}),
   };
   constexpr auto kNone = rl::mo_relaxed;
   const near::Mutation mutations[] = {

@@ -115,7 +115,7 @@ class Ping : public FencedSuite<Ping> {
 int main(int count, char** arguments) {
   using namespace near::model;
   const Exploration explorations[] = {
-      explore<Ping>("protect, retire, advance, look", Random{400'000}),
+      explore<Ping>("protect, retire, advance, look", Random{300'000}),
   };
   constexpr auto kNone = rl::mo_relaxed;
   const near::Mutation mutations[] = {

@@ -224,6 +224,17 @@ TYPED_TEST(DomainTest, OfflineThreadsHoldNobodyUpAndLeaveTheirObjects) {
   EXPECT_EQ(live, 0);
 }
 
+TEST_F(Domain, ATokenThatAThreadLeftMovesOnAlsoIfIdleThreadsKeepIt) {
+  options settings = every_policy(policy::batch());
+  settings.skip_idle = false;
+  domain<token<>> domain(settings);
+  auto alone = domain.attach();
+  const offline_scope scope(alone);  // nobody else is there to take the token
+  auto handle = domain.attach();
+  for (int i = 0; i < 20'000; i++) handle.pin().retire(new Counted);
+  EXPECT_LT(live, 500);
+}
+
 template <class Scheme>
 concept HasGracePeriods = requires(domain<Scheme>& domain) { domain.synchronize(); };
 

@@ -80,6 +80,14 @@ class TokenRing {
     return move(word, position);
   }
 
+  // Whether the token is where no thread is: it arrived while one left, or there was no other.
+  template <class Record>
+  bool is_left(const Atomic<Record*>& head) const {
+    const Record* holder = find(head, word() & kIndexMask);
+    // relaxed: a hint, looked at again by whoever moves the token
+    return holder != nullptr && holder->attached.load(kRelaxed) != kAttached;
+  }
+
   // Moves the token past threads between operations, up to `me` or one that is active. The record
   // that holds it if that is active; else null.
   template <class Record>
