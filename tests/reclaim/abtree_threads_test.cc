@@ -104,7 +104,7 @@ void stress(const Load& load) {
 TYPED_TEST(AbtreeThreads, KeepTheSumOfKeysAndTheBalanceOfTheTree) {
   for (const size_t threads : {2, 4, 8}) {
     for (const int64_t keys : {4, 60, 2000, 100'000}) {
-      const Load load = {threads, keys, scaled(60'000 / threads)};
+      const Load load = {threads, keys, scaled(8'000 / threads)};
       SCOPED_TRACE(testing::Message() << threads << " threads, " << keys << " keys");
       stress<abtree<int64_t, int64_t, TypeParam, 11>, TypeParam>(load);
       stress<abtree<int64_t, int64_t, TypeParam, 3>, TypeParam>(load);
