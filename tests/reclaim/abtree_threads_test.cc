@@ -102,8 +102,8 @@ void stress(const Load& load) {
 }
 
 TYPED_TEST(AbtreeThreads, KeepTheSumOfKeysAndTheBalanceOfTheTree) {
-  for (const size_t threads : {2, 4, 8}) {
-    for (const int64_t keys : {4, 60, 2000, 100'000}) {
+  for (const size_t threads : {2, 8}) {
+    for (const int64_t keys : {4, 2000}) {
       const Load load = {threads, keys, scaled(8'000 / threads)};
       SCOPED_TRACE(testing::Message() << threads << " threads, " << keys << " keys");
       stress<abtree<int64_t, int64_t, TypeParam, 11>, TypeParam>(load);
