@@ -7,8 +7,8 @@
 #include <functional>
 #include <iterator>
 
-#include "base/assert.h"
 #include "nearmalloc/reclaim/impl/core.hpp"
+#include "reclaim/process.h"
 #include "reclaim/schemes.h"
 
 namespace near::reclaim::impl {
@@ -70,7 +70,9 @@ void hazards_retired(Record& record) noexcept {
   const size_t limit = hazard_limit(core);
   if (record.limbo.current() >= limit) {
     look_at_hazards(record);
-    NEAR_ASSERT(record.limbo.held() <= limit);
+    if (record.limbo.held() > hazard_limit(core)) {
+      fail_with("more objects are held than there are slots: the bound of garbage does not hold");
+    }
     if (core.traits.scheme == Scheme::hazards) {
       adapt_quota(record);
       core.note_epoch(record, 0);
