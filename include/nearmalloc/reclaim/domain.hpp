@@ -89,7 +89,8 @@ class [[nodiscard]] guard {
   // `delete object` when nobody can hold it any more. It was unlinked, and nobody else retires it.
   // noexcept; allocates once in 63 calls at most; if that is refused the object is leaked and
   // counted (statistics::lost). Deleters run in some thread that uses the domain, may retire and
-  // pin, and must not throw.
+  // pin, and must not throw. Under slot schemes one may run inside `retire`: it must not use slots
+  // that its callers use.
   template <class T>
   void retire(T* object) noexcept {
     static_assert(sizeof(T) > 0, "the type must be complete");
@@ -226,7 +227,8 @@ class domain {
     core_.synchronize();
   }
 
-  // Waits until every object retired before is destroyed, by whomever, and destroys what is left.
+  // Waits until every object retired before is destroyed, by whomever, and destroys what is left. As
+  // `pin`, it attaches the thread until that ends; synchronize does, too.
   // Not while pinned, not from a deleter: aborts. Does nothing under `leaky`.
   void barrier() noexcept { core_.barrier(); }
 
