@@ -23,6 +23,7 @@ Core::Core(const options& its_settings, const Traits& its_traits, const FreeRun&
 }
 
 Core::~Core() {
+  delist(*this);  // from here on, threads that end leave their records alone
   // Deleters may retire to this domain: until nothing comes any more.
   for (bool more = true; more;) {
     more = false;
@@ -34,7 +35,6 @@ Core::~Core() {
       more = free_now(*record, SIZE_MAX) > 0 || more;
     }
   }
-  delist(*this);
   for (Record* record = records.load(kAcquire); record != nullptr;) {  // pairs: records
     Record* next = record->next;
     record->limbo.free_spares();
@@ -97,6 +97,7 @@ void Core::come_online(Record& record) noexcept {
     uint32_t expected = kOffline;
     if (record.attached.compare_exchange_strong(expected, kAttached, kAcquire,
                                                 kRelaxed)) {  // pairs: attached
+      record.is_offline = false;
       return unpark(record);
     }
     yield();  // somebody takes what it left
@@ -129,12 +130,15 @@ void Core::park(Record& record, uint32_t state) noexcept {
   const bool has_left = record.has_left;
   record.lock.leave();
   if (has_left) parked_.fetch_add(1, kRelaxed);  // relaxed: a hint how many there are
-  record.attached.store(state, kRelease);        // pairs: attached
+  record.is_offline = state == kOffline;
+  record.attached.store(state, kRelease);  // pairs: attached
 }
 
 // Takes what threads that are gone or offline left behind.
 void Core::adopt_parked(Record& into) noexcept {
   if (parked_.load(kRelaxed) == 0) return;  // relaxed: a hint
+  // Not under a barrier: what it has not seen yet would go where it has been.
+  if (pthread_mutex_trylock(&barrier_) != 0) return;
   // pairs: records
   for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
     const uint32_t state = claim_parked(*record);
@@ -155,6 +159,7 @@ void Core::adopt_parked(Record& into) noexcept {
     }
     record->attached.store(state, kRelease);  // pairs: attached
   }
+  pthread_mutex_unlock(&barrier_);
 }
 
 uint64_t Core::now() const noexcept {

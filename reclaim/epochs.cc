@@ -14,7 +14,11 @@ void enter_epoch(Record& record) noexcept {
   record.limbo.advance(record.epoch.seen, kEpochBags);
   record.lock.leave();
   core.adopt_parked(record);
-  if (core.traits.scheme == Scheme::ping) keep_bound(record, hazard_limit(core));
+  if (core.traits.scheme == Scheme::ping) {
+    record.nesting++;  // guards of deleters nest in the pin that began
+    keep_bound(record, hazard_limit(core));
+    record.nesting--;
+  }
   record.due = true;  // there may be something to free
 }
 

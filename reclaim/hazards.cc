@@ -59,9 +59,11 @@ size_t hazard_limit(const Core& core) noexcept {
 }
 
 void keep_bound(Record& record, size_t limit) noexcept {
-  if (record.working || record.limbo.waiting() <= limit) return;
+  if (record.working) return;
   record.working = true;
-  record.limbo.note_run(free_now(record, record.limbo.waiting() - limit));
+  while (record.limbo.waiting() > limit) {
+    record.limbo.note_run(free_now(record, record.limbo.waiting() - limit));
+  }
   record.working = false;
 }
 

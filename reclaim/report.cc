@@ -93,12 +93,19 @@ void Core::abandon_other_threads(int32_t survivor) noexcept {
   pthread_mutex_init(&barrier_, nullptr);
   // pairs: records
   for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
-    if (record->attached.load(kRelaxed) == kAttached && record->thread.load(kRelaxed) == survivor) {
+    const bool is_mine = record->thread.load(kRelaxed) == survivor;
+    const bool was_claimed = record->lock.was_claimed();  // by a barrier
+    if (is_mine && (record->is_offline || record->attached.load(kRelaxed) == kAttached)) {
+      if (was_claimed) record->limbo.lose_all();
+      record->lock.forget_claim();
       record->thread.store(own_thread(), kRelaxed);
+      record->attached.store(record->is_offline ? kOffline : kAttached, kRelaxed);
       continue;
     }
-    const bool torn = record->lock.was_inside() || record->attached.load(kRelaxed) == kClaimed;
+    const bool torn =
+        record->lock.was_inside() || was_claimed || record->attached.load(kRelaxed) == kClaimed;
     if (torn) record->limbo.lose_all();
+    record->is_offline = false;
     record->lock.reset();
     record->hazards.clear();
     record->epoch.announced.store(0, kRelaxed);

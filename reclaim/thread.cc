@@ -44,7 +44,7 @@ void leave_all(void*) {
   pthread_mutex_lock(&domains_lock);
   for (Use* use = uses; use != nullptr;) {
     Core* core = find(use->serial);
-    if (core != nullptr && use->record->nesting == 0) core->detach(*use->record);
+    if (core != nullptr) core->detach(*use->record);
     Use* next = use->next;
     std::free(use);
     use = next;
@@ -79,7 +79,7 @@ constinit thread_local Recent recents[kRecents] = {};
 int32_t own_thread() noexcept { return static_cast<int32_t>(syscall(SYS_gettid)); }
 
 void fail_with(const char* what) noexcept {
-  message("nearmalloc reclaim: %s\n", what);
+  message("reclaim: %s", what);
   std::abort();
 }
 

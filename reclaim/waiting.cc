@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "nearmalloc/reclaim/impl/core.hpp"
+#include "nearmalloc/reclaim/impl/this_thread.hpp"
 #include "reclaim/process.h"
 #include "reclaim/schemes.h"
 
@@ -64,20 +65,37 @@ void Core::wait_for_rounds(Record& me) noexcept {
   }
 }
 
-void Core::synchronize() noexcept {
-  Record* me = of_this_thread();
-  if (me == nullptr) fail_with("synchronize: no memory for this thread's record");
-  if (me->nesting > 0) fail_with("synchronize by a thread that is pinned would wait for itself");
+void Core::wait_for_grace(Record& me) noexcept {
   switch (traits.scheme) {
     case Scheme::epochs:
     case Scheme::ping:
-      return wait_for_epochs(*me);
+      return wait_for_epochs(me);
     case Scheme::token:
-      return wait_for_rounds(*me);
+      return wait_for_rounds(me);
     case Scheme::leaky:
     case Scheme::hazards:
       break;
   }
+}
+
+// This thread's record, if no record of its says that it would wait for itself.
+Record& Core::to_wait_with(const char* misuse) noexcept {
+  const int32_t mine = own_thread();
+  // pairs: records
+  for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
+    // relaxed: this thread's own, or not equal
+    if (record->attached.load(kRelaxed) != kAttached || record->thread.load(kRelaxed) != mine) {
+      continue;
+    }
+    if (record->nesting > 0 || record->working) fail_with(misuse);
+  }
+  Record* me = of_this_thread();
+  if (me == nullptr) fail_with("there is no memory for the record of a thread that waits");
+  return *me;
+}
+
+void Core::synchronize() noexcept {
+  wait_for_grace(to_wait_with("synchronize by a thread that is pinned, or frees"));
 }
 
 // What hazards keep in my bags, until nobody keeps it.
@@ -120,16 +138,14 @@ void Core::take_everything(Record& me) noexcept {
 
 void Core::barrier() noexcept {
   if (traits.scheme == Scheme::leaky) return;
-  Record* me = of_this_thread();
-  if (me == nullptr) fail_with("barrier: no memory for this thread's record");
-  if (me->nesting > 0 || me->working) fail_with("barrier by a thread that is pinned, or frees");
+  Record* me = &to_wait_with("barrier by a thread that is pinned, or frees");
   pthread_mutex_lock(&barrier_);
   me->working = true;
   take_everything(*me);
   if (traits.scheme == Scheme::hazards) {
     free_when_let_go(*me);
   } else {
-    synchronize();
+    wait_for_grace(*me);
     me->lock.enter(asymmetric);
     me->limbo.expire_all();
     me->lock.leave();

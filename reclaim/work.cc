@@ -86,6 +86,14 @@ size_t free_now(Record& record, size_t most) noexcept {
   return freed;
 }
 
+size_t free_by_hand(Record& record, size_t most) noexcept {
+  const bool was_working = record.working;
+  record.working = true;
+  const size_t freed = free_now(record, most);
+  record.working = was_working;
+  return freed;
+}
+
 size_t free_by_policy(Record& record) noexcept {
   const policy& how = record.core->settings.reclaim;
   switch (how.how) {

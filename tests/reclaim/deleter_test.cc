@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <deque>
 
 #include "nearmalloc/reclaim/domain.hpp"
 #include "support/cases.h"
@@ -64,6 +65,46 @@ TYPED_TEST(DeleterTest, AGuardProtectsAfterADeleterRanAtItsBegin) {
     EXPECT_EQ(gone, before);
   }
   EXPECT_TRUE(is_destroyed);
+}
+
+struct Flagged {
+  ~Flagged() { is_dead = true; }
+  bool& is_dead;
+};
+
+// A new epoch may find more that waits than a robust scheme allows, and frees it before the guard
+// is made: deleters that pin must not end the stay that has begun.
+TEST(Deleter, APingEpochThatKeepsItsBoundAtAPinStaysPinned) {
+  near_test::count_cases();
+  options eager;
+  eager.reclaim = policy::manual();
+  eager.batch_size = 0;
+  eager.operations_between_checks = 1;
+  eager.records_per_check = 8;
+  domain<ping_epochs> domain(eager);
+  auto reader = domain.attach();
+  auto writer = domain.attach();
+  bool parent_is_destroyed = false;
+  std::deque<bool> dead;
+  std::atomic<Flagged*> source{nullptr};
+  for (int i = 0; i < 500; i++) {
+    dead.push_back(false);
+    source = new Flagged{dead.back()};
+    for (int k = 0; k < 10; k++) {
+      reader.retire(new Parent<ping_epochs>{&reader, parent_is_destroyed});
+      auto other = writer.pin();
+    }
+    auto guard = reader.pin();
+    (void)guard.protect(0, source);
+    writer.retire(source.exchange(nullptr));
+    for (int j = 0; j < 30; j++) {
+      auto other = writer.pin();
+      other.retire(new int);
+    }
+    writer.reclaim();
+    ASSERT_FALSE(dead.back());
+  }
+  EXPECT_TRUE(parent_is_destroyed);
 }
 
 }  // namespace

@@ -445,6 +445,123 @@ TEST_F(Domain, WithoutMembarrierPinsFence) {
   EXPECT_LT(live, 2000);
 }
 
+TYPED_TEST(DomainTest, ADomainMayEndWhileThreadsThatUsedItEnd) {
+  const auto rounds = static_cast<int>(near_test::scaled(100));
+  for (int i = 0; i < rounds; i++) {
+    std::optional<domain<TypeParam>> domain(std::in_place, every_policy(policy::amortized()));
+    std::binary_semaphore used{0};
+    std::thread thread([&] {
+      for (int k = 0; k < 70; k++) domain->retire(new Counted);
+      used.release();
+    });
+    used.acquire();
+    domain.reset();
+    thread.join();
+    ASSERT_EQ(live, 0);
+  }
+}
+
+// Objects that were retired before a barrier are gone after it, though others adopt all the time.
+TYPED_TEST(DomainTest, ABarrierWaitsForWhatIsAdoptedMeanwhile) {
+  domain<TypeParam> domain(every_policy(policy::amortized()));
+  std::atomic<bool> stop{false};
+  std::thread adopter([&] {
+    while (!stop) domain.retire(new char);
+  });
+  const auto rounds = static_cast<int>(near_test::scaled(300));
+  for (int i = 0; i < rounds; i++) {
+    std::thread([&] {
+      for (int k = 0; k < 20; k++) domain.retire(new Counted);
+    }).join();
+    domain.barrier();
+    ASSERT_EQ(live, 0);
+  }
+  stop = true;
+  adopter.join();
+}
+
+TYPED_TEST(DomainTest, AForkedChildOfAnOfflineThreadOrBesideBarriersGoesOn) {
+  domain<TypeParam> domain(every_policy(policy::adaptive()));
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    while (!stop) domain.barrier();
+  });
+  auto handle = domain.attach();
+  const auto forks = static_cast<int>(near_test::scaled(20));
+  for (int i = 0; i < forks; i++) {
+    for (int k = 0; k < 20; k++) handle.pin().retire(new Counted);
+    auto scope = std::make_unique<offline_scope<TypeParam>>(handle);
+    if (i % 2 == 0) scope.reset();
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      alarm(60);
+      scope.reset();
+      for (int k = 0; k < 1000; k++) handle.pin().retire(new Counted);
+      domain.barrier();
+      _exit(domain.collect().unreclaimed == 0 ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+  }
+  stop = true;
+  other.join();
+}
+
+TYPED_TEST(DomainTest, AHundredThousandJoinsAndLeavesLeaveOneRecord) {
+  domain<TypeParam> domain(every_policy(policy::batch()));
+  const size_t joins = near_test::scaled(100'000);
+  for (size_t i = 0; i < joins; i++) domain.attach().pin().retire(new Counted);
+  EXPECT_EQ(domain.collect().records, 1u);
+  EXPECT_EQ(domain.collect().threads, 0u);
+  domain.barrier();
+  EXPECT_EQ(live, 0);
+}
+
+TYPED_TEST(DomainTest, AnAdaptivePolicyFreesAtMost32AtATime) {
+  if (TypeParam::traits.scheme >= impl::Scheme::hazards) return;  // the bound comes first
+  domain<TypeParam> domain(every_policy(policy::adaptive()));
+  auto handle = domain.attach();
+  for (int i = 0; i < 50'000; i++) {
+    auto guard = handle.pin();
+    for (int k = 0; k < 3; k++) guard.retire(new Counted);
+  }
+  EXPECT_LE(domain.collect().longest_run, 32u);
+  EXPECT_GT(domain.collect().freed, 100'000u);
+}
+
+TEST_F(Domain, WithoutAHandleThereIsTheSame) {
+  options settings = every_policy(policy::manual());
+  settings.measure_time = true;
+  domain<debra<>> domain(settings);
+  for (int i = 0; i < 1000; i++) domain.retire(new Counted);
+  ASSERT_GT(domain.waiting(), 0u);
+  EXPECT_EQ(domain.reclaim(1), 1u);
+  domain.reclaim();
+  EXPECT_EQ(domain.waiting(), 0u);
+  EXPECT_GT(domain.collect().freeing_ns, 0u);
+  {
+    const offline_scope scope(domain);
+  }
+  domain.retire(new Counted);
+  domain.barrier();
+  EXPECT_EQ(live, 0);
+}
+
+TEST_F(DomainDeathTest, AProcessMayEndWithThreadsInTheDefaultDomain) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        std::thread([] {
+          for (;;) default_domain<debra<>>().retire(new char);
+        }).detach();
+        for (int i = 0; i < 1000; i++) default_domain<debra<>>().retire(new char);
+        std::exit(7);
+      },
+      testing::ExitedWithCode(7), "");
+}
+
 TEST_F(DomainDeathTest, MisuseIsSaidAndAborts) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_DEATH(
@@ -453,7 +570,15 @@ TEST_F(DomainDeathTest, MisuseIsSaidAndAborts) {
         auto guard = domain.pin();
         domain.synchronize();
       },
-      "wait for itself");
+      "synchronize by a thread that is pinned");
+  EXPECT_DEATH(
+      {
+        domain<debra<>> domain;
+        auto handle = domain.attach();
+        auto guard = handle.pin();
+        domain.synchronize();
+      },
+      "synchronize by a thread that is pinned");
   EXPECT_DEATH(
       {
         domain<debra<>> domain;

@@ -13,10 +13,13 @@
 // ends. What a thread leaves is adopted by the others.
 //
 // Rules. Unlink before retire; retire once. Under schemes with protects_all == false use only
-// pointers from `protect`, or `hold` followed by a look that the object is still reachable.
+// pointers from `protect`, or `hold` followed by a look that the object is still reachable; what is
+// protected is the very address that is retired, not that of a base at another offset; a slot of
+// 64 or more traps. A thread does not end while it is pinned.
 //
 // Fork: in the child the forking thread goes on; other threads' guards end, their objects are
-// adopted, or leaked (statistics::lost) if the fork met them inside `retire`. Process exit: a
+// adopted, or leaked (statistics::lost) if the fork met them inside `retire`, freeing or a barrier;
+// locks of an occtree that they held stay locked. Process exit: a
 // domain of static storage duration is destroyed like any object, so no thread may use it then;
 // default_domain never is. Errors: misuse that would corrupt memory or wait for ever (a domain or
 // handle that ends while pinned, synchronize while pinned) is said on stderr, and aborts.
@@ -131,7 +134,8 @@ class [[nodiscard]] guard {
 };
 
 // A thread's membership, for those who want to save the look-up of domain::pin. Move-only; detaches
-// when it ends. Thread-safety: one thread at a time; no guard may be open when it moves to another.
+// when it ends. Thread-safety: one thread at a time; no guard may be open when it goes to another,
+// which calls `adopt` first.
 template <class Scheme>
 class [[nodiscard]] handle {
  public:
@@ -149,6 +153,11 @@ class [[nodiscard]] handle {
 
   guard_type pin() noexcept { return guard_type(*record_); }
 
+  // The handle is the calling thread's from now on: fork and stall reports go by that.
+  void adopt() noexcept {
+    record_->thread.store(impl::own_thread(), kRelaxed);  // relaxed: read by fork and reports
+  }
+
   template <class T>
   void retire(T* object) noexcept {
     pin().retire(object);
@@ -160,7 +169,7 @@ class [[nodiscard]] handle {
   }
 
   // Frees up to `most` objects of this thread that are safe; how many. For policy::manual.
-  size_t reclaim(size_t most = SIZE_MAX) noexcept { return impl::free_now(*record_, most); }
+  size_t reclaim(size_t most = SIZE_MAX) noexcept { return impl::free_by_hand(*record_, most); }
 
   // Objects of this thread that are safe and wait to be freed.
   size_t waiting() const noexcept { return record_->limbo.waiting(); }
@@ -227,10 +236,20 @@ class domain {
     core_.synchronize();
   }
 
-  // Waits until every object retired before is destroyed, by whomever, and destroys what is left. As
-  // `pin`, it attaches the thread until that ends; synchronize does, too.
+  // Waits until every object retired before is destroyed, by whomever, and destroys what is left.
+  // As `pin`, it attaches the thread until that ends; synchronize does, too.
   // Not while pinned, not from a deleter: aborts. Does nothing under `leaky`.
   void barrier() noexcept { core_.barrier(); }
+
+  // As handle::reclaim and waiting, for what this thread retired without a handle.
+  size_t reclaim(size_t most = SIZE_MAX) noexcept {
+    impl::Record* record = mine();
+    return record != nullptr ? impl::free_by_hand(*record, most) : 0;
+  }
+  size_t waiting() noexcept {
+    impl::Record* record = mine();
+    return record != nullptr ? record->limbo.waiting() : 0;
+  }
 
   statistics collect() const noexcept { return core_.collect(); }
 

@@ -69,13 +69,15 @@ struct statistics {
   uint64_t peak_unreclaimed = 0;  // the most, looked at once in every epoch
   double mean_unreclaimed = 0;    // the mean over epochs
   uint64_t epochs = 0;            // epochs, rounds of the token, or looks at hazards
-  uint64_t heavy_fences = 0;      // membarrier calls, or the fences in their stead
+  uint64_t heavy_fences = 0;      // of the process: membarrier calls, or the fences in their stead
   uint64_t longest_run = 0;       // the most objects freed in one go inside one operation
   uint64_t freeing_ns = 0;        // time spent freeing, if measured
   uint64_t stalls = 0;            // reported or not
-  uint64_t bound = 0;             // robust schemes: `unreclaimed` never exceeds it. 0: no bound
-  uint32_t threads = 0;           // attached now
-  uint32_t records = 0;           // ever made
+  // Robust schemes: `unreclaimed` does not exceed it, or its double while a barrier runs, as long
+  // as deleters do not retire. 0: no bound.
+  uint64_t bound = 0;
+  uint32_t threads = 0;  // attached now
+  uint32_t records = 0;  // ever made
 };
 
 }  // namespace near::reclaim

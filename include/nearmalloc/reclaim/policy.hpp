@@ -35,7 +35,8 @@ struct policy {
     return {kind::budget, 1, every, nanoseconds};
   }
 
-  // Only by handle::reclaim, barrier, and the end of the domain.
+  // Only by handle::reclaim, barrier, and the end of the domain. Robust schemes keep their bound
+  // nevertheless.
   static constexpr policy manual() { return {kind::manual, 1, 1, 0}; }
 };
 

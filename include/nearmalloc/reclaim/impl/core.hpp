@@ -70,6 +70,8 @@ class Core {
   void park(Record& record, uint32_t state) noexcept;
   void unpark(Record& record) noexcept;
   uint32_t claim_parked(Record& record) noexcept;
+  Record& to_wait_with(const char* misuse) noexcept;
+  void wait_for_grace(Record& me) noexcept;
   void wait_for_epochs(Record& me) noexcept;
   bool take_limbo(Record& record, Record& me) noexcept;
   void take_everything(Record& me) noexcept;
@@ -94,5 +96,6 @@ void hazards_retired(Record& record) noexcept;
 void ping_if_many(Record& record) noexcept;
 void work(Record& record) noexcept;
 size_t free_now(Record& record, size_t most) noexcept;
+size_t free_by_hand(Record& record, size_t most) noexcept;
 
 }  // namespace near::reclaim::impl

@@ -22,6 +22,8 @@ struct HazardWords {
 
   // Publishes `object`. The caller reads its source again afterwards.
   void hold(unsigned slot, const void* object, bool asymmetric) {
+    if (slot >= kHazardSlots) [[unlikely]]
+      __builtin_trap();
     // relaxed: only the owner writes; `collect` reads it after the fence
     if (slot >= used.load(kRelaxed)) [[unlikely]]
       used.store(slot + 1, kRelaxed);

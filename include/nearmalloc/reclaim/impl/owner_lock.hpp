@@ -57,6 +57,8 @@ class OwnerLock {
 
   // For the child of a fork: whether the owner, who is no more, was inside. relaxed: one thread
   bool was_inside() const { return inside_.load(kRelaxed) != 0; }
+  bool was_claimed() const { return claimed_.load(kRelaxed) != 0; }  // relaxed: one thread
+  void forget_claim() { claimed_.store(0, kRelaxed); }               // relaxed: one thread
   void reset() {
     inside_.store(0, kRelaxed);   // relaxed: one thread
     claimed_.store(0, kRelaxed);  // relaxed: one thread

@@ -40,6 +40,7 @@ struct alignas(128) Record {
   track* row = nullptr;       // in the timeline, if there is one
   bool working = false;       // a deleter runs: it must not start work again
   size_t look_at = 0;         // objects in the present bag at which hazards are read
+  bool is_offline = false;    // parked by a thread that comes back
   bool has_left = false;      // parked with something in the limbo
   uint64_t parked_until = 0;  // epoch or round at which all that was left is safe
   const Record* blocker = nullptr;
