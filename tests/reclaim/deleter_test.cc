@@ -81,11 +81,11 @@ TEST(Deleter, APingEpochThatKeepsItsBoundAtAPinStaysPinned) {
   eager.batch_size = 0;
   eager.operations_between_checks = 1;
   eager.records_per_check = 8;
+  bool parent_is_destroyed = false;
+  std::deque<bool> dead;  // outlives the domain
   domain<ping_epochs> domain(eager);
   auto reader = domain.attach();
   auto writer = domain.attach();
-  bool parent_is_destroyed = false;
-  std::deque<bool> dead;
   std::atomic<Flagged*> source{nullptr};
   for (int i = 0; i < 500; i++) {
     dead.push_back(false);
