@@ -9,11 +9,20 @@
 #include "reclaim/schemes.h"
 
 namespace near::reclaim::impl {
+namespace {
+
+bool pays_off(const options& settings, const Traits& traits) noexcept {
+  const bool is_hasty = traits.scheme == Scheme::epochs && settings.batch_size == 0;
+  return settings.asymmetric && !is_hasty;
+}
+
+}  // namespace
+
 Core::Core(const options& its_settings, const Traits& its_traits, const FreeRun& its_run) noexcept
     : settings(its_settings),
       traits(its_traits),
       run(its_run),
-      asymmetric(its_settings.asymmetric && membarrier_works()),
+      asymmetric(pays_off(its_settings, its_traits) && membarrier_works()),
       serial(new_serial()) {
   if (settings.operations_between_checks == 0 || settings.records_per_check == 0 ||
       settings.reclaim.every == 0 || settings.reclaim.objects == 0) {

@@ -439,6 +439,7 @@ TEST_F(Domain, HandlesMove) {
 TEST_F(Domain, WithoutMembarrierPinsFence) {
   options settings;
   settings.asymmetric = false;
+  settings.batch_size = 64;
   domain<debra<>> domain(settings);
   EXPECT_FALSE(domain.is_asymmetric());
   for (int i = 0; i < 10'000; i++) domain.retire(new Counted);

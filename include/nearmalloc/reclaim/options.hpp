@@ -27,7 +27,7 @@ struct options {
   // ping_epochs), or whether hazards let them go (hazard_pointers). 0: DEBRA as published, which
   // always looks. Larger: fewer heavy fences, more garbage; a thread that retired less and goes on
   // only reading keeps that until somebody else retires, it leaves, or `barrier`.
-  size_t batch_size = 256;
+  size_t batch_size = 1024;
 
   // Operations between two looks: at another thread's announcement [Brown15: 10], or for the token
   // [Kim23: 1]. A thread that holds less than a batch looks for the token an eighth as often.
@@ -40,7 +40,8 @@ struct options {
   // begins no operation keeps the token.
   bool skip_idle = true;
 
-  // membarrier(2) instead of a fence at every pin, where the kernel has it.
+  // membarrier(2) instead of a fence at every pin, where the kernel has it. Not under DEBRA with
+  // batch_size 0: its epochs are so short that fences at pins cost less.
   bool asymmetric = true;
 
   // Runs of plain objects go to near_free_batch, where nearmalloc is behind operator new.
