@@ -8,6 +8,7 @@
 
 #include "nearmalloc/reclaim/impl/core.hpp"
 #include "reclaim/schemes.h"
+#include "reclaim/timeline_clock.hpp"
 
 namespace near::reclaim::impl {
 namespace {
@@ -19,24 +20,12 @@ constexpr uint32_t kRarely = 8;
 // Objects between two readings of the clock.
 constexpr size_t kBudgetStep = 8;
 
-uint64_t cpu_time_ns() noexcept {
-  struct timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
-uint64_t clock_ns() noexcept {
-  struct timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
 size_t free_for(Record& record, uint64_t nanoseconds) noexcept {
-  const uint64_t end = clock_ns() + nanoseconds;
+  const uint64_t end = clock_ns(CLOCK_MONOTONIC) + nanoseconds;
   size_t freed = 0;
   do {
     freed += free_now(record, kBudgetStep);
-  } while (record.limbo.waiting() > 0 && clock_ns() < end);
+  } while (record.limbo.waiting() > 0 && clock_ns(CLOCK_MONOTONIC) < end);
   return freed;
 }
 
@@ -69,7 +58,7 @@ void schedule(Record& record) noexcept {
 size_t free_now(Record& record, size_t most) noexcept {
   Core& core = *record.core;
   const bool measured = core.settings.measure_time;
-  const uint64_t begin = measured ? cpu_time_ns() : 0;
+  const uint64_t begin = measured ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
   record.lock.enter(core.asymmetric);
   const uint64_t recorded_from = record.row != nullptr ? timeline::now() : 0;
   const size_t freed = record.limbo.free_expired(most, core.run);
@@ -81,7 +70,8 @@ size_t free_now(Record& record, size_t most) noexcept {
   if (measured && freed > 0) {
     // relaxed: only the owner writes
     const uint64_t before = record.freeing_ns.load(kRelaxed);
-    record.freeing_ns.store(before + cpu_time_ns() - begin, kRelaxed);  // relaxed: the same
+    record.freeing_ns.store(before + clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin,
+                            kRelaxed);  // relaxed: the same
   }
   return freed;
 }

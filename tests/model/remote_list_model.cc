@@ -28,6 +28,25 @@ struct Blocks {
   uint32_t index_of(const Block* block) const { return static_cast<uint32_t>(block - first); }
 };
 
+// Takes all that is in the list and looks at every block of it.
+template <size_t kBlocks>
+void take_and_look(RemoteList<Block>& list, Block (&blocks)[kBlocks], uint32_t (&taken)[kBlocks]) {
+  const auto chain = list.take(Blocks{blocks});
+  expect(chain.count > 0, "a delivery of nothing");
+  const Block* last = nullptr;
+  uint32_t count = 0;
+  for (Block* block = chain.first; block != nullptr && count < kBlocks; block = block->next) {
+    const uint32_t index = Blocks{blocks}.index_of(block);
+    expect(block->content == index + 1, "what the freeing thread wrote is not seen");
+    block->content = 0;
+    taken[index]++;
+    last = block;
+    count++;
+  }
+  expect(count == chain.count, "the chain is not as long as it says");
+  expect(last == chain.last, "`last` is not the end of the chain");
+}
+
 class PushAndTake : public rl::test_suite<PushAndTake, 3> {
  public:
   void before() { list_.reset(kOwner); }
@@ -71,20 +90,7 @@ class PushAndTake : public rl::test_suite<PushAndTake, 3> {
     const uint32_t delivered = deliveries_.exchange(0, kAcquire);
     expect(delivered <= 1, "two deliveries of one period");
     if (delivered == 0 && !mutated("a list is taken that was not delivered")) return;
-    const auto chain = list_.take(Blocks{blocks_});
-    expect(chain.count > 0, "a delivery of nothing");
-    const Block* last = nullptr;
-    uint32_t count = 0;
-    for (Block* block = chain.first; block != nullptr && count < kBlocks; block = block->next) {
-      const uint32_t index = Blocks{blocks_}.index_of(block);
-      expect(block->content == index + 1, "what the freeing thread wrote is not seen");
-      block->content = 0;
-      taken_[index]++;
-      last = block;
-      count++;
-    }
-    expect(count == chain.count, "the chain is not as long as it says");
-    expect(last == chain.last, "`last` is not the end of the chain");
+    take_and_look(list_, blocks_, taken_);
   }
 
   Block blocks_[kBlocks];
@@ -136,20 +142,7 @@ class PushChains : public rl::test_suite<PushChains, 3> {
     const uint32_t delivered = deliveries_.exchange(0, kAcquire);
     expect(delivered <= 1, "two deliveries of one period");
     if (delivered == 0) return;
-    const auto chain = list_.take(Blocks{blocks_});
-    expect(chain.count > 0, "a delivery of nothing");
-    const Block* last = nullptr;
-    uint32_t count = 0;
-    for (Block* block = chain.first; block != nullptr && count < kInChains; block = block->next) {
-      const uint32_t index = Blocks{blocks_}.index_of(block);
-      expect(block->content == index + 1, "what the freeing thread wrote is not seen");
-      block->content = 0;
-      taken_[index]++;
-      last = block;
-      count++;
-    }
-    expect(count == chain.count, "the chain is not as long as it says");
-    expect(last == chain.last, "`last` is not the end of the chain");
+    take_and_look(list_, blocks_, taken_);
   }
 
   Block blocks_[kInChains];

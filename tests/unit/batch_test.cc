@@ -15,6 +15,7 @@
 #include "front/front.h"
 #include "support/cases.h"
 #include "support/pattern.h"
+#include "unit/said_of.h"
 #include "unit/threads.h"
 
 namespace near_test {
@@ -53,17 +54,6 @@ size_t spans_of(const Blocks& blocks) {
   std::set<const near::Span*> spans;
   for (const void* block : blocks) spans.insert(head_of(block));
   return spans.size();
-}
-
-// What a wrong free says, with the option `invalid` at `report`.
-std::string said_of(const std::function<void()>& wrong) {
-  near_set_option("invalid", 1);
-  testing::internal::CaptureStderr();
-  wrong();
-  std::string said = testing::internal::GetCapturedStderr();
-  near_set_option("invalid", 0);
-  count_cases();
-  return said;
 }
 
 size_t double_frees_in(const std::string& said) {

@@ -16,6 +16,7 @@
 #include "support/cases.h"
 #include "support/fake_os.h"
 #include "support/pattern.h"
+#include "unit/said_of.h"
 #include "unit/threads.h"
 
 namespace near_test {
@@ -136,17 +137,6 @@ TEST_F(FrontTest, UsableSizesAreThoseOfTheClasses) {
   EXPECT_EQ(near_malloc_usable_size(nullptr), 0u);
   int here = 0;
   EXPECT_EQ(near_malloc_usable_size(&here), 0u);
-}
-
-// What a wrong free says, with the option `invalid` at `report`.
-std::string said_of(const std::function<void()>& wrong) {
-  near_set_option("invalid", 1);
-  testing::internal::CaptureStderr();
-  wrong();
-  std::string said = testing::internal::GetCapturedStderr();
-  near_set_option("invalid", 0);
-  count_cases();
-  return said;
 }
 
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }

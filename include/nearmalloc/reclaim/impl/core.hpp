@@ -91,9 +91,7 @@ class Core {
 // The slow halves of pin and retire, by scheme: reclaim/epochs.cc, token.cc, hazards.cc, work.cc.
 void epochs_pinned(Record& record, bool current) noexcept;
 void epochs_before_pin(Record& record) noexcept;
-void epochs_moved(Record& record) noexcept;
 void hazards_retired(Record& record) noexcept;
-void ping_if_many(Record& record) noexcept;
 void work(Record& record) noexcept;
 size_t free_now(Record& record, size_t most) noexcept;
 size_t free_by_hand(Record& record, size_t most) noexcept;

@@ -60,7 +60,6 @@ struct Bag {
   Count objects;
   uint64_t label = 0;
 
-  bool empty() const { return objects == 0; }
   void append(Bag& other);  // empties `other`
   void push_block(EntryBlock* block);
   void clear();  // forgets the blocks; the label stays
@@ -124,7 +123,7 @@ class Limbo {
   uint64_t lost() const { return lost_.load(kRelaxed); }
   uint64_t unreclaimed() const;
   uint64_t longest_run() const { return longest_run_.load(kRelaxed); }  // relaxed: the same
-  // Objects whose freeing took part in something `longest_run` counts: see record.hpp.
+  // So many objects were freed in one go: the most is `longest_run`.
   void note_run(uint64_t objects) noexcept;
 
  private:
