@@ -1,7 +1,8 @@
 """Reads a plan: which workloads with which options run under which allocators, and what is drawn.
 
-A plan is a TOML file; docs of every key are the fields below. Its cells are what is run: one for
-each workload, number of threads and value of the swept option. Invariant: a Plan that was made is
+A plan is a TOML file; docs of every key are the fields below, but `each`, by which a table stands
+for several (families.py). Its cells are what is run: one for each workload, number of threads and
+value of the swept option. Invariant: a Plan that was made is
 right: every key is known, every program is there and knows the options it is given; of a program
 that this machine cannot have, the cells are missing. What is wrong is a PlanError of one line that
 names the file and the key.
@@ -19,7 +20,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from . import chosen, peers, places, programs, workloads
+from . import chosen, families, peers, places, programs, workloads
 from .programs.base import Program
 
 PROGRAM = "program:"  # what the name of a real program starts with
@@ -156,12 +157,16 @@ def ad_hoc(names: Sequence[str], rounds: int = 5) -> Plan:
 def parse(text: str, where: str) -> Plan:
     """`where` is what errors name."""
     try:
-        keys = _Keys.model_validate(tomllib.loads(text))
+        found = families.read(text)
     except tomllib.TOMLDecodeError as error:
         raise PlanError(f"{where}: not TOML: {error}") from None
+    except families.FamilyError as error:
+        raise PlanError(f"{where}: {error}") from None
+    try:
+        keys = _Keys.model_validate(found.tables)
     except ValidationError as error:
-        raise PlanError(f"{where}: {_first_error(error)}") from None
-    for key, problem in _problems(keys):
+        raise PlanError(f"{where}: {_first_error(error, found.origins)}") from None
+    for key, problem in _problems(keys, found.origins):
         raise PlanError(f"{where}: {key}: {problem}")
     return Plan(keys, text)
 
@@ -171,22 +176,25 @@ def real_programs() -> dict[str, Program]:
     return {program.name: program for program in programs.lab_programs()}
 
 
-def _first_error(error: ValidationError) -> str:
+def _first_error(error: ValidationError, origins: dict[str, list[int]]) -> str:
     first = error.errors()[0]
-    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]]
+    where = list(first["loc"])
+    if len(where) > 1 and where[0] in origins:
+        where[1] = origins[where[0]][where[1]]
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in where]
     # In a union the type that did not match is no key of the file.
     key = "".join(part for part in parts if part not in (".bool", ".int", ".float", ".str"))
     message = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
     return f"{key.removeprefix('.')}: {message[0].lower()}{message[1:]}"
 
 
-def _problems(keys: _Keys) -> Iterator[tuple[str, str]]:
+def _problems(keys: _Keys, origins: dict[str, list[int]]) -> Iterator[tuple[str, str]]:
     """What is wrong beyond the types, as (key, problem)."""
     yield from _allocator_problems(keys)
-    for index, workload in enumerate(keys.workload):
+    for index, workload in zip(origins["workload"], keys.workload, strict=True):
         for key, problem in _workload_problems(workload):
             yield f"workload[{index}].{key}", problem
-    for index, figure in enumerate(keys.figure):
+    for index, figure in zip(origins.get("figure", ()), keys.figure, strict=True):
         for key, problem in _figure_problems(figure, keys):
             yield f"figure[{index}].{key}", problem
     for index, timeline in enumerate(keys.timeline):

@@ -34,6 +34,23 @@ def test_a_plan_gives_cells_by_threads_and_by_the_swept_option():
     assert both == [f"steady t={t} size={size}" for t in (1, 2) for size in (16, 64)]
 
 
+def test_each_makes_a_workload_of_every_combination_in_the_place_of_its_table():
+    family = ONE + 'name = "{size} of {threads}"\ngroup = "g {size}"\n'
+    family += "each = { size = [16, 64], threads = [1, 2] }\n"
+    found = cells.of_plan(parse(ONE + family + '[[workload]]\nprogram = "slow"'))
+    of_family = ["16 of 1", "16 of 2", "64 of 1", "64 of 2"]
+    assert [cell.name for cell in found] == ["steady", *of_family, "slow"]
+    assert [cell.group for cell in found[1:5]] == ["g 16", "g 16", "g 64", "g 64"]
+    assert found[3].argv[3:] == ("--size", "64", "--threads", "1") and found[3].threads == 1
+
+
+def test_each_fills_a_figures_text():
+    text = EACH + '[[figure]]\nname = "f-{n}"\nkind = "bars"\nworkloads = ["a {n}"]\n'
+    one, two = parse(text + 'title = "{n} {other}"\neach = { n = [1, 2] }').keys.figure
+    assert (one.name, one.workloads, one.title) == ("f-1", ["a 1"], "1 {other}")
+    assert (two.name, two.workloads, two.title) == ("f-2", ["a 2"], "2 {other}")
+
+
 def test_a_cell_holds_the_command_and_what_the_plan_says_of_it():
     text = ONE + 'options = { size = 8 }\nthreads = [99]\ngroup = "g"\nlimit_mib = 3\nrounds = 4'
     (cell,) = cells.of_plan(parse(text, "timeout_s = 7"))
@@ -105,6 +122,18 @@ WRONG_WORKLOADS = {
     ONE + "thread = 1": "try.toml: workload[0].thread: unknown key",
     ONE + ONE: "try.toml: workload.name: 'steady' is the name of 2",
 }
+EACH = ONE + 'name = "a {size}"\neach = { size = [1, 2] }\n'
+WRONG_WORKLOADS |= {
+    ONE + "each = {}": "try.toml: workload[0].each: is a table of lists",
+    ONE + "each = { size = [] }": "workload[0].each.size: is a list of values",
+    ONE + "each = { size = [1.5] }": "workload[0].each.size: its values are words or whole numbers",
+    EACH + "options = { size = 3 }": "workload[0].each.size: is given twice",
+    EACH + "sweep = { size = [3] }": "workload[0].sweep.size: is given twice",
+    EACH.replace(" {size}", ""): "workload.name: 'a' is the name of 2",
+    EACH.replace("each = { size", "each = { sise"): "workload[0].options.sise: steady has no such",
+    EACH + ONE + "thread = 1": "try.toml: workload[1].thread: unknown key",
+    EACH + ONE + "options = { sise = 1 }": "try.toml: workload[1].options.sise: steady has no",
+}
 FIGURE = ONE + 'threads = [1]\n[[figure]]\nname = "f"\nkind = "{}"\nworkloads = ["st*"]\n'
 WRONG_FIGURES = {
     FIGURE.format("lines"): "figure[0].x: is one of threads",
@@ -114,6 +143,10 @@ WRONG_FIGURES = {
     FIGURE.format("curve"): "figure[0].series: ",
     FIGURE.format("bars") + 'relative_to = "bumpmalloc"': "figure[0].relative_to: unknown",
     FIGURE.format("bars").replace("st*", "x*"): "figure[0].workloads: no workload is called 'x*'",
+}
+WRONG_FIGURES |= {
+    EACH + FIGURE.format("bars") + 'each = { size = [1, "x"] }': "figure.name: 'f' is the name of 2",
+    EACH + FIGURE.format("bars").replace("st*", "a {n}") + "each = { n = [1, 3] }": "called 'a 3'",
 }
 COMPARED = FIGURE.replace("curve", "") + 'x = "threads"\nby = "workload"\n'
 WRONG_FIGURES |= {

@@ -52,6 +52,15 @@ def test_lines_by_workload_have_a_panel_for_each_allocator(tmp_path):
     assert {row.allocator for row in found.rows} == {"tbb"}
 
 
+def test_each_is_a_figure_for_every_value(tmp_path):
+    text = FIGURE.replace('"one"', '"of {what}"') + 'kind = "bars"\nworkloads = ["{what}"]\n'
+    text += 'each = { what = ["batch", "amortized"] }\n'
+    path = make.write(tmp_path / "quick" / "20261121-100000.jsonl", lines_of(text))
+    found = planned.planned(*build.open_record(path))
+    assert [figure.name for figure in found] == ["of batch", "of amortized"]
+    assert {row.workload for row in found[1].rows} == {"amortized"}
+
+
 @pytest.mark.parametrize("kind", ["lines", "bars", "heatmap"])
 def test_a_ratio_is_to_the_like_cell_of_the_other_workload(tmp_path, kind):
     text = FIGURE + f'kind = "{kind}"\nworkloads = ["amortized"]\nrelative_to = "batch"\n'

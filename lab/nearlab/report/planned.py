@@ -4,11 +4,11 @@ Invariant: a figure compares either allocators, with a panel for each workload, 
 panel for each allocator; what it does not draw is a row with its reason.
 """
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from .. import families
 from ..record import LIMIT, NOT_RUN, Cell, RecordError
 from . import charts, style
 from .analysis import MEMORY, TIME, Analysis, meaningless
@@ -41,16 +41,18 @@ class _Entry:
 
 def planned(analysis: Analysis, frame: Frame) -> list[Figure]:
     """The figures that the plan asks for, in its order, but those of cells left out by choice."""
-    plan = tomllib.loads(analysis.record.plan.get("plan_toml", ""))
-    entries = [_entry(analysis, found) for found in plan.get("figure", [])]
+    entries = [_entry(analysis, found) for found in _figures(analysis)]
     return [_DRAW[entry.kind](analysis, frame, entry) for entry in entries if entry.cells]
 
 
 def compared(analysis: Analysis) -> list[list[str]]:
     """The workloads of each figure that compares them."""
-    plan = tomllib.loads(analysis.record.plan.get("plan_toml", ""))
-    entries = (_entry(analysis, found) for found in plan.get("figure", []))
+    entries = (_entry(analysis, found) for found in _figures(analysis))
     return [entry.workloads for entry in entries if entry.allocators]
+
+
+def _figures(analysis: Analysis) -> list[dict]:
+    return families.read(analysis.record.plan.get("plan_toml", "")).tables.get("figure", [])
 
 
 def _entry(analysis: Analysis, found: dict) -> _Entry:

@@ -1,0 +1,85 @@
+"""Tables of a plan that stand for several: `each` makes one for every combination of its values.
+
+    [[workload]]
+    program = "set_updates"
+    name = "{scheme} {policy}"
+    each = { scheme = ["debra", "token"], policy = ["batch", "amortized"] }
+
+is four workloads: a value is an option of its workload, and stands wherever the table has its name
+in braces. In a figure, which has no options, it does the second alone. Invariant: what is read here
+is what the plan and the report see; none of them knows of `each`.
+"""
+
+import tomllib
+from dataclasses import dataclass
+from itertools import product
+
+KINDS = ("workload", "figure")
+
+
+class FamilyError(ValueError):
+    """An `each` that makes no tables, in one line that names its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """A plan's tables. `origins` are, by kind, the places in the text of those that have one."""
+
+    tables: dict
+    origins: dict[str, list[int]]
+
+
+def read(text: str) -> Tables:
+    """The tables of a plan's text, each family in the place of the table that stood for it."""
+    tables = tomllib.loads(text)
+    origins: dict[str, list[int]] = {}
+    for kind in KINDS:
+        written = tables.get(kind)
+        if not isinstance(written, list):
+            continue
+        made = [
+            (place, member)
+            for place, table in enumerate(written)
+            for member in _members(kind, place, table)
+        ]
+        tables[kind] = [member for _, member in made]
+        origins[kind] = [place for place, _ in made]
+    return Tables(tables, origins)
+
+
+def _members(kind: str, place: int, table: dict) -> list[dict]:
+    if not isinstance(table, dict) or "each" not in table:
+        return [table]
+    key = f"{kind}[{place}].each"
+    each = table["each"]
+    if not isinstance(each, dict) or not each:
+        raise FamilyError(f"{key}: is a table of lists")
+    for name, values in each.items():
+        if not isinstance(values, list) or not values:
+            raise FamilyError(f"{key}.{name}: is a list of values")
+        if any(isinstance(value, bool) or not isinstance(value, int | str) for value in values):
+            raise FamilyError(f"{key}.{name}: its values are words or whole numbers")
+        if name in table.get("options", {}):
+            raise FamilyError(f"{key}.{name}: is given twice")
+    rest = {name: value for name, value in table.items() if name != "each"}
+    found = []
+    for values in product(*each.values()):
+        chosen = dict(zip(each, values, strict=True))
+        member = _filled(rest, chosen)
+        if kind == "workload":
+            member["options"] = member.get("options", {}) | chosen
+        found.append(member)
+    return found
+
+
+def _filled(value, chosen: dict):
+    """The value with every name in braces replaced, however deep it stands."""
+    if isinstance(value, str):
+        for name, word in chosen.items():
+            value = value.replace(f"{{{name}}}", str(word))
+        return value
+    if isinstance(value, list):
+        return [_filled(one, chosen) for one in value]
+    if isinstance(value, dict):
+        return {name: _filled(one, chosen) for name, one in value.items()}
+    return value
