@@ -146,6 +146,10 @@ struct near_stats {
   uint64_t free_batches;      /* calls of near_free_batch */
   uint64_t free_batch_blocks; /* blocks freed by them */
   uint64_t free_batch_groups; /* groups they made, as near_free_batch returns them */
+  uint64_t free_batch_remote; /* of them handed to other threads, by an atomic operation each */
+  uint64_t refills;           /* times that malloc found no free block and took its heap's lock */
+  uint64_t span_events;       /* times that free took it: a span has as many free blocks as asked */
+  uint64_t remote_blocks;     /* blocks of other threads' frees, when their owners took them back */
   uint32_t nodes;             /* NUMA nodes in use */
 };
 

@@ -145,7 +145,7 @@ WRONG_FIGURES = {
     FIGURE.format("bars").replace("st*", "x*"): "figure[0].workloads: no workload is called 'x*'",
 }
 WRONG_FIGURES |= {
-    EACH + FIGURE.format("bars") + 'each = { size = [1, "x"] }': "figure.name: 'f' is the name of 2",
+    EACH + FIGURE.format("bars") + 'each = { n = [1, "x"] }': "figure.name: 'f' is the name of 2",
     EACH + FIGURE.format("bars").replace("st*", "a {n}") + "each = { n = [1, 3] }": "called 'a 3'",
 }
 COMPARED = FIGURE.replace("curve", "") + 'x = "threads"\nby = "workload"\n'

@@ -141,6 +141,22 @@ def test_flushes_are_counted_where_jemalloc_serves(found):
     assert "flushes_per_1000" not in result(SMALL)
 
 
+def test_slow_paths_and_batches_are_counted_where_nearmalloc_serves():
+    options = "--keys 20000 --operations 200000 --threads 2 --policy "
+    environment = {"LD_PRELOAD": str(places.nearmalloc_library())}
+    batch, amortized = (
+        result(options + policy, **environment) for policy in ("batch", "amortized")
+    )
+    for found in (batch, amortized):
+        assert found["locks_per_1000"] >= found["fills_per_1000"] > 0
+        assert found["batch_blocks_per_1000"] == pytest.approx(found["freed"] / 200, rel=0.05)
+        assert 0 < found["batch_atomics_per_1000"] < found["batch_groups_per_1000"]
+        assert 0 < found["remote_blocks_per_1000"] < found["batch_blocks_per_1000"]
+    assert amortized["batches_per_1000"] == amortized["batch_groups_per_1000"]
+    assert batch["batches_per_1000"] < batch["batch_groups_per_1000"]
+    assert batch["batch_groups_per_1000"] < batch["batch_blocks_per_1000"]
+
+
 def test_the_pool_serves_what_is_allocated_in_the_measured_region():
     found = result(f"{SMALL} --scheme leaky --pool 16", "set_updates_pool")
     assert found["pool_used_mib"] >= 1

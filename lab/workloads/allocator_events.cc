@@ -1,8 +1,10 @@
 #include "allocator_events.h"
 
 #include <dlfcn.h>
+#include <nearmalloc/nearmalloc.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 namespace workload {
 namespace {
@@ -12,7 +14,10 @@ using Mallctl = int (*)(const char* name, void* old, size_t* old_size, void* to,
 
 constexpr unsigned kAllArenas = 4096;  // MALLCTL_ARENAS_ALL
 
-Mallctl mallctl_of_jemalloc() { return reinterpret_cast<Mallctl>(dlsym(RTLD_DEFAULT, "mallctl")); }
+template <class Function>
+Function* find(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
 
 uint64_t bin_counter(Mallctl mallctl, unsigned bin, const char* name) {
   char path[96];
@@ -24,38 +29,64 @@ uint64_t bin_counter(Mallctl mallctl, unsigned bin, const char* name) {
 
 }  // namespace
 
-bool AllocatorEvents::read(Jemalloc& out) {
-  const Mallctl mallctl = mallctl_of_jemalloc();
+void AllocatorEvents::Counters::add(const char* key, uint64_t value) {
+  keys[used] = key;
+  values[used++] = value;
+}
+
+void AllocatorEvents::read_jemalloc(Counters& out) {
+  const Mallctl mallctl = find<int(const char*, void*, size_t*, void*, size_t)>("mallctl");
   unsigned bins = 0;
   size_t size = sizeof bins;
   uint64_t epoch = 1;  // writing it makes jemalloc sum its counters up
   if (mallctl == nullptr || mallctl("epoch", nullptr, nullptr, &epoch, sizeof epoch) != 0 ||
       mallctl("arenas.nbins", &bins, &size, nullptr, 0) != 0) {
-    return false;
+    return;
   }
-  out = {};
+  uint64_t flushes = 0, fills = 0, locks = 0, waits = 0;
   for (unsigned bin = 0; bin < bins; ++bin) {
-    out.flushes += bin_counter(mallctl, bin, "nflushes");
-    out.fills += bin_counter(mallctl, bin, "nfills");
-    out.locks += bin_counter(mallctl, bin, "mutex.num_ops");
-    out.lock_waits += bin_counter(mallctl, bin, "mutex.num_wait");
+    flushes += bin_counter(mallctl, bin, "nflushes");
+    fills += bin_counter(mallctl, bin, "nfills");
+    locks += bin_counter(mallctl, bin, "mutex.num_ops");
+    waits += bin_counter(mallctl, bin, "mutex.num_wait");
   }
-  return true;
+  out.add("flushes_per_1000", flushes);
+  out.add("fills_per_1000", fills);
+  out.add("locks_per_1000", locks);
+  out.add("lock_waits_per_1000", waits);
 }
 
-AllocatorEvents::AllocatorEvents() : is_jemalloc_(read(jemalloc_)) {}
+void AllocatorEvents::read_nearmalloc(Counters& out) {
+  const auto owns = find<int(const void*)>("near_owns");
+  const auto get_stats = find<void(near_stats*)>("near_get_stats");
+  if (owns == nullptr || get_stats == nullptr) return;
+  void* volatile block = std::malloc(1);  // it may be in the process and serve nobody
+  const bool serves = owns(block) != 0;
+  std::free(block);
+  if (!serves) return;
+  near_stats stats;
+  get_stats(&stats);
+  out.add("fills_per_1000", stats.refills);
+  out.add("locks_per_1000", stats.refills + stats.span_events);
+  out.add("remote_blocks_per_1000", stats.remote_blocks);
+  out.add("batches_per_1000", stats.free_batches);
+  out.add("batch_blocks_per_1000", stats.free_batch_blocks);
+  out.add("batch_groups_per_1000", stats.free_batch_groups);
+  out.add("batch_atomics_per_1000", stats.free_batch_remote);
+}
+
+void AllocatorEvents::read(Counters& out) {
+  read_jemalloc(out);
+  if (out.used == 0) read_nearmalloc(out);
+}
 
 void AllocatorEvents::report(Workload& workload, uint64_t operations) const {
-  Jemalloc now;
-  if (is_jemalloc_ && operations != 0 && read(now)) {
-    const double thousands = static_cast<double>(operations) / 1000;
-    const auto add = [&](const char* key, uint64_t after, uint64_t before) {
-      workload.add(key, static_cast<double>(after - before) / thousands);
-    };
-    add("flushes_per_1000", now.flushes, jemalloc_.flushes);
-    add("fills_per_1000", now.fills, jemalloc_.fills);
-    add("locks_per_1000", now.locks, jemalloc_.locks);
-    add("lock_waits_per_1000", now.lock_waits, jemalloc_.lock_waits);
+  if (operations == 0) return;
+  Counters now;
+  read(now);
+  const double thousands = static_cast<double>(operations) / 1000;
+  for (size_t i = 0; i < now.used; ++i) {
+    workload.add(now.keys[i], static_cast<double>(now.values[i] - before_.values[i]) / thousands);
   }
 }
 

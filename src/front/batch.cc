@@ -101,10 +101,13 @@ class Batch {
     if (own_.span != nullptr) hand_over_own();
     for (unsigned i = 0; i < used_; i++) hand_over(*groups_[i].span, groups_[i].chain);
     made_ += used_;
+    remote_ += used_;
     used_ = 0;
   }
 
   size_t groups() const { return made_; }
+  // Of them those of other owners' spans.
+  size_t remote_groups() const { return remote_; }
 
  private:
   static constexpr unsigned kGroups = 64;
@@ -187,9 +190,10 @@ class Batch {
   uint8_t slots_[kSlots];  // number of the group + 1, or 0; once there was one
   unsigned used_ = 0;
   size_t made_ = 0;
+  size_t remote_ = 0;
 };
 
-void note(size_t blocks, size_t groups) {
+void note(size_t blocks, size_t groups, size_t remote) {
   const auto add = [own = has_heap()](Atomic<uint64_t>& sum, uint64_t more) {
     // relaxed: statistics; a heap has one writer, those that stand for having none have many
     if (likely(own)) return sum.store(sum.load(kRelaxed) + more, kRelaxed);
@@ -199,6 +203,7 @@ void note(size_t blocks, size_t groups) {
   add(batches.calls, 1);
   add(batches.blocks, blocks);
   add(batches.groups, groups);
+  if (remote != 0) add(batches.remote, remote);
 }
 
 // What a free writes to, fetched while the blocks before are freed. The address may be anything.
@@ -213,8 +218,11 @@ size_t release_batch(void* const* blocks, size_t count) {
   constexpr size_t kAhead = 8;
   if (count == 1) {
     const size_t one = blocks[0] != nullptr ? 1 : 0;
+    const Span* const span = one != 0 ? find(blocks[0]).span : nullptr;
+    // relaxed: as on the fast path of free
+    const bool is_remote = span != nullptr && span->owner.load(kRelaxed) != current_heap;
     release(blocks[0]);
-    note(one, one);
+    note(one, one, is_remote ? 1 : 0);
     return one;
   }
   Batch batch;
@@ -228,7 +236,7 @@ size_t release_batch(void* const* blocks, size_t count) {
     }
   }
   batch.flush();
-  note(count - nulls, batch.groups());
+  note(count - nulls, batch.groups(), batch.remote_groups());
   return batch.groups();
 }
 

@@ -11,11 +11,14 @@
 namespace near {
 namespace {
 
-// relaxed: statistics
-void add_batches(const Heap& heap, near_stats& stats) {
-  stats.free_batches += heap.batches.calls.load(kRelaxed);
+void add_counts(const Heap& heap, near_stats& stats) {
+  stats.refills += heap.visits();
+  stats.span_events += heap.returns.counts.load(kRelaxed);        // relaxed: statistics
+  stats.remote_blocks += heap.returns.remote.load(kRelaxed);      // relaxed: as above
+  stats.free_batches += heap.batches.calls.load(kRelaxed);        // relaxed: as above
   stats.free_batch_blocks += heap.batches.blocks.load(kRelaxed);  // relaxed: as above
   stats.free_batch_groups += heap.batches.groups.load(kRelaxed);  // relaxed: as above
+  stats.free_batch_remote += heap.batches.remote.load(kRelaxed);  // relaxed: as above
 }
 
 }  // namespace
@@ -39,8 +42,8 @@ void gather_statistics(near_stats& stats) {
   stats.heaps_parked = heaps.parked;
   stats.adoptions = heaps.adoptions;
   stats.remote_claims = heaps.claims;
-  for (const Heap* heap : {&empty_heap, &exited_heap}) add_batches(*heap, stats);
-  for (uint32_t id = 0; id < heap_count(); id++) add_batches(*heap_by_id(id), stats);
+  for (const Heap* heap : {&empty_heap, &exited_heap}) add_counts(*heap, stats);
+  for (uint32_t id = 0; id < heap_count(); id++) add_counts(*heap_by_id(id), stats);
   stats.rehomes = rehome_count();
   stats.spills = spill_count();
   stats.bind_refused = bind_refused_count();

@@ -11,6 +11,10 @@ namespace {
 
 constexpr bool is_small(unsigned size_class) { return size_class < kSmallClasses; }
 
+void tally(Atomic<uint64_t>& sum, uint64_t more) {
+  sum.store(sum.load(kRelaxed) + more, kRelaxed);  // relaxed: a statistic, written under the lock
+}
+
 }  // namespace
 
 // --- allocation ---
@@ -21,7 +25,7 @@ void* Heap::refill(unsigned size_class) {
 }
 
 void* Heap::take_locked(unsigned size_class) {
-  visits_.store(visits_.load(kRelaxed) + 1, kRelaxed);  // relaxed: a sign of life, compared only
+  visits_.store(visits_.load(kRelaxed) + 1, kRelaxed);  // relaxed: see visits()
   if (!inbox_.empty()) drain();
   if (look_again_.load(kRelaxed)) look_at_all_hot();  // relaxed: a wish
   if (bins[size_class] == nullptr && !make_ready(size_class)) return nullptr;
@@ -135,6 +139,7 @@ void Heap::take_bin(Span& span) {
 void Heap::on_count(Span* span) {
   if (span->idle) return;
   const LockGuard guard(lock);
+  tally(returns.counts, 1);
   // Until the lock was held the purge thread may have taken the span, if this free was its last.
   // relaxed: changed under the lock
   if (span->owner.load(kRelaxed) != this || span->frees.remaining() != 0) return;
@@ -160,6 +165,7 @@ void Heap::absorb(Span& span) {
 uint32_t Heap::take_remote(Span& span) {
   const auto chain = span.remote.take(SpanBlocks{span.start});
   NEAR_ASSERT(chain.count > 0);
+  tally(returns.remote, chain.count);
   chain.last->next = *span.list;
   *span.list = chain.first;
   return chain.count;

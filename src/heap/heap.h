@@ -85,8 +85,8 @@ class Heap {
   bool inbox_empty() const { return inbox_.empty(); }
   // The owner shall soon look again which hot spans are all free. relaxed: a wish
   void ask_to_look() { look_again_.store(true, kRelaxed); }
-  // relaxed: compared with an earlier value only
-  uint32_t visits() const { return visits_.load(kRelaxed); }
+  // relaxed: compared with an earlier value, or a statistic
+  uint64_t visits() const { return visits_.load(kRelaxed); }
   uint32_t id() const { return id_; }
   unsigned node() const { return node_; }
   bool is_hot(const Span& span) const { return hot_[span.size_class] == &span; }
@@ -98,8 +98,17 @@ class Heap {
     Atomic<uint64_t> calls{0};
     Atomic<uint64_t> blocks{0};
     Atomic<uint64_t> groups{0};
+    Atomic<uint64_t> remote{0};  // groups of other owners' spans: an atomic operation each
   };
   Batches batches;
+
+  // What took the lock, but for visits(), and what it brought. Summed by whoever asks; written under
+  // the lock.
+  struct Returns {
+    Atomic<uint64_t> counts{0};  // counts of spans that reached their event
+    Atomic<uint64_t> remote{0};  // blocks that other threads had freed
+  };
+  Returns returns;
 
   Mutex lock{Rank::heap};
 
@@ -111,7 +120,7 @@ class Heap {
 
   // Guard: whoever cleans heaps (purge thread or trim), one at a time.
   bool clean = false;
-  Atomic<uint32_t> seen_visits{0};
+  Atomic<uint64_t> seen_visits{0};
 
  private:
   static constexpr unsigned kCached = 5;
@@ -179,7 +188,7 @@ class Heap {
   uint32_t pages_wanted_ = 0;  // of them carved again, or in spans that left soon
   uint32_t id_ = 0;
   uint8_t node_ = 0;
-  Atomic<uint32_t> visits_{0};  // slow paths of the owner
+  Atomic<uint64_t> visits_{0};  // slow paths of the owner's malloc
   Atomic<bool> look_again_{false};
 
   alignas(64) Inbox<Span, &Span::pending_next> inbox_;

@@ -164,7 +164,7 @@ bool clean_heaps(bool everything) {
   const uint32_t count = heap_count();
   for (uint32_t id = 0; id < count; id++) {
     Heap* heap = heap_by_id(id);
-    const uint32_t visits = heap->visits();
+    const uint64_t visits = heap->visits();
     const bool asleep = heap->seen_visits.exchange(visits, kRelaxed) == visits;  // relaxed: a hint
     if (asleep || everything) {
       const LockGuard guard(heap->lock);

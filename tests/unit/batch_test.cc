@@ -132,6 +132,36 @@ TEST_F(FreeBatch, MakesOneGroupOfAnOwnersSpanAndMoreOnlyBeyondItsTable) {
   }
 }
 
+TEST_F(FreeBatch, IsCountedWithWhatItCausesAtTheOwner) {
+  constexpr size_t kBlocks = 64;  // of 1 KiB: a span or two
+  near_stats before, freed, after;
+  near_get_stats(&before);
+  Worker owner;
+  Blocks theirs;
+  owner([&] { theirs = allocate(kBlocks, 1024); });
+  const size_t spans = free_batch(theirs);
+  near_get_stats(&freed);
+  EXPECT_EQ(freed.free_batch_remote - before.free_batch_remote, spans);
+  EXPECT_GT(freed.refills, before.refills);
+  EXPECT_EQ(freed.remote_blocks, before.remote_blocks) << "nobody took them back yet";
+  // Of another class: its slow path empties the inbox.
+  owner([&] { near_free_batch(allocate(1, 64).data(), 1); });
+  near_get_stats(&after);
+  EXPECT_EQ(after.remote_blocks - before.remote_blocks, kBlocks);
+  EXPECT_EQ(after.free_batch_remote, freed.free_batch_remote);
+  owner([&] { theirs = allocate(1, 1024); });
+  free_batch(theirs);
+  near_get_stats(&after);
+  EXPECT_EQ(after.free_batch_remote, freed.free_batch_remote + 1) << "a batch of one";
+
+  Blocks own = allocate(4096, 1024);
+  free_batch(own);
+  near_get_stats(&freed);
+  EXPECT_GT(freed.span_events, after.span_events) << "spans became free";
+  EXPECT_EQ(freed.free_batch_remote, after.free_batch_remote);
+  count_cases(2);
+}
+
 TEST_F(FreeBatch, MakesOneGroupOfNeighboursInAnOwnSpan) {
   Random random(seed());
   Blocks blocks = allocate(640, 1024);
