@@ -85,6 +85,7 @@ class Timeline(_Table):
     allocators: list[str] = []  # under these; all of the plan if none is given
     # From and to, of the measured region; all of it if nothing is given.
     window_ms: Annotated[list[int | float], Field(min_length=2, max_length=2)] | None = None
+    kind: str | None = None  # of the intervals that are boxes; batches of frees if none is given
     title: str = ""
     caption: str = ""
 

@@ -4,6 +4,7 @@ import pytest
 import results_file as make
 from reporting import analyse, frame_of
 
+from nearlab import timeline
 from nearlab.report import build, planned, timelines
 
 FIGURE = """
@@ -121,3 +122,21 @@ def test_a_timeline_is_drawn_or_has_its_reason(tmp_path):
         ("figure-3.3-tbb", "DEBRA, tbb", "not run"),
     ]
     assert frame_of(analysis).series == {}
+
+
+def test_a_timeline_draws_the_kind_and_the_window_it_names(tmp_path, monkeypatch):
+    drawn_with = []
+
+    def draw(path, target, title, **chosen):
+        drawn_with.append(chosen)
+        target.write_bytes(b"picture")
+
+    monkeypatch.setattr(timeline, "draw", draw)
+    lines = timeline_lines(glibc=None)
+    text = lines[0]["plan_toml"]
+    for more in ("", 'kind = "range_query"\nwindow_ms = [1, 2]\n'):
+        lines[0]["plan_toml"] = text + more
+        assert timelines.of(analyse(tmp_path, lines))[0].png == b"picture"
+    plain, named = drawn_with
+    assert plain == {"from_ms": None, "to_ms": None, "kind": None}
+    assert named == {"from_ms": 1, "to_ms": 2, "kind": "range_query"}

@@ -10,7 +10,8 @@ import subprocess
 
 import pytest
 
-from nearlab import cells, places, plan
+from nearlab import cells, places, plan, timeline_file
+from nearlab.timeline_file import INTERVAL
 
 SMALL = "--keys 400 --operations 6000 --threads 3 --batch 32"
 STRUCTURES = ("abtree", "abtree13", "occtree", "occtree_spin", "list", "hash_map")
@@ -105,6 +106,19 @@ def test_finds_and_range_queries_are_part_of_the_work():
     assert 1800 * 15 < found["keys_visited"] < 1800 * 22
 
 
+def test_range_queries_have_a_row_of_each_thread_in_the_timeline(tmp_path):
+    path = tmp_path / "ranges.timeline"
+    options = f"{SMALL} --updates 90 --range 10 --range-keys 40 --timeline {path}"
+    visited = result(options)["keys_visited"]
+    found = timeline_file.read(path)
+    rows = [row for row in found.rows if row.name == "range queries"]
+    queries = [row.events.of(INTERVAL, found.kind("range_query")) for row in rows]
+    assert len(queries) == 3 and 500 < sum(len(events) for events in queries) < 700
+    assert sum(int(events.count.sum()) for events in queries) == visited and found.dropped == 0
+    result(f"{SMALL} --timeline {path}")
+    assert not any("range" in row.name for row in timeline_file.read(path).rows)
+
+
 def test_a_reader_that_sleeps_inside_an_operation_stops_epochs_and_not_hazards():
     options = "--keys 400 --operations 60000 --threads 2 --batch 32 --stall-ms 60000 --scheme "
     stopped, bounded = result(options + "debra"), result(options + "hazard_pointers")
@@ -175,10 +189,12 @@ def test_options_that_make_no_sense_are_refused():
         assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", ["paper-kim-ch3", "reclamation"])
+@pytest.mark.parametrize("name", ["paper-kim-ch3", "reclamation", "reclamation-matrix"])
 def test_the_plans_cells_run(name):
-    """Each cell with little work."""
+    """Each cell with little work; of the matrix those of the fewest threads."""
     for cell in cells.of_plan(plan.load(plan.find(name))):
+        if name == "reclamation-matrix" and cell.threads != 2:
+            continue
         little = "--operations 500 --keys 200" + (" --pool 16" if "pool" in cell.program else "")
         found = result(" ".join([*cell.argv[1:], little]), cell.program)
         assert found["operations"] == 500, cell.name

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nearmalloc/reclaim/options.hpp>
+#include <nearmalloc/reclaim/timeline.hpp>
 #include <string>
 
 #include "latency.h"
@@ -62,6 +63,8 @@ struct alignas(128) Tally {
   uint64_t wrong = 0;    // values that were not the key's
   uint64_t visited = 0;  // keys of range queries
   uint64_t cpu_ns = 0;   // how long the thread ran
+  // The thread's row for its range queries, if there is a timeline and there are such.
+  near::reclaim::track* ranges = nullptr;
   workload::Latencies latencies;
 
   void add(const Tally& other);

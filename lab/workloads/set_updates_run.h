@@ -98,15 +98,24 @@ class Execution {
   void visit(Guard& guard, int64_t key, Tally& tally) {
     if constexpr (requires { set_.range(guard, key, key, [](int64_t, uint64_t) {}); }) {
       const auto end = key + static_cast<int64_t>(setting_.range_keys);
-      tally.visited += set_.range(guard, key, end, [&](int64_t each, uint64_t value) {
+      const uint64_t begun = tally.ranges != nullptr ? near::reclaim::timeline::now() : 0;
+      const size_t visited = set_.range(guard, key, end, [&](int64_t each, uint64_t value) {
         tally.wrong += value != value_of(each);
       });
+      tally.visited += visited;
+      if (tally.ranges == nullptr) return;
+      tally.ranges->interval(near::reclaim::kind::range_query, begun,
+                             near::reclaim::timeline::now(), static_cast<uint64_t>(key),
+                             static_cast<uint32_t>(visited));
     }
   }
 
   void work(Numbers& numbers, Tally& tally) {
     const uint64_t started = thread_ns();
     Handle handle = domain_.attach();
+    if (run_.record_to != nullptr && setting_.range_percent != 0) {
+      tally.ranges = run_.record_to->join("range queries");
+    }
     const bool manual = setting_.policy == "manual";
     for (auto chunk = numbers.take(); chunk.begin != chunk.end; chunk = numbers.take()) {
       for (uint64_t number = chunk.begin; number != chunk.end; ++number) {

@@ -102,8 +102,8 @@ class Heap {
   };
   Batches batches;
 
-  // What took the lock, but for visits(), and what it brought. Summed by whoever asks; written under
-  // the lock.
+  // What took the lock, but for visits(), and what it brought. Summed by whoever asks; written
+  // under the lock.
   struct Returns {
     Atomic<uint64_t> counts{0};  // counts of spans that reached their event
     Atomic<uint64_t> remote{0};  // blocks that other threads had freed

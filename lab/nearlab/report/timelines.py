@@ -68,7 +68,9 @@ def _timeline(analysis: Analysis, entry: dict, allocator: str) -> Timeline:
         target = Path(folder) / "timeline.png"
         try:
             begin, end = _window(entry, result)
-            timeline.draw(path, target, title, from_ms=begin, to_ms=end)
+            timeline.draw(
+                path, target, title, from_ms=begin, to_ms=end, kind=entry.get("kind")
+            )
             return Timeline(*about, png=target.read_bytes(), result=result)
         except (timeline.TimelineError, OSError) as error:
             return Timeline(*about, problem=str(error))
