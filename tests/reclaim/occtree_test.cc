@@ -229,6 +229,44 @@ TYPED_TEST(Occtree, RangesAreThoseOfAMap) {
   }
 }
 
+// At key 10 the erasure of 30 makes 20, which is to come next, the child of 10.
+TYPED_TEST(Occtree, ARangeGoesOnceThroughWhatItsVisitorRotates) {
+  for (const int64_t key : {20, 10, 30, 5}) ASSERT_TRUE(this->tree.insert(key, 1));
+  auto guard = this->domain.pin();
+  std::vector<int64_t> seen;
+  this->tree.range(guard, 0, 100, [&](int64_t key, uint64_t) {
+    seen.push_back(key);
+    if (key == 10) {
+      EXPECT_TRUE(this->tree.erase(guard, 30));
+    }
+  });
+  EXPECT_EQ(seen, (std::vector<int64_t>{5, 10, 20}));
+  count_cases();
+}
+
+// Even keys stay; before each step some odd ones come or go, anywhere.
+TYPED_TEST(Occtree, ARangeWhoseVisitorUpdatesMissesNoKeyThatStays) {
+  constexpr int64_t kKeys = 120;
+  std::mt19937_64 random = stream(3);
+  for (int64_t key = 0; key < kKeys; key += 2) this->tree.insert(key, 1);
+  for (size_t i = 0; i < this->share(300); i++) {
+    auto guard = this->domain.pin();
+    int64_t last = -1, stay = 0;
+    this->tree.range(guard, 0, kKeys, [&](int64_t key, uint64_t) {
+      EXPECT_LT(last, key);
+      last = key;
+      stay += key % 2 == 0;
+      for (size_t updates = random() % 8; updates > 0; updates--) {
+        const auto other = static_cast<int64_t>(random() % (kKeys / 2)) * 2 + 1;
+        if (!this->tree.erase(guard, other)) this->tree.insert(guard, other, 1);
+      }
+    });
+    EXPECT_EQ(stay, kKeys / 2);
+    count_cases();
+  }
+  EXPECT_TRUE(this->tree.check());
+}
+
 TYPED_TEST(Occtree, KeysInOrderGiveABalancedTree) {
   const auto keys = static_cast<int64_t>(this->share(4'000));
   for (int64_t key = 0; key < keys; key++) ASSERT_TRUE(this->tree.insert(key, 0));

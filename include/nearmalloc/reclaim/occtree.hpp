@@ -24,6 +24,10 @@
 // - Balance is restored by the operation that disturbed it (occtree_repair.hpp): without operations
 //   under way the tree is a strict AVL tree, whose routing nodes have two children.
 //
+// - A walk goes on from the last node at which its way turned left, if that has neither shrunk nor
+//   been unlinked: then it still has below it, on its right, all that lies between it and the node
+//   at which the way turned left before; so what is missing there is in the tree nowhere.
+//
 // A failed test starts again from the root, not from the ancestor as in the paper: no ancestor has
 // to be protected. So a way down holds two nodes at any time, a way up two more: where the scheme
 // protects only what is held, a child is held before it is read, and used only if afterwards it was
@@ -46,6 +50,7 @@
 #include "nearmalloc/reclaim/impl/occtree_check.hpp"
 #include "nearmalloc/reclaim/impl/occtree_node.hpp"
 #include "nearmalloc/reclaim/impl/occtree_repair.hpp"
+#include "nearmalloc/reclaim/impl/occtree_trail.hpp"
 
 namespace near::reclaim {
 
@@ -115,19 +120,15 @@ class occtree {
 
   // Calls visit(key, value) for the keys of [low, high) in order, and returns how many those were.
   // Weakly consistent: each was there at a moment of this call, and none is left out that was there
-  // all the time. Each step is a way down from the root.
+  // all the time. Where the scheme protects only what is held, each step is a way down from the
+  // root.
   template <class Visit>
   size_t range(guard_type& guard, const Key& low, const Key& high, Visit visit) const {
-    size_t visited = 0;
-    std::optional<entry> next = next_entry(guard, low, true);
-    while (next && next->key < high) {
-      if (next->value) {
-        visit(next->key, *next->value);
-        visited++;
-      }
-      next = next_entry(guard, next->key, false);
+    if constexpr (guard_type::protects_all) {
+      return walk(guard, low, high, visit);
+    } else {
+      return search_each(guard, low, high, visit);
     }
-    return visited;
   }
   template <class Visit>
   size_t range(const Key& low, const Key& high, Visit visit) const {
@@ -192,11 +193,12 @@ class occtree {
     return is_same ? passage::open : passage::changed;
   }
 
-  // One attempt at a way down. steer(node) says where to turn; it may read the node. Empty if a
-  // node on the way shrank: then the caller starts again.
+  place top() const { return {&holder_, 0, impl::right_side, false}; }
+
+  // One attempt at a way down. steer(node, version) says where to turn; it may read the node. Empty
+  // if a node on the way shrank: then the caller starts again.
   template <class Steer>
-  std::optional<place> go_down(guard_type& guard, Steer steer) const {
-    place at{&holder_, 0, impl::right_side, false};
+  std::optional<place> go_down(guard_type& guard, place at, Steer steer) const {
     unsigned slot = impl::occ_slot_down;
     for (;;) {
       node_type* const child = at.node->child(at.side);
@@ -210,7 +212,7 @@ class occtree {
         }
         way = test(at, child);
         if (way == passage::open) {
-          const turn next = steer(*child);
+          const turn next = steer(*child, version);
           const occ_side side = next == turn::left ? impl::left_side : impl::right_side;
           at = {child, version, side, next == turn::stop};
           if (at.is_match) return at;
@@ -222,12 +224,12 @@ class occtree {
   }
 
   place find_place(guard_type& guard, const Key& key) const {
-    const auto steer = [&](const node_type& node) {
+    const auto steer = [&](const node_type& node, occ_version) {
       if (key < node.key) return turn::left;
       return node.key < key ? turn::right : turn::stop;
     };
     for (;;) {
-      if (const std::optional<place> found = go_down(guard, steer)) return *found;
+      if (const std::optional<place> found = go_down(guard, top(), steer)) return *found;
     }
   }
 
@@ -236,12 +238,64 @@ class occtree {
   std::optional<entry> next_entry(guard_type& guard, Key bound, bool is_included) const {
     for (;;) {
       std::optional<entry> nearest;
-      const auto steer = [&](const node_type& node) {
+      const auto steer = [&](const node_type& node, occ_version) {
         if (is_included ? node.key < bound : !(bound < node.key)) return turn::right;
         nearest = entry{node.key, node.value()};
         return turn::left;
       };
-      if (go_down(guard, steer)) return nearest;
+      if (go_down(guard, top(), steer)) return nearest;
+    }
+  }
+
+  // `range`, a way down from the root for each node.
+  template <class Visit>
+  size_t search_each(guard_type& guard, Key low, const Key& high, Visit& visit) const {
+    size_t visited = 0;
+    std::optional<entry> next = next_entry(guard, low, true);
+    while (next && next->key < high) {
+      if (next->value) {
+        visit(next->key, *next->value);
+        visited++;
+      }
+      next = next_entry(guard, next->key, false);
+    }
+    return visited;
+  }
+
+  // `range` under a scheme that protects every node that was reached.
+  template <class Visit>
+  size_t walk(guard_type& guard, Key bound, const Key& high, Visit& visit) const {
+    impl::occ_trail<node_type> trail;
+    bool is_included = true;  // the bound itself counts
+    const auto steer = [&](node_type& node, occ_version version) {
+      if (is_included ? node.key < bound : !(bound < node.key)) return turn::right;
+      trail.push({&node, version});
+      return turn::left;
+    };
+    size_t visited = 0;
+    place from = top();
+    for (;;) {
+      if (!go_down(guard, from, steer)) {
+        trail.clear();
+      } else if (trail.is_empty() && from.node == &holder_) {
+        return visited;
+      }
+      from = top();
+      if (trail.is_empty()) continue;
+      const auto [node, version] = trail.pop();
+      const std::optional<Value> value = node->value();
+      if (node->version() != version) {  // what shrank may lie nearer on the trail again
+        trail.clear();
+        continue;
+      }
+      if (!(node->key < high)) return visited;
+      if (value) {
+        visit(node->key, *value);
+        visited++;
+      }
+      bound = node->key;
+      is_included = false;
+      from = {node, version, impl::right_side, false};
     }
   }
 
