@@ -64,7 +64,7 @@ void AllocatorEvents::read_nearmalloc(Counters& out) {
   const bool serves = owns(block) != 0;
   std::free(block);
   if (!serves) return;
-  near_stats stats;
+  near_stats stats{};  // an older library fills less of it
   get_stats(&stats);
   out.add("fills_per_1000", stats.refills);
   out.add("locks_per_1000", stats.refills + stats.span_events);
