@@ -1,0 +1,1 @@
+# The designs there are; near_design is in cmake/designs.cmake.
