@@ -1,7 +1,7 @@
 // What a published design provides. The shim, the tests and the lab reach every design by this.
 //
-// A design is a type with static members only: there is one of it in a process. Its library names it
-// in `this_design.h` (`using ThisDesign = ...`), from which designs/shared makes a malloc.
+// A design is a type with static members only: there is one of it in a process. Its library names
+// it in `this_design.h` (`using ThisDesign = ...`), from which designs/shared makes a malloc.
 // Who may touch it: as each member says.
 #pragma once
 
@@ -37,17 +37,17 @@ concept Design =
       { D::kName } -> std::convertible_to<const char*>;
       { D::switches() } -> std::same_as<std::span<Switch>>;
 
-      // Once, before everything below, under a lock; the switches have their values. False if memory is
-      // refused: nothing has changed, and it is called again later.
+      // Once, before everything below, under a lock; the switches have their values. False if
+      // memory is refused: nothing has changed, and it is called again later.
       { D::start() } -> std::same_as<bool>;
 
-      // Gives the calling thread its state; false if memory is refused. Paired with thread_exit, which
-      // takes it away. Both may happen several times in a thread that ends (shared/life.h).
+      // Gives the calling thread its state; false if memory is refused. Paired with thread_exit,
+      // which takes it away. Both may happen several times in a thread that ends (shared/life.h).
       { D::thread_enter() } -> std::same_as<bool>;
       { D::thread_exit() } -> std::same_as<void>;
 
-      // Any thread. A block of at least `size` bytes, aligned to 16 (or to `alignment`, a power of two
-      // beyond 16); any size and alignment may be asked. Null if it is refused.
+      // Any thread. A block of at least `size` bytes, aligned to 16 (or to `alignment`, a power of
+      // two beyond 16); any size and alignment may be asked. Null if it is refused.
       { D::allocate(size) } -> std::same_as<void*>;
       { D::allocate_aligned(size, size) } -> std::same_as<void*>;
       // Any thread. Not null. What is no block of this design is reported (shared/invalid.h).
@@ -57,7 +57,8 @@ concept Design =
 
       // As `allocate`, and all bytes are zero.
       { D::allocate_zeroed(size) } -> std::same_as<void*>;
-      // Makes a live block at least `size` bytes where it is; false, and nothing is done, if it cannot.
+      // Makes a live block at least `size` bytes where it is; false, and nothing is done, if it
+      // cannot.
       { D::resize(block, size) } -> std::same_as<bool>;
       // In the library's constructor: the process is far enough for any call.
       { D::configure() } -> std::same_as<void>;
@@ -68,7 +69,8 @@ concept Design =
       // At most kMaxCounters; returns how many.
       { D::counters(counters) } -> std::same_as<size_t>;
 
-      // Around fork: takes every lock there is; gives them back. In the child no other thread lives.
+      // Around fork: takes every lock there is; gives them back. In the child no other thread
+      // lives.
       { D::lock_for_fork() } -> std::same_as<void>;
       { D::unlock_after_fork(child) } -> std::same_as<void>;
     };

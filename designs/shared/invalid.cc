@@ -1,4 +1,4 @@
-// What designs do with a pointer that is none of their blocks: src/front/foreign.cc, and this report.
+// What designs do with a pointer that is none of their blocks: src/front/foreign.cc, and this.
 #include "front/invalid.h"
 
 #include <cstdlib>

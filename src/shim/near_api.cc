@@ -1,5 +1,5 @@
-// The near_* names that are no twins, and those that tell of this allocator's own state. In all four
-// libraries.
+// The near_* names that are no twins, and those that tell of this allocator's own state. In all
+// four libraries.
 #include <cerrno>
 
 #include "front/batch.h"
