@@ -46,8 +46,9 @@ concept Design =
       { D::thread_enter() } -> std::same_as<bool>;
       { D::thread_exit() } -> std::same_as<void>;
 
-      // Any thread. A block of at least `size` bytes, aligned to 16 (or to `alignment`, a power of
-      // two beyond 16); any size and alignment may be asked. Null if it is refused.
+      // Any thread. A block of at least `size` bytes, aligned to 16, below 16 bytes to 8 (or to
+      // `alignment`, a power of two beyond 16); any size and alignment may be asked. Null if it is
+      // refused.
       { D::allocate(size) } -> std::same_as<void*>;
       { D::allocate_aligned(size, size) } -> std::same_as<void*>;
       // Any thread. Not null. What is no block of this design is reported (shared/invalid.h).

@@ -36,7 +36,7 @@ void release(void* pointer) {
 }
 
 void* allocate_aligned(size_t alignment, size_t size) {
-  if (alignment <= kBlockAlign) return allocate(size);
+  if (alignment <= kBlockAlign) return allocate(max_of(size, alignment));
   if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX / 2) return refuse();
   void* block = ThisDesign::allocate_aligned(alignment, size);
   return block != nullptr ? block : refuse();

@@ -10,6 +10,7 @@ namespace near::design {
 inline constexpr Rank kInnermostRank = Rank::node;
 inline constexpr Rank kInnerRank = Rank::regions;
 inline constexpr Rank kMiddleRank = Rank::registry;
+inline constexpr Rank kUpperRank = Rank::heap;
 inline constexpr Rank kOuterRank = Rank::start;
 
 }  // namespace near::design
