@@ -13,7 +13,7 @@ namespace near::a2alloc {
 // All memory; what the report calls mem_sbrk, without its limit.
 extern design::Arena arena;
 
-class FreeRefs {
+class alignas(64) FreeRefs {
  public:
   struct Totals {
     size_t fresh;   // pages taken from the arena

@@ -14,7 +14,7 @@
 
 namespace near::a2alloc {
 
-class LargeList {
+class alignas(64) LargeList {
  public:
   struct Totals {
     size_t blocks;

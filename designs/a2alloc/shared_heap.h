@@ -10,7 +10,7 @@
 
 namespace near::a2alloc {
 
-class SharedHeap {
+class alignas(64) SharedHeap {
  public:
   static constexpr int32_t kIndex = 0x7fffffff;
 
