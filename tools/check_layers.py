@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Includes in src/ point downward only; reclaim/ and designs use the lowest layers and their own."""
+"""Includes in src/ point downward; reclaim/ and designs use the lowest layers and their own."""
 
 import re
 from pathlib import Path

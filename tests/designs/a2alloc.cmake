@@ -4,7 +4,8 @@
 near_test_design(a2alloc)
 
 foreach(name a2alloc kheap)
-  add_library(design_${name}_tests OBJECT a2alloc_test.cc ${PROJECT_SOURCE_DIR}/tests/unit/fake_cpu.cc)
+  add_library(design_${name}_tests OBJECT
+    a2alloc_test.cc ${PROJECT_SOURCE_DIR}/tests/unit/fake_cpu.cc)
   target_include_directories(design_${name}_tests PRIVATE ${PROJECT_SOURCE_DIR})
   string(SUBSTRING ${name} 0 1 first)
   string(TOUPPER ${first} first)

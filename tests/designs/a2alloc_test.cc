@@ -1,5 +1,5 @@
-// What the report on a2alloc claims, on its parts: where shared structures lie, where blocks go back
-// to, what pages are used for, what the switches change.
+// What the report on a2alloc claims, on its parts: where shared structures lie, where blocks go
+// back to, what pages are used for, what the switches change.
 // Invariant: each case of a2alloc.cmake runs in a process of its own, so counters start at zero.
 // Who may touch it: the thread that runs the test.
 #include "designs/a2alloc/a2alloc.h"
@@ -152,7 +152,7 @@ TEST(A2allocPages, LinuxScalabilityTakesThePagesOfTheReport) {
   count_cases();
 }
 
-// A quarter of a million looks at pagerefs where constant time has none.
+// Looks at many pagerefs where constant time has none.
 TEST(A2allocWalk, TheListOfAClassIsWalkedOnlyWhereItIsAsked) {
   const std::vector<void*> blocks = take(16'000, 128);
   give(blocks);
@@ -190,8 +190,8 @@ TEST(A2allocEmptiness, PagesTooEmptyToKeepGoToAllHeaps) {
   count_cases();
 }
 
-// Metadata in each page costs less than in each block: there 120 bytes need a block of 256. A pageref
-// in its page costs no page of its own.
+// Metadata in each page costs less than in each block: there 120 bytes need a block of 256. A
+// pageref in its page costs no page of its own.
 TEST(A2allocMetadata, WhatItCosts) {
   const uint64_t before = near::a2alloc::arena.taken();
   const std::vector<void*> blocks = take(10'000, 120);
