@@ -22,10 +22,10 @@ endfunction()
 
 near_sources_of(core_sources base platform sync sizes span node heap front)
 near_sources_of(shim_sources shim)
-list(FILTER shim_sources EXCLUDE REGEX "/near_api\\.cc$")
+list(FILTER shim_sources EXCLUDE REGEX "/near_(api|standard)\\.cc$")
 
 near_object_library(near_core ${core_sources})
-near_object_library(near_api src/shim/near_api.cc)
+near_object_library(near_api src/shim/near_api.cc src/shim/near_standard.cc)
 
 # The core on an operating system that tests control: os_linux.cc is replaced by
 # tests/support/fake_os.cc.
@@ -63,8 +63,6 @@ function(near_shared_library name output_name version_script)
   add_library(${name} SHARED ${objects})
   set_target_properties(${name} PROPERTIES
     OUTPUT_NAME ${output_name}
-    VERSION ${PROJECT_VERSION}
-    SOVERSION ${PROJECT_VERSION_MAJOR}
     LINKER_LANGUAGE CXX
     LINK_DEPENDS ${version_script})
   # libgcc is the static helper library of the compiler (aarch64 calls it for atomics); libc is all
@@ -79,7 +77,6 @@ function(near_shared_library name output_name version_script)
     LINKER:-Bsymbolic-functions
     # The thread-exit hook and the blocks that were handed out outlive any dlclose.
     LINKER:-z,nodelete)
-  near_public_interface(${name})
 endfunction()
 
 function(near_static_library name output_name)
@@ -99,7 +96,13 @@ function(near_static_library name output_name)
   near_public_interface(${name})
 endfunction()
 
+# What programs are linked to has a version in its name; what is only preloaded does not.
 function(near_public_interface name)
+  get_target_property(type ${name} TYPE)
+  if(type STREQUAL "SHARED_LIBRARY")
+    set_target_properties(${name} PROPERTIES
+      VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  endif()
   target_include_directories(${name} INTERFACE
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
 endfunction()
@@ -108,6 +111,8 @@ near_shared_library(nearmalloc nearmalloc ${PROJECT_SOURCE_DIR}/src/shim/nearmal
   near_core near_api near_shim)
 near_shared_library(nearmalloc_api nearmalloc-api ${PROJECT_SOURCE_DIR}/src/shim/nearmalloc-api.map
   near_core near_api)
+near_public_interface(nearmalloc)
+near_public_interface(nearmalloc_api)
 # Their fork handlers are registered before any other library's.
 target_link_options(nearmalloc PRIVATE LINKER:-z,initfirst)
 target_link_options(nearmalloc_api PRIVATE LINKER:-z,initfirst)

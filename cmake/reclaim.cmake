@@ -27,6 +27,7 @@ endif()
 
 near_shared_library(nearreclaim nearreclaim ${PROJECT_SOURCE_DIR}/reclaim/nearreclaim.map
   near_reclaim_objects near_reclaim_platform)
+near_public_interface(nearreclaim)
 near_static_library(nearreclaim_static nearreclaim near_reclaim_objects near_reclaim_platform)
 set_target_properties(nearreclaim PROPERTIES EXPORT_NAME reclaim)
 set_target_properties(nearreclaim_static PROPERTIES EXPORT_NAME reclaim_static LINKER_LANGUAGE CXX)

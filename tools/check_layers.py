@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Includes in src/ point only downward; reclaim/ uses base, platform, sync and its own headers."""
+"""Includes in src/ point downward; reclaim/ and designs use the lowest layers and their own."""
 
 import re
 from pathlib import Path
@@ -8,6 +8,10 @@ from checking import Example, Findings, line_of, run, sources
 
 LAYERS = ["base", "platform", "sync", "sizes", "span", "node", "heap", "front", "shim"]
 OF_RECLAIM = {"base", "platform", "sync", "reclaim", "nearmalloc/impl", "nearmalloc/reclaim"}
+# A design stands on the lowest layers and on what all designs share; the shim and what becomes of
+# invalid pointers are reached by two headers of front/.
+OF_DESIGNS = {"base", "platform", "sync", "designs/shared", "sizes/size_class.h",
+              "front/front.h", "front/invalid.h", "this_design.h"}
 # What installed headers may use: nothing that is not installed.
 OF_HEADERS = {"nearmalloc/impl", "nearmalloc/reclaim"}
 # The public header, the atomic type both libraries share, and the model checker's stand-ins
@@ -28,6 +32,10 @@ def check(root: Path, findings: Findings) -> None:
         check_file(path, name, allowed, f"layer {layer}", findings)
     for path in sources(root, "reclaim", suffixes=(".h", ".hpp", ".cc")):
         check_file(path, path.relative_to(root), OF_RECLAIM, "reclaim", findings)
+    for path in sources(root, "designs"):
+        name = path.relative_to(root)
+        own = "/".join(name.parts[:2])
+        check_file(path, name, OF_DESIGNS | {own}, own, findings)
     for path in sources(root, "include/nearmalloc/impl", "include/nearmalloc/reclaim"):
         check_file(path, path.relative_to(root), OF_HEADERS, "an installed header", findings)
 
@@ -55,6 +63,11 @@ EXAMPLES = [
             "sync may not include nearmalloc/impl"),
     Example("installed", {"include/nearmalloc/reclaim/a.hpp": '#include "base/bits.h"\n'},
             "an installed header may not include base/"),
+    Example("design", {"designs/one/a.h": '#include "designs/shared/a.h"\n'
+                                          '#include "designs/one/b.h"\n'}, None),
+    Example("two designs", {"designs/one/a.h": '#include "designs/two/b.h"\n'},
+            "designs/one may not include designs/two"),
+    Example("design above", {"designs/one/a.h": '#include "heap/heap.h"\n'}, "may not include"),
     Example("reclaim", {"reclaim/a.hpp": '#include "heap/heap.h"\n'}, "reclaim may not"),
 ]
 

@@ -38,6 +38,7 @@ constinit Atomic<long> values[kOptions];
 constinit Atomic<bool> set_by_hand[kOptions];
 bool have_read = false;
 const char* topology_value = nullptr;
+const char* design_options_value = nullptr;
 
 // The value of a NAME=VALUE entry of the environment if its name is the prefix and `name` in
 // capitals.
@@ -81,6 +82,10 @@ void read_entry(const char* entry) {
   const auto name = static_cast<int>(strcspn(entry, "="));
   if (const char* text = value_of(entry, "topology")) {
     topology_value = text;
+    return;
+  }
+  if (const char* text = value_of(entry, "design_options")) {
+    design_options_value = text;
     return;
   }
   for (unsigned i = 0; i < kOptions; i++) {
@@ -135,5 +140,6 @@ NEAR_COLD void read_options(char* const* environment) {
 }
 
 const char* topology_text() { return topology_value; }
+const char* design_options_text() { return design_options_value; }
 
 }  // namespace near

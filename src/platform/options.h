@@ -52,4 +52,7 @@ void read_options(char* const* environment);
 // The text of NEARMALLOC_TOPOLOGY, or null.
 const char* topology_text();
 
+// The text of NEARMALLOC_DESIGN_OPTIONS, or null: the switches of a published design.
+const char* design_options_text();
+
 }  // namespace near

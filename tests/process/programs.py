@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from preload import PreloadTest, count, main, program, run
+from preload import OWN_NAME, PreloadTest, count, main, program, run
 
 BASH = r"""
 set -eu
@@ -157,7 +157,7 @@ class Programs(PreloadTest):
         probe = run([sys.executable, "-c", f"import {', '.join(modules)}"], preload=False)
         if probe.status != 0:
             self.skipTest("this Python comes without its own tests")
-        served = "import ctypes; ctypes.CDLL(None).near_version"
+        served = f"import ctypes; ctypes.CDLL(None).{OWN_NAME}"
         self.assert_good(run([sys.executable, "-c", served]))
         for allocator in ("default", "malloc"):
             result = run([sys.executable, "-m", "unittest", "-q", *modules], summary=False,

@@ -1,7 +1,7 @@
 // The main program of every GoogleTest executable here: counts cases and proves which allocator is
 // under test.
 // Invariant: exit status 0 only if tests ran, each counted a case, and nearmalloc served where
-// NEAR_TEST_EXPECT says so.
+// NEAR_TEST_EXPECT says `near`, or the published design that it names.
 // Who may touch it: the main thread; counters by any thread.
 #include <gtest/gtest.h>
 
@@ -62,6 +62,8 @@ unsigned long long seed() {
 
 bool on_nearmalloc() { return &near_version != nullptr; }
 
+const char* design_under_test() { return &near_design_name != nullptr ? near_design_name() : ""; }
+
 bool on_check_build() {
   return on_nearmalloc() && std::strcmp(environment("NEAR_TEST_BUILD", ""), "check") == 0;
 }
@@ -73,9 +75,11 @@ size_t violations() { return &near_check != nullptr ? near_check() : 0; }
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   const bool near = near_test::on_nearmalloc();
-  std::printf("allocator: %s\n", near ? near_version() : "not nearmalloc");
-  if (!near && std::strcmp(near_test::environment("NEAR_TEST_EXPECT", ""), "near") == 0) {
-    std::fprintf(stderr, "nearmalloc was expected, but its names are not in this process\n");
+  const char* served = near ? "near" : near_test::design_under_test();
+  std::printf("allocator: %s\n", near ? near_version() : served);
+  const char* expected = near_test::environment("NEAR_TEST_EXPECT", served);
+  if (std::strcmp(expected, served) != 0) {
+    std::fprintf(stderr, "%s was expected, but its names are not in this process\n", expected);
     return 1;
   }
   testing::UnitTest::GetInstance()->listeners().Append(new near_test::CaseListener);

@@ -13,7 +13,12 @@
 #pragma weak near_get_stats
 #pragma weak near_free_batch
 
+extern "C" const char* near_design_name(void) noexcept __attribute__((weak));
+
 namespace near_test {
+
+// The published design under test, "" if it is none.
+const char* design_under_test();
 
 // True if the allocator under test is nearmalloc, so that what only nearmalloc promises may be
 // asked of it.

@@ -1,6 +1,8 @@
-"""Runs programs with and without nearmalloc preloaded and compares what they do.
+"""Runs programs with and without the allocator under test preloaded and compares what they do.
 
-Invariant: a preloaded run counts only if nearmalloc proves, by its summary at exit, that it served.
+The allocator is nearmalloc, or the published design that NEAR_TEST_DESIGN names.
+Invariant: a preloaded run counts only if the allocator proves, by its summary at exit, that it
+served.
 Who may touch it: the process tests, one thread.
 """
 
@@ -18,11 +20,16 @@ from pathlib import Path
 
 LIBRARIES = Path(os.environ["NEAR_TEST_LIBRARIES"])
 PROGRAMS = Path(os.environ["NEAR_TEST_PROGRAMS"])
-LIBRARY = LIBRARIES / "libnearmalloc.so"
+DESIGN = os.environ.get("NEAR_TEST_DESIGN", "")
+LIBRARY = LIBRARIES / (f"designs/lib{DESIGN}.so" if DESIGN else "libnearmalloc.so")
 API_LIBRARY = LIBRARIES / "libnearmalloc-api.so"
-SUMMARY = re.compile(rb"^nearmalloc \d+\.\d+\.\d+:.*\n?", re.MULTILINE)
-# The release build is what programs run on; the check build adds assertions, and time.
-ROUNDS = 1 if os.environ.get("NEAR_TEST_BUILD") == "check" else 3
+# A name that only the library under test exports.
+OWN_NAME = "near_design_name" if DESIGN else "near_version"
+SUMMARY = re.compile(rb"^%s \d+\.\d+\.\d+:.*\n?" % (DESIGN or "nearmalloc").encode(),
+                     re.MULTILINE)
+# The release build is what programs run on; the check build adds assertions, and time. There are
+# many designs.
+ROUNDS = 1 if DESIGN or os.environ.get("NEAR_TEST_BUILD") == "check" else 3
 
 cases = 0
 
@@ -44,7 +51,7 @@ class Result:
 
     @property
     def complaints(self) -> bytes:
-        """What was written to standard error, without nearmalloc's summaries."""
+        """What was written to standard error, without the allocator's summaries."""
         return SUMMARY.sub(b"", self.err)
 
     def __str__(self) -> str:
@@ -102,7 +109,7 @@ class PreloadTest(unittest.TestCase):
         self.assertEqual(result.status, 0, str(result))
 
     def assert_served(self, result: Result) -> None:
-        self.assertTrue(result.served, f"nearmalloc printed no summary\n{result}")
+        self.assertTrue(result.served, f"the allocator printed no summary\n{result}")
 
     def run_preloaded(self, command: Sequence[str | Path], **options) -> Result:
         """One preloaded run that ends well and was served."""

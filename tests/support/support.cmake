@@ -113,14 +113,15 @@ endif()
 
 # A Python test of this folder; it finds what was built through its environment.
 set(near_test_programs ${PROJECT_BINARY_DIR}/tests/programs)
+set(near_test_python_environment
+  NEAR_TEST_LIBRARIES=$<TARGET_FILE_DIR:nearmalloc>
+  NEAR_TEST_PROGRAMS=${near_test_programs}
+  NEAR_TEST_INCLUDE=${PROJECT_SOURCE_DIR}/include
+  PYTHONPATH=${PROJECT_SOURCE_DIR}/tests/support)
 function(near_test_python name script)
   near_test_core(${name} ${ARGN}
     COMMAND ${NEAR_PYTHON} -B ${script}
-    ENVIRONMENT
-      NEAR_TEST_LIBRARIES=$<TARGET_FILE_DIR:nearmalloc>
-      NEAR_TEST_PROGRAMS=${near_test_programs}
-      NEAR_TEST_INCLUDE=${PROJECT_SOURCE_DIR}/include
-      PYTHONPATH=${PROJECT_SOURCE_DIR}/tests/support)
+    ENVIRONMENT ${near_test_python_environment})
 endfunction()
 
 # A C or C++ program, without an allocator, that Python tests run.

@@ -1,0 +1,188 @@
+#include "designs/a2alloc/a2alloc.h"
+
+#include "base/compiler.h"
+#include "designs/a2alloc/free_refs.h"
+#include "designs/a2alloc/heap.h"
+#include "designs/a2alloc/large_list.h"
+#include "designs/a2alloc/shared_heap.h"
+#include "designs/shared/life.h"
+#include "designs/shared/machine.h"
+#include "front/invalid.h"
+#include "platform/cpu.h"
+
+namespace near::a2alloc {
+namespace {
+
+constexpr size_t kMostMemory = size_t{1} << 44;
+constexpr size_t kLeastMemory = 16 * kMiB;
+
+constinit Atomic<unsigned> heap_count{0};  // 0 until the start
+
+// Read in each call, as reported: a thread has the heap of the processor it happens to be on.
+Heap& this_heap(unsigned count) { return heaps[count == 1 ? 0 : current_cpu() % count]; }
+
+// The pageref of a live small block; null if the block is large, or none.
+Pageref* pageref_of(const void* block) {
+  char* page = page_of(block);
+  if (!kConfig.per_processor) {
+    for (unsigned size_class = 0; size_class < kClasses; size_class++) {
+      if (Pageref* pageref = heaps[0].find(page, size_class)) return pageref;
+    }
+    return nullptr;
+  }
+  if (page == block) return nullptr;
+  const auto* header = settings.block_metadata ? static_cast<const Header*>(block) - 1
+                                               : reinterpret_cast<const Header*>(page);
+  // A pageref at the start of its page begins with a pointer, whose lower half is never the marker.
+  // relaxed: whoever has a live block has its page's header
+  if (header->heap.load(kRelaxed) == Header::kLarge) return nullptr;
+  Pageref* pageref = settings.pageref_in_page ? reinterpret_cast<Pageref*>(page) : header->pageref;
+  return arena.contains(pageref) && pageref->page == page ? pageref : nullptr;
+}
+
+// What a free came to.
+enum class Freed : uint8_t { yes, twice, elsewhere };
+
+Freed put_in_shared(Pageref* pageref, void* block) {
+  const LockGuard guard(shared_heap.lock());
+  // relaxed: changed under this lock
+  if (pageref->heap.load(kRelaxed) != SharedHeap::kIndex) return Freed::elsewhere;
+  return shared_heap.put(pageref, block) ? Freed::yes : Freed::twice;
+}
+
+Freed put_in(Heap& heap, int32_t index, Pageref* pageref, void* block) {
+  const LockGuard guard(heap.lock());
+  // relaxed: changed under this lock
+  if (pageref->heap.load(kRelaxed) != index) return Freed::elsewhere;
+  if (settings.walk) pageref = heap.find(pageref->page, pageref->size_class);
+  return heap.put(pageref, block) ? Freed::yes : Freed::twice;
+}
+
+// Gives the block back to the heap that its page belongs to, which may change meanwhile.
+Freed put(Pageref* pageref, void* block) {
+  while (true) {
+    const int32_t index = pageref->heap.load(kRelaxed);  // relaxed: checked under the lock
+    const Freed freed = index == SharedHeap::kIndex ? put_in_shared(pageref, block)
+                                                    : put_in(heaps[index], index, pageref, block);
+    if (freed != Freed::elsewhere) return freed;
+  }
+}
+
+}  // namespace
+
+bool A2alloc::start() {
+  settle();
+  if (!arena.reserve(kMostMemory, kLeastMemory, kPage, 2 * kMiB)) return false;
+  const auto count = kConfig.per_processor ? min_of(design::processors(), kMaxHeaps) : 1;
+  for (size_t i = 0; i < count; i++) heaps[i].start(static_cast<int32_t>(i));
+  heap_count.store(static_cast<unsigned>(count), kRelease);  // pairs: heap-count
+  return true;
+}
+
+void* A2alloc::allocate(size_t size) {
+  const unsigned count = heap_count.load(kAcquire);  // pairs: heap-count
+  if (unlikely(count == 0)) return design::start() ? allocate(size) : nullptr;
+  if (size > kLargest - block_header_bytes()) return large_list.take(size, sizeof(Header));
+  Heap& heap = this_heap(count);
+  const LockGuard guard(heap.lock());
+  return heap.take(class_of(max_of(size, 1) + block_header_bytes()), size);
+}
+
+void* A2alloc::allocate_aligned(size_t alignment, size_t size) {
+  if (!design::start()) return nullptr;
+  // Whole blocks lie at multiples of their class; a request for all of one never gets a head slot.
+  const size_t bytes = max_of(size, alignment);
+  if (block_header_bytes() == 0 && bytes <= kLargest) return allocate(size_of(class_of(bytes)));
+  return large_list.take(size, alignment);
+}
+
+void A2alloc::deallocate(void* block) {
+  if (unlikely(!arena.contains(block))) return release_foreign(block);
+  Freed freed = Freed::yes;
+  if (!kConfig.per_processor) {
+    const LockGuard guard(heaps[0].lock());
+    Pageref* pageref = pageref_of(block);
+    if (pageref != nullptr) {
+      freed = heaps[0].put(pageref, block) ? Freed::yes : Freed::twice;
+    } else {
+      freed = large_list.put(block) ? Freed::yes : Freed::elsewhere;
+    }
+  } else if (Pageref* pageref = pageref_of(block)) {
+    freed = put(pageref, block);
+  } else if (!large_list.put(block)) {
+    freed = Freed::elsewhere;
+  }
+  if (unlikely(freed == Freed::twice)) report_invalid(block, "it was freed before");
+  if (unlikely(freed == Freed::elsewhere)) report_invalid(block, "it is not a block");
+}
+
+size_t A2alloc::usable_size(const void* block) {
+  if (!arena.contains(block)) return 0;
+  if (!kConfig.per_processor) {
+    const LockGuard guard(heaps[0].lock());
+    const Pageref* pageref = pageref_of(block);
+    return pageref != nullptr ? usable_in(*pageref, block) : large_list.usable(block);
+  }
+  const Pageref* pageref = pageref_of(block);
+  return pageref != nullptr ? usable_in(*pageref, block) : large_list.usable(block);
+}
+
+bool A2alloc::trim() {
+  const bool pages = free_refs.trim();
+  return large_list.trim() || pages;
+}
+
+design::Footprint A2alloc::footprint() {
+  const LargeList::Totals large = large_list.totals();
+  size_t small = 0;
+  for (Heap& heap : heaps) {
+    const LockGuard guard(heap.lock());
+    small += heap.totals().in_use;
+  }
+  {
+    const LockGuard guard(shared_heap.lock());
+    small += shared_heap.in_use();
+  }
+  return {.reserved = arena.size(),
+          .committed = arena.committed(),
+          .in_use = small + large.in_use,
+          .large = large.in_use,
+          .large_blocks = large.blocks};
+}
+
+size_t A2alloc::counters(design::Counter* out) {
+  Heap::Totals heap_totals{};
+  for (Heap& heap : heaps) {
+    const LockGuard guard(heap.lock());
+    heap_totals.walked += heap.totals().walked;
+    heap_totals.given += heap.totals().given;
+    heap_totals.got += heap.totals().got;
+  }
+  const FreeRefs::Totals pages = free_refs.totals();
+  size_t n = 0;
+  out[n++] = {"pages_taken", pages.fresh};
+  out[n++] = {"pages_reused", pages.reused};
+  out[n++] = {"pagerefs_walked", heap_totals.walked};
+  out[n++] = {"pages_to_shared_heap", heap_totals.given};
+  out[n++] = {"pages_from_shared_heap", heap_totals.got};
+  out[n++] = {"runs_walked", large_list.totals().walked};
+  return n;
+}
+
+void A2alloc::lock_for_fork() {
+  for (Heap& heap : heaps) heap.lock().lock_for_fork();
+  shared_heap.lock().lock_for_fork();
+  free_refs.lock().lock_for_fork();
+  large_list.lock().lock_for_fork();
+  arena.lock_for_fork();
+}
+
+void A2alloc::unlock_after_fork(bool) {
+  arena.unlock_for_fork();
+  large_list.lock().unlock_for_fork();
+  free_refs.lock().unlock_for_fork();
+  shared_heap.lock().unlock_for_fork();
+  for (Heap& heap : heaps) heap.lock().unlock_for_fork();
+}
+
+}  // namespace near::a2alloc

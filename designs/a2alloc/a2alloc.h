@@ -1,0 +1,29 @@
+// a2alloc and kheap as designs: which way a request goes. [Boritz §2]
+// Who may touch it: any thread.
+#pragma once
+
+#include "designs/a2alloc/config.h"
+#include "designs/shared/design.h"
+
+namespace near::a2alloc {
+
+struct A2alloc : design::Defaults<A2alloc> {
+  static constexpr const char* kName = kConfig.name;
+  static std::span<design::Switch> switches() { return a2alloc::switches(); }
+  static bool start();
+  // Heaps belong to processors: a thread has nothing.
+  static bool thread_enter() { return true; }
+  static void thread_exit() {}
+
+  static void* allocate(size_t size);
+  static void* allocate_aligned(size_t alignment, size_t size);
+  static void deallocate(void* block);
+  static size_t usable_size(const void* block);
+  static bool trim();
+  static design::Footprint footprint();
+  static size_t counters(design::Counter* out);
+  static void lock_for_fork();
+  static void unlock_after_fork(bool child);
+};
+
+}  // namespace near::a2alloc

@@ -1,0 +1,61 @@
+// A processor's heap: for each class the pages that it owns. kheap has one for all processors.
+// [Boritz §2 "Per-processor heap"]
+//
+// Invariant: every page here has `heap` == index; it is in `with_room` if it has room, else in
+// `full`, but with the switch `free=walk` always in `with_room`. No page here is wholly free.
+// in_use <= owned.
+// Who may touch it: any thread, under its lock. Heaps share no cache line.
+#pragma once
+
+#include "base/list.h"
+#include "designs/a2alloc/page.h"
+#include "designs/shared/ranks.h"
+
+namespace near::a2alloc {
+
+class alignas(64) Heap {
+ public:
+  struct Totals {
+    size_t in_use;  // bytes
+    size_t walked;  // pagerefs passed over
+    size_t given;   // pages that went to the shared heap
+    size_t got;     // and came from there
+  };
+
+  constexpr Heap() = default;
+  void start(int32_t index) { index_ = index; }
+
+  // A block for `size` bytes, of the class; null if memory is refused.
+  void* take(unsigned size_class, size_t size);
+
+  // Takes a block of `pageref`, a page of this heap, back. False, and nothing is done, if it is the
+  // one that was freed last.
+  bool put(Pageref* pageref, void* block);
+
+  // The pageref of a page of the class, found by walking; null if the heap has none.
+  Pageref* find(const char* page, unsigned size_class);
+
+  Totals totals() const { return totals_; }
+  Mutex& lock() { return lock_; }
+
+ private:
+  Pageref* with_room(unsigned size_class);
+  Pageref* new_page(unsigned size_class);
+  List<Pageref>& list_of(const Pageref& pageref);
+  void add(Pageref* pageref);
+  void remove(Pageref* pageref, List<Pageref>& list);
+  bool is_too_empty() const;
+  Pageref* walk(const List<Pageref>& list, const char* page);
+
+  Mutex lock_{design::kUpperRank};
+  int32_t index_ = 0;
+  List<Pageref> with_room_[kClasses];
+  List<Pageref> full_[kClasses];
+  size_t owned_ = 0;  // bytes of its pages' blocks
+  Totals totals_{};
+};
+
+inline constexpr unsigned kMaxHeaps = 1024;
+extern Heap heaps[kMaxHeaps];
+
+}  // namespace near::a2alloc

@@ -1,0 +1,110 @@
+// A page of blocks of one class, and what is written in it.
+//
+// A page is cut at multiples of its class. Its first bytes may hold a header; the block that the
+// header reaches into, block 0, serves only requests that fit behind it (the head slot). Free
+// blocks are linked through their first word.
+// Invariant: the head slot is never on the list of free blocks, so no full-sized request gets it.
+// [Boritz §2 "Block class size", "Metadata"]
+// Who may touch it: headers are written before a block is handed out and, while one is, change only
+// under the locks of both heaps; so whoever holds a block may read its header.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "designs/a2alloc/config.h"
+
+namespace near::a2alloc {
+
+inline constexpr size_t kPage = 4096;
+inline constexpr size_t kSmallest = 8;
+inline constexpr size_t kLargest = kPage / 2;
+inline constexpr unsigned kClasses = log2_floor(kLargest) - log2_floor(kSmallest) + 1;
+static_assert(kClasses == 9);
+
+constexpr size_t size_of(unsigned size_class) { return kSmallest << size_class; }
+
+// The class of 0..kLargest bytes.
+constexpr unsigned class_of(size_t bytes) {
+  return bytes <= kSmallest ? 0 : log2_floor(bytes - 1) + 1 - log2_floor(kSmallest);
+}
+
+struct Pageref;
+
+// In front of a page's blocks, of each block, or of a large block.
+struct Header {
+  static constexpr int32_t kLarge = -1;
+  Atomic<int32_t> heap;  // of a small block's page; or kLarge
+  uint32_t count;        // the class; of a large block, its pages from the header on
+  union {
+    Pageref* pageref;
+    size_t before;  // large: the pages before the header's
+  };
+};
+static_assert(sizeof(Header) == 16);
+
+struct Block {
+  Block* next;
+};
+
+// What there is to know about a page, apart on a cache line of its own or at the page's start.
+// [Boritz §2]
+struct alignas(64) Pageref {
+  Pageref* next;  // in a list of its heap (List), or on the reusable ones
+  Pageref* prev;
+  Block* free;
+  char* page;
+  uint32_t used;  // blocks handed out, the head slot included
+  uint32_t size_class;
+  bool head_is_free;
+  Atomic<int32_t> heap;  // as in the header
+};
+static_assert(sizeof(Pageref) == 64);
+
+// How the pages of a class are laid out under the present settings.
+struct PageLayout {
+  size_t first;       // offset of the first whole block
+  size_t head_start;  // of the head slot, after the header
+  size_t head_room;   // 0: there is none
+};
+
+inline size_t page_header_bytes() {
+  if (settings.pageref_in_page) return sizeof(Pageref);
+  return kConfig.per_processor && !settings.block_metadata ? sizeof(Header) : 0;
+}
+inline size_t block_header_bytes() { return settings.block_metadata ? sizeof(Header) : 0; }
+
+inline PageLayout layout_of(unsigned size_class) {
+  const size_t header = page_header_bytes();
+  const size_t first = align_up(header, size_of(size_class));
+  return {.first = first, .head_start = header, .head_room = first - header};
+}
+
+inline size_t blocks_in_page(const PageLayout& layout, unsigned size_class) {
+  return (kPage - layout.first) / size_of(size_class) + (layout.head_room > 0 ? 1 : 0);
+}
+
+// Cuts the page into free blocks of the class, for the heap of that index.
+void prepare(Pageref& pageref, unsigned size_class, int32_t heap);
+
+// A block for `size` bytes with its header; null if there is none that is large enough.
+void* take_block(Pageref& pageref, size_t size);
+
+// False, and nothing is done, if the block is the one that was freed last.
+bool put_block(Pageref& pageref, void* block);
+
+inline bool has_room(const Pageref& pageref) { return pageref.free != nullptr; }
+
+// The page changes hands: its header says so, and with it that of every block.
+void set_heap(Pageref& pageref, int32_t heap);
+
+// The bytes that the owner of a live block of the page may use.
+size_t usable_in(const Pageref& pageref, const void* block);
+
+inline char* page_of(const void* block) {
+  return reinterpret_cast<char*>(align_down(reinterpret_cast<uintptr_t>(block), kPage));
+}
+
+}  // namespace near::a2alloc

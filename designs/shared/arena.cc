@@ -1,0 +1,44 @@
+#include "designs/shared/arena.h"
+
+#include "base/bits.h"
+#include "platform/os.h"
+
+namespace near::design {
+
+bool Arena::reserve(size_t wanted, size_t least, size_t alignment, size_t step) {
+  const size_t limit = os::address_space_limit();
+  if (limit != SIZE_MAX) {
+    while (wanted > limit / 4 && wanted / 2 >= least) wanted /= 2;
+  }
+  for (; wanted >= least; wanted /= 2) {
+    if (void* start = os::reserve(wanted, alignment)) {
+      start_ = reinterpret_cast<uintptr_t>(start);
+      size_ = wanted;
+      step_ = step;
+      return true;
+    }
+  }
+  return false;
+}
+
+void* Arena::take(size_t bytes) {
+  size_t before = taken_.load(kRelaxed);  // relaxed: the exchange below checks it
+  do {
+    if (bytes > size_ - before || !commit_up_to(before + bytes)) return nullptr;
+    // relaxed: whoever takes memory publishes it by its own means
+  } while (!taken_.compare_exchange_weak(before, before + bytes, kRelaxed, kRelaxed));
+  return reinterpret_cast<void*>(start_ + before);
+}
+
+bool Arena::commit_up_to(size_t end) {
+  if (end <= committed_.load(kAcquire)) return true;  // pairs: arena-commit
+  const LockGuard guard(lock_);
+  const size_t before = committed_.load(kRelaxed);  // relaxed: changed under the lock only
+  if (end <= before) return true;
+  const size_t more = min_of(align_up(end - before, step_), size_ - before);
+  if (!os::commit(reinterpret_cast<void*>(start_ + before), more)) return false;
+  committed_.store(before + more, kRelease);  // pairs: arena-commit
+  return true;
+}
+
+}  // namespace near::design

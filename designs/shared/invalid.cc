@@ -1,0 +1,19 @@
+// What designs do with a pointer that is none of their blocks: src/front/foreign.cc, and this.
+#include "front/invalid.h"
+
+#include <cstdlib>
+
+#include "base/compiler.h"
+#include "platform/message.h"
+#include "platform/options.h"
+
+namespace near {
+
+NEAR_COLD void report_invalid(const void* pointer, const char* what) {
+  const auto reaction = static_cast<OnInvalid>(option(Option::invalid));
+  if (reaction == OnInvalid::ignore) return;
+  message("invalid free of %p: %s", pointer, what);
+  if (reaction == OnInvalid::abort) abort();
+}
+
+}  // namespace near

@@ -1,0 +1,20 @@
+// The machine as designs see it: its nodes and its processors. NEARMALLOC_TOPOLOGY replaces the
+// real ones.
+// Who may touch it: written once at start, read by any thread.
+#pragma once
+
+#include "platform/topology.h"
+
+namespace near::design {
+
+void read_machine();
+
+const Topology& topology();
+
+// Processors that are online, at least 1: of the given topology, or of the system.
+unsigned processors();
+
+// The node of the processor that the calling thread runs on. May be stale when it is returned.
+unsigned current_node();
+
+}  // namespace near::design

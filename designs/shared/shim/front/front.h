@@ -1,0 +1,25 @@
+// What the shim calls, for a published design: the names of src/front/front.h, defined in
+// designs/shared/front.cc on top of that design. This folder stands before src/ when the shim is
+// compiled for designs.
+// Who may touch it: any thread.
+#pragma once
+
+#include <cstddef>
+
+#include "base/bits.h"
+#include "base/compiler.h"
+#include "sizes/size_class.h"  // kBlockAlign
+
+namespace near {
+
+void* allocate(size_t size);
+void* allocate_aligned(size_t alignment, size_t size);
+void* allocate_zeroed(size_t count, size_t size);
+void* reallocate(void* pointer, size_t size);
+void release(void* pointer);
+size_t usable_size(const void* pointer);
+
+// No design keeps what a block was asked for, so there is nothing to compare.
+inline void release_sized(void* pointer, size_t) { release(pointer); }
+
+}  // namespace near

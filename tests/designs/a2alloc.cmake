@@ -1,0 +1,37 @@
+# a2alloc: the claims of its report under each of its switches; kheap: the page count it started
+# from.
+
+near_test_design(a2alloc)
+
+foreach(name a2alloc kheap)
+  add_library(design_${name}_tests OBJECT
+    a2alloc_test.cc ${PROJECT_SOURCE_DIR}/tests/unit/fake_cpu.cc)
+  target_include_directories(design_${name}_tests PRIVATE ${PROJECT_SOURCE_DIR})
+  string(SUBSTRING ${name} 0 1 first)
+  string(TOUPPER ${first} first)
+  string(SUBSTRING ${name} 1 -1 rest)
+  target_compile_definitions(design_${name}_tests PRIVATE NEAR_DESIGN_CONFIG=k${first}${rest})
+  target_link_libraries(design_${name}_tests PUBLIC near_test_flags GTest::gtest)
+  near_test_precompiled(design_${name}_tests)
+  near_test_executable(design_${name}
+    OBJECTS design_${name}_tests near_design_${name} near_design_twins
+    LIBRARIES near_design_fake_os)
+endforeach()
+
+function(near_test_a2alloc name options filter)
+  string(MAKE_C_IDENTIFIER "design_a2alloc_${name}" test)
+  near_test_core(${test} LABEL designs COMMAND design_a2alloc --gtest_filter=${filter}
+    ENVIRONMENT NEAR_TEST_EXPECT=a2alloc NEARMALLOC_DESIGN_OPTIONS=${options})
+endfunction()
+
+near_test_a2alloc(pages "" A2allocPages.*)
+foreach(options "" metadata=block pageref=head free=walk emptiness=25)
+  near_test_a2alloc(parts_${options} "${options}" A2alloc.*)
+  near_test_a2alloc(walk_${options} "${options}" A2allocWalk.*)
+  near_test_a2alloc(emptiness_${options} "${options}" A2allocEmptiness.*)
+  if(NOT options MATCHES "emptiness")
+    near_test_a2alloc(metadata_${options} "${options}" A2allocMetadata.*)
+  endif()
+endforeach()
+near_test_core(design_kheap_pages LABEL designs COMMAND design_kheap --gtest_filter=A2allocPages.*
+  ENVIRONMENT NEAR_TEST_EXPECT=kheap)

@@ -1,0 +1,206 @@
+// What the report on a2alloc claims, on its parts: where shared structures lie, where blocks go
+// back to, what pages are used for, what the switches change.
+// Invariant: each case of a2alloc.cmake runs in a process of its own, so counters start at zero.
+// Who may touch it: the thread that runs the test.
+#include "designs/a2alloc/a2alloc.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "designs/a2alloc/free_refs.h"
+#include "designs/a2alloc/heap.h"
+#include "designs/a2alloc/large_list.h"
+#include "designs/a2alloc/shared_heap.h"
+#include "designs/shared/machine.h"
+#include "support/cases.h"
+#include "unit/fake_cpu.h"
+
+namespace near_test {
+namespace {
+
+using near::a2alloc::A2alloc;
+using near::a2alloc::free_refs;
+using near::a2alloc::heaps;
+using near::a2alloc::kPage;
+using near::a2alloc::settings;
+using near::a2alloc::size_of;
+
+uint64_t counter(const std::string& name) {
+  near::design::Counter counters[near::design::kMaxCounters];
+  const size_t count = A2alloc::counters(counters);
+  for (size_t i = 0; i < count; i++) {
+    if (name == counters[i].name) return counters[i].value;
+  }
+  ADD_FAILURE() << name;
+  return 0;
+}
+
+std::vector<void*> take(size_t count, size_t size) {
+  std::vector<void*> blocks(count);
+  for (void*& block : blocks) block = A2alloc::allocate(size);
+  return blocks;
+}
+
+void give(const std::vector<void*>& blocks) {
+  for (void* block : blocks) A2alloc::deallocate(block);
+}
+
+uintptr_t line(const void* address) { return reinterpret_cast<uintptr_t>(address) / 64; }
+
+// The heaps of the original were arrays of nine heads, 72 bytes: neighbours shared a line.
+TEST(A2alloc, SharedStructuresLieOnDistinctCacheLines) {
+  std::set<uintptr_t> lines;
+  const void* shared[] = {&heaps[0],
+                          &heaps[1],
+                          &heaps[2],
+                          &free_refs,
+                          &near::a2alloc::large_list,
+                          &near::a2alloc::shared_heap};
+  for (const void* each : shared) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(each) % 64, 0u);
+    EXPECT_TRUE(lines.insert(line(each)).second);
+    count_cases();
+  }
+  EXPECT_EQ(sizeof(heaps[0]) % 64, 0u);
+  EXPECT_EQ(sizeof(near::a2alloc::Pageref), 64u);
+  EXPECT_EQ(alignof(near::a2alloc::Pageref), 64u);
+}
+
+TEST(A2alloc, BlocksOfTwoProcessorsShareNoPage) {
+  if (near::design::processors() < 2) GTEST_SKIP() << "one processor, one heap";
+  std::vector<void*> mine;
+  std::vector<void*> others;
+  for (int i = 0; i < 500; i++) {
+    set_cpu(0);
+    mine.push_back(A2alloc::allocate(16));
+    set_cpu(1);
+    others.push_back(A2alloc::allocate(16));
+  }
+  std::set<char*> pages;
+  for (void* block : mine) pages.insert(near::a2alloc::page_of(block));
+  for (void* block : others) EXPECT_EQ(pages.count(near::a2alloc::page_of(block)), 0u);
+  count_cases(mine.size());
+  set_cpu(0);
+  give(mine);
+  give(others);
+}
+
+// Passive false sharing: whoever frees it, a block goes back to the heap that it came from.
+TEST(A2alloc, ABlockGoesBackToTheHeapItCameFrom) {
+  if (near::design::processors() < 2) GTEST_SKIP() << "one processor, one heap";
+  // Not the last class, of which a page holds one whole block: it is empty when that one is free.
+  for (unsigned size_class = 0; size_class + 1 < near::a2alloc::kClasses; size_class++) {
+    const size_t size = size_of(size_class) - near::a2alloc::block_header_bytes();
+    if (size > size_of(size_class)) continue;  // all of it is header
+    set_cpu(0);
+    void* keeps_the_page = A2alloc::allocate(size);
+    void* block = A2alloc::allocate(size);
+    set_cpu(1);
+    A2alloc::deallocate(block);
+    void* of_another = A2alloc::allocate(size);
+    EXPECT_NE(of_another, block);
+    set_cpu(0);
+    void* again = A2alloc::allocate(size);
+    EXPECT_EQ(again, block);
+    give({keeps_the_page, of_another, again});
+    count_cases();
+  }
+}
+
+TEST(A2alloc, AnEmptyPageServesAnyClassAndTheLastOneFirst) {
+  const std::vector<void*> blocks = take(100, 1000);
+  give(blocks);
+  const uint64_t fresh = counter("pages_taken");
+  const std::vector<void*> small = take(100, 40);
+  const char* last_freed = near::a2alloc::page_of(blocks.back());
+  EXPECT_EQ(near::a2alloc::page_of(small.front()), last_freed);
+  EXPECT_EQ(counter("pages_taken"), fresh);
+  give(small);
+  count_cases(2);
+}
+
+// The original gave block 0 back as a whole one, which then overlapped the next.
+TEST(A2alloc, TheHeadSlotNeverServesAWholeBlock) {
+  for (unsigned size_class = 2; size_class < near::a2alloc::kClasses; size_class++) {
+    const size_t size = size_of(size_class) - near::a2alloc::block_header_bytes();
+    const std::vector<void*> short_ones = take(3 * kPage / size_of(size_class), size - 16);
+    give(short_ones);
+    std::vector<void*> blocks = take(3 * kPage / size_of(size_class), size);
+    std::sort(blocks.begin(), blocks.end());
+    for (size_t i = 0; i < blocks.size(); i++) {
+      EXPECT_GE(A2alloc::usable_size(blocks[i]), size);
+      if (i > 0) {
+        EXPECT_GE(static_cast<char*>(blocks[i]) - static_cast<char*>(blocks[i - 1]),
+                  static_cast<ptrdiff_t>(size));
+      }
+      count_cases();
+    }
+    give(blocks);
+  }
+}
+
+// linux-scalability in the report: 100,000 blocks of 128 bytes. With a header in each page 31 of 32
+// blocks fit; kheap has 32. [Boritz, table 4.2]
+TEST(A2allocPages, LinuxScalabilityTakesThePagesOfTheReport) {
+  const std::vector<void*> blocks = take(100'000, 128);
+  EXPECT_EQ(counter("pages_taken"), near::a2alloc::kConfig.per_processor ? 3226u : 3125u);
+  give(blocks);
+  count_cases();
+}
+
+// Looks at many pagerefs where constant time has none.
+TEST(A2allocWalk, TheListOfAClassIsWalkedOnlyWhereItIsAsked) {
+  const std::vector<void*> blocks = take(16'000, 128);
+  give(blocks);
+  const uint64_t walked = counter("pagerefs_walked");
+  if (settings.walk) {
+    EXPECT_GT(walked, 16'000u * 100);
+  } else {
+    EXPECT_EQ(walked, 0u);
+  }
+  count_cases();
+}
+
+TEST(A2allocEmptiness, PagesTooEmptyToKeepGoToAllHeaps) {
+  std::vector<void*> kept;
+  const std::vector<void*> blocks = take(4000, 64);
+  for (size_t i = 0; i < blocks.size(); i++) {
+    if (i % 32 == 0) {
+      kept.push_back(blocks[i]);
+    } else {
+      A2alloc::deallocate(blocks[i]);
+    }
+  }
+  const uint64_t given = counter("pages_to_shared_heap");
+  if (settings.emptiness == 0) {
+    EXPECT_EQ(given, 0u);
+  } else {
+    EXPECT_GT(given, 5u);
+    set_cpu(1);
+    const std::vector<void*> others = take(2000, 64);
+    EXPECT_GT(counter("pages_from_shared_heap"), 5u);
+    give(others);
+    set_cpu(0);
+  }
+  give(kept);
+  count_cases();
+}
+
+// Metadata in each page costs less than in each block: there 120 bytes need a block of 256. A
+// pageref in its page costs no page of its own.
+TEST(A2allocMetadata, WhatItCosts) {
+  const uint64_t before = near::a2alloc::arena.taken();
+  const std::vector<void*> blocks = take(10'000, 120);
+  const uint64_t pages = settings.block_metadata ? 625 : 323;
+  const uint64_t refs = settings.pageref_in_page ? 0 : (pages + 63) / 64;
+  EXPECT_EQ(near::a2alloc::arena.taken() - before, (pages + refs) * kPage);
+  give(blocks);
+  count_cases();
+}
+
+}  // namespace
+}  // namespace near_test
