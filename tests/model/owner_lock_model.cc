@@ -3,8 +3,8 @@
 // adopt_parked of reclaim/core.cc; take_limbo and take_everything of reclaim/waiting.cc.
 //
 // Invariant: one thread at a time is in a limbo, and sees what the last one did; nothing that was
-// retired is lost or doubled. Where barriers and adopters exclude each other, a barrier ends with all
-// that was retired before it.
+// retired is lost or doubled. Where barriers and adopters exclude each other, a barrier ends with
+// all that was retired before it.
 // Bound: 3 threads. The owner retires 2 objects and leaves, or goes offline, comes back and retires
 // a third; a barrier takes everybody's once; a third thread retires, adopts, and takes over the
 // owner's record and retires there, or adopts again.
