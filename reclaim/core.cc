@@ -53,29 +53,24 @@ Core::~Core() {
   }
 }
 
-// Claims a record that no thread uses. Returns its state before, or kClaimed if it was not to be
-// had.
+// Whoever changes the state of a record that no thread uses has it.
+bool Core::take(Record& record, uint32_t from, uint32_t to) noexcept {
+  // relaxed: only a hint, the exchange decides
+  return record.attached.load(kRelaxed) == from &&
+         record.attached.compare_exchange_strong(from, to, kAcquire, kRelaxed);  // pairs: attached
+}
+
+// Returns its state before, or kClaimed if it was not to be had.
 uint32_t Core::claim_parked(Record& record) noexcept {
-  uint32_t state = record.attached.load(kRelaxed);  // relaxed: the exchange checks it
-  if (state != kFree && state != kOffline) return kClaimed;
-  // pairs: attached
-  return record.attached.compare_exchange_strong(state, kClaimed, kAcquire, kRelaxed) ? state
-                                                                                      : kClaimed;
+  if (take(record, kFree, kClaimed)) return kFree;
+  return take(record, kOffline, kClaimed) ? kOffline : kClaimed;
 }
 
 // A record that a thread left, with whatever is in it.
 Record* Core::reuse() noexcept {
-  // pairs: records
-  for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
-    uint32_t expected = kFree;
-    // relaxed: only a hint, the exchange decides
-    if (record->attached.load(kRelaxed) == kFree &&
-        record->attached.compare_exchange_strong(expected, kAttached, kAcquire,
-                                                 kRelaxed)) {  // pairs: attached
-      return record;
-    }
-  }
-  return nullptr;
+  Record* record = records.load(kAcquire);  // pairs: records
+  while (record != nullptr && !take(*record, kFree, kAttached)) record = record->next;
+  return record;
 }
 
 Record* Core::attach() noexcept {
@@ -102,15 +97,9 @@ void Core::detach(Record& record) noexcept { park(record, kFree); }
 void Core::go_offline(Record& record) noexcept { park(record, kOffline); }
 
 void Core::come_online(Record& record) noexcept {
-  for (;;) {
-    uint32_t expected = kOffline;
-    if (record.attached.compare_exchange_strong(expected, kAttached, kAcquire,
-                                                kRelaxed)) {  // pairs: attached
-      record.is_offline = false;
-      return unpark(record);
-    }
-    yield();  // somebody takes what it left
-  }
+  while (!take(record, kOffline, kAttached)) yield();  // somebody takes what it left
+  record.is_offline = false;
+  unpark(record);
 }
 
 void Core::unpark(Record& record) noexcept {

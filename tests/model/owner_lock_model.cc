@@ -3,7 +3,8 @@
 // adopt_parked of reclaim/core.cc; take_limbo and take_everything of reclaim/waiting.cc.
 //
 // Invariant: one thread at a time is in a limbo, and sees what the last one did; nothing that was
-// retired is lost or doubled.
+// retired is lost or doubled. Where barriers and adopters exclude each other, a barrier ends with
+// all that was retired before it.
 // Bound: 3 threads. The owner retires 2 objects and leaves, or goes offline, comes back and retires
 // a third; a barrier takes everybody's once; a third thread retires, adopts, and takes over the
 // owner's record and retires there, or adopts again.
@@ -27,6 +28,8 @@ Witness taken_parked("limbos taken after their owner left");
 Witness limbos_adopted("limbos adopted");
 Witness claims_met("adopters that met a claim");
 Witness records_reused("records taken over");
+Witness adopters_kept_out("adopters that met a barrier");
+Witness barriers_checked("barriers that had to take what was retired before");
 
 struct Record {
   Atomic<uint32_t> attached{kAttached};
@@ -39,6 +42,7 @@ class Handshake : public FencedSuite<Handshake> {
  public:
   void before() {
     asymmetric_ = choose(2) == 1;
+    excludes_ = choose(2) == 1;
     for (Record& each : rooms_) {
       each.limbo.init(0);
       each.has_left = false;
@@ -52,12 +56,12 @@ class Handshake : public FencedSuite<Handshake> {
       own(mine);
     } else if (index == 1) {
       if (choose(2) == 0) owner_left_.wait();
-      for (Record* each : {&rooms_[0], &rooms_[2]}) take_from(*each, mine);
+      barrier(mine);
     } else {
       if (choose(2) == 0) retire(mine);
       if (choose(4) != 0) owner_left_.wait();
-      adopt_parked(mine);
-      if (choose(2) == 0) return adopt_parked(mine);
+      adopt_outside_barriers(mine);
+      if (choose(2) == 0) return adopt_outside_barriers(mine);
       if (!reuse(rooms_[0])) return;
       records_reused.note();
       retire(rooms_[0]);
@@ -75,7 +79,7 @@ class Handshake : public FencedSuite<Handshake> {
 
  private:
   void own(Record& mine) {
-    retire(mine);
+    told_.store(retire(mine), kRelease);
     if (choose(2) == 0) retire(mine);
     const uint32_t state = choose(2) == 0 ? kFree : kOffline;
     park(mine, state);
@@ -85,11 +89,14 @@ class Handshake : public FencedSuite<Handshake> {
     retire(mine);
   }
 
-  void retire(Record& record) {
+  // Returns the object's number, from 1.
+  uint32_t retire(Record& record) {
     record.lock.enter(asymmetric_);
-    record.limbo.push(&objects_[retired_++]);
+    const uint32_t number = ++retired_;
+    record.limbo.push(&objects_[number - 1]);
     pause();
     record.lock.leave();
+    return number;
   }
 
   void park(Record& record, uint32_t state) {
@@ -145,6 +152,35 @@ class Handshake : public FencedSuite<Handshake> {
     into.lock.leave();
   }
 
+  // Core::barrier: the records in any order. What was retired before it, it has in the end.
+  void barrier(Record& mine) {
+    if (excludes_) lock_barriers();
+    const uint32_t told = told_.load(kAcquire);
+    const unsigned first = choose(2) == 0 ? 0 : 2;
+    for (const unsigned each : {first, 2 - first}) take_from(rooms_[each], mine);
+    if (told > 0 && excludes_) {
+      barriers_checked.note();
+      expect(mine.limbo.holds(&objects_[told - 1]), "a barrier missed what was adopted meanwhile");
+    }
+    if (excludes_) barriers_.store(0, kRelease);
+  }
+
+  // The barriers' mutex: pthread_mutex_lock, _trylock and _unlock.
+  bool try_lock_barriers() {
+    uint32_t expected = 0;
+    return barriers_.compare_exchange_strong(expected, 1, kAcquire, kRelaxed);
+  }
+  void lock_barriers() {
+    while (!try_lock_barriers()) yield();
+  }
+
+  void adopt_outside_barriers(Record& into) {
+    if (!excludes_ || mutated("an adopter does not mind a barrier")) return adopt_parked(into);
+    if (!try_lock_barriers()) return adopters_kept_out.note();
+    adopt_parked(into);
+    barriers_.store(0, kRelease);
+  }
+
   void take_from(Record& record, Record& mine) {
     while (!take_limbo(record, mine)) yield();
   }
@@ -167,7 +203,10 @@ class Handshake : public FencedSuite<Handshake> {
   }
 
   bool asymmetric_ = false;
+  bool excludes_ = false;  // the mutex is there; without it the claims alone keep limbos whole
   uint32_t retired_ = 0;
+  Atomic<uint32_t> told_{0};  // the owner's first object, counted from 1, for the barrier
+  Atomic<uint32_t> barriers_{0};
   Gate owner_left_;
   Record rooms_[3];
   Object objects_[6];
@@ -205,6 +244,7 @@ int main(int count, char** arguments) {
       {"a barrier does not release", "owner_lock_model.cc", "::take_limbo(", rl::mo_release, kNone},
       {"an adopter does not mind a claim"},
       {"a barrier takes what is not attached"},
+      {"an adopter does not mind a barrier"},
   };
   return run_models(count, arguments, explorations, mutations);
 }

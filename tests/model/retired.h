@@ -53,6 +53,12 @@ class Limbo {
     label_ = label;
   }
   uint32_t count() const { return count_; }
+  bool holds(const Object* object) const {
+    for (uint32_t i = 0; i < count_; i++) {
+      if (entries_[i].object == object) return true;
+    }
+    return false;
+  }
 
   void push(Object* object) { push(object, label_); }
 

@@ -3,11 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "reclaim/any_set.h"
 #include "reclaim/eager_domain.h"
 #include "support/cases.h"
 #include "support/pattern.h"
@@ -17,30 +21,49 @@ namespace {
 
 using near::reclaim::abtree;
 
-constexpr int64_t value_of(int64_t key) { return key * 31 + 7; }
+constexpr uint64_t value_of(int64_t key) { return static_cast<uint64_t>(key) * 31 + 7; }
 
-template <unsigned MostEntries, unsigned LeastEntries>
-struct Shape {
-  static constexpr unsigned kMost = MostEntries;
-  static constexpr unsigned kLeast = LeastEntries;
-  template <class Domain>
-  using Tree = abtree<int64_t, int64_t, Domain, kMost, kLeast>;
+class TreeTrial : public Trial {
+ public:
+  virtual size_t unreclaimed() = 0;
 };
 
-template <class ShapeOfTree>
-class AbtreeShape : public testing::Test {};
-using Shapes = testing::Types<Shape<3, 2>, Shape<4, 2>, Shape<5, 3>, Shape<7, 4>, Shape<8, 2>,
-                              Shape<11, 2>, Shape<13, 3>, Shape<16, 8>, Shape<64, 16>>;
-TYPED_TEST_SUITE(AbtreeShape, Shapes);
+struct Shape {
+  const char* name;
+  std::unique_ptr<TreeTrial> (*make)();
+};
 
-template <class Tree>
-void expect_same(const Tree& tree, const std::map<int64_t, int64_t>& model) {
+template <unsigned B, unsigned A>
+class ShapeTrial final
+    : public TrialOf<abtree<Key, uint64_t, EagerDomain, B, A>, EagerDomain, TreeTrial> {
+ public:
+  size_t unreclaimed() override { return this->domain_.unreclaimed(); }
+};
+
+template <unsigned B, unsigned A>
+std::unique_ptr<TreeTrial> make_trial() {
+  return std::make_unique<ShapeTrial<B, A>>();
+}
+
+class AbtreeShape : public testing::TestWithParam<Shape> {};
+constexpr Shape kShapes[] = {
+    {"B3A2", make_trial<3, 2>},     {"B4A2", make_trial<4, 2>}, {"B5A3", make_trial<5, 3>},
+    {"B7A4", make_trial<7, 4>},     {"B8A2", make_trial<8, 2>}, {"B16A8", make_trial<16, 8>},
+    {"B64A16", make_trial<64, 16>},
+};
+std::string name_of(const testing::TestParamInfo<Shape>& row) { return row.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Shapes, AbtreeShape, testing::ValuesIn(kShapes), name_of);
+
+using Model = std::map<int64_t, uint64_t>;
+
+void expect_same(const AnySet& tree, const Model& model) {
   ASSERT_TRUE(tree.check());
   auto at = model.begin();
   uint64_t sum = 0;
-  tree.for_each([&](int64_t key, int64_t value) {
+  tree.for_each([&](const Key& key, uint64_t value) {
     ASSERT_NE(at, model.end());
-    ASSERT_EQ(key, at->first);
+    ASSERT_EQ(static_cast<int64_t>(key), at->first);
     ASSERT_EQ(value, at->second);
     sum += static_cast<uint64_t>(key);
     ++at;
@@ -50,13 +73,12 @@ void expect_same(const Tree& tree, const std::map<int64_t, int64_t>& model) {
   ASSERT_EQ(tree.key_sum(), sum);
 }
 
-template <class Tree>
-void expect_same_range(const Tree& tree, const std::map<int64_t, int64_t>& model, int64_t low,
-                       int64_t high) {
-  std::vector<std::pair<int64_t, int64_t>> seen;
-  const size_t count =
-      tree.range(low, high, [&](int64_t key, int64_t value) { seen.emplace_back(key, value); });
-  std::vector<std::pair<int64_t, int64_t>> expected;
+void expect_same_range(const AnySet& tree, const Model& model, int64_t low, int64_t high) {
+  std::vector<std::pair<int64_t, uint64_t>> seen;
+  const size_t count = tree.range(low, high, [&](const Key& key, uint64_t value) {
+    seen.emplace_back(static_cast<int64_t>(key), value);
+  });
+  std::vector<std::pair<int64_t, uint64_t>> expected;
   for (auto at = model.lower_bound(low); at != model.end() && at->first < high; ++at) {
     expected.emplace_back(*at);
   }
@@ -64,11 +86,9 @@ void expect_same_range(const Tree& tree, const std::map<int64_t, int64_t>& model
   ASSERT_EQ(count, expected.size());
 }
 
-template <class Tree>
-void step_both(Tree& tree, std::map<int64_t, int64_t>& model, Random& random, uint64_t range,
-               bool grow) {
+void step_both(AnySet& tree, Model& model, Random& random, uint64_t range, bool grow) {
   const auto key = static_cast<int64_t>(random.below(range)) - static_cast<int64_t>(range / 2);
-  const auto value = static_cast<int64_t>(random.next());
+  const uint64_t value = random.next();
   if (random.below(100) < (grow ? 75u : 25u)) {
     ASSERT_EQ(tree.insert(key, value), model.emplace(key, value).second);
   } else {
@@ -76,50 +96,49 @@ void step_both(Tree& tree, std::map<int64_t, int64_t>& model, Random& random, ui
   }
   const auto there = model.find(key);
   ASSERT_EQ(tree.contains(key), there != model.end());
-  ASSERT_EQ(tree.find(key),
-            there == model.end() ? std::nullopt : std::optional<int64_t>(there->second));
+  ASSERT_EQ(tree.find(key), there == model.end() ? std::nullopt : std::optional(there->second));
 }
 
 // Grows and shrinks to nothing several times; after each operation everything is as it should be.
-TYPED_TEST(AbtreeShape, AgreesWithTheStandardMapAndIsBalancedAfterEachOperation) {
-  EagerDomain domain;
-  typename TypeParam::template Tree<EagerDomain> tree(domain);
-  std::map<int64_t, int64_t> model;
+TEST_P(AbtreeShape, AgreesWithTheStandardMapAndIsBalancedAfterEachOperation) {
+  const std::unique_ptr<TreeTrial> trial = GetParam().make();
+  AnySet& tree = trial->set();
+  Model model;
   Random random(seed());
   const size_t steps = scaled(8000);
   for (size_t i = 0; i < steps; ++i) {
     step_both(tree, model, random, 600, i / 500 % 2 == 0);
     expect_same(tree, model);
-    if (this->HasFailure()) return;
+    if (HasFailure()) return;
     count_cases();
   }
-  ASSERT_EQ(domain.unreclaimed(), 0u);
+  ASSERT_EQ(trial->unreclaimed(), 0u);
 }
 
-TYPED_TEST(AbtreeShape, AnswersRangesAsTheStandardMapDoes) {
-  EagerDomain domain;
-  typename TypeParam::template Tree<EagerDomain> tree(domain);
-  std::map<int64_t, int64_t> model;
+TEST_P(AbtreeShape, AnswersRangesAsTheStandardMapDoes) {
+  const std::unique_ptr<TreeTrial> trial = GetParam().make();
+  AnySet& tree = trial->set();
+  Model model;
   Random random(seed());
   for (size_t i = 0; i < scaled(3000); ++i) {
     step_both(tree, model, random, 1000, i % 1000 < 600);
     const auto low = static_cast<int64_t>(random.below(1200)) - 600;
     expect_same_range(tree, model, low, low + static_cast<int64_t>(random.below(300)) - 5);
-    if (this->HasFailure()) return;
+    if (HasFailure()) return;
     count_cases();
   }
 }
 
-TYPED_TEST(AbtreeShape, TakesKeysInOrderAndGivesThemBackInOrder) {
+TEST_P(AbtreeShape, TakesKeysInOrderAndGivesThemBackInOrder) {
   for (const bool up_first : {true, false}) {
-    EagerDomain domain;
-    typename TypeParam::template Tree<EagerDomain> tree(domain);
-    constexpr int64_t kKeys = 2000;
-    for (int64_t i = 0; i < kKeys; ++i) ASSERT_TRUE(tree.insert(up_first ? i : -i, i));
+    const std::unique_ptr<TreeTrial> trial = GetParam().make();
+    AnySet& tree = trial->set();
+    const auto keys = std::max<int64_t>(static_cast<int64_t>(scaled(2000)), 500);
+    for (int64_t i = 0; i < keys; ++i) ASSERT_TRUE(tree.insert(up_first ? i : -i, 0));
     ASSERT_TRUE(tree.check());
-    ASSERT_EQ(tree.size(), size_t{kKeys});
-    for (int64_t i = 0; i < kKeys; ++i) {
-      ASSERT_TRUE(tree.erase(up_first ? i : i - kKeys + 1));
+    ASSERT_EQ(tree.size(), static_cast<size_t>(keys));
+    for (int64_t i = 0; i < keys; ++i) {
+      ASSERT_TRUE(tree.erase(up_first ? i : i - keys + 1));
       ASSERT_TRUE(i % 50 != 0 || tree.check());
       count_cases();
     }
@@ -154,11 +173,11 @@ TEST(Abtree, TakesOtherKeysAndValues) {
 
 TEST(Abtree, AVisitorMayUseTheTreeWithTheSameGuard) {
   EagerDomain domain;
-  abtree<int64_t, int64_t, EagerDomain, 4> tree(domain);
+  abtree<int64_t, uint64_t, EagerDomain, 4> tree(domain);
   for (int64_t key = 0; key < 200; ++key) tree.insert(key, value_of(key));
   auto guard = domain.pin();
   int64_t next = 0;
-  tree.range(guard, 0, 200, [&](int64_t key, int64_t value) {
+  tree.range(guard, 0, 200, [&](int64_t key, uint64_t value) {
     EXPECT_EQ(key, next++);
     EXPECT_EQ(value, value_of(key));
     EXPECT_TRUE(tree.erase(guard, key));

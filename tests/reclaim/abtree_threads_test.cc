@@ -3,11 +3,14 @@
 
 #include <atomic>
 #include <map>
+#include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "nearmalloc/reclaim/abtree.hpp"
 #include "nearmalloc/reclaim/domain.hpp"
+#include "reclaim/any_set.h"
 #include "reclaim/eager_domain.h"
 #include "reclaim/interrupter.h"
 #include "support/cases.h"
@@ -19,7 +22,7 @@ namespace {
 namespace reclaim = near::reclaim;
 using reclaim::abtree;
 
-constexpr int64_t value_of(int64_t key) { return key * 31 + 7; }
+constexpr uint64_t value_of(int64_t key) { return static_cast<uint64_t>(key) * 31 + 7; }
 
 // Domains that free soon.
 template <class Scheme>
@@ -31,13 +34,48 @@ struct BusyDomain : reclaim::domain<Scheme> {
   }
 };
 
-template <class TestDomain>
-class AbtreeThreads : public testing::Test {};
-using Domains = testing::Types<EagerDomain, BusyDomain<reclaim::hazard_pointers>,
-                               BusyDomain<reclaim::ping_epochs>, BusyDomain<reclaim::debra<>>,
-                               BusyDomain<reclaim::debra<reclaim::announce::after_free>>,
-                               BusyDomain<reclaim::token<>>>;
-TYPED_TEST_SUITE(AbtreeThreads, Domains);
+class TreeTrial : public Trial {
+ public:
+  virtual size_t unreclaimed() = 0;
+};
+
+template <class Domain, unsigned B, unsigned A>
+class TreeTrialOf final : public TrialOf<abtree<Key, uint64_t, Domain, B, A>, Domain, TreeTrial> {
+ public:
+  size_t unreclaimed() override { return this->domain_.unreclaimed(); }
+};
+
+template <class Domain, unsigned B, unsigned A = 2>
+std::unique_ptr<TreeTrial> make_trial() {
+  return std::make_unique<TreeTrialOf<Domain, B, A>>();
+}
+
+using MakeTrial = std::unique_ptr<TreeTrial> (*)();
+
+struct Row {
+  const char* domain;
+  MakeTrial small;  // splits and joins all the time
+  MakeTrial usual;
+  MakeTrial narrow;  // the least node is half of the largest
+};
+
+template <class Domain>
+constexpr Row row(const char* name) {
+  return {name, make_trial<Domain, 3>, make_trial<Domain, 11>, make_trial<Domain, 8, 4>};
+}
+
+class AbtreeThreads : public testing::TestWithParam<Row> {};
+constexpr Row kRows[] = {
+    row<EagerDomain>("eager"),
+    row<BusyDomain<reclaim::hazard_pointers>>("hazard_pointers"),
+    row<BusyDomain<reclaim::ping_epochs>>("ping_epochs"),
+    row<BusyDomain<reclaim::debra<>>>("debra"),
+    row<BusyDomain<reclaim::debra<reclaim::announce::after_free>>>("debra_after_free"),
+    row<BusyDomain<reclaim::token<>>>("token"),
+};
+std::string name_of(const testing::TestParamInfo<Row>& row) { return row.param.domain; }
+
+INSTANTIATE_TEST_SUITE_P(Domains, AbtreeThreads, testing::ValuesIn(kRows), name_of);
 
 struct Load {
   size_t threads;
@@ -51,40 +89,36 @@ struct Balance {
   int64_t entries = 0;
 };
 
-template <class Tree, class Domain>
-void change_at_random(Tree& tree, Domain& domain, const Load& load, uint64_t number,
-                      Balance& balance) {
-  auto handle = domain.attach();
+void change_at_random(AnySet& tree, const Load& load, uint64_t number, Balance& balance) {
+  const std::unique_ptr<AnyClient> handle = tree.attach(false);
   Random random(seed() + number);
   for (size_t i = 0; i < load.operations; ++i) {
     const auto key = static_cast<int64_t>(random.below(static_cast<uint64_t>(load.keys)));
     const uint64_t what = random.below(100);
-    auto guard = handle.pin();
     if (what < 45) {
-      if (!tree.insert(guard, key, value_of(key))) continue;
+      if (!handle->insert(key, value_of(key))) continue;
       balance.key_sum += static_cast<uint64_t>(key);
       ++balance.entries;
     } else if (what < 90) {
-      if (!tree.erase(guard, key)) continue;
+      if (!handle->erase(key)) continue;
       balance.key_sum -= static_cast<uint64_t>(key);
       --balance.entries;
-    } else if (const auto value = tree.find(guard, key)) {
+    } else if (const auto value = handle->find(key)) {
       ASSERT_EQ(*value, value_of(key));
     }
   }
 }
 
-template <class Tree, class Domain>
-void stress(const Load& load) {
-  Domain domain;
-  Tree tree(domain);
+void stress(MakeTrial make, const Load& load) {
+  const std::unique_ptr<TreeTrial> trial = make();
+  AnySet& tree = trial->set();
   Interrupter interrupter;
   std::vector<Balance> balances(load.threads);
   std::vector<std::thread> threads;
   for (size_t i = 0; i < load.threads; ++i) {
     threads.emplace_back([&, i] {
       const Interrupter::Watched watched(interrupter);
-      change_at_random(tree, domain, load, i, balances[i]);
+      change_at_random(tree, load, i, balances[i]);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -96,20 +130,22 @@ void stress(const Load& load) {
   ASSERT_TRUE(tree.check());
   ASSERT_EQ(tree.key_sum(), total.key_sum);
   ASSERT_EQ(tree.size(), static_cast<size_t>(total.entries));
-  tree.for_each([](int64_t key, int64_t value) { ASSERT_EQ(value, value_of(key)); });
-  ASSERT_EQ(domain.unreclaimed(), 0u);
+  tree.for_each([](const Key& key, uint64_t value) {
+    ASSERT_EQ(value, value_of(static_cast<int64_t>(key)));
+  });
+  ASSERT_EQ(trial->unreclaimed(), 0u);
   count_cases(load.threads * load.operations);
 }
 
-TYPED_TEST(AbtreeThreads, KeepTheSumOfKeysAndTheBalanceOfTheTree) {
+TEST_P(AbtreeThreads, KeepTheSumOfKeysAndTheBalanceOfTheTree) {
   for (const size_t threads : {2, 8}) {
     for (const int64_t keys : {4, 2000}) {
       const Load load = {threads, keys, scaled(8'000 / threads)};
       SCOPED_TRACE(testing::Message() << threads << " threads, " << keys << " keys");
-      stress<abtree<int64_t, int64_t, TypeParam, 11>, TypeParam>(load);
-      stress<abtree<int64_t, int64_t, TypeParam, 3>, TypeParam>(load);
-      stress<abtree<int64_t, int64_t, TypeParam, 8, 4>, TypeParam>(load);
-      if (this->HasFailure()) return;
+      for (const MakeTrial make : {GetParam().usual, GetParam().small, GetParam().narrow}) {
+        stress(make, load);
+        if (HasFailure()) return;
+      }
     }
   }
 }
@@ -118,8 +154,7 @@ TYPED_TEST(AbtreeThreads, KeepTheSumOfKeysAndTheBalanceOfTheTree) {
 constexpr bool is_constant(int64_t key) { return key % 4 == 0; }
 constexpr bool is_absent(int64_t key) { return key % 4 == 1; }
 
-template <class Tree>
-void churn(Tree& tree, int64_t keys, const std::atomic<bool>& done, uint64_t number) {
+void churn(AnySet& tree, int64_t keys, const std::atomic<bool>& done, uint64_t number) {
   Random random(seed() + number);
   while (!done.load(std::memory_order_relaxed)) {
     const auto key = static_cast<int64_t>(random.below(static_cast<uint64_t>(keys)));
@@ -132,11 +167,11 @@ void churn(Tree& tree, int64_t keys, const std::atomic<bool>& done, uint64_t num
   }
 }
 
-template <class Tree>
-void expect_range_holds(const Tree& tree, int64_t low, int64_t high) {
+void expect_range_holds(const AnySet& tree, int64_t low, int64_t high) {
   int64_t next_constant = (low + 3) / 4 * 4;
   int64_t last = low - 1;
-  tree.range(low, high, [&](int64_t key, int64_t value) {
+  tree.range(low, high, [&](const Key& its_key, uint64_t value) {
+    const auto key = static_cast<int64_t>(its_key);
     ASSERT_LT(last, key);
     last = key;
     ASSERT_EQ(value, value_of(key));
@@ -148,10 +183,9 @@ void expect_range_holds(const Tree& tree, int64_t low, int64_t high) {
   ASSERT_GE(next_constant, high) << "one was missed at the end";
 }
 
-template <class Tree, class Domain>
-void ranges_under_churn(int64_t keys, size_t ranges) {
-  Domain domain;
-  Tree tree(domain);
+void ranges_under_churn(MakeTrial make, int64_t keys, size_t ranges) {
+  const std::unique_ptr<TreeTrial> trial = make();
+  AnySet& tree = trial->set();
   for (int64_t key = 0; key < keys; key += 4) ASSERT_TRUE(tree.insert(key, value_of(key)));
   std::atomic<bool> done{false};
   Interrupter interrupter;
@@ -176,15 +210,15 @@ void ranges_under_churn(int64_t keys, size_t ranges) {
   ASSERT_TRUE(tree.check());
 }
 
-TYPED_TEST(AbtreeThreads, ARangeMissesNoKeyThatStaysAndShowsNoneThatIsAbsent) {
-  ranges_under_churn<abtree<int64_t, int64_t, TypeParam, 3>, TypeParam>(200, scaled(10'000));
-  ranges_under_churn<abtree<int64_t, int64_t, TypeParam, 11>, TypeParam>(2000, scaled(2000));
+TEST_P(AbtreeThreads, ARangeMissesNoKeyThatStaysAndShowsNoneThatIsAbsent) {
+  ranges_under_churn(GetParam().small, 200, scaled(10'000));
+  ranges_under_churn(GetParam().usual, 2000, scaled(2000));
 }
 
 // Each thread has keys to itself, between those of the others: what it did is what it finds.
-TYPED_TEST(AbtreeThreads, EachSeesItsOwnChanges) {
-  TypeParam domain;
-  abtree<int64_t, int64_t, TypeParam, 5, 2> tree(domain);
+TEST_P(AbtreeThreads, EachSeesItsOwnChanges) {
+  const std::unique_ptr<TreeTrial> trial = GetParam().small();
+  AnySet& tree = trial->set();
   constexpr int64_t kThreads = 4;
   std::vector<std::thread> threads;
   std::atomic<size_t> entries{0};

@@ -100,7 +100,7 @@ class EagerDomain {
   guard_type::Row& take_row() {
     for (size_t i = std::hash<std::thread::id>()(std::this_thread::get_id());; ++i) {
       auto& row = rows_[i % kGuards];
-      if (!row.taken.exchange(true, std::memory_order_acquire)) return row;
+      if (!row.taken.exchange(true, std::memory_order_seq_cst)) return row;
     }
   }
 
@@ -120,6 +120,8 @@ class EagerDomain {
 
   bool is_held(const void* object) const {
     for (const auto& row : rows_) {
+      // Who takes the row from now on holds later than the object was retired.
+      if (!row.taken.load(std::memory_order_seq_cst)) continue;
       for (const auto& slot : row.slots) {
         if (slot.load(std::memory_order_seq_cst) == object) return true;
       }

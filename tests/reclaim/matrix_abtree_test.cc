@@ -12,8 +12,8 @@ struct AbTree {
   static constexpr int64_t kKeys = 4000;
 };
 
-INSTANTIATE_TYPED_TEST_SUITE_P(AbTree11, Matrix, Schemes<AbTree<11>>);
-INSTANTIATE_TYPED_TEST_SUITE_P(AbTree13, Matrix, Schemes<AbTree<13>>);
+INSTANTIATE_TEST_SUITE_P(AbTree11, Matrix, testing::ValuesIn(all_schemes<AbTree<11>>()), name_of);
+INSTANTIATE_TEST_SUITE_P(AbTree13, Matrix, testing::ValuesIn(all_schemes<AbTree<13>>()), name_of);
 
 }  // namespace
 }  // namespace near_test

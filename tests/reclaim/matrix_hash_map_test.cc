@@ -16,7 +16,7 @@ struct HashMap {
   static constexpr int64_t kKeys = 4000;
 };
 
-INSTANTIATE_TYPED_TEST_SUITE_P(HashMap, Matrix, Schemes<HashMap>);
+INSTANTIATE_TEST_SUITE_P(HashMap, Matrix, testing::ValuesIn(all_schemes<HashMap>()), name_of);
 
 }  // namespace
 }  // namespace near_test

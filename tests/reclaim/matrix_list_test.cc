@@ -11,7 +11,7 @@ struct ListSet {
   static constexpr int64_t kKeys = 64;
 };
 
-INSTANTIATE_TYPED_TEST_SUITE_P(ListSet, Matrix, Schemes<ListSet>);
+INSTANTIATE_TEST_SUITE_P(ListSet, Matrix, testing::ValuesIn(all_schemes<ListSet>()), name_of);
 
 }  // namespace
 }  // namespace near_test

@@ -131,11 +131,14 @@ struct SameHash {
 };
 
 TEST(HashMap, IsCorrectWhenAllHashesAgree) {
+  using Map = near::reclaim::hash_map<Key, uint64_t, Domain, SameHash>;
   Domain domain;
-  near::reclaim::hash_map<Key, uint64_t, Domain, SameHash> map(domain, 4);
-  check_sequential(map, domain, {.keys = 60, .operations = scaled(1000)}, 50);
-  near::reclaim::hash_map<Key, uint64_t, Domain, SameHash> shared(domain, 4);
-  check_concurrent(shared, domain, {.keys = 60, .operations = scaled(800), .finds = 20});
+  Map map(domain, 4);
+  SetOf<Map, Domain> alone(map, domain);
+  check_sequential(alone, {.keys = 60, .operations = scaled(1000)}, 50);
+  Map other(domain, 4);
+  SetOf<Map, Domain> shared(other, domain);
+  check_concurrent(shared, {.keys = 60, .operations = scaled(800), .finds = 20});
 }
 
 }  // namespace

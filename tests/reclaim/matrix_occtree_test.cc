@@ -11,7 +11,7 @@ struct OccTree {
   static constexpr int64_t kKeys = 4000;
 };
 
-INSTANTIATE_TYPED_TEST_SUITE_P(OccTree, Matrix, Schemes<OccTree>);
+INSTANTIATE_TEST_SUITE_P(OccTree, Matrix, testing::ValuesIn(all_schemes<OccTree>()), name_of);
 
 }  // namespace
 }  // namespace near_test

@@ -7,12 +7,15 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <memory>
 #include <random>
+#include <string>
 #include <thread>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "nearmalloc/reclaim/domain.hpp"
+#include "reclaim/any_set.h"
 #include "reclaim/eager_domain.h"
 #include "support/cases.h"
 
@@ -80,6 +83,11 @@ class LateDomain : public EagerDomain {
       EagerDomain::guard_type::hold(slot, object);
     }
   };
+  struct handle_type {
+    LateDomain& domain;
+    guard_type pin() { return guard_type(domain); }
+  };
+  handle_type attach() { return {*this}; }
   guard_type pin() { return guard_type(*this); }
 };
 
@@ -90,24 +98,20 @@ class Hasty : public domain<Scheme> {
   Hasty() : domain<Scheme>(options{.reclaim = policy::batch(), .batch_size = 1}) {}
 };
 
-// A kind that gives the processor away all the time does less.
-template <class DomainType, class LockType>
+// One that gives the processor away all the time does less.
 struct Kind {
-  static constexpr bool kYields =
-      std::is_same_v<DomainType, LateDomain> || std::is_same_v<LockType, YieldingLock>;
-  using Domain = DomainType;
-  using Tree = occtree<int64_t, uint64_t, DomainType, LockType>;
+  const char* name;
+  bool yields;
+  std::unique_ptr<Trial> (*make)();
 };
 
-template <class Kind>
-class Occtree : public testing::Test {
+class Occtree : public testing::TestWithParam<Kind> {
  public:
-  using Tree = typename Kind::Tree;
-  typename Kind::Domain domain;
-  Tree tree{domain};
+  std::unique_ptr<Trial> trial = GetParam().make();
+  AnySet& tree = trial->set();
 
   static size_t share(size_t operations) {
-    return scaled(Kind::kYields ? operations / 10 : operations);
+    return scaled(GetParam().yields ? operations / 10 : operations);
   }
 
   // What is put under a key: tells the key, and which insert of it.
@@ -173,20 +177,32 @@ class Occtree : public testing::Test {
   }
 };
 
-using Kinds =
-    testing::Types<Kind<Hasty<debra<>>, waiting_lock>, Kind<Hasty<debra<>>, spin_lock>,
-                   Kind<Hasty<token<>>, waiting_lock>, Kind<Hasty<hazard_pointers>, waiting_lock>,
-                   Kind<Hasty<hazard_pointers>, YieldingLock>,
-                   Kind<Hasty<ping_epochs>, waiting_lock>, Kind<LateDomain, waiting_lock>,
-                   Kind<LateDomain, YieldingLock>>;
-TYPED_TEST_SUITE(Occtree, Kinds);
+template <class Domain, class Lock>
+std::unique_ptr<Trial> make_trial() {
+  return std::make_unique<TrialOf<occtree<Key, uint64_t, Domain, Lock>, Domain>>();
+}
 
-TYPED_TEST(Occtree, DoesWhatAMapDoes) {
+constexpr Kind kKinds[] = {
+    {"debra", false, make_trial<Hasty<debra<>>, waiting_lock>},
+    {"debra_spinning", false, make_trial<Hasty<debra<>>, spin_lock>},
+    {"token", false, make_trial<Hasty<token<>>, waiting_lock>},
+    {"hazard_pointers", false, make_trial<Hasty<hazard_pointers>, waiting_lock>},
+    {"hazard_pointers_yielding", true, make_trial<Hasty<hazard_pointers>, YieldingLock>},
+    {"ping_epochs", false, make_trial<Hasty<ping_epochs>, waiting_lock>},
+    {"late", true, make_trial<LateDomain, waiting_lock>},
+    {"late_yielding", true, make_trial<LateDomain, YieldingLock>},
+};
+std::string name_of(const testing::TestParamInfo<Kind>& row) { return row.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Occtree, testing::ValuesIn(kKinds), name_of);
+
+TEST_P(Occtree, DoesWhatAMapDoes) {
   std::mt19937_64 random = stream(0);
   for (const int64_t keys : {4, 40, 400}) {
-    typename TestFixture::Tree fresh(this->domain);
+    const std::unique_ptr<Trial> again = GetParam().make();
+    AnySet& fresh = again->set();
     std::map<int64_t, uint64_t> model;
-    for (size_t i = 0; i < this->share(6'000); i++) {
+    for (size_t i = 0; i < share(6'000); i++) {
       const auto key = static_cast<int64_t>(random() % static_cast<uint64_t>(keys)) - keys / 2;
       const uint64_t value = random();
       if (random() % 2 == 0) {
@@ -206,21 +222,22 @@ TYPED_TEST(Occtree, DoesWhatAMapDoes) {
   }
 }
 
-TYPED_TEST(Occtree, RangesAreThoseOfAMap) {
+TEST_P(Occtree, RangesAreThoseOfAMap) {
   std::mt19937_64 random = stream(1);
   std::map<int64_t, uint64_t> model;
-  for (size_t i = 0; i < this->share(500); i++) {
+  for (size_t i = 0; i < share(500); i++) {
     for (int j = 0; j < 4; j++) {
       const auto key = static_cast<int64_t>(random() % 200);
-      if (this->tree.insert(key, i)) model.emplace(key, i);
+      if (tree.insert(key, i)) model.emplace(key, i);
       const auto erased = static_cast<int64_t>(random() % 200);
-      if (this->tree.erase(erased)) model.erase(erased);
+      if (tree.erase(erased)) model.erase(erased);
     }
     const auto low = static_cast<int64_t>(random() % 220) - 10;
     const auto high = static_cast<int64_t>(random() % 220) - 10;
     std::vector<std::pair<int64_t, uint64_t>> seen;
-    const size_t visited =
-        this->tree.range(low, high, [&](int64_t k, uint64_t v) { seen.emplace_back(k, v); });
+    const size_t visited = tree.range(low, high, [&](const Key& key, uint64_t value) {
+      seen.emplace_back(static_cast<int64_t>(key), value);
+    });
     const std::vector<std::pair<int64_t, uint64_t>> expected(
         model.lower_bound(low), model.lower_bound(std::max(low, high)));
     ASSERT_EQ(seen, expected);
@@ -230,14 +247,13 @@ TYPED_TEST(Occtree, RangesAreThoseOfAMap) {
 }
 
 // At key 10 the erasure of 30 makes 20, which is to come next, the child of 10.
-TYPED_TEST(Occtree, ARangeGoesOnceThroughWhatItsVisitorRotates) {
-  for (const int64_t key : {20, 10, 30, 5}) ASSERT_TRUE(this->tree.insert(key, 1));
-  auto guard = this->domain.pin();
+TEST_P(Occtree, ARangeGoesOnceThroughWhatItsVisitorRotates) {
+  for (const int64_t key : {20, 10, 30, 5}) ASSERT_TRUE(tree.insert(key, 1));
   std::vector<int64_t> seen;
-  this->tree.range(guard, 0, 100, [&](int64_t key, uint64_t) {
+  tree.range(0, 100, [&](int64_t key, uint64_t) {
     seen.push_back(key);
     if (key == 10) {
-      EXPECT_TRUE(this->tree.erase(guard, 30));
+      EXPECT_TRUE(tree.erase(30));
     }
   });
   EXPECT_EQ(seen, (std::vector<int64_t>{5, 10, 20}));
@@ -245,85 +261,83 @@ TYPED_TEST(Occtree, ARangeGoesOnceThroughWhatItsVisitorRotates) {
 }
 
 // Even keys stay; before each step some odd ones come or go, anywhere.
-TYPED_TEST(Occtree, ARangeWhoseVisitorUpdatesMissesNoKeyThatStays) {
+TEST_P(Occtree, ARangeWhoseVisitorUpdatesMissesNoKeyThatStays) {
   constexpr int64_t kKeys = 120;
   std::mt19937_64 random = stream(3);
-  for (int64_t key = 0; key < kKeys; key += 2) this->tree.insert(key, 1);
-  for (size_t i = 0; i < this->share(300); i++) {
-    auto guard = this->domain.pin();
+  for (int64_t key = 0; key < kKeys; key += 2) tree.insert(key, 1);
+  for (size_t i = 0; i < share(300); i++) {
     int64_t last = -1, stay = 0;
-    this->tree.range(guard, 0, kKeys, [&](int64_t key, uint64_t) {
+    tree.range(0, kKeys, [&](int64_t key, uint64_t) {
       EXPECT_LT(last, key);
       last = key;
       stay += key % 2 == 0;
       for (size_t updates = random() % 8; updates > 0; updates--) {
         const auto other = static_cast<int64_t>(random() % (kKeys / 2)) * 2 + 1;
-        if (!this->tree.erase(guard, other)) this->tree.insert(guard, other, 1);
+        if (!tree.erase(other)) tree.insert(other, 1);
       }
     });
     EXPECT_EQ(stay, kKeys / 2);
     count_cases();
   }
-  EXPECT_TRUE(this->tree.check());
+  EXPECT_TRUE(tree.check());
 }
 
-TYPED_TEST(Occtree, KeysInOrderGiveABalancedTree) {
-  const auto keys = static_cast<int64_t>(this->share(4'000));
-  for (int64_t key = 0; key < keys; key++) ASSERT_TRUE(this->tree.insert(key, 0));
-  ASSERT_TRUE(this->tree.check());
-  for (int64_t key = 0; key < keys; key += 2) ASSERT_TRUE(this->tree.erase(key));
-  ASSERT_TRUE(this->tree.check());
-  for (int64_t key = keys - 1; key >= 0; key--) ASSERT_EQ(this->tree.erase(key), key % 2 == 1);
-  ASSERT_TRUE(this->tree.check());
-  EXPECT_EQ(this->tree.size(), 0);
+TEST_P(Occtree, KeysInOrderGiveABalancedTree) {
+  const auto keys = static_cast<int64_t>(share(4'000));
+  for (int64_t key = 0; key < keys; key++) ASSERT_TRUE(tree.insert(key, 0));
+  ASSERT_TRUE(tree.check());
+  for (int64_t key = 0; key < keys; key += 2) ASSERT_TRUE(tree.erase(key));
+  ASSERT_TRUE(tree.check());
+  for (int64_t key = keys - 1; key >= 0; key--) ASSERT_EQ(tree.erase(key), key % 2 == 1);
+  ASSERT_TRUE(tree.check());
+  EXPECT_EQ(tree.size(), 0);
   count_cases(static_cast<size_t>(keys));
 }
 
-TYPED_TEST(Occtree, NoUpdateIsLostWhereManyMeet) {
+TEST_P(Occtree, NoUpdateIsLostWhereManyMeet) {
   for (const unsigned threads : {2U, 4U, 8U}) {
-    this->expect_key_sum_after(threads, 5, scaled(10'000));
-    this->expect_key_sum_after(threads, 50, scaled(10'000));
+    expect_key_sum_after(threads, 5, scaled(10'000));
+    expect_key_sum_after(threads, 50, scaled(10'000));
   }
 }
 
-TYPED_TEST(Occtree, NoUpdateIsLostInALargeTree) {
-  for (const unsigned threads : {2U, 8U})
-    this->expect_key_sum_after(threads, 20'000, this->share(40'000));
+TEST_P(Occtree, NoUpdateIsLostInALargeTree) {
+  for (const unsigned threads : {2U, 8U}) expect_key_sum_after(threads, 20'000, share(40'000));
 }
 
 // Damage that nobody repairs hides in rare interleavings: many short meetings, each with a check.
-TYPED_TEST(Occtree, IsInOrderWheneverItIsQuiet) {
-  for (size_t meeting = 0; meeting < this->share(300); meeting++)
-    this->expect_key_sum_after(3, 24, 60);
+TEST_P(Occtree, IsInOrderWheneverItIsQuiet) {
+  for (size_t meeting = 0; meeting < share(300); meeting++) expect_key_sum_after(3, 24, 60);
 }
 
 // Keys 0, 3, 6, ... stay; those between come and go, and with them the rotations.
-TYPED_TEST(Occtree, AKeyThatStaysIsAlwaysFound) {
-  this->put_keys_that_stay();
+TEST_P(Occtree, AKeyThatStaysIsAlwaysFound) {
+  put_keys_that_stay();
   std::mt19937_64 random = stream(2);
-  this->during_updates(this->share(20'000), [&] {
-    const auto key = static_cast<int64_t>(random() % this->kStaying) * 3;
-    EXPECT_EQ(this->tree.find(key), std::optional(TestFixture::value_of(key, 7)));
-    EXPECT_FALSE(this->tree.contains(key + 2));
-    const std::optional<uint64_t> passing = this->tree.find(key + 1);
-    EXPECT_TRUE(!passing || TestFixture::is_value_of(key + 1, *passing));
+  during_updates(share(20'000), [&] {
+    const auto key = static_cast<int64_t>(random() % kStaying) * 3;
+    EXPECT_EQ(tree.find(key), std::optional(value_of(key, 7)));
+    EXPECT_FALSE(tree.contains(key + 2));
+    const std::optional<uint64_t> passing = tree.find(key + 1);
+    EXPECT_TRUE(!passing || is_value_of(key + 1, *passing));
   });
-  EXPECT_TRUE(this->tree.check());
+  EXPECT_TRUE(tree.check());
 }
 
-TYPED_TEST(Occtree, ARangeMissesNoKeyThatStays) {
-  this->put_keys_that_stay();
-  this->during_updates(this->share(20'000), [&] {
+TEST_P(Occtree, ARangeMissesNoKeyThatStays) {
+  put_keys_that_stay();
+  during_updates(share(20'000), [&] {
     int64_t stays = 0;
     int64_t last = -1;
-    this->tree.range(0, 3 * this->kStaying, [&](int64_t key, uint64_t value) {
+    tree.range(0, 3 * kStaying, [&](const Key& its_key, uint64_t value) {
+      const auto key = static_cast<int64_t>(its_key);
       EXPECT_LT(last, key);
       EXPECT_NE(key % 3, 2);
-      EXPECT_TRUE(TestFixture::is_value_of(key, value));
+      EXPECT_TRUE(is_value_of(key, value));
       if (key % 3 == 0) stays++;
       last = key;
     });
-    EXPECT_EQ(stays, this->kStaying);
+    EXPECT_EQ(stays, kStaying);
   });
 }
 

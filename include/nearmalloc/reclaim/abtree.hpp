@@ -56,23 +56,27 @@
 #include "nearmalloc/reclaim/impl/abtree_node.hpp"
 #include "nearmalloc/reclaim/impl/abtree_walk.hpp"
 #include "nearmalloc/reclaim/impl/scx.hpp"
+#include "nearmalloc/reclaim/impl/self_pinning.hpp"
 
 namespace near::reclaim {
+namespace impl {
 
-template <class Key, class Value, class Domain, unsigned B = 11, unsigned A = std::max(B / 4, 2u)>
-class abtree {
+template <class Key, class Value, class Domain, unsigned B, unsigned A>
+class guarded_abtree {
   static_assert(A >= 2, "a node with one child has no sibling for it");
   static_assert(B >= 2 * A - 1, "two nodes that are too small must fit in one");
 
  public:
+  using key_type = Key;
+  using mapped_type = Value;
   using guard_type = typename Domain::guard_type;
 
-  explicit abtree(Domain& domain) : domain_(domain) {
+  explicit guarded_abtree(Domain& domain) : domain_(domain) {
     entry_.set_word(0, Node::word_of(new Node(Node::Kind::leaf, false, 0)));
   }
-  ~abtree() { impl::delete_subtree(entry_.child(0)); }
-  abtree(const abtree&) = delete;
-  abtree& operator=(const abtree&) = delete;
+  ~guarded_abtree() { impl::delete_subtree(entry_.child(0)); }
+  guarded_abtree(const guarded_abtree&) = delete;
+  guarded_abtree& operator=(const guarded_abtree&) = delete;
 
   // False: the key is there, and keeps its value. Throws std::bad_alloc.
   bool insert(guard_type& guard, const Key& key, const Value& value) {
@@ -117,40 +121,11 @@ class abtree {
     return count;
   }
 
-  // The same with a guard of their own.
-  bool insert(const Key& key, const Value& value) {
-    auto guard = domain_.pin();
-    return insert(guard, key, value);
-  }
-  bool erase(const Key& key) {
-    auto guard = domain_.pin();
-    return erase(guard, key);
-  }
-  std::optional<Value> find(const Key& key) const {
-    auto guard = domain_.pin();
-    return find(guard, key);
-  }
-  bool contains(const Key& key) const { return find(key).has_value(); }
-  template <class Visit>
-  size_t range(const Key& low, const Key& high, Visit visit) const {
-    auto guard = domain_.pin();
-    return range(guard, low, high, visit);
-  }
-
   template <class Visit>
   void for_each(Visit visit) const {
     impl::for_each_entry(*entry_.child(0), visit);
   }
-  size_t size() const {
-    size_t count = 0;
-    for_each([&](const Key&, const Value&) { ++count; });
-    return count;
-  }
-  uint64_t key_sum() const {
-    uint64_t sum = 0;
-    for_each([&](const Key& key, const Value&) { sum += static_cast<uint64_t>(key); });
-    return sum;
-  }
+
   // Says on stderr what is wrong.
   bool check() const {
     // relaxed: nobody else is inside
@@ -373,10 +348,23 @@ class abtree {
     guard.retire(second);
   }
 
+ protected:
   Domain& domain_;
+
+ private:
   mutable Node entry_{Node::Kind::inner, false, 1};
   impl::ScxTable<Node> scx_;
   Atomic<bool> unrepaired_{false};  // no memory was left for a step
+};
+
+}  // namespace impl
+
+// The same operations without a guard, which pin by themselves; size and key_sum.
+template <class Key, class Value, class Domain, unsigned B = 11, unsigned A = std::max(B / 4, 2u)>
+class abtree : public impl::self_pinning_ordered<impl::guarded_abtree<Key, Value, Domain, B, A>> {
+ public:
+  using impl::self_pinning_ordered<
+      impl::guarded_abtree<Key, Value, Domain, B, A>>::self_pinning_ordered;
 };
 
 }  // namespace near::reclaim

@@ -35,13 +35,15 @@
 #include "nearmalloc/reclaim/domain.hpp"
 #include "nearmalloc/reclaim/impl/bucket_table.hpp"
 #include "nearmalloc/reclaim/impl/ordered_list.hpp"
+#include "nearmalloc/reclaim/impl/self_pinning.hpp"
 
 namespace near::reclaim {
+namespace impl {
 
 // Key: copyable, ordered by <. Value: copyable; a copy is what find returns. `Hash` need not be
 // good in any particular bits: the map mixes them. Elements whose hashes agree share a bucket.
-template <class Key, class Value, class Domain, class Hash = std::hash<Key>>
-class hash_map {
+template <class Key, class Value, class Domain, class Hash>
+class guarded_hash_map {
  public:
   using key_type = Key;
   using mapped_type = Value;
@@ -50,11 +52,11 @@ class hash_map {
 
   // `first_buckets` is rounded up to a power of two; the number doubles when there are more
   // elements than buckets.
-  explicit hash_map(Domain& domain, size_t first_buckets = 64, Hash hash = Hash())
+  explicit guarded_hash_map(Domain& domain, size_t first_buckets = 64, Hash hash = Hash())
       : domain_(domain), hash_(std::move(hash)), table_(first_buckets, &first_) {}
-  hash_map(const hash_map&) = delete;
-  hash_map& operator=(const hash_map&) = delete;
-  ~hash_map() {
+  guarded_hash_map(const guarded_hash_map&) = delete;
+  guarded_hash_map& operator=(const guarded_hash_map&) = delete;
+  ~guarded_hash_map() {
     impl::list_each<node>(first_.next, [](node* each, bool) {
       if (each->is_dummy()) {
         delete each;
@@ -77,10 +79,6 @@ class hash_map {
     if (count(mixed, 1) > static_cast<int64_t>(buckets / kStripes)) table_.grow(buckets);
     return true;
   }
-  bool insert(const Key& key, const Value& value) {
-    guard_type guard = domain_.pin();
-    return insert(guard, key, value);
-  }
 
   bool erase(guard_type& guard, const Key& key) noexcept {
     const uint64_t mixed = mix(key);
@@ -89,26 +87,14 @@ class hash_map {
     count(mixed, -1);
     return true;
   }
-  bool erase(const Key& key) {
-    guard_type guard = domain_.pin();
-    return erase(guard, key);
-  }
 
   std::optional<Value> find(guard_type& guard, const Key& key) const {
     const element* found = look_up(guard, key);
     return found != nullptr ? std::optional<Value>(found->value) : std::nullopt;
   }
-  std::optional<Value> find(const Key& key) const {
-    guard_type guard = domain_.pin();
-    return find(guard, key);
-  }
 
   bool contains(guard_type& guard, const Key& key) const noexcept {
     return look_up(guard, key) != nullptr;
-  }
-  bool contains(const Key& key) const {
-    guard_type guard = domain_.pin();
-    return contains(guard, key);
   }
 
   size_t buckets() const noexcept { return table_.size(); }
@@ -120,18 +106,6 @@ class hash_map {
       if (removed || each->is_dummy()) return;
       f(each->as_element().key, each->as_element().value);
     });
-  }
-
-  size_t size() const {
-    size_t number = 0;
-    for_each([&](const Key&, const Value&) { ++number; });
-    return number;
-  }
-
-  uint64_t key_sum() const {
-    uint64_t sum = 0;
-    for_each([&](const Key& key, const Value&) { sum += static_cast<uint64_t>(key); });
-    return sum;
   }
 
   // Says on stderr what is wrong.
@@ -263,12 +237,24 @@ class hash_map {
     return holds;
   }
 
-  // mutable: a search may unlink removed nodes and set buckets
+ protected:
   Domain& domain_;
+
+ private:
   const Hash hash_;
+  // mutable: a search may unlink removed nodes and set buckets
   mutable node first_{0};  // the dummy of bucket 0
   mutable impl::bucket_table<node> table_;
   std::array<stripe, kStripes> stripes_;
+};
+
+}  // namespace impl
+
+// The same operations without a guard, which pin by themselves; size and key_sum.
+template <class Key, class Value, class Domain, class Hash = std::hash<Key>>
+class hash_map : public impl::self_pinning<impl::guarded_hash_map<Key, Value, Domain, Hash>> {
+ public:
+  using impl::self_pinning<impl::guarded_hash_map<Key, Value, Domain, Hash>>::self_pinning;
 };
 
 }  // namespace near::reclaim

@@ -24,22 +24,24 @@
 
 #include "nearmalloc/reclaim/domain.hpp"
 #include "nearmalloc/reclaim/impl/ordered_list.hpp"
+#include "nearmalloc/reclaim/impl/self_pinning.hpp"
 
 namespace near::reclaim {
+namespace impl {
 
 // Key: copyable, ordered by <. Value: copyable; a copy is what find returns.
 template <class Key, class Value, class Domain>
-class list_set {
+class guarded_list {
  public:
   using key_type = Key;
   using mapped_type = Value;
   using domain_type = Domain;
   using guard_type = typename Domain::guard_type;
 
-  explicit list_set(Domain& domain) : domain_(domain) {}
-  list_set(const list_set&) = delete;
-  list_set& operator=(const list_set&) = delete;
-  ~list_set() {
+  explicit guarded_list(Domain& domain) : domain_(domain) {}
+  guarded_list(const guarded_list&) = delete;
+  guarded_list& operator=(const guarded_list&) = delete;
+  ~guarded_list() {
     impl::list_each<node>(head_, [](node* each, bool) { delete each; });
   }
 
@@ -48,34 +50,18 @@ class list_set {
   bool insert(guard_type& guard, const Key& key, const Value& value) {
     return impl::list_insert<node>(guard, head_, key, [&] { return new node(key, value); });
   }
-  bool insert(const Key& key, const Value& value) {
-    guard_type guard = domain_.pin();
-    return insert(guard, key, value);
-  }
 
   bool erase(guard_type& guard, const Key& key) noexcept {
     return impl::list_erase<node>(guard, head_, key);
-  }
-  bool erase(const Key& key) {
-    guard_type guard = domain_.pin();
-    return erase(guard, key);
   }
 
   std::optional<Value> find(guard_type& guard, const Key& key) const {
     const node* found = impl::list_find<node>(guard, head_, key);
     return found != nullptr ? std::optional<Value>(found->value) : std::nullopt;
   }
-  std::optional<Value> find(const Key& key) const {
-    guard_type guard = domain_.pin();
-    return find(guard, key);
-  }
 
   bool contains(guard_type& guard, const Key& key) const noexcept {
     return impl::list_find<node>(guard, head_, key) != nullptr;
-  }
-  bool contains(const Key& key) const {
-    guard_type guard = domain_.pin();
-    return contains(guard, key);
   }
 
   // Effect: f(key, value) for the keys of [lo, hi) in order; each is one that was there during the
@@ -92,29 +78,12 @@ class list_set {
     });
     return visited;
   }
-  template <class F>
-  size_t range(const Key& lo, const Key& hi, F f) const {
-    guard_type guard = domain_.pin();
-    return range(guard, lo, hi, f);
-  }
 
   template <class F>
   void for_each(F f) const {
     impl::list_each<node>(head_, [&](const node* each, bool removed) {
       if (!removed) f(each->key, each->value);
     });
-  }
-
-  size_t size() const {
-    size_t number = 0;
-    for_each([&](const Key&, const Value&) { ++number; });
-    return number;
-  }
-
-  uint64_t key_sum() const {
-    uint64_t sum = 0;
-    for_each([&](const Key& key, const Value&) { sum += static_cast<uint64_t>(key); });
-    return sum;
   }
 
   // Says on stderr what is wrong.
@@ -147,8 +116,20 @@ class list_set {
     return holds;
   }
 
+ protected:
   Domain& domain_;
+
+ private:
   mutable impl::list_link head_{0};  // mutable: a search may unlink removed nodes
+};
+
+}  // namespace impl
+
+// The same operations without a guard, which pin by themselves; size and key_sum.
+template <class Key, class Value, class Domain>
+class list_set : public impl::self_pinning_ordered<impl::guarded_list<Key, Value, Domain>> {
+ public:
+  using impl::self_pinning_ordered<impl::guarded_list<Key, Value, Domain>>::self_pinning_ordered;
 };
 
 }  // namespace near::reclaim

@@ -51,21 +51,23 @@
 #include "nearmalloc/reclaim/impl/occtree_node.hpp"
 #include "nearmalloc/reclaim/impl/occtree_repair.hpp"
 #include "nearmalloc/reclaim/impl/occtree_trail.hpp"
+#include "nearmalloc/reclaim/impl/self_pinning.hpp"
 
 namespace near::reclaim {
+namespace impl {
 
-template <class Key, class Value, class Domain, class Lock = waiting_lock>
-class occtree {
+template <class Key, class Value, class Domain, class Lock>
+class guarded_occtree {
  public:
   using key_type = Key;
   using mapped_type = Value;
   using guard_type = typename Domain::guard_type;
   using node_type = impl::occ_node<Key, Value, Lock>;
 
-  explicit occtree(Domain& domain) : domain_(domain) {}
-  ~occtree() { free_subtree(root()); }
-  occtree(const occtree&) = delete;
-  occtree& operator=(const occtree&) = delete;
+  explicit guarded_occtree(Domain& domain) : domain_(domain) {}
+  ~guarded_occtree() { free_subtree(root()); }
+  guarded_occtree(const guarded_occtree&) = delete;
+  guarded_occtree& operator=(const guarded_occtree&) = delete;
 
   // False if the key is there; its value then stays. If memory runs out, nothing has changed.
   bool insert(guard_type& guard, const Key& key, const Value& value) {
@@ -81,10 +83,6 @@ class occtree {
       if (link(guard, found, fresh)) return true;
     }
   }
-  bool insert(const Key& key, const Value& value) {
-    guard_type guard = domain_.pin();
-    return insert(guard, key, value);
-  }
 
   bool erase(guard_type& guard, const Key& key) {
     const place found = find_place(guard, key);
@@ -95,27 +93,15 @@ class occtree {
     }
     return false;
   }
-  bool erase(const Key& key) {
-    guard_type guard = domain_.pin();
-    return erase(guard, key);
-  }
 
   std::optional<Value> find(guard_type& guard, const Key& key) const {
     const place found = find_place(guard, key);
     return found.is_match ? found.node->value() : std::nullopt;
   }
-  std::optional<Value> find(const Key& key) const {
-    guard_type guard = domain_.pin();
-    return find(guard, key);
-  }
 
   bool contains(guard_type& guard, const Key& key) const {
     const place found = find_place(guard, key);
     return found.is_match && found.node->is_present();
-  }
-  bool contains(const Key& key) const {
-    guard_type guard = domain_.pin();
-    return contains(guard, key);
   }
 
   // Calls visit(key, value) for the keys of [low, high) in order, and returns how many those were.
@@ -130,26 +116,12 @@ class occtree {
       return search_each(guard, low, high, visit);
     }
   }
-  template <class Visit>
-  size_t range(const Key& low, const Key& high, Visit visit) const {
-    guard_type guard = domain_.pin();
-    return range(guard, low, high, visit);
-  }
 
   template <class Visit>
   void for_each(Visit visit) const {
     visit_subtree(root(), visit);
   }
-  size_t size() const {
-    size_t keys = 0;
-    for_each([&](const Key&, const Value&) { keys++; });
-    return keys;
-  }
-  uint64_t key_sum() const {
-    uint64_t sum = 0;
-    for_each([&](const Key& key, const Value&) { sum += static_cast<uint64_t>(key); });
-    return sum;
-  }
+
   // Whether every invariant holds; says on stderr what does not.
   bool check() const { return impl::occ_check<node_type, Key>().check(holder_); }
 
@@ -364,8 +336,21 @@ class occtree {
     delete node;
   }
 
+ protected:
   Domain& domain_;
+
+ private:
   mutable node_type holder_;  // above the root; its own version stays 0
+};
+
+}  // namespace impl
+
+// The same operations without a guard, which pin by themselves; size and key_sum.
+template <class Key, class Value, class Domain, class Lock = waiting_lock>
+class occtree : public impl::self_pinning_ordered<impl::guarded_occtree<Key, Value, Domain, Lock>> {
+ public:
+  using impl::self_pinning_ordered<
+      impl::guarded_occtree<Key, Value, Domain, Lock>>::self_pinning_ordered;
 };
 
 }  // namespace near::reclaim

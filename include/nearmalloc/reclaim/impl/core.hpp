@@ -66,10 +66,11 @@ class Core {
   Core* next_core = nullptr;  // guard: the list of domains
 
  private:
+  static bool take(Record& record, uint32_t from, uint32_t to) noexcept;
   Record* reuse() noexcept;
   void park(Record& record, uint32_t state) noexcept;
   void unpark(Record& record) noexcept;
-  uint32_t claim_parked(Record& record) noexcept;
+  static uint32_t claim_parked(Record& record) noexcept;
   Record& to_wait_with(const char* misuse) noexcept;
   void wait_for_grace(Record& me) noexcept;
   void wait_for_epochs(Record& me) noexcept;

@@ -1,0 +1,72 @@
+// What sets and maps have in common: operations without a guard, which pin by themselves, and sums
+// over for_each. `Structure` has the operations with a guard, and lets its heirs see `domain_`.
+//
+// Invariant: an operation without a guard is the one with a guard, under a guard of its own.
+// Who may touch it: operations any thread; size and key_sum when no other thread is inside.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace near::reclaim::impl {
+
+template <class Structure>
+class self_pinning : public Structure {
+ public:
+  using key_type = typename Structure::key_type;
+  using mapped_type = typename Structure::mapped_type;
+  using guard_type = typename Structure::guard_type;
+  using Structure::Structure;
+
+  using Structure::contains;
+  using Structure::erase;
+  using Structure::find;
+  using Structure::insert;
+
+  bool insert(const key_type& key, const mapped_type& value) {
+    guard_type guard = this->domain_.pin();
+    return insert(guard, key, value);
+  }
+  bool erase(const key_type& key) {
+    guard_type guard = this->domain_.pin();
+    return erase(guard, key);
+  }
+  std::optional<mapped_type> find(const key_type& key) const {
+    guard_type guard = this->domain_.pin();
+    return find(guard, key);
+  }
+  bool contains(const key_type& key) const {
+    guard_type guard = this->domain_.pin();
+    return contains(guard, key);
+  }
+
+  size_t size() const {
+    size_t number = 0;
+    this->for_each([&](const key_type&, const mapped_type&) { ++number; });
+    return number;
+  }
+  uint64_t key_sum() const {
+    uint64_t sum = 0;
+    this->for_each(
+        [&](const key_type& key, const mapped_type&) { sum += static_cast<uint64_t>(key); });
+    return sum;
+  }
+};
+
+// The same for those that are ordered.
+template <class Structure>
+class self_pinning_ordered : public self_pinning<Structure> {
+ public:
+  using self_pinning<Structure>::self_pinning;
+  using Structure::range;
+
+  template <class Visit>
+  size_t range(const typename Structure::key_type& low, const typename Structure::key_type& high,
+               Visit visit) const {
+    typename Structure::guard_type guard = this->domain_.pin();
+    return range(guard, low, high, visit);
+  }
+};
+
+}  // namespace near::reclaim::impl
