@@ -72,9 +72,9 @@ bool put_block(Pageref& pageref, void* block) {
 }
 
 void set_heap(Pageref& pageref, int32_t heap) {
-  // relaxed, both: whoever reads another heap's number looks again under that heap's lock
+  // relaxed: whoever reads a heap's number looks again under that heap's lock
   pageref.heap.store(heap, kRelaxed);
-  if (page_has_header()) page_header(pageref)->heap.store(heap, kRelaxed);
+  if (page_has_header()) page_header(pageref)->heap.store(heap, kRelaxed);  // relaxed: as above
 }
 
 size_t usable_in(const Pageref& pageref, const void* block) {

@@ -250,9 +250,9 @@ TEST_P(Occtree, RangesAreThoseOfAMap) {
 TEST_P(Occtree, ARangeGoesOnceThroughWhatItsVisitorRotates) {
   for (const int64_t key : {20, 10, 30, 5}) ASSERT_TRUE(tree.insert(key, 1));
   std::vector<int64_t> seen;
-  tree.range(0, 100, [&](int64_t key, uint64_t) {
-    seen.push_back(key);
-    if (key == 10) {
+  tree.range(0, 100, [&](const Key& key, uint64_t) {
+    seen.push_back(static_cast<int64_t>(key));
+    if (key == Key(10)) {
       EXPECT_TRUE(tree.erase(30));
     }
   });
@@ -267,7 +267,8 @@ TEST_P(Occtree, ARangeWhoseVisitorUpdatesMissesNoKeyThatStays) {
   for (int64_t key = 0; key < kKeys; key += 2) tree.insert(key, 1);
   for (size_t i = 0; i < share(300); i++) {
     int64_t last = -1, stay = 0;
-    tree.range(0, kKeys, [&](int64_t key, uint64_t) {
+    tree.range(0, kKeys, [&](const Key& visited, uint64_t) {
+      const auto key = static_cast<int64_t>(visited);
       EXPECT_LT(last, key);
       last = key;
       stay += key % 2 == 0;
