@@ -32,10 +32,14 @@ class Cell:
     limit_mib: int | None
     missing: str | None = None  # why it cannot be run here
     threads_each: int = 1
+    allocators: tuple[str, ...] = ()  # under these alone; empty: under any,
+    foreign: tuple[str, ...] = ()  # but for those that the plan names for other cells alone
 
     def takes(self, allocator: str) -> bool:
-        """False for the limit allocator where the limit makes no sense."""
-        return allocator != LIMIT or self.limit_mib != 0
+        """False also for the limit allocator where the limit makes no sense."""
+        if self.allocators:
+            return allocator in self.allocators
+        return allocator not in self.foreign and (allocator != LIMIT or self.limit_mib != 0)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -114,6 +118,8 @@ def _of_workload(plan: Plan, workload: Workload) -> Iterator[Cell]:
             rounds=workload.rounds or plan.keys.rounds,
             timeout_s=workload.timeout_s or plan.keys.timeout_s,
             limit_mib=workload.limit_mib,
+            allocators=tuple(workload.allocators),
+            foreign=tuple(set(plan.allocators) - set(plan.everywhere)),
         )
 
 

@@ -1,4 +1,5 @@
-"""The allocators that are asked for: names of the list, or NAME=LIBRARY for one's own.
+"""The allocators that are asked for: names of the list, designs with switches, or NAME=LIBRARY for
+one's own.
 
 Invariant: a choice is right before anything runs, or it is said what is wrong with it; a library
 that is not there is a missing allocator, with the reason. Touched by: plans and the command line.
@@ -18,8 +19,9 @@ def problem(choices: Sequence[str]) -> str | None:
         name, own, path = choice.partition("=")
         if own and (not name or not path or name in peers.NAMES):
             return f"{choice!r} is not NAME=LIBRARY with a name of its own"
-        if not own and name not in peers.NAMES:
-            return f"unknown {name!r}; there are: {', '.join(peers.NAMES)}, and NAME=LIBRARY"
+        if not own and not peers.is_name(name):
+            there_are = ", ".join(peers.NAMES)
+            return f"unknown {name!r}; there are: {there_are}, DESIGN+SWITCH:VALUE, and NAME=LIBRARY"
     for name, count in Counter(choice.partition("=")[0] for choice in choices).items():
         if count > 1:
             return f"{name!r} is given {count} times"

@@ -50,6 +50,7 @@ class Workload(_Table):
     limit_mib: Annotated[int | None, Field(ge=0)] = None  # 0: not under the limit allocator
     timeout_s: Annotated[float | None, Field(gt=0)] = None
     rounds: Annotated[int | None, Field(ge=1)] = None
+    allocators: list[str] = []  # under these alone, whoever else is in the plan
 
     @property
     def label(self) -> str:
@@ -123,8 +124,15 @@ class Plan:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
-    def allocators(self) -> tuple[str, ...]:
+    def everywhere(self) -> tuple[str, ...]:
+        """The allocators of each workload that names none of its own."""
         return peers.known() if self.keys.allocators == ["all"] else tuple(self.keys.allocators)
+
+    @property
+    def allocators(self) -> tuple[str, ...]:
+        """All that have a cell."""
+        own = (name for workload in self.keys.workload for name in workload.allocators)
+        return tuple(dict.fromkeys((*self.everywhere, *own)))
 
 
 def paths() -> list[Path]:
@@ -215,6 +223,9 @@ def _allocator_problems(keys: _Keys) -> Iterator[tuple[str, str]]:
     problem = None if keys.allocators == ["all"] else chosen.problem(keys.allocators)
     if problem:
         yield "allocators", problem
+    for index, workload in enumerate(keys.workload):
+        if problem := chosen.problem(workload.allocators):
+            yield f"workload[{index}].allocators", problem
 
 
 def _workload_problems(workload: Workload) -> Iterator[tuple[str, str]]:
@@ -288,4 +299,5 @@ def _comparison_problems(figure: Figure, keys: _Keys) -> Iterator[tuple[str, str
 
 
 def _allocator_names(keys: _Keys) -> set[str]:
-    return {*peers.NAMES, *(choice.partition("=")[0] for choice in keys.allocators)}
+    own = (name for workload in keys.workload for name in workload.allocators)
+    return {*peers.NAMES, *own, *(choice.partition("=")[0] for choice in keys.allocators)}

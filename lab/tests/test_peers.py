@@ -181,6 +181,24 @@ def test_designs_are_listed_only_when_they_are_built(tmp_path, monkeypatch):
     assert "nalloc0" in peers.known() and peers.find("nalloc0").group == "design"
 
 
+def test_a_design_may_have_switches_in_its_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("NEAR_LIBRARY", str(tmp_path / "libnearmalloc.so"))
+    (tmp_path / "designs").mkdir()
+    shutil.copy(places.count_library(), tmp_path / "designs" / "libscalloc.so")
+    found = peers.find("scalloc+madvise:off+reuse_threshold:100")
+    assert found.available and found.label == "scalloc madvise=off,reuse_threshold=100"
+    options = "madvise=off,reuse_threshold=100"
+    assert found.environment == (("NEARMALLOC_DESIGN_OPTIONS", options),)
+    for name in ("glibc+x:y", "scalloc+", "scalloc+x", "scalloc+x:", "scalloc+x:y+"):
+        assert not peers.is_name(name)
+
+
+def test_a_switch_that_the_design_has_not_is_a_reason():
+    assert peers.find("a2alloc+free:walk").available
+    assert peers.find("a2alloc+colour:red").missing.endswith("there is no switch 'colour'")
+    assert "free is ignored: 'run' is not one of" in peers.find("a2alloc+free:run").missing
+
+
 def test_the_table_has_a_row_for_everyone_and_a_reason_for_who_is_missing():
     rows = peers.table()
     assert [row["name"] for row in rows] == list(peers.known())

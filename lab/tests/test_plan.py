@@ -90,6 +90,17 @@ def test_all_allocators_and_the_hash_of_the_text():
     assert found.hash == hashlib.sha256(found.text.encode()).hexdigest()
 
 
+def test_a_workload_may_have_allocators_of_its_own():
+    more = '\n[[workload]]\nprogram = "steady"\nname = "b"\n'
+    own = 'allocators = ["glibc", "scalloc+madvise:off"]'
+    found = parse(ONE + more + own, 'allocators = ["glibc", "limit"]')
+    assert found.allocators == ("glibc", "limit", "scalloc+madvise:off")
+    first, second = cells.of_plan(found)
+    assert [first.takes(name) for name in found.allocators] == [True, True, False]
+    assert [second.takes(name) for name in found.allocators] == [True, False, True]
+    assert first.takes("of-ones-own") and not second.takes("of-ones-own")
+
+
 WRONG = {
     "rounds = 0": "try.toml: rounds: ",
     'rounds = "two"': "try.toml: rounds: ",
@@ -105,6 +116,7 @@ WRONG = {
     "timeout_s = 0": "try.toml: timeout_s: ",
 }
 WRONG_WORKLOADS = {
+    ONE + 'allocators = ["scalloc+madvise"]': "workload[0].allocators: unknown 'scalloc+madvise'",
     "": "try.toml: workload: ",
     '[[workload]]\nname = "a"': "try.toml: workload[0].program: ",
     '[[workload]]\nprogram = "gone"': "workload[0].program: there is no workload 'gone'",

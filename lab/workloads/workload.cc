@@ -77,6 +77,28 @@ Block Worker::resize(const Block& block, size_t size) {
   return resized;
 }
 
+namespace {
+
+// What designs/shared/summary.h exports; null in a process that no design serves.
+struct DesignCounter {
+  const char* name;
+  uint64_t value;
+};
+constexpr size_t kMostDesignCounters = 32;
+
+// What a published design counted until now, if one serves this process.
+void add_design_events(nlohmann::ordered_json& result) {
+  void* const counters = dlsym(RTLD_DEFAULT, "near_design_counters");
+  if (counters == nullptr) return;
+  std::array<DesignCounter, kMostDesignCounters> found;
+  const size_t count = reinterpret_cast<size_t (*)(DesignCounter*)>(counters)(found.data());
+  for (size_t i = 0; i < count; ++i) {
+    result[std::string("design_") + found[i].name] = found[i].value;
+  }
+}
+
+}  // namespace
+
 struct Workload::Words {
   explicit Words(const char* description, const char* name) : options(description, name) {}
 
@@ -224,6 +246,7 @@ int Workload::report() {
   if (mallocs_.count() != 0) result["malloc_ns"] = to_json(mallocs_);
   if (reallocs_.count() != 0) result["realloc_ns"] = to_json(reallocs_);
   if (frees_.count() != 0) result["free_ns"] = to_json(frees_);
+  add_design_events(result);
   result.update(words_->more);
   std::printf("%s\n", result.dump().c_str());
   if (std::fflush(stdout) != 0) return 1;

@@ -5,6 +5,8 @@ loaded library itself says. `find` looks and changes nothing; `ensure` also inst
 """
 
 from .allocator import Allocator
-from .registry import CORE, NAMES, ensure, find, find_all, known, table
+from .registry import CORE, NAMES, ensure, find, find_all, is_name, known, table
 
-__all__ = ["CORE", "NAMES", "Allocator", "ensure", "find", "find_all", "known", "table"]
+__all__ = [
+    *("CORE", "NAMES", "Allocator", "ensure", "find", "find_all", "is_name", "known", "table"),
+]

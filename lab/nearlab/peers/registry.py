@@ -5,8 +5,9 @@ listed where their library is built.
 """
 
 import os
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .. import places
 from . import debian, own, versions
@@ -64,6 +65,8 @@ _ENTRIES = {
 } | {name: _Entry(name, own.design(name), "none()", "design") for name in own.DESIGNS}
 
 NAMES = ("glibc", *_ENTRIES)
+# A design with switches of its own: DESIGN+switch:value, and more of them.
+_VARIANT = re.compile(r"([a-z0-9]+)((?:\+[a-z_]+:[a-z0-9_]+)+)")
 # Those that are there in minutes on any machine: none is compiled but ours.
 CORE = ("glibc", "nearmalloc", "mimalloc3", "mimalloc2", "jemalloc", "tcmalloc")
 
@@ -77,15 +80,33 @@ def known() -> tuple[str, ...]:
     )
 
 
+def is_name(name: str) -> bool:
+    """True of NAMES, and of a design with switches."""
+    variant = _VARIANT.fullmatch(name)
+    return name in NAMES or variant is not None and variant[1] in own.DESIGNS
+
+
+def _variant(name: str) -> _Entry:
+    """A design with the switches of its name."""
+    design, switches = _VARIANT.fullmatch(name).groups()
+    options = switches.removeprefix("+").replace("+", ",").replace(":", "=")
+    entry = _ENTRIES[design]
+    return replace(
+        entry,
+        label=f"{entry.label} {options}",
+        environment=(*entry.environment, ("NEARMALLOC_DESIGN_OPTIONS", options)),
+    )
+
+
 def find(name: str) -> Allocator:
-    """One allocator by name (see NAMES)."""
+    """One allocator by name (see NAMES), or a design with switches."""
     if name == "glibc":
         version = (os.confstr("CS_GNU_LIBC_VERSION") or "unknown").removeprefix("glibc ")
         flags = debian.package_version("libc6")
         return Allocator("glibc", "glibc", None, version, flags=flags, group="system")
-    if name not in _ENTRIES:
+    if not is_name(name):
         raise KeyError(f"unknown allocator {name}; there are {', '.join(NAMES)}")
-    entry = _ENTRIES[name]
+    entry = _ENTRIES[name] if name in _ENTRIES else _variant(name)
     library = entry.source.find()
     if library is None:
         return Allocator(name, entry.label, None, "", entry.source.hint(), group=entry.group)

@@ -35,6 +35,8 @@ def ask(
     if result.returncode != 0:
         reason = (result.stderr.strip().splitlines() or ["no message"])[-1]
         return "", f"{library.name} does not work when preloaded: {reason[:120]}"
+    if complaint := re.search(r"^nearmalloc: \S+: (.*)", result.stderr, re.MULTILINE):
+        return "", f"{library.name}: {complaint[1]}"  # of a switch that the design has not
     return result.stdout.strip(), None
 
 
