@@ -20,8 +20,8 @@ def problem(choices: Sequence[str]) -> str | None:
         if own and (not name or not path or name in peers.NAMES):
             return f"{choice!r} is not NAME=LIBRARY with a name of its own"
         if not own and not peers.is_name(name):
-            there_are = ", ".join(peers.NAMES)
-            return f"unknown {name!r}; there are: {there_are}, DESIGN+SWITCH:VALUE, and NAME=LIBRARY"
+            others = "DESIGN+SWITCH:VALUE, and NAME=LIBRARY"
+            return f"unknown {name!r}; there are: {', '.join(peers.NAMES)}, {others}"
     for name, count in Counter(choice.partition("=")[0] for choice in choices).items():
         if count > 1:
             return f"{name!r} is given {count} times"

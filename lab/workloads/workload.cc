@@ -93,7 +93,9 @@ void add_design_events(nlohmann::ordered_json& result) {
   std::array<DesignCounter, kMostDesignCounters> found;
   const size_t count = reinterpret_cast<size_t (*)(DesignCounter*)>(counters)(found.data());
   for (size_t i = 0; i < count; ++i) {
-    result[std::string("design_") + found[i].name] = found[i].value;
+    std::string key = std::string("design_") + found[i].name;
+    std::replace(key.begin(), key.end(), ' ', '_');
+    result[key] = found[i].value;
   }
 }
 
