@@ -18,8 +18,7 @@ bool make_node_heaps() {
     heap->node = node;
     heap->metadata.set(place.start + own, place.size - own);
     heap->small_half.set(regions.small_start(node), regions.half_size());
-    heap->big.set(regions.big_start(node), regions.half_size(), place.big_objects,
-                  &heap->metadata);
+    heap->big.set(regions.big_start(node), regions.half_size(), place.big_objects, &heap->metadata);
     node_heaps[node] = heap;
   }
   return true;

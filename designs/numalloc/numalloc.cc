@@ -159,12 +159,12 @@ size_t Numalloc::usable_size(const void* pointer) {
 
 // --- deallocation ---------------------------------------------------------------------------------
 
-NEAR_NOINLINE void Numalloc::pushed_slow(ThreadHeap& heap, unsigned size_class, Object* object,
+NEAR_NOINLINE void Numalloc::pushed_slow(ThreadHeap& heap, size_t size_class, Object* object,
                                          ThreadList::Pushed pushed) {
   if (pushed == ThreadList::Pushed::freed_twice) {
     return report_invalid(object, "it is free already");
   }
-  const Sublist oldest = heap.lists[size_class].take_oldest(settings.batch[size_class]);
+  const Sublist oldest = heap.lists[size_class].take_oldest();
   heap.node->small[size_class].donate(*heap.node, oldest);
 }
 

@@ -21,18 +21,22 @@ struct Numalloc : Defaults<Numalloc> {
   static void thread_exit();
 
   NEAR_INLINE static void* allocate(size_t size) {
-    if (likely(size <= kSmallLimit)) {
-      Object* object = current_heap->lists[class_of(size)].pop();
-      if (likely(object != nullptr)) return object;
+    unsigned size_class = 0;
+    if (likely(size <= kTableLimit)) {
+      size_class = kClassTable[(size + 15) / 16];
+    } else {
+      if (size > kSmallLimit) return allocate_slow(size);
+      size_class = class_of(size);
     }
-    return allocate_slow(size);
+    Object* object = current_heap->lists[size_class].pop();
+    return likely(object != nullptr) ? object : allocate_slow(size);
   }
 
   NEAR_INLINE static void deallocate(void* block) {
     ThreadHeap& heap = *current_heap;
-    const uintptr_t offset = regions.offset_of(block);
-    if (unlikely(offset >> regions.half_shift != heap.home)) return deallocate_slow(block);
-    const unsigned size_class = heap.bag_class[(offset & heap.half_mask) >> kBagShift];
+    const uintptr_t offset = reinterpret_cast<uintptr_t>(block) - heap.small_start;
+    if (unlikely(offset >= heap.small_size)) return deallocate_slow(block);
+    const size_t size_class = heap.bag_class[offset >> kBagShift];
     if (unlikely(size_class == 0 || offset % 16 != 0)) return deallocate_slow(block);
     push(heap, size_class, static_cast<Object*>(block));
   }
@@ -48,11 +52,11 @@ struct Numalloc : Defaults<Numalloc> {
   static void unlock_after_fork(bool child);
 
  private:
-  NEAR_INLINE static void push(ThreadHeap& heap, unsigned size_class, Object* object) {
-    const auto pushed = heap.lists[size_class].push(object, settings.batch[size_class]);
+  NEAR_INLINE static void push(ThreadHeap& heap, size_t size_class, Object* object) {
+    const auto pushed = heap.lists[size_class].push(object);
     if (unlikely(pushed != ThreadList::Pushed::fine)) pushed_slow(heap, size_class, object, pushed);
   }
-  static void pushed_slow(ThreadHeap& heap, unsigned size_class, Object* object,
+  static void pushed_slow(ThreadHeap& heap, size_t size_class, Object* object,
                           ThreadList::Pushed pushed);
   static void* allocate_slow(size_t size);
   static void* allocate_big(size_t size, size_t alignment, bool& zeroed);

@@ -28,8 +28,8 @@ struct BigObject;
 
 struct Regions {
   uintptr_t base = 0;
-  unsigned half_shift = 63;  // log2 of the size of a half
-  unsigned count = 0;        // nodes
+  unsigned half_shift = 63;            // log2 of the size of a half
+  unsigned count = 0;                  // nodes
   uint8_t* bag_class[kMaxNodes] = {};  // of each node, by bag of its small half
 
   uintptr_t offset_of(const void* pointer) const {

@@ -27,13 +27,13 @@ class Tally {
 class alignas(64) SmallHeap {
  public:
   struct Statistics {
-    Tally fetches;     // sub-lists that threads took from the ring
-    Tally donations;   // sub-lists that threads gave
-    Tally moved;       // objects in both
-    Tally came_home;   // single objects that threads of other nodes freed
-    Tally lent;        // single objects for threads of other nodes, which had no memory
-    Tally carved;      // objects cut from bags
-    Tally bags;        // bags taken from the region
+    Tally fetches;    // sub-lists that threads took from the ring
+    Tally donations;  // sub-lists that threads gave
+    Tally moved;      // objects in both
+    Tally came_home;  // single objects that threads of other nodes freed
+    Tally lent;       // single objects for threads of other nodes, which had no memory
+    Tally carved;     // objects cut from bags
+    Tally bags;       // bags taken from the region
   };
 
   // Objects for a thread of this node, from the freelist; and, `may_carve`, from a bag. Empty if

@@ -42,11 +42,12 @@ ThreadHeap* make_heap(NodeHeap& node) {
     new (pages) PrivatePages{};
   }
   auto* heap = new (memory) ThreadHeap;
-  heap->home = 2 * node.node;
+  heap->small_start = regions.small_start(node.node);
+  heap->small_size = regions.half_size();
   heap->bag_class = regions.bag_class[node.node];
-  heap->half_mask = regions.half_size() - 1;
   heap->node = &node;
   heap->pages = pages;
+  for (unsigned c = 1; c < kClasses; c++) heap->lists[c].set_batch(settings.batch[c]);
   const LockGuard guard(node.heaps_lock);
   heap->next_of_all = node.all;
   node.all = heap;
@@ -82,7 +83,7 @@ void give_back(ThreadHeap* heap) {
     ThreadList& list = heap->lists[c];
     // At most two batches: the older one, then what is left.
     while (!list.empty()) {
-      const Sublist oldest = list.take_oldest(settings.batch[c]);
+      const Sublist oldest = list.take_oldest();
       node.small[c].donate(node, oldest);
     }
   }

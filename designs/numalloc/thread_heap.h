@@ -28,9 +28,9 @@ struct PrivatePages {
 };
 
 struct alignas(64) ThreadHeap {
-  uintptr_t home = UINTPTR_MAX;  // the number of its node's small half (region.h)
+  uintptr_t small_start = 0;           // of its node's small half (region.h)
+  uintptr_t small_size = 0;            // 0: no object is of this heap's node
   const uint8_t* bag_class = nullptr;  // of its node
-  uintptr_t half_mask = 0;             // size of a half - 1
   NodeHeap* node = nullptr;
   PrivatePages* pages = nullptr;
   ThreadHeap* next_idle = nullptr;

@@ -21,20 +21,22 @@ class ThreadList {
  public:
   enum class Pushed : uint8_t { fine, full, freed_twice };
 
-  uint32_t items() const { return items_.load(kRelaxed); }  // relaxed: a statistic elsewhere
+  void set_batch(uint32_t batch) { batch_ = batch; }
+
+  uint32_t items() const { return items_.load(kRelaxed); }        // relaxed: a statistic elsewhere
   bool empty() const { return head_.load(kRelaxed) == nullptr; }  // relaxed: its own thread
 
   NEAR_INLINE Object* pop() {
     Object* object = head_.load(kRelaxed);  // relaxed: its own thread
     if (likely(object != nullptr)) {
-      head_.store(object->next, kRelaxed);                 // relaxed: read after fork alone
+      head_.store(object->next, kRelaxed);                // relaxed: read after fork alone
       items_.store(items_.load(kRelaxed) - 1, kRelaxed);  // relaxed: a statistic elsewhere
     }
     return object;
   }
 
   // `full`: it holds two batches, and the older one must be donated.
-  NEAR_INLINE Pushed push(Object* object, uint32_t batch) {
+  NEAR_INLINE Pushed push(Object* object) {
     Object* head = head_.load(kRelaxed);  // relaxed: its own thread
     if (unlikely(head == object)) return Pushed::freed_twice;
     object->next = head;
@@ -42,29 +44,29 @@ class ThreadList {
     if (head == nullptr) tail_ = object;
     const uint32_t items = items_.load(kRelaxed) + 1;  // relaxed: a statistic elsewhere
     items_.store(items, kRelaxed);                     // relaxed: a statistic elsewhere
-    if (likely(items <= batch)) return Pushed::fine;
-    if (items == batch + 1) nth_ = object;
-    return unlikely(items >= 2 * batch) ? Pushed::full : Pushed::fine;
+    if (likely(items <= batch_)) return Pushed::fine;
+    if (items == batch_ + 1) nth_ = object;
+    return unlikely(items >= 2 * batch_) ? Pushed::full : Pushed::fine;
   }
 
   // Requires: it is empty.
   void fill(const Sublist& list) {
-    head_.store(list.head, kRelease);     // pairs: numalloc-fork
+    head_.store(list.head, kRelease);    // pairs: numalloc-fork
     items_.store(list.count, kRelaxed);  // relaxed: a statistic elsewhere
     tail_ = list.tail;
     nth_ = nullptr;
   }
 
   // The oldest `batch` objects; all of them where nth is not known.
-  Sublist take_oldest(uint32_t batch) {
+  Sublist take_oldest() {
     Object* last = nth_;
     const uint32_t count = items();
-    if (last == nullptr || count <= batch) return take_all();
-    const Sublist oldest{last->next, tail_, batch};
+    if (last == nullptr || count <= batch_) return take_all();
+    const Sublist oldest{last->next, tail_, batch_};
     last->next = nullptr;  // first: a fork in between may lose a batch, never double it
     tail_ = last;
     nth_ = nullptr;
-    items_.store(count - batch, kRelaxed);  // relaxed: a statistic elsewhere
+    items_.store(count - batch_, kRelaxed);  // relaxed: a statistic elsewhere
     return oldest;
   }
 
@@ -91,6 +93,7 @@ class ThreadList {
   Object* tail_ = nullptr;
   Object* nth_ = nullptr;
   Atomic<uint32_t> items_{0};
+  uint32_t batch_ = 1;
 };
 
 }  // namespace near::design::numalloc

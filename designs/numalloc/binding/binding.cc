@@ -36,9 +36,9 @@ constinit Mutex lock{design::kInnermostRank};  // of everything here that is not
 Policy policy = Policy::off;
 Rules rules;
 Processors process_mask;
-unsigned capacity[kMaxNodes];     // processors of each node
-uint64_t on_node[kMaxNodes];      // bound threads that live
-uint64_t created = 0;             // threads, the first one included
+unsigned capacity[kMaxNodes];  // processors of each node
+uint64_t on_node[kMaxNodes];   // bound threads that live
+uint64_t created = 0;          // threads, the first one included
 unsigned last_chosen = 0;
 pthread_key_t end_key;
 bool have_end_key = false;
@@ -122,7 +122,8 @@ bool run_on(int node) {
   if (!topology().real) return true;
   Processors processors;
   for (unsigned cpu = 0; cpu < kMaxCpus; cpu++) {
-    const bool of_node = node == kAnywhere || topology().node_of(cpu) == static_cast<unsigned>(node);
+    const bool of_node =
+        node == kAnywhere || topology().node_of(cpu) == static_cast<unsigned>(node);
     if (of_node && process_mask.has(cpu)) processors.add(cpu);
   }
   return sched_setaffinity(0, sizeof processors.words, processors.set()) == 0;

@@ -1,8 +1,8 @@
 // libnearbind.so: the binding alone, for any allocator. [Yang23 §4.4.1]
 // NEARBIND_OPTIONS=binding=interleave|saturate|file:PATH|off
-#include <cstdlib>
-
 #include <pthread.h>
+
+#include <cstdlib>
 
 #include "designs/numalloc/binding/binding.h"
 #include "designs/shared/machine.h"
