@@ -98,6 +98,19 @@ BigObject* BigHeap::join(BigObject* object, BigObject* after) {
   return object;
 }
 
+// Frees the object with its free neighbours.
+void BigHeap::coalesce(BigObject* object) {
+  if (BigObject* after = object->after; after != nullptr && after->free) {
+    take_free(after);
+    join(object, after);
+  }
+  if (BigObject* before = object->before; before != nullptr && before->free) {
+    take_free(before);
+    object = join(before, object);
+  }
+  put_free(object);
+}
+
 // --- memory that nobody has had -------------------------------------------------------------------
 
 // The next `bags` of the half as an object.
@@ -130,7 +143,7 @@ BigObject* BigHeap::take_new(uint32_t bags, uint32_t alignment) {
   BigObject* object = extend(gap + bags);
   if (object == nullptr || gap == 0) return object;
   BigObject* aligned = split(object, gap);
-  put_free(object);
+  coalesce(object);
   return aligned;
 }
 
@@ -176,15 +189,7 @@ BigHeap::Freed BigHeap::release(void* start, bool remote) {
   statistics_.live--;
   statistics_.live_bytes -= size_t{object->bags} << kBagShift;
   statistics_.freed_remote += remote ? 1 : 0;
-  if (BigObject* after = object->after; after != nullptr && after->free) {
-    take_free(after);
-    join(object, after);
-  }
-  if (BigObject* before = object->before; before != nullptr && before->free) {
-    take_free(before);
-    object = join(before, object);
-  }
-  put_free(object);
+  coalesce(object);
   return Freed::fine;
 }
 
@@ -210,14 +215,7 @@ bool BigHeap::resize(void* start, size_t size) {
     join(object, after);
   }
   if (object->bags > bags) {
-    if (BigObject* rest = split(object, bags)) {
-      BigObject* after = rest->after;
-      if (after != nullptr && after->free) {
-        take_free(after);
-        join(rest, after);
-      }
-      put_free(rest);
-    }
+    if (BigObject* rest = split(object, bags)) coalesce(rest);
   }
   statistics_.live_bytes += (size_t{object->bags} << kBagShift) - (size_t{had} << kBagShift);
   return true;

@@ -71,6 +71,7 @@ class BigHeap {
   BigObject* extend(uint32_t bags);
   BigObject* split(BigObject* object, uint32_t bags);
   BigObject* join(BigObject* object, BigObject* after);
+  void coalesce(BigObject* object);
   uint32_t padding(uint32_t first, uint32_t alignment) const;
   void* hand_out(BigObject* object);
 

@@ -39,9 +39,11 @@ Processors process_mask;
 unsigned capacity[kMaxNodes];  // processors of each node
 uint64_t on_node[kMaxNodes];   // bound threads that live
 uint64_t created = 0;          // threads, the first one included
+unsigned first_node = 0;       // of the first thread
 unsigned last_chosen = 0;
 pthread_key_t end_key;
 bool have_end_key = false;
+bool may_pin = false;  // the process may use all processors
 constinit Atomic<bool> active{false};
 constinit Atomic<uint64_t> bound{0};
 constinit Atomic<uint64_t> left_alone{0};
@@ -71,11 +73,12 @@ unsigned interleaved() {
   return best;
 }
 
-// The first node from that of the first thread on that has a processor left; then the least full.
+// The first node, from that of the first thread on, that has a processor left; when none has, a
+// second thread a processor, and so on.
 unsigned saturated() {
   for (uint64_t share = 1;; share++) {
     for (unsigned i = 0; i < topology().count; i++) {
-      const unsigned node = (last_chosen + i) % topology().count;
+      const unsigned node = (first_node + i) % topology().count;
       if (on_node[node] < share * capacity[node]) return node;
     }
   }
@@ -104,9 +107,10 @@ int chosen_for(uint64_t thread) {
 // The first thread stays where it runs, unless a rule names a node.
 int node_of_first() {
   const Rule rule = rules.find(0);
-  last_chosen = current_node();
+  first_node = last_chosen = current_node();
   if (policy == Policy::file && rule.kind == Rule::Kind::any) return kNobody;
   if (policy == Policy::file && rule.kind == Rule::Kind::node) last_chosen = rule.node;
+  first_node = last_chosen;
   return static_cast<int>(last_chosen);
 }
 
@@ -119,13 +123,13 @@ bool names_processors(const pthread_attr_t* attributes) {
 }
 
 bool run_on(int node) {
-  if (!topology().real) return true;
   Processors processors;
   for (unsigned cpu = 0; cpu < kMaxCpus; cpu++) {
     const bool of_node =
         node == kAnywhere || topology().node_of(cpu) == static_cast<unsigned>(node);
     if (of_node && process_mask.has(cpu)) processors.add(cpu);
   }
+  if (!may_pin || (processors.count() == 0 && !topology().real)) return true;
   return sched_setaffinity(0, sizeof processors.words, processors.set()) == 0;
 }
 
@@ -137,7 +141,8 @@ void start(Policy chosen, const char* path) {
   const SavedErrno saved;
   if (topology().count == 1 || chosen == Policy::off) return;
   if (sched_getaffinity(0, sizeof process_mask.words, process_mask.set()) < 0) return;
-  if (topology().real && process_mask.count() < design::processors()) return;
+  may_pin = process_mask.count() >= design::processors();
+  if (topology().real && !may_pin) return;
   policy = chosen;
   if (policy == Policy::file && !rules.read(path, topology().count)) {
     message("binding: %s cannot be read; threads are interleaved", path);
@@ -194,7 +199,7 @@ void unlock_after_fork(bool child) {
   lock.unlock_for_fork();
   if (!child) return;
   const SavedErrno saved;
-  if (own_node >= 0 && topology().real) {
+  if (own_node >= 0 && may_pin) {
     sched_setaffinity(0, sizeof process_mask.words, process_mask.set());
   }
   if (have_end_key) pthread_setspecific(end_key, nullptr);

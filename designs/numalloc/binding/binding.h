@@ -7,7 +7,8 @@
 // process is as any other.
 // Nothing is bound on one node, nor in a process whose own mask excludes processors, nor a thread
 // whose attributes name some: they keep what they were given.
-// On a given topology (NEARMALLOC_TOPOLOGY) a thread belongs to its node and may run anywhere.
+// On a given topology (NEARMALLOC_TOPOLOGY) a thread belongs to its node even where the node has no
+// processor that exists; it may then run anywhere.
 // Used by libnumalloc.so and, for any allocator, by libnearbind.so.
 // Who may touch it: `start` once; the rest any thread.
 #pragma once
