@@ -14,6 +14,8 @@ if(NOT NEAR_SANITIZE)
     target_include_directories(${binding_target} PRIVATE ${PROJECT_SOURCE_DIR})
   endforeach()
   target_sources(near_design_numalloc_library PRIVATE $<TARGET_OBJECTS:near_binding_hook>)
+  # Its fork handlers are registered before any other library's, which may allocate in theirs.
+  target_link_options(near_design_numalloc_library PRIVATE LINKER:-z,initfirst)
   near_shared_library(nearbind nearbind ${designs_dir}/numalloc/binding/nearbind.map
     near_binding near_binding_hook near_design_shared)
   set_target_properties(nearbind PROPERTIES
