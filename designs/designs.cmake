@@ -20,4 +20,5 @@ if(NOT NEAR_SANITIZE)
     near_binding near_binding_hook near_design_shared)
   set_target_properties(nearbind PROPERTIES
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/designs)
+  add_dependencies(near_design_numalloc_library nearbind)
 endif()

@@ -22,7 +22,7 @@ BigObject* BigHeap::find(const void* start) const {
   return offset % kBagSize == 0 && offset < half_.used() ? by_bag_[offset >> kBagShift] : nullptr;
 }
 
-// --- records --------------------------------------------------------------------------------------
+// --- records -------------------------------------------------------------------------------------
 
 BigObject* BigHeap::make_record(uint32_t first, uint32_t bags) {
   BigObject* record = unused_;
@@ -43,7 +43,7 @@ void BigHeap::drop_record(BigObject* record) {
   unused_ = record;
 }
 
-// --- free objects ---------------------------------------------------------------------------------
+// --- free objects --------------------------------------------------------------------------------
 
 void BigHeap::put_free(BigObject* object) {
   object->free = true;
@@ -111,7 +111,7 @@ void BigHeap::coalesce(BigObject* object) {
   put_free(object);
 }
 
-// --- memory that nobody has had -------------------------------------------------------------------
+// --- memory that nobody has had ------------------------------------------------------------------
 
 // The next `bags` of the half as an object.
 BigObject* BigHeap::extend(uint32_t bags) {
@@ -147,7 +147,7 @@ BigObject* BigHeap::take_new(uint32_t bags, uint32_t alignment) {
   return aligned;
 }
 
-// --- what others call -----------------------------------------------------------------------------
+// --- what others call ----------------------------------------------------------------------------
 
 void* BigHeap::hand_out(BigObject* object) {
   statistics_.allocated++;

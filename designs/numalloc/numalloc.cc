@@ -56,7 +56,7 @@ NEAR_NOINLINE void* fetch(unsigned size_class) {
 
 }  // namespace
 
-// --- life -----------------------------------------------------------------------------------------
+// --- life ----------------------------------------------------------------------------------------
 
 bool Numalloc::start() {
   apply_switches();
@@ -93,7 +93,7 @@ void Numalloc::unlock_after_fork(bool child) {
   for (unsigned n = regions.count; n > 0; n--) node_heaps[n - 1]->unlock_for_fork();
 }
 
-// --- allocation -----------------------------------------------------------------------------------
+// --- allocation ----------------------------------------------------------------------------------
 
 NEAR_NOINLINE void* Numalloc::allocate_slow(size_t size) {
   if (unlikely(current_heap == &no_heap)) {
@@ -157,7 +157,7 @@ size_t Numalloc::usable_size(const void* pointer) {
   return kClassSizes[regions.class_of_bag(pointer)];
 }
 
-// --- deallocation ---------------------------------------------------------------------------------
+// --- deallocation --------------------------------------------------------------------------------
 
 NEAR_NOINLINE void Numalloc::pushed_slow(ThreadHeap& heap, size_t size_class, Object* object,
                                          ThreadList::Pushed pushed) {

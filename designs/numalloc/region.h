@@ -6,8 +6,8 @@
 //   | small 0 | big 0 | small 1 | big 1 | ...        bound to nodes 0, 1, ...
 //
 // Beside it lie the metadata of each node, on the same node: one byte for each bag of the
-// small half (PerBagSizeInfo: the class of its objects, 0: none), one pointer for each bag of the big half
-// (PerBigObjectSizeInfo), and what Metadata hands out.
+// small half (PerBagSizeInfo: the class of its objects, 0: none), one pointer for each bag of the
+// big half (PerBigObjectSizeInfo), and what Metadata hands out.
 // Invariant: a bag of the small half has a class before an object of it is handed out, and keeps it
 // for ever.
 // Who may touch it: written at start and, the bytes of a bag, by whoever takes it; read by any

@@ -204,7 +204,7 @@ TEST_F(NumallocNodes, ANodeWithoutMemoryBorrowsAndWhatItBorrowedGoesHome) {
   count_cases();
 }
 
-// --- each switch changes what it is for -----------------------------------------------------------
+// --- each switch changes what it is for ----------------------------------------------------------
 
 TEST_F(NumallocSwitch, OriginAware) {
   std::vector<void*> blocks;

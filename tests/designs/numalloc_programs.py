@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The binding on a program, by libnumalloc.so and by libnearbind.so: two nodes of a processor each."""
+"""The binding on a program, by libnumalloc.so and libnearbind.so, on two nodes of a processor."""
 
 import os
 import re
@@ -24,7 +24,8 @@ def where(library: str, option: str, *prefix: str, topology: str = TOPOLOGY) -> 
     out = subprocess.run([*prefix, str(PROGRAMS / "bound_threads")], env=environment, text=True,
                          capture_output=True, timeout=60, check=True)
     assert out.stderr == "", out.stderr
-    lines = [[int(word) for word in re.findall(r" (\d+)", line)] for line in out.stdout.splitlines()]
+    lines = [[int(word) for word in re.findall(r" (\d+)", line)]
+             for line in out.stdout.splitlines()]
     assert len(lines) == 7, out.stdout
     return lines
 

@@ -1,4 +1,4 @@
-// The parts of NUMAlloc, each alone: lists, circular arrays, bags, big objects, and what a free says.
+// The parts of NUMAlloc, each alone: lists, circular arrays, bags, big objects; and wrong frees.
 #include <sys/mman.h>
 
 #include <cstdint>
@@ -335,7 +335,7 @@ TEST_F(NumallocBig, GrowsInPlaceIntoAFreeNeighbourOrNewMemory) {
   count_cases(4);
 }
 
-// --- the whole, on one node -----------------------------------------------------------------------
+// --- the whole, on one node ----------------------------------------------------------------------
 
 TEST(Numalloc, WhatIsNoBlockIsReported) {
   void* small = near_malloc(100);
