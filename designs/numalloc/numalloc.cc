@@ -47,10 +47,12 @@ NEAR_NOINLINE void* fetch(unsigned size_class) {
   ThreadHeap& heap = *current_heap;
   NodeHeap& node = *heap.node;
   ThreadList& list = heap.lists[size_class];
+  // The heap of a thread that fork left behind comes with objects.
+  if (Object* object = list.pop()) return object;
   Sublist objects = node.small[size_class].fetch(node, size_class, heap.pages == nullptr);
   if (objects.count == 0 && heap.pages != nullptr) objects = carve_private(heap, size_class);
   if (objects.count == 0) return borrow(heap, size_class);
-  if (list.empty()) list.fill(objects);
+  list.fill(objects);
   return list.pop();
 }
 

@@ -32,7 +32,7 @@ struct Parts {
   explicit Parts(size_t half)
       : classes(align_up(half >> kBagShift, kLargestPage)),
         big(align_up((half >> kBagShift) * sizeof(void*), kLargestPage)),
-        rest(kLeastMetadata + half / 64) {}
+        rest(align_up(kLeastMetadata + half / 64, kLargestPage)) {}
   size_t total() const { return classes + big + rest; }
 };
 

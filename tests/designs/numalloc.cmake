@@ -14,6 +14,10 @@ near_test_executable(design_numalloc
 set(of_design LABEL designs ENVIRONMENT NEAR_TEST_EXPECT=)
 near_test_core(design_numalloc_parts ${of_design}
   COMMAND design_numalloc --gtest_filter=-NumallocNodes.*:NumallocSwitch.*:Binding.*)
+foreach(page 16384 65536)
+  near_test_core(design_numalloc_pages_${page} ${of_design} NEAR_FAKE_OS=page=${page}
+    COMMAND design_numalloc --gtest_filter=Numalloc.*)
+endforeach()
 # Processor n belongs to node n.
 foreach(nodes 2 4 8 64)
   set(processors 0)

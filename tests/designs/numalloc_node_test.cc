@@ -1,5 +1,8 @@
 // NUMAlloc on nodes that tests make up: processor n belongs to node n (NEARMALLOC_TOPOLOGY), and a
 // thread runs on the processor that the test says.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <memory>
 #include <random>
 
@@ -180,6 +183,30 @@ TEST_F(NumallocNodes, MetadataLieWithTheirNode) {
       count_cases();
     });
   }
+}
+
+// The child takes over the heap of a thread that lives in the parent alone, with what is in it.
+TEST_F(NumallocNodes, AForkedChildLosesNoObjectsOfOtherThreads) {
+  Worker other(1);
+  other([] { free_all(allocate_many(64, 2048)); });
+  const pid_t child = fork();
+  if (child == 0) {
+    const size_t before = near_mallinfo2().uordblks;
+    set_cpu(1);
+    // A class that the child never had makes it look for its node.
+    near_free(near_malloc(200));
+    for (int i = 0; i < 4; i++) {
+      void* blocks[300];
+      for (void*& block : blocks) block = near_malloc(64);
+      for (void* block : blocks) near_free(block);
+    }
+    const bool moved = current_heap->node->node == 1;
+    _exit(!moved ? 1 : near_mallinfo2().uordblks != before ? 2 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  count_cases();
 }
 
 TEST_F(NumallocNodes, ANodeWithoutMemoryBorrowsAndWhatItBorrowedGoesHome) {
