@@ -3,8 +3,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <memory>
 #include <random>
+#include <string_view>
 
 #include "designs/numalloc/node_heap.h"
 #include "designs/numalloc_room.h"
@@ -138,6 +140,7 @@ TEST_F(NumallocNodes, EveryFreedObjectEndsOnAListOfItsOriginUnderMigration) {
   constexpr unsigned kThreads = 4;
   const size_t steps = scaled(200'000);
   const uint64_t moved = counter("threads that moved");
+  const uint64_t made = counter("heaps made");
   std::mutex lock;
   std::vector<void*> shared(500);
   std::vector<std::thread> threads;
@@ -165,6 +168,8 @@ TEST_F(NumallocNodes, EveryFreedObjectEndsOnAListOfItsOriginUnderMigration) {
   EXPECT_EQ(misplaced.load(), 0u);
   EXPECT_EQ(strangers(), 0u);
   EXPECT_GT(counter("threads that moved"), moved);
+  // A heap that a thread leaves serves the next one there.
+  EXPECT_LE(counter("heaps made"), made + kThreads * regions.count);
   EXPECT_GT(counter("remote moves"), 0u);
   for (unsigned n = 0; n < regions.count; n++) EXPECT_TRUE(node_heaps[n]->big.check());
   count_cases();
@@ -233,15 +238,21 @@ TEST_F(NumallocNodes, ANodeWithoutMemoryBorrowsAndWhatItBorrowedGoesHome) {
 
 // --- each switch changes what it is for ----------------------------------------------------------
 
+// True if the test was started with this setting.
+bool chosen(std::string_view setting) {
+  const char* text = std::getenv("NEARMALLOC_DESIGN_OPTIONS");
+  return text != nullptr && setting == text;
+}
+
 TEST_F(NumallocSwitch, OriginAware) {
   std::vector<void*> blocks;
   on_cpu(1, [&] { blocks = allocate_many(64); });
   const uint64_t before = counter("remote moves");
   free_all(blocks);
-  EXPECT_EQ(counter("remote moves"), before + (settings.origin_aware ? blocks.size() : 0));
+  EXPECT_EQ(counter("remote moves"), before + ((!chosen("origin_aware=off")) ? blocks.size() : 0));
   const auto again = allocate_many(64);
   // The defect that the paper names: memory of another node is used again here.
-  EXPECT_EQ(count_on(again, 0) == again.size(), settings.origin_aware);
+  EXPECT_EQ(count_on(again, 0) == again.size(), (!chosen("origin_aware=off")));
   free_all(again);
   count_cases();
 }
@@ -250,7 +261,7 @@ TEST_F(NumallocSwitch, HugePages) {
   const uint64_t advice = fake_os::calls(OsCall::advise);
   EXPECT_GT(advice, 0u);  // metadata, at least
   const auto blocks = allocate_many(4096, 8 * kMiB);
-  EXPECT_EQ(counter("huge pages advised") > 0, settings.huge_pages);
+  EXPECT_EQ(counter("huge pages advised") > 0, !chosen("thp=off"));
   EXPECT_EQ(fake_os::calls(OsCall::advise), advice);
   free_all(blocks);
   count_cases();
@@ -267,7 +278,7 @@ TEST_F(NumallocSwitch, Sharing) {
     workers.push_back(std::make_unique<Worker>(0));
     (*workers[t])([&] { blocks[t] = near_malloc(160); });
   }
-  if (settings.incremental) {
+  if (!chosen("sharing=per_thread")) {
     EXPECT_EQ(counter("private huge pages"), 0u);
     EXPECT_LE(committed(), before + (kThreads + 1) * 32 * kKiB);
   } else {
@@ -281,7 +292,7 @@ TEST_F(NumallocSwitch, Sharing) {
 }
 
 TEST_F(NumallocSwitch, Batch) {
-  const bool bag = settings.batch[4] == 512;  // 64 B
+  const bool bag = chosen("batch=bag");
   EXPECT_EQ(settings.batch[4], bag ? 512u : 64u);
   on_cpu(0, [&] {
     const uint64_t carved = counter("carved objects");
