@@ -75,7 +75,8 @@ TEST(Binding, ABoundThreadAllocatesOnItsNodeUntilItEnds) {
   for (int i = 0; i < 8; i++) {
     const int node = choose_node(nullptr);
     const uint64_t before = near::binding::threads_on(static_cast<unsigned>(node));
-    on_cpu(0, [&] {
+    // It starts on another node.
+    on_cpu(static_cast<unsigned>((node + 1) % 4 * 2), [&] {
       near::binding::bind_self(node);
       void* block = near_malloc(100);
       EXPECT_EQ(node_of(block), static_cast<unsigned>(node));
