@@ -1,0 +1,40 @@
+// Explicit rules for binding: which thread, counted by creation from 0, belongs to which node.
+//
+//   # the first thread and eight workers; everybody else in turn
+//   0     0
+//   1-8   1
+//   *     interleave
+//
+// The first rule that fits counts; without one a thread is interleaved. A node is a number of the
+// topology, counted without holes, or `interleave`, `saturate`, `any` (not bound).
+// Who may touch it: `read` once at start; `find` any thread afterwards.
+#pragma once
+
+#include <cstdint>
+
+namespace near::binding {
+
+struct Rule {
+  enum class Kind : uint8_t { node, interleave, saturate, any };
+  uint64_t first;
+  uint64_t last;
+  Kind kind;
+  unsigned node;
+};
+
+class Rules {
+ public:
+  // Reads `path`; complains once about each line that it ignores. False if there is no file.
+  bool read(const char* path, unsigned nodes);
+  // The same for a text; `name` is for complaints.
+  void parse(const char* text, const char* name, unsigned nodes);
+  Rule find(uint64_t thread) const;
+  unsigned count() const { return count_; }
+
+ private:
+  static constexpr unsigned kMaxRules = 256;
+  Rule rules_[kMaxRules] = {};
+  unsigned count_ = 0;
+};
+
+}  // namespace near::binding

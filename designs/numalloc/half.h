@@ -1,0 +1,40 @@
+// Half of a node's region: never-allocated memory behind a pointer that only rises (the paper's
+// bpSmall, bpBig). [Yang23 §3.1]
+// Invariant: used <= committed <= size; every size is a multiple of a bag, committed of kStep.
+// Who may touch it: whoever holds the lock of the owner; statistics are read by any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "base/bits.h"
+
+namespace near::design::numalloc {
+
+class Half {
+ public:
+  static constexpr size_t kStep = 2 * kMiB;  // what is committed at a time: a huge page
+
+  void set(uintptr_t start, size_t size) {
+    start_ = start;
+    size_ = size;
+  }
+
+  // `bytes` of zeroed memory that nobody has had; null if it is refused, and nothing has changed.
+  // `before_use` is asked when more is committed, and may refuse.
+  void* take(size_t bytes, bool (*before_use)(uintptr_t start, size_t bytes) = nullptr);
+
+  uintptr_t start() const { return start_; }
+  size_t size() const { return size_; }
+  size_t used() const { return used_.load(kRelaxed); }            // relaxed: a statistic elsewhere
+  size_t committed() const { return committed_.load(kRelaxed); }  // relaxed: a statistic elsewhere
+
+ private:
+  uintptr_t start_ = 0;
+  size_t size_ = 0;
+  Atomic<size_t> used_{0};
+  Atomic<size_t> committed_{0};
+};
+
+}  // namespace near::design::numalloc

@@ -1,0 +1,47 @@
+// PerNodeHeap: a node's freelists, its never-allocated memory, its metadata. [Yang23 §3.1]
+//
+// It lies at the start of its node's metadata.
+// Who may touch it: any thread; each part has its own lock.
+#pragma once
+
+#include "designs/numalloc/big.h"
+#include "designs/numalloc/half.h"
+#include "designs/numalloc/metadata.h"
+#include "designs/numalloc/region.h"
+#include "designs/numalloc/small.h"
+
+namespace near::design::numalloc {
+
+struct ThreadHeap;
+
+struct NodeHeap {
+  unsigned node = 0;
+  Metadata metadata;
+  SmallHeap small[kClasses];
+  BigHeap big;
+
+  // The heaps of threads that have ended, and all that there are; see thread_heap.h.
+  Mutex heaps_lock{kMiddleRank};
+  ThreadHeap* idle = nullptr;  // linked by next_idle
+  ThreadHeap* all = nullptr;   // linked by next_of_all
+
+  Mutex small_lock{kInnerRank};  // of the two below
+  Half small_half;
+  uint64_t private_pages = 0;  // huge pages that threads took for themselves
+
+  // Bags for a run of objects of a class, and their bytes in the table say so. Null if refused.
+  void* take_bags(size_t bytes, unsigned size_class);
+  // A huge page for one thread: its bags have no class yet. Null if refused.
+  void* take_private_page();
+
+  void lock_for_fork();
+  void unlock_for_fork();
+};
+
+// By node; null beyond the last.
+NEAR_HIDDEN extern NodeHeap* node_heaps[kMaxNodes];
+
+// Requires: reserve_regions. False if memory is refused; called again, it goes on.
+bool make_node_heaps();
+
+}  // namespace near::design::numalloc

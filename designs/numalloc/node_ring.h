@@ -1,0 +1,56 @@
+// The freelist of a node for one class: a circular array of sub-lists. [Yang23 §3.5, figure 2]
+//
+// A batch that a thread donates is put whole into the slot behind the newest, and the oldest is
+// fetched whole: no object is touched. Single objects that come home from other nodes gather in
+// `open_` until they are a batch.
+// Invariant: slots first_ .. first_ + filled_ - 1 (around the end) hold sub-lists, none empty;
+// objects = sum of their counts + open_.count; open_.count < batch, but where an array was refused.
+// Who may touch it: whoever holds the lock of its SmallHeap; `objects` is read by any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "designs/numalloc/sublist.h"
+
+namespace near::design::numalloc {
+
+class Metadata;
+
+class NodeRing {
+ public:
+  static constexpr uint32_t kFirstSlots = 8;
+
+  // Puts a sub-list that is not empty. When all slots are in use the array doubles; if that is
+  // refused the newest sub-list grows.
+  void put(const Sublist& list, Metadata& metadata);
+
+  // One object. False if it is the one that came last: it is free already.
+  bool put_one(Object* object, uint32_t batch, Metadata& metadata);
+
+  // The oldest sub-list, or the single objects, or nothing.
+  Sublist take();
+
+  // The first object of what `take` would give, or null.
+  Object* take_one();
+
+  uint32_t slots() const { return slots_; }
+  uint64_t objects() const { return objects_.load(kRelaxed); }  // relaxed: a statistic elsewhere
+
+ private:
+  bool grow(Metadata& metadata);
+  Sublist& at(uint32_t index) { return array_[(first_ + index) & (slots_ - 1)]; }
+  void count(int64_t more) {
+    // relaxed: changed under the lock
+    objects_.store(objects() + static_cast<uint64_t>(more), kRelaxed);
+  }
+
+  Sublist* array_ = nullptr;
+  uint32_t slots_ = 0;   // a power of two
+  uint32_t first_ = 0;   // where the next one is fetched
+  uint32_t filled_ = 0;  // first_ + filled_: where the next one is donated
+  Sublist open_;
+  Atomic<uint64_t> objects_{0};
+};
+
+}  // namespace near::design::numalloc

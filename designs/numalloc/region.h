@@ -1,0 +1,77 @@
+// The heap's address space: one region for each node, each with a half for small objects and a half
+// for big ones, so that an object's node is its address divided by the size of a region.
+// [Yang23 §3.1]
+//
+//   base                      base + 2 halves
+//   | small 0 | big 0 | small 1 | big 1 | ...        bound to nodes 0, 1, ...
+//
+// Beside it lie the metadata of each node, on the same node: one byte for each bag of the
+// small half (PerBagSizeInfo: the class of its objects, 0: none), one pointer for each bag of the
+// big half (PerBigObjectSizeInfo), and what Metadata hands out.
+// Invariant: a bag of the small half has a class before an object of it is handed out, and keeps it
+// for ever.
+// Who may touch it: written at start and, the bytes of a bag, by whoever takes it; read by any
+// thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/bits.h"
+#include "base/compiler.h"
+#include "designs/numalloc/size_class.h"
+#include "platform/topology.h"
+
+namespace near::design::numalloc {
+
+struct BigObject;
+
+struct Regions {
+  uintptr_t base = 0;
+  unsigned half_shift = 63;            // log2 of the size of a half
+  unsigned count = 0;                  // nodes
+  uint8_t* bag_class[kMaxNodes] = {};  // of each node, by bag of its small half
+
+  uintptr_t offset_of(const void* pointer) const {
+    return reinterpret_cast<uintptr_t>(pointer) - base;
+  }
+  // 2 x node for the small half, 2 x node + 1 for the big one; beyond 2 x count: not of this heap.
+  uintptr_t half_of(const void* pointer) const { return offset_of(pointer) >> half_shift; }
+  bool contains(const void* pointer) const { return half_of(pointer) < 2 * count; }
+  // Requires: contains. The origin of an object.
+  unsigned node_of(const void* pointer) const {
+    return static_cast<unsigned>(half_of(pointer) / 2);
+  }
+  // Requires: in a small half.
+  unsigned class_of_bag(const void* pointer) const {
+    return bag_class[node_of(pointer)][(offset_of(pointer) & (half_size() - 1)) >> kBagShift];
+  }
+  size_t half_size() const { return size_t{1} << half_shift; }
+  uintptr_t small_start(unsigned node) const { return base + 2 * node * half_size(); }
+  uintptr_t big_start(unsigned node) const { return small_start(node) + half_size(); }
+  size_t size() const { return 2 * count * half_size(); }
+};
+
+NEAR_HIDDEN extern Regions regions;
+
+// Where the metadata of a node are.
+struct MetadataPlace {
+  uintptr_t start;  // of what Metadata hands out
+  size_t size;
+  BigObject** big_objects;  // by bag of the big half
+};
+
+// Reserves regions and metadata and binds them, as large as the address space allows: the paper's
+// 4 TB a node at most. False if memory is refused, and then nothing has changed.
+bool reserve_regions(unsigned nodes);
+MetadataPlace metadata_of(unsigned node);
+size_t reserved_bytes();
+uint64_t refused_bindings();
+
+// Makes the bytes that describe a range of regions writable. False if refused.
+bool commit_bag_classes(uintptr_t start, size_t bytes);
+
+// The bags of a run that starts at `start` hold objects of this class from now on.
+void mark_bags(const void* start, unsigned size_class);
+
+}  // namespace near::design::numalloc

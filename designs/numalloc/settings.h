@@ -1,0 +1,26 @@
+// The switches as the code asks for them.
+// Who may touch it: written at start, read by any thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/compiler.h"
+#include "designs/numalloc/size_class.h"
+#include "designs/shared/switches.h"
+
+namespace near::design::numalloc {
+
+struct Settings {
+  bool origin_aware = true;
+  bool huge_pages = true;
+  bool incremental = true;
+  uint32_t batch[kClasses] = {};
+};
+
+NEAR_HIDDEN extern Settings settings;
+
+std::span<Switch> switch_table();
+void apply_switches();
+
+}  // namespace near::design::numalloc

@@ -1,0 +1,135 @@
+#include "designs/numalloc/thread_heap.h"
+
+#include <new>
+
+#include "designs/numalloc/node_heap.h"
+#include "designs/numalloc/settings.h"
+#include "designs/shared/machine.h"
+
+namespace near::design::numalloc {
+namespace {
+
+constinit Atomic<uint64_t> heaps_made{0};
+constinit Atomic<uint64_t> heaps_reused{0};
+
+void adopt_lists(ThreadHeap& heap) {
+  if (!heap.orphaned) return;
+  for (ThreadList& list : heap.lists) list.repair();
+  // Its thread may have stopped while it opened a bag.
+  if (heap.pages != nullptr) {
+    heap.pages->next = heap.pages->end = nullptr;
+    for (Bag& bag : heap.pages->bags) bag = Bag();
+  }
+  heap.orphaned = false;
+}
+
+ThreadHeap* take_idle(NodeHeap& node) {
+  const LockGuard guard(node.heaps_lock);
+  ThreadHeap* heap = node.idle;
+  if (heap == nullptr) return nullptr;
+  node.idle = heap->next_idle;
+  heap->is_idle = false;
+  return heap;
+}
+
+ThreadHeap* make_heap(NodeHeap& node) {
+  void* memory = node.metadata.take(sizeof(ThreadHeap));
+  if (memory == nullptr) return nullptr;
+  PrivatePages* pages = nullptr;
+  if (!settings.incremental) {
+    pages = static_cast<PrivatePages*>(node.metadata.take(sizeof(PrivatePages)));
+    if (pages == nullptr) return nullptr;
+    new (pages) PrivatePages{};
+  }
+  auto* heap = new (memory) ThreadHeap;
+  heap->small_start = regions.small_start(node.node);
+  heap->small_size = regions.half_size();
+  heap->bag_class = regions.bag_class[node.node];
+  heap->node = &node;
+  heap->pages = pages;
+  for (unsigned c = 1; c < kClasses; c++) heap->lists[c].set_batch(settings.batch[c]);
+  const LockGuard guard(node.heaps_lock);
+  heap->next_of_all = node.all;
+  node.all = heap;
+  return heap;
+}
+
+ThreadHeap* acquire_at(NodeHeap& node) {
+  if (ThreadHeap* heap = take_idle(node)) {
+    adopt_lists(*heap);
+    heaps_reused.fetch_add(1, kRelaxed);  // relaxed: a statistic
+    return heap;
+  }
+  ThreadHeap* heap = make_heap(node);
+  if (heap != nullptr) heaps_made.fetch_add(1, kRelaxed);  // relaxed: a statistic
+  return heap;
+}
+
+}  // namespace
+
+constinit ThreadHeap no_heap;
+constinit __thread ThreadHeap* current_heap NEAR_TLS_INITIAL_EXEC = &no_heap;
+
+ThreadHeap* acquire_heap(unsigned node) {
+  for (unsigned i = 0; i < regions.count; i++) {
+    if (ThreadHeap* heap = acquire_at(*node_heaps[topology().order[node][i]])) return heap;
+  }
+  return nullptr;
+}
+
+void give_back(ThreadHeap* heap) {
+  NodeHeap& node = *heap->node;
+  for (unsigned c = 1; c < kClasses; c++) {
+    ThreadList& list = heap->lists[c];
+    // At most two batches: the older one, then what is left.
+    while (!list.empty()) {
+      const Sublist oldest = list.take_oldest();
+      node.small[c].donate(node, oldest);
+    }
+  }
+  const LockGuard guard(node.heaps_lock);
+  heap->next_idle = node.idle;
+  heap->is_idle = true;
+  node.idle = heap;
+}
+
+Sublist carve_private(ThreadHeap& heap, unsigned size_class) {
+  PrivatePages& own = *heap.pages;
+  Bag& bag = own.bags[size_class];
+  if (bag.empty()) {
+    const size_t bytes = bag_bytes(size_class);
+    if (static_cast<size_t>(own.end - own.next) < bytes) {
+      // What is left of the old one is lost to this thread's larger objects alone.
+      auto* page = static_cast<char*>(heap.node->take_private_page());
+      if (page == nullptr) return {};
+      own.next = page;
+      own.end = page + Half::kStep;
+    }
+    mark_bags(own.next, size_class);
+    bag.open(own.next, size_class);
+    own.next += bytes;
+  }
+  const Sublist list = bag.carve(size_class, settings.batch[size_class]);
+  Atomic<uint64_t>& carved = own.carved[size_class];
+  carved.store(carved.load(kRelaxed) + list.count, kRelaxed);  // relaxed: its own thread's
+  return list;
+}
+
+void adopt_heaps_after_fork() {
+  for (unsigned n = 0; n < regions.count; n++) {
+    NodeHeap& node = *node_heaps[n];
+    for (ThreadHeap* heap = node.all; heap != nullptr; heap = heap->next_of_all) {
+      if (heap == current_heap || heap->is_idle) continue;
+      heap->orphaned = true;
+      heap->is_idle = true;
+      heap->next_idle = node.idle;
+      node.idle = heap;
+    }
+  }
+}
+
+HeapCounts heap_counts() {
+  return {heaps_made.load(kRelaxed), heaps_reused.load(kRelaxed)};  // relaxed: statistics
+}
+
+}  // namespace near::design::numalloc

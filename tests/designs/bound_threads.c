@@ -1,0 +1,64 @@
+// Prints where threads may run: of the main thread before and after it creates others, of threads
+// with default and with own attributes, and of a child process.
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void say(const char* who) {
+  cpu_set_t set;
+  sched_getaffinity(0, sizeof set, &set);
+  printf("%s:", who);
+  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+    if (CPU_ISSET(cpu, &set)) printf(" %d", cpu);
+  }
+  printf("\n");
+  fflush(stdout);
+}
+
+static void* run(void* who) {
+  say(who);
+  free(malloc(100));
+  return who;
+}
+
+static void create(const char* who, const pthread_attr_t* attributes, int joined) {
+  pthread_t thread;
+  void* result = NULL;
+  if (pthread_create(&thread, attributes, run, (void*)who) != 0) exit(1);
+  if (!joined) {
+    usleep(200000);
+    return;
+  }
+  pthread_join(thread, &result);
+  if (result != who) exit(2);
+}
+
+int main(void) {
+  say("main before");
+  create("thread", NULL, 1);
+  say("main after");
+  create("thread", NULL, 1);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  create("detached", &attributes, 0);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_JOINABLE);
+  cpu_set_t both;
+  CPU_ZERO(&both);
+  CPU_SET(0, &both);
+  CPU_SET(1, &both);
+  pthread_attr_setaffinity_np(&attributes, sizeof both, &both);
+  create("own", &attributes, 1);
+  pthread_attr_destroy(&attributes);
+  const pid_t child = fork();
+  if (child == 0) {
+    say("child");
+    _exit(0);
+  }
+  waitpid(child, NULL, 0);
+  return 0;
+}
