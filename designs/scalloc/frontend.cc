@@ -7,20 +7,22 @@
 namespace near::design::scalloc {
 namespace {
 
+// With Reclaim::allocation: what frees left in the set goes to the pool. [Aigner15 §7.7]
+void pool_empty_spans(Lab& lab, unsigned size_class) {
+  const auto is_empty = [&](const Span& span) {
+    return free_blocks(span) == Labs::blocks(size_class);
+  };
+  while (Span* span = lab.reusable[size_class].take_empty(is_empty)) {
+    lab.note(Event::spans_emptied_by_allocation);
+    put_in_pool(lab, *span);
+  }
+}
+
 // A span of the class, hot, for the owner: a reusable one, or one of the pool; null if there is
 // none. [Aigner15 listing 3, get_span]
 Span* get_span(Lab& lab, unsigned size_class) {
-  ReusableSet<Span>& set = lab.reusable[size_class];
-  if (policy.reclaim == Reclaim::allocation) {
-    const auto is_empty = [&](const Span& span) {
-      return free_blocks(span) == Labs::blocks(size_class);
-    };
-    while (Span* span = set.take_empty(is_empty)) {
-      lab.note(Event::spans_emptied_by_allocation);
-      put_in_pool(lab, *span);
-    }
-  }
-  if (Span* span = set.take(State::hot)) {
+  if (policy.reclaim == Reclaim::allocation) pool_empty_spans(lab, size_class);
+  if (Span* span = lab.reusable[size_class].take(State::hot)) {
     lab.note(Event::spans_made_hot_again);
     return span;
   }
@@ -123,18 +125,16 @@ void drop_hot(Lab& lab, unsigned size_class) {
   }
 }
 
-bool drop_empty_hot_spans() {
+void drop_empty_spans() {
   Lab* lab = lab_of_thread();
-  if (lab == nullptr) return false;
-  bool any = false;
+  if (lab == nullptr) return;
   if (lab == core_lab) lab->lock.lock();
   for (unsigned i = 1; i < kClasses; i++) {
-    if (lab->hot[i] == &no_span || free_blocks(*lab->hot[i]) != Labs::blocks(i)) continue;
-    drop_hot(*lab, i);
-    any = true;
+    const Span* span = lab->hot[i];
+    if (span != &no_span && free_blocks(*span) == Labs::blocks(i)) drop_hot(*lab, i);
+    if (policy.reclaim == Reclaim::allocation) pool_empty_spans(*lab, i);
   }
   if (lab == core_lab) lab->lock.unlock();
-  return any;
 }
 
 void* start_of_block(const void* pointer) {

@@ -23,8 +23,8 @@ NEAR_NOINLINE void settle_and_pool(Lab& lab, Span& span);
 // The class keeps no hot span.
 void drop_hot(Lab& lab, unsigned size_class);
 
-// Gives back hot spans of the calling thread in which no block is in use. True if there were any.
-bool drop_empty_hot_spans();
+// The calling thread's LAB keeps no span in which no block is in use.
+void drop_empty_spans();
 
 // The start of the block that a live pointer belongs to; null if there is none.
 void* start_of_block(const void* pointer);

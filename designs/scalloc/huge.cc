@@ -43,28 +43,17 @@ Header** find(const void* block) {
 void* allocate_huge(size_t alignment, size_t size) {
   const size_t page = os::page_size();
   alignment = max_of(alignment, alignof(Header));
-  const size_t in_front = max_of(sizeof(Header), min_of(alignment, page));
+  // The block starts one alignment behind the mapping, and the header stands in between.
+  const size_t in_front = max_of(sizeof(Header), alignment);
   size_t bytes = 0;
   if (__builtin_add_overflow(size, in_front + page - 1, &bytes) || bytes > PTRDIFF_MAX) {
     return nullptr;
   }
   bytes = align_down(bytes, page);
-  // A block that starts behind its first page: then the mapping ends a page before an alignment.
-  const bool is_far = alignment > page;
-  char* start = nullptr;
-  if (!is_far) {
-    start = static_cast<char*>(os::reserve(bytes, page));
-  } else if (size_t more = 0; !__builtin_add_overflow(bytes, alignment, &more)) {
-    char* wide = static_cast<char*>(os::reserve(more, page));
-    if (wide == nullptr) return nullptr;
-    const auto first = reinterpret_cast<uintptr_t>(wide);
-    start = wide + (align_up(first + page, alignment) - page - first);
-    if (start > wide) os::unreserve(wide, static_cast<size_t>(start - wide));
-    const auto rest = static_cast<size_t>(wide + more - (start + bytes));
-    if (rest > 0) os::unreserve(start + bytes, rest);
-  }
+  auto* start = static_cast<char*>(os::reserve(bytes, max_of(alignment, page)));
   if (start == nullptr) return nullptr;
-  if (!os::commit(start, bytes)) {
+  const size_t unused = align_down(in_front - sizeof(Header), page);
+  if (!os::commit(start + unused, bytes - unused)) {
     os::unreserve(start, bytes);
     return nullptr;
   }

@@ -87,7 +87,7 @@ size_t Scalloc::usable_size(const void* pointer) {
 }
 
 bool Scalloc::trim() {
-  drop_empty_hot_spans();
+  drop_empty_spans();
   return trim_pool();
 }
 

@@ -33,8 +33,8 @@ class TreiberStack {
     while (number_of(top) != 0) {
       // relaxed: if it is another life's, the exchange fails
       const uint32_t below = links.link(number_of(top)).load(kRelaxed);
-      // pairs: scalloc-pool
-      if (top_.compare_exchange_weak(top, next(top, below), kAcqRel, kAcquire)) break;
+      // No release: as an exchange it passes on what the pushes released. pairs: scalloc-pool
+      if (top_.compare_exchange_weak(top, next(top, below), kAcquire, kAcquire)) break;
     }
     return number_of(top);
   }

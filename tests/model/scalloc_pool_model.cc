@@ -123,8 +123,6 @@ int main(int count, char** arguments) {
       {"push does not release the span", "treiber_stack.h", "::push", rl::mo_release,
        rl::mo_relaxed},
       {"pop does not acquire the span", "treiber_stack.h", "::pop", rl::mo_acquire, rl::mo_relaxed},
-      {"pop does not release the spans below", "treiber_stack.h", "::pop", rl::mo_acq_rel,
-       rl::mo_acquire},
   };
   return run_models(count, arguments, explorations, mutations);
 }

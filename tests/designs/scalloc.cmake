@@ -1,0 +1,44 @@
+# scalloc: the paper's claims, and what its switches change.
+
+if(NEAR_SANITIZE)
+  near_test_executable(designs_stress_scalloc OBJECTS stress_twins_tests
+    LIBRARIES near_design_scalloc near_design_shared near_design_twins)
+  foreach(options "lab=tlab" "lab=clab" "reclaim=allocation")
+    near_test_core(designs.stress_scalloc.${options} LABEL designs TIMEOUT 600
+      COMMAND designs_stress_scalloc --gtest_filter=-Fork*
+      ENVIRONMENT NEAR_TEST_EXPECT= NEARMALLOC_DESIGN_OPTIONS=${options})
+  endforeach()
+endif()
+
+add_library(designs_scalloc_tests OBJECT scalloc_test.cc scalloc_switches_test.cc)
+target_link_libraries(designs_scalloc_tests PUBLIC near_test_flags GTest::gtest)
+target_include_directories(designs_scalloc_tests PRIVATE ${PROJECT_SOURCE_DIR})
+near_test_precompiled(designs_scalloc_tests)
+near_test_executable(designs_scalloc OBJECTS designs_scalloc_tests near_design_scalloc
+  LIBRARIES near_design_fake_os)
+# On the real system, whose pages say more.
+near_test_executable(designs_scalloc_os OBJECTS designs_scalloc_tests near_design_scalloc
+  LIBRARIES near_design_shared)
+
+# Room for some thousand spans is enough, and the tests' system writes down the state of each page.
+set(scalloc_environment NEAR_TEST_EXPECT= NEARMALLOC_INVALID=report
+  NEAR_FAKE_OS=address_space=68719476736)
+near_test_core(designs.scalloc LABEL designs COMMAND designs_scalloc --gtest_filter=Scalloc.*
+  ENVIRONMENT ${scalloc_environment})
+near_test_core(designs.scalloc.pages_65536 LABEL designs
+  COMMAND designs_scalloc --gtest_filter=Scalloc.*
+  ENVIRONMENT NEAR_TEST_EXPECT= NEARMALLOC_INVALID=report
+    NEAR_FAKE_OS=address_space=68719476736,page=65536)
+foreach(options
+    "madvise=off" "madvise=on" "madvise=eager" "span_pool=per_core" "span_pool=single"
+    "reclaim=free" "reclaim=allocation" "reuse_threshold=0" "reuse_threshold=50"
+    "reuse_threshold=80" "reuse_threshold=100" "lab=tlab" "lab=clab")
+  near_test_core(designs.scalloc.${options} LABEL designs
+    COMMAND designs_scalloc --gtest_filter=ScallocSwitches.*-*HugePages*
+    ENVIRONMENT ${scalloc_environment} NEARMALLOC_DESIGN_OPTIONS=${options})
+endforeach()
+foreach(options "thp=on" "thp=off")
+  near_test_core(designs.scalloc.${options} LABEL designs
+    COMMAND designs_scalloc_os --gtest_filter=ScallocSwitches.*HugePages*
+    ENVIRONMENT NEAR_TEST_EXPECT= NEARMALLOC_DESIGN_OPTIONS=${options})
+endforeach()
