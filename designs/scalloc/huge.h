@@ -9,7 +9,7 @@
 
 namespace near::design::scalloc {
 
-// A block aligned to 64 or to `alignment`, a power of two; all bytes are zero. Null if it is refused.
+// A block aligned to 64 or to `alignment`, a power of two; all bytes are zero. Null if refused.
 void* allocate_huge(size_t alignment, size_t size);
 
 // False if there is no such block, and nothing is done.

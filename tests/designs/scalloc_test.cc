@@ -3,6 +3,8 @@
 #include "designs/scalloc/scalloc.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -17,6 +19,7 @@
 
 #include "designs/counters.h"
 #include "support/cases.h"
+#include "support/fake_os.h"
 
 namespace near_test {
 namespace {
@@ -389,6 +392,57 @@ TEST(Scalloc, AThreadStartsAsOftenAsItLikes) {
   }
   Scalloc::deallocate(kept);
   count_cases();
+}
+
+TEST(Scalloc, TheChildOfAForkAdoptsWhatOtherThreadsHad) {
+  std::vector<void*> blocks;
+  std::atomic<int> stage{0};
+  std::thread other([&] {
+    blocks = allocate_many(1000, 256);
+    stage.store(1);
+    while (stage.load() != 2) std::this_thread::yield();
+  });
+  while (stage.load() != 1) std::this_thread::yield();
+  const pid_t child = fork();
+  if (child == 0) {
+    std::set<const Span*> spans;
+    for (void* block : blocks) spans.insert(span_of(block));
+    const Rise adopted("orphaned spans adopted");
+    const Rise pooled(kPooled);
+    for (void* block : blocks) Scalloc::deallocate(block);
+    _exit(adopted() == spans.size() && pooled() == spans.size() ? 0 : 1);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  stage.store(2);
+  other.join();
+  for (void* block : blocks) Scalloc::deallocate(block);
+  count_cases();
+}
+
+TEST(Scalloc, RefusedMemoryLosesNothing) {
+  in_thread([] {
+    std::vector<void*> blocks = fill_span(20);
+    const uint64_t taken = arena.taken();
+    fake_os::fail(OsCall::commit, 1, true);
+    // Spans that are free already serve; then nothing does.
+    std::vector<void*> more;
+    while (void* block = Scalloc::allocate(kLargestBlock)) more.push_back(block);
+    EXPECT_EQ(Scalloc::allocate(2 * kLargestBlock), nullptr);
+    EXPECT_EQ(arena.taken(), taken);
+    const size_t most = more.size();
+    for (void* block : more) Scalloc::deallocate(block);
+    more.clear();
+    while (void* block = Scalloc::allocate(kLargestBlock)) more.push_back(block);
+    EXPECT_GE(more.size(), most);
+    fake_os::fail_none();
+    more.push_back(Scalloc::allocate(kLargestBlock));
+    EXPECT_NE(more.back(), nullptr);
+    for (void* block : more) Scalloc::deallocate(block);
+    for (void* block : blocks) Scalloc::deallocate(block);
+    count_cases(most + 1);
+  });
 }
 
 }  // namespace
