@@ -1,6 +1,6 @@
 // The local free list of a span: blocks that its owner freed, and the blocks nobody has had yet.
 //
-// Invariant: free() = blocks in the list + blocks never handed out. It is right whenever the span is
+// Invariant: free() = blocks in the list + blocks never handed out. It is right while the span is
 // not hot; whoever reads it then also sees the list.
 // Who may touch it: the list the owner alone; the count is read by any thread. [Aigner15 §3.4, §5]
 #pragma once

@@ -54,7 +54,7 @@ void* Scalloc::allocate_aligned(size_t alignment, size_t size) {
   if (alignment <= kSpanHeader && size <= kLargestBlock) {
     return allocate_block(class_of_aligned(size, alignment));
   }
-  // Blocks are not aligned further, but one that is larger by the alignment holds an address that is.
+  // Blocks are not aligned further, but one that is larger by the alignment holds one that is.
   if (alignment >= kLargestBlock || size > kLargestBlock - alignment) {
     return allocate_huge(alignment, size);
   }

@@ -3,8 +3,8 @@
 //   class 0        nothing: huge objects, and requests of no bytes until the slow path
 //   class 1..16    blocks of 16, 32, ..., 256 bytes, all in real spans of 32 KiB
 //   class 17..28   blocks of 512 bytes, 1 KiB, ..., 1 MiB
-// Invariant (asserted below): real_span = header + blocks * size, up to whole pages of 4 KiB, fits a
-// virtual span; there are seven different ones, ascending with the class.
+// Invariant (asserted below): real_span = header + blocks * size, up to whole pages of 4 KiB, fits
+// a virtual span; there are seven different ones, ascending with the class.
 // Who may touch it: constants. [Aigner15 §3.1]
 #pragma once
 
