@@ -1,6 +1,6 @@
 // The reusable spans of one size class of a LAB: a deque under a lock.
 //
-// Invariant, whenever the lock is free: a span is in the set <=> it is reusable and its owner is the
+// Invariant while the lock is free: a span is in the set <=> it is reusable and its owner is the
 // set's. So every change into or out of `reusable` happens under this lock, together with
 // the change of the deque: nobody sees, frees and pools a span that is marked and not yet inserted.
 // A closed set has no owner and no spans.

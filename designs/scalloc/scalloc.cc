@@ -109,7 +109,9 @@ size_t Scalloc::counters(Counter* out) {
   out[count++] = {"floating spans", census.floating};
   out[count++] = {"reusable spans", census.reusable};
   out[count++] = {"free spans", census.free};
-  out[count++] = {"span-pool stacks used", used_stacks()};
+  size_t stacks = 0;
+  for (uint32_t i = 0; i < kRealSpans; i++) stacks += used_stacks(i);
+  out[count++] = {"span-pool stacks used", stacks};
   out[count++] = {"most LABs at once", most_labs()};
   out[count++] = {"huge objects", huge_use().blocks};
   return count;

@@ -131,9 +131,11 @@ bool trim_pool() {
   return any;
 }
 
-size_t used_stacks() {
+size_t used_stacks(uint32_t real_span_index) {
   size_t used = 0;
-  for (uint32_t i = 0; i < kRealSpans * cores; i++) used += stacks[i].spans.was_used() ? 1 : 0;
+  for (uint32_t core = 0; core < cores; core++) {
+    used += stack_of(real_span_index, core).was_used() ? 1 : 0;
+  }
   return used;
 }
 

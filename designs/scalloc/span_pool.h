@@ -28,8 +28,8 @@ Span* get_from_pool(Lab& lab, unsigned size_class);
 // Gives back all pages of free spans but the first. True if there were any.
 bool trim_pool();
 
-// How many stacks have ever been used.
-size_t used_stacks();
+// How many stacks of a real-span size have ever been used.
+size_t used_stacks(uint32_t real_span_index);
 
 // Calls `visit` for every span that has ever been in use.
 template <typename Visit>
