@@ -1,5 +1,7 @@
 # The designs there are; near_design is in cmake/designs.cmake.
 
+near_design(scalloc)
+
 near_design(a2alloc DEFINITIONS NEAR_DESIGN_CONFIG=kA2alloc)
 near_design(kheap FOLDER a2alloc DEFINITIONS NEAR_DESIGN_CONFIG=kKheap)
 

@@ -1,0 +1,152 @@
+#include "designs/scalloc/frontend.h"
+
+#include "designs/shared/life.h"
+#include "front/invalid.h"
+#include "platform/saved_errno.h"
+
+namespace near::design::scalloc {
+namespace {
+
+// With Reclaim::allocation: what frees left in the set goes to the pool. [Aigner15 §7.7]
+void pool_empty_spans(Lab& lab, unsigned size_class) {
+  const auto is_empty = [&](const Span& span) {
+    return free_blocks(span) == Labs::blocks(size_class);
+  };
+  while (Span* span = lab.reusable[size_class].take_empty(is_empty)) {
+    lab.note(Event::spans_emptied_by_allocation);
+    put_in_pool(lab, *span);
+  }
+}
+
+// A span of the class, hot, for the owner: a reusable one, or one of the pool; null if there is
+// none. [Aigner15 listing 3, get_span]
+Span* get_span(Lab& lab, unsigned size_class) {
+  if (policy.reclaim == Reclaim::allocation) pool_empty_spans(lab, size_class);
+  if (Span* span = lab.reusable[size_class].take(State::hot)) {
+    lab.note(Event::spans_made_hot_again);
+    return span;
+  }
+  Span* span = get_from_pool(lab, size_class);
+  if (span == nullptr) return nullptr;
+  // relaxed: the LAB's own
+  span->assign(size_class, lab.owner.load(kRelaxed), policy.event_at[size_class]);
+  span->epoch.mark_hot();
+  return span;
+}
+
+void refill_from_remotes(Lab& lab, Span& span) {
+  const auto chain = span.remote.take_all();
+  if (chain.blocks == 0) return;
+  span.local.refill(chain.first, chain.blocks);
+  lab.note(Event::remote_refills);
+}
+
+// The local free list of the hot span is empty. [Aigner15 listing 3, allocate]
+void* allocate_in(Lab& lab, unsigned size_class) {
+  Span* span = lab.hot[size_class];
+  if (void* block = span->take()) return block;  // with CLABs this is the first look
+  if (span != &no_span && free_blocks(*span) >= policy.reusable_at[size_class]) {
+    refill_from_remotes(lab, *span);
+    return span->take();
+  }
+  Span* fresh = get_span(lab, size_class);
+  if (fresh == nullptr) {
+    refill_from_remotes(lab, *span);  // few are better than none
+    return span->take();
+  }
+  lab.hot[size_class] = fresh;
+  // relaxed: the LAB's own
+  if (span != &no_span && leave_hot(Labs(lab), *span, lab.owner.load(kRelaxed), policy.reclaim)) {
+    put_in_pool(lab, *span);
+  }
+  if (fresh->local.empty()) refill_from_remotes(lab, *fresh);
+  return fresh->take();
+}
+
+Lab* lab_of_thread() { return current_lab != &no_lab ? current_lab : core_lab; }
+
+NEAR_COLD void report(const Span& span, const void* pointer) {
+  const State state = span.epoch.state();
+  const bool is_free = state == State::free || state == State::expected ||
+                       span.offset_of(pointer) >= span.bump.load(kRelaxed);  // relaxed: a report
+  report_invalid(pointer, is_free ? "it is free already" : "it points inside a block");
+}
+
+void free_remote(Lab& lab, Span& span, Block* block) {
+  if (unlikely(!span.remote.push(block))) return report_invalid(block, "it is free already");
+  settle_and_pool(lab, span);
+}
+
+}  // namespace
+
+void* allocate_slow(unsigned size_class) {
+  if (size_class == 0) return allocate_block(1);
+  if (current_lab != &no_lab) return allocate_in(*current_lab, size_class);
+  if (core_lab != nullptr) {
+    const LockGuard guard(core_lab->lock);
+    return allocate_in(*core_lab, size_class);
+  }
+  const Stay stay;
+  return stay ? allocate_block(size_class) : nullptr;
+}
+
+void deallocate_slow(void* pointer) {
+  Lab* lab = lab_of_thread();
+  if (lab == nullptr) {
+    const Stay stay;
+    if (stay) deallocate_slow(pointer);
+    return;
+  }
+  Span& span = *span_of(pointer);
+  auto* block = static_cast<Block*>(start_of_block(pointer));
+  if (unlikely(block == nullptr)) return report(span, pointer);
+  // relaxed: who finds its own owner there wrote it, or adopted the span
+  if (span.owner.load(kRelaxed) != lab->owner.load(kRelaxed)) return free_remote(*lab, span, block);
+  if (lab == core_lab) lab->lock.lock();
+  const bool repeated = span.local.is_head(block);
+  if (!repeated) free_local(*lab, span, block);
+  if (lab == core_lab) lab->lock.unlock();
+  if (unlikely(repeated)) report_invalid(pointer, "it is free already");
+}
+
+void settle_and_pool(Lab& lab, Span& span) {
+  const SavedErrno saved;
+  // relaxed: the LAB's own
+  if (settle(Labs(lab), span, lab.owner.load(kRelaxed), policy.reclaim)) put_in_pool(lab, span);
+}
+
+void drop_hot(Lab& lab, unsigned size_class) {
+  Span* span = lab.hot[size_class];
+  if (span == &no_span) return;
+  lab.hot[size_class] = &no_span;
+  // relaxed: the LAB's own
+  if (leave_hot(Labs(lab), *span, lab.owner.load(kRelaxed), policy.reclaim)) {
+    put_in_pool(lab, *span);
+  }
+}
+
+void drop_empty_spans() {
+  Lab* lab = lab_of_thread();
+  if (lab == nullptr) return;
+  if (lab == core_lab) lab->lock.lock();
+  for (unsigned i = 1; i < kClasses; i++) {
+    const Span* span = lab->hot[i];
+    if (span != &no_span && free_blocks(*span) == Labs::blocks(i)) drop_hot(*lab, i);
+    if (policy.reclaim == Reclaim::allocation) pool_empty_spans(*lab, i);
+  }
+  if (lab == core_lab) lab->lock.unlock();
+}
+
+void* start_of_block(const void* pointer) {
+  Span& span = *span_of(pointer);
+  uint32_t offset = span.offset_of(pointer);
+  if (offset >= span.bump.load(kRelaxed)) return nullptr;  // relaxed: as Span::holds
+  if (!starts_block(offset, span.reciprocal)) {
+    // relaxed: passed on with the inner address
+    if (!span.has_inner_blocks.load(kRelaxed)) return nullptr;
+    offset = block_index(offset, span.reciprocal) * span.size;
+  }
+  return span.payload() + offset;
+}
+
+}  // namespace near::design::scalloc

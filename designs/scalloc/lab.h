@@ -1,0 +1,110 @@
+// Local allocation buffers: for each size class a hot span and the reusable ones.
+//
+// A LAB belongs to one thread (TLAB), or to the threads whose numbers are equal modulo the number
+// of cores (CLAB); then whoever touches its hot spans and their local free lists holds its lock.
+// Invariant: `owner` is unique to one opening of one LAB, { opening : 32 | LAB : 32 }, and kNobody
+// while the LAB is terminated; a span whose owner is not that of its LAB is an orphan. LABs are
+// never freed, so every owner that ever was leads to one.
+// Who may touch it: hot spans the owner; the owner word and the sets any thread.
+// [Aigner15 §3.4, §5]
+#pragma once
+
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "designs/scalloc/policy.h"
+#include "designs/scalloc/reusable_set.h"
+#include "designs/scalloc/span.h"
+
+namespace near::design::scalloc {
+
+inline constexpr uint64_t kNobody = 0;
+
+// Every allocation from it fails: the hot span of those who have none.
+NEAR_HIDDEN extern Span no_span;
+
+// What happens off the fast path, counted where it happens.
+enum class Event : unsigned {
+  spans_from_arena,
+  spans_from_own_stack,
+  spans_from_search,
+  spans_to_pool,
+  spans_made_hot_again,
+  spans_adopted,
+  spans_emptied_by_allocation,
+  remote_refills,
+  madvise_calls,
+  count,
+};
+inline constexpr unsigned kEvents = static_cast<unsigned>(Event::count);
+
+struct alignas(64) Lab {
+  constexpr Lab() {
+    for (Span*& span : hot) span = &no_span;
+  }
+
+  // The span to allocate from; never null.
+  Span* hot[kClasses] = {};
+  Atomic<uint64_t> owner{kNobody};
+  ReusableSet<Span> reusable[kClasses];
+  Mutex lock{kInnerRank};  // of a CLAB
+  uint32_t index = 0;
+  uint32_t openings = 0;  // this and the next two: under the lock of all LABs
+  uint32_t users = 0;
+  Lab* next_idle = nullptr;
+  Atomic<uint64_t> events[kEvents];
+
+  void note(Event event) {
+    events[static_cast<unsigned>(event)].fetch_add(1, kRelaxed);  // relaxed: a statistic
+  }
+};
+
+// The LAB of threads that have none of their own.
+NEAR_HIDDEN extern Lab no_lab;
+
+// Effect: nothing but the calling thread's LAB, &no_lab outside of its life and with CLABs.
+NEAR_HIDDEN extern __thread Lab* current_lab NEAR_TLS_INITIAL_EXEC;
+// With CLABs: the LAB the thread shares, or null.
+NEAR_HIDDEN extern __thread Lab* core_lab NEAR_TLS_INITIAL_EXEC;
+
+bool reserve_labs();
+
+// A LAB for the calling thread; false if memory is refused.
+bool enter_lab();
+void leave_lab();
+
+// The LAB of an owner, whoever has it now.
+Lab& lab_of(uint64_t owner);
+
+// Most LABs that were ever open at the same time.
+uint32_t most_labs();
+
+uint64_t count_events(Event event);
+
+// Around fork. In the child the LABs of the threads that are gone are terminated.
+void lock_labs_for_fork();
+void unlock_labs_after_fork(bool child);
+
+// What life_cycle.h asks about LABs, for the one whose thread acts.
+class Labs {
+ public:
+  explicit Labs(Lab& acting) : acting_(acting) {}
+
+  bool is_terminated(uint64_t owner) const {
+    return lab_of(owner).owner.load(kAcquire) != owner;  // pairs: scalloc-lab-owner
+  }
+  void note_adoption() const { acting_.note(Event::spans_adopted); }
+  ReusableSet<Span>& set(uint64_t owner, uint32_t size_class) const {
+    return lab_of(owner).reusable[size_class];
+  }
+  static int32_t blocks(uint32_t size_class) {
+    return static_cast<int32_t>(kSizeClasses[size_class].blocks);
+  }
+  static int32_t reusable_at(uint32_t size_class) { return policy.reusable_at[size_class]; }
+
+ private:
+  Lab& acting_;
+};
+
+}  // namespace near::design::scalloc

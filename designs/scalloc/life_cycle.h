@@ -1,0 +1,95 @@
+// The life cycle of a span in the frontend: what follows from a free, and from leaving hot.
+//
+// A free is two steps, the push on a free list and what follows from it, and the original's races
+// lie between them. Here the second step depends on nothing from before the first: it reads the
+// epoch, then what the span is and what it counts, and acts by try_mark on that epoch. Whoever
+// fails begins again. So of all threads that freed in a span that is not hot, the last one to look
+// sees all frees, and acts; and so may anybody, at any time, for any span.
+// Invariant: a span that is neither hot nor free has a live block, or somebody is in settle() for
+// it. (With Reclaim::allocation: or it is in a set.)
+// Who may touch it: any thread; leave_hot the owner. [Aigner15 §3.4, §5, listing 3]
+#pragma once
+
+#include <cstdint>
+
+#include "designs/scalloc/epoch.h"
+#include "designs/scalloc/reusable_set.h"
+
+namespace near::design::scalloc {
+
+// When a span whose blocks are all free leaves the frontend: at the free of its last block, or at
+// the next allocation that looks for a span.
+enum class Reclaim : long { free, allocation };
+
+// All blocks of a span.
+template <typename Span>
+int32_t free_blocks(const Span& span) {
+  return span.local.free() + span.remote.blocks();
+}
+
+// If the span is an orphan, the calling thread's LAB (`me`) becomes its owner. Returns the owner.
+// `labs` knows of an owner whether its LAB is still its: is_terminated(owner).
+template <typename Labs, typename Span>
+uint64_t adopt_orphan(const Labs& labs, Span& span, uint64_t me) {
+  uint64_t owner = span.owner.load(kAcquire);  // pairs: scalloc-owner
+  while (owner != me && labs.is_terminated(owner)) {
+    // pairs: scalloc-owner
+    if (span.owner.compare_exchange_strong(owner, me, kAcqRel, kAcquire)) {
+      labs.note_adoption();
+      return me;
+    }
+  }
+  return owner;
+}
+
+// After a free in the span, or after it left hot. True if the span is free now, and the caller's
+// alone, to put it in the pool.
+//   labs.blocks(class), labs.reusable_at(class): all blocks; so many free ones make it reusable
+//   labs.set(owner, class): the set of reusable spans
+template <typename Labs, typename Span>
+bool settle(const Labs& labs, Span& span, uint64_t me, Reclaim reclaim) {
+  for (;;) {
+    const Epoch::Word old = span.epoch.load();
+    const State state = Epoch::state_of(old);
+    if (state == State::free || state == State::expected) return false;
+    if (state == State::hot) {
+      if (!labs.is_terminated(span.owner.load(kAcquire))) return false;  // pairs: scalloc-owner
+      // A thread that a fork left behind had it in its hands.
+      span.epoch.try_mark(State::floating, old);
+      continue;
+    }
+    const uint64_t owner = adopt_orphan(labs, span, me);
+    const uint32_t size_class = span.size_class.load(kRelaxed);  // relaxed: try_mark checks it
+    const int32_t free = free_blocks(span);
+    const bool is_empty = free == labs.blocks(size_class);
+    if (is_empty && reclaim == Reclaim::free) {
+      if (state == State::reusable ? labs.set(owner, size_class).try_free(span, old)
+                                   : span.epoch.try_mark(State::free, old)) {
+        return true;
+      }
+      continue;
+    }
+    if (state == State::reusable || (!is_empty && free < labs.reusable_at(size_class)))
+      return false;
+    switch (labs.set(owner, size_class).put(owner, span, old)) {
+      case ReusableSet<Span>::Put::done:
+        return false;
+      case ReusableSet<Span>::Put::closed:
+        if (!is_empty) return false;
+        reclaim = Reclaim::free;  // no allocation will come
+        break;
+      case ReusableSet<Span>::Put::changed:
+        break;
+    }
+  }
+}
+
+// The owner leaves its hot span. Frees that saw it hot did nothing, so what they left is looked at
+// here. True as above.
+template <typename Labs, typename Span>
+bool leave_hot(const Labs& labs, Span& span, uint64_t me, Reclaim reclaim) {
+  span.epoch.mark_floating();
+  return settle(labs, span, me, reclaim);
+}
+
+}  // namespace near::design::scalloc

@@ -1,0 +1,40 @@
+#include "designs/scalloc/policy.h"
+
+namespace near::design::scalloc {
+namespace {
+
+enum Which { kMadvise, kSpanPool, kReclaim, kReuseThreshold, kLab, kThp };
+
+Switch switches[] = {
+    {"madvise", "off|on|eager", 1, 0, 2,
+     "give the pages of a free span back: never; of real spans above 32 KiB; of all"},
+    {"span_pool", "per_core|single", 0, 0, 1, "Treiber stacks for each real-span size"},
+    {"reclaim", "free|allocation", 0, 0, 1,
+     "when an empty span leaves the frontend: at its last free; when a span is looked for"},
+    {"reuse_threshold", nullptr, 80, 0, 100,
+     "percent of a span's blocks; more free ones make it reusable"},
+    {"lab", "tlab|clab", 0, 0, 1, "a local allocation buffer for each thread; for each core"},
+    {"thp", "off|on", 0, 0, 1, "transparent huge pages in the arena"},
+};
+
+}  // namespace
+
+Policy policy;
+
+std::span<Switch> policy_switches() { return switches; }
+
+void read_policy() {
+  policy.madvise = static_cast<Madvise>(switches[kMadvise].value);
+  policy.one_stack = switches[kSpanPool].value != 0;
+  policy.reclaim = static_cast<Reclaim>(switches[kReclaim].value);
+  policy.lab = static_cast<LabModel>(switches[kLab].value);
+  policy.huge_pages = switches[kThp].value != 0;
+  for (unsigned i = 1; i < kClasses; i++) {
+    const auto blocks = static_cast<int32_t>(kSizeClasses[i].blocks);
+    const auto threshold = static_cast<int32_t>(blocks * switches[kReuseThreshold].value / 100);
+    policy.reusable_at[i] = threshold + 1;
+    policy.event_at[i] = threshold + 1 < blocks ? threshold + 1 : blocks;
+  }
+}
+
+}  // namespace near::design::scalloc

@@ -1,0 +1,35 @@
+// The switches of the paper's ablations, as the code asks for them.
+// Invariant: constant after start.
+// Who may touch it: written once, by read_policy; read by any thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/compiler.h"
+#include "designs/scalloc/life_cycle.h"
+#include "designs/scalloc/size_class.h"
+#include "designs/shared/switches.h"
+
+namespace near::design::scalloc {
+
+enum class Madvise : long { off, on, eager };
+enum class LabModel : long { tlab, clab };
+
+struct Policy {
+  Madvise madvise;
+  bool one_stack;  // for each real-span size of the span-pool
+  Reclaim reclaim;
+  LabModel lab;
+  bool huge_pages;
+  // Of each class: so many free blocks make a span reusable; so many may change its state.
+  int32_t reusable_at[kClasses];
+  int32_t event_at[kClasses];
+};
+
+NEAR_HIDDEN extern Policy policy;
+
+std::span<Switch> policy_switches();
+void read_policy();
+
+}  // namespace near::design::scalloc

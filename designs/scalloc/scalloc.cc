@@ -1,0 +1,132 @@
+#include "designs/scalloc/scalloc.h"
+
+#include <cstring>
+
+#include "designs/scalloc/span_pool.h"
+#include "front/invalid.h"
+
+namespace near::design::scalloc {
+namespace {
+
+constexpr const char* kEventNames[kEvents] = {
+    "spans from the arena",        "spans from the own stack",     "spans from the search",
+    "spans put in the pool",       "reusable spans made hot",      "orphaned spans adopted",
+    "spans emptied by allocation", "refills from the remote list", "madvise calls",
+};
+
+// What the spans hold just now.
+struct Census {
+  uint64_t in_use = 0;         // bytes in blocks that are handed out
+  uint64_t fragmentation = 0;  // bytes of the other blocks of spans in the frontend [Aigner15 §4]
+  uint64_t hot = 0, floating = 0, reusable = 0, free = 0;
+};
+
+Census take_census() {
+  Census census;
+  for_each_span([&](const Span& span) {
+    const State state = span.epoch.state();
+    if (state == State::expected) return;
+    if (state == State::free) {
+      census.free++;
+      return;
+    }
+    (state == State::hot        ? census.hot
+     : state == State::floating ? census.floating
+                                : census.reusable)++;
+    const SizeClass& shape = kSizeClasses[span.size_class.load(kRelaxed)];  // relaxed: a statistic
+    const int64_t free = free_blocks(span);
+    census.fragmentation += static_cast<uint64_t>(free) * shape.size;
+    census.in_use += (shape.blocks - static_cast<uint64_t>(free)) * shape.size;
+  });
+  return census;
+}
+
+}  // namespace
+
+std::span<Switch> Scalloc::switches() { return policy_switches(); }
+
+bool Scalloc::start() {
+  read_policy();
+  return reserve_labs() && start_span_pool();
+}
+
+void* Scalloc::allocate_aligned(size_t alignment, size_t size) {
+  if (alignment <= kSpanHeader && size <= kLargestBlock) {
+    return allocate_block(class_of_aligned(size, alignment));
+  }
+  // Blocks are not aligned further, but one that is larger by the alignment holds one that is.
+  if (alignment >= kLargestBlock || size > kLargestBlock - alignment) {
+    return allocate_huge(alignment, size);
+  }
+  void* block = allocate_block(class_of(size + alignment));
+  if (block == nullptr) return nullptr;
+  const size_t inner = align_up(reinterpret_cast<uintptr_t>(block), alignment);
+  span_of(block)->has_inner_blocks.store(true, kRelaxed);  // relaxed: passed on with the block
+  return reinterpret_cast<void*>(inner);
+}
+
+void* Scalloc::allocate_zeroed(size_t size) {
+  void* block = allocate(size);
+  if (block != nullptr && size <= kLargestBlock) memset(block, 0, size);
+  return block;
+}
+
+void Scalloc::deallocate_elsewhere(void* pointer) {
+  if (free_huge(pointer)) return;
+  if (arena.contains(pointer)) return report_invalid(pointer, "it is free already");
+  release_foreign(pointer);
+}
+
+size_t Scalloc::usable_size(const void* pointer) {
+  if (reinterpret_cast<uintptr_t>(pointer) - arena.start() >= arena.taken()) {
+    return huge_size(pointer);
+  }
+  const auto* block = static_cast<const char*>(start_of_block(pointer));
+  if (block == nullptr) return 0;
+  return span_of(pointer)->size - static_cast<size_t>(static_cast<const char*>(pointer) - block);
+}
+
+bool Scalloc::trim() {
+  drop_empty_spans();
+  return trim_pool();
+}
+
+Footprint Scalloc::footprint() {
+  const Census census = take_census();
+  const HugeUse huge = huge_use();
+  return {arena.size() + huge.bytes, arena.committed() + huge.bytes, census.in_use + huge.bytes,
+          huge.bytes, huge.blocks};
+}
+
+size_t Scalloc::counters(Counter* out) {
+  size_t count = 0;
+  for (unsigned i = 0; i < kEvents; i++) {
+    out[count++] = {kEventNames[i], count_events(static_cast<Event>(i))};
+  }
+  const Census census = take_census();
+  out[count++] = {"span-internal fragmentation", census.fragmentation};
+  out[count++] = {"hot spans", census.hot};
+  out[count++] = {"floating spans", census.floating};
+  out[count++] = {"reusable spans", census.reusable};
+  out[count++] = {"free spans", census.free};
+  size_t stacks = 0;
+  for (uint32_t i = 0; i < kRealSpans; i++) stacks += used_stacks(i);
+  out[count++] = {"span-pool stacks used", stacks};
+  out[count++] = {"most LABs at once", most_labs()};
+  out[count++] = {"huge objects", huge_use().blocks};
+  return count;
+}
+
+void Scalloc::lock_for_fork() {
+  lock_labs_for_fork();
+  lock_pool_for_fork();
+  lock_huge_for_fork();
+}
+
+void Scalloc::unlock_after_fork(bool child) {
+  unlock_huge_after_fork();
+  unlock_pool_after_fork();
+  unlock_labs_after_fork(child);
+}
+
+}  // namespace near::design::scalloc

@@ -1,0 +1,44 @@
+// scalloc as a design: what designs/shared calls.
+// Invariant: a pointer below the arena's mark is a block of a span; every other block is huge.
+// Who may touch it: as designs/shared/design.h says. [Aigner15]
+#pragma once
+
+#include "designs/scalloc/frontend.h"
+#include "designs/scalloc/huge.h"
+#include "designs/shared/design.h"
+
+namespace near::design::scalloc {
+
+struct Scalloc : Defaults<Scalloc> {
+  static constexpr const char* kName = "scalloc";
+  static std::span<Switch> switches();
+  static bool start();
+  static bool thread_enter() { return enter_lab(); }
+  static void thread_exit() { leave_lab(); }
+
+  static void* allocate(size_t size) {
+    if (likely(size <= kLargestBlock)) return allocate_block(class_of(size));
+    return allocate_huge(1, size);
+  }
+  static void* allocate_aligned(size_t alignment, size_t size);
+  static void* allocate_zeroed(size_t size);
+
+  static void deallocate(void* block) {
+    if (likely(reinterpret_cast<uintptr_t>(block) - arena.start() < arena.taken())) {
+      return deallocate_block(block);
+    }
+    deallocate_elsewhere(block);
+  }
+  static size_t usable_size(const void* pointer);
+
+  static bool trim();
+  static Footprint footprint();
+  static size_t counters(Counter* out);
+  static void lock_for_fork();
+  static void unlock_after_fork(bool child);
+
+ private:
+  NEAR_COLD static void deallocate_elsewhere(void* pointer);
+};
+
+}  // namespace near::design::scalloc

@@ -1,0 +1,152 @@
+#include "designs/scalloc/span_pool.h"
+
+#include "designs/scalloc/treiber_stack.h"
+#include "designs/shared/machine.h"
+#include "platform/os.h"
+
+namespace near::design::scalloc {
+namespace {
+
+constexpr size_t kArena = size_t{1} << 45;  // 32 TiB [Aigner15 §3.2]
+constexpr size_t kLeastArena = 16 * kVirtualSpan;
+constexpr size_t kRoomStep = 64 * kKiB;
+// Real spans above it are given back when they become free. [Aigner15 §3.3]
+constexpr size_t kMadviseThreshold = 32 * kKiB;
+
+struct alignas(64) Stack {
+  TreiberStack spans;
+};
+
+constinit Arena room;     // of the stacks
+Stack* stacks = nullptr;  // [kRealSpans][cores]
+uint32_t cores = 1;
+size_t page_size = 0;
+
+Span& span_at(uint32_t number) {
+  return *reinterpret_cast<Span*>(arena.start() + (number - size_t{1}) * kVirtualSpan);
+}
+uint32_t number_of(const Span& span) {
+  return static_cast<uint32_t>((reinterpret_cast<uintptr_t>(&span) - arena.start()) /
+                               kVirtualSpan) +
+         1;
+}
+
+struct Links {
+  Atomic<uint32_t>& link(uint32_t number) const { return span_at(number).pool_link; }
+};
+
+TreiberStack& stack_of(uint32_t real_span_index, uint32_t core) {
+  return stacks[real_span_index * cores + core].spans;
+}
+
+uint32_t core_of(const Lab& lab) { return lab.index % cores; }
+
+Span* pop(uint32_t real_span_index, uint32_t core) {
+  const uint32_t number = stack_of(real_span_index, core).pop(Links());
+  return number != 0 ? &span_at(number) : nullptr;
+}
+
+uint32_t real_span_index(const Span& span) {
+  // relaxed: of a free span, which is the caller's
+  return kSizeClasses[span.size_class.load(kRelaxed)].real_span_index;
+}
+
+// True if any page was given back: all that may be resident but page 0, which holds the header.
+bool madvise_span(Span& span) {
+  const size_t touched = align_up(span.touched.load(kRelaxed), page_size);  // relaxed: as above
+  if (touched <= page_size) return false;
+  os::purge(reinterpret_cast<char*>(&span) + page_size, touched - page_size);
+  span.touched.store(static_cast<uint32_t>(page_size), kRelaxed);  // relaxed: as above
+  return true;
+}
+
+}  // namespace
+
+constinit Arena arena;
+
+bool start_span_pool() {
+  page_size = os::page_size();
+  cores = policy.one_stack ? 1 : processors();
+  const size_t bytes = align_up(kRealSpans * cores * sizeof(Stack), kRoomStep);
+  if (stacks == nullptr) {
+    if (room.size() == 0 && !room.reserve(bytes, bytes, kRoomStep, kRoomStep)) return false;
+    stacks = static_cast<Stack*>(room.take(bytes));
+    if (stacks == nullptr) return false;
+  }
+  if (!arena.reserve(kArena, kLeastArena, kVirtualSpan, kVirtualSpan)) return false;
+  os::advise_huge_pages(reinterpret_cast<void*>(arena.start()), arena.size(), policy.huge_pages);
+  return true;
+}
+
+void put_in_pool(Lab& lab, Span& span) {
+  const uint32_t class_of_span = span.size_class.load(kRelaxed);  // relaxed: the caller's alone
+  const SizeClass& shape = kSizeClasses[class_of_span];
+  // relaxed, here and below: published with the stack
+  const auto used = static_cast<uint32_t>(kSpanHeader) + span.bump.load(kRelaxed);
+  if (used > span.touched.load(kRelaxed)) span.touched.store(used, kRelaxed);
+  span.bump.store(0, kRelaxed);
+  const bool give_back = policy.madvise == Madvise::eager ||
+                         (policy.madvise == Madvise::on && shape.real_span > kMadviseThreshold);
+  if (give_back && madvise_span(span)) lab.note(Event::madvise_calls);
+  lab.note(Event::spans_to_pool);
+  stack_of(shape.real_span_index, core_of(lab)).push(Links(), number_of(span));
+}
+
+Span* get_from_pool(Lab& lab, unsigned size_class) {
+  if (Span* span = pop(kSizeClasses[size_class].real_span_index, core_of(lab))) {
+    lab.note(Event::spans_from_own_stack);
+    return span;
+  }
+  const uint32_t used_cores = static_cast<uint32_t>(min_of(cores, most_labs()));
+  for (uint32_t index = 0; index < kRealSpans; index++) {
+    for (uint32_t core = 0; core < used_cores; core++) {
+      if (Span* span = pop(index, core)) {
+        lab.note(Event::spans_from_search);
+        return span;
+      }
+    }
+  }
+  void* fresh = arena.take(kVirtualSpan);
+  if (fresh != nullptr) lab.note(Event::spans_from_arena);
+  return static_cast<Span*>(fresh);
+}
+
+bool trim_pool() {
+  bool any = false;
+  for (uint32_t index = 0; index < kRealSpans; index++) {
+    for (uint32_t core = 0; core < cores; core++) {
+      uint32_t taken = 0;  // a chain of those that were looked at
+      while (Span* span = pop(index, core)) {
+        any |= madvise_span(*span);
+        span->pool_link.store(taken, kRelaxed);  // relaxed: the caller's alone
+        taken = number_of(*span);
+      }
+      while (taken != 0) {
+        Span& span = span_at(taken);
+        taken = span.pool_link.load(kRelaxed);  // relaxed: as above
+        stack_of(real_span_index(span), core).push(Links(), number_of(span));
+      }
+    }
+  }
+  return any;
+}
+
+size_t used_stacks(uint32_t real_span_index) {
+  size_t used = 0;
+  for (uint32_t core = 0; core < cores; core++) {
+    used += stack_of(real_span_index, core).was_used() ? 1 : 0;
+  }
+  return used;
+}
+
+void lock_pool_for_fork() {
+  room.lock_for_fork();
+  arena.lock_for_fork();
+}
+
+void unlock_pool_after_fork() {
+  arena.unlock_for_fork();
+  room.unlock_for_fork();
+}
+
+}  // namespace near::design::scalloc

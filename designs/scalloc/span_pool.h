@@ -1,0 +1,46 @@
+// The backend: all virtual spans, and the free ones among them in an array of real-span sizes, each
+// an array of Treiber stacks, one for each core.
+//
+// Invariant: a span in a stack is free, all its blocks are, and nobody has it; beyond page 0, which
+// holds the header, nothing of it is resident above `touched`.
+// Who may touch it: any thread; start once. [Aigner15 §3.2, §3.3, listing 1]
+#pragma once
+
+#include "designs/scalloc/lab.h"
+#include "designs/scalloc/span.h"
+#include "designs/shared/arena.h"
+
+namespace near::design::scalloc {
+
+// The arena of virtual spans. Its start and mark are read by every free.
+NEAR_HIDDEN extern Arena arena;
+
+// Reserves the arena, and room for the stacks. False if memory is refused.
+bool start_span_pool();
+
+// Puts a span that is free, and the caller's alone, into the pool. `lab` is the acting one.
+void put_in_pool(Lab& lab, Span& span);
+
+// A span for the class, without a class as yet: from the pool, or from the arena. Null if there is
+// none.
+Span* get_from_pool(Lab& lab, unsigned size_class);
+
+// Gives back all pages of free spans but the first. True if there were any.
+bool trim_pool();
+
+// How many stacks of a real-span size have ever been used.
+size_t used_stacks(uint32_t real_span_index);
+
+// Calls `visit` for every span that has ever been in use.
+template <typename Visit>
+void for_each_span(Visit visit) {
+  const uintptr_t end = arena.start() + arena.taken();
+  for (uintptr_t at = arena.start(); at < end; at += kVirtualSpan) {
+    visit(*reinterpret_cast<Span*>(at));
+  }
+}
+
+void lock_pool_for_fork();
+void unlock_pool_after_fork();
+
+}  // namespace near::design::scalloc

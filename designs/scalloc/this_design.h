@@ -1,0 +1,11 @@
+// What designs/shared compiles malloc from, here.
+// Invariant: none. Who may touch it: designs/shared alone includes it.
+#pragma once
+
+#include "designs/scalloc/scalloc.h"
+
+namespace near::design {
+
+using ThisDesign = scalloc::Scalloc;
+
+}  // namespace near::design

@@ -1,0 +1,51 @@
+# scalloc: the paper's claims, and what its switches change.
+
+near_test_design(scalloc)
+if(NEAR_SANITIZE)
+  foreach(options "lab=clab" "reclaim=allocation")
+    near_test_core(design_stress_scalloc.${options} LABEL designs SCALE 0.05 TIMEOUT 600
+      COMMAND design_stress_scalloc --gtest_filter=-Fork*
+      ENVIRONMENT NEAR_TEST_EXPECT=scalloc NEARMALLOC_DESIGN_OPTIONS=${options})
+  endforeach()
+endif()
+
+add_library(design_scalloc_tests OBJECT scalloc_test.cc scalloc_switches_test.cc)
+target_link_libraries(design_scalloc_tests PUBLIC near_test_flags GTest::gtest)
+target_include_directories(design_scalloc_tests PRIVATE ${PROJECT_SOURCE_DIR})
+near_test_precompiled(design_scalloc_tests)
+near_test_executable(design_scalloc OBJECTS design_scalloc_tests near_design_scalloc
+  LIBRARIES near_design_fake_os)
+# On the real system, whose pages say more.
+add_library(design_scalloc_os_tests OBJECT scalloc_switches_test.cc)
+target_link_libraries(design_scalloc_os_tests PUBLIC near_test_flags GTest::gtest)
+target_include_directories(design_scalloc_os_tests PRIVATE ${PROJECT_SOURCE_DIR})
+near_test_precompiled(design_scalloc_os_tests)
+near_test_executable(design_scalloc_os OBJECTS design_scalloc_os_tests near_design_scalloc
+  LIBRARIES near_design_shared)
+
+# Room for some thousand spans is enough, and the tests' system writes down the state of each page.
+set(scalloc_environment NEAR_TEST_EXPECT=scalloc NEARMALLOC_INVALID=report
+  NEAR_FAKE_OS=address_space=68719476736)
+set(filter "Scalloc.*")
+if(NEAR_SANITIZE)
+  set(filter "Scalloc.*-*Fork*")  # a sanitizer's runtime does not survive threads after fork
+endif()
+near_test_core(design_scalloc LABEL designs COMMAND design_scalloc --gtest_filter=${filter}
+  ENVIRONMENT ${scalloc_environment})
+near_test_core(design_scalloc.pages_65536 LABEL designs
+  COMMAND design_scalloc --gtest_filter=${filter}
+  ENVIRONMENT NEAR_TEST_EXPECT=scalloc NEARMALLOC_INVALID=report
+    NEAR_FAKE_OS=address_space=68719476736,page=65536)
+foreach(options
+    "madvise=off" "madvise=on" "madvise=eager" "span_pool=per_core" "span_pool=single"
+    "reclaim=free" "reclaim=allocation" "reuse_threshold=0" "reuse_threshold=50"
+    "reuse_threshold=80" "reuse_threshold=100" "lab=tlab" "lab=clab")
+  near_test_core(design_scalloc.${options} LABEL designs
+    COMMAND design_scalloc --gtest_filter=ScallocSwitches.*-*HugePages*
+    ENVIRONMENT ${scalloc_environment} NEARMALLOC_DESIGN_OPTIONS=${options})
+endforeach()
+foreach(options "thp=on" "thp=off")
+  near_test_core(design_scalloc.${options} LABEL designs
+    COMMAND design_scalloc_os --gtest_filter=ScallocSwitches.*HugePages*
+    ENVIRONMENT NEAR_TEST_EXPECT=scalloc NEARMALLOC_DESIGN_OPTIONS=${options})
+endforeach()

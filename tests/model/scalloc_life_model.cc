@@ -1,0 +1,128 @@
+// Model of a span's life in scalloc (designs/scalloc/life_cycle.h): the frees of its last blocks by
+// three threads, against its owner, which leaves it, makes it hot again, or ends.
+//
+// Invariants: when the last block is free the span is in the pool, once, whoever freed last; never
+// before; and whoever takes it out of the pool for another life is not disturbed by those that
+// still look at the last one. These are the four races of the published program, each of which is
+// a fault here.
+// Bound: 3 threads, one span of 3 blocks, all live at first; at most two lives.
+#include "scalloc_span.h"
+
+namespace near::model {
+namespace {
+
+int32_t choose_reusable_at() { return static_cast<int32_t>(1 + choose(kBlocks + 1)); }
+
+// The owner leaves its hot span before or after its own free, then allocates.
+template <Reclaim kReclaim>
+class LastFree : public rl::test_suite<LastFree<kReclaim>, 3> {
+ public:
+  void before() {
+    frontend_.open(choose_reusable_at(), kReclaim);
+    frontend_.start_life(span_, 0);
+  }
+
+  void thread(unsigned index) {
+    if (index != 0) return frontend_.free(span_, &span_.blocks[index], index);
+    const bool leaves_first = choose(2) == 0;
+    if (leaves_first) frontend_.leave_hot(span_, 0);
+    frontend_.free(span_, &span_.blocks[0], 0);
+    if (!leaves_first) frontend_.leave_hot(span_, 0);
+    frontend_.use_reusable(0);
+  }
+
+  void after() { frontend_.expect_free(span_); }
+
+ private:
+  Frontend frontend_;
+  Span span_;
+};
+
+// The owner ends, with the span hot, floating or reusable; the others adopt it.
+template <Reclaim kReclaim>
+class Termination : public rl::test_suite<Termination<kReclaim>, 3> {
+ public:
+  void before() {
+    frontend_.open(choose_reusable_at(), kReclaim);
+    frontend_.start_life(span_, 0);
+  }
+
+  void thread(unsigned index) {
+    if (index != 0) {
+      frontend_.free(span_, &span_.blocks[index], index);
+      return frontend_.use_reusable(index);
+    }
+    frontend_.free(span_, &span_.blocks[0], 0);
+    const bool is_hot = choose(2) == 0;
+    if (!is_hot) frontend_.leave_hot(span_, 0);
+    frontend_.terminate(is_hot ? &span_ : nullptr, 0);
+  }
+
+  void after() { frontend_.expect_free(span_); }
+
+ private:
+  Frontend frontend_;
+  Span span_;
+};
+
+// The owner ends; another thread frees twice, and if it adopts the span, the second time locally.
+class Adoption : public rl::test_suite<Adoption, 3> {
+ public:
+  void before() {
+    frontend_.open(choose_reusable_at(), Reclaim::free);
+    frontend_.start_life(span_, 0);
+    is_hot_ = choose(2) == 0;
+    if (!is_hot_) frontend_.leave_hot(span_, 0);
+  }
+
+  void thread(unsigned index) {
+    if (index == 2) return frontend_.free(span_, &span_.blocks[2], 2);
+    if (index == 0) return frontend_.terminate(is_hot_ ? &span_ : nullptr, 0);
+    for (uint32_t i = 0; i < 2; i++) frontend_.free(span_, &span_.blocks[i], 1);
+  }
+
+  void after() { frontend_.expect_free(span_); }
+
+ private:
+  Frontend frontend_;
+  Span span_;
+  bool is_hot_ = false;
+};
+
+}  // namespace
+}  // namespace near::model
+
+int main(int count, char** arguments) {
+  using namespace near::model;
+  const Exploration explorations[] = {
+      explore<LastFree<Reclaim::free>>("last free", Random{300'000}),
+      explore<Termination<Reclaim::free>>("termination", Random{300'000}),
+      explore<Adoption>("adoption", Random{300'000}),
+      explore<LastFree<Reclaim::allocation>>("last free, reclaim in allocation", Random{100'000}),
+      explore<Termination<Reclaim::allocation>>("termination, reclaim in allocation",
+                                                Random{100'000}),
+  };
+  const near::Mutation mutations[] = {
+      // Race 1: a span in the pool and in a set.
+      {kUnlockedMark},
+      // Race 2: frees that saw the span hot.
+      {"who leaves a hot span does not look at it again"},
+      {kAsPublished},
+      {"leaving hot is not ordered with the look at the lists", "epoch.h", "::mark", rl::mo_seq_cst,
+       rl::mo_acq_rel},
+      {"a free is not ordered with the look at the epoch", "epoch.h", "::load", rl::mo_seq_cst,
+       rl::mo_acquire},
+      // Race 3: a local and a remote free, each the last but one for the other.
+      {"a local free is not ordered with the look at the remote list", "local_free_list.h",
+       "::push_cold", rl::mo_seq_cst, rl::mo_acq_rel},
+      {"a remote free is not ordered with the look at the local list", "remote_free_list.h",
+       "::push", rl::mo_seq_cst, rl::mo_acq_rel},
+      {"the look at the local list is not ordered", "local_free_list.h", "::free", rl::mo_seq_cst,
+       rl::mo_acquire},
+      {"the look at the remote list is not ordered", "remote_free_list.h", "::blocks",
+       rl::mo_seq_cst, rl::mo_acquire},
+      // Race 4: the spans of a thread that ended.
+      {"spans stay reusable when their thread ends"},
+  };
+  return run_models(count, arguments, explorations, mutations);
+}
