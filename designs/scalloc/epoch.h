@@ -35,7 +35,7 @@ class Epoch {
 
   // After a free: whoever freed looks here behind its free, the owner at the free lists behind
   // mark_floating, and in the one order of these four one of the two sees the other's.
-  Word load() const { return word_.load(kSeqCst); }  // pairs: scalloc-epoch
+  Word read() const { return word_.load(kSeqCst); }  // pairs: scalloc-epoch
 
   bool is_hot_for_owner() const {
     // relaxed: the owner made it hot, and nobody else ends that

@@ -49,7 +49,7 @@ uint64_t adopt_orphan(const Labs& labs, Span& span, uint64_t me) {
 template <typename Labs, typename Span>
 bool settle(const Labs& labs, Span& span, uint64_t me, Reclaim reclaim) {
   for (;;) {
-    const Epoch::Word old = span.epoch.load();
+    const Epoch::Word old = span.epoch.read();
     const State state = Epoch::state_of(old);
     if (state == State::free || state == State::expected) return false;
     if (state == State::hot) {

@@ -79,7 +79,7 @@ class ReusableSet {
 
   void take_out(Span& span, State to) {
     spans_.remove(&span);
-    span.epoch.try_mark(to, span.epoch.load());  // the lock keeps everybody else out
+    span.epoch.try_mark(to, span.epoch.read());  // the lock keeps everybody else out
   }
 
   Mutex lock_{kInnermostRank};

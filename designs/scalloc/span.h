@@ -75,12 +75,11 @@ struct alignas(64) Span {
     bump_end = shape.blocks * shape.size;
     size = shape.size;
     reciprocal = shape.reciprocal;
-    // relaxed, all of it: mark_hot publishes it
-    bump.store(0, kRelaxed);
-    has_inner_blocks.store(false, kRelaxed);
-    size_class.store(size_class_, kRelaxed);
-    event_at.store(event_at_, kRelaxed);
-    owner.store(owner_, kRelaxed);
+    bump.store(0, kRelaxed);                  // relaxed: mark_hot publishes it
+    has_inner_blocks.store(false, kRelaxed);  // relaxed: as above
+    size_class.store(size_class_, kRelaxed);  // relaxed: as above
+    event_at.store(event_at_, kRelaxed);      // relaxed: as above
+    owner.store(owner_, kRelaxed);            // relaxed: as above
   }
 };
 static_assert(sizeof(Span) == kSpanHeader);

@@ -81,10 +81,11 @@ bool start_span_pool() {
 void put_in_pool(Lab& lab, Span& span) {
   const uint32_t class_of_span = span.size_class.load(kRelaxed);  // relaxed: the caller's alone
   const SizeClass& shape = kSizeClasses[class_of_span];
-  // relaxed, here and below: published with the stack
+  // relaxed: the caller's alone
   const auto used = static_cast<uint32_t>(kSpanHeader) + span.bump.load(kRelaxed);
-  if (used > span.touched.load(kRelaxed)) span.touched.store(used, kRelaxed);
-  span.bump.store(0, kRelaxed);
+  const uint32_t touched = span.touched.load(kRelaxed);    // relaxed: as above
+  if (used > touched) span.touched.store(used, kRelaxed);  // relaxed: published with the stack
+  span.bump.store(0, kRelaxed);                            // relaxed: as above
   const bool give_back = policy.madvise == Madvise::eager ||
                          (policy.madvise == Madvise::on && shape.real_span > kMadviseThreshold);
   if (give_back && madvise_span(span)) lab.note(Event::madvise_calls);

@@ -83,7 +83,7 @@ class Set {
     if (span == nullptr) return nullptr;
     spans_.remove(span);
     span->is_linked = false;
-    span->epoch.try_mark(to, span->epoch.load());
+    span->epoch.try_mark(to, span->epoch.read());
     return span;
   }
 
@@ -178,7 +178,7 @@ class Frontend {
       expect(sets_[i].take(State::floating) == nullptr, "a set keeps an empty span");
     }
     expect(in_pool_, "an empty span is lost");
-    expect(Epoch::state_of(span.epoch.load()) == State::free, "a span in the pool is not free");
+    expect(Epoch::state_of(span.epoch.read()) == State::free, "a span in the pool is not free");
   }
 
  private:
@@ -230,7 +230,7 @@ class Frontend {
 
   // Listing 3: what follows from a free is decided by the epoch from before it.
   void free_as_published(Span& span, Block* block, uint32_t lab, bool is_local) {
-    const Epoch::Word old = span.epoch.load();
+    const Epoch::Word old = span.epoch.read();
     const uint64_t owner = span.owner.load(kAcquire);
     if (!is_local) {
       span.remote.push(block);
