@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The documents tell the truth: their commands run, and docs/options.md is what the library prints.
 
-In the `sh` blocks of the READMEs, ARCHITECTURE.md, CONTRIBUTING.md and docs/*.md, this check runs
+In the `sh` blocks of the READMEs, ARCHITECTURE.md, CONTRIBUTING.md, docs/*.md and designs/, it runs
 each line that starts with `./near` and expects success. Lines marked `# long`, and lines that are
 not `./near`, must be in tools/documented_commands.toml, which names the test that runs them.
 """
@@ -23,7 +23,8 @@ SECONDS = 120
 def documents(root: Path) -> list[Path]:
     names = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "lab/README.md")
     named = [root / name for name in names]
-    return [path for path in named if path.exists()] + sorted((root / "docs").glob("*.md"))
+    more = [*sorted((root / "docs").glob("*.md")), *sorted((root / "designs").rglob("*.md"))]
+    return [path for path in named if path.exists()] + more
 
 
 def commands(text: str) -> list[tuple[int, str, bool]]:

@@ -11,6 +11,7 @@
 #include "designs/shared/machine.h"
 #include "designs/shared/ranks.h"
 #include "designs/shared/summary.h"
+#include "platform/message.h"
 #include "platform/options.h"
 #include "platform/saved_errno.h"
 #include "sync/mutex.h"
@@ -72,7 +73,9 @@ __attribute__((constructor)) void finish_start(int, char**, char** environment) 
   if (!start()) return;
   handle_forks();
   ThisDesign::configure();
-  if (option(Option::stats) != 0) atexit(print_summary);
+  if (option(Option::stats) == 0) return;
+  keep_stderr();
+  atexit(print_summary);
 }
 
 }  // namespace

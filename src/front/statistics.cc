@@ -70,7 +70,10 @@ void print_statistics() {
         s.free_batch_blocks, s.free_batches, s.free_batch_groups);
 }
 
-void print_statistics_at_exit() { atexit(print_statistics); }
+void print_statistics_at_exit() {
+  keep_stderr();
+  atexit(print_statistics);
+}
 
 void write_statistics_xml(FILE* stream) {
   near_stats s;

@@ -1,8 +1,10 @@
 // Messages on stderr without allocating.
 #include "platform/message.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -13,10 +15,19 @@
 namespace near {
 namespace {
 
+constexpr int kFirstSpare = 64;  // beyond the descriptors that programs count on
+int spare_stderr = -1;
+
+ssize_t write_some(const char* text, size_t length) {
+  const ssize_t written = write(STDERR_FILENO, text, length);
+  if (written >= 0 || errno != EBADF || spare_stderr < 0) return written;
+  return write(spare_stderr, text, length);
+}
+
 void write_all(const char* text, int length, int room) {
   auto left = static_cast<size_t>(length < room ? length : room - 1);
   while (left > 0) {
-    const ssize_t written = write(STDERR_FILENO, text, left);
+    const ssize_t written = write_some(text, left);
     if (written <= 0) return;
     text += written;
     left -= static_cast<size_t>(written);
@@ -24,6 +35,11 @@ void write_all(const char* text, int length, int room) {
 }
 
 }  // namespace
+
+void keep_stderr() {
+  const SavedErrno saved;
+  spare_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, kFirstSpare);
+}
 
 void message(const char* format, ...) {
   const SavedErrno saved;

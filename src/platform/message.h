@@ -10,4 +10,8 @@ __attribute__((format(printf, 1, 2))) void message(const char* format, ...);
 // Writes the formatted text alone.
 __attribute__((format(printf, 1, 2))) void print(const char* format, ...);
 
+// From here on what is said reaches stderr also after the program closed it, as many do at exit.
+// Before other threads.
+void keep_stderr();
+
 }  // namespace near

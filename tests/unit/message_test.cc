@@ -2,6 +2,7 @@
 #include "platform/message.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <string>
@@ -43,6 +44,20 @@ TEST(Message, ALongOneIsCut) {
     const std::string printed = said_by(speak_print, text);
     ASSERT_EQ(printed, text.substr(0, std::min<size_t>(length, 511)));
   }
+}
+
+TEST(Message, ReachesAStderrThatTheProgramClosed) {
+  testing::internal::CaptureStderr();
+  near::keep_stderr();
+  const int before = dup(STDERR_FILENO);
+  close(STDERR_FILENO);
+  errno = 77;
+  near::print("after the end");
+  EXPECT_EQ(errno, 77);
+  dup2(before, STDERR_FILENO);
+  close(before);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "after the end");
+  count_cases();
 }
 
 TEST(MessageDeathTest, AFailureNamesItsPlaceAndAborts) {

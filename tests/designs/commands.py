@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""`./near run` with designs and bindings: what the READMEs of designs/ say to type."""
+
+import os
+import subprocess
+import unittest
+from pathlib import Path
+
+from preload import count, main
+
+ROOT = Path(os.environ["NEAR_TEST_ROOT"])
+DESIGNS = os.environ["NEAR_TEST_DESIGNS"].split(",")
+
+
+def near(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.startswith(("NEARMALLOC_", "LD_PRELOAD"))}
+    return subprocess.run([str(ROOT / "near"), "run", *words], env=environment | variables,
+                          capture_output=True, text=True, timeout=100, check=False)
+
+
+class Commands(unittest.TestCase):
+    def test_every_design_runs_a_program_and_tells_its_counters(self) -> None:
+        for design in DESIGNS:
+            with self.subTest(design=design):
+                result = near("--design", design, "--stats", "--", "ls", str(ROOT))
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertIn("README.md", result.stdout)
+                self.assertRegex(result.stderr, rf"(?m)^{design} \d+\.\d+\.\d+: \d+ KiB in use")
+                self.assertRegex(result.stderr, rf"(?m)^{design} \d+\.\d+\.\d+: [a-z_ ]+: \d+$")
+                count()
+
+    def test_nearmalloc_runs_a_program(self) -> None:
+        result = near("--stats", "--", "ls", str(ROOT))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stderr, r"(?m)^nearmalloc \d+\.\d+\.\d+: ")
+        count()
+
+    def test_threads_are_bound_under_any_allocator(self) -> None:
+        for words in (["--bind", "interleave"], ["--design", "numalloc", "--bind", "saturate"]):
+            result = near(*words, "--", "ls", str(ROOT))
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("README.md", result.stdout)
+            count()
+
+    def test_a_switch_that_is_none_is_reported_and_the_program_runs(self) -> None:
+        for design in DESIGNS:
+            result = near("--design", design, "--", "ls", str(ROOT),
+                          NEARMALLOC_DESIGN_OPTIONS="colour=red")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(f"nearmalloc: {design}: there is no switch 'colour'", result.stderr)
+            count()
+
+    def test_wrong_use_is_refused(self) -> None:
+        for words, complaint in (
+            (["--design", "hoard", "--", "ls"], "unknown design 'hoard'; there are: scalloc "),
+            (["--design"], "--design needs a name"),
+            (["--bind", "tightly", "--", "ls"], "unknown policy 'tightly'; there are: interleave "),
+            (["--design", "scalloc", "--"], "run needs a program"),
+        ):
+            result = near(*words)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(complaint, result.stderr)
+            count()
+
+
+if __name__ == "__main__":
+    main()
