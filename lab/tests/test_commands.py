@@ -1,5 +1,6 @@
 """The commands of README.md and lab/README.md work as they stand there, scaled down."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -64,6 +65,29 @@ def test_two_results_are_compared(two_results):
 def test_a_workload_is_run_with_a_library_of_ones_own(near):
     mine = f"glibc,mine={places.nearmalloc_library()}"
     assert "mine" in near("run", "larson", "--allocators", mine, "--rounds", "1")
+
+
+ABLATIONS = {
+    "paper-scalloc": ("ablation: LABs t=1", "scalloc+lab:clab"),
+    "paper-numalloc": ("ablation: threadtest t=1", "numalloc+batch:bag"),
+    "paper-a2alloc": ("ablation: larson t=1", "a2alloc+free:walk"),
+}
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_an_ablation_is_run_and_reported(near, tmp_path, name):
+    cell, switched = ABLATIONS[name]
+    design = switched.partition("+")[0]
+    chosen = f"glibc,{design},{switched}"
+    said = near("run", name, "--only", cell, "--rounds", "1", "--allocators", chosen)
+    path = places.ROOT / said.rpartition("result: ")[2].strip()
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    runs = [line for line in lines if line["kind"] == "run"]
+    assert {run["allocator"] for run in runs} == {design, switched}  # not glibc, which has none
+    for run in runs:
+        assert run["failure"] is None
+        assert any(key.startswith("design_") for key in run["result"])
+    near("report", name, "-o", tmp_path)
 
 
 def test_an_unknown_plan_is_an_error_of_one_line(near):
