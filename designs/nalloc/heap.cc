@@ -2,9 +2,12 @@
 
 #include <new>
 
+#include "front/invalid.h"
+
 namespace near::nalloc {
 
 constinit Heap no_heap;
+__thread Heap* current NEAR_TLS_INITIAL_EXEC = &no_heap;
 constinit Atomic<size_t> bytes_in_slabs{0};
 
 namespace {
@@ -91,35 +94,14 @@ void Heap::steal(Slab* slab) {
   count(counts_.stolen);
 }
 
-void Heap::collect() {
-  for (auto& stack : stacks_) {
-    for (Slab *slab = stack.front(), *next = nullptr; slab != nullptr; slab = next) {
-      next = slab->next;
-      const auto chain = slab->wayward().popall(slab->names());
-      for (Block *block = chain.first, *after = nullptr; block != nullptr; block = after) {
-        after = block->next;
-        slab->push(block);
-      }
-      if (slab->is_whole()) clean(slab);
-    }
-  }
-  coalescing_.collect();
-}
+void free_twice(void* block) { report_invalid(block, "it was freed before"); }
 
-bool Heap::check() const {
-  for (const auto& stack : stacks_) {
-    for (Slab* slab = stack.front(); slab != nullptr; slab = slab->next) {
-      uint32_t free = static_cast<uint32_t>(slab->end - slab->first()) / slab->size;
-      for (const Block* block = slab->top; block != nullptr; block = block->next) free++;
-      if (slab->host != this || slab->free == 0 || slab->free != free) return false;
-      if (slab->free + slab->wayward().size() > slab->capacity) return false;
-    }
-  }
-  return true;
-}
-
-void take_over(Heap* heap, Slab* slab) {
-  if (heap != &no_heap) return heap->steal(slab);
+void push_wayward(Slab* slab, void* block) {
+  const auto pushed = slab->wayward().push(slab->names(), static_cast<Block*>(block));
+  if (unlikely(pushed.repeated)) return free_twice(block);
+  if (likely(pushed.size < slab->capacity)) return;
+  // They are all wayward: the slab is this thread's alone.
+  if (current != &no_heap) return current->steal(slab);
   make_clean(slab);
 }
 

@@ -97,7 +97,12 @@ void* take_without_heap(unsigned size_class);
 // In blocks, free or not, of slabs that are not clean pages.
 extern Atomic<size_t> bytes_in_slabs NEAR_HIDDEN;
 
-// The caller's free made the wayward blocks of the slab all that it has. `heap`: the caller's.
-NEAR_COLD void take_over(Heap* heap, Slab* slab);
+// The calling thread's; `no_heap` before it has one, and after it ended.
+extern __thread Heap* current NEAR_TLS_INITIAL_EXEC NEAR_HIDDEN;
+
+// Frees a block of a slab that the caller is not host of; takes the slab if that completes it.
+NEAR_NOINLINE void push_wayward(Slab* slab, void* block);
+
+NEAR_COLD void free_twice(void* block);
 
 }  // namespace near::nalloc

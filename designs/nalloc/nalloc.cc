@@ -8,8 +8,6 @@
 
 namespace near::nalloc {
 
-__thread Heap* current NEAR_TLS_INITIAL_EXEC = &no_heap;
-
 namespace {
 
 constexpr size_t kMostRuns = size_t{1} << 44;
@@ -46,8 +44,6 @@ void* allocate_beyond_slabs(size_t size) {
   return runs.take(size, 1);
 }
 
-void free_twice(void* block) { report_invalid(block, "it was freed before"); }
-
 void free_beyond_slabs(void* block) {
   if (pages.contains(block)) {
     if (kind_of(block) == Kind::coalescing) return free_to_arena(block);
@@ -57,12 +53,6 @@ void free_beyond_slabs(void* block) {
   } else if (!runs.put(block)) {
     report_invalid(block, "it is not a block");
   }
-}
-
-void push_wayward(Slab* slab, void* block) {
-  const auto pushed = slab->wayward().push(slab->names(), static_cast<Block*>(block));
-  if (unlikely(pushed.repeated)) return free_twice(block);
-  if (unlikely(pushed.size == slab->capacity)) take_over(current, slab);
 }
 
 bool Nalloc::start() {

@@ -9,14 +9,9 @@
 
 namespace near::nalloc {
 
-// The calling thread's; `no_heap` before it has one, and after it ended.
-extern __thread Heap* current NEAR_TLS_INITIAL_EXEC NEAR_HIDDEN;
-
 // What the small path does not decide.
 NEAR_COLD void* allocate_beyond_slabs(size_t size);
 NEAR_COLD void free_beyond_slabs(void* block);
-NEAR_NOINLINE void push_wayward(Slab* slab, void* block);
-NEAR_COLD void free_twice(void* block);
 
 struct Nalloc : design::Defaults<Nalloc> {
   static constexpr const char* kName = kConfig.name;
