@@ -97,9 +97,11 @@ void Heap::steal(Slab* slab) {
 void free_twice(void* block) { report_invalid(block, "it was freed before"); }
 
 void push_wayward(Slab* slab, void* block) {
+  // Before the push: from then on the slab may be somebody else's, and of another class.
+  const uint32_t capacity = slab->capacity;
   const auto pushed = slab->wayward().push(slab->names(), static_cast<Block*>(block));
   if (unlikely(pushed.repeated)) return free_twice(block);
-  if (likely(pushed.size < slab->capacity)) return;
+  if (likely(pushed.size < capacity)) return;
   // They are all wayward: the slab is this thread's alone.
   if (current != &no_heap) return current->steal(slab);
   make_clean(slab);

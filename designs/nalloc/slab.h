@@ -6,7 +6,8 @@
 // Invariant: free = blocks of the section + blocks of the private stack;
 // free + wayward + live = capacity. When wayward == capacity, nobody holds a block, the host has
 // given the slab up and reaches it by none of its own: the slab is his who pushed the last block.
-// Hence `host` changes only while there is no live block, and whoever holds one may read it.
+// Hence the header changes hands only while there is no live block: whoever holds one may read host
+// and sizes, and nobody may after the push of his.
 // Who may touch it: the host, without any atomic operation; `wayward` as wayward.h says.
 #pragma once
 

@@ -32,6 +32,11 @@ foreach(suite Wayward.PopallIsOneExchangeHoweverManyBlocks
   near_test_nalloc(Nalloc${suite} "")
 endforeach()
 near_test_nalloc(NallocPages.BeyondTheLimitCleanPagesKeepNoMemory clean_mib=1)
+foreach(suite Pages.* Slab.PrivateWaywardAndLiveMakeTheCapacity)
+  string(MAKE_C_IDENTIFIER "design_nalloc_large_pages_${suite}" test)
+  near_test_core(${test} LABEL designs COMMAND design_nalloc --gtest_filter=Nalloc${suite}
+    ENVIRONMENT NEAR_TEST_EXPECT=nalloc NEAR_FAKE_OS=page=65536)
+endforeach()
 
 if(near_test_is_plain)
   near_test_core(design_nalloc_small_path LABEL designs

@@ -36,6 +36,7 @@ struct Slab {
   nalloc::WaywardStack<Block> wayward;
   Plain<Block*> top;
   Plain<uint32_t> free;
+  Plain<uint32_t> capacity;
   Plain<uint32_t> host;
   Plain<uint32_t> on_stack_of;
   Block blocks[kCapacity];
@@ -50,6 +51,7 @@ class Steal : public rl::test_suite<Steal, 3> {
     slab_.top = &slab_.blocks[0];
     slab_.blocks[0].next = nullptr;
     slab_.free = 1;
+    slab_.capacity = kCapacity;
     for (Block& block : slab_.blocks) block.content = 1;
   }
 
@@ -113,16 +115,18 @@ class Steal : public rl::test_suite<Steal, 3> {
     given_up.note();
   }
 
-  // Nalloc::deallocate.
+  // Nalloc::deallocate, push_wayward.
   void release(uint32_t me, Block* block) {
     if (slab_.host == me) return put(me, block);
+    const uint32_t capacity = slab_.capacity;
     uint32_t size = slab_.wayward.push(Blocks{slab_.blocks}, block).size;
     if (mutated("the number of wayward blocks is asked after the push")) {
       pause();
       size = slab_.wayward.size();
     }
     if (mutated("whether a slab is complete is asked before the push")) size--;
-    if (size == kCapacity) steal(me);
+    const bool late = mutated("the capacity is read after the push");
+    if (size == (late ? static_cast<uint32_t>(slab_.capacity) : capacity)) steal(me);
   }
 
   // Heap::put, filed_anew.
@@ -140,6 +144,7 @@ class Steal : public rl::test_suite<Steal, 3> {
   void steal(uint32_t me) {
     expect(slab_.free == 0 && slab_.on_stack_of == kNobody, "the host still reaches the slab");
     stolen.note();
+    slab_.capacity = kCapacity;  // as if it were a clean page that becomes a slab
     slab_.host = me;
     slab_.on_stack_of = me;
     for (uint32_t i = 0; i < kCapacity; i++) {
@@ -180,6 +185,7 @@ int main(int count, char** arguments) {
        rl::mo_relaxed},
       {"the number of wayward blocks is asked after the push"},
       {"whether a slab is complete is asked before the push"},
+      {"the capacity is read after the push"},
       {"a slab is given up after its last block was handed on"},
       {"a slab is taken over with its wayward blocks"},
       {"who completes a slab loses the block in hand"},
