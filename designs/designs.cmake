@@ -4,6 +4,8 @@ near_design(scalloc)
 
 near_design(a2alloc DEFINITIONS NEAR_DESIGN_CONFIG=kA2alloc)
 near_design(kheap FOLDER a2alloc DEFINITIONS NEAR_DESIGN_CONFIG=kKheap)
+near_design(nalloc DEFINITIONS NEAR_DESIGN_CONFIG=kNalloc)
+near_design(nalloc0 FOLDER nalloc DEFINITIONS NEAR_DESIGN_CONFIG=kNalloc0)
 
 # NUMAlloc; its binding is also a library of its own. Objects for tests do not interpose
 # pthread_create.

@@ -133,7 +133,7 @@ bool A2alloc::trim() {
 }
 
 design::Footprint A2alloc::footprint() {
-  const LargeList::Totals large = large_list.totals();
+  const design::PageRuns::Totals large = large_list.totals();
   size_t small = 0;
   for (Heap& heap : heaps) {
     const LockGuard guard(heap.lock());

@@ -41,4 +41,25 @@ bool Arena::commit_up_to(size_t end) {
   return true;
 }
 
+void* Arena::take_lock_free(size_t bytes) {
+  size_t before = taken_.load(kRelaxed);  // relaxed: the exchange below checks it
+  do {
+    if (bytes > size_ - before || !raise_to(before + bytes)) return nullptr;
+    // relaxed: whoever takes memory publishes it by its own means
+  } while (!taken_.compare_exchange_weak(before, before + bytes, kRelaxed, kRelaxed));
+  return reinterpret_cast<void*>(start_ + before);
+}
+
+// Several threads may commit the same pages: the second time changes nothing.
+bool Arena::raise_to(size_t end) {
+  size_t before = committed_.load(kAcquire);  // pairs: arena-commit
+  if (end <= before) return true;
+  const size_t after = before + min_of(align_up(end - before, step_), size_ - before);
+  if (!os::commit(reinterpret_cast<void*>(start_ + before), after - before)) return false;
+  // pairs: arena-commit
+  while (before < after && !committed_.compare_exchange_weak(before, after, kRelease, kRelaxed)) {
+  }
+  return true;
+}
+
 }  // namespace near::design

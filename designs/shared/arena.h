@@ -23,6 +23,9 @@ class Arena {
   // the arena is at its end or memory is refused.
   void* take(size_t bytes);
 
+  // The same, but no thread waits for another: each that finds the mark too low raises it itself.
+  void* take_lock_free(size_t bytes);
+
   bool contains(const void* pointer) const {
     return reinterpret_cast<uintptr_t>(pointer) - start_ < size_;
   }
@@ -36,6 +39,7 @@ class Arena {
 
  private:
   bool commit_up_to(size_t end);
+  bool raise_to(size_t end);
 
   uintptr_t start_ = 0;
   size_t size_ = 0;

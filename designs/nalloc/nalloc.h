@@ -1,0 +1,46 @@
+// nalloc and nalloc0 as designs: which way a request goes. [Podolsky13]
+// Who may touch it: any thread.
+#pragma once
+
+#include "base/compiler.h"
+#include "designs/nalloc/config.h"
+#include "designs/nalloc/heap.h"
+#include "designs/shared/design.h"
+
+namespace near::nalloc {
+
+// What the small path does not decide.
+NEAR_COLD void* allocate_beyond_slabs(size_t size);
+NEAR_COLD void free_beyond_slabs(void* block);
+
+struct Nalloc : design::Defaults<Nalloc> {
+  static constexpr const char* kName = kConfig.name;
+  static std::span<design::Switch> switches() { return nalloc::switches(); }
+  static bool start();
+  static bool thread_enter();
+  static void thread_exit();
+
+  static void* allocate(size_t size) {
+    Heap* heap = current;
+    if (unlikely(!kConfig.slabs || size > kLargest)) return allocate_beyond_slabs(size);
+    return heap->take(class_of(size));
+  }
+  static void* allocate_aligned(size_t alignment, size_t size);
+  static void deallocate(void* block) {
+    auto* slab = reinterpret_cast<Slab*>(page_of(block));
+    if (unlikely(!kConfig.slabs || !pages.contains(block) || slab->kind != Kind::slab)) {
+      return free_beyond_slabs(block);
+    }
+    Heap* heap = current;
+    if (unlikely(slab->host != heap)) return push_wayward(slab, block);
+    if (unlikely(!heap->put(slab, block))) free_twice(block);
+  }
+  static size_t usable_size(const void* block);
+  static bool trim();
+  static design::Footprint footprint();
+  static size_t counters(design::Counter* out);
+  static void lock_for_fork();
+  static void unlock_after_fork(bool child);
+};
+
+}  // namespace near::nalloc

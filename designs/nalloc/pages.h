@@ -1,0 +1,88 @@
+// The pages that belong to nobody: clean ones, last freed first; those whose memory went back to
+// the system; and those that nobody has had, sixteen at a time. [Podolsky13 "Optimizations"]
+//
+// Pages are never unmapped, and their links stand in the first page of each chunk of 512. So a
+// thread that looks at the link of a page which another took meanwhile reads memory, and the page's
+// own memory can go back to the system while the page lies on a stack.
+// Invariant: a page is on `clean_` or on `purged_`, or one thread's. Page 0 is a page of links.
+// Who may touch it: any thread; nobody waits for a lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/bits.h"
+#include "base/compiler.h"
+#include "designs/nalloc/index_stack.h"
+#include "designs/shared/arena.h"
+
+namespace near::nalloc {
+
+inline constexpr size_t kPage = 4096;
+
+// What a page is; its first word.
+enum class Kind : uint32_t { none, slab, coalescing };
+
+inline char* page_of(const void* block) {
+  return reinterpret_cast<char*>(align_down(reinterpret_cast<uintptr_t>(block), kPage));
+}
+
+// Pages that were taken from the arena for one heap.
+struct FreshPages {
+  uint32_t next = 0;
+  uint32_t end = 0;
+};
+
+class Pages {
+ public:
+  bool start();
+
+  // True for a page that some thread took once: its first word is a kind.
+  bool contains(const void* pointer) const {
+    return reinterpret_cast<uintptr_t>(pointer) - arena_.start() < arena_.taken();
+  }
+
+  // A page whose contents are anything; null if memory is refused.
+  char* take(FreshPages& fresh);
+  void put(char* page);
+
+  // Gives the memory of the clean pages back. True if there was any.
+  bool trim();
+
+  // For stacks of other pages than clean ones.
+  uint32_t index_of(const void* page) const {
+    return static_cast<uint32_t>((reinterpret_cast<uintptr_t>(page) - arena_.start()) / kPage);
+  }
+  char* at(uint32_t index) const {
+    return reinterpret_cast<char*>(arena_.start() + size_t{index} * kPage);
+  }
+  Atomic<uint32_t>& next(uint32_t index) const {
+    auto* links = reinterpret_cast<Atomic<uint32_t>*>(at(index & ~(kChunkPages - 1)));
+    return links[index & (kChunkPages - 1)];
+  }
+
+  size_t reserved() const { return arena_.size(); }
+  size_t committed() const { return arena_.committed(); }
+  size_t taken() const { return arena_.taken() / kPage; }
+  size_t clean() const { return clean_count_.load(kRelaxed); }    // relaxed: a statistic
+  size_t purged() const { return purged_count_.load(kRelaxed); }  // relaxed: a statistic
+
+ private:
+  static constexpr uint32_t kChunkPages = 512;
+  static constexpr uint32_t kBatch = 16;  // [Podolsky13: "each allocation of an arena allocates N"]
+
+  char* pop(IndexStack& stack, Atomic<size_t>& count);
+  void push(IndexStack& stack, Atomic<size_t>& count, uint32_t index);
+  char* take_fresh(FreshPages& fresh);
+  bool purge(uint32_t index);
+
+  design::Arena arena_;
+  alignas(64) IndexStack clean_;
+  Atomic<size_t> clean_count_{0};
+  alignas(64) IndexStack purged_;
+  Atomic<size_t> purged_count_{0};
+};
+
+extern Pages pages NEAR_HIDDEN;
+
+}  // namespace near::nalloc

@@ -1,0 +1,128 @@
+// A slab: a page with a header and blocks of one size. [Podolsky13 "Approach"]
+//
+//   | header | contiguous section of free blocks | blocks ... |        from `first` to `end`
+//
+// A free block is private, in the contiguous section or on the private stack, or wayward.
+// Invariant: free = blocks of the section + blocks of the private stack;
+// free + wayward + live = capacity. When wayward == capacity, nobody holds a block, the host has
+// given the slab up and reaches it by none of its own: the slab is his who pushed the last block.
+// Hence the header changes hands only while there is no live block: whoever holds one may read host
+// and sizes, and nobody may after the push of his.
+// Who may touch it: the host, without any atomic operation; `wayward` as wayward.h says.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/bits.h"
+#include "base/compiler.h"
+#include "designs/nalloc/config.h"
+#include "designs/nalloc/pages.h"
+#include "designs/nalloc/wayward.h"
+
+namespace near::nalloc {
+
+inline constexpr size_t kSmallest = 16;
+inline constexpr size_t kLastStep = 128;  // up to here every multiple of 16, then powers of two
+inline constexpr size_t kLargest = 1024;
+inline constexpr unsigned kSteps = kLastStep / kSmallest;
+inline constexpr unsigned kClasses = 1 + kSteps + log2_floor(kLargest / kLastStep);
+
+// The class of 0..kLargest bytes, by arithmetic: no table. Nothing at all is a class of its own, as
+// that is one instruction less. [Podolsky13 "Approach"]
+constexpr unsigned class_of(size_t size) {
+  if (size <= kLastStep) [[likely]] {
+    return static_cast<unsigned>((size + kSmallest - 1) / kSmallest);
+  }
+  return kSteps + 1 + log2_floor((size - 1) / kLastStep);
+}
+constexpr size_t size_of(unsigned size_class) {
+  if (size_class <= kSteps) return max_of(size_class, 1) * kSmallest;
+  return kLastStep << (size_class - kSteps);
+}
+static_assert(kClasses == 12 && size_of(kClasses - 1) == kLargest && class_of(kLargest) == 11);
+static_assert(class_of(0) == 0 && class_of(16) == 1 && class_of(17) == 2 && class_of(128) == 8);
+static_assert(class_of(129) == 9 && class_of(256) == 9 && class_of(257) == 10);
+
+class Heap;
+
+struct Block {
+  Block* next;
+};
+
+struct alignas(64) Slab {
+  Kind kind;
+  uint32_t free;
+  Heap* host;
+  char* end;   // of the contiguous section
+  Block* top;  // of the private stack
+  Slab* next;  // in the host's stack (List)
+  Slab* prev;
+  uint32_t size;  // of a block
+  uint16_t capacity;
+  uint16_t size_class;
+  WaywardStack<Block> beside;  // the wayward stack, unless the switch puts it behind the header
+
+  // How indices name blocks for the wayward stack.
+  struct Names {
+    char* page;
+    Block* at(uint32_t index) const { return reinterpret_cast<Block*>(page + index * kSmallest); }
+    uint32_t index_of(const Block* block) const {
+      return static_cast<uint32_t>(reinterpret_cast<const char*>(block) - page) / kSmallest;
+    }
+  };
+  Names names() { return {reinterpret_cast<char*>(this)}; }
+
+  WaywardStack<Block>& wayward() {
+    return settings.wayward_apart ? *reinterpret_cast<WaywardStack<Block>*>(this + 1) : beside;
+  }
+  char* first() { return reinterpret_cast<char*>(this) + settings.header; }
+
+  bool is_whole() const { return free == capacity; }
+
+  // Every block is private, and in the contiguous section: no block is written. The caller holds
+  // the slab alone.
+  void make_whole() {
+    top = nullptr;
+    free = capacity;
+    end = first() + size_t{capacity} * size;
+    wayward().reset();
+  }
+
+  // There is a private block. Contiguous ones come first, as published; the author wanted it the
+  // other way round. The caller counts it. [Podolsky13 "Approach"]
+  NEAR_INLINE void* pop() {
+    if (unlikely(settings.stack_first) ? top == nullptr : end != first()) return end -= size;
+    Block* block = top;
+    top = block->next;
+    return block;
+  }
+
+  // False, and nothing is done, if the block cannot be live: as far as can be seen without looking
+  // for it.
+  NEAR_INLINE bool push(void* block) {
+    if (block > end) {
+      if (unlikely(block == top)) return false;
+      auto* freed = static_cast<Block*>(block);
+      freed->next = top;
+      top = freed;
+    } else {
+      if (unlikely(block < end)) return false;
+      end += size;
+    }
+    free++;
+    return true;
+  }
+
+  // Moves the wayward blocks over to the private stack, which is empty: no link is touched. The
+  // host, with a block in hand. Returns how many there were.
+  uint32_t move_wayward() {
+    const auto chain = wayward().popall(names());
+    top = chain.first;
+    free = chain.size;
+    return chain.size;
+  }
+};
+static_assert(sizeof(Slab) == 64 && sizeof(WaywardStack<Block>) == 8);
+
+}  // namespace near::nalloc

@@ -1,0 +1,8 @@
+// The design of this library.
+#pragma once
+
+#include "designs/nalloc/nalloc.h"
+
+namespace near::design {
+using ThisDesign = nalloc::Nalloc;
+}  // namespace near::design

@@ -1,0 +1,19 @@
+# nalloc0: the claims of __nalloc's description, each in a process of its own.
+
+near_test_design(nalloc0)
+
+add_library(design_nalloc0_tests OBJECT nalloc0_test.cc)
+target_include_directories(design_nalloc0_tests PRIVATE ${PROJECT_SOURCE_DIR})
+target_compile_definitions(design_nalloc0_tests PRIVATE NEAR_DESIGN_CONFIG=kNalloc0)
+target_link_libraries(design_nalloc0_tests PUBLIC near_test_flags GTest::gtest)
+near_test_precompiled(design_nalloc0_tests)
+near_test_executable(design_nalloc0
+  OBJECTS design_nalloc0_tests near_design_nalloc0 near_design_twins LIBRARIES near_design_fake_os)
+
+foreach(test Nalloc0.NeighboursAreJoinedUntilTheArenaIsWhole
+    Nalloc0.ArenasAreSoundAfterRandomRuns
+    Nalloc0.WhatIsFreedAfterTheOwnersExitIsTheNextThreads Nalloc0DeathTest.ASecondFreeIsSaid)
+  string(MAKE_C_IDENTIFIER "design_${test}" name)
+  near_test_core(${name} LABEL designs COMMAND design_nalloc0 --gtest_filter=${test}
+    ENVIRONMENT NEAR_TEST_EXPECT=nalloc0)
+endforeach()
