@@ -6,7 +6,7 @@
 # the headers call; everything else is hidden.
 
 file(GLOB reclaim_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/reclaim/*.cc)
-set(reclaim_platform clock futex message ticks)
+set(reclaim_platform clock fence futex message ticks)
 list(TRANSFORM reclaim_platform REPLACE "(.+)" ${PROJECT_SOURCE_DIR}/src/platform/\\1.cc)
 
 near_object_library(near_reclaim_platform ${reclaim_platform})

@@ -72,8 +72,10 @@ NEAR_COLD void report(const Span& span, const void* pointer) {
   report_invalid(pointer, is_free ? "it is free already" : "it points inside a block");
 }
 
-void free_remote(Lab& lab, Span& span, Block* block) {
-  if (unlikely(!span.remote.push(block))) return report_invalid(block, "it is free already");
+void free_of_another(Lab& lab, Span& span, Block* block) {
+  if (unlikely(!free_remote(span, block, policy.asymmetric))) {
+    return report_invalid(block, "it is free already");
+  }
   settle_and_pool(lab, span);
 }
 
@@ -100,8 +102,10 @@ void deallocate_slow(void* pointer) {
   Span& span = *span_of(pointer);
   auto* block = static_cast<Block*>(start_of_block(pointer));
   if (unlikely(block == nullptr)) return report(span, pointer);
-  // relaxed: who finds its own owner there wrote it, or adopted the span
-  if (span.owner.load(kRelaxed) != lab->owner.load(kRelaxed)) return free_remote(*lab, span, block);
+  // Another thread of a CLAB may have adopted the span. pairs: scalloc-owner
+  if (span.owner.load(kAcquire) != lab->owner.load(kRelaxed)) {  // relaxed: the LAB's own
+    return free_of_another(*lab, span, block);
+  }
   if (lab == core_lab) lab->lock.lock();
   const bool repeated = span.local.is_head(block);
   if (!repeated) free_local(*lab, span, block);

@@ -42,6 +42,7 @@ Header** find(const void* block) {
 
 void* allocate_huge(size_t alignment, size_t size) {
   const size_t page = os::page_size();
+  size = max_of(size, 1);  // an empty block, too, lies inside its mapping
   alignment = max_of(alignment, alignof(Header));
   // The block starts one alignment behind the mapping, and the header stands in between.
   const size_t in_front = max_of(sizeof(Header), alignment);

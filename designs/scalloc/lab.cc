@@ -87,6 +87,7 @@ __thread Lab* current_lab NEAR_TLS_INITIAL_EXEC = &no_lab;
 __thread Lab* core_lab NEAR_TLS_INITIAL_EXEC = nullptr;
 
 bool reserve_labs() {
+  if (labs.size() != 0) return true;  // a start that was refused later
   const size_t least = align_up(kLeastRoom * sizeof(Lab), kStep);
   return labs.reserve(align_up(kRoom * sizeof(Lab), kStep), least, kStep, kStep);
 }
@@ -119,6 +120,7 @@ void leave_lab() {
 Lab& lab_of(uint64_t owner) { return lab_at(static_cast<uint32_t>(owner)); }
 
 uint32_t most_labs() { return most_open.load(kRelaxed); }  // relaxed: a hint
+uint32_t labs_made() { return made.load(kRelaxed); }       // relaxed: a hint
 
 uint64_t count_events(Event event) {
   uint64_t sum = 0;
@@ -133,9 +135,11 @@ uint64_t count_events(Event event) {
 void lock_labs_for_fork() {
   labs_lock.lock_for_fork();
   for (uint32_t i = 0; i < made.load(kRelaxed); i++) {  // relaxed: under the lock
-    Lab& lab = lab_at(i);
-    lab.lock.lock_for_fork();
-    for (ReusableSet<Span>& set : lab.reusable) set.lock_for_fork();
+    lab_at(i).lock.lock_for_fork();
+  }
+  // Who has a LAB's lock may wait for another LAB's set.
+  for (uint32_t i = 0; i < made.load(kRelaxed); i++) {  // relaxed: as above
+    for (ReusableSet<Span>& set : lab_at(i).reusable) set.lock_for_fork();
   }
   labs.lock_for_fork();
 }

@@ -80,6 +80,9 @@ Lab& lab_of(uint64_t owner);
 // Most LABs that were ever open at the same time.
 uint32_t most_labs();
 
+// How many LABs there have been: those with greater numbers put nothing into the pool.
+uint32_t labs_made();
+
 uint64_t count_events(Event event);
 
 // Around fork. In the child the LABs of the threads that are gone are terminated.

@@ -14,6 +14,7 @@
 
 #include "designs/scalloc/epoch.h"
 #include "designs/scalloc/reusable_set.h"
+#include "platform/fence.h"
 
 namespace near::design::scalloc {
 
@@ -25,6 +26,34 @@ enum class Reclaim : long { free, allocation };
 template <typename Span>
 int32_t free_blocks(const Span& span) {
   return span.local.free() + span.remote.blocks();
+}
+
+// A local and a remote free may be the last two of a span that is not hot. Each counts its own block
+// and then looks at the other's count, and one of them has to see both: a Dekker handshake, in
+// which local frees are frequent and pay nothing while the remote list is empty. The remote free
+// that ends that pays for both, by a heavy fence; from then on each local free has a fence, too. A
+// remote free that finds the span hot need not: the owner sees its block when it leaves the span.
+
+// By the owner. Returns how many blocks are free, as far as the owner sees.
+template <typename Span, typename Block>
+int32_t free_cold(Span& span, Block* block, bool asymmetric) {
+  const int32_t local = span.local.push_cold(block);
+  light_fence(asymmetric);
+  int32_t remote = span.remote.blocks();
+  if (remote > 0) {
+    light_fence(false);
+    remote = span.remote.blocks();
+  }
+  return local + remote;
+}
+
+// By any other thread. False if the block is on top of the remote list already.
+template <typename Span, typename Block>
+bool free_remote(Span& span, Block* block, bool asymmetric) {
+  const int32_t before = span.remote.push(block);
+  // A membarrier that is refused could cost a span, but no block.
+  if (before == 0 && Epoch::state_of(span.epoch.read()) != State::hot) heavy_fence(asymmetric);
+  return before >= 0;
 }
 
 // If the span is an orphan, the calling thread's LAB (`me`) becomes its owner. Returns the owner.

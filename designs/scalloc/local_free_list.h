@@ -41,12 +41,12 @@ class LocalFreeList {
     count_hot(1);
   }
 
-  // Into a span that is not hot. Its last free by another thread may be under way: each of the two
-  // counts its own block and then looks at the other's count, and in the one order of these four
-  // one of them sees both. Returns free().
+  // Into a span that is not hot. Returns free().
   int32_t push_cold(Block* block) {
     link(block);
-    return free_.fetch_add(1, kSeqCst) + 1;  // pairs: scalloc-free-count
+    const int32_t free = free_.load(kRelaxed) + 1;  // relaxed: only the owner writes
+    free_.store(free, kRelease);                    // pairs: scalloc-free-count
+    return free;
   }
 
   // Of a hot span: blocks that others freed, linked from `first`, into the empty list.

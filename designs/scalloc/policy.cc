@@ -1,5 +1,7 @@
 #include "designs/scalloc/policy.h"
 
+#include "platform/fence.h"
+
 namespace near::design::scalloc {
 namespace {
 
@@ -29,6 +31,7 @@ void read_policy() {
   policy.reclaim = static_cast<Reclaim>(switches[kReclaim].value);
   policy.lab = static_cast<LabModel>(switches[kLab].value);
   policy.huge_pages = switches[kThp].value != 0;
+  policy.asymmetric = register_membarrier();
   for (unsigned i = 1; i < kClasses; i++) {
     const auto blocks = static_cast<int32_t>(kSizeClasses[i].blocks);
     const auto threshold = static_cast<int32_t>(blocks * switches[kReuseThreshold].value / 100);

@@ -22,6 +22,7 @@ struct Policy {
   Reclaim reclaim;
   LabModel lab;
   bool huge_pages;
+  bool asymmetric;  // membarrier is to be had: local frees need no fence
   // Of each class: so many free blocks make a span reusable; so many may change its state.
   int32_t reusable_at[kClasses];
   int32_t event_at[kClasses];

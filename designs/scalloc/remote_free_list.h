@@ -27,17 +27,19 @@ class RemoteFreeList {
   // By whoever has the span alone.
   void reset() { top_.store(0, kRelaxed); }  // relaxed: mark_hot publishes it
 
-  // False if the block is the top already: it was freed twice, and nothing is done.
-  bool push(Block* block) {
+  // Returns how many there were before; kTwice if the block is the top already: it was freed
+  // before, and nothing is done.
+  static constexpr int32_t kTwice = -1;
+  int32_t push(Block* block) {
     uint64_t top = top_.load(kRelaxed);  // relaxed: the exchange below checks it
     uint64_t wanted = 0;
     do {
-      if (pointer_of(top) == block) return false;
+      if (pointer_of(top) == block) return kTwice;
       block->next = pointer_of(top);
       wanted = (top & ~kPointer) + kOne + reinterpret_cast<uintptr_t>(block);
       // pairs: scalloc-free-count, scalloc-epoch
     } while (!top_.compare_exchange_weak(top, wanted, kSeqCst, kRelaxed));
-    return true;
+    return blocks_of(top);
   }
 
   Chain take_all() {

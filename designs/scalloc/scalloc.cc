@@ -34,9 +34,11 @@ Census take_census() {
      : state == State::floating ? census.floating
                                 : census.reusable)++;
     const SizeClass& shape = kSizeClasses[span.size_class.load(kRelaxed)];  // relaxed: a statistic
-    const int64_t free = free_blocks(span);
-    census.fragmentation += static_cast<uint64_t>(free) * shape.size;
-    census.in_use += (shape.blocks - static_cast<uint64_t>(free)) * shape.size;
+    // While a span is hot the two counts belong to different moments.
+    const int32_t counted = free_blocks(span);
+    const uint64_t free = counted < 0 ? 0 : min_of(static_cast<uint64_t>(counted), shape.blocks);
+    census.fragmentation += free * shape.size;
+    census.in_use += (shape.blocks - free) * shape.size;
   });
   return census;
 }
@@ -127,6 +129,7 @@ void Scalloc::unlock_after_fork(bool child) {
   unlock_huge_after_fork();
   unlock_pool_after_fork();
   unlock_labs_after_fork(child);
+  if (child) policy.asymmetric = register_membarrier();  // the registration is the parent's
 }
 
 }  // namespace near::design::scalloc

@@ -17,8 +17,9 @@ struct alignas(64) Stack {
   TreiberStack spans;
 };
 
-constinit Arena room;     // of the stacks
-Stack* stacks = nullptr;  // [kRealSpans][cores]
+constinit Arena room;       // of the stacks
+Stack* stacks = nullptr;    // [kRealSpans][cores]
+constinit Stack looked_at;  // free spans that trim_pool has done with, on their way back
 uint32_t cores = 1;
 size_t page_size = 0;
 
@@ -55,7 +56,7 @@ uint32_t real_span_index(const Span& span) {
 bool madvise_span(Span& span) {
   const size_t touched = align_up(span.touched.load(kRelaxed), page_size);  // relaxed: as above
   if (touched <= page_size) return false;
-  os::purge(reinterpret_cast<char*>(&span) + page_size, touched - page_size);
+  if (!os::purge(reinterpret_cast<char*>(&span) + page_size, touched - page_size)) return false;
   span.touched.store(static_cast<uint32_t>(page_size), kRelaxed);  // relaxed: as above
   return true;
 }
@@ -98,7 +99,7 @@ Span* get_from_pool(Lab& lab, unsigned size_class) {
     lab.note(Event::spans_from_own_stack);
     return span;
   }
-  const uint32_t used_cores = static_cast<uint32_t>(min_of(cores, most_labs()));
+  const uint32_t used_cores = static_cast<uint32_t>(min_of(cores, labs_made()));
   for (uint32_t index = 0; index < kRealSpans; index++) {
     for (uint32_t core = 0; core < used_cores; core++) {
       if (Span* span = pop(index, core)) {
@@ -107,25 +108,27 @@ Span* get_from_pool(Lab& lab, unsigned size_class) {
       }
     }
   }
+  if (const uint32_t number = looked_at.spans.pop(Links())) {
+    lab.note(Event::spans_from_search);
+    return &span_at(number);
+  }
   void* fresh = arena.take(kVirtualSpan);
   if (fresh != nullptr) lab.note(Event::spans_from_arena);
   return static_cast<Span*>(fresh);
 }
 
+// One span at a time is out of the pool: it goes to a stack of those that were looked at, where
+// allocations look as well, and then all go back.
 bool trim_pool() {
   bool any = false;
   for (uint32_t index = 0; index < kRealSpans; index++) {
     for (uint32_t core = 0; core < cores; core++) {
-      uint32_t taken = 0;  // a chain of those that were looked at
       while (Span* span = pop(index, core)) {
         any |= madvise_span(*span);
-        span->pool_link.store(taken, kRelaxed);  // relaxed: the caller's alone
-        taken = number_of(*span);
+        looked_at.spans.push(Links(), number_of(*span));
       }
-      while (taken != 0) {
-        Span& span = span_at(taken);
-        taken = span.pool_link.load(kRelaxed);  // relaxed: as above
-        stack_of(real_span_index(span), core).push(Links(), number_of(span));
+      while (const uint32_t number = looked_at.spans.pop(Links())) {
+        stack_of(real_span_index(span_at(number)), core).push(Links(), number);
       }
     }
   }

@@ -1,13 +1,7 @@
 # scalloc: the paper's claims, and what its switches change.
 
 near_test_design(scalloc)
-if(NEAR_SANITIZE)
-  foreach(options "lab=clab" "reclaim=allocation")
-    near_test_core(design_stress_scalloc.${options} LABEL designs SCALE 0.05 TIMEOUT 600
-      COMMAND design_stress_scalloc --gtest_filter=-Fork*
-      ENVIRONMENT NEAR_TEST_EXPECT=scalloc NEARMALLOC_DESIGN_OPTIONS=${options})
-  endforeach()
-endif()
+near_test_design_variants(scalloc "lab=clab" "reclaim=allocation" "lab=clab,reclaim=allocation")
 
 add_library(design_scalloc_tests OBJECT scalloc_test.cc scalloc_switches_test.cc)
 target_link_libraries(design_scalloc_tests PUBLIC near_test_flags GTest::gtest)

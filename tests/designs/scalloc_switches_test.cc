@@ -68,7 +68,7 @@ TEST(ScallocSwitches, MadviseGivesBackWhatThePolicySays) {
 }
 
 TEST(ScallocSwitches, TheSpanPoolHasAStackForEachCoreOrOne) {
-  constexpr size_t kThreads = 8;
+  const size_t kThreads = std::max<size_t>(8, near::design::processors());
   std::vector<std::thread> threads;
   std::atomic<size_t> entered{0};
   for (size_t i = 0; i < kThreads; i++) {

@@ -3,6 +3,8 @@
 //
 //   fence            orders what comes before one fence and after a later one: a load there finds
 //                    nothing older. It hands over no plain memory, as Relacy's own fence does
+//   seq_cst          a load finds nothing older than what came before a fence that came before it;
+//                    after a fence nothing older is found than a store that came before the fence
 //   asymmetric       the light fence does nothing; the heavy one makes every other thread execute a
 //                    fence, one after the other, wherever it is: membarrier(2)
 //   release sequence ends at the next plain store of the same thread
@@ -28,7 +30,9 @@ struct FencedSuite : rl::test_suite<Suite, kThreads> {
 
 struct FenceOrder {
   ThreadClocks* threads[kClocks];
-  rl::timestamp_t fenced[kThreads];  // what happened before some fence, of each thread
+  rl::timestamp_t fenced[kThreads];   // what happened before some fence, of each thread
+  rl::timestamp_t ordered[kThreads];  // the last sequentially consistent store of each thread
+  rl::timestamp_t seen[kThreads][kThreads];  // that of each thread before the last fence of each
 };
 inline FenceOrder fence_order = {};
 
@@ -39,6 +43,7 @@ inline void execute_fence(ThreadClocks& thread) {
     rl::timestamp_t& fenced = fence_order.fenced[i];
     known = std::max(known, fenced);
     fenced = std::max(fenced, thread.acq_rel_order_[i]);
+    if (thread.index_ < kThreads) fence_order.seen[thread.index_][i] = fence_order.ordered[i];
   }
   thread.atomic_thread_fence_release();
 }
@@ -84,7 +89,10 @@ inline void thread_info<near::kClocks>::iteration_begin() {
   temp_switch_from_ = -1;
   saved_disable_preemption_ = -1;
   near::fence_order.threads[index_] = this;
-  if (index_ == 0) std::fill_n(near::fence_order.fenced, near::kThreads, timestamp_t{0});
+  if (index_ != 0) return;
+  std::fill_n(near::fence_order.fenced, near::kThreads, timestamp_t{0});
+  std::fill_n(near::fence_order.ordered, near::kThreads, timestamp_t{0});
+  for (auto& row : near::fence_order.seen) std::fill_n(row, near::kThreads, timestamp_t{0});
 }
 
 // Which of the last values a load returns. Not older than one that happened before, that somebody
@@ -95,8 +103,15 @@ unsigned thread_info<near::kClocks>::get_load_index(atomic_data_impl<near::kCloc
   unsigned index = var.current_index_;
   const auto record = [&](unsigned at) -> auto& { return var.history_[at % atomic_history_size]; };
   const auto is_known = [&](thread_id_t thread, timestamp_t time) {
-    const timestamp_t fenced = acq_rel_order_[near::kThreads + thread];
+    timestamp_t fenced = acq_rel_order_[near::kThreads + thread];
+    if (order == mo_seq_cst && thread < near::kThreads) {
+      fenced = std::max(fenced, near::fence_order.fenced[thread]);
+    }
     return std::max(acq_rel_order_[thread], fenced) >= time;
+  };
+  const auto was_ordered = [&](const auto& store) {
+    return store.seq_cst_ && index_ < near::kThreads && store.thread_id_ < near::kThreads &&
+           near::fence_order.seen[index_][store.thread_id_] >= store.acq_rel_timestamp_;
   };
   for (size_t older = 1; !rmw && older < atomic_history_size; older++, index--) {
     const auto& present = record(index);
@@ -104,7 +119,7 @@ unsigned thread_info<near::kClocks>::get_load_index(atomic_data_impl<near::kCloc
     if (!present.busy_) break;
     if (previous.busy_ && previous.first_seen_order_[index_] <= last_yield_) break;
     if (order == mo_seq_cst && present.seq_cst_) break;
-    if (is_known(present.thread_id_, present.acq_rel_timestamp_)) break;
+    if (is_known(present.thread_id_, present.acq_rel_timestamp_) || was_ordered(present)) break;
     bool seen = false;
     for (thread_id_t i = 0; i < near::kThreads; i++) {
       seen = seen || is_known(i, present.first_seen_order_[i]);
@@ -128,6 +143,9 @@ unsigned thread_info<near::kClocks>::atomic_store(atomic_data* data) {
   for (timestamp_t& each : record.first_seen_order_) each = static_cast<timestamp_t>(-1);
   record.first_seen_order_[index_] = own_acq_rel_order_;
   const bool releases = order == mo_release || order == mo_acq_rel || order == mo_seq_cst;
+  if (record.seq_cst_ && index_ < near::kThreads) {
+    near::fence_order.ordered[index_] = record.acq_rel_timestamp_;
+  }
   const timestamp_t* mine = releases ? acq_rel_order_ : release_fence_order_;
   for (thread_id_t i = 0; i < near::kClocks; i++) {
     const timestamp_t before = rmw && previous.busy_ ? previous.acq_rel_order_[i] : 0;

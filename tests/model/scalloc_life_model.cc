@@ -15,7 +15,7 @@ int32_t choose_reusable_at() { return static_cast<int32_t>(1 + choose(kBlocks + 
 
 // The owner leaves its hot span before or after its own free, then allocates.
 template <Reclaim kReclaim>
-class LastFree : public rl::test_suite<LastFree<kReclaim>, 3> {
+class LastFree : public FencedSuite<LastFree<kReclaim>> {
  public:
   void before() {
     frontend_.open(choose_reusable_at(), kReclaim);
@@ -40,7 +40,7 @@ class LastFree : public rl::test_suite<LastFree<kReclaim>, 3> {
 
 // The owner ends, with the span hot, floating or reusable; the others adopt it.
 template <Reclaim kReclaim>
-class Termination : public rl::test_suite<Termination<kReclaim>, 3> {
+class Termination : public FencedSuite<Termination<kReclaim>> {
  public:
   void before() {
     frontend_.open(choose_reusable_at(), kReclaim);
@@ -66,7 +66,7 @@ class Termination : public rl::test_suite<Termination<kReclaim>, 3> {
 };
 
 // The owner ends; another thread frees twice, and if it adopts the span, the second time locally.
-class Adoption : public rl::test_suite<Adoption, 3> {
+class Adoption : public FencedSuite<Adoption> {
  public:
   void before() {
     frontend_.open(choose_reusable_at(), Reclaim::free);
@@ -110,13 +110,13 @@ int main(int count, char** arguments) {
       {kAsPublished},
       {"leaving hot is not ordered with the look at the lists", "epoch.h", "::mark", rl::mo_seq_cst,
        rl::mo_acq_rel},
-      {"a free is not ordered with the look at the epoch", "epoch.h", "::load", rl::mo_seq_cst,
+      {"a free is not ordered with the look at the epoch", "epoch.h", "::read", rl::mo_seq_cst,
        rl::mo_acquire},
       // Race 3: a local and a remote free, each the last but one for the other.
-      {"a local free is not ordered with the look at the remote list", "local_free_list.h",
-       "::push_cold", rl::mo_seq_cst, rl::mo_acq_rel},
-      {"a remote free is not ordered with the look at the local list", "remote_free_list.h",
-       "::push", rl::mo_seq_cst, rl::mo_acq_rel},
+      {"a local free is not ordered with the look at the remote list", "life_cycle.h",
+       "::free_cold", rl::mo_seq_cst, rl::mo_relaxed},
+      {"the first remote free is not ordered with the look at the local list", "life_cycle.h",
+       "::free_remote", rl::mo_seq_cst, rl::mo_relaxed},
       {"the look at the local list is not ordered", "local_free_list.h", "::free", rl::mo_seq_cst,
        rl::mo_acquire},
       {"the look at the remote list is not ordered", "remote_free_list.h", "::blocks",

@@ -105,6 +105,7 @@ class Frontend {
   void open(int32_t reusable_at, Reclaim reclaim) {
     reusable_at_ = reusable_at;
     reclaim_ = reclaim;
+    asymmetric_ = choose(2) == 0;
     for (uint32_t i = 0; i < kLabs; i++) {
       owners_[i].store(owner_of(i), kRelaxed);
       sets_[i].open(owner_of(i));
@@ -139,17 +140,18 @@ class Frontend {
     }
   }
 
-  // frontend.h: free_local, and frontend.cc: free_remote. By the thread of LAB `lab`.
+  // frontend.h: free_local, and frontend.cc: free_of_another. By the thread of LAB `lab`.
   void free(Span& span, Block* block, uint32_t lab) {
     const bool is_local = span.owner.load(kRelaxed) == owner_of(lab);
     if (mutated(kAsPublished)) return free_as_published(span, block, lab, is_local);
     if (!is_local) {
-      expect(span.remote.push(block), "a block is on the remote list already");
+      expect(design::scalloc::free_remote(span, block, asymmetric_),
+             "a block is on the remote list already");
       return settle(span, lab);
     }
     if (span.epoch.is_hot_for_owner()) return span.local.push_hot(block);
     const int32_t event_at = reusable_at_ < static_cast<int32_t>(kBlocks) ? reusable_at_ : kBlocks;
-    if (span.local.push_cold(block) + span.remote.blocks() >= event_at) settle(span, lab);
+    if (design::scalloc::free_cold(span, block, asymmetric_) >= event_at) settle(span, lab);
   }
 
   // frontend.cc: get_span, and allocate_in; then the block is freed and the span left again.
@@ -254,6 +256,7 @@ class Frontend {
 
   int32_t reusable_at_ = 0;
   Reclaim reclaim_ = Reclaim::free;
+  bool asymmetric_ = false;
   Atomic<uint64_t> owners_[kLabs];
   mutable Set sets_[kLabs];
   bool in_pool_ = false;
