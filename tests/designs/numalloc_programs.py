@@ -53,10 +53,9 @@ class BoundThreads(unittest.TestCase):
 
     def test_a_thread_that_chose_its_processors_keeps_them(self) -> None:
         for library in (DESIGN, NEARBIND):
-            # Bound to node 0, it goes to the processor of node 1: no mask that we set.
-            rules = "0 0\n* interleave\n"
+            # Bound to node 0, it goes to the processor of node 1.
             with tempfile.NamedTemporaryFile("w", prefix="near-rules-") as file:
-                file.write(rules)
+                file.write("* 0\n")
                 file.flush()
                 lines = where(library, f"binding=file:{file.name}", choice=str(EVERYWHERE[-1]))
             self.assertEqual(lines[2], NODES[0])
