@@ -27,6 +27,8 @@ void follow_thread() {
   if (node == current_heap->node->node) return;
   ThreadHeap* heap = acquire_heap(node);
   if (heap == nullptr) return;
+  // Neither that node nor a nearer one has memory for a heap.
+  if (heap->node == current_heap->node) return give_back(heap);
   give_back(current_heap);
   current_heap = heap;
   count_move();
@@ -188,7 +190,8 @@ NEAR_NOINLINE void Numalloc::deallocate_slow(void* block) {
   if (regions.half_of(block) % 2 != 0) return deallocate_big(block);
   const unsigned size_class = regions.class_of_bag(block);
   if (size_class == 0) return report_invalid(block, "no object was ever there");
-  if (regions.offset_of(block) % 16 != 0) return report_invalid(block, "no object starts there");
+  if (!regions.starts_object(block, size_class))
+    return report_invalid(block, "no object starts there");
   auto* object = static_cast<Object*>(block);
   if (unlikely(current_heap == &no_heap)) {
     const Stay stay;

@@ -46,6 +46,12 @@ struct Regions {
   unsigned class_of_bag(const void* pointer) const {
     return bag_class[node_of(pointer)][(offset_of(pointer) & (half_size() - 1)) >> kBagShift];
   }
+  // Requires: in a bag of this class. Where an object is a run of bags, each of them counts.
+  bool starts_object(const void* pointer, unsigned size_class) const {
+    const size_t size = min_of(size_t{kClassSizes[size_class]}, kBagSize);
+    const uintptr_t at = offset_of(pointer) & (kBagSize - 1);
+    return at % size == 0 && at + size <= kBagSize;
+  }
   size_t half_size() const { return size_t{1} << half_shift; }
   uintptr_t small_start(unsigned node) const { return base + 2 * node * half_size(); }
   uintptr_t big_start(unsigned node) const { return small_start(node) + half_size(); }

@@ -1,5 +1,6 @@
 // Prints where threads may run: of the main thread before and after it creates others, of threads
-// with default and with own attributes, and of a child process.
+// with default and with own attributes, of a child process; and of a thread and a child process of
+// a thread that has chosen one processor, the argument, itself.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -25,6 +26,15 @@ static void* run(void* who) {
   return who;
 }
 
+static void say_as_child(const char* who) {
+  const pid_t child = fork();
+  if (child == 0) {
+    say(who);
+    _exit(0);
+  }
+  waitpid(child, NULL, 0);
+}
+
 static void create(const char* who, const pthread_attr_t* attributes, int joined) {
   pthread_t thread;
   void* result = NULL;
@@ -37,7 +47,9 @@ static void create(const char* who, const pthread_attr_t* attributes, int joined
   if (result != who) exit(2);
 }
 
-int main(void) {
+int main(int count, char** arguments) {
+  cpu_set_t everywhere;
+  sched_getaffinity(0, sizeof everywhere, &everywhere);
   say("main before");
   create("thread", NULL, 1);
   say("main after");
@@ -47,18 +59,16 @@ int main(void) {
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   create("detached", &attributes, 0);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_JOINABLE);
-  cpu_set_t both;
-  CPU_ZERO(&both);
-  CPU_SET(0, &both);
-  CPU_SET(1, &both);
-  pthread_attr_setaffinity_np(&attributes, sizeof both, &both);
+  pthread_attr_setaffinity_np(&attributes, sizeof everywhere, &everywhere);
   create("own", &attributes, 1);
   pthread_attr_destroy(&attributes);
-  const pid_t child = fork();
-  if (child == 0) {
-    say("child");
-    _exit(0);
-  }
-  waitpid(child, NULL, 0);
+  say_as_child("child");
+  if (count < 2) return 0;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(atoi(arguments[1]), &one);
+  if (sched_setaffinity(0, sizeof one, &one) != 0) return 3;
+  create("thread of one that chose", NULL, 1);
+  say_as_child("its child");
   return 0;
 }

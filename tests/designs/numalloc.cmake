@@ -13,7 +13,7 @@ near_test_executable(design_numalloc
 # Another allocator than nearmalloc is under test.
 set(of_design LABEL designs ENVIRONMENT NEAR_TEST_EXPECT=)
 near_test_core(design_numalloc_parts ${of_design}
-  COMMAND design_numalloc --gtest_filter=-NumallocNodes.*:NumallocSwitch.*:Binding.*)
+  COMMAND design_numalloc --gtest_filter=-NumallocNodes.*:NumallocSwitch.*:Binding*)
 foreach(page 16384 65536)
   near_test_core(design_numalloc_pages_${page} ${of_design} NEAR_FAKE_OS=page=${page}
     COMMAND design_numalloc --gtest_filter=Numalloc.*)
@@ -48,11 +48,20 @@ foreach(policy interleave saturate file off)
     COMMAND design_numalloc --gtest_filter=Binding.*)
 endforeach()
 
+near_test_core(design_numalloc_binding_memory_nodes ${of_design}
+  "NEARMALLOC_TOPOLOGY=nodes=3 cpus=0,,1"
+  COMMAND design_numalloc --gtest_filter=BindingToMemoryNodes.*)
+
 # The paper gives nothing back, so neither does malloc_trim.
 near_test_design(numalloc WITHOUT *TrimGivesFreeMemoryBack)
 
 # The libraries, on programs.
 if(near_test_has_standard)
+  near_test_core(design_stress_numalloc_origin_aware=off LABEL designs SCALE 0.03
+    COMMAND stress_standard
+    ENVIRONMENT
+      LD_PRELOAD=$<TARGET_FILE:near_design_numalloc_library> NEAR_TEST_EXPECT=numalloc
+      "NEARMALLOC_TOPOLOGY=nodes=2 cpus=0,1" NEARMALLOC_DESIGN_OPTIONS=origin_aware=off)
   near_test_program(bound_threads ${CMAKE_CURRENT_SOURCE_DIR}/bound_threads.c)
   near_test_core(design_numalloc_programs LABEL designs
     COMMAND ${NEAR_PYTHON} -B ${CMAKE_CURRENT_SOURCE_DIR}/numalloc_programs.py

@@ -1,8 +1,11 @@
 // The binding of NUMAlloc: which node a thread gets, on four nodes with two processors each.
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 
 #include "designs/numalloc/binding/binding.h"
@@ -87,6 +90,15 @@ TEST(Binding, ABoundThreadAllocatesOnItsNodeUntilItEnds) {
   }
 }
 
+// On three nodes, of which the second has none.
+TEST(BindingToMemoryNodes, ANodeWithoutProcessorsGetsNoThread) {
+  set_cpu(0);
+  near_free(near_malloc(1));
+  ASSERT_EQ(topology().count, 3u);
+  EXPECT_EQ(choose(5), (std::vector<int>{2, 0, 2, 0, 2}));
+  count_cases();
+}
+
 TEST(NumallocRules, TheFirstThatFitsCounts) {
   Rules rules;
   rules.parse("0 1\n1-3 saturate # some\n\n  2 0\n* any", "text", 2);
@@ -108,6 +120,22 @@ TEST(NumallocRules, WhatIsNoRuleIsIgnored) {
     EXPECT_EQ(rules.count(), 0u) << text;
     count_cases();
   }
+}
+
+TEST(NumallocRules, AFileThatCannotBeReadOrIsTooLongIsReported) {
+  Rules rules;
+  EXPECT_FALSE(rules.read("/", 2)) << "a folder can be opened, and not read";
+  const std::string path = testing::TempDir() + "near-rules-" + std::to_string(getpid());
+  for (const size_t bytes : {16383u, 16384u, 20000u}) {
+    std::ofstream(path) << "0 1\n" << std::string(bytes - 5, '#') << "\n";
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(rules.read(path.c_str(), 2));
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(rules.count(), 1u);
+    EXPECT_EQ(said.find("it is too long") != std::string::npos, bytes >= 16384) << said;
+    count_cases();
+  }
+  std::remove(path.c_str());
 }
 
 }  // namespace

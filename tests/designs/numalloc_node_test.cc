@@ -7,6 +7,7 @@
 #include <memory>
 #include <random>
 #include <string_view>
+#include <utility>
 
 #include "designs/numalloc/node_heap.h"
 #include "designs/numalloc_room.h"
@@ -214,6 +215,54 @@ TEST_F(NumallocNodes, AForkedChildLosesNoObjectsOfOtherThreads) {
   count_cases();
 }
 
+// A thread on a node that has no memory for its heap stays with the one it has.
+TEST_F(NumallocNodes, ANodeWithoutMetadataMovesNobodyBackAndForth) {
+  constexpr size_t kSizes[] = {24, 40, 56, 72, 88};
+  const auto use_all = [&] {
+    for (const size_t size : kSizes) free_all(allocate_many(size));
+  };
+  Worker worker(0);
+  worker([] { near_free(near_malloc(1)); });
+  on_cpu(0, use_all);  // its heap is idle now
+  NodeHeap& full = *node_heaps[last()];
+  ThreadHeap* idle = std::exchange(full.idle, nullptr);
+  fake_os::fail(OsCall::commit, 1, true);
+  while (full.metadata.take(64) != nullptr) {
+  }
+  worker([&] {
+    set_cpu(last());
+    near_free(near_malloc(24));  // the nearest node that has memory may be another one
+    const ThreadHeap* heap = current_heap;
+    const uint64_t moved = counter("threads that moved");
+    for (const size_t size : kSizes) near_free(near_malloc(size));
+    EXPECT_EQ(counter("threads that moved"), moved);
+    EXPECT_EQ(current_heap, heap);
+  });
+  fake_os::fail_none();
+  full.idle = idle;
+  count_cases();
+}
+
+TEST_F(NumallocNodes, AnAddressInsideAnObjectOfAnotherNodeIsReported) {
+  char* small = nullptr;
+  char* odd = nullptr;
+  char* large = nullptr;
+  Worker worker(1);
+  worker([&] {
+    small = static_cast<char*>(near_malloc(64));
+    odd = static_cast<char*>(near_malloc(96));
+    large = static_cast<char*>(near_malloc(64 * kKiB));
+  });
+  EXPECT_DEATH(near_free(small + 16), "no object starts there");
+  EXPECT_DEATH(near_free(odd + 48), "no object starts there");
+  EXPECT_DEATH(near_free(large + 4096), "no object starts there");
+  // What is left of a bag behind its last object.
+  auto bag = reinterpret_cast<uintptr_t>(odd) & ~(near::design::numalloc::kBagSize - 1);
+  EXPECT_DEATH(near_free(reinterpret_cast<void*>(bag + 341 * 96)), "no object starts there");
+  free_all({small, odd, large});
+  count_cases(4);
+}
+
 TEST_F(NumallocNodes, ANodeWithoutMemoryBorrowsAndWhatItBorrowedGoesHome) {
   Worker worker(last());
   worker([&] {
@@ -258,8 +307,18 @@ TEST_F(NumallocSwitch, OriginAware) {
 }
 
 TEST_F(NumallocSwitch, HugePages) {
+  const int wanted = chosen("thp=off") ? 0 : 1;
+  for (unsigned n = 0; n < regions.count; n++) {
+    const auto advice = [](uintptr_t at) {
+      return fake_os::huge_page_advice(reinterpret_cast<void*>(at));
+    };
+    EXPECT_EQ(advice(regions.small_start(n)), 0);
+    EXPECT_EQ(advice(regions.small_start(n) + 2 * kMiB), wanted);
+    EXPECT_EQ(advice(regions.big_start(n) - 1), wanted);
+    EXPECT_EQ(advice(regions.big_start(n)), wanted == 1 ? -1 : 0) << "left to the system";
+    EXPECT_EQ(fake_os::huge_page_advice(node_heaps[n]), 0);
+  }
   const uint64_t advice = fake_os::calls(OsCall::advise);
-  EXPECT_GT(advice, 0u);  // metadata, at least
   const auto blocks = allocate_many(4096, 8 * kMiB);
   EXPECT_EQ(counter("huge pages advised") > 0, !chosen("thp=off"));
   EXPECT_EQ(fake_os::calls(OsCall::advise), advice);

@@ -20,6 +20,7 @@ namespace {
 
 constexpr size_t kUnit = 4096;  // states are kept for the smallest page there is
 constexpr size_t kMaxReservations = 8192;
+constexpr size_t kMaxAdvice = 1024;
 constexpr uint64_t kNever = UINT64_MAX;
 
 enum class State : uint8_t { reserved, readable, committed };
@@ -34,6 +35,13 @@ struct Reservation {
   bool contains(uintptr_t address) const { return address - start < bytes; }
 };
 
+// A range, as a page has no room for it: halves of terabytes are advised.
+struct Advice {
+  uintptr_t start = 0;
+  size_t bytes = 0;
+  bool huge = false;
+};
+
 struct Failure {
   uint64_t first = kNever;  // number of the call
   uint64_t last = 0;
@@ -42,6 +50,8 @@ struct Failure {
 constinit std::mutex guard;  // of everything below
 constinit Reservation reservations[kMaxReservations];
 constinit size_t reservations_used = 0;
+constinit Advice advice[kMaxAdvice];
+constinit size_t advised = 0;
 constinit uint64_t counts[kOsCalls + 1] = {};
 constinit Failure failures[kOsCalls + 1] = {};
 constinit uint64_t refused_by_failure = 0;
@@ -238,6 +248,15 @@ int bound_node(const void* address) {
   return in == nullptr ? -1 : in->nodes[(at - in->start) / kUnit] - 1;
 }
 
+int huge_page_advice(const void* address) {
+  const std::lock_guard lock(guard);
+  for (size_t i = advised; i > 0 && i + kMaxAdvice > advised; i--) {
+    const Advice& each = advice[(i - 1) % kMaxAdvice];
+    if (reinterpret_cast<uintptr_t>(address) - each.start < each.bytes) return each.huge ? 1 : 0;
+  }
+  return -1;
+}
+
 PageSize::PageSize(size_t bytes) : before_(pretended_page) { set_page_size(bytes); }
 PageSize::~PageSize() { set_page_size(before_); }
 
@@ -280,6 +299,9 @@ void unreserve(void* start, size_t bytes) {
   reserved_total -= bytes;
   munmap(entry->states, entry->units());
   munmap(entry->nodes, entry->units() * sizeof(uint16_t));
+  for (Advice& each : advice) {
+    if (entry->contains(each.start)) each = Advice{};
+  }
   *entry = Reservation{};
   munmap(start, bytes);
 }
@@ -330,11 +352,13 @@ bool bind(void* start, size_t bytes, unsigned node, bool) {
   return true;
 }
 
-bool advise_huge_pages(void* start, size_t bytes, bool) {
+bool advise_huge_pages(void* start, size_t bytes, bool on) {
   const SavedErrno saved;
   const std::lock_guard lock(guard);
   Pages::of("advise_huge_pages", start, bytes);
-  return !refuse(OsCall::advise);
+  if (refuse(OsCall::advise)) return false;
+  advice[advised++ % kMaxAdvice] = {reinterpret_cast<uintptr_t>(start), bytes, on};
+  return true;
 }
 
 }  // namespace near::os

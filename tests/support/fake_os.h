@@ -43,6 +43,10 @@ bool is_committed(const void* address);
 // The node that the page of `address` was bound to, or -1.
 int bound_node(const void* address);
 
+// The latest advice on huge pages that covers `address` (1: to use them, 0: not to), or -1. Refused
+// advice does not count, nor what is older than the latest thousand.
+int huge_page_advice(const void* address);
+
 // Page size for a scope.
 class PageSize {
  public:

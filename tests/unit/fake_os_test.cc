@@ -97,6 +97,17 @@ TEST_F(FakeOs, KnowsTheStateOfPages) {
   EXPECT_FALSE(fake_os::is_committed(this));
 }
 
+TEST_F(FakeOs, TheLatestAdviceOnHugePagesCounts) {
+  const Memory memory(2 * kMiB, kMiB, false);
+  EXPECT_EQ(fake_os::huge_page_advice(memory.start()), -1);
+  EXPECT_TRUE(os::advise_huge_pages(memory.start(), 2 * kMiB, false));
+  EXPECT_TRUE(os::advise_huge_pages(memory.start() + kMiB, kMiB, true));
+  fake_os::fail(OsCall::advise, 1, false);
+  EXPECT_FALSE(os::advise_huge_pages(memory.start(), kMiB, true));
+  EXPECT_EQ(fake_os::huge_page_advice(memory.start() + kMiB - 1), 0);
+  EXPECT_EQ(fake_os::huge_page_advice(memory.start() + kMiB), 1);
+}
+
 TEST_F(FakeOsDeathTest, ABreachOfTheContractEndsTheProcess) {
   const Memory memory(2 * kMiB, kMiB, false);
   char* start = memory.start();

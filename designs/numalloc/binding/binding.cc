@@ -64,11 +64,13 @@ void count_processors() {
   }
 }
 
+// A node without processors, of memory alone, gets no threads.
 unsigned interleaved() {
-  unsigned best = (last_chosen + 1) % topology().count;
-  for (unsigned i = 1; i < topology().count; i++) {
-    const unsigned node = (last_chosen + 1 + i) % topology().count;
-    if (on_node[node] < on_node[best]) best = node;
+  unsigned best = kMaxNodes;
+  for (unsigned i = 1; i <= topology().count; i++) {
+    const unsigned node = (last_chosen + i) % topology().count;
+    if (capacity[node] == 0) continue;
+    if (best == kMaxNodes || on_node[node] < on_node[best]) best = node;
   }
   return best;
 }
@@ -122,15 +124,30 @@ bool names_processors(const pthread_attr_t* attributes) {
   return named.count() < kMaxCpus;
 }
 
-bool run_on(int node) {
+// Where a thread of this node runs; kNobody: as the process does.
+Processors mask_of(int node) {
   Processors processors;
   for (unsigned cpu = 0; cpu < kMaxCpus; cpu++) {
-    const bool of_node =
-        node == kAnywhere || topology().node_of(cpu) == static_cast<unsigned>(node);
+    const bool of_node = node < 0 || topology().node_of(cpu) == static_cast<unsigned>(node);
     if (of_node && process_mask.has(cpu)) processors.add(cpu);
   }
-  if (!may_pin || (processors.count() == 0 && !topology().real)) return true;
+  return processors.count() == 0 && !topology().real ? process_mask : processors;
+}
+
+bool run_on(int node) {
+  if (!may_pin) return true;
+  Processors processors = mask_of(node);
   return sched_setaffinity(0, sizeof processors.words, processors.set()) == 0;
+}
+
+// False if the calling thread, or whoever created it, has set another mask than we did: that one
+// stays, and is inherited.
+bool own_mask_is_ours() {
+  if (!may_pin) return true;
+  Processors now;
+  const Processors ours = mask_of(own_node);
+  return sched_getaffinity(0, sizeof now.words, now.set()) == 0 &&
+         memcmp(now.words, ours.words, sizeof now.words) == 0;
 }
 
 }  // namespace
@@ -155,7 +172,9 @@ void start(Policy chosen, const char* path) {
 
 int choose_node(const pthread_attr_t* attributes) {
   if (!active.load(kAcquire)) return kNobody;  // pairs: binding-active
-  const bool named = names_processors(attributes);
+  const SavedErrno saved;
+  const bool pinned = !own_mask_is_ours();
+  const bool named = pinned || names_processors(attributes);
   int first = kNobody;
   int node = kNobody;
   {
@@ -163,6 +182,7 @@ int choose_node(const pthread_attr_t* attributes) {
     if (created == 0) {
       created = 1;
       first = node_of_first();
+      if (pinned) first = kNobody;
       if (first >= 0) on_node[first]++;
     }
     const uint64_t thread = created++;
@@ -181,15 +201,15 @@ void forget_thread(int node) {
 
 void bind_self(int node) {
   const SavedErrno saved;
-  if (node >= 0 && have_end_key) {
-    pthread_setspecific(end_key, reinterpret_cast<void*>(intptr_t{node} + 1));
-  }
   if (!run_on(node)) {
     refused.fetch_add(1, kRelaxed);  // relaxed: a statistic
+    run_on(kAnywhere);               // not where its creator is
+    forget_thread(node);
     return;
   }
   if (node == kAnywhere) return;
   own_node = node;
+  if (have_end_key) pthread_setspecific(end_key, reinterpret_cast<void*>(intptr_t{node} + 1));
   bound.fetch_add(1, kRelaxed);  // relaxed: a statistic
 }
 
@@ -199,9 +219,7 @@ void unlock_after_fork(bool child) {
   lock.unlock_for_fork();
   if (!child) return;
   const SavedErrno saved;
-  if (own_node >= 0 && may_pin) {
-    sched_setaffinity(0, sizeof process_mask.words, process_mask.set());
-  }
+  if (own_node >= 0 && own_mask_is_ours()) run_on(kAnywhere);
   if (have_end_key) pthread_setspecific(end_key, nullptr);
   own_node = kNobody;
   memset(on_node, 0, sizeof on_node);

@@ -6,7 +6,8 @@
 // (rules.h). The first thread, where it runs, is bound when it creates the second: before, the
 // process is as any other.
 // Nothing is bound on one node, nor in a process whose own mask excludes processors, nor a thread
-// whose attributes name some: they keep what they were given.
+// whose attributes name some, or whose creator has set a mask of its own: they keep what they were
+// given, also after fork.
 // On a given topology (NEARMALLOC_TOPOLOGY) a thread belongs to its node even where the node has no
 // processor that exists; it may then run anywhere.
 // Used by libnumalloc.so and, for any allocator, by libnearbind.so.

@@ -1,5 +1,6 @@
 #include "designs/numalloc/binding/rules.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -101,11 +102,15 @@ bool Rules::read(const char* path, unsigned nodes) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
   size_t length = 0;
-  for (ssize_t got = 1; got > 0 && length < kMaxText; length += static_cast<size_t>(got)) {
+  ssize_t got = 1;
+  while (got != 0 && length < kMaxText) {
     got = ::read(file, file_text + length, kMaxText - length);
-    if (got < 0) got = 0;
+    if (got < 0 && errno != EINTR) break;
+    if (got > 0) length += static_cast<size_t>(got);
   }
   close(file);
+  if (got < 0 && length < kMaxText) return false;
+  if (length == kMaxText) message("%s is read up to %zu bytes: it is too long", path, kMaxText);
   file_text[length] = '\0';
   parse(file_text, path, nodes);
   return true;

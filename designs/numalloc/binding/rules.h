@@ -24,7 +24,8 @@ struct Rule {
 
 class Rules {
  public:
-  // Reads `path`; complains once about each line that it ignores. False if there is no file.
+  // Reads `path`; complains once about each line that it ignores, or that the file is too
+  // long. False if it cannot be read.
   bool read(const char* path, unsigned nodes);
   // The same for a text; `name` is for complaints.
   void parse(const char* text, const char* name, unsigned nodes);
