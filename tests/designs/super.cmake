@@ -1,0 +1,6 @@
+near_test_design(super0)
+near_test_design(super1)
+near_test_design(super2)
+near_test_design(super3)
+near_test_design(super4)
+near_test_design(supersocket)
