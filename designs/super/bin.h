@@ -78,7 +78,7 @@ constexpr std::array<uint8_t, kLargestSmall / 8 + 1> make_bin_of_words() {
 inline constexpr std::array<uint8_t, kLargestSmall / 8 + 1> kBinOfWords = make_bin_of_words();
 
 // The bin of a small request that needs no alignment of its own.
-constexpr unsigned small_bin(size_t size) { return kBinOfWords[(size + 7) / 8]; }
+constexpr size_t small_bin(size_t size) { return kBinOfWords[(size + 7) / 8]; }
 
 // The first bin from `from` on with blocks of at least `size` <= kLargest bytes.
 constexpr unsigned bin_from(unsigned from, size_t size) {

@@ -27,7 +27,7 @@ void* take_large(ThreadCache& cache, size_t size) {
 }
 
 void* take(ThreadCache& cache, size_t size) {
-  if (size <= kLargestSmall) return cache.take(small_bin(size));
+  if (size <= kLargestSmall) return cache.take(static_cast<unsigned>(small_bin(size)));
   return take_large(cache, size);
 }
 
@@ -39,9 +39,9 @@ void* take_aligned(ThreadCache& cache, size_t alignment, size_t size) {
 }
 
 // A block of a small or large bin. False if it is known to be free.
-bool put(ThreadCache* cache, unsigned bin, void* block) {
-  return cache != nullptr ? cache->put(bin, static_cast<Block*>(block))
-                          : global_caches[bin].free(block);
+bool put(unsigned bin, void* block) {
+  return have_cache() ? current->put(bin, static_cast<Block*>(block))
+                      : global_caches[bin].free(block);
 }
 
 bool start_global_caches() {
@@ -68,7 +68,7 @@ bool Super::start() {
 
 NEAR_COLD void* allocate_slow(size_t size) {
   if (size > kLargest) return design::start() ? huge.take(size, 1) : nullptr;
-  if (current != nullptr) return take(*current, size);
+  if (have_cache()) return take(*current, size);
   const design::Stay stay;
   return stay ? take(*current, size) : nullptr;
 }
@@ -78,7 +78,7 @@ void* Super::allocate_aligned(size_t alignment, size_t size) {
   if (size > kLargest || size + alignment > kLargest) {
     return design::start() ? huge.take(size, alignment) : nullptr;
   }
-  if (current != nullptr) return take_aligned(*current, alignment, size);
+  if (have_cache()) return take_aligned(*current, alignment, size);
   const design::Stay stay;
   return stay ? take_aligned(*current, alignment, size) : nullptr;
 }
@@ -90,28 +90,24 @@ void* Super::allocate_zeroed(size_t size) {
   return block != nullptr && !is_zero ? memset(block, 0, size) : block;
 }
 
-NEAR_COLD void report_free(void* block) {
-  const unsigned bin = ChunkTable::entry_of(block) - 1;
-  const bool is_block = bin >= kSmallBins || Super::starts_block(bin, block);
-  report_invalid(block, is_block ? "it was freed before" : "it is not a block");
-}
-
-NEAR_COLD void deallocate_slow(void* block, uint32_t entry) {
-  const unsigned bin = entry - 1;
+NEAR_COLD void deallocate_slow(void* block) {
+  const size_t bin = size_t{ChunkTable::entry_of(block)} - 1;
   if (bin >= kBins) {
     if (!huge.put(block)) report_invalid(block, "it is not a block");
     return;
   }
   char* start = block_around(kBinTable[bin], block);
-  if (start == nullptr || (bin < kSmallBins && start != block)) return report_free(block);
+  if (start == nullptr || (bin < kSmallBins && start != block)) {
+    return report_invalid(block, "it is not a block");
+  }
   bool freed = false;
-  if (current != nullptr) {
-    freed = put(current, bin, start);
+  if (have_cache()) {
+    freed = put(static_cast<unsigned>(bin), start);
   } else {
     const design::Stay stay;
-    freed = put(current, bin, start);
+    freed = put(static_cast<unsigned>(bin), start);
   }
-  if (!freed) report_free(block);
+  if (!freed) report_invalid(block, "it was freed before");
 }
 
 size_t Super::usable_size(const void* block) {
@@ -119,9 +115,8 @@ size_t Super::usable_size(const void* block) {
   const uint32_t entry = ChunkTable::entry_of(block);
   if (!is_small_or_large(entry)) return huge.usable(block);
   const unsigned bin = entry - 1;
-  if (bin < kSmallBins) return starts_block(bin, block) ? kSizes[bin] : 0;
   const char* start = block_around(kBinTable[bin], block);
-  if (start == nullptr) return 0;
+  if (start == nullptr || (bin < kSmallBins && start != block)) return 0;
   return kSizes[bin] - static_cast<size_t>(static_cast<const char*>(block) - start);
 }
 
@@ -130,7 +125,7 @@ bool Super::resize(void* block, size_t size) {
 }
 
 bool Super::trim() {
-  if (current != nullptr) current->flush();
+  if (have_cache()) current->flush();
   for (unsigned i = 0; i < cpu_cache_count; i++) cpu_caches[i].trim();
   for (unsigned i = 0; i < socket_cache_count; i++) socket_caches[i].trim();
   bool any = huge.trim();

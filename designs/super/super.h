@@ -12,8 +12,7 @@
 namespace near::super {
 
 NEAR_COLD void* allocate_slow(size_t size);
-NEAR_COLD void deallocate_slow(void* block, uint32_t entry);
-NEAR_COLD void report_free(void* block);
+NEAR_COLD void deallocate_slow(void* block);
 
 struct Super : design::Defaults<Super> {
   static constexpr const char* kName = kConfig.name;
@@ -23,20 +22,20 @@ struct Super : design::Defaults<Super> {
   static void thread_exit() { threads.exit(); }
 
   static void* allocate(size_t size) {
-    ThreadCache* cache = current;
-    if (unlikely(cache == nullptr || size > kLargestSmall)) return allocate_slow(size);
-    return cache->take(small_bin(size));
+    if (likely(size <= kLargestSmall)) {
+      Block* block = current->try_take(small_bin(size));
+      if (likely(block != nullptr)) return block;
+    }
+    return allocate_slow(size);
   }
 
   static void deallocate(void* block) {
     if (unlikely(!arena.contains(block))) return release_foreign(block);
-    const uint32_t entry = ChunkTable::entry_of(block);
-    const unsigned bin = entry - 1;  // huge if there is none
-    ThreadCache* cache = current;
-    if (unlikely(bin >= kSmallBins || cache == nullptr)) return deallocate_slow(block, entry);
-    if (unlikely(!starts_block(bin, block) || !cache->put(bin, static_cast<Block*>(block)))) {
-      report_free(block);
+    const uint32_t kind = ChunkTable::entry_of(block);
+    if (likely(kind <= kSmallBins)) {
+      if (likely(current->try_put(kind, static_cast<Block*>(block)))) return;
     }
+    deallocate_slow(block);
   }
 
   static void* allocate_aligned(size_t alignment, size_t size);
@@ -48,13 +47,6 @@ struct Super : design::Defaults<Super> {
   static size_t counters(design::Counter* out);
   static void lock_for_fork();
   static void unlock_after_fork(bool child);
-
-  // True if a block of the bin could start there.
-  static bool starts_block(unsigned index, const void* pointer) {
-    const Bin& bin = kBinTable[index];
-    const uint64_t offset = reinterpret_cast<uintptr_t>(pointer) % kChunk - bin.first;
-    return offset * bin.inverse < bin.inverse;
-  }
 };
 
 }  // namespace near::super

@@ -8,7 +8,8 @@
 
 namespace near::super {
 
-__thread ThreadCache* current NEAR_TLS_INITIAL_EXEC = nullptr;
+constinit ThreadCache no_cache;
+__thread ThreadCache* current NEAR_TLS_INITIAL_EXEC = &no_cache;
 constinit Threads threads;
 
 namespace {
@@ -28,8 +29,11 @@ ThreadCache* take_first(List<ThreadCache>& from) {
 void ThreadCache::start() {
   for (unsigned bin = 0; bin < kBins; bin++) {
     const uint32_t full = settings.thread_cache ? thread_list_full(bin) : 0;
-    bins_[bin].used.start(full);
-    bins_[bin].spare.start(full);
+    Lists& lists = of(bin);
+    lists.used.start(full);
+    lists.spare.start(full);
+    lists.inverse = kBinTable[bin].inverse;
+    lists.first = kBinTable[bin].first;
   }
   random_ = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(this) >> 6) | 1;
 }
@@ -48,10 +52,10 @@ void ThreadCache::find_processor() {
   socket_ = design::topology().node_of(cpu);
 }
 
-NEAR_COLD Block* ThreadCache::take_slow(unsigned bin) {
+Block* ThreadCache::take_slow(unsigned bin) {
   find_processor();
   if (!settings.thread_cache) return cpu_cache(cpu_, bin).take_block(socket_);
-  Lists& lists = bins_[bin];
+  Lists& lists = of(bin);
   if (!lists.spare.empty()) {
     lists.used.put(lists.spare.take());
   } else if (!cpu_cache(cpu_, bin).fill(lists.used, socket_)) {
@@ -60,10 +64,10 @@ NEAR_COLD Block* ThreadCache::take_slow(unsigned bin) {
   return lists.used.pop();
 }
 
-NEAR_COLD bool ThreadCache::put_slow(unsigned bin, Block* block) {
+bool ThreadCache::put_slow(unsigned bin, Block* block) {
   find_processor();
   CpuCache& cache = cpu_cache(cpu_, bin);
-  Lists& lists = bins_[bin];
+  Lists& lists = of(bin);
   bool kept = false;
   if (!settings.thread_cache) {
     kept = cache.put_block(block, socket_);
@@ -83,13 +87,13 @@ void ThreadCache::flush(unsigned bin, ThreadList& list) {
 void ThreadCache::flush() {
   find_processor();
   for (unsigned bin = 0; bin < kBins; bin++) {
-    flush(bin, bins_[bin].used);
-    flush(bin, bins_[bin].spare);
+    flush(bin, of(bin).used);
+    flush(bin, of(bin).spare);
   }
 }
 
 void ThreadCache::recount() {
-  for (Lists& lists : bins_) {
+  for (Lists& lists : by_kind_) {
     lists.used.recount();
     lists.spare.recount();
   }
@@ -118,7 +122,7 @@ bool Threads::enter() {
 
 void Threads::exit() {
   ThreadCache* cache = current;
-  current = nullptr;
+  current = &no_cache;
   cache->flush();
   const LockGuard guard(lock_);
   living_.remove(cache);
