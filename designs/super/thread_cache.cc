@@ -116,6 +116,7 @@ bool Threads::enter() {
     living_.push_front(cache);
   }
   if (orphan) cache->recount();
+  cache->arrive();
   current = cache;
   return true;
 }

@@ -44,6 +44,9 @@ class ThreadCache {
   // A number from 0 to 63.
   uint32_t next_line();
 
+  // Another thread has it, on whichever processor.
+  void arrive() { calls_ = 0; }
+
   // Gives all blocks away.
   void flush();
 
