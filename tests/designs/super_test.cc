@@ -122,6 +122,14 @@ TEST(SuperLists, WhatIsWalked) {
   constexpr size_t kSize = 900;
   const uint64_t before = counter("links_walked");
   for (int round = 0; round < 3; round++) give(take(12'000, kSize));
+  // Two threads end with short lists, which are joined to one that is longer than full.
+  const std::vector<void*> more = take(2000, 450);
+  for (const auto half : {0, 1}) {
+    std::thread([&] {
+      for (int i = 0; i < 1000; i++) Super::deallocate(more[half * 1000 + i]);
+    }).join();
+  }
+  std::thread([] { take(1, 450); }).join();
   if (kConfig.equal_lists) {
     EXPECT_EQ(counter("links_walked"), 0u);
   } else {
