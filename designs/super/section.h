@@ -14,6 +14,9 @@ namespace near::super {
 // True if a transaction runs that fails as soon as anybody takes the lock.
 NEAR_COLD bool begin_transaction(const Mutex& mutex);
 
+// Sections that took the lock after all tries.
+uint64_t transactions_given_up();
+
 class Section {
  public:
   explicit Section(Mutex& mutex) : mutex_(mutex) {

@@ -13,7 +13,6 @@
 namespace near::super {
 namespace {
 
-constexpr unsigned kLargeBins = kBins - kSmallBins;
 constexpr size_t kLargestPowerOfTwo = 128 * kKiB;  // of the bins
 
 bool is_small_or_large(uint32_t entry) { return entry - 1 < kBins; }
@@ -190,6 +189,7 @@ size_t Super::counters(design::Counter* out) {
   out[n++] = {"folios_purged", all.folios.purged};
   out[n++] = {"huge_runs_taken", runs.taken};
   out[n++] = {"huge_runs_reused", runs.reused};
+  out[n++] = {"transactions_given_up", transactions_given_up()};
   return n;
 }
 

@@ -19,4 +19,11 @@ foreach(pair IN LISTS super_configs)
   near_test_core(design_${name} LABEL designs COMMAND design_${name}
     ENVIRONMENT NEARMALLOC_DESIGN_OPTIONS=processors=8
       "NEARMALLOC_TOPOLOGY=nodes=2 cpus=0-3,4-7")
+  if(NEAR_SANITIZE)
+    continue()
+  endif()
+  # Where the processor has no transactions, this is the same once more.
+  near_test_core(design_stress_${name}_tsx LABEL designs SCALE 0.05 COMMAND stress_standard
+    ENVIRONMENT LD_PRELOAD=$<TARGET_FILE:near_design_${name}_library> NEAR_TEST_EXPECT=${name}
+      NEARMALLOC_DESIGN_OPTIONS=sync=tsx)
 endforeach()

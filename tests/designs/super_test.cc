@@ -188,7 +188,7 @@ TEST(SuperConstants, OfTheThesisAndOfTheBinaries) {
 TEST(SuperConstants, TransactionsOnlyWhereThereAreAny) {
   near::design::Switch& sync = switches()[4];
   ASSERT_STREQ(sync.name, "sync");
-  EXPECT_FALSE(settings.transactions);
+  const long before = sync.value;
   sync.value = 1;
   testing::internal::CaptureStderr();
   settle();
@@ -197,7 +197,23 @@ TEST(SuperConstants, TransactionsOnlyWhereThereAreAny) {
   EXPECT_EQ(said.empty(), near::transaction::supported()) << said;
   sync.value = 0;
   settle();
+  EXPECT_FALSE(settings.transactions);
+  sync.value = before;
+  settle();
   count_cases();
+}
+
+TEST(SuperConstants, SectionsAreTransactionsWhereTheyAreAsked) {
+  if (!settings.transactions) GTEST_SKIP() << "locks";
+  // Blocks that are in caches from now on: no page fault ends a transaction, and no system call.
+  give(take(600, 4000));
+  const uint64_t before = counter("transactions_given_up");
+  const uint64_t sections = counter("cpu_accesses");
+  for (int i = 0; i < 50; i++) give(take(600, 4000));
+  const uint64_t more = counter("cpu_accesses") - sections;
+  EXPECT_GT(more, 10u);
+  EXPECT_LT(counter("transactions_given_up") - before, more / 2);
+  count_cases(more);
 }
 
 // The folios of a bin apart from all caches.
