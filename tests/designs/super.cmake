@@ -22,7 +22,10 @@ foreach(pair IN LISTS super_configs)
   if(NEAR_SANITIZE)
     continue()
   endif()
-  # Where the processor has no transactions, this is the same once more.
+  # Where the processor has no transactions, these are the same once more.
+  near_test_core(design_${name}_tsx LABEL designs COMMAND design_${name}
+    ENVIRONMENT NEARMALLOC_DESIGN_OPTIONS=processors=8,sync=tsx
+      "NEARMALLOC_TOPOLOGY=nodes=2 cpus=0-3,4-7")
   near_test_core(design_stress_${name}_tsx LABEL designs SCALE 0.05 COMMAND stress_standard
     ENVIRONMENT LD_PRELOAD=$<TARGET_FILE:near_design_${name}_library> NEAR_TEST_EXPECT=${name}
       NEARMALLOC_DESIGN_OPTIONS=sync=tsx)
