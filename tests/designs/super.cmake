@@ -17,14 +17,14 @@ foreach(pair IN LISTS super_configs)
     OBJECTS design_${name}_tests near_design_${name} near_design_twins
     LIBRARIES near_design_fake_os)
   near_test_core(design_${name} LABEL designs COMMAND design_${name}
-    ENVIRONMENT NEARMALLOC_DESIGN_OPTIONS=processors=8
+    ENVIRONMENT NEAR_TEST_EXPECT=${name} NEARMALLOC_DESIGN_OPTIONS=processors=8
       "NEARMALLOC_TOPOLOGY=nodes=2 cpus=0-3,4-7")
   if(NEAR_SANITIZE)
     continue()
   endif()
   # Where the processor has no transactions, these are the same once more.
   near_test_core(design_${name}_tsx LABEL designs COMMAND design_${name}
-    ENVIRONMENT NEARMALLOC_DESIGN_OPTIONS=processors=8,sync=tsx
+    ENVIRONMENT NEAR_TEST_EXPECT=${name} NEARMALLOC_DESIGN_OPTIONS=processors=8,sync=tsx
       "NEARMALLOC_TOPOLOGY=nodes=2 cpus=0-3,4-7")
   near_test_core(design_stress_${name}_tsx LABEL designs SCALE 0.05 COMMAND stress_standard
     ENVIRONMENT LD_PRELOAD=$<TARGET_FILE:near_design_${name}_library> NEAR_TEST_EXPECT=${name}

@@ -369,11 +369,15 @@ TEST(SuperWrong, FreesAreReported) {
 TEST(SuperRefused, NothingIsLost) {
   constexpr size_t kSize = 10'000;
   std::vector<void*> blocks;
+  blocks.push_back(Super::allocate(kSize));
   fake_os::fail(OsCall::commit, 1, true);
   EXPECT_EQ(Super::allocate(kMiB << 6), nullptr);
   while (void* block = Super::allocate(kSize)) blocks.push_back(block);
   EXPECT_EQ(Super::allocate(kSize), nullptr);
   fake_os::fail_none();
+  const Bin& bin = kBinTable[small_bin(kSize)];
+  EXPECT_EQ(blocks.size(), global(kSize).folios.chunks * bin.folios * bin.per_folio)
+      << "all blocks of the chunks there are";
   for (int i = 0; i < 1000; i++) blocks.push_back(Super::allocate(kSize));
   EXPECT_EQ(std::count(blocks.begin(), blocks.end(), nullptr), 0);
   EXPECT_EQ(global(kSize).folios.in_use, blocks.size() + cached(kSize));
