@@ -4,6 +4,10 @@ near_design(scalloc)
 
 near_design(a2alloc DEFINITIONS NEAR_DESIGN_CONFIG=kA2alloc)
 near_design(kheap FOLDER a2alloc DEFINITIONS NEAR_DESIGN_CONFIG=kKheap)
+foreach(number 0 1 2 3 4)
+  near_design(super${number} FOLDER super DEFINITIONS NEAR_DESIGN_CONFIG=kSuper${number})
+endforeach()
+near_design(supersocket FOLDER super DEFINITIONS NEAR_DESIGN_CONFIG=kSuperSocket)
 near_design(nalloc DEFINITIONS NEAR_DESIGN_CONFIG=kNalloc)
 near_design(nalloc0 FOLDER nalloc DEFINITIONS NEAR_DESIGN_CONFIG=kNalloc0)
 

@@ -44,6 +44,9 @@ class Mutex {
     if (unlikely(state_.exchange(0, kRelease) == 2)) wake_one();  // pairs: mutex
   }
 
+  // A hint, but in a hardware transaction, which fails when the answer changes.
+  bool is_held() const { return state_.load(kRelaxed) != 0; }  // relaxed: the hardware orders it
+
   // Without regard to ranks: fork takes every lock there is, in a fixed order.
   void lock_for_fork() {
     uint32_t expected = 0;

@@ -1,0 +1,71 @@
+#include "designs/super/config.h"
+
+#include "base/bits.h"
+#include "designs/shared/machine.h"
+#include "platform/message.h"
+#include "platform/transaction.h"
+
+namespace near::super {
+
+Settings settings;
+
+namespace {
+
+constexpr size_t kL1List = 8 * kKiB;
+constexpr size_t kLongList = kMiB;
+
+enum : unsigned { kConstants, kFill, kDrain, kThreadCache, kSync, kProcessors };
+
+design::Switch table[] = {
+    {"constants", "text|artifact", 0, 0, 1,
+     "depth and list sizes: of the thesis, or of its published binaries"},
+    {"fill", "one|half|doubling", static_cast<long>(kConfig.fill), 0, 2,
+     "what the global cache gets when it is empty"},
+    {"drain", "off|on", kConfig.drain ? 1 : 0, 0, 1, "free a full global cache down to half"},
+    {"threadcache", "off|on", 1, 0, 1, "whether threads have lists of their own"},
+    {"sync", "mutex|tsx", 0, 0, 1, "critical sections: locks, or transactions where there are any"},
+    {"processors", nullptr, 0, 0, 4096, "P; 0: those of the machine"},
+};
+
+bool want_transactions() {
+  if (table[kSync].value == 0) return false;
+  if (transaction::supported()) return true;
+  message("%s: the processor has no transactions: sync is mutex", kConfig.name);
+  return false;
+}
+
+// What the symbols of the published binaries hold, where the thesis says otherwise.
+void settle_as_published() {
+  settings.unmap_huge = false;
+  const bool super3 = kConfig.equal_lists && kConfig.fill == Fill::one;
+  const bool deep = kConfig.equal_lists || (kConfig.fill != Fill::one && !kConfig.drain);
+  settings.global_lists = deep ? 192 : 8;
+  if (super3) {
+    settings.thread_list_bytes = settings.list_bytes = kL1List;
+    settings.cpu_lists = 96;
+  }
+}
+
+}  // namespace
+
+std::span<design::Switch> switches() { return table; }
+
+void settle() {
+  const auto given = static_cast<unsigned>(table[kProcessors].value);
+  const unsigned processors = given != 0 ? given : design::processors();
+  const unsigned sockets = design::topology().count;
+  settings = {.processors = processors,
+              .thread_list_bytes = kConfig.equal_lists ? kLongList : kL1List,
+              .list_bytes = kLongList,
+              .cpu_lists = 2,
+              .socket_lists = static_cast<unsigned>(div_up(processors, sockets)),
+              .global_lists = processors,
+              .fill = static_cast<Fill>(table[kFill].value),
+              .drain = table[kDrain].value != 0,
+              .thread_cache = table[kThreadCache].value != 0,
+              .unmap_huge = true,
+              .transactions = want_transactions()};
+  if (table[kConstants].value != 0) settle_as_published();
+}
+
+}  // namespace near::super

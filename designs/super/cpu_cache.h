@@ -1,0 +1,66 @@
+// The object cache of a bin and a processor: two lists, from which threads are served and to which
+// they give theirs. [Kim23 §2.2.4]
+// Who may touch it: any thread, without another lock.
+#pragma once
+
+#include "designs/shared/ranks.h"
+#include "designs/super/bin.h"
+#include "designs/super/list_cache.h"
+#include "designs/super/section.h"
+#include "designs/super/thread_list.h"
+
+namespace near::super {
+
+class alignas(64) CpuCache {
+ public:
+  struct Totals {
+    size_t accesses;  // times that its lock was taken for blocks
+    size_t walked;    // links followed to divide a list
+    size_t cached;    // blocks
+  };
+
+  void start(unsigned bin, CachedList* lists);
+
+  // Fills the thread's empty list, from the caches above if it must, which are reached by way of
+  // `socket`. False if memory is refused.
+  bool fill(ThreadList& list, unsigned socket);
+
+  // Takes the thread's list, which is not empty. False, and nothing is done, if there is no room,
+  // nor above.
+  bool empty(ThreadList& list, unsigned socket);
+
+  // For threads without lists: one block; null if memory is refused.
+  Block* take_block(unsigned socket);
+  bool put_block(Block* block, unsigned socket);
+
+  void trim();
+  Totals totals();
+  Mutex& lock() { return lock_; }
+
+ private:
+  bool refill(unsigned socket);
+  bool make_room(unsigned socket);
+
+  Mutex lock_{design::kUpperRank};
+  unsigned bin_ = 0;
+  ListCache lists_;
+  size_t accesses_ = 0;
+  size_t walked_ = 0;
+};
+
+// Those of all processors, kBins of each.
+extern CpuCache* cpu_caches;
+extern unsigned cpu_cache_count;
+// Processors with caches of their own; others share them.
+extern unsigned cpus;
+
+bool start_cpu_caches();
+
+inline CpuCache& cpu_cache(unsigned cpu, unsigned bin) { return cpu_caches[cpu * kBins + bin]; }
+
+// Blocks of the bin that make a list of a thread full.
+inline uint32_t thread_list_full(unsigned bin) {
+  return static_cast<uint32_t>(div_up(settings.thread_list_bytes, kSizes[bin]));
+}
+
+}  // namespace near::super

@@ -1,0 +1,66 @@
+// The global object cache of a bin, under one lock with the folios behind it: "the same global lock
+// that is held when new objects are bump allocated". [Kim23 §2.2.4, §4.1]
+// Invariant: as ListCache and FullestFit.
+// Who may touch it: any thread, also with locks of a processor's and a socket's cache held.
+#pragma once
+
+#include "designs/shared/ranks.h"
+#include "designs/super/fullest_fit.h"
+#include "designs/super/list_cache.h"
+#include "designs/super/section.h"
+
+namespace near::super {
+
+class alignas(64) GlobalCache {
+ public:
+  struct Totals {
+    size_t accesses;  // times that its lock was taken for blocks
+    size_t single;    // blocks allocated one at a time
+    size_t filled;    // blocks allocated to fill it
+    size_t drained;   // blocks freed because it was full
+    size_t freed;     // blocks freed one at a time
+    size_t cached;    // blocks in its lists
+    FullestFit::Totals folios;
+  };
+
+  void start(unsigned bin, CachedList* lists, List<Folio>* by_free);
+
+  // A list, or a single block if there is none and none are made; empty if memory is refused.
+  CachedList take();
+
+  // Moves up to `most` lists into the empty cache `into`; none if memory is refused.
+  void take(ListCache& into, unsigned most);
+
+  // Keeps the list; false, and nothing is done, if there is no room and none is made.
+  bool put(const CachedList& list);
+
+  // Keeps up to `most` of the lists of `from`.
+  void put(ListCache& from, unsigned most);
+
+  // Gives a block back to its folio. False if it is none that was handed out.
+  bool free(void* block);
+
+  // Gives all blocks of the list, or all of its own, back to their folios.
+  void free(const CachedList& list);
+  bool trim();
+
+  Totals totals();
+  Mutex& lock() { return lock_; }
+
+ private:
+  void refill();
+  bool make_room();
+  void drain(unsigned down_to);
+  void free_all(CachedList list);
+  unsigned half() const { return static_cast<unsigned>(max_of(lists_.capacity() / 2, 1)); }
+
+  Mutex lock_{design::kInnerRank};
+  ListCache lists_;
+  uint64_t next_fill_ = 1;  // Fill::doubling: blocks
+  FullestFit folios_;
+  Totals totals_{};
+};
+
+extern GlobalCache global_caches[kBins];
+
+}  // namespace near::super

@@ -1,0 +1,74 @@
+// An object cache of one bin above the threads: up to `capacity` lists. A list is full with `full`
+// blocks; it may be longer by what was joined to it while it was not. [Kim23 §2.2.4, Figure 4.4]
+// Invariant: count <= capacity; every list but the last is full.
+// Who may touch it: under the lock of the cache it is part of.
+#pragma once
+
+#include "base/bits.h"
+#include "designs/super/cached_list.h"
+
+namespace near::super {
+
+class ListCache {
+ public:
+  // `lists`: room for `capacity` >= 1 of them.
+  void start(CachedList* lists, unsigned capacity, uint32_t full) {
+    lists_ = lists;
+    capacity_ = capacity;
+    full_ = full;
+  }
+
+  bool empty() const { return count_ == 0; }
+  unsigned count() const { return count_; }
+  unsigned capacity() const { return capacity_; }
+  uint32_t full() const { return full_; }
+  bool has_room() const { return count_ < capacity_ || !is_full(last()); }
+
+  // Keeps the list; false, and nothing is done, if there is no room.
+  bool put(const CachedList& list) {
+    if (!has_room()) return false;
+    const bool short_last = count_ > 0 && !is_full(last());
+    if (short_last && (!is_full(list) || count_ == capacity_)) {
+      last().join(list);
+      return true;
+    }
+    lists_[count_++] = list;
+    if (short_last) swap(count_ - 2, count_ - 1);
+    return true;
+  }
+
+  // The last list, the only one that may be short; there is one.
+  CachedList& last() { return lists_[count_ - 1]; }
+  const CachedList& last() const { return lists_[count_ - 1]; }
+  CachedList take() { return lists_[--count_]; }
+
+  // The first list, full unless it is the only one; there is one.
+  CachedList take_full() {
+    if (count_ >= 2) {
+      swap(0, count_ - 2);
+      swap(count_ - 2, count_ - 1);
+    }
+    return take();
+  }
+
+  size_t blocks() const {
+    size_t sum = 0;
+    for (unsigned i = 0; i < count_; i++) sum += lists_[i].count;
+    return sum;
+  }
+
+ private:
+  bool is_full(const CachedList& list) const { return list.count >= full_; }
+  void swap(unsigned a, unsigned b) {
+    const CachedList other = lists_[a];
+    lists_[a] = lists_[b];
+    lists_[b] = other;
+  }
+
+  CachedList* lists_ = nullptr;
+  unsigned capacity_ = 0;
+  unsigned count_ = 0;
+  uint32_t full_ = 0;
+};
+
+}  // namespace near::super

@@ -1,0 +1,20 @@
+// Memory for the caches themselves: taken a chunk at a time, handed out from its start, kept for
+// ever.
+// Who may touch it: at start, and under the lock of the registry of threads.
+#pragma once
+
+#include <cstddef>
+#include <new>
+
+namespace near::super {
+
+// Zeroed, a multiple of a cache line; null if memory is refused.
+void* take_room(size_t bytes);
+
+template <typename T>
+T* take_room_for(size_t count) {
+  static_assert(alignof(T) <= 64);
+  return static_cast<T*>(take_room(count * sizeof(T)));
+}
+
+}  // namespace near::super

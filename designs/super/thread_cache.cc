@@ -1,0 +1,156 @@
+#include "designs/super/thread_cache.h"
+
+#include "designs/shared/machine.h"
+#include "designs/super/cpu_cache.h"
+#include "designs/super/global_cache.h"
+#include "designs/super/room.h"
+#include "platform/cpu.h"
+
+namespace near::super {
+
+constinit ThreadCache no_cache;
+__thread ThreadCache* current NEAR_TLS_INITIAL_EXEC = &no_cache;
+constinit Threads threads;
+
+namespace {
+
+// So often does a thread ask which processor it is on.
+constexpr uint32_t kCallsPerLook = 16;
+
+// A list from `from`, the first that has one.
+ThreadCache* take_first(List<ThreadCache>& from) {
+  ThreadCache* first = from.front();
+  if (first != nullptr) from.remove(first);
+  return first;
+}
+
+}  // namespace
+
+void ThreadCache::start() {
+  for (unsigned bin = 0; bin < kBins; bin++) {
+    const uint32_t full = settings.thread_cache ? thread_list_full(bin) : 0;
+    Lists& lists = of(bin);
+    lists.used.start(full);
+    lists.spare.start(full);
+    lists.inverse = kBinTable[bin].inverse;
+    lists.first = kBinTable[bin].first;
+  }
+  random_ = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(this) >> 6) | 1;
+}
+
+uint32_t ThreadCache::next_line() {
+  random_ ^= random_ << 13;
+  random_ ^= random_ >> 17;
+  random_ ^= random_ << 5;
+  return random_ % 64;
+}
+
+void ThreadCache::find_processor() {
+  if (calls_++ % kCallsPerLook != 0) return;
+  const unsigned cpu = current_cpu();
+  cpu_ = cpu % cpus;
+  socket_ = design::topology().node_of(cpu);
+}
+
+Block* ThreadCache::take_slow(unsigned bin) {
+  find_processor();
+  if (!settings.thread_cache) return cpu_cache(cpu_, bin).take_block(socket_);
+  Lists& lists = of(bin);
+  if (!lists.spare.empty()) {
+    lists.used.put(lists.spare.take());
+  } else if (!cpu_cache(cpu_, bin).fill(lists.used, socket_)) {
+    return nullptr;
+  }
+  return lists.used.pop();
+}
+
+bool ThreadCache::put_slow(unsigned bin, Block* block) {
+  find_processor();
+  CpuCache& cache = cpu_cache(cpu_, bin);
+  Lists& lists = of(bin);
+  bool kept = false;
+  if (!settings.thread_cache) {
+    kept = cache.put_block(block, socket_);
+  } else if (lists.spare.empty() || cache.empty(lists.spare, socket_)) {
+    lists.spare.put(lists.used.take());
+    kept = lists.used.push(block);
+  }
+  return kept || global_caches[bin].free(block);
+}
+
+// As a free would, as long as there is room; then block by block.
+void ThreadCache::flush(unsigned bin, ThreadList& list) {
+  if (list.empty() || cpu_cache(cpu_, bin).empty(list, socket_)) return;
+  global_caches[bin].free(list.take());
+}
+
+void ThreadCache::flush() {
+  find_processor();
+  for (unsigned bin = 0; bin < kBins; bin++) {
+    flush(bin, of(bin).used);
+    flush(bin, of(bin).spare);
+  }
+}
+
+void ThreadCache::recount() {
+  for (Lists& lists : by_kind_) {
+    lists.used.recount();
+    lists.spare.recount();
+  }
+}
+
+bool Threads::enter() {
+  ThreadCache* cache = nullptr;
+  bool orphan = false;
+  {
+    const LockGuard guard(lock_);
+    cache = take_first(orphans_);
+    orphan = cache != nullptr;
+    if (cache == nullptr) cache = take_first(unused_);
+    if (cache == nullptr) {
+      cache = take_room_for<ThreadCache>(1);
+      if (cache == nullptr) return false;
+      new (cache) ThreadCache;
+      cache->start();
+    }
+    living_.push_front(cache);
+  }
+  if (orphan) cache->recount();
+  cache->arrive();
+  current = cache;
+  return true;
+}
+
+void Threads::exit() {
+  ThreadCache* cache = current;
+  current = &no_cache;
+  cache->flush();
+  const LockGuard guard(lock_);
+  living_.remove(cache);
+  unused_.push_front(cache);
+}
+
+void Threads::orphan_others() {
+  ThreadCache* cache = living_.front();
+  while (cache != nullptr) {
+    ThreadCache* following = cache->next;
+    if (cache != current) {
+      living_.remove(cache);
+      orphans_.push_front(cache);
+    }
+    cache = following;
+  }
+}
+
+size_t Threads::cached(unsigned bin) {
+  const LockGuard guard(lock_);
+  size_t sum = 0;
+  for (const List<ThreadCache>* list : {&living_, &orphans_}) {
+    for (const ThreadCache* cache = list->front(); cache != nullptr; cache = cache->next) {
+      sum += cache->cached(bin);
+    }
+  }
+  return sum;
+}
+
+}  // namespace near::super

@@ -1,0 +1,82 @@
+// One of a thread's two lists of free blocks of a bin. [Kim23 §2.2.4]
+//
+// Invariant: as CachedList; `tail` means something only while the list is not empty.
+// A fork may find the list between any two stores of its thread, which the child does not have:
+// every order of stores here leaves a chain from `head` that ends, and blocks of which none is in
+// two lists. The child counts the chain before it uses it (`recount`).
+// Who may touch it: its thread; any thread reads `count`.
+#pragma once
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "designs/super/cached_list.h"
+
+namespace near::super {
+
+class ThreadList {
+ public:
+  void start(uint32_t full) { full_ = full; }
+
+  bool empty() const { return head_ == nullptr; }
+  const Block* head() const { return head_; }
+  uint32_t count() const { return count_.load(kRelaxed); }  // relaxed: a statistic to others
+
+  // Null if it is empty.
+  Block* pop() {
+    Block* block = head_;
+    if (unlikely(block == nullptr)) return nullptr;
+    head_ = block->next;
+    set_count(count() - 1);
+    return block;
+  }
+
+  // False, and nothing is done, if the list is full.
+  bool push(Block* block) {
+    const uint32_t before = count();
+    if (unlikely(before >= full_)) return false;
+    block->next = head_;
+    if (before == 0) tail_ = block;
+    in_order();
+    head_ = block;
+    set_count(before + 1);
+    return true;
+  }
+
+  // Fills the empty list.
+  void put(const CachedList& list) {
+    tail_ = list.tail;
+    set_count(list.count);
+    in_order();
+    head_ = list.head;
+  }
+
+  CachedList take() {
+    const CachedList list{.head = head_, .tail = tail_, .count = count()};
+    head_ = nullptr;
+    set_count(0);
+    return list;
+  }
+
+  void recount() {
+    std::atomic_signal_fence(kAcquire);  // pairs: fork
+    uint32_t count = 0;
+    for (Block* block = head_; block != nullptr; block = block->next) {
+      tail_ = block;
+      count++;
+    }
+    set_count(count);
+  }
+
+ private:
+  void set_count(uint32_t count) { count_.store(count, kRelaxed); }  // relaxed: see `count`
+
+  // What is written before is written before what follows, to a fork of the process.
+  static void in_order() { std::atomic_signal_fence(kRelease); }  // pairs: fork
+
+  Block* head_ = nullptr;
+  Block* tail_ = nullptr;
+  Atomic<uint32_t> count_{0};
+  uint32_t full_ = 0;
+};
+
+}  // namespace near::super

@@ -1,0 +1,32 @@
+# SuperMalloc's family: the same claims of each, on eight processors of two sockets.
+
+set(super_configs super0=kSuper0 super1=kSuper1 super2=kSuper2 super3=kSuper3 super4=kSuper4
+  supersocket=kSuperSocket)
+foreach(pair IN LISTS super_configs)
+  string(REPLACE "=" ";" pair "${pair}")
+  list(GET pair 0 name)
+  list(GET pair 1 config)
+  near_test_design(${name})
+  add_library(design_${name}_tests OBJECT
+    super_test.cc ${PROJECT_SOURCE_DIR}/tests/unit/fake_cpu.cc)
+  target_include_directories(design_${name}_tests PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_definitions(design_${name}_tests PRIVATE NEAR_DESIGN_CONFIG=${config})
+  target_link_libraries(design_${name}_tests PUBLIC near_test_flags GTest::gtest)
+  near_test_precompiled(design_${name}_tests)
+  near_test_executable(design_${name}
+    OBJECTS design_${name}_tests near_design_${name} near_design_twins
+    LIBRARIES near_design_fake_os)
+  near_test_core(design_${name} LABEL designs COMMAND design_${name}
+    ENVIRONMENT NEAR_TEST_EXPECT=${name} NEARMALLOC_DESIGN_OPTIONS=processors=8
+      "NEARMALLOC_TOPOLOGY=nodes=2 cpus=0-3,4-7")
+  if(NEAR_SANITIZE)
+    continue()
+  endif()
+  # Where the processor has no transactions, these are the same once more.
+  near_test_core(design_${name}_tsx LABEL designs COMMAND design_${name}
+    ENVIRONMENT NEAR_TEST_EXPECT=${name} NEARMALLOC_DESIGN_OPTIONS=processors=8,sync=tsx
+      "NEARMALLOC_TOPOLOGY=nodes=2 cpus=0-3,4-7")
+  near_test_core(design_stress_${name}_tsx LABEL designs SCALE 0.05 COMMAND stress_standard
+    ENVIRONMENT LD_PRELOAD=$<TARGET_FILE:near_design_${name}_library> NEAR_TEST_EXPECT=${name}
+      NEARMALLOC_DESIGN_OPTIONS=sync=tsx)
+endforeach()
