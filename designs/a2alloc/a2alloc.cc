@@ -40,7 +40,7 @@ Pageref* pageref_of(const void* block) {
     return nullptr;
   const auto* header = settings.block_metadata ? static_cast<const Header*>(block) - 1
                                                : reinterpret_cast<const Header*>(page);
-  // A pageref at the start of its page begins with a pointer, whose lower half is never the marker.
+  // A pageref at the start of its page begins with the page's address, never the marker.
   // relaxed: whoever has a live block has its page's header
   if (header->heap.load(kRelaxed) == Header::kLarge) return nullptr;
   Pageref* pageref = settings.pageref_in_page ? reinterpret_cast<Pageref*>(page) : header->pageref;

@@ -52,10 +52,10 @@ struct Block {
 // What there is to know about a page, apart on a cache line of its own or at the page's start.
 // [Boritz §2]
 struct alignas(64) Pageref {
+  char* page;     // never changes; at the page's start this is what a free reads without the lock
   Pageref* next;  // in a list of its heap (List), or on the reusable ones
   Pageref* prev;
   Block* free;
-  char* page;
   uint32_t used;  // blocks handed out, the head slot included
   uint32_t size_class;
   bool head_is_free;
