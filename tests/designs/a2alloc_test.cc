@@ -5,6 +5,7 @@
 #include "designs/a2alloc/a2alloc.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -299,6 +300,7 @@ TEST(A2allocInvalidDeathTest, WhatIsNoBlockIsSaid) {
   }
   char* beyond = reinterpret_cast<char*>(near::a2alloc::arena.start()) +
                  near::a2alloc::arena.committed() + 10 * kPage;
+  ASSERT_EQ(mprotect(beyond, kPage, PROT_NONE), 0) << "as on the real system";
   for (const size_t offset : {size_t{0}, size_t{16}, kPage / 2}) {
     expect_reported(beyond + offset, kNone);
     EXPECT_EQ(A2alloc::usable_size(beyond + offset), 0U);
