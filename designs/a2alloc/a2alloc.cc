@@ -1,5 +1,7 @@
 #include "designs/a2alloc/a2alloc.h"
 
+#include <span>
+
 #include "base/compiler.h"
 #include "designs/a2alloc/free_refs.h"
 #include "designs/a2alloc/heap.h"
@@ -21,6 +23,8 @@ constinit Atomic<unsigned> heap_count{0};  // 0 until the start
 // Read in each call, as reported: a thread has the heap of the processor it happens to be on.
 Heap& this_heap(unsigned count) { return heaps[count == 1 ? 0 : current_cpu() % count]; }
 
+std::span<Heap> all_heaps() { return {heaps, heap_count.load(kAcquire)}; }  // pairs: heap-count
+
 // The pageref of a live small block; null if the block is large, or none.
 Pageref* pageref_of(const void* block) {
   char* page = page_of(block);
@@ -30,32 +34,32 @@ Pageref* pageref_of(const void* block) {
     }
     return nullptr;
   }
-  if (page == block) return nullptr;
+  // Not what the arena has yet to give, and not what has no room for a header in front of it.
+  if (!arena.has_given(page) ||
+      static_cast<size_t>(static_cast<const char*>(block) - page) < sizeof(Header))
+    return nullptr;
   const auto* header = settings.block_metadata ? static_cast<const Header*>(block) - 1
                                                : reinterpret_cast<const Header*>(page);
-  // A pageref at the start of its page begins with a pointer, whose lower half is never the marker.
+  // A pageref at the start of its page begins with the page's address, never the marker.
   // relaxed: whoever has a live block has its page's header
   if (header->heap.load(kRelaxed) == Header::kLarge) return nullptr;
   Pageref* pageref = settings.pageref_in_page ? reinterpret_cast<Pageref*>(page) : header->pageref;
-  return arena.contains(pageref) && pageref->page == page ? pageref : nullptr;
+  return arena.has_given(pageref) && pageref->page == page ? pageref : nullptr;
 }
-
-// What a free came to.
-enum class Freed : uint8_t { yes, twice, elsewhere };
 
 Freed put_in_shared(Pageref* pageref, void* block) {
   const LockGuard guard(shared_heap.lock());
   // relaxed: changed under this lock
-  if (pageref->heap.load(kRelaxed) != SharedHeap::kIndex) return Freed::elsewhere;
-  return shared_heap.put(pageref, block) ? Freed::yes : Freed::twice;
+  if (pageref->heap.load(kRelaxed) != SharedHeap::kIndex) return Freed::moved;
+  return shared_heap.put(pageref, block);
 }
 
 Freed put_in(Heap& heap, int32_t index, Pageref* pageref, void* block) {
   const LockGuard guard(heap.lock());
   // relaxed: changed under this lock
-  if (pageref->heap.load(kRelaxed) != index) return Freed::elsewhere;
+  if (pageref->heap.load(kRelaxed) != index) return Freed::moved;
   if (settings.walk) pageref = heap.find(pageref->page, pageref->size_class);
-  return heap.put(pageref, block) ? Freed::yes : Freed::twice;
+  return pageref != nullptr ? heap.put(pageref, block) : Freed::twice;  // null: all of it is free
 }
 
 // Gives the block back to the heap that its page belongs to, which may change meanwhile.
@@ -64,7 +68,7 @@ Freed put(Pageref* pageref, void* block) {
     const int32_t index = pageref->heap.load(kRelaxed);  // relaxed: checked under the lock
     const Freed freed = index == SharedHeap::kIndex ? put_in_shared(pageref, block)
                                                     : put_in(heaps[index], index, pageref, block);
-    if (freed != Freed::elsewhere) return freed;
+    if (freed != Freed::moved) return freed;
   }
 }
 
@@ -103,17 +107,17 @@ void A2alloc::deallocate(void* block) {
     const LockGuard guard(heaps[0].lock());
     Pageref* pageref = pageref_of(block);
     if (pageref != nullptr) {
-      freed = heaps[0].put(pageref, block) ? Freed::yes : Freed::twice;
-    } else {
-      freed = large_list.put(block) ? Freed::yes : Freed::elsewhere;
+      freed = heaps[0].put(pageref, block);
+    } else if (!large_list.put(block)) {
+      freed = Freed::no_block;
     }
   } else if (Pageref* pageref = pageref_of(block)) {
     freed = put(pageref, block);
   } else if (!large_list.put(block)) {
-    freed = Freed::elsewhere;
+    freed = Freed::no_block;
   }
   if (unlikely(freed == Freed::twice)) report_invalid(block, "it was freed before");
-  if (unlikely(freed == Freed::elsewhere)) report_invalid(block, "it is not a block");
+  if (unlikely(freed == Freed::no_block)) report_invalid(block, "it is not a block");
 }
 
 size_t A2alloc::usable_size(const void* block) {
@@ -135,7 +139,7 @@ bool A2alloc::trim() {
 design::Footprint A2alloc::footprint() {
   const design::PageRuns::Totals large = large_list.totals();
   size_t small = 0;
-  for (Heap& heap : heaps) {
+  for (Heap& heap : all_heaps()) {
     const LockGuard guard(heap.lock());
     small += heap.totals().in_use;
   }
@@ -152,7 +156,7 @@ design::Footprint A2alloc::footprint() {
 
 size_t A2alloc::counters(design::Counter* out) {
   Heap::Totals heap_totals{};
-  for (Heap& heap : heaps) {
+  for (Heap& heap : all_heaps()) {
     const LockGuard guard(heap.lock());
     heap_totals.walked += heap.totals().walked;
     heap_totals.given += heap.totals().given;
@@ -170,7 +174,7 @@ size_t A2alloc::counters(design::Counter* out) {
 }
 
 void A2alloc::lock_for_fork() {
-  for (Heap& heap : heaps) heap.lock().lock_for_fork();
+  for (Heap& heap : all_heaps()) heap.lock().lock_for_fork();
   shared_heap.lock().lock_for_fork();
   free_refs.lock().lock_for_fork();
   large_list.lock().lock_for_fork();
@@ -182,7 +186,7 @@ void A2alloc::unlock_after_fork(bool) {
   large_list.lock().unlock_for_fork();
   free_refs.lock().unlock_for_fork();
   shared_heap.lock().unlock_for_fork();
-  for (Heap& heap : heaps) heap.lock().unlock_for_fork();
+  for (Heap& heap : all_heaps()) heap.lock().unlock_for_fork();
 }
 
 }  // namespace near::a2alloc

@@ -28,8 +28,8 @@ bool is_too_empty(const Pageref& pageref) {
 }  // namespace
 
 List<Pageref>& Heap::list_of(const Pageref& pageref) {
-  const bool listed = settings.walk || has_room(pageref);
-  return (listed ? with_room_ : full_)[pageref.size_class];
+  if (settings.walk || has_room(pageref)) return with_room_[pageref.size_class];
+  return (pageref.head_is_free ? head_only_ : full_)[pageref.size_class];
 }
 
 void Heap::add(Pageref* pageref) {
@@ -44,9 +44,15 @@ void Heap::remove(Pageref* pageref, List<Pageref>& list) {
   totals_.in_use -= bytes_in_use(*pageref);
 }
 
-Pageref* Heap::with_room(unsigned size_class) {
+// A page with a whole free block, or with a head slot that is large enough; null if there is none.
+Pageref* Heap::with_room_for(unsigned size_class, size_t size) {
+  const bool head_will_do = fits_head(size_class, size);
+  if (head_will_do && !head_only_[size_class].empty()) return head_only_[size_class].front();
   Pageref* pageref = with_room_[size_class].front();
-  for (; pageref != nullptr && !has_room(*pageref); pageref = pageref->next) totals_.walked++;
+  while (pageref != nullptr && !has_room(*pageref) && !(head_will_do && pageref->head_is_free)) {
+    pageref = pageref->next;
+    totals_.walked++;
+  }
   return pageref;
 }
 
@@ -68,7 +74,7 @@ Pageref* Heap::new_page(unsigned size_class) {
 }
 
 void* Heap::take(unsigned size_class, size_t size) {
-  Pageref* pageref = with_room(size_class);
+  Pageref* pageref = with_room_for(size_class, size);
   if (pageref == nullptr) pageref = new_page(size_class);
   if (pageref == nullptr) return nullptr;
   List<Pageref>& before = list_of(*pageref);
@@ -82,9 +88,10 @@ void* Heap::take(unsigned size_class, size_t size) {
   return block;
 }
 
-bool Heap::put(Pageref* pageref, void* block) {
+Freed Heap::put(Pageref* pageref, void* block) {
   List<Pageref>& before = list_of(*pageref);
-  if (!put_block(*pageref, block)) return false;
+  const Freed freed = put_block(*pageref, block);
+  if (freed != Freed::yes) return freed;
   totals_.in_use -= size_of(pageref->size_class);
   if (pageref->used == 0) {
     remove(pageref, before);
@@ -99,7 +106,7 @@ bool Heap::put(Pageref* pageref, void* block) {
     before.remove(pageref);
     after.push_front(pageref);
   }
-  return true;
+  return Freed::yes;
 }
 
 // Hoard's invariant is broken: u < a - K and u < (1 - f) a.
@@ -115,8 +122,10 @@ Pageref* Heap::walk(const List<Pageref>& list, const char* page) {
 }
 
 Pageref* Heap::find(const char* page, unsigned size_class) {
-  Pageref* pageref = walk(with_room_[size_class], page);
-  return pageref != nullptr ? pageref : walk(full_[size_class], page);
+  for (const List<Pageref>* list : {&with_room_[size_class], &head_only_[size_class]}) {
+    if (Pageref* pageref = walk(*list, page)) return pageref;
+  }
+  return walk(full_[size_class], page);
 }
 
 }  // namespace near::a2alloc

@@ -1,8 +1,9 @@
 // A processor's heap: for each class the pages that it owns. kheap has one for all processors.
 // [Boritz §2 "Per-processor heap"]
 //
-// Invariant: every page here has `heap` == index; it is in `with_room` if it has room, else in
-// `full`, but with the switch `free=walk` always in `with_room`. No page here is wholly free.
+// Invariant: every page here has `heap` == index; it is in `with_room` if it has room, in
+// `head_only` if nothing but its head slot is free, else in `full`, but with the switch `free=walk`
+// always in `with_room`. No page here is wholly free.
 // in_use <= owned.
 // Who may touch it: any thread, under its lock. Heaps share no cache line.
 #pragma once
@@ -28,9 +29,8 @@ class alignas(64) Heap {
   // A block for `size` bytes, of the class; null if memory is refused.
   void* take(unsigned size_class, size_t size);
 
-  // Takes a block of `pageref`, a page of this heap, back. False, and nothing is done, if it is the
-  // one that was freed last.
-  bool put(Pageref* pageref, void* block);
+  // Takes a block of `pageref`, a page of this heap, back.
+  Freed put(Pageref* pageref, void* block);
 
   // The pageref of a page of the class, found by walking; null if the heap has none.
   Pageref* find(const char* page, unsigned size_class);
@@ -39,7 +39,7 @@ class alignas(64) Heap {
   Mutex& lock() { return lock_; }
 
  private:
-  Pageref* with_room(unsigned size_class);
+  Pageref* with_room_for(unsigned size_class, size_t size);
   Pageref* new_page(unsigned size_class);
   List<Pageref>& list_of(const Pageref& pageref);
   void add(Pageref* pageref);
@@ -50,6 +50,7 @@ class alignas(64) Heap {
   Mutex lock_{design::kUpperRank};
   int32_t index_ = 0;
   List<Pageref> with_room_[kClasses];
+  List<Pageref> head_only_[kClasses];
   List<Pageref> full_[kClasses];
   size_t owned_ = 0;  // bytes of its pages' blocks
   Totals totals_{};

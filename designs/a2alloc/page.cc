@@ -20,6 +20,12 @@ bool is_head(const Pageref& pageref, const PageLayout& layout, const void* block
   return layout.head_room > 0 && block == pageref.page + layout.head_start;
 }
 
+// Whether a whole block of the page begins there.
+bool is_whole(const Pageref& pageref, const PageLayout& layout, const char* start) {
+  const auto offset = static_cast<size_t>(start - pageref.page);
+  return offset >= layout.first && offset < kPage && offset % size_of(pageref.size_class) == 0;
+}
+
 }  // namespace
 
 void prepare(Pageref& pageref, unsigned size_class, int32_t heap) {
@@ -39,12 +45,9 @@ void prepare(Pageref& pageref, unsigned size_class, int32_t heap) {
 
 void* take_block(Pageref& pageref, size_t size) {
   char* block = nullptr;
-  if (pageref.head_is_free) {
-    const PageLayout layout = layout_of(pageref.size_class);
-    if (size + block_header_bytes() <= layout.head_room) {
-      block = pageref.page + layout.head_start;
-      pageref.head_is_free = false;
-    }
+  if (pageref.head_is_free && fits_head(pageref.size_class, size)) {
+    block = pageref.page + layout_of(pageref.size_class).head_start;
+    pageref.head_is_free = false;
   }
   if (block == nullptr) {
     if (pageref.free == nullptr) return nullptr;
@@ -56,19 +59,23 @@ void* take_block(Pageref& pageref, size_t size) {
   return block + block_header_bytes();
 }
 
-bool put_block(Pageref& pageref, void* block) {
+Freed put_block(Pageref& pageref, void* block) {
+  const PageLayout layout = layout_of(pageref.size_class);
   char* start = static_cast<char*>(block) - block_header_bytes();
-  if (is_head(pageref, layout_of(pageref.size_class), start)) {
-    if (pageref.head_is_free) return false;
+  const bool head = is_head(pageref, layout, start);
+  if (!head && !is_whole(pageref, layout, start)) return Freed::no_block;
+  if (pageref.used == 0) return Freed::twice;
+  if (head) {
+    if (pageref.head_is_free) return Freed::twice;
     pageref.head_is_free = true;
   } else {
     auto* freed = reinterpret_cast<Block*>(start);
-    if (pageref.free == freed) return false;
+    if (pageref.free == freed) return Freed::twice;
     freed->next = pageref.free;
     pageref.free = freed;
   }
   pageref.used--;
-  return true;
+  return Freed::yes;
 }
 
 void set_heap(Pageref& pageref, int32_t heap) {

@@ -52,10 +52,10 @@ struct Block {
 // What there is to know about a page, apart on a cache line of its own or at the page's start.
 // [Boritz §2]
 struct alignas(64) Pageref {
+  char* page;     // never changes; at the page's start this is what a free reads without the lock
   Pageref* next;  // in a list of its heap (List), or on the reusable ones
   Pageref* prev;
   Block* free;
-  char* page;
   uint32_t used;  // blocks handed out, the head slot included
   uint32_t size_class;
   bool head_is_free;
@@ -92,10 +92,23 @@ void prepare(Pageref& pageref, unsigned size_class, int32_t heap);
 // A block for `size` bytes with its header; null if there is none that is large enough.
 void* take_block(Pageref& pageref, size_t size);
 
-// False, and nothing is done, if the block is the one that was freed last.
-bool put_block(Pageref& pageref, void* block);
+// What a free came to; if not `yes`, nothing was done.
+enum class Freed : uint8_t {
+  yes,
+  twice,     // it is the block that was freed last, or all of the page's are free
+  no_block,  // none begins there
+  moved,     // the page is another heap's by now
+};
 
+Freed put_block(Pageref& pageref, void* block);
+
+// Whether the page has a whole free block.
 inline bool has_room(const Pageref& pageref) { return pageref.free != nullptr; }
+
+// Whether a head slot of the class holds `size` bytes and what stands in front of them.
+inline bool fits_head(unsigned size_class, size_t size) {
+  return size + block_header_bytes() <= layout_of(size_class).head_room;
+}
 
 // The page changes hands: its header says so, and with it that of every block.
 void set_heap(Pageref& pageref, int32_t heap);

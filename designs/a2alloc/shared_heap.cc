@@ -19,14 +19,15 @@ Pageref* SharedHeap::take(unsigned size_class) {
   return pageref;
 }
 
-bool SharedHeap::put(Pageref* pageref, void* block) {
-  if (!put_block(*pageref, block)) return false;
+Freed SharedHeap::put(Pageref* pageref, void* block) {
+  const Freed freed = put_block(*pageref, block);
+  if (freed != Freed::yes) return freed;
   in_use_ -= size_of(pageref->size_class);
   if (pageref->used == 0) {
     pages_[pageref->size_class].remove(pageref);
     free_refs.put(pageref);
   }
-  return true;
+  return Freed::yes;
 }
 
 }  // namespace near::a2alloc

@@ -18,7 +18,7 @@ class alignas(64) SharedHeap {
   // A page of the class, no longer here; null if there is none.
   Pageref* take(unsigned size_class);
   // As Heap::put.
-  bool put(Pageref* pageref, void* block);
+  Freed put(Pageref* pageref, void* block);
 
   size_t in_use() const { return in_use_; }  // bytes
   Mutex& lock() { return lock_; }

@@ -29,6 +29,10 @@ class Arena {
   bool contains(const void* pointer) const {
     return reinterpret_cast<uintptr_t>(pointer) - start_ < size_;
   }
+  // Whether `take` has handed out the byte there.
+  bool has_given(const void* pointer) const {
+    return reinterpret_cast<uintptr_t>(pointer) - start_ < taken();
+  }
   uintptr_t start() const { return start_; }
   size_t size() const { return size_; }
   size_t taken() const { return taken_.load(kRelaxed); }          // relaxed: a statistic

@@ -17,9 +17,16 @@ char* PageRuns::Run::end() { return reinterpret_cast<char*>(this) + pages * kPag
 PageRuns::Header* PageRuns::header_of(const void* block) const {
   auto* page = reinterpret_cast<char*>(align_down(reinterpret_cast<uintptr_t>(block), kPage));
   if (page == block) page -= kPage;
-  const bool taken =
-      arena_.contains(page) && reinterpret_cast<uintptr_t>(page) - arena_.start() < arena_.taken();
-  return taken ? reinterpret_cast<Header*>(page) : nullptr;
+  return arena_.has_given(page) ? reinterpret_cast<Header*>(page) : nullptr;
+}
+
+// Whether this is the header of a live block that begins there.
+bool PageRuns::is_live(const Header& header, const void* block) {
+  const auto skipped =
+      static_cast<size_t>(static_cast<const char*>(block) - reinterpret_cast<const char*>(&header));
+  if (skipped != sizeof(Header) && skipped != kPage) return false;
+  // relaxed: written before the block was handed out
+  return header.mark.load(kRelaxed) == (skipped == kPage ? kAlignedMark : kMark);
 }
 
 char* PageRuns::take_pages(size_t pages) {
@@ -68,7 +75,8 @@ void* PageRuns::take(size_t size, size_t alignment) {
   }
   Header* header = header_of(block);
   const auto before = static_cast<size_t>(reinterpret_cast<char*>(header) - start) / kPage;
-  header->mark.store(kMark, kRelaxed);  // relaxed: who frees it got it from the caller
+  // relaxed: who frees it got it from the caller
+  header->mark.store(follows_header ? kMark : kAlignedMark, kRelaxed);
   header->pages = static_cast<uint32_t>(pages - before);
   header->before = before;
   totals_.blocks++;
@@ -78,11 +86,11 @@ void* PageRuns::take(size_t size, size_t alignment) {
 
 bool PageRuns::put(void* block) {
   Header* header = header_of(block);
-  // relaxed: written before the block was handed out
-  if (header == nullptr || header->mark.load(kRelaxed) != kMark) return false;
+  if (header == nullptr) return false;
   const LockGuard guard(lock_);
+  if (!is_live(*header, block)) return false;
   const size_t pages = header->before + header->pages;
-  header->mark.store(0, kRelaxed);  // relaxed: a second free of it may see it, or not
+  header->mark.store(0, kRelaxed);  // relaxed: a second free looks under the lock
   totals_.blocks--;
   totals_.in_use -= pages * kPage;
   put_pages(reinterpret_cast<char*>(header) - header->before * kPage, pages);
@@ -91,8 +99,7 @@ bool PageRuns::put(void* block) {
 
 size_t PageRuns::usable(const void* block) const {
   const Header* header = header_of(block);
-  // relaxed: written before the block was handed out
-  if (header == nullptr || header->mark.load(kRelaxed) != kMark) return 0;
+  if (header == nullptr || !is_live(*header, block)) return 0;
   const auto skipped =
       static_cast<size_t>(static_cast<const char*>(block) - reinterpret_cast<const char*>(header));
   return header->pages * kPage - skipped;

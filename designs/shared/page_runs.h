@@ -3,8 +3,9 @@
 // [Boritz §2 "Large Allocations"]
 //
 // A run starts with a header {kMark, pages}; the block begins 16 bytes later. For larger alignments
-// it begins with a page, and the header stands at the start of the page before: so in designs whose
-// pages start with something else, an address that starts a page is a large block.
+// it begins with a page, and the header {kAlignedMark, pages} stands at the start of the page
+// before: so in designs whose pages start with something else, an address that starts a page is a
+// large block. The two marks differ, or a page inside of a block would pass for one.
 // Invariant: runs on the list neither overlap nor touch.
 // Who may touch it: any thread.
 #pragma once
@@ -21,6 +22,7 @@ namespace near::design {
 class alignas(64) PageRuns {
  public:
   static constexpr int32_t kMark = -1;
+  static constexpr int32_t kAlignedMark = -2;
 
   struct Totals {
     size_t blocks;
@@ -58,6 +60,7 @@ class alignas(64) PageRuns {
   };
 
   Header* header_of(const void* block) const;
+  static bool is_live(const Header& header, const void* block);
   char* take_pages(size_t pages);
   void put_pages(char* start, size_t pages);
 

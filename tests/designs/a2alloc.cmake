@@ -2,6 +2,18 @@
 # from.
 
 near_test_design(a2alloc)
+foreach(options "emptiness=25" "pageref=head")
+  if(NEAR_SANITIZE)
+    near_test_core(design_stress_a2alloc.${options} LABEL designs SCALE 0.05 TIMEOUT 600
+      COMMAND design_stress_a2alloc --gtest_filter=-Fork*
+      ENVIRONMENT NEAR_TEST_EXPECT=a2alloc NEARMALLOC_DESIGN_OPTIONS=${options})
+  else()
+    near_test_core(design_stress_a2alloc.${options} LABEL designs SCALE 0.05
+      COMMAND stress_standard
+      ENVIRONMENT LD_PRELOAD=$<TARGET_FILE:near_design_a2alloc_library> NEAR_TEST_EXPECT=a2alloc
+        NEARMALLOC_DESIGN_OPTIONS=${options})
+  endif()
+endforeach()
 
 foreach(name a2alloc kheap)
   add_library(design_${name}_tests OBJECT
@@ -21,12 +33,15 @@ endforeach()
 function(near_test_a2alloc name options filter)
   string(MAKE_C_IDENTIFIER "design_a2alloc_${name}" test)
   near_test_core(${test} LABEL designs COMMAND design_a2alloc --gtest_filter=${filter}
-    ENVIRONMENT NEAR_TEST_EXPECT=a2alloc NEARMALLOC_DESIGN_OPTIONS=${options})
+    ENVIRONMENT NEAR_TEST_EXPECT=a2alloc NEARMALLOC_DESIGN_OPTIONS=${options} ${ARGN})
 endfunction()
 
 near_test_a2alloc(pages "" A2allocPages.*)
 foreach(options "" metadata=block pageref=head free=walk emptiness=25)
   near_test_a2alloc(parts_${options} "${options}" A2alloc.*)
+  near_test_a2alloc(memory_${options} "${options}" A2allocMemory.ARefusalLosesNothing)
+  near_test_a2alloc(trim_${options} "${options}" A2allocMemory.EmptyPagesGoBackWhereTheyCan)
+  near_test_a2alloc(invalid_${options} "${options}" A2allocInvalidDeathTest.*)
   near_test_a2alloc(walk_${options} "${options}" A2allocWalk.*)
   near_test_a2alloc(emptiness_${options} "${options}" A2allocEmptiness.*)
   if(NOT options MATCHES "emptiness")
@@ -35,3 +50,16 @@ foreach(options "" metadata=block pageref=head free=walk emptiness=25)
 endforeach()
 near_test_core(design_kheap_pages LABEL designs COMMAND design_kheap --gtest_filter=A2allocPages.*
   ENVIRONMENT NEAR_TEST_EXPECT=kheap)
+near_test_core(design_kheap_invalid LABEL designs
+  COMMAND design_kheap --gtest_filter=A2allocInvalidDeathTest.*
+  ENVIRONMENT NEAR_TEST_EXPECT=kheap)
+foreach(page 16384 65536)
+  foreach(options "" pageref=head)
+    near_test_a2alloc(large_pages_${page}_parts_${options} "${options}" A2alloc.*
+      NEAR_FAKE_OS=page=${page})
+    foreach(name ARefusalLosesNothing EmptyPagesGoBackWhereTheyCan)
+      near_test_a2alloc(large_pages_${page}_${name}_${options} "${options}" A2allocMemory.${name}
+        NEAR_FAKE_OS=page=${page})
+    endforeach()
+  endforeach()
+endforeach()

@@ -5,9 +5,11 @@
 #include "designs/a2alloc/a2alloc.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <set>
 #include <vector>
 
@@ -15,29 +17,23 @@
 #include "designs/a2alloc/heap.h"
 #include "designs/a2alloc/large_list.h"
 #include "designs/a2alloc/shared_heap.h"
+#include "designs/counters.h"
 #include "designs/shared/machine.h"
+#include "platform/os.h"
 #include "support/cases.h"
+#include "support/fake_os.h"
 #include "unit/fake_cpu.h"
 
 namespace near_test {
 namespace {
 
 using near::a2alloc::A2alloc;
+using near::a2alloc::class_of;
 using near::a2alloc::free_refs;
 using near::a2alloc::heaps;
 using near::a2alloc::kPage;
 using near::a2alloc::settings;
 using near::a2alloc::size_of;
-
-uint64_t counter(const std::string& name) {
-  near::design::Counter counters[near::design::kMaxCounters];
-  const size_t count = A2alloc::counters(counters);
-  for (size_t i = 0; i < count; i++) {
-    if (name == counters[i].name) return counters[i].value;
-  }
-  ADD_FAILURE() << name;
-  return 0;
-}
 
 std::vector<void*> take(size_t count, size_t size) {
   std::vector<void*> blocks(count);
@@ -143,6 +139,47 @@ TEST(A2alloc, TheHeadSlotNeverServesAWholeBlock) {
   }
 }
 
+// A page whose head slot alone is free is found again.
+TEST(A2alloc, AFreedHeadSlotServesAgain) {
+  if (near::a2alloc::page_header_bytes() == 0) GTEST_SKIP() << "pages have no head slot";
+  for (unsigned size_class = 2; size_class < near::a2alloc::kClasses; size_class++) {
+    const near::a2alloc::PageLayout layout = near::a2alloc::layout_of(size_class);
+    if (layout.head_room == 0) continue;
+    const size_t start = layout.head_start + near::a2alloc::block_header_bytes();
+    const size_t size = layout.first - start;
+    if (class_of(size + near::a2alloc::block_header_bytes()) != size_class) continue;
+    std::vector<void*> blocks = take(10 * kPage / size_of(size_class), size);
+    std::vector<void*> heads;
+    for (void*& block : blocks) {
+      if (static_cast<char*>(block) != near::a2alloc::page_of(block) + start) continue;
+      heads.push_back(block);
+      block = nullptr;
+    }
+    std::erase(blocks, nullptr);
+    EXPECT_GT(heads.size(), 5U);
+    give(heads);
+    const Rise taken("pages_taken");
+    const Rise reused("pages_reused");
+    const std::vector<void*> again = take(heads.size(), size);
+    EXPECT_EQ(taken() + reused(), 0U) << size;
+    give(again);
+    give(blocks);
+    count_cases();
+  }
+}
+
+// The other heaps' locks stand in memory that nobody writes.
+TEST(A2alloc, AForkTouchesNoHeapWithoutAProcessor) {
+  near::Mutex& last = heaps[near::a2alloc::kMaxHeaps - 1].lock();
+  if (near::design::processors() >= near::a2alloc::kMaxHeaps) GTEST_SKIP() << "all have one";
+  A2alloc::lock_for_fork();
+  const bool free = last.try_lock();
+  EXPECT_TRUE(free);
+  if (free) last.unlock();
+  A2alloc::unlock_after_fork(false);
+  count_cases();
+}
+
 // linux-scalability in the report: 100,000 blocks of 128 bytes. With a header in each page 31 of 32
 // blocks fit; kheap has 32. [Boritz, table 4.2]
 TEST(A2allocPages, LinuxScalabilityTakesThePagesOfTheReport) {
@@ -200,6 +237,89 @@ TEST(A2allocMetadata, WhatItCosts) {
   EXPECT_EQ(near::a2alloc::arena.taken() - before, (pages + refs) * kPage);
   give(blocks);
   count_cases();
+}
+
+TEST(A2allocMemory, ARefusalLosesNothing) {
+  give(take(10, 1000));
+  fake_os::fail(OsCall::commit, 1, true);
+  std::vector<void*> blocks;
+  while (void* block = A2alloc::allocate(1000)) blocks.push_back(block);
+  EXPECT_GT(blocks.size(), 100U);
+  const size_t taken = near::a2alloc::arena.taken();
+  EXPECT_LE(taken, near::a2alloc::arena.committed()) << "what was refused is not taken";
+  EXPECT_EQ(A2alloc::allocate(size_t{64} << 20), nullptr);
+  give(blocks);
+  blocks = take(blocks.size(), 1000);
+  EXPECT_EQ(std::count(blocks.begin(), blocks.end(), nullptr), 0);
+  EXPECT_EQ(near::a2alloc::arena.taken(), taken);
+  fake_os::fail_none();
+  blocks.push_back(A2alloc::allocate(1000));
+  blocks.push_back(A2alloc::allocate(size_t{64} << 20));
+  EXPECT_NE(blocks[blocks.size() - 2], nullptr);
+  EXPECT_NE(blocks.back(), nullptr);
+  give(blocks);
+  count_cases();
+}
+
+TEST(A2allocMemory, EmptyPagesGoBackWhereTheyCan) {
+  give(take(1000, 1000));
+  const bool can = !settings.pageref_in_page && near::os::page_size() == kPage;
+  EXPECT_EQ(A2alloc::trim(), can);
+  EXPECT_FALSE(A2alloc::trim());
+  const Rise taken("pages_taken");
+  const std::vector<void*> again = take(1000, 1000);
+  for (void* block : again) memset(block, 1, 1000);
+  EXPECT_EQ(taken(), 0U);
+  give(again);
+  A2alloc::deallocate(A2alloc::allocate(1 << 20));
+  EXPECT_TRUE(A2alloc::trim()) << "a free run spans pages of any size";
+  count_cases();
+}
+
+void expect_reported(void* block, const char* as) {
+  EXPECT_DEATH(A2alloc::deallocate(block), as) << block;
+  count_cases();
+}
+
+TEST(A2allocInvalidDeathTest, WhatIsNoBlockIsSaid) {
+  constexpr const char* kNone = "it is not a block";
+  const std::vector<void*> blocks = take(50, 64 - near::a2alloc::block_header_bytes());
+  for (size_t inside = 8; inside < 64; inside += 8) {
+    expect_reported(static_cast<char*>(blocks[5]) + inside, kNone);
+  }
+  char* page = near::a2alloc::page_of(blocks[5]);
+  if (near::a2alloc::kConfig.per_processor) expect_reported(page, kNone);
+  char* large = static_cast<char*>(A2alloc::allocate(9000));
+  char* aligned = static_cast<char*>(A2alloc::allocate_aligned(2 * kPage, 9000));
+  for (char* block : {large, aligned}) {
+    char* next_page = near::a2alloc::page_of(block) + kPage;
+    for (char* inside : {block + 16, block + 100, next_page, next_page + 16, next_page + kPage}) {
+      expect_reported(inside, kNone);
+      EXPECT_EQ(A2alloc::usable_size(inside), 0U);
+    }
+  }
+  char* beyond = reinterpret_cast<char*>(near::a2alloc::arena.start()) +
+                 near::a2alloc::arena.committed() + 10 * kPage;
+  ASSERT_EQ(mprotect(beyond, kPage, PROT_NONE), 0) << "as on the real system";
+  for (const size_t offset : {size_t{0}, size_t{16}, kPage / 2}) {
+    expect_reported(beyond + offset, kNone);
+    EXPECT_EQ(A2alloc::usable_size(beyond + offset), 0U);
+  }
+  give({large, aligned});
+  expect_reported(large, kNone);
+  expect_reported(aligned, kNone);
+  give(blocks);
+}
+
+TEST(A2allocInvalidDeathTest, ASecondFreeIsSaid) {
+  const std::vector<void*> blocks = take(3, 1000);
+  give({blocks[1]});
+  expect_reported(blocks[1], "it was freed before");
+  give({blocks[0], blocks[2]});
+  // All of their page is free, which in kheap is no heap's.
+  const char* gone =
+      near::a2alloc::kConfig.per_processor ? "it was freed before" : "it is not a block";
+  for (void* block : blocks) expect_reported(block, gone);
 }
 
 }  // namespace
