@@ -28,9 +28,9 @@ int32_t free_blocks(const Span& span) {
   return span.local.free() + span.remote.blocks();
 }
 
-// A local and a remote free may be the last two of a span that is not hot. Each counts its own block
-// and then looks at the other's count, and one of them has to see both: a Dekker handshake, in
-// which local frees are frequent and pay nothing while the remote list is empty. The remote free
+// A local and a remote free may be the last two of a span that is not hot. Each counts its own
+// block and then looks at the other's count, and one of them has to see both: a Dekker handshake,
+// in which local frees are frequent and pay nothing while the remote list is empty. The remote free
 // that ends that pays for both, by a heavy fence; from then on each local free has a fence, too. A
 // remote free that finds the span hot need not: the owner sees its block when it leaves the span.
 

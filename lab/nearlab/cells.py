@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
-from . import workloads
+from . import chosen, workloads
 from .plan import Plan, PlanError, Timeline, Value, Workload
 
 LIMIT = "limit"  # the allocator that is a bound and not for everyone
@@ -100,6 +100,7 @@ def recorded(plan: Plan, cell: Cell, allocator: str) -> bool:
 
 
 def _of_workload(plan: Plan, workload: Workload) -> Iterator[Cell]:
+    everywhere = {chosen.name_of(one) for one in plan.everywhere}
     swept = [(name, value) for name, values in workload.sweep.items() for value in values]
     for threads, point in product(workload.threads or [None], swept or [None]):
         x = {} if point is None else dict([point])
@@ -118,8 +119,8 @@ def _of_workload(plan: Plan, workload: Workload) -> Iterator[Cell]:
             rounds=workload.rounds or plan.keys.rounds,
             timeout_s=workload.timeout_s or plan.keys.timeout_s,
             limit_mib=workload.limit_mib,
-            allocators=tuple(workload.allocators),
-            foreign=tuple(set(plan.allocators) - set(plan.everywhere)),
+            allocators=tuple(map(chosen.name_of, workload.allocators)),
+            foreign=tuple({chosen.name_of(one) for one in plan.allocators} - everywhere),
         )
 
 

@@ -22,10 +22,14 @@ def problem(choices: Sequence[str]) -> str | None:
         if not own and not peers.is_name(name):
             others = "DESIGN+SWITCH:VALUE, and NAME=LIBRARY"
             return f"unknown {name!r}; there are: {', '.join(peers.NAMES)}, {others}"
-    for name, count in Counter(choice.partition("=")[0] for choice in choices).items():
+    for name, count in Counter(map(name_of, choices)).items():
         if count > 1:
             return f"{name!r} is given {count} times"
     return None
+
+
+def name_of(choice: str) -> str:
+    return choice.partition("=")[0]
 
 
 def find(choices: Sequence[str]) -> list[Allocator]:

@@ -59,7 +59,8 @@ def _members(kind: str, place: int, table: dict) -> list[dict]:
             raise FamilyError(f"{key}.{name}: is a list of values")
         if any(isinstance(value, bool) or not isinstance(value, int | str) for value in values):
             raise FamilyError(f"{key}.{name}: its values are words or whole numbers")
-        if name in table.get("options", {}):
+        options = table.get("options", {})
+        if isinstance(options, dict) and name in options:
             raise FamilyError(f"{key}.{name}: is given twice")
     rest = {name: value for name, value in table.items() if name != "each"}
     found = []
@@ -67,7 +68,8 @@ def _members(kind: str, place: int, table: dict) -> list[dict]:
         chosen = dict(zip(each, values, strict=True))
         member = _filled(rest, chosen)
         if kind == "workload":
-            member["options"] = member.get("options", {}) | chosen
+            options = member.get("options", {})
+            member["options"] = options | chosen if isinstance(options, dict) else options
         found.append(member)
     return found
 

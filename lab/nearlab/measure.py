@@ -23,6 +23,7 @@ from . import places, proof
 _SETTINGS = (
     *("LD_PRELOAD", "LIMIT_MIB", "LAB_COUNT_FILE", "NEAR_TRACE", "GLIBC_TUNABLES", "MALLOC_"),
     *("NEARMALLOC_", "MIMALLOC_", "TCMALLOC_", "TBB_MALLOC_", "_RJEM_MALLOC_", "JE_MALLOC_"),
+    "NEARBIND_",
 )
 
 

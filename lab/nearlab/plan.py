@@ -203,6 +203,8 @@ def _problems(keys: _Keys, origins: dict[str, list[int]]) -> Iterator[tuple[str,
     for index, workload in zip(origins["workload"], keys.workload, strict=True):
         for key, problem in _workload_problems(workload):
             yield f"workload[{index}].{key}", problem
+        if problem := chosen.problem(workload.allocators):
+            yield f"workload[{index}].allocators", problem
     for index, figure in zip(origins.get("figure", ()), keys.figure, strict=True):
         for key, problem in _figure_problems(figure, keys):
             yield f"figure[{index}].{key}", problem
@@ -223,9 +225,6 @@ def _allocator_problems(keys: _Keys) -> Iterator[tuple[str, str]]:
     problem = None if keys.allocators == ["all"] else chosen.problem(keys.allocators)
     if problem:
         yield "allocators", problem
-    for index, workload in enumerate(keys.workload):
-        if problem := chosen.problem(workload.allocators):
-            yield f"workload[{index}].allocators", problem
 
 
 def _workload_problems(workload: Workload) -> Iterator[tuple[str, str]]:
@@ -299,5 +298,5 @@ def _comparison_problems(figure: Figure, keys: _Keys) -> Iterator[tuple[str, str
 
 
 def _allocator_names(keys: _Keys) -> set[str]:
-    own = (name for workload in keys.workload for name in workload.allocators)
-    return {*peers.NAMES, *own, *(choice.partition("=")[0] for choice in keys.allocators)}
+    own = (choice for workload in keys.workload for choice in workload.allocators)
+    return {*peers.NAMES, *map(chosen.name_of, own), *map(chosen.name_of, keys.allocators)}

@@ -113,6 +113,8 @@ def chosen_cells(plan: Plan, choice: Choice) -> list[Cell]:
     if not cells:
         known = ", ".join(cell.name for cell in every)
         raise PlanError(f"no cell is called {choice.only!r}; there are: {known}")
+    if choice.allocators:  # who is named is foreign nowhere
+        return [replace(cell, foreign=()) for cell in cells]
     return cells
 
 

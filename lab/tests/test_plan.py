@@ -6,7 +6,7 @@ import os
 import fake_workloads
 import pytest
 
-from nearlab import cells, listing, peers, places, plan, workloads
+from nearlab import cells, listing, peers, places, plan, run, workloads
 from nearlab.plan import PlanError
 
 TRUE_LAB = str(places.lab_build())
@@ -99,6 +99,18 @@ def test_a_workload_may_have_allocators_of_its_own():
     assert [first.takes(name) for name in found.allocators] == [True, True, False]
     assert [second.takes(name) for name in found.allocators] == [True, False, True]
     assert first.takes("of-ones-own") and not second.takes("of-ones-own")
+    own = 'allocators = ["glibc", "mine=/lib/libmine.so"]'
+    first, second = cells.of_plan(parse(ONE + more + own, 'allocators = ["glibc"]'))
+    assert second.takes("mine") and not first.takes("mine")
+
+
+def test_who_is_named_on_the_command_line_runs_everywhere():
+    own = '\n[[workload]]\nprogram = "steady"\nname = "b"\nallocators = ["scalloc+madvise:off"]'
+    found = parse(ONE + own, 'allocators = ["glibc"]')
+    named = run.Choice(allocators=("scalloc+madvise:off",))
+    assert [cell.takes("scalloc+madvise:off") for cell in run.chosen_cells(found, named)] == [
+        *(True, True),
+    ]
 
 
 WRONG = {
