@@ -71,6 +71,8 @@ ABLATIONS = {
     "paper-scalloc": ("ablation: LABs t=1", "scalloc+lab:clab"),
     "paper-numalloc": ("ablation: threadtest t=1", "numalloc+batch:bag"),
     "paper-a2alloc": ("ablation: larson t=1", "a2alloc+free:walk"),
+    "paper-nalloc": ("ablation: one producer t=1", "nalloc+steal:off"),
+    "paper-kim-ch4": ("ablation: fill and drain", "super0+fill:half"),
 }
 
 
