@@ -116,13 +116,11 @@ void FullestFit::purge(Folio* folio) {
   purged_.push_front(folio);
 }
 
-bool FullestFit::trim() {
+void FullestFit::trim() {
   Folio* kept = by_free_[bin().per_folio].front();
-  if (kept == nullptr) return false;
-  const size_t before = totals_.purged;
+  if (kept == nullptr) return;
   remove(kept);
   purge(kept);
-  return totals_.purged > before;
 }
 
 }  // namespace near::super

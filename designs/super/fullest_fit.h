@@ -32,7 +32,7 @@ class FullestFit {
   bool put(void* block);
 
   // Gives the memory of the empty folio back that was kept. True if there was one.
-  bool trim();
+  void trim();
 
   const Totals& totals() const { return totals_; }
 

@@ -86,12 +86,10 @@ void GlobalCache::free(const CachedList& list) {
   free_all(list);
 }
 
-bool GlobalCache::trim() {
+void GlobalCache::trim() {
   const Section section(lock_);
-  const size_t before = folios_.totals().purged;
   while (!lists_.empty()) free_all(lists_.take());
   folios_.trim();
-  return folios_.totals().purged > before;
 }
 
 GlobalCache::Totals GlobalCache::totals() {

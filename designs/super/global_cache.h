@@ -18,7 +18,7 @@ class alignas(64) GlobalCache {
     size_t single;    // blocks allocated one at a time
     size_t filled;    // blocks allocated to fill it
     size_t drained;   // blocks freed because it was full
-    size_t freed;     // blocks freed one at a time
+    size_t freed;     // blocks freed one at a time, or in whole lists
     size_t cached;    // blocks in its lists
     FullestFit::Totals folios;
   };
@@ -42,7 +42,7 @@ class alignas(64) GlobalCache {
 
   // Gives all blocks of the list, or all of its own, back to their folios.
   void free(const CachedList& list);
-  bool trim();
+  void trim();
 
   Totals totals();
   Mutex& lock() { return lock_; }

@@ -57,6 +57,12 @@ bool start_global_caches() {
   return true;
 }
 
+size_t folios_purged() {
+  size_t sum = 0;
+  for (GlobalCache& cache : global_caches) sum += cache.totals().folios.purged;
+  return sum;
+}
+
 }  // namespace
 
 bool Super::start() {
@@ -124,12 +130,13 @@ bool Super::resize(void* block, size_t size) {
 }
 
 bool Super::trim() {
+  const size_t before = folios_purged();
   if (have_cache()) current->flush();
   for (unsigned i = 0; i < cpu_cache_count; i++) cpu_caches[i].trim();
   for (unsigned i = 0; i < socket_cache_count; i++) socket_caches[i].trim();
-  bool any = huge.trim();
-  for (GlobalCache& cache : global_caches) any = cache.trim() || any;
-  return any;
+  const bool any = huge.trim();
+  for (GlobalCache& cache : global_caches) cache.trim();
+  return any || folios_purged() > before;
 }
 
 design::Footprint Super::footprint() {

@@ -26,7 +26,8 @@ class ThreadCache {
   bool try_put(size_t kind, Block* block) {
     Lists& lists = by_kind_[kind];
     const uint64_t offset = reinterpret_cast<uintptr_t>(block) % kChunk - lists.first;
-    return likely(offset * lists.inverse < lists.inverse && lists.used.head() != block) &&
+    return likely(offset < kChunk && offset * lists.inverse < lists.inverse &&
+                  lists.used.head() != block) &&
            lists.used.push(block);
   }
 

@@ -146,11 +146,12 @@ struct near_stats {
   uint64_t free_batches;      /* calls of near_free_batch */
   uint64_t free_batch_blocks; /* blocks freed by them */
   uint64_t free_batch_groups; /* groups they made, as near_free_batch returns them */
-  uint64_t free_batch_remote; /* of them handed to other threads, by an atomic operation each */
+  uint32_t nodes;             /* NUMA nodes in use */
+  uint32_t reserved_;         /* 0 */
+  uint64_t free_batch_remote; /* groups handed to other threads, by one or two atomic operations */
   uint64_t refills;           /* times that malloc found no free block and took its heap's lock */
   uint64_t span_events;       /* times that free took it: a span has as many free blocks as asked */
   uint64_t remote_blocks;     /* blocks of other threads' frees, when their owners took them back */
-  uint32_t nodes;             /* NUMA nodes in use */
 };
 
 /* Fills `*out`. Constant time but for the number of nodes and heaps. */
@@ -166,7 +167,8 @@ NEAR_API int near_owns(const void* block) NEAR_NOEXCEPT;
 
 /* Frees `count` blocks, as `near_free` of each of them in this order would: of any sizes, from any
  * threads, NULL among them. It is made for runs of blocks that other threads allocated: those of a
- * span (64 KiB and more that serve one size) go to its owner together, with one atomic operation.
+ * span (64 KiB and more that serve one size) go to its owner together, with one atomic operation,
+ * or two if the owner has to be told.
  * Of the calling thread's own, neighbours in `blocks` that lie in one span are freed together.
  * Returns the number of such groups; a large block and one of another allocator is a group by
  * itself, so blocks by groups is what was gained. Uses 4 KiB of stack and allocates nothing. If a

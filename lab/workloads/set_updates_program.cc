@@ -156,7 +156,7 @@ int run_program(const char* name, int argc, char** argv, const Pool* pool) {
   workload.require(setting.keys <= UINT32_MAX, "--keys is above 2^32 - 1");
 
   std::optional<near::reclaim::timeline> timeline;
-  if (!setting.timeline.empty()) timeline.emplace(2 * setting.threads + 8, setting.timeline_events);
+  if (!setting.timeline.empty()) timeline.emplace(3 * setting.threads + 8, setting.timeline_events);
   const Run run{workload, setting, pool, timeline ? &*timeline : nullptr,
                 near::reclaim::timeline::now()};
   for (const auto& [structure, function] : kStructures) {

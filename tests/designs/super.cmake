@@ -30,3 +30,6 @@ foreach(pair IN LISTS super_configs)
     ENVIRONMENT LD_PRELOAD=$<TARGET_FILE:near_design_${name}_library> NEAR_TEST_EXPECT=${name}
       NEARMALLOC_DESIGN_OPTIONS=sync=tsx)
 endforeach()
+near_test_design_variants(super0
+  "threadcache=off" "fill=half,drain=on" "fill=doubling" "constants=artifact")
+near_test_design_variants(super3 "constants=artifact")

@@ -357,6 +357,11 @@ TEST(SuperWrong, FreesAreReported) {
   auto* block = static_cast<char*>(Super::allocate(100));
   auto* large = static_cast<char*>(Super::allocate(3 * kMiB));
   EXPECT_DEATH(Super::deallocate(block + 16), "it is not a block");
+  // Where a block of 64 bytes would start if the chunk's header were none.
+  auto* small = static_cast<char*>(Super::allocate(64));
+  char* chunk = small - reinterpret_cast<uintptr_t>(small) % (2 * kMiB);
+  EXPECT_DEATH(Super::deallocate(chunk + 64), "it is not a block");
+  Super::deallocate(small);
   EXPECT_DEATH(Super::deallocate(large + 64), "it is not a block");
   EXPECT_DEATH(Super::deallocate(reinterpret_cast<void*>(arena.start() + 64)), "not a block");
   Super::deallocate(block);
