@@ -120,6 +120,14 @@ void A2alloc::deallocate(void* block) {
   if (unlikely(freed == Freed::no_block)) report_invalid(block, "it is not a block");
 }
 
+void* A2alloc::allocate_zeroed(size_t size) {
+  if (size <= kLargest - block_header_bytes()) return Defaults::allocate_zeroed(size);
+  if (!design::start()) return nullptr;
+  bool zero = false;
+  void* block = large_list.take(size, sizeof(Header), &zero);
+  return block == nullptr || zero ? block : memset(block, 0, size);
+}
+
 size_t A2alloc::usable_size(const void* block) {
   if (!arena.contains(block)) return 0;
   if (!kConfig.per_processor) {

@@ -18,6 +18,7 @@ struct A2alloc : design::Defaults<A2alloc> {
   static void* allocate(size_t size);
   static void* allocate_aligned(size_t alignment, size_t size);
   static void deallocate(void* block);
+  static void* allocate_zeroed(size_t size);
   static size_t usable_size(const void* block);
   static bool trim();
   static design::Footprint footprint();

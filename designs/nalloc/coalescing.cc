@@ -2,6 +2,8 @@
 
 #include <new>
 
+#include "front/invalid.h"
+
 namespace near::nalloc {
 namespace {
 
@@ -68,11 +70,17 @@ void Coalescing::remove(Header* header) {
   lists_[list_of(kClassSizes, header->size())].remove(header->listed());
 }
 
-// Every block of the first list that is not empty is large enough: no search.
+// Of the list that a block of this size is on, the first may be large enough; of all later lists,
+// every block is: no search.
 Coalescing::Header* Coalescing::find(size_t need) {
-  unsigned list = 0;
-  while (list < kLists && (kClassSizes[list] < need || lists_[list].empty())) list++;
-  if (list == kLists) return nullptr;
+  unsigned list = list_of(kClassSizes, need);
+  const FreeBlock* first = lists_[list].front();
+  if (first == nullptr || Header::of(first)->size() < need) {
+    do {
+      list++;
+    } while (list < kLists && lists_[list].empty());
+    if (list == kLists) return nullptr;
+  }
   auto* header = Header::of(lists_[list].front());
   remove(header);
   return header;
@@ -139,6 +147,7 @@ void Coalescing::collect() {
   Wayward* first = wayward_.take_all();
   if (first != nullptr) popalls_.store(popalls() + 1, kRelaxed);
   while (first != nullptr) {
+    if (Header::of(first)->is_free()) return report_invalid(first, "it was freed before");
     Wayward* next = first->next;
     put(first);
     first = next;

@@ -47,7 +47,8 @@ class Coalescing {
   // Any thread.
   void push(void* block) { wayward_.push(static_cast<Wayward*>(block)); }
 
-  // Takes what other threads pushed back.
+  // Takes what other threads pushed back. A block that is free already is reported, and what
+  // lies behind it in the stack is lost, as its link is.
   void collect();
 
   // Of a block of an arena.
@@ -74,8 +75,9 @@ class Coalescing {
     Plain<Wayward*> next;
   };
 
-  // The published classes end at 1024; the last two are for what nalloc leaves to arenas.
-  static constexpr size_t kClassSizes[] = {32, 48, 64, 80, 112, 256, 512, 1024, 2048, 3072};
+  // The published classes end at 1024; the later ones are for what nalloc leaves to arenas.
+  static constexpr size_t kClassSizes[] = {32,   48,   64,   80,   112,  256,  512,  1024,
+                                           1152, 1280, 1536, 1792, 2048, 2560, 3072, 3584};
   static constexpr unsigned kLists = sizeof(kClassSizes) / sizeof(size_t);
 
   Header* find(size_t need);

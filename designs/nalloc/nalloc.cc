@@ -4,6 +4,7 @@
 #include "designs/nalloc/heaps.h"
 #include "designs/shared/life.h"
 #include "designs/shared/page_runs.h"
+#include "designs/shared/ranks.h"
 #include "front/invalid.h"
 
 namespace near::nalloc {
@@ -13,9 +14,13 @@ namespace {
 constexpr size_t kMostRuns = size_t{1} << 44;
 constexpr size_t kLeastRuns = 16 * kMiB;
 
-// What is larger than a page. The only lock, but for the start's and the arena's of these runs.
+// What is larger than a page. No other locks but those of the start, of a trim, and of
+// the arena of these runs.
 constinit design::Arena run_arena;
 constinit design::PageRuns runs{run_arena};
+
+// A trim has all parked heaps in hand: a fork that came between would lose them.
+constinit Mutex trim_lock{design::kMiddleRank};
 
 void free_to_arena(void* block) {
   if (unlikely(Coalescing::is_no_live_block(block))) return free_twice(block);
@@ -82,6 +87,14 @@ void* Nalloc::allocate_aligned(size_t alignment, size_t size) {
   return runs.take(size, alignment);
 }
 
+void* Nalloc::allocate_zeroed(size_t size) {
+  if (size <= Coalescing::kMost) return Defaults::allocate_zeroed(size);
+  if (!design::start()) return nullptr;
+  bool zero = false;
+  void* block = runs.take(size, 1, &zero);
+  return block == nullptr || zero ? block : memset(block, 0, size);
+}
+
 size_t Nalloc::usable_size(const void* block) {
   if (!pages.contains(block)) return run_arena.contains(block) ? runs.usable(block) : 0;
   switch (kind_of(block)) {
@@ -95,6 +108,7 @@ size_t Nalloc::usable_size(const void* block) {
 }
 
 bool Nalloc::trim() {
+  const LockGuard guard(trim_lock);
   if (current != &no_heap) current->collect();
   heaps.collect_parked();
   const bool any = pages.trim();
@@ -133,12 +147,14 @@ size_t Nalloc::counters(design::Counter* out) {
   out[n++] = {"pages_clean", pages.clean()};
   out[n++] = {"pages_given_back", pages.purged()};
   out[n++] = {"heaps", all};
+  out[n++] = {"runs_walked", runs.totals().walked};
   return n;
 }
 
 // Small blocks have no lock. A thread that dies in a fork takes its heap with it: what it was at is
 // anybody's guess; nothing else is lost, as all that is shared changes by one exchange.
 void Nalloc::lock_for_fork() {
+  trim_lock.lock_for_fork();
   runs.lock().lock_for_fork();
   run_arena.lock_for_fork();
 }
@@ -146,6 +162,7 @@ void Nalloc::lock_for_fork() {
 void Nalloc::unlock_after_fork(bool) {
   run_arena.unlock_for_fork();
   runs.lock().unlock_for_fork();
+  trim_lock.unlock_for_fork();
 }
 
 }  // namespace near::nalloc

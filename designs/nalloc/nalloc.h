@@ -35,6 +35,7 @@ struct Nalloc : design::Defaults<Nalloc> {
     if (unlikely(slab->host != heap)) return push_wayward(slab, block);
     if (unlikely(!heap->put(slab, block))) free_twice(block);
   }
+  static void* allocate_zeroed(size_t size);
   static size_t usable_size(const void* block);
   static bool trim();
   static design::Footprint footprint();

@@ -1,7 +1,6 @@
 // Address space that is reserved once and handed out from its start; readable and writable up to a
 // mark that only rises.
-// Invariant: start <= taken <= committed <= end, but while a refused `take` undoes nothing: what it
-// took stays taken only if it could be committed.
+// Invariant: start <= taken <= committed <= end.
 // Who may touch it: `reserve` once at start; the rest any thread.
 #pragma once
 

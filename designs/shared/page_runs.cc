@@ -29,7 +29,7 @@ bool PageRuns::is_live(const Header& header, const void* block) {
   return header.mark.load(kRelaxed) == (skipped == kPage ? kAlignedMark : kMark);
 }
 
-char* PageRuns::take_pages(size_t pages) {
+char* PageRuns::take_pages(size_t pages, bool* zero) {
   for (Run** link = &first_; *link != nullptr; link = &(*link)->next, totals_.walked++) {
     Run* run = *link;
     if (run->pages < pages) continue;
@@ -37,6 +37,7 @@ char* PageRuns::take_pages(size_t pages) {
     if (run->pages == 0) *link = run->next;
     return run->pages == 0 ? reinterpret_cast<char*>(run) : run->end();
   }
+  if (zero != nullptr) *zero = true;
   return static_cast<char*>(arena_.take(pages * kPage));
 }
 
@@ -50,9 +51,10 @@ void PageRuns::put_pages(char* start, size_t pages) {
   auto* run = reinterpret_cast<Run*>(start);
   if (before != nullptr && before->end() == start) {
     before->pages += pages;
+    before->trimmed = false;
     run = before;
   } else {
-    *run = {.next = after, .pages = pages};
+    *run = {.next = after, .pages = pages, .trimmed = false};
     (before != nullptr ? before->next : first_) = run;
   }
   if (after != nullptr && run->end() == reinterpret_cast<char*>(after)) {
@@ -61,13 +63,14 @@ void PageRuns::put_pages(char* start, size_t pages) {
   }
 }
 
-void* PageRuns::take(size_t size, size_t alignment) {
+void* PageRuns::take(size_t size, size_t alignment, bool* zero) {
   if (size > PTRDIFF_MAX / 2 || alignment > PTRDIFF_MAX / 4) return nullptr;
   const bool follows_header = alignment <= sizeof(Header);
   const size_t front = follows_header ? sizeof(Header) : max_of(alignment, kPage);
   const size_t pages = div_up(front + max_of(size, 1), kPage);  // an empty block is one, too
+  if (pages > UINT32_MAX) return nullptr;                       // its header could not say it
   const LockGuard guard(lock_);
-  char* start = take_pages(pages);
+  char* start = take_pages(pages, zero);
   if (start == nullptr) return nullptr;
   char* block = start + front;
   if (!follows_header) {
@@ -109,11 +112,13 @@ bool PageRuns::trim() {
   const LockGuard guard(lock_);
   bool any = false;
   for (Run* run = first_; run != nullptr; run = run->next) {
+    if (run->trimmed) continue;
     // All but the page that the run's own link is in.
     const size_t page = max_of(kPage, os::page_size());
     const size_t from = align_up(reinterpret_cast<uintptr_t>(run) + sizeof(Run), page);
     const size_t to = align_down(reinterpret_cast<uintptr_t>(run->end()), page);
-    if (from < to) any = os::purge(reinterpret_cast<void*>(from), to - from) || any;
+    run->trimmed = from < to && os::purge(reinterpret_cast<void*>(from), to - from);
+    any = any || run->trimmed;
   }
   return any;
 }

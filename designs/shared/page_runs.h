@@ -33,14 +33,16 @@ class alignas(64) PageRuns {
   // The runs come from `arena`, whose takes are multiples of a page.
   constexpr explicit PageRuns(Arena& arena) : arena_(arena) {}
 
-  // Null if memory is refused. `alignment`: a power of two.
-  void* take(size_t size, size_t alignment);
+  // Null if memory is refused. `alignment`: a power of two. `zero`: becomes true if nobody has had
+  // the block's memory, so all of it is zero.
+  void* take(size_t size, size_t alignment, bool* zero = nullptr);
   // Takes a live block back. False if it is none.
   bool put(void* block);
 
   // The bytes at a live large block, or 0 if it is none.
   size_t usable(const void* block) const;
 
+  // Gives the memory of free runs back. True if there was any.
   bool trim();
   Totals totals();
   Mutex& lock() { return lock_; }
@@ -56,12 +58,13 @@ class alignas(64) PageRuns {
   struct Run {
     Run* next;
     size_t pages;
+    bool trimmed;  // has nothing to give back
     char* end();
   };
 
   Header* header_of(const void* block) const;
   static bool is_live(const Header& header, const void* block);
-  char* take_pages(size_t pages);
+  char* take_pages(size_t pages, bool* zero);
   void put_pages(char* start, size_t pages);
 
   Arena& arena_;

@@ -50,6 +50,11 @@ foreach(options "" metadata=block pageref=head free=walk emptiness=25)
 endforeach()
 near_test_core(design_kheap_pages LABEL designs COMMAND design_kheap --gtest_filter=A2allocPages.*
   ENVIRONMENT NEAR_TEST_EXPECT=kheap)
+if(NOT NEAR_SANITIZE)  # a sanitizer's own memory is resident too
+  near_test_a2alloc(zeroed "" A2allocZeroed.*)
+  near_test_core(design_kheap_zeroed LABEL designs
+    COMMAND design_kheap --gtest_filter=A2allocZeroed.* ENVIRONMENT NEAR_TEST_EXPECT=kheap)
+endif()
 near_test_core(design_kheap_invalid LABEL designs
   COMMAND design_kheap --gtest_filter=A2allocInvalidDeathTest.*
   ENVIRONMENT NEAR_TEST_EXPECT=kheap)

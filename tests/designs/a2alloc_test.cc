@@ -19,6 +19,7 @@
 #include "designs/a2alloc/shared_heap.h"
 #include "designs/counters.h"
 #include "designs/shared/machine.h"
+#include "designs/zeroed.h"
 #include "platform/os.h"
 #include "support/cases.h"
 #include "support/fake_os.h"
@@ -273,8 +274,13 @@ TEST(A2allocMemory, EmptyPagesGoBackWhereTheyCan) {
   give(again);
   A2alloc::deallocate(A2alloc::allocate(1 << 20));
   EXPECT_TRUE(A2alloc::trim()) << "a free run spans pages of any size";
+  EXPECT_FALSE(A2alloc::trim()) << "it was given back";
+  A2alloc::deallocate(A2alloc::allocate(1 << 20));
+  EXPECT_TRUE(A2alloc::trim()) << "it was used again";
   count_cases();
 }
+
+TEST(A2allocZeroed, BlocksOfFreshMemoryCostNone) { expect_zeroed_blocks_to_be_fresh<A2alloc>(); }
 
 void expect_reported(void* block, const char* as) {
   EXPECT_DEATH(A2alloc::deallocate(block), as) << block;

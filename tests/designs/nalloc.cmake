@@ -1,6 +1,8 @@
 # nalloc: the claims of its page, each in a process of its own, under its switches.
 
 near_test_design(nalloc)
+near_test_design_variants(nalloc
+  "order=stack,wayward=apart" "steal=off,keep=0" "clean_mib=1")
 
 add_library(design_nalloc_tests OBJECT nalloc_test.cc)
 target_include_directories(design_nalloc_tests PRIVATE ${PROJECT_SOURCE_DIR})
@@ -27,11 +29,15 @@ foreach(suite Wayward.PopallIsOneExchangeHoweverManyBlocks
     Wayward.AnExhaustedSlabGetsItsWaywardBlocksBack
     Wayward.AFreeOfTheHostRegainsASlabThatWasGivenUp
     Exit.WholeSlabsBecomeCleanPagesForAnyClass Locks.SmallBlocksNeedNone
+    Locks.NoTrimHasParkedHeapsInHandDuringAFork
     Pages.MemoryGoesBackAndComesAgain Pages.BeyondTheLimitCleanPagesKeepNoMemory
     Pages.ARefusalLosesNothing InvalidDeathTest.ASecondFreeIsSaid)
   near_test_nalloc(Nalloc${suite} "")
 endforeach()
 near_test_nalloc(NallocPages.BeyondTheLimitCleanPagesKeepNoMemory clean_mib=1)
+if(NOT NEAR_SANITIZE)  # a sanitizer's own memory is resident too
+  near_test_nalloc(NallocRuns.ZeroedBlocksOfFreshMemoryCostNone "")
+endif()
 foreach(suite Pages.* Slab.PrivateWaywardAndLiveMakeTheCapacity)
   string(MAKE_C_IDENTIFIER "design_nalloc_large_pages_${suite}" test)
   near_test_core(${test} LABEL designs COMMAND design_nalloc --gtest_filter=Nalloc${suite}

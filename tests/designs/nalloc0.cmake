@@ -1,6 +1,7 @@
 # nalloc0: the claims of __nalloc's description, each in a process of its own.
 
 near_test_design(nalloc0)
+near_test_design_variants(nalloc0 "clean_mib=1")
 
 add_library(design_nalloc0_tests OBJECT nalloc0_test.cc)
 target_include_directories(design_nalloc0_tests PRIVATE ${PROJECT_SOURCE_DIR})
@@ -11,7 +12,7 @@ near_test_executable(design_nalloc0
   OBJECTS design_nalloc0_tests near_design_nalloc0 near_design_twins LIBRARIES near_design_fake_os)
 
 foreach(test Nalloc0.NeighboursAreJoinedUntilTheArenaIsWhole
-    Nalloc0.ArenasAreSoundAfterRandomRuns
+    Nalloc0.ArenasAreSoundAfterRandomRuns Nalloc0.HolesServeRequestsOfTheirSizeAgain
     Nalloc0.WhatIsFreedAfterTheOwnersExitIsTheNextThreads Nalloc0DeathTest.ASecondFreeIsSaid)
   string(MAKE_C_IDENTIFIER "design_${test}" name)
   near_test_core(${name} LABEL designs COMMAND design_nalloc0 --gtest_filter=${test}

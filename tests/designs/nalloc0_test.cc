@@ -84,6 +84,18 @@ TEST(Nalloc0, ArenasAreSoundAfterRandomRuns) {
   count_cases(40);
 }
 
+TEST(Nalloc0, HolesServeRequestsOfTheirSizeAgain) {
+  Blocks blocks(3000);  // three in an arena
+  for (void*& block : blocks) block = Nalloc::allocate(1100);
+  for (size_t i = 0; i < blocks.size(); i++) {
+    if (i % 3 != 1) Nalloc::deallocate(blocks[i]);
+  }
+  const size_t taken = pages.taken();
+  for (int i = 0; i < 2000; i++) EXPECT_NE(Nalloc::allocate(1100), nullptr);
+  EXPECT_LE(pages.taken(), taken + 16);
+  count_cases();
+}
+
 TEST(Nalloc0, WhatIsFreedAfterTheOwnersExitIsTheNextThreads) {
   Blocks blocks(3);
   std::thread([&] {
@@ -108,7 +120,16 @@ TEST(Nalloc0DeathTest, ASecondFreeIsSaid) {
   EXPECT_DEATH(give({block, block}), "it was freed before");
   EXPECT_DEATH(give({other, block, other}), "it ");
   EXPECT_DEATH(give({static_cast<char*>(block) + 1}), "it was freed before");
-  count_cases(3);
+  // By threads that are not its host, or by one and then the host.
+  const auto collect_after = [&](const Blocks& foreign, const Blocks& own) {
+    std::thread([&] { give(foreign); }).join();
+    give(own);
+    current->collect();
+  };
+  EXPECT_DEATH(collect_after({block, block}, {}), "it was freed before");
+  EXPECT_DEATH(collect_after({block, other, block}, {}), "it was freed before");
+  EXPECT_DEATH(collect_after({block}, {block}), "it was freed before");
+  count_cases(6);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "designs/nalloc/heaps.h"
+#include "designs/zeroed.h"
 #include "support/cases.h"
 #include "support/fake_os.h"
 
@@ -268,9 +269,12 @@ TEST(NallocLocks, SmallBlocksNeedNone) {
   auto done = promise.get_future();
   Blocks shared(3000);
   std::thread thread([&] {
-    in_another_thread([&] { shared = take(shared.size(), 200); });
-    give(shared);
-    for (const size_t size : {size_t{0}, size_t{16}, size_t{100}, near::nalloc::kLargest}) {
+    for (const size_t size : {200, 2000}) {
+      in_another_thread([&] { shared = take(shared.size(), size); });
+      give(shared);
+    }
+    for (const size_t size :
+         {size_t{0}, size_t{16}, size_t{100}, near::nalloc::kLargest, size_t{2000}}) {
       give(take(20000, size));
     }
     promise.set_value();
@@ -281,6 +285,27 @@ TEST(NallocLocks, SmallBlocksNeedNone) {
   EXPECT_TRUE(in_time) << "a small block waited for a lock";
   count_cases();
 }
+
+// A fork amid a trim would lose the parked heaps, which the trim has in hand.
+TEST(NallocLocks, NoTrimHasParkedHeapsInHandDuringAFork) {
+  near::nalloc::Heap* parked = nullptr;
+  void* left = nullptr;
+  in_another_thread([&] {
+    left = Nalloc::allocate(2000);
+    parked = current;
+  });
+  Nalloc::deallocate(left);
+  Nalloc::lock_for_fork();
+  std::thread trimming([] { Nalloc::trim(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_EQ(parked->coalescing().popalls(), 0U);
+  Nalloc::unlock_after_fork(false);
+  trimming.join();
+  EXPECT_EQ(parked->coalescing().popalls(), 1U);
+  count_cases();
+}
+
+TEST(NallocRuns, ZeroedBlocksOfFreshMemoryCostNone) { expect_zeroed_blocks_to_be_fresh<Nalloc>(); }
 
 TEST(NallocPages, MemoryGoesBackAndComesAgain) {
   give(take(5000, 1000));
