@@ -34,10 +34,10 @@ Pageref* pageref_of(const void* block) {
     }
     return nullptr;
   }
-  // Not what the arena has yet to give, and not what has no room for a header in front of it.
-  if (!arena.has_given(page) ||
-      static_cast<size_t>(static_cast<const char*>(block) - page) < sizeof(Header))
-    return nullptr;
+  // Not what the arena has yet to give, not what has no room for a header in front of it, and not
+  // what no block begins at.
+  const auto offset = static_cast<size_t>(static_cast<const char*>(block) - page);
+  if (!arena.has_given(page) || offset < sizeof(Header) || offset % kSmallest != 0) return nullptr;
   const auto* header = settings.block_metadata ? static_cast<const Header*>(block) - 1
                                                : reinterpret_cast<const Header*>(page);
   // A pageref at the start of its page begins with the page's address, never the marker.

@@ -53,7 +53,7 @@ near_test_core(design_numalloc_binding_memory_nodes ${of_design}
   COMMAND design_numalloc --gtest_filter=BindingToMemoryNodes.*)
 
 # The paper gives nothing back, so neither does malloc_trim.
-near_test_design(numalloc WITHOUT *TrimGivesFreeMemoryBack)
+near_test_design(numalloc WIDE WITHOUT *TrimGivesFreeMemoryBack)
 
 # The libraries, on programs.
 if(near_test_has_standard)

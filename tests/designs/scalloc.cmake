@@ -1,6 +1,6 @@
 # scalloc: the paper's claims, and what its switches change.
 
-near_test_design(scalloc)
+near_test_design(scalloc WIDE)
 near_test_design_variants(scalloc "lab=clab" "reclaim=allocation" "lab=clab,reclaim=allocation")
 
 add_library(design_scalloc_tests OBJECT scalloc_test.cc scalloc_switches_test.cc)

@@ -178,7 +178,7 @@ TEST(Scalloc, TheFragmentationEquationsHoldAtEveryStep) {
     Prediction prediction;
     std::vector<void*> live;
     const unsigned classes[] = {1, 9, 16, 17, 20, 24, 27, 28};
-    const size_t steps = scaled(20'000);
+    const size_t steps = std::max<size_t>(scaled(20'000), 9'000);  // six waves at least
     for (size_t step = 0; step < steps; step++) {
       // Waves, so that spans fill, become reusable, are used again, and become empty.
       const bool grow = live.empty() || random() % 100 < (step / 1500 % 2 == 0 ? 75 : 25);
