@@ -147,7 +147,6 @@ struct near_stats {
   uint64_t free_batch_blocks; /* blocks freed by them */
   uint64_t free_batch_groups; /* groups they made, as near_free_batch returns them */
   uint32_t nodes;             /* NUMA nodes in use */
-  uint32_t reserved_;         /* 0 */
   uint64_t free_batch_remote; /* groups handed to other threads, by one or two atomic operations */
   uint64_t refills;           /* times that malloc found no free block and took its heap's lock */
   uint64_t span_events;       /* times that free took it: a span has as many free blocks as asked */
