@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "designs/counters.h"
 #include "designs/nalloc/heaps.h"
 #include "designs/zeroed.h"
 #include "support/cases.h"
@@ -34,16 +35,6 @@ using near::nalloc::Slab;
 using near::nalloc::WaywardStack;
 
 using Blocks = std::vector<void*>;
-
-uint64_t counter(const std::string& name) {
-  near::design::Counter counters[near::design::kMaxCounters];
-  const size_t count = Nalloc::counters(counters);
-  for (size_t i = 0; i < count; i++) {
-    if (name == counters[i].name) return counters[i].value;
-  }
-  ADD_FAILURE() << name;
-  return 0;
-}
 
 Blocks take(size_t count, size_t size) {
   Blocks blocks(count);

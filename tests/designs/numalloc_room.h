@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "designs/counters.h"
 #include "designs/numalloc/numalloc.h"
 #include "designs/shared/life.h"
 #include "designs/shared/machine.h"
-#include "designs/shared/summary.h"
 #include "platform/os.h"
 #include "support/cases.h"
 #include "unit/threads.h"
@@ -24,16 +24,6 @@ using near::design::numalloc::kClasses;
 using near::design::numalloc::kClassSizes;
 using near::design::numalloc::kSmallLimit;
 using near::design::numalloc::regions;
-
-inline uint64_t counter(std::string_view name) {
-  near::design::Counter all[near::design::kMaxCounters];
-  const size_t count = near_design_counters(all);
-  for (size_t i = 0; i < count; i++) {
-    if (name == all[i].name) return all[i].value;
-  }
-  ADD_FAILURE() << "there is no counter " << name;
-  return 0;
-}
 
 inline unsigned node_of(const void* block) { return regions.node_of(block); }
 

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "designs/counters.h"
 #include "designs/super/cpu_cache.h"
 #include "designs/super/global_cache.h"
 #include "designs/super/huge.h"
@@ -30,16 +31,6 @@ namespace {
 
 using namespace near::super;
 using near::kMiB;
-
-uint64_t counter(const std::string& name) {
-  near::design::Counter counters[near::design::kMaxCounters];
-  const size_t count = Super::counters(counters);
-  for (size_t i = 0; i < count; i++) {
-    if (name == counters[i].name) return counters[i].value;
-  }
-  ADD_FAILURE() << name;
-  return 0;
-}
 
 GlobalCache::Totals global(size_t size) { return global_caches[small_bin(size)].totals(); }
 
