@@ -1,6 +1,8 @@
 """What a result says at a glance: ratios to glibc, what failed, what is noisy.
 
-Invariant: a cell of the table holds the median over the counted rounds, or says that there is none.
+Cells that other allocators ran than the rest, as the ablations of a design, have a table of their
+own, with ratios to its first allocator.
+Invariant: a cell of a table holds the median over the counted rounds, or says that there is none.
 The whole analysis, with intervals, is the report's. Source: DESIGN, the lab.
 """
 
@@ -24,7 +26,8 @@ def show(out: Console, records: Sequence[Record]) -> None:
     """Prints the table and what it leaves out."""
     plan = records[0]
     runs = [record for record in records if record["kind"] == "run" and record["round"] > 0]
-    out.print(table(plan, runs))
+    for one in tables(plan, runs):
+        out.print(one)
     fewest = min((len(series) for series in _series(runs).values() if series), default=0)
     if fewest < FEWEST_RUNS:
         out.print(f"Fewer than {FEWEST_RUNS} counted runs: nothing is ranked from these.")
@@ -38,27 +41,37 @@ def show(out: Console, records: Sequence[Record]) -> None:
             out.print(f"{allocator['name']} is missing: {allocator['missing']}", markup=False)
 
 
-def table(plan: Record, runs: Iterable[Record]) -> Table:
-    """A row a cell, a column an allocator."""
+def tables(plan: Record, runs: Iterable[Record]) -> list[Table]:
+    """One table of all cells that glibc ran, and one for each set of allocators of the others."""
     series = _series(runs)
-    shown = [one["name"] for one in plan["allocators"] if not one["missing"]]
-    ratios = BASE in shown
+    order = [one["name"] for one in plan["allocators"] if not one["missing"]]
+    groups: dict[tuple[str, ...], list[Record]] = defaultdict(list)
+    for cell in plan["cells"]:
+        ran = tuple(name for name in order if (cell["cell"], name) in series)
+        if ran:
+            groups[() if BASE in ran else ran].append(cell)
+    beside = {cell["cell"] for cell in groups.get((), ())}
+    every = [name for name in order if any((cell, name) in series for cell in beside)]
+    return [_table(plan["title"], cells, ran or every, series) for ran, cells in groups.items()]
+
+
+def _table(title: str, cells: Sequence[Record], ran: Sequence[str], series: Series) -> Table:
+    base = BASE if BASE in ran else ran[0] if len(ran) > 1 else None
     table = Table(
-        title=f"{plan['title']}: median seconds" + (f", ratio to {BASE}" if ratios else ""),
+        title=f"{title}: median seconds" + (f", ratio to {base}" if base else ""),
         title_justify="left",
         caption=f"~ noisy: the median deviation is over {NOISY:.0%} of the median",
         caption_justify="left",
     )
     table.add_column("cell")
-    for name in shown:
+    for name in ran:
         table.add_column(name, justify="right")
-    for cell in plan["cells"]:
-        if cell["missing"] is None:
-            name = cell["cell"]
-            base = series.get((name, BASE)) if ratios else None
-            cells = [_shown(series.get((name, one)), base, ratios) for one in shown]
-            mark = " (oversubscribed)" if cell["oversubscribed"] else ""
-            table.add_row(escape(name + mark), *cells)
+    for cell in cells:
+        name = cell["cell"]
+        bases = series[name, base] if base else None
+        mark = " (oversubscribed)" if cell["oversubscribed"] else ""
+        shown = (_shown(series.get((name, one)), bases) for one in ran)
+        table.add_row(escape(name + mark), *shown)
     return table
 
 
@@ -90,12 +103,13 @@ def _series(runs: Iterable[Record]) -> Series:
     }
 
 
-def _shown(values: list[float] | None, base: list[float] | None, ratios: bool) -> str:
+def _shown(values: list[float] | None, base: list[float] | None) -> str:
+    """The median, or its ratio to that of `base`, which may be empty: it failed."""
     if values is None:
         return "-"
     if not values:
         return "[red]failed[/]"
     mark = "~" if stats.relative_spread(values) > NOISY else ""
-    if not ratios:
+    if base is None:
         return f"{stats.median(values):.3f}{mark}"
     return f"{stats.median(values) / stats.median(base):.2f}{mark}" if base else "-"
