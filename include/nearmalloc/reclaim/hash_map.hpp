@@ -5,9 +5,9 @@
 //   map.insert(1, 10);
 //
 // All elements are in one ordered list, sorted by their hash with the bits reversed, so that the
-// elements of a bucket are neighbours and still are when the number of buckets doubles. A bucket is
-// a pointer to a dummy node of that list, made when the bucket is first used; dummies are never
-// removed, so a search may start at one without protecting it. If memory for a dummy or for the
+// elements of a bucket are neighbours and still are when the number of buckets doubles. A bucket
+// holds a dummy node of that list, linked when the bucket is first used and never removed, so a
+// search may start at it without protecting it. Until it is linked, and if memory for a larger
 // table is refused, searches start further away: only `insert` needs memory to succeed.
 //
 // Operations on one key are linearizable; those on different keys are ordered as far as
@@ -16,19 +16,17 @@
 // Invariant: along the list the pairs (order, key) ascend strictly; an element's order is the
 // reversed hash of its key, made odd; the dummy of bucket b has order reverse(b), which is even;
 // buckets = first << k, and segment i <= k of the table exists. At rest no node is marked removed,
-// bucket b is set exactly if its dummy is in the list, and the stripes sum to the elements.
+// bucket b is linked exactly if its dummy is in the list, and the sample counts its elements.
 // Who may touch it: any thread; size, key_sum, check, for_each and the destructor when no other
 // thread is inside. Of the guard it uses slots 0 and 1.
 // Paper: [Shalev06] on the list of [Michael02].
 #pragma once
 
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
-#include <new>
 #include <optional>
 #include <utility>
 
@@ -53,16 +51,15 @@ class guarded_hash_map {
   // `first_buckets` is rounded up to a power of two; the number doubles when there are more
   // elements than buckets.
   explicit guarded_hash_map(Domain& domain, size_t first_buckets = 64, Hash hash = Hash())
-      : domain_(domain), hash_(std::move(hash)), table_(first_buckets, &first_) {}
+      : domain_(domain), hash_(std::move(hash)), table_(first_buckets) {
+    // relaxed: nobody else is inside
+    table_[0].state.store(bucket_state::linked, kRelaxed);
+  }
   guarded_hash_map(const guarded_hash_map&) = delete;
   guarded_hash_map& operator=(const guarded_hash_map&) = delete;
   ~guarded_hash_map() {
-    impl::list_each<node>(first_.next, [](node* each, bool) {
-      if (each->is_dummy()) {
-        delete each;
-      } else {
-        delete static_cast<element*>(each);
-      }
+    impl::list_each<node>(first().next, [](node* each, bool) {
+      if (!each->is_dummy()) delete static_cast<element*>(each);
     });
   }
 
@@ -76,7 +73,9 @@ class guarded_hash_map {
     if (!impl::list_insert<node>(guard, start(guard, mixed & (buckets - 1)), probe, make)) {
       return false;
     }
-    if (count(mixed, 1) > static_cast<int64_t>(buckets / kStripes)) table_.grow(buckets);
+    if (in_sample(mixed) && count(1) > static_cast<int64_t>(buckets / kSampled)) {
+      table_.grow(buckets);
+    }
     return true;
   }
 
@@ -84,7 +83,7 @@ class guarded_hash_map {
     const uint64_t mixed = mix(key);
     const probe_type probe{element_order(mixed), &key};
     if (!impl::list_erase<node>(guard, start(guard, bucket_of(mixed)), probe)) return false;
-    count(mixed, -1);
+    if (in_sample(mixed)) count(-1);
     return true;
   }
 
@@ -102,7 +101,7 @@ class guarded_hash_map {
   // In no order that means anything.
   template <class F>
   void for_each(F f) const {
-    impl::list_each<node>(first_.next, [&](const node* each, bool removed) {
+    impl::list_each<node>(first().next, [&](const node* each, bool removed) {
       if (removed || each->is_dummy()) return;
       f(each->as_element().key, each->as_element().value);
     });
@@ -112,17 +111,21 @@ class guarded_hash_map {
   bool check() const {
     bool good = true;
     size_t dummies = 1;  // that of bucket 0 is no successor of any node
-    int64_t elements = 0;
-    const node* before = &first_;
-    impl::list_each<node>(first_.next, [&](const node* each, bool removed) {
+    int64_t sampled = 0;
+    const node* before = &first();
+    impl::list_each<node>(first().next, [&](const node* each, bool removed) {
       good &= expect(!removed, "a removed node is still linked");
       good &= expect(before->precedes(each->probe()), "order does not ascend");
       good &= each->is_dummy() ? check_dummy(*each) : check_element(*each);
-      each->is_dummy() ? void(++dummies) : void(++elements);
+      if (each->is_dummy()) {
+        ++dummies;
+      } else {
+        sampled += in_sample(mix(each->as_element().key)) ? 1 : 0;
+      }
       before = each;
     });
-    good &= expect(dummies == table_.buckets_set(), "a bucket points outside the list");
-    good &= expect(elements == counted(), "the stripes miscount");
+    good &= expect(dummies == buckets_linked(), "a linked bucket's dummy is not in the list");
+    good &= expect(sampled == sample_.load(kRelaxed), "the sample is miscounted");  // relaxed: rest
     return good;
   }
 
@@ -149,7 +152,7 @@ class guarded_hash_map {
     }
 
     impl::list_link next{0};
-    const uint64_t order;
+    uint64_t order;  // constant once linked
   };
 
   struct element : node {
@@ -159,15 +162,20 @@ class guarded_hash_map {
     const Value value;
   };
 
-  // Elements are counted in stripes chosen by hash, so that threads rarely meet in one and each
-  // stripe alone is a fair sample of the whole.
-  static constexpr size_t kStripes = 16;
-  struct alignas(64) stripe {
-    Atomic<int64_t> elements{0};
+  // Who claims a bucket links its dummy; meanwhile others start at a bucket before it.
+  enum class bucket_state : uint8_t { unused, claimed, linked };
+  struct bucket_type {
+    node dummy{0};
+    Atomic<bucket_state> state{bucket_state::unused};
   };
 
+  // One element of so many is counted, chosen by hash: a fair sample of the whole, and threads
+  // rarely meet at the count.
+  static constexpr size_t kSampled = 16;
+  static bool in_sample(uint64_t mixed) { return mixed >> 60 == 0; }
+
   // A bijection, so it adds no collisions: every bit of the hash reaches the low bits, of which a
-  // bucket is made, and the high ones, of which a stripe is.
+  // bucket is made, and the high ones, which choose the sample.
   uint64_t mix(const Key& key) const {
     uint64_t bits = hash_(key);
     for (int round = 0; round < 2; ++round) {
@@ -179,35 +187,40 @@ class guarded_hash_map {
   static uint64_t element_order(uint64_t mixed) { return impl::reverse_bits(mixed) | 1; }
   size_t bucket_of(uint64_t mixed) const { return mixed & (table_.size() - 1); }
 
-  // Returns the stripe's new count; below 0 while an element is erased before it is counted.
-  int64_t count(uint64_t mixed, int64_t change) noexcept {
-    auto& elements = stripes_[mixed >> 60].elements;
-    // relaxed: a count that publishes nothing
-    return elements.fetch_add(change, kRelaxed) + change;
+  // Returns the new count; below 0 while an element is erased before it is counted.
+  int64_t count(int64_t change) noexcept {
+    return sample_.fetch_add(change, kRelaxed) + change;  // relaxed: it publishes nothing
+  }
+
+  node& first() const noexcept { return table_[0].dummy; }
+
+  bool is_linked(size_t bucket) const noexcept {
+    return table_[bucket].state.load(kAcquire) == bucket_state::linked;  // pairs: bucket
   }
 
   // The link of the bucket's dummy, or of one before it.
   impl::list_link& start(guard_type& guard, size_t bucket) const noexcept {
-    node* dummy = table_.get(bucket);
-    return dummy != nullptr ? dummy->next : start_slow(guard, bucket);
+    return is_linked(bucket) ? table_[bucket].dummy.next : start_slow(guard, bucket);
   }
 
-  // The bucket's dummy is linked from the nearest dummy before it that is known.
+  // The bucket's dummy is linked from the nearest dummy before it that is.
   [[gnu::noinline]] impl::list_link& start_slow(guard_type& guard, size_t bucket) const noexcept {
-    // Not from the bucket itself, which may be set by now: its dummy is to be found, not passed.
     size_t before = bucket ^ std::bit_floor(bucket);
-    while (table_.get(before) == nullptr) before ^= std::bit_floor(before);
-    impl::list_link& from = table_.get(before)->next;
-    const probe_type probe{impl::reverse_bits(bucket), nullptr};
-    auto* fresh = new (std::nothrow) node(probe.order);
-    if (fresh == nullptr) return from;
+    while (!is_linked(before)) before ^= std::bit_floor(before);
+    impl::list_link& from = table_[before].dummy.next;
+    bucket_type& mine = table_[bucket];
+    auto expected = bucket_state::unused;
+    // relaxed: it settles who may write the dummy, which nobody has written yet
+    if (!mine.state.compare_exchange_strong(expected, bucket_state::claimed, kRelaxed, kRelaxed)) {
+      return from;
+    }
+    mine.dummy.order = impl::reverse_bits(bucket);
     impl::list_walk<node, guard_type> walk(guard, from);
-    bool linked_by_another = walk.seek(probe);
-    while (!linked_by_another && !walk.insert(fresh)) linked_by_another = walk.seek(probe);
-    node* dummy = linked_by_another ? walk.node() : fresh;
-    if (linked_by_another) delete fresh;
-    table_.set(bucket, dummy);
-    return dummy->next;
+    do {
+      walk.seek(mine.dummy.probe());
+    } while (!walk.insert(&mine.dummy));
+    mine.state.store(bucket_state::linked, kRelease);  // pairs: bucket
+    return mine.dummy.next;
   }
 
   const element* look_up(guard_type& guard, const Key& key) const noexcept {
@@ -219,18 +232,17 @@ class guarded_hash_map {
 
   bool check_dummy(const node& dummy) const {
     const uint64_t bucket = impl::reverse_bits(dummy.order);
-    const bool known = bucket < table_.size() && table_.get(bucket) == &dummy;
+    const bool known = bucket < table_.size() && &table_[bucket].dummy == &dummy;
     return expect(known, "a dummy is no bucket's");
   }
   bool check_element(const node& each) const {
     const bool placed = each.order == element_order(mix(each.as_element().key));
     return expect(placed, "an element's order is not its key's");
   }
-  int64_t counted() const {
-    int64_t sum = 0;
-    // relaxed: nobody else is inside
-    for (const stripe& each : stripes_) sum += each.elements.load(kRelaxed);
-    return sum;
+  size_t buckets_linked() const {
+    size_t number = 0;
+    for (size_t bucket = 0; bucket < table_.size(); ++bucket) number += is_linked(bucket) ? 1 : 0;
+    return number;
   }
   static bool expect(bool holds, const char* otherwise) {
     if (!holds) std::fprintf(stderr, "hash_map: %s\n", otherwise);
@@ -242,10 +254,8 @@ class guarded_hash_map {
 
  private:
   const Hash hash_;
-  // mutable: a search may unlink removed nodes and set buckets
-  mutable node first_{0};  // the dummy of bucket 0
-  mutable impl::bucket_table<node> table_;
-  std::array<stripe, kStripes> stripes_;
+  impl::bucket_table<bucket_type> table_;
+  alignas(64) Atomic<int64_t> sample_{0};  // off the line that every operation reads
 };
 
 }  // namespace impl

@@ -1,5 +1,5 @@
-// A table of pointers that doubles while it is used: segments of which each is as large as all
-// before it, so that no entry ever moves.
+// A table that doubles while it is used: segments of which each is as large as all before it, so
+// that no entry ever moves.
 //
 // Invariant: size() = first << k, and segments 0 to k exist; a segment is written before the size
 // that includes it is published, and freed by the destructor alone.
@@ -24,29 +24,29 @@ inline uint64_t reverse_bits(uint64_t bits) noexcept {
   return (bits & 0x5555555555555555u) << 1 | (bits >> 1 & 0x5555555555555555u);
 }
 
-template <class Node>
+template <class Entry>
 class bucket_table {
  public:
-  bucket_table(size_t first, Node* of_bucket_0) : first_(std::bit_ceil(first)), size_(first_) {
-    segments_[0] = new entry[first_]();
-    set(0, of_bucket_0);
+  explicit bucket_table(size_t first)
+      : first_log2_(static_cast<unsigned>(std::countr_zero(std::bit_ceil(first)))),
+        size_(size_t{1} << first_log2_) {
+    segments_[0] = new Entry[size_t{1} << first_log2_]();
   }
   bucket_table(const bucket_table&) = delete;
   bucket_table& operator=(const bucket_table&) = delete;
   ~bucket_table() {
-    for (const entry* segment : segments_) delete[] segment;
+    for (const Entry* segment : segments_) delete[] segment;
   }
 
   size_t size() const noexcept {
     return size_.load(kAcquire);  // pairs: table-size
   }
 
-  // Both require that `bucket` is below a size() that this thread has seen.
-  Node* get(size_t bucket) const noexcept {
-    return at(bucket).load(kAcquire);  // pairs: bucket
-  }
-  void set(size_t bucket, Node* node) noexcept {
-    at(bucket).store(node, kRelease);  // pairs: bucket
+  // Requires that `bucket` is below a size() that this thread has seen.
+  Entry& operator[](size_t bucket) const noexcept {
+    const size_t segment = segment_of(bucket);
+    const size_t start = segment == 0 ? 0 : size_t{1} << (first_log2_ + segment - 1);
+    return segments_[segment][bucket - start];
   }
 
   // Effect: doubles the table if its size is still `seen`, nobody else is at it and there is
@@ -57,7 +57,7 @@ class bucket_table {
       return;
     }
     if (size() == seen) {
-      segments_[segment] = new (std::nothrow) entry[seen]();
+      segments_[segment] = new (std::nothrow) Entry[seen]();
       if (segments_[segment] != nullptr) {
         size_.store(2 * seen, kRelease);  // pairs: table-size
       }
@@ -65,29 +65,16 @@ class bucket_table {
     growing_.store(false, kRelease);  // pairs: grow
   }
 
-  // When no other thread is inside.
-  size_t buckets_set() const noexcept {
-    size_t number = 0;
-    for (size_t bucket = 0; bucket < size(); ++bucket) number += get(bucket) != nullptr ? 1 : 0;
-    return number;
-  }
-
  private:
-  using entry = Atomic<Node*>;
   static constexpr size_t kSegments = 48;
 
   // Segment 0 is [0, first), segment k > 0 is [first << (k - 1), first << k).
   size_t segment_of(size_t bucket) const noexcept {
-    return static_cast<size_t>(std::bit_width(bucket / first_));
-  }
-  entry& at(size_t bucket) const noexcept {
-    const size_t segment = segment_of(bucket);
-    const size_t start = segment == 0 ? 0 : first_ << (segment - 1);
-    return segments_[segment][bucket - start];
+    return static_cast<size_t>(std::bit_width(bucket >> first_log2_));
   }
 
-  const size_t first_;
-  std::array<entry*, kSegments> segments_{};
+  const unsigned first_log2_;
+  std::array<Entry*, kSegments> segments_{};
   Atomic<size_t> size_;
   Atomic<bool> growing_{false};
 };

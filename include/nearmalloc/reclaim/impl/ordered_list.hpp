@@ -46,8 +46,13 @@ class list_walk {
   // Effect: stands at the first node that does not precede `probe`. Returns whether it matches.
   template <class Probe>
   bool seek(const Probe& probe) noexcept {
-    while (!try_seek(probe)) {
+    list_walk walk(*this);  // a copy that no other function knows of stays in registers
+    while (!walk.try_seek(probe)) {
     }
+    previous_ = walk.previous_;
+    current_ = walk.current_;
+    next_ = walk.next_;
+    slot_ = walk.slot_;
     return current_ != nullptr && current_->matches(probe);
   }
 
@@ -105,8 +110,11 @@ class list_walk {
     while (current_ != nullptr) {
       if (!keep()) return false;
       const uintptr_t next = current_->next.load(kAcquire);  // pairs: list-link
+      next_ = reinterpret_cast<Node*>(next);
+      // The branch is foreseen; masking the bit away would stand between any two loads of the walk.
+      if ((next & kRemovedBit) == 0) [[likely]]
+        return true;
       next_ = node_of<Node>(next);
-      if ((next & kRemovedBit) == 0) return true;
       if (!unlink()) return false;
     }
     return true;
