@@ -141,11 +141,9 @@ void lock_labs_for_fork() {
   for (uint32_t i = 0; i < made.load(kRelaxed); i++) {  // relaxed: as above
     for (ReusableSet<Span>& set : lab_at(i).reusable) set.lock_for_fork();
   }
-  labs.lock_for_fork();
 }
 
 void unlock_labs_after_fork(bool child) {
-  labs.unlock_for_fork();
   for (uint32_t i = 0; i < made.load(kRelaxed); i++) {  // relaxed: under the lock
     Lab& lab = lab_at(i);
     for (ReusableSet<Span>& set : lab.reusable) set.unlock_for_fork();

@@ -200,23 +200,17 @@ size_t Super::counters(design::Counter* out) {
   return n;
 }
 
-void Super::lock_for_fork() {
-  for (unsigned i = 0; i < cpu_cache_count; i++) cpu_caches[i].lock().lock_for_fork();
-  for (unsigned i = 0; i < socket_cache_count; i++) socket_caches[i].lock().lock_for_fork();
-  for (GlobalCache& cache : global_caches) cache.lock().lock_for_fork();
-  threads.lock().lock_for_fork();
-  huge.lock().lock_for_fork();
-  arena.lock_for_fork();
+void Super::for_each_lock(void (*visit)(Mutex&)) {
+  for (unsigned i = 0; i < cpu_cache_count; i++) visit(cpu_caches[i].lock());
+  for (unsigned i = 0; i < socket_cache_count; i++) visit(socket_caches[i].lock());
+  for (GlobalCache& cache : global_caches) visit(cache.lock());
+  visit(threads.lock());
+  visit(huge.lock());
 }
 
 void Super::unlock_after_fork(bool child) {
   if (child) threads.orphan_others();
-  arena.unlock_for_fork();
-  huge.lock().unlock_for_fork();
-  threads.lock().unlock_for_fork();
-  for (GlobalCache& cache : global_caches) cache.lock().unlock_for_fork();
-  for (unsigned i = 0; i < socket_cache_count; i++) socket_caches[i].lock().unlock_for_fork();
-  for (unsigned i = 0; i < cpu_cache_count; i++) cpu_caches[i].lock().unlock_for_fork();
+  Defaults::unlock_after_fork(child);
 }
 
 }  // namespace near::super
