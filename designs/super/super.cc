@@ -109,7 +109,7 @@ NEAR_COLD void deallocate_slow(void* block) {
   if (have_cache()) {
     freed = put(static_cast<unsigned>(bin), start);
   } else {
-    const design::Stay stay;
+    const design::Stay stay(design::Errand::free);
     freed = put(static_cast<unsigned>(bin), start);
   }
   if (!freed) report_invalid(block, "it was freed before");
@@ -196,6 +196,7 @@ size_t Super::counters(design::Counter* out) {
   out[n++] = {"folios_purged", all.folios.purged};
   out[n++] = {"huge_runs_taken", runs.taken};
   out[n++] = {"huge_runs_reused", runs.reused};
+  out[n++] = {"thread_caches", threads.made()};
   out[n++] = {"transactions_given_up", transactions_given_up()};
   return n;
 }

@@ -28,7 +28,7 @@ endforeach()
 foreach(suite Wayward.PopallIsOneExchangeHoweverManyBlocks
     Wayward.AnExhaustedSlabGetsItsWaywardBlocksBack
     Wayward.AFreeOfTheHostRegainsASlabThatWasGivenUp
-    Exit.WholeSlabsBecomeCleanPagesForAnyClass
+    Exit.WholeSlabsBecomeCleanPagesForAnyClass Exit.AThreadThatFreesAtItsEndLeavesNoHeap
     Locks.SmallBlocksNeedNone
     Locks.NoTrimHasParkedHeapsInHandDuringAFork
     Pages.MemoryGoesBackAndComesAgain Pages.BeyondTheLimitCleanPagesKeepNoMemory
