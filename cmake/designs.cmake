@@ -14,9 +14,14 @@ file(GLOB shared_sources CONFIGURE_DEPENDS ${designs_dir}/shared/*.cc)
 set(per_design ${designs_dir}/shared/front.cc ${designs_dir}/shared/life.cc
   ${designs_dir}/shared/summary.cc)
 list(REMOVE_ITEM shared_sources ${per_design})
-near_object_library(near_design_shared
-  ${design_shared_sources} ${shared_sources} ${PROJECT_SOURCE_DIR}/src/front/foreign.cc)
-target_include_directories(near_design_shared PRIVATE ${PROJECT_SOURCE_DIR})
+
+# What all designs stand on.
+function(near_design_parts target)
+  near_object_library(${target}
+    ${design_shared_sources} ${shared_sources} ${PROJECT_SOURCE_DIR}/src/front/foreign.cc)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+endfunction()
+near_design_parts(near_design_shared)
 
 function(near_design_flags target)
   # Before src/, where front/front.h is that of nearmalloc.
@@ -31,13 +36,16 @@ if(NOT NEAR_SANITIZE)
   near_design_flags(near_design_shim)
 endif()
 
-# The shared parts on the tests' operating system.
-if(NEAR_TESTS AND EXISTS ${fake_os})
-  add_library(near_design_fake_os STATIC EXCLUDE_FROM_ALL
-    ${fake_os} $<FILTER:$<TARGET_OBJECTS:near_design_shared>,EXCLUDE,/os_linux\\.cc>)
-  target_link_libraries(near_design_fake_os PUBLIC near_flags)
-  target_include_directories(near_design_fake_os PUBLIC ${PROJECT_SOURCE_DIR}/tests)
-endif()
+near_fake_os_library(near_design_fake_os near_design_shared)
+
+# What a design is made of, with these definitions.
+function(near_design_objects target folder)
+  file(GLOB sources CONFIGURE_DEPENDS ${designs_dir}/${folder}/*.cc)
+  near_object_library(${target} ${sources} ${per_design})
+  near_design_flags(${target})
+  target_include_directories(${target} PRIVATE ${designs_dir}/${folder})
+  target_compile_definitions(${target} PRIVATE ${ARGN})
+endfunction()
 
 function(near_design name)
   cmake_parse_arguments(arg "" "FOLDER" "DEFINITIONS" ${ARGN})
@@ -45,11 +53,7 @@ function(near_design name)
   if(DEFINED arg_FOLDER)
     set(folder ${arg_FOLDER})
   endif()
-  file(GLOB sources CONFIGURE_DEPENDS ${designs_dir}/${folder}/*.cc)
-  near_object_library(near_design_${name} ${sources} ${per_design})
-  near_design_flags(near_design_${name})
-  target_include_directories(near_design_${name} PRIVATE ${designs_dir}/${folder})
-  target_compile_definitions(near_design_${name} PRIVATE ${arg_DEFINITIONS})
+  near_design_objects(near_design_${name} ${folder} ${arg_DEFINITIONS})
   if(NEAR_SANITIZE)
     return()
   endif()

@@ -27,15 +27,20 @@ list(FILTER shim_sources EXCLUDE REGEX "/near_(api|standard)\\.cc$")
 near_object_library(near_core ${core_sources})
 near_object_library(near_api src/shim/near_api.cc src/shim/near_standard.cc)
 
-# The core on an operating system that tests control: os_linux.cc is replaced by
+# Objects on an operating system that tests control: os_linux.cc is replaced by
 # tests/support/fake_os.cc.
-set(fake_os ${PROJECT_SOURCE_DIR}/tests/support/fake_os.cc)
-if(NEAR_TESTS AND EXISTS ${fake_os})
-  add_library(near_core_fake_os STATIC EXCLUDE_FROM_ALL
-    ${fake_os} $<FILTER:$<TARGET_OBJECTS:near_core>,EXCLUDE,/os_linux\\.cc>)
-  target_link_libraries(near_core_fake_os PUBLIC near_flags)
-  target_include_directories(near_core_fake_os PUBLIC ${PROJECT_SOURCE_DIR}/tests)
-endif()
+function(near_fake_os_library name objects)
+  set(fake_os ${PROJECT_SOURCE_DIR}/tests/support/fake_os.cc)
+  if(NOT NEAR_TESTS OR NOT EXISTS ${fake_os})
+    return()
+  endif()
+  add_library(${name} STATIC EXCLUDE_FROM_ALL
+    ${fake_os} $<FILTER:$<TARGET_OBJECTS:${objects}>,EXCLUDE,/os_linux\\.cc>)
+  target_link_libraries(${name} PUBLIC near_flags)
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/tests)
+endfunction()
+
+near_fake_os_library(near_core_fake_os near_core)
 
 # The option table as text, for docs/options.md and its check.
 if(EXISTS ${PROJECT_SOURCE_DIR}/tools/near_options.cc)

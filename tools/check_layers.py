@@ -17,7 +17,8 @@ OF_HEADERS = {"nearmalloc/impl", "nearmalloc/reclaim"}
 # The public header, the atomic type both libraries share, and the model checker's stand-ins
 # (tests/model).
 OUTSIDE = {"nearmalloc/nearmalloc.h", "model_atomic.h", "model_fence.h"}
-SHARED = "nearmalloc/impl/atomic.hpp"
+# Installed headers that are the allocator's too, each by one layer, which passes it on.
+SHARED = {"base": "nearmalloc/impl/atomic.hpp", "platform": "nearmalloc/impl/fence.hpp"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 
 
@@ -28,7 +29,7 @@ def check(root: Path, findings: Findings) -> None:
         if layer not in LAYERS:
             findings.fault(name, 0, f"the folder '{layer}' is no layer")
             continue
-        allowed = set(LAYERS[: LAYERS.index(layer) + 1]) | ({SHARED} if layer == "base" else set())
+        allowed = {*LAYERS[: LAYERS.index(layer) + 1], SHARED.get(layer, layer)}
         check_file(path, name, allowed, f"layer {layer}", findings)
     for path in sources(root, "reclaim", suffixes=(".h", ".hpp", ".cc")):
         check_file(path, path.relative_to(root), OF_RECLAIM, "reclaim", findings)
@@ -59,6 +60,7 @@ EXAMPLES = [
     Example("headers of reclaim",
             {"reclaim/a.cc": '#include "nearmalloc/reclaim/impl/core.hpp"\n'}, None),
     Example("shared", {"src/base/a.h": '#include "nearmalloc/impl/atomic.hpp"\n'}, None),
+    Example("shared too", {"src/platform/a.h": '#include "nearmalloc/impl/fence.hpp"\n'}, None),
     Example("shared above base", {"src/sync/a.h": '#include "nearmalloc/impl/atomic.hpp"\n'},
             "sync may not include nearmalloc/impl"),
     Example("installed", {"include/nearmalloc/reclaim/a.hpp": '#include "base/bits.h"\n'},

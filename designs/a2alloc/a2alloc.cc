@@ -122,10 +122,7 @@ void A2alloc::deallocate(void* block) {
 
 void* A2alloc::allocate_zeroed(size_t size) {
   if (size <= kLargest - block_header_bytes()) return Defaults::allocate_zeroed(size);
-  if (!design::start()) return nullptr;
-  bool zero = false;
-  void* block = large_list.take(size, sizeof(Header), &zero);
-  return block == nullptr || zero ? block : memset(block, 0, size);
+  return design::start() ? large_list.take_zeroed(size, sizeof(Header)) : nullptr;
 }
 
 size_t A2alloc::usable_size(const void* block) {
@@ -181,20 +178,11 @@ size_t A2alloc::counters(design::Counter* out) {
   return n;
 }
 
-void A2alloc::lock_for_fork() {
-  for (Heap& heap : all_heaps()) heap.lock().lock_for_fork();
-  shared_heap.lock().lock_for_fork();
-  free_refs.lock().lock_for_fork();
-  large_list.lock().lock_for_fork();
-  arena.lock_for_fork();
-}
-
-void A2alloc::unlock_after_fork(bool) {
-  arena.unlock_for_fork();
-  large_list.lock().unlock_for_fork();
-  free_refs.lock().unlock_for_fork();
-  shared_heap.lock().unlock_for_fork();
-  for (Heap& heap : all_heaps()) heap.lock().unlock_for_fork();
+void A2alloc::for_each_lock(void (*visit)(Mutex&)) {
+  for (Heap& heap : all_heaps()) visit(heap.lock());
+  visit(shared_heap.lock());
+  visit(free_refs.lock());
+  visit(large_list.lock());
 }
 
 }  // namespace near::a2alloc

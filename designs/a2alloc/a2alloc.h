@@ -23,8 +23,7 @@ struct A2alloc : design::Defaults<A2alloc> {
   static bool trim();
   static design::Footprint footprint();
   static size_t counters(design::Counter* out);
-  static void lock_for_fork();
-  static void unlock_after_fork(bool child);
+  static void for_each_lock(void (*visit)(Mutex& lock));
 };
 
 }  // namespace near::a2alloc

@@ -28,7 +28,7 @@ class Heaps {
   Heap* take_parked();
   Heap* make();
 
-  IndexStack parked_;
+  TaggedStack parked_;
   Atomic<Heap*> made_{nullptr};  // the last one made
 };
 

@@ -14,8 +14,7 @@ namespace {
 constexpr size_t kMostRuns = size_t{1} << 44;
 constexpr size_t kLeastRuns = 16 * kMiB;
 
-// What is larger than a page. No other locks but those of the start, of a trim, and of
-// the arena of these runs.
+// What is larger than a page. No other locks but those of the start and of a trim.
 constinit design::Arena run_arena;
 constinit design::PageRuns runs{run_arena};
 
@@ -89,10 +88,7 @@ void* Nalloc::allocate_aligned(size_t alignment, size_t size) {
 
 void* Nalloc::allocate_zeroed(size_t size) {
   if (size <= Coalescing::kMost) return Defaults::allocate_zeroed(size);
-  if (!design::start()) return nullptr;
-  bool zero = false;
-  void* block = runs.take(size, 1, &zero);
-  return block == nullptr || zero ? block : memset(block, 0, size);
+  return design::start() ? runs.take_zeroed(size, 1) : nullptr;
 }
 
 size_t Nalloc::usable_size(const void* block) {
@@ -153,16 +149,9 @@ size_t Nalloc::counters(design::Counter* out) {
 
 // Small blocks have no lock. A thread that dies in a fork takes its heap with it: what it was at is
 // anybody's guess; nothing else is lost, as all that is shared changes by one exchange.
-void Nalloc::lock_for_fork() {
-  trim_lock.lock_for_fork();
-  runs.lock().lock_for_fork();
-  run_arena.lock_for_fork();
-}
-
-void Nalloc::unlock_after_fork(bool) {
-  run_arena.unlock_for_fork();
-  runs.lock().unlock_for_fork();
-  trim_lock.unlock_for_fork();
+void Nalloc::for_each_lock(void (*visit)(Mutex&)) {
+  visit(trim_lock);
+  visit(runs.lock());
 }
 
 }  // namespace near::nalloc

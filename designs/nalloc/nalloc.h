@@ -40,8 +40,7 @@ struct Nalloc : design::Defaults<Nalloc> {
   static bool trim();
   static design::Footprint footprint();
   static size_t counters(design::Counter* out);
-  static void lock_for_fork();
-  static void unlock_after_fork(bool child);
+  static void for_each_lock(void (*visit)(Mutex& lock));
 };
 
 }  // namespace near::nalloc

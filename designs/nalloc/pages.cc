@@ -21,7 +21,7 @@ char* Pages::take(FreshPages& fresh) {
 }
 
 char* Pages::take_fresh(FreshPages& fresh) {
-  const void* batch = arena_.take_lock_free(kBatch * kPage);
+  const void* batch = arena_.take(kBatch * kPage);
   if (batch == nullptr) return nullptr;
   fresh.next = index_of(batch);
   fresh.end = fresh.next + kBatch;
@@ -56,14 +56,14 @@ bool Pages::purge(uint32_t index) {
   return true;
 }
 
-char* Pages::pop(IndexStack& stack, Atomic<size_t>& count) {
+char* Pages::pop(TaggedStack& stack, Atomic<size_t>& count) {
   const uint32_t index = stack.pop(*this);
   if (index == 0) return nullptr;
   count.fetch_sub(1, kRelaxed);  // relaxed: a statistic
   return at(index);
 }
 
-void Pages::push(IndexStack& stack, Atomic<size_t>& count, uint32_t index) {
+void Pages::push(TaggedStack& stack, Atomic<size_t>& count, uint32_t index) {
   count.fetch_add(1, kRelaxed);  // relaxed: a statistic; before the push, so that it is never short
   stack.push(*this, index);
 }

@@ -13,8 +13,8 @@
 
 #include "base/bits.h"
 #include "base/compiler.h"
-#include "designs/nalloc/index_stack.h"
 #include "designs/shared/arena.h"
+#include "sync/tagged_stack.h"
 
 namespace near::nalloc {
 
@@ -71,15 +71,15 @@ class Pages {
   static constexpr uint32_t kChunkPages = 512;
   static constexpr uint32_t kBatch = 16;  // [Podolsky13: "each allocation of an arena allocates N"]
 
-  char* pop(IndexStack& stack, Atomic<size_t>& count);
-  void push(IndexStack& stack, Atomic<size_t>& count, uint32_t index);
+  char* pop(TaggedStack& stack, Atomic<size_t>& count);
+  void push(TaggedStack& stack, Atomic<size_t>& count, uint32_t index);
   char* take_fresh(FreshPages& fresh);
   bool purge(uint32_t index);
 
   design::Arena arena_;
-  alignas(64) IndexStack clean_;
+  alignas(64) TaggedStack clean_;
   Atomic<size_t> clean_count_{0};
-  alignas(64) IndexStack purged_;
+  alignas(64) TaggedStack purged_;
   Atomic<size_t> purged_count_{0};
 };
 

@@ -2,39 +2,32 @@
 //
 // Handed out from the start of its part of the reservation, never taken back: whoever needs it
 // recycles it.
-// Who may touch it: `set` at start; `take` any thread, with any other lock held.
+// Who may touch it: `set` at start; `take` any thread, with any lock held.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "base/atomic.h"
-#include "designs/shared/ranks.h"
+#include "base/bits.h"
+#include "designs/shared/arena.h"
 
 namespace near::design::numalloc {
 
 class Metadata {
  public:
-  void set(uintptr_t start, size_t size) {
-    start_ = start;
-    size_ = size;
-  }
+  void set(uintptr_t start, size_t size) { arena_.use(start, size, kStep); }
 
   // Zeroed, aligned to a cache line; null if it is refused.
-  void* take(size_t bytes);
+  void* take(size_t bytes) { return arena_.take(align_up(bytes, kLine)); }
 
-  size_t committed() const { return committed_.load(kRelaxed); }  // relaxed: a statistic
-  size_t size() const { return size_; }
-
-  void lock_for_fork() { lock_.lock_for_fork(); }
-  void unlock_for_fork() { lock_.unlock_for_fork(); }
+  size_t committed() const { return arena_.committed(); }
+  size_t size() const { return arena_.size(); }
 
  private:
-  Mutex lock_{kInnermostRank};
-  uintptr_t start_ = 0;
-  size_t size_ = 0;
-  size_t used_ = 0;
-  Atomic<size_t> committed_{0};
+  static constexpr size_t kStep = 64 * kKiB;  // the largest page there is
+  static constexpr size_t kLine = 64;
+
+  Arena arena_;
 };
 
 }  // namespace near::design::numalloc

@@ -43,11 +43,9 @@ void NodeHeap::lock_for_fork() {
   for (SmallHeap& each : small) each.lock_for_fork();
   small_lock.lock_for_fork();
   big.lock_for_fork();
-  metadata.lock_for_fork();
 }
 
 void NodeHeap::unlock_for_fork() {
-  metadata.unlock_for_fork();
   big.unlock_for_fork();
   small_lock.unlock_for_fork();
   for (SmallHeap& each : small) each.unlock_for_fork();

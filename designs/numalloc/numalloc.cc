@@ -194,7 +194,7 @@ NEAR_NOINLINE void Numalloc::deallocate_slow(void* block) {
     return report_invalid(block, "no object starts there");
   auto* object = static_cast<Object*>(block);
   if (unlikely(current_heap == &no_heap)) {
-    const Stay stay;
+    const Stay stay(Errand::free);
     if (stay) return deallocate(block);
   } else if (!settings.origin_aware) {
     return push(*current_heap, size_class, object);

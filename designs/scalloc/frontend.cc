@@ -95,7 +95,7 @@ void* allocate_slow(unsigned size_class) {
 void deallocate_slow(void* pointer) {
   Lab* lab = lab_of_thread();
   if (lab == nullptr) {
-    const Stay stay;
+    const Stay stay(Errand::free);
     if (stay) deallocate_slow(pointer);
     return;
   }

@@ -23,6 +23,9 @@ uint32_t open_now = 0;
 uint32_t threads_entered = 0;
 Lab* idle = nullptr;
 
+// Of the calling thread, from 1 on: with CLABs it has the same LAB whenever it enters.
+__thread uint32_t thread_number NEAR_TLS_INITIAL_EXEC = 0;
+
 Lab& lab_at(uint32_t index) { return reinterpret_cast<Lab*>(labs.start())[index]; }
 
 // Under the lock. A terminated LAB; null if memory is refused.
@@ -69,11 +72,11 @@ Lab* take_tlab() {
 
 Lab* take_clab() {
   const LockGuard guard(labs_lock);
-  const uint32_t wanted = threads_entered % processors();
+  if (thread_number == 0) thread_number = ++threads_entered;
+  const uint32_t wanted = (thread_number - 1) % processors();
   while (made.load(kRelaxed) <= wanted) {  // relaxed: changed under the lock only
     if (make_lab() == nullptr) return nullptr;
   }
-  threads_entered++;
   Lab& lab = lab_at(wanted);
   if (lab.users++ == 0) open(lab);
   return &lab;
@@ -141,11 +144,9 @@ void lock_labs_for_fork() {
   for (uint32_t i = 0; i < made.load(kRelaxed); i++) {  // relaxed: as above
     for (ReusableSet<Span>& set : lab_at(i).reusable) set.lock_for_fork();
   }
-  labs.lock_for_fork();
 }
 
 void unlock_labs_after_fork(bool child) {
-  labs.unlock_for_fork();
   for (uint32_t i = 0; i < made.load(kRelaxed); i++) {  // relaxed: under the lock
     Lab& lab = lab_at(i);
     for (ReusableSet<Span>& set : lab.reusable) set.unlock_for_fork();

@@ -121,13 +121,11 @@ size_t Scalloc::counters(Counter* out) {
 
 void Scalloc::lock_for_fork() {
   lock_labs_for_fork();
-  lock_pool_for_fork();
   lock_huge_for_fork();
 }
 
 void Scalloc::unlock_after_fork(bool child) {
   unlock_huge_after_fork();
-  unlock_pool_after_fork();
   unlock_labs_after_fork(child);
   if (child) policy.asymmetric = register_membarrier();  // the registration is the parent's
 }

@@ -1,8 +1,8 @@
 #include "designs/scalloc/span_pool.h"
 
-#include "designs/scalloc/treiber_stack.h"
 #include "designs/shared/machine.h"
 #include "platform/os.h"
+#include "sync/tagged_stack.h"
 
 namespace near::design::scalloc {
 namespace {
@@ -14,7 +14,7 @@ constexpr size_t kRoomStep = 64 * kKiB;
 constexpr size_t kMadviseThreshold = 32 * kKiB;
 
 struct alignas(64) Stack {
-  TreiberStack spans;
+  TaggedStack spans;
 };
 
 constinit Arena room;       // of the stacks
@@ -33,10 +33,10 @@ uint32_t number_of(const Span& span) {
 }
 
 struct Links {
-  Atomic<uint32_t>& link(uint32_t number) const { return span_at(number).pool_link; }
+  Atomic<uint32_t>& next(uint32_t number) const { return span_at(number).pool_link; }
 };
 
-TreiberStack& stack_of(uint32_t real_span_index, uint32_t core) {
+TaggedStack& stack_of(uint32_t real_span_index, uint32_t core) {
   return stacks[real_span_index * cores + core].spans;
 }
 
@@ -141,16 +141,6 @@ size_t used_stacks(uint32_t real_span_index) {
     used += stack_of(real_span_index, core).was_used() ? 1 : 0;
   }
   return used;
-}
-
-void lock_pool_for_fork() {
-  room.lock_for_fork();
-  arena.lock_for_fork();
-}
-
-void unlock_pool_after_fork() {
-  arena.unlock_for_fork();
-  room.unlock_for_fork();
 }
 
 }  // namespace near::design::scalloc

@@ -40,7 +40,4 @@ void for_each_span(Visit visit) {
   }
 }
 
-void lock_pool_for_fork();
-void unlock_pool_after_fork();
-
 }  // namespace near::design::scalloc

@@ -12,9 +12,7 @@ bool Arena::reserve(size_t wanted, size_t least, size_t alignment, size_t step) 
   }
   for (; wanted >= least; wanted /= 2) {
     if (void* start = os::reserve(wanted, alignment)) {
-      start_ = reinterpret_cast<uintptr_t>(start);
-      size_ = wanted;
-      step_ = step;
+      use(reinterpret_cast<uintptr_t>(start), wanted, step);
       return true;
     }
   }
@@ -30,32 +28,16 @@ void* Arena::take(size_t bytes) {
   return reinterpret_cast<void*>(start_ + before);
 }
 
+// Each thread that finds the mark too low commits for itself: for pages that are committed already
+// that changes nothing.
 bool Arena::commit_up_to(size_t end) {
-  if (end <= committed_.load(kAcquire)) return true;  // pairs: arena-commit
-  const LockGuard guard(lock_);
-  const size_t before = committed_.load(kRelaxed);  // relaxed: changed under the lock only
-  if (end <= before) return true;
-  const size_t more = min_of(align_up(end - before, step_), size_ - before);
-  if (!os::commit(reinterpret_cast<void*>(start_ + before), more)) return false;
-  committed_.store(before + more, kRelease);  // pairs: arena-commit
-  return true;
-}
-
-void* Arena::take_lock_free(size_t bytes) {
-  size_t before = taken_.load(kRelaxed);  // relaxed: the exchange below checks it
-  do {
-    if (bytes > size_ - before || !raise_to(before + bytes)) return nullptr;
-    // relaxed: whoever takes memory publishes it by its own means
-  } while (!taken_.compare_exchange_weak(before, before + bytes, kRelaxed, kRelaxed));
-  return reinterpret_cast<void*>(start_ + before);
-}
-
-// Several threads may commit the same pages: the second time changes nothing.
-bool Arena::raise_to(size_t end) {
   size_t before = committed_.load(kAcquire);  // pairs: arena-commit
   if (end <= before) return true;
   const size_t after = before + min_of(align_up(end - before, step_), size_ - before);
-  if (!os::commit(reinterpret_cast<void*>(start_ + before), after - before)) return false;
+  if (!os::commit(reinterpret_cast<void*>(start_ + before), after - before)) {
+    // Another thread may have asked at a better moment.
+    return end <= committed_.load(kAcquire);  // pairs: arena-commit
+  }
   // pairs: arena-commit
   while (before < after && !committed_.compare_exchange_weak(before, after, kRelease, kRelaxed)) {
   }

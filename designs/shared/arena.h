@@ -1,14 +1,13 @@
 // Address space that is reserved once and handed out from its start; readable and writable up to a
 // mark that only rises.
 // Invariant: start <= taken <= committed <= end.
-// Who may touch it: `reserve` once at start; the rest any thread.
+// Who may touch it: `reserve` or `use` once at start; the rest any thread; nobody waits for a lock.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "base/atomic.h"
-#include "designs/shared/ranks.h"
 
 namespace near::design {
 
@@ -18,12 +17,16 @@ class Arena {
   // of two. `step`: what is committed at a time, a multiple of every page size.
   bool reserve(size_t wanted, size_t least, size_t alignment, size_t step);
 
-  // `bytes` of zeroed memory that nobody has had, at a multiple of the sizes asked so far; null if
-  // the arena is at its end or memory is refused.
-  void* take(size_t bytes);
+  // Instead of `reserve`: address space that is reserved already, of a multiple of every page size.
+  void use(uintptr_t start, size_t size, size_t step) {
+    start_ = start;
+    size_ = size;
+    step_ = step;
+  }
 
-  // The same, but no thread waits for another: each that finds the mark too low raises it itself.
-  void* take_lock_free(size_t bytes);
+  // `bytes` of zeroed memory that nobody has had, at a multiple of the sizes asked so far. Null if
+  // the arena is at its end or memory is refused, and then nothing is taken.
+  void* take(size_t bytes);
 
   bool contains(const void* pointer) const {
     return reinterpret_cast<uintptr_t>(pointer) - start_ < size_;
@@ -37,19 +40,14 @@ class Arena {
   size_t taken() const { return taken_.load(kRelaxed); }          // relaxed: a statistic
   size_t committed() const { return committed_.load(kRelaxed); }  // relaxed: a statistic
 
-  void lock_for_fork() { lock_.lock_for_fork(); }
-  void unlock_for_fork() { lock_.unlock_for_fork(); }
-
  private:
   bool commit_up_to(size_t end);
-  bool raise_to(size_t end);
 
   uintptr_t start_ = 0;
   size_t size_ = 0;
   size_t step_ = 0;
   Atomic<size_t> taken_{0};
   Atomic<size_t> committed_{0};
-  Mutex lock_{kInnermostRank};
 };
 
 }  // namespace near::design

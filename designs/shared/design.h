@@ -12,6 +12,7 @@
 #include <span>
 
 #include "designs/shared/switches.h"
+#include "sync/mutex.h"
 
 namespace near::design {
 
@@ -85,6 +86,15 @@ struct Defaults {
   }
   static bool resize(void*, size_t) { return false; }
   static void configure() {}
+
+  // For a design whose locks are always the same ones, which `for_each_lock(visit)` visits, those
+  // of higher ranks first.
+  static void lock_for_fork() {
+    D::for_each_lock([](Mutex& lock) { lock.lock_for_fork(); });
+  }
+  static void unlock_after_fork(bool) {
+    D::for_each_lock([](Mutex& lock) { lock.unlock_for_fork(); });
+  }
 };
 
 }  // namespace near::design

@@ -2,10 +2,13 @@
 //
 // A thread enters at its first allocation and leaves in the last round of its thread-local
 // destructors. What it asks for afterwards is served in short stays: it enters, is served, and
-// leaves again.
+// leaves again. So are the first frees of a thread that has allocated nothing yet: they may come
+// after its last destructors, when nothing would tell it to leave. One that goes on freeing enters.
 // Invariant: thread_enter and thread_exit of the design alternate in each thread.
 // Who may touch it: the calling thread.
 #pragma once
+
+#include <cstdint>
 
 #include "base/compiler.h"
 
@@ -14,16 +17,19 @@ namespace near::design {
 // Effect: the design has started. False if it cannot.
 bool start();
 
-NEAR_COLD bool enter_thread();
-NEAR_COLD void leave_if_over();
+// What a thread without state comes for.
+enum class Errand : uint8_t { allocate, free };
+
+NEAR_COLD bool enter_thread(Errand errand);
+NEAR_COLD void leave_if_visiting();
 
 // A scope in which the calling thread, which had no state, has one.
 //   if (state == nullptr) { const Stay stay; return stay ? allocate(size) : nullptr; }
 class Stay {
  public:
-  Stay() : entered_(enter_thread()) {}
+  explicit Stay(Errand errand = Errand::allocate) : entered_(enter_thread(errand)) {}
   ~Stay() {
-    if (entered_) leave_if_over();
+    if (entered_) leave_if_visiting();
   }
   Stay(const Stay&) = delete;
   Stay& operator=(const Stay&) = delete;

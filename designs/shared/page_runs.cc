@@ -1,16 +1,15 @@
 #include "designs/shared/page_runs.h"
 
+#include <cstring>
+
 #include "base/bits.h"
-#include "platform/os.h"
 
 namespace near::design {
 namespace {
 
-constexpr size_t kPage = 4096;
+constexpr size_t kPage = FreeRuns::kPage;
 
 }  // namespace
-
-char* PageRuns::Run::end() { return reinterpret_cast<char*>(this) + pages * kPage; }
 
 // Where the header of a large block is. Also asked of addresses that are none: null if it would not
 // even be memory.
@@ -29,48 +28,20 @@ bool PageRuns::is_live(const Header& header, const void* block) {
   return header.mark.load(kRelaxed) == (skipped == kPage ? kAlignedMark : kMark);
 }
 
-char* PageRuns::take_pages(size_t pages, bool* zero) {
-  for (Run** link = &first_; *link != nullptr; link = &(*link)->next, totals_.walked++) {
-    Run* run = *link;
-    if (run->pages < pages) continue;
-    run->pages -= pages;
-    if (run->pages == 0) *link = run->next;
-    return run->pages == 0 ? reinterpret_cast<char*>(run) : run->end();
-  }
-  if (zero != nullptr) *zero = true;
+char* PageRuns::take_pages(size_t pages, bool& fresh) {
+  if (char* start = free_.take(pages)) return start;
+  fresh = true;
   return static_cast<char*>(arena_.take(pages * kPage));
 }
 
-void PageRuns::put_pages(char* start, size_t pages) {
-  Run* before = nullptr;
-  Run* after = first_;
-  for (; after != nullptr && reinterpret_cast<char*>(after) < start; after = after->next) {
-    before = after;
-    totals_.walked++;
-  }
-  auto* run = reinterpret_cast<Run*>(start);
-  if (before != nullptr && before->end() == start) {
-    before->pages += pages;
-    before->trimmed = false;
-    run = before;
-  } else {
-    *run = {.next = after, .pages = pages, .trimmed = false};
-    (before != nullptr ? before->next : first_) = run;
-  }
-  if (after != nullptr && run->end() == reinterpret_cast<char*>(after)) {
-    run->pages += after->pages;
-    run->next = after->next;
-  }
-}
-
-void* PageRuns::take(size_t size, size_t alignment, bool* zero) {
+void* PageRuns::take(size_t size, size_t alignment, bool& fresh) {
   if (size > PTRDIFF_MAX / 2 || alignment > PTRDIFF_MAX / 4) return nullptr;
   const bool follows_header = alignment <= sizeof(Header);
   const size_t front = follows_header ? sizeof(Header) : max_of(alignment, kPage);
   const size_t pages = div_up(front + max_of(size, 1), kPage);  // an empty block is one, too
   if (pages > UINT32_MAX) return nullptr;                       // its header could not say it
   const LockGuard guard(lock_);
-  char* start = take_pages(pages, zero);
+  char* start = take_pages(pages, fresh);
   if (start == nullptr) return nullptr;
   char* block = start + front;
   if (!follows_header) {
@@ -82,9 +53,15 @@ void* PageRuns::take(size_t size, size_t alignment, bool* zero) {
   header->mark.store(follows_header ? kMark : kAlignedMark, kRelaxed);
   header->pages = static_cast<uint32_t>(pages - before);
   header->before = before;
-  totals_.blocks++;
-  totals_.in_use += pages * kPage;
+  blocks_++;
+  in_use_ += pages * kPage;
   return block;
+}
+
+void* PageRuns::take_zeroed(size_t size, size_t alignment) {
+  bool fresh = false;
+  void* block = take(size, alignment, fresh);
+  return block == nullptr || fresh ? block : memset(block, 0, size);
 }
 
 bool PageRuns::put(void* block) {
@@ -94,9 +71,9 @@ bool PageRuns::put(void* block) {
   if (!is_live(*header, block)) return false;
   const size_t pages = header->before + header->pages;
   header->mark.store(0, kRelaxed);  // relaxed: a second free looks under the lock
-  totals_.blocks--;
-  totals_.in_use -= pages * kPage;
-  put_pages(reinterpret_cast<char*>(header) - header->before * kPage, pages);
+  blocks_--;
+  in_use_ -= pages * kPage;
+  free_.put(reinterpret_cast<char*>(header) - header->before * kPage, pages);
   return true;
 }
 
@@ -110,22 +87,12 @@ size_t PageRuns::usable(const void* block) const {
 
 bool PageRuns::trim() {
   const LockGuard guard(lock_);
-  bool any = false;
-  for (Run* run = first_; run != nullptr; run = run->next) {
-    if (run->trimmed) continue;
-    // All but the page that the run's own link is in.
-    const size_t page = max_of(kPage, os::page_size());
-    const size_t from = align_up(reinterpret_cast<uintptr_t>(run) + sizeof(Run), page);
-    const size_t to = align_down(reinterpret_cast<uintptr_t>(run->end()), page);
-    run->trimmed = from < to && os::purge(reinterpret_cast<void*>(from), to - from);
-    any = any || run->trimmed;
-  }
-  return any;
+  return free_.trim();
 }
 
 PageRuns::Totals PageRuns::totals() {
   const LockGuard guard(lock_);
-  return totals_;
+  return {.blocks = blocks_, .in_use = in_use_, .walked = free_.walked()};
 }
 
 }  // namespace near::design

@@ -1,12 +1,12 @@
-// Large blocks: runs of pages of 4 KiB, from one list in the order of addresses, first fit, the
-// tail given; neighbours are joined when they are freed. One lock, which nothing else waits for.
+// Large blocks: runs of pages of 4 KiB, in the order of addresses, first fit, the tail given;
+// neighbours are joined when they are freed. One lock, which nothing else waits for.
 // [Boritz §2 "Large Allocations"]
 //
 // A run starts with a header {kMark, pages}; the block begins 16 bytes later. For larger alignments
 // it begins with a page, and the header {kAlignedMark, pages} stands at the start of the page
 // before: so in designs whose pages start with something else, an address that starts a page is a
 // large block. The two marks differ, or a page inside of a block would pass for one.
-// Invariant: runs on the list neither overlap nor touch.
+// Invariant: a page of the arena is in one live run, or in one free one.
 // Who may touch it: any thread.
 #pragma once
 
@@ -15,6 +15,7 @@
 
 #include "base/atomic.h"
 #include "designs/shared/arena.h"
+#include "designs/shared/free_runs.h"
 #include "designs/shared/ranks.h"
 
 namespace near::design {
@@ -27,15 +28,19 @@ class alignas(64) PageRuns {
   struct Totals {
     size_t blocks;
     size_t in_use;  // bytes
-    size_t walked;  // runs passed over
+    size_t walked;  // free runs looked at
   };
 
   // The runs come from `arena`, whose takes are multiples of a page.
   constexpr explicit PageRuns(Arena& arena) : arena_(arena) {}
 
-  // Null if memory is refused. `alignment`: a power of two. `zero`: becomes true if nobody has had
-  // the block's memory, so all of it is zero.
-  void* take(size_t size, size_t alignment, bool* zero = nullptr);
+  // Null if memory is refused. `alignment`: a power of two.
+  void* take(size_t size, size_t alignment) {
+    bool fresh = false;
+    return take(size, alignment, fresh);
+  }
+  // The same, and all of it is zero, which costs nothing where nobody has had the memory.
+  void* take_zeroed(size_t size, size_t alignment);
   // Takes a live block back. False if it is none.
   bool put(void* block);
 
@@ -55,22 +60,17 @@ class alignas(64) PageRuns {
   };
   static_assert(sizeof(Header) == 16);
 
-  struct Run {
-    Run* next;
-    size_t pages;
-    bool trimmed;  // has nothing to give back
-    char* end();
-  };
-
   Header* header_of(const void* block) const;
   static bool is_live(const Header& header, const void* block);
-  char* take_pages(size_t pages, bool* zero);
-  void put_pages(char* start, size_t pages);
+  // `fresh` becomes true if nobody has had the memory.
+  void* take(size_t size, size_t alignment, bool& fresh);
+  char* take_pages(size_t pages, bool& fresh);
 
   Arena& arena_;
   Mutex lock_{design::kInnerRank};
-  Run* first_ = nullptr;
-  Totals totals_{};
+  FreeRuns free_;
+  size_t blocks_ = 0;
+  size_t in_use_ = 0;
 };
 
 }  // namespace near::design

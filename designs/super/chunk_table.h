@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "base/compiler.h"
 #include "designs/shared/arena.h"
 #include "designs/super/bin.h"
 

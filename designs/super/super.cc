@@ -109,7 +109,7 @@ NEAR_COLD void deallocate_slow(void* block) {
   if (have_cache()) {
     freed = put(static_cast<unsigned>(bin), start);
   } else {
-    const design::Stay stay;
+    const design::Stay stay(design::Errand::free);
     freed = put(static_cast<unsigned>(bin), start);
   }
   if (!freed) report_invalid(block, "it was freed before");
@@ -196,27 +196,22 @@ size_t Super::counters(design::Counter* out) {
   out[n++] = {"folios_purged", all.folios.purged};
   out[n++] = {"huge_runs_taken", runs.taken};
   out[n++] = {"huge_runs_reused", runs.reused};
+  out[n++] = {"thread_caches", threads.made()};
   out[n++] = {"transactions_given_up", transactions_given_up()};
   return n;
 }
 
-void Super::lock_for_fork() {
-  for (unsigned i = 0; i < cpu_cache_count; i++) cpu_caches[i].lock().lock_for_fork();
-  for (unsigned i = 0; i < socket_cache_count; i++) socket_caches[i].lock().lock_for_fork();
-  for (GlobalCache& cache : global_caches) cache.lock().lock_for_fork();
-  threads.lock().lock_for_fork();
-  huge.lock().lock_for_fork();
-  arena.lock_for_fork();
+void Super::for_each_lock(void (*visit)(Mutex&)) {
+  for (unsigned i = 0; i < cpu_cache_count; i++) visit(cpu_caches[i].lock());
+  for (unsigned i = 0; i < socket_cache_count; i++) visit(socket_caches[i].lock());
+  for (GlobalCache& cache : global_caches) visit(cache.lock());
+  visit(threads.lock());
+  visit(huge.lock());
 }
 
 void Super::unlock_after_fork(bool child) {
   if (child) threads.orphan_others();
-  arena.unlock_for_fork();
-  huge.lock().unlock_for_fork();
-  threads.lock().unlock_for_fork();
-  for (GlobalCache& cache : global_caches) cache.lock().unlock_for_fork();
-  for (unsigned i = 0; i < socket_cache_count; i++) socket_caches[i].lock().unlock_for_fork();
-  for (unsigned i = 0; i < cpu_cache_count; i++) cpu_caches[i].lock().unlock_for_fork();
+  Defaults::unlock_after_fork(child);
 }
 
 }  // namespace near::super

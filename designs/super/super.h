@@ -45,7 +45,7 @@ struct Super : design::Defaults<Super> {
   static bool trim();
   static design::Footprint footprint();
   static size_t counters(design::Counter* out);
-  static void lock_for_fork();
+  static void for_each_lock(void (*visit)(Mutex& lock));
   static void unlock_after_fork(bool child);
 };
 

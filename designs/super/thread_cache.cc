@@ -112,6 +112,7 @@ bool Threads::enter() {
       if (cache == nullptr) return false;
       new (cache) ThreadCache;
       cache->start();
+      made_++;
     }
     living_.push_front(cache);
   }
@@ -151,6 +152,11 @@ size_t Threads::cached(unsigned bin) {
     }
   }
   return sum;
+}
+
+size_t Threads::made() {
+  const LockGuard guard(lock_);
+  return made_;
 }
 
 }  // namespace near::super

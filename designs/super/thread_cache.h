@@ -110,6 +110,8 @@ class Threads {
 
   // Blocks of the bin in all threads' lists.
   size_t cached(unsigned bin);
+  // Caches that there are, whether threads have them or not.
+  size_t made();
   Mutex& lock() { return lock_; }
 
  private:
@@ -117,6 +119,7 @@ class Threads {
   List<ThreadCache> living_;
   List<ThreadCache> unused_;
   List<ThreadCache> orphans_;
+  size_t made_ = 0;
 };
 
 extern Threads threads;

@@ -1,15 +1,9 @@
-// Asymmetric fences: the two sides of a store-then-load (Dekker) handshake, of which one is
-// frequent and one rare.
-//
-//   light_fence  the frequent side: keeps the compiler from reordering, and costs nothing else
-//   heavy_fence  the rare side: membarrier(2) makes every running thread of the process execute a
-//                full fence, wherever it is
-// Invariant: together they order as two sequentially consistent fences do; where the kernel refuses
-// membarrier (`asymmetric` false) that is what both are. Two light fences order nothing.
+// Asymmetric fences: light_fence, which the installed headers share, and its partner heavy_fence,
+// which asks the kernel. What the two order: nearmalloc/impl/fence.hpp.
 // Who may touch it: any thread. [Dice01]
 #pragma once
 
-#include "base/atomic.h"
+#include "nearmalloc/impl/fence.hpp"
 
 #ifndef NEAR_MODEL
 
@@ -21,28 +15,6 @@ bool register_membarrier();
 // membarrier where `asymmetric`, else a full fence. False if it was refused. Keeps errno.
 bool heavy_fence(bool asymmetric);
 
-inline void light_fence(bool asymmetric) {
-  if (asymmetric) [[likely]] {
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // pairs: asymmetric-fence
-  } else {
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs: asymmetric-fence
-  }
-}
-
 }  // namespace near
 
-#else
-#include "model_fence.h"  // tests/model
-
-namespace near {
-
-inline bool heavy_fence(bool asymmetric, Place place = Place::current()) {
-  model_heavy_fence(asymmetric, place);
-  return true;
-}
-inline void light_fence(bool asymmetric, Place place = Place::current()) {
-  model_light_fence(asymmetric, place);
-}
-
-}  // namespace near
 #endif

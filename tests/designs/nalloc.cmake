@@ -28,7 +28,8 @@ endforeach()
 foreach(suite Wayward.PopallIsOneExchangeHoweverManyBlocks
     Wayward.AnExhaustedSlabGetsItsWaywardBlocksBack
     Wayward.AFreeOfTheHostRegainsASlabThatWasGivenUp
-    Exit.WholeSlabsBecomeCleanPagesForAnyClass Locks.SmallBlocksNeedNone
+    Exit.WholeSlabsBecomeCleanPagesForAnyClass Exit.AThreadThatFreesAtItsEndLeavesNoHeap
+    Locks.SmallBlocksNeedNone
     Locks.NoTrimHasParkedHeapsInHandDuringAFork
     Pages.MemoryGoesBackAndComesAgain Pages.BeyondTheLimitCleanPagesKeepNoMemory
     Pages.ARefusalLosesNothing InvalidDeathTest.ASecondFreeIsSaid)
@@ -45,8 +46,13 @@ foreach(suite Pages.* Slab.PrivateWaywardAndLiveMakeTheCapacity)
 endforeach()
 
 if(near_test_is_plain)
+  set(objects)
+  foreach(target near_design_nalloc near_design_shared)
+    list(APPEND objects "$<JOIN:$<TARGET_OBJECTS:${target}>,$<COMMA>>")
+  endforeach()
+  list(JOIN objects "," objects)
   near_test_core(design_nalloc_small_path LABEL designs
     COMMAND ${NEAR_PYTHON} -B ${CMAKE_CURRENT_LIST_DIR}/nalloc_small_path.py
     ENVIRONMENT NEAR_TEST_SOURCES=${PROJECT_SOURCE_DIR}/designs/nalloc
-      "NEAR_TEST_OBJECTS=$<JOIN:$<TARGET_OBJECTS:near_design_nalloc>,$<COMMA>>")
+      "NEAR_TEST_OBJECTS=${objects}")
 endif()

@@ -11,10 +11,9 @@ import sys
 from pathlib import Path
 
 LIMIT = 500
-SMALL_PATH = ("nalloc.h", "heap.h", "heap.cc", "slab.h", "wayward.h", "pages.h", "pages.cc",
-              "index_stack.h")
-LOCK_FREE = ("heap.cc", "pages.cc", "heaps.cc", "upkeep.cc", "coalescing.cc")
-LOCKS = ("Mutex", "futex", "pthread_mutex", "5Arena4takeEm")
+SMALL_PATH = ("nalloc.h", "heap.h", "heap.cc", "slab.h", "wayward.h", "pages.h", "pages.cc")
+LOCK_FREE = ("heap.cc", "pages.cc", "heaps.cc", "upkeep.cc", "coalescing.cc", "arena.cc")
+LOCKS = ("Mutex", "futex", "pthread_mutex")
 
 
 def lines_of_code(text: str) -> int:

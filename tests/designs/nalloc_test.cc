@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "designs/counters.h"
+#include "designs/late_frees.h"
 #include "designs/nalloc/heaps.h"
 #include "designs/zeroed.h"
 #include "support/cases.h"
@@ -251,6 +252,11 @@ TEST(NallocExit, WholeSlabsBecomeCleanPagesForAnyClass) {
   in_another_thread([&] { give(take(40, 1000)); });
   EXPECT_EQ(pages.taken(), taken);
   count_cases();
+}
+
+TEST(NallocExit, AThreadThatFreesAtItsEndLeavesNoHeap) {
+  expect_nothing_left_by_late_frees([] { return Nalloc::allocate(64); }, Nalloc::deallocate,
+                                    [] { return counter("heaps"); });
 }
 
 TEST(NallocLocks, SmallBlocksNeedNone) {

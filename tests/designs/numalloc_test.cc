@@ -5,6 +5,7 @@
 #include <memory>
 #include <random>
 
+#include "designs/late_frees.h"
 #include "designs/numalloc/big.h"
 #include "designs/numalloc/metadata.h"
 #include "designs/numalloc/node_heap.h"
@@ -382,6 +383,11 @@ TEST(Numalloc, AThreadThatEndsLeavesItsObjectsAndItsHeapToOthers) {
   EXPECT_EQ(counter("heaps made"), made);
   EXPECT_LE(counter("carved objects"), carved + 64);
   count_cases();
+}
+
+TEST(Numalloc, AThreadThatFreesAtItsEndLeavesNoHeap) {
+  expect_nothing_left_by_late_frees([] { return near_malloc(64); }, near_free,
+                                    [] { return counter("heaps made"); });
 }
 
 TEST(Numalloc, RefusedMemoryIsNullAndNothingIsLost) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "designs/counters.h"
+#include "designs/late_frees.h"
 #include "support/cases.h"
 #include "support/fake_os.h"
 
@@ -273,6 +274,7 @@ TEST(Scalloc, SpansOfAThreadThatEndedAreAdoptedAndReturned) {
     const Rise adopted("orphaned spans adopted");
     const Rise pooled(kPooled);
     in_thread([&] {
+      Scalloc::deallocate(Scalloc::allocate(8));  // it has a LAB
       for (void* block : blocks) Scalloc::deallocate(block);
       EXPECT_EQ(adopted(), spans.size());
       EXPECT_EQ(pooled(), spans.size());
@@ -391,6 +393,22 @@ TEST(Scalloc, AThreadStartsAsOftenAsItLikes) {
     Scalloc::thread_exit();
   }
   Scalloc::deallocate(kept);
+  count_cases();
+}
+
+TEST(Scalloc, AThreadThatFreesAtItsEndLeavesNoLab) {
+  expect_nothing_left_by_late_frees([] { return Scalloc::allocate(64); }, Scalloc::deallocate,
+                                    labs_made);
+}
+
+TEST(Scalloc, AThreadThatGoesOnFreeingHasALab) {
+  const std::vector<void*> blocks = allocate_many(100, 64);
+  in_thread([&] {
+    Scalloc::deallocate(blocks[0]);
+    EXPECT_EQ(current_lab, &no_lab) << "it may have been its last";
+    for (size_t i = 1; i < blocks.size(); i++) Scalloc::deallocate(blocks[i]);
+    EXPECT_NE(current_lab, &no_lab);
+  });
   count_cases();
 }
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "designs/counters.h"
+#include "designs/late_frees.h"
 #include "designs/super/cpu_cache.h"
 #include "designs/super/global_cache.h"
 #include "designs/super/huge.h"
@@ -380,6 +381,11 @@ TEST(SuperRefused, NothingIsLost) {
   give(blocks);
   EXPECT_EQ(global(kSize).folios.in_use, cached(kSize));
   count_cases(blocks.size());
+}
+
+TEST(SuperThreads, OneThatFreesAtItsEndLeavesNoCache) {
+  expect_nothing_left_by_late_frees([] { return Super::allocate(300); }, Super::deallocate,
+                                    [] { return counter("thread_caches"); });
 }
 
 // The thread's lists are taken over in the child, where it does not live.

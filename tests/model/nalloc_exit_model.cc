@@ -2,13 +2,13 @@
 // open. A freer has read whose stack the arena names, the owner exits, and the block is pushed on
 // a stack that nobody has any more. Here the heap outlives its thread, so the stack is somebody's.
 // Mirrors Heaps::take and park, and Coalescing::push and collect, on sync/inbox.h and
-// designs/nalloc/index_stack.h.
+// src/sync/tagged_stack.h.
 //
 // Invariants: a block is collected once, by one thread at a time, with what its last user wrote;
 // when all is quiet the parked heap has it.
 // Bound: 4 threads: the owner, which exits; two that free one block each; one that takes the parked
 // heap if it is there, and exits too.
-#include "designs/nalloc/index_stack.h"
+#include "numbered_stack.h"
 #include "runner.h"
 #include "sync/inbox.h"
 
@@ -28,11 +28,6 @@ struct Block {
 
 struct Wayward {
   Inbox<Block, &Block::next> blocks;
-};
-
-struct Links {
-  Atomic<uint32_t>* links;
-  Atomic<uint32_t>& next(uint32_t index) const { return links[index]; }
 };
 
 class Exit : public rl::test_suite<Exit, 4> {
@@ -106,14 +101,13 @@ class Exit : public rl::test_suite<Exit, 4> {
     }
     if (!mutated("a heap is parked before it is collected")) park();
   }
-  void park() { parked_.push(Links{links_}, kHeap); }
+  void park() { parked_.push(kHeap); }
   bool take_parked() {
     if (of_heap_is_gone_) expect(of_heap_.blocks.empty(), "a push on the stack of nobody");
-    return parked_.pop(Links{links_}) == kHeap;
+    return parked_.pop() == kHeap;
   }
 
-  nalloc::IndexStack parked_;
-  Atomic<uint32_t> links_[kHeap + 1];
+  NumberedStack<kHeap> parked_;
   Wayward of_heap_;
   Wayward of_arena_;
   Atomic<Wayward*> host_{nullptr};
@@ -133,9 +127,9 @@ int main(int count, char** arguments) {
   const near::Mutation mutations[] = {
       {"an exit gives its arenas stacks of their own"},
       {"a heap is parked before it is collected"},
-      {"parking does not release the heap", "index_stack.h", "::push", rl::mo_release,
+      {"parking does not release the heap", "tagged_stack.h", "::push", rl::mo_release,
        rl::mo_relaxed},
-      {"who takes a parked heap does not acquire it", "index_stack.h", "::pop", rl::mo_acquire,
+      {"who takes a parked heap does not acquire it", "tagged_stack.h", "::pop", rl::mo_acquire,
        rl::mo_relaxed},
       {"a free does not release the block", "inbox.h", "push_chain", rl::mo_seq_cst,
        rl::mo_relaxed},

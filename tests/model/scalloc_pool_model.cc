@@ -1,56 +1,26 @@
-// Model of designs/scalloc/treiber_stack.h, of which the span-pool is made: threads take spans out,
-// use them, and put them back.
+// Model of src/sync/tagged_stack.h as the span-pool uses it: threads take spans out, use them, and
+// put them back.
 //
 // Invariants: a span is with one thread or in the stack, and none is lost; whoever takes a span out
 // sees what was written to it before it was put.
 // Bound: 3 threads, 3 spans, of which 2 are in the stack at first; 2 or 3 takes each.
-#include "designs/scalloc/treiber_stack.h"
+#include "numbered_stack.h"
 #include "runner.h"
 
 namespace near::model {
 namespace {
 
 constexpr uint32_t kSpans = 3;
-constexpr const char* kUntagged = "the top does not count its changes";
 
 struct Span {
-  Atomic<uint32_t> link;
   Plain<uint32_t> uses;
   Atomic<uint32_t> users;
-};
-
-struct Links {
-  Span* spans;
-  Atomic<uint32_t>& link(uint32_t number) const { return spans[number - 1].link; }
-};
-
-// As published, but for the count of changes: ABA.
-class UntaggedStack {
- public:
-  void push(const Links& links, uint32_t number) {
-    uint32_t top = top_.load(kAcquire);
-    do {
-      links.link(number).store(top, kRelaxed);
-    } while (!top_.compare_exchange_weak(top, number, kAcqRel, kAcquire));
-  }
-  uint32_t pop(const Links& links) {
-    uint32_t top = top_.load(kAcquire);
-    while (top != 0) {
-      const uint32_t below = links.link(top).load(kRelaxed);
-      if (top_.compare_exchange_weak(top, below, kAcqRel, kAcquire)) break;
-    }
-    return top;
-  }
-
- private:
-  Atomic<uint32_t> top_{0};
 };
 
 class TakeAndPut : public rl::test_suite<TakeAndPut, 3> {
  public:
   void before() {
     for (Span& span : spans_) {
-      span.link.store(0, kRelaxed);
       span.uses = 0;
       span.users.store(0, kRelaxed);
     }
@@ -86,13 +56,11 @@ class TakeAndPut : public rl::test_suite<TakeAndPut, 3> {
  private:
   void push(uint32_t number) {
     spans_[number - 1].users.store(0, kRelaxed);
-    const Links links{spans_};
-    mutated(kUntagged) ? untagged_.push(links, number) : stack_.push(links, number);
+    stack_.push(number);
   }
 
   uint32_t pop() {
-    const Links links{spans_};
-    const uint32_t number = mutated(kUntagged) ? untagged_.pop(links) : stack_.pop(links);
+    const uint32_t number = stack_.pop();
     if (number != 0) use(number);
     return number;
   }
@@ -104,8 +72,7 @@ class TakeAndPut : public rl::test_suite<TakeAndPut, 3> {
     uses_.fetch_add(1, kRelaxed);
   }
 
-  design::scalloc::TreiberStack stack_;
-  UntaggedStack untagged_;
+  NumberedStack<kSpans> stack_;
   Span spans_[kSpans];
   Atomic<uint32_t> uses_;
 };
@@ -120,9 +87,9 @@ int main(int count, char** arguments) {
   };
   const near::Mutation mutations[] = {
       {kUntagged},
-      {"push does not release the span", "treiber_stack.h", "::push", rl::mo_release,
+      {"push does not release the span", "tagged_stack.h", "::push", rl::mo_release,
        rl::mo_relaxed},
-      {"pop does not acquire the span", "treiber_stack.h", "::pop", rl::mo_acquire, rl::mo_relaxed},
+      {"pop does not acquire the span", "tagged_stack.h", "::pop", rl::mo_acquire, rl::mo_relaxed},
   };
   return run_models(count, arguments, explorations, mutations);
 }

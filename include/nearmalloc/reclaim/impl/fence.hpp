@@ -1,15 +1,10 @@
-// Asymmetric fences: the two sides of a store-then-load (Dekker) handshake, of which one runs at
-// every pin and one at every epoch.
-//
-//   light_fence  the frequent side: keeps the compiler from reordering, and costs nothing else
-//   heavy_fence  the rare side: membarrier(2) makes every running thread of the process execute a
-//                full fence, wherever it is
-// Invariant: together they order as two sequentially consistent fences do; where the kernel refuses
-// membarrier (`asymmetric` false) that is what both are. Two light fences order nothing.
+// The asymmetric fences of reclamation, of which one side runs at every pin and one at every epoch:
+// the library's own heavy_fence, which ends the process where membarrier is refused after it worked
+// once. What the two sides order: nearmalloc/impl/fence.hpp.
 // Who may touch it: any thread. [Dice01]
 #pragma once
 
-#include "nearmalloc/impl/atomic.hpp"
+#include "nearmalloc/impl/fence.hpp"
 
 #ifndef NEAR_MODEL
 
@@ -21,27 +16,6 @@ bool membarrier_works() noexcept;
 // membarrier where `asymmetric`, else a full fence. Keeps errno.
 void heavy_fence(bool asymmetric) noexcept;
 
-inline void light_fence(bool asymmetric) noexcept {
-  if (asymmetric) [[likely]] {
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // pairs: asymmetric-fence
-  } else {
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs: asymmetric-fence
-  }
-}
-
 }  // namespace near::reclaim::impl
 
-#else
-#include "model_fence.h"  // tests/model
-
-namespace near::reclaim::impl {
-
-inline void heavy_fence(bool asymmetric, Place place = Place::current()) {
-  model_heavy_fence(asymmetric, place);
-}
-inline void light_fence(bool asymmetric, Place place = Place::current()) {
-  model_light_fence(asymmetric, place);
-}
-
-}  // namespace near::reclaim::impl
 #endif

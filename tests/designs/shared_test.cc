@@ -1,0 +1,185 @@
+// What designs share: the arena, free runs of pages, large blocks.
+// Who may touch it: the thread that runs the test.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "base/bits.h"
+#include "designs/shared/arena.h"
+#include "designs/shared/free_runs.h"
+#include "designs/shared/page_runs.h"
+#include "support/cases.h"
+#include "support/fake_os.h"
+
+namespace near_test {
+namespace {
+
+using near::kKiB;
+using near::kMiB;
+using near::design::Arena;
+using near::design::FreeRuns;
+using near::design::PageRuns;
+
+constexpr size_t kPage = FreeRuns::kPage;
+constexpr size_t kStep = 64 * kKiB;
+
+TEST(Arena, GivesEachByteOnceToAnyNumberOfThreads) {
+  constexpr size_t kThreads = 4;
+  const size_t each = scaled(1000);
+  Arena arena;
+  ASSERT_TRUE(arena.reserve(kThreads * each * kPage + kStep, kStep, kStep, kStep));
+  std::vector<std::vector<char*>> taken(kThreads);
+  std::vector<std::thread> threads;
+  for (std::vector<char*>& mine : taken) {
+    threads.emplace_back([&] {
+      for (size_t i = 0; i < each; i++) {
+        mine.push_back(static_cast<char*>(arena.take(kPage)));
+        memset(mine.back(), 1, kPage);  // readable and writable
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<char*> all;
+  for (const std::vector<char*>& mine : taken) all.insert(all.end(), mine.begin(), mine.end());
+  std::sort(all.begin(), all.end());
+  for (size_t i = 0; i < all.size(); i++) {
+    ASSERT_EQ(all[i], reinterpret_cast<char*>(arena.start()) + i * kPage);
+  }
+  EXPECT_EQ(arena.taken(), all.size() * kPage);
+  EXPECT_LE(arena.taken(), arena.committed());
+  count_cases(all.size());
+}
+
+TEST(Arena, ARefusalTakesNothing) {
+  Arena arena;
+  ASSERT_TRUE(arena.reserve(kMiB, kMiB, kStep, kStep));
+  while (arena.taken() < 2 * kStep) ASSERT_NE(arena.take(kPage), nullptr);
+  fake_os::fail(OsCall::commit, 1, true);
+  EXPECT_EQ(arena.take(kPage), nullptr);
+  EXPECT_EQ(arena.taken(), 2 * kStep);
+  EXPECT_EQ(arena.committed(), 2 * kStep);
+  fake_os::fail_none();
+  EXPECT_EQ(arena.take(kPage), reinterpret_cast<char*>(arena.start()) + 2 * kStep);
+  EXPECT_EQ(arena.take(kMiB), nullptr) << "it is at its end";
+  EXPECT_EQ(arena.taken(), 2 * kStep + kPage);
+  count_cases(3);
+}
+
+// What free runs do, by their definition: first fit, the tail is given, neighbours are one.
+class PlainRuns {
+ public:
+  char* take(size_t pages) {
+    const auto long_enough = [&](const auto& run) { return run.second >= pages; };
+    const auto run = std::find_if(runs_.begin(), runs_.end(), long_enough);
+    if (run == runs_.end()) return nullptr;
+    run->second -= pages;
+    char* taken = end(run);
+    if (run->second == 0) runs_.erase(run);
+    return taken;
+  }
+
+  void put(char* start, size_t pages) {
+    auto after = runs_.emplace(start, pages).first;
+    auto run = after++;
+    if (after != runs_.end() && end(run) == after->first) {
+      run->second += after->second;
+      runs_.erase(after);
+    }
+    if (run == runs_.begin()) return;
+    const auto before = std::prev(run);
+    if (end(before) != run->first) return;
+    before->second += run->second;
+    runs_.erase(run);
+  }
+
+  size_t count() const { return runs_.size(); }
+
+ private:
+  using Runs = std::map<char*, size_t>;
+  static char* end(Runs::const_iterator run) { return run->first + run->second * kPage; }
+
+  Runs runs_;
+};
+
+TEST(FreeRuns, AreTakenAndJoinedAsAListWouldDoIt) {
+  constexpr size_t kPages = 4096;
+  Arena arena;
+  ASSERT_TRUE(arena.reserve(kPages * kPage, kStep, kStep, kStep));
+  FreeRuns runs;
+  PlainRuns plain;
+  char* all = static_cast<char*>(arena.take(kPages * kPage));
+  runs.put(all, kPages);
+  plain.put(all, kPages);
+  std::mt19937_64 random(seed());
+  std::vector<std::pair<char*, size_t>> live;
+  size_t most = 0;
+  for (size_t step = 0; step < scaled(200'000); step++) {
+    if (live.empty() || random() % 16 < (step / 4000 % 2 == 0 ? 12 : 4)) {
+      const size_t pages = 1 + random() % (random() % 8 == 0 ? 64 : 4);
+      char* start = runs.take(pages);
+      ASSERT_EQ(start, plain.take(pages)) << "step " << step;
+      if (start != nullptr) live.emplace_back(start, pages);
+    } else {
+      std::swap(live[random() % live.size()], live.back());
+      runs.put(live.back().first, live.back().second);
+      plain.put(live.back().first, live.back().second);
+      live.pop_back();
+    }
+    most = std::max(most, plain.count());
+    count_cases();
+  }
+  EXPECT_GT(most, 100u) << "many runs at a time";
+  for (const auto& [start, pages] : live) runs.put(start, pages);
+  EXPECT_EQ(runs.take(kPages), all);
+  EXPECT_EQ(runs.take(1), nullptr);
+}
+
+TEST(FreeRuns, FewAreLookedAtHoweverManyThereAre) {
+  constexpr size_t kRuns = 4000;
+  Arena arena;
+  ASSERT_TRUE(arena.reserve(2 * kRuns * kPage, kStep, kStep, kStep));
+  char* all = static_cast<char*>(arena.take(2 * kRuns * kPage));
+  FreeRuns runs;
+  for (size_t i = 0; i < kRuns; i++) runs.put(all + 2 * i * kPage, 1);
+  const size_t before = runs.walked();
+  for (size_t i = 0; i < 1000; i++) {
+    char* run = all + 2 * (i * 1597 % (kRuns - 1)) * kPage;
+    EXPECT_EQ(runs.take(2), nullptr);
+    runs.put(run + kPage, 1);  // joined with the runs around it
+    EXPECT_EQ(runs.take(3), run);
+    runs.put(run, 1);
+    runs.put(run + 2 * kPage, 1);
+    count_cases();
+  }
+  EXPECT_LT(runs.walked() - before, 1000 * 300u) << "a list would have been walked to the middle";
+}
+
+TEST(PageRuns, AZeroedBlockIsZeroAlsoWhereSomebodyHadTheMemory) {
+  Arena arena;
+  ASSERT_TRUE(arena.reserve(16 * kMiB, kMiB, kStep, kStep));
+  PageRuns runs(arena);
+  for (const size_t alignment : {size_t{1}, 4 * kPage}) {
+    auto* block = static_cast<char*>(runs.take(kMiB, alignment));
+    memset(block, 1, kMiB);
+    EXPECT_GE(runs.usable(block), kMiB);
+    EXPECT_TRUE(runs.put(block));
+    EXPECT_FALSE(runs.put(block)) << "it is free";
+    auto* again = static_cast<char*>(runs.take_zeroed(kMiB, alignment));
+    EXPECT_EQ(again, block);
+    EXPECT_EQ(std::count(again, again + kMiB, 0), static_cast<ptrdiff_t>(kMiB));
+    EXPECT_TRUE(runs.put(again));
+    count_cases();
+  }
+  EXPECT_EQ(runs.totals().blocks, 0u);
+  EXPECT_EQ(runs.totals().in_use, 0u);
+  EXPECT_TRUE(runs.trim());
+  EXPECT_FALSE(runs.trim()) << "it was given back";
+}
+
+}  // namespace
+}  // namespace near_test
