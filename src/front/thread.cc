@@ -16,6 +16,7 @@ namespace near {
 constinit Heap empty_heap;
 constinit Heap exited_heap;
 __thread Heap* current_heap NEAR_TLS_INITIAL_EXEC = &empty_heap;
+__thread ThreadRecord thread_record NEAR_TLS_INITIAL_EXEC;
 
 namespace {
 
@@ -25,28 +26,11 @@ constexpr uint8_t kExitRounds = PTHREAD_DESTRUCTOR_ITERATIONS - 1 - (NEAR_TSAN ?
 constexpr uint8_t kRehomeAfter =
     8;  // slow paths in a row on another node before a thread counts as moved
 
-__thread uint8_t exit_rounds NEAR_TLS_INITIAL_EXEC = 0;
-__thread uint8_t rounds_away NEAR_TLS_INITIAL_EXEC = 0;
-
 constinit Mutex start_lock{Rank::start};
 constinit Atomic<bool> started{false};
 pthread_key_t exit_key;
 bool have_exit_key = false;
 constinit Atomic<uint64_t> rehomes{0};
-
-// Thread-specific destructors run in rounds, in no known order; those of other libraries may still
-// allocate. So the key is set again until the last round that POSIX promises.
-void on_thread_exit(void* heap) {
-  if (++exit_rounds < kExitRounds) {
-    pthread_setspecific(exit_key, heap);
-    return;
-  }
-  Heap* mine = current_heap;
-  current_heap = &exited_heap;
-  if (mine == &empty_heap || mine == &exited_heap) return;
-  park_heap(mine);
-  count_thread(-1);
-}
 
 void before_fork() {
   start_lock.lock_for_fork();
@@ -70,6 +54,20 @@ void after_fork_in_child() {
 }
 
 }  // namespace
+
+// Thread-specific destructors run in rounds, in no known order; those of other libraries may still
+// allocate. So the key is set again until the last round that POSIX promises.
+void on_thread_exit(void* heap) {
+  if (++thread_record.exit_rounds < kExitRounds) {
+    pthread_setspecific(exit_key, heap);
+    return;
+  }
+  Heap* mine = current_heap;
+  current_heap = &exited_heap;
+  if (mine == &empty_heap || mine == &exited_heap) return;
+  park_heap(mine);
+  count_thread(-1);
+}
 
 NEAR_COLD void start_library() {
   if (started.load(kAcquire)) return;  // pairs: started
@@ -120,11 +118,11 @@ void rehome_if_moved() {
   if (topology.count == 1) return;
   const unsigned node = current_node();
   if (node == current_heap->node()) {
-    rounds_away = 0;
+    thread_record.rounds_away = 0;
     return;
   }
-  if (++rounds_away < kRehomeAfter) return;
-  rounds_away = 0;
+  if (++thread_record.rounds_away < kRehomeAfter) return;
+  thread_record.rounds_away = 0;
   Heap* heap = take_heap(node);
   if (heap == nullptr) return;
   Heap* before = current_heap;

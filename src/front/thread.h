@@ -15,6 +15,14 @@ extern NEAR_HIDDEN Heap empty_heap;
 extern NEAR_HIDDEN Heap exited_heap;
 extern NEAR_HIDDEN __thread Heap* current_heap NEAR_TLS_INITIAL_EXEC;
 
+// What the slow paths know of the calling thread: all the rest of its thread-local storage. One
+// variable, so that a simulator can put a thread aside and play another one.
+struct ThreadRecord {
+  uint8_t exit_rounds;  // rounds of thread-specific destructors so far
+  uint8_t rounds_away;  // slow paths in a row on another node than the heap's
+};
+extern NEAR_HIDDEN __thread ThreadRecord thread_record NEAR_TLS_INITIAL_EXEC;
+
 inline bool has_heap() { return current_heap != &empty_heap && current_heap != &exited_heap; }
 
 // Makes the library ready: options, topology, memory, fork and thread hooks. Any number of times,
@@ -24,6 +32,10 @@ void start_library();
 // Gives the calling thread a heap if it may have one. False if it may not (it ends, or memory is
 // refused).
 bool enter_thread();
+
+// The destructor of the thread's key, which runs until the thread has given its heap up: then
+// `current_heap` is `exited_heap`.
+void on_thread_exit(void* heap);
 
 // If the thread runs on another node than its heap's for good, gives it a heap there. Called on
 // slow paths.

@@ -123,8 +123,15 @@ void Node::note_pages_purged(const Span& span) {
   span.region->note_pages_purged(span);
 }
 
+bool Node::has(const Region* region) const {
+  const Region* each = regions_;
+  while (each != nullptr && each != region) each = each->next;
+  return each != nullptr;
+}
+
 bool Node::extend(Span* span, uint32_t slices) {
   const LockGuard guard(lock);
+  NEAR_ASSERT(has(span->region));
   return span->region->extend(span, slices);
 }
 
@@ -132,6 +139,7 @@ void Node::give(Span* span, uint32_t keep) {
   bool look = false;
   {
     const LockGuard guard(lock);
+    NEAR_ASSERT(has(span->region));
     const uint32_t given = span->slices - keep;
     if (given >= kLargeRun) expect_another(given);
     unlooked_slices_ += given;

@@ -70,6 +70,7 @@ class Node {
 
  private:
   Region* region_after(const Region* region);
+  bool has(const Region* region) const;
   size_t dirty_slices() const;
   void follow_peak(uint32_t now);
   static size_t bound_slices();
