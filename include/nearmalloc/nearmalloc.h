@@ -55,7 +55,8 @@ NEAR_API NEAR_MALLOC_LIKE void* near_calloc(size_t count, size_t size) NEAR_NOEX
 
 /* Resizes `block`, moving it if need be; the common prefix is kept. `block` NULL is `near_malloc`.
  * `size` 0 frees the block and returns NULL (as glibc does; C23 leaves it undefined). On failure
- * the old block stays valid. [C17 7.22.3.5] */
+ * the old block stays valid. A block that is resized where it is stays on its NUMA node; one that
+ * moves comes to that of the calling thread. [C17 7.22.3.5] */
 NEAR_API void* near_realloc(void* block, size_t size) NEAR_NOEXCEPT;
 
 /* Returns a block. NULL is ignored. Keeps `errno`. [C17 7.22.3.3; POSIX.1-2024] */

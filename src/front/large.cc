@@ -24,8 +24,9 @@ void* allocate_large(size_t size, size_t alignment, bool* zero) {
   const size_t slices = slices_for(size);
   if (slices + (alignment >> kSliceShift) > UINT32_MAX / 2) return nullptr;
   bool clean = false;
-  const unsigned node = has_heap() ? current_heap->node() : current_node();
-  Span* span = take_slices(node, static_cast<uint32_t>(slices), clean, alignment);
+  if (has_heap()) rehome_if_moved();
+  // Not of the heap, which may have to wait until the thread has settled: this block needs none.
+  Span* span = take_slices(current_node(), static_cast<uint32_t>(slices), clean, alignment);
   if (span == nullptr) return nullptr;
   span->kind = SpanKind::large;
   span->asked = size;

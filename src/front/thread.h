@@ -25,8 +25,8 @@ void start_library();
 // refused).
 bool enter_thread();
 
-// If the thread runs on another node than its heap's for good, gives it a heap there. Called on
-// slow paths.
+// If the thread runs on another node than its heap's, gives it a heap there, but not again and
+// again. Called on each slow path of an allocation.
 void rehome_if_moved();
 
 // The node of the CPU that the calling thread runs on.
