@@ -157,6 +157,52 @@ struct near_stats {
 /* Fills `*out`. Constant time but for the number of nodes and heaps. */
 NEAR_API void near_get_stats(struct near_stats* out) NEAR_NOEXCEPT;
 
+/* What the allocator knows of one NUMA node. Bytes unless said; snapshots as above. */
+struct near_node_stats {
+  uint32_t node;         /* the kernel's number of it */
+  uint32_t heaps;        /* heaps at home there, parked ones included */
+  uint64_t reserved;     /* address space */
+  uint64_t committed;    /* of it made readable and writable */
+  uint64_t in_spans;     /* in spans that serve blocks, and cached */
+  uint64_t cached;       /* of it in empty spans that heaps keep */
+  uint64_t dirty;        /* in free slices that are still resident */
+  uint64_t purged;       /* total ever given back to the system */
+  uint64_t rehomes;      /* threads that moved there */
+  uint64_t adoptions;    /* spans taken over from its parked heaps */
+  uint64_t spills_out;   /* requests for it that another node served */
+  uint64_t spills_in;    /* requests for others that it served */
+  uint64_t refused;      /* strict requests that it could not serve */
+  uint64_t bind_refused; /* mbind calls for it that the kernel refused */
+};
+
+/* Fills `*out` for node number `index`, from 0 to `nodes` of near_stats less 1. 0, or EINVAL: there
+ * is no such node. Takes time in proportion to the number of heaps. */
+NEAR_API int near_get_node_stats(unsigned index, struct near_node_stats* out) NEAR_NOEXCEPT;
+
+/* Fills `freed_by`, which has room for `nodes` of near_stats: how many blocks of node number
+ * `index` were freed, by the home node of the thread that freed them (for a thread without a heap,
+ * the node it ran on). A free by the block's own thread is counted when its span has as many free
+ * blocks as asked, so that each span hides less than its blocks for a while; all others at once.
+ * 0, or EINVAL: there is no such node. */
+NEAR_API int near_get_freed(unsigned index, uint64_t* freed_by) NEAR_NOEXCEPT;
+
+/* Writes all statistics to `stream`, as one JSON object: `totals` as near_stats, `nodes` as
+ * near_node_stats each, `freed` as near_get_freed, a row for each node. 0, or EIO. (With the option
+ * `stats` = json it goes to stderr at exit.) */
+NEAR_API int near_stats_json(FILE* stream) NEAR_NOEXCEPT;
+
+/* What the kernel says about some pages of spans. */
+struct near_placement {
+  uint64_t right;   /* they lie on the node that the allocator believes */
+  uint64_t wrong;   /* they lie on another */
+  uint64_t absent;  /* they have no memory: never touched, or given back */
+  uint64_t refused; /* the kernel would not say (move_pages is forbidden) */
+};
+
+/* Asks the kernel where up to `pages` pages lie, spread evenly over all spans. The same pages are
+ * asked for while no span comes or goes. One system call for 64 pages; for operators and tests. */
+NEAR_API void near_sample_placement(size_t pages, struct near_placement* out) NEAR_NOEXCEPT;
+
 /* Walks every structure of the allocator that the caller may look at (its own heap, parked heaps,
  * every node) and checks its invariants. Returns the number of violations and names each on stderr.
  * Slow: for tests and debuggers. Other threads may run; their heaps are left out. */

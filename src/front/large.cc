@@ -39,6 +39,7 @@ void* allocate_large(size_t size, size_t alignment, bool* zero) {
 void release_large(Span& span) {
   discount(span.slices);
   blocks_in_use.fetch_sub(1, kRelaxed);  // relaxed: a statistic
+  count_freed(span.node, 1);
   node_of(span).give(&span);
 }
 

@@ -31,7 +31,6 @@ constinit Mutex start_lock{Rank::start};
 constinit Atomic<bool> started{false};
 pthread_key_t exit_key;
 bool have_exit_key = false;
-constinit Atomic<uint64_t> rehomes{0};
 
 // Thread-specific destructors run in rounds, in no known order; those of other libraries may still
 // allocate. So the key is set again until the last round that POSIX promises.
@@ -130,9 +129,9 @@ void rehome_if_moved() {
   current_heap = heap;
   park_heap(before);
   unsettled = kSettle;
-  rehomes.fetch_add(1, kRelaxed);  // relaxed: a statistic
+  count_event(node_counters[node].rehomes);
 }
 
-uint64_t rehome_count() { return rehomes.load(kRelaxed); }  // relaxed: a statistic
+uint64_t rehome_count() { return sum_of(&NodeCounters::rehomes); }
 
 }  // namespace near

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "heap/heap.h"
+#include "node/counters.h"
 
 namespace near {
 
@@ -33,5 +34,12 @@ void rehome_if_moved();
 unsigned current_node();
 
 uint64_t rehome_count();
+
+// The thread freed blocks of `node`, not into a span of its own.
+inline void count_freed(unsigned node, uint64_t blocks) {
+  if (unlikely(!has_heap())) return count_freed_apart(node, current_node(), blocks);
+  Atomic<uint64_t>& sum = current_heap->freed_of[node];
+  sum.store(sum.load(kRelaxed) + blocks, kRelaxed);  // relaxed: a statistic with one writer
+}
 
 }  // namespace near

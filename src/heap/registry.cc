@@ -18,7 +18,6 @@ constinit Atomic<uint32_t> made{0};
 constinit List<Heap> parked_heaps[kMaxNodes];  // the one parked last first; guard: registry_lock
 constinit Atomic<uint32_t> parked_counts[kMaxNodes];
 constinit Atomic<Heap*> late_heaps[kMaxNodes];
-constinit Atomic<uint64_t> adoptions{0};
 constinit Atomic<uint64_t> claims{0};
 
 // The first heap needs no system call: programs with one thread start fast.
@@ -120,7 +119,7 @@ Span* adopt_span(Heap& adopter, unsigned size_class) {
   Span* span = parked->release_span(size_class, adopter);
   parked->lock.unlock();
   unpark_to_list(parked);
-  if (span != nullptr) adoptions.fetch_add(1, kRelaxed);  // relaxed: a statistic
+  if (span != nullptr) count_event(node_counters[node].adoptions);
   return span;
 }
 
@@ -184,8 +183,8 @@ HeapTotals heap_totals() {
   totals.heaps = heap_count();
   for (unsigned n = 0; n < topology.count; n++)
     totals.parked += parked_counts[n].load(kRelaxed);  // relaxed: statistics
-  totals.adoptions = adoptions.load(kRelaxed);         // relaxed: a statistic
-  totals.claims = claims.load(kRelaxed);               // relaxed: a statistic
+  totals.adoptions = sum_of(&NodeCounters::adoptions);
+  totals.claims = claims.load(kRelaxed);  // relaxed: a statistic
   return totals;
 }
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "node/counters.h"
 #include "node/node.h"
 #include "platform/topology.h"
 #include "span/address_map.h"
