@@ -226,6 +226,42 @@ NEAR_API size_t near_free_batch(void* const* blocks, size_t count) NEAR_NOEXCEPT
  * */
 NEAR_API int near_node_of(const void* block) NEAR_NOEXCEPT;
 
+/* --- memory of a node, whichever the calling thread runs on ---
+ *
+ * Nodes are named by the kernel's numbers. Blocks are freed by `near_free`, or `free` where this
+ * library is behind it, from any thread; freed memory is used again for the same node alone.
+ * Without NEAR_STRICT another node serves, the nearest first, if this one has no memory left; it is
+ * counted in `spills_out` of near_node_stats. With it the result is NULL with ENOMEM, counted in
+ * `refused`. What the kernel does when a block is touched and the node's memory is used up is the
+ * business of the option `bind`. Unknown node or flag: NULL with EINVAL. */
+
+#define NEAR_STRICT 1u
+
+/* As `near_malloc`. */
+NEAR_API NEAR_MALLOC_LIKE void* near_malloc_on_node(size_t size, int node,
+                                                    unsigned flags) NEAR_NOEXCEPT;
+
+/* As `near_aligned_alloc`. */
+NEAR_API NEAR_MALLOC_LIKE void* near_aligned_alloc_on_node(size_t alignment, size_t size, int node,
+                                                           unsigned flags) NEAR_NOEXCEPT;
+
+/* A heap for any threads, behind one lock: of a node, or of all nodes in turn, a block of each. */
+struct near_heap;
+
+/* Flags hold for all blocks of the heap. NULL with ENOMEM: there is no memory, or there are 65536
+ * heaps. */
+NEAR_API struct near_heap* near_heap_create_on_node(int node, unsigned flags) NEAR_NOEXCEPT;
+NEAR_API struct near_heap* near_heap_create_interleaved(void) NEAR_NOEXCEPT;
+
+/* As `near_malloc` and `near_aligned_alloc`. */
+NEAR_API NEAR_MALLOC_LIKE void* near_heap_malloc(struct near_heap* heap, size_t size) NEAR_NOEXCEPT;
+NEAR_API NEAR_MALLOC_LIKE void* near_heap_aligned_alloc(struct near_heap* heap, size_t alignment,
+                                                        size_t size) NEAR_NOEXCEPT;
+
+/* Ends the heap, which nobody may use any more. Its blocks stay valid until they are freed. NULL is
+ * ignored. */
+NEAR_API void near_heap_destroy(struct near_heap* heap) NEAR_NOEXCEPT;
+
 /* The value of an option (docs/options.md) by its lower-case name: 0, or EINVAL if there is none of
  * that name. */
 NEAR_API int near_get_option(const char* name, long* value) NEAR_NOEXCEPT;

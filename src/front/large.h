@@ -13,6 +13,9 @@ namespace near {
 // CPU; null (errno untouched) if refused. `zero`, if not null, is told whether it reads as zero.
 void* allocate_large(size_t size, size_t alignment, bool* zero);
 
+// The same from `node` alone.
+void* allocate_large_at(unsigned node, size_t size, size_t alignment);
+
 void release_large(Span& span);
 
 // Makes a large block `size` bytes long where it is, on whichever node that is. False if there is

@@ -58,6 +58,7 @@ Span* Heap::release_span(unsigned size_class, Heap& adopter) {
     cool_hot(size_class, count_free(*hot_[size_class], bins[size_class]));
   }
   Span* span = first_filed(size_class);
+  if (adopter.home_only && (span == nullptr || span->node != adopter.node_)) return nullptr;
   if (span != nullptr) count_frees(*span);
   if (span != nullptr && span->remote.change_owner(id_, adopter.id_)) {
     // Before this heap's lock is given up: its next thread must not find the span its own.

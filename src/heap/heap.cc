@@ -88,7 +88,8 @@ Span* Heap::take_cached(unsigned size_class) {
 
 Span* Heap::take_fresh(unsigned size_class) {
   bool zero = false;
-  Span* span = take_slices(node_, kSizeClasses[size_class].slices, zero);
+  const uint32_t slices = kSizeClasses[size_class].slices;
+  Span* span = home_only ? take_slices_at(node_, slices, zero) : take_slices(node_, slices, zero);
   if (span == nullptr) return nullptr;
   form_span(*span, size_class, zero);
   set_count(*span, span->shape().capacity, span->shape().capacity);

@@ -17,7 +17,7 @@
 // to free: the span is the claimer's. [SYSTEMS: Dekker of two counts]
 //
 // A heap without a thread is parked (heap/registry.h); whoever takes it from there and holds `lock`
-// is its owner.
+// is its owner. A shared heap has no thread either: whoever holds its lock is its owner meanwhile.
 #pragma once
 
 #include <cstddef>
@@ -130,6 +130,13 @@ class Heap {
 
   Mutex lock{Rank::heap};
 
+  // Set with the registry's lock while nobody has the heap, cleared with `lock` held too.
+  Atomic<bool> shared{false};
+  bool home_only = false;  // a shared heap that has spans of its node alone
+
+  // relaxed: with `lock` held, true stays true, and what the last owner did is known by the lock
+  bool is_shared() const { return shared.load(kRelaxed); }
+
   // Guard: the registry's lock.
   Heap* next = nullptr;
   Heap* prev = nullptr;
@@ -200,10 +207,10 @@ class Heap {
   uint64_t taken_[kClasses - kSmallClasses] = {};
   uint32_t spans_ = 0;           // spans owned
   Atomic<uint32_t> foreign_{0};  // of them on another node
-  uint32_t unswept_ = 0;        // of them reusable, with blocks smaller than a page, and not swept
-  uint32_t sparse_ = 0;         // of them reusable and half free or more
-  uint32_t shrunk_ = 0;         // spans that left, less those that came since
-  uint32_t shrunk_before_ = 0;  // the same when all hot spans were looked at
+  uint32_t unswept_ = 0;         // of them reusable, with blocks smaller than a page, and not swept
+  uint32_t sparse_ = 0;          // of them reusable and half free or more
+  uint32_t shrunk_ = 0;          // spans that left, less those that came since
+  uint32_t shrunk_before_ = 0;   // the same when all hot spans were looked at
   uint16_t events_ =
       0;  // counts that reached their event: the time by which sweeps tell what lies still
   uint16_t looked_when_ = 0;   // events_ when all hot spans were looked at

@@ -217,6 +217,14 @@ bool add_region(unsigned node, size_t bytes) {
   return true;
 }
 
+// From a region that is added to `node`, unless what refused memory was the system.
+Span* take_from_added(unsigned node, uint32_t slices, bool& zero, size_t alignment) {
+  const size_t bytes = (size_t{slices} << kSliceShift) + alignment;
+  if (nodes[node].has_room(static_cast<uint32_t>(bytes >> kSliceShift))) return nullptr;
+  if (!add_region(node, bytes)) return nullptr;
+  return nodes[node].take(slices, zero, alignment);
+}
+
 }  // namespace
 
 Span* take_slices(unsigned node, uint32_t slices, bool& zero, size_t alignment) {
@@ -227,10 +235,12 @@ Span* take_slices(unsigned node, uint32_t slices, bool& zero, size_t alignment) 
     if (i > 0) count_spill(node, other);
     return span;
   }
-  const size_t bytes = (size_t{slices} << kSliceShift) + alignment;
-  if (nodes[node].has_room(static_cast<uint32_t>(bytes >> kSliceShift))) return nullptr;
-  if (!add_region(node, bytes)) return nullptr;
-  return nodes[node].take(slices, zero, alignment);
+  return take_from_added(node, slices, zero, alignment);
+}
+
+Span* take_slices_at(unsigned node, uint32_t slices, bool& zero, size_t alignment) {
+  Span* span = nodes[node].take(slices, zero, alignment);
+  return span != nullptr ? span : take_from_added(node, slices, zero, alignment);
 }
 
 uint64_t spill_count() { return sum_of(&NodeCounters::spills_out); }

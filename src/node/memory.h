@@ -33,6 +33,9 @@ const Span* enclosing_span(const void* address);
 // region; null if refused. The first slice lies at a multiple of `alignment`.
 Span* take_slices(unsigned node, uint32_t slices, bool& zero, size_t alignment = kSliceSize);
 
+// The same from `node` alone, or from a new region of it.
+Span* take_slices_at(unsigned node, uint32_t slices, bool& zero, size_t alignment = kSliceSize);
+
 // The node a span belongs to.
 inline Node& node_of(const Span& span) { return nodes[span.region->node()]; }
 
