@@ -23,14 +23,12 @@ namespace {
 // TSan ends its own account of a thread in the last round; nothing of ours may run after it.
 // The last round is left out as well, for a thread whose first allocation is in a destructor.
 constexpr uint8_t kExitRounds = PTHREAD_DESTRUCTOR_ITERATIONS - 1 - (NEAR_TSAN ? 1 : 0);
-constexpr uint8_t kRehomeAfter =
-    8;  // slow paths in a row on another node before a thread counts as moved
+constexpr uint8_t kSettle = 8;  // slow paths between two changes of a thread's heap, at least
 
 constinit Mutex start_lock{Rank::start};
 constinit Atomic<bool> started{false};
 pthread_key_t exit_key;
 bool have_exit_key = false;
-constinit Atomic<uint64_t> rehomes{0};
 
 void before_fork() {
   start_lock.lock_for_fork();
@@ -114,23 +112,25 @@ NEAR_COLD bool enter_thread() {
   return true;
 }
 
+// The rule: a thread gets a heap on its node at its first slow path there. Only if it got its
+// present one less than kSettle of its slow paths ago does it stay with that until so many have
+// passed. So whoever moves is at home at once, and whoever comes and goes changes heaps once in
+// kSettle slow paths at most. docs/decisions/0011-numa.md
 void rehome_if_moved() {
   if (topology.count == 1) return;
+  uint8_t& unsettled = thread_record.unsettled;
+  if (unsettled > 0 && --unsettled > 0) return;
   const unsigned node = current_node();
-  if (node == current_heap->node()) {
-    thread_record.rounds_away = 0;
-    return;
-  }
-  if (++thread_record.rounds_away < kRehomeAfter) return;
-  thread_record.rounds_away = 0;
+  if (node == current_heap->node()) return;
   Heap* heap = take_heap(node);
   if (heap == nullptr) return;
   Heap* before = current_heap;
   current_heap = heap;
   park_heap(before);
-  rehomes.fetch_add(1, kRelaxed);  // relaxed: a statistic
+  unsettled = kSettle;
+  count_event(node_counters[node].rehomes);
 }
 
-uint64_t rehome_count() { return rehomes.load(kRelaxed); }  // relaxed: a statistic
+uint64_t rehome_count() { return sum_of(&NodeCounters::rehomes); }
 
 }  // namespace near

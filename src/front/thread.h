@@ -8,6 +8,7 @@
 #pragma once
 
 #include "heap/heap.h"
+#include "node/counters.h"
 
 namespace near {
 
@@ -19,7 +20,7 @@ extern NEAR_HIDDEN __thread Heap* current_heap NEAR_TLS_INITIAL_EXEC;
 // variable, so that a simulator can put a thread aside and play another one.
 struct ThreadRecord {
   uint8_t exit_rounds;  // rounds of thread-specific destructors so far
-  uint8_t rounds_away;  // slow paths in a row on another node than the heap's
+  uint8_t unsettled;    // slow paths until its heap may change again
 };
 extern NEAR_HIDDEN __thread ThreadRecord thread_record NEAR_TLS_INITIAL_EXEC;
 
@@ -37,13 +38,20 @@ bool enter_thread();
 // `current_heap` is `exited_heap`.
 void on_thread_exit(void* heap);
 
-// If the thread runs on another node than its heap's for good, gives it a heap there. Called on
-// slow paths.
+// If the thread runs on another node than its heap's, gives it a heap there, but not again and
+// again. Called on each slow path of an allocation.
 void rehome_if_moved();
 
 // The node of the CPU that the calling thread runs on.
 unsigned current_node();
 
 uint64_t rehome_count();
+
+// The thread freed blocks of `node`, not into a span of its own.
+inline void count_freed(unsigned node, uint64_t blocks) {
+  if (unlikely(!has_heap())) return count_freed_apart(node, current_node(), blocks);
+  Atomic<uint64_t>& sum = current_heap->freed_of[node];
+  sum.store(sum.load(kRelaxed) + blocks, kRelaxed);  // relaxed: a statistic with one writer
+}
 
 }  // namespace near

@@ -212,6 +212,14 @@ Region* Node::region_after(const Region* region) {
   return region == nullptr ? regions_ : region->next;
 }
 
+// False if the region has no such chunk yet.
+bool Node::slices_in_use(const Region& region, uint32_t chunk, uint32_t& mask) {
+  const LockGuard guard(lock);
+  if (chunk >= region.committed_bytes() >> kChunkShift) return false;
+  mask = ~region.chunk(chunk).free;
+  return true;
+}
+
 size_t Node::purge(uint32_t age_ms, size_t keep_bytes) {
   size_t purged = 0;
   const uint32_t now = coarse_now_ms();

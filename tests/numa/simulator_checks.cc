@@ -49,6 +49,7 @@ void Checks::check_place(const near::Span& span, unsigned node) {
   const Journal& journal = model_.journal;
   journal.demand(span.region != nullptr && span.region->node() == node,
                  "a span in a region of another node than lists it", {node});
+  journal.demand(span.node == node, "a span that does not know its node", {span.node, node});
   journal.demand(span.region->contains(span.start) && span.region->span_at(span.start) == &span,
                  "a descriptor that is not its slice's", {node});
   const bool is_class = span.kind == near::SpanKind::blocks;
@@ -81,6 +82,8 @@ void Checks::check_owner(const near::Span& span) {
   journal.demand(span.remote.owner() == owner->id(),
                  "remote frees go to another heap than the owner",
                  {span.remote.owner(), owner->id()});
+  journal.demand(!owner->home_only || owner->node() == node,
+                 "a heap for one node has a span of another", {owner->node(), node});
   if (owner->node() == node) return placement_.forget(span);
   journal.demand(placement_.is_spilled(span, owner->node()),
                  "a heap has a span of another node; the heap's, the span's",
@@ -116,11 +119,11 @@ void Checks::check_heaps() {
     const near::Heap* heap = near::heap_by_id(id);
     check_binding(heap, heap->node());
     journal.demand(!(heap->parked && has_thread[id]), "a heap with a thread is parked", {id});
+    journal.demand(heap->parked || has_thread[id] || heap->is_shared(),
+                   "a heap is lost: no thread has it, nobody shares it, it is not parked", {id});
+    journal.demand(!heap->is_shared() || !(heap->parked || has_thread[id]),
+                   "a shared heap is a thread's, or parked", {id});
     if (heap->parked) parked++;
-    if (heap->parked || has_thread[id]) continue;
-    const near::Heap*& late = late_heaps_[heap->node()];
-    if (late == nullptr && model_.served_late[heap->node()]) late = heap;
-    journal.demand(late == heap, "a heap is lost: no thread has it, and it is not parked", {id});
   }
   journal.demand(parked == near::heap_totals().parked, "parked heaps are not counted right",
                  {parked, near::heap_totals().parked});
@@ -148,12 +151,11 @@ void Checks::expect_trimmed() {
   }
 }
 
-void Checks::expect_late_heaps_only() {
+void Checks::expect_nothing() {
   model_.journal.demand(large_.empty(), "large blocks are left", {large_.size()});
   for (const Owned& each : owned_) {
-    model_.journal.demand(late_heaps_[each.owner->node()] == each.owner,
-                          "a span is left in a heap whose thread ended; heap, node",
-                          {each.owner->id(), each.span->region->node()});
+    model_.journal.fail("a span is left in a heap though all blocks are free; heap, node, class",
+                        {each.owner->id(), each.span->region->node(), each.span->size_class});
   }
 }
 

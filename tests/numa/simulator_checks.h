@@ -2,8 +2,8 @@
 //
 // After each step (every descriptor): a span lies in a region of the node that lists it, its owner
 // and its remote list name the same heap, it is at home or was spilled to where it is, its slices
-// are marked; nobody took it from a thread that runs; the heaps are parked, or a thread's, or the
-// late one of their node; a few blocks keep their content.
+// are marked; nobody took it from a thread that runs; a heap is parked, or a thread's, or
+// shared; a few blocks keep their content.
 // Every so often (everything): the blocks of each span are each exactly one of live, in its free
 // list, in its remote list, uncarved; bins hold blocks of hot spans; inboxes wait for spans with
 // remote blocks; the statistics are the model's.
@@ -33,8 +33,8 @@ class Checks {
   // After a trim without refusals: nothing but spans with blocks is left.
   void expect_trimmed();
 
-  // After the end of all threads and blocks: only late heaps have spans.
-  void expect_late_heaps_only();
+  // After the end of all threads and blocks, and a trim.
+  void expect_nothing();
 
  private:
   using Blocks = std::vector<std::pair<const near::Span*, uint32_t>>;  // span and number of block
@@ -64,7 +64,6 @@ class Checks {
   std::vector<Owned> owned_;   // spans of classes, by address
   std::vector<Owned> before_;  // the same before the step
   std::vector<const near::Span*> large_;
-  std::vector<const near::Heap*> late_heaps_ = std::vector<const near::Heap*>(near::kMaxNodes);
   std::vector<const near::Heap*> running_;  // heaps of the threads that did not act
   uint64_t refusals_ = 0;                   // before the step
   size_t next_block_ = 0;

@@ -35,8 +35,7 @@ near::Span& span_of_block(const void* block) {
   return span->kind == near::SpanKind::inside ? *(span - span->back) : *span;
 }
 
-Model::Model(Journal& journal_, const World& world_)
-    : journal(journal_), world(world_), served_late(near::kMaxNodes, false) {}
+Model::Model(Journal& journal_, const World& world_) : journal(journal_), world(world_) {}
 
 void Model::add(char* start, size_t size, unsigned maker) {
   blocks.push_back({start, size, ++patterns_, maker});

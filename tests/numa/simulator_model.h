@@ -71,7 +71,6 @@ struct Model {
   std::vector<VirtualThread> threads;
   std::vector<LiveBlock> blocks;
   size_t live_bytes = 0;
-  std::vector<bool> served_late;  // by node: threads without a heap asked for blocks there
   // Blocks of node i freed by threads whose heap is of node j.
   uint64_t freed[near::kMaxNodes][near::kMaxNodes] = {};
   uint64_t remote_frees = 0;

@@ -11,9 +11,6 @@
 namespace near_test {
 namespace {
 
-// The heap follows at the first slow path on another node, large blocks are slow paths as well and
-// come from the thread's node. False: it follows later, and they come from the heap's node.
-constexpr bool kFollowsAtOnce = false;
 constexpr unsigned kSettle = 8;  // slow paths between two changes of a thread's heap, at least
 
 uint64_t refills() {
@@ -71,7 +68,7 @@ void Placement::follow(VirtualThread& thread, const Before& before, uint64_t slo
   if (slow == 0) return;
   rule.slow_paths++;
   const bool tried_again = slow > 1 || was_refused(before);
-  if (kFollowsAtOnce && !tried_again && rule.doubtful == 0) {
+  if (!tried_again && rule.doubtful == 0) {
     const bool shall_move = away && rule.slow_paths >= kSettle;
     model_.journal.demand(shall_move == moved,
                           "a heap that followed too early, or not; moved, away",
@@ -91,7 +88,7 @@ void Placement::check_heap(VirtualThread& thread, const Before& before, bool is_
   Journal& journal = model_.journal;
   const near::Heap* after = near::current_heap;
   const bool moved = is_real(before.heap) && after != before.heap;
-  const bool by_large = kFollowsAtOnce && is_large && is_real(before.heap);
+  const bool by_large = is_large && is_real(before.heap);
   const uint64_t slow = refills() - before.refills + (by_large ? 1 : 0);
   const uint64_t rehomes = near::rehome_count() - before.rehomes;
   const uint64_t adoptions = near::heap_totals().adoptions - before.adoptions;
@@ -143,10 +140,11 @@ void Placement::check_spill(const near::Span& span, unsigned home, const Before&
 void Placement::check_block(VirtualThread& thread, const Before& before, const void* block,
                             size_t size, bool freed) {
   const Journal& journal = model_.journal;
-  check_heap(thread, before, size > near::kMediumMax);
+  // What was refused may have been one: how many slow paths it had is not known anyway.
+  const bool is_large = block == nullptr || span_of_block(block).kind == near::SpanKind::large;
+  check_heap(thread, before, is_large);
   const uint64_t spills = near::spill_count() - before.spills;
   const near::Heap* mine = near::current_heap;
-  if (!is_real(mine)) model_.served_late[thread.node()] = true;
   if (block == nullptr) {
     journal.demand(errno == ENOMEM, "a refusal without ENOMEM", {size});
     journal.demand(was_refused(before), "refused though the system refused nothing", {size});
@@ -156,7 +154,7 @@ void Placement::check_block(VirtualThread& thread, const Before& before, const v
   }
   const near::Span& span = span_of_block(block);
   if (!is_real(mine)) model_.journal.count(Event::late_block);
-  const bool by_heap = is_real(mine) && (!kFollowsAtOnce || span.kind == near::SpanKind::blocks);
+  const bool by_heap = is_real(mine) && span.kind == near::SpanKind::blocks;
   const unsigned home = by_heap ? mine->node() : thread.node();
   const unsigned node = span.region->node();
   journal.demand(near_node_of(block) == near::topology.kernel_id[node], "near_node_of is wrong");
