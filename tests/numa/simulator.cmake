@@ -6,7 +6,7 @@ endif()
 
 add_executable(numa_simulator
   simulator.cc simulator_actions.cc simulator_blocks.cc simulator_checks.cc simulator_damage.cc
-  simulator_journal.cc simulator_model.cc simulator_placement.cc simulator_play.cc
+  simulator_journal.cc simulator_model.cc simulator_nodes.cc simulator_placement.cc simulator_play.cc
   simulator_world.cc
   ${PROJECT_SOURCE_DIR}/tests/unit/fake_cpu.cc $<TARGET_OBJECTS:near_api>)
 target_link_libraries(numa_simulator PRIVATE near_core_fake_os near_test_flags)

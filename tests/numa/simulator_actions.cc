@@ -27,6 +27,10 @@ void Simulation::take_over(const Placement::Before& before, void* block, size_t 
                            size_t alignment) {
   if (block == nullptr) return refused(before, size);
   placement_.check_block(me(), before, block, size, false);
+  keep(block, size, alignment);
+}
+
+void Simulation::keep(void* block, size_t size, size_t alignment) {
   const Journal& journal = model_.journal;
   journal.demand(reinterpret_cast<uintptr_t>(block) % alignment == 0, "a misaligned block",
                  {size, alignment});

@@ -53,6 +53,10 @@ Checks::Blocks Checks::live_blocks() {
       live.emplace_back(&span, number_of(span, block.start));
     }
   }
+  for (const BoundHeap& heap : model_.bound_heaps) {
+    const near::Span& span = span_of_block(heap.handle);
+    live.emplace_back(&span, number_of(span, heap.handle));
+  }
   journal.demand(large == large_.size(), "large blocks; the model's, the allocator's",
                  {large, large_.size()});
   std::sort(live.begin(), live.end());
@@ -174,6 +178,38 @@ void Checks::check_statistics() {
   expect("statistics: blocks of batches", stats.free_batch_blocks, journal.seen(Event::batched));
   expect("statistics: groups of batches", stats.free_batch_groups, journal.seen(Event::group));
   expect("statistics: nodes", stats.nodes, model_.world.nodes);
+  check_node_statistics(false);
+}
+
+// Frees into own spans may be hidden for a while; all others, and all that is of a node, are exact.
+void Checks::check_node_statistics(bool nothing_hidden) {
+  const Journal& journal = model_.journal;
+  std::vector<size_t> bytes(near::topology.count, 0);
+  for (const Owned& each : owned_) bytes[each.span->region->node()] += each.span->bytes();
+  for (const near::Span* span : large_) bytes[span->region->node()] += span->bytes();
+  for (unsigned node = 0; node < near::topology.count; node++) {
+    const NodeAccount& account = model_.nodes[node];
+    near_node_stats stats;
+    journal.demand(near_get_node_stats(node, &stats) == 0, "near_get_node_stats", {node});
+    const auto expect = [&](const char* what, uint64_t counted, uint64_t expected) {
+      journal.demand(counted == expected, what, {node, counted, expected});
+    };
+    expect("of a node: its number", stats.node, near::topology.kernel_id[node]);
+    expect("of a node: rehomes", stats.rehomes, account.rehomes);
+    expect("of a node: spills out", stats.spills_out, account.spills_out);
+    expect("of a node: spills in", stats.spills_in, account.spills_in);
+    expect("of a node: strict requests refused", stats.refused, account.refused);
+    expect("of a node: bytes in spans", stats.in_spans, bytes[node] + stats.cached);
+    uint64_t freed_by[near::kMaxNodes];
+    journal.demand(near_get_freed(node, freed_by) == 0, "near_get_freed", {node});
+    for (unsigned by = 0; by < near::topology.count; by++) {
+      const uint64_t all = account.freed_own[by] + account.freed_apart[by];
+      const uint64_t least = nothing_hidden ? all : account.freed_apart[by];
+      journal.demand(freed_by[by] >= least && freed_by[by] <= all,
+                     "frees between nodes; of, by, counted, at least, all",
+                     {node, by, freed_by[by], least, all});
+    }
+  }
 }
 
 }  // namespace near_test

@@ -12,7 +12,7 @@ void Checks::begin_step(unsigned acting) {
   for (const VirtualThread& thread : model_.threads) {
     if (thread.number != acting && is_real(thread.heap)) running_.push_back(thread.heap);
   }
-  refusals_ = fake_os::refusals();
+  refusals_ = fake_os::refusals() + fake_os::calls(OsCall::reserve);
 }
 
 void Checks::after_step() {
@@ -92,7 +92,7 @@ void Checks::check_owner(const near::Span& span) {
 
 // No span of a thread that runs becomes another's, but by way of its node when memory is short.
 void Checks::check_changes() {
-  if (fake_os::refusals() != refusals_) return;
+  if (fake_os::refusals() + fake_os::calls(OsCall::reserve) != refusals_) return;
   auto before = before_.begin();
   for (const Owned& now : owned_) {
     while (before != before_.end() && before->span < now.span) ++before;
@@ -115,6 +115,7 @@ void Checks::check_heaps() {
     has_thread[thread.heap->id()] = true;
   }
   uint32_t parked = 0;
+  size_t shared = 0;
   for (uint32_t id = 0; id < near::heap_count(); id++) {
     const near::Heap* heap = near::heap_by_id(id);
     check_binding(heap, heap->node());
@@ -124,9 +125,15 @@ void Checks::check_heaps() {
     journal.demand(!heap->is_shared() || !(heap->parked || has_thread[id]),
                    "a shared heap is a thread's, or parked", {id});
     if (heap->parked) parked++;
+    if (heap->is_shared()) shared++;
   }
   journal.demand(parked == near::heap_totals().parked, "parked heaps are not counted right",
                  {parked, near::heap_totals().parked});
+  size_t bound = 0;
+  for (const BoundHeap& heap : model_.bound_heaps) bound += heap.count;
+  const size_t by_node = 2 * near::topology.count;  // a late and a placed one each
+  journal.demand(shared >= bound && shared <= bound + by_node, "shared heaps; bound heaps",
+                 {shared, bound});
 }
 
 void Checks::check_some_blocks() {
@@ -157,6 +164,7 @@ void Checks::expect_nothing() {
     model_.journal.fail("a span is left in a heap though all blocks are free; heap, node, class",
                         {each.owner->id(), each.span->region->node(), each.span->size_class});
   }
+  check_node_statistics(true);
 }
 
 }  // namespace near_test

@@ -53,6 +53,7 @@ class Checks {
   void check_bins(const near::Heap& heap);
   void check_inboxes();
   void check_statistics();
+  void check_node_statistics(bool nothing_hidden);
 
   struct Owned {
     const near::Span* span;
@@ -65,7 +66,7 @@ class Checks {
   std::vector<Owned> before_;  // the same before the step
   std::vector<const near::Span*> large_;
   std::vector<const near::Heap*> running_;  // heaps of the threads that did not act
-  uint64_t refusals_ = 0;                   // before the step
+  uint64_t refusals_ = 0;                   // before the step, and calls that may be
   size_t next_block_ = 0;
   std::vector<uint8_t> seen_;  // of the span that is looked at: each of its blocks
 };

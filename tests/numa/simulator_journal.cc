@@ -9,10 +9,28 @@
 namespace near_test {
 namespace {
 
-constexpr const char* kNames[kEvents] = {
-    "steps",   "blocks",      "refusals",   "own frees", "remote frees", "large frees", "batches",
-    "in them", "groups",      "migrations", "rehomes",   "spills",       "adoptions",   "threads",
-    "exits",   "late blocks", "forks",      "trims",     "full checks"};
+constexpr const char* kNames[kEvents] = {"steps",
+                                         "blocks",
+                                         "refusals",
+                                         "own frees",
+                                         "remote frees",
+                                         "large frees",
+                                         "batches",
+                                         "in them",
+                                         "groups",
+                                         "migrations",
+                                         "rehomes",
+                                         "spills",
+                                         "adoptions",
+                                         "threads",
+                                         "exits",
+                                         "late blocks",
+                                         "blocks on a named node",
+                                         "bound heaps",
+                                         "blocks of bound heaps",
+                                         "forks",
+                                         "trims",
+                                         "full checks"};
 
 void print(std::initializer_list<uint64_t> facts) {
   const char* before = "";

@@ -67,14 +67,27 @@ Origin origin_of(const void* block) {
 
 void Model::note_free(const Origin& origin) {
   const near::Heap* mine = near::current_heap;
-  freed[origin.node][is_real(mine) ? mine->node() : near::current_node()]++;
+  const unsigned home = is_real(mine) ? mine->node() : near::current_node();
+  NodeAccount& account = nodes[origin.node];
   // realloc may have adopted the span before it freed the block
   const bool adopted =
       origin.span->kind == near::SpanKind::blocks && origin.span->owner.load() == mine;
-  if (origin.kind == near::SpanKind::large) return journal.count(Event::large_free);
-  if (origin.owner == mine || adopted) return journal.count(Event::own_free);
+  const bool is_class = origin.kind == near::SpanKind::blocks;
+  if (is_class && (origin.owner == mine || adopted)) {
+    account.freed_own[home]++;
+    return journal.count(Event::own_free);
+  }
+  account.freed_apart[home]++;
+  if (!is_class) return journal.count(Event::large_free);
   journal.count(Event::remote_free);
   remote_frees++;
+}
+
+void Model::note_spill(unsigned node, unsigned other) {
+  nodes[node].spills_out++;
+  nodes[other].spills_in++;
+  journal.count(Event::spill);
+  journal.note("spill", {node, other});
 }
 
 void Model::note_place(const char* what, const void* address, uint64_t size) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "front/thread.h"
+#include "nearmalloc/nearmalloc.h"
 #include "node/memory.h"
 #include "numa/simulator_journal.h"
 #include "numa/simulator_world.h"
@@ -53,6 +54,26 @@ struct LiveBlock {
 void fill_block(const LiveBlock& block);
 bool is_intact(const LiveBlock& block);
 
+// A heap that the program made. Its handle is a block of the thread that made it.
+struct BoundHeap {
+  near_heap* handle;
+  unsigned first;  // node
+  unsigned count;  // of nodes, which it serves in turn
+  bool strict;
+  unsigned turn = 0;
+};
+
+// What happened to a node's memory.
+struct NodeAccount {
+  // Its blocks that were freed by threads of node j: into their own spans, and otherwise.
+  uint64_t freed_own[near::kMaxNodes] = {};
+  uint64_t freed_apart[near::kMaxNodes] = {};
+  uint64_t rehomes = 0;
+  uint64_t spills_out = 0;
+  uint64_t spills_in = 0;
+  uint64_t refused = 0;
+};
+
 // Where a block comes from: what a free of it depends on.
 struct Origin {
   const near::Span* span;
@@ -71,8 +92,8 @@ struct Model {
   std::vector<VirtualThread> threads;
   std::vector<LiveBlock> blocks;
   size_t live_bytes = 0;
-  // Blocks of node i freed by threads whose heap is of node j.
-  uint64_t freed[near::kMaxNodes][near::kMaxNodes] = {};
+  std::vector<BoundHeap> bound_heaps;
+  NodeAccount nodes[near::kMaxNodes];
   uint64_t remote_frees = 0;
 
   void add(char* start, size_t size, unsigned maker);
@@ -81,6 +102,9 @@ struct Model {
 
   // The thread that is entered frees a block now, or did so last.
   void note_free(const Origin& origin);
+
+  // A request for a node was served by another.
+  void note_spill(unsigned node, unsigned other);
 
   // Node, region, and offset in units of 16 bytes: a name for an address.
   void note_place(const char* what, const void* address, uint64_t size);

@@ -19,7 +19,11 @@ uint64_t refills() {
   return sum;
 }
 
-bool was_refused(const Placement::Before& before) { return fake_os::refusals() != before.refusals; }
+// True if the system refused something, or may have: a limit refuses without counting.
+bool was_refused(const Placement::Before& before) {
+  return fake_os::refusals() != before.refusals ||
+         fake_os::calls(OsCall::reserve) != before.reserve_calls;
+}
 
 // Slices that a run for the span would have needed, wherever it lay.
 uint32_t wanted_slices(const near::Span& span) {
@@ -51,7 +55,8 @@ Placement::Before Placement::look() {
           near::spill_count(),
           near::rehome_count(),
           near::heap_totals().adoptions,
-          fake_os::refusals()};
+          fake_os::refusals(),
+          fake_os::calls(OsCall::reserve)};
 }
 
 bool Placement::is_spilled(const near::Span& span, unsigned home) const {
@@ -103,9 +108,11 @@ void Placement::check_heap(VirtualThread& thread, const Before& before, bool is_
     journal.note("heap", {after->id(), after->node()});
   }
   if (moved) {
-    journal.demand(before.heap->parked, "the heap that was left is not parked",
-                   {before.heap->id()});
+    // Whoever makes a bound heap may get the very heap that he left.
+    journal.demand(before.heap->parked || before.heap->is_shared(),
+                   "the heap that was left is not parked", {before.heap->id()});
     journal.count(Event::rehome);
+    model_.nodes[after->node()].rehomes++;
   }
   follow(thread, before, slow, moved);
 }
@@ -119,13 +126,46 @@ void Placement::check_other(VirtualThread& thread, const Before& before, bool as
   journal.demand(refills() == before.refills, "a refill without an allocation");
 }
 
+void Placement::check_refusal(const Before& before) {
+  const Journal& journal = model_.journal;
+  journal.demand(errno == ENOMEM, "a refusal without ENOMEM");
+  journal.demand(was_refused(before), "refused though the system refused nothing");
+  journal.demand(near::spill_count() == before.spills, "a spill was counted for a refusal");
+  model_.journal.count(Event::refusal);
+}
+
+void Placement::check_placed(const Before& before, const void* block, unsigned node, bool strict) {
+  const Journal& journal = model_.journal;
+  journal.demand(near::current_heap == before.heap && near::rehome_count() == before.rehomes,
+                 "a thread moved because it named a node", {node});
+  model_.journal.count(Event::adoption, near::heap_totals().adoptions - before.adoptions);
+  if (block == nullptr) {
+    if (strict) model_.nodes[node].refused++;
+    return check_refusal(before);
+  }
+  const near::Span& span = span_of_block(block);
+  const unsigned taken = span.region->node();
+  journal.demand(near_node_of(block) == near::topology.kernel_id[taken], "near_node_of is wrong");
+  const uint64_t spills = near::spill_count() - before.spills;
+  journal.demand(spills == (taken == node ? 0U : 1U), "a block of another node than was named",
+                 {node, taken, spills});
+  if (taken != node) {
+    journal.demand(!strict, "a strict request was served by another node", {node, taken});
+    journal.demand(was_refused(before), "a named node was passed by", {node, taken});
+    model_.note_spill(node, taken);
+  }
+  if (span.kind == near::SpanKind::large) return;
+  const near::Heap* owner = span.owner.load();
+  journal.demand(owner->is_shared() && owner->home_only && owner->node() == taken,
+                 "a named node's block of a heap that is not for that", {node, owner->id()});
+}
+
 void Placement::check_spill(const near::Span& span, unsigned home, const Before& before,
                             bool freed) {
   const unsigned node = span.region->node();
   model_.journal.demand(node != home, "a spill was counted for a block at home", {node});
   if (span.kind == near::SpanKind::blocks) spilled_[&span] = home;
-  model_.journal.count(Event::spill);
-  model_.journal.note("spill", {home, node});
+  model_.note_spill(home, node);
   if (was_refused(before)) return;
   const uint32_t slices = wanted_slices(span);
   for (const uint8_t nearer : near::topology.order[home]) {
@@ -143,15 +183,9 @@ void Placement::check_block(VirtualThread& thread, const Before& before, const v
   // What was refused may have been one: how many slow paths it had is not known anyway.
   const bool is_large = block == nullptr || span_of_block(block).kind == near::SpanKind::large;
   check_heap(thread, before, is_large);
+  if (block == nullptr) return check_refusal(before);
   const uint64_t spills = near::spill_count() - before.spills;
   const near::Heap* mine = near::current_heap;
-  if (block == nullptr) {
-    journal.demand(errno == ENOMEM, "a refusal without ENOMEM", {size});
-    journal.demand(was_refused(before), "refused though the system refused nothing", {size});
-    journal.demand(spills == 0, "a spill was counted for a refusal");
-    model_.journal.count(Event::refusal);
-    return;
-  }
   const near::Span& span = span_of_block(block);
   if (!is_real(mine)) model_.journal.count(Event::late_block);
   const bool by_heap = is_real(mine) && span.kind == near::SpanKind::blocks;

@@ -24,6 +24,10 @@ const Simulation::Action Simulation::kActions[] = {
     {"migrate", 60, &Simulation::migrate},
     {"exit", 14, &Simulation::end_thread},
     {"start", 18, &Simulation::start_thread},
+    {"on node", 25, &Simulation::allocate_on_node},
+    {"heap", 8, &Simulation::make_bound_heap},
+    {"from heap", 40, &Simulation::allocate_from_bound},
+    {"end heap", 6, &Simulation::end_bound_heap},
     {"fork", 2, &Simulation::fork_process},
     {"trim", 4, &Simulation::trim},
     {"tend", 12, &Simulation::tend},
@@ -49,6 +53,8 @@ Simulation::Character Simulation::draw_character() {
   character.most_threads = 2 + random_.below(2 * world.cpus);
   character.most_blocks = 200 + random_.below(1'500);
   character.most_bytes = memory / 100 * kShares[random_.below(std::size(kShares))];
+  constexpr size_t kSpares[] = {4, 12, 40, 4000};  // MiB: for heaps and regions that are added
+  character.spare = kSpares[random_.below(std::size(kSpares))] * near::kMiB;
   character.burst = 1 + random_.below(48);
   character.tide = 50 + random_.below(300);
   character.large_percent = static_cast<unsigned>(1 + random_.below(12));
@@ -133,7 +139,13 @@ void Simulation::run_steps(uint64_t steps) {
   for (uint64_t i = 0; i < steps; i++) step();
 }
 
+// Regions that are added are small then, and few.
+void Simulation::limit_address_space() {
+  fake_os::set_address_space_limit(fake_os::reserved_bytes() + character_.spare);
+}
+
 void Simulation::run() {
+  limit_address_space();
   start_thread();
   run_steps(settings_.steps);
   finish();
@@ -149,6 +161,12 @@ void Simulation::finish() {
     acting_ = random_.below(model_.threads.size());
     me().enter();
     free_block(random_.below(model_.blocks.size()));
+    me().leave();
+  }
+  while (!model_.bound_heaps.empty()) {
+    acting_ = random_.below(model_.threads.size());
+    me().enter();
+    destroy_bound_heap(0);
     me().leave();
   }
   for (; !model_.threads.empty(); model_.threads.pop_back()) {

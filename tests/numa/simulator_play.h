@@ -47,6 +47,7 @@ class Simulation {
     size_t most_threads;
     size_t most_blocks;
     size_t most_bytes;
+    size_t spare;   // address space beyond that of the start
     size_t burst;   // small blocks at once
     uint64_t tide;  // steps in which blocks become more, and then as many in which they become less
     unsigned large_percent;
@@ -60,6 +61,7 @@ class Simulation {
 
   void step();
   void after_step();
+  void limit_address_space();
   void run_steps(uint64_t steps);
   void finish();
   VirtualThread& me() { return model_.threads[acting_]; }
@@ -75,6 +77,10 @@ class Simulation {
   void migrate();
   void end_thread();
   void start_thread();
+  void allocate_on_node();
+  void make_bound_heap();
+  void allocate_from_bound();
+  void end_bound_heap();
   void fork_process();
   void trim();
   void tend();
@@ -83,6 +89,8 @@ class Simulation {
   void check();
 
   void take_over(const Placement::Before& before, void* block, size_t size, size_t alignment);
+  void keep(void* block, size_t size, size_t alignment);
+  void destroy_bound_heap(size_t index);
   void refused(const Placement::Before& before, size_t size);
   void free_block(size_t index);
   void free_some(bool own);
