@@ -22,10 +22,11 @@ endfunction()
 
 near_sources_of(core_sources base platform sync sizes span node heap front)
 near_sources_of(shim_sources shim)
-list(FILTER shim_sources EXCLUDE REGEX "/near_(api|standard)\\.cc$")
+list(FILTER shim_sources EXCLUDE REGEX "/near_(api|node|standard)\\.cc$")
 
 near_object_library(near_core ${core_sources})
-near_object_library(near_api src/shim/near_api.cc src/shim/near_standard.cc)
+near_object_library(near_api
+  src/shim/near_api.cc src/shim/near_node.cc src/shim/near_standard.cc)
 
 # Objects on an operating system that tests control: os_linux.cc is replaced by
 # tests/support/fake_os.cc.

@@ -55,7 +55,8 @@ NEAR_API NEAR_MALLOC_LIKE void* near_calloc(size_t count, size_t size) NEAR_NOEX
 
 /* Resizes `block`, moving it if need be; the common prefix is kept. `block` NULL is `near_malloc`.
  * `size` 0 frees the block and returns NULL (as glibc does; C23 leaves it undefined). On failure
- * the old block stays valid. [C17 7.22.3.5] */
+ * the old block stays valid. A block that is resized where it is stays on its NUMA node; one that
+ * moves comes to that of the calling thread. [C17 7.22.3.5] */
 NEAR_API void* near_realloc(void* block, size_t size) NEAR_NOEXCEPT;
 
 /* Returns a block. NULL is ignored. Keeps `errno`. [C17 7.22.3.3; POSIX.1-2024] */
@@ -156,6 +157,52 @@ struct near_stats {
 /* Fills `*out`. Constant time but for the number of nodes and heaps. */
 NEAR_API void near_get_stats(struct near_stats* out) NEAR_NOEXCEPT;
 
+/* What the allocator knows of one NUMA node. Bytes unless said; snapshots as above. */
+struct near_node_stats {
+  uint32_t node;         /* the kernel's number of it */
+  uint32_t heaps;        /* heaps at home there, parked ones included */
+  uint64_t reserved;     /* address space */
+  uint64_t committed;    /* of it made readable and writable */
+  uint64_t in_spans;     /* in spans that serve blocks, and cached */
+  uint64_t cached;       /* of it in empty spans that heaps keep */
+  uint64_t dirty;        /* in free slices that are still resident */
+  uint64_t purged;       /* total ever given back to the system */
+  uint64_t rehomes;      /* threads that moved there */
+  uint64_t adoptions;    /* spans taken over from its parked heaps */
+  uint64_t spills_out;   /* requests for it that another node served */
+  uint64_t spills_in;    /* requests for others that it served */
+  uint64_t refused;      /* strict requests that it could not serve */
+  uint64_t bind_refused; /* mbind calls for it that the kernel refused */
+};
+
+/* Fills `*out` for node number `index`, from 0 to `nodes` of near_stats less 1. 0, or EINVAL: there
+ * is no such node. Takes time in proportion to the number of heaps. */
+NEAR_API int near_get_node_stats(unsigned index, struct near_node_stats* out) NEAR_NOEXCEPT;
+
+/* Fills `freed_by`, which has room for `nodes` of near_stats: how many blocks of node number
+ * `index` were freed, by the home node of the thread that freed them (for a thread without a heap,
+ * the node it ran on). A free by the block's own thread is counted when its span has as many free
+ * blocks as asked, so that each span hides less than its blocks for a while; all others at once.
+ * 0, or EINVAL: there is no such node. */
+NEAR_API int near_get_freed(unsigned index, uint64_t* freed_by) NEAR_NOEXCEPT;
+
+/* Writes all statistics to `stream`, as one JSON object: `totals` as near_stats, `nodes` as
+ * near_node_stats each, `freed` as near_get_freed, a row for each node. 0, or EIO. (With the option
+ * `stats` = json it goes to stderr at exit.) */
+NEAR_API int near_stats_json(FILE* stream) NEAR_NOEXCEPT;
+
+/* What the kernel says about some pages of spans. */
+struct near_placement {
+  uint64_t right;   /* they lie on the node that the allocator believes */
+  uint64_t wrong;   /* they lie on another */
+  uint64_t absent;  /* they have no memory: never touched, or given back */
+  uint64_t refused; /* the kernel would not say (move_pages is forbidden) */
+};
+
+/* Asks the kernel where up to `pages` pages lie, spread evenly over all spans. The same pages are
+ * asked for while no span comes or goes. One system call for 64 pages; for operators and tests. */
+NEAR_API void near_sample_placement(size_t pages, struct near_placement* out) NEAR_NOEXCEPT;
+
 /* Walks every structure of the allocator that the caller may look at (its own heap, parked heaps,
  * every node) and checks its invariants. Returns the number of violations and names each on stderr.
  * Slow: for tests and debuggers. Other threads may run; their heaps are left out. */
@@ -178,6 +225,42 @@ NEAR_API size_t near_free_batch(void* const* blocks, size_t count) NEAR_NOEXCEPT
 /* The NUMA node (kernel number) that `block` belongs to, or -1 if the library does not manage it.
  * */
 NEAR_API int near_node_of(const void* block) NEAR_NOEXCEPT;
+
+/* --- memory of a node, whichever the calling thread runs on ---
+ *
+ * Nodes are named by the kernel's numbers. Blocks are freed by `near_free`, or `free` where this
+ * library is behind it, from any thread; freed memory is used again for the same node alone.
+ * Without NEAR_STRICT another node serves, the nearest first, if this one has no memory left; it is
+ * counted in `spills_out` of near_node_stats. With it the result is NULL with ENOMEM, counted in
+ * `refused`. What the kernel does when a block is touched and the node's memory is used up is the
+ * business of the option `bind`. Unknown node or flag: NULL with EINVAL. */
+
+#define NEAR_STRICT 1u
+
+/* As `near_malloc`. */
+NEAR_API NEAR_MALLOC_LIKE void* near_malloc_on_node(size_t size, int node,
+                                                    unsigned flags) NEAR_NOEXCEPT;
+
+/* As `near_aligned_alloc`. */
+NEAR_API NEAR_MALLOC_LIKE void* near_aligned_alloc_on_node(size_t alignment, size_t size, int node,
+                                                           unsigned flags) NEAR_NOEXCEPT;
+
+/* A heap for any threads, behind one lock: of a node, or of all nodes in turn, a block of each. */
+struct near_heap;
+
+/* Flags hold for all blocks of the heap. NULL with ENOMEM: there is no memory, or there are 65536
+ * heaps. */
+NEAR_API struct near_heap* near_heap_create_on_node(int node, unsigned flags) NEAR_NOEXCEPT;
+NEAR_API struct near_heap* near_heap_create_interleaved(void) NEAR_NOEXCEPT;
+
+/* As `near_malloc` and `near_aligned_alloc`. */
+NEAR_API NEAR_MALLOC_LIKE void* near_heap_malloc(struct near_heap* heap, size_t size) NEAR_NOEXCEPT;
+NEAR_API NEAR_MALLOC_LIKE void* near_heap_aligned_alloc(struct near_heap* heap, size_t alignment,
+                                                        size_t size) NEAR_NOEXCEPT;
+
+/* Ends the heap, which nobody may use any more. Its blocks stay valid until they are freed. NULL is
+ * ignored. */
+NEAR_API void near_heap_destroy(struct near_heap* heap) NEAR_NOEXCEPT;
 
 /* The value of an option (docs/options.md) by its lower-case name: 0, or EINVAL if there is none of
  * that name. */

@@ -1,8 +1,9 @@
 // How many blocks of a span its owner has freed, kept as a countdown to the next number that
 // matters.
 //
-// Invariant: freed = target - remaining. The two halves share a 32-bit word, so another thread
-// reads a consistent pair with one load. Only the owner writes; `tick` of one block is the
+// Invariant: target - remaining is how many are free, or, while an event is awaited, how many were
+// freed meanwhile. The two halves share a 32-bit word, so another thread reads a consistent pair
+// with one load. Only the owner writes; `tick` of one block is the
 // owner's fast path and must be one instruction. A reader that acquires a value sees the free-list
 // writes of every free it counts.
 #pragma once
@@ -17,6 +18,8 @@ namespace near {
 class FreeCount {
  public:
   static constexpr uint32_t kMaxRemaining = 0xffff;
+  // So many may be awaited that a batch of a whole span that passes the event is counted as well.
+  static constexpr uint32_t kMaxAwaited = kMaxRemaining - 4096;
 
   // One more block is free. True when the countdown reaches zero: the caller takes its slow path.
   NEAR_INLINE bool tick() {
@@ -55,8 +58,10 @@ class FreeCount {
   }
 
   // Owner: the next event comes after `frees` more frees, whatever is free now (a hot span whose
-  // true count is unknown). 0 < frees <= kMaxRemaining.
-  void await(uint32_t frees) { word_.store(frees, kRelaxed); }  // relaxed: read by nobody
+  // true count is unknown); freed() tells how many there were. 0 < frees <= kMaxAwaited.
+  void await(uint32_t frees) {
+    word_.store(frees << 16 | frees, kRelaxed);  // relaxed: read by the owner alone
+  }
 
   uint32_t freed() const {
     const uint32_t word = word_.load(kAcquire);  // pairs: free-count

@@ -1,4 +1,5 @@
-// The check of all structures that are at rest: the nodes, the caller's heap, the parked heaps.
+// The check of all structures that are at rest: the nodes, the caller's heap, the parked heaps and
+// the shared ones.
 #include "front/statistics.h"
 #include "front/thread.h"
 #include "heap/registry.h"
@@ -32,8 +33,9 @@ size_t check_everything() {
     const LockGuard guard(current_heap->lock);
     wrong += check_heap(*current_heap);
   }
-  visit_parked_heaps([](Heap& heap, void* sum) { *static_cast<size_t*>(sum) += check_heap(heap); },
-                     &wrong);
+  const auto add = [](Heap& heap, void* sum) { *static_cast<size_t*>(sum) += check_heap(heap); };
+  visit_parked_heaps(add, &wrong);
+  visit_shared_heaps(add, &wrong);
   return wrong;
 }
 

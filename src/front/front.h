@@ -23,6 +23,8 @@ namespace near {
 NEAR_NOINLINE void* allocate_slow(size_t size);
 // The second try, after all that can be was given back. `alignment`: of a large block.
 NEAR_NOINLINE void* allocate_in_need(size_t size, size_t alignment);
+// Gives back all that can be: before out-of-memory is reported.
+NEAR_NOINLINE void reclaim_everything();
 NEAR_NOINLINE void release_slow(void* pointer);
 NEAR_NOINLINE void release_count(void* pointer);
 

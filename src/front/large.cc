@@ -17,27 +17,45 @@ void discount(size_t slices) {
   bytes_in_use.fetch_sub(slices << kSliceShift, kRelaxed);
 }  // relaxed: as above
 
+bool has_too_many_slices(size_t size, size_t alignment) {
+  return slices_for(size) + (alignment >> kSliceShift) > UINT32_MAX / 2;
+}
+
+// A span, or null, becomes a large block.
+void* make_large(Span* span, size_t size) {
+  if (span == nullptr) return nullptr;
+  span->kind = SpanKind::large;
+  span->asked = size;
+  count(span->slices);
+  blocks_in_use.fetch_add(1, kRelaxed);  // relaxed: a statistic
+  return span->start;
+}
+
 }  // namespace
 
 void* allocate_large(size_t size, size_t alignment, bool* zero) {
   start_library();
-  const size_t slices = slices_for(size);
-  if (slices + (alignment >> kSliceShift) > UINT32_MAX / 2) return nullptr;
+  if (has_too_many_slices(size, alignment)) return nullptr;
   bool clean = false;
-  const unsigned node = has_heap() ? current_heap->node() : current_node();
-  Span* span = take_slices(node, static_cast<uint32_t>(slices), clean, alignment);
-  if (span == nullptr) return nullptr;
-  span->kind = SpanKind::large;
-  span->asked = size;
-  count(slices);
-  blocks_in_use.fetch_add(1, kRelaxed);  // relaxed: a statistic
+  if (has_heap()) rehome_if_moved();
+  const auto slices = static_cast<uint32_t>(slices_for(size));
+  // Not the heap's node, where the thread may have to wait until it has settled.
+  void* block = make_large(take_slices(current_node(), slices, clean, alignment), size);
   if (zero != nullptr) *zero = clean;
-  return span->start;
+  return block;
+}
+
+void* allocate_large_at(unsigned node, size_t size, size_t alignment) {
+  if (has_too_many_slices(size, alignment)) return nullptr;
+  const auto slices = static_cast<uint32_t>(slices_for(size));
+  bool clean = false;
+  return make_large(take_slices_at(node, slices, clean, alignment), size);
 }
 
 void release_large(Span& span) {
   discount(span.slices);
   blocks_in_use.fetch_sub(1, kRelaxed);  // relaxed: a statistic
+  count_freed(span.node, 1);
   node_of(span).give(&span);
 }
 

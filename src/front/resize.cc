@@ -60,10 +60,8 @@ void* allocate_zeroed(size_t count, size_t size) {
 
 void* allocate_aligned(size_t alignment, size_t size) {
   if (alignment <= kBlockAlign) return allocate(size);
-  if (size <= kMediumMax && alignment <= kMediumMax) {
-    const unsigned size_class = class_of_aligned(size, alignment);
-    if (size_class < kClasses) return allocate(kSizeClasses[size_class].size);
-  }
+  const unsigned size_class = class_for(size, alignment);
+  if (size_class < kClasses) return allocate(kSizeClasses[size_class].size);
   if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX / 2) return refuse();
   size = max_of(size, kMediumMax + 1);
   alignment = max_of(alignment, kSliceSize);

@@ -22,16 +22,6 @@ NEAR_COLD void* allocate_late(unsigned size_class) {
   return heap->take_locked(size_class);
 }
 
-// Gives back all that can be: before out-of-memory is reported.
-NEAR_COLD void reclaim_everything() {
-  if (has_heap()) {
-    const LockGuard guard(current_heap->lock);
-    current_heap->flush();
-  }
-  clean_heaps(true);
-  for (unsigned n = 0; n < topology.count; n++) nodes[n].purge(0, 0);
-}
-
 void* allocate_class(unsigned size_class) {
   if (unlikely(!has_heap()) && !enter_thread()) return allocate_late(size_class);
   rehome_if_moved();
@@ -93,6 +83,15 @@ void* allocate_slow(size_t size) {
     pointer = allocate_large(size, kSliceSize, nullptr);
   }
   return likely(pointer != nullptr) ? pointer : allocate_in_need(size, kSliceSize);
+}
+
+NEAR_COLD void reclaim_everything() {
+  if (has_heap()) {
+    const LockGuard guard(current_heap->lock);
+    current_heap->flush();
+  }
+  clean_heaps(true);
+  for (unsigned n = 0; n < topology.count; n++) nodes[n].purge(0, 0);
 }
 
 NEAR_COLD void* allocate_in_need(size_t size, size_t alignment) {

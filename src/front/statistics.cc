@@ -3,10 +3,12 @@
 #include <cstdlib>
 
 #include "front/large.h"
+#include "front/locality.h"
 #include "front/thread.h"
 #include "heap/registry.h"
 #include "node/memory.h"
 #include "platform/message.h"
+#include "platform/options.h"
 
 namespace near {
 namespace {
@@ -65,6 +67,7 @@ void print_statistics() {
       s.adoptions, s.remote_claims);
   print("nearmalloc %s: %u nodes, %lu rehomes, %lu spills, %lu refused binds\n", near_version(),
         s.nodes, s.rehomes, s.spills, s.bind_refused);
+  if (s.nodes > 1) print_node_statistics();
   if (s.free_batches == 0) return;
   print("nearmalloc %s: %lu blocks freed in %lu batches, in %lu groups\n", near_version(),
         s.free_batch_blocks, s.free_batches, s.free_batch_groups);
@@ -72,7 +75,13 @@ void print_statistics() {
 
 void print_statistics_at_exit() {
   keep_stderr();
-  atexit(print_statistics);
+  atexit([] {
+    if (static_cast<AtExit>(option(Option::stats)) == AtExit::json) {
+      write_statistics_json(nullptr);
+    } else {
+      print_statistics();
+    }
+  });
 }
 
 void write_statistics_xml(FILE* stream) {

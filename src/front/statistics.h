@@ -15,7 +15,7 @@ void gather_statistics(near_stats& stats);
 // One line a fact, on stderr, without allocating.
 void print_statistics();
 
-// Arranges that print_statistics runs when the process exits.
+// Arranges that they are printed when the process exits, as the option `stats` says.
 void print_statistics_at_exit();
 
 // glibc's malloc_info format, as far as it applies.

@@ -16,37 +16,19 @@ namespace near {
 constinit Heap empty_heap;
 constinit Heap exited_heap;
 __thread Heap* current_heap NEAR_TLS_INITIAL_EXEC = &empty_heap;
+__thread ThreadRecord thread_record NEAR_TLS_INITIAL_EXEC;
 
 namespace {
 
 // TSan ends its own account of a thread in the last round; nothing of ours may run after it.
 // The last round is left out as well, for a thread whose first allocation is in a destructor.
 constexpr uint8_t kExitRounds = PTHREAD_DESTRUCTOR_ITERATIONS - 1 - (NEAR_TSAN ? 1 : 0);
-constexpr uint8_t kRehomeAfter =
-    8;  // slow paths in a row on another node before a thread counts as moved
-
-__thread uint8_t exit_rounds NEAR_TLS_INITIAL_EXEC = 0;
-__thread uint8_t rounds_away NEAR_TLS_INITIAL_EXEC = 0;
+constexpr uint8_t kSettle = 8;  // slow paths between two changes of a thread's heap, at least
 
 constinit Mutex start_lock{Rank::start};
 constinit Atomic<bool> started{false};
 pthread_key_t exit_key;
 bool have_exit_key = false;
-constinit Atomic<uint64_t> rehomes{0};
-
-// Thread-specific destructors run in rounds, in no known order; those of other libraries may still
-// allocate. So the key is set again until the last round that POSIX promises.
-void on_thread_exit(void* heap) {
-  if (++exit_rounds < kExitRounds) {
-    pthread_setspecific(exit_key, heap);
-    return;
-  }
-  Heap* mine = current_heap;
-  current_heap = &exited_heap;
-  if (mine == &empty_heap || mine == &exited_heap) return;
-  park_heap(mine);
-  count_thread(-1);
-}
 
 void before_fork() {
   start_lock.lock_for_fork();
@@ -70,6 +52,20 @@ void after_fork_in_child() {
 }
 
 }  // namespace
+
+// Thread-specific destructors run in rounds, in no known order; those of other libraries may still
+// allocate. So the key is set again until the last round that POSIX promises.
+void on_thread_exit(void* heap) {
+  if (++thread_record.exit_rounds < kExitRounds) {
+    pthread_setspecific(exit_key, heap);
+    return;
+  }
+  Heap* mine = current_heap;
+  current_heap = &exited_heap;
+  if (mine == &empty_heap || mine == &exited_heap) return;
+  park_heap(mine);
+  count_thread(-1);
+}
 
 NEAR_COLD void start_library() {
   if (started.load(kAcquire)) return;  // pairs: started
@@ -116,23 +112,25 @@ NEAR_COLD bool enter_thread() {
   return true;
 }
 
+// The rule: a thread gets a heap on its node at its first slow path there. Only if it got its
+// present one less than kSettle of its slow paths ago does it stay with that until so many have
+// passed. So whoever moves is at home at once, and whoever comes and goes changes heaps once in
+// kSettle slow paths at most. docs/decisions/0011-numa.md
 void rehome_if_moved() {
   if (topology.count == 1) return;
+  uint8_t& unsettled = thread_record.unsettled;
+  if (unsettled > 0 && --unsettled > 0) return;
   const unsigned node = current_node();
-  if (node == current_heap->node()) {
-    rounds_away = 0;
-    return;
-  }
-  if (++rounds_away < kRehomeAfter) return;
-  rounds_away = 0;
+  if (node == current_heap->node()) return;
   Heap* heap = take_heap(node);
   if (heap == nullptr) return;
   Heap* before = current_heap;
   current_heap = heap;
   park_heap(before);
-  rehomes.fetch_add(1, kRelaxed);  // relaxed: a statistic
+  unsettled = kSettle;
+  count_event(node_counters[node].rehomes);
 }
 
-uint64_t rehome_count() { return rehomes.load(kRelaxed); }  // relaxed: a statistic
+uint64_t rehome_count() { return sum_of(&NodeCounters::rehomes); }
 
 }  // namespace near

@@ -8,12 +8,21 @@
 #pragma once
 
 #include "heap/heap.h"
+#include "node/counters.h"
 
 namespace near {
 
 extern NEAR_HIDDEN Heap empty_heap;
 extern NEAR_HIDDEN Heap exited_heap;
 extern NEAR_HIDDEN __thread Heap* current_heap NEAR_TLS_INITIAL_EXEC;
+
+// What the slow paths know of the calling thread: all the rest of its thread-local storage. One
+// variable, so that a simulator can put a thread aside and play another one.
+struct ThreadRecord {
+  uint8_t exit_rounds;  // rounds of thread-specific destructors so far
+  uint8_t unsettled;    // slow paths until its heap may change again
+};
+extern NEAR_HIDDEN __thread ThreadRecord thread_record NEAR_TLS_INITIAL_EXEC;
 
 inline bool has_heap() { return current_heap != &empty_heap && current_heap != &exited_heap; }
 
@@ -25,13 +34,24 @@ void start_library();
 // refused).
 bool enter_thread();
 
-// If the thread runs on another node than its heap's for good, gives it a heap there. Called on
-// slow paths.
+// The destructor of the thread's key, which runs until the thread has given its heap up: then
+// `current_heap` is `exited_heap`.
+void on_thread_exit(void* heap);
+
+// If the thread runs on another node than its heap's, gives it a heap there, but not again and
+// again. Called on each slow path of an allocation.
 void rehome_if_moved();
 
 // The node of the CPU that the calling thread runs on.
 unsigned current_node();
 
 uint64_t rehome_count();
+
+// The thread freed blocks of `node`, not into a span of its own.
+inline void count_freed(unsigned node, uint64_t blocks) {
+  if (unlikely(!has_heap())) return count_freed_apart(node, current_node(), blocks);
+  Atomic<uint64_t>& sum = current_heap->freed_of[node];
+  sum.store(sum.load(kRelaxed) + blocks, kRelaxed);  // relaxed: a statistic with one writer
+}
 
 }  // namespace near

@@ -80,7 +80,7 @@ Span* Heap::take_cached(unsigned size_class) {
     span->kind = SpanKind::blocks;
   } else {
     form_span(*span, size_class, false);
-    span->frees.set(span->shape().capacity, span->shape().capacity);
+    set_count(*span, span->shape().capacity, span->shape().capacity);
   }
   span->remote.reset(id_);
   return span;
@@ -88,10 +88,11 @@ Span* Heap::take_cached(unsigned size_class) {
 
 Span* Heap::take_fresh(unsigned size_class) {
   bool zero = false;
-  Span* span = take_slices(node_, kSizeClasses[size_class].slices, zero);
+  const uint32_t slices = kSizeClasses[size_class].slices;
+  Span* span = home_only ? take_slices_at(node_, slices, zero) : take_slices(node_, slices, zero);
   if (span == nullptr) return nullptr;
   form_span(*span, size_class, zero);
-  span->frees.set(span->shape().capacity, span->shape().capacity);
+  set_count(*span, span->shape().capacity, span->shape().capacity);
   span->remote.reset(id_);
   return span;
 }
@@ -100,12 +101,13 @@ Span* Heap::own(Span* span) {
   span->list = &span->local;
   span->owner.store(this,
                     kRelaxed);  // relaxed: only this heap's own thread concludes anything from it
-  spans_++;
+  count_span(*span, 1);
   if (shrunk_ > 0) shrunk_--;
   return span;
 }
 
 void Heap::heat(Span& span, unsigned size_class) {
+  count_frees(span);
   hot_[size_class] = &span;
   bins[size_class] = span.local;
   span.local = nullptr;
@@ -113,7 +115,7 @@ void Heap::heat(Span& span, unsigned size_class) {
   if (is_small(size_class)) {
     await_look(span, span.shape().capacity - span.frees.freed());
   } else {
-    span.frees.set(span.frees.freed(), span.shape().capacity);
+    set_count(span, span.frees.freed(), span.shape().capacity);
   }
 }
 
@@ -121,6 +123,7 @@ void Heap::heat(Span& span, unsigned size_class) {
 // ones.
 void Heap::cool_hot(unsigned size_class, uint32_t freed) {
   Span& span = *hot_[size_class];
+  count_frees(span);
   take_bin(span);
   if (span.idle) leave_idle(span);
   settle(span, freed);
@@ -176,14 +179,15 @@ void Heap::settle(Span& span, uint32_t freed) {
   const SizeClass& shape = span.shape();
   NEAR_ASSERT(freed <= shape.capacity);
   events_++;
+  count_frees(span);
   if (is_hot(span)) {
-    span.frees.set(freed, shape.capacity);
+    set_count(span, freed, shape.capacity);
     if (freed == shape.capacity) settle_idle(span);
     return;
   }
   if (freed == shape.capacity) {
     unfile(span);
-    span.frees.set(freed, freed);
+    set_count(span, freed, freed);
     retire(span);
     return;
   }
@@ -198,8 +202,39 @@ void Heap::settle(Span& span, uint32_t freed) {
     span.sparse = true;
     sparse_++;
   }
-  span.frees.set(freed, next_event(span, freed));
+  set_count(span, freed, next_event(span, freed));
   if (span.sparse && shall_sweep()) sweep();
+}
+
+// Counts what the owner's thread freed into a span since that was counted last. Of a hot medium
+// span the count tells how much less was taken.
+void Heap::count_frees(Span& span) {
+  const uint32_t freed = span.frees.freed();
+  uint64_t frees = uint64_t{freed} - span.counted;
+  if (is_hot(span) && !is_small(span.size_class)) {
+    uint64_t& taken = taken_[span.size_class - kSmallClasses];
+    frees += taken;
+    taken = 0;
+  }
+  span.counted = static_cast<uint16_t>(freed);
+  if (span.node == node_) {
+    tally(returns.local, frees);
+  } else if (frees > 0) {
+    count_freed_apart(span.node, node_, frees);
+  }
+}
+
+void Heap::set_count(Span& span, uint32_t freed, uint32_t target) {
+  span.frees.set(freed, target);
+  span.counted = static_cast<uint16_t>(freed);
+}
+
+// A span comes (1) or goes (-1).
+void Heap::count_span(const Span& span, int change) {
+  spans_ += static_cast<uint32_t>(change);
+  if (span.node == node_) return;
+  const uint32_t before = foreign_.load(kRelaxed);  // relaxed: changed under the lock
+  foreign_.store(before + static_cast<uint32_t>(change), kRelaxed);  // relaxed: see has_foreign()
 }
 
 // The number of free blocks beyond `freed` at which a cold span is looked at again.
@@ -249,6 +284,7 @@ void Heap::settle_idle(Span& span) {
   if (before == nullptr) return;
   before->idle = false;
   if (before->frees.freed() != before->shape().capacity) return;
+  count_frees(*before);
   take_bin(*before);
   retire(*before);
 }
@@ -269,7 +305,7 @@ void Heap::retire(Span& span) {
 // The same without the rights: touches no other span and no bin.
 void Heap::leave(Span& span) {
   NEAR_ASSERT(span.remote.count() == 0);
-  spans_--;
+  count_span(span, -1);
   note_retired(span);
   if (span.slices != 1 || has_shrunk()) {
     node_of(span).give(&span);
@@ -291,72 +327,11 @@ void Heap::cache(Span& span) {
   cached_[cached_count_++] = &span;
 }
 
-// --- without the owner ---
-
-void Heap::flush() {
-  drain();
-  for (unsigned c = 0; c < kClasses; c++) {
-    if (hot_[c] != nullptr) cool_hot(c, count_free(*hot_[c], bins[c]));
-  }
-  drop_cache();
-  shrunk_ = 0;  // all that could leave has left
-}
-
-void Heap::drop_cache() {
-  while (cached_count_ > 0) {
-    Span* span = cached_[--cached_count_];
-    node_of(*span).give(span);
-  }
-}
-
-uint32_t Heap::claim_for_sleeper() {
-  uint32_t claimed = 0;
-  Span* kept = nullptr;
-  Span* last_kept = nullptr;
-  for (Span* span = inbox_.take_all(); span != nullptr;) {
-    Span* rest = span->pending_next;
-    if (!is_hot(*span) && span->frees.freed() + span->remote.count() == span->shape().capacity) {
-      claim(*span);
-      claimed++;
-    } else {
-      span->pending_next = kept;
-      kept = span;
-      if (last_kept == nullptr) last_kept = span;
-    }
-    span = rest;
-  }
-  if (kept != nullptr) inbox_.push_chain(kept, last_kept);
-  if (claimed > 0) ask_to_look();
-  return claimed;
-}
-
-// All blocks of a cold span are free, so nobody has one to push on its lists: it leaves. The bins
-// and the other spans are the owner's, who may run.
-void Heap::claim(Span& span) {
-  take_remote(span);
-  unfile(span);
-  span.frees.set(span.shape().capacity, span.shape().capacity);
-  leave(span);
-}
-
-Span* Heap::release_span(unsigned size_class, Heap& adopter) {
-  if (first_filed(size_class) == nullptr && bins[size_class] != nullptr) {
-    cool_hot(size_class, count_free(*hot_[size_class], bins[size_class]));
-  }
-  Span* span = first_filed(size_class);
-  if (span != nullptr && span->remote.change_owner(id_, adopter.id_)) {
-    // Before this heap's lock is given up: its next thread must not find the span its own.
-    span->owner.store(&adopter, kRelaxed);  // relaxed: that thread takes the lock's hand-over
-    unfile(*span);
-    spans_--;
-    return span;
-  }
-  span = take_cached(size_class);
-  if (span != nullptr) span->remote.reset(adopter.id_);
-  return span;
-}
-
 // --- looking ---
+
+void Heap::add_cached(uint64_t* bytes_of_node) const {
+  for (unsigned i = 0; i < cached_count_; i++) bytes_of_node[cached_[i]->node] += kSliceSize;
+}
 
 size_t Heap::check_span(const Span& span) const {
   size_t wrong = 0;

@@ -17,13 +17,14 @@
 // to free: the span is the claimer's. [SYSTEMS: Dekker of two counts]
 //
 // A heap without a thread is parked (heap/registry.h); whoever takes it from there and holds `lock`
-// is its owner.
+// is its owner. A shared heap has no thread either: whoever holds its lock is its owner meanwhile.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "base/list.h"
+#include "platform/topology.h"
 #include "span/layout.h"
 #include "sync/inbox.h"
 #include "sync/mutex.h"
@@ -54,7 +55,10 @@ class Heap {
   void on_count(Span* span);
 
   // A medium block was taken from the bin without the lock. Owner's thread.
-  void count_taken(unsigned size_class) { hot_[size_class]->frees.untick(); }
+  void count_taken(unsigned size_class) {
+    hot_[size_class]->frees.untick();
+    taken_[size_class - kSmallClasses]++;
+  }
 
   // A span whose remote list was empty has a block now. Any thread.
   void receive(Span* span) { inbox_.push(span); }
@@ -92,6 +96,13 @@ class Heap {
   bool is_hot(const Span& span) const { return hot_[span.size_class] == &span; }
   size_t check_span(const Span& span) const;
 
+  // Adds the bytes of the cached empty spans to their nodes'. Lock held.
+  void add_cached(uint64_t* bytes_of_node) const;
+
+  // False if all spans of this heap lie on its node. Of a parked heap, with the registry's lock:
+  // nobody gives it spans meanwhile. relaxed: a span that leaves meanwhile does no harm
+  bool has_foreign() const { return foreign_.load(kRelaxed) != 0; }
+
   // What was freed by near_free_batch through this heap. Summed by whoever asks; written by the
   // owner's thread, and of the heaps that stand for having none by any.
   struct Batches {
@@ -107,10 +118,24 @@ class Heap {
   struct Returns {
     Atomic<uint64_t> counts{0};  // counts of spans that reached their event
     Atomic<uint64_t> remote{0};  // blocks that other threads had freed
+    // Blocks of spans of this node that its own threads had freed: when a span reaches an event, so
+    // what a hot or filling span hides until then is missing.
+    Atomic<uint64_t> local{0};
   };
   Returns returns;
 
+  // Blocks, by their node, that the owner's thread freed elsewhere: into spans that it does not
+  // own, and large ones. Written by that thread alone, summed by whoever asks.
+  Atomic<uint64_t> freed_of[kMaxNodes] = {};
+
   Mutex lock{Rank::heap};
+
+  // Set with the registry's lock while nobody has the heap, cleared with `lock` held too.
+  Atomic<bool> shared{false};
+  bool home_only = false;  // a shared heap that has spans of its node alone
+
+  // relaxed: with `lock` held, true stays true, and what the last owner did is known by the lock
+  bool is_shared() const { return shared.load(kRelaxed); }
 
   // Guard: the registry's lock.
   Heap* next = nullptr;
@@ -145,6 +170,9 @@ class Heap {
   uint32_t take_remote(Span& span);
   void settle(Span& span, uint32_t freed);
   void settle_idle(Span& span);
+  void count_frees(Span& span);
+  void count_span(const Span& span, int change);
+  static void set_count(Span& span, uint32_t freed, uint32_t target);
   void file(Span& span);
   void unfile(Span& span);
   Span* first_filed(unsigned size_class) const;
@@ -175,11 +203,14 @@ class Heap {
   uint8_t looks_[kSmallClasses] = {};  // at hot spans, lately: each makes the next one later
   Span* idle_[kIdle] = {};  // medium spans that stay hot though all their blocks are free
   unsigned idle_next_ = 0;
-  uint32_t spans_ = 0;          // spans owned
-  uint32_t unswept_ = 0;        // of them reusable, with blocks smaller than a page, and not swept
-  uint32_t sparse_ = 0;         // of them reusable and half free or more
-  uint32_t shrunk_ = 0;         // spans that left, less those that came since
-  uint32_t shrunk_before_ = 0;  // the same when all hot spans were looked at
+  // Medium blocks taken from the hot span since its frees were counted. Guard: the owner
+  uint64_t taken_[kClasses - kSmallClasses] = {};
+  uint32_t spans_ = 0;           // spans owned
+  Atomic<uint32_t> foreign_{0};  // of them on another node
+  uint32_t unswept_ = 0;         // of them reusable, with blocks smaller than a page, and not swept
+  uint32_t sparse_ = 0;          // of them reusable and half free or more
+  uint32_t shrunk_ = 0;          // spans that left, less those that came since
+  uint32_t shrunk_before_ = 0;   // the same when all hot spans were looked at
   uint16_t events_ =
       0;  // counts that reached their event: the time by which sweeps tell what lies still
   uint16_t looked_when_ = 0;   // events_ when all hot spans were looked at

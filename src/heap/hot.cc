@@ -24,11 +24,13 @@ constexpr uint8_t kMaxLooks = std::size(kPatience) - 1;
 void Heap::await_look(Span& span, uint32_t live) {
   const uint32_t patience = kPatience[looks_[span.size_class]];
   span.frees.await(static_cast<uint32_t>(max_of(live, patience)));
+  span.counted = 0;
 }
 
 void Heap::look_at_hot(Span& span) {
   uint8_t& looks = looks_[span.size_class];
-  if (looks == kMaxLooks) return span.frees.await(FreeCount::kMaxRemaining);
+  count_frees(span);
+  if (looks == kMaxLooks) return await_look(span, FreeCount::kMaxAwaited);
   looks++;
   const uint32_t capacity = span.shape().capacity;
   const uint32_t free = count_free(span, bins[span.size_class]);

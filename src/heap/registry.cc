@@ -18,7 +18,7 @@ constinit Atomic<uint32_t> made{0};
 constinit List<Heap> parked_heaps[kMaxNodes];  // the one parked last first; guard: registry_lock
 constinit Atomic<uint32_t> parked_counts[kMaxNodes];
 constinit Atomic<Heap*> late_heaps[kMaxNodes];
-constinit Atomic<uint64_t> adoptions{0};
+constinit Atomic<Heap*> placed_heaps[kMaxNodes];
 constinit Atomic<uint64_t> claims{0};
 
 // The first heap needs no system call: programs with one thread start fast.
@@ -58,6 +58,31 @@ Heap* take_parked_or_new(unsigned node) {
   return heap != nullptr ? pop_parked(heap) : make_heap(node);
 }
 
+// Lock held. A heap for many threads.
+Heap* take_shared(unsigned node, bool home_only) {
+  Heap* heap = parked_heaps[node].front();
+  for (unsigned i = 1; home_only && heap != nullptr && heap->has_foreign(); i++) {
+    heap = i < kAdoptTries ? heap->next : nullptr;
+  }
+  heap = heap != nullptr ? pop_parked(heap) : make_heap(node);
+  if (heap == nullptr) return nullptr;
+  heap->home_only = home_only;
+  heap->shared.store(true, kRelaxed);  // relaxed: see is_shared
+  return heap;
+}
+
+// The heap of a slot, which is filled once.
+Heap* shared_heap(Atomic<Heap*>& slot, unsigned node, bool home_only) {
+  Heap* heap = slot.load(kAcquire);  // pairs: shared-heap
+  if (heap != nullptr) return heap;
+  const LockGuard guard(registry_lock);
+  heap = slot.load(kRelaxed);  // relaxed: changed under the lock only
+  if (heap != nullptr) return heap;
+  heap = take_shared(node, home_only);
+  slot.store(heap, kRelease);  // pairs: shared-heap
+  return heap;
+}
+
 void unpark_to_list(Heap* heap) {
   const LockGuard guard(registry_lock);
   push_parked(heap);
@@ -75,19 +100,19 @@ void park_heap(Heap* heap) {
   heap->drain();
   heap->drop_cache();
   heap->clean = false;
+  heap->shared.store(false, kRelaxed);  // relaxed: see is_shared
+  heap->home_only = false;
   const LockGuard guard(registry_lock);
   push_parked(heap);
 }
 
-Heap* late_heap(unsigned node) {
-  Heap* heap = late_heaps[node].load(kAcquire);  // pairs: late-heap
-  if (heap != nullptr) return heap;
+Heap* late_heap(unsigned node) { return shared_heap(late_heaps[node], node, false); }
+
+Heap* placed_heap(unsigned node) { return shared_heap(placed_heaps[node], node, true); }
+
+Heap* take_bound_heap(unsigned node) {
   const LockGuard guard(registry_lock);
-  heap = late_heaps[node].load(kRelaxed);  // relaxed: changed under the lock only
-  if (heap != nullptr) return heap;
-  heap = take_parked_or_new(node);
-  late_heaps[node].store(heap, kRelease);  // pairs: late-heap
-  return heap;
+  return take_shared(node, true);
 }
 
 Heap* heap_by_id(uint32_t id) { return heaps[id].load(kAcquire); }  // pairs: heap-made
@@ -120,7 +145,7 @@ Span* adopt_span(Heap& adopter, unsigned size_class) {
   Span* span = parked->release_span(size_class, adopter);
   parked->lock.unlock();
   unpark_to_list(parked);
-  if (span != nullptr) adoptions.fetch_add(1, kRelaxed);  // relaxed: a statistic
+  if (span != nullptr) count_event(node_counters[node].adoptions);
   return span;
 }
 
@@ -152,6 +177,16 @@ void visit_parked_heaps(void (*visit)(Heap& heap, void* argument), void* argumen
   }
 }
 
+void visit_shared_heaps(void (*visit)(Heap& heap, void* argument), void* argument) {
+  const uint32_t count = heap_count();
+  for (uint32_t id = 0; id < count; id++) {
+    Heap* heap = heap_by_id(id);
+    if (!heap->is_shared()) continue;
+    const LockGuard guard(heap->lock);
+    if (heap->is_shared()) visit(*heap, argument);
+  }
+}
+
 bool clean_heaps(bool everything) {
   visit_parked_heaps(
       [](Heap& heap, void* all) {
@@ -170,7 +205,11 @@ bool clean_heaps(bool everything) {
       const LockGuard guard(heap->lock);
       const uint32_t claimed = heap->claim_for_sleeper();
       if (claimed > 0) claims.fetch_add(claimed, kRelaxed);  // relaxed: a statistic
-      heap->drop_cache();
+      if (heap->is_shared()) {
+        heap->flush();
+      } else {
+        heap->drop_cache();
+      }
     } else {
       heap->ask_to_look();
     }
@@ -184,8 +223,8 @@ HeapTotals heap_totals() {
   totals.heaps = heap_count();
   for (unsigned n = 0; n < topology.count; n++)
     totals.parked += parked_counts[n].load(kRelaxed);  // relaxed: statistics
-  totals.adoptions = adoptions.load(kRelaxed);         // relaxed: a statistic
-  totals.claims = claims.load(kRelaxed);               // relaxed: a statistic
+  totals.adoptions = sum_of(&NodeCounters::adoptions);
+  totals.claims = claims.load(kRelaxed);  // relaxed: a statistic
   return totals;
 }
 
@@ -210,8 +249,7 @@ void unlock_heaps() {
 void unlock_heaps_in_child(const Heap* mine) {
   for (uint32_t id = 0; id < heap_count(); id++) {
     Heap* heap = heap_by_id(id);
-    const bool late = late_heaps[heap->node()].load(kRelaxed) == heap;  // relaxed: one thread lives
-    if (heap == mine || heap->parked || late) continue;
+    if (heap == mine || heap->parked || heap->is_shared()) continue;
     heap->clean = false;
     heap->interrupted = true;
     push_parked(heap);

@@ -4,8 +4,9 @@
 // that ends parks its heap whole; the next thread of the node takes it whole. Spans of parked heaps
 // are also adopted one by one by heaps of the same node that run out of blocks.
 // Invariant: a heap is parked, or has a thread, or is held by someone who took it from the parked
-// ones and holds its lock, or is the late heap of its node (for threads that already gave theirs
-// up), used under its lock alone.
+// ones and holds its lock, or is shared: used by any thread, under its lock alone. Shared are the
+// late heap of each node (for threads that already gave theirs up), the placed heap of each node
+// (for blocks of a node that the caller names) and the bound heaps that the program makes.
 // Who may touch it: any thread.
 #pragma once
 
@@ -24,6 +25,13 @@ void park_heap(Heap* heap);
 // The heap of `node` for threads without one. Use under its lock. Null if memory is refused.
 Heap* late_heap(unsigned node);
 
+// The heap of `node` for callers who name that node: all its spans lie there. Use under its lock.
+// Null if memory is refused.
+Heap* placed_heap(unsigned node);
+
+// Another such heap, for the caller to share with whom it likes; it ends by park_heap.
+Heap* take_bound_heap(unsigned node);
+
 Heap* heap_by_id(uint32_t id);
 
 // A span with free blocks of `size_class` from a parked heap of the adopter's node, or null. The
@@ -37,6 +45,9 @@ bool clean_heaps(bool everything);
 
 // Calls visit(heap, argument) for each parked heap, with its lock and the owner's rights held.
 void visit_parked_heaps(void (*visit)(Heap& heap, void* argument), void* argument);
+
+// The same for each shared heap.
+void visit_shared_heaps(void (*visit)(Heap& heap, void* argument), void* argument);
 
 struct HeapTotals {
   uint32_t heaps;

@@ -28,8 +28,6 @@ constinit Region first_regions[kMaxNodes];
 constinit Mutex regions_lock{Rank::regions};
 constinit Atomic<Region*> added_regions[kMaxAdded];  // slots are filled in order and never change
 constinit Atomic<uint32_t> added_count{0};
-constinit Atomic<uint64_t> spills{0};
-constinit Atomic<uint64_t> bind_refusals{0};
 
 struct MetadataPool {  // guard: regions_lock
   char* at = nullptr;
@@ -58,7 +56,7 @@ void bind_to(unsigned node, void* start, size_t bytes) {
   const auto mode = static_cast<Binding>(option(Option::bind));
   if (!topology.real || topology.count == 1 || mode == Binding::off) return;
   if (!os::bind(start, bytes, topology.kernel_id[node], mode == Binding::strict)) {
-    bind_refusals.fetch_add(1, kRelaxed);  // relaxed: a statistic
+    count_event(node_counters[node].bind_refused);
   }
 }
 
@@ -219,24 +217,35 @@ bool add_region(unsigned node, size_t bytes) {
   return true;
 }
 
-}  // namespace
-
-Span* take_slices(unsigned node, uint32_t slices, bool& zero, size_t alignment) {
-  for (unsigned i = 0; i < topology.count; i++) {
-    Span* span = nodes[topology.order[node][i]].take(slices, zero, alignment);
-    if (span == nullptr) continue;
-    if (i > 0) spills.fetch_add(1, kRelaxed);  // relaxed: a statistic
-    return span;
-  }
+// From a region that is added to `node`, unless what refused memory was the system.
+Span* take_from_added(unsigned node, uint32_t slices, bool& zero, size_t alignment) {
   const size_t bytes = (size_t{slices} << kSliceShift) + alignment;
   if (nodes[node].has_room(static_cast<uint32_t>(bytes >> kSliceShift))) return nullptr;
   if (!add_region(node, bytes)) return nullptr;
   return nodes[node].take(slices, zero, alignment);
 }
 
-uint64_t spill_count() { return spills.load(kRelaxed); }                // relaxed: a statistic
-uint64_t bind_refused_count() { return bind_refusals.load(kRelaxed); }  // relaxed: a statistic
-size_t metadata_bytes() { return metadata_taken.load(kRelaxed); }       // relaxed: a statistic
+}  // namespace
+
+Span* take_slices(unsigned node, uint32_t slices, bool& zero, size_t alignment) {
+  for (unsigned i = 0; i < topology.count; i++) {
+    const unsigned other = topology.order[node][i];
+    Span* span = nodes[other].take(slices, zero, alignment);
+    if (span == nullptr) continue;
+    if (i > 0) count_spill(node, other);
+    return span;
+  }
+  return take_from_added(node, slices, zero, alignment);
+}
+
+Span* take_slices_at(unsigned node, uint32_t slices, bool& zero, size_t alignment) {
+  Span* span = nodes[node].take(slices, zero, alignment);
+  return span != nullptr ? span : take_from_added(node, slices, zero, alignment);
+}
+
+uint64_t spill_count() { return sum_of(&NodeCounters::spills_out); }
+uint64_t bind_refused_count() { return sum_of(&NodeCounters::bind_refused); }
+size_t metadata_bytes() { return metadata_taken.load(kRelaxed); }  // relaxed: a statistic
 
 void lock_memory() {
   regions_lock.lock_for_fork();

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "node/counters.h"
 #include "node/node.h"
 #include "platform/topology.h"
 #include "span/address_map.h"
@@ -31,6 +32,9 @@ const Span* enclosing_span(const void* address);
 // A run of slices from `node`, or from another by distance (counted as a spill), or from a new
 // region; null if refused. The first slice lies at a multiple of `alignment`.
 Span* take_slices(unsigned node, uint32_t slices, bool& zero, size_t alignment = kSliceSize);
+
+// The same from `node` alone, or from a new region of it.
+Span* take_slices_at(unsigned node, uint32_t slices, bool& zero, size_t alignment = kSliceSize);
 
 // The node a span belongs to.
 inline Node& node_of(const Span& span) { return nodes[span.region->node()]; }

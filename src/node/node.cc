@@ -123,8 +123,15 @@ void Node::note_pages_purged(const Span& span) {
   span.region->note_pages_purged(span);
 }
 
+bool Node::has(const Region* region) const {
+  const Region* each = regions_;
+  while (each != nullptr && each != region) each = each->next;
+  return each != nullptr;
+}
+
 bool Node::extend(Span* span, uint32_t slices) {
   const LockGuard guard(lock);
+  NEAR_ASSERT(has(span->region));
   return span->region->extend(span, slices);
 }
 
@@ -132,6 +139,7 @@ void Node::give(Span* span, uint32_t keep) {
   bool look = false;
   {
     const LockGuard guard(lock);
+    NEAR_ASSERT(has(span->region));
     const uint32_t given = span->slices - keep;
     if (given >= kLargeRun) expect_another(given);
     unlooked_slices_ += given;
@@ -202,6 +210,14 @@ size_t Node::purge_chunk(Region& region, uint32_t index) {
 Region* Node::region_after(const Region* region) {
   const LockGuard guard(lock);
   return region == nullptr ? regions_ : region->next;
+}
+
+// False if the region has no such chunk yet.
+bool Node::slices_in_use(const Region& region, uint32_t chunk, uint32_t& mask) {
+  const LockGuard guard(lock);
+  if (chunk >= region.committed_bytes() >> kChunkShift) return false;
+  mask = ~region.chunk(chunk).free;
+  return true;
 }
 
 size_t Node::purge(uint32_t age_ms, size_t keep_bytes) {

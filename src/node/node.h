@@ -66,10 +66,24 @@ class Node {
     }
   }
 
+  // Calls visit(start of the chunk, mask of its slices that belong to spans) for every usable chunk,
+  // without the lock: spans come and go meanwhile.
+  template <typename Visit>
+  void for_each_chunk(Visit visit) {
+    for (Region* region = nullptr; (region = region_after(region)) != nullptr;) {
+      uint32_t used = 0;
+      for (uint32_t index = 0; slices_in_use(*region, index, used); index++) {
+        visit(region->chunk_start(index), used);
+      }
+    }
+  }
+
   Mutex lock{Rank::node};
 
  private:
   Region* region_after(const Region* region);
+  bool has(const Region* region) const;
+  bool slices_in_use(const Region& region, uint32_t chunk, uint32_t& mask);
   size_t dirty_slices() const;
   void follow_peak(uint32_t now);
   static size_t bound_slices();

@@ -240,6 +240,7 @@ Span* Region::take(uint32_t slices, uint32_t& clean, size_t alignment) {
   Span* span = &spans_[first];
   span->start = base_ + (first << kSliceShift);
   span->region = this;
+  span->node = static_cast<uint8_t>(node_);
   span->slices = slices;
   return span;
 }

@@ -15,7 +15,7 @@ namespace near {
 
 const OptionInfo kOptionTable[kOptions] = {
     {"invalid", 0, 0, 2, "abort|report|ignore", "what a detected invalid or double free does"},
-    {"stats", 0, 0, 1, nullptr, "1: print statistics at exit"},
+    {"stats", 0, 0, 2, "off|text|json", "how statistics are printed on stderr at exit"},
     {"verbose", 0, 0, 1, nullptr, "1: say at start which memory and topology are used"},
     {"purge_thread", 1, 0, 1, nullptr,
      "1: a multi-threaded process gets a thread that gives free memory back"},

@@ -24,6 +24,7 @@ enum class Option : unsigned {
 };
 
 enum class OnInvalid : long { abort = 0, report = 1, ignore = 2 };
+enum class AtExit : long { nothing = 0, text = 1, json = 2 };
 enum class Binding : long { off = 0, preferred = 1, strict = 2 };
 
 struct OptionInfo {

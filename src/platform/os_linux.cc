@@ -76,6 +76,15 @@ bool bind(void* start, size_t bytes, unsigned node, bool strict) {
   return syscall(SYS_mbind, start, bytes, mode, mask, kMaskBits + 1UL, 0U) == 0;
 }
 
+bool locate(void* const* pages, size_t count, int* nodes) {
+  const SavedErrno saved;
+  if (syscall(SYS_move_pages, 0, count, pages, nullptr, nodes, 0) != 0) return false;
+  for (size_t i = 0; i < count; i++) {
+    if (nodes[i] < 0) nodes[i] = -1;
+  }
+  return true;
+}
+
 bool advise_huge_pages(void* start, size_t bytes, bool on) {
   const SavedErrno saved;
   return madvise(start, bytes, on ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) == 0;

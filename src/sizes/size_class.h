@@ -91,6 +91,13 @@ constexpr unsigned class_of_aligned(size_t size, size_t alignment) {
   return index;
 }
 
+// The class that serves `size` bytes at a multiple of `alignment` (a power of two), or kClasses: it
+// takes a large block.
+constexpr unsigned class_for(size_t size, size_t alignment) {
+  if (size > kMediumMax || alignment > kMediumMax) return kClasses;
+  return alignment <= kBlockAlign ? class_of(size) : class_of_aligned(size, alignment);
+}
+
 // True if a block starts at `offset`: the fractional part of offset / size is 0. [Lemire, Kaser,
 // Kurz 2019, "Faster remainder"]
 template <typename Word>

@@ -69,18 +69,20 @@ struct alignas(128) Span {
   // Line 1: any thread.
   alignas(64) RemoteList<Block> remote;
   Span* pending_next;  // in the owner's inbox
-  // freed() when its free pages were looked for last. Guard of these four: the owner's lock
+  // freed() when its free pages were looked for last. Guard of these but `node`: the owner's lock
   uint16_t looked_at;
   uint16_t filed_when;  // the heap's time when it became reusable
-  bool swept;  // its free pages were looked for since the last event: in the owner's second list
+  bool swept;    // its free pages were looked for since the last event: in the owner's second list
+  uint8_t node;  // the region's; constant while kind != none
   uint16_t purged_pages;  // given back and not carved since
   // bit i: page i of the first slice was written since the system gave it. Outlives the span: a
   // hint for carving, kept as long as the memory is dirty
   uint16_t touched;
-  uint32_t slices;  // length of the span; constant while kind != none, but for a large block's
-  char* start;      // address of the first block; constant while kind != none
-  Region* region;   // constant
-  size_t asked;     // large: bytes asked for
+  uint16_t counted;  // freed() when the owner's frees were counted last. Guard: the owner's lock
+  uint32_t slices;   // length of the span; constant while kind != none, but for a large block's
+  char* start;       // address of the first block; constant while kind != none
+  Region* region;    // constant
+  size_t asked;      // large: bytes asked for
 
 #if NEAR_CHECK
   // One bit for each block that the program holds: finds every double free.
@@ -102,6 +104,7 @@ inline bool is_sparse(const Span& span, uint32_t freed) {
 // True if the unit of carving is one block, not one page.
 constexpr bool carves_blocks(const SizeClass& shape) { return shape.size >= kPageSize; }
 
+static_assert(kSliceSize / kBlockAlign <= FreeCount::kMaxRemaining - FreeCount::kMaxAwaited);
 static_assert(offsetof(Span, remote) == 64 && (kCheckBuild || sizeof(Span) == 128));
 
 // The blocks of a span by number, in units of kBlockAlign.

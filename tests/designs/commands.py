@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`./near run` with designs and bindings: what the READMEs of designs/ say to type."""
 
+import json
 import os
 import subprocess
 import unittest
@@ -35,6 +36,25 @@ class Commands(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stderr, r"(?m)^nearmalloc \d+\.\d+\.\d+: ")
         count()
+
+    def test_statistics_tell_of_each_node_as_text_and_as_json(self) -> None:
+        two_nodes = {"NEARMALLOC_TOPOLOGY": "nodes=2 cpus=0,1"}
+        result = near("--stats", "--", "ls", str(ROOT), **two_nodes)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for node in (0, 1):
+            self.assertRegex(result.stderr, rf"(?m)^nearmalloc \d+\.\d+\.\d+: node {node}: \d+ KiB ")
+            self.assertRegex(result.stderr,
+                             rf"(?m): blocks of node {node} freed by threads of 0: \d+, 1: \d+$")
+        for variables, nodes in (({}, None), (two_nodes, 2)):
+            result = near("--", "ls", str(ROOT), NEARMALLOC_STATS="json", **variables)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            told = json.loads(result.stderr[result.stderr.index("{"):])
+            expected = nodes or told["totals"]["nodes"]
+            self.assertEqual(told["totals"]["nodes"], expected)
+            self.assertEqual([len(row) for row in told["freed"]], [expected] * expected)
+            for name in ("heaps", "committed", "in_spans"):
+                self.assertEqual(sum(node[name] for node in told["nodes"]), told["totals"][name])
+            count()
 
     def test_threads_are_bound_under_any_allocator(self) -> None:
         processors = sorted(os.sched_getaffinity(0))

@@ -31,6 +31,16 @@ int main(void) {
   return 0;
 }
 """
+HEAPS = """
+#include <nearmalloc/heap.hpp>
+#include <cstdio>
+#include <vector>
+int main() {
+  near::heap_resource spread{near::heap::interleaved()};
+  std::pmr::vector<int> numbers(1'000, 7, &spread);
+  std::printf("%d\\n", near_node_of(numbers.data()) >= 0);
+}
+"""
 VERSION = "0.1.0"
 
 
@@ -87,6 +97,22 @@ class Install(unittest.TestCase):
             run(os.environ.get("CC", "cc"), *flags["Cflags"], self.source / "main.c", "-o", program,
                 *flags["Libs"], f"-Wl,-rpath,{self.library_dir()}")
             self.assertEqual(run(program), f"{VERSION} 1 {owns}\n")
+            count()
+
+    def test_headers(self) -> None:
+        """All are there, and those for C++ compile by themselves."""
+        source = Path(os.environ["NEAR_TEST_INCLUDE"])
+        installed = next(self.prefix.rglob("nearmalloc.h")).parent.parent
+        names = {path.relative_to(source) for path in source.rglob("*.h*")}
+        self.assertIn(Path("nearmalloc/heap.hpp"), names)
+        self.assertEqual({path.relative_to(installed) for path in installed.rglob("*.h*")}, names)
+        (self.source / "heaps.cc").write_text(HEAPS)
+        program = self.source / "heaps"
+        for library in ("nearmalloc", "nearmalloc-api"):
+            run(os.environ.get("CXX", "c++"), "-std=c++20", "-Wall", "-Wextra", "-Werror",
+                f"-I{installed}", self.source / "heaps.cc", "-o", program,
+                f"-L{self.library_dir()}", f"-l{library}", f"-Wl,-rpath,{self.library_dir()}")
+            self.assertEqual(run(program), "1\n")
             count()
 
     def test_manual_page(self) -> None:

@@ -187,7 +187,7 @@ __attribute__((constructor(101))) void read_environment() {
 
 const char* name_of(OsCall kind) {
   static constexpr const char* kNames[] = {"reserve", "make_readable", "commit", "purge",
-                                           "bind",    "advise",        "any"};
+                                           "bind",    "locate",        "advise", "any"};
   return kNames[static_cast<unsigned>(kind)];
 }
 
@@ -246,6 +246,13 @@ int bound_node(const void* address) {
   const auto at = reinterpret_cast<uintptr_t>(address);
   const Reservation* in = find(at);
   return in == nullptr ? -1 : in->nodes[(at - in->start) / kUnit] - 1;
+}
+
+void move_page(const void* address, unsigned node) {
+  const std::lock_guard lock(guard);
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  const Reservation* in = find(at);
+  if (in != nullptr) in->nodes[(at - in->start) / kUnit] = static_cast<uint16_t>(node + 1);
 }
 
 int huge_page_advice(const void* address) {
@@ -349,6 +356,23 @@ bool bind(void* start, size_t bytes, unsigned node, bool) {
   const Pages pages = Pages::of("bind", start, bytes);
   if (refuse(OsCall::bind)) return false;
   std::fill_n(pages.nodes, pages.units, static_cast<uint16_t>(node + 1));
+  return true;
+}
+
+bool locate(void* const* pages, size_t count, int* nodes) {
+  const SavedErrno saved;
+  const std::lock_guard lock(guard);
+  if (refuse(OsCall::locate)) return false;
+  for (size_t i = 0; i < count; i++) {
+    const uintptr_t page = align_down(reinterpret_cast<uintptr_t>(pages[i]), pretended_page);
+    const Reservation* in = find(page);
+    unsigned char resident = 0;
+    const bool present = in != nullptr &&
+                         mincore(reinterpret_cast<void*>(page), 1, &resident) == 0 &&
+                         (resident & 1) != 0;
+    // What nobody bound lies where the first node is.
+    nodes[i] = present ? std::max(in->nodes[(page - in->start) / kUnit] - 1, 0) : -1;
+  }
   return true;
 }
 

@@ -14,7 +14,7 @@
 
 namespace near_test {
 
-enum class OsCall : unsigned { reserve, make_readable, commit, purge, bind, advise, any };
+enum class OsCall : unsigned { reserve, make_readable, commit, purge, bind, locate, advise, any };
 inline constexpr unsigned kOsCalls = static_cast<unsigned>(OsCall::any);
 
 const char* name_of(OsCall kind);
@@ -46,6 +46,9 @@ int bound_node(const void* address);
 // The latest advice on huge pages that covers `address` (1: to use them, 0: not to), or -1. Refused
 // advice does not count, nor what is older than the latest thousand.
 int huge_page_advice(const void* address);
+
+// Where `locate` finds the page of `address` from now on, wherever it was bound.
+void move_page(const void* address, unsigned node);
 
 // Page size for a scope.
 class PageSize {

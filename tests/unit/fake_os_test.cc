@@ -40,6 +40,11 @@ bool call(OsCall kind, char* at) {
       return os::purge(at, kMiB);
     case OsCall::bind:
       return os::bind(at, kMiB, 3, false);
+    case OsCall::locate: {
+      void* page = at;
+      int node = 0;
+      return os::locate(&page, 1, &node);
+    }
     default:
       return os::advise_huge_pages(at, kMiB, true);
   }

@@ -46,7 +46,7 @@ TEST(FreeCount, ManyAtOnceCountLikeOneByOneAndStopAtTheEvent) {
 }
 
 TEST(FreeCount, ManyAtOnceReachAnAwaitedEventOnce) {
-  for (const uint32_t few : {1u, 2u, 300u, FreeCount::kMaxRemaining}) {
+  for (const uint32_t few : {1u, 2u, 300u, FreeCount::kMaxAwaited}) {
     for (const uint32_t frees : {1u, 3u, 64u, 4096u}) {
       FreeCount count{};
       count.await(few);
@@ -54,6 +54,7 @@ TEST(FreeCount, ManyAtOnceReachAnAwaitedEventOnce) {
       while (!count.tick(frees)) ticks++;
       ASSERT_EQ(ticks, (few + frees - 1) / frees);
       ASSERT_EQ(count.remaining(), 0u);
+      ASSERT_EQ(count.freed(), ticks * frees) << "those beyond the event as well";
       count_cases();
     }
   }
@@ -80,11 +81,14 @@ TEST(FreeCount, AwaitTakesAsManyFreesAsItSays) {
   FreeCount count{};
   for (const uint32_t few : {1u, 2u, 300u}) {
     count.await(few);
-    for (uint32_t i = 1; i < few; i++) ASSERT_FALSE(count.tick());
+    for (uint32_t i = 1; i < few; i++) {
+      ASSERT_FALSE(count.tick());
+      ASSERT_EQ(count.freed(), i);
+    }
     ASSERT_TRUE(count.tick());
   }
-  count.await(FreeCount::kMaxRemaining);
-  for (uint32_t i = 1; i < FreeCount::kMaxRemaining; i++) ASSERT_FALSE(count.tick());
+  count.await(FreeCount::kMaxAwaited);
+  for (uint32_t i = 1; i < FreeCount::kMaxAwaited; i++) ASSERT_FALSE(count.tick());
   ASSERT_TRUE(count.tick());
   count_cases();
 }

@@ -1,18 +1,13 @@
 // The rules of placement through the public functions, on a fake topology and fake CPUs.
-// Runs with NEARMALLOC_TOPOLOGY of several nodes, where CPU n belongs to node n.
-#include <gtest/gtest.h>
-#include <nearmalloc/nearmalloc.h>
-
 #include <memory>
 #include <set>
 #include <vector>
 
 #include "front/front.h"
 #include "heap/registry.h"
-#include "node/memory.h"
 #include "support/cases.h"
 #include "support/pattern.h"
-#include "unit/fake_cpu.h"
+#include "unit/numa_room.h"
 #include "unit/threads.h"
 
 namespace near_test {
@@ -21,48 +16,6 @@ namespace {
 using near::kClasses;
 using near::kSizeClasses;
 using near::topology;
-
-class NumaTest : public testing::Test {
- protected:
-  void SetUp() override {
-    near::start_library();
-    ASSERT_GE(topology.count, 2u) << "NEARMALLOC_TOPOLOGY is missing";
-    for (unsigned n = 0; n < topology.count; n++) ASSERT_EQ(topology.node_of(n), n);
-    near_free(near_malloc(1));
-  }
-  void TearDown() override {
-    set_cpu(0);
-    EXPECT_EQ(near_check(), 0u);
-    near_stats stats;
-    near_get_stats(&stats);
-    EXPECT_EQ(stats.spills, 0u);
-  }
-
-  near_stats stats() {
-    near_stats stats;
-    near_get_stats(&stats);
-    return stats;
-  }
-  unsigned other_node() const { return topology.count - 1; }
-};
-
-// Enough blocks of a size to need new spans.
-std::vector<void*> allocate_many(size_t size, size_t bytes = near::kMiB) {
-  std::vector<void*> blocks;
-  for (size_t i = 0; i < std::max<size_t>(bytes / size, 3); i++)
-    blocks.push_back(near_malloc(size));
-  return blocks;
-}
-
-void free_all(const std::vector<void*>& blocks) {
-  for (void* block : blocks) near_free(block);
-}
-
-size_t count_on(const std::vector<void*>& blocks, unsigned node) {
-  size_t count = 0;
-  for (void* block : blocks) count += near_node_of(block) == static_cast<int>(node) ? 1 : 0;
-  return count;
-}
 
 TEST_F(NumaTest, BlocksComeFromTheNodeOfTheThread) {
   for (unsigned n = 0; n < topology.count; n++) {
@@ -196,46 +149,6 @@ TEST_F(NumaTest, AHeapThatEndedGoesToAThreadOfItsNode) {
     EXPECT_EQ(near::current_heap->id(), ended);
   });
   count_cases(2);
-}
-
-TEST_F(NumaTest, AThreadThatMovedForGoodGetsAHeapThere) {
-  on_cpu(0, [&] {
-    const auto old_blocks = allocate_many(500);
-    const uint64_t before = stats().rehomes;
-    const near::Heap* old_heap = near::current_heap;
-    set_cpu(other_node());
-    auto blocks = allocate_many(500, 4 * near::kMiB);
-    EXPECT_EQ(stats().rehomes, before + 1);
-    EXPECT_EQ(near::current_heap->node(), other_node());
-    EXPECT_GT(count_on(blocks, other_node()), blocks.size() / 2);
-    EXPECT_EQ(near_node_of(blocks.back()), static_cast<int>(other_node()));
-    // The old heap and its spans stay with their node.
-    EXPECT_TRUE(old_heap->parked);
-    EXPECT_EQ(count_on(old_blocks, 0), old_blocks.size());
-    free_all(old_blocks);
-    free_all(blocks);
-    blocks = allocate_many(500, 4 * near::kMiB);
-    EXPECT_EQ(count_on(blocks, other_node()), blocks.size());
-    free_all(blocks);
-    EXPECT_EQ(stats().rehomes, before + 1);
-  });
-  count_cases(4);
-}
-
-TEST_F(NumaTest, AThreadThatWasAwayForAMomentStays) {
-  on_cpu(0, [&] {
-    near_free(near_malloc(1));
-    const uint64_t before = stats().rehomes;
-    for (int round = 0; round < 50; round++) {
-      set_cpu(other_node());
-      near_free(near_malloc(1));  // at most a slow path or two
-      set_cpu(0);
-      free_all(allocate_many(600));
-      count_cases();
-    }
-    EXPECT_EQ(stats().rehomes, before);
-    EXPECT_EQ(near::current_heap->node(), 0u);
-  });
 }
 
 TEST_F(NumaTest, ManyThreadsOnAllNodesExchangeBlocks) {

@@ -86,5 +86,20 @@ TEST_F(Os, AdviceAndBindingMayBeRefusedButKeepErrno) {
   os::unreserve(start, 4 * near::kMiB);
 }
 
+TEST_F(Os, APageIsLocatedOnceItIsTouched) {
+  auto* start = static_cast<char*>(os::reserve(near::kMiB, near::kMiB));
+  ASSERT_TRUE(os::commit(start, near::kMiB));
+  os::advise_huge_pages(start, near::kMiB, false);
+  const size_t page = os::page_size();
+  start[page] = 1;
+  void* pages[] = {start, start + page};
+  int nodes[] = {-7, -7};
+  if (os::locate(pages, 2, nodes)) {  // some sandboxes refuse it
+    EXPECT_EQ(nodes[0], -1);
+    EXPECT_GE(nodes[1], 0);
+  }
+  os::unreserve(start, near::kMiB);
+}
+
 }  // namespace
 }  // namespace near_test

@@ -1,0 +1,32 @@
+// What the allocator knows of each node and of the frees between them, and what the kernel says
+// about the placement of pages.
+// Who may touch it: any thread, without locks held.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+
+#include "nearmalloc/nearmalloc.h"
+#include "platform/topology.h"
+
+namespace near {
+
+void gather_node_statistics(unsigned node, near_node_stats& stats);
+
+// Blocks of a node that were freed, by the node of the thread that freed them.
+struct FreedBy {
+  uint64_t node[kMaxNodes];
+};
+FreedBy gather_freed(unsigned node);
+
+// A line for each node and one for its row of the matrix, on stderr, without allocating.
+void print_node_statistics();
+
+// All statistics as one JSON object; null: on stderr, without allocating.
+void write_statistics_json(FILE* stream);
+
+// The contract is near_sample_placement's.
+near_placement sample_placement(size_t pages);
+
+}  // namespace near

@@ -1,0 +1,105 @@
+#include "front/placed.h"
+
+#include <cerrno>
+#include <cstdint>
+#include <new>
+
+#include "front/front.h"
+#include "front/large.h"
+#include "heap/registry.h"
+#include "node/memory.h"
+
+namespace near {
+namespace {
+
+struct Request {
+  unsigned size_class;  // kClasses: a large block
+  size_t size;
+  size_t alignment;
+
+  Request(size_t alignment_asked, size_t size_asked)
+      : size_class(class_for(size_asked, alignment_asked)),
+        size(max_of(size_asked, kMediumMax + 1)),
+        alignment(max_of(alignment_asked, kSliceSize)) {}
+  bool is_large() const { return size_class == kClasses; }
+};
+
+// From a shared heap, which may be missing, or its node; null if that has none.
+void* take_from(Heap* heap, unsigned node, const Request& wanted) {
+  if (wanted.is_large()) return allocate_large_at(node, wanted.size, wanted.alignment);
+  if (heap == nullptr) return nullptr;
+  const LockGuard guard(heap->lock);
+  void* block = heap->take_locked(wanted.size_class);
+  if (block != nullptr) note_held(static_cast<Block*>(block));
+  return block;
+}
+
+Heap* heap_for(const Request& wanted, unsigned node) {
+  return wanted.is_large() ? nullptr : placed_heap(node);
+}
+
+// From `own`, or from what all share if it is null.
+void* find(unsigned node, Heap* own, const Request& wanted, Placement placement) {
+  void* block = take_from(own != nullptr ? own : heap_for(wanted, node), node, wanted);
+  if (block != nullptr || placement == Placement::strict) return block;
+  for (unsigned i = 1; i < topology.count; i++) {
+    const unsigned other = topology.order[node][i];
+    block = take_from(heap_for(wanted, other), other, wanted);
+    if (block == nullptr) continue;
+    count_spill(node, other);
+    return block;
+  }
+  return nullptr;
+}
+
+NEAR_COLD void* refuse() {
+  errno = ENOMEM;
+  return nullptr;
+}
+
+void* place(unsigned node, Heap* own, size_t alignment, size_t size, Placement placement) {
+  if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX / 2) return refuse();
+  const Request wanted(alignment, size);
+  void* block = find(node, own, wanted, placement);
+  if (likely(block != nullptr)) return block;
+  reclaim_everything();
+  block = find(node, own, wanted, placement);
+  if (block != nullptr) return block;
+  if (placement == Placement::strict) count_event(node_counters[node].refused);
+  return refuse();
+}
+
+}  // namespace
+
+void* allocate_on(unsigned node, size_t alignment, size_t size, Placement placement) {
+  return place(node, nullptr, alignment, size, placement);
+}
+
+BoundHeap* make_bound_heap(unsigned first, unsigned count, Placement placement) {
+  void* room = allocate(sizeof(BoundHeap));
+  if (room == nullptr) return nullptr;
+  auto* bound = new (room) BoundHeap{placement, first, 0, {0}, {}};
+  for (; bound->count < count; bound->count++) {
+    Heap* heap = take_bound_heap(first + bound->count);
+    if (heap == nullptr) {
+      end_bound_heap(bound);
+      refuse();
+      return nullptr;
+    }
+    bound->heaps[bound->count] = heap;
+  }
+  return bound;
+}
+
+void* allocate_from(BoundHeap& bound, size_t alignment, size_t size) {
+  // relaxed: who comes first does not matter
+  const uint32_t turn = bound.count == 1 ? 0 : bound.turn.fetch_add(1, kRelaxed) % bound.count;
+  return place(bound.first + turn, bound.heaps[turn], alignment, size, bound.placement);
+}
+
+void end_bound_heap(BoundHeap* bound) {
+  for (unsigned i = 0; i < bound->count; i++) park_heap(bound->heaps[i]);
+  release(bound);
+}
+
+}  // namespace near

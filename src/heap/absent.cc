@@ -1,0 +1,75 @@
+// What is done with a heap for an owner that does not come, or is gone.
+// Who may touch it: whoever holds the heap's lock, and for what walks bins the owner's rights.
+#include "heap/heap.h"
+#include "node/memory.h"
+#include "span/span.h"
+
+namespace near {
+
+void Heap::flush() {
+  drain();
+  for (unsigned c = 0; c < kClasses; c++) {
+    if (hot_[c] != nullptr) cool_hot(c, count_free(*hot_[c], bins[c]));
+  }
+  drop_cache();
+  shrunk_ = 0;  // all that could leave has left
+}
+
+void Heap::drop_cache() {
+  while (cached_count_ > 0) {
+    Span* span = cached_[--cached_count_];
+    node_of(*span).give(span);
+  }
+}
+
+uint32_t Heap::claim_for_sleeper() {
+  uint32_t claimed = 0;
+  Span* kept = nullptr;
+  Span* last_kept = nullptr;
+  for (Span* span = inbox_.take_all(); span != nullptr;) {
+    Span* rest = span->pending_next;
+    if (!is_hot(*span) && span->frees.freed() + span->remote.count() == span->shape().capacity) {
+      claim(*span);
+      claimed++;
+    } else {
+      span->pending_next = kept;
+      kept = span;
+      if (last_kept == nullptr) last_kept = span;
+    }
+    span = rest;
+  }
+  if (kept != nullptr) inbox_.push_chain(kept, last_kept);
+  if (claimed > 0) ask_to_look();
+  return claimed;
+}
+
+// All blocks of a cold span are free, so nobody has one to push on its lists: it leaves. The bins
+// and the other spans are the owner's, who may run.
+void Heap::claim(Span& span) {
+  take_remote(span);
+  unfile(span);
+  count_frees(span);
+  set_count(span, span.shape().capacity, span.shape().capacity);
+  leave(span);
+}
+
+Span* Heap::release_span(unsigned size_class, Heap& adopter) {
+  if (first_filed(size_class) == nullptr && bins[size_class] != nullptr) {
+    cool_hot(size_class, count_free(*hot_[size_class], bins[size_class]));
+  }
+  Span* span = first_filed(size_class);
+  if (adopter.home_only && (span == nullptr || span->node != adopter.node_)) return nullptr;
+  if (span != nullptr) count_frees(*span);
+  if (span != nullptr && span->remote.change_owner(id_, adopter.id_)) {
+    // Before this heap's lock is given up: its next thread must not find the span its own.
+    span->owner.store(&adopter, kRelaxed);  // relaxed: that thread takes the lock's hand-over
+    unfile(*span);
+    count_span(*span, -1);
+    return span;
+  }
+  span = take_cached(size_class);
+  if (span != nullptr) span->remote.reset(adopter.id_);
+  return span;
+}
+
+}  // namespace near

@@ -1,0 +1,40 @@
+// The worlds that simulations play in: a topology from text, the CPUs that threads run on, how
+// little address space each node has, and a clock.
+// Who may touch it: the simulation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "node/region.h"
+
+namespace near_test {
+
+struct World {
+  const char* name;
+  const char* topology;  // as NEARMALLOC_TOPOLOGY
+  unsigned nodes;
+  unsigned cpus;        // 0 and up
+  unsigned region_mib;  // of each node
+};
+
+std::span<const World> worlds();
+const World* find_world(std::string_view name);
+
+// The allocator's clock stands still but for this.
+void pass_time(uint32_t milliseconds);
+
+// Regions by number, in the order in which they were met: a name that is no address.
+class RegionNumbers {
+ public:
+  uint64_t of(const near::Region* region);
+
+ private:
+  static constexpr size_t kMost = 256;
+  const near::Region* regions_[kMost] = {};
+  size_t count_ = 0;
+};
+
+}  // namespace near_test
