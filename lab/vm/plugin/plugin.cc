@@ -3,7 +3,8 @@
 // Code at user addresses is instrumented as it is translated: a marker calls what it stands for,
 // every other instruction reports its accesses. The kernel's code runs as if there were no plugin.
 // Invariant: what callbacks use is there before the first one, and never goes: QEMU's threads may
-// still run when the process ends, and its last callback comes after destructors. Who may touch it: QEMU.
+// still run when the process ends, and the last callback comes after destructors.
+// Who may touch it: QEMU.
 #include <array>
 #include <cstdio>
 #include <string>
