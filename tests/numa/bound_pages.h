@@ -51,6 +51,12 @@ inline std::vector<unsigned> nodes_with_memory() {
 }
 inline std::vector<unsigned> cpus_online() { return numbers_in("/sys/devices/system/cpu/online"); }
 
+// These pages, once touched, can only come from that node.
+inline void bind_to(unsigned node, char* pages, size_t bytes) {
+  const unsigned long mask = 1UL << node;
+  if (syscall(SYS_mbind, pages, bytes, MPOL_BIND, &mask, kMostNodes + 1, 0) != 0) fail("mbind");
+}
+
 // Pages that nobody has touched and that can only come from that node; huge ones, or none of those.
 inline char* map_on(unsigned node, size_t bytes, bool huge) {
   void* const pages = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE,
@@ -59,8 +65,7 @@ inline char* map_on(unsigned node, size_t bytes, bool huge) {
   const auto begin = (reinterpret_cast<uintptr_t>(pages) + kHugePage - 1) & ~(kHugePage - 1);
   char* const aligned = reinterpret_cast<char*>(begin);
   madvise(aligned, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-  const unsigned long mask = 1UL << node;
-  if (syscall(SYS_mbind, aligned, bytes, MPOL_BIND, &mask, kMostNodes + 1, 0) != 0) fail("mbind");
+  bind_to(node, aligned, bytes);
   return aligned;
 }
 

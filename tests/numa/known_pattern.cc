@@ -90,9 +90,8 @@ void run(const Pattern& pattern) {
   pthread_barrier_destroy(&meeting);
 }
 
-// Memory of a node that is there, and where the kernel says so.
-char* memory_on(unsigned node, size_t bytes) {
-  char* const memory = map_on(node, bytes, bytes >= kHugePage);
+// Touches pages that are bound to a node; that is where they lie now.
+void place(char* memory, unsigned node, size_t bytes) {
   std::vector<void*> pages;
   for (size_t at = 0; at < bytes; at += kPage) {
     memory[at] = 1;
@@ -102,6 +101,11 @@ char* memory_on(unsigned node, size_t bytes) {
     std::fprintf(stderr, "known_pattern: pages bound to node %u lie elsewhere\n", node);
     std::exit(1);
   }
+}
+
+char* memory_on(unsigned node, size_t bytes) {
+  char* const memory = map_on(node, bytes, bytes >= kHugePage);
+  place(memory, node, bytes);
   return memory;
 }
 
@@ -228,10 +232,14 @@ Pattern hand_over(unsigned writer, unsigned reader, unsigned node) {
           1};
 }
 
-// Loads and stores of eight bytes that begin in one line, or page, and end in the next.
-Pattern straddle(unsigned cpu, unsigned node) {
+// Loads and stores of eight bytes that begin in one line, or page, and end in the next, which is on
+// another node. An access is one, of the node where it begins; lines are each where they lie.
+Pattern straddle(unsigned cpu, unsigned node, unsigned next) {
   constexpr size_t kRounds = 5;
-  char* const memory = memory_on(node, 2 * kPage);
+  char* const memory = map_on(node, 2 * kPage, false);
+  bind_to(next, memory + kPage, kPage);
+  place(memory, node, kPage);
+  place(memory + kPage, next, kPage);
   const auto body = [memory](size_t) {
     for (size_t round = 0; round < kRounds; ++round) {
       load(memory, kLine - 4);
@@ -241,7 +249,10 @@ Pattern straddle(unsigned cpu, unsigned node) {
   return {"straddle",
           {cpu},
           body,
-          {{cpu, node, "loads", kRounds}, {cpu, node, "stores", kRounds}, {cpu, node, "misses", 4}},
+          {{cpu, node, "loads", kRounds},
+           {cpu, node, "stores", kRounds},
+           {cpu, node, "misses", node == next ? 4U : 3U},
+           {cpu, next, "misses", node == next ? 4U : 1U}},
           {{cpu, 2}},
           2};
 }
@@ -295,7 +306,7 @@ int main() {
       overflow(first, near),
       ping_pong(first, last, far),
       hand_over(last, first, near),
-      straddle(first, far),
+      straddle(first, near, far),
       common_pages(first, last, near),
   };
   for (const Pattern& pattern : patterns) run(pattern);
