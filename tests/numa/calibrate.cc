@@ -15,6 +15,8 @@ using namespace numa_guest;
 namespace marker = workload::marker;
 
 constexpr size_t kShownEvery = size_t{256} << 10;  // of huge pages
+// Of a node: the kernel keeps some for itself, of the lowest 16 MiB most, and kills who takes it.
+constexpr size_t kLeft = size_t{24} << 20;
 
 struct Shown {
   size_t pages = 0;
@@ -30,8 +32,14 @@ size_t free_bytes(unsigned node) {
   return 0;
 }
 
+size_t usable_bytes(unsigned node) {
+  const size_t bytes = free_bytes(node);
+  return bytes - std::min(kLeft, bytes / 2);
+}
+
 void show(unsigned node, size_t bytes, bool huge, Shown& shown) {
   const size_t step = huge ? kShownEvery : kPage;
+  if (bytes == 0) return;
   char* const memory = map_on(node, bytes, huge);
   std::vector<void*> pages;
   for (size_t at = 0; at < bytes; at += step) {
@@ -46,9 +54,9 @@ void show(unsigned node, size_t bytes, bool huge, Shown& shown) {
 
 Shown show_node(unsigned node) {
   Shown shown;
-  // Huge pages come from large free stretches, small ones from what lies between.
-  show(node, free_bytes(node) * 3 / 4 / kHugePage * kHugePage, true, shown);
-  show(node, free_bytes(node) / 2 / kPage * kPage, false, shown);
+  // Huge pages are quick; small ones come from what lies between.
+  show(node, usable_bytes(node) / 8 * 7 / kHugePage * kHugePage, true, shown);
+  show(node, usable_bytes(node) / kPage * kPage, false, shown);
   return shown;
 }
 

@@ -141,28 +141,52 @@ TEST(PluginPages, OfTwoThatAddAPageOneIsFirst) {
   count_cases();
 }
 
-TEST(PluginNodes, GapsBelongToTheNodeOnBothSides) {
+TEST(PluginNodes, GapsBelongToTheNodeOnBothSidesAndEdgesToTheNearest) {
+  constexpr uint64_t kFirst = 100, kNext = 400, kReach = NodeMap::kReach;
   NodeMap map;
-  for (const uint64_t granule : {10, 14}) map.learn(granule * kGranule + 4096, 0);
-  for (const uint64_t granule : {20, 22}) map.learn(granule * kGranule, 3);
-  EXPECT_EQ(map.node_of(10 * kGranule), kUnknownNode) << "before close()";
+  for (const uint64_t granule : {kFirst, kFirst + 80}) map.learn(granule * kGranule + 4096, 0);
+  for (const uint64_t granule : {kNext, kNext + 9}) map.learn(granule * kGranule, 3);
+  map.learn((kNext + 20) * kGranule, 5);
+  EXPECT_EQ(map.node_of(kFirst * kGranule), kUnknownNode) << "before close()";
   map.close();
   const std::vector<std::pair<uint64_t, unsigned>> expected = {
-      {9, kUnknownNode},  {10, 0}, {12, 0}, {14, 0}, {15, kUnknownNode},
-      {19, kUnknownNode}, {20, 3}, {21, 3}, {22, 3}, {23, kUnknownNode}};
+      {0, kUnknownNode},
+      {kFirst - kReach - 1, kUnknownNode},
+      {kFirst - kReach, 0},
+      {kFirst, 0},
+      {kFirst + 40, 0},
+      {kFirst + 80, 0},
+      {kFirst + 80 + kReach, 0},
+      {kFirst + 80 + kReach + 1, kUnknownNode},
+      {kNext - kReach - 1, kUnknownNode},
+      {kNext - kReach, 3},
+      {kNext + 5, 3},
+      {kNext + 9 + 5, 3},
+      {kNext + 9 + 6, 5},
+      {kNext + 20 + kReach, 5},
+      {kNext + 20 + kReach + 1, kUnknownNode},
+      {NodeMap::kGranules - 1, kUnknownNode}};
   for (const auto& [granule, node] : expected) {
     EXPECT_EQ(map.node_of(granule * kGranule), node) << granule;
     EXPECT_EQ(map.node_of(granule * kGranule + kGranule - 1), node) << granule;
   }
   EXPECT_EQ(map.node_of(NodeMap::kEnd), kUnknownNode);
   EXPECT_EQ(map.node_of(Access::kNoValue), kUnknownNode);
+  count_cases(expected.size());
+}
+
+TEST(PluginNodes, WhatWasShownIsKept) {
+  NodeMap map;
+  map.learn(7, 1);
+  map.learn(9 * kGranule, 3);
+  map.learn(8 * kGranule, 3);
   EXPECT_EQ(map.conflicts(), 0U);
   ASSERT_EQ(map.learned().size(), 2U);
   EXPECT_EQ(map.learned()[1].node, 3U);
   EXPECT_EQ(map.learned()[1].samples, 2U);
-  EXPECT_EQ(map.learned()[1].first, 20 * kGranule);
-  EXPECT_EQ(map.learned()[1].last, 22 * kGranule);
-  count_cases(expected.size());
+  EXPECT_EQ(map.learned()[1].first, 8 * kGranule);
+  EXPECT_EQ(map.learned()[1].last, 9 * kGranule);
+  count_cases();
 }
 
 TEST(PluginNodes, ContradictionsAreCounted) {
@@ -210,7 +234,7 @@ TEST_F(PluginCounter, CountsByCpuNodeAndKindWithinTheRegion) {
   load(0, kBlock, kHere);
   load(2, kBlock, kHere);
   store(2, kBlock + 4096, kThere);
-  store(1, kBlock + 4096, 7 * kGranule);  // nobody's
+  store(1, kBlock + 4096, 700 * kGranule);  // nobody's
   store(1, kStack + 8000, kThere);
   load(0, kStack + 8192, kHere);
   counter.end();

@@ -29,18 +29,28 @@ void NodeMap::learn(uint64_t value, unsigned node) {
 }
 
 void NodeMap::close() {
-  size_t last = 0;  // the granule learned last, if any
-  for (size_t granule = 0; granule < kGranules; ++granule) {
-    const uint8_t node = learned_[granule];
-    // relaxed: see node_of
-    nodes_[granule].store(node, std::memory_order_relaxed);
-    if (node == kUnknownNode) continue;
-    const bool is_gap = learned_[last] == node;
-    for (size_t between = last + 1; is_gap && between < granule; ++between) {
-      nodes_[between].store(node, std::memory_order_relaxed);  // relaxed: see node_of
+  size_t before = kGranules;  // the granule learned last; none yet
+  for (size_t after = 0; after <= kGranules; ++after) {
+    if (after < kGranules && learned_[after] == kUnknownNode) continue;
+    for (size_t granule = before < kGranules ? before + 1 : 0; granule < after; ++granule) {
+      const unsigned node = between(granule, before, after);
+      nodes_[granule].store(static_cast<uint8_t>(node),
+                            std::memory_order_relaxed);  // relaxed: as below
     }
-    last = granule;
+    if (after == kGranules) return;
+    nodes_[after].store(learned_[after], std::memory_order_relaxed);  // relaxed: see node_of
+    before = after;
   }
+}
+
+unsigned NodeMap::between(size_t granule, size_t before, size_t after) const {
+  const unsigned low = before < kGranules ? learned_[before] : kUnknownNode;
+  const unsigned high = after < kGranules ? learned_[after] : kUnknownNode;
+  if (low == high) return low;
+  const size_t to_low = low == kUnknownNode ? kGranules : granule - before;
+  const size_t to_high = high == kUnknownNode ? kGranules : after - granule;
+  if (std::min(to_low, to_high) > kReach || to_low == to_high) return kUnknownNode;
+  return to_low < to_high ? low : high;
 }
 
 std::vector<NodeMap::Learned> NodeMap::learned() const {
