@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from nearlab import places
@@ -230,19 +231,51 @@ def test_the_plugin_is_told_where_each_processor_is(counter):
     assert [step.name for step in counter.before()] == ["calibrate"]
 
 
+EVENTS = {"loads": 60, "stores": 40, "misses": 7, "bounces": 3, "upgrades": 0}
+CPU = {"pages_4k": 5, "pages_2m": 1, "excluded": {}}
+
+
+def region(remote: int) -> dict:
+    """Of a processor of node 0 that accessed so much of node 1."""
+    heap = {"0": EVENTS, "1": EVENTS | {"loads": remote, "stores": 0}}
+    cpus = {"0": CPU | {"heap": heap}}
+    return {"complete": True, "excluded_pages": 9, "pages_4k": 5, "pages_2m": 1, "cpus": cpus}
+
+
+def counts_of(*regions: dict) -> str:
+    shown = {"samples": 1, "first": 0, "last": 0}
+    calibration = {"nodes": {"0": shown, "1": shown}, "conflicts": 0, "wrong_cpus": 0}
+    made = {"format": 1, "exited": True, "cache": {"kib": 256, "ways": 8, "line": 64}}
+    made |= {"cpus": {"0": 0, "1": 0, "2": 1, "3": 1}, "calibration": calibration, "malformed": 0}
+    return json.dumps(made | {"regions": regions})
+
+
 def test_a_marked_region_belongs_to_a_seed(counter):
-    counter.out.write_text('{"format": 1, "regions": [{"n": 1}, {"n": 2}]}')
-    assert counter.read(2) == [
-        ({"format": 1, "regions": [{"n": number}]}, None) for number in (1, 2)
-    ]
+    counter.out.write_text(counts_of(region(30), region(50)))
+    found = [counted["heap"] for counted, complaint in counter.read(2) if complaint is None]
+    assert [each["remote"] for each in found] == [30, 50]
+    assert (found[0]["accesses"], found[0]["remote_misses"], found[0]["bounces"]) == (130, 7, 6)
     assert counter.read(1) == [(None, "the plugin counted 2 regions, expected 1")]
 
 
 def test_counts_that_are_not_there_are_a_complaint(counter):
-    assert counter.read(1) == [(None, "the plugin wrote no counts")]
-    counter.out.write_text("{")
-    ((counts, complaint),) = counter.read(1)
-    assert counts is None and complaint.startswith("the plugin's counts cannot be read")
+    for text, expected in ((None, "the plugin did not start"), ("{", "not JSON")):
+        if text:
+            counter.out.write_text(text)
+        ((counted, complaint),) = counter.read(1)
+        assert counted is None and expected in complaint
+        assert complaint.startswith("the plugin's counts") and str(counter.out) not in complaint
+
+
+def test_the_table_of_counts_has_medians_of_what_was_counted(counter, capsys):
+    counter.out.write_text(counts_of(region(3000), region(3060)))
+    made = {"topology": "2n", "case": "larson", "allocator": "glibc", "result": None}
+    verdicts = [made | {"counts": counted} for counted, _ in counter.read(2)]
+    table.show_counts(Console(width=160), [*verdicts, made | {"counts": None}])
+    out = capsys.readouterr().out
+    assert "3,030 ±1 %" in out and "larson" in out and "256 KiB" in out
+    table.show_counts(Console(), [made | {"counts": None}])
+    assert capsys.readouterr().out == ""
 
 
 def test_nothing_is_counted_without_the_plugin(monkeypatch, tmp_path):

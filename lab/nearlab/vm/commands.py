@@ -48,7 +48,8 @@ def run(
 ) -> None:
     """Runs cases in guests of a topology; `all`: on those that each case names, or all cases.
 
-    Prints the table of what came of them; the verdicts are kept in build/vm/verdicts."""
+    Prints the tables of what came of them and of what was counted; the verdicts are kept in
+    build/vm/verdicts."""
     err = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
     verdicts: list[dict] = []
     try:
@@ -66,6 +67,7 @@ def run(
         raise typer.Exit(_INTERRUPTED) from None
     out = _console()
     table.show(out, verdicts)
+    table.show_counts(out, verdicts)
     passed = sum(each["outcome"] == runs.PASS for each in verdicts)
     out.print(f"{passed} passed, {len(verdicts) - passed} failed", highlight=False)
     raise typer.Exit(0 if passed == len(verdicts) else 1)

@@ -4,12 +4,13 @@ Invariant: a case that is counted runs its workload with marks and pinned thread
 are read, or it is said why not; without the plugin it runs plain, and has no counts.
 """
 
-import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from .. import places
+from . import counts
 from .cases import Case
+from .counts import Counts, CountsError
 from .guest import Step
 from .machine import Plugin
 from .topology import Topology
@@ -45,23 +46,32 @@ class Counter:
         return list(_MARKED) if self.out else []
 
     def read(self, regions: int) -> list[tuple[dict | None, str | None]]:
-        """Of each of so many marked regions the counts, or why there are none; neither where
+        """Of each of so many marked regions what was counted, or why nothing was; neither where
         nothing is counted."""
         if self.out is None:
             return [(None, None)] * regions
         try:
-            found = json.loads(self.out.read_text(encoding="utf-8"))
-            marked = found["regions"]
-        except FileNotFoundError:
-            return [(None, "the plugin wrote no counts")] * regions
-        except (ValueError, KeyError, TypeError) as error:
-            return [(None, f"the plugin's counts cannot be read: {error}")] * regions
-        if len(marked) != regions:
-            complaint = f"the plugin counted {len(marked)} regions, expected {regions}"
+            found = counts.read(self.out)
+        except CountsError as error:
+            complaint = str(error).replace(str(self.out), "the plugin's counts")
             return [(None, complaint)] * regions
-        return [({**found, "regions": [region]}, None) for region in marked]
+        if len(found.regions) != regions:
+            complaint = f"the plugin counted {len(found.regions)} regions, expected {regions}"
+            return [(None, complaint)] * regions
+        return [(_of_region(found, number), None) for number in range(regions)]
 
     def _cpus(self) -> str:
         """`CPU:NODE+CPU:NODE...`"""
         nodes = self.topology.node_of_cpu
         return "+".join(f"{cpu}:{node}" for cpu, node in enumerate(nodes))
+
+
+def _of_region(found: Counts, number: int) -> dict:
+    """The entry `counts` of a verdict."""
+    heap, excluded = found.sums(number), found.sums(number, "excluded")
+    return {
+        "heap": asdict(heap) | {"accesses": heap.accesses},
+        "excluded": asdict(excluded) | {"accesses": excluded.accesses},
+        "pages": asdict(found.pages(number)),
+        "cache": found.file.cache.model_dump(),
+    }

@@ -6,13 +6,24 @@ number is a time.
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 _SHOWN = ("pages", "wrong", "pages_away", "blocks_away", "spills", "bind_refused")
+
+# What the table of counts shows, each of the entry `counts` of a verdict.
+_COUNTED: dict[str, Callable[[dict], float]] = {
+    "accesses": lambda counts: counts["heap"]["accesses"],
+    "remote": lambda counts: counts["heap"]["remote"],
+    "misses": lambda counts: counts["heap"]["local_misses"] + counts["heap"]["remote_misses"],
+    "remote misses": lambda counts: counts["heap"]["remote_misses"],
+    "bounces": lambda counts: counts["heap"]["bounces"],
+    "4 KiB pages": lambda counts: counts["pages"]["all_4k"],
+    "2 MiB pages": lambda counts: counts["pages"]["all_2m"],
+}
 
 Key = tuple[str, str, str]
 
@@ -29,6 +40,24 @@ def show(out: Console, verdicts: Sequence[dict]) -> None:
         outcome = ", ".join(outcomes_of(runs))
         numbers = [numbers_of(runs, column) for column in columns]
         shown.add_row(*map(escape, key), outcome, *map(median_with_spread, numbers))
+    out.print(shown)
+
+
+def show_counts(out: Console, verdicts: Sequence[dict]) -> None:
+    """The table of the accesses, of the runs that were counted; none without such."""
+    counted = [each for each in verdicts if each["counts"]]
+    if not counted:
+        return
+    cache = counted[0]["counts"]["cache"]
+    title = f"Accesses to the heap; misses of private caches of {cache['kib']} KiB in a model"
+    shown = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    for head in ("topology", "case", "allocator"):
+        shown.add_column(head, no_wrap=True)
+    for head in _COUNTED:
+        shown.add_column(head, justify="right")
+    for key, runs in grouped(counted).items():
+        numbers = [[number(each["counts"]) for each in runs] for number in _COUNTED.values()]
+        shown.add_row(*map(escape, key), *map(median_with_spread, numbers))
     out.print(shown)
 
 
