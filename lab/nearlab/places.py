@@ -53,6 +53,30 @@ def count_library() -> Path:
     return bench_dir() / "libcount.so"
 
 
+def vm_topologies() -> Path:
+    """The machines of ./near vm. What they run is beside them."""
+    return ROOT / "lab" / "vm" / "topologies"
+
+
+def vm_cases() -> Path:
+    return ROOT / "lab" / "vm" / "cases"
+
+
+def vm_guest() -> Path:
+    """The scripts that become part of a guest."""
+    return ROOT / "lab" / "vm" / "guest"
+
+
+def vm_program(name: str) -> Path:
+    """A program that is written for the guest, or the library that counts there."""
+    return lab_build() / "vm" / name
+
+
+def vm_files() -> Path:
+    """The guest's kernel and shell, and the verdicts. NEAR_VM names another place."""
+    return Path(os.environ.get("NEAR_VM", ROOT / "build" / "vm"))
+
+
 def crates_dir() -> Path:
     """The crates that make peers into libraries."""
     return ROOT / "lab" / "peers"

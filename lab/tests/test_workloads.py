@@ -36,14 +36,20 @@ SMALL = {
     "fragmentation_over_time": ["--live-mib 1 --steps 12 --phase-steps 2"],
     "idle_threads": ["--threads 4 --sleep 1 --largest 2048"],
     "large_churn": ["--operations 30 --high 4"],
-    "larson": ["--operations 2000 --generations 6 --blocks 100 --low 7 --high 300"],
+    "larson": [
+        "--operations 2000 --generations 6 --blocks 100 --low 7 --high 300",
+        "--operations 2000 --generations 6 --blocks 100 --low 7 --high 300 --mark --pin spread",
+    ],
     "linux_scalability": ["--objects 2000 --rounds 2", "--objects 2000 --held 10 --size 8"],
     "malloc_test": ["--threads 2 --batches 20 --objects 200"],
     "nalloc_global": ["--operations 20000", "--operations 5000 --threads 5 --stacks 2"],
     "nalloc_private": ["--operations 20000"],
     "nalloc_producer": ["--operations 20000 --batch 100", "--operations 999 --threads 1"],
     "phong": ["--allocations 5000 --places 200", "--allocations 5000 --places 200 --resized 40"],
-    "producer_consumer": ["--blocks 5000 --capacity 64"],
+    "producer_consumer": [
+        "--blocks 5000 --capacity 64",
+        "--blocks 5000 --capacity 64 --pairs 2 --mark --pin compact",
+    ],
     "realloc_growth": ["--rounds 1 --limit 1"],
     "replay": ["--file TRACE"],
     "set_updates": ["--operations 3000 --keys 300 --threads 2"],
@@ -54,7 +60,7 @@ SMALL = {
         "--operations 5000 --kind lifetimes --wheel 300 --high 1000",
     ],
     "start_up": ["--times 6"],
-    "thread_churn": ["--generations 20"],
+    "thread_churn": ["--generations 20", "--generations 200 --mark"],
     "threadtest": ["--objects 2000 --rounds 3 --size 8", "--objects 999 --rounds 2 --work 3"],
     "xmalloc_like": ["--rounds 30", "--rounds 30 --threads 1"],
 }
@@ -144,6 +150,14 @@ def test_the_broken_allocator_is_sound_where_it_is_told_to_be(broken, name, opti
 def test_other_sizes_give_another_checksum():
     checksums = {run("churn", f"--operations 100 --high {n}").result["checksum"] for n in (99, 100)}
     assert len(checksums) == 2
+
+
+def test_another_seed_gives_other_work_and_the_same_seed_equal_work():
+    options = "--operations 100 --high 99"
+    seeds = ["", "--seed 0", "--seed 1", "--seed 1", "--seed 2"]
+    checksums = [run("churn", f"{options} {seed}").result["checksum"] for seed in seeds]
+    assert checksums[0] == checksums[1] and checksums[2] == checksums[3]
+    assert len(set(checksums)) == 3
 
 
 def test_a_preset_scales_what_is_not_given():

@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
   std::vector<std::thread> running;
   for (size_t i = 0; i < threads; ++i) {
     running.emplace_back([&, i] {
+      workload::settle(i);
       all.arrive_and_wait();  // all stacks are there
       all.arrive_and_wait();
       use_once(workers[i], sizes, blocks);

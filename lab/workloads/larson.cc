@@ -20,6 +20,7 @@ struct Server {
 
 struct Chain {
   Server* server;
+  size_t index;
   workload::Worker worker;
   workload::Random random;
   workload::Blocks blocks;
@@ -32,6 +33,7 @@ void start_thread(Chain& chain);
 // One thread of a chain. The last thing it does is to start the next one, or to report the end.
 void* serve(void* argument) {
   Chain& chain = *static_cast<Chain*>(argument);
+  workload::settle(chain.index);
   Server& server = *chain.server;
   for (size_t i = 0; i < server.operations; ++i) {
     workload::Block& block = chain.blocks[chain.random.below(chain.blocks.size())];
@@ -72,9 +74,10 @@ int main(int argc, char** argv) {
 
   Server server{workload::Sizes(low, high), operations,
                 std::latch(static_cast<std::ptrdiff_t>(threads))};
-  std::vector<Chain> chains;
+  workload::Table<Chain> chains;
+  chains.reserve(threads);
   for (size_t i = 0; i < threads; ++i) {
-    chains.push_back({&server, workload::Worker(i), workload::Random(i + 1),
+    chains.push_back({&server, i, workload::Worker(i), workload::Random(i + 1),
                       workload::Blocks(blocks), generations / threads});
     Chain& chain = chains.back();  // its first set comes from the main thread
     for (workload::Block& block : chain.blocks) {

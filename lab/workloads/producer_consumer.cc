@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
   workload.parse(argc, argv);
 
   const workload::Sizes sizes(low, high);
-  std::deque<Ring> rings;
+  std::deque<Ring, workload::Mapped<Ring>> rings;
   for (size_t i = 0; i < pairs; ++i) rings.emplace_back(capacity);
   workload.run(2 * pairs, [&](workload::Worker& worker, size_t index) {
     Ring& ring = rings[index / 2];

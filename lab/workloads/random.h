@@ -10,7 +10,11 @@ namespace workload {
 // xorshift64* [Vigna, An experimental exploration of Marsaglia's xorshift generators, 2016].
 class Random {
  public:
-  explicit Random(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15 + 0x2545f4914f6cdd1d) {}
+  explicit Random(uint64_t seed)
+      : state_(seed * 0x9e3779b97f4a7c15 + 0x2545f4914f6cdd1d + seed_of_run * 0xd1342543de82ef95) {}
+
+  // All that are made from here on have other sequences; 0 is the usual one. Before threads start.
+  static void use_seed(uint64_t seed) { seed_of_run = seed; }
 
   uint64_t next() {
     state_ ^= state_ >> 12;
@@ -26,6 +30,8 @@ class Random {
   size_t between(size_t low, size_t high) { return low + below(high - low + 1); }
 
  private:
+  static inline uint64_t seed_of_run = 0;
+
   uint64_t state_;
 };
 

@@ -17,6 +17,7 @@
 #include <type_traits>
 
 #include "allocator_events.h"
+#include "marking.h"
 #include "set_updates.h"
 
 namespace set_updates {
@@ -202,6 +203,7 @@ class Execution {
 
   // A thread that sleeps once inside an operation.
   void sleep_inside(std::latch& asleep) {
+    workload::marking::exclude_thread();
     Handle handle = domain_.attach();
     Guard guard = handle.pin();
     (void)set_.find(guard, static_cast<int64_t>(setting_.keys / 2));
@@ -211,6 +213,7 @@ class Execution {
 
   // A thread that is attached all the time and hardly ever does something.
   void sleep_between() {
+    workload::marking::exclude_thread();
     Handle handle = domain_.attach();
     do {
       Guard guard = handle.pin();
@@ -219,6 +222,7 @@ class Execution {
   }
 
   void sample_garbage() {
+    workload::marking::exclude_thread();
     uint64_t sum = 0, samples = 0;
     do {
       const Statistics now = domain_.collect();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "block.h"
+#include "marking.h"
 
 namespace workload {
 
@@ -27,9 +28,13 @@ struct Mapped {
     void* const mapped = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) throw std::bad_alloc();
+    marking::exclude(mapped, count * sizeof(T));
     return static_cast<T*>(mapped);
   }
-  void deallocate(T* items, size_t count) { munmap(items, count * sizeof(T)); }
+  void deallocate(T* items, size_t count) {
+    marking::include(items, count * sizeof(T));
+    munmap(items, count * sizeof(T));
+  }
 
   bool operator==(const Mapped&) const = default;
 };

@@ -23,6 +23,7 @@ int main(int argc, char** argv) {
     inherited.reserve(left);
     for (size_t generation = 0; generation < generations / threads; ++generation) {
       std::thread([&] {
+        workload::settle(index);
         for (workload::Block& block : held) block = worker.allocate(sizes.pick(random));
         for (const workload::Block& block : inherited) worker.release(block);
         inherited.assign(held.begin(), held.begin() + static_cast<std::ptrdiff_t>(left));

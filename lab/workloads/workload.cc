@@ -10,7 +10,9 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "marking.h"
 #include "own_memory.h"
+#include "pinning.h"
 
 namespace workload {
 namespace {
@@ -42,6 +44,11 @@ uint64_t ns_since(uint64_t start) {
 }
 
 double now() { return static_cast<double>(now_ns()) * 1e-9; }
+
+void settle(size_t index) {
+  pinning::pin(index);
+  marking::exclude_thread();
+}
 
 char* Worker::timed_malloc(size_t size) {
   const uint64_t start = now_ns();
@@ -119,6 +126,9 @@ struct Workload::Words {
 
   CLI::App options;
   std::string preset = "paper";
+  std::string pin = "none";
+  size_t seed = 0;
+  bool mark = false;
   std::vector<std::function<void()>> scaled;
   std::vector<std::function<void()>> checks;
   nlohmann::ordered_json more = nlohmann::ordered_json::object();
@@ -143,6 +153,10 @@ Workload::Workload(const char* name, const char* description)
       .add_option("--preset", words_->preset,
                   "paper: the published parameters; two-cores: scaled down")
       ->check(CLI::IsMember({"paper", "two-cores"}));
+  option("--seed", words_->seed, "of the random numbers");
+  choice("--pin", words_->pin, {"none", "spread", "compact"},
+         "bind threads to CPUs: one node after the other, or a node's CPUs first");
+  options.add_flag("--mark", words_->mark, "mark what is measured, for lab/vm/plugin");
 }
 
 Workload::~Workload() = default;
@@ -190,6 +204,9 @@ void Workload::parse(int argc, char** argv) {
     for (const auto& scale : words_->scaled) scale();
   }
   for (const auto& check : words_->checks) check();
+  Random::use_seed(words_->seed);
+  pinning::use(words_->pin);
+  if (words_->mark) marking::enable();
 }
 
 void Workload::add(const char* key, const nlohmann::ordered_json& value) {
@@ -211,6 +228,12 @@ void Workload::begin(size_t threads) {
     reinterpret_cast<void (*)(size_t)>(hook)(threads);
   }
   started_ = now();
+  marking::begin();
+}
+
+void Workload::end() {
+  marking::end();
+  seconds_ = now() - started_;
 }
 
 void Workload::join(const Worker& worker) {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <thread>
@@ -35,6 +36,10 @@ uint64_t ns_since(uint64_t start);
 inline void spin(size_t iterations) {
   for (size_t i = 0; i < iterations; ++i) asm volatile("");
 }
+
+// This thread is thread `index` of the run: with --pin it goes to its CPU, with --mark its stack is
+// no heap. For threads that run() did not start.
+void settle(size_t index);
 
 // One thread's access to the allocator: allocates, releases, counts, and times one call in 61.
 // Aligned, so that no two threads' counters share a cache line or its neighbour.
@@ -119,7 +124,7 @@ class Workload {
   // The measured region begins: what is allocated before it outlives it. So many threads will
   // allocate at a time (an allocator may want to know, see bench/limit.c).
   void begin(size_t threads = 1);
-  void end() { seconds_ = now() - started_; }
+  void end();
   // How long the measured region was, once it has ended.
   double seconds() const { return seconds_; }
   // Of the measured region so many seconds were not the work.
@@ -129,24 +134,26 @@ class Workload {
   // Each body may start up to `more` threads at a time.
   template <typename Body>
   void run(size_t threads, Body body, size_t more = 0) {
-    std::vector<Worker> workers;
-    for (size_t i = 0; i < threads; ++i) workers.emplace_back(i);
     // The last to arrive takes the time, so that no thread is still being started or waited for.
     bool running_now = false;
     std::barrier all(static_cast<std::ptrdiff_t>(threads), [&]() noexcept {
       running_now ? end() : begin(threads * (1 + more) + 1);
       running_now = true;
     });
+    std::mutex joining;
     std::vector<std::thread> running;
     for (size_t i = 0; i < threads; ++i) {
       running.emplace_back([&, i] {
+        settle(i);
+        Worker worker(i);  // on its stack: no other thread's memory, no other node's
         all.arrive_and_wait();
-        body(workers[i], i);
+        body(worker, i);
         all.arrive_and_wait();
+        const std::lock_guard one_at_a_time(joining);
+        join(worker);
       });
     }
     for (std::thread& thread : running) thread.join();
-    for (const Worker& worker : workers) join(worker);
   }
 
   // Takes over what a worker counted; for workloads that start their own threads. One at a time.

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -74,6 +75,31 @@ void read_file(const char* path, char* text, size_t room) {
   const ssize_t got = read(fd, text, room - 1);
   close(fd);
   text[got > 0 ? got : 0] = '\0';
+}
+
+struct NodeSet {
+  unsigned long words[kKernelNodes / 64] = {};
+
+  bool has(unsigned id) const { return (words[id / 64] >> id % 64 & 1) != 0; }
+  unsigned count() const {
+    unsigned sum = 0;
+    for (const unsigned long word : words) sum += static_cast<unsigned>(std::popcount(word));
+    return sum;
+  }
+};
+
+// The nodes that the process may have memory of: those of its cpuset, and if its memory is bound
+// (numactl --membind), of these alone. False if the kernel does not say.
+bool read_allowed(NodeSet& allowed) {
+  if (syscall(SYS_get_mempolicy, nullptr, allowed.words, kKernelNodes, nullptr,
+              MPOL_F_MEMS_ALLOWED) != 0)
+    return false;
+  if (allowed.count() < 2) return true;  // the common case costs one system call
+  int mode = MPOL_DEFAULT;
+  NodeSet bound;
+  if (syscall(SYS_get_mempolicy, &mode, bound.words, kKernelNodes, nullptr, 0UL) != 0) return true;
+  if ((mode & ~MPOL_MODE_FLAGS) == MPOL_BIND) allowed = bound;
+  return true;
 }
 
 // The node with memory that is nearest to kernel node `id`, by its row of distances.
@@ -171,19 +197,18 @@ const char* parse_distances(Cursor& cursor, unsigned count, uint8_t (*distance)[
 
 NEAR_COLD void read_topology(Topology& topology) {
   const SavedErrno saved;
-  unsigned long allowed[kKernelNodes / 64] = {};
-  if (syscall(SYS_get_mempolicy, nullptr, allowed, kKernelNodes, nullptr, MPOL_F_MEMS_ALLOWED) != 0)
-    return;
+  NodeSet allowed;
+  if (!read_allowed(allowed)) return;
   unsigned count = 0;
   unsigned highest = 0;
   for (unsigned id = 0; id < kKernelNodes; id++) {
-    if ((allowed[id / 64] >> id % 64 & 1) == 0 || count == kMaxNodes) continue;
+    if (!allowed.has(id) || count == kMaxNodes) continue;
     topology.kernel_id[count++] = static_cast<uint16_t>(id);
     highest = id;
   }
   if (count == 0) return;
   topology.count = count;
-  if (count == 1) return;  // the common case costs one system call
+  if (count == 1) return;
   char text[256];
   read_file("/sys/devices/system/node/online", text, sizeof text);
   Cursor cursor{text};

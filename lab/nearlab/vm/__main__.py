@@ -1,0 +1,12 @@
+"""The command line of the NUMA machine: `python3 -m nearlab.vm COMMAND`, and `./near vm`."""
+
+import typer
+
+from . import commands
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.command("list")(commands.list_all)
+app.command()(commands.run)
+
+if __name__ == "__main__":
+    app(prog_name="near vm")

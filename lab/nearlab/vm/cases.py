@@ -1,0 +1,152 @@
+"""A case: one program in a guest, what it may not do, and what must come of it.
+
+Cases are the files of lab/vm/cases; the fields below say what each key means. Invariant: a Case
+that was made has a program, and conditions that can be read; what is wrong is a CaseError of one
+line. In arguments, environment and conditions, {cpus}, {pairs}, {homes} and {memory_nodes} stand
+for what the topology, under the case's limits, makes of them.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from .. import places
+from . import topology, verdict
+from .guest import Limits
+from .machine import TIMEOUT_S, HugePages
+from .topology import Topology
+from .verdict import Condition
+
+_Some = Annotated[list[str], Field(min_length=1)]
+_NAME = re.compile(r"\{(\w+)\}")
+_VALUES: dict[str, Callable[[Topology, list[int]], object]] = {
+    "cpus": lambda machine, _: len(machine.node_of_cpu),
+    "pairs": lambda machine, _: max(1, len(machine.node_of_cpu) // 2),
+    "homes": lambda machine, allowed: machine.homes(allowed),
+    "memory_nodes": lambda machine, allowed: len(machine.allowed(allowed)),
+}
+
+
+class CaseError(ValueError):
+    """A case that cannot be run, in one line."""
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class _Limits(_Table):
+    """`[limits]`: see guest.Limits."""
+
+    mems: str = ""
+    refuse_mbind: bool = False
+    membind: str = ""
+    fill: str = ""
+
+
+class _Keys(_Table):
+    """The whole file."""
+
+    description: str
+    program: str = ""  # one that is written for the guest, of tests/numa
+    workload: str = ""  # or a workload of the lab
+    arguments: list[str] = []
+    counted: bool = False  # its accesses are counted where the plugin is there
+    allocators: _Some = ["nearmalloc"]
+    topologies: _Some = ["2n"]  # where the whole matrix runs it
+    huge_pages: HugePages = "madvise"
+    timeout_s: Annotated[float, Field(gt=0)] = TIMEOUT_S
+    environment: dict[str, str] = {}
+    limits: _Limits = _Limits()
+    expect: Annotated[dict[str, str], Field(min_length=1)]  # of the result: KEY = "== 0"
+    expect_nearmalloc: dict[str, str] = {}  # and where nearmalloc serves
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A case that is right, under the name of its file."""
+
+    name: str
+    keys: _Keys
+
+    @property
+    def binary(self) -> Path:
+        keys = self.keys
+        return (
+            places.workload_dir() / keys.workload
+            if keys.workload
+            else places.vm_program(keys.program)
+        )
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(**self.keys.limits.model_dump())
+
+    def arguments(self, machine: Topology) -> list[str]:
+        return [self._filled(text, machine) for text in self.keys.arguments]
+
+    def environment(self, machine: Topology) -> dict[str, str]:
+        return {name: self._filled(text, machine) for name, text in self.keys.environment.items()}
+
+    def conditions(self, machine: Topology, allocator: str) -> list[Condition]:
+        wanted = dict(self.keys.expect)
+        if allocator == "nearmalloc":
+            wanted |= self.keys.expect_nearmalloc
+        return [Condition(key, self._filled(text, machine)) for key, text in wanted.items()]
+
+    def _filled(self, text: str, machine: Topology) -> str:
+        allowed = verdict.cpu_list(self.keys.limits.mems or self.keys.limits.membind)
+        return _NAME.sub(lambda name: str(_VALUES[name[1]](machine, allowed)), text)
+
+
+def paths() -> list[Path]:
+    return sorted(places.vm_cases().glob("*.toml"))
+
+
+def names() -> list[str]:
+    return [path.stem for path in paths()]
+
+
+def load(name: str) -> Case:
+    """The case of that name in lab/vm/cases, or of that file."""
+    path = Path(name) if name.endswith(".toml") else places.vm_cases() / f"{name}.toml"
+    if not path.is_file():
+        raise CaseError(f"there is no case {name!r}; there are: {', '.join(names())}")
+    try:
+        return parse(path.read_text(encoding="utf-8"), path.stem)
+    except (OSError, UnicodeDecodeError) as error:
+        raise CaseError(f"{path}: cannot be read: {error}") from None
+
+
+def parse(text: str, name: str) -> Case:
+    """`name` is what errors name."""
+    try:
+        keys = _Keys.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise CaseError(f"{name}: not TOML: {error}") from None
+    except ValidationError as error:
+        raise CaseError(f"{name}: {topology.first_error(error)}") from None
+    if bool(keys.program) == bool(keys.workload):
+        raise CaseError(f"{name}: program: a case has a program or a workload")
+    case = Case(name, keys)
+    for problem in _problems(keys):
+        raise CaseError(f"{name}: {problem}")
+    return case
+
+
+def _problems(keys: _Keys) -> Iterator[str]:
+    conditions = [*keys.expect.items(), *keys.expect_nearmalloc.items()]
+    texts = [*keys.arguments, *keys.environment.values(), *(text for _, text in conditions)]
+    for name in _NAME.findall(" ".join(texts)):
+        if name not in _VALUES:
+            yield f"there is no {{{name}}}; there are: {', '.join(_VALUES)}"
+    for key, text in conditions:
+        try:
+            Condition(key, _NAME.sub("0", text)).check()
+        except verdict.VerdictError as error:
+            yield f"expect.{error}"

@@ -1,0 +1,93 @@
+"""The commands of `./near vm`: what there is; cases on a topology, each to a verdict.
+
+Invariant: the exit status is 1 if a verdict is not `pass`, 2 if what was asked for is wrong.
+"""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from .. import workloads
+from ..interrupt import ended_by_signals
+from . import cases, machine, runs, table, topology
+from .cases import CaseError
+from .initramfs import InitramfsError
+from .machine import MachineError
+from .runs import ChoiceError
+from .topology import TopologyError
+
+_WIDTH = 160  # where stdout is no terminal
+_INTERRUPTED = 130
+_WRONG = (CaseError, ChoiceError, InitramfsError, MachineError, TopologyError)
+
+
+def list_all() -> None:
+    """Lists topologies and cases."""
+    out = _console()
+    shown = _table("Topologies", "topology", "what it is")
+    for name in topology.names():
+        shown.add_row(name, escape(topology.load(name).keys.description))
+    out.print(shown)
+    shown = _table("Cases", "case", "what it shows", "on")
+    for name in cases.names():
+        keys = cases.load(name).keys
+        shown.add_row(name, escape(keys.description), " ".join(keys.topologies))
+    out.print(shown)
+
+
+def run(
+    where: Annotated[str, typer.Argument(metavar="TOPOLOGY|all", help="The machine.")],
+    what: Annotated[list[str], typer.Argument(metavar="CASE...", help="What runs on it.")],
+    allocators: Annotated[
+        str, typer.Option(metavar="NAME,...", help="Under these, each in a guest of its own.")
+    ] = "",
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each, with seeds 1, 2, ...")] = 1,
+) -> None:
+    """Runs cases in guests of a topology; `all`: on those that each case names, or all cases.
+
+    Prints the tables of what came of them and of what was counted; the verdicts are kept in
+    build/vm/verdicts."""
+    err = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    verdicts: list[dict] = []
+    try:
+        planned = runs.plan(where, what, allocators, seeds)
+        guests = machine.find()
+        with ended_by_signals():
+            for one in planned:
+                for made in runs.execute(guests, one):
+                    verdicts.append(made)
+                    _tell(err, made)
+    except (*_WRONG, workloads.WorkloadError) as error:
+        err.print(f"near vm: {error}")
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(_INTERRUPTED) from None
+    out = _console()
+    table.show(out, verdicts)
+    table.show_counts(out, verdicts)
+    passed = sum(each["outcome"] == runs.PASS for each in verdicts)
+    out.print(f"{passed} passed, {len(verdicts) - passed} failed", highlight=False)
+    raise typer.Exit(0 if passed == len(verdicts) else 1)
+
+
+def _tell(err: Console, made: dict) -> None:
+    """What came of a run, as it comes."""
+    what = f"{made['topology']} {made['case']} {made['allocator']} seed {made['seed']}"
+    err.print(f"near vm: {what}: {made['outcome']}")
+    for reason in made["why"]:
+        err.print(f"near vm:   {reason}")
+
+
+def _table(title: str, *heads: str) -> Table:
+    made = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for head in heads:
+        made.add_column(head, no_wrap=head == heads[0])
+    return made
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=_WIDTH)

@@ -1,0 +1,77 @@
+"""How a run's accesses are counted: QEMU's plugin, the step that calibrates it, what it wrote.
+
+Invariant: a case that is counted runs its workload with marks and pinned threads, and its counts
+are read, or it is said why not; without the plugin it runs plain, and has no counts.
+"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from .. import places
+from . import counts
+from .cases import Case
+from .counts import Counts, CountsError
+from .guest import Step
+from .machine import Plugin
+from .topology import Topology
+
+PLUGIN = "libnearcount.so"
+_CALIBRATE = "calibrate"
+_MARKED = ("--mark", "--pin", "spread")
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """Of one run. `out` is None where nothing is counted."""
+
+    topology: Topology
+    out: Path | None
+
+    @classmethod
+    def of(cls, case: Case, topology: Topology, folder: Path) -> "Counter":
+        counted = case.keys.counted and places.vm_program(PLUGIN).is_file()
+        return cls(topology, folder / "counts.json" if counted else None)
+
+    def plugin(self) -> Plugin | None:
+        if self.out is None:
+            return None
+        return Plugin(places.vm_program(PLUGIN), {"out": str(self.out), "cpus": self._cpus()})
+
+    def before(self) -> list[Step]:
+        """The steps that run before the counted one."""
+        return [Step(_CALIBRATE, places.vm_program(_CALIBRATE))] if self.out else []
+
+    def arguments(self) -> list[str]:
+        """What the workload is told besides."""
+        return list(_MARKED) if self.out else []
+
+    def read(self, regions: int) -> list[tuple[dict | None, str | None]]:
+        """Of each of so many marked regions what was counted, or why nothing was; neither where
+        nothing is counted."""
+        if self.out is None:
+            return [(None, None)] * regions
+        try:
+            found = counts.read(self.out)
+        except CountsError as error:
+            complaint = str(error).replace(str(self.out), "the plugin's counts")
+            return [(None, complaint)] * regions
+        if len(found.regions) != regions:
+            complaint = f"the plugin counted {len(found.regions)} regions, expected {regions}"
+            return [(None, complaint)] * regions
+        return [(_of_region(found, number), None) for number in range(regions)]
+
+    def _cpus(self) -> str:
+        """`CPU:NODE+CPU:NODE...`"""
+        nodes = self.topology.node_of_cpu
+        return "+".join(f"{cpu}:{node}" for cpu, node in enumerate(nodes))
+
+
+def _of_region(found: Counts, number: int) -> dict:
+    """The entry `counts` of a verdict."""
+    heap, excluded = found.sums(number), found.sums(number, "excluded")
+    return {
+        "heap": asdict(heap) | {"accesses": heap.accesses},
+        "excluded": asdict(excluded) | {"accesses": excluded.accesses},
+        "pages": asdict(found.pages(number)),
+        "cache": found.file.cache.model_dump(),
+    }

@@ -1,0 +1,242 @@
+"""What the counting plugin wrote (lab/vm/plugin/README.md), checked, and its sums.
+
+Invariant: Counts that were made are of a calibrated plugin whose markers all made sense and whose
+regions are whole; else a CountsError says in one line what is wrong. An access is local if its
+memory is on the node of its processor, remote if it is on another one, and else unknown.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+_UNKNOWN = "unknown"
+# Of the accesses to the heap. The map of nodes has gaps where calibration saw no page.
+_MOST_UNKNOWN = 0.001
+
+Number = Annotated[int, Field(ge=0)]
+Kind = Literal["heap", "excluded"]
+
+
+class CountsError(ValueError):
+    """Counts that cannot be used, in one line."""
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Events(_Table):
+    """Of one CPU and the memory of one node."""
+
+    loads: Number
+    stores: Number
+    misses: Number
+    bounces: Number
+    upgrades: Number
+
+    @property
+    def accesses(self) -> int:
+        return self.loads + self.stores
+
+
+class Cpu(_Table):
+    """Of one CPU. The keys are numbers of nodes, or `unknown`."""
+
+    pages_4k: Number
+    pages_2m: Number
+    heap: dict[str, Events]
+    excluded: dict[str, Events]
+
+
+class Region(_Table):
+    """What was counted between a begin marker and its end."""
+
+    complete: bool
+    excluded_pages: Number
+    pages_4k: Number
+    pages_2m: Number
+    cpus: dict[int, Cpu]
+
+
+class Cache(_Table):
+    """The private cache of each CPU in the model."""
+
+    kib: int
+    ways: int
+    line: int
+
+
+class Shown(_Table):
+    """What calibration showed of a node."""
+
+    samples: Number
+    first: Number
+    last: Number
+
+
+class Calibration(_Table):
+    nodes: dict[int, Shown]
+    conflicts: Number
+    wrong_cpus: Number
+
+
+class File(_Table):
+    """The whole file."""
+
+    format: Literal[1]
+    exited: bool
+    cache: Cache
+    cpus: dict[int, int]
+    calibration: Calibration
+    malformed: Number
+    regions: list[Region]
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Of one kind of memory, all CPUs together: accesses, and what of them left the caches."""
+
+    local: int
+    remote: int
+    unknown: int
+    local_misses: int
+    remote_misses: int
+    bounces: int
+    upgrades: int
+
+    @property
+    def accesses(self) -> int:
+        return self.local + self.remote + self.unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Distinct pages of the heap: of all CPUs together, and the sum of what each one touched."""
+
+    all_4k: int
+    all_2m: int
+    cpus_4k: int
+    cpus_2m: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """A file that can be trusted."""
+
+    file: File
+
+    @property
+    def regions(self) -> list[Region]:
+        return self.file.regions
+
+    def sums(self, region: int = 0, kind: Kind = "heap") -> Sums:
+        def total(what: Callable[[Events], int], where: Callable[[str, str], bool]) -> int:
+            found = self._events(self.regions[region], kind)
+            return sum(what(events) for own, node, events in found if where(own, node))
+
+        return Sums(
+            local=total(lambda each: each.accesses, _is_local),
+            remote=total(lambda each: each.accesses, _is_remote),
+            unknown=total(lambda each: each.accesses, _is_unknown),
+            local_misses=total(lambda each: each.misses, _is_local),
+            remote_misses=total(lambda each: each.misses, _is_remote),
+            bounces=total(lambda each: each.bounces, _anywhere),
+            upgrades=total(lambda each: each.upgrades, _anywhere),
+        )
+
+    def pages(self, region: int = 0) -> Pages:
+        found = self.regions[region]
+        return Pages(
+            all_4k=found.pages_4k,
+            all_2m=found.pages_2m,
+            cpus_4k=sum(cpu.pages_4k for cpu in found.cpus.values()),
+            cpus_2m=sum(cpu.pages_2m for cpu in found.cpus.values()),
+        )
+
+    def matrix(self, region: int = 0, kind: Kind = "heap") -> dict[tuple[int, str], int]:
+        """Accesses by the node of the CPU and that of the memory."""
+        made: dict[tuple[int, str], int] = {}
+        for own, node, events in self._events(self.regions[region], kind):
+            place = (int(own), node)
+            made[place] = made.get(place, 0) + events.accesses
+        return made
+
+    def _events(self, region: Region, kind: Kind) -> Iterator[tuple[str, str, Events]]:
+        """The CPU's node, the memory's, and the events."""
+        for number, cpu in region.cpus.items():
+            for node, events in getattr(cpu, kind).items():
+                yield str(self.file.cpus[number]), node, events
+
+
+def _is_local(own: str, node: str) -> bool:
+    return own == node
+
+
+def _is_remote(own: str, node: str) -> bool:
+    return node not in (own, _UNKNOWN)
+
+
+def _is_unknown(own: str, node: str) -> bool:
+    return node == _UNKNOWN
+
+
+def _anywhere(own: str, node: str) -> bool:
+    return True
+
+
+def read(path: Path) -> Counts:
+    """The counts in a file of the plugin's."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise CountsError(f"{path} is missing: the plugin did not start") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise CountsError(f"{path}: cannot be read: {error}") from None
+    if not text:
+        raise CountsError(f"{path} is empty: no region came to its end, and QEMU was killed")
+    return parse(text, str(path))
+
+
+def parse(text: str, name: str = "counts") -> Counts:
+    """`name` is what errors name."""
+    try:
+        file = File.model_validate(json.loads(text))
+    except json.JSONDecodeError as error:
+        raise CountsError(f"{name}: not JSON: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "the whole"
+        raise CountsError(f"{name}: {key}: {first['msg']}") from None
+    counts = Counts(file)
+    for problem in _problems(counts):
+        raise CountsError(f"{name}: {problem}")
+    return counts
+
+
+def _problems(counts: Counts) -> Iterator[str]:
+    """What makes these counts useless, the worst first."""
+    file = counts.file
+    calibration = file.calibration
+    if not calibration.nodes:
+        yield "not calibrated: `calibrate` did not run in the guest"
+    if calibration.conflicts:
+        yield f"{calibration.conflicts} pages contradict the map of the nodes"
+    if calibration.wrong_cpus:
+        yield f"{calibration.wrong_cpus} CPUs are not on the nodes that the plugin was told"
+    if file.malformed:
+        yield f"{file.malformed} markers made no sense where they were"
+    if not file.regions:
+        yield "no region was counted: did the workload run with --mark?"
+    for number, region in enumerate(file.regions):
+        if not region.complete:
+            yield f"region {number} did not come to its end"
+        if strangers := set(region.cpus) - set(file.cpus):
+            yield f"region {number}: nobody knows the node of CPU {min(strangers)}"
+            continue
+        sums = counts.sums(number)
+        if sums.unknown > _MOST_UNKNOWN * sums.accesses:
+            yield f"region {number}: no known node has {sums.unknown} of {sums.accesses} accesses"

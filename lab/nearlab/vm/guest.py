@@ -1,0 +1,91 @@
+"""What runs in a guest: steps, each a small script, with the programs they need.
+
+Invariant: a step runs one program, in the box of its Limits, under its allocator; the first step
+tells what the kernel made of the topology. Programs are in /lab of the guest, allocators too.
+"""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .. import places
+from .initramfs import Archive
+
+FACTS = "facts"  # the name of the first step
+_FACTS = """\
+node=/sys/devices/system/node
+echo "{\\"kernel\\": \\"$(uname -r)\\", \\"online\\": \\"$(cat $node/online)\\", \
+\\"memory\\": \\"$(cat $node/has_memory)\\", \\"cpus\\": \\"$(cat $node/has_cpu)\\"}"
+"""
+_BOX = "/sys/fs/cgroup/box"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a program in the guest may not do or have."""
+
+    mems: str = ""  # the nodes of its cpuset, as `0,2`
+    refuse_mbind: bool = False
+    membind: str = ""  # the nodes of its memory policy, as numactl --membind gives it
+    fill: str = ""  # NODE:MIB: another process leaves this much of the node's memory
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One program and how it runs."""
+
+    name: str
+    program: Path
+    arguments: Sequence[str] = ()
+    library: Path | None = None  # preloaded
+    environment: Mapping[str, str] = field(default_factory=dict)
+    limits: Limits = Limits()
+
+    def script(self) -> str:
+        """The shell's text. `env` is a program of its own, without libraries: what is preloaded
+        serves the measured program alone."""
+        lines = []
+        if self.limits.mems:
+            lines += [
+                "echo +cpuset >/sys/fs/cgroup/cgroup.subtree_control",
+                f"mkdir -p {_BOX}",
+                f"echo {shlex.quote(self.limits.mems)} >{_BOX}/cpuset.mems || exit 125",
+                f"echo $$ >{_BOX}/cgroup.procs || exit 125",
+            ]
+        words = [*self.confinement(), "env", *self._assignments(), _inside(self.program)]
+        lines.append("exec " + shlex.join([*words, *self.arguments]))
+        return "\n".join(lines) + "\n"
+
+    def confinement(self) -> list[str]:
+        """The launcher that takes rights away, if the limits need it."""
+        words = ["--refuse-mbind"] if self.limits.refuse_mbind else []
+        for option, value in (("--membind", self.limits.membind), ("--fill", self.limits.fill)):
+            words += [option, value] if value else []
+        return [_inside(places.vm_program("confine")), *words, "--"] if words else []
+
+    def _assignments(self) -> list[str]:
+        preload = {"LD_PRELOAD": _inside(self.library)} if self.library else {}
+        return [f"{name}={value}" for name, value in {**self.environment, **preload}.items()]
+
+
+def _inside(path: Path) -> str:
+    """Where a program or a library is in the guest."""
+    return f"/lab/{path.name}"
+
+
+def archive(steps: Sequence[Step], busybox: Path, more: Mapping[str, Path] | None = None) -> bytes:
+    """The initramfs for some steps; `more` are files of any other kind by their guest path."""
+    made = Archive()
+    made.file("init", places.vm_guest() / "init")
+    made.file("bin/busybox", busybox)
+    made.folder("steps")
+    made.text(f"steps/00-{FACTS}", _FACTS)
+    sources = {places.vm_program("confine")} if any(step.confinement() for step in steps) else set()
+    for number, step in enumerate(steps, 1):
+        made.text(f"steps/{number:02}-{step.name}", step.script())
+        sources |= {step.program} | ({step.library} if step.library else set())
+    made.programs("lab", sorted(sources))
+    for path, source in (more or {}).items():
+        made.program(path, source)
+    return made.to_bytes()

@@ -1,0 +1,147 @@
+"""Boots a guest with a topology, lets it run its steps, and returns what it said.
+
+Invariant: whatever a guest does, QEMU has ended when `boot` returns or raises: one that hangs is
+killed, and the error holds the end of its console. What is missing here is an error that names it.
+"""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from .. import places
+from . import guest
+from .guest import Step
+from .topology import Topology
+
+HugePages = Literal["always", "madvise", "never"]
+TIMEOUT_S = 180.0
+_QEMU = "qemu-system-x86_64"
+_TAIL = 1200  # of the console, in an error
+# Emulated well, and all that the allocators ask of a processor.
+_PROCESSOR = "Nehalem"
+_KERNEL = (
+    "console=ttyS0 quiet panic=-1 nokaslr mitigations=off nowatchdog tsc=reliable "
+    "numa_balancing=disable"
+)
+
+
+class MachineError(RuntimeError):
+    """There is no machine, or its guest did not end as it should; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A library that QEMU loads, and its arguments."""
+
+    file: Path
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+    def words(self) -> list[str]:
+        values = [f"{name}={value}" for name, value in self.arguments.items()]
+        wrong = [part for part in (str(self.file), *values) if "," in part]
+        if wrong:
+            raise MachineError(f"QEMU takes a comma for the end of an argument: {wrong[0]}")
+        return ["-plugin", ",".join([str(self.file), *values])]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What every guest is made of."""
+
+    qemu: Path
+    kernel: Path
+    busybox: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a guest wrote to its serial lines: what its steps said, and the end of its console."""
+
+    said: str
+    console: str
+
+
+def find() -> Machine:
+    """The machine's parts, or a MachineError that names what is missing."""
+    qemu = shutil.which(_QEMU)
+    kernels = sorted(places.vm_files().glob("kernel/boot/vmlinuz-*"))
+    shell = places.vm_files() / "busybox" / "bin" / "busybox"
+    parts = ((qemu, _QEMU), (kernels, "the guest's kernel"), (shell.is_file(), "busybox"))
+    if missing := [name for found, name in parts if not found]:
+        raise MachineError(f"missing: {', '.join(missing)}; `./near vm run` installs what it needs")
+    return Machine(Path(qemu or ""), kernels[-1], shell)
+
+
+def boot(
+    machine: Machine,
+    topology: Topology,
+    steps: Sequence[Step],
+    *,
+    plugin: Plugin | None = None,
+    files: Mapping[str, Path] | None = None,
+    huge_pages: HugePages = "madvise",
+    timeout_s: float = TIMEOUT_S,
+) -> Output:
+    """Runs the guest to its end. `files` are more files of its, by path."""
+    with tempfile.TemporaryDirectory(prefix="near-vm-") as name:
+        folder = Path(name)
+        initramfs = folder / "initramfs"
+        initramfs.write_bytes(guest.archive(steps, machine.busybox, files))
+        words = [*_command(machine, folder, huge_pages, topology), *topology.qemu()]
+        words += plugin.words() if plugin else []
+        _run(words, folder, timeout_s)
+        return Output(_read(folder / "said"), _read(folder / "console").strip()[-_TAIL:])
+
+
+def _command(
+    machine: Machine, folder: Path, huge_pages: HugePages, topology: Topology
+) -> list[str]:
+    append = [_KERNEL, f"transparent_hugepage={huge_pages}", *topology.kernel()]
+    return [
+        str(machine.qemu),
+        *("-machine", "pc", "-accel", "tcg,thread=multi", "-cpu", _PROCESSOR),
+        *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+        *("-serial", f"file:{folder / 'console'}", "-serial", f"file:{folder / 'said'}"),
+        *("-kernel", str(machine.kernel), "-initrd", str(folder / "initramfs")),
+        *("-append", " ".join(append)),
+    ]
+
+
+def _run(words: Sequence[str], folder: Path, timeout_s: float) -> None:
+    """Returns when QEMU has ended by itself, without complaint."""
+    with (folder / "errors").open("wb") as errors:
+        try:
+            running = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors
+            )
+        except OSError as error:
+            raise MachineError(f"{words[0]}: {error.strerror}") from None
+        try:
+            status = running.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise MachineError(
+                f"the guest was killed after {timeout_s:g} s{_ended(folder)}"
+            ) from None
+        finally:
+            running.kill()
+            running.wait()
+    if status != 0:
+        complaint = _read(folder / "errors").strip()[-_TAIL:] or "no message"
+        raise MachineError(f"QEMU ended with {status}: {complaint}{_ended(folder)}")
+
+
+def _ended(folder: Path) -> str:
+    """The end of the console, for an error."""
+    tail = _read(folder / "console").strip()[-_TAIL:]
+    return f"; its console ended:\n{tail}" if tail else "; its console is empty"
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode(errors="replace").replace("\r", "")
+    except FileNotFoundError:
+        return ""

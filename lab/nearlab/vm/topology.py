@@ -1,0 +1,203 @@
+"""A machine of NUMA nodes, read from lab/vm/topologies, as QEMU and the kernel are told of it.
+
+Invariant: a Topology that was made can be booted, and the kernel numbers nodes and processors as
+the file does: those of a node follow those of the node before, and the nodes without processors,
+which the kernel numbers last, are last. What is wrong is a TopologyError of one line that names
+the file and the key.
+"""
+
+import tomllib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from .. import places
+
+_MIB = 1024 * 1024
+_MOST_MIB = 3072  # one stretch of addresses: what absent nodes hide is told by address
+_LEAST_MIB = 32  # of a node; the kernel drops one of less than 4
+_NEAR, _FAR = 10, 20  # what the kernel assumes where no distances are given
+
+
+class TopologyError(ValueError):
+    """A topology that cannot be had, in one line."""
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Node(_Table):
+    """`[[node]]`, in the order of their numbers."""
+
+    cpus: Annotated[int, Field(ge=0, le=64)] = 0
+    memory_mib: Annotated[int, Field(ge=0)] = 0
+    absent: bool = False  # a hole in the numbers: the kernel does not have this node
+
+
+class _Keys(_Table):
+    """The whole file."""
+
+    description: str
+    node: Annotated[list[Node], Field(min_length=1, max_length=64)]
+    distances: list[list[Annotated[int, Field(ge=10, le=254)]]] = []  # row by row
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """A topology that is right, under the name of its file."""
+
+    name: str
+    keys: _Keys
+
+    @property
+    def nodes(self) -> list[Node]:
+        return self.keys.node
+
+    @property
+    def node_of_cpu(self) -> list[int]:
+        return [number for number, node in enumerate(self.nodes) for _ in range(node.cpus)]
+
+    @property
+    def with_memory(self) -> list[int]:
+        """The nodes that the kernel has memory of."""
+        return [n for n, node in enumerate(self.nodes) if node.memory_mib and not node.absent]
+
+    @property
+    def online(self) -> list[int]:
+        return [n for n, node in enumerate(self.nodes) if not node.absent]
+
+    @property
+    def memory_mib(self) -> int:
+        return sum(node.memory_mib for node in self.nodes)
+
+    def allowed(self, nodes: Collection[int] = ()) -> list[int]:
+        """Those of `nodes` that have memory; all that have, if none is named."""
+        return [node for node in self.with_memory if not nodes or node in nodes]
+
+    def distance(self, one: int, other: int) -> int:
+        if self.keys.distances:
+            return self.keys.distances[one][other]
+        return _NEAR if one == other else _FAR
+
+    def home(self, cpu: int, allowed: Collection[int] = ()) -> int:
+        """The node whose memory a thread on `cpu` should get, of the allowed ones (default: all):
+        its own, else the nearest."""
+        own = self.node_of_cpu[cpu]
+        usable = self.allowed(allowed)
+        return min(usable, key=lambda node: (node != own, self.distance(own, node), node))
+
+    def homes(self, allowed: Collection[int] = ()) -> str:
+        """`CPU:NODE,...` as the audit takes it."""
+        cpus = range(len(self.node_of_cpu))
+        return ",".join(f"{cpu}:{self.home(cpu, allowed)}" for cpu in cpus)
+
+    def qemu(self) -> list[str]:
+        """The words of QEMU's command line. A processor is a socket: sharing one, two of different
+        nodes would share a cache."""
+        cpus = len(self.node_of_cpu)
+        words = ["-smp", f"cpus={cpus},sockets={cpus},cores=1,threads=1"]
+        words += ["-m", f"{self.memory_mib}M"]
+        for number in range(len(self.nodes)):
+            words += self._node(number)
+        for one, row in enumerate(self.keys.distances):
+            for other, value in enumerate(row):
+                words += ["-numa", f"dist,src={one},dst={other},val={value}"]
+        return words
+
+    def _node(self, number: int) -> list[str]:
+        node = self.nodes[number]
+        text = f"node,nodeid={number}"
+        words = []
+        if node.memory_mib:
+            words += ["-object", f"memory-backend-ram,id=node{number},size={node.memory_mib}M"]
+            text += f",memdev=node{number}"
+        for cpu, owner in enumerate(self.node_of_cpu):
+            text += f",cpus={cpu}" if owner == number else ""
+        return [*words, "-numa", text]
+
+    def kernel(self) -> list[str]:
+        """The words of the kernel's command line: what it must not use."""
+        words = []
+        start = 0
+        for node in self.nodes:
+            if node.absent:
+                words.append(f"memmap={node.memory_mib * _MIB:#x}${start:#x}")
+            start += node.memory_mib * _MIB
+        return words
+
+
+def paths() -> list[Path]:
+    return sorted(places.vm_topologies().glob("*.toml"))
+
+
+def names() -> list[str]:
+    return [path.stem for path in paths()]
+
+
+def load(name: str) -> Topology:
+    """The topology of that name in lab/vm/topologies, or of that file."""
+    path = Path(name) if name.endswith(".toml") else places.vm_topologies() / f"{name}.toml"
+    if not path.is_file():
+        raise TopologyError(f"there is no topology {name!r}; there are: {', '.join(names())}")
+    try:
+        return parse(path.read_text(encoding="utf-8"), path.stem)
+    except (OSError, UnicodeDecodeError) as error:
+        raise TopologyError(f"{path}: cannot be read: {error}") from None
+
+
+def parse(text: str, name: str) -> Topology:
+    """`name` is what errors name."""
+    try:
+        keys = _Keys.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise TopologyError(f"{name}: not TOML: {error}") from None
+    except ValidationError as error:
+        raise TopologyError(f"{name}: {first_error(error)}") from None
+    for problem in _problems(keys):
+        raise TopologyError(f"{name}: {problem}")
+    return Topology(name, keys)
+
+
+def first_error(error: ValidationError) -> str:
+    """The first thing that a model did not like, as `key: what`."""
+    first = error.errors()[0]
+    key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+    what = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
+    return f"{key.removeprefix('.')}: {what[0].lower()}{what[1:]}"
+
+
+def _problems(keys: _Keys) -> Iterator[str]:
+    nodes = keys.node
+    if not nodes[0].cpus:
+        yield "node[0].cpus: the first node must have a processor"
+    if not any(node.memory_mib and not node.absent for node in nodes):
+        yield "node: none has memory"
+    if nodes[-1].absent:
+        yield f"node[{len(nodes) - 1}].absent: the last node cannot be a hole"
+    for number, node in enumerate(nodes):
+        where = f"node[{number}]"
+        if not node.cpus and not node.memory_mib:
+            yield f"{where}: neither processors nor memory"
+        if node.cpus and number and not nodes[number - 1].cpus:
+            yield f"{where}.cpus: nodes without processors must be the last: the kernel's order"
+        if 0 < node.memory_mib < _LEAST_MIB:
+            yield f"{where}.memory_mib: at least {_LEAST_MIB}"
+        if node.absent and node.cpus:
+            yield f"{where}.absent: a node with processors is there"
+    if sum(node.memory_mib for node in nodes) > _MOST_MIB:
+        yield f"node: more than {_MOST_MIB} MiB in all"
+    yield from _distance_problems(keys.distances, len(nodes))
+
+
+def _distance_problems(rows: list[list[int]], count: int) -> Iterator[str]:
+    if rows and (len(rows) != count or any(len(row) != count for row in rows)):
+        yield f"distances: {count} rows of {count} numbers are needed"
+        return
+    for one, row in enumerate(rows):
+        for other, value in enumerate(row):
+            if (value == _NEAR) != (one == other):
+                yield f"distances[{one}][{other}]: a node is {_NEAR} from itself alone"

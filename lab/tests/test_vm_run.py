@@ -1,0 +1,327 @@
+"""Guests of the NUMA machine, played by a script in QEMU's place: what they say is read and judged,
+and whatever they do, there is a verdict."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from nearlab import places
+from nearlab.vm import cases, counting, machine, runs, table, topology, verdict
+from nearlab.vm.__main__ import app
+from nearlab.vm.guest import Step
+from nearlab.vm.verdict import Condition, VerdictError
+
+# --- verdicts -------------------------------------------------------------------------------------
+
+SAID = """\
+near-vm begin 00-facts
+{"online": "0-1"}
+near-vm end 00-facts 0
+noise
+near-vm begin 01-audit
+text
+{"pages": 7, "ok": true}
+near-vm note a warning
+near-vm end 01-audit 0
+"""
+
+
+def test_what_a_guest_said_is_read_step_by_step():
+    facts, audit = verdict.read(SAID)
+    assert (facts.name, facts.result(), facts.status) == ("facts", {"online": "0-1"}, 0)
+    assert audit.lines == ["text", '{"pages": 7, "ok": true}'] and audit.notes == ["a warning"]
+    assert audit.failure() is None
+
+
+def judged(text: str, **conditions: str) -> list[str]:
+    wanted = [Condition(key, value) for key, value in conditions.items()]
+    return verdict.problems(verdict.read(text)[-1], wanted)
+
+
+def test_conditions_are_judged_and_a_failure_names_both_numbers():
+    assert judged(SAID, pages="== 7", ok="== true") == []
+    assert judged(SAID, pages="> 7", ok="== true") == ["pages is 7, expected > 7"]
+    assert judged(SAID, gone="== 0") == ["gone is not in the result"]
+    assert judged(SAID.replace("7", '"x"'), pages="> 0") == ['pages is "x", expected > 0']
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("near-vm end 01-audit 0\n", "", "audit did not end: a warning"),
+        ("near-vm end 01-audit 0", "near-vm end 01-audit 3", "audit ended with 3: a warning"),
+        ('{"pages": 7, "ok": true}\n', "[7]\n", "audit printed no result: a warning"),
+        ("a warning", "ERROR: ld.so: object 'x' cannot be preloaded", "audit was not served"),
+    ],
+)
+def test_a_step_that_went_wrong_is_a_failure_with_a_reason(old, new, complaint):
+    (found,) = judged(SAID.replace(old, new), pages="== 7")
+    assert found.startswith(complaint)
+
+
+def test_a_condition_that_cannot_be_read_is_refused():
+    for text in ("7", "=< 7", "== seven"):
+        with pytest.raises(VerdictError):
+            Condition("pages", text).check()
+
+
+def test_sets_of_numbers_are_read_as_the_kernel_writes_them():
+    assert verdict.cpu_list("0-2,5") == [0, 1, 2, 5] and verdict.cpu_list("") == []
+
+
+# --- the machine ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    """Makes a stand-in for QEMU: a shell script that knows the files of the serial lines."""
+    monkeypatch.setenv("NEAR_VM", str(tmp_path / "vm"))
+    monkeypatch.setattr(counting, "PLUGIN", "none.so")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    (tmp_path / "bin").mkdir()
+    for file in ("kernel/boot/vmlinuz-1", "busybox/bin/busybox"):
+        path = tmp_path / "vm" / file
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"")
+
+    def make(text: str) -> machine.Machine:
+        qemu = tmp_path / "bin" / "qemu-system-x86_64"
+        files = 'for word; do case "$word" in file:*/console) console="${word#file:}" ;; '
+        files += 'file:*/said) said="${word#file:}" ;; esac; done\n'
+        qemu.write_text(f"#!/bin/sh\n{files}{text}\n")
+        qemu.chmod(0o755)
+        return machine.find()
+
+    return make
+
+
+STEP = [Step("idle", places.bench_dir() / "idle")]
+
+
+def booted(made: machine.Machine, **options) -> machine.Output:
+    return machine.boot(made, topology.load("2n"), STEP, **options)
+
+
+def test_a_guest_is_told_all_and_its_lines_are_returned(fake):
+    text = 'echo "$@" >"$said"; echo up >"$console"'
+    plugin = machine.Plugin(Path("p.so"), {"out": "f"})
+    output = booted(fake(text), plugin=plugin, huge_pages="never")
+    assert output.console == "up"
+    for part in ("-plugin p.so,out=f", "tcg,thread=multi", "transparent_hugepage=never", "node1"):
+        assert part in output.said
+
+
+def test_a_hung_guest_is_killed_and_its_console_told(fake):
+    start = time.monotonic()
+    with pytest.raises(machine.MachineError, match="(?s)killed after 0.5 s.*ended:\nstuck here"):
+        booted(fake('echo "stuck here" >"$console"; exec sleep 60'), timeout_s=0.5)
+    assert time.monotonic() - start < 30
+
+
+def test_qemus_own_complaint_is_told(fake):
+    with pytest.raises(machine.MachineError, match="QEMU ended with 1: no such machine"):
+        booted(fake("echo 'no such machine' >&2; exit 1"))
+
+
+def test_a_plugins_argument_with_a_comma_is_refused():
+    with pytest.raises(machine.MachineError, match="a=1,2"):
+        machine.Plugin(Path("p.so"), {"a": "1,2"}).words()
+
+
+def test_what_is_missing_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("NEAR_VM", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(machine.MachineError, match="qemu-system-x86_64, the guest's kernel, busy"):
+        machine.find()
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+FACTS = '{"kernel": "6", "online": "0-1", "memory": "0-1", "cpus": "0-1"}'
+AUDIT = (
+    '{"believes": true, "pages": 2000, "wrong": 0, "not_present": 0, "pages_away": 0, '
+    '"blocks_away": 0, "nodes": 2, "spills": 0, "bind_refused": 0}'
+)
+
+
+def guest_that_says(fake, result: str, facts: str = FACTS, step: str = "audit"):
+    said = f"near-vm begin 00-facts\n{facts}\nnear-vm end 00-facts 0\n"
+    said += f"near-vm begin 01-{step}-1\n{result}\nnear-vm end 01-{step}-1 0\n"
+    return fake(f"cat >\"$said\" <<'SAID'\n{said}SAID\necho tail >\"$console\"")
+
+
+def executed(fake, facts: str = FACTS, audit: str = AUDIT) -> dict:
+    """The verdict of the audit on two nodes, in a guest that says this."""
+    (one,) = runs.plan("2n", ["audit"])
+    (made,) = runs.execute(guest_that_says(fake, audit, facts), one)
+    return made
+
+
+def test_a_run_ends_in_a_verdict_that_is_kept(fake):
+    found = executed(fake)
+    assert (found["outcome"], found["why"], found["result"]["pages"]) == ("pass", [], 2000)
+    (kept,) = (places.vm_files() / "verdicts").iterdir()
+    assert kept.name == "2n-audit-nearmalloc-1.json" and json.loads(kept.read_text()) == found
+
+
+def test_a_block_away_fails_the_verdict(fake):
+    found = executed(fake, audit=AUDIT.replace('"wrong": 0', '"wrong": 1'))
+    assert (found["outcome"], found["why"]) == ("fail", ["wrong is 1, expected == 0"])
+
+
+def test_a_kernel_with_other_nodes_fails_the_verdict(fake):
+    found = executed(fake, facts=FACTS.replace('"memory": "0-1"', '"memory": "0"'))
+    assert found["outcome"] == "fail" and "the kernel has other nodes than 2n" in found["why"][0]
+
+
+def test_a_guest_that_dies_fails_the_verdict_with_its_console(fake):
+    made = fake('echo "near-vm begin 00-facts" >"$said"; echo "Kernel panic" >"$console"')
+    (found,) = runs.execute(made, runs.plan("2n", ["audit"])[0])
+    assert found["outcome"] == "fail" and found["result"] is None
+    assert found["why"][0] == "facts did not end" and "Kernel panic" in found["why"][1]
+
+
+def test_each_seed_has_a_verdict_of_its_own(fake):
+    said = f"near-vm begin 00-facts\n{FACTS}\nnear-vm end 00-facts 0\n"
+    said += f"near-vm begin 01-audit-1\n{AUDIT}\nnear-vm end 01-audit-1 0\nnear-vm begin 02-audit-2"
+    made = fake(f"cat >\"$said\" <<'SAID'\n{said}\nSAID")
+    one, two = runs.execute(made, runs.plan("2n", ["audit"], seeds=2)[0])
+    assert (one["seed"], one["outcome"]) == (1, "pass")
+    assert (two["seed"], two["outcome"]) == (2, "fail") and two["why"][0] == "audit-2 did not end"
+
+
+def test_an_allocator_that_is_not_here_is_missing_in_its_verdict(fake):
+    (found,) = runs.execute(fake("exit 1"), runs.plan("2n", ["audit"], "mine=/none.so")[0])
+    assert found["outcome"] == "missing" and found["why"] == ["/none.so is not there"]
+
+
+def test_a_table_has_medians_over_the_seeds():
+    assert table.median_with_spread([5, 5]) == "5" and table.median_with_spread([]) == ""
+    assert table.median_with_spread([1000, 1040, 990]) == "1,000 ±4 %"
+    several = [{"outcome": "pass"}, {"outcome": "fail"}, {"outcome": "pass"}]
+    assert table.outcomes_of(several) == ["pass (2 of 3)", "fail (1 of 3)"]
+    assert table.outcomes_of(several[:1]) == ["pass"]
+
+
+def test_a_choice_is_wrong_before_anything_runs():
+    with pytest.raises(runs.ChoiceError, match="unknown 'hoard'"):
+        runs.plan("2n", ["audit"], "hoard")
+    planned = runs.plan("2n", ["audit"], "near,glibc", seeds=2)
+    assert [(one.allocator.name, one.seeds) for one in planned] == [
+        *(("nearmalloc", (1, 2)), ("glibc", (1, 2)))
+    ]
+    assert {one.topology.name for one in runs.plan("all", ["audit"])} >= {"1n", "ring", "holes"}
+
+
+# --- counts ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def counter(tmp_path):
+    return counting.Counter(topology.load("cpuless"), tmp_path / "counts.json")
+
+
+def test_the_plugin_is_told_where_each_processor_is(counter):
+    words = counter.plugin().words()
+    assert words[1].endswith(f"libnearcount.so,out={counter.out},cpus=0:0+1:0+2:1+3:1")
+    assert [step.name for step in counter.before()] == ["calibrate"]
+
+
+EVENTS = {"loads": 60, "stores": 40, "misses": 7, "bounces": 3, "upgrades": 0}
+CPU = {"pages_4k": 5, "pages_2m": 1, "excluded": {}}
+
+
+def region(remote: int) -> dict:
+    """Of a processor of node 0 that accessed so much of node 1."""
+    heap = {"0": EVENTS, "1": EVENTS | {"loads": remote, "stores": 0}}
+    cpus = {"0": CPU | {"heap": heap}}
+    return {"complete": True, "excluded_pages": 9, "pages_4k": 5, "pages_2m": 1, "cpus": cpus}
+
+
+def counts_of(*regions: dict) -> str:
+    shown = {"samples": 1, "first": 0, "last": 0}
+    calibration = {"nodes": {"0": shown, "1": shown}, "conflicts": 0, "wrong_cpus": 0}
+    made = {"format": 1, "exited": True, "cache": {"kib": 256, "ways": 8, "line": 64}}
+    made |= {"cpus": {"0": 0, "1": 0, "2": 1, "3": 1}, "calibration": calibration, "malformed": 0}
+    return json.dumps(made | {"regions": regions})
+
+
+def test_a_marked_region_belongs_to_a_seed(counter):
+    counter.out.write_text(counts_of(region(30), region(50)))
+    found = [counted["heap"] for counted, complaint in counter.read(2) if complaint is None]
+    assert [each["remote"] for each in found] == [30, 50]
+    assert (found[0]["accesses"], found[0]["remote_misses"], found[0]["bounces"]) == (130, 7, 6)
+    assert counter.read(1) == [(None, "the plugin counted 2 regions, expected 1")]
+
+
+def test_counts_that_are_not_there_are_a_complaint(counter):
+    for text, expected in ((None, "the plugin did not start"), ("{", "not JSON")):
+        if text:
+            counter.out.write_text(text)
+        ((counted, complaint),) = counter.read(1)
+        assert counted is None and expected in complaint
+        assert complaint.startswith("the plugin's counts") and str(counter.out) not in complaint
+
+
+def test_the_table_of_counts_has_medians_of_what_was_counted(counter, capsys):
+    counter.out.write_text(counts_of(region(3000), region(3060)))
+    made = {"topology": "2n", "case": "larson", "allocator": "glibc", "result": None}
+    verdicts = [made | {"counts": counted} for counted, _ in counter.read(2)]
+    table.show_counts(Console(width=160), [*verdicts, made | {"counts": None}])
+    out = capsys.readouterr().out
+    assert "3,030 ±1 %" in out and "larson" in out and "256 KiB" in out
+    table.show_counts(Console(), [made | {"counts": None}])
+    assert capsys.readouterr().out == ""
+
+
+def test_nothing_is_counted_without_the_plugin(monkeypatch, tmp_path):
+    monkeypatch.setattr(counting, "PLUGIN", "none.so")
+    plain = counting.Counter.of(cases.load("larson"), topology.load("2n"), tmp_path)
+    assert plain.plugin() is None and plain.before() == plain.arguments() == []
+    assert plain.read(3) == [(None, None)] * 3
+
+
+# --- the commands ---------------------------------------------------------------------------------
+
+
+def command(*words: str) -> tuple[int, str]:
+    ended = CliRunner().invoke(app, words)
+    return ended.exit_code, ended.output
+
+
+def test_run_prints_a_row_for_each_case_and_its_status_tells_how_it_went(fake):
+    guest_that_says(fake, AUDIT)
+    status, out = command("run", "2n", "audit")
+    assert status == 0 and "near vm: 2n audit nearmalloc seed 1: pass" in out
+    assert "1 passed, 0 failed" in out and "2,000" in out
+    guest_that_says(fake, AUDIT.replace('"spills": 0', '"spills": 4'))
+    status, out = command("run", "2n", "audit")
+    assert status == 1 and "spills is 4, expected == 0" in out and "0 passed, 1 failed" in out
+
+
+def test_run_takes_the_allocators_by_their_short_names(fake):
+    facts = FACTS.replace("0-1", "0-3", 2)
+    guest_that_says(fake, '{"verified": true}', facts, "larson")
+    status, out = command("run", "4n", "larson", "--allocators", "near,numalloc,glibc")
+    assert status == 0 and "3 passed, 0 failed" in out
+    assert all(f"larson {name} seed 1: pass" in out for name in ("nearmalloc", "numalloc", "glibc"))
+
+
+def test_run_refuses_what_there_is_not(fake):
+    fake("exit 1")
+    for words, complaint in (
+        (("9n", "audit"), "there is no topology '9n'"),
+        (("2n", "nothing"), "there is no case 'nothing'"),
+        (("2n", "audit", "--allocators", "hoard"), "--allocators: unknown 'hoard'"),
+    ):
+        status, out = command("run", *words)
+        assert status == 2 and f"near vm: {complaint}" in out
+
+
+def test_list_names_topologies_and_cases():
+    status, out = command("list")
+    assert status == 0 and all(name in out for name in ("memoryless", "holes", "mbind_refused"))

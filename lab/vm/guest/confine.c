@@ -1,0 +1,133 @@
+// Takes rights and memory from a program of the guest, then runs it:
+//   confine [--refuse-mbind] [--membind NODE,...] [--fill NODE:MIB] -- PROGRAM ARGUMENT...
+// --refuse-mbind: mbind(2) fails with EPERM, as in many containers; --membind: the memory policy
+// that numactl --membind sets; --fill: a process beside it takes the node's memory but for MIB.
+// Invariant: the program runs with all that was asked for, or not at all (status 125).
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/mempolicy.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { cannot = 125, node_bits = 8 * sizeof(long) };
+static const size_t mib = (size_t)1 << 20;
+
+static _Noreturn void fail(const char* what) {
+  fprintf(stderr, "confine: %s: %s\n", what, strerror(errno));
+  exit(cannot);
+}
+
+static void refuse_mbind(void) {
+  struct sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mbind, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const struct sock_fprog program = {sizeof rules / sizeof rules[0], rules};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) fail("no_new_privs");
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) fail("seccomp");
+}
+
+// The set of "0,2".
+static unsigned long nodes_of(const char* text) {
+  unsigned long nodes = 0;
+  while (*text != '\0') {
+    char* end = NULL;
+    const unsigned long node = strtoul(text, &end, 10);
+    errno = EINVAL;
+    if (end == text || node >= node_bits || (*end != ',' && *end != '\0')) fail(text);
+    nodes |= 1UL << node;
+    text = *end == ',' ? end + 1 : end;
+  }
+  return nodes;
+}
+
+static void bind_all(const char* text) {
+  const unsigned long nodes = nodes_of(text);
+  if (syscall(SYS_set_mempolicy, MPOL_BIND, &nodes, node_bits + 1UL) != 0) fail("set_mempolicy");
+}
+
+// The free memory of a node, as the kernel says it.
+static size_t free_bytes(unsigned long node) {
+  char path[80];
+  snprintf(path, sizeof path, "/sys/devices/system/node/node%lu/meminfo", node);
+  FILE* const file = fopen(path, "r");
+  if (file == NULL) fail(path);
+  char line[160];
+  size_t kib = 0;
+  while (fgets(line, sizeof line, file) != NULL) {
+    const char* const found = strstr(line, "MemFree:");
+    if (found != NULL) kib = strtoul(found + strlen("MemFree:"), NULL, 10);
+  }
+  fclose(file);
+  return kib * 1024;
+}
+
+// Takes memory of the node, a piece at a time, until `left` bytes of it are free.
+static void take(unsigned long node, size_t left) {
+  const unsigned long nodes = 1UL << node;
+  while (free_bytes(node) > left + mib) {
+    char* const piece = mmap(NULL, mib, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (piece == MAP_FAILED) fail("mmap");
+    if (syscall(SYS_mbind, piece, mib, MPOL_BIND, &nodes, node_bits + 1UL, 0U) != 0) fail("mbind");
+    memset(piece, 1, mib);
+  }
+}
+
+// Starts the process that holds the node's memory until this one ends.
+static void fill(const char* text) {
+  char* end = NULL;
+  const unsigned long node = strtoul(text, &end, 10);
+  errno = EINVAL;
+  if (end == text || *end != ':' || node >= node_bits) fail(text);
+  const size_t left = strtoul(end + 1, NULL, 10) * mib;
+  int ready[2];
+  if (pipe(ready) != 0) fail("pipe");
+  const pid_t child = fork();
+  if (child < 0) fail("fork");
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    take(node, left);
+    if (write(ready[1], "", 1) != 1) fail("write");
+    for (;;) pause();
+  }
+  close(ready[1]);
+  char byte;
+  if (read(ready[0], &byte, 1) != 1) exit(cannot);  // the child said why
+  close(ready[0]);
+}
+
+int main(int argc, char** argv) {
+  int at = 1;
+  int refuse = 0;
+  for (; at < argc && strcmp(argv[at], "--") != 0; at++) {
+    const int has_value = at + 1 < argc;
+    if (strcmp(argv[at], "--refuse-mbind") == 0) {
+      refuse = 1;
+    } else if (has_value && strcmp(argv[at], "--membind") == 0) {
+      bind_all(argv[++at]);
+    } else if (has_value && strcmp(argv[at], "--fill") == 0) {
+      fill(argv[++at]);
+    } else {
+      errno = EINVAL;
+      fail(argv[at]);
+    }
+  }
+  if (at + 1 >= argc) {
+    errno = EINVAL;
+    fail("-- PROGRAM");
+  }
+  if (refuse) refuse_mbind();  // last: --fill binds memory
+  execvp(argv[at + 1], argv + at + 1);
+  fail(argv[at + 1]);
+}

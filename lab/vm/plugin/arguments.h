@@ -1,0 +1,28 @@
+// The plugin's arguments: `cpus=0:0+1:0+2:1,out=FILE[,cache_kib=256][,ways=8][,line=64]`.
+//
+// Invariant: what parse() returns is usable: every CPU from 0 on has a node, the file can be
+// written, the cache has whole sets, a power of two of them. Who may touch it: plugin.cc, once.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "cache.h"
+
+namespace nearcount {
+
+struct ArgumentError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct Arguments {
+  std::vector<unsigned> node_of_cpu;
+  std::string out;
+  CacheSize cache;
+};
+
+// Throws ArgumentError: what is wrong, in one line.
+Arguments parse(const std::vector<std::string>& words);
+
+}  // namespace nearcount

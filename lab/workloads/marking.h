@@ -1,0 +1,28 @@
+// Marks the measured region for the counting plugin, and tells it what is no heap.
+//
+// Off until enable(): nothing here does anything before. Excluded are the images of program and
+// libraries, the mappings of files, the main thread's stack and thread-local storage, and those of
+// each thread and each table that says so. Invariant: a page of an excluded stack is never heap
+// later: stacks are small then, so that the C library keeps each for the next thread.
+// Who may touch it: enable() the main thread before others start; exclude_thread() each thread for
+// itself; exclude() and include() whoever holds the memory; begin() and end() one thread at a time.
+#pragma once
+
+#include <cstddef>
+
+namespace workload::marking {
+
+// Ends the program with status 2 where there are no markers.
+void enable();
+
+// This thread's stack and thread-local storage are no heap. The main thread's are known.
+void exclude_thread();
+
+// These pages, mapped by the workload for itself, are no heap; may be heap again: about to unmap.
+void exclude(const void* pages, size_t bytes);
+void include(const void* pages, size_t bytes);
+
+void begin();
+void end();
+
+}  // namespace workload::marking

@@ -1,0 +1,12 @@
+# The plugin that counts accesses (lab/vm/plugin): its parts alone, and in a guest against what is
+# known.
+
+find_package(nlohmann_json REQUIRED)
+add_library(numa_plugin_tests OBJECT plugin_test.cc plugin_cache_test.cc)
+target_link_libraries(numa_plugin_tests PUBLIC
+  near_test_flags GTest::gtest nlohmann_json::nlohmann_json)
+near_test_precompiled(numa_plugin_tests)
+near_test_executable(numa_plugin OBJECTS numa_plugin_tests near_count)
+near_test_core(numa_plugin LABEL numa COMMAND numa_plugin ENVIRONMENT NEAR_TEST_EXPECT=)
+
+near_test_machine(numa_known_counts SCRIPT known_counts.py CASE 4n)
