@@ -1,6 +1,6 @@
 // Free runs of pages in the order of their addresses: a treap, whose nodes stand at the start of
-// the runs. Each knows the longest run of its subtree, so the first run that is long enough, and the
-// neighbours of one that is freed, are a few steps from the root. [Seidel96]
+// the runs. Each knows the longest run of its subtree, so the first run that is long enough, and
+// the neighbours of one that is freed, are a few steps from the root. [Seidel96]
 //
 // Invariant: runs neither overlap nor touch; to the left of a run are those of lower addresses;
 // `longest` is right in every node; no node has a rank below that of a child.
