@@ -182,7 +182,8 @@ NEAR_API int near_get_node_stats(unsigned index, struct near_node_stats* out) NE
 /* Fills `freed_by`, which has room for `nodes` of near_stats: how many blocks of node number
  * `index` were freed, by the home node of the thread that freed them (for a thread without a heap,
  * the node it ran on). A free by the block's own thread is counted when its span has as many free
- * blocks as asked, so that each span hides less than its blocks for a while; all others at once.
+ * blocks as asked, when the thread ends, and for the spans that the calling thread allocates from
+ * now: each other span hides some. All other frees are counted at once.
  * 0, or EINVAL: there is no such node. */
 NEAR_API int near_get_freed(unsigned index, uint64_t* freed_by) NEAR_NOEXCEPT;
 

@@ -42,6 +42,10 @@ void gather_node_statistics(unsigned node, near_node_stats& stats) {
 }
 
 FreedBy gather_freed(unsigned node) {
+  if (has_heap()) {
+    const LockGuard guard(current_heap->lock);
+    current_heap->count_hot();
+  }
   FreedBy by{};
   for (unsigned n = 0; n < topology.count; n++) by.node[n] = freed_apart(node, n);
   for_each_heap([&](const Heap& heap) {

@@ -59,7 +59,6 @@ Span* Heap::release_span(unsigned size_class, Heap& adopter) {
   }
   Span* span = first_filed(size_class);
   if (adopter.home_only && (span == nullptr || span->node != adopter.node_)) return nullptr;
-  if (span != nullptr) count_frees(*span);
   if (span != nullptr && span->remote.change_owner(id_, adopter.id_)) {
     // Before this heap's lock is given up: its next thread must not find the span its own.
     span->owner.store(&adopter, kRelaxed);  // relaxed: that thread takes the lock's hand-over

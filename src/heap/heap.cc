@@ -224,6 +224,12 @@ void Heap::count_frees(Span& span) {
   }
 }
 
+void Heap::count_hot() {
+  for (Span* span : hot_) {
+    if (span != nullptr) count_frees(*span);
+  }
+}
+
 void Heap::set_count(Span& span, uint32_t freed, uint32_t target) {
   span.frees.set(freed, target);
   span.counted = static_cast<uint16_t>(freed);

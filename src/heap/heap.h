@@ -96,6 +96,9 @@ class Heap {
   bool is_hot(const Span& span) const { return hot_[span.size_class] == &span; }
   size_t check_span(const Span& span) const;
 
+  // Counts what was freed into the hot spans so far (Returns::local). Lock held, owner's rights.
+  void count_hot();
+
   // Adds the bytes of the cached empty spans to their nodes'. Lock held.
   void add_cached(uint64_t* bytes_of_node) const;
 
@@ -118,8 +121,8 @@ class Heap {
   struct Returns {
     Atomic<uint64_t> counts{0};  // counts of spans that reached their event
     Atomic<uint64_t> remote{0};  // blocks that other threads had freed
-    // Blocks of spans of this node that its own threads had freed: when a span reaches an event, so
-    // what a hot or filling span hides until then is missing.
+    // Blocks of spans of this node that its own threads had freed. Counted when a span reaches an
+    // event, and those of hot spans when their owner asks or ends: what others hide is missing.
     Atomic<uint64_t> local{0};
   };
   Returns returns;

@@ -66,8 +66,8 @@ class Node {
     }
   }
 
-  // Calls visit(start of the chunk, mask of its slices that belong to spans) for every usable chunk,
-  // without the lock: spans come and go meanwhile.
+  // Calls visit(start of the chunk, mask of its slices that belong to spans) for every usable
+  // chunk, without the lock: spans come and go meanwhile.
   template <typename Visit>
   void for_each_chunk(Visit visit) {
     for (Region* region = nullptr; (region = region_after(region)) != nullptr;) {

@@ -41,8 +41,8 @@ bool purge(void* start, size_t bytes);
 // touched.
 bool bind(void* start, size_t bytes, unsigned node, bool strict);
 
-// Asks on which NUMA node (kernel number) each of `count` pages lies, by any address in it: -1 if it
-// has no memory. Slow. False if the system does not tell.
+// Asks on which NUMA node (kernel number) each of `count` pages lies, by any address in it: -1 if
+// it has no memory. Slow. False if the system does not tell.
 bool locate(void* const* pages, size_t count, int* nodes);
 
 // Allows or forbids transparent huge pages for the range. Advice only.

@@ -42,7 +42,8 @@ class Commands(unittest.TestCase):
         result = near("--stats", "--", "ls", str(ROOT), **two_nodes)
         self.assertEqual(result.returncode, 0, result.stderr)
         for node in (0, 1):
-            self.assertRegex(result.stderr, rf"(?m)^nearmalloc \d+\.\d+\.\d+: node {node}: \d+ KiB ")
+            self.assertRegex(result.stderr,
+                             rf"(?m)^nearmalloc \d+\.\d+\.\d+: node {node}: \d+ KiB in spans ")
             self.assertRegex(result.stderr,
                              rf"(?m): blocks of node {node} freed by threads of 0: \d+, 1: \d+$")
         for variables, nodes in (({}, None), (two_nodes, 2)):

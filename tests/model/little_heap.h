@@ -197,7 +197,8 @@ class Heap {
     return claimed;
   }
 
-  // Heap::release_span. The cache of empty spans is left out: who is retired here is gone.
+  // Heap::release_span. Left out are the cache of empty spans (who is retired here is gone) and
+  // adopters that take spans of their own node alone.
   Span* release_span(Heap& adopter) {
     if (reusable_ == nullptr && bin_ != nullptr) cool_hot(count_list(bin_));
     Span* span = reusable_;

@@ -113,6 +113,24 @@ TEST_F(NumaLocality, LocalFreesAreCountedExactlyWhenTheSpansAreEmpty) {
   }
 }
 
+// The caller's own hot spans hide nothing, nor do those of threads that ended.
+TEST_F(NumaLocality, FreesIntoHotSpansAreCountedForWhoAsksAndWhoEnded) {
+  for (const size_t size : {size_t{16}, size_t{200}, size_t{3'000}, size_t{30'000}}) {
+    uint64_t before = 0;
+    on_cpu(other_node(), [&] {
+      void* held = near_malloc(size);
+      for (int i = 0; i < 1'000; i++) near_free(near_malloc(size));
+      before = freed(other_node(), other_node());
+      for (int i = 0; i < 10; i++) near_free(near_malloc(size));
+      EXPECT_EQ(freed(other_node(), other_node()), before + 10) << size;
+      for (int i = 0; i < 100; i++) near_free(near_malloc(size));
+      near_free(held);
+    });
+    EXPECT_EQ(freed(other_node(), other_node()), before + 111) << size;
+    count_cases(2);
+  }
+}
+
 TEST_F(NumaLocality, LocalBatchesAreCountedLikeFrees) {
   on_cpu(other_node(), [&] {
     for (const size_t size : {size_t{16}, size_t{200}, size_t{9'000}}) {

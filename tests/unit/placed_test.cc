@@ -303,8 +303,8 @@ TEST_F(NumaPlaced, AHeapIsForManyThreadsAtOnce) {
 }
 
 TEST_F(NumaPlaced, WhatASharedHeapHoldsWithoutNeedIsGivenBack) {
+  near_malloc_trim(0);  // what the heap had when it was parked
   near_heap* heap = near_heap_create_on_node(id(0), 0);
-  near_malloc_trim(0);
   const uint64_t before = node_stats(0).in_spans;
   std::vector<void*> blocks;
   for (int i = 0; i < 5'000; i++) blocks.push_back(near_heap_malloc(heap, 1'000));
@@ -328,6 +328,10 @@ TEST_F(NumaPlaced, SharedHeapsSurviveAFork) {
     for (int i = 0; i < 1'000 && good; i++) {
       good = near_node_of(near_heap_malloc(heap, 100)) == id(other_node());
       good = good && near_node_of(near_malloc_on_node(100, id(0), 0)) == id(0);
+    }
+    for (int i = 0; i < 100 && good; i++) {  // nor does a thread get one of them
+      const near::Heap* taken = near::take_heap(i % 2 == 0 ? 0 : other_node());
+      good = taken != nullptr && !taken->is_shared();
     }
     near_heap_destroy(heap);
     _exit(good && near_check() == 0 ? 0 : 1);

@@ -1,4 +1,5 @@
-// Threads that move between nodes: when they get a heap there, and where their blocks lie meanwhile.
+// Threads that move between nodes: when they get a heap there, and where their blocks lie
+// meanwhile.
 #include <vector>
 
 #include "front/thread.h"
