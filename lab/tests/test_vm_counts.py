@@ -100,9 +100,7 @@ def test_regions_are_told_apart():
         (changed(calibration=FILE["calibration"] | {"wrong_cpus": 1}), "1 CPUs are not on"),
         (changed(malformed=3), "3 markers made no sense"),
         (changed(regions=[]), "no region was counted"),
-        (with_region(complete=False), "region 0 did not come to its end"),
         (with_region(cpus={"9": cpu({})}), "nobody knows the node of CPU 9"),
-        (with_region(cpus={"0": cpu({"unknown": events(1), "0": events(998)})}), "1 of 999"),
         (with_region(cpus={"0": cpu({"0": events(-1)})}), "regions.0.cpus.0.heap.0.loads"),
     ],
 )
@@ -113,9 +111,22 @@ def test_counts_that_cannot_be_trusted_are_refused(text, message):
     assert "\n" not in str(raised.value)
 
 
-def test_a_little_of_no_known_node_is_no_fault():
-    text = with_region(cpus={"0": cpu({"unknown": events(1), "0": events(1999)})})
-    assert counts.parse(text).sums().unknown == 1
+@pytest.mark.parametrize(
+    "keys,complaint",
+    [
+        ({"complete": False}, "region 1 did not come to its end"),
+        (
+            {"cpus": {"0": cpu({"unknown": events(1), "0": events(998)})}},
+            "region 1: no known node has 1 of 999 accesses",
+        ),
+        ({"cpus": {"0": cpu({"unknown": events(1), "0": events(1999)})}}, None),
+        ({"cpus": {}}, None),
+    ],
+)
+def test_one_region_may_be_useless_beside_others(keys, complaint):
+    good = FILE["regions"][0] | {"cpus": {"0": cpu({"0": events(9)})}}
+    found = counts.parse(changed(regions=[good, good | keys, good]))
+    assert [found.complaint(number) for number in range(3)] == [None, complaint, None]
 
 
 def test_a_file_that_is_missing_or_empty_is_named(tmp_path):

@@ -103,6 +103,7 @@ def main(where: str) -> int:
     patterns = told["patterns"]
     if len(patterns) != len(counted.regions):
         faults.append(f"{len(counted.regions)} regions, not {len(patterns)}")
+    faults += filter(None, map(counted.complaint, range(len(counted.regions))))
     for pattern, region in zip(patterns, counted.regions, strict=False):
         faults += [f"{pattern['name']}: {fault}" for fault in faults_of(pattern, region)]
     if not counted.file.exited:

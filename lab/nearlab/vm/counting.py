@@ -58,7 +58,7 @@ class Counter:
         if len(found.regions) != regions:
             complaint = f"the plugin counted {len(found.regions)} regions, expected {regions}"
             return [(None, complaint)] * regions
-        return [(_of_region(found, number), None) for number in range(regions)]
+        return [_of_region(found, number) for number in range(regions)]
 
     def _cpus(self) -> str:
         """`CPU:NODE+CPU:NODE...`"""
@@ -66,12 +66,15 @@ class Counter:
         return "+".join(f"{cpu}:{node}" for cpu, node in enumerate(nodes))
 
 
-def _of_region(found: Counts, number: int) -> dict:
-    """The entry `counts` of a verdict."""
+def _of_region(found: Counts, number: int) -> tuple[dict | None, str | None]:
+    """The entry `counts` of a verdict, or why there is none."""
+    if complaint := found.complaint(number):
+        return None, complaint
     heap, excluded = found.sums(number), found.sums(number, "excluded")
-    return {
+    counted = {
         "heap": asdict(heap) | {"accesses": heap.accesses},
         "excluded": asdict(excluded) | {"accesses": excluded.accesses},
         "pages": asdict(found.pages(number)),
         "cache": found.file.cache.model_dump(),
     }
+    return counted, None

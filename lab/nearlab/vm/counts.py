@@ -1,8 +1,9 @@
 """What the counting plugin wrote (lab/vm/plugin/README.md), checked, and its sums.
 
-Invariant: Counts that were made are of a calibrated plugin whose markers all made sense and whose
-regions are whole; else a CountsError says in one line what is wrong. An access is local if its
-memory is on the node of its processor, remote if it is on another one, and else unknown.
+Invariant: Counts that were made are of a calibrated plugin whose markers all made sense; else a
+CountsError says in one line what is wrong. A region may be useless by itself: `complaint` says so.
+An access is local if its memory is on the node of its processor, remote if it is on another one,
+and else unknown.
 """
 
 import json
@@ -148,6 +149,15 @@ class Counts:
             upgrades=total(lambda each: each.upgrades, _anywhere),
         )
 
+    def complaint(self, region: int = 0) -> str | None:
+        """What makes the counts of a region useless, if anything does."""
+        sums = self.sums(region)
+        if not self.regions[region].complete:
+            return f"region {region} did not come to its end"
+        if sums.unknown > _MOST_UNKNOWN * sums.accesses:
+            return f"region {region}: no known node has {sums.unknown} of {sums.accesses} accesses"
+        return None
+
     def pages(self, region: int = 0) -> Pages:
         found = self.regions[region]
         return Pages(
@@ -211,15 +221,13 @@ def parse(text: str, name: str = "counts") -> Counts:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "the whole"
         raise CountsError(f"{name}: {key}: {first['msg']}") from None
-    counts = Counts(file)
-    for problem in _problems(counts):
+    for problem in _problems(file):
         raise CountsError(f"{name}: {problem}")
-    return counts
+    return Counts(file)
 
 
-def _problems(counts: Counts) -> Iterator[str]:
+def _problems(file: File) -> Iterator[str]:
     """What makes these counts useless, the worst first."""
-    file = counts.file
     calibration = file.calibration
     if not calibration.nodes:
         yield "not calibrated: `calibrate` did not run in the guest"
@@ -232,11 +240,5 @@ def _problems(counts: Counts) -> Iterator[str]:
     if not file.regions:
         yield "no region was counted: did the workload run with --mark?"
     for number, region in enumerate(file.regions):
-        if not region.complete:
-            yield f"region {number} did not come to its end"
         if strangers := set(region.cpus) - set(file.cpus):
             yield f"region {number}: nobody knows the node of CPU {min(strangers)}"
-            continue
-        sums = counts.sums(number)
-        if sums.unknown > _MOST_UNKNOWN * sums.accesses:
-            yield f"region {number}: no known node has {sums.unknown} of {sums.accesses} accesses"
