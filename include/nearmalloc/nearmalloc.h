@@ -141,7 +141,7 @@ struct near_stats {
   uint64_t heaps_parked;      /* of them without a thread now */
   uint64_t adoptions;         /* spans taken over from parked heaps */
   uint64_t rehomes;           /* threads that moved to another node's heap */
-  uint64_t spills;            /* spans that had to come from a node that is not the thread's */
+  uint64_t spills;            /* spans, or blocks of a named node, that another node served */
   uint64_t bind_refused;      /* mbind calls the kernel refused */
   uint64_t remote_claims;     /* spans freed for an owner that does not run */
   uint64_t free_batches;      /* calls of near_free_batch */
@@ -188,8 +188,9 @@ NEAR_API int near_get_node_stats(unsigned index, struct near_node_stats* out) NE
 NEAR_API int near_get_freed(unsigned index, uint64_t* freed_by) NEAR_NOEXCEPT;
 
 /* Writes all statistics to `stream`, as one JSON object: `totals` as near_stats, `nodes` as
- * near_node_stats each, `freed` as near_get_freed, a row for each node. 0, or EIO. (With the option
- * `stats` = json it goes to stderr at exit.) */
+ * near_node_stats each, `freed` as near_get_freed, a row for each node. 0; EIO, also if the stream
+ * had an error before; EINVAL if it is NULL. (With the option `stats` = json it goes to stderr at
+ * exit.) */
 NEAR_API int near_stats_json(FILE* stream) NEAR_NOEXCEPT;
 
 /* What the kernel says about some pages of spans. */

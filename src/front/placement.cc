@@ -63,7 +63,8 @@ near_placement sample_placement(size_t pages) {
   const size_t page = os::page_size();
   size_t all = 0;
   for (unsigned n = 0; n < topology.count; n++) all += nodes[n].totals().in_spans / page;
-  if (pages == 0 || all == 0) return {};
+  pages = min_of(pages, all);
+  if (pages == 0) return {};
   Sample sample(div_up(all, pages), pages);
   for (unsigned n = 0; n < topology.count; n++) {
     nodes[n].for_each_chunk([&](char* start, uint32_t used) {

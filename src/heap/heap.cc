@@ -98,6 +98,7 @@ Span* Heap::take_fresh(unsigned size_class) {
 }
 
 Span* Heap::own(Span* span) {
+  NEAR_ASSERT(!home_only || span->node == node_);
   span->list = &span->local;
   span->owner.store(this,
                     kRelaxed);  // relaxed: only this heap's own thread concludes anything from it
@@ -217,6 +218,7 @@ void Heap::count_frees(Span& span) {
     taken = 0;
   }
   span.counted = static_cast<uint16_t>(freed);
+  if (static_cast<int64_t>(frees) < 0) return;  // a fork came between the two halves of count_taken
   if (span.node == node_) {
     tally(returns.local, frees);
   } else if (frees > 0) {
@@ -313,7 +315,8 @@ void Heap::leave(Span& span) {
   NEAR_ASSERT(span.remote.count() == 0);
   count_span(span, -1);
   note_retired(span);
-  if (span.slices != 1 || has_shrunk()) {
+  // A span of another node goes home: this heap's next one shall come from its own.
+  if (span.slices != 1 || span.node != node_ || has_shrunk()) {
     node_of(span).give(&span);
   } else {
     cache(span);

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include "base/compiler.h"
 #include "platform/saved_errno.h"
@@ -86,6 +87,11 @@ struct NodeSet {
     for (const unsigned long word : words) sum += static_cast<unsigned>(std::popcount(word));
     return sum;
   }
+  NodeSet both(const NodeSet& other) const {
+    NodeSet set;
+    for (unsigned i = 0; i < std::size(words); i++) set.words[i] = words[i] & other.words[i];
+    return set;
+  }
 };
 
 // The nodes that the process may have memory of: those of its cpuset, and if its memory is bound
@@ -98,7 +104,10 @@ bool read_allowed(NodeSet& allowed) {
   int mode = MPOL_DEFAULT;
   NodeSet bound;
   if (syscall(SYS_get_mempolicy, &mode, bound.words, kKernelNodes, nullptr, 0UL) != 0) return true;
-  if ((mode & ~MPOL_MODE_FLAGS) == MPOL_BIND) allowed = bound;
+  if ((mode & ~MPOL_MODE_FLAGS) != MPOL_BIND) return true;
+  const NodeSet left = allowed.both(bound);
+  // A mask relative to the cpuset may name none of its nodes.
+  if (left.count() > 0) allowed = left;
   return true;
 }
 

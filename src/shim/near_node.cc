@@ -94,9 +94,10 @@ NEAR_API int near_get_freed(unsigned index, uint64_t* freed_by) noexcept {
 }
 
 NEAR_API int near_stats_json(FILE* stream) noexcept {
+  if (stream == nullptr) return EINVAL;
   near::start_library();
   near::write_statistics_json(stream);
-  return ferror(stream) != 0 ? EIO : 0;
+  return fflush(stream) != 0 || ferror(stream) != 0 ? EIO : 0;
 }
 
 NEAR_API void near_sample_placement(size_t pages, struct near_placement* out) noexcept {
