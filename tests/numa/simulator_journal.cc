@@ -98,6 +98,7 @@ void Journal::fail(const char* what, std::initializer_list<uint64_t> facts) cons
 void Journal::prepare_child() {
   report_[1] = Report{};
   report_[1].step = step();
+  report_[1].action = report_->action;
   std::copy_n(report_->events, kEvents, report_[1].events);
 }
 
