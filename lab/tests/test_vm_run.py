@@ -229,6 +229,7 @@ def test_the_plugin_is_told_where_each_processor_is(counter):
     words = counter.plugin().words()
     assert words[1].endswith(f"libnearcount.so,out={counter.out},cpus=0:0+1:0+2:1+3:1")
     assert [step.name for step in counter.before()] == ["calibrate"]
+    assert counter.arguments() == ["--mark", "--pin", "spread"]
 
 
 EVENTS = {"loads": 60, "stores": 40, "misses": 7, "bounces": 3, "upgrades": 0}
@@ -292,6 +293,13 @@ def test_the_table_of_counts_has_medians_of_what_was_counted(counter, capsys):
     assert "3,030 ±1 %" in out and "larson" in out and "256 KiB" in out
     table.show_counts(Console(), [made | {"counts": None}])
     assert capsys.readouterr().out == ""
+
+
+def test_a_case_says_how_its_threads_are_pinned(monkeypatch, tmp_path):
+    monkeypatch.setattr(counting.places, "vm_program", lambda name: Path(__file__))
+    within = cases.load("producer_consumer_within")
+    counted = counting.Counter.of(within, topology.load("4n"), tmp_path)
+    assert counted.arguments() == ["--mark", "--pin", "compact"]
 
 
 def test_nothing_is_counted_without_the_plugin(monkeypatch, tmp_path):

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -57,6 +57,7 @@ class _Keys(_Table):
     workload: str = ""  # or a workload of the lab
     arguments: list[str] = []
     counted: bool = False  # its accesses are counted where the plugin is there
+    pin: Literal["spread", "compact"] = "spread"  # then; next threads on other nodes, or on one
     allocators: _Some = ["nearmalloc"]
     topologies: _Some = ["2n"]  # where the whole matrix runs it
     huge_pages: HugePages = "madvise"

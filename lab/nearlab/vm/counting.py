@@ -17,7 +17,6 @@ from .topology import Topology
 
 PLUGIN = "libnearcount.so"
 _CALIBRATE = "calibrate"
-_MARKED = ("--mark", "--pin", "spread")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +25,12 @@ class Counter:
 
     topology: Topology
     out: Path | None
+    pin: str = "spread"
 
     @classmethod
     def of(cls, case: Case, topology: Topology, folder: Path) -> "Counter":
         counted = case.keys.counted and places.vm_program(PLUGIN).is_file()
-        return cls(topology, folder / "counts.json" if counted else None)
+        return cls(topology, folder / "counts.json" if counted else None, case.keys.pin)
 
     def plugin(self) -> Plugin | None:
         if self.out is None:
@@ -43,7 +43,7 @@ class Counter:
 
     def arguments(self) -> list[str]:
         """What the workload is told besides."""
-        return list(_MARKED) if self.out else []
+        return ["--mark", "--pin", self.pin] if self.out else []
 
     def read(self, regions: int) -> list[tuple[dict | None, str | None]]:
         """Of each of so many marked regions what was counted, or why nothing was; neither where
