@@ -132,8 +132,9 @@ std::vector<std::pair<uint64_t, uint64_t>> Counter::remote_pages() const {
     cpu->remote.each([&](uint64_t page, uint64_t number) { numbers[page] += number; });
   }
   std::vector<std::pair<uint64_t, uint64_t>> pages(numbers.begin(), numbers.end());
-  std::stable_sort(pages.begin(), pages.end(),
-                   [](const auto& one, const auto& other) { return one.second > other.second; });
+  std::sort(pages.begin(), pages.end(), [](const auto& one, const auto& other) {
+    return one.second != other.second ? one.second > other.second : one.first < other.first;
+  });
   pages.resize(std::min(pages.size(), Region::kRemotePages));
   for (auto& page : pages) page.first <<= kPageBits;
   return pages;
