@@ -37,6 +37,7 @@ FILE = {
             "excluded_pages": 5,
             "pages_4k": 12,
             "pages_2m": 2,
+            "remote_pages": [[4096, 30], [8192, 6]],
             "cpus": {
                 "0": cpu({"0": events(1000, 500, 30, 3, 1), "4": events(20, 10, 7, 2)}, pages=8),
                 "1": cpu({"0": events(4000), "7": events(5, 0, 4)}, {"4": events(77)}, pages=6),
@@ -79,6 +80,10 @@ def test_the_matrix_adds_up():
     matrix = found.matrix()
     assert matrix[0, "0"] == 5500 and matrix[0, "4"] == 30 and matrix[4, "unknown"] == 3
     assert sum(matrix.values()) == found.sums().accesses
+
+
+def test_the_pages_that_others_accessed_are_named():
+    assert counts.parse(json.dumps(FILE)).regions[0].remote_pages == [(4096, 30), (8192, 6)]
 
 
 def test_regions_are_told_apart():

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from nearlab import chosen, places
+from nearlab import places
 from nearlab.vm import cases, counting, machine, runs, table, topology, verdict
 from nearlab.vm.__main__ import app
 from nearlab.vm.guest import Step
@@ -264,15 +264,6 @@ def test_a_region_that_never_ended_leaves_the_others(counter):
     (counted, fine), (nothing, complaint) = counter.read(2)
     assert counted["heap"]["remote"] == 30 and fine is None
     assert nothing is None and complaint == "region 1 did not come to its end"
-
-
-def test_a_case_may_pin_its_threads_otherwise(counter):
-    for name, pinned in (("producer_consumer", "spread"), ("producer_consumer_near", "compact")):
-        one = runs.Run(counter.topology, cases.load(name), chosen.find(["glibc"])[0])
-        words = list(runs.step_of(one, counter, 7).arguments)
-        last = len(words) - 1 - words[::-1].index("--pin")
-        assert words[last + 1] == pinned and "--mark" in words
-        assert words[-2:] == ["--seed", "7"]
 
 
 def test_counts_that_are_not_there_are_a_complaint(counter):

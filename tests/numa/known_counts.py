@@ -19,6 +19,7 @@ from nearlab.vm.machine import Machine, Plugin
 
 SKIPPED = 77
 EXACT = ("loads", "stores")  # of these, what a pattern does not name must be 0
+MOST_NAMED = 32  # pages of a region that are named
 PROGRAMS = ("calibrate", "known_pattern")
 WRONG = {
     "": "cpus=CPU:NODE+CPU:NODE... is missing",
@@ -71,6 +72,15 @@ def faults_of(pattern: dict, region: counts.Region) -> Iterator[str]:
         yield f"{region.pages_4k} pages, not {pattern['all_pages']}"
 
 
+def misplaced(counted: counts.Counts) -> Iterator[str]:
+    """Regions whose remote accesses are not those of the pages that it names."""
+    for number, region in enumerate(counted.regions):
+        named = sum(accesses for _, accesses in region.remote_pages)
+        remote = counted.sums(number).remote
+        if named != remote and len(region.remote_pages) < MOST_NAMED:
+            yield f"region {number}: {named} remote accesses by page, {remote} in all"
+
+
 def said_so(errors: str, message: str) -> bool:
     return any("nearcount: " in line and message in line for line in errors.splitlines())
 
@@ -103,6 +113,7 @@ def main(where: str) -> int:
     patterns = told["patterns"]
     if len(patterns) != len(counted.regions):
         faults.append(f"{len(counted.regions)} regions, not {len(patterns)}")
+    faults += misplaced(counted)
     faults += filter(None, map(counted.complaint, range(len(counted.regions))))
     for pattern, region in zip(patterns, counted.regions, strict=False):
         faults += [f"{pattern['name']}: {fault}" for fault in faults_of(pattern, region)]

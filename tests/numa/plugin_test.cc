@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
@@ -14,6 +15,7 @@
 #include "../../lab/vm/plugin/marker_code.h"
 #include "../../lab/vm/plugin/node_map.h"
 #include "../../lab/vm/plugin/page_set.h"
+#include "../../lab/vm/plugin/page_tally.h"
 #include "support/cases.h"
 
 namespace near_test {
@@ -141,6 +143,31 @@ TEST(PluginPages, OfTwoThatAddAPageOneIsFirst) {
   count_cases();
 }
 
+TEST(PluginPages, AreTalliedAsFarAsThereIsRoom) {
+  PageTally tally;
+  std::map<uint64_t, uint64_t> plain;
+  std::mt19937_64 random(seed());
+  constexpr size_t kCalls = 50'000;
+  for (size_t i = 0; i < kCalls; ++i) {
+    const uint64_t page = random() % 1000 + (random() % 100 == 0 ? random() % 100'000 : 0);
+    tally.add(page);
+    ++plain[page];
+  }
+  uint64_t sum = tally.others();
+  tally.each([&](uint64_t page, uint64_t number) {
+    EXPECT_EQ(number, plain[page]) << page;
+    sum += number;
+  });
+  EXPECT_EQ(sum, kCalls);
+  EXPECT_EQ(tally.others(), 0U) << "there was room";
+  for (uint64_t page = 0; page < 3 * PageTally::kPlaces; ++page) tally.add(page << 20);
+  EXPECT_GT(tally.others(), PageTally::kPlaces);
+  tally.clear();
+  tally.each([](uint64_t page, uint64_t) { ADD_FAILURE() << page; });
+  EXPECT_EQ(tally.others(), 0U);
+  count_cases(kCalls);
+}
+
 TEST(PluginNodes, GapsBelongToTheNodeOnBothSidesAndEdgesToTheNearest) {
   constexpr uint64_t kFirst = 100, kNext = 400, kReach = NodeMap::kReach;
   NodeMap map;
@@ -248,6 +275,7 @@ TEST_F(PluginCounter, CountsByCpuNodeAndKindWithinTheRegion) {
   EXPECT_EQ(region["cpus"]["1"]["excluded"]["1"]["stores"], 1);
   EXPECT_EQ(region["cpus"]["2"]["heap"]["0"]["loads"], 1);
   EXPECT_EQ(region["cpus"]["2"]["heap"]["1"]["stores"], 1);
+  EXPECT_EQ(region["remote_pages"].dump(), "[[65536,1]]") << "CPU 2's load alone";
   EXPECT_EQ(region["cpus"]["0"]["pages_4k"], 2);
   EXPECT_EQ(region["cpus"]["2"]["pages_4k"], 2);
   EXPECT_EQ(region["pages_4k"], 3);
@@ -266,6 +294,22 @@ TEST_F(PluginCounter, RegionsStartFromNothing) {
     EXPECT_EQ(region["pages_4k"], 1);
   }
   count_cases(3);
+}
+
+TEST_F(PluginCounter, PagesMostAccessedFromOtherNodesComeFirst) {
+  for (size_t round = 0; round < 2; ++round) {  // each region by itself
+    counter.begin();
+    for (uint64_t page = 0; page < 40; ++page) {
+      for (uint64_t i = 0; i <= page; ++i) load(i % 2 == 0 ? 0 : 1, page << kPageBits, kThere);
+      load(2, page << kPageBits, kThere);
+    }
+    counter.end();
+    const nlohmann::json pages = report(false)["regions"].at(round)["remote_pages"];
+    ASSERT_EQ(pages.size(), Region::kRemotePages);
+    EXPECT_EQ(pages[0].dump(), "[159744,40]");
+    EXPECT_EQ(pages[1].dump(), "[155648,39]");
+  }
+  count_cases(2);
 }
 
 TEST_F(PluginCounter, RangesComeAndGo) {

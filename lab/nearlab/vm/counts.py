@@ -60,6 +60,7 @@ class Region(_Table):
     excluded_pages: Number
     pages_4k: Number
     pages_2m: Number
+    remote_pages: list[tuple[int, int]] = []  # address, accesses from other nodes; the most first
     cpus: dict[int, Cpu]
 
 

@@ -77,7 +77,7 @@ def execute(guests: Machine, one: Run) -> list[dict]:
 
 
 def _boot(guests: Machine, one: Run, counter: Counter) -> Output:
-    steps = [*counter.before(), *(step_of(one, counter, seed) for seed in one.seeds)]
+    steps = [*counter.before(), *(_step(one, counter, seed) for seed in one.seeds)]
     return machine.boot(
         guests,
         one.topology,
@@ -88,12 +88,11 @@ def _boot(guests: Machine, one: Run, counter: Counter) -> Output:
     )
 
 
-def step_of(one: Run, counter: Counter, seed: int) -> Step:
+def _step(one: Run, counter: Counter, seed: int) -> Step:
     case = one.case
     arguments = case.arguments(one.topology)
     if case.keys.workload:
-        # Of an option given twice the last one holds: a case may pin its threads otherwise.
-        arguments = [*counter.arguments(), *arguments]
+        arguments += counter.arguments()
         known = workloads.options(case.keys.workload)
         arguments += ["--seed", str(seed)] if "seed" in known else []
     environment = dict(one.allocator.environment) | case.environment(one.topology)

@@ -1,6 +1,7 @@
 #include "counter.h"
 
-#include <utility>
+#include <algorithm>
+#include <map>
 
 namespace nearcount {
 namespace {
@@ -41,8 +42,10 @@ std::atomic<uint64_t>& Counter::event_of(Cpu& cpu, Kind kind, unsigned node, Eve
 void Counter::count(unsigned cpu, const Access& access) {
   Cpu& self = *cpus_[cpu];
   const Kind kind = excluded_.has(page_of(access.address)) ? kExcluded : kHeap;
-  add(event_of(self, kind, nodes_.node_of(access.value), access.is_store ? kStores : kLoads));
+  const unsigned node = nodes_.node_of(access.value);
+  add(event_of(self, kind, node, access.is_store ? kStores : kLoads));
   if (kind == kHeap) {
+    if (node != self.node && node != kUnknownNode) self.remote.add(page_of(access.address));
     count_page(self, access.address);
     if (page_of(access.last_address) != page_of(access.address)) {
       count_page(self, access.last_address);
@@ -95,6 +98,7 @@ void Counter::begin() {
   for (const auto& cpu : cpus_) {
     cpu->small.clear();
     cpu->huge.clear();
+    cpu->remote.clear();
   }
   small_pages_.clear();
   huge_pages_.clear();
@@ -118,7 +122,22 @@ void Counter::close(bool complete) {
   region.small_pages -= before_.small_pages;
   region.huge_pages -= before_.huge_pages;
   region.complete = complete;
+  region.remote_pages = remote_pages();
   regions_.push_back(std::move(region));
+}
+
+std::vector<std::pair<uint64_t, uint64_t>> Counter::remote_pages() const {
+  std::map<uint64_t, uint64_t> numbers;
+  for (const auto& cpu : cpus_) {
+    cpu->remote.each([&](uint64_t page, uint64_t number) { numbers[page] += number; });
+  }
+  std::vector<std::pair<uint64_t, uint64_t>> pages(numbers.begin(), numbers.end());
+  std::sort(pages.begin(), pages.end(), [](const auto& one, const auto& other) {
+    return one.second != other.second ? one.second > other.second : one.first < other.first;
+  });
+  pages.resize(std::min(pages.size(), Region::kRemotePages));
+  for (auto& page : pages) page.first <<= kPageBits;
+  return pages;
 }
 
 Region Counter::totals() const {

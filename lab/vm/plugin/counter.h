@@ -13,12 +13,14 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "arguments.h"
 #include "cache.h"
 #include "node_map.h"
 #include "page_set.h"
+#include "page_tally.h"
 
 namespace nearcount {
 
@@ -51,6 +53,10 @@ struct Region {
   uint64_t excluded_pages = 0;
   uint64_t small_pages = 0;  // of all CPUs together
   uint64_t huge_pages = 0;
+  // Addresses of pages of the heap and how often CPUs of other nodes accessed them, the most
+  // accessed first: so many at most.
+  static constexpr size_t kRemotePages = 32;
+  std::vector<std::pair<uint64_t, uint64_t>> remote_pages;
   std::vector<CpuCounts> cpus;
 };
 
@@ -86,6 +92,7 @@ class Counter {
     std::atomic<uint64_t> huge_pages{0};
     PageSet small;
     PageSet huge;
+    PageTally remote;
   };
 
   static void add(std::atomic<uint64_t>& counter);
@@ -96,6 +103,7 @@ class Counter {
   // With the lock.
   bool is_range(uint64_t first, uint64_t last);
   Region totals() const;
+  std::vector<std::pair<uint64_t, uint64_t>> remote_pages() const;
   void close(bool complete);
 
   const Arguments arguments_;

@@ -42,7 +42,8 @@ Json to_json(const Region& region) {
   Json result = {{"complete", region.complete},
                  {"excluded_pages", region.excluded_pages},
                  {"pages_4k", region.small_pages},
-                 {"pages_2m", region.huge_pages}};
+                 {"pages_2m", region.huge_pages},
+                 {"remote_pages", region.remote_pages}};
   Json& cpus = result["cpus"] = Json::object();
   for (size_t cpu = 0; cpu < region.cpus.size(); ++cpu) {
     cpus[std::to_string(cpu)] = to_json(region.cpus[cpu]);
