@@ -313,7 +313,9 @@ void Heap::leave(Span& span) {
   NEAR_ASSERT(span.remote.count() == 0);
   count_span(span, -1);
   note_retired(span);
-  if (span.slices != 1 || has_shrunk()) {
+  // What lies on another node is not kept: it was a second choice, and who takes a parked heap for
+  // blocks of one node must not find it in the cache.
+  if (span.slices != 1 || span.node != node_ || has_shrunk()) {
     node_of(span).give(&span);
   } else {
     cache(span);
