@@ -119,7 +119,8 @@ NEAR_COLD bool enter_thread() {
 void rehome_if_moved() {
   if (topology.count == 1) return;
   uint8_t& unsettled = thread_record.unsettled;
-  if (unsettled > 0 && --unsettled > 0) return;
+  if (unsettled > 0) unsettled--;
+  if (unsettled > 0) return;
   const unsigned node = current_node();
   if (node == current_heap->node()) return;
   Heap* heap = take_heap(node);

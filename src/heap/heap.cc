@@ -315,7 +315,8 @@ void Heap::leave(Span& span) {
   NEAR_ASSERT(span.remote.count() == 0);
   count_span(span, -1);
   note_retired(span);
-  // A span of another node goes home: this heap's next one shall come from its own.
+  // What lies on another node is not kept: it was a second choice, and who takes a parked heap for
+  // blocks of one node must not find it in the cache.
   if (span.slices != 1 || span.node != node_ || has_shrunk()) {
     node_of(span).give(&span);
   } else {

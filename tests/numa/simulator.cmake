@@ -6,8 +6,8 @@ endif()
 
 add_executable(numa_simulator
   simulator.cc simulator_actions.cc simulator_blocks.cc simulator_checks.cc simulator_damage.cc
-  simulator_journal.cc simulator_model.cc simulator_nodes.cc simulator_placement.cc simulator_play.cc
-  simulator_world.cc
+  simulator_journal.cc simulator_model.cc simulator_nodes.cc simulator_placement.cc
+  simulator_play.cc simulator_world.cc
   ${PROJECT_SOURCE_DIR}/tests/unit/fake_cpu.cc $<TARGET_OBJECTS:near_api>)
 target_link_libraries(numa_simulator PRIVATE near_core_fake_os near_test_flags)
 
@@ -28,5 +28,5 @@ foreach(world 1 2 4 8 memory-only)
   near_test_core(numa_simulator_${world} LABEL numa
     COMMAND numa_simulator --world ${world} --seeds ${seeds})
   near_test_core(numa_simulator_${world}_soak LABEL soak TIMEOUT 7200
-    COMMAND numa_simulator --world ${world} --seeds 1000-3000 --steps 5000)
+    COMMAND numa_simulator --world ${world} --seeds 1000-3000 --steps 4000)
 endforeach()

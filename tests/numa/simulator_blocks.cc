@@ -30,7 +30,10 @@ void Checks::everything() {
   }
   journal.demand(at == live.end(), "a live block in a span that serves no blocks");
   for (const near::Heap* heap : {&near::empty_heap, &near::exited_heap}) check_bins(*heap);
-  for (uint32_t id = 0; id < near::heap_count(); id++) check_bins(*near::heap_by_id(id));
+  for (uint32_t id = 0; id < near::heap_count(); id++) {
+    check_bins(*near::heap_by_id(id));
+    check_cache(*near::heap_by_id(id));
+  }
   check_inboxes();
   check_statistics();
   for (const LiveBlock& block : model_.blocks)
@@ -140,6 +143,17 @@ void Checks::check_bins(const near::Heap& heap) {
     journal.demand(known && span->owner.load() == &heap && span->size_class == c &&
                        heap.is_hot(*span) && span->list == &heap.bins[c],
                    "a bin holds what is no block of the heap's hot span", {heap.id(), c});
+  }
+}
+
+// What a heap keeps of other nodes' memory is in use: an empty span that was spilled goes home.
+void Checks::check_cache(const near::Heap& heap) {
+  uint64_t bytes[near::kMaxNodes] = {};
+  heap.add_cached(bytes);
+  for (unsigned node = 0; node < near::topology.count; node++) {
+    model_.journal.demand(node == heap.node() || bytes[node] == 0,
+                          "a heap keeps an empty span of another node; heap, its node, the other",
+                          {heap.id(), heap.node(), node});
   }
 }
 

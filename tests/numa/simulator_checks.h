@@ -51,6 +51,7 @@ class Checks {
   void mark(const near::Span& span, const near::Block* block);
   void mark_uncarved(const near::Span& span);
   void check_bins(const near::Heap& heap);
+  void check_cache(const near::Heap& heap);
   void check_inboxes();
   void check_statistics();
   void check_node_statistics(bool nothing_hidden);
