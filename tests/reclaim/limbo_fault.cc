@@ -192,7 +192,7 @@ void retire_in_need(reclaim::domain<Scheme>& domain, uint64_t number) {
 }
 
 template <class Scheme>
-void expect_books_balance_under() {
+uint64_t lost_in_balance() {
   live = 0;
   reclaim::options settings;
   settings.batch_size = 1000;  // so that bags take new blocks all the time
@@ -211,8 +211,16 @@ void expect_books_balance_under() {
   EXPECT_EQ(after.unreclaimed, 0u);
   EXPECT_EQ(after.retired, after.freed + after.lost);
   EXPECT_EQ(live, static_cast<long>(after.lost));
-  EXPECT_GT(after.lost, 0u);
   count_cases();
+  return after.lost;
+}
+
+// How the threads run decides whether a refusal meets a bag that needs a block.
+template <class Scheme>
+void expect_books_balance_under() {
+  uint64_t lost = 0;
+  for (int round = 0; round < 100 && lost == 0; ++round) lost = lost_in_balance<Scheme>();
+  EXPECT_GT(lost, 0u);
 }
 
 TEST(LimboFaultInDomain, UnderDebra) { expect_books_balance_under<reclaim::debra<>>(); }
