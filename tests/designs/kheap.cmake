@@ -1,2 +1,2 @@
 # Each free looks through all pages: slow under a sanitizer.
-near_test_design(kheap SANITIZED_SCALE 0.01)
+near_test_design(kheap SANITIZED_SCALE 0.003)
