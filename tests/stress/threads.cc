@@ -71,7 +71,7 @@ TYPED_TEST(Threads, AHundredThousandComeAndGo) {
 TYPED_TEST(Threads, ATrimLeavesRunningOwnersAlone) {
   constexpr size_t kOwners = 2;
   constexpr size_t kAway = 20'000;
-  const size_t rounds = 10 + scaled(20);
+  const size_t rounds = 3 + scaled(27);
   std::atomic<size_t> running{kOwners};
   run_threads(kOwners + 1, [&](size_t me) {
     if (me == kOwners) {
