@@ -1,7 +1,7 @@
 # a2alloc: the claims of its report under each of its switches; kheap: the page count it started
 # from.
 
-near_test_design(a2alloc WIDE)
+near_test_design(a2alloc)
 foreach(options "emptiness=25" "pageref=head")
   if(NEAR_SANITIZE)
     near_test_core(design_stress_a2alloc.${options} LABEL designs SCALE 0.05 TIMEOUT 600

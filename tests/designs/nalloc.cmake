@@ -1,6 +1,6 @@
 # nalloc: the claims of its page, each in a process of its own, under its switches.
 
-near_test_design(nalloc WIDE)
+near_test_design(nalloc)
 near_test_design_variants(nalloc
   "order=stack,wayward=apart" "steal=off,keep=0" "clean_mib=1")
 
