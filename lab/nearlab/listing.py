@@ -21,7 +21,7 @@ def list_all() -> None:
         out.print(table)
 
 
-def _table(title: str, *heads: str) -> Table:
+def list_table(title: str, *heads: str) -> Table:
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for head in heads:
         table.add_column(head, no_wrap=head == heads[0])
@@ -29,7 +29,7 @@ def _table(title: str, *heads: str) -> Table:
 
 
 def _plans() -> Table:
-    table = _table("Plans", "plan", "what it shows")
+    table = list_table("Plans", "plan", "what it shows")
     for path in plans.paths():
         try:
             keys = plans.load(path).keys
@@ -40,7 +40,7 @@ def _plans() -> Table:
 
 
 def _workloads() -> Table:
-    table = _table("Workloads", "workload", "what it does")
+    table = list_table("Workloads", "workload", "what it does")
     for name in workloads.names():
         try:
             reason = workloads.missing(name)
@@ -52,7 +52,7 @@ def _workloads() -> Table:
 
 
 def _programs() -> Table:
-    table = _table("Real programs", "program", "what it does", "state")
+    table = list_table("Real programs", "program", "what it does", "state")
     for program in plans.real_programs().values():
         missing = program.missing()
         state = program.version_line() or "installed"
@@ -63,7 +63,7 @@ def _programs() -> Table:
 
 
 def _allocators() -> Table:
-    table = _table("Allocators", "allocator", "kind", "version", "from, and how it was built")
+    table = list_table("Allocators", "allocator", "kind", "version", "from, and how it was built")
     for one in peers.table(peers.NAMES):
         missing = one["missing"] and f"missing: {one['missing']}"
         table.add_row(one["name"], one["group"], one["version"], escape(missing or one["flags"]))

@@ -85,13 +85,15 @@ void* allocate_slow(size_t size) {
   return likely(pointer != nullptr) ? pointer : allocate_in_need(size, kSliceSize);
 }
 
-NEAR_COLD void reclaim_everything() {
+NEAR_COLD size_t reclaim_everything(size_t keep) {
   if (has_heap()) {
     const LockGuard guard(current_heap->lock);
     current_heap->flush();
   }
   clean_heaps(true);
-  for (unsigned n = 0; n < topology.count; n++) nodes[n].purge(0, 0);
+  size_t purged = 0;
+  for (unsigned n = 0; n < topology.count; n++) purged += nodes[n].purge(0, keep / topology.count);
+  return purged;
 }
 
 NEAR_COLD void* allocate_in_need(size_t size, size_t alignment) {

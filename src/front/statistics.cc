@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "front/front.h"
 #include "front/large.h"
 #include "front/locality.h"
 #include "front/thread.h"
@@ -105,14 +106,7 @@ void write_statistics_xml(FILE* stream) {
 
 bool trim(size_t pad) {
   start_library();
-  if (has_heap()) {
-    const LockGuard guard(current_heap->lock);
-    current_heap->flush();
-  }
-  clean_heaps(true);
-  size_t purged = 0;
-  for (unsigned n = 0; n < topology.count; n++) purged += nodes[n].purge(0, pad / topology.count);
-  return purged > 0;
+  return reclaim_everything(pad) > 0;
 }
 
 }  // namespace near

@@ -7,16 +7,15 @@ for what the topology, under the case's limits, makes of them.
 """
 
 import re
-import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from .. import places
-from . import topology, verdict
+from . import files, verdict
 from .guest import Limits
 from .machine import TIMEOUT_S, HugePages
 from .topology import Topology
@@ -105,33 +104,18 @@ class Case:
         return _NAME.sub(lambda name: str(_VALUES[name[1]](machine, allowed)), text)
 
 
-def paths() -> list[Path]:
-    return sorted(places.vm_cases().glob("*.toml"))
-
-
 def names() -> list[str]:
-    return [path.stem for path in paths()]
+    return files.names(places.vm_cases())
 
 
 def load(name: str) -> Case:
     """The case of that name in lab/vm/cases, or of that file."""
-    path = Path(name) if name.endswith(".toml") else places.vm_cases() / f"{name}.toml"
-    if not path.is_file():
-        raise CaseError(f"there is no case {name!r}; there are: {', '.join(names())}")
-    try:
-        return parse(path.read_text(encoding="utf-8"), path.stem)
-    except (OSError, UnicodeDecodeError) as error:
-        raise CaseError(f"{path}: cannot be read: {error}") from None
+    return parse(*files.find(places.vm_cases(), "case", name, CaseError))
 
 
 def parse(text: str, name: str) -> Case:
     """`name` is what errors name."""
-    try:
-        keys = _Keys.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise CaseError(f"{name}: not TOML: {error}") from None
-    except ValidationError as error:
-        raise CaseError(f"{name}: {topology.first_error(error)}") from None
+    keys = files.parse(text, name, _Keys, CaseError)
     if bool(keys.program) == bool(keys.workload):
         raise CaseError(f"{name}: program: a case has a program or a workload")
     case = Case(name, keys)

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from .. import workloads
 from ..interrupt import ended_by_signals
+from ..listing import list_table
 from . import cases, machine, runs, table, topology
 from .cases import CaseError
 from .initramfs import InitramfsError
@@ -27,11 +27,11 @@ _WRONG = (CaseError, ChoiceError, InitramfsError, MachineError, TopologyError)
 def list_all() -> None:
     """Lists topologies and cases."""
     out = _console()
-    shown = _table("Topologies", "topology", "what it is")
+    shown = list_table("Topologies", "topology", "what it is")
     for name in topology.names():
         shown.add_row(name, escape(topology.load(name).keys.description))
     out.print(shown)
-    shown = _table("Cases", "case", "what it shows", "on")
+    shown = list_table("Cases", "case", "what it shows", "on")
     for name in cases.names():
         keys = cases.load(name).keys
         shown.add_row(name, escape(keys.description), " ".join(keys.topologies))
@@ -79,13 +79,6 @@ def _tell(err: Console, made: dict) -> None:
     err.print(f"near vm: {what}: {made['outcome']}")
     for reason in made["why"]:
         err.print(f"near vm:   {reason}")
-
-
-def _table(title: str, *heads: str) -> Table:
-    made = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for head in heads:
-        made.add_column(head, no_wrap=head == heads[0])
-    return made
 
 
 def _console() -> Console:

@@ -6,15 +6,14 @@ which the kernel numbers last, are last. What is wrong is a TopologyError of one
 the file and the key.
 """
 
-import tomllib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from .. import places
+from . import files
 
 _MIB = 1024 * 1024
 _MOST_MIB = 3072  # one stretch of addresses: what absent nodes hide is told by address
@@ -130,44 +129,21 @@ class Topology:
         return words
 
 
-def paths() -> list[Path]:
-    return sorted(places.vm_topologies().glob("*.toml"))
-
-
 def names() -> list[str]:
-    return [path.stem for path in paths()]
+    return files.names(places.vm_topologies())
 
 
 def load(name: str) -> Topology:
     """The topology of that name in lab/vm/topologies, or of that file."""
-    path = Path(name) if name.endswith(".toml") else places.vm_topologies() / f"{name}.toml"
-    if not path.is_file():
-        raise TopologyError(f"there is no topology {name!r}; there are: {', '.join(names())}")
-    try:
-        return parse(path.read_text(encoding="utf-8"), path.stem)
-    except (OSError, UnicodeDecodeError) as error:
-        raise TopologyError(f"{path}: cannot be read: {error}") from None
+    return parse(*files.find(places.vm_topologies(), "topology", name, TopologyError))
 
 
 def parse(text: str, name: str) -> Topology:
     """`name` is what errors name."""
-    try:
-        keys = _Keys.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise TopologyError(f"{name}: not TOML: {error}") from None
-    except ValidationError as error:
-        raise TopologyError(f"{name}: {first_error(error)}") from None
+    keys = files.parse(text, name, _Keys, TopologyError)
     for problem in _problems(keys):
         raise TopologyError(f"{name}: {problem}")
     return Topology(name, keys)
-
-
-def first_error(error: ValidationError) -> str:
-    """The first thing that a model did not like, as `key: what`."""
-    first = error.errors()[0]
-    key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
-    what = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
-    return f"{key.removeprefix('.')}: {what[0].lower()}{what[1:]}"
 
 
 def _problems(keys: _Keys) -> Iterator[str]:
