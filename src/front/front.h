@@ -23,8 +23,8 @@ namespace near {
 NEAR_NOINLINE void* allocate_slow(size_t size);
 // The second try, after all that can be was given back. `alignment`: of a large block.
 NEAR_NOINLINE void* allocate_in_need(size_t size, size_t alignment);
-// Gives back all that can be, but for about `keep` bytes, and returns how many bytes that was: before
-// out-of-memory is reported, and when a trim asks for it.
+// Gives back all that can be, but for about `keep` bytes, and returns how many bytes that was:
+// before out-of-memory is reported, and when a trim asks for it.
 NEAR_NOINLINE size_t reclaim_everything(size_t keep = 0);
 NEAR_NOINLINE void release_slow(void* pointer);
 NEAR_NOINLINE void release_count(void* pointer);
