@@ -117,7 +117,8 @@ def _judged(one: Run, counter: Counter, output: Output) -> Iterator[dict]:
             why = [*why, tail]
         if not why and complaint:
             why = [complaint]
-        guest = said[FACTS].result() if FACTS in said else None
+        facts = said[FACTS].result() if FACTS in said else None
+        guest = facts and facts | {"boots": output.boots}
         yield _kept(one, seed, FAIL if why else PASS, why, guest, step.result(), counted)
 
 
