@@ -7,6 +7,7 @@
 #include "heap/purge_thread.h"
 #include "heap/registry.h"
 #include "node/memory.h"
+#include "node/purge_signal.h"
 #include "platform/cpu.h"
 #include "platform/options.h"
 #include "platform/saved_errno.h"
@@ -118,6 +119,7 @@ NEAR_COLD bool enter_thread() {
 // kSettle slow paths at most. docs/decisions/0011-numa.md
 void rehome_if_moved() {
   if (topology.count == 1) return;
+  if (++thread_record.unlooked == 0 && !purge_signal.present()) clean_parked_heaps();
   uint8_t& unsettled = thread_record.unsettled;
   if (unsettled > 0) unsettled--;
   if (unsettled > 0) return;

@@ -8,6 +8,7 @@
 #include "heap/registry.h"
 #include "node/memory.h"
 #include "node/purge_signal.h"
+#include "platform/affinity.h"
 #include "platform/options.h"
 #include "platform/saved_errno.h"
 #include "sync/mutex.h"
@@ -47,15 +48,38 @@ bool end_if_alone() {
   return true;
 }
 
+struct Found {
+  bool waiting = false;  // something for its owner
+  size_t purged = 0;
+};
+
+void visit(unsigned node, Found& found) {
+  found.waiting |= clean_heaps(false, node);
+  found.purged += nodes[node].purge(static_cast<uint32_t>(option(Option::decay_ms)), 0);
+}
+
+// Each node from CPUs of its own: what is there stays out of the caches of the others.
+Found visit_nodes() {
+  Found found;
+  if (topology.count == 1) {
+    visit(0, found);
+    return found;
+  }
+  const Affinity affinity;
+  for (unsigned n = 0; n < topology.count; n++) {
+    affinity.move_to(topology, n);
+    visit(n, found);
+  }
+  affinity.spread();
+  return found;
+}
+
 void* run(void*) {
   uint32_t patience = kRoundMs;
   while (!end_if_alone()) {
     purge_signal.begin_round();
     const uint64_t claims_before = heap_totals().claims;
-    const bool waiting = clean_heaps(false);
-    const auto age = static_cast<uint32_t>(option(Option::decay_ms));
-    size_t purged = 0;
-    for (unsigned n = 0; n < topology.count; n++) purged += nodes[n].purge(age, 0);
+    const auto [waiting, purged] = visit_nodes();
     const bool useful = purged > 0 || heap_totals().claims != claims_before;
     patience = useful || !waiting
                    ? kRoundMs

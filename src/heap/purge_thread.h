@@ -2,7 +2,8 @@
 //
 // It exists in processes with more than one thread only, sleeps while nothing is dirty and nobody's
 // inbox waits, and ends when no thread has a heap any more (so that a process whose `main` ended by
-// pthread_exit can end). After fork the child has none until it becomes multi-threaded itself.
+// pthread_exit can end). After fork the child has none until it becomes multi-threaded itself. On a
+// machine of several nodes it visits each of them on CPUs of that node (platform/affinity.h).
 // Who may touch it: any thread, without locks held: starting a thread allocates.
 #pragma once
 

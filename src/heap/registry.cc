@@ -14,6 +14,7 @@ constexpr unsigned kAdoptTries = 32;     // parked heaps looked at for one span
 
 constinit Mutex registry_lock{Rank::registry};
 constinit Atomic<Heap*> heaps[kMaxHeaps];  // by number; filled in order, never changed
+constinit uint8_t heap_nodes[kMaxHeaps];   // by number; written before the heap is
 constinit Atomic<uint32_t> made{0};
 constinit List<Heap> parked_heaps[kMaxNodes];  // the one parked last first; guard: registry_lock
 constinit Atomic<uint32_t> parked_counts[kMaxNodes];
@@ -30,6 +31,7 @@ Heap* make_heap(unsigned node) {
   void* room = id == 0 ? first_heap_room : take_metadata(node, sizeof(Heap));
   if (room == nullptr) return nullptr;
   Heap* heap = new (room) Heap(id, node);
+  heap_nodes[id] = static_cast<uint8_t>(node);
   heaps[id].store(heap, kRelease);       // pairs: heap-made
   made.store(id + 1, kRelease);          // pairs: heap-made
   heaps_in_use.store(id + 1, kRelaxed);  // relaxed: a policy reads it
@@ -162,12 +164,14 @@ bool take_if_parked(Heap* heap) {
   return true;
 }
 
-}  // namespace
+// A heap that heap_count() counts. Does not touch it.
+bool is_of(uint32_t id, unsigned node) { return node == kEveryNode || heap_nodes[id] == node; }
 
 // One at a time: threads that start meanwhile find the others.
-void visit_parked_heaps(void (*visit)(Heap& heap, void* argument), void* argument) {
+void visit_parked_of(unsigned node, void (*visit)(Heap& heap, void* argument), void* argument) {
   const uint32_t count = heap_count();
   for (uint32_t id = 0; id < count; id++) {
+    if (!is_of(id, node)) continue;
     Heap* heap = heap_by_id(id);
     if (!take_if_parked(heap)) continue;
     {
@@ -176,6 +180,12 @@ void visit_parked_heaps(void (*visit)(Heap& heap, void* argument), void* argumen
     }
     unpark_to_list(heap);
   }
+}
+
+}  // namespace
+
+void visit_parked_heaps(void (*visit)(Heap& heap, void* argument), void* argument) {
+  visit_parked_of(kEveryNode, visit, argument);
 }
 
 void visit_shared_heaps(void (*visit)(Heap& heap, void* argument), void* argument) {
@@ -188,17 +198,29 @@ void visit_shared_heaps(void (*visit)(Heap& heap, void* argument), void* argumen
   }
 }
 
-bool clean_heaps(bool everything) {
-  visit_parked_heaps(
+namespace {
+
+void flush_parked(unsigned node, bool everything) {
+  visit_parked_of(
+      node,
       [](Heap& heap, void* all) {
         if (heap.clean && heap.inbox_empty() && !*static_cast<bool*>(all)) return;
         heap.flush();
         heap.clean = true;
       },
       &everything);
+}
+
+}  // namespace
+
+void clean_parked_heaps() { flush_parked(kEveryNode, false); }
+
+bool clean_heaps(bool everything, unsigned node) {
+  flush_parked(node, everything);
   bool waiting = false;
   const uint32_t count = heap_count();
   for (uint32_t id = 0; id < count; id++) {
+    if (!is_of(id, node)) continue;
     Heap* heap = heap_by_id(id);
     const uint64_t visits = heap->visits();
     const bool asleep = heap->seen_visits.exchange(visits, kRelaxed) == visits;  // relaxed: a hint

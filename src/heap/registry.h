@@ -16,6 +16,8 @@
 
 namespace near {
 
+inline constexpr unsigned kEveryNode = kMaxNodes;
+
 // A heap for the calling thread on `node`: a parked one, or a new one; null if memory is refused.
 Heap* take_heap(unsigned node);
 
@@ -39,9 +41,12 @@ Heap* heap_by_id(uint32_t id);
 Span* adopt_span(Heap& adopter, unsigned size_class);
 
 // Gives back what heaps without a thread, and owners that do not come to their inbox, hold without
-// need. `everything`: also heaps that were parked or drained just now. Returns true if there is
-// more to come (something waits for its owner).
-bool clean_heaps(bool everything);
+// need: the heaps of `node`; no heap of another one is touched. `everything`: also heaps that were
+// parked or drained just now. Returns true if there is more to come (something waits for its owner).
+bool clean_heaps(bool everything, unsigned node = kEveryNode);
+
+// The part of it that concerns parked heaps, of all nodes.
+void clean_parked_heaps();
 
 // Calls visit(heap, argument) for each parked heap, with its lock and the owner's rights held.
 void visit_parked_heaps(void (*visit)(Heap& heap, void* argument), void* argument);

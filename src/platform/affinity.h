@@ -1,0 +1,29 @@
+// On which CPUs a thread of the library runs: on those of the node whose memory it works with.
+//
+// Invariant: never on a CPU that the main thread may not use, so what an operator (taskset, a
+// cpuset) or the program chose stands.
+// Who may touch it: any thread, for itself.
+#pragma once
+
+#include "platform/topology.h"
+
+namespace near {
+
+class Affinity {
+ public:
+  // Reads which CPUs the main thread may use now.
+  Affinity();
+
+  // Moves the calling thread to the CPUs of a node. Where the main thread may use none of them, or
+  // the kernel refuses, it stays where it is.
+  void move_to(const Topology& topology, unsigned node) const;
+
+  // The calling thread may use all CPUs that the main thread may use.
+  void spread() const;
+
+ private:
+  static constexpr unsigned kWordBits = 64;
+  unsigned long words_[kMaxCpus / kWordBits] = {};  // empty if the kernel does not tell
+};
+
+}  // namespace near
