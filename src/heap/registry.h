@@ -42,7 +42,7 @@ Span* adopt_span(Heap& adopter, unsigned size_class);
 
 // Gives back what heaps without a thread, and owners that do not come to their inbox, hold without
 // need: the heaps of `node`; no heap of another one is touched. `everything`: also heaps that were
-// parked or drained just now. Returns true if there is more to come (something waits for its owner).
+// parked or drained just now. Returns true if there is more to come: something waits for its owner.
 bool clean_heaps(bool everything, unsigned node = kEveryNode);
 
 // The part of it that concerns parked heaps, of all nodes.
