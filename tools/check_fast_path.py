@@ -2,7 +2,8 @@
 """The fast path of malloc and free in machine code, against tools/fast_path_budget.toml.
 
 From the entry to the first `ret`, with no conditional jump taken and direct jumps followed: not
-more instructions than budgeted, no call, no lock prefix, no indirect jump.
+more instructions than budgeted, no call, no lock prefix, no indirect jump, and of the process's
+data nothing but what is listed: so nothing that tells how many nodes there are.
 """
 
 import argparse
@@ -17,11 +18,13 @@ from checking import ROOT, SKIPPED, Findings, report
 
 INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\t([a-z].*)$", re.MULTILINE)
 PADDING = ("nop", "data16", "cs nop", "xchg   %ax,%ax", "endbr64")
+DATA = re.compile(r"\(%rip\).*<(?:near::)?([^+>]+)")
+THREAD = "_GLOBAL_OFFSET_TABLE_"  # where thread-local data are
 LONGEST = 200
 
 
 def disassemble(library: Path) -> dict[int, str]:
-    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", str(library)], check=True,
+    text = subprocess.run(["objdump", "-d", "-C", "--no-show-raw-insn", str(library)], check=True,
                           capture_output=True, text=True).stdout
     return parse(text)
 
@@ -63,7 +66,7 @@ def fast_path(code: dict[int, str], entry: int) -> tuple[list[str], str | None]:
     return path, "no ret on the fall-through path"
 
 
-def check_function(code: dict[int, str], name: str, entry: int, budget: int,
+def check_function(code: dict[int, str], name: str, entry: int, budget: int, known: list[str],
                    findings: Findings) -> None:
     path, wrong = fast_path(code, entry)
     findings.count(len(path))
@@ -72,6 +75,8 @@ def check_function(code: dict[int, str], name: str, entry: int, budget: int,
         findings.fault(name, 0, wrong)
     elif len(path) > budget:
         findings.fault(name, 0, f"{len(path)} instructions, budget {budget}")
+    for data in {found for line in path for found in DATA.findall(line)} - {*known, THREAD}:
+        findings.fault(name, 0, f"reads {data}, which is not in its list of data")
     if findings.faults:
         print("\n".join(f"    {instruction}" for instruction in path))
 
@@ -85,6 +90,10 @@ EXAMPLES = [
     ("atomic", "10:\tlock xadd %rax,(%rdi)\n 15:\tret\n", "a locked"),
     ("exchange", "10:\txchg   %rax,(%rdi)\n 15:\tret\n", "a locked"),
     ("plt", "10:\tjmp    *0x20(%rip)\n", "an indirect"),
+    ("known data", "10:\tmov    0x9(%rip),%rax  # 18 <near::base>\n 15:\tret\n", None),
+    ("thread", "10:\tmov    0x9(%rip),%rax  # 18 <_GLOBAL_OFFSET_TABLE_+0x1b0>\n 15:\tret\n", None),
+    ("nodes", "10:\tcmpb   $0x1,0x9(%rip)  # 18 <near::topology+0x8>\n 15:\tret\n",
+     "reads topology, which"),
     ("endless", "10:\tjmp    10 <x>\n", "no ret"),
 ]
 
@@ -93,7 +102,7 @@ def self_test() -> int:
     wrong = 0
     for name, text, fault in EXAMPLES:
         findings = Findings()
-        check_function(parse(text), name, 0x10, 4, findings)
+        check_function(parse(text), name, 0x10, 4, ["base"], findings)
         seen = "\n".join(findings.faults)
         if (fault not in seen) if fault else seen:
             wrong += 1
@@ -121,7 +130,7 @@ def main() -> int:
         if entry is None:
             findings.fault(library.name, 0, f"exports no {name}")
         else:
-            check_function(code, name, entry, budget, findings)
+            check_function(code, name, entry, budget, budgets["data"][name], findings)
     return report("instructions", findings)
 
 

@@ -6,7 +6,7 @@ malloc, free and the jump to each through the procedure linkage table; start-up 
 The definition is checked on glibc 2.36, whose count is known (lab/tests).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def count(
     advance: Callable[[str], None] = lambda label: None,
 ) -> dict[str, dict[tuple[str, int], float | str]]:
     """{allocator: {(mode, size): instructions, or why there are none}}, for those available."""
-    empty = {mode: _per_pair(mode, sizes[0], None, "empty") for mode in modes}
+    empty = {mode: _per_pair(mode, sizes[0], None, {}, "empty") for mode in modes}
     cells = [
         (allocator, mode, size)
         for allocator in allocators
@@ -46,7 +46,8 @@ def count(
     def one(cell: tuple[Allocator, str, int]) -> float | str:
         allocator, mode, size = cell
         try:
-            found = _per_pair(mode, size, allocator.library, "malloc")
+            environment = dict(allocator.environment)
+            found = _per_pair(mode, size, allocator.library, environment, "malloc")
         except CountError as error:
             return str(error)
         finally:
@@ -59,17 +60,20 @@ def count(
     return table
 
 
-def _per_pair(mode: str, size: int, library: Path | None, functions: str) -> float:
-    short, long = _ROUNDS[mode]
-    pairs = (long - short) * (_BATCH if mode == "batch" else 1)
-    more = _run(mode, size, long, library, functions) - _run(mode, size, short, library, functions)
-    return more / pairs
+def _per_pair(
+    mode: str, size: int, library: Path | None, environment: Mapping[str, str], functions: str
+) -> float:
+    short, long = (
+        _run([mode, size, rounds, functions], library, environment) for rounds in _ROUNDS[mode]
+    )
+    rounds = _ROUNDS[mode][1] - _ROUNDS[mode][0]
+    return (long - short) / (rounds * (_BATCH if mode == "batch" else 1))
 
 
-def _run(mode: str, size: int, rounds: int, library: Path | None, functions: str) -> int:
+def _run(words: Sequence[object], library: Path | None, environment: Mapping[str, str]) -> int:
     """All instructions of one run."""
-    program = [places.bench_dir() / "instructions", mode, str(size), str(rounds), functions]
-    found = callgrind.count(program, library)
+    program = [places.bench_dir() / "instructions", *map(str, words)]
+    found = callgrind.count(program, library, environment)
     if found.instructions is None:
         raise CountError(found.failure)
     return found.instructions

@@ -112,6 +112,9 @@ def test_a_case_is_filled_in_by_the_topology_under_its_limits():
     assert case.conditions(place, "glibc") == [Condition("pages", "> 8")]
 
 
+COUNTS = 'program = "a"\n[expect_nearmalloc]\n"counts.{}" = "== 0"\n'
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -122,6 +125,8 @@ def test_a_case_is_filled_in_by_the_topology_under_its_limits():
         ('program = "a"\n[limits]\ncpus = "1"\n', "limits.cpus: unknown key"),
         ('program = "a"\n[expect_nearmalloc]\nx = "about 3"\n', "expect.x: 'about 3' is no cond"),
         ('program = "a"\n[expect_nearmalloc]\nx = "== yes"\n', "expect.x: 'yes' is no JSON"),
+        (COUNTS.format("heap.remote"), "expect.counts.heap.remote: the case is not counted"),
+        ("counted = true\n" + COUNTS.format("heap.far"), "counts.heap.far: there is no such count"),
     ],
 )
 def test_what_is_wrong_with_a_case_is_named(text, complaint):

@@ -1,6 +1,7 @@
 """Guests of the NUMA machine, played by a script in QEMU's place: what they say is read and judged,
 and whatever they do, there is a verdict."""
 
+import dataclasses
 import json
 import time
 from pathlib import Path
@@ -46,6 +47,7 @@ def test_conditions_are_judged_and_a_failure_names_both_numbers():
     assert judged(SAID, pages="== 7", ok="== true") == []
     assert judged(SAID, pages="> 7", ok="== true") == ["pages is 7, expected > 7"]
     assert judged(SAID, gone="== 0") == ["gone is not in the result"]
+    assert judged(SAID, **{"pages.all": "== 7"}) == ["pages.all is not in the result"]
     assert judged(SAID.replace("7", '"x"'), pages="> 0") == ['pages is "x", expected > 0']
 
 
@@ -283,6 +285,24 @@ def test_counts_that_are_not_there_are_a_complaint(counter):
         ((counted, complaint),) = counter.read(1)
         assert counted is None and expected in complaint
         assert complaint.startswith("the plugin's counts") and str(counter.out) not in complaint
+
+
+def test_a_condition_looks_into_the_counts(fake, counter, monkeypatch):
+    counter.out.write_text(counts_of(region(30)))
+    monkeypatch.setattr(counting.Counter, "plugin", lambda self: None)
+    monkeypatch.setattr(counting.Counter, "before", lambda self: [])
+    monkeypatch.setattr(runs.Counter, "of", lambda *_: counter)
+    text = 'description = "d"\nprogram = "audit"\ncounted = true\n[expect]\npages = "> 0"\n'
+    for condition, expected in (("== 30", []), ("== 0", ["is 30, expected == 0"])):
+        counted = f'[expect_nearmalloc]\n"counts.heap.remote" = "{condition}"\n'
+        one = dataclasses.replace(
+            *runs.plan("2n", ["audit"]), case=cases.parse(text + counted, "audit")
+        )
+        (found,) = runs.execute(guest_that_says(fake, AUDIT), one)
+        assert found["why"] == [f"counts.heap.remote {each}" for each in expected]
+    counter.out.write_text("{")
+    (found,) = runs.execute(guest_that_says(fake, AUDIT), one)
+    assert len(found["why"]) == 1 and "not JSON" in found["why"][0]
 
 
 def test_the_table_of_counts_has_medians_of_what_was_counted(counter, capsys):

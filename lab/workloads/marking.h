@@ -1,9 +1,10 @@
 // Marks the measured region for the counting plugin, and tells it what is no heap.
 //
 // Off until enable(): nothing here does anything before. Excluded are the images of program and
-// libraries, the mappings of files, the main thread's stack and thread-local storage, and those of
-// each thread and each table that says so. Invariant: a page of an excluded stack is never heap
-// later: stacks are small then, so that the C library keeps each for the next thread.
+// libraries, the mappings of files, the main thread's stack and thread-local storage, those of each
+// thread that says so and of the threads that the allocator started for itself, and tables.
+// Invariant: a page of an excluded stack is never heap later: stacks are small then, so that the C
+// library keeps each for the next thread.
 // Who may touch it: enable() the main thread before others start; exclude_thread() each thread for
 // itself; exclude() and include() whoever holds the memory; begin() and end() one thread at a time.
 #pragma once
@@ -12,7 +13,8 @@
 
 namespace workload::marking {
 
-// Ends the program with status 2 where there are no markers.
+// Ends the program with status 2 where there are no markers. Starts a thread that allocates and
+// ends, because allocators start threads of their own when a second one comes.
 void enable();
 
 // This thread's stack and thread-local storage are no heap. The main thread's are known.

@@ -1,6 +1,9 @@
 // Marking by the instructions of marker.h.
+#include <dirent.h>
 #include <link.h>
 #include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cinttypes>
@@ -18,6 +21,7 @@ namespace {
 constexpr size_t kStackBytes = size_t{256} << 10;
 // What the C library keeps of a thread above its thread-local storage, at least.
 constexpr uintptr_t kThreadDescriptor = 2048;
+constexpr uintptr_t kPage = 4096;
 
 struct Range {
   uintptr_t begin;
@@ -51,17 +55,18 @@ int add_thread_local_bytes(dl_phdr_info* image, size_t, void* sum) {
   return 0;
 }
 
-// One line of /proc/self/maps.
-void exclude_mapping(const char* line) {
-  Range range{};
-  char access[5] = "";
-  int path = 0;
-  if (std::sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %*s %n", &range.begin, &range.end,
-                  access, &path) < 3 ||
-      access[0] != 'r') {
-    return;
-  }
-  const char* const name = line + path;
+[[noreturn]] void fail(const char* what) {
+  std::fprintf(stderr, "--mark: %s\n", what);
+  std::exit(1);
+}
+
+struct Mapping {
+  Range range;
+  const char* name;
+};
+
+void exclude_mapping(const Mapping& mapping) {
+  const auto [range, name] = mapping;
   const auto is = [name](const char* start) {
     return std::strncmp(name, start, std::strlen(start)) == 0;
   };
@@ -72,15 +77,74 @@ void exclude_mapping(const char* line) {
   exclude({std::max(range.begin, main_thread.begin), std::min(range.end, main_thread.end)});
 }
 
-void exclude_mappings() {
+// Calls visit(mapping) for all that can be read.
+template <typename Visit>
+void for_mappings(Visit visit) {
   std::FILE* const maps = std::fopen("/proc/self/maps", "r");
-  if (maps == nullptr) {
-    std::fprintf(stderr, "--mark: cannot read /proc/self/maps\n");
-    std::exit(1);
-  }
+  if (maps == nullptr) fail("cannot read /proc/self/maps");
   char line[4352];  // a path, and what is before it
-  while (std::fgets(line, sizeof line, maps) != nullptr) exclude_mapping(line);
+  while (std::fgets(line, sizeof line, maps) != nullptr) {
+    Range range{};
+    char access[5] = "";
+    int path = 0;
+    if (std::sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %*s %n", &range.begin, &range.end,
+                    access, &path) >= 3 &&
+        access[0] == 'r') {
+      visit(Mapping{range, line + path});
+    }
+  }
   std::fclose(maps);
+}
+
+// An address in a thread's descriptor, 0 if the thread is gone. Whoever has not come so far as to
+// tell the kernel of its list of robust mutexes, which is there, is waited for.
+uintptr_t descriptor_of(pid_t thread) {
+  for (int tries = 0; tries < 10'000; ++tries) {
+    void* list = nullptr;
+    size_t size = 0;
+    if (syscall(SYS_get_robust_list, thread, &list, &size) != 0) return 0;
+    if (list != nullptr) return reinterpret_cast<uintptr_t>(list);
+    usleep(100);
+  }
+  fail("a thread that is not the C library's");
+}
+
+// The stack of a thread that is not the workload's: the mapping that begins above its guard; at its
+// end the C library keeps thread-local storage and, in the last page, the descriptor. What follows
+// may be anybody's, though the kernel shows it as one.
+void exclude_stack_of(pid_t thread) {
+  const uintptr_t descriptor = descriptor_of(thread);
+  const uintptr_t end = descriptor / kPage * kPage + kPage;
+  for_mappings([&](const Mapping& mapping) {
+    const auto [begin, mapping_end] = mapping.range;
+    if (begin <= descriptor && descriptor < mapping_end) exclude({begin, end});
+  });
+}
+
+void exclude_other_threads() {
+  DIR* const threads = opendir("/proc/self/task");
+  if (threads == nullptr) fail("cannot read /proc/self/task");
+  while (const dirent* const entry = readdir(threads)) {
+    const auto thread = static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10));
+    if (thread != 0 && thread != gettid()) exclude_stack_of(thread);
+  }
+  closedir(threads);
+}
+
+void* allocate_and_free(void*) {
+  exclude_thread();
+  void* volatile block = std::malloc(64);
+  std::free(block);
+  return nullptr;
+}
+
+// Allocators that have threads of their own start them at the latest for a second thread.
+void have_threads_started() {
+  pthread_t first;
+  if (pthread_create(&first, nullptr, allocate_and_free, nullptr) != 0 ||
+      pthread_join(first, nullptr) != 0) {
+    fail("cannot start a thread");
+  }
 }
 
 }  // namespace
@@ -91,10 +155,7 @@ void enable() {
   const bool small = pthread_attr_setstacksize(&attributes, kStackBytes) == 0 &&
                      pthread_setattr_default_np(&attributes) == 0;
   pthread_attr_destroy(&attributes);
-  if (!small) {
-    std::fprintf(stderr, "--mark: stacks cannot be made small\n");
-    std::exit(1);
-  }
+  if (!small) fail("stacks cannot be made small");
   // A thread is named by the address of its descriptor, below which is its thread-local storage.
   const auto descriptor = static_cast<uintptr_t>(pthread_self());
   uintptr_t thread_local_bytes = 0;
@@ -102,6 +163,8 @@ void enable() {
   main_thread = {descriptor - thread_local_bytes, descriptor + kThreadDescriptor};
   enabled = true;
   marker::program();
+  have_threads_started();
+  exclude_other_threads();
 }
 
 void exclude_thread() {
@@ -128,7 +191,7 @@ void include(const void* pages, size_t bytes) {
 void begin() {
   if (!enabled) return;
   dl_iterate_phdr(exclude_image, nullptr);
-  exclude_mappings();
+  for_mappings(exclude_mapping);
   marker::begin();
 }
 

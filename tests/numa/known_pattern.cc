@@ -8,6 +8,7 @@
 // excluded.
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <functional>
@@ -21,6 +22,8 @@ namespace {
 using namespace numa_guest;
 
 constexpr size_t kLine = 64;
+// Of a private cache of 256 KiB.
+constexpr uint32_t kFits = 64 << 10, kOverflows = 4 << 20;
 
 // Eight bytes anywhere, read and written by one instruction.
 struct [[gnu::packed]] Cell {
@@ -140,46 +143,27 @@ Pattern matrix() {
   return pattern;
 }
 
-// 64 KiB, read ten times by one CPU: they fit into its cache, and miss once.
-Pattern reread(unsigned cpu, unsigned node) {
-  constexpr size_t kBytes = size_t{64} << 10, kRounds = 10;
-  char* const memory = memory_on(node, kHugePage);
-  const auto body = [memory](size_t) {
-    for (size_t round = 0; round < kRounds; ++round) {
-      for (size_t at = 0; at < kBytes; at += kLine) load(memory, at);
+// A byte of each line is read, again and again, by one CPU: they miss once if they fit into its
+// cache, and every time if they are many more. Narrow numbers: a body of two words is no block.
+Pattern read_again(const char* name, unsigned cpu, unsigned node, uint32_t bytes, uint32_t rounds,
+                   bool fits) {
+  char* const memory = memory_on(node, std::max<size_t>(bytes, kHugePage));
+  const auto body = [memory, bytes, rounds](size_t) {
+    for (size_t round = 0; round < rounds; ++round) {
+      for (size_t at = 0; at < bytes; at += kLine) load(memory, at);
     }
   };
-  const size_t lines = kBytes / kLine;
-  return {"reread",
+  const size_t lines = bytes / kLine;
+  return {name,
           {cpu},
           body,
-          {{cpu, node, "loads", kRounds * lines},
+          {{cpu, node, "loads", rounds * lines},
            {cpu, node, "stores", 0},
-           {cpu, node, "misses", lines},
+           {cpu, node, "misses", fits ? lines : rounds * lines},
            {cpu, node, "bounces", 0},
            {cpu, node, "upgrades", 0}},
-          {{cpu, kBytes / kPage}},
-          kBytes / kPage};
-}
-
-// 4 MiB read twice, through a cache of 256 KiB: every line misses every time.
-Pattern overflow(unsigned cpu, unsigned node) {
-  constexpr size_t kBytes = size_t{4} << 20, kRounds = 2;
-  char* const memory = memory_on(node, kBytes);
-  const auto body = [memory](size_t) {
-    for (size_t round = 0; round < kRounds; ++round) {
-      for (size_t at = 0; at < kBytes; at += kLine) load(memory, at);
-    }
-  };
-  const size_t lines = kBytes / kLine;
-  return {"overflow",
-          {cpu},
-          body,
-          {{cpu, node, "loads", kRounds * lines},
-           {cpu, node, "misses", kRounds * lines},
-           {cpu, node, "bounces", 0}},
-          {{cpu, kBytes / kPage}},
-          kBytes / kPage};
+          {{cpu, bytes / kPage}},
+          bytes / kPage};
 }
 
 // Two CPUs store to one line in turn: it bounces.
@@ -272,6 +256,34 @@ Pattern common_pages(unsigned one, unsigned other, unsigned node) {
           kPages + kApart};
 }
 
+// A thread that does not exclude its stack, as an allocator has one: it does what it is asked for,
+// there.
+pthread_barrier_t visit;
+void* be_strange(void*) {
+  std::array<char, kPage> own;
+  for (;;) {
+    pthread_barrier_wait(&visit);
+    for (size_t at = 0; at < own.size(); at += kLine) store(own.data(), at, at);
+    pthread_barrier_wait(&visit);
+  }
+}
+
+void start_strange_thread() {
+  pthread_t thread;
+  pthread_barrier_init(&visit, nullptr, 2);
+  if (pthread_create(&thread, nullptr, be_strange, nullptr) != 0) fail("pthread_create");
+  pthread_detach(thread);
+}
+
+// Nothing of its is heap.
+Pattern strange_thread(unsigned cpu) {
+  const auto body = [](size_t) {
+    pthread_barrier_wait(&visit);
+    pthread_barrier_wait(&visit);
+  };
+  return {"strange_thread", {cpu}, body, {{cpu, 0, "loads", 0}}, {}};
+}
+
 void tell(const Pattern& pattern, bool is_first) {
   std::printf("%s{\"name\": \"%s\", \"counts\": [", is_first ? "" : ", ", pattern.name);
   const char* comma = "";
@@ -291,6 +303,7 @@ void tell(const Pattern& pattern, bool is_first) {
 }  // namespace
 
 int main() {
+  start_strange_thread();
   workload::marking::enable();
   const std::vector<unsigned> cpus = cpus_online(), nodes = nodes_with_memory();
   if (cpus.size() < 2 || nodes.empty()) {
@@ -301,13 +314,14 @@ int main() {
   const unsigned near = nodes.front(), far = nodes.back();
   const std::vector<Pattern> patterns = {
       matrix(),
-      reread(first, far),
-      reread(last, far),
-      overflow(first, near),
+      read_again("reread", first, far, kFits, 10, true),
+      read_again("reread", last, far, kFits, 10, true),
+      read_again("overflow", first, near, kOverflows, 2, false),
       ping_pong(first, last, far),
       hand_over(last, first, near),
       straddle(first, near, far),
       common_pages(first, last, near),
+      strange_thread(first),
   };
   for (const Pattern& pattern : patterns) run(pattern);
   std::printf("{\"name\": \"known_pattern\", \"patterns\": [");

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from .. import places
-from . import files, verdict
+from . import counts, files, verdict
 from .guest import Limits
 from .machine import TIMEOUT_S, HugePages
 from .topology import Topology
@@ -63,7 +63,8 @@ class _Keys(_Table):
     timeout_s: Annotated[float, Field(gt=0)] = TIMEOUT_S
     environment: dict[str, str] = {}
     limits: _Limits = _Limits()
-    expect: Annotated[dict[str, str], Field(min_length=1)]  # of the result: KEY = "== 0"
+    # Of the result: KEY = "== 0"; of what was counted: "counts.heap.remote" = "== 0".
+    expect: Annotated[dict[str, str], Field(min_length=1)]
     expect_nearmalloc: dict[str, str] = {}  # and where nearmalloc serves
 
 
@@ -131,6 +132,10 @@ def _problems(keys: _Keys) -> Iterator[str]:
         if name not in _VALUES:
             yield f"there is no {{{name}}}; there are: {', '.join(_VALUES)}"
     for key, text in conditions:
+        if key.startswith("counts.") and not keys.counted:
+            yield f"expect.{key}: the case is not counted"
+        elif key.startswith("counts.") and key.removeprefix("counts.") not in counts.ENTRIES:
+            yield f"expect.{key}: there is no such count; there are: {', '.join(counts.ENTRIES)}"
         try:
             Condition(key, _NAME.sub("0", text)).check()
         except verdict.VerdictError as error:

@@ -4,7 +4,7 @@ Invariant: a case that is counted runs its workload with marks and pinned thread
 are read, or it is said why not; without the plugin it runs plain, and has no counts.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from .. import places
@@ -70,11 +70,4 @@ def _of_region(found: Counts, number: int) -> tuple[dict | None, str | None]:
     """The entry `counts` of a verdict, or why there is none."""
     if complaint := found.complaint(number):
         return None, complaint
-    heap, excluded = found.sums(number), found.sums(number, "excluded")
-    counted = {
-        "heap": asdict(heap) | {"accesses": heap.accesses},
-        "excluded": asdict(excluded) | {"accesses": excluded.accesses},
-        "pages": asdict(found.pages(number)),
-        "cache": found.file.cache.model_dump(),
-    }
-    return counted, None
+    return found.entry(number), None

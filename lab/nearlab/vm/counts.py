@@ -8,9 +8,9 @@ and else unknown.
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -125,6 +125,17 @@ class Pages:
     cpus_2m: int
 
 
+def _names(table: type) -> list[str]:
+    return [field.name for field in fields(table)]
+
+
+# What entry() has, as conditions name it.
+ENTRIES = [
+    *(f"{kind}.{name}" for kind in get_args(Kind) for name in ("accesses", *_names(Sums))),
+    *(f"pages.{name}" for name in _names(Pages)),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """A file that can be trusted."""
@@ -167,6 +178,14 @@ class Counts:
             cpus_4k=sum(cpu.pages_4k for cpu in found.cpus.values()),
             cpus_2m=sum(cpu.pages_2m for cpu in found.cpus.values()),
         )
+
+    def entry(self, region: int = 0) -> dict:
+        """What a verdict says of a region."""
+        made: dict = {}
+        for kind in get_args(Kind):
+            sums = self.sums(region, kind)
+            made[kind] = asdict(sums) | {"accesses": sums.accesses}
+        return made | {"pages": asdict(self.pages(region)), "cache": self.file.cache.model_dump()}
 
     def matrix(self, region: int = 0, kind: Kind = "heap") -> dict[tuple[int, str], int]:
         """Accesses by the node of the CPU and that of the memory."""

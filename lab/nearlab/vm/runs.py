@@ -112,11 +112,11 @@ def _judged(one: Run, counter: Counter, output: Output) -> Iterator[dict]:
     conditions = one.case.conditions(one.topology, one.allocator.name)
     for seed, (counted, complaint) in zip(one.seeds, counts, strict=True):
         step = said.get(_name(one.case, seed), Said(_name(one.case, seed)))
-        why = common or verdict.problems(step, conditions)
+        why = common or verdict.problems(step, conditions, counted)
+        if complaint and step.failure() is None and not common:
+            why = [complaint]  # and not what it leaves without numbers
         if why and step.status is None:
             why = [*why, tail]
-        if not why and complaint:
-            why = [complaint]
         facts = said[FACTS].result() if FACTS in said else None
         guest = facts and facts | {"boots": output.boots}
         yield _kept(one, seed, FAIL if why else PASS, why, guest, step.result(), counted)

@@ -91,16 +91,19 @@ def _status(words: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What must hold of one entry of a result: `== 0`, `> 0`, `== true`."""
+    """What must hold of one entry of a result: `== 0`, `> 0`, `== true`. A key with dots names an
+    entry of a table in it: `counts.heap.remote`."""
 
     key: str
     text: str
 
     def problem(self, result: Mapping[str, object]) -> str | None:
         compare, value = self._parts()
-        if self.key not in result:
-            return f"{self.key} is not in the result"
-        found = result[self.key]
+        found: object = result
+        for part in self.key.split("."):
+            if not isinstance(found, Mapping) or part not in found:
+                return f"{self.key} is not in the result"
+            found = found[part]
         try:
             right = compare(found, value)
         except TypeError:
@@ -121,11 +124,14 @@ class Condition:
         self._parts()
 
 
-def problems(said: Said, conditions: Sequence[Condition]) -> list[str]:
-    """All that is wrong with what a step said; empty if it is as expected."""
+def problems(
+    said: Said, conditions: Sequence[Condition], counts: dict | None = None
+) -> list[str]:
+    """All that is wrong with what a step said, and with what was counted of it, to conditions the
+    entry `counts`; empty if it is as expected."""
     if failure := said.failure():
         return [failure]
-    result = said.result() or {}
+    result = (said.result() or {}) | {"counts": counts or {}}
     return [found for each in conditions if (found := each.problem(result))]
 
 
