@@ -57,7 +57,7 @@ def draw(plan: Plan, result: Result, path: Path) -> None:
     """Writes an SVG or a PNG, as the path's suffix says."""
     keys = plan.keys
     bars_in_all = len(keys.topologies) * len(keys.cases) * len(_shown(plan))
-    size = (max(9.0, 1.5 + _WIDTH_BY_BAR * bars_in_all), 1.4 + _HEIGHT * len(_TITLES))
+    size = (max(10.0, 1.5 + _WIDTH_BY_BAR * bars_in_all), 1.4 + _HEIGHT * len(_TITLES))
     chart, panels = plt.subplots(
         len(_TITLES),
         len(keys.topologies),
@@ -68,7 +68,7 @@ def draw(plan: Plan, result: Result, path: Path) -> None:
         layout="constrained",
     )
     try:
-        chart.suptitle(_title(plan, result), size=11, color=_INK, x=0.01, ha="left")
+        chart.suptitle(_title(plan, result), size=10, color=_INK, x=0.01, ha="left")
         for row, number in zip(panels, _TITLES, strict=True):
             for axes, where in zip(row, keys.topologies, strict=True):
                 _panel(axes, list(bars(plan, result, where, number)))
@@ -89,12 +89,16 @@ def draw(plan: Plan, result: Result, path: Path) -> None:
 
 def _title(plan: Plan, result: Result) -> str:
     seeds = result.head["seeds"]
-    return (
-        f"{plan.name}: relative to {plan.keys.baseline}, down is fewer; "
-        f"medians of {seeds} seed{'s' * (seeds > 1)}\n"
-        f"Above the panels: {plan.keys.baseline}'s own numbers. "
-        "Counts of an emulated machine, never times"
-    )
+    base = plan.keys.baseline
+    lines = [
+        f"{plan.name}: relative to {base}, whose own numbers are above the panels; down is fewer",
+        f"Medians of {seeds} seed{'s' * (seeds > 1)}; counts of an emulated machine, never times",
+    ]
+    floors = [f"{floor:,} {name.replace('_', ' ')}" for name, floor in plan.keys.floors.items()]
+    if floors:
+        text = f"Hatched: {base} has no more than the noise, {' or '.join(floors)};"
+        lines.append(f"{text} relative to that, with the absolute number")
+    return "\n".join(lines)
 
 
 def _shown(plan: Plan) -> list[str]:
@@ -184,8 +188,8 @@ def _scale(axes: Axes) -> None:
     """Ticks that are legible: powers of ten over a wide range, about those of two else."""
     low, high = axes.get_ylim()
     low, high = min(low, 0.6), max(high, 1.7)
-    # Room for the numbers at the ends of the bars.
-    low, high = low / (1 / low) ** 0.12, high * high**0.12
+    room = (high / low) ** 0.17  # for the numbers at the ends of the bars
+    low, high = low / room, high * room
     axes.set_ylim(low, high)
     if high / low > 100:
         ticks = [10.0**power for power in range(-4, 5)]
@@ -197,7 +201,7 @@ def _scale(axes: Axes) -> None:
 
 
 def _factor(value: float, _: object = None) -> str:
-    return f"{value:g}×" if value >= 1 else f"1/{1 / value:g}"
+    return f"{value:,g}×" if value >= 1 else f"1/{1 / value:,g}"
 
 
 def _short(value: float) -> str:
@@ -209,12 +213,8 @@ def _short(value: float) -> str:
 
 
 def _legend(plan: Plan) -> list[Patch]:
-    made = [Patch(color=color, label=name) for name, color in _colors(plan).items()]
-    floors = [f"{floor:,} {name.replace('_', ' ')}" for name, floor in plan.keys.floors.items()]
-    if floors:
-        label = f"baseline at most {', '.join(floors)}: relative to that, absolute number shown"
-        made.append(Patch(facecolor=_QUIET, edgecolor="white", hatch="////", label=label))
-    return made
+    """In the order of the bars."""
+    return [Patch(color=color, label=name) for name, color in _colors(plan).items()]
 
 
 def _save(chart, path: Path) -> None:
