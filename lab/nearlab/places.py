@@ -62,6 +62,10 @@ def vm_cases() -> Path:
     return ROOT / "lab" / "vm" / "cases"
 
 
+def vm_plans() -> Path:
+    return ROOT / "lab" / "vm" / "plans"
+
+
 def vm_guest() -> Path:
     """The scripts that become part of a guest."""
     return ROOT / "lab" / "vm" / "guest"

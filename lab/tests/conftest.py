@@ -9,6 +9,7 @@ import hypothesis
 import pytest
 
 from nearlab import peers, places
+from nearlab.vm import machine
 
 os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(places.RESULTS / "hypothesis"))
 hypothesis.settings.register_profile("lab", derandomize=True, database=None, deadline=None)
@@ -29,3 +30,25 @@ def pytest_terminal_summary(terminalreporter):
 def found():
     """The allocators by name, as they are on this machine; nothing is installed by a test."""
     return {allocator.name: allocator for allocator in peers.find_all()}
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    """Makes a stand-in for QEMU: a shell script that knows the files of the serial lines."""
+    monkeypatch.setenv("NEAR_VM", str(tmp_path / "vm"))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    (tmp_path / "bin").mkdir()
+    for file in ("kernel/boot/vmlinuz-1", "busybox/bin/busybox"):
+        path = tmp_path / "vm" / file
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"")
+
+    def make(text: str) -> machine.Machine:
+        qemu = tmp_path / "bin" / "qemu-system-x86_64"
+        files = 'for word; do case "$word" in file:*/console) console="${word#file:}" ;; '
+        files += 'file:*/said) said="${word#file:}" ;; esac; done\n'
+        qemu.write_text(f"#!/bin/sh\n{files}{text}\n")
+        qemu.chmod(0o755)
+        return machine.find()
+
+    return make

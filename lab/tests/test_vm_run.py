@@ -7,11 +7,12 @@ import time
 from pathlib import Path
 
 import pytest
+from fake_guest import AUDIT, FACTS, counts_of, guest_that_counts, guest_that_says, region
 from rich.console import Console
 from typer.testing import CliRunner
 
 from nearlab import places
-from nearlab.vm import cases, counting, machine, runs, table, topology, verdict
+from nearlab.vm import cases, counting, machine, medians, runs, table, topology, verdict
 from nearlab.vm.__main__ import app
 from nearlab.vm.guest import Step
 from nearlab.vm.verdict import Condition, VerdictError
@@ -78,29 +79,6 @@ def test_sets_of_numbers_are_read_as_the_kernel_writes_them():
 # --- the machine ----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def fake(tmp_path, monkeypatch):
-    """Makes a stand-in for QEMU: a shell script that knows the files of the serial lines."""
-    monkeypatch.setenv("NEAR_VM", str(tmp_path / "vm"))
-    monkeypatch.setattr(counting, "PLUGIN", "none.so")
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
-    (tmp_path / "bin").mkdir()
-    for file in ("kernel/boot/vmlinuz-1", "busybox/bin/busybox"):
-        path = tmp_path / "vm" / file
-        path.parent.mkdir(parents=True)
-        path.write_bytes(b"")
-
-    def make(text: str) -> machine.Machine:
-        qemu = tmp_path / "bin" / "qemu-system-x86_64"
-        files = 'for word; do case "$word" in file:*/console) console="${word#file:}" ;; '
-        files += 'file:*/said) said="${word#file:}" ;; esac; done\n'
-        qemu.write_text(f"#!/bin/sh\n{files}{text}\n")
-        qemu.chmod(0o755)
-        return machine.find()
-
-    return make
-
-
 STEP = [Step("idle", places.bench_dir() / "idle")]
 
 
@@ -144,6 +122,17 @@ def test_a_plugins_argument_with_a_comma_is_refused():
         machine.Plugin(Path("p.so"), {"a": "1,2"}).words()
 
 
+def test_the_newest_kernel_and_the_shell_of_any_debian_are_found(fake, tmp_path):
+    folder = tmp_path / "vm"
+    for name in ("9-1", "9-20", "9-3", "10-0"):
+        (folder / f"kernel/boot/vmlinuz-{name}-cloud").write_bytes(b"")
+    (folder / "busybox/usr").mkdir()
+    (folder / "busybox/bin").rename(folder / "busybox/usr/bin")
+    made = fake("exit 0")
+    assert made.kernel.name == "vmlinuz-10-0-cloud"
+    assert made.busybox == folder / "busybox/usr/bin/busybox" and made.busybox.is_file()
+
+
 def test_what_is_missing_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("NEAR_VM", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -152,18 +141,6 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch):
 
 
 # --- runs -----------------------------------------------------------------------------------------
-
-FACTS = '{"kernel": "6", "online": "0-1", "memory": "0-1", "cpus": "0-1"}'
-AUDIT = (
-    '{"believes": true, "pages": 2000, "wrong": 0, "not_present": 0, "pages_away": 0, '
-    '"blocks_away": 0, "nodes": 2, "spills": 0, "bind_refused": 0}'
-)
-
-
-def guest_that_says(fake, result: str, facts: str = FACTS, step: str = "audit"):
-    said = f"near-vm begin 00-facts\n{facts}\nnear-vm end 00-facts 0\n"
-    said += f"near-vm begin 01-{step}-1\n{result}\nnear-vm end 01-{step}-1 0\n"
-    return fake(f"cat >\"$said\" <<'SAID'\n{said}SAID\necho tail >\"$console\"")
 
 
 def executed(fake, facts: str = FACTS, audit: str = AUDIT) -> dict:
@@ -211,9 +188,29 @@ def test_an_allocator_that_is_not_here_is_missing_in_its_verdict(fake):
     assert found["outcome"] == "missing" and found["why"] == ["/none.so is not there"]
 
 
-def test_a_table_has_medians_over_the_seeds():
-    assert table.median_with_spread([5, 5]) == "5" and table.median_with_spread([]) == ""
-    assert table.median_with_spread([1000, 1040, 990]) == "1,000 ±4 %"
+def test_what_a_guest_needs_and_is_gone_fails_its_verdicts_alone(fake, monkeypatch):
+    (one,) = runs.plan("2n", ["audit"], seeds=2)
+    guests = guest_that_says(fake, AUDIT)
+    with monkeypatch.context() as without:
+        without.setenv("PATH", "/none")
+        found = runs.execute(guests, one)
+    assert [each["outcome"] for each in found] == ["fail", "fail"] and "ldd" in found[0]["why"][0]
+    gone = dataclasses.replace(guests, busybox=Path("/none/busybox"))
+    assert "No such file" in runs.execute(gone, one)[0]["why"][0]
+
+
+def test_a_table_has_medians_of_the_runs_that_passed():
+    def text(*numbers: int, failed: int = 0) -> str:
+        made = [{"outcome": "pass", "result": {"pages": number}} for number in numbers]
+        lost = [{"outcome": "fail", "result": {"pages": 7}}] * failed
+        return str(medians.printed([*lost, *made], "pages"))
+
+    assert (text(5, 5), text(), text(failed=1)) == ("5", "None", "None")
+    assert text(1000, 1040, 990) == "1,000 ±4 %" and text(1000, 900) == "950 ±5 %!"
+    assert text(0, 0, 3) == "0 to 3!" and text(30, 30, failed=1) == "30 (n=2)"
+
+
+def test_outcomes_that_differ_are_counted():
     several = [{"outcome": "pass"}, {"outcome": "fail"}, {"outcome": "pass"}]
     assert table.outcomes_of(several) == ["pass (2 of 3)", "fail (1 of 3)"]
     assert table.outcomes_of(several[:1]) == ["pass"]
@@ -242,25 +239,6 @@ def test_the_plugin_is_told_where_each_processor_is(counter):
     assert words[1].endswith(f"libnearcount.so,out={counter.out},cpus=0:0+1:0+2:1+3:1")
     assert [step.name for step in counter.before()] == ["calibrate"]
     assert counter.arguments() == ["--mark", "--pin", "spread"]
-
-
-EVENTS = {"loads": 60, "stores": 40, "misses": 7, "bounces": 3, "upgrades": 0}
-CPU = {"pages_4k": 5, "pages_2m": 1, "excluded": {}}
-
-
-def region(remote: int) -> dict:
-    """Of a processor of node 0 that accessed so much of node 1."""
-    heap = {"0": EVENTS, "1": EVENTS | {"loads": remote, "stores": 0}}
-    cpus = {"0": CPU | {"heap": heap}}
-    return {"complete": True, "excluded_pages": 9, "pages_4k": 5, "pages_2m": 1, "cpus": cpus}
-
-
-def counts_of(*regions: dict) -> str:
-    shown = {"samples": 1, "first": 0, "last": 0}
-    calibration = {"nodes": {"0": shown, "1": shown}, "conflicts": 0, "wrong_cpus": 0}
-    made = {"format": 1, "exited": True, "cache": {"kib": 256, "ways": 8, "line": 64}}
-    made |= {"cpus": {"0": 0, "1": 0, "2": 1, "3": 1}, "calibration": calibration, "malformed": 0}
-    return json.dumps(made | {"regions": regions})
 
 
 def test_a_marked_region_belongs_to_a_seed(counter):
@@ -307,11 +285,13 @@ def test_a_condition_looks_into_the_counts(fake, counter, monkeypatch):
 
 def test_the_table_of_counts_has_medians_of_what_was_counted(counter, capsys):
     counter.out.write_text(counts_of(region(3000), region(3060)))
-    made = {"topology": "2n", "case": "larson", "allocator": "glibc", "result": None}
+    made = {"topology": "2n", "case": "larson", "allocator": "glibc", "outcome": "pass"}
     verdicts = [made | {"counts": counted} for counted, _ in counter.read(2)]
-    table.show_counts(Console(width=160), [*verdicts, made | {"counts": None}])
+    failed = verdicts[0] | {"outcome": "fail"}
+    table.show_counts(Console(width=160), [*verdicts, failed, failed | {"allocator": "x"}])
     out = capsys.readouterr().out
-    assert "3,030 ±1 %" in out and "larson" in out and "256 KiB" in out
+    assert "3,030 ±1 % (n=2)" in out and "larson" in out and "256 KiB" in out
+    assert "n: so many runs passed" in out and "!" not in out and " x " not in out
     table.show_counts(Console(), [made | {"counts": None}])
     assert capsys.readouterr().out == ""
 
@@ -323,11 +303,18 @@ def test_a_case_says_how_its_threads_are_pinned(monkeypatch, tmp_path):
     assert counted.arguments() == ["--mark", "--pin", "compact"]
 
 
-def test_nothing_is_counted_without_the_plugin(monkeypatch, tmp_path):
-    monkeypatch.setattr(counting, "PLUGIN", "none.so")
-    plain = counting.Counter.of(cases.load("larson"), topology.load("2n"), tmp_path)
+def test_a_case_that_is_not_counted_runs_plain(tmp_path):
+    plain = counting.Counter.of(cases.load("audit"), topology.load("2n"), tmp_path)
     assert plain.plugin() is None and plain.before() == plain.arguments() == []
     assert plain.read(3) == [(None, None)] * 3
+
+
+def test_a_counted_case_is_missing_without_the_plugin(fake, monkeypatch):
+    monkeypatch.setattr(counting, "PLUGIN", "none.so")
+    (found,) = runs.execute(fake("exit 1"), runs.plan("4n", ["larson"], "glibc")[0])
+    assert found["outcome"] == "missing"
+    assert found["why"] == ["none.so, which counts accesses, is not built"]
+    assert runs.execute(guest_that_says(fake, AUDIT), runs.plan("2n", ["audit"])[0])
 
 
 # --- the commands ---------------------------------------------------------------------------------
@@ -349,10 +336,10 @@ def test_run_prints_a_row_for_each_case_and_its_status_tells_how_it_went(fake):
 
 
 def test_run_takes_the_allocators_by_their_short_names(fake):
-    facts = FACTS.replace("0-1", "0-3", 2)
-    guest_that_says(fake, '{"verified": true}', facts, "larson")
+    names = ("libnearmalloc.so", "libnumalloc.so", "glibc")
+    guest_that_counts(fake, dict.fromkeys(names, [4096]))
     status, out = command("run", "4n", "larson", "--allocators", "near,numalloc,glibc")
-    assert status == 0 and "3 passed, 0 failed" in out
+    assert status == 0 and "3 passed, 0 failed" in out and out.count("4,096") == 3
     assert all(f"larson {name} seed 1: pass" in out for name in ("nearmalloc", "numalloc", "glibc"))
 
 

@@ -2,11 +2,13 @@
 
 import typer
 
-from . import commands
+from . import commands, plan_commands
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command("list")(commands.list_all)
 app.command()(commands.run)
+app.command()(plan_commands.plan)
+app.command()(plan_commands.figure)
 
 if __name__ == "__main__":
     app(prog_name="near vm")

@@ -12,21 +12,20 @@ from rich.markup import escape
 from .. import workloads
 from ..interrupt import ended_by_signals
 from ..listing import list_table
-from . import cases, machine, runs, table, topology
+from . import cases, machine, medians, plans, runs, table, topology
 from .cases import CaseError
-from .initramfs import InitramfsError
 from .machine import MachineError
 from .runs import ChoiceError
 from .topology import TopologyError
 
 _WIDTH = 160  # where stdout is no terminal
-_INTERRUPTED = 130
-_WRONG = (CaseError, ChoiceError, InitramfsError, MachineError, TopologyError)
+INTERRUPTED = 130
+WRONG = (CaseError, ChoiceError, MachineError, TopologyError)
 
 
 def list_all() -> None:
-    """Lists topologies and cases."""
-    out = _console()
+    """Lists topologies, cases and plans."""
+    out = console()
     shown = list_table("Topologies", "topology", "what it is")
     for name in topology.names():
         shown.add_row(name, escape(topology.load(name).keys.description))
@@ -35,6 +34,10 @@ def list_all() -> None:
     for name in cases.names():
         keys = cases.load(name).keys
         shown.add_row(name, escape(keys.description), " ".join(keys.topologies))
+    out.print(shown)
+    shown = list_table("Plans", "plan", "what it shows")
+    for name in plans.names():
+        shown.add_row(name, escape(plans.load(name).keys.description))
     out.print(shown)
 
 
@@ -50,7 +53,7 @@ def run(
 
     Prints the tables of what came of them and of what was counted; the verdicts are kept in
     build/vm/verdicts."""
-    err = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    err = error_console()
     verdicts: list[dict] = []
     try:
         planned = runs.plan(where, what, allocators, seeds)
@@ -59,21 +62,21 @@ def run(
             for one in planned:
                 for made in runs.execute(guests, one):
                     verdicts.append(made)
-                    _tell(err, made)
-    except (*_WRONG, workloads.WorkloadError) as error:
+                    tell(err, made)
+    except (*WRONG, workloads.WorkloadError) as error:
         err.print(f"near vm: {error}")
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
-        raise typer.Exit(_INTERRUPTED) from None
-    out = _console()
+        raise typer.Exit(INTERRUPTED) from None
+    out = console()
     table.show(out, verdicts)
     table.show_counts(out, verdicts)
-    passed = sum(each["outcome"] == runs.PASS for each in verdicts)
+    passed = len(medians.passed(verdicts))
     out.print(f"{passed} passed, {len(verdicts) - passed} failed", highlight=False)
     raise typer.Exit(0 if passed == len(verdicts) else 1)
 
 
-def _tell(err: Console, made: dict) -> None:
+def tell(err: Console, made: dict) -> None:
     """What came of a run, as it comes."""
     what = f"{made['topology']} {made['case']} {made['allocator']} seed {made['seed']}"
     err.print(f"near vm: {what}: {made['outcome']}")
@@ -81,6 +84,10 @@ def _tell(err: Console, made: dict) -> None:
         err.print(f"near vm:   {reason}")
 
 
-def _console() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=_WIDTH)
+def console() -> Console:
+    out = Console()
+    return out if out.is_terminal else Console(width=_WIDTH)
+
+
+def error_console() -> Console:
+    return Console(stderr=True, soft_wrap=True, highlight=False, markup=False)

@@ -1,7 +1,7 @@
 """How a run's accesses are counted: QEMU's plugin, the step that calibrates it, what it wrote.
 
 Invariant: a case that is counted runs its workload with marks and pinned threads, and its counts
-are read, or it is said why not; without the plugin it runs plain, and has no counts.
+are read, or it is said why not; without the plugin it does not run.
 """
 
 from dataclasses import dataclass
@@ -19,6 +19,13 @@ PLUGIN = "libnearcount.so"
 _CALIBRATE = "calibrate"
 
 
+def missing(case: Case) -> str | None:
+    """Why the case cannot be counted as it wants to be; None if it can, or does not want to."""
+    if case.keys.counted and not places.vm_program(PLUGIN).is_file():
+        return f"{PLUGIN}, which counts accesses, is not built"
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Counter:
     """Of one run. `out` is None where nothing is counted."""
@@ -29,8 +36,7 @@ class Counter:
 
     @classmethod
     def of(cls, case: Case, topology: Topology, folder: Path) -> "Counter":
-        counted = case.keys.counted and places.vm_program(PLUGIN).is_file()
-        return cls(topology, folder / "counts.json" if counted else None, case.keys.pin)
+        return cls(topology, folder / "counts.json" if case.keys.counted else None, case.keys.pin)
 
     def plugin(self) -> Plugin | None:
         if self.out is None:

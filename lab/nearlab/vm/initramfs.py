@@ -22,9 +22,12 @@ class InitramfsError(ValueError):
 
 def libraries(program: Path) -> list[Path]:
     """The libraries that the loader maps for a program or a library, the loader included."""
-    asked = subprocess.run(
-        ["ldd", program], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
-    )
+    try:
+        asked = subprocess.run(
+            ["ldd", program], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+        )
+    except OSError as error:
+        raise InitramfsError(f"{program}: ldd: {error.strerror}") from None
     if asked.returncode != 0:
         said = asked.stdout + asked.stderr
         if "not a dynamic executable" in said or "statically linked" in said:

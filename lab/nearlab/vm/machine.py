@@ -6,6 +6,7 @@ About one guest in a hundred hangs before its first step, in the emulator or the
 word on its console: none of our code ran, so it is booted again, and the output says how often.
 """
 
+import re
 import shutil
 import subprocess
 import tempfile
@@ -26,6 +27,7 @@ BOOT_S = 60.0  # until the first of them; seconds are usual
 _BOOTS = 3  # at most
 _POLL_S = 0.1
 _QEMU = "qemu-system-x86_64"
+_SHELLS = ("bin/busybox", "usr/bin/busybox")  # where Debian's package has it, by its age
 _TAIL = 1200  # of the console, in an error
 # Emulated well, and all that the allocators ask of a processor.
 _PROCESSOR = "Nehalem"
@@ -79,12 +81,30 @@ class Output:
 def find() -> Machine:
     """The machine's parts, or a MachineError that names what is missing."""
     qemu = shutil.which(_QEMU)
-    kernels = sorted(places.vm_files().glob("kernel/boot/vmlinuz-*"))
-    shell = places.vm_files() / "busybox" / "bin" / "busybox"
-    parts = ((qemu, _QEMU), (kernels, "the guest's kernel"), (shell.is_file(), "busybox"))
+    kernels = sorted(places.vm_files().glob("kernel/boot/vmlinuz-*"), key=_version)
+    folder = places.vm_files() / "busybox"
+    shells = [path for part in _SHELLS if (path := folder / part).is_file()]
+    parts = ((qemu, _QEMU), (kernels, "the guest's kernel"), (shells, "busybox"))
     if missing := [name for found, name in parts if not found]:
         raise MachineError(f"missing: {', '.join(missing)}; `./near vm run` installs what it needs")
-    return Machine(Path(qemu or ""), kernels[-1], shell)
+    return Machine(Path(qemu or ""), kernels[-1], shells[0])
+
+
+def _version(kernel: Path) -> list[tuple[int, str]]:
+    """Numbers as numbers: 6.1.0-42 comes after 6.1.0-9."""
+    parts = re.findall(r"\d+|\D+", kernel.name)
+    return [(int(part), "") if part.isdigit() else (0, part) for part in parts]
+
+
+def qemu_version(machine: Machine) -> str:
+    """As QEMU says it."""
+    try:
+        asked = subprocess.run(
+            [machine.qemu, "--version"], capture_output=True, text=True, check=False, timeout=60
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return asked.stdout.partition("\n")[0].removeprefix("QEMU emulator version ") or "unknown"
 
 
 def boot(

@@ -1,8 +1,9 @@
 """Runs: a case on a topology under an allocator, in one guest, once for each seed.
 
 Invariant: each seed ends in a verdict of its own, which is kept as a file: `pass`, `fail` with the
-reasons, or `missing` where the allocator is not on this machine. What is wrong with a choice is a
-ChoiceError of one line before any guest starts.
+reasons, or `missing` where the allocator or what counts accesses is not on this machine. A file
+that a guest needs and that is gone costs the verdicts of that guest. What is wrong with a choice is
+a ChoiceError of one line before any guest starts.
 """
 
 import json
@@ -14,16 +15,18 @@ from pathlib import Path
 
 from .. import chosen, places, workloads
 from ..peers import Allocator
-from . import cases, machine, topology, verdict
+from . import cases, counting, machine, topology, verdict
 from .cases import Case
 from .counting import Counter
 from .guest import FACTS, Step
+from .initramfs import InitramfsError
 from .machine import Machine, MachineError, Output
+from .medians import PASS
 from .topology import Topology
 from .verdict import Said
 
 ALL = "all"  # every topology that a case names; every case
-PASS, FAIL, MISSING = "pass", "fail", "missing"
+FAIL, MISSING = "fail", "missing"
 _SHORT = {"near": "nearmalloc", "mimalloc": "mimalloc3"}  # names that the papers' figures use
 
 
@@ -65,13 +68,13 @@ def _allocators(case: Case, asked: str) -> list[Allocator]:
 
 def execute(guests: Machine, one: Run) -> list[dict]:
     """Boots the guest of a run. Returns the verdicts, one for each seed."""
-    if one.allocator.missing:
-        return [_kept(one, seed, MISSING, [one.allocator.missing]) for seed in one.seeds]
+    if missing := one.allocator.missing or counting.missing(one.case):
+        return [_kept(one, seed, MISSING, [missing]) for seed in one.seeds]
     with tempfile.TemporaryDirectory(prefix="near-vm-counts-") as folder:
         counter = Counter.of(one.case, one.topology, Path(folder))
         try:
             output = _boot(guests, one, counter)
-        except MachineError as error:
+        except (MachineError, InitramfsError, OSError) as error:
             return [_kept(one, seed, FAIL, [str(error)]) for seed in one.seeds]
         return list(_judged(one, counter, output))
 

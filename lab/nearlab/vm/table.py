@@ -1,31 +1,31 @@
 """What came of some runs, as a table: a row for each topology, case and allocator.
 
-Invariant: numbers are medians over the seeds, with the widest deviation from it in percent; no
-number is a time.
+Invariant: numbers are medians over the seeds whose runs passed, with the widest deviation from it
+in percent; what is odd about one is marked, and the marks are explained below; no number is a time.
 """
 
-import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from . import medians
+from .medians import Median
+
 _SHOWN = ("pages", "wrong", "pages_away", "blocks_away", "spills", "bind_refused")
 
-# What the table of counts shows, each of the entry `counts` of a verdict.
-_COUNTED: dict[str, Callable[[dict], float]] = {
-    "accesses": lambda counts: counts["heap"]["accesses"],
-    "remote": lambda counts: counts["heap"]["remote"],
-    "misses": lambda counts: counts["heap"]["local_misses"] + counts["heap"]["remote_misses"],
-    "remote misses": lambda counts: counts["heap"]["remote_misses"],
-    "bounces": lambda counts: counts["heap"]["bounces"],
-    "4 KiB pages": lambda counts: counts["pages"]["all_4k"],
-    "2 MiB pages": lambda counts: counts["pages"]["all_2m"],
+# What the table of counts shows, and the heads of these columns.
+COUNTED = {
+    "accesses": "accesses",
+    "remote": "remote",
+    "misses": "misses",
+    "remote_misses": "remote misses",
+    "bounces": "bounces",
+    "pages_4k": "4 KiB pages",
+    "pages_2m": "2 MiB pages",
 }
-
-Key = tuple[str, str, str]
 
 
 def show(out: Console, verdicts: Sequence[dict]) -> None:
@@ -35,38 +35,47 @@ def show(out: Console, verdicts: Sequence[dict]) -> None:
         shown.add_column(head, no_wrap=True)
     columns = [key for key in _SHOWN if any(key in (each["result"] or {}) for each in verdicts)]
     for head in columns:
-        shown.add_column(head.replace("_", " "), justify="right")
-    for key, runs in grouped(verdicts).items():
-        outcome = ", ".join(outcomes_of(runs))
-        numbers = [numbers_of(runs, column) for column in columns]
-        shown.add_row(*map(escape, key), outcome, *map(median_with_spread, numbers))
-    out.print(shown)
+        shown.add_column(head.replace("_", " "), justify="right", no_wrap=True)
+    found = []
+    for key, runs in medians.grouped(verdicts).items():
+        numbers = [medians.printed(runs, column) for column in columns]
+        shown.add_row(*map(escape, key), ", ".join(outcomes_of(runs)), *map(_text, numbers))
+        found += numbers
+    _print(out, shown, found)
 
 
 def show_counts(out: Console, verdicts: Sequence[dict]) -> None:
     """The table of the accesses, of the runs that were counted; none without such."""
-    counted = [each for each in verdicts if each["counts"]]
-    if not counted:
+    if not (caches := [each["counts"]["cache"] for each in verdicts if each["counts"]]):
         return
-    cache = counted[0]["counts"]["cache"]
-    title = f"Accesses to the heap; misses of private caches of {cache['kib']} KiB in a model"
-    shown = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    shown = Table(box=None, pad_edge=False, title=title_of(caches[0]), title_justify="left")
     for head in ("topology", "case", "allocator"):
         shown.add_column(head, no_wrap=True)
-    for head in _COUNTED:
-        shown.add_column(head, justify="right")
-    for key, runs in grouped(counted).items():
-        numbers = [[number(each["counts"]) for each in runs] for number in _COUNTED.values()]
-        shown.add_row(*map(escape, key), *map(median_with_spread, numbers))
-    out.print(shown)
+    for head in COUNTED.values():
+        shown.add_column(head, justify="right", no_wrap=True)
+    found = []
+    for key, runs in medians.grouped(verdicts).items():
+        numbers = [medians.counted(runs, name) for name in COUNTED]
+        if any(numbers):
+            shown.add_row(*map(escape, key), *map(_text, numbers))
+        found += numbers
+    _print(out, shown, found)
 
 
-def grouped(verdicts: Iterable[dict]) -> dict[Key, list[dict]]:
-    """The verdicts that differ by their seed alone, in order."""
-    groups: dict[Key, list[dict]] = {}
-    for each in verdicts:
-        groups.setdefault((each["topology"], each["case"], each["allocator"]), []).append(each)
-    return groups
+def title_of(cache: dict) -> str:
+    return f"Accesses to the heap; misses of private caches of {cache['kib']} KiB in a model"
+
+
+def legend(found: Iterable[Median | None]) -> list[str]:
+    """What the marks of these numbers mean; nothing if none has a mark."""
+    shown = [each for each in found if each is not None]
+    lines = []
+    if any(each.is_wide for each in shown):
+        most = f"{100 * medians.WIDE:.0f} %"
+        lines.append(f"{medians.WIDE_MARK}: the farthest run is more than {most} from the median")
+    if any(each.runs != each.asked for each in shown):
+        lines.append("n: so many runs passed, fewer than were asked for")
+    return lines
 
 
 def outcomes_of(runs: Sequence[dict]) -> list[str]:
@@ -77,16 +86,11 @@ def outcomes_of(runs: Sequence[dict]) -> list[str]:
     return [f"{outcome} ({count} of {len(runs)})" for outcome, count in counts.items()]
 
 
-def numbers_of(runs: Iterable[dict], key: str) -> list[float]:
-    results = [each["result"] for each in runs if each["result"]]
-    return [result[key] for result in results if isinstance(result.get(key), int | float)]
+def _text(found: Median | None) -> str:
+    return "" if found is None else str(found)
 
 
-def median_with_spread(numbers: Sequence[float]) -> str:
-    """`1,234` of equal numbers, `1,234 ±2 %` of others, nothing of none."""
-    if not numbers:
-        return ""
-    middle = statistics.median(numbers)
-    widest = max(abs(number - middle) for number in numbers)
-    spread = f" ±{100 * widest / middle:.0f} %" if widest and middle else ""
-    return f"{middle:,.0f}{spread}"
+def _print(out: Console, shown: Table, found: Iterable[Median | None]) -> None:
+    out.print(shown)
+    for line in legend(found):
+        out.print(line, highlight=False, markup=False)

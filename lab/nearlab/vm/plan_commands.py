@@ -1,0 +1,102 @@
+"""The commands `./near vm plan` and `./near vm figure`: a plan run and shown; shown again.
+
+Invariant: the exit status is 1 if a verdict is not `pass` or a comparison does not hold, 2 if what
+was asked for is wrong. What is shown is what the file of verdicts says.
+"""
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .. import workloads
+from ..interrupt import ended_by_signals
+from ..journal import JournalError
+from . import comparisons, machine, medians, plan_results, plan_table, plans, table
+from .commands import INTERRUPTED, WRONG, console, error_console, tell
+from .comparisons import Compared
+from .plan_results import Result
+from .plans import Plan, PlanError
+
+_WRONG = (*WRONG, JournalError, PlanError, workloads.WorkloadError)
+_Name = Annotated[str, typer.Argument(metavar="PLAN", help="Of lab/vm/plans, or a file.")]
+_Out = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Instead of build/vm/plans/PLAN.", file_okay=False),
+]
+
+
+def plan(
+    name: _Name,
+    seeds: Annotated[int, typer.Option(min=0, help="Runs of each; 0: as the plan says.")] = 0,
+    out: _Out = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Goes on with one that ended.")] = False,
+) -> None:
+    """Runs a plan: its cases on its topologies, under its allocators; holds the medians against
+    what the plan wants between allocators.
+
+    Prints the tables; verdicts, figure.svg, figure.png and table.md are in build/vm/plans/PLAN."""
+    err = error_console()
+    try:
+        wanted = plans.load(name)
+        folder = out or plan_results.folder_of(wanted)
+        planned = plan_results.planned(wanted, seeds or wanted.keys.seeds)
+        guests = machine.find()
+        journal, result = plan_results.begin(wanted, guests, planned, folder, resume)
+        with journal, ended_by_signals():
+            for made in plan_results.execute(guests, planned, journal, result):
+                tell(err, made)
+    except _WRONG as error:
+        err.print(f"near vm: {error}")
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    raise typer.Exit(_show(wanted, result, folder))
+
+
+def figure(name: _Name, out: _Out = None) -> None:
+    """Shows the newest verdicts of a plan again, without running anything."""
+    try:
+        wanted = plans.load(name)
+        folder = out or plan_results.folder_of(wanted)
+        result = plan_results.newest(folder)
+    except _WRONG as error:
+        error_console().print(f"near vm: {error}")
+        raise typer.Exit(2) from None
+    raise typer.Exit(_show(wanted, result, folder))
+
+
+def _show(wanted: Plan, result: Result, folder: Path) -> int:
+    """Prints and writes all that there is to see. Returns the exit status."""
+    from . import plan_figure  # the figure's library takes a second to load
+
+    compared = comparisons.judged(wanted, result.verdicts)
+    out = console()
+    table.show(out, result.verdicts)
+    table.show_counts(out, result.verdicts)
+    text = plan_table.markdown(wanted, result, compared)
+    (folder / "table.md").write_text(text, encoding="utf-8")
+    for suffix in ("svg", "png"):
+        plan_figure.draw(wanted, result, folder / f"figure.{suffix}")
+    _tell_shortfalls(compared)
+    outcomes = Counter(each.outcome for each in compared)
+    passed = len(medians.passed(result.verdicts))
+    failed = len(result.verdicts) - passed
+    lines = (
+        f"{passed} passed, {failed} failed",
+        f"{outcomes['holds']} comparisons hold, {outcomes['noise']} are of noise alone, "
+        f"{outcomes['falls short']} fall short, {outcomes['not made']} could not be made",
+        f"{folder / 'figure.png'}",
+    )
+    for line in lines:
+        out.print(line, highlight=False, markup=False, soft_wrap=True)
+    short = outcomes["falls short"] + outcomes["not made"]
+    return 1 if failed or short or not passed else 0
+
+
+def _tell_shortfalls(compared: list[Compared]) -> None:
+    err = error_console()
+    for each in compared:
+        if each.outcome in ("falls short", "not made"):
+            err.print(f"near vm: {each.outcome}: {each}")

@@ -1,0 +1,118 @@
+"""A plan of the NUMA machine: cases on topologies under several allocators, and what must hold
+between these.
+
+Plans are the files of lab/vm/plans; the fields below say what each key means. Invariant: a Plan
+that was made can be run: its topologies, cases and allocators are known, and its cases are counted.
+What is wrong is a PlanError of one line that names the file and the key.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .. import chosen, places
+from . import cases, files, topology
+from .cases import CaseError
+from .medians import NUMBERS
+from .topology import TopologyError
+
+_Some = Annotated[list[str], Field(min_length=1)]
+
+
+class PlanError(ValueError):
+    """A plan that cannot be run, in one line."""
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Compare(_Table):
+    """`[[compare]]`: what must hold between the medians of an allocator and of each other one."""
+
+    reason: str
+    allocator: str = "nearmalloc"
+    others: list[str] = []  # all others of the plan where none is named
+    cases: list[str] = []  # all
+    topologies: list[str] = []  # all
+    number: str = "remote"  # one of medians.NUMBERS
+    at_most: Annotated[float, Field(gt=0)] = 1.0  # times the other's
+    # Only what lies beyond the spread counts: the lowest run of the one, the highest of the other.
+    beyond_spread: bool = False
+
+
+class _Keys(_Table):
+    """The whole file."""
+
+    description: str
+    topologies: _Some
+    cases: _Some
+    allocators: _Some
+    seeds: Annotated[int, Field(ge=1)] = 5
+    baseline: str = "glibc"  # what the figure shows the others relative to
+    # What is not more than its number's floor is the harness's noise: it meets every comparison,
+    # and where the baseline has no more, the figure shows the others relative to the floor.
+    floors: dict[str, Annotated[int, Field(ge=1)]] = {}
+    compare: list[Compare] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan that is right, under the name of its file."""
+
+    name: str
+    keys: _Keys
+    text: str
+
+    def floor(self, number: str) -> int:
+        return self.keys.floors.get(number, 0)
+
+
+def names() -> list[str]:
+    return files.names(places.vm_plans())
+
+
+def load(name: str) -> Plan:
+    """The plan of that name in lab/vm/plans, or of that file."""
+    return parse(*files.find(places.vm_plans(), "plan", name, PlanError))
+
+
+def parse(text: str, name: str) -> Plan:
+    """`name` is what errors name."""
+    keys = files.parse(text, name, _Keys, PlanError)
+    for problem in _problems(keys):
+        raise PlanError(f"{name}: {problem}")
+    return Plan(name, keys, text)
+
+
+def _problems(keys: _Keys) -> Iterator[str]:
+    for key, known in (("topologies", topology.load), ("cases", cases.load)):
+        try:
+            for name in getattr(keys, key):
+                known(name)
+        except (TopologyError, CaseError) as error:
+            yield f"{key}: {error}"
+    for name in keys.cases:
+        if not cases.load(name).keys.counted:
+            yield f"cases: {name} is not counted"
+    if problem := chosen.problem(keys.allocators):
+        yield f"allocators: {problem}"
+    yield from _strangers("baseline", [keys.baseline], keys.allocators)
+    yield from _strangers("floors", keys.floors, NUMBERS)
+    for index, one in enumerate(keys.compare):
+        where = f"compare[{index}]"
+        yield from _strangers(f"{where}.allocator", [one.allocator], keys.allocators)
+        yield from _strangers(f"{where}.others", one.others, keys.allocators)
+        yield from _strangers(f"{where}.cases", one.cases, keys.cases)
+        yield from _strangers(f"{where}.topologies", one.topologies, keys.topologies)
+        yield from _strangers(f"{where}.number", [one.number], NUMBERS)
+        if one.allocator in one.others:
+            yield f"{where}.others: {one.allocator} is compared with itself"
+
+
+def _strangers(key: str, names_of: list[str] | dict, known: list[str] | dict) -> Iterator[str]:
+    for name in names_of:
+        if name not in known:
+            yield f"{key}: there is no {name!r}; there are: {', '.join(known)}"
