@@ -2,7 +2,11 @@
 // order. A request is read into a block, parsed into headers and answered from a buffer that grows
 // while it is written; beside that live the connections' sessions, for many requests, and a cache
 // whose entries are replaced. No block leaves its thread: all is private to a node by nature. What
-// a thread has at the start it allocates itself, before the measured region. Our own.
+// a thread has at the start it allocates itself, before the measured region. What holds contents is
+// written from end to end: else the growing buffer would be copied from pages that nobody touched,
+// which are all one page of the kernel's, on one node. Our own.
+#include <cstring>
+
 #include "workload.h"
 
 namespace {
@@ -25,6 +29,13 @@ constexpr size_t kMostHeaders = 16;
 constexpr size_t kFirstAnswer = 512;
 constexpr size_t kReplacedOneIn = 4;  // requests whose answer goes to the cache
 
+// Contents, from `begin` on; the ends are the stamps'.
+void write_contents(const workload::Block& block, size_t begin = 0) {
+  begin = std::max(begin, workload::kStampedEnd);
+  const size_t end = block.size - std::min(block.size, workload::kStampedEnd);
+  if (begin < end) std::memset(block.address + begin, 'x', end - begin);
+}
+
 struct Connection {
   workload::Block session;
   workload::Block buffer;
@@ -39,7 +50,7 @@ class Pool {
         connections_(options.connections),
         cache_(options.cached) {
     for (Connection& connection : connections_) accept(worker, connection);
-    for (workload::Block& entry : cache_) entry = worker.allocate(kEntries.pick(random_));
+    for (workload::Block& entry : cache_) entry = written(worker, kEntries.pick(random_));
   }
 
   void serve(workload::Worker& worker) {
@@ -57,9 +68,15 @@ class Pool {
   }
 
  private:
+  static workload::Block written(workload::Worker& worker, size_t size) {
+    const workload::Block block = worker.allocate(size);
+    write_contents(block);
+    return block;
+  }
+
   void accept(workload::Worker& worker, Connection& connection) {
-    connection.session = worker.allocate(kSessions.pick(random_));
-    connection.buffer = worker.allocate(kReadBuffer);
+    connection.session = written(worker, kSessions.pick(random_));
+    connection.buffer = written(worker, kReadBuffer);
   }
 
   void close(workload::Worker& worker, Connection& connection) {
@@ -69,13 +86,17 @@ class Pool {
 
   // One request, from its first byte to the last one of its answer.
   void answer(workload::Worker& worker) {
-    const workload::Block input = worker.allocate(kInputs.pick(random_));
+    const workload::Block input = written(worker, kInputs.pick(random_));
     workload::Block headers[kMostHeaders];
     const size_t count = random_.between(kMostHeaders / 4, kMostHeaders);
-    for (size_t i = 0; i < count; ++i) headers[i] = worker.allocate(kHeaders.pick(random_));
+    for (size_t i = 0; i < count; ++i) headers[i] = written(worker, kHeaders.pick(random_));
     const size_t wanted = kAnswers.pick(random_);
-    workload::Block output = worker.allocate(kFirstAnswer);
-    while (output.size < wanted) output = worker.resize(output, 2 * output.size);
+    workload::Block output = written(worker, kFirstAnswer);
+    while (output.size < wanted) {
+      const size_t before = output.size;
+      output = worker.resize(output, 2 * before);
+      write_contents(output, before);
+    }
     for (size_t i = 0; i < count; ++i) worker.release(headers[i]);
     worker.release(input);
     worker.release(output);
@@ -84,7 +105,7 @@ class Pool {
   void replace_entry(workload::Worker& worker) {
     workload::Block& entry = cache_[random_.below(cache_.size())];
     worker.release(entry);
-    entry = worker.allocate(kEntries.pick(random_));
+    entry = written(worker, kEntries.pick(random_));
   }
 
   const Options options_;
