@@ -39,6 +39,7 @@ SMALL = {
     "larson": [
         "--operations 2000 --generations 6 --blocks 100 --low 7 --high 300",
         "--operations 2000 --generations 6 --blocks 100 --low 7 --high 300 --mark --pin spread",
+        "--operations 2000 --generations 6 --blocks 100 --low 7 --high 300 --sets threads",
     ],
     "linux_scalability": ["--objects 2000 --rounds 2", "--objects 2000 --held 10 --size 8"],
     "malloc_test": ["--threads 2 --batches 20 --objects 200"],
@@ -52,6 +53,10 @@ SMALL = {
     ],
     "realloc_growth": ["--rounds 1 --limit 1"],
     "replay": ["--file TRACE"],
+    "server_pool": [
+        "--requests 400 --connections 20 --cached 50",
+        "--requests 400 --connections 3 --cached 1 --keep 1 --threads 3 --mark --pin spread",
+    ],
     "set_updates": ["--operations 3000 --keys 300 --threads 2"],
     "set_updates_pool": ["--operations 3000 --keys 300 --threads 2 --scheme leaky --pool 8"],
     "shbench_like": [

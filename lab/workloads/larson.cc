@@ -3,7 +3,10 @@
 // Source: Larson and Krishnan, Memory Allocation for Long-Running Server Applications, ISMM 1998;
 // parameters of [Aigner15 §7.3], `10 7 8 1000 10000 1 T`: a thread replaces 10,000 blocks for each
 // of its 1,000, all of 7 bytes (the range leaves its end out). The original counts what it does in
-// ten seconds; here the work is fixed, about that much of it, and the time is measured.
+// ten seconds; here the work is fixed, about that much of it, and the time is measured. There the
+// main thread allocates the first sets, and so it does here; with `--sets threads` the first thread
+// of each chain allocates its own before the region: what threads on other nodes then have from
+// far is the allocator's doing alone.
 #include <pthread.h>
 
 #include <latch>
@@ -15,6 +18,8 @@ namespace {
 struct Server {
   workload::Sizes sizes;
   size_t operations;
+  std::latch ready;  // the sets that threads allocate
+  std::latch begun;  // the measured region
   std::latch finished;
 };
 
@@ -25,7 +30,15 @@ struct Chain {
   workload::Random random;
   workload::Blocks blocks;
   size_t generations;  // threads still to come
+  bool has_set = false;
 };
+
+void allocate_set(Chain& chain) {
+  for (workload::Block& block : chain.blocks) {
+    block = chain.worker.allocate(chain.server->sizes.pick(chain.random));
+  }
+  chain.has_set = true;
+}
 
 // A plain thread: the state of a std::thread would be a block of the thread that ends.
 void start_thread(Chain& chain);
@@ -35,6 +48,11 @@ void* serve(void* argument) {
   Chain& chain = *static_cast<Chain*>(argument);
   workload::settle(chain.index);
   Server& server = *chain.server;
+  if (!chain.has_set) {
+    allocate_set(chain);
+    server.ready.count_down();
+    server.begun.wait();
+  }
   for (size_t i = 0; i < server.operations; ++i) {
     workload::Block& block = chain.blocks[chain.random.below(chain.blocks.size())];
     chain.worker.release(block);
@@ -61,6 +79,7 @@ void start_thread(Chain& chain) {
 
 int main(int argc, char** argv) {
   size_t threads = 2, blocks = 1000, operations = 10'000'000, generations = 64, low = 7, high = 7;
+  std::string sets = "main";
   workload::Workload workload("larson",
                               "threads replace blocks and hand their set to a new thread");
   workload.count("--threads", threads, "threads at a time");
@@ -68,24 +87,29 @@ int main(int argc, char** argv) {
   workload.count("--operations", operations, 1'000'000, "replacements by one thread");
   workload.count("--generations", generations,
                  "threads that follow each other, of all chains together");
+  workload.choice("--sets", sets, {"main", "threads"}, "who allocates the first sets");
   workload.sizes(low, high);
   workload.parse(argc, argv);
   workload.require(generations >= threads, "--generations is below --threads");
 
-  Server server{workload::Sizes(low, high), operations,
-                std::latch(static_cast<std::ptrdiff_t>(threads))};
+  const auto chain_count = static_cast<std::ptrdiff_t>(threads);
+  const bool by_threads = sets == "threads";
+  Server server{workload::Sizes(low, high), operations, std::latch(chain_count), std::latch(1),
+                std::latch(chain_count)};
   workload::Table<Chain> chains;
   chains.reserve(threads);
   for (size_t i = 0; i < threads; ++i) {
     chains.push_back({&server, i, workload::Worker(i), workload::Random(i + 1),
-                      workload::Blocks(blocks), generations / threads});
-    Chain& chain = chains.back();  // its first set comes from the main thread
-    for (workload::Block& block : chain.blocks) {
-      block = chain.worker.allocate(server.sizes.pick(chain.random));
-    }
+                      workload::Blocks(blocks), generations / threads, false});
   }
+  for (Chain& chain : chains) by_threads ? start_thread(chain) : allocate_set(chain);
+  if (by_threads) server.ready.wait();
   workload.begin(2 * threads + 1);  // a thread and the one that it starts
-  for (Chain& chain : chains) start_thread(chain);
+  if (by_threads) {
+    server.begun.count_down();
+  } else {
+    for (Chain& chain : chains) start_thread(chain);
+  }
   server.finished.wait();
   workload.end();
 

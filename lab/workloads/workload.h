@@ -134,6 +134,15 @@ class Workload {
   // Each body may start up to `more` threads at a time.
   template <typename Body>
   void run(size_t threads, Body body, size_t more = 0) {
+    run_prepared(
+        threads, [](Worker&, size_t index) { return index; },
+        [&](Worker& worker, size_t index) { body(worker, index); }, more);
+  }
+
+  // The same for threads that build up what they work on before the region: prepare(worker, index)
+  // makes it, each thread its own, and body(worker, made) is measured.
+  template <typename Prepare, typename Body>
+  void run_prepared(size_t threads, Prepare prepare, Body body, size_t more = 0) {
     // The last to arrive takes the time, so that no thread is still being started or waited for.
     bool running_now = false;
     std::barrier all(static_cast<std::ptrdiff_t>(threads), [&]() noexcept {
@@ -146,8 +155,9 @@ class Workload {
       running.emplace_back([&, i] {
         settle(i);
         Worker worker(i);  // on its stack: no other thread's memory, no other node's
+        auto made = prepare(worker, i);
         all.arrive_and_wait();
-        body(worker, i);
+        body(worker, made);
         all.arrive_and_wait();
         const std::lock_guard one_at_a_time(joining);
         join(worker);

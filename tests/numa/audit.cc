@@ -1,48 +1,44 @@
 // Where blocks lie: threads that are pinned to processors allocate, free for each other, resize and
 // reuse; the kernel says of every page of every live block which node it is on.
 //
-// Run in a guest with several nodes (lab/vm) under any allocator. Prints one JSON object:
-//   pages = agree + wrong + not_present   (agree: the kernel's node is near_node_of of the block)
-// and how many blocks the allocator believes, and pages the kernel says, to be away from home: the
-// node that --homes gives for the processor of the thread that allocated. An allocator without
-// near_node_of believes nothing: its pages are compared with the homes alone.
-// Invariant: a block holds its thread's byte from end to end until it is freed; a damaged one ends
-// the program with status 3. The audit's own tables are in memory of their own.
+// Run in a guest with several nodes (lab/vm) under any allocator. All live blocks are audited
+// (audit_pages.h) after each round, while all threads wait, and when threads have ended. With
+// --generations threads end and others begin, on other processors: they free what was left, and
+// take over heaps and spans; in every second generation there are half as many, so that spans of
+// heaps that nobody has are adopted. Prints one JSON object with the sums over all audits.
+// Invariant: the home of a block is the node that --homes gives for the processor of the thread
+// that allocated it.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <compare>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "audit_pages.h"
 #include "nearmalloc/nearmalloc.h"
 
 namespace {
 
-constexpr size_t kPage = 4096;
+using namespace numa_guest;
+
 constexpr size_t kMostThreads = 64;
 constexpr size_t kMostBlocks = size_t{1} << 16;  // of one thread
-constexpr size_t kMostPages = size_t{1} << 20;   // of all
-constexpr int kNone = -1;                        // no node
 
-struct Block {
-  unsigned char* address;
-  size_t size;
-};
-
-// What one thread has and where it runs.
-struct Worker {
-  size_t index;
+// Where threads run.
+struct Seat {
   int cpu;
   int home;
+};
+
+// What one thread has, and the next one in its place; where it runs.
+struct Worker {
+  size_t index;
+  Seat seat;
   Block* blocks;
   size_t count;
   uint64_t random;
@@ -51,48 +47,28 @@ struct Worker {
 struct Options {
   size_t bytes = size_t{8} << 20;  // that a thread keeps alive
   size_t rounds = 3;
+  size_t generations = 1;
   int only = kNone;  // threads of this home alone, if any
 };
 
 Options options;
+std::array<Seat, kMostThreads> seats;
 std::array<Worker, kMostThreads> workers;
 size_t worker_count = 0;
+size_t step = 1;  // of so many places in a row one has a thread, in this generation
 pthread_barrier_t all_threads;
-
-[[noreturn]] void fail(int status, const char* message) {
-  std::fprintf(stderr, "audit: %s\n", message);
-  std::exit(status);
-}
-
-// Zeroed memory of our own.
-template <typename T>
-T* table(size_t count) {
-  void* const memory = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) fail(1, "no memory for the tables");
-  return static_cast<T*>(memory);
-}
+Audit* audit = nullptr;
 
 uint64_t next_random(Worker& worker) {
   worker.random = worker.random * 6364136223846793005 + 1442695040888963407;
   return worker.random >> 33;
 }
 
-unsigned char mark_of(const Worker& worker) { return static_cast<unsigned char>(worker.index + 1); }
-
-void check_mark(const Block& block, unsigned char mark) {
-  const unsigned char* const bytes = block.address;
-  const bool same = std::memcmp(bytes, bytes + 1, block.size - 1) == 0;
-  if (!same || bytes[0] != mark) fail(3, "a block was damaged");
-}
-
 // Keeps a block that was just allocated.
 void keep(Worker& worker, void* address, size_t size) {
-  if (address == nullptr) fail(1, "out of memory");
   if (worker.count == kMostBlocks) fail(1, "too many blocks");
-  auto* const bytes = static_cast<unsigned char*>(address);
-  std::memset(bytes, mark_of(worker), size);
-  worker.blocks[worker.count++] = {bytes, size};
+  const auto mark = static_cast<unsigned char>(worker.index + 1);
+  worker.blocks[worker.count++] = marked(address, size, worker.seat.home, mark);
 }
 
 // A block that grew and shrank by realloc; it is used between.
@@ -135,137 +111,90 @@ void free_half(Worker& worker, Worker& owner) {
     if (next_random(worker) % 2 == 0) {
       owner.blocks[left++] = owner.blocks[i];
     } else {
-      check_mark(owner.blocks[i], mark_of(owner));
+      check_mark(owner.blocks[i]);
       std::free(owner.blocks[i].address);
     }
   }
   owner.count = left;
 }
 
-// A thread: allocates, then again and again frees what the one across has and allocates anew.
+void audit_all() {
+  for (size_t i = 0; i < worker_count; ++i) {
+    std::for_each_n(workers[i].blocks, workers[i].count,
+                    [](const Block& block) { audit->add(block); });
+  }
+  audit->finish();
+}
+
+// All threads wait while one of them audits.
+void audit_together() {
+  if (pthread_barrier_wait(&all_threads) == PTHREAD_BARRIER_SERIAL_THREAD) audit_all();
+  pthread_barrier_wait(&all_threads);
+}
+
+// What the thread across has, and those who have no thread beside it.
+void free_across(Worker& worker, size_t round) {
+  const size_t places = (worker_count + step - 1) / step;
+  const size_t across = (worker.index / step + places / 2 + round) % places * step;
+  const size_t end = std::min(across + step, worker_count);
+  for (size_t i = across; i < end; ++i) free_half(worker, workers[i]);
+}
+
+// A thread: allocates, then again and again frees what others have and allocates anew.
 void* work(void* argument) {
   Worker& worker = *static_cast<Worker*>(argument);
   allocate(worker);
   for (size_t round = 0; round < options.rounds; ++round) {
-    pthread_barrier_wait(&all_threads);
-    const size_t across = (worker.index + worker_count / 2 + round) % worker_count;
-    free_half(worker, workers[across]);
+    audit_together();
+    free_across(worker, round);
     pthread_barrier_wait(&all_threads);
     allocate(worker);
   }
   return nullptr;
 }
 
-void run_workers() {
+pthread_t start(Worker& worker) {
+  cpu_set_t here;
+  CPU_ZERO(&here);
+  CPU_SET(static_cast<size_t>(worker.seat.cpu), &here);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_t thread;
+  if (pthread_attr_setaffinity_np(&attributes, sizeof here, &here) != 0 ||
+      pthread_create(&thread, &attributes, work, &worker) != 0) {
+    fail(1, "a thread cannot be started on its processor");
+  }
+  pthread_attr_destroy(&attributes);
+  return thread;
+}
+
+void run_generation(size_t generation) {
   std::array<pthread_t, kMostThreads> threads{};
-  pthread_barrier_init(&all_threads, nullptr, static_cast<unsigned>(worker_count));
-  for (size_t i = 0; i < worker_count; ++i) {
-    workers[i].blocks = table<Block>(kMostBlocks);
-    cpu_set_t here;
-    CPU_ZERO(&here);
-    CPU_SET(static_cast<size_t>(workers[i].cpu), &here);
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    if (pthread_attr_setaffinity_np(&attributes, sizeof here, &here) != 0 ||
-        pthread_create(&threads[i], &attributes, work, &workers[i]) != 0) {
-      fail(1, "a thread cannot be started on its processor");
-    }
-    pthread_attr_destroy(&attributes);
+  step = generation % 2 + 1;
+  const size_t running = (worker_count + step - 1) / step;
+  pthread_barrier_init(&all_threads, nullptr, static_cast<unsigned>(running));
+  for (size_t i = 0; i < worker_count; i += step) {
+    workers[i].seat = seats[(i + generation) % worker_count];
+    threads[i] = start(workers[i]);
   }
-  for (size_t i = 0; i < worker_count; ++i) pthread_join(threads[i], nullptr);
+  for (size_t i = 0; i < worker_count; i += step) pthread_join(threads[i], nullptr);
+  pthread_barrier_destroy(&all_threads);
+  audit_all();
 }
 
-// --- the audit ---
-
-// A page with what it should be; pages that blocks share are there once for each belief and home.
-struct Page {
-  uintptr_t address;
-  int believed;
-  int home;
-
-  friend auto operator<=>(const Page&, const Page&) = default;
-};
-
-struct Counts {
-  size_t blocks = 0;
-  size_t blocks_away = 0;  // believed to be elsewhere than at their thread's home
-  size_t pages = 0;
-  size_t agree = 0;
-  size_t wrong = 0;
-  size_t not_present = 0;
-  size_t pages_away = 0;  // on another node than their thread's home, says the kernel
-};
-
-using NodeOf = int (*)(const void*);
-
-size_t list_pages(NodeOf node_of, Page* pages, Counts& counts) {
-  size_t count = 0;
-  for (size_t i = 0; i < worker_count; ++i) {
-    const Worker& worker = workers[i];
-    for (size_t b = 0; b < worker.count; ++b) {
-      const Block& block = worker.blocks[b];
-      check_mark(block, mark_of(worker));
-      const int believed = node_of == nullptr ? kNone : node_of(block.address);
-      ++counts.blocks;
-      if (node_of != nullptr && believed != worker.home) ++counts.blocks_away;
-      const auto first = reinterpret_cast<uintptr_t>(block.address) / kPage * kPage;
-      const auto end = reinterpret_cast<uintptr_t>(block.address) + block.size;
-      for (uintptr_t page = first; page < end; page += kPage) {
-        if (count == kMostPages) fail(1, "too many pages");
-        pages[count++] = {page, believed, worker.home};
-      }
-    }
-  }
-  std::sort(pages, pages + count);
-  return static_cast<size_t>(std::unique(pages, pages + count) - pages);
-}
-
-// What the kernel says of a page: a node, or less than 0.
-void ask_kernel(const Page* pages, size_t count, int* nodes) {
-  constexpr size_t kAtATime = 1024;
-  for (size_t done = 0; done < count; done += kAtATime) {
-    std::array<void*, kAtATime> addresses{};
-    const size_t some = std::min(kAtATime, count - done);
-    for (size_t i = 0; i < some; ++i) {
-      addresses[i] = reinterpret_cast<void*>(pages[done + i].address);
-    }
-    if (syscall(SYS_move_pages, 0, some, addresses.data(), nullptr, nodes + done, 0) != 0) {
-      fail(1, "move_pages was refused");
-    }
-  }
-}
-
-Counts audit(NodeOf node_of) {
-  Counts counts;
-  Page* const pages = table<Page>(kMostPages);
-  int* const nodes = table<int>(kMostPages);
-  counts.pages = list_pages(node_of, pages, counts);
-  ask_kernel(pages, counts.pages, nodes);
-  for (size_t i = 0; i < counts.pages; ++i) {
-    const int expected = node_of == nullptr ? pages[i].home : pages[i].believed;
-    if (nodes[i] < 0) {
-      ++counts.not_present;
-    } else {
-      ++(nodes[i] == expected ? counts.agree : counts.wrong);
-      if (nodes[i] != pages[i].home) ++counts.pages_away;
-    }
-  }
-  return counts;
-}
-
-void report(const Counts& counts, bool believes) {
+void report() {
   near_stats stats{};
   if (void* const get = dlsym(RTLD_DEFAULT, "near_get_stats")) {
     reinterpret_cast<void (*)(near_stats*)>(get)(&stats);
   }
+  std::printf("{\"threads\": %zu, ", worker_count);
+  audit->print();
   std::printf(
-      "{\"believes\": %s, \"threads\": %zu, \"blocks\": %zu, \"blocks_away\": %zu, "
-      "\"pages\": %zu, \"agree\": %zu, \"wrong\": %zu, \"not_present\": %zu, \"pages_away\": %zu, "
-      "\"nodes\": %lu, \"spills\": %lu, \"bind_refused\": %lu, \"rehomes\": %lu}\n",
-      believes ? "true" : "false", worker_count, counts.blocks, counts.blocks_away, counts.pages,
-      counts.agree, counts.wrong, counts.not_present, counts.pages_away,
+      ", \"nodes\": %lu, \"spills\": %lu, \"bind_refused\": %lu, \"rehomes\": %lu, "
+      "\"adoptions\": %lu}\n",
       static_cast<unsigned long>(stats.nodes), static_cast<unsigned long>(stats.spills),
-      static_cast<unsigned long>(stats.bind_refused), static_cast<unsigned long>(stats.rehomes));
+      static_cast<unsigned long>(stats.bind_refused), static_cast<unsigned long>(stats.rehomes),
+      static_cast<unsigned long>(stats.adoptions));
 }
 
 // --- the command line ---
@@ -279,10 +208,10 @@ void parse_homes(const char* text) {
     if (*text == ',') ++text;
     if (options.only != kNone && options.only != home) continue;
     if (worker_count == kMostThreads) fail(2, "too many processors");
+    seats[worker_count] = {cpu, home};
     workers[worker_count] = {.index = worker_count,
-                             .cpu = cpu,
-                             .home = home,
-                             .blocks = nullptr,
+                             .seat = {cpu, home},
+                             .blocks = table<Block>(kMostBlocks),
                              .count = 0,
                              .random = worker_count + 1};
     ++worker_count;
@@ -300,10 +229,12 @@ void parse(int argc, char** argv) {
       options.bytes = std::strtoul(value, nullptr, 10) << 20;
     } else if (std::strcmp(argv[i], "--rounds") == 0) {
       options.rounds = std::strtoul(value, nullptr, 10);
+    } else if (std::strcmp(argv[i], "--generations") == 0) {
+      options.generations = std::strtoul(value, nullptr, 10);
     } else if (std::strcmp(argv[i], "--only") == 0) {
       options.only = std::atoi(value);
     } else {
-      fail(2, "options: --homes CPU:NODE,... --mib N --rounds N --only NODE");
+      fail(2, "options: --homes CPU:NODE,... --mib N --rounds N --generations N --only NODE");
     }
   }
   parse_homes(homes);
@@ -312,9 +243,10 @@ void parse(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  Audit all;
+  audit = &all;
   parse(argc, argv);
-  run_workers();
-  const auto node_of = reinterpret_cast<NodeOf>(dlsym(RTLD_DEFAULT, "near_node_of"));
-  report(audit(node_of), node_of != nullptr);
+  for (size_t i = 0; i < options.generations; ++i) run_generation(i);
+  report();
   return 0;
 }

@@ -1,0 +1,94 @@
+// Live blocks held against the kernel: what the audits in a guest share.
+//
+// Run under any allocator. Of every page of every block that is added:
+//   pages = agree + wrong + not_present   (agree: the kernel's node is near_node_of of the block)
+// and how many blocks the allocator believes, and pages the kernel says, to be away from home; far
+// are those of them that are not on a node nearest to it. An allocator without near_node_of
+// believes nothing: its pages are compared with the homes alone.
+// Invariant: a block holds its mark from end to end until it is freed; a damaged one ends the
+// program with status 3. Tables are in memory of their own. Who may touch it: one thread at a time,
+// while nobody frees.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+
+namespace numa_guest {
+
+constexpr int kNone = -1;  // no node
+
+// Of somebody's live blocks; `home` is where whoever allocated it was.
+struct Block {
+  unsigned char* address;
+  size_t size;
+  int home;
+  unsigned char mark;
+};
+
+[[noreturn]] void fail(int status, const char* message);
+
+// Zeroed memory of our own.
+template <typename T>
+T* table(size_t count) {
+  void* const memory = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) fail(1, "no memory for the tables");
+  return static_cast<T*>(memory);
+}
+
+// A block that was just allocated, marked.
+Block marked(void* address, size_t size, int home, unsigned char mark);
+void check_mark(const Block& block);
+
+// The node that the allocator believes; kNone if it has no opinion.
+bool allocator_believes();
+int believed_node(const void* block);
+// Where the kernel has the page of this address; less than 0: nowhere.
+int kernel_node(const void* address);
+
+struct Counts {
+  size_t audits = 0;
+  size_t blocks = 0;
+  size_t blocks_away = 0;
+  size_t blocks_far = 0;
+  size_t pages = 0;
+  size_t agree = 0;
+  size_t wrong = 0;
+  size_t not_present = 0;
+  size_t pages_away = 0;
+  size_t pages_far = 0;
+};
+
+class Audit {
+ public:
+  Audit();
+  void add(const Block& block);
+  // The kernel is asked about all that was added since the last time.
+  void finish();
+  const Counts& counts() const { return counts_; }
+  // The entries of a JSON object, without its braces.
+  void print() const;
+
+ private:
+  // Pages that blocks share are there once for each belief and home.
+  struct Page {
+    uintptr_t address;
+    int believed;
+    int home;
+
+    friend auto operator<=>(const Page&, const Page&) = default;
+  };
+
+  bool is_far(int node, int home) const;
+  void ask_kernel();
+
+  Page* pages_;
+  int* nodes_;
+  size_t count_ = 0;
+  Counts counts_;
+};
+
+}  // namespace numa_guest
