@@ -28,7 +28,10 @@ SMALL = {
     ],
     "cache_scratch": ["--threads 8 --rounds 20 --writes 800"],
     "cache_thrash": ["--threads 4 --rounds 300 --writes 40000"],
-    "churn": ["--blocks 500 --operations 5000"],
+    "churn": [
+        "--blocks 500 --operations 5000",
+        "--blocks 500 --operations 5000 --migrate 300 --mark",
+    ],
     "fragmentation": [
         "--megabytes 1 --sleep 1 --pattern stretches",
         "--megabytes 1 --sleep 1 --pattern random",
@@ -43,6 +46,7 @@ SMALL = {
     ],
     "linux_scalability": ["--objects 2000 --rounds 2", "--objects 2000 --held 10 --size 8"],
     "malloc_test": ["--threads 2 --batches 20 --objects 200"],
+    "migration": ["--operations 5000 --blocks 300", "--operations 5000 --migrate 999 --mark"],
     "nalloc_global": ["--operations 20000", "--operations 5000 --threads 5 --stacks 2"],
     "nalloc_private": ["--operations 20000"],
     "nalloc_producer": ["--operations 20000 --batch 100", "--operations 999 --threads 1"],
@@ -196,6 +200,7 @@ def test_a_wrong_option_is_named(name, options):
         ("phong", "--resized 100", "--resized"),
         ("fragmentation", "--pattern neat", "--pattern"),
         ("thread_churn", "--left 201", "--left is above --blocks"),
+        ("churn", "--migrate 9 --pin spread", "--migrate goes without --pin"),
         ("larson", "--generations 1", "--generations is below --threads"),
     ],
 )

@@ -14,7 +14,17 @@ namespace {
 
 using Cpus = std::vector<int>;
 
-Cpus order;  // the CPU of each thread; empty while threads run where they like
+Cpus order;                      // the CPU of each thread; empty while threads run where they like
+size_t operations_in_place = 0;  // of a thread, between two moves; 0: it stays
+
+// Of a thread that moves.
+struct Traveller {
+  cpu_set_t allowed;
+  size_t place;    // in the order
+  size_t since;    // operations it had done when it came there
+  bool has_begun;  // `since` is known
+};
+thread_local Traveller self;
 
 // The numbers of a list as the kernel writes it: 0-3,8; none where there is no such file.
 Cpus numbers_in(const std::string& path) {
@@ -69,6 +79,26 @@ Cpus spread(const std::vector<Cpus>& nodes) {
   return cpus;
 }
 
+void run_on(int cpu) {
+  cpu_set_t only;
+  CPU_ZERO(&only);
+  CPU_SET(cpu, &only);
+  if (sched_setaffinity(0, sizeof only, &only) == 0) return;
+  std::fprintf(stderr, "--pin: a thread cannot run on CPU %d\n", cpu);
+  std::exit(1);
+}
+
+// To the first CPU from `place` on that this thread may use, if there is any.
+void travel_to(size_t place) {
+  for (size_t i = 0; i < order.size(); ++i) {
+    const size_t found = (place + i) % order.size();
+    if (!CPU_ISSET(order[found], &self.allowed)) continue;
+    self.place = found;
+    run_on(order[found]);
+    return;
+  }
+}
+
 }  // namespace
 
 void use(const std::string& policy) {
@@ -76,15 +106,29 @@ void use(const std::string& policy) {
   if (policy == "compact") order = compact(cpus_of_nodes());
 }
 
+void migrate(size_t operations) {
+  operations_in_place = operations;
+  if (operations != 0) order = spread(cpus_of_nodes());
+}
+
 void pin(size_t index) {
   if (order.empty()) return;
-  const int cpu = order[index % order.size()];
-  cpu_set_t only;
-  CPU_ZERO(&only);
-  CPU_SET(cpu, &only);
-  if (sched_setaffinity(0, sizeof only, &only) == 0) return;
-  std::fprintf(stderr, "--pin: a thread cannot run on CPU %d\n", cpu);
-  std::exit(1);
+  if (operations_in_place == 0) return run_on(order[index % order.size()]);
+  self = {};
+  if (sched_getaffinity(0, sizeof self.allowed, &self.allowed) == 0) travel_to(index);
+}
+
+void move_on() {
+  if (operations_in_place != 0) travel_to(self.place + 1);
+}
+
+void may_move(size_t operations) {
+  if (operations_in_place == 0) return;
+  if (!self.has_begun) self.since = operations;
+  self.has_begun = true;
+  if (operations - self.since < operations_in_place) return;
+  self.since = operations;
+  move_on();
 }
 
 }  // namespace workload::pinning

@@ -50,6 +50,8 @@ void settle(size_t index) {
   marking::exclude_thread();
 }
 
+void move_on() { pinning::move_on(); }
+
 char* Worker::timed_malloc(size_t size) {
   const uint64_t start = now_ns();
   void* const address = std::malloc(size);
@@ -68,6 +70,7 @@ void Worker::timed_free(const Block& block) {
   const uint64_t start = now_ns();
   std::free(block.address);
   frees_.record(ns_since(start));
+  pinning::may_move(operations_);  // here, because it is rare
 }
 
 Block Worker::resize(const Block& block, size_t size) {
@@ -128,6 +131,7 @@ struct Workload::Words {
   std::string preset = "paper";
   std::string pin = "none";
   size_t seed = 0;
+  size_t migrate = 0;
   bool mark = false;
   std::vector<std::function<void()>> scaled;
   std::vector<std::function<void()>> checks;
@@ -156,6 +160,8 @@ Workload::Workload(const char* name, const char* description)
   option("--seed", words_->seed, "of the random numbers");
   choice("--pin", words_->pin, {"none", "spread", "compact"},
          "bind threads to CPUs: one node after the other, or a node's CPUs first");
+  option("--migrate", words_->migrate,
+         "without --pin: a thread moves to the next node's CPU after so many operations");
   options.add_flag("--mark", words_->mark, "mark what is measured, for lab/vm/plugin");
 }
 
@@ -205,7 +211,9 @@ void Workload::parse(int argc, char** argv) {
   }
   for (const auto& check : words_->checks) check();
   Random::use_seed(words_->seed);
+  require(words_->migrate == 0 || words_->pin == "none", "--migrate goes without --pin");
   pinning::use(words_->pin);
+  pinning::migrate(words_->migrate);
   if (words_->mark) marking::enable();
 }
 

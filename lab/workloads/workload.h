@@ -41,6 +41,9 @@ inline void spin(size_t iterations) {
 // no heap. For threads that run() did not start.
 void settle(size_t index);
 
+// With --migrate this thread moves to another CPU now.
+void move_on();
+
 // One thread's access to the allocator: allocates, releases, counts, and times one call in 61.
 // Aligned, so that no two threads' counters share a cache line or its neighbour.
 class alignas(128) Worker {

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
-"""Cases of the NUMA machine: `machine.py TOPOLOGY CASE...`, each must have the verdict `pass`."""
+"""Cases of the NUMA machine: `machine.py TOPOLOGY CASE...`, each must have the verdict `pass`; with
+`--allocators NAME,...` under these alone.
+"""
 
+import argparse
 import json
 import sys
 
@@ -9,13 +12,13 @@ from nearlab.vm import machine, runs
 SKIPPED = 77
 
 
-def main(where: str, what: list[str]) -> int:
+def main(where: str, what: list[str], allocators: str) -> int:
     try:
         guests = machine.find()
     except machine.MachineError as error:
         print(f"skipped: {error}")
         return SKIPPED
-    planned = runs.plan(where, what)
+    planned = runs.plan(where, what, allocators)
     verdicts = [verdict for one in planned for verdict in runs.execute(guests, one)]
     for verdict in verdicts:
         print(json.dumps(verdict))
@@ -25,5 +28,14 @@ def main(where: str, what: list[str]) -> int:
     return 0 if runs.PASS in outcomes and runs.FAIL not in outcomes else 1
 
 
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("where")
+    parser.add_argument("what", nargs="+")
+    parser.add_argument("--allocators", default="")
+    return parser.parse_args()
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    asked = arguments()
+    sys.exit(main(asked.where, asked.what, asked.allocators))

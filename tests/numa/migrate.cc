@@ -1,13 +1,13 @@
 // Threads that migrate: what is handed out to a thread after it came to another node.
 //
-// Run in a guest with several nodes (lab/vm) under any allocator. Threads have no processor of their
-// own; each has live blocks and replaces random ones of them. By turns, one thread at a time, it
-// moves as the kernel's scheduler might: to a processor of another node, among those that it may
+// Run in a guest with several nodes (lab/vm) under any allocator. Threads have no processor of
+// their own; each has live blocks and replaces random ones of them. By turns, one thread at a time,
+// it moves as the kernel's scheduler might: to a processor of another node, among those that it may
 // use (an allocator may have bound it), in a seeded order; then it goes on. Each block that is then
 // handed out lies, says the kernel, here or away. It counts as reused until the thread's heap has
 // changed: nearmalloc counts that for the node (near_node_stats.rehomes), others show it by the
-// first block from here. From then on, until the next move, it is new; a large one always is.
-//   reused_here + reused_away + new_here + new_away + large_here + large_away = handed_out
+// first block from here. From then on, until the next move, it is new; a large one is so always:
+//   reused_here + reused_away + new_here + new_away + large_here + large_away = blocks handed out
 // When every thread had its turn, all live blocks are audited (audit_pages.h). A thread also frees
 // some blocks of the one before it. Prints one JSON object.
 // Invariant: one thread runs at a time, so that a change of the counters is its own.

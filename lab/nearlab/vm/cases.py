@@ -56,7 +56,9 @@ class _Keys(_Table):
     workload: str = ""  # or a workload of the lab
     arguments: list[str] = []
     counted: bool = False  # its accesses are counted where the plugin is there
-    pin: Literal["spread", "compact"] = "spread"  # then; next threads on other nodes, or on one
+    # Then; next threads on other nodes, or on one; or nobody is pinned.
+    pin: Literal["spread", "compact", "none"] = "spread"
+    seeded: bool = False  # a program that takes --seed, as workloads do
     allocators: _Some = ["nearmalloc"]
     topologies: _Some = ["2n"]  # where the whole matrix runs it
     huge_pages: HugePages = "madvise"
