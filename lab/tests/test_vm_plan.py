@@ -181,6 +181,14 @@ def test_a_guest_that_fails_fails_the_plan_and_has_no_numbers(fake, plan_file, t
     assert "| larson | glibc | fail |  |" in (tmp_path / "o/table.md").read_text()
 
 
+def test_a_failure_is_enough_where_nothing_is_compared(fake, tmp_path, undrawn):
+    path = tmp_path / "try.toml"
+    path.write_text(PLAN.partition("[[compare]]")[0])
+    guest_that_counts(fake, {OURS: FEW})  # and ends with an error under glibc
+    status, out = command("plan", str(path), "--seeds", "1")
+    assert status == 1 and "2 passed, 2 failed" in out
+
+
 def test_a_plan_that_was_ended_is_gone_on_with(fake, plan_file, tmp_path, undrawn):
     folder = tmp_path / "o"
     words = ("plan", plan_file, "--out", str(folder))
@@ -193,8 +201,9 @@ def test_a_plan_that_was_ended_is_gone_on_with(fake, plan_file, tmp_path, undraw
     assert status == 0 and "12 passed, 0 failed" in out
     assert "larson nearmalloc" not in out.partition("topology")[0]  # it was not run again
     assert lines_of(folder)[-1]["kind"] == "end" and len(list(folder.glob("*.jsonl"))) == 1
-    remote = {each["allocator"]: each["counts"] for each in plan_results.newest(folder).verdicts}
-    assert remote["nearmalloc"]["heap"]["remote"] == FEW[-1]
+    verdicts = plan_results.newest(folder).verdicts
+    assert [each["outcome"] for each in verdicts] == ["pass"] * 12
+    assert verdicts[2]["counts"]["heap"]["remote"] == FEW[-1]
 
 
 def test_what_another_library_did_is_not_gone_on_with(fake, plan_file, monkeypatch, undrawn):
