@@ -169,6 +169,19 @@ def test_another_seed_gives_other_work_and_the_same_seed_equal_work():
     assert len(set(checksums)) == 3
 
 
+def test_threads_that_migrate_move_among_the_cpus_that_they_may_use():
+    options = "--threads 3 --blocks 100 --operations 6000 --migrate 1000"
+    all_cpus = os.sched_getaffinity(0)
+    moves = run("churn", options).result["moves"]
+    assert moves >= 3 * 4 if len(all_cpus) > 1 else moves == 0
+    try:
+        os.sched_setaffinity(0, {min(all_cpus)})
+        assert run("churn", options).result["moves"] == 0
+    finally:
+        os.sched_setaffinity(0, all_cpus)
+    assert "moves" not in run("churn", options.partition(" --migrate")[0]).result
+
+
 def test_a_preset_scales_what_is_not_given():
     def operations(options: str) -> int:
         return run("linux_scalability", "--threads 1 --objects 10 " + options).result["operations"]

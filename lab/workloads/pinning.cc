@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -25,6 +26,7 @@ struct Traveller {
   bool has_begun;  // `since` is known
 };
 thread_local Traveller self;
+std::atomic<size_t> move_count{0};
 
 // The numbers of a list as the kernel writes it: 0-3,8; none where there is no such file.
 Cpus numbers_in(const std::string& path) {
@@ -119,7 +121,11 @@ void pin(size_t index) {
 }
 
 void move_on() {
-  if (operations_in_place != 0) travel_to(self.place + 1);
+  if (operations_in_place == 0) return;
+  const size_t before = self.place;
+  travel_to(before + 1);
+  // relaxed: a count, read when the threads have ended
+  if (self.place != before) move_count.fetch_add(1, std::memory_order_relaxed);
 }
 
 void may_move(size_t operations) {
@@ -130,5 +136,8 @@ void may_move(size_t operations) {
   self.since = operations;
   move_on();
 }
+
+// relaxed: see move_on
+size_t moves() { return move_count.load(std::memory_order_relaxed); }
 
 }  // namespace workload::pinning

@@ -28,4 +28,7 @@ void move_on();
 // This thread has done so many operations in all. It may move.
 void may_move(size_t operations);
 
+// How often threads changed their CPU until now.
+size_t moves();
+
 }  // namespace workload::pinning

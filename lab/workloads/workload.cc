@@ -279,6 +279,7 @@ int Workload::report() {
   if (mallocs_.count() != 0) result["malloc_ns"] = to_json(mallocs_);
   if (reallocs_.count() != 0) result["realloc_ns"] = to_json(reallocs_);
   if (frees_.count() != 0) result["free_ns"] = to_json(frees_);
+  if (words_->migrate != 0) result["moves"] = pinning::moves();
   add_design_events(result);
   result.update(words_->more);
   std::printf("%s\n", result.dump().c_str());
