@@ -242,6 +242,7 @@ def test_the_plugin_is_told_where_each_processor_is(counter):
     assert words[1].endswith(f"libnearcount.so,out={counter.out},cpus=0:0+1:0+2:1+3:1")
     assert [step.name for step in counter.before()] == ["calibrate"]
     assert counter.arguments() == ["--mark", "--pin", "spread"]
+    assert counter.environment() == {"LD_BIND_NOW": "1"}
 
 
 EVENTS = {"loads": 60, "stores": 40, "misses": 7, "bounces": 3, "upgrades": 0}
@@ -327,6 +328,7 @@ def test_nothing_is_counted_without_the_plugin(monkeypatch, tmp_path):
     monkeypatch.setattr(counting, "PLUGIN", "none.so")
     plain = counting.Counter.of(cases.load("larson"), topology.load("2n"), tmp_path)
     assert plain.plugin() is None and plain.before() == plain.arguments() == []
+    assert plain.environment() == {}
     assert plain.read(3) == [(None, None)] * 3
 
 
