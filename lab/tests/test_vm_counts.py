@@ -121,10 +121,10 @@ def test_counts_that_cannot_be_trusted_are_refused(text, message):
     [
         ({"complete": False}, "region 1 did not come to its end"),
         (
-            {"cpus": {"0": cpu({"unknown": events(1), "0": events(998)})}},
-            "region 1: no known node has 1 of 999 accesses",
+            {"cpus": {"0": cpu({"unknown": events(1), "0": events(9999)})}},
+            "region 1: no known node has 1 of 10000 accesses",
         ),
-        ({"cpus": {"0": cpu({"unknown": events(1), "0": events(1999)})}}, None),
+        ({"cpus": {"0": cpu({"0": events(9999)}, {"unknown": events(1)})}}, None),
         ({"cpus": {}}, None),
     ],
 )

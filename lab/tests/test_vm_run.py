@@ -240,6 +240,7 @@ def test_the_plugin_is_told_where_each_processor_is(counter):
     assert words[1].endswith(f"libnearcount.so,out={counter.out},cpus=0:0+1:0+2:1+3:1")
     assert [step.name for step in counter.before()] == ["calibrate"]
     assert counter.arguments() == ["--mark", "--pin", "spread"]
+    assert counter.environment() == {"LD_BIND_NOW": "1"}
 
 
 def test_a_marked_region_belongs_to_a_seed(counter):
@@ -307,6 +308,7 @@ def test_a_case_says_how_its_threads_are_pinned(monkeypatch, tmp_path):
 def test_a_case_that_is_not_counted_runs_plain(tmp_path):
     plain = counting.Counter.of(cases.load("audit"), topology.load("2n"), tmp_path)
     assert plain.plugin() is None and plain.before() == plain.arguments() == []
+    assert plain.environment() == {}
     assert plain.read(3) == [(None, None)] * 3
 
 

@@ -7,7 +7,6 @@
 
 #include <condition_variable>
 #include <mutex>
-#include <vector>
 
 #include "table.h"
 
@@ -39,7 +38,7 @@ class Batches {
     std::condition_variable filled;
 
    private:
-    std::vector<Batch*> slots_;
+    Table<Batch*> slots_;
     size_t put_ = 0;
     size_t taken_ = 0;
   };
@@ -58,7 +57,7 @@ class Batches {
     queue.filled.notify_one();
   }
 
-  std::vector<Batch> batches_;
+  Table<Batch> batches_;
   std::mutex mutex_;  // guards the queues
   Queue empty_;
   Queue full_;

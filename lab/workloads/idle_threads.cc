@@ -1,5 +1,7 @@
 // Many threads that once used every size, freed everything, and now sleep: a thread pool at night.
 // What they retain is what the allocator keeps for them. Our own.
+#include <barrier>
+
 #include "own_memory.h"
 #include "workload.h"
 

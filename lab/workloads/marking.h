@@ -14,7 +14,7 @@
 namespace workload::marking {
 
 // Ends the program with status 2 where there are no markers. Starts a thread that allocates and
-// ends, because allocators start threads of their own when a second one comes.
+// stays, because allocators start threads of their own when a second one comes.
 void enable();
 
 // This thread's stack and thread-local storage are no heap. The main thread's are known.

@@ -22,6 +22,9 @@ constexpr size_t kStackBytes = size_t{256} << 10;
 // What the C library keeps of a thread above its thread-local storage, at least.
 constexpr uintptr_t kThreadDescriptor = 2048;
 constexpr uintptr_t kPage = 4096;
+// Above the main thread's, in the same mapping, is what the loader notes of thread-local storage
+// and reads whenever a thread starts. What lies above that was mapped before: no allocator's.
+constexpr uintptr_t kLoaderNotes = 8 * kPage;
 
 struct Range {
   uintptr_t begin;
@@ -29,7 +32,7 @@ struct Range {
 };
 
 bool enabled = false;
-Range main_thread{};  // its thread-local storage, or more, and its descriptor
+Range main_thread{};  // its thread-local storage, or more, its descriptor and kLoaderNotes
 
 void exclude(Range range) {
   if (range.begin >= range.end) return;
@@ -131,19 +134,32 @@ void exclude_other_threads() {
   closedir(threads);
 }
 
-void* allocate_and_free(void*) {
-  exclude_thread();
+pthread_barrier_t meeting;
+
+[[noreturn]] void* allocate_and_stay(void*) {
   void* volatile block = std::malloc(64);
   std::free(block);
-  return nullptr;
+  pthread_barrier_wait(&meeting);
+  while (true) pause();
 }
 
-// Allocators that have threads of their own start them at the latest for a second thread.
+// Allocators that have threads of their own start them at the latest for a second thread. This one
+// stays: what it has of the allocator's would be the next thread's, on another node perhaps.
 void have_threads_started() {
-  pthread_t first;
-  if (pthread_create(&first, nullptr, allocate_and_free, nullptr) != 0 ||
-      pthread_join(first, nullptr) != 0) {
+  pthread_t second;
+  pthread_barrier_init(&meeting, nullptr, 2);
+  if (pthread_create(&second, nullptr, allocate_and_stay, nullptr) != 0) {
     fail("cannot start a thread");
+  }
+  pthread_barrier_wait(&meeting);
+  pthread_detach(second);
+}
+
+// What the loader notes of each image, and reads whenever a thread starts.
+void exclude_loader_notes() {
+  for (const link_map* image = _r_debug.r_map; image != nullptr; image = image->l_next) {
+    const auto begin = reinterpret_cast<uintptr_t>(image);
+    exclude({begin, begin + sizeof *image});
   }
 }
 
@@ -160,9 +176,10 @@ void enable() {
   const auto descriptor = static_cast<uintptr_t>(pthread_self());
   uintptr_t thread_local_bytes = 0;
   dl_iterate_phdr(add_thread_local_bytes, &thread_local_bytes);
-  main_thread = {descriptor - thread_local_bytes, descriptor + kThreadDescriptor};
+  main_thread = {descriptor - thread_local_bytes, descriptor + kThreadDescriptor + kLoaderNotes};
   enabled = true;
   marker::program();
+  exclude_loader_notes();
   have_threads_started();
   exclude_other_threads();
 }

@@ -10,7 +10,7 @@
 // broken reports "verified": false and ends with status 3.
 #pragma once
 
-#include <barrier>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -36,6 +36,32 @@ uint64_t ns_since(uint64_t start);
 inline void spin(size_t iterations) {
   for (size_t i = 0; i < iterations; ++i) asm volatile("");
 }
+
+// Where threads wait for each other; the last to come does something before they go on. In one
+// piece: what std::barrier waits at is a block of the heap.
+// Invariant: arrived_ threads of this round have come. Who may touch it: `threads` threads.
+class Meeting {
+ public:
+  explicit Meeting(size_t threads) : threads_(threads) {}
+
+  template <typename Last>
+  void arrive_and_wait(Last last) {
+    const int round = round_.load(std::memory_order_relaxed);  // relaxed: it ends after this thread
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {  // pairs: arrivals
+      last();
+      arrived_.store(0, std::memory_order_relaxed);        // relaxed: published by the round
+      round_.store(round + 1, std::memory_order_release);  // pairs: round
+      round_.notify_all();
+    } else {
+      round_.wait(round, std::memory_order_acquire);  // pairs: round
+    }
+  }
+
+ private:
+  const size_t threads_;
+  std::atomic<size_t> arrived_{0};
+  std::atomic<int> round_{0};
+};
 
 // This thread is thread `index` of the run: with --pin it goes to its CPU, with --mark its stack is
 // no heap. For threads that run() did not start.
@@ -147,25 +173,27 @@ class Workload {
   template <typename Prepare, typename Body>
   void run_prepared(size_t threads, Prepare prepare, Body body, size_t more = 0) {
     // The last to arrive takes the time, so that no thread is still being started or waited for.
+    Meeting all(threads);
     bool running_now = false;
-    std::barrier all(static_cast<std::ptrdiff_t>(threads), [&]() noexcept {
+    const auto turn = [&] {
       running_now ? end() : begin(threads * (1 + more) + 1);
       running_now = true;
-    });
+    };
     std::mutex joining;
+    // A function of its own: what a std::thread has of it is a block of another thread's, to which
+    // a thread shall not go back while it is measured.
+    const auto part = [&](size_t i) __attribute__((noinline)) {
+      settle(i);
+      Worker worker(i);  // on its stack: no other thread's memory, no other node's
+      auto made = prepare(worker, i);
+      all.arrive_and_wait(turn);
+      body(worker, made);
+      all.arrive_and_wait(turn);
+      const std::lock_guard one_at_a_time(joining);
+      join(worker);
+    };
     std::vector<std::thread> running;
-    for (size_t i = 0; i < threads; ++i) {
-      running.emplace_back([&, i] {
-        settle(i);
-        Worker worker(i);  // on its stack: no other thread's memory, no other node's
-        auto made = prepare(worker, i);
-        all.arrive_and_wait();
-        body(worker, made);
-        all.arrive_and_wait();
-        const std::lock_guard one_at_a_time(joining);
-        join(worker);
-      });
-    }
+    for (size_t i = 0; i < threads; ++i) running.emplace_back([&part, i] { part(i); });
     for (std::thread& thread : running) thread.join();
   }
 

@@ -19,7 +19,8 @@ int main(int argc, char** argv) {
   workload.parse(argc, argv);
 
   const workload::Sizes sizes(low, high);
-  std::deque<workload::Batches> links;  // links[i] leads to thread i
+  std::deque<workload::Batches, workload::Mapped<workload::Batches>>
+      links;  // links[i] leads to thread i
   for (size_t i = 0; i < threads; ++i) links.emplace_back(under_way, objects);
   workload.run(threads, [&](workload::Worker& worker, size_t index) {
     workload::Random random(index + 1);

@@ -10,4 +10,8 @@ near_test_executable(numa_plugin OBJECTS numa_plugin_tests near_count)
 near_test_core(numa_plugin LABEL numa COMMAND numa_plugin ENVIRONMENT NEAR_TEST_EXPECT=)
 
 near_test_machine(numa_known_counts SCRIPT known_counts.py CASE 4n)
+foreach(topology 8n ring)
+  near_test_machine(numa_known_counts_${topology}
+    LABEL soak SCRIPT known_counts.py CASE ${topology})
+endforeach()
 near_test_machine(numa_local_path CASE 2n local_path foreign_free)

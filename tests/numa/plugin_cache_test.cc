@@ -69,6 +69,19 @@ TEST(PluginCache, TheOldestLineOfASetLeaves) {
   count_cases(9);
 }
 
+TEST(PluginCache, ALineThatWasTakenAwayLeavesBeforeTheOldest) {
+  const CacheSize size{.kib = 1, .ways = 2, .line = 64};
+  const uint64_t apart = 8 * 64;
+  Cache cache(2, size);
+  EXPECT_EQ(cache.load(0, 0), kMiss);
+  EXPECT_EQ(cache.load(0, apart), kMiss);
+  EXPECT_EQ(cache.store(1, apart), kMiss);
+  EXPECT_EQ(cache.load(0, 2 * apart), kMiss);  // in its place
+  EXPECT_EQ(cache.load(0, 0), kHit) << "the oldest is still there";
+  EXPECT_EQ(cache.load(0, apart), kBounce);
+  count_cases(6);
+}
+
 // The plainest way to say the same: a list of lines for each set, the newest first.
 struct PlainCache {
   struct Line {
@@ -92,7 +105,9 @@ struct PlainCache {
       mine = *found;
       set.erase(found);
     } else if (set.size() == size.ways) {
-      set.pop_back();
+      const auto lost =
+          std::find_if(set.rbegin(), set.rend(), [](const Line& each) { return !each.is_valid; });
+      set.erase(lost == set.rend() ? set.end() - 1 : lost.base() - 1);
     }
     Tally tally{mine.is_valid ? 0U : 1U, 0, 0};
     for (unsigned other = 0; other < sets.size(); ++other) {

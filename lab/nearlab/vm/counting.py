@@ -51,6 +51,10 @@ class Counter:
         """What the workload is told besides."""
         return ["--mark", "--pin", self.pin] if self.out else []
 
+    def environment(self) -> dict[str, str]:
+        """What the program runs with besides: the loader looks no name up while it is counted."""
+        return {"LD_BIND_NOW": "1"} if self.out else {}
+
     def read(self, regions: int) -> list[tuple[dict | None, str | None]]:
         """Of each of so many marked regions what was counted, or why nothing was; neither where
         nothing is counted."""

@@ -100,7 +100,8 @@ def _step(one: Run, counter: Counter, seed: int) -> Step:
         arguments += ["--seed", str(seed)] if "seed" in known else []
     elif case.keys.seeded:
         arguments += ["--seed", str(seed)]
-    environment = dict(one.allocator.environment) | case.environment(one.topology)
+    environment = dict(one.allocator.environment) | counter.environment()
+    environment |= case.environment(one.topology)
     name = _name(case, seed)
     return Step(name, case.binary, arguments, one.allocator.library, environment, case.limits)
 

@@ -53,6 +53,10 @@ Outcome LineDirectory::write(unsigned cpu, uint64_t line) {
   return {.upgrade = (old & kHolders) != bit_of(cpu)};
 }
 
+bool LineDirectory::has(unsigned cpu, uint64_t line) {
+  return (word_of(line).load(std::memory_order_relaxed) & bit_of(cpu)) != 0;
+}
+
 void LineDirectory::drop(unsigned cpu, uint64_t line) {
   Word& word = word_of(line);
   uint64_t old = word.load(std::memory_order_relaxed);
@@ -88,16 +92,23 @@ Outcome CacheModel::access(unsigned cpu, uint64_t value, bool is_store) {
 }
 
 void CacheModel::take_in(unsigned cpu, uint64_t line) {
-  const auto set = lines_[cpu].begin() + static_cast<std::ptrdiff_t>((line & (sets_ - 1)) * ways_);
+  const Place set = lines_[cpu].begin() + static_cast<std::ptrdiff_t>((line & (sets_ - 1)) * ways_);
   if (*set == line) return;
-  const auto end = set + static_cast<std::ptrdiff_t>(ways_);
-  auto place = std::find(set, end, line);
-  if (place == end) {
-    --place;
-    if (*place != kNoLine) directory_.drop(cpu, *place);
-  }
+  const Place end = set + static_cast<std::ptrdiff_t>(ways_);
+  Place place = std::find(set, end, line);
+  if (place == end) place = leaving(cpu, set);
   std::move_backward(set, place, place + 1);
   *set = line;
+}
+
+CacheModel::Place CacheModel::leaving(unsigned cpu, Place set) {
+  const Place oldest = set + static_cast<std::ptrdiff_t>(ways_ - 1);
+  for (Place place = oldest;; --place) {
+    if (*place == kNoLine || !directory_.has(cpu, *place)) return place;
+    if (place == set) break;
+  }
+  directory_.drop(cpu, *oldest);
+  return oldest;
 }
 
 }  // namespace nearcount

@@ -1,5 +1,6 @@
-// A model of private caches: a set-associative one for each CPU with the least recently used line
-// leaving first, and a directory that knows of each line which caches hold it and which one wrote.
+// A model of private caches: a set-associative one for each CPU, which a line leaves that another
+// CPU has taken away, or else the least recently used one; and a directory that knows of each line
+// which caches hold it and which one wrote.
 //
 // Invariant: a CPU's bit in a line's word says that its cache holds the line; then the line is in
 // its set. A line has an owner only while no other cache holds it: the last CPU that wrote.
@@ -42,6 +43,8 @@ class LineDirectory {
 
   Outcome read(unsigned cpu, uint64_t line);
   Outcome write(unsigned cpu, uint64_t line);
+  // False: another CPU wrote it since.
+  bool has(unsigned cpu, uint64_t line);
   // The CPU's cache has no room for the line any more.
   void drop(unsigned cpu, uint64_t line);
   void clear();
@@ -71,8 +74,12 @@ class CacheModel {
  private:
   static constexpr uint64_t kNoLine = ~uint64_t{0};
 
+  using Place = std::vector<uint64_t>::iterator;
+
   // Makes the line the newest of its set.
   void take_in(unsigned cpu, uint64_t line);
+  // The place of the line that leaves the set.
+  Place leaving(unsigned cpu, Place set);
 
   size_t ways_;
   size_t sets_;
