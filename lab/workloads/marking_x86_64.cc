@@ -112,8 +112,8 @@ uintptr_t descriptor_of(pid_t thread) {
   fail("a thread that is not the C library's");
 }
 
-// At the end of a thread's stack the C library keeps thread-local storage and, in the last page, the
-// descriptor.
+// At the end of a thread's stack the C library keeps thread-local storage and, in the last page,
+// the descriptor.
 uintptr_t end_of_stack(uintptr_t descriptor) { return descriptor / kPage * kPage + kPage; }
 
 // The stack of a thread that is not the workload's: the mapping that begins above its guard. What
