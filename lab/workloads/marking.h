@@ -17,7 +17,8 @@ namespace workload::marking {
 // stays, because allocators start threads of their own when a second one comes.
 void enable();
 
-// This thread's stack and thread-local storage are no heap. The main thread's are known.
+// The stack of this thread, which has none of a size of its own, and its thread-local storage are
+// no heap. The main thread's are known.
 void exclude_thread();
 
 // These pages, mapped by the workload for itself, are no heap; may be heap again: about to unmap.

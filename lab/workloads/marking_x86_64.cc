@@ -112,15 +112,17 @@ uintptr_t descriptor_of(pid_t thread) {
   fail("a thread that is not the C library's");
 }
 
-// The stack of a thread that is not the workload's: the mapping that begins above its guard; at its
-// end the C library keeps thread-local storage and, in the last page, the descriptor. What follows
-// may be anybody's, though the kernel shows it as one.
+// At the end of a thread's stack the C library keeps thread-local storage and, in the last page,
+// the descriptor.
+uintptr_t end_of_stack(uintptr_t descriptor) { return descriptor / kPage * kPage + kPage; }
+
+// The stack of a thread that is not the workload's: the mapping that begins above its guard. What
+// follows may be anybody's, though the kernel shows it as one.
 void exclude_stack_of(pid_t thread) {
   const uintptr_t descriptor = descriptor_of(thread);
-  const uintptr_t end = descriptor / kPage * kPage + kPage;
-  for_mappings([&](const Mapping& mapping) {
-    const auto [begin, mapping_end] = mapping.range;
-    if (begin <= descriptor && descriptor < mapping_end) exclude({begin, end});
+  for_mappings([descriptor](const Mapping& mapping) {
+    const auto [begin, end] = mapping.range;
+    if (begin <= descriptor && descriptor < end) exclude({begin, end_of_stack(descriptor)});
   });
 }
 
@@ -186,14 +188,9 @@ void enable() {
 
 void exclude_thread() {
   if (!enabled) return;
-  pthread_attr_t attributes;
-  void* stack = nullptr;
-  size_t size = 0;
-  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return;
-  pthread_attr_getstack(&attributes, &stack, &size);
-  pthread_attr_destroy(&attributes);
-  const auto begin = reinterpret_cast<uintptr_t>(stack);
-  exclude({begin, begin + size});
+  // Not by pthread_getattr_np, which allocates.
+  const uintptr_t end = end_of_stack(static_cast<uintptr_t>(pthread_self()));
+  exclude({end - kStackBytes, end});
 }
 
 void exclude(const void* pages, size_t bytes) {

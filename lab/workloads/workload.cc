@@ -46,8 +46,8 @@ uint64_t ns_since(uint64_t start) {
 double now() { return static_cast<double>(now_ns()) * 1e-9; }
 
 void settle(size_t index) {
+  marking::exclude_thread();  // first: what this thread does until then is counted
   pinning::pin(index);
-  marking::exclude_thread();
 }
 
 void move_on() { pinning::move_on(); }
