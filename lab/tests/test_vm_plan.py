@@ -100,7 +100,11 @@ def test_medians_are_compared_and_a_shortfall_has_both_numbers():
 def test_what_is_not_more_than_the_floor_is_noise():
     other = runs_of("glibc", 3, 3, 3)
     assert compared([*runs_of("nearmalloc", 1000, 1000), *other]).outcome == "noise"
+    assert compared([*runs_of("nearmalloc", 0, 0), *runs_of("glibc", 0, 0)]).outcome == "noise"
     assert compared([*runs_of("nearmalloc", 1001, 1001), *other]).outcome == "falls short"
+    other = runs_of("glibc", 1001, 1001)
+    assert compared([*runs_of("nearmalloc", 501, 501), *other]).outcome == "noise"
+    assert compared([*runs_of("nearmalloc", 500, 500), *other]).outcome == "holds"
 
 
 def test_beyond_the_spread_the_lowest_run_is_held_against_the_highest():

@@ -119,7 +119,9 @@ NEAR_COLD bool enter_thread() {
 // kSettle slow paths at most. docs/decisions/0011-numa.md
 void rehome_if_moved() {
   if (topology.count == 1) return;
-  if (++thread_record.unlooked == 0 && !purge_signal.present()) clean_parked_heaps();
+  if (thread_record.moved && ++thread_record.unlooked == 0 && !purge_signal.present()) {
+    clean_parked_heaps();
+  }
   uint8_t& unsettled = thread_record.unsettled;
   if (unsettled > 0) unsettled--;
   if (unsettled > 0) return;
@@ -130,6 +132,7 @@ void rehome_if_moved() {
   Heap* before = current_heap;
   current_heap = heap;
   park_heap(before);
+  thread_record.moved = true;
   unsettled = kSettle;
   count_event(node_counters[node].rehomes);
 }

@@ -21,7 +21,8 @@ extern NEAR_HIDDEN __thread Heap* current_heap NEAR_TLS_INITIAL_EXEC;
 struct ThreadRecord {
   uint8_t exit_rounds;  // rounds of thread-specific destructors so far
   uint8_t unsettled;    // slow paths until its heap may change again
-  uint8_t unlooked;     // slow paths since it looked after parked heaps; wraps
+  bool moved;           // it left a heap on another node
+  uint8_t unlooked;     // slow paths since it looked after such heaps; wraps
 };
 extern NEAR_HIDDEN __thread ThreadRecord thread_record NEAR_TLS_INITIAL_EXEC;
 
@@ -40,8 +41,9 @@ bool enter_thread();
 void on_thread_exit(void* heap);
 
 // If the thread runs on another node than its heap's, gives it a heap there, but not again and
-// again. Called on each slow path of an allocation. Without a purge thread it also gives back, once
-// in 256 times, what is free in parked heaps: one is that which the thread left, and frees into.
+// again. Called on each slow path of an allocation. A thread that moved, in a process without a
+// purge thread, also gives back what is free in parked heaps, once in 256 times: one of these is
+// that which it left, and frees into.
 void rehome_if_moved();
 
 // The node of the CPU that the calling thread runs on.

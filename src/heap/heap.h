@@ -146,8 +146,7 @@ class Heap {
   bool parked = false;
   bool interrupted = false;  // lost its thread in a fork, maybe between a list and its count
 
-  // Guard: whoever cleans heaps (purge thread or trim), one at a time.
-  bool clean = false;
+  bool clean = false;  // guard: lock; whoever cleans parked heaps was here since it was parked
   Atomic<uint64_t> seen_visits{0};
 
  private:

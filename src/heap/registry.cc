@@ -213,7 +213,11 @@ void flush_parked(unsigned node, bool everything) {
 
 }  // namespace
 
-void clean_parked_heaps() { flush_parked(kEveryNode, false); }
+void clean_parked_heaps() {
+  for (unsigned n = 0; n < topology.count; n++) {
+    if (parked_counts[n].load(kRelaxed) > 0) flush_parked(n, false);  // relaxed: a hint
+  }
+}
 
 bool clean_heaps(bool everything, unsigned node) {
   flush_parked(node, everything);

@@ -25,7 +25,7 @@ void Affinity::move_to(const Topology& topology, unsigned node) const {
     here[cpu / kWordBits] |= bit;
     some = true;
   }
-  if (some) run_on(here, sizeof here);
+  run_on(some ? here : words_, sizeof here);
 }
 
 void Affinity::spread() const { run_on(words_, sizeof words_); }

@@ -1,6 +1,6 @@
 // On which CPUs a thread of the library runs: on those of the node whose memory it works with.
 //
-// Invariant: never on a CPU that the main thread may not use, so what an operator (taskset, a
+// Invariant: it moves to no CPU that the main thread may not use, so what an operator (taskset, a
 // cpuset) or the program chose stands.
 // Who may touch it: any thread, for itself.
 #pragma once
@@ -14,8 +14,8 @@ class Affinity {
   // Reads which CPUs the main thread may use now.
   Affinity();
 
-  // Moves the calling thread to the CPUs of a node. Where the main thread may use none of them, or
-  // the kernel refuses, it stays where it is.
+  // Moves the calling thread to the CPUs of a node; where the main thread may use none of them, to
+  // all that it may use. If the kernel refuses, the thread stays where it is.
   void move_to(const Topology& topology, unsigned node) const;
 
   // The calling thread may use all CPUs that the main thread may use.

@@ -5,8 +5,10 @@ Counted by callgrind, exactly, on a machine pretended to have one node, and four
 """
 
 import dataclasses
+import json
 import os
 import shutil
+import subprocess
 import sys
 
 from nearlab import instructions
@@ -28,6 +30,14 @@ def with_nodes(ours: Allocator, nodes: int) -> Allocator:
     )
 
 
+def nodes_seen(ours: Allocator) -> int:
+    """What the library itself says that it pretends."""
+    environment = os.environ | dict(ours.environment)
+    environment |= {"LD_PRELOAD": str(ours.library), "NEARMALLOC_STATS": "json"}
+    said = subprocess.run(["true"], env=environment, capture_output=True, text=True, check=True)
+    return len(json.loads(said.stderr)["nodes"])
+
+
 def is_other(one: float | str, many: float | str) -> bool:
     """Words say why there is no count."""
     if isinstance(one, str) or isinstance(many, str):
@@ -42,6 +52,9 @@ def main() -> int:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # threads do not change their node
     ours = find("nearmalloc")
     cases = [with_nodes(ours, nodes) for nodes in (1, NODES)]
+    if [nodes_seen(case) for case in cases] != [1, NODES]:
+        print("the topologies are not those that were pretended")
+        return 1
     differ = 0
     counted = 0
     for mode, sizes in MODES.items():

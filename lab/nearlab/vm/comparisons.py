@@ -31,12 +31,13 @@ class Compared:
     def outcome(self) -> Outcome:
         if self.own is None or self.beside is None:
             return "not made"
-        if self.own.value <= self.floor:
-            return "noise"
         spread = self.compare.beyond_spread
         own = self.own.low if spread else self.own.value
         beside = self.beside.high if spread else self.beside.value
-        return "holds" if own <= self.compare.at_most * beside else "falls short"
+        fine = own <= self.compare.at_most * beside
+        if self.own.value <= self.floor and not (fine and self.beside.value > self.floor):
+            return "noise"
+        return "holds" if fine else "falls short"
 
     @property
     def ratio(self) -> str:

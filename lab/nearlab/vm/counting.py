@@ -1,7 +1,7 @@
 """How a run's accesses are counted: QEMU's plugin, the step that calibrates it, what it wrote.
 
-Invariant: a case that is counted runs its workload with marks and pinned threads, and its counts
-are read, or it is said why not; without the plugin it does not run.
+Invariant: a case that is counted runs its workload with marks, its threads where the case has them,
+and its counts are read, or it is said why not; without the plugin it does not run.
 """
 
 from dataclasses import dataclass
