@@ -16,11 +16,7 @@ int main(int argc, char** argv) {
     workload::Random random(index + 1);
     workload::Blocks held(blocks);
     for (workload::Block& block : held) block = worker.allocate(sizes.pick(random));
-    for (size_t i = 0; i < operations; ++i) {
-      workload::Block& block = held[random.below(blocks)];
-      worker.release(block);
-      block = worker.allocate(sizes.pick(random));
-    }
+    for (size_t i = 0; i < operations; ++i) workload::replace_one(worker, held, sizes, random);
     for (const workload::Block& block : held) worker.release(block);
   });
   return workload.report();

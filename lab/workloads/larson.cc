@@ -54,9 +54,7 @@ void* serve(void* argument) {
     server.begun.wait();
   }
   for (size_t i = 0; i < server.operations; ++i) {
-    workload::Block& block = chain.blocks[chain.random.below(chain.blocks.size())];
-    chain.worker.release(block);
-    block = chain.worker.allocate(server.sizes.pick(chain.random));
+    workload::replace_one(chain.worker, chain.blocks, server.sizes, chain.random);
   }
   if (--chain.generations == 0) {
     server.finished.count_down();

@@ -31,11 +31,7 @@ int main(int argc, char** argv) {
   workload.run_prepared(threads, prepare, [&](workload::Worker& worker, workload::Random& random) {
     workload::Blocks held(blocks);
     for (workload::Block& block : held) block = worker.allocate(sizes.pick(random));
-    for (size_t i = 0; i < operations; ++i) {
-      workload::Block& block = held[random.below(blocks)];
-      worker.release(block);
-      block = worker.allocate(sizes.pick(random));
-    }
+    for (size_t i = 0; i < operations; ++i) workload::replace_one(worker, held, sizes, random);
     for (const workload::Block& block : held) worker.release(block);
   });
 

@@ -125,6 +125,13 @@ class alignas(128) Worker {
   Latencies frees_;
 };
 
+// A random block of a set gives way to a new one.
+inline void replace_one(Worker& worker, Blocks& held, const Sizes& sizes, Random& random) {
+  Block& block = held[random.below(held.size())];
+  worker.release(block);
+  block = worker.allocate(sizes.pick(random));
+}
+
 class Workload {
  public:
   Workload(const char* name, const char* description);

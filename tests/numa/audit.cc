@@ -8,7 +8,6 @@
 // heaps that nobody has are adopted. Prints one JSON object with the sums over all audits.
 // Invariant: the home of a block is the node that --homes gives for the processor of the thread
 // that allocated it.
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -20,7 +19,6 @@
 #include <cstring>
 
 #include "audit_pages.h"
-#include "nearmalloc/nearmalloc.h"
 
 namespace {
 
@@ -59,11 +57,6 @@ size_t step = 1;  // of so many places in a row one has a thread, in this genera
 pthread_barrier_t all_threads;
 Audit* audit = nullptr;
 
-uint64_t next_random(Worker& worker) {
-  worker.random = worker.random * 6364136223846793005 + 1442695040888963407;
-  return worker.random >> 33;
-}
-
 // Keeps a block that was just allocated.
 void keep(Worker& worker, void* address, size_t size) {
   if (worker.count == kMostBlocks) fail(1, "too many blocks");
@@ -93,10 +86,10 @@ void allocate(Worker& worker) {
       for (int i = 0; i < 40; ++i) keep(worker, std::malloc(size), size);
     }
     for (const size_t size : kMedium) keep(worker, std::malloc(size), size);
-    const size_t large = kLarge[next_random(worker) % 3];
+    const size_t large = kLarge[next_random(worker.random) % 3];
     keep(worker, std::malloc(large), large);
     keep(worker, std::calloc(3, 1000), 3000);
-    const size_t alignment = size_t{64} << next_random(worker) % 12;
+    const size_t alignment = size_t{64} << next_random(worker.random) % 12;
     keep(worker, std::aligned_alloc(alignment, alignment), alignment);
     keep_resized(worker, 100, 20'000);
     keep_resized(worker, 400'000, 90'000);
@@ -108,7 +101,7 @@ void allocate(Worker& worker) {
 void free_half(Worker& worker, Worker& owner) {
   size_t left = 0;
   for (size_t i = 0; i < owner.count; ++i) {
-    if (next_random(worker) % 2 == 0) {
+    if (next_random(worker.random) % 2 == 0) {
       owner.blocks[left++] = owner.blocks[i];
     } else {
       check_mark(owner.blocks[i]);
@@ -183,10 +176,7 @@ void run_generation(size_t generation) {
 }
 
 void report() {
-  near_stats stats{};
-  if (void* const get = dlsym(RTLD_DEFAULT, "near_get_stats")) {
-    reinterpret_cast<void (*)(near_stats*)>(get)(&stats);
-  }
+  const near_stats stats = allocator_stats();
   std::printf("{\"threads\": %zu, ", worker_count);
   audit->print();
   std::printf(

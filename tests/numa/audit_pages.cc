@@ -45,6 +45,13 @@ void read_distances() {
   }
 }
 
+// Where the kernel has these pages.
+void locate(void** pages, size_t count, int* nodes) {
+  if (syscall(SYS_move_pages, 0, count, pages, nullptr, nodes, 0) != 0) {
+    fail(1, "move_pages was refused");
+  }
+}
+
 }  // namespace
 
 void fail(int status, const char* message) {
@@ -65,6 +72,19 @@ void check_mark(const Block& block) {
   if (!same || bytes[0] != block.mark) fail(3, "a block was damaged");
 }
 
+uint64_t next_random(uint64_t& state) {
+  state = state * 6364136223846793005 + 1442695040888963407;
+  return state >> 33;
+}
+
+near_stats allocator_stats() {
+  near_stats stats{};
+  if (void* const get = dlsym(RTLD_DEFAULT, "near_get_stats")) {
+    reinterpret_cast<void (*)(near_stats*)>(get)(&stats);
+  }
+  return stats;
+}
+
 bool allocator_believes() { return node_of() != nullptr; }
 
 int believed_node(const void* block) { return allocator_believes() ? node_of()(block) : kNone; }
@@ -73,9 +93,7 @@ int kernel_node(const void* address) {
   const auto at = reinterpret_cast<uintptr_t>(address) / kPage * kPage;
   auto* page = reinterpret_cast<void*>(at);
   int node = kNone;
-  if (syscall(SYS_move_pages, 0, 1, &page, nullptr, &node, 0) != 0) {
-    fail(1, "move_pages was refused");
-  }
+  locate(&page, 1, &node);
   return node;
 }
 
@@ -112,9 +130,7 @@ void Audit::ask_kernel() {
     for (size_t i = 0; i < some; ++i) {
       addresses[i] = reinterpret_cast<void*>(pages_[done + i].address);
     }
-    if (syscall(SYS_move_pages, 0, some, addresses.data(), nullptr, nodes_ + done, 0) != 0) {
-      fail(1, "move_pages was refused");
-    }
+    locate(addresses.data(), some, nodes_ + done);
   }
 }
 

@@ -16,6 +16,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "nearmalloc/nearmalloc.h"
+
 namespace numa_guest {
 
 constexpr int kNone = -1;  // no node
@@ -42,6 +44,12 @@ T* table(size_t count) {
 // A block that was just allocated, marked.
 Block marked(void* address, size_t size, int home, unsigned char mark);
 void check_mark(const Block& block);
+
+// The next number of a sequence.
+uint64_t next_random(uint64_t& state);
+
+// The allocator's statistics, all 0 if it has none.
+near_stats allocator_stats();
 
 // The node that the allocator believes; kNone if it has no opinion.
 bool allocator_believes();

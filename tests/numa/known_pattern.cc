@@ -14,8 +14,8 @@
 #include <functional>
 #include <thread>
 
-#include "../../lab/workloads/marking.h"
 #include "bound_pages.h"
+#include "marked_region.h"
 
 namespace {
 
@@ -76,19 +76,10 @@ void run(const Pattern& pattern) {
       // On this stack: what the thread was started with is a block of the heap.
       const std::function<void(size_t)> body = pattern.body;
       const size_t index = i;
-      pthread_barrier_wait(&meeting);
-      pthread_barrier_wait(&meeting);  // the region has begun
-      body(index);
-      pthread_barrier_wait(&meeting);
-      pthread_barrier_wait(&meeting);  // and ended
+      take_part(meeting, [&] { body(index); });
     });
   }
-  pthread_barrier_wait(&meeting);
-  workload::marking::begin();
-  pthread_barrier_wait(&meeting);
-  pthread_barrier_wait(&meeting);
-  workload::marking::end();
-  pthread_barrier_wait(&meeting);
+  run_region(meeting);
   for (std::thread& thread : threads) thread.join();
   pthread_barrier_destroy(&meeting);
 }

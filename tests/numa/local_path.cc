@@ -12,8 +12,8 @@
 #include <atomic>
 #include <cstring>
 
-#include "../../lab/workloads/marking.h"
 #include "bound_pages.h"
+#include "marked_region.h"
 
 namespace {
 
@@ -93,14 +93,12 @@ void* play(void* number) {
   }
   for (char*& block : handed[index]) block = allocated(kSizes[0], index);
   for (size_t round = 0; round < kRounds; ++round) play_round(index);
-  pthread_barrier_wait(&meeting);
-  pthread_barrier_wait(&meeting);  // the region has begun
-  for (size_t round = 0; round < kRounds; ++round) play_round(index);
-  if (foreign) {
-    for (char* const block : handed[opposite(index)]) std::free(block);
-  }
-  pthread_barrier_wait(&meeting);
-  pthread_barrier_wait(&meeting);  // and ended
+  take_part(meeting, [index] {
+    for (size_t round = 0; round < kRounds; ++round) play_round(index);
+    if (foreign) {
+      for (char* const block : handed[opposite(index)]) std::free(block);
+    }
+  });
   for (size_t i = 0; i < kSizes.size(); ++i) {
     for (char* const block : held[i]) release(block, kSizes[i], index);
   }
@@ -124,12 +122,7 @@ int main(int argc, char** argv) {
       fail("pthread_create");
     }
   }
-  pthread_barrier_wait(&meeting);
-  workload::marking::begin();
-  pthread_barrier_wait(&meeting);
-  pthread_barrier_wait(&meeting);
-  workload::marking::end();
-  pthread_barrier_wait(&meeting);
+  run_region(meeting);
   for (const pthread_t thread : threads) pthread_join(thread, nullptr);
   const size_t pairs = threads.size() * kRounds * kSizes.size() * (kPairs + kBlocks);
   std::printf(

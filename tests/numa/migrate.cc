@@ -70,11 +70,6 @@ pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t turn_changed = PTHREAD_COND_INITIALIZER;
 size_t turn = 0;  // whose it is: turn % threads
 
-uint64_t next_random(Worker& worker) {
-  worker.random = worker.random * 6364136223846793005 + 1442695040888963407;
-  return worker.random >> 33;
-}
-
 // --- the allocator's own counts ---
 
 using GetNodeStats = int (*)(unsigned, near_node_stats*);
@@ -102,7 +97,7 @@ void move(Worker& worker, const cpu_set_t& allowed) {
     ++results.held;
     return;
   }
-  pin_to(others[next_random(worker) % count]);
+  pin_to(others[next_random(worker.random) % count]);
   ++results.moves;
 }
 
@@ -140,8 +135,8 @@ class Stay {
 size_t pick_size(Worker& worker) {
   static constexpr size_t kSizes[] = {16, 24, 48, 64, 100, 200, 256, 700, 1000, 3000, 9000};
   constexpr size_t kLargeOneIn = 200;
-  if (next_random(worker) % kLargeOneIn == 0) return 70'000;
-  return kSizes[next_random(worker) % std::size(kSizes)];
+  if (next_random(worker.random) % kLargeOneIn == 0) return 70'000;
+  return kSizes[next_random(worker.random) % std::size(kSizes)];
 }
 
 void allocate(Worker& worker, Block& block, Stay& stay) {
@@ -163,7 +158,7 @@ void release(Block& block) {
 void take_turn(Worker& worker) {
   Stay stay;
   for (size_t i = 0; i < options.operations; ++i) {
-    Block& block = worker.blocks[next_random(worker) % options.blocks];
+    Block& block = worker.blocks[next_random(worker.random) % options.blocks];
     release(block);
     allocate(worker, block, stay);
   }
@@ -214,10 +209,7 @@ void print(const char* name, const Placed& placed) {
 }
 
 void report() {
-  near_stats stats{};
-  if (void* const get = dlsym(RTLD_DEFAULT, "near_get_stats")) {
-    reinterpret_cast<void (*)(near_stats*)>(get)(&stats);
-  }
+  const near_stats stats = allocator_stats();
   std::printf("{\"threads\": %zu, \"moves\": %zu, \"held\": %zu, \"changed\": %zu, ",
               options.threads, results.moves, results.held, results.changed);
   print("reused", results.reused);

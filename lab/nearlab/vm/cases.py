@@ -118,16 +118,12 @@ def load(name: str) -> Case:
 
 def parse(text: str, name: str) -> Case:
     """`name` is what errors name."""
-    keys = files.parse(text, name, _Keys, CaseError)
-    if bool(keys.program) == bool(keys.workload):
-        raise CaseError(f"{name}: program: a case has a program or a workload")
-    case = Case(name, keys)
-    for problem in _problems(keys):
-        raise CaseError(f"{name}: {problem}")
-    return case
+    return Case(name, files.parse(text, name, _Keys, _problems, CaseError))
 
 
 def _problems(keys: _Keys) -> Iterator[str]:
+    if bool(keys.program) == bool(keys.workload):
+        yield "program: a case has a program or a workload"
     conditions = [*keys.expect.items(), *keys.expect_nearmalloc.items()]
     texts = [*keys.arguments, *keys.environment.values(), *(text for _, text in conditions)]
     for name in _NAME.findall(" ".join(texts)):

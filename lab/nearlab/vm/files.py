@@ -4,6 +4,7 @@ Invariant: what is wrong is an error of one line, of the kind that the caller na
 """
 
 import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,14 +32,23 @@ def find(folder: Path, kind: str, name: str, error: type[Exception]) -> tuple[st
         raise error(f"{path}: cannot be read: {reason}") from None
 
 
-def parse(text: str, name: str, model: type[_Keys], error: type[Exception]) -> _Keys:
-    """`name` is what errors name."""
+def parse(
+    text: str,
+    name: str,
+    model: type[_Keys],
+    problems: Callable[[_Keys], Iterator[str]],
+    error: type[Exception],
+) -> _Keys:
+    """`problems` says what the model alone does not; `name` is what errors name."""
     try:
-        return model.model_validate(tomllib.loads(text))
+        keys = model.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as reason:
         raise error(f"{name}: not TOML: {reason}") from None
     except ValidationError as reason:
         raise error(f"{name}: {_first(reason)}") from None
+    for problem in problems(keys):
+        raise error(f"{name}: {problem}")
+    return keys
 
 
 def _first(error: ValidationError) -> str:

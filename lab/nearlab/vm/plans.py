@@ -81,10 +81,7 @@ def load(name: str) -> Plan:
 
 def parse(text: str, name: str) -> Plan:
     """`name` is what errors name."""
-    keys = files.parse(text, name, _Keys, PlanError)
-    for problem in _problems(keys):
-        raise PlanError(f"{name}: {problem}")
-    return Plan(name, keys, text)
+    return Plan(name, files.parse(text, name, _Keys, _problems, PlanError), text)
 
 
 def _problems(keys: _Keys) -> Iterator[str]:

@@ -140,10 +140,7 @@ def load(name: str) -> Topology:
 
 def parse(text: str, name: str) -> Topology:
     """`name` is what errors name."""
-    keys = files.parse(text, name, _Keys, TopologyError)
-    for problem in _problems(keys):
-        raise TopologyError(f"{name}: {problem}")
-    return Topology(name, keys)
+    return Topology(name, files.parse(text, name, _Keys, _problems, TopologyError))
 
 
 def _problems(keys: _Keys) -> Iterator[str]:
