@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import processes
 import pytest
 import typer
 
@@ -397,7 +398,4 @@ def test_no_server_is_left_when_the_load_ends_early(tmp_path, monkeypatch, end):
     else:
         assert redis.run(GLIBC, {}).complaint == "early"
     assert len(started) == 1
-    deadline = time.monotonic() + 5  # the kernel ends it a moment after its launcher
-    while Path(f"/proc/{started[0]}").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not Path(f"/proc/{started[0]}").exists()
+    assert processes.ends(started[0])

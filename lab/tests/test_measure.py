@@ -1,12 +1,11 @@
 """Memory, time, endings and processes are measured as they are."""
 
-import contextlib
 import json
 import os
 import subprocess
-import time
 from pathlib import Path
 
+import processes
 import pytest
 
 from nearlab import measure, places
@@ -203,16 +202,7 @@ def test_a_server_is_terminated_and_measured():
 def test_a_child_that_is_dropped_is_ended():
     with measure.start_child(["sleep", "100"]) as child:
         pid = child.pid
-    deadline = time.monotonic() + 10
-    while not is_gone(pid) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert is_gone(pid)
-
-
-def is_gone(pid: int) -> bool:
-    with contextlib.suppress(FileNotFoundError):
-        return Path(f"/proc/{pid}/stat").read_text().split(") ")[1].startswith("Z")
-    return True
+    assert processes.ends(pid)
 
 
 def test_many_threads_do_not_disturb_the_measuring():

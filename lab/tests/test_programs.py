@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import processes
 import pytest
 
 from nearlab import demo_install, measure, programs
@@ -65,7 +66,7 @@ class Echo(server.ServerProgram):
 
 def clean(echo: Echo) -> bool:
     """Nothing of the program's runs is left."""
-    gone = not any(Path(f"/proc/{pid}").exists() for pid in echo.pids)
+    gone = all(processes.ends(pid) for pid in echo.pids)
     return gone and not any(folder.exists() for folder in echo.folders)
 
 

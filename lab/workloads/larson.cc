@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include <latch>
+#include <optional>
 
 #include "workload.h"
 
@@ -31,6 +32,7 @@ struct Chain {
   workload::Blocks blocks;
   size_t generations;  // threads still to come
   bool has_set = false;
+  std::optional<pthread_t> last{};  // to be joined, by the next one: nobody else tidies up after it
 };
 
 void allocate_set(Chain& chain) {
@@ -47,6 +49,7 @@ void start_thread(Chain& chain);
 void* serve(void* argument) {
   Chain& chain = *static_cast<Chain*>(argument);
   workload::settle(chain.index);
+  if (chain.last) pthread_join(*chain.last, nullptr);
   Server& server = *chain.server;
   if (!chain.has_set) {
     allocate_set(chain);
@@ -56,6 +59,7 @@ void* serve(void* argument) {
   for (size_t i = 0; i < server.operations; ++i) {
     workload::replace_one(chain.worker, chain.blocks, server.sizes, chain.random);
   }
+  chain.last = pthread_self();
   if (--chain.generations == 0) {
     server.finished.count_down();
   } else {
@@ -70,7 +74,6 @@ void start_thread(Chain& chain) {
     std::fprintf(stderr, "larson: no more threads\n");
     std::exit(1);
   }
-  pthread_detach(thread);
 }
 
 }  // namespace
@@ -112,6 +115,7 @@ int main(int argc, char** argv) {
   workload.end();
 
   for (Chain& chain : chains) {
+    pthread_join(*chain.last, nullptr);
     for (const workload::Block& block : chain.blocks) chain.worker.release(block);
     workload.join(chain.worker);
   }
