@@ -28,6 +28,7 @@ namespace near {
 // What a heap does if its node has no memory left: others serve, or nobody (std::bad_alloc).
 enum class placement : unsigned { advisory = 0, strict = NEAR_STRICT };
 
+// Any thread may use one. One that was moved from may be assigned to or destroyed, nothing else.
 class heap {
  public:
   // `node`: the kernel's number. Throws std::invalid_argument if there is none, std::bad_alloc.

@@ -6,7 +6,8 @@
 // ten seconds; here the work is fixed, about that much of it, and the time is measured. There the
 // main thread allocates the first sets, and so it does here; with `--sets threads` the first thread
 // of each chain allocates its own before the region: what threads on other nodes then have from
-// far is the allocator's doing alone.
+// far is the allocator's doing alone. The original's threads are detached; here the next one joins
+// the last, so that what the C library keeps of a thread is freed on its node.
 #include <pthread.h>
 
 #include <latch>
@@ -32,7 +33,7 @@ struct Chain {
   workload::Blocks blocks;
   size_t generations;  // threads still to come
   bool has_set = false;
-  std::optional<pthread_t> last{};  // to be joined, by the next one: nobody else tidies up after it
+  std::optional<pthread_t> last{};  // to be joined by the next one
 };
 
 void allocate_set(Chain& chain) {

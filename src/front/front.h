@@ -5,7 +5,7 @@
 //            block's: push it on the list the descriptor points to (the bin while the span is hot,
 //            the span's own list otherwise) and count down.
 //
-// Every test that fails leads to the one slow path of its function, which finds out why.
+// Every test that fails leads to a slow path, which finds out why.
 // Instruction budget: tools/fast_path_budget.toml. Measured: docs/decisions/0002-fast-path.md.
 #pragma once
 
@@ -27,6 +27,9 @@ NEAR_NOINLINE void* allocate_in_need(size_t size, size_t alignment);
 // before out-of-memory is reported, and when a trim asks for it.
 NEAR_NOINLINE size_t reclaim_everything(size_t keep = 0);
 NEAR_NOINLINE void release_slow(void* pointer);
+// The pointer is into the first reservation, and its span is not of this thread's heap: it may lie
+// on another node, so each thing of it is looked at once.
+NEAR_NOINLINE void release_other(void* pointer);
 NEAR_NOINLINE void release_count(void* pointer);
 
 NEAR_INLINE void* allocate(size_t size) {
@@ -48,7 +51,7 @@ NEAR_INLINE void release(void* pointer) {
   if (unlikely(place >= reserved_bytes)) return release_slow(pointer);
   Span* span = &reserved_spans[place >> kSliceShift];
   // relaxed: only this thread makes its own heap the owner, so a stale answer is another heap's
-  if (unlikely(span->owner.load(kRelaxed) != current_heap)) return release_slow(pointer);
+  if (unlikely(span->owner.load(kRelaxed) != current_heap)) return release_other(pointer);
   const auto offset =
       static_cast<uint16_t>(reinterpret_cast<uintptr_t>(pointer));  // spans begin at slices
   if (unlikely(offset * span->reciprocal >= span->reciprocal_again)) return release_slow(pointer);

@@ -11,13 +11,13 @@
 
 namespace near {
 
-// Frees blocks of `span` that are linked from `first` up to `last`. False, and nothing is done, if
-// `last` is the block that was freed last: a double free.
-NEAR_INLINE bool release_remote(Span& span, const RemoteList<Block>::Chain& chain) {
-  const unsigned node = span.node;  // before the push: then the span may be another's
-  const auto pushed = span.remote.push_chain(SpanBlocks{span.start}, chain);
+// Frees blocks of `span`, whose first is at `blocks`, that are linked from `first` up to `last`.
+// False, and nothing is done, if `last` is the block that was freed last: a double free.
+NEAR_INLINE bool release_remote(Span& span, SpanBlocks blocks,
+                                const RemoteList<Block>::Chain& chain) {
+  const auto pushed = span.remote.push_chain(blocks, chain);
   if (unlikely(pushed.repeated)) return false;
-  count_freed(node, chain.count);
+  count_freed(pushed.node, chain.count);
   if (!pushed.first) return true;
   heap_by_id(pushed.owner)->receive(&span);
   purge_signal.ask();

@@ -60,7 +60,8 @@ void release_block(Span& span, Block* block) {
   if (release_local(span, block)) return;
   const bool local = span.owner.load(kRelaxed) == current_heap;  // relaxed: as on the fast path
   if (unlikely(local || !note_freed(&span, block))) return report_invalid(block, "double free");
-  if (unlikely(!release_remote(span, {block, block, 1}))) report_invalid(block, "double free");
+  if (unlikely(!release_remote(span, SpanBlocks{span.start}, {block, block, 1})))
+    report_invalid(block, "double free");
 }
 
 }  // namespace
@@ -118,6 +119,20 @@ void release_slow(void* pointer) {
   if (unlikely(span->kind != SpanKind::large || pointer != span->start))
     return report_no_block(pointer);
   release_large(*span);
+}
+
+void release_other(void* pointer) {
+  Span* span = &reserved_spans[offset_in_reservation(pointer) >> kSliceShift];
+  auto* block = static_cast<Block*>(pointer);
+  const auto offset = static_cast<uint16_t>(reinterpret_cast<uintptr_t>(pointer));
+  if (unlikely(span->kind != SpanKind::blocks)) return release_slow(pointer);
+  const SizeClass& shape = span->shape();
+  const bool is_start = starts_block(uint32_t{offset}, shape.reciprocal);
+  if (unlikely(!is_start || offset >= shape.capacity * shape.size)) return release_slow(pointer);
+  const SpanBlocks blocks{static_cast<char*>(pointer) - offset};
+  if (unlikely(!note_freed(span, block)) ||
+      unlikely(!release_remote(*span, blocks, {block, block, 1})))
+    report_invalid(block, "double free");
 }
 
 // The count of a span in the first reservation reached zero with the free of `pointer` in its first

@@ -82,7 +82,7 @@ Span* Heap::take_cached(unsigned size_class) {
     form_span(*span, size_class, false);
     set_count(*span, span->shape().capacity, span->shape().capacity);
   }
-  span->remote.reset(id_);
+  span->remote.reset(id_, span->node);
   return span;
 }
 
@@ -93,7 +93,7 @@ Span* Heap::take_fresh(unsigned size_class) {
   if (span == nullptr) return nullptr;
   form_span(*span, size_class, zero);
   set_count(*span, span->shape().capacity, span->shape().capacity);
-  span->remote.reset(id_);
+  span->remote.reset(id_, span->node);
   return span;
 }
 

@@ -1,8 +1,9 @@
-// The blocks of one span that were freed by threads that do not own it, and who owns it, in one
-// 64-bit word.
+// The blocks of one span that were freed by threads that do not own it, who owns it, and the node
+// where it lies, in one 64-bit word: a thread on another node looks there once.
 //
-//   word = { owner : 16 | count : 16 | head : 16 }      head: index of the block pushed last,
-//   meaningless if count == 0
+//   word = { node : 16 | owner : 16 | count : 16 | head : 16 }
+//   node: constant while blocks live; head: index of the block pushed last, meaningless if
+//   count == 0
 //
 // Invariant: count blocks hang from head by their `next`; count > 0 <=> the span is in (or on its
 // way to) its owner's inbox. So the push that finds count == 0 delivers the span, once, and nobody
@@ -28,6 +29,7 @@ class RemoteList {
   struct Pushed {
     bool first;      // the list was empty: deliver the span to the inbox of `owner`
     uint32_t owner;  // the heap number at the moment of the push
+    uint32_t node;   // where the span lies
     uint32_t count;  // blocks in the list, those pushed included
     bool repeated;   // the block was already the head: a double free; nothing was done
   };
@@ -38,7 +40,9 @@ class RemoteList {
   };
 
   // Before the span is seen by other threads. relaxed: not yet shared
-  void reset(uint32_t owner) { word_.store(owner_bits(owner), kRelaxed); }
+  void reset(uint32_t owner, uint32_t node) {
+    word_.store(uint64_t{node} << 48 | owner_bits(owner), kRelaxed);
+  }
 
   template <typename Blocks>
   Pushed push(const Blocks& blocks, Block* block) {
@@ -56,12 +60,13 @@ class RemoteList {
     uint64_t wanted = 0;
     do {
       const uint32_t count = count_of(word);
-      if (count > 0 && head_of(word) == last) return {false, owner_of(word), count, true};
+      if (count > 0 && head_of(word) == last)
+        return {false, owner_of(word), node_of(word), count, true};
       chain.last->next = count > 0 ? blocks.at(head_of(word)) : nullptr;
-      wanted = owner_bits(owner_of(word)) | uint64_t{count + chain.count} << 16 | first;
+      wanted = (word & kHomeMask) | uint64_t{count + chain.count} << 16 | first;
     } while (!word_.compare_exchange_weak(word, wanted, kAcqRel, kAcquire));  // pairs: remote-list
     if (count_of(word) == 0) last_ = chain.last;
-    return {count_of(word) == 0, owner_of(word), count_of(wanted), false};
+    return {count_of(word) == 0, owner_of(word), node_of(word), count_of(wanted), false};
   }
 
   // Empties the list in constant time. The caller took the span from the inbox, so `last_` is
@@ -69,16 +74,17 @@ class RemoteList {
   template <typename Blocks>
   Chain take(const Blocks& blocks) {
     Block* last = last_;
-    const uint64_t word = word_.fetch_and(kOwnerMask, kAcqRel);  // pairs: remote-list
+    const uint64_t word = word_.fetch_and(kHomeMask, kAcqRel);  // pairs: remote-list
     if (count_of(word) == 0) return {nullptr, nullptr, 0};
     return {blocks.at(head_of(word)), last, count_of(word)};
   }
 
   // Gives the span to another heap, unless blocks are on their way to the present owner.
   bool change_owner(uint32_t from, uint32_t to) {
-    uint64_t expected = owner_bits(from);
-    expected |= word_.load(kRelaxed) & kHeadMask;  // relaxed: the exchange checks it
-    return word_.compare_exchange_strong(expected, owner_bits(to), kAcqRel,
+    const uint64_t word = word_.load(kRelaxed);  // relaxed: the exchange checks it
+    const uint64_t node = word & kNodeMask;
+    uint64_t expected = node | owner_bits(from) | (word & kHeadMask);
+    return word_.compare_exchange_strong(expected, node | owner_bits(to), kAcqRel,
                                          kRelaxed);  // pairs: remote-list
   }
 
@@ -93,11 +99,13 @@ class RemoteList {
   }
 
  private:
-  static constexpr uint64_t kOwnerMask = uint64_t{0xffff} << 32;
+  static constexpr uint64_t kNodeMask = uint64_t{0xffff} << 48;
+  static constexpr uint64_t kHomeMask = uint64_t{0xffffffff} << 32;  // node and owner
   static constexpr uint64_t kHeadMask = 0xffff;
 
   static uint64_t owner_bits(uint32_t owner) { return uint64_t{owner} << 32; }
-  static uint32_t owner_of(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
+  static uint32_t node_of(uint64_t word) { return static_cast<uint32_t>(word >> 48); }
+  static uint32_t owner_of(uint64_t word) { return static_cast<uint32_t>(word >> 32 & 0xffff); }
   static uint32_t count_of(uint64_t word) { return static_cast<uint32_t>(word >> 16 & 0xffff); }
   static uint32_t head_of(uint64_t word) { return static_cast<uint32_t>(word & kHeadMask); }
 

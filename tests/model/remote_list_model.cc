@@ -16,6 +16,7 @@ namespace {
 constexpr uint32_t kBlocks = 3;
 constexpr uint32_t kOwner = 5;
 constexpr uint32_t kNextOwner = 9;
+constexpr uint32_t kNode = 3;
 
 struct Block {
   Plain<Block*> next;
@@ -49,7 +50,7 @@ void take_and_look(RemoteList<Block>& list, Block (&blocks)[kBlocks], uint32_t (
 
 class PushAndTake : public rl::test_suite<PushAndTake, 3> {
  public:
-  void before() { list_.reset(kOwner); }
+  void before() { list_.reset(kOwner, kNode); }
 
   void thread(unsigned index) {
     if (index == 2) {
@@ -72,7 +73,8 @@ class PushAndTake : public rl::test_suite<PushAndTake, 3> {
   void push(uint32_t index) {
     blocks_[index].content = index + 1;
     const auto pushed = push_block(&blocks_[index]);
-    expect(pushed.owner == kOwner && !pushed.repeated && pushed.count > 0, "a wrong answer");
+    expect(pushed.owner == kOwner && pushed.node == kNode && !pushed.repeated && pushed.count > 0,
+           "a wrong answer");
     if (pushed.first) deliveries_.fetch_add(1, kRelease);
   }
 
@@ -104,7 +106,7 @@ class PushAndTake : public rl::test_suite<PushAndTake, 3> {
 // the period before in sight.
 class PushChains : public rl::test_suite<PushChains, 3> {
  public:
-  void before() { list_.reset(kOwner); }
+  void before() { list_.reset(kOwner, kNode); }
 
   void thread(unsigned index) {
     if (index == 2) {
@@ -134,7 +136,9 @@ class PushChains : public rl::test_suite<PushChains, 3> {
     Block* last = mutated("the end of a chain is taken for its front") ? first : &blocks_[from];
     const uint32_t counted = mutated("a chain counts as one block") ? 1 : count;
     const auto pushed = list_.push_chain(Blocks{blocks_}, {first, last, counted});
-    expect(pushed.owner == kOwner && !pushed.repeated && pushed.count >= counted, "a wrong answer");
+    expect(pushed.owner == kOwner && pushed.node == kNode && !pushed.repeated &&
+               pushed.count >= counted,
+           "a wrong answer");
     if (pushed.first) deliveries_.fetch_add(1, kRelease);
   }
 
@@ -153,7 +157,7 @@ class PushChains : public rl::test_suite<PushChains, 3> {
 
 class RepeatedPush : public rl::test_suite<RepeatedPush, 2> {
  public:
-  void before() { list_.reset(kOwner); }
+  void before() { list_.reset(kOwner, kNode); }
 
   void thread(unsigned index) {
     if (index == 1) {
@@ -180,11 +184,13 @@ class RepeatedPush : public rl::test_suite<RepeatedPush, 2> {
 // The word alone decides whether the owner changes or a block is on its way to the old one.
 class ChangeOwner : public rl::test_suite<ChangeOwner, 2> {
  public:
-  void before() { list_.reset(kOwner); }
+  void before() { list_.reset(kOwner, kNode); }
 
   void thread(unsigned index) {
     if (index == 0) {
-      pushed_to_ = list_.push(Blocks{blocks_}, &blocks_[0]).owner;
+      const auto pushed = list_.push(Blocks{blocks_}, &blocks_[0]);
+      expect(pushed.node == kNode, "another node");
+      pushed_to_ = pushed.owner;
     } else {
       changed_ = change_owner();
     }
@@ -202,7 +208,7 @@ class ChangeOwner : public rl::test_suite<ChangeOwner, 2> {
     if (!mutated("the owner changes though blocks are on their way")) {
       return list_.change_owner(kOwner, kNextOwner);
     }
-    list_.reset(kNextOwner);
+    list_.reset(kNextOwner, kNode);
     return true;
   }
 

@@ -21,7 +21,7 @@ using near::SpanBlocks;
 
 class RemoteListTest : public testing::Test {
  protected:
-  RemoteListTest() { list_.reset(7); }
+  RemoteListTest() { list_.reset(7, 63); }
 
   static constexpr size_t kBlocks = 4096;
   Block* block(size_t index) { return blocks_.at(static_cast<uint32_t>(index)); }
@@ -76,6 +76,7 @@ TEST_F(RemoteListTest, AChainIsPushedWhole) {
     const auto pushed = list_.push_chain(blocks_, chain(at, length));
     EXPECT_EQ(pushed.first, at == 0);
     EXPECT_EQ(pushed.owner, 7u);
+    EXPECT_EQ(pushed.node, 63u);
     EXPECT_EQ(pushed.count, at + length);
     EXPECT_FALSE(pushed.repeated);
     at += length;
@@ -107,7 +108,9 @@ TEST_F(RemoteListTest, TheOwnerChangesOnlyWhileItIsEmpty) {
   EXPECT_FALSE(list_.change_owner(8, 9));
   EXPECT_TRUE(list_.change_owner(7, 65535));
   EXPECT_EQ(list_.owner(), 65535u);
-  EXPECT_EQ(list_.push(blocks_, block(3)).owner, 65535u);
+  const auto pushed = list_.push(blocks_, block(3));
+  EXPECT_EQ(pushed.owner, 65535u);
+  EXPECT_EQ(pushed.node, 63u) << "stays what it is";
   EXPECT_FALSE(list_.change_owner(65535, 7));
   list_.take(blocks_);
   EXPECT_TRUE(list_.change_owner(65535, 0));  // a head left over in the word does not matter
