@@ -6,13 +6,15 @@
 // ten seconds; here the work is fixed, about that much of it, and the time is measured. There the
 // main thread allocates the first sets, and so it does here; with `--sets threads` the first thread
 // of each chain allocates its own before the region: what threads on other nodes then have from
-// far is the allocator's doing alone. The original's threads are detached; here the next one joins
-// the last, so that what the C library keeps of a thread is freed on its node.
+// far is the allocator's doing alone. The original's threads are detached; here each joins the one
+// before it, whose stack then serves the next one.
 #include <pthread.h>
 
+#include <array>
 #include <latch>
 #include <optional>
 
+#include "stack.h"
 #include "workload.h"
 
 namespace {
@@ -33,7 +35,8 @@ struct Chain {
   workload::Blocks blocks;
   size_t generations;  // threads still to come
   bool has_set = false;
-  std::optional<pthread_t> last{};  // to be joined by the next one
+  std::optional<pthread_t> last{};          // to be joined by the next one
+  std::array<workload::Stack, 2> stacks{};  // of the last thread and the present one
 };
 
 void allocate_set(Chain& chain) {
@@ -69,13 +72,7 @@ void* serve(void* argument) {
   return nullptr;
 }
 
-void start_thread(Chain& chain) {
-  pthread_t thread;
-  if (pthread_create(&thread, nullptr, serve, &chain) != 0) {
-    std::fprintf(stderr, "larson: no more threads\n");
-    std::exit(1);
-  }
-}
+void start_thread(Chain& chain) { chain.stacks[chain.generations % 2].start(serve, &chain); }
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 // Thousands of short threads, a few at a time. Each allocates a little, frees what the thread
 // before it left behind, and leaves some of its own: start and end of a thread's heap, and orphans.
 // Our own.
+#include "stack.h"
 #include "workload.h"
 
 int main(int argc, char** argv) {
@@ -19,16 +20,18 @@ int main(int argc, char** argv) {
   const workload::Sizes sizes(low, high);
   const auto chain = [&](workload::Worker& worker, size_t index) {
     workload::Random random(index + 1);
+    workload::Stack stack;
     workload::Blocks held(blocks), inherited;
     inherited.reserve(left);
     for (size_t generation = 0; generation < generations / threads; ++generation) {
-      std::thread([&] {
+      auto live = [&] {
         workload::settle(index);
         for (workload::Block& block : held) block = worker.allocate(sizes.pick(random));
         for (const workload::Block& block : inherited) worker.release(block);
         inherited.assign(held.begin(), held.begin() + static_cast<std::ptrdiff_t>(left));
         for (size_t i = left; i < blocks; ++i) worker.release(held[i]);
-      }).join();
+      };
+      stack.run(live);
     }
     for (const workload::Block& block : inherited) worker.release(block);
   };

@@ -27,8 +27,8 @@ NEAR_NOINLINE void* allocate_in_need(size_t size, size_t alignment);
 // before out-of-memory is reported, and when a trim asks for it.
 NEAR_NOINLINE size_t reclaim_everything(size_t keep = 0);
 NEAR_NOINLINE void release_slow(void* pointer);
-// The pointer is into the first reservation, and its span is not of this thread's heap: it may lie
-// on another node, so each thing of it is looked at once.
+// The pointer is into the first reservation, and its slice begins no span of this thread's heap: a
+// span there may lie on another node, so each thing of it is looked at once.
 NEAR_NOINLINE void release_other(void* pointer);
 NEAR_NOINLINE void release_count(void* pointer);
 

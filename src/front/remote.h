@@ -11,8 +11,9 @@
 
 namespace near {
 
-// Frees blocks of `span`, whose first is at `blocks`, that are linked from `first` up to `last`.
-// False, and nothing is done, if `last` is the block that was freed last: a double free.
+// Frees blocks of `span` that are linked from `first` up to `last`; `blocks` begins at the span's
+// first block. False, and nothing is done, if `last` is the block that was freed last: a double
+// free.
 NEAR_INLINE bool release_remote(Span& span, SpanBlocks blocks,
                                 const RemoteList<Block>::Chain& chain) {
   const auto pushed = span.remote.push_chain(blocks, chain);

@@ -55,13 +55,18 @@ NEAR_INLINE bool release_local(Span& span, Block* block) {
   return true;
 }
 
+void push_remote(Span& span, SpanBlocks blocks, Block* block) {
+  if (unlikely(!note_freed(&span, block)) ||
+      unlikely(!release_remote(span, blocks, {block, block, 1})))
+    report_invalid(block, "double free");
+}
+
 void release_block(Span& span, Block* block) {
   if (unlikely(!is_block(span, block))) return report_no_block(block);
   if (release_local(span, block)) return;
   const bool local = span.owner.load(kRelaxed) == current_heap;  // relaxed: as on the fast path
-  if (unlikely(local || !note_freed(&span, block))) return report_invalid(block, "double free");
-  if (unlikely(!release_remote(span, SpanBlocks{span.start}, {block, block, 1})))
-    report_invalid(block, "double free");
+  if (unlikely(local)) return report_invalid(block, "double free");
+  push_remote(span, SpanBlocks{span.start}, block);
 }
 
 }  // namespace
@@ -123,16 +128,13 @@ void release_slow(void* pointer) {
 
 void release_other(void* pointer) {
   Span* span = &reserved_spans[offset_in_reservation(pointer) >> kSliceShift];
-  auto* block = static_cast<Block*>(pointer);
   const auto offset = static_cast<uint16_t>(reinterpret_cast<uintptr_t>(pointer));
   if (unlikely(span->kind != SpanKind::blocks)) return release_slow(pointer);
   const SizeClass& shape = span->shape();
   const bool is_start = starts_block(uint32_t{offset}, shape.reciprocal);
   if (unlikely(!is_start || offset >= shape.capacity * shape.size)) return release_slow(pointer);
-  const SpanBlocks blocks{static_cast<char*>(pointer) - offset};
-  if (unlikely(!note_freed(span, block)) ||
-      unlikely(!release_remote(*span, blocks, {block, block, 1})))
-    report_invalid(block, "double free");
+  push_remote(*span, SpanBlocks{static_cast<char*>(pointer) - offset},
+              static_cast<Block*>(pointer));
 }
 
 // The count of a span in the first reservation reached zero with the free of `pointer` in its first
