@@ -69,6 +69,19 @@ void release_block(Span& span, Block* block) {
   push_remote(span, SpanBlocks{span.start}, block);
 }
 
+// `span`: of the slice at `pointer`, whatever it is.
+NEAR_INLINE void release_in_slice(Span* span, void* pointer) {
+  if (span->kind == SpanKind::inside) {
+    span -= span->back;
+    if (release_local(*span, static_cast<Block*>(pointer))) return;
+  }
+  if (likely(span->kind == SpanKind::blocks))
+    return release_block(*span, static_cast<Block*>(pointer));
+  if (unlikely(span->kind != SpanKind::large || pointer != span->start))
+    return report_no_block(pointer);
+  release_large(*span);
+}
+
 }  // namespace
 
 void* allocate_slow(size_t size) {
@@ -115,24 +128,16 @@ void release_slow(void* pointer) {
   if (pointer == nullptr) return;
   Span* span = span_of(pointer);
   if (unlikely(span == nullptr)) return release_foreign(pointer);
-  if (span->kind == SpanKind::inside) {
-    span -= span->back;
-    if (release_local(*span, static_cast<Block*>(pointer))) return;
-  }
-  if (likely(span->kind == SpanKind::blocks))
-    return release_block(*span, static_cast<Block*>(pointer));
-  if (unlikely(span->kind != SpanKind::large || pointer != span->start))
-    return report_no_block(pointer);
-  release_large(*span);
+  release_in_slice(span, pointer);
 }
 
 void release_other(void* pointer) {
   Span* span = &reserved_spans[offset_in_reservation(pointer) >> kSliceShift];
   const auto offset = static_cast<uint16_t>(reinterpret_cast<uintptr_t>(pointer));
-  if (unlikely(span->kind != SpanKind::blocks)) return release_slow(pointer);
+  if (span->kind != SpanKind::blocks) return release_in_slice(span, pointer);
   const SizeClass& shape = span->shape();
   const bool is_start = starts_block(uint32_t{offset}, shape.reciprocal);
-  if (unlikely(!is_start || offset >= shape.capacity * shape.size)) return release_slow(pointer);
+  if (unlikely(!is_start || offset >= shape.capacity * shape.size)) return report_no_block(pointer);
   push_remote(*span, SpanBlocks{static_cast<char*>(pointer) - offset},
               static_cast<Block*>(pointer));
 }
