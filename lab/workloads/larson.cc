@@ -6,15 +6,11 @@
 // ten seconds; here the work is fixed, about that much of it, and the time is measured. There the
 // main thread allocates the first sets, and so it does here; with `--sets threads` the first thread
 // of each chain allocates its own before the region: what threads on other nodes then have from
-// far is the allocator's doing alone. The original's threads are detached; here each joins the one
-// before it, whose stack then serves the next one.
+// far is the allocator's doing alone.
 #include <pthread.h>
 
-#include <array>
 #include <latch>
-#include <optional>
 
-#include "stack.h"
 #include "workload.h"
 
 namespace {
@@ -35,8 +31,6 @@ struct Chain {
   workload::Blocks blocks;
   size_t generations;  // threads still to come
   bool has_set = false;
-  std::optional<pthread_t> last{};          // to be joined by the next one
-  std::array<workload::Stack, 2> stacks{};  // of the last thread and the present one
 };
 
 void allocate_set(Chain& chain) {
@@ -53,7 +47,6 @@ void start_thread(Chain& chain);
 void* serve(void* argument) {
   Chain& chain = *static_cast<Chain*>(argument);
   workload::settle(chain.index);
-  if (chain.last) pthread_join(*chain.last, nullptr);
   Server& server = *chain.server;
   if (!chain.has_set) {
     allocate_set(chain);
@@ -63,7 +56,6 @@ void* serve(void* argument) {
   for (size_t i = 0; i < server.operations; ++i) {
     workload::replace_one(chain.worker, chain.blocks, server.sizes, chain.random);
   }
-  chain.last = pthread_self();
   if (--chain.generations == 0) {
     server.finished.count_down();
   } else {
@@ -72,7 +64,14 @@ void* serve(void* argument) {
   return nullptr;
 }
 
-void start_thread(Chain& chain) { chain.stacks[chain.generations % 2].start(serve, &chain); }
+void start_thread(Chain& chain) {
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, serve, &chain) != 0) {
+    std::fprintf(stderr, "larson: no more threads\n");
+    std::exit(1);
+  }
+  pthread_detach(thread);
+}
 
 }  // namespace
 
@@ -113,7 +112,6 @@ int main(int argc, char** argv) {
   workload.end();
 
   for (Chain& chain : chains) {
-    pthread_join(*chain.last, nullptr);
     for (const workload::Block& block : chain.blocks) chain.worker.release(block);
     workload.join(chain.worker);
   }

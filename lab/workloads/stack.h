@@ -3,7 +3,7 @@
 // One of the C library's would go to whichever thread starts next, on any node, and with it the
 // vector of its thread-local storage, a block of the heap. Of a thread on a stack of ours that
 // block is allocated by who starts it and freed by who joins it.
-// Who may touch it: who starts a thread on it, until the thread is joined.
+// Who may touch it: one thread, which waits for the other.
 #pragma once
 
 #include <pthread.h>
@@ -18,22 +18,7 @@ namespace workload {
 
 class Stack {
  public:
-  Stack() { bytes_.reserve(kBytes); }  // mapped, and touched by nobody but the threads
-
-  // A thread of body(argument), to be joined before another starts here.
-  pthread_t start(void* (*body)(void*), void* argument) {
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstack(&attributes, bytes_.data(), kBytes);
-    pthread_t thread{};
-    const int error = pthread_create(&thread, &attributes, body, argument);
-    pthread_attr_destroy(&attributes);
-    if (error != 0) {
-      std::fprintf(stderr, "no more threads\n");
-      std::exit(1);
-    }
-    return thread;
-  }
+  Stack() { bytes_.reserve(kBytes); }  // mapped, and touched by nobody but the thread
 
   // Runs body() in a thread and waits for its end.
   template <typename Body>
@@ -42,7 +27,16 @@ class Stack {
       (*static_cast<Body*>(argument))();
       return nullptr;
     };
-    pthread_join(start(call, &body), nullptr);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstack(&attributes, bytes_.data(), kBytes);
+    pthread_t thread{};
+    if (pthread_create(&thread, &attributes, call, &body) != 0) {
+      std::fprintf(stderr, "no more threads\n");
+      std::exit(1);
+    }
+    pthread_attr_destroy(&attributes);
+    pthread_join(thread, nullptr);
   }
 
  private:
