@@ -303,7 +303,7 @@ int main(int count, char** arguments) {
        "announced.load"},
       {"an advance does not release", "epoch.hpp", "scan_step", rl::mo_release, kNone,
        "compare_exchange"},
-      {"a record is not released", "record_list.hpp", "add_record", rl::mo_release, kNone},
+      {"a record is not released", "record_list.hpp", "add_record", rl::mo_acq_rel, rl::mo_acquire},
       {"two bags"},
       {"the label is taken before the announcement"},
       {"a blocked scan goes on"},

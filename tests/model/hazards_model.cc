@@ -152,7 +152,7 @@ int main(int count, char** arguments) {
        "head.load"},
       {"a slot is not acquired", "hazard.hpp", "collect_hazards", rl::mo_acquire, kNone,
        "slots[i].load"},
-      {"a record is not released", "record_list.hpp", "add_record", rl::mo_release, kNone},
+      {"a record is not released", "record_list.hpp", "add_record", rl::mo_acq_rel, rl::mo_acquire},
       {"a look without a fence"},
       {"the source is not read again"},
       {"the parent is not looked at again"},

@@ -218,7 +218,7 @@ int main(int count, char** arguments) {
       {"the end of a thread is not acquired", "token.hpp", "::step(", rl::mo_acquire, kNone,
        "attached.load"},
       {"a pass does not release", "token.hpp", "::move(", rl::mo_release, kNone},
-      {"a record is not released", "record_list.hpp", "add_record", rl::mo_release, kNone},
+      {"a record is not released", "record_list.hpp", "add_record", rl::mo_acq_rel, rl::mo_acquire},
       {"a thread attaches without a fence"},
       {"one bag"},
       {"a receipt counts though the thread was skipped"},

@@ -13,7 +13,8 @@ void add_record(Atomic<Record*>& head, Record& record) {
   Record* first = head.load(kRelaxed);  // relaxed: the exchange checks it
   do {
     record.next = first;
-  } while (!head.compare_exchange_weak(first, &record, kRelease, kRelaxed));  // pairs: records
+    // Acquired too: whoever has a record may go on from it to those before. pairs: records
+  } while (!head.compare_exchange_weak(first, &record, kAcqRel, kRelaxed));
 }
 
 }  // namespace near::reclaim::impl
