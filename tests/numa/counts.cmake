@@ -12,6 +12,6 @@ near_test_core(numa_plugin LABEL numa COMMAND numa_plugin ENVIRONMENT NEAR_TEST_
 near_test_machine(numa_known_counts SCRIPT known_counts.py CASE 4n)
 foreach(topology 8n ring)
   near_test_machine(numa_known_counts_${topology}
-    LABEL numa-matrix TIMEOUT 220 SCRIPT known_counts.py CASE ${topology})
+    LABEL numa-matrix TIMEOUT 150 SCRIPT known_counts.py CASE ${topology})
 endforeach()
 near_test_machine(numa_local_path CASE 2n local_path foreign_free)
