@@ -41,7 +41,8 @@ NEAR_INLINE bool splice_local(Span& span, const Chain& chain) {
 NEAR_INLINE bool release_chain(Span& span, const Chain& chain) {
   // relaxed: as on the fast path of free
   const bool local = span.owner.load(kRelaxed) == current_heap;
-  return local ? splice_local(span, chain) : release_remote(span, SpanBlocks{span.start}, chain);
+  return local ? splice_local(span, chain)
+               : release_remote(span, SpanBlocks{span.start}, chain, span.remote.look());
 }
 
 // The last block is a double free: reports it, and frees the others.

@@ -12,11 +12,12 @@
 namespace near {
 
 // Frees blocks of `span` that are linked from `first` up to `last`; `blocks` begins at the span's
-// first block. False, and nothing is done, if `last` is the block that was freed last: a double
-// free.
+// first block, `seen` is a look at its list. False, and nothing is done, if `last` is the block
+// that was freed last: a double free.
 NEAR_INLINE bool release_remote(Span& span, SpanBlocks blocks,
-                                const RemoteList<Block>::Chain& chain) {
-  const auto pushed = span.remote.push_chain(blocks, chain);
+                                const RemoteList<Block>::Chain& chain,
+                                RemoteList<Block>::Seen seen) {
+  const auto pushed = span.remote.push_chain(blocks, chain, seen);
   if (unlikely(pushed.repeated)) return false;
   count_freed(pushed.node, chain.count);
   if (!pushed.first) return true;

@@ -55,9 +55,9 @@ NEAR_INLINE bool release_local(Span& span, Block* block) {
   return true;
 }
 
-void push_remote(Span& span, SpanBlocks blocks, Block* block) {
+void push_remote(Span& span, SpanBlocks blocks, Block* block, RemoteList<Block>::Seen seen) {
   if (unlikely(!note_freed(&span, block)) ||
-      unlikely(!release_remote(span, blocks, {block, block, 1})))
+      unlikely(!release_remote(span, blocks, {block, block, 1}, seen)))
     report_invalid(block, "double free");
 }
 
@@ -66,7 +66,7 @@ void release_block(Span& span, Block* block) {
   if (release_local(span, block)) return;
   const bool local = span.owner.load(kRelaxed) == current_heap;  // relaxed: as on the fast path
   if (unlikely(local)) return report_invalid(block, "double free");
-  push_remote(span, SpanBlocks{span.start}, block);
+  push_remote(span, SpanBlocks{span.start}, block, span.remote.look());
 }
 
 // `span`: of the slice at `pointer`, whatever it is.
@@ -134,12 +134,13 @@ void release_slow(void* pointer) {
 void release_other(void* pointer) {
   Span* span = &reserved_spans[offset_in_reservation(pointer) >> kSliceShift];
   const auto offset = static_cast<uint16_t>(reinterpret_cast<uintptr_t>(pointer));
-  if (span->kind != SpanKind::blocks) return release_in_slice(span, pointer);
-  const SizeClass& shape = span->shape();
+  const auto seen = span->remote.look();
+  if (!seen.is_open()) return release_in_slice(span, pointer);
+  const SizeClass& shape = kSizeClasses[seen.size_class()];
   const bool is_start = starts_block(uint32_t{offset}, shape.reciprocal);
   if (unlikely(!is_start || offset >= shape.capacity * shape.size)) return report_no_block(pointer);
-  push_remote(*span, SpanBlocks{static_cast<char*>(pointer) - offset},
-              static_cast<Block*>(pointer));
+  push_remote(*span, SpanBlocks{static_cast<char*>(pointer) - offset}, static_cast<Block*>(pointer),
+              seen);
 }
 
 // The count of a span in the first reservation reached zero with the free of `pointer` in its first

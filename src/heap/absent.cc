@@ -67,7 +67,7 @@ Span* Heap::release_span(unsigned size_class, Heap& adopter) {
     return span;
   }
   span = take_cached(size_class);
-  if (span != nullptr) span->remote.reset(adopter.id_, span->node);
+  if (span != nullptr) span->remote.open(adopter.id_, span->node, size_class);
   return span;
 }
 

@@ -82,7 +82,7 @@ Span* Heap::take_cached(unsigned size_class) {
     form_span(*span, size_class, false);
     set_count(*span, span->shape().capacity, span->shape().capacity);
   }
-  span->remote.reset(id_, span->node);
+  span->remote.open(id_, span->node, size_class);
   return span;
 }
 
@@ -93,7 +93,7 @@ Span* Heap::take_fresh(unsigned size_class) {
   if (span == nullptr) return nullptr;
   form_span(*span, size_class, zero);
   set_count(*span, span->shape().capacity, span->shape().capacity);
-  span->remote.reset(id_, span->node);
+  span->remote.open(id_, span->node, size_class);
   return span;
 }
 
@@ -313,6 +313,7 @@ void Heap::retire(Span& span) {
 // The same without the rights: touches no other span and no bin.
 void Heap::leave(Span& span) {
   NEAR_ASSERT(span.remote.count() == 0);
+  span.remote.close();
   count_span(span, -1);
   note_retired(span);
   // What lies on another node is not kept: it was a second choice, and who takes a parked heap for
@@ -351,10 +352,13 @@ size_t Heap::check_span(const Span& span) const {
     message("span %p of heap %u (blocks of %u bytes): %s", static_cast<void*>(span.start), id_,
             span.shape().size, what);
   };
+  const auto seen = span.remote.look();
+  expect(seen.is_open() && seen.size_class() == span.size_class && seen.node() == span.node &&
+             seen.owner() == id_,
+         "other threads take it for something else");
   const uint32_t free = count_list(span, *span.list);
   const uint32_t uncarved = count_uncarved(span);
-  expect(free + uncarved + span.remote.count() <= span.shape().capacity,
-         "more free blocks than blocks");
+  expect(free + uncarved + seen.count() <= span.shape().capacity, "more free blocks than blocks");
   const Block* block = *span.list;
   for (uint32_t left = free; left > 0; left--, block = block->next) {  // counted: it may be a ring
     if (is_block(span, block)) continue;

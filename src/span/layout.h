@@ -67,8 +67,8 @@ struct alignas(128) Span {
   Span* prev;
 
   // Line 1: any thread.
-  alignas(64) RemoteList<Block> remote;
-  Span* pending_next;  // in the owner's inbox
+  alignas(64) RemoteList<Block> remote;  // open while kind == blocks
+  Span* pending_next;                    // in the owner's inbox
   // freed() when its free pages were looked for last. Guard of these but `node`: the owner's lock
   uint16_t looked_at;
   uint16_t filed_when;  // the heap's time when it became reusable
@@ -105,6 +105,7 @@ inline bool is_sparse(const Span& span, uint32_t freed) {
 constexpr bool carves_blocks(const SizeClass& shape) { return shape.size >= kPageSize; }
 
 static_assert(kSliceSize / kBlockAlign <= FreeCount::kMaxRemaining - FreeCount::kMaxAwaited);
+static_assert(kClasses <= UINT8_MAX);  // RemoteList keeps one more than the class
 static_assert(offsetof(Span, remote) == 64 && (kCheckBuild || sizeof(Span) == 128));
 
 // The blocks of a span by number, in units of kBlockAlign.

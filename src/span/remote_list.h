@@ -1,18 +1,18 @@
-// The blocks of one span that were freed by threads that do not own it, who owns it, and the node
-// where it lies, in one 64-bit word: a thread on another node looks there once.
+// The blocks of one span that were freed by threads that do not own it, and all that such a thread
+// has to know of the span, in one 64-bit word: a thread on another node looks there once.
 //
-//   word = { node : 16 | owner : 16 | count : 16 | head : 16 }
-//   node: constant while blocks live; head: index of the block pushed last, meaningless if
-//   count == 0
+//   word = { size class + 1 : 8 | node : 8 | owner : 16 | count : 16 | head : 16 }
+//   0: the list is closed, the slice begins no span of a class. Class and node are constant while
+//   blocks live. head: index of the block pushed last, meaningless if count == 0
 //
 // Invariant: count blocks hang from head by their `next`; count > 0 <=> the span is in (or on its
 // way to) its owner's inbox. So the push that finds count == 0 delivers the span, once, and nobody
 // else does; while count > 0 the owner in the word cannot change and the span cannot be empty for
 // its owner, hence not be reused: it outlives the delivery. Items leave only all together, so ABA
 // on the head is harmless: the link a push wrote still names the head it replaces.
-// Who may touch it: any thread pushes; `take` and `change_owner` are for whoever took the span from
-// the owner's inbox, or holds the owner's lock. [Aigner15 §4.2 keeps the count in the pointer for
-// the same reason]
+// Who may touch it: any thread looks and pushes; `take` and `change_owner` are for whoever took the
+// span from the owner's inbox, or holds the owner's lock. [Aigner15 §4.2 keeps the count in the
+// pointer for the same reason]
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,21 @@ namespace near {
 template <typename Block>
 class RemoteList {
  public:
+  // What one look at the word tells.
+  class Seen {
+   public:
+    explicit Seen(uint64_t word) : word_(word) {}
+    bool is_open() const { return word_ >> kClassShift != 0; }
+    uint32_t size_class() const { return static_cast<uint32_t>(word_ >> kClassShift) - 1; }
+    uint32_t node() const { return static_cast<uint32_t>(word_ >> 48 & 0xff); }     // of the span
+    uint32_t owner() const { return static_cast<uint32_t>(word_ >> 32 & 0xffff); }  // heap number
+    uint32_t count() const { return static_cast<uint32_t>(word_ >> 16 & 0xffff); }  // of blocks
+    uint32_t head() const { return static_cast<uint32_t>(word_ & kHeadMask); }
+
+   private:
+    friend RemoteList;
+    uint64_t word_;
+  };
   struct Pushed {
     bool first;      // the list was empty: deliver the span to the inbox of `owner`
     uint32_t owner;  // the heap number at the moment of the push
@@ -39,34 +54,39 @@ class RemoteList {
     uint32_t count;
   };
 
-  // Before the span is seen by other threads. relaxed: not yet shared
-  void reset(uint32_t owner, uint32_t node) {
-    word_.store(uint64_t{node} << 48 | owner_bits(owner), kRelaxed);
+  // Before a block of the span is handed out. relaxed: not yet shared
+  void open(uint32_t owner, uint32_t node, uint32_t size_class) {
+    word_.store(uint64_t{size_class + 1} << kClassShift | uint64_t{node} << 48 | owner_bits(owner),
+                kRelaxed);
   }
+
+  // The span has no live block any more. relaxed: nobody has reason to look
+  void close() { word_.store(0, kRelaxed); }
+
+  Seen look() const { return Seen(word_.load(kAcquire)); }  // pairs: remote-list
 
   template <typename Blocks>
   Pushed push(const Blocks& blocks, Block* block) {
-    return push_chain(blocks, {block, block, 1});
+    return push_chain(blocks, {block, block, 1}, look());
   }
 
   // Pushes a chain that is linked from `first` up to `last`, whose link is written here. It is
   // `repeated` if `last` is the head already, as in a push of the blocks one by one, `last` first.
+  // `seen` is what the caller saw when it looked; a look of long ago costs one more.
   template <typename Blocks>
-  Pushed push_chain(const Blocks& blocks, const Chain& chain) {
+  Pushed push_chain(const Blocks& blocks, const Chain& chain, Seen seen) {
     const uint32_t first = blocks.index_of(chain.first);
     const uint32_t last = blocks.index_of(chain.last);
-    uint64_t word =
-        word_.load(kAcquire);  // pairs: remote-list (an owner changed it, or another push)
     uint64_t wanted = 0;
     do {
-      const uint32_t count = count_of(word);
-      if (count > 0 && head_of(word) == last)
-        return {false, owner_of(word), node_of(word), count, true};
-      chain.last->next = count > 0 ? blocks.at(head_of(word)) : nullptr;
-      wanted = (word & kHomeMask) | uint64_t{count + chain.count} << 16 | first;
-    } while (!word_.compare_exchange_weak(word, wanted, kAcqRel, kAcquire));  // pairs: remote-list
-    if (count_of(word) == 0) last_ = chain.last;
-    return {count_of(word) == 0, owner_of(word), node_of(word), count_of(wanted), false};
+      const uint32_t count = seen.count();
+      if (count > 0 && seen.head() == last) return {false, seen.owner(), seen.node(), count, true};
+      chain.last->next = count > 0 ? blocks.at(seen.head()) : nullptr;
+      wanted = (seen.word_ & kHomeMask) | uint64_t{count + chain.count} << 16 | first;
+    } while (!word_.compare_exchange_weak(seen.word_, wanted, kAcqRel,
+                                          kAcquire));  // pairs: remote-list
+    if (seen.count() == 0) last_ = chain.last;
+    return {seen.count() == 0, seen.owner(), seen.node(), seen.count() + chain.count, false};
   }
 
   // Empties the list in constant time. The caller took the span from the inbox, so `last_` is
@@ -74,40 +94,37 @@ class RemoteList {
   template <typename Blocks>
   Chain take(const Blocks& blocks) {
     Block* last = last_;
-    const uint64_t word = word_.fetch_and(kHomeMask, kAcqRel);  // pairs: remote-list
-    if (count_of(word) == 0) return {nullptr, nullptr, 0};
-    return {blocks.at(head_of(word)), last, count_of(word)};
+    const Seen seen(word_.fetch_and(kHomeMask, kAcqRel));  // pairs: remote-list
+    if (seen.count() == 0) return {nullptr, nullptr, 0};
+    return {blocks.at(seen.head()), last, seen.count()};
   }
 
   // Gives the span to another heap, unless blocks are on their way to the present owner.
   bool change_owner(uint32_t from, uint32_t to) {
     const uint64_t word = word_.load(kRelaxed);  // relaxed: the exchange checks it
-    const uint64_t node = word & kNodeMask;
-    uint64_t expected = node | owner_bits(from) | (word & kHeadMask);
-    return word_.compare_exchange_strong(expected, node | owner_bits(to), kAcqRel,
+    const uint64_t place = word & kPlaceMask;
+    uint64_t expected = place | owner_bits(from) | (word & kHeadMask);
+    return word_.compare_exchange_strong(expected, place | owner_bits(to), kAcqRel,
                                          kRelaxed);  // pairs: remote-list
   }
 
-  uint32_t count() const { return count_of(word_.load(kAcquire)); }  // pairs: remote-list
-  uint32_t owner() const { return owner_of(word_.load(kAcquire)); }  // pairs: remote-list
+  uint32_t count() const { return look().count(); }
+  uint32_t owner() const { return look().owner(); }
 
   // For `check`: the head, or null. Meaningful only while nobody pushes.
   template <typename Blocks>
   Block* peek(const Blocks& blocks) const {
-    const uint64_t word = word_.load(kAcquire);  // pairs: remote-list
-    return count_of(word) == 0 ? nullptr : blocks.at(head_of(word));
+    const Seen seen = look();
+    return seen.count() == 0 ? nullptr : blocks.at(seen.head());
   }
 
  private:
-  static constexpr uint64_t kNodeMask = uint64_t{0xffff} << 48;
-  static constexpr uint64_t kHomeMask = uint64_t{0xffffffff} << 32;  // node and owner
+  static constexpr unsigned kClassShift = 56;
+  static constexpr uint64_t kPlaceMask = uint64_t{0xffff} << 48;     // class and node
+  static constexpr uint64_t kHomeMask = uint64_t{0xffffffff} << 32;  // these and the owner
   static constexpr uint64_t kHeadMask = 0xffff;
 
   static uint64_t owner_bits(uint32_t owner) { return uint64_t{owner} << 32; }
-  static uint32_t node_of(uint64_t word) { return static_cast<uint32_t>(word >> 48); }
-  static uint32_t owner_of(uint64_t word) { return static_cast<uint32_t>(word >> 32 & 0xffff); }
-  static uint32_t count_of(uint64_t word) { return static_cast<uint32_t>(word >> 16 & 0xffff); }
-  static uint32_t head_of(uint64_t word) { return static_cast<uint32_t>(word & kHeadMask); }
 
   Atomic<uint64_t> word_;
   // The block at the end; written by the push that found the list empty, before the span is

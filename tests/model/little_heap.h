@@ -95,7 +95,7 @@ class Heap {
       span.blocks[i].next = static_cast<Block*>(span.local);
       span.local = &span.blocks[i];
     }
-    span.remote.reset(id_, 0);
+    span.remote.open(id_, 0, 0);
     own(span);
     span.frees.set(kCapacity - live, kCapacity);
     if (hot) {
@@ -204,7 +204,7 @@ class Heap {
     Span* span = reusable_;
     if (span == nullptr) return nullptr;
     if (mutated("a span is adopted though blocks are on their way")) {
-      span->remote.reset(adopter.id_, 0);
+      span->remote.open(adopter.id_, 0, 0);
     } else if (!span->remote.change_owner(id_, adopter.id_)) {
       return nullptr;
     }

@@ -148,7 +148,7 @@ class Making : public rl::test_suite<Making, 4> {
  private:
   void live_and_end() {
     Heap* mine = registry_.take_heap();
-    span_.remote.reset(mine->id, 0);
+    span_.remote.open(mine->id, 0, 0);
     given_.store(&span_, kRelease);
     mine->slow_path();
     registry_.park_heap(*mine);

@@ -17,6 +17,7 @@ constexpr uint32_t kBlocks = 3;
 constexpr uint32_t kOwner = 5;
 constexpr uint32_t kNextOwner = 9;
 constexpr uint32_t kNode = 3;
+constexpr uint32_t kClass = 12;
 
 struct Block {
   Plain<Block*> next;
@@ -50,7 +51,7 @@ void take_and_look(RemoteList<Block>& list, Block (&blocks)[kBlocks], uint32_t (
 
 class PushAndTake : public rl::test_suite<PushAndTake, 3> {
  public:
-  void before() { list_.reset(kOwner, kNode); }
+  void before() { list_.open(kOwner, kNode, kClass); }
 
   void thread(unsigned index) {
     if (index == 2) {
@@ -106,7 +107,7 @@ class PushAndTake : public rl::test_suite<PushAndTake, 3> {
 // the period before in sight.
 class PushChains : public rl::test_suite<PushChains, 3> {
  public:
-  void before() { list_.reset(kOwner, kNode); }
+  void before() { list_.open(kOwner, kNode, kClass); }
 
   void thread(unsigned index) {
     if (index == 2) {
@@ -135,7 +136,7 @@ class PushChains : public rl::test_suite<PushChains, 3> {
     Block* first = &blocks_[from + count - 1];
     Block* last = mutated("the end of a chain is taken for its front") ? first : &blocks_[from];
     const uint32_t counted = mutated("a chain counts as one block") ? 1 : count;
-    const auto pushed = list_.push_chain(Blocks{blocks_}, {first, last, counted});
+    const auto pushed = list_.push_chain(Blocks{blocks_}, {first, last, counted}, list_.look());
     expect(pushed.owner == kOwner && pushed.node == kNode && !pushed.repeated &&
                pushed.count >= counted,
            "a wrong answer");
@@ -157,7 +158,7 @@ class PushChains : public rl::test_suite<PushChains, 3> {
 
 class RepeatedPush : public rl::test_suite<RepeatedPush, 2> {
  public:
-  void before() { list_.reset(kOwner, kNode); }
+  void before() { list_.open(kOwner, kNode, kClass); }
 
   void thread(unsigned index) {
     if (index == 1) {
@@ -166,7 +167,8 @@ class RepeatedPush : public rl::test_suite<RepeatedPush, 2> {
     }
     list_.push(Blocks{blocks_}, &blocks_[0]);
     blocks_[2].next = &blocks_[0];
-    repeated_ = list_.push_chain(Blocks{blocks_}, {&blocks_[2], &blocks_[0], 2}).repeated;
+    repeated_ =
+        list_.push_chain(Blocks{blocks_}, {&blocks_[2], &blocks_[0], 2}, list_.look()).repeated;
   }
 
   void after() {
@@ -184,7 +186,7 @@ class RepeatedPush : public rl::test_suite<RepeatedPush, 2> {
 // The word alone decides whether the owner changes or a block is on its way to the old one.
 class ChangeOwner : public rl::test_suite<ChangeOwner, 2> {
  public:
-  void before() { list_.reset(kOwner, kNode); }
+  void before() { list_.open(kOwner, kNode, kClass); }
 
   void thread(unsigned index) {
     if (index == 0) {
@@ -208,7 +210,7 @@ class ChangeOwner : public rl::test_suite<ChangeOwner, 2> {
     if (!mutated("the owner changes though blocks are on their way")) {
       return list_.change_owner(kOwner, kNextOwner);
     }
-    list_.reset(kNextOwner, kNode);
+    list_.open(kNextOwner, kNode, kClass);
     return true;
   }
 

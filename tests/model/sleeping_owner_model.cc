@@ -91,7 +91,7 @@ class SleepingOwner : public rl::test_suite<SleepingOwner, 4> {
     const LockGuard guard(other().lock);
     span_.size_class.store(Heap::kClass + 1, kRelaxed);
     span_.frees.set(kCapacity, kCapacity);
-    span_.remote.reset(other().id(), 0);
+    span_.remote.open(other().id(), 0, 0);
     other().own(span_);
   }
 

@@ -38,7 +38,7 @@ bool change_the_owner(Span& span) {
 bool misdirect_remote_frees(Span& span) {
   const Heap* other = another(span.owner.load());
   if (other == nullptr || span.remote.count() > 0) return false;
-  span.remote.reset(other->id(), span.node);
+  span.remote.open(other->id(), span.node, span.size_class);
   return true;
 }
 

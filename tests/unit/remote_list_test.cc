@@ -21,7 +21,7 @@ using near::SpanBlocks;
 
 class RemoteListTest : public testing::Test {
  protected:
-  RemoteListTest() { list_.reset(7, 63); }
+  RemoteListTest() { list_.open(7, 63, 12); }
 
   static constexpr size_t kBlocks = 4096;
   Block* block(size_t index) { return blocks_.at(static_cast<uint32_t>(index)); }
@@ -30,6 +30,10 @@ class RemoteListTest : public testing::Test {
   RemoteList<Block>::Chain chain(size_t at, uint32_t count) {
     for (size_t i = at + count - 1; i > at; i--) block(i)->next = block(i - 1);
     return {block(at + count - 1), block(at), count};
+  }
+
+  RemoteList<Block>::Pushed push_chain(size_t at, uint32_t count) {
+    return list_.push_chain(blocks_, chain(at, count), list_.look());
   }
 
   alignas(16) char room_[kBlocks * near::kBlockAlign] = {};
@@ -73,7 +77,7 @@ TEST_F(RemoteListTest, TheHeadPushedAgainIsADoubleFree) {
 TEST_F(RemoteListTest, AChainIsPushedWhole) {
   size_t at = 0;
   for (const uint32_t length : {3u, 1u, 64u, 2u}) {
-    const auto pushed = list_.push_chain(blocks_, chain(at, length));
+    const auto pushed = push_chain(at, length);
     EXPECT_EQ(pushed.first, at == 0);
     EXPECT_EQ(pushed.owner, 7u);
     EXPECT_EQ(pushed.node, 63u);
@@ -92,14 +96,14 @@ TEST_F(RemoteListTest, AChainIsPushedWhole) {
 }
 
 TEST_F(RemoteListTest, AChainThatBeginsWithTheHeadIsADoubleFree) {
-  EXPECT_FALSE(list_.push_chain(blocks_, chain(0, 4)).repeated);
+  EXPECT_FALSE(push_chain(0, 4).repeated);
   Block* before = block(3)->next;
-  const auto pushed = list_.push_chain(blocks_, {block(9), block(3), 2});
+  const auto pushed = list_.push_chain(blocks_, {block(9), block(3), 2}, list_.look());
   EXPECT_TRUE(pushed.repeated);
   EXPECT_FALSE(pushed.first);
   EXPECT_EQ(pushed.count, 4u);
   EXPECT_EQ(block(3)->next, before) << "nothing was written";
-  EXPECT_FALSE(list_.push_chain(blocks_, chain(5, 2)).repeated);
+  EXPECT_FALSE(push_chain(5, 2).repeated);
   EXPECT_EQ(list_.take(blocks_).count, 6u);
   count_cases(3);
 }
@@ -116,6 +120,39 @@ TEST_F(RemoteListTest, TheOwnerChangesOnlyWhileItIsEmpty) {
   EXPECT_TRUE(list_.change_owner(65535, 0));  // a head left over in the word does not matter
   EXPECT_EQ(list_.owner(), 0u);
   count_cases(5);
+}
+
+TEST_F(RemoteListTest, OneLookTellsWhatStaysUntilItIsClosed) {
+  const auto demand = [this](uint32_t owner, uint32_t count) {
+    const auto seen = list_.look();
+    EXPECT_TRUE(seen.is_open());
+    EXPECT_EQ(seen.size_class(), 12u);
+    EXPECT_EQ(seen.node(), 63u);
+    EXPECT_EQ(seen.owner(), owner);
+    EXPECT_EQ(seen.count(), count);
+    count_cases();
+  };
+  demand(7, 0);
+  list_.push(blocks_, block(kBlocks - 1));
+  demand(7, 1);
+  list_.take(blocks_);
+  demand(7, 0);
+  ASSERT_TRUE(list_.change_owner(7, 65535));
+  demand(65535, 0);
+  list_.close();
+  EXPECT_FALSE(list_.look().is_open());
+  list_.open(0, 0, 0);
+  EXPECT_TRUE(list_.look().is_open()) << "as the first class of heap 0 on node 0";
+}
+
+TEST_F(RemoteListTest, AChainIsPushedThoughTheLookIsOld) {
+  const auto seen = list_.look();
+  list_.push(blocks_, block(20));
+  const auto pushed = list_.push_chain(blocks_, chain(0, 3), seen);
+  EXPECT_FALSE(pushed.first) << "the list is not as it was seen";
+  EXPECT_EQ(pushed.count, 4u);
+  EXPECT_EQ(block(0)->next, block(20));
+  count_cases();
 }
 
 TEST_F(RemoteListTest, TakingFromAnEmptyOneGivesNothing) {
@@ -142,8 +179,7 @@ TEST_F(RemoteListTest, NothingIsLostOrDoubledUnderContention) {
           // Alone, or each even one as a chain with the odd one after it.
           if (round % 2 == 1 && i % 2 == 0 && i + 1 < (t + 1) * kEach) continue;
           const bool alone = round % 2 == 0 || i % 2 == 0 || i == t * kEach;
-          const auto pushed =
-              alone ? list_.push(blocks_, block(i)) : list_.push_chain(blocks_, chain(i - 1, 2));
+          const auto pushed = alone ? list_.push(blocks_, block(i)) : push_chain(i - 1, 2);
           if (pushed.first) deliveries.fetch_add(1);
         }
       }
