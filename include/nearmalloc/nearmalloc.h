@@ -188,9 +188,10 @@ NEAR_API int near_get_node_stats(unsigned index, struct near_node_stats* out) NE
 NEAR_API int near_get_freed(unsigned index, uint64_t* freed_by) NEAR_NOEXCEPT;
 
 /* Writes all statistics to `stream`, as one JSON object: `totals` as near_stats, `nodes` as
- * near_node_stats each, `freed` as near_get_freed, a row for each node. 0; EIO, also if the stream
- * had an error before; EINVAL if it is NULL. (With the option `stats` = json it goes to stderr at
- * exit.) */
+ * near_node_stats each, `freed` as near_get_freed, a row for each node; `placement` as
+ * near_sample_placement of 1024 pages, null where the topology is given by an option. 0; EIO, also
+ * if the stream had an error before; EINVAL if it is NULL. (With the option `stats` = json it goes
+ * to stderr at exit.) */
 NEAR_API int near_stats_json(FILE* stream) NEAR_NOEXCEPT;
 
 /* What the kernel says about some pages of spans. */
@@ -269,8 +270,8 @@ NEAR_API void near_heap_destroy(struct near_heap* heap) NEAR_NOEXCEPT;
 NEAR_API int near_get_option(const char* name, long* value) NEAR_NOEXCEPT;
 
 /* Sets an option; it wins over the environment. 0, or EINVAL: no such option, or `value` out of its
- * range. Options that shape the start (region_mib, bind) have no effect after the first allocation.
- * */
+ * range. After the first allocation `region_mib` has no effect, and `bind` only on memory that is
+ * reserved later. */
 NEAR_API int near_set_option(const char* name, long value) NEAR_NOEXCEPT;
 
 #ifdef __cplusplus

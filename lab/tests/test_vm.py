@@ -194,11 +194,11 @@ def test_what_is_no_program_has_no_libraries_and_what_is_missing_is_named(tmp_pa
 
 
 def test_a_step_runs_its_program_boxed_and_served():
-    limits = Limits(mems="1", refuse_mbind=True, fill="0:32")
+    limits = Limits(mems="1", refuse="mbind", fill="0:32")
     step = Step("a", Path("x/audit"), ["--homes", "0:0 1"], Path("y/lib m.so"), {"E": "1"}, limits)
     lines = step.script().splitlines()
     assert "echo 1 >/sys/fs/cgroup/box/cpuset.mems || exit 125" in lines
-    confined = "exec /lab/confine --refuse-mbind --fill 0:32 -- "
+    confined = "exec /lab/confine --refuse mbind --fill 0:32 -- "
     assert lines[-1] == (
         confined + "env E=1 'LD_PRELOAD=/lab/lib m.so' /lab/audit --homes '0:0 1'"
     )

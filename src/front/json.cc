@@ -50,6 +50,13 @@ constexpr Field<near_node_stats> kOfNode[] = {
     {"refused", &near_node_stats::refused},       {"bind_refused", &near_node_stats::bind_refused},
 };
 
+constexpr Field<near_placement> kOfPlacement[] = {
+    {"right", &near_placement::right},
+    {"wrong", &near_placement::wrong},
+    {"absent", &near_placement::absent},
+    {"refused", &near_placement::refused},
+};
+
 // Pieces of text for a stream, or for stderr without allocating if it is null.
 class Out {
  public:
@@ -104,7 +111,14 @@ void write_statistics_json(FILE* stream) {
     }
     out.put("]");
   }
-  out.put("]}\n");
+  out.put("],\n \"placement\": ");
+  if (topology.real) {
+    out.put("{\"pages\": %zu", kStatisticsSample);
+    out.put_fields(sample_placement(kStatisticsSample), kOfPlacement);
+    out.put("}}\n");
+  } else {
+    out.put("null}\n");
+  }
 }
 
 }  // namespace near

@@ -20,7 +20,8 @@ struct FreedBy {
 };
 FreedBy gather_freed(unsigned node);
 
-// A line for each node and one for its row of the matrix, on stderr, without allocating.
+// A line for each node and one for its row of the matrix, and a sample of the kernel's truth, on
+// stderr, without allocating.
 void print_node_statistics();
 
 // All statistics as one JSON object; null: on stderr, without allocating.
@@ -28,5 +29,6 @@ void write_statistics_json(FILE* stream);
 
 // The contract is near_sample_placement's.
 near_placement sample_placement(size_t pages);
+inline constexpr size_t kStatisticsSample = 1024;  // pages, when all statistics are printed
 
 }  // namespace near

@@ -1,6 +1,7 @@
 #include "node/memory.h"
 
 #include <bit>
+#include <cstdio>
 #include <new>
 
 #include "base/assert.h"
@@ -106,9 +107,16 @@ char* reserve_regions(unsigned count, size_t wished, size_t least, size_t& regio
 }
 
 void describe_start(size_t region_bytes) {
-  message("%u node%s (%s), %zu MiB reserved for each, pages of %zu bytes", topology.count,
-          topology.count == 1 ? "" : "s", topology.real ? "from the kernel" : "given",
+  char ids[kMaxNodes * 6] = "";
+  size_t length = 0;
+  for (unsigned n = 0; n < topology.count; n++) {
+    length += static_cast<size_t>(
+        snprintf(ids + length, sizeof ids - length, " %u", unsigned{topology.kernel_id[n]}));
+  }
+  message("%u node%s (%s):%s; %zu MiB reserved for each, pages of %zu bytes", topology.count,
+          topology.count == 1 ? "" : "s", topology.real ? "from the kernel" : "given", ids,
           region_bytes / kMiB, os::page_size());
+  if (topology.unused > 0) message("%u more nodes are not told apart", topology.unused);
 }
 
 void find_topology() {

@@ -78,10 +78,23 @@ void read_file(const char* path, char* text, size_t room) {
   text[got > 0 ? got : 0] = '\0';
 }
 
+// Calls visit(number) for each number of a list such as "0-3,8".
+template <typename Visit>
+void for_each_number(const char* list, Visit visit) {
+  Cursor cursor{list};
+  unsigned first = 0;
+  unsigned last = 0;
+  while (cursor.range(first, last)) {
+    for (unsigned number = first; number <= last; number++) visit(number);
+    if (!cursor.take(',')) break;
+  }
+}
+
 struct NodeSet {
   unsigned long words[kKernelNodes / 64] = {};
 
   bool has(unsigned id) const { return (words[id / 64] >> id % 64 & 1) != 0; }
+  void add(unsigned id) { words[id / 64] |= 1UL << id % 64; }
   unsigned count() const {
     unsigned sum = 0;
     for (const unsigned long word : words) sum += static_cast<unsigned>(std::popcount(word));
@@ -111,6 +124,22 @@ bool read_allowed(NodeSet& allowed) {
   return true;
 }
 
+// The same from /proc, where get_mempolicy is refused, as in many containers; a policy stays
+// unknown.
+bool read_allowed_of_status(NodeSet& allowed) {
+  static constexpr char kName[] = "Mems_allowed_list:";
+  char text[4096];
+  read_file("/proc/self/status", text, sizeof text);
+  const char* found = strstr(text, kName);
+  if (found == nullptr) return false;
+  found += strlen(kName);
+  while (*found == '\t' || *found == ' ') found++;
+  for_each_number(found, [&](unsigned id) {
+    if (id < kKernelNodes) allowed.add(id);
+  });
+  return allowed.count() > 0;
+}
+
 // The node with memory that is nearest to kernel node `id`, by its row of distances.
 unsigned nearest_with_memory(unsigned id, const Topology& topology) {
   char path[80];
@@ -138,20 +167,18 @@ unsigned nearest_with_memory(unsigned id, const Topology& topology) {
   return best;
 }
 
-void map_cpus(unsigned id, unsigned node, Topology& topology) {
+// False if the kernel names no CPU of kernel node `id`.
+bool map_cpus(unsigned id, unsigned node, Topology& topology) {
   char path[80];
   char text[4096];
   snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", id);
   read_file(path, text, sizeof text);
-  Cursor cursor{text};
-  unsigned first = 0;
-  unsigned last = 0;
-  while (cursor.range(first, last)) {
-    for (unsigned cpu = first; cpu <= last && cpu < kMaxCpus; cpu++) {
-      topology.node_of_cpu[cpu] = static_cast<uint8_t>(node);
-    }
-    if (!cursor.take(',')) break;
-  }
+  bool any = false;
+  for_each_number(text, [&](unsigned cpu) {
+    if (cpu < kMaxCpus) topology.node_of_cpu[cpu] = static_cast<uint8_t>(node);
+    any = true;
+  });
+  return any;
 }
 
 void read_distances(const Topology& topology, uint8_t (*distance)[kMaxNodes]) {
@@ -207,31 +234,26 @@ const char* parse_distances(Cursor& cursor, unsigned count, uint8_t (*distance)[
 NEAR_COLD void read_topology(Topology& topology) {
   const SavedErrno saved;
   NodeSet allowed;
-  if (!read_allowed(allowed)) return;
+  if (!read_allowed(allowed) && !read_allowed_of_status(allowed)) return;
   unsigned count = 0;
-  unsigned highest = 0;
-  for (unsigned id = 0; id < kKernelNodes; id++) {
-    if (!allowed.has(id) || count == kMaxNodes) continue;
-    topology.kernel_id[count++] = static_cast<uint16_t>(id);
-    highest = id;
+  for (unsigned id = 0; id < kKernelNodes && count < kMaxNodes; id++) {
+    if (allowed.has(id)) topology.kernel_id[count++] = static_cast<uint16_t>(id);
   }
   if (count == 0) return;
   topology.count = count;
+  topology.unused = allowed.count() - count;
   if (count == 1) return;
-  char text[256];
-  read_file("/sys/devices/system/node/online", text, sizeof text);
-  Cursor cursor{text};
-  unsigned first = 0;
-  unsigned last = 0;
-  if (*text == '\0') {
-    first = 0;
-    last = highest;
-  }
-  while (*text == '\0' || cursor.range(first, last)) {
-    for (unsigned id = first; id <= last && id < kKernelNodes; id++) {
-      map_cpus(id, nearest_with_memory(id, topology), topology);
-    }
-    if (*text == '\0' || !cursor.take(',')) break;
+  char online[256];
+  read_file("/sys/devices/system/node/online", online, sizeof online);
+  bool has_cpus = false;
+  for_each_number(online, [&](unsigned id) {
+    if (id >= kKernelNodes) return;
+    if (map_cpus(id, nearest_with_memory(id, topology), topology)) has_cpus = true;
+  });
+  if (!has_cpus) {  // no sysfs: who is near to what is unknown, and first touch is the best guess
+    topology.unused += count - 1;
+    topology.count = 1;
+    return;
   }
   uint8_t distance[kMaxNodes][kMaxNodes] = {};
   read_distances(topology, distance);

@@ -15,6 +15,7 @@ inline constexpr unsigned kMaxCpus = 4096;
 
 struct Topology {
   unsigned count = 1;                        // nodes that have memory
+  unsigned unused = 0;                       // more such nodes, which count as none
   bool real = true;                          // false: given by text, memory is not bound
   uint16_t kernel_id[kMaxNodes] = {};        // the kernel's number of a node
   uint8_t node_of_cpu[kMaxCpus] = {};        // CPUs out of range belong to node 0
@@ -23,7 +24,8 @@ struct Topology {
   unsigned node_of(unsigned cpu) const { return cpu < kMaxCpus ? node_of_cpu[cpu] : 0; }
 };
 
-// Fills `topology` from the running kernel. Whatever is missing degrades to one node.
+// Fills `topology` from the running kernel. If that does not say which nodes there are, or whose
+// CPUs are whose, there is one node, and memory is not bound.
 void read_topology(Topology& topology);
 
 // Fills `topology` from "nodes=2;cpus=0-1,2-3+8;distance=10,20,20,10" (cpus: one entry a node, '+'

@@ -105,7 +105,7 @@ inline bool is_sparse(const Span& span, uint32_t freed) {
 constexpr bool carves_blocks(const SizeClass& shape) { return shape.size >= kPageSize; }
 
 static_assert(kSliceSize / kBlockAlign <= FreeCount::kMaxRemaining - FreeCount::kMaxAwaited);
-static_assert(kClasses <= UINT8_MAX);  // RemoteList keeps one more than the class
+static_assert(kClasses <= UINT8_MAX);  // RemoteList keeps one more, and the node, in a byte each
 static_assert(offsetof(Span, remote) == 64 && (kCheckBuild || sizeof(Span) == 128));
 
 // The blocks of a span by number, in units of kBlockAlign.

@@ -11,7 +11,8 @@
 // its owner, hence not be reused: it outlives the delivery. Items leave only all together, so ABA
 // on the head is harmless: the link a push wrote still names the head it replaces.
 // Who may touch it: any thread looks and pushes; `take` and `change_owner` are for whoever took the
-// span from the owner's inbox, or holds the owner's lock. [Aigner15 §4.2 keeps the count in the
+// span from the owner's inbox, or holds the owner's lock; `open` and `close` for whoever has the
+// span while no block of it lives. [Aigner15 §4.2 keeps the count in the
 // pointer for the same reason]
 #pragma once
 
@@ -46,7 +47,8 @@ class RemoteList {
     uint32_t owner;  // the heap number at the moment of the push
     uint32_t node;   // where the span lies
     uint32_t count;  // blocks in the list, those pushed included
-    bool repeated;   // the block was already the head: a double free; nothing was done
+    bool repeated;   // a double free: the block was already the head, or the list was closed
+                     // meanwhile; nothing was done
   };
   struct Chain {
     Block* first;  // null if empty
@@ -54,13 +56,14 @@ class RemoteList {
     uint32_t count;
   };
 
-  // Before a block of the span is handed out. relaxed: not yet shared
+  // Before a block of the span is handed out. relaxed: handing it out is what shares it
   void open(uint32_t owner, uint32_t node, uint32_t size_class) {
     word_.store(uint64_t{size_class + 1} << kClassShift | uint64_t{node} << 48 | owner_bits(owner),
                 kRelaxed);
   }
 
-  // The span has no live block any more. relaxed: nobody has reason to look
+  // Before the span is given away. relaxed: who gets the slices, and whose blocks are then freed,
+  // has them by way of the heap's or the node's lock
   void close() { word_.store(0, kRelaxed); }
 
   Seen look() const { return Seen(word_.load(kAcquire)); }  // pairs: remote-list
@@ -72,7 +75,7 @@ class RemoteList {
 
   // Pushes a chain that is linked from `first` up to `last`, whose link is written here. It is
   // `repeated` if `last` is the head already, as in a push of the blocks one by one, `last` first.
-  // `seen` is what the caller saw when it looked; a look of long ago costs one more.
+  // `seen` is a look made while the caller had all blocks of the chain.
   template <typename Blocks>
   Pushed push_chain(const Blocks& blocks, const Chain& chain, Seen seen) {
     const uint32_t first = blocks.index_of(chain.first);
@@ -80,7 +83,8 @@ class RemoteList {
     uint64_t wanted = 0;
     do {
       const uint32_t count = seen.count();
-      if (count > 0 && seen.head() == last) return {false, seen.owner(), seen.node(), count, true};
+      const bool is_head = count > 0 && seen.head() == last;
+      if (is_head || !seen.is_open()) return {false, seen.owner(), seen.node(), count, true};
       chain.last->next = count > 0 ? blocks.at(seen.head()) : nullptr;
       wanted = (seen.word_ & kHomeMask) | uint64_t{count + chain.count} << 16 | first;
     } while (!word_.compare_exchange_weak(seen.word_, wanted, kAcqRel,

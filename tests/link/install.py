@@ -116,7 +116,8 @@ class Install(unittest.TestCase):
             count()
 
     def test_manual_page(self) -> None:
-        self.assertEqual(len(list(self.prefix.rglob("man3/nearmalloc.3"))), 1)
+        for document in ("man3/nearmalloc.3", "options.md", "numa.md"):
+            self.assertEqual(len(list(self.prefix.rglob(document))), 1, document)
         count()
 
 

@@ -348,6 +348,7 @@ class Heap {
     expect(span.remote.count() == 0, "a span was retired with blocks on their way");
     expect(count_list(span.local) == kCapacity, "a span was retired with live blocks");
     for (Block& block : span.blocks) block.content = 0;
+    if (!mutated("the list of a retired span stays open")) span.remote.close();
     span.owner.store(nullptr, kRelaxed);
     retired_ = retired_ + 1;
   }
@@ -421,7 +422,9 @@ class Registry {
       mine->release_local(span, block, awake);
       return;
     }
-    const auto pushed = span.remote.push(span, block);
+    const auto seen = span.remote.look();
+    expect(seen.is_open(), "a live block is of no span");
+    const auto pushed = span.remote.push_chain(span, {block, block, 1}, seen);
     expect(!pushed.repeated, "a first free was taken for a second one");
     if (!pushed.first || mutated("a delivery is forgotten")) return;
     heaps[pushed.owner].receive(&span);

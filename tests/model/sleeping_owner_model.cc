@@ -89,6 +89,7 @@ class SleepingOwner : public rl::test_suite<SleepingOwner, 4> {
   void claim() {
     if (registry_.claim_for_sleepers() == 0) return;
     const LockGuard guard(other().lock);
+    expect(!span_.remote.look().is_open(), "a list is open though its span was given away");
     span_.size_class.store(Heap::kClass + 1, kRelaxed);
     span_.frees.set(kCapacity, kCapacity);
     span_.remote.open(other().id(), 0, 0);
@@ -128,6 +129,7 @@ int main(int count, char** arguments) {
       {"a claim trusts the remote count"},
       {"spans that are not complete are not put back"},
       {"a delivery is forgotten"},
+      {"the list of a retired span stays open"},
   };
   return run_models(count, arguments, explorations, mutations);
 }

@@ -27,6 +27,8 @@ endif()
 foreach(world 1 2 4 8 memory-only)
   near_test_core(numa_simulator_${world} LABEL numa
     COMMAND numa_simulator --world ${world} --seeds ${seeds})
+  near_test_core(numa_simulator_${world}_each_step LABEL numa
+    COMMAND numa_simulator --world ${world} --seed 21 --every 1)
   near_test_core(numa_simulator_${world}_soak LABEL soak TIMEOUT 7200
     COMMAND numa_simulator --world ${world} --seeds 1000-3000 --steps 4000)
 endforeach()

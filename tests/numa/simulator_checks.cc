@@ -29,6 +29,8 @@ void Checks::collect() {
   large_.clear();
   for (unsigned node = 0; node < near::topology.count; node++) {
     near::nodes[node].for_each_span([&](const near::Span& span) {
+      model_.journal.demand(span.remote.look().is_open() == (span.kind == near::SpanKind::blocks),
+                            "a free by another thread takes a slice for what it is not", {node});
       if (span.kind != near::SpanKind::blocks && span.kind != near::SpanKind::large) return;
       check_place(span, node);
       const near::Heap* owner = span.owner.load();

@@ -172,6 +172,25 @@ TEST_F(FrontTest, AnyDoubleFreeIsReportedByTheCheckBuild) {
   }
 }
 
+TEST_F(FrontTest, PointersThatAreNoBlocksAreReportedWhoeverFreesThem) {
+  char* small = filled(100, 1);
+  char* medium = filled(20'000, 1);
+  const auto* span = near::span_of(small);
+  char* waste = span->start + size_t{span->shape().capacity} * span->shape().size;
+  ASSERT_LT(waste, span->start + span->bytes()) << "a class without waste behind its last block";
+  std::thread([&] {
+    near_free(near_malloc(1));  // has a heap of its own
+    for (char* wrong : {small + 1, small + 16, waste, medium + 8, medium + 65'536}) {
+      EXPECT_TRUE(has(said_of([&] { near_free(wrong); }), "invalid free of")) << (wrong - small);
+      count_cases();
+    }
+    near_free(small);
+    EXPECT_TRUE(has(said_of([&] { near_free(small); }), "double free"));
+  }).join();
+  EXPECT_TRUE(holds(medium, 20'000, 1));
+  near_free(medium);
+}
+
 TEST_F(FrontTest, PointersThatAreNoBlocksAreReported) {
   char* small = filled(100, 1);
   char* medium = filled(20'000, 1);

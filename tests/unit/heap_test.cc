@@ -135,6 +135,7 @@ TEST_F(HeapTest, ASpanIsHotThenColdThenReusableThenGone) {
     count_cases();
   }
   EXPECT_EQ(span.kind, SpanKind::none);
+  EXPECT_FALSE(span.remote.look().is_open());
   EXPECT_EQ(span.owner.load(), nullptr);
   EXPECT_FALSE(span.reusable);
 }
@@ -395,6 +396,12 @@ TEST_F(HeapTest, CheckFindsDamage) {
   EXPECT_TRUE(damaged([&] { span.local = good->next; }, [&] { span.local = good; }));
   EXPECT_TRUE(damaged([&] { span.reusable = false; }, [&] { span.reusable = true; }));
   EXPECT_TRUE(damaged([&] { span.list = &heap().bins[kSmall]; }, [&] { span.list = &span.local; }));
+  const uint32_t owner = heap().id();
+  for (const auto& [other_owner, other_node, other_class] :
+       {std::array{owner + 1, 0u, kSmall}, {owner, 1u, kSmall}, {owner, 0u, kSmall + 1}}) {
+    EXPECT_TRUE(damaged([&] { span.remote.open(other_owner, other_node, other_class); },
+                        [&] { span.remote.open(owner, 0, kSmall); }));
+  }
   near::Block* after = good->next;
   EXPECT_TRUE(damaged([&] { good->next = good; }, [&] { good->next = after; }));
   auto* odd = reinterpret_cast<near::Block*>(reinterpret_cast<char*>(good) + 16);

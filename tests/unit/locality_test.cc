@@ -320,11 +320,44 @@ TEST_F(NumaLocality, JsonHasAnObjectAndARowForEachNode) {
   const std::string nodes = "\"totals\": {\"nodes\": " + std::to_string(topology.count) + ", ";
   EXPECT_EQ(times(text, nodes), 1u);
   EXPECT_EQ(times(text, ",,"), 0u);
+  EXPECT_EQ(times(text, "\"placement\": null}"), 1u) << "the topology is given: nothing is bound";
   FILE* full = std::fopen("/dev/full", "w");
   std::setvbuf(full, nullptr, _IONBF, 0);
   EXPECT_EQ(near_stats_json(full), EIO);
   std::fclose(full);
   count_cases(9);
+}
+
+// As on a real machine, where half of a block went elsewhere.
+TEST_F(NumaLocality, StatisticsSayWhatTheKernelSays) {
+  auto* block = static_cast<char*>(near_malloc(8 * kMiB));
+  for (size_t at = 0; at < 8 * kMiB; at += 4096) {
+    block[at] = 1;
+    const bool here = at < 4 * kMiB;
+    fake_os::move_page(block + at, here ? near_node_of(block) : near_node_of(block) + 1);
+  }
+  topology.real = true;
+  const std::string text = json();
+  const std::string said = said_of([] { near_malloc_stats(); });
+  near_placement found{};
+  near_sample_placement(1024, &found);
+  topology.real = false;
+  const auto field = [](const char* name, uint64_t value) {
+    return std::string(", \"") + name + "\": " + std::to_string(value);
+  };
+  EXPECT_EQ(times(text, "\"placement\": {\"pages\": 1024" + field("right", found.right) +
+                            field("wrong", found.wrong) + field("absent", found.absent) +
+                            field("refused", found.refused) + "}}\n"),
+            1u)
+      << text;
+  EXPECT_EQ(times(said, " sampled pages " + std::to_string(found.right) + " are on their node, " +
+                            std::to_string(found.wrong) + " are not; "),
+            topology.count > 1 ? 1u : 0u)
+      << said;
+  EXPECT_GT(found.right, 0u);
+  EXPECT_GT(found.wrong, 0u);
+  near_free(block);
+  count_cases(4);
 }
 
 TEST_F(NumaLocality, TheSummaryHasTwoLinesForEachNode) {

@@ -43,7 +43,8 @@ class _Limits(_Table):
     """`[limits]`: see guest.Limits."""
 
     mems: str = ""
-    refuse_mbind: bool = False
+    refuse: Literal["", "mbind", "policies"] = ""
+    no_sysfs: bool = False
     membind: str = ""
     fill: str = ""
 

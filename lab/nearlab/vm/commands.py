@@ -73,6 +73,7 @@ def run(
     table.show_counts(out, verdicts)
     passed = len(medians.passed(verdicts))
     out.print(f"{passed} passed, {len(verdicts) - passed} failed", highlight=False)
+    out.print(f"verdicts: {runs.verdict_folder()}", highlight=False, soft_wrap=True)
     raise typer.Exit(0 if passed == len(verdicts) else 1)
 
 

@@ -26,7 +26,8 @@ class Limits:
     """What a program in the guest may not do or have."""
 
     mems: str = ""  # the nodes of its cpuset, as `0,2`
-    refuse_mbind: bool = False
+    refuse: str = ""  # "mbind", or "policies": with it get_mempolicy and set_mempolicy
+    no_sysfs: bool = False
     membind: str = ""  # the nodes of its memory policy, as numactl --membind gives it
     fill: str = ""  # NODE:MIB: another process leaves this much of the node's memory
 
@@ -59,8 +60,10 @@ class Step:
 
     def confinement(self) -> list[str]:
         """The launcher that takes rights away, if the limits need it."""
-        words = ["--refuse-mbind"] if self.limits.refuse_mbind else []
-        for option, value in (("--membind", self.limits.membind), ("--fill", self.limits.fill)):
+        limits = self.limits
+        words = ["--no-sysfs"] if limits.no_sysfs else []
+        values = {"--refuse": limits.refuse, "--membind": limits.membind, "--fill": limits.fill}
+        for option, value in values.items():
             words += [option, value] if value else []
         return [_inside(places.vm_program("confine")), *words, "--"] if words else []
 

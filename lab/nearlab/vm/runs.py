@@ -66,6 +66,11 @@ def _allocators(case: Case, asked: str) -> list[Allocator]:
     return chosen.find(names)
 
 
+def verdict_folder() -> Path:
+    """Where the verdicts are; one replaces that of the same run before."""
+    return places.vm_files() / "verdicts"
+
+
 def execute(guests: Machine, one: Run) -> list[dict]:
     """Boots the guest of a run. Returns the verdicts, one for each seed."""
     if missing := one.allocator.missing or counting.missing(one.case):
@@ -164,7 +169,7 @@ def _kept(
         "counts": counts,
     }
     name = f"{one.topology.name}-{one.case.name}-{one.allocator.name}-{seed}"
-    path = places.vm_files() / "verdicts" / f"{re.sub(r'[^A-Za-z0-9_.+-]', '_', name)}.json"
+    path = verdict_folder() / f"{re.sub(r'[^A-Za-z0-9_.+-]', '_', name)}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(made) + "\n", encoding="utf-8")
     return made

@@ -1,7 +1,9 @@
 // Takes rights and memory from a program of the guest, then runs it:
-//   confine [--refuse-mbind] [--membind NODE,...] [--fill NODE:MIB] -- PROGRAM ARGUMENT...
-// --refuse-mbind: mbind(2) fails with EPERM, as in many containers; --membind: the memory policy
-// that numactl --membind sets; --fill: a process beside it takes the node's memory but for MIB.
+//   confine [--refuse mbind|policies] [--no-sysfs] [--membind NODE,...] [--fill NODE:MIB]
+//     -- PROGRAM ARGUMENT...
+// --refuse: mbind(2) fails with EPERM, or with it get_mempolicy(2) and set_mempolicy(2), as in many
+// containers; --no-sysfs: /sys is empty; --membind: the memory policy that numactl --membind sets;
+// --fill: a process beside it takes the node's memory but for MIB.
 // Invariant: the program runs with all that was asked for, or not at all (status 125).
 #define _GNU_SOURCE
 #include <errno.h>
@@ -14,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -26,16 +29,31 @@ static _Noreturn void fail(const char* what) {
   exit(cannot);
 }
 
-static void refuse_mbind(void) {
-  struct sock_filter rules[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mbind, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const struct sock_fprog program = {sizeof rules / sizeof rules[0], rules};
+// The first `count` of these.
+static void refuse(size_t count) {
+  static const unsigned calls[] = {SYS_mbind, SYS_get_mempolicy, SYS_set_mempolicy};
+  enum { all = sizeof calls / sizeof calls[0] };
+  struct sock_filter rules[all + 3];
+  struct sock_filter* rule = rules;
+  *rule++ =
+      (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+  for (size_t i = 0; i < count; i++) {
+    const unsigned char to_refusal = (unsigned char)(count - i);  // past the other calls
+    *rule++ = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i], to_refusal, 0);
+  }
+  *rule++ = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  *rule++ = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+  const struct sock_fprog program = {(unsigned short)(rule - rules), rules};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) fail("no_new_privs");
   if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) fail("seccomp");
+}
+
+// How many calls "mbind" or "policies" is.
+static size_t calls_of(const char* text) {
+  if (strcmp(text, "mbind") == 0) return 1;
+  if (strcmp(text, "policies") == 0) return 3;
+  errno = EINVAL;
+  fail(text);
 }
 
 // The set of "0,2".
@@ -84,6 +102,12 @@ static void take(unsigned long node, size_t left) {
   }
 }
 
+// If memory runs out, the kernel kills this process before others.
+static void go_first(void) {
+  FILE* const file = fopen("/proc/self/oom_score_adj", "w");
+  if (file == NULL || fputs("1000", file) < 0 || fclose(file) != 0) fail("oom_score_adj");
+}
+
 // Starts the process that holds the node's memory until this one ends.
 static void fill(const char* text) {
   char* end = NULL;
@@ -97,6 +121,7 @@ static void fill(const char* text) {
   if (child < 0) fail("fork");
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    go_first();
     take(node, left);
     if (write(ready[1], "", 1) != 1) fail("write");
     for (;;) pause();
@@ -109,11 +134,14 @@ static void fill(const char* text) {
 
 int main(int argc, char** argv) {
   int at = 1;
-  int refuse = 0;
+  size_t refused = 0;
+  int hide_sysfs = 0;
   for (; at < argc && strcmp(argv[at], "--") != 0; at++) {
     const int has_value = at + 1 < argc;
-    if (strcmp(argv[at], "--refuse-mbind") == 0) {
-      refuse = 1;
+    if (has_value && strcmp(argv[at], "--refuse") == 0) {
+      refused = calls_of(argv[++at]);
+    } else if (strcmp(argv[at], "--no-sysfs") == 0) {
+      hide_sysfs = 1;
     } else if (has_value && strcmp(argv[at], "--membind") == 0) {
       bind_all(argv[++at]);
     } else if (has_value && strcmp(argv[at], "--fill") == 0) {
@@ -127,7 +155,9 @@ int main(int argc, char** argv) {
     errno = EINVAL;
     fail("-- PROGRAM");
   }
-  if (refuse) refuse_mbind();  // last: --fill binds memory
+  // Last: --fill looks at /sys and binds memory.
+  if (hide_sysfs && umount2("/sys", MNT_DETACH) != 0) fail("/sys");
+  if (refused > 0) refuse(refused);
   execvp(argv[at + 1], argv + at + 1);
   fail(argv[at + 1]);
 }
