@@ -18,7 +18,7 @@ void push(Pageref*& list, Pageref* pageref) {
 
 }  // namespace
 
-constinit design::Arena arena;
+alignas(64) constinit design::Arena arena;
 constinit FreeRefs free_refs;
 
 Pageref* FreeRefs::take() {

@@ -189,9 +189,9 @@ NEAR_API int near_get_freed(unsigned index, uint64_t* freed_by) NEAR_NOEXCEPT;
 
 /* Writes all statistics to `stream`, as one JSON object: `totals` as near_stats, `nodes` as
  * near_node_stats each, `freed` as near_get_freed, a row for each node; `placement` as
- * near_sample_placement of 1024 pages, null where the topology is given by an option. 0; EIO, also
- * if the stream had an error before; EINVAL if it is NULL. (With the option `stats` = json it goes
- * to stderr at exit.) */
+ * near_sample_placement of up to 1024 pages, null where the topology is given by an option. 0; EIO,
+ * also if the stream had an error before; EINVAL if it is NULL. (With the option `stats` = json it
+ * goes to stderr at exit.) */
 NEAR_API int near_stats_json(FILE* stream) NEAR_NOEXCEPT;
 
 /* What the kernel says about some pages of spans. */

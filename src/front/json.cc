@@ -113,8 +113,10 @@ void write_statistics_json(FILE* stream) {
   }
   out.put("],\n \"placement\": ");
   if (topology.real) {
-    out.put("{\"pages\": %zu", kStatisticsSample);
-    out.put_fields(sample_placement(kStatisticsSample), kOfPlacement);
+    const near_placement found = sample_placement(kStatisticsSample);
+    const uint64_t pages = found.right + found.wrong + found.absent + found.refused;
+    out.put("{\"pages\": %lu", static_cast<unsigned long>(pages));
+    out.put_fields(found, kOfPlacement);
     out.put("}}\n");
   } else {
     out.put("null}\n");

@@ -13,7 +13,7 @@ namespace near {
 
 // Frees blocks of `span` that are linked from `first` up to `last`; `blocks` begins at the span's
 // first block, `seen` is a look at its list. False, and nothing is done, if `last` is the block
-// that was freed last: a double free.
+// that was freed last, or the list was closed: a double free.
 NEAR_INLINE bool release_remote(Span& span, SpanBlocks blocks,
                                 const RemoteList<Block>::Chain& chain,
                                 RemoteList<Block>::Seen seen) {

@@ -68,7 +68,7 @@ void sort_by_distance(Topology& topology, const uint8_t (*distance)[kMaxNodes]) 
   }
 }
 
-// Reads a small file of /sys into `text`; empty if there is none.
+// Reads a small file into `text`; empty if there is none.
 void read_file(const char* path, char* text, size_t room) {
   text[0] = '\0';
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -128,10 +128,10 @@ bool read_allowed(NodeSet& allowed) {
 // unknown.
 bool read_allowed_of_status(NodeSet& allowed) {
   static constexpr char kName[] = "Mems_allowed_list:";
-  char text[4096];
+  static char text[32 * 1024];  // groups and masks of CPUs come first; start-up runs once
   read_file("/proc/self/status", text, sizeof text);
   const char* found = strstr(text, kName);
-  if (found == nullptr) return false;
+  if (found == nullptr || strchr(found, '\n') == nullptr) return false;
   found += strlen(kName);
   while (*found == '\t' || *found == ' ') found++;
   for_each_number(found, [&](unsigned id) {

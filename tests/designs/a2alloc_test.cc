@@ -55,6 +55,7 @@ TEST(A2alloc, SharedStructuresLieOnDistinctCacheLines) {
                           &heaps[1],
                           &heaps[2],
                           &free_refs,
+                          &near::a2alloc::arena,
                           &near::a2alloc::large_list,
                           &near::a2alloc::shared_heap};
   for (const void* each : shared) {

@@ -11,12 +11,30 @@ from preload import LIBRARIES, count, main
 
 CONSUMER = """
 cmake_minimum_required(VERSION 3.25)
-project(consumer C)
+project(consumer C CXX)
 find_package(nearmalloc REQUIRED)
+find_package(Threads REQUIRED)
 foreach(target nearmalloc static api api_static)
   add_executable(use_${target} main.c)
   target_link_libraries(use_${target} PRIVATE nearmalloc::${target})
 endforeach()
+foreach(target reclaim reclaim_static)
+  add_executable(use_${target} set.cc)
+  target_compile_features(use_${target} PRIVATE cxx_std_20)
+  target_link_libraries(use_${target} PRIVATE nearmalloc::${target} Threads::Threads)
+endforeach()
+"""
+SET = """
+#include <nearmalloc/reclaim/hash_map.hpp>
+#include <cstdio>
+int main() {
+  using Domain = near::reclaim::domain<near::reclaim::debra<>>;
+  Domain domain;
+  near::reclaim::hash_map<long, long, Domain> squares(domain);
+  for (long i = 0; i < 100; ++i) squares.insert(i, i * i);
+  squares.erase(7);
+  std::printf("%zu %ld\\n", squares.size(), squares.find(8).value_or(0));
+}
 """
 MAIN = """
 #include <nearmalloc/nearmalloc.h>
@@ -61,6 +79,7 @@ class Install(unittest.TestCase):
         cls.source.mkdir()
         (cls.source / "CMakeLists.txt").write_text(CONSUMER)
         (cls.source / "main.c").write_text(MAIN)
+        (cls.source / "set.cc").write_text(SET)
 
     @classmethod
     def tearDownClass(cls) -> None:
@@ -77,10 +96,15 @@ class Install(unittest.TestCase):
         for target, owns in (("nearmalloc", 1), ("static", 1), ("api", 0), ("api_static", 0)):
             self.assertEqual(run(build / f"use_{target}"), f"{VERSION} 1 {owns}\n", target)
             count()
+        for target in ("reclaim", "reclaim_static"):
+            self.assertEqual(run(build / f"use_{target}"), "99 64\n", target)
+            count()
 
     def test_pkg_config(self) -> None:
         """The files are read as pkg-config does: variables first, then flags."""
-        for name, owns in (("nearmalloc", 1), ("nearmalloc-api", 0)):
+        for name, main_file, said in (("nearmalloc", "main.c", f"{VERSION} 1 1\n"),
+                                      ("nearmalloc-api", "main.c", f"{VERSION} 1 0\n"),
+                                      ("nearmalloc-reclaim", "set.cc", "99 64\n")):
             folder = self.library_dir() / "pkgconfig"
             text = (folder / f"{name}.pc").read_text().replace("${pcfiledir}", str(folder))
             values, flags = {}, {}
@@ -94,18 +118,27 @@ class Install(unittest.TestCase):
                     flags[key] = value.split()
             self.assertEqual(flags["Version"], [VERSION])
             program = self.source / f"use-{name}"
-            run(os.environ.get("CC", "cc"), *flags["Cflags"], self.source / "main.c", "-o", program,
+            compiler = ([os.environ.get("CC", "cc")] if main_file.endswith(".c")
+                        else [os.environ.get("CXX", "c++"), "-std=c++20", "-pthread"])
+            run(*compiler, *flags["Cflags"], self.source / main_file, "-o", program,
                 *flags["Libs"], f"-Wl,-rpath,{self.library_dir()}")
-            self.assertEqual(run(program), f"{VERSION} 1 {owns}\n")
+            self.assertEqual(run(program), said)
             count()
 
     def test_headers(self) -> None:
-        """All are there, and those for C++ compile by themselves."""
+        """All are there, and each compiles by itself."""
         source = Path(os.environ["NEAR_TEST_INCLUDE"])
         installed = next(self.prefix.rglob("nearmalloc.h")).parent.parent
         names = {path.relative_to(source) for path in source.rglob("*.h*")}
         self.assertIn(Path("nearmalloc/heap.hpp"), names)
         self.assertEqual({path.relative_to(installed) for path in installed.rglob("*.h*")}, names)
+        for name in sorted(names):
+            alone = self.source / f"alone{'.c' if name.suffix == '.h' else '.cc'}"
+            alone.write_text(f"#include <{name}>\n")
+            compiler = (os.environ.get("CC", "cc"),) if alone.suffix == ".c" else (
+                os.environ.get("CXX", "c++"), "-std=c++20")
+            run(*compiler, "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{installed}", alone)
+            count()
         (self.source / "heaps.cc").write_text(HEAPS)
         program = self.source / "heaps"
         for library in ("nearmalloc", "nearmalloc-api"):

@@ -11,6 +11,7 @@ from pathlib import Path
 from preload import API_LIBRARY, LIBRARIES, LIBRARY, count, main
 
 INCLUDE = Path(os.environ["NEAR_TEST_INCLUDE"])
+RECLAIM_LIBRARY = LIBRARIES / "libnearreclaim.so"
 STATIC_TLS_BYTES = 64
 LIBC = re.compile(r"libc\.so\.6|ld-linux[\w.-]*")
 STANDARD = """
@@ -66,7 +67,7 @@ class Link(unittest.TestCase):
     libraries = (LIBRARY, API_LIBRARY)
 
     def test_libc_is_all_they_need(self) -> None:
-        for library in self.libraries:
+        for library in (*self.libraries, RECLAIM_LIBRARY):
             dynamic = tool("readelf", "-dW", library)
             needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
             self.assertTrue(needed)
@@ -75,7 +76,7 @@ class Link(unittest.TestCase):
                 count()
 
     def test_sonames_and_flags(self) -> None:
-        for library in self.libraries:
+        for library in (*self.libraries, RECLAIM_LIBRARY):
             dynamic = tool("readelf", "-dW", library)
             self.assertIn(f"[{library.stem}.so.0]", dynamic)
             self.assertRegex(dynamic, r"FLAGS_1.*NODELETE")

@@ -18,14 +18,12 @@ extern const unsigned int __rseq_size __attribute__((weak));
 namespace near_test {
 namespace {
 
-// Where this runs with GLIBC_TUNABLES=glibc.pthread.rseq=0, nothing may be registered: it would be
-// the other test again.
-TEST(Cpu, RseqIsThereUnlessItWasRefused) {
+// With GLIBC_TUNABLES=glibc.pthread.rseq=0 this would be the other run again if that did nothing.
+TEST(Cpu, NothingIsRegisteredWhereItWasRefused) {
   const char* tunables = std::getenv("GLIBC_TUNABLES");
   const bool refused = tunables != nullptr && std::strstr(tunables, "rseq=0") != nullptr;
-  if (refused && &__rseq_size != nullptr) {
-    EXPECT_EQ(__rseq_size, 0u);
-  }
+  if (!refused || &__rseq_size == nullptr) GTEST_SKIP() << "it was not refused";
+  EXPECT_EQ(__rseq_size, 0u);
   count_cases();
 }
 
@@ -40,7 +38,7 @@ void expect_to_know(size_t cpu) {
 
 TEST(Cpu, IsTheOneThatTheThreadRunsOn) {
   cpu_set_t allowed;
-  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) GTEST_SKIP() << "too many processors";
   for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
     if (!CPU_ISSET(cpu, &allowed)) continue;
     std::thread([cpu] { expect_to_know(cpu); }).join();

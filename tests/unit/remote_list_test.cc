@@ -155,6 +155,17 @@ TEST_F(RemoteListTest, AChainIsPushedThoughTheLookIsOld) {
   count_cases();
 }
 
+// A second free whose span left between the look and the push.
+TEST_F(RemoteListTest, WhatIsPushedOntoAClosedListIsADoubleFree) {
+  const auto seen = list_.look();
+  list_.close();
+  EXPECT_TRUE(list_.push_chain(blocks_, chain(0, 1), seen).repeated) << "found when it pushes";
+  EXPECT_TRUE(list_.push_chain(blocks_, chain(0, 1), list_.look()).repeated) << "seen before";
+  EXPECT_EQ(list_.count(), 0u);
+  EXPECT_FALSE(list_.look().is_open());
+  count_cases(2);
+}
+
 TEST_F(RemoteListTest, TakingFromAnEmptyOneGivesNothing) {
   const auto chain = list_.take(blocks_);
   EXPECT_EQ(chain.first, nullptr);

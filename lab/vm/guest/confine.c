@@ -10,6 +10,7 @@
 #include <linux/filter.h>
 #include <linux/mempolicy.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -132,6 +133,12 @@ static void fill(const char* text) {
   close(ready[0]);
 }
 
+// For this process and what it runs.
+static void unmount_sysfs(void) {
+  if (unshare(CLONE_NEWNS) != 0) fail("unshare");
+  if (umount2("/sys", MNT_DETACH) != 0) fail("/sys");
+}
+
 int main(int argc, char** argv) {
   int at = 1;
   size_t refused = 0;
@@ -156,7 +163,7 @@ int main(int argc, char** argv) {
     fail("-- PROGRAM");
   }
   // Last: --fill looks at /sys and binds memory.
-  if (hide_sysfs && umount2("/sys", MNT_DETACH) != 0) fail("/sys");
+  if (hide_sysfs) unmount_sysfs();
   if (refused > 0) refuse(refused);
   execvp(argv[at + 1], argv + at + 1);
   fail(argv[at + 1]);
