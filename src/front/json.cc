@@ -114,8 +114,7 @@ void write_statistics_json(FILE* stream) {
   out.put("],\n \"placement\": ");
   if (topology.real) {
     const near_placement found = sample_placement(kStatisticsSample);
-    const uint64_t pages = found.right + found.wrong + found.absent + found.refused;
-    out.put("{\"pages\": %lu", static_cast<unsigned long>(pages));
+    out.put("{\"pages\": %lu", static_cast<unsigned long>(pages_of(found)));
     out.put_fields(found, kOfPlacement);
     out.put("}}\n");
   } else {

@@ -78,10 +78,8 @@ void print_node_statistics() {
   const near_placement p = sample_placement(kStatisticsSample);
   print(
       "nearmalloc %s: of %lu sampled pages %lu are on their node, %lu are not; %lu were not "
-      "touched, "
-      "%lu the kernel does not tell of\n",
-      near_version(), p.right + p.wrong + p.absent + p.refused, p.right, p.wrong, p.absent,
-      p.refused);
+      "touched, %lu the kernel does not tell of\n",
+      near_version(), pages_of(p), p.right, p.wrong, p.absent, p.refused);
 }
 
 }  // namespace near

@@ -30,5 +30,8 @@ void write_statistics_json(FILE* stream);
 // The contract is near_sample_placement's.
 near_placement sample_placement(size_t pages);
 inline constexpr size_t kStatisticsSample = 1024;  // pages, when all statistics are printed
+inline uint64_t pages_of(const near_placement& sample) {
+  return sample.right + sample.wrong + sample.absent + sample.refused;
+}
 
 }  // namespace near

@@ -116,9 +116,7 @@ void describe_start(size_t region_bytes) {
   message("%u node%s (%s):%s; %zu MiB reserved for each, pages of %zu bytes", topology.count,
           topology.count == 1 ? "" : "s", topology.real ? "from the kernel" : "given", ids,
           region_bytes / kMiB, os::page_size());
-  if (topology.unused > 0) {
-    message("more nodes that are not told apart: %u", topology.unused);
-  }
+  if (topology.unused > 0) message("more nodes that are not told apart: %u", topology.unused);
 }
 
 void find_topology() {

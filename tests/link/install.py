@@ -69,6 +69,12 @@ def run(*command: str | Path) -> str:
     return done.stdout
 
 
+def compiler(source: Path) -> tuple[str, ...]:
+    if source.suffix == ".c":
+        return (os.environ.get("CC", "cc"),)
+    return (os.environ.get("CXX", "c++"), "-std=c++20")
+
+
 class Install(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
@@ -118,9 +124,8 @@ class Install(unittest.TestCase):
                     flags[key] = value.split()
             self.assertEqual(flags["Version"], [VERSION])
             program = self.source / f"use-{name}"
-            compiler = ([os.environ.get("CC", "cc")] if main_file.endswith(".c")
-                        else [os.environ.get("CXX", "c++"), "-std=c++20", "-pthread"])
-            run(*compiler, *flags["Cflags"], self.source / main_file, "-o", program,
+            source = self.source / main_file
+            run(*compiler(source), "-pthread", *flags["Cflags"], source, "-o", program,
                 *flags["Libs"], f"-Wl,-rpath,{self.library_dir()}")
             self.assertEqual(run(program), said)
             count()
@@ -135,15 +140,15 @@ class Install(unittest.TestCase):
         for name in sorted(names):
             alone = self.source / f"alone{'.c' if name.suffix == '.h' else '.cc'}"
             alone.write_text(f"#include <{name}>\n")
-            compiler = (os.environ.get("CC", "cc"),) if alone.suffix == ".c" else (
-                os.environ.get("CXX", "c++"), "-std=c++20")
-            run(*compiler, "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{installed}", alone)
+            run(*compiler(alone), "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
+                f"-I{installed}", alone)
             count()
-        (self.source / "heaps.cc").write_text(HEAPS)
+        heaps = self.source / "heaps.cc"
+        heaps.write_text(HEAPS)
         program = self.source / "heaps"
         for library in ("nearmalloc", "nearmalloc-api"):
-            run(os.environ.get("CXX", "c++"), "-std=c++20", "-Wall", "-Wextra", "-Werror",
-                f"-I{installed}", self.source / "heaps.cc", "-o", program,
+            run(*compiler(heaps), "-Wall", "-Wextra", "-Werror",
+                f"-I{installed}", heaps, "-o", program,
                 f"-L{self.library_dir()}", f"-l{library}", f"-Wl,-rpath,{self.library_dir()}")
             self.assertEqual(run(program), "1\n")
             count()

@@ -97,20 +97,6 @@ void allocate(Worker& worker) {
   }
 }
 
-// Frees every other block of another thread, in no order.
-void free_half(Worker& worker, Worker& owner) {
-  size_t left = 0;
-  for (size_t i = 0; i < owner.count; ++i) {
-    if (next_random(worker.random) % 2 == 0) {
-      owner.blocks[left++] = owner.blocks[i];
-    } else {
-      check_mark(owner.blocks[i]);
-      std::free(owner.blocks[i].address);
-    }
-  }
-  owner.count = left;
-}
-
 void audit_all() {
   for (size_t i = 0; i < worker_count; ++i) {
     std::for_each_n(workers[i].blocks, workers[i].count,
@@ -130,7 +116,9 @@ void free_across(Worker& worker, size_t round) {
   const size_t places = (worker_count + step - 1) / step;
   const size_t across = (worker.index / step + places / 2 + round) % places * step;
   const size_t end = std::min(across + step, worker_count);
-  for (size_t i = across; i < end; ++i) free_half(worker, workers[i]);
+  for (size_t i = across; i < end; ++i) {
+    workers[i].count = free_half(workers[i].blocks, workers[i].count, worker.random);
+  }
 }
 
 // A thread: allocates, then again and again frees what others have and allocates anew.

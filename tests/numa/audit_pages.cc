@@ -77,6 +77,19 @@ uint64_t next_random(uint64_t& state) {
   return state >> 33;
 }
 
+size_t free_half(Block* blocks, size_t count, uint64_t& random) {
+  size_t left = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (next_random(random) % 2 == 0) {
+      blocks[left++] = blocks[i];
+    } else {
+      check_mark(blocks[i]);
+      std::free(blocks[i].address);
+    }
+  }
+  return left;
+}
+
 near_stats allocator_stats() {
   near_stats stats{};
   if (void* const get = dlsym(RTLD_DEFAULT, "near_get_stats")) {

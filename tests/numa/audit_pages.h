@@ -48,6 +48,9 @@ void check_mark(const Block& block);
 // The next number of a sequence.
 uint64_t next_random(uint64_t& state);
 
+// Frees about every other of these blocks, in no order. Returns how many are left, at the front.
+size_t free_half(Block* blocks, size_t count, uint64_t& random);
+
 // The allocator's statistics, all 0 if it has none.
 near_stats allocator_stats();
 

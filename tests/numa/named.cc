@@ -63,19 +63,26 @@ void keep(void* address, size_t size, unsigned node) {
   blocks[block_count++] = marked(address, size, static_cast<int>(node), mark);
 }
 
+// Blocks of all kinds from two functions: of a size, and of an alignment and a size.
+template <typename Allocate, typename AllocateAligned>
+void allocate_kinds(unsigned node, Allocate allocate, AllocateAligned allocate_aligned) {
+  for (const size_t size : kSizes) keep(allocate(size), size, node);
+  for (const size_t size : kAlignments) keep(allocate_aligned(size, size), size, node);
+}
+
 void allocate_by_number(unsigned node, unsigned flags) {
   const auto number = static_cast<int>(node);
-  for (const size_t size : kSizes) keep(api.malloc_on_node(size, number, flags), size, node);
-  for (const size_t alignment : kAlignments) {
-    keep(api.aligned_alloc_on_node(alignment, alignment, number, flags), alignment, node);
-  }
+  allocate_kinds(
+      node, [&](size_t size) { return api.malloc_on_node(size, number, flags); },
+      [&](size_t alignment, size_t size) {
+        return api.aligned_alloc_on_node(alignment, size, number, flags);
+      });
 }
 
 void allocate_from(near_heap* heap, unsigned node) {
-  for (const size_t size : kSizes) keep(api.heap_malloc(heap, size), size, node);
-  for (const size_t alignment : kAlignments) {
-    keep(api.heap_aligned_alloc(heap, alignment, alignment), alignment, node);
-  }
+  allocate_kinds(
+      node, [&](size_t size) { return api.heap_malloc(heap, size); },
+      [&](size_t alignment, size_t size) { return api.heap_aligned_alloc(heap, alignment, size); });
 }
 
 // A round gives each node one block of a size, the first node first.
@@ -83,20 +90,6 @@ void allocate_in_turn(near_heap* heap, const std::vector<unsigned>& nodes) {
   for (const size_t size : kSizes) {
     for (const unsigned node : nodes) keep(api.heap_malloc(heap, size), size, node);
   }
-}
-
-void free_half() {
-  static uint64_t random = 1;
-  size_t left = 0;
-  for (size_t i = 0; i < block_count; ++i) {
-    if (next_random(random) % 2 == 0) {
-      blocks[left++] = blocks[i];
-    } else {
-      check_mark(blocks[i]);
-      std::free(blocks[i].address);
-    }
-  }
-  block_count = left;
 }
 
 void audit_all(Audit& audit) {
@@ -112,6 +105,7 @@ void run(Audit& audit) {
     heaps.push_back(api.create_on_node(static_cast<int>(nodes[i]), flags));
     if (heaps.back() == nullptr) fail(1, "no heap");
   }
+  uint64_t random = 1;
   near_heap* const interleaved = api.create_interleaved();
   if (interleaved == nullptr) fail(1, "no heap");
   for (const unsigned cpu : cpus_online()) {
@@ -122,7 +116,7 @@ void run(Audit& audit) {
     }
     allocate_in_turn(interleaved, nodes);
     audit_all(audit);
-    free_half();
+    block_count = free_half(blocks, block_count, random);
   }
   for (near_heap* heap : heaps) api.destroy(heap);
   api.destroy(interleaved);

@@ -30,11 +30,12 @@ static _Noreturn void fail(const char* what) {
   exit(cannot);
 }
 
-// The first `count` of these.
+// What --refuse refuses: "mbind" the first, "policies" all.
+static const unsigned calls[] = {SYS_mbind, SYS_get_mempolicy, SYS_set_mempolicy};
+enum { all_calls = sizeof calls / sizeof calls[0] };
+
 static void refuse(size_t count) {
-  static const unsigned calls[] = {SYS_mbind, SYS_get_mempolicy, SYS_set_mempolicy};
-  enum { all = sizeof calls / sizeof calls[0] };
-  struct sock_filter rules[all + 3];
+  struct sock_filter rules[all_calls + 3];
   struct sock_filter* rule = rules;
   *rule++ =
       (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
@@ -49,10 +50,9 @@ static void refuse(size_t count) {
   if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) fail("seccomp");
 }
 
-// How many calls "mbind" or "policies" is.
 static size_t calls_of(const char* text) {
   if (strcmp(text, "mbind") == 0) return 1;
-  if (strcmp(text, "policies") == 0) return 3;
+  if (strcmp(text, "policies") == 0) return all_calls;
   errno = EINVAL;
   fail(text);
 }
