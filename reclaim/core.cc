@@ -73,21 +73,32 @@ Record* Core::reuse() noexcept {
   return record;
 }
 
+// Null: no memory, or no number that fits into the token's word.
+Record* Core::make_record() noexcept {
+  void* room = nullptr;
+  if (posix_memalign(&room, alignof(Record), sizeof(Record)) != 0) return nullptr;
+  const uint32_t index = record_count_.fetch_add(1, kRelaxed);  // relaxed: a number
+  if (index > TokenRing::kIndexMask) {
+    record_count_.fetch_sub(1, kRelaxed);  // relaxed: the same
+    std::free(room);
+    return nullptr;
+  }
+  auto* const record = new (room) Record(*this, index);
+  if (traits.scheme == Scheme::token) {
+    record->limbo.advance(record->token.passes, kTokenBags);
+  } else {
+    record->limbo.advance(record->epoch.seen, kEpochBags);
+  }
+  add_record(records, *record);
+  return record;
+}
+
 Record* Core::attach() noexcept {
   Record* record = reuse();
-  if (record == nullptr) {
-    void* room = nullptr;
-    if (posix_memalign(&room, alignof(Record), sizeof(Record)) != 0) return nullptr;
-    // relaxed: a number
-    record = new (room) Record(*this, record_count_.fetch_add(1, kRelaxed));
-    if (traits.scheme == Scheme::token) {
-      record->limbo.advance(record->token.passes, kTokenBags);
-    } else {
-      record->limbo.advance(record->epoch.seen, kEpochBags);
-    }
-    add_record(records, *record);
-  }
+  if (record == nullptr) record = make_record();
+  if (record == nullptr) return nullptr;
   record->quota = settings.reclaim.objects;
+  record->turns = 0;
   unpark(*record);
   return record;
 }
@@ -106,6 +117,7 @@ void Core::unpark(Record& record) noexcept {
   if (record.has_left) parked_.fetch_sub(1, kRelaxed);  // relaxed: a hint how many there are
   record.has_left = false;
   record.thread.store(own_thread(), kRelaxed);  // relaxed: for reports
+  record.active_at.store(now(), kRelaxed);      // relaxed: a hint
   record.row = settings.record_to != nullptr ? settings.record_to->join(nullptr) : nullptr;
   record.token.countdown = record.token.interval = 1;
   record.due = true;
@@ -115,14 +127,14 @@ void Core::unpark(Record& record) noexcept {
 
 void Core::park(Record& record, uint32_t state) noexcept {
   if (record.nesting > 0) fail_with("a thread leaves a domain while it is pinned");
-  record.hazards.clear();
+  record.hazards.clear_all();
   if (record.row != nullptr) record.row->leave();
   if (traits.scheme == Scheme::token) {
     heavy_fence(asymmetric);  // the round read below is not older than what was unlinked
-    if (const uint64_t word = ring.at(record.index)) ring.pass(records, record, word, asymmetric);
+    if (const auto word = ring.at(record.index)) ring.pass(records, record, *word, asymmetric);
   }
   record.lock.enter(asymmetric);
-  record.parked_until = now() + kGrace;
+  record.parked_at = now();
   record.has_left = record.limbo.held() + record.limbo.waiting() > 0;
   if (!record.has_left) record.limbo.free_spares();
   const bool has_left = record.has_left;
@@ -132,20 +144,27 @@ void Core::park(Record& record, uint32_t state) noexcept {
   record.attached.store(state, kRelease);  // pairs: attached
 }
 
-// Takes what threads that are gone or offline left behind.
-void Core::adopt_parked(Record& into) noexcept {
-  if (parked_.load(kRelaxed) == 0) return;  // relaxed: a hint
+// Takes what threads left behind that are gone, offline or idle.
+void Core::adopt_left(Record& into, bool by_slots) noexcept {
+  // relaxed: hints
+  const bool looks_for_idle = has_passed(idle_looked_for_.load(kRelaxed), kIdleTime);
+  if (parked_.load(kRelaxed) == 0 && !looks_for_idle) return;  // relaxed: a hint
   // Not under a barrier: what it has not seen yet would go where it has been.
   if (pthread_mutex_trylock(&barrier_) != 0) return;
+  if (parked_.load(kRelaxed) > 0) adopt_parked(into, by_slots);  // relaxed: a hint
+  if (looks_for_idle) adopt_idle(into);
+  pthread_mutex_unlock(&barrier_);
+}
+
+void Core::adopt_parked(Record& into, bool by_slots) noexcept {
   // pairs: records
   for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
     const uint32_t state = claim_parked(*record);
     if (state == kClaimed) continue;
-    const bool by_hazards = traits.scheme == Scheme::hazards;
-    const bool is_safe = by_hazards || now() >= record->parked_until;
+    const bool is_safe = by_slots || has_passed(record->parked_at, kGrace);
     if (record->has_left && is_safe && !record->lock.is_claimed(asymmetric)) {
       into.lock.enter(asymmetric);
-      if (by_hazards) {
+      if (by_slots) {
         record->limbo.give_all_held(into.limbo);
       } else {
         record->limbo.give_all_safe(into.limbo);
@@ -157,7 +176,55 @@ void Core::adopt_parked(Record& into) noexcept {
     }
     record->attached.store(state, kRelease);  // pairs: attached
   }
-  pthread_mutex_unlock(&barrier_);
+}
+
+// A hint: an owner may be at it again.
+bool Core::is_idle(const Record& record) const noexcept {
+  return record.attached.load(kRelaxed) == kAttached &&  // relaxed: looked at again
+         record.limbo.held() + record.limbo.waiting() > 0 &&
+         has_passed(record.active_at.load(kRelaxed), kIdleTime);  // relaxed: a hint
+}
+
+// One heavy fence for all, and no wait: whoever retires just now is not idle. An owner that comes
+// back meanwhile waits until this thread has gone on.
+void Core::adopt_idle(Record& into) noexcept {
+  Record* const first = records.load(kAcquire);  // pairs: records
+  unsigned claims = 0;
+  Record* record = first;
+  for (; record != nullptr && claims < kTakenAtOnce; record = record->next) {
+    if (record == &into || !is_idle(*record)) continue;
+    record->lock.begin_claim();
+    claims++;
+  }
+  if (record == nullptr) idle_looked_for_.store(now(), kRelaxed);  // relaxed: a hint
+  if (claims == 0) return;
+  heavy_fence(asymmetric);
+  for (record = first; record != nullptr; record = record->next) {
+    if (record == &into || !record->lock.was_claimed()) continue;
+    if (!record->lock.is_owner_inside()) take_idle(*record, into);
+    record->lock.release();
+  }
+}
+
+// Epochs: a bag says by its label when it is safe, to any thread. Else nobody knows when the owner
+// retired what is there: it counts as retired now, by this thread.
+void Core::take_idle(Record& record, Record& into) noexcept {
+  // Not attached: whatever it left is marked, and adopted as such. pairs: attached
+  if (record.attached.load(kAcquire) != kAttached) return;
+  into.lock.enter(asymmetric);
+  if (traits.scheme == Scheme::epochs || traits.scheme == Scheme::ping) {
+    record.limbo.give_safe(now(), kEpochBags, into.limbo);
+  } else {
+    record.limbo.give_all_held(into.limbo);
+  }
+  into.lock.leave();
+  record.limbo.free_spares();
+}
+
+// `then` may be another thread's, and later than what this one knows. A round wraps.
+bool Core::has_passed(uint64_t then, uint64_t distance) const noexcept {
+  if (traits.scheme == Scheme::token) return TokenRing::has_passed(ring.round(), then, distance);
+  return static_cast<int64_t>(now() - then) >= static_cast<int64_t>(distance);
 }
 
 uint64_t Core::now() const noexcept {
@@ -167,8 +234,9 @@ uint64_t Core::now() const noexcept {
       return clock.epoch.load(kAcquire);  // pairs: epoch-clock
     case Scheme::token:
       return ring.round();
-    case Scheme::leaky:
     case Scheme::hazards:
+      return epochs_.load(kRelaxed);  // relaxed: a measure of time, it orders nothing
+    case Scheme::leaky:
       break;
   }
   return 0;

@@ -9,13 +9,16 @@ namespace {
 void enter_epoch(Record& record) noexcept {
   Core& core = *record.core;
   note_garbage(record, record.epoch.seen);
-  adapt_quota(record);
+  record.active_at.store(record.epoch.seen, kRelaxed);  // relaxed: a hint
+  const size_t left = record.limbo.waiting();
   record.lock.enter(core.asymmetric);
   record.limbo.advance(record.epoch.seen, kEpochBags);
   record.lock.leave();
-  core.adopt_parked(record);
+  adapt_quota(record, left);
+  core.adopt_left(record, false);
   if (core.traits.scheme == Scheme::ping) {
-    record.nesting++;  // guards of deleters nest in the pin that began
+    record.look_at = 0;  // of another bag
+    record.nesting++;    // guards of deleters nest in the pin that began
     keep_bound(record, hazard_limit(core));
     record.nesting--;
   }
@@ -44,10 +47,9 @@ void epochs_before_pin(Record& record) noexcept {
   work(record);
 }
 
-void check_epochs(Record& record) noexcept {
+bool scan_epochs(Record& record, uint32_t records) noexcept {
   Core& core = *record.core;
-  if (record.limbo.held() < core.settings.batch_size) return;
-  for (uint32_t i = 0; i < core.settings.records_per_check; i++) {
+  for (uint32_t i = 0; i < records; i++) {
     switch (scan_step(core.clock, core.records, record.epoch, core.asymmetric)) {
       case Scan::going:
         break;
@@ -55,15 +57,22 @@ void check_epochs(Record& record) noexcept {
         Record& blocker = *record.epoch.cursor;
         // relaxed: to recognise a stall
         core.note_blocked(record, blocker, blocker.epoch.announced.load(kRelaxed));
-        return;
+        return false;
       }
       case Scan::advanced:
         core.note_epoch(record, record.epoch.seen + 1);
-        return;
+        return true;
       case Scan::outdated:
-        return;
+        return true;
     }
   }
+  return true;
+}
+
+void check_epochs(Record& record) noexcept {
+  const options& settings = record.core->settings;
+  if (record.limbo.held() < settings.batch_size) return;
+  scan_epochs(record, settings.records_per_check);
 }
 
 }  // namespace near::reclaim::impl

@@ -1,5 +1,5 @@
-// Reading the hazards: for hazard_pointers whenever enough was retired, for ping_epochs when the
-// epoch does not move.
+// Reading the hazards: for hazard_pointers whenever enough was retired, for ping_epochs when some
+// thread keeps the epoch from moving.
 //
 // Invariant: after a look at n slots in use, at most n objects stay in the bags.
 // Who may touch it: the record's owner.
@@ -35,6 +35,7 @@ bool is_in_a_slot(const Core& core, const void* object) noexcept {
 
 void look_at_hazards(Record& record) noexcept {
   Core& core = *record.core;
+  core.note_look();
   heavy_fence(core.asymmetric);
   const void* held[kRoom];
   size_t count = 0;
@@ -67,23 +68,52 @@ void keep_bound(Record& record, size_t limit) noexcept {
   record.working = false;
 }
 
-void hazards_retired(Record& record) noexcept {
+namespace {
+
+void reclaim_by_slots(Record& record, size_t limit) noexcept {
   Core& core = *record.core;
-  const size_t limit = hazard_limit(core);
+  const size_t left = record.limbo.waiting();
+  core.adopt_left(record, true);
+  look_at_hazards(record);
+  if (record.limbo.held() > hazard_limit(core)) {
+    fail_with("more objects are held than there are slots: the bound of garbage does not hold");
+  }
+  adapt_quota(record, left);
+  keep_bound(record, limit);
+  record.due = true;  // the rest is freed as the policy says, from the next pin on
+}
+
+void retired_under_hazards(Record& record, size_t limit) noexcept {
   if (record.limbo.current() >= limit) {
-    look_at_hazards(record);
-    if (record.limbo.held() > hazard_limit(core)) {
-      fail_with("more objects are held than there are slots: the bound of garbage does not hold");
-    }
-    if (core.traits.scheme == Scheme::hazards) {
-      adapt_quota(record);
-      core.note_epoch(record, 0);
-      core.adopt_parked(record);
-    }
-    keep_bound(record, limit);
-    record.due = true;  // the rest is freed as the policy says, from the next pin on
+    reclaim_by_slots(record, limit);
+    record.core->note_epoch(record, 0);
+    record.active_at.store(record.core->now(), kRelaxed);  // relaxed: a hint
   }
   record.look_at = std::max(limit, record.limbo.current() + limit / 2);
+}
+
+// Scans have begun when the bag held a batch. At one and a half limits a whole one is made: if some
+// thread is still in an older epoch, it has been there for half a limit of retirements, and slots
+// are read. So they are at two limits, as this operation may be the one that holds the epoch.
+void retired_under_epochs(Record& record, size_t limit) noexcept {
+  const size_t patience = limit + limit / 2;
+  const size_t objects = record.limbo.current();
+  if (objects >= 2 * limit || (objects >= patience && !scan_epochs(record, UINT32_MAX))) {
+    reclaim_by_slots(record, limit);
+  }
+  const size_t left = record.limbo.current();
+  record.look_at = left < patience ? patience : std::max(2 * limit, left + limit / 2);
+}
+
+}  // namespace
+
+void hazards_retired(Record& record) noexcept {
+  const size_t limit = hazard_limit(*record.core);
+  if (record.core->traits.scheme == Scheme::hazards) {
+    retired_under_hazards(record, limit);
+  } else {
+    retired_under_epochs(record, limit);
+  }
 }
 
 }  // namespace near::reclaim::impl

@@ -57,10 +57,14 @@ bool Limbo::add_block() noexcept {
   return true;
 }
 
-void Limbo::advance(uint64_t now, unsigned distance) noexcept {
+void Limbo::expire(uint64_t now, unsigned distance) noexcept {
   for (unsigned i = 0; i < distance; i++) {
     if (bags_[i].label + distance <= now) expired_.append(bags_[i]);
   }
+}
+
+void Limbo::advance(uint64_t now, unsigned distance) noexcept {
+  expire(now, distance);
   current_ = &bags_[now % distance];
   current_->label = now;
 }
@@ -100,21 +104,26 @@ size_t Limbo::free_expired(size_t most, const FreeRun& run) noexcept {
   return freed;
 }
 
-void Limbo::give_count(Limbo& to) noexcept {
-  const uint64_t objects = held() + waiting();
+void Limbo::give_count(uint64_t objects, Limbo& to) noexcept {
   count(to.retired_, objects);
   count(retired_, -objects);
 }
 
 void Limbo::give_all_safe(Limbo& to) noexcept {
-  give_count(to);
   expire_all();
+  give_count(waiting(), to);
+  to.expired_.append(expired_);
+}
+
+void Limbo::give_safe(uint64_t now, unsigned distance, Limbo& to) noexcept {
+  expire(now, distance);
+  give_count(waiting(), to);
   to.expired_.append(expired_);
 }
 
 void Limbo::give_all_held(Limbo& to) noexcept {
-  give_count(to);
   expire_all();
+  give_count(waiting(), to);
   to.current_->append(expired_);
 }
 

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "nearmalloc/reclaim/impl/hazard.hpp"  // fail_with
+
 namespace near::reclaim::impl {
 
 class Core;
@@ -15,9 +17,6 @@ uint64_t heavy_fences() noexcept;
 
 // For a process that forked: its child has to register again.
 bool register_membarrier() noexcept;
-
-// Says on stderr what is wrong, and aborts.
-[[noreturn]] void fail_with(const char* what) noexcept;
 
 // The list of all domains, for thread exit and fork.
 uint64_t new_serial() noexcept;

@@ -9,8 +9,8 @@
 namespace near::reclaim::impl {
 namespace {
 
-// What one record may hold of `bound`, in units of hazard_limit: three bags of one limit each, what
-// they let go, and one limit that waits to be freed.
+// What one record may hold of `bound`, in units of hazard_limit: three bags of two limits each, or
+// what they let go, and one limit that waits to be freed.
 constexpr uint64_t kLimitsOfRecord = 7;
 
 }  // namespace
@@ -32,7 +32,7 @@ void Core::note_epoch(Record& by, uint64_t epoch) noexcept {
 }
 
 void Core::note_blocked(Record& by, Record& blocker, uint64_t state) noexcept {
-  const uint32_t time = coarse_now_ms();
+  const uint64_t time = coarse_now_ms();
   if (by.blocker != &blocker || by.blocker_state != state) {
     by.blocker = &blocker;
     by.blocker_state = state;
@@ -47,7 +47,8 @@ void Core::note_blocked(Record& by, Record& blocker, uint64_t state) noexcept {
   }
   stalls_.fetch_add(1, kRelaxed);
   if (settings.on_stall == nullptr) return;
-  settings.on_stall({blocker.thread.load(kRelaxed), blocker.index, now(), time - by.blocked_since},
+  const auto blocked_ms = static_cast<uint32_t>(time - by.blocked_since);
+  settings.on_stall({blocker.thread.load(kRelaxed), blocker.index, now(), blocked_ms},
                     settings.context);
 }
 
@@ -77,6 +78,7 @@ statistics Core::collect() const noexcept {
   sums.unreclaimed = sums.retired > gone ? sums.retired - gone : 0;
   sums.epochs = epochs_.load(kRelaxed);
   sums.heavy_fences = heavy_fences();
+  sums.looks = looks_.load(kRelaxed);
   sums.stalls = stalls_.load(kRelaxed);
   const uint64_t peak = peak_.load(kRelaxed);
   sums.peak_unreclaimed = peak > sums.unreclaimed ? peak : sums.unreclaimed;
@@ -107,12 +109,12 @@ void Core::abandon_other_threads(int32_t survivor) noexcept {
     if (torn) record->limbo.lose_all();
     record->is_offline = false;
     record->lock.reset();
-    record->hazards.clear();
+    record->hazards.clear_all();
     record->epoch.announced.store(0, kRelaxed);
     record->token.active.store(0, kRelaxed);
     record->nesting = 0;
     record->working = false;
-    record->parked_until = now() + kGrace;
+    record->parked_at = now();
     if (!record->has_left && record->limbo.held() + record->limbo.waiting() > 0) {
       record->has_left = true;
       parked_.fetch_add(1, kRelaxed);

@@ -14,16 +14,17 @@ size_t free_by_policy(Record& record) noexcept;
 // For the timeline: what waits as this epoch begins.
 void note_garbage(Record& record, uint64_t epoch) noexcept;
 
-// A grace period ended: what it left over says how much to free at a time.
-void adapt_quota(Record& record) noexcept;
+// A grace period ended, and what it made safe was added to what waits: how much to free at a time
+// from now on. `left`: objects that waited already.
+void adapt_quota(Record& record, size_t left) noexcept;
 
 // One look at what holds the epoch or the token.
 void check_others(Record& record) noexcept;
 void check_epochs(Record& record) noexcept;
+// Goes on with the scan, over so many records at most; its last one advances the epoch. False: some
+// thread is in an older epoch.
+bool scan_epochs(Record& record, uint32_t records) noexcept;
 void check_token(Record& record) noexcept;
-
-// Epochs or rounds after which whatever was retired before is safe, whoever retired it.
-inline constexpr uint64_t kGrace = 3;
 
 // Lets go what no hazard holds.
 void look_at_hazards(Record& record) noexcept;

@@ -12,11 +12,11 @@ constexpr uint32_t kPatience = 16;          // looks at a token that does not mo
 // False if somebody skipped this thread meanwhile.
 bool pass_on(Record& record, uint64_t word) noexcept {
   Core& core = *record.core;
-  const uint64_t moved = core.ring.pass(core.records, record, word, core.asymmetric);
-  if (TokenRing::round_of(moved) > TokenRing::round_of(word)) {
-    core.note_epoch(record, TokenRing::round_of(moved));
+  const auto moved = core.ring.pass(core.records, record, word, core.asymmetric);
+  if (moved && TokenRing::round_of(*moved) != TokenRing::round_of(word)) {
+    core.note_epoch(record, TokenRing::round_of(*moved));
   }
-  return moved != 0;
+  return moved.has_value();
 }
 
 // Frees as the policy says; a token that comes meanwhile goes on at once.
@@ -26,7 +26,7 @@ size_t free_and_pass(Record& record) noexcept {
   do {
     last = free_now(record, kFreesBetweenLooks);
     freed += last;
-    if (const uint64_t word = record.core->ring.at(record.index)) pass_on(record, word);
+    if (const auto word = record.core->ring.at(record.index)) pass_on(record, *word);
   } while (last == kFreesBetweenLooks);
   return freed;
 }
@@ -38,11 +38,13 @@ void receive(Record& record, uint64_t word) noexcept {
   const TokenPass pass = core.traits.pass;
   if (pass != TokenPass::after_free && !pass_on(record, word)) return;
   note_garbage(record, TokenRing::round_of(word));
-  adapt_quota(record);
+  record.active_at.store(TokenRing::round_of(word), kRelaxed);  // relaxed: a hint
+  const size_t left = record.limbo.waiting();
   record.lock.enter(core.asymmetric);
   record.limbo.advance(record.token.passes + 1, kTokenBags);
   record.lock.leave();
-  core.adopt_parked(record);
+  adapt_quota(record, left);
+  core.adopt_left(record, false);
   if (record.limbo.waiting() > 0) {
     const bool batch = core.settings.reclaim.how == policy::kind::batch;
     const bool looks = batch && pass == TokenPass::while_freeing;
@@ -71,8 +73,8 @@ void fetch(Record& record) noexcept {
 
 void check_token(Record& record) noexcept {
   Core& core = *record.core;
-  if (const uint64_t word = core.ring.at(record.index)) {
-    receive(record, word);
+  if (const auto word = core.ring.at(record.index)) {
+    receive(record, *word);
   } else if (record.limbo.held() > 0) {
     fetch(record);
   }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "nearmalloc/reclaim/impl/core.hpp"
+#include "nearmalloc/reclaim/impl/record_list.hpp"
 #include "nearmalloc/reclaim/impl/this_thread.hpp"
 #include "reclaim/process.h"
 #include "reclaim/schemes.h"
@@ -52,9 +53,9 @@ void Core::wait_for_rounds(Record& me) noexcept {
   const uint64_t start = ring.round();
   Patience patience;
   // One pass may have looked at the records before the fence, and be over the end of the list.
-  while (ring.round() < start + kGrace) {
-    if (const uint64_t word = ring.at(me.index)) {
-      ring.pass(records, me, word, asymmetric);
+  while (!TokenRing::has_passed(ring.round(), start, kGrace)) {
+    if (const auto word = ring.at(me.index)) {
+      ring.pass(records, me, *word, asymmetric);
       continue;
     }
     const uint64_t word = ring.word();

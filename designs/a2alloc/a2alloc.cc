@@ -169,6 +169,7 @@ size_t A2alloc::counters(design::Counter* out) {
   }
   const FreeRefs::Totals pages = free_refs.totals();
   size_t n = 0;
+  out[n++] = {"bytes_taken", arena.taken()};
   out[n++] = {"pages_taken", pages.fresh};
   out[n++] = {"pages_reused", pages.reused};
   out[n++] = {"pagerefs_walked", heap_totals.walked};

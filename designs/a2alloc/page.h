@@ -49,9 +49,11 @@ struct Block {
   Block* next;
 };
 
-// What there is to know about a page, apart on a cache line of its own or at the page's start.
-// [Boritz §2]
-struct alignas(64) Pageref {
+// Pagerefs are kept on cache lines of their own, which is part of what a2alloc adds to kheap.
+inline constexpr size_t kPagerefGrain = kConfig.per_processor ? 64 : 16;
+
+// What there is to know about a page, apart or at the page's start. [Boritz §2]
+struct alignas(kPagerefGrain) Pageref {
   char* page;     // never changes; at the page's start this is what a free reads without the lock
   Pageref* next;  // in a list of its heap (List), or on the reusable ones
   Pageref* prev;
@@ -61,7 +63,7 @@ struct alignas(64) Pageref {
   bool head_is_free;
   Atomic<int32_t> heap;  // as in the header
 };
-static_assert(sizeof(Pageref) == 64);
+static_assert(sizeof(Pageref) == align_up(48, kPagerefGrain));
 
 // How the pages of a class are laid out under the present settings.
 struct PageLayout {

@@ -35,6 +35,8 @@ enum class Event : unsigned {
   spans_emptied_by_allocation,
   remote_refills,
   madvise_calls,
+  fresh_batches,
+  guards_moved,
   count,
 };
 inline constexpr unsigned kEvents = static_cast<unsigned>(Event::count);

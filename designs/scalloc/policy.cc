@@ -5,7 +5,7 @@
 namespace near::design::scalloc {
 namespace {
 
-enum Which { kMadvise, kSpanPool, kReclaim, kReuseThreshold, kLab, kThp };
+enum Which { kMadvise, kSpanPool, kReclaim, kReuseThreshold, kLab, kThp, kVirtual, kGuard };
 
 Switch switches[] = {
     {"madvise", "off|on|eager", 1, 0, 2,
@@ -16,7 +16,10 @@ Switch switches[] = {
     {"reuse_threshold", nullptr, 80, 0, 100,
      "percent of a span's blocks; more free ones make it reusable"},
     {"lab", "tlab|clab", 0, 0, 1, "a local allocation buffer for each thread; for each core"},
-    {"thp", "off|on", 0, 0, 1, "transparent huge pages in the arena"},
+    {"thp", "off|on", 0, 0, 1, "transparent huge pages in the arena, which then has no guards"},
+    {"virtual_span", "2|4|8|16|32|64|128", 1, 1, 7, "MiB of addresses for each span"},
+    {"guard", "markers|mprotect|off", 0, 0, 2,
+     "what makes memory behind a real span fault: marks in the page table; a call for each span"},
 };
 
 }  // namespace
@@ -31,6 +34,9 @@ void read_policy() {
   policy.reclaim = static_cast<Reclaim>(switches[kReclaim].value);
   policy.lab = static_cast<LabModel>(switches[kLab].value);
   policy.huge_pages = switches[kThp].value != 0;
+  policy.virtual_span = kMiB << switches[kVirtual].value;
+  // A page table with marks in it has no huge page.
+  policy.guard = policy.huge_pages ? Guard::off : static_cast<Guard>(switches[kGuard].value);
   policy.asymmetric = register_membarrier();
   for (unsigned i = 1; i < kClasses; i++) {
     const auto blocks = static_cast<int32_t>(kSizeClasses[i].blocks);

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/compiler.h"
+#include "designs/scalloc/guard.h"
 #include "designs/scalloc/life_cycle.h"
 #include "designs/scalloc/size_class.h"
 #include "designs/shared/switches.h"
@@ -22,7 +23,9 @@ struct Policy {
   Reclaim reclaim;
   LabModel lab;
   bool huge_pages;
-  bool asymmetric;  // membarrier is to be had: local frees need no fence
+  Guard guard;
+  size_t virtual_span = kLeastVirtualSpan;  // bytes of each span, a power of two
+  bool asymmetric;                          // membarrier is to be had: local frees need no fence
   // Of each class: so many free blocks make a span reusable; so many may change its state.
   int32_t reusable_at[kClasses];
   int32_t event_at[kClasses];

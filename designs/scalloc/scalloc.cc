@@ -9,9 +9,17 @@ namespace near::design::scalloc {
 namespace {
 
 constexpr const char* kEventNames[kEvents] = {
-    "spans from the arena",        "spans from the own stack",     "spans from the search",
-    "spans put in the pool",       "reusable spans made hot",      "orphaned spans adopted",
-    "spans emptied by allocation", "refills from the remote list", "madvise calls",
+    "spans from the arena",
+    "spans from the own stack",
+    "spans from the search",
+    "spans put in the pool",
+    "reusable spans made hot",
+    "orphaned spans adopted",
+    "spans emptied by allocation",
+    "refills from the remote list",
+    "madvise calls",
+    "batches of fresh spans",
+    "guards moved",
 };
 
 // What the spans hold just now.

@@ -16,7 +16,7 @@
 
 namespace near::design::scalloc {
 
-inline constexpr size_t kVirtualSpan = 2 * kMiB;
+inline constexpr size_t kLeastVirtualSpan = 2 * kMiB;  // policy.h has that of the run
 inline constexpr size_t kSpanHeader = 128;
 inline constexpr unsigned kClasses = 29;
 inline constexpr unsigned kFineClasses = 16;
@@ -86,7 +86,7 @@ constexpr bool size_classes_hold() {
   for (unsigned i = 1; i < kClasses; i++) {
     const SizeClass& c = kSizeClasses[i];
     if (class_of(c.size) != i || (i + 1 < kClasses && class_of(c.size + 1) != i + 1)) return false;
-    if (c.real_span > kVirtualSpan || c.real_span < kSmallestRealSpan) return false;
+    if (c.real_span > kLeastVirtualSpan || c.real_span < kSmallestRealSpan) return false;
     if (i > 1 && c.real_span < kSizeClasses[i - 1].real_span) return false;
     for (uint32_t block = 0; block < c.blocks; block++) {
       const uint32_t start = block * c.size;

@@ -1,5 +1,6 @@
-// A virtual span: 2 MiB of the arena at a multiple of 2 MiB, and at its start the real span, a
-// header and the blocks of one size class. Nothing behind the real span is ever touched.
+// A virtual span: 2 MiB of the arena at a multiple of 2 MiB (or as the switch says), and at its
+// start the real span, a header and the blocks of one size class. What is behind it faults
+// (guard.h).
 //
 // Invariant: free_blocks() = blocks that are not in use, whenever the span is not hot; `bump` =
 // bytes of blocks that have been handed out since the span got its class, 0 while it is free, so no
@@ -14,6 +15,7 @@
 #include "designs/scalloc/epoch.h"
 #include "designs/scalloc/life_cycle.h"
 #include "designs/scalloc/local_free_list.h"
+#include "designs/scalloc/policy.h"
 #include "designs/scalloc/remote_free_list.h"
 #include "designs/scalloc/size_class.h"
 
@@ -42,12 +44,14 @@ struct alignas(64) Span {
   Span* next = nullptr;  // in a reusable set, under its lock
   Span* prev = nullptr;
   Atomic<uint32_t> pool_link{0};  // in the span-pool
+  // Bytes from the start that can be used; whoever has the span alone.
+  Atomic<uint32_t> accessible{0};
 
   char* payload() { return reinterpret_cast<char*>(this) + kSpanHeader; }
 
   // Of a pointer into the virtual span: how far behind the header; wraps for one into the header.
   uint32_t offset_of(const void* pointer) const {
-    const auto inside = reinterpret_cast<uintptr_t>(pointer) & (kVirtualSpan - 1);
+    const auto inside = reinterpret_cast<uintptr_t>(pointer) & (policy.virtual_span - 1);
     return static_cast<uint32_t>(inside) - static_cast<uint32_t>(kSpanHeader);
   }
 
@@ -86,7 +90,7 @@ static_assert(sizeof(Span) == kSpanHeader);
 
 inline Span* span_of(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
-  return reinterpret_cast<Span*>(align_down(address, kVirtualSpan));
+  return reinterpret_cast<Span*>(align_down(address, policy.virtual_span));
 }
 
 }  // namespace near::design::scalloc

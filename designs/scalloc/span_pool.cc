@@ -1,5 +1,7 @@
 #include "designs/scalloc/span_pool.h"
 
+#include "designs/scalloc/fresh_spans.h"
+#include "designs/scalloc/guard.h"
 #include "designs/shared/machine.h"
 #include "platform/os.h"
 #include "sync/tagged_stack.h"
@@ -8,7 +10,7 @@ namespace near::design::scalloc {
 namespace {
 
 constexpr size_t kArena = size_t{1} << 45;  // 32 TiB [Aigner15 §3.2]
-constexpr size_t kLeastArena = 16 * kVirtualSpan;
+constexpr size_t kLeastSpans = 16;
 constexpr size_t kRoomStep = 64 * kKiB;
 // Real spans above it are given back when they become free. [Aigner15 §3.3]
 constexpr size_t kMadviseThreshold = 32 * kKiB;
@@ -23,19 +25,6 @@ constinit Stack looked_at;  // free spans that trim_pool has done with, on their
 uint32_t cores = 1;
 size_t page_size = 0;
 
-Span& span_at(uint32_t number) {
-  return *reinterpret_cast<Span*>(arena.start() + (number - size_t{1}) * kVirtualSpan);
-}
-uint32_t number_of(const Span& span) {
-  return static_cast<uint32_t>((reinterpret_cast<uintptr_t>(&span) - arena.start()) /
-                               kVirtualSpan) +
-         1;
-}
-
-struct Links {
-  Atomic<uint32_t>& next(uint32_t number) const { return span_at(number).pool_link; }
-};
-
 TaggedStack& stack_of(uint32_t real_span_index, uint32_t core) {
   return stacks[real_span_index * cores + core].spans;
 }
@@ -43,7 +32,7 @@ TaggedStack& stack_of(uint32_t real_span_index, uint32_t core) {
 uint32_t core_of(const Lab& lab) { return lab.index % cores; }
 
 Span* pop(uint32_t real_span_index, uint32_t core) {
-  const uint32_t number = stack_of(real_span_index, core).pop(Links());
+  const uint32_t number = stack_of(real_span_index, core).pop(SpanLinks());
   return number != 0 ? &span_at(number) : nullptr;
 }
 
@@ -74,7 +63,10 @@ bool start_span_pool() {
     stacks = static_cast<Stack*>(room.take(bytes));
     if (stacks == nullptr) return false;
   }
-  if (!arena.reserve(kArena, kLeastArena, kVirtualSpan, kVirtualSpan)) return false;
+  const size_t span = policy.virtual_span;
+  if (!start_fresh_spans(cores) || !arena.reserve(kArena, kLeastSpans * span, span, span)) {
+    return false;
+  }
   os::advise_huge_pages(reinterpret_cast<void*>(arena.start()), arena.size(), policy.huge_pages);
   return true;
 }
@@ -91,10 +83,13 @@ void put_in_pool(Lab& lab, Span& span) {
                          (policy.madvise == Madvise::on && shape.real_span > kMadviseThreshold);
   if (give_back && madvise_span(span)) lab.note(Event::madvise_calls);
   lab.note(Event::spans_to_pool);
-  stack_of(shape.real_span_index, core_of(lab)).push(Links(), number_of(span));
+  stack_of(shape.real_span_index, core_of(lab)).push(SpanLinks(), number_of(span));
 }
 
-Span* get_from_pool(Lab& lab, unsigned size_class) {
+namespace {
+
+// A span that is the caller's alone, of whatever size it was; null if there is none.
+Span* take_any(Lab& lab, unsigned size_class) {
   if (Span* span = pop(kSizeClasses[size_class].real_span_index, core_of(lab))) {
     lab.note(Event::spans_from_own_stack);
     return span;
@@ -108,13 +103,37 @@ Span* get_from_pool(Lab& lab, unsigned size_class) {
       }
     }
   }
-  if (const uint32_t number = looked_at.spans.pop(Links())) {
+  if (const uint32_t number = looked_at.spans.pop(SpanLinks())) {
     lab.note(Event::spans_from_search);
     return &span_at(number);
   }
-  void* fresh = arena.take(kVirtualSpan);
-  if (fresh != nullptr) lab.note(Event::spans_from_arena);
-  return static_cast<Span*>(fresh);
+  const SizeClass& shape = kSizeClasses[size_class];
+  return take_fresh_span(lab, align_up(shape.real_span, page_size), shape.real_span_index,
+                         core_of(lab));
+}
+
+// The end of the real span moves, if the span had another size. False if memory is refused.
+bool fit(Lab& lab, Span& span, size_t real_span) {
+  const size_t before = span.accessible.load(kRelaxed);  // relaxed: the caller's alone
+  if (before == real_span) return true;
+  const size_t now = move_guard(reinterpret_cast<char*>(&span), before, real_span);
+  if (now == before) return now >= real_span;
+  lab.note(Event::guards_moved);
+  // relaxed: as above
+  span.accessible.store(static_cast<uint32_t>(now), kRelaxed);
+  if (span.touched.load(kRelaxed) > now) span.touched.store(static_cast<uint32_t>(now), kRelaxed);
+  return true;
+}
+
+}  // namespace
+
+Span* get_from_pool(Lab& lab, unsigned size_class) {
+  Span* span = take_any(lab, size_class);
+  if (span == nullptr) return nullptr;
+  const SizeClass& shape = kSizeClasses[size_class];
+  if (fit(lab, *span, align_up(shape.real_span, page_size))) return span;
+  stack_of(shape.real_span_index, core_of(lab)).push(SpanLinks(), number_of(*span));
+  return nullptr;
 }
 
 // One span at a time is out of the pool: it goes to a stack of those that were looked at, where
@@ -125,10 +144,10 @@ bool trim_pool() {
     for (uint32_t core = 0; core < cores; core++) {
       while (Span* span = pop(index, core)) {
         any |= madvise_span(*span);
-        looked_at.spans.push(Links(), number_of(*span));
+        looked_at.spans.push(SpanLinks(), number_of(*span));
       }
-      while (const uint32_t number = looked_at.spans.pop(Links())) {
-        stack_of(real_span_index(span_at(number)), core).push(Links(), number);
+      while (const uint32_t number = looked_at.spans.pop(SpanLinks())) {
+        stack_of(real_span_index(span_at(number)), core).push(SpanLinks(), number);
       }
     }
   }

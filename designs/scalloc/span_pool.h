@@ -15,14 +15,27 @@ namespace near::design::scalloc {
 // The arena of virtual spans. Its start and mark are read by every free.
 NEAR_HIDDEN extern Arena arena;
 
+// Spans by number, from 1 on in the order of addresses, as stacks know them.
+inline Span& span_at(uint32_t number) {
+  return *reinterpret_cast<Span*>(arena.start() + (number - size_t{1}) * policy.virtual_span);
+}
+inline uint32_t number_of(const Span& span) {
+  return static_cast<uint32_t>((reinterpret_cast<uintptr_t>(&span) - arena.start()) /
+                               policy.virtual_span) +
+         1;
+}
+struct SpanLinks {
+  Atomic<uint32_t>& next(uint32_t number) const { return span_at(number).pool_link; }
+};
+
 // Reserves the arena, and room for the stacks. False if memory is refused.
 bool start_span_pool();
 
 // Puts a span that is free, and the caller's alone, into the pool. `lab` is the acting one.
 void put_in_pool(Lab& lab, Span& span);
 
-// A span for the class, without a class as yet: from the pool, or from the arena. Null if there is
-// none.
+// A span for the class, without a class as yet, accessible as far as its real span: from the pool,
+// or from the arena. Null if there is none.
 Span* get_from_pool(Lab& lab, unsigned size_class);
 
 // Gives back all pages of free spans but the first. True if there were any.
@@ -31,11 +44,11 @@ bool trim_pool();
 // How many stacks of a real-span size have ever been used.
 size_t used_stacks(uint32_t real_span_index);
 
-// Calls `visit` for every span that has ever been in use.
+// Calls `visit` for every span that has ever been in use, and for those that are prepared.
 template <typename Visit>
 void for_each_span(Visit visit) {
   const uintptr_t end = arena.start() + arena.taken();
-  for (uintptr_t at = arena.start(); at < end; at += kVirtualSpan) {
+  for (uintptr_t at = arena.start(); at < end; at += policy.virtual_span) {
     visit(*reinterpret_cast<Span*>(at));
   }
 }

@@ -5,9 +5,14 @@
 
 namespace near::design {
 
-// As good as random, and the same whenever it is asked.
+// As good as random at whatever distances the runs lie, and the same whenever it is asked. A single
+// multiplication is not enough: the multiples of a number rise steadily along some distances, and
+// the tree becomes as deep as these are long.
 uint64_t FreeRuns::Run::rank() const {
-  return reinterpret_cast<uintptr_t>(this) / kPage * 0x9e3779b97f4a7c15;
+  uint64_t mixed = reinterpret_cast<uintptr_t>(this) / kPage * 0x9e3779b97f4a7c15;
+  mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9;
+  mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111eb;
+  return mixed ^ mixed >> 31;
 }
 
 void FreeRuns::Run::update() {

@@ -38,7 +38,7 @@ void clear(size_t run, size_t chunks) {
 
 }  // namespace
 
-size_t Huge::take_run(unsigned log2) {
+size_t Huge::take_run(unsigned log2, bool& fresh) {
   if (log2 >= kLogs) return kNoRun;
   if (free_[log2] != 0) {
     const size_t run = free_[log2] - 1;
@@ -50,16 +50,29 @@ size_t Huge::take_run(unsigned log2) {
   void* start = arena.take(bytes);
   if (start == nullptr) return kNoRun;
   os::advise_huge_pages(start, bytes, true);
+  fresh = true;
   totals_.taken++;
   return Table::number_of(start);
 }
 
 void* Huge::take(size_t size, size_t alignment) {
+  bool fresh = false;
+  return take(size, alignment, fresh);
+}
+
+void* Huge::take_zeroed(size_t size) {
+  bool fresh = false;
+  void* block = take(size, 1, fresh);
+  const bool is_zero = fresh || settings.unmap_huge;
+  return block != nullptr && !is_zero ? memset(block, 0, size) : block;
+}
+
+void* Huge::take(size_t size, size_t alignment, bool& fresh) {
   if (size > PTRDIFF_MAX / 2 || alignment > PTRDIFF_MAX / 4) return nullptr;
   const size_t grain = max_of(alignment, kChunk);
   const size_t chunks = div_up(max_of(size, 1) + grain - kChunk, kChunk);
   const LockGuard guard(lock_);
-  const size_t run = take_run(log2_for(chunks));
+  const size_t run = take_run(log2_for(chunks), fresh);
   if (run == kNoRun) return nullptr;
   Table::set(run, Table::of_kind(Table::kHuge, chunks));
   char* block =

@@ -24,6 +24,8 @@ class Huge {
 
   // Null if memory is refused.
   void* take(size_t size, size_t alignment);
+  // The same, of zeroes, which are written only where a program had the memory and it was kept.
+  void* take_zeroed(size_t size);
   // Takes a live block back. False, and nothing is done, if it is none.
   bool put(void* block);
 
@@ -37,7 +39,8 @@ class Huge {
   Mutex& lock() { return lock_; }
 
  private:
-  size_t take_run(unsigned log2);
+  void* take(size_t size, size_t alignment, bool& fresh);
+  size_t take_run(unsigned log2, bool& fresh);
 
   static constexpr unsigned kLogs = 24;
   Mutex lock_{design::kInnerRank};

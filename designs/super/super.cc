@@ -89,10 +89,9 @@ void* Super::allocate_aligned(size_t alignment, size_t size) {
 }
 
 void* Super::allocate_zeroed(size_t size) {
+  if (size > kLargest) return design::start() ? huge.take_zeroed(size) : nullptr;
   void* block = allocate(size);
-  // Runs of chunks are zero when they are not kept as they were freed.
-  const bool is_zero = size > kLargest && settings.unmap_huge;
-  return block != nullptr && !is_zero ? memset(block, 0, size) : block;
+  return block != nullptr ? memset(block, 0, size) : nullptr;
 }
 
 NEAR_COLD void deallocate_slow(void* block) {

@@ -10,11 +10,14 @@
  *    never less);
  *  - they may be called from any thread at any time, also before `main`, from `atexit` handlers,
  *    from destructors of thread-local objects, and in the child after `fork`; they are not
- *    async-signal-safe (POSIX requires it of none);
+ *    async-signal-safe (POSIX requires it of none), but a handler that interrupted one of them may
+ *    fork: in its child they may fail, and do not hang;
+ *  - none is a cancellation point, except those that write to a stream;
  *  - out of memory: NULL with `errno` = ENOMEM; nothing is changed or lost;
  *  - `free`-like functions keep `errno` (POSIX.1-2024) and accept NULL;
  *  - an invalid or double free that is detected is handled as the option `invalid` says: abort
- *    (default), report, ignore.
+ *    (default), report, ignore;
+ *  - a block of another allocator in the process is freed, resized and measured by that allocator.
  */
 #ifndef NEARMALLOC_NEARMALLOC_H
 #define NEARMALLOC_NEARMALLOC_H
@@ -93,7 +96,8 @@ NEAR_API NEAR_MALLOC_LIKE void* near_pvalloc(size_t size) NEAR_NOEXCEPT;
  * [POSIX.1-2024] */
 NEAR_API void* near_reallocarray(void* block, size_t count, size_t size) NEAR_NOEXCEPT;
 
-/* The bytes usable at `block`, at least what was asked for; 0 for NULL. [glibc] */
+/* The bytes usable at `block`, at least what was asked for; 0 for NULL. Of a block of another
+ * allocator in the process, what that allocator says. [glibc] */
 NEAR_API size_t near_malloc_usable_size(void* block) NEAR_NOEXCEPT;
 
 /* Gives all free memory that can be given back to the system at once, except about `pad` bytes;
@@ -128,8 +132,8 @@ NEAR_API const char* near_version(void) NEAR_NOEXCEPT;
 /* What the allocator knows of itself. Bytes unless said. Snapshots of counters that other threads
  * move: consistent each, not together. */
 struct near_stats {
-  uint64_t reserved;  /* address space reserved */
-  uint64_t committed; /* of it made readable and writable */
+  uint64_t reserved;  /* address space that nodes use: mapped, or free for them to map (again) */
+  uint64_t committed; /* of it mapped */
   uint64_t in_spans; /* in spans that serve blocks (live blocks, and free ones inside such spans) */
   uint64_t large;    /* of it in large blocks */
   uint64_t large_blocks;      /* number of large blocks */
@@ -162,7 +166,7 @@ struct near_node_stats {
   uint32_t node;         /* the kernel's number of it */
   uint32_t heaps;        /* heaps at home there, parked ones included */
   uint64_t reserved;     /* address space */
-  uint64_t committed;    /* of it made readable and writable */
+  uint64_t committed;    /* of it mapped */
   uint64_t in_spans;     /* in spans that serve blocks, and cached */
   uint64_t cached;       /* of it in empty spans that heaps keep */
   uint64_t dirty;        /* in free slices that are still resident */
@@ -251,7 +255,7 @@ NEAR_API NEAR_MALLOC_LIKE void* near_aligned_alloc_on_node(size_t alignment, siz
 /* A heap for any threads, behind one lock: of a node, or of all nodes in turn, a block of each. */
 struct near_heap;
 
-/* Flags hold for all blocks of the heap. NULL with ENOMEM: there is no memory, or there are 65536
+/* Flags hold for all blocks of the heap. NULL with ENOMEM: there is no memory, or there are 65408
  * heaps. */
 NEAR_API struct near_heap* near_heap_create_on_node(int node, unsigned flags) NEAR_NOEXCEPT;
 NEAR_API struct near_heap* near_heap_create_interleaved(void) NEAR_NOEXCEPT;
@@ -271,7 +275,14 @@ NEAR_API int near_get_option(const char* name, long* value) NEAR_NOEXCEPT;
 
 /* Sets an option; it wins over the environment. 0, or EINVAL: no such option, or `value` out of its
  * range. After the first allocation `region_mib` has no effect, and `bind` only on memory that is
- * reserved later. */
+ * mapped later.
+ *
+ * `purge_thread` 0 ends the library's own thread, and it is gone when the call returns; 1 starts it
+ * if two threads are there, or lets the next pthread_create do so. There is such a thread only
+ * while the process has two others; `libnearmalloc.so` starts it in pthread_create and thrd_create
+ * and nowhere else. With the other three libraries the second thread starts it by its first
+ * allocation: a program that goes into a sandbox with threads sets the option to 0 before. What the
+ * thread did is then done by the slow paths of malloc and free, and by `near_malloc_trim`. */
 NEAR_API int near_set_option(const char* name, long value) NEAR_NOEXCEPT;
 
 #ifdef __cplusplus

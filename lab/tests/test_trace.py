@@ -203,7 +203,7 @@ def test_a_file_cut_between_two_events_is_refused(threaded, tmp_path):
         (lambda data: data[:HEADER] + b"\x7f" + data[HEADER + 1 :], "an unknown event"),
         (lambda data: data + b"\0", "something behind the end"),
         (lambda data: data[:-1] + bytes([data[-1] ^ 1]), "another number of events"),
-        (lambda data: data[: HEADER + 1] + b"\xff" * 12, "a number without an end"),
+        (lambda data: data[: HEADER + 1] + b"\xff" * 12, "a number of more than 64 bits"),
         (lambda data: data[:HEADER] + bytes(100), "has no events"),
         (lambda data: data[:HEADER] + bytes([1, 0, 8, 32, 1, 0, 8, 0, 0]), "allocated twice"),
         (lambda data: data[:HEADER] + bytes([6, 0, 8, 32, 0]), "realloc without a beginning"),

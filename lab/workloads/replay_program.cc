@@ -104,7 +104,7 @@ void ReplayProgram::resize(const TraceEvent& event) {
   if (event.address != 0) {
     make(event, ended.object);
   } else if (ended.object != kNone) {  // it failed: the old one lives on
-    live_.emplace(address, ended);
+    if (!live_.emplace(address, ended).second) fail("a block lives on that another one replaced");
     live_bytes_ += ended.size;
   }
 }

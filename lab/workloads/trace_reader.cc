@@ -10,7 +10,7 @@
 
 namespace workload {
 
-TraceReader::TraceReader(const std::string& path) : path_(path) {
+TraceReader::TraceReader(const std::string& path, Unchecked) : path_(path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) throw TraceError(path + ": " + std::strerror(errno));
   struct stat status;
@@ -19,12 +19,15 @@ TraceReader::TraceReader(const std::string& path) : path_(path) {
   void* const mapped =
       size_ == 0 ? MAP_FAILED : mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
   close(file);
+  if (mapped != MAP_FAILED) data_ = static_cast<const uint8_t*>(mapped);
+}
+
+// Delegates: what an exception leaves mapped here is unmapped by the destructor.
+TraceReader::TraceReader(const std::string& path) : TraceReader(path, Unchecked{}) {
   TraceHeader header;
-  if (mapped != MAP_FAILED) {
-    data_ = static_cast<const uint8_t*>(mapped);
-    if (size_ >= sizeof header) std::memcpy(&header, data_, sizeof header);
-  }
-  if (size_ < sizeof header || std::memcmp(header.magic, TRACE_MAGIC, sizeof header.magic) != 0)
+  const bool has_header = data_ != nullptr && size_ >= sizeof header;
+  if (has_header) std::memcpy(&header, data_, sizeof header);
+  if (!has_header || std::memcmp(header.magic, TRACE_MAGIC, sizeof header.magic) != 0)
     throw TraceError(path + ": not a malloc trace");
   if (header.version != kTraceVersion)
     throw TraceError(path + ": a trace of format " + std::to_string(header.version) +
@@ -58,10 +61,18 @@ uint64_t TraceReader::varint() {
   uint64_t value = 0;
   for (unsigned shift = 0; shift < 64; shift += 7) {
     const uint8_t next = byte();
-    value |= uint64_t{next & 0x7fu} << shift;
+    const uint64_t part = next & 0x7fu;
+    value |= part << shift;
+    if (value >> shift != part) break;
     if (next < 0x80) return value;
   }
-  fail("malformed: a number without an end");
+  fail("malformed: a number of more than 64 bits");
+}
+
+uint32_t TraceReader::thread() {
+  const uint64_t number = varint();
+  if (number > UINT32_MAX) fail("malformed: the number of a thread");
+  return static_cast<uint32_t>(number);
 }
 
 uint64_t TraceReader::address() {
@@ -84,8 +95,8 @@ bool TraceReader::next(TraceEvent& event) {
     return false;
   }
   if (kind == kTraceNothing || kind > kTraceEnd) fail("malformed: an unknown event");
-  if (tag & kTraceOtherThread) last_.thread = static_cast<uint32_t>(varint());
-  last_.ns += varint();
+  if (tag & kTraceOtherThread) last_.thread = thread();
+  if (__builtin_add_overflow(last_.ns, varint(), &last_.ns)) fail("malformed: an endless pause");
   if (kind == kTraceEnd) {
     finish();
     return false;

@@ -43,9 +43,12 @@ class TraceReader {
   bool has_ended() const { return has_ended_; }
 
  private:
+  struct Unchecked {};
+  TraceReader(const std::string& path, Unchecked);
   [[noreturn]] void fail(const std::string& what) const;
   uint8_t byte();
   uint64_t varint();
+  uint32_t thread();
   uint64_t address();
   void finish();
 

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/compiler.h"
+
 namespace near {
 
 inline constexpr size_t kKiB = 1024;
@@ -28,6 +30,19 @@ constexpr size_t min_of(size_t a, size_t b) { return a < b ? a : b; }
 // floor(log2(value)); value > 0.
 constexpr unsigned log2_floor(size_t value) {
   return static_cast<unsigned>(std::bit_width(value)) - 1;
+}
+
+// value ^= other; true if the result is zero. On x86 the flags of that instruction tell: compilers
+// prefer to compare the two first, which is one more.
+NEAR_INLINE bool xor_is_zero(uintptr_t& value, uintptr_t other) {
+#if defined(__x86_64__)
+  bool zero;
+  asm("xorq %2, %0" : "+r"(value), "=@ccz"(zero) : "r"(other));
+  return zero;
+#else
+  value ^= other;
+  return value == 0;
+#endif
 }
 
 // A mask of `count` ones from bit `first`; first + count <= 32.

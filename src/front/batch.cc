@@ -21,20 +21,20 @@ namespace {
 
 using Chain = RemoteList<Block>::Chain;
 
-// A chain without its last block, whose link is not written.
+// A chain without its last block, whose link is not written. Shorter still if the program writes to
+// a block of it meanwhile.
 NEAR_COLD Chain without_last(const Chain& chain) {
   Block* last = chain.first;
-  for (uint32_t i = 2; i < chain.count; i++) last = last->next;
-  return {chain.first, last, chain.count - 1};
+  uint32_t count = 1;
+  for (; count < chain.count - 1 && last->next() != nullptr; count++) last = last->next();
+  return {chain.first, last, count};
 }
 
 // False, and nothing is done, if the last block of the chain is the head of the list.
 NEAR_INLINE bool splice_local(Span& span, const Chain& chain) {
-  Block* head = *span.list;
-  if (unlikely(head == chain.last)) return false;
-  chain.last->next = head;
-  *span.list = chain.first;
-  if (unlikely(span.frees.tick(chain.count))) current_heap->on_count(&span);
+  if (unlikely(span.list->head() == chain.last->address())) return false;
+  span.list->splice(chain.first, chain.last);
+  if (unlikely(span.frees.tick(chain.count))) reach_count(&span);
   return true;
 }
 
@@ -147,7 +147,7 @@ class Batch {
   NEAR_INLINE static void append(Group& group, Block* block) {
     if (unlikely(group.chain.first == block) || unlikely(!note_freed(group.span, block)))
       return report_invalid(block, "double free");
-    block->next = group.chain.first;
+    block->link_to(group.chain.first);
     group.chain.first = block;
     group.chain.count++;
   }

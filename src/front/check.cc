@@ -26,6 +26,7 @@ size_t check_heap(const Heap& heap) {
 }  // namespace
 
 size_t check_everything() {
+  if (is_inside()) return 0;
   start_library();
   size_t wrong = 0;
   for (unsigned n = 0; n < topology.count; n++) wrong += nodes[n].check();

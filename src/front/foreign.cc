@@ -1,61 +1,78 @@
-// Pointers that no region holds: another allocator's blocks go home.
+// Pointers that no region holds: another allocator's blocks are that allocator's to free, resize
+// and measure.
 #include <dlfcn.h>
-#include <sys/mman.h>
 
 #include <cerrno>
 #include <cstdint>
 
-#include "base/bits.h"
+#include "base/atomic.h"
 #include "base/compiler.h"
 #include "front/invalid.h"
-#include "platform/os.h"
-#include "platform/saved_errno.h"
+#include "platform/address.h"
 #include "sizes/size_class.h"
 
 namespace near {
+
+// Only libraries that export the standard names have it.
+extern const char kHasStandardNames NEAR_HIDDEN __attribute__((weak));
+
 namespace {
-
-bool is_mapped(const void* pointer) {
-  const SavedErrno saved;
-  unsigned char resident = 0;
-  const auto page = align_down(reinterpret_cast<uintptr_t>(pointer), os::page_size());
-  return mincore(reinterpret_cast<void*>(page), 1, &resident) == 0;
-}
-
-bool is_on_this_stack(const void* pointer) {
-  constexpr uintptr_t kReach = 16 * kMiB;  // above a frame of ours: the rest of any usual stack
-  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
-  return reinterpret_cast<uintptr_t>(pointer) - here < kReach;
-}
 
 // True if the pointer could be a block of another allocator in this process.
 bool may_be_another_allocators(const void* pointer) {
-  Dl_info object;
-  return reinterpret_cast<uintptr_t>(pointer) % kBlockAlign == 0 && is_mapped(pointer) &&
-         !is_on_this_stack(pointer) && dladdr(pointer, &object) == 0;
+  return reinterpret_cast<uintptr_t>(pointer) % kBlockAlign == 0 && !is_in_loaded_object(pointer) &&
+         !is_on_this_stack(pointer) && is_readable(pointer);
 }
 
-// The function of that name that is not ours: that of the next library that has one.
-void* other(const char* name) { return dlsym(RTLD_NEXT, name); }
+// A function of the allocator that blocks of others are given to: under our own standard names
+// the next in line, else the one that the process uses. It is looked up once.
+template <class Function>
+class OtherAllocators {
+ public:
+  explicit constexpr OtherAllocators(const char* name) : name_(name) {}
+
+  // Null in a program that has no other allocator.
+  Function* get() {
+    Function* function = found_.load(kRelaxed);  // relaxed: every thread finds the same function
+    if (unlikely(function == nullptr)) {
+      void* const scope = &kHasStandardNames != nullptr ? RTLD_NEXT : RTLD_DEFAULT;
+      function = reinterpret_cast<Function*>(dlsym(scope, name_));
+      found_.store(function, kRelaxed);  // relaxed: as above
+    }
+    return function;
+  }
+
+ private:
+  const char* name_;
+  Atomic<Function*> found_{nullptr};
+};
+
+constinit OtherAllocators<void(void*)> other_free("free");
+constinit OtherAllocators<void*(void*, size_t)> other_realloc("realloc");
+constinit OtherAllocators<size_t(void*)> other_usable_size("malloc_usable_size");
 
 }  // namespace
 
 NEAR_COLD void release_foreign(void* pointer) {
   if (may_be_another_allocators(pointer)) {
-    const auto free = reinterpret_cast<void (*)(void*)>(other("free"));
-    if (free != nullptr) return free(pointer);
+    if (auto* const free = other_free.get()) return free(pointer);
   }
   report_invalid(pointer, "it is not a block of this allocator");
 }
 
 NEAR_COLD void* reallocate_foreign(void* pointer, size_t size) {
   if (may_be_another_allocators(pointer)) {
-    const auto realloc = reinterpret_cast<void* (*)(void*, size_t)>(other("realloc"));
-    if (realloc != nullptr) return realloc(pointer, size);
+    if (auto* const realloc = other_realloc.get()) return realloc(pointer, size);
   }
   report_invalid(pointer, "realloc of what is not a block of this allocator");
   errno = ENOMEM;
   return nullptr;
+}
+
+NEAR_COLD size_t usable_size_of_foreign(const void* pointer) {
+  if (!may_be_another_allocators(pointer)) return 0;
+  auto* const usable_size = other_usable_size.get();
+  return usable_size != nullptr ? usable_size(const_cast<void*>(pointer)) : 0;
 }
 
 }  // namespace near

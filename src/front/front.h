@@ -1,12 +1,14 @@
 // malloc and free: the fast paths, straight-line, and the names of their slow paths.
 //
-//   malloc   class from a byte table, pop the bin. No counter, no atomic, no call.
+//   malloc   class from a byte table; pop the bin if its first block's link is whole. No counter,
+//            no atomic, no call.
 //   free     descriptor by arithmetic; if this thread's heap owns the span and the address is a
 //            block's: push it on the list the descriptor points to (the bin while the span is hot,
 //            the span's own list otherwise) and count down.
 //
 // Every test that fails leads to a slow path, which finds out why.
-// Instruction budget: tools/fast_path_budget.toml. Measured: docs/decisions/0002-fast-path.md.
+// Instruction budget: tools/fast_path_budget.toml. Measured: docs/decisions/0002-fast-path.md and
+// 0013-encoded-links.md.
 #pragma once
 
 #include <cstddef>
@@ -31,14 +33,14 @@ NEAR_NOINLINE void release_slow(void* pointer);
 // span there may lie on another node, so each thing of it is looked at once.
 NEAR_NOINLINE void release_other(void* pointer);
 NEAR_NOINLINE void release_count(void* pointer);
+// The count of a span of this thread's heap reached its event.
+NEAR_NOINLINE void reach_count(Span* span);
 
 NEAR_INLINE void* allocate(size_t size) {
   if (likely(size <= kSmallMax)) {
     Heap* heap = current_heap;
-    Block*& bin = heap->bins[heap->class_of_small[size]];
-    Block* block = bin;
+    Block* block = heap->bins[heap->class_of_small[size]].pop();
     if (likely(block != nullptr)) {
-      bin = block->next;
       note_held(block);
       return block;
     }
@@ -56,12 +58,11 @@ NEAR_INLINE void release(void* pointer) {
       static_cast<uint16_t>(reinterpret_cast<uintptr_t>(pointer));  // spans begin at slices
   if (unlikely(offset * span->reciprocal >= span->reciprocal_again)) return release_slow(pointer);
   auto* block = static_cast<Block*>(pointer);
-  Block** list = span->list;
-  Block* head = *list;
-  if (unlikely(head == block)) return release_slow(pointer);  // a double free
+  FreeList* list = span->list;
+  uintptr_t distance;
+  if (unlikely(list->is_first(block, distance))) return release_slow(pointer);  // a double free
   if (unlikely(!note_freed(span, block))) return release_slow(pointer);
-  block->next = head;
-  *list = block;
+  list->push(block, distance);
   if (unlikely(span->frees.tick())) release_count(pointer);
 }
 
@@ -73,7 +74,8 @@ void* allocate_zeroed(size_t count, size_t size);
 
 void* reallocate(void* pointer, size_t size);
 
-// The bytes usable at `pointer`; 0 if it is null or no live block.
+// The bytes usable at `pointer`; 0 if it is null or no live block. Another allocator's block is
+// measured by that allocator.
 size_t usable_size(const void* pointer);
 
 // free_sized, free_aligned_sized, sized delete: the check build compares `size` with the block.

@@ -5,6 +5,9 @@
 
 #include "base/bits.h"
 #include "base/compiler.h"
+#include "front/damage.h"
+#include "front/thread.h"
+#include "heap/registry.h"
 #include "node/memory.h"
 #include "platform/message.h"
 #include "platform/options.h"
@@ -13,21 +16,42 @@
 namespace near {
 namespace {
 
+// Whose heap it is, for the calling thread. A hint: it may change meanwhile.
+const char* whose(uint32_t heap) {
+  if (has_heap() && current_heap->id() == heap) return "this thread's";
+  switch (state_of_heap(heap)) {
+    case HeapState::shared:
+      return "shared by threads";
+    case HeapState::parked:
+      return "without a thread";
+    case HeapState::taken:
+      return "another thread's";
+    case HeapState::unknown:
+      break;
+  }
+  return "of whom is not known";
+}
+
+void describe_block(const void* pointer, const Span& span) {
+  const uint32_t size = span.shape().size;
+  const auto offset = static_cast<size_t>(static_cast<const char*>(pointer) - span.start) % size;
+  const void* start = static_cast<const char*>(pointer) - offset;
+  const auto seen = span.remote.look();
+  message("  it is %zu bytes into a block of %u bytes at %p; its span is of heap %u, %s", offset,
+          size, start, seen.owner(), whose(seen.owner()));
+}
+
 // Says of a pointer into our memory what lies there.
 void describe(const void* pointer) {
   const Span* span = enclosing_span(pointer);
   if (span == nullptr) return;
   switch (span->kind) {
-    case SpanKind::blocks: {
-      const uint32_t size = span->shape().size;
-      const auto offset =
-          static_cast<size_t>(static_cast<const char*>(pointer) - span->start) % size;
-      message("  it is %zu bytes into a block of %u bytes at %p", offset, size,
-              static_cast<const void*>(static_cast<const char*>(pointer) - offset));
+    case SpanKind::blocks:
+      describe_block(pointer, *span);
       return;
-    }
     case SpanKind::large:
-      message("  it is inside a block of %zu bytes at %p", span->asked,
+      message("  it is %zu bytes into a large block of %zu bytes at %p, which no heap owns",
+              static_cast<size_t>(static_cast<const char*>(pointer) - span->start), span->asked,
               static_cast<void*>(span->start));
       return;
     case SpanKind::none:
@@ -37,14 +61,30 @@ void describe(const void* pointer) {
   }
 }
 
+// `format` has room for the pointer and for what is wrong.
+__attribute__((format(printf, 1, 0))) void react(const char* format, const void* pointer,
+                                                 const char* what) {
+  const auto reaction = static_cast<OnInvalid>(option(Option::invalid));
+  if (reaction == OnInvalid::ignore) return;
+  message(format, pointer, what);
+  describe(pointer);
+  if (reaction == OnInvalid::abort) abort();
+}
+
 }  // namespace
 
 NEAR_COLD void report_invalid(const void* pointer, const char* what) {
-  const auto reaction = static_cast<OnInvalid>(option(Option::invalid));
-  if (reaction == OnInvalid::ignore) return;
-  message("invalid free of %p: %s", pointer, what);
-  describe(pointer);
-  if (reaction == OnInvalid::abort) abort();
+  react("invalid free of %p: %s", pointer, what);
+}
+
+NEAR_COLD void report_damage() {
+  const Damage damage = take_damage();
+  if (!damage.present()) return;  // another thread was faster
+  react(damage.flaw == Flaw::ring
+            ? "invalid free list at %p: %s; a block was freed twice"
+            : "invalid free list at %p: %s; a block was written to after it was freed, or past its "
+              "end, or freed twice",
+        damage.block, describe(damage.flaw));
 }
 
 }  // namespace near

@@ -1,5 +1,8 @@
 // What happens to a pointer that `free` should not have been given.
-// Who may touch it: any thread, without locks held.
+//
+// A report is one line that says what is wrong, and one that says what lies at the address: the
+// block with its size, and the heap that owns its span. docs/misuse.md lists what is found.
+// Who may touch it: any thread, without locks held: a handler of SIGABRT may allocate, and fork.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +13,14 @@ namespace near {
 // `invalid` says.
 void report_invalid(const void* pointer, const char* what);
 
-// The same for realloc. Null with ENOMEM if it is reported.
-void* reallocate_foreign(void* pointer, size_t size);
-
 // A pointer that no region holds: another allocator's block goes to that allocator, anything else
 // is reported.
 void release_foreign(void* pointer);
+
+// The same for realloc. Null with ENOMEM if it is reported.
+void* reallocate_foreign(void* pointer, size_t size);
+
+// What that allocator says of its block; 0 for anything else.
+size_t usable_size_of_foreign(const void* pointer);
 
 }  // namespace near

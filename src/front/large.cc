@@ -2,6 +2,7 @@
 
 #include "front/thread.h"
 #include "node/memory.h"
+#include "platform/os.h"
 
 namespace near {
 namespace {
@@ -17,8 +18,12 @@ void discount(size_t slices) {
   bytes_in_use.fetch_sub(slices << kSliceShift, kRelaxed);
 }  // relaxed: as above
 
-bool has_too_many_slices(size_t size, size_t alignment) {
-  return slices_for(size) + (alignment >> kSliceShift) > UINT32_MAX / 2;
+// True if it is known without a try that there is no such span. Beyond kHuge a try may cost much:
+// the system is asked first.
+bool is_hopeless(size_t size, size_t alignment) {
+  constexpr size_t kHuge = 64 * kMiB;
+  if (slices_for(size) + (alignment >> kSliceShift) > UINT32_MAX / 2) return true;
+  return size >= kHuge && os::refuses(size);
 }
 
 // A span, or null, becomes a large block.
@@ -34,8 +39,9 @@ void* make_large(Span* span, size_t size) {
 }  // namespace
 
 void* allocate_large(size_t size, size_t alignment, bool* zero) {
+  if (unlikely(is_inside())) return nullptr;
   start_library();
-  if (has_too_many_slices(size, alignment)) return nullptr;
+  if (is_hopeless(size, alignment)) return nullptr;
   bool clean = false;
   if (has_heap()) rehome_if_moved();
   const auto slices = static_cast<uint32_t>(slices_for(size));
@@ -46,13 +52,14 @@ void* allocate_large(size_t size, size_t alignment, bool* zero) {
 }
 
 void* allocate_large_at(unsigned node, size_t size, size_t alignment) {
-  if (has_too_many_slices(size, alignment)) return nullptr;
+  if (unlikely(is_inside()) || is_hopeless(size, alignment)) return nullptr;
   const auto slices = static_cast<uint32_t>(slices_for(size));
   bool clean = false;
   return make_large(take_slices_at(node, slices, clean, alignment), size);
 }
 
 void release_large(Span& span) {
+  if (unlikely(is_inside())) return;  // it stays
   discount(span.slices);
   blocks_in_use.fetch_sub(1, kRelaxed);  // relaxed: a statistic
   count_freed(span.node, 1);
@@ -61,8 +68,9 @@ void release_large(Span& span) {
 
 bool resize_large(Span& span, size_t size) {
   const size_t slices = slices_for(size);
-  if (slices > UINT32_MAX / 2) return false;
+  if (unlikely(is_inside())) return false;
   if (slices > span.slices) {
+    if (is_hopeless(size, 0)) return false;
     const size_t more = slices - span.slices;
     if (!node_of(span).extend(&span, static_cast<uint32_t>(more))) return false;
     count(more);

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <new>
 
+#include "front/damage.h"
+#include "front/emergency.h"
 #include "front/front.h"
 #include "front/large.h"
 #include "heap/registry.h"
@@ -59,8 +61,10 @@ NEAR_COLD void* refuse() {
 
 void* place(unsigned node, Heap* own, size_t alignment, size_t size, Placement placement) {
   if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX / 2) return refuse();
+  if (unlikely(is_inside())) return take_emergency(size, alignment);
   const Request wanted(alignment, size);
   void* block = find(node, own, wanted, placement);
+  report_noted_damage();
   if (likely(block != nullptr)) return block;
   reclaim_everything();
   block = find(node, own, wanted, placement);

@@ -23,6 +23,7 @@ NEAR_INLINE bool release_remote(Span& span, SpanBlocks blocks,
   if (!pushed.first) return true;
   heap_by_id(pushed.owner)->receive(&span);
   purge_signal.ask();
+  if (unlikely(!purge_signal.present())) look_after_parked();
   return true;
 }
 

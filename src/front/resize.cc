@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "front/emergency.h"
 #include "front/front.h"
 #include "front/invalid.h"
 #include "front/large.h"
@@ -77,6 +78,7 @@ void* reallocate(void* pointer, size_t size) {
   }
   Span* span = span_of_block(pointer);
   if (unlikely(span == nullptr)) {
+    if (is_emergency(pointer)) return move(pointer, emergency_size(pointer), size);
     if (span_of(pointer) == nullptr) return reallocate_foreign(pointer, size);
     report_invalid(pointer, "realloc of what is no live block of this allocator");
     return refuse();
@@ -92,8 +94,9 @@ void* reallocate(void* pointer, size_t size) {
 
 size_t usable_size(const void* pointer) {
   if (pointer == nullptr) return 0;
-  const Span* span = span_of_block(pointer);
-  return span == nullptr ? 0 : usable_in(*span);
+  if (const Span* span = span_of_block(pointer)) return usable_in(*span);
+  if (is_emergency(pointer)) return emergency_size(pointer);
+  return span_of(pointer) == nullptr ? usable_size_of_foreign(pointer) : 0;
 }
 
 }  // namespace near

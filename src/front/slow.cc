@@ -2,12 +2,15 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "front/damage.h"
+#include "front/emergency.h"
 #include "front/front.h"
 #include "front/invalid.h"
 #include "front/large.h"
 #include "front/remote.h"
 #include "heap/registry.h"
 #include "node/memory.h"
+#include "platform/os.h"
 #include "span/span.h"
 
 namespace near {
@@ -23,9 +26,12 @@ NEAR_COLD void* allocate_late(unsigned size_class) {
 }
 
 void* allocate_class(unsigned size_class) {
+  if (unlikely(is_inside())) return nullptr;
   if (unlikely(!has_heap()) && !enter_thread()) return allocate_late(size_class);
   rehome_if_moved();
-  return current_heap->refill(size_class);
+  void* block = current_heap->refill(size_class);
+  report_noted_damage();
+  return block;
 }
 
 NEAR_COLD void* refuse() {
@@ -47,11 +53,11 @@ NEAR_INLINE bool release_local(Span& span, Block* block) {
   if (span.owner.load(kRelaxed) != current_heap) return false;  // relaxed: as on the fast path
   const auto offset = static_cast<uint64_t>(reinterpret_cast<char*>(block) - span.start);
   if (unlikely(!starts_block(offset, span.shape().exact))) return false;
-  Block* head = *span.list;
-  if (unlikely(head == block) || unlikely(!note_freed(&span, block))) return false;
-  block->next = head;
-  *span.list = block;
-  if (unlikely(span.frees.tick())) current_heap->on_count(&span);
+  uintptr_t distance;
+  if (unlikely(span.list->is_first(block, distance)) || unlikely(!note_freed(&span, block)))
+    return false;
+  span.list->push(block, distance);
+  if (unlikely(span.frees.tick())) reach_count(&span);
   return true;
 }
 
@@ -88,9 +94,9 @@ void* allocate_slow(size_t size) {
   void* pointer = nullptr;
   if (likely(size <= kMediumMax)) {
     const unsigned size_class = class_of(size);
-    Block*& bin = current_heap->bins[size_class];
-    if (Block* block = bin) {  // of a medium class: these count what they hand out
-      bin = block->next;
+    // The medium classes count what they hand out. The bin of a small one is empty, or damaged.
+    Block* block = size > kSmallMax ? current_heap->bins[size_class].pop() : nullptr;
+    if (block != nullptr) {
       current_heap->count_taken(size_class);
       note_held(block);
       return block;
@@ -104,30 +110,71 @@ void* allocate_slow(size_t size) {
   return likely(pointer != nullptr) ? pointer : allocate_in_need(size, kSliceSize);
 }
 
-NEAR_COLD size_t reclaim_everything(size_t keep) {
-  if (has_heap()) {
-    const LockGuard guard(current_heap->lock);
-    current_heap->flush();
+namespace {
+
+void flush_own_heap() {
+  if (!has_heap()) return;
+  const LockGuard guard(current_heap->lock);
+  current_heap->flush();
+}
+
+// Changes when any thread frees what may give memory back: a run to its node, blocks of other
+// heaps, spans of its own; or when a thread ends.
+uint64_t freed_so_far() {
+  uint64_t sum = heap_totals().parked;
+  for (unsigned n = 0; n < topology.count; n++) sum += nodes[n].gives();
+  for (uint32_t id = 0; id < heap_count(); id++) {
+    const Heap& heap = *heap_by_id(id);
+    sum += heap.returns.local.load(kRelaxed);  // relaxed: as below
+    for (unsigned n = 0; n < topology.count; n++)
+      sum += heap.freed_of[n].load(kRelaxed);  // relaxed: the caller's own frees are seen at least
   }
+  return sum;
+}
+
+// What had been freed when all was given back in vain last.
+constinit Atomic<uint64_t> freed_at_refusal{~uint64_t{0}};
+
+}  // namespace
+
+NEAR_COLD size_t reclaim_everything(size_t keep) {
+  if (is_inside()) return 0;
+  flush_own_heap();
   clean_heaps(true);
   size_t purged = 0;
-  for (unsigned n = 0; n < topology.count; n++) purged += nodes[n].purge(0, keep / topology.count);
+  for (unsigned n = 0; n < topology.count; n++) purged += nodes[n].trim(keep / topology.count);
+  report_noted_damage();
   return purged;
 }
 
-NEAR_COLD void* allocate_in_need(size_t size, size_t alignment) {
+// Null as well where reclaiming cannot help: the request is larger than all that the system could
+// give, or nothing was freed since all was given back in vain.
+static void* reclaim_and_allocate(size_t size, size_t alignment) {
+  if (size > os::most_memory()) return nullptr;
+  flush_own_heap();
+  const uint64_t freed = freed_so_far();
+  if (freed == freed_at_refusal.load(kRelaxed)) return nullptr;  // relaxed: a hint
   reclaim_everything();
   void* pointer = size <= kMediumMax ? allocate_class(class_of(size))
                                      : allocate_large(size, alignment, nullptr);
-  if (pointer == nullptr) errno = ENOMEM;
-  if (pointer != nullptr && size <= kMediumMax) note_held(static_cast<Block*>(pointer));
+  if (pointer == nullptr) freed_at_refusal.store(freed, kRelaxed);  // relaxed: a hint
+  return pointer;
+}
+
+NEAR_COLD void* allocate_in_need(size_t size, size_t alignment) {
+  if (is_inside()) {  // a block of a class may be wanted for its alignment, which divides its size
+    return take_emergency(size, size <= kMediumMax ? size & -size : alignment);
+  }
+  void* pointer = reclaim_and_allocate(size, alignment);
+  if (pointer == nullptr) return refuse();
+  if (size <= kMediumMax) note_held(static_cast<Block*>(pointer));
   return pointer;
 }
 
 void release_slow(void* pointer) {
   if (pointer == nullptr) return;
   Span* span = span_of(pointer);
-  if (unlikely(span == nullptr)) return release_foreign(pointer);
+  if (unlikely(span == nullptr)) return is_emergency(pointer) ? void() : release_foreign(pointer);
   release_in_slice(span, pointer);
 }
 
@@ -143,10 +190,15 @@ void release_other(void* pointer) {
               seen);
 }
 
-// The count of a span in the first reservation reached zero with the free of `pointer` in its first
+// The count of a span in the first window reached zero with the free of `pointer` in its first
 // slice.
 void release_count(void* pointer) {
-  current_heap->on_count(&reserved_spans[offset_in_reservation(pointer) >> kSliceShift]);
+  reach_count(&reserved_spans[offset_in_reservation(pointer) >> kSliceShift]);
+}
+
+void reach_count(Span* span) {
+  current_heap->on_count(span);
+  report_noted_damage();
 }
 
 }  // namespace near

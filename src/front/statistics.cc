@@ -28,6 +28,7 @@ void add_counts(const Heap& heap, near_stats& stats) {
 
 void gather_statistics(near_stats& stats) {
   stats = near_stats{};
+  if (is_inside()) return;
   for (unsigned n = 0; n < topology.count; n++) {
     const Node::Totals totals = nodes[n].totals();
     stats.reserved += totals.reserved;

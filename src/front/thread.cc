@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "front/fork.h"
+#include "front/pin.h"
 #include "front/statistics.h"
 #include "heap/purge_thread.h"
 #include "heap/registry.h"
@@ -19,6 +21,8 @@ constinit Heap exited_heap;
 __thread Heap* current_heap NEAR_TLS_INITIAL_EXEC = &empty_heap;
 __thread ThreadRecord thread_record NEAR_TLS_INITIAL_EXEC;
 
+constinit Mutex start_lock{Rank::start};
+
 namespace {
 
 // TSan ends its own account of a thread in the last round; nothing of ours may run after it.
@@ -26,46 +30,36 @@ namespace {
 constexpr uint8_t kExitRounds = PTHREAD_DESTRUCTOR_ITERATIONS - 1 - (NEAR_TSAN ? 1 : 0);
 constexpr uint8_t kSettle = 8;  // slow paths between two changes of a thread's heap, at least
 
-constinit Mutex start_lock{Rank::start};
 constinit Atomic<bool> started{false};
 pthread_key_t exit_key;
 bool have_exit_key = false;
+bool threads_are_announced = false;
 
-void before_fork() {
-  start_lock.lock_for_fork();
-  lock_purge_thread();
-  lock_heaps();
-  lock_memory();
-}
+// From now on the end of the calling thread is known. False if the system refuses.
+bool watch_exit() { return have_exit_key && pthread_setspecific(exit_key, &exited_heap) == 0; }
 
-void after_fork_in_parent() {
-  unlock_memory();
-  unlock_heaps();
-  unlock_purge_thread(false);
-  start_lock.unlock_for_fork();
-}
-
-void after_fork_in_child() {
-  unlock_memory();
-  unlock_heaps_in_child(has_heap() ? current_heap : nullptr);
-  unlock_purge_thread(true);
-  start_lock.unlock_for_fork();
+// The calling thread counts from now on, unless its end is past or would not be known.
+void count_this_thread(bool may_start) {
+  if (thread_record.counted || current_heap == &exited_heap || !watch_exit()) return;
+  thread_record.counted = true;
+  count_thread(may_start);
 }
 
 }  // namespace
 
 // Thread-specific destructors run in rounds, in no known order; those of other libraries may still
 // allocate. So the key is set again until the last round that POSIX promises.
-void on_thread_exit(void* heap) {
+void on_thread_exit(void* value) {
   if (++thread_record.exit_rounds < kExitRounds) {
-    pthread_setspecific(exit_key, heap);
+    pthread_setspecific(exit_key, value);
     return;
   }
   Heap* mine = current_heap;
   current_heap = &exited_heap;
-  if (mine == &empty_heap || mine == &exited_heap) return;
-  park_heap(mine);
-  count_thread(-1);
+  if (mine != &empty_heap && mine != &exited_heap) park_heap(mine);
+  if (!thread_record.counted) return;
+  thread_record.counted = false;
+  discount_thread();
 }
 
 NEAR_COLD void start_library() {
@@ -79,21 +73,14 @@ NEAR_COLD void start_library() {
   started.store(true, kRelease);  // pairs: started
 }
 
-// Before other libraries do the same, so that their handlers run while ours hold no lock and may
-// allocate: at the first allocation, or by the constructor, which the shared library asks the
-// loader to run first (-z initfirst). Registering may allocate: `current_heap` is set.
-static void handle_forks() {
-  static constinit Atomic<bool> done{false};
-  if (done.exchange(true, kRelaxed)) return;  // relaxed: publishes nothing
-  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-}
-
 // What can be done only when the process is far enough. The environment comes as an argument: the C
 // library's own constructor may come later.
 __attribute__((constructor)) static void finish_start(int, char**, char** environment) {
   read_options(environment);
   start_library();
   handle_forks();
+  pin_own_object();
+  count_this_thread(false);
   if (option(Option::stats) != 0) print_statistics_at_exit();
 }
 
@@ -102,15 +89,39 @@ unsigned current_node() { return topology.count == 1 ? 0 : topology.node_of(curr
 NEAR_COLD bool enter_thread() {
   if (current_heap == &exited_heap) return false;
   start_library();
-  Heap* heap = take_heap(current_node());
-  if (heap == nullptr) return false;
-  current_heap = heap;
-  const bool alone = count_thread(1) == 1;
+  {
+    const Inside inside;  // the heap is neither parked nor anyone's
+    Heap* heap = take_heap(current_node());
+    if (heap == nullptr) return false;
+    current_heap = heap;
+  }
   const SavedErrno saved;
   handle_forks();
-  if (have_exit_key) pthread_setspecific(exit_key, heap);
-  if (!alone) start_purge_thread();
+  count_this_thread(!threads_are_announced);
   return true;
+}
+
+// --- threads that are announced ---
+
+void announce_threads(CreateThread* create) {
+  threads_are_announced = true;
+  create_helper_by(create);
+}
+
+void count_new_thread() {
+  const SavedErrno saved;
+  start_library();
+  count_this_thread(false);
+  count_thread(true);
+}
+
+void discount_new_thread() { discount_thread(); }
+
+void mark_counted_thread() {
+  thread_record.counted = true;
+  if (watch_exit()) return;
+  thread_record.counted = false;
+  discount_thread();
 }
 
 // The rule: a thread gets a heap on its node at its first slow path there. Only if it got its
@@ -127,6 +138,7 @@ void rehome_if_moved() {
   if (unsettled > 0) return;
   const unsigned node = current_node();
   if (node == current_heap->node()) return;
+  const Inside inside;  // one of the heaps is neither parked nor anyone's
   Heap* heap = take_heap(node);
   if (heap == nullptr) return;
   Heap* before = current_heap;
@@ -135,6 +147,15 @@ void rehome_if_moved() {
   thread_record.moved = true;
   unsettled = kSettle;
   count_event(node_counters[node].rehomes);
+}
+
+// As many spans as there are heaps, so that looking at all of them costs each free little.
+void look_after_parked() {
+  constexpr uint32_t kSeldom = 64;
+  const size_t enough = min_of(max_of(kSeldom, heap_count()), UINT16_MAX);
+  if (is_inside() || ++thread_record.returned < enough) return;
+  thread_record.returned = 0;
+  clean_parked_heaps();
 }
 
 uint64_t rehome_count() { return sum_of(&NodeCounters::rehomes); }

@@ -2,14 +2,13 @@
 // Who may touch it: whoever holds the heap's lock, and for what walks bins the owner's rights.
 #include "heap/heap.h"
 #include "node/memory.h"
-#include "span/span.h"
 
 namespace near {
 
 void Heap::flush() {
   drain();
   for (unsigned c = 0; c < kClasses; c++) {
-    if (hot_[c] != nullptr) cool_hot(c, count_free(*hot_[c], bins[c]));
+    if (hot_[c] != nullptr) cool_hot(c, count_hot_free(c));
   }
   drop_cache();
   shrunk_ = 0;  // all that could leave has left
@@ -54,8 +53,8 @@ void Heap::claim(Span& span) {
 }
 
 Span* Heap::release_span(unsigned size_class, Heap& adopter) {
-  if (first_filed(size_class) == nullptr && bins[size_class] != nullptr) {
-    cool_hot(size_class, count_free(*hot_[size_class], bins[size_class]));
+  if (first_filed(size_class) == nullptr && !bins[size_class].is_empty()) {
+    cool_hot(size_class, count_hot_free(size_class));
   }
   Span* span = first_filed(size_class);
   if (adopter.home_only && (span == nullptr || span->node != adopter.node_)) return nullptr;

@@ -28,11 +28,15 @@ void* Heap::take_locked(unsigned size_class) {
   visits_.store(visits_.load(kRelaxed) + 1, kRelaxed);  // relaxed: see visits()
   if (!inbox_.empty()) drain();
   if (look_again_.load(kRelaxed)) look_at_all_hot();  // relaxed: a wish
-  if (bins[size_class] == nullptr && !make_ready(size_class)) return nullptr;
-  Block* block = bins[size_class];
-  bins[size_class] = block->next;
-  if (!is_small(size_class)) count_taken(size_class);
-  return block;
+  FreeList& bin = bins[size_class];
+  while (true) {
+    if (bin.is_empty() && !make_ready(size_class)) return nullptr;
+    if (Block* block = bin.pop()) {
+      if (!is_small(size_class)) count_taken(size_class);
+      return block;
+    }
+    abandon_bin(size_class);
+  }
 }
 
 bool Heap::make_ready(unsigned size_class) {
@@ -49,9 +53,9 @@ bool Heap::make_ready(unsigned size_class) {
     span = own(adopted);
     heat(*span, size_class);
   }
-  if (bins[size_class] == nullptr) {
+  if (bins[size_class].is_empty()) {
     if (span->purged_pages > 0) note_wanted_again(*span);
-    carve(*span, &bins[size_class]);
+    carve(*span, bins[size_class]);
   }
   return true;
 }
@@ -110,8 +114,8 @@ Span* Heap::own(Span* span) {
 void Heap::heat(Span& span, unsigned size_class) {
   count_frees(span);
   hot_[size_class] = &span;
-  bins[size_class] = span.local;
-  span.local = nullptr;
+  bins[size_class].set(span.local.head());
+  span.local.clear(span.start);
   span.list = &bins[size_class];
   if (is_small(size_class)) {
     await_look(span, span.shape().capacity - span.frees.freed());
@@ -133,8 +137,8 @@ void Heap::cool_hot(unsigned size_class, uint32_t freed) {
 // A hot span stops being hot: its free blocks are its own again.
 void Heap::take_bin(Span& span) {
   hot_[span.size_class] = nullptr;
-  span.local = bins[span.size_class];
-  bins[span.size_class] = nullptr;
+  span.local.set(bins[span.size_class].head());
+  bins[span.size_class].set(FreeList::kNoSpan);
   span.list = &span.local;
 }
 
@@ -142,6 +146,7 @@ void Heap::take_bin(Span& span) {
 
 void Heap::on_count(Span* span) {
   if (span->idle) return;
+  if (unlikely(is_inside())) return span->frees.untick();  // the next free asks again
   const LockGuard guard(lock);
   tally(returns.counts, 1);
   // Until the lock was held the purge thread may have taken the span, if this free was its last.
@@ -170,15 +175,14 @@ uint32_t Heap::take_remote(Span& span) {
   const auto chain = span.remote.take(SpanBlocks{span.start});
   NEAR_ASSERT(chain.count > 0);
   tally(returns.remote, chain.count);
-  chain.last->next = *span.list;
-  *span.list = chain.first;
+  span.list->splice(chain.first, chain.last);
   return chain.count;
 }
 
 // `freed` blocks of a counted span are free: files the span where it belongs now.
 void Heap::settle(Span& span, uint32_t freed) {
   const SizeClass& shape = span.shape();
-  NEAR_ASSERT(freed <= shape.capacity);
+  if (unlikely(freed > shape.capacity)) return abandon_list(span, {Flaw::ring, span.start});
   events_++;
   count_frees(span);
   if (is_hot(span)) {
@@ -356,15 +360,12 @@ size_t Heap::check_span(const Span& span) const {
   expect(seen.is_open() && seen.size_class() == span.size_class && seen.node() == span.node &&
              seen.owner() == id_,
          "other threads take it for something else");
-  const uint32_t free = count_list(span, *span.list);
+  ListWalk walk(span, *span.list);
+  while (walk.next() != nullptr) continue;
+  expect(!walk.damage().present(), describe(walk.damage().flaw));
+  const uint32_t free = walk.count();
   const uint32_t uncarved = count_uncarved(span);
   expect(free + uncarved + seen.count() <= span.shape().capacity, "more free blocks than blocks");
-  const Block* block = *span.list;
-  for (uint32_t left = free; left > 0; left--, block = block->next) {  // counted: it may be a ring
-    if (is_block(span, block)) continue;
-    expect(false, "the free list holds what is no block of it");
-    break;
-  }
   if (is_hot(span)) {
     expect(span.list == &bins[span.size_class], "hot, but its list is not the bin");
     if (is_small(span.size_class)) return wrong;

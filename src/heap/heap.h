@@ -26,6 +26,7 @@
 #include "base/list.h"
 #include "platform/topology.h"
 #include "span/layout.h"
+#include "span/span.h"
 #include "sync/inbox.h"
 #include "sync/mutex.h"
 
@@ -37,8 +38,9 @@ class Heap {
   Heap(uint32_t id, unsigned node)
       : class_of_small(kClassOfSmall), id_(id), node_(static_cast<uint8_t>(node)) {}
 
-  // Free blocks of the hot spans, by class: the fast path of malloc pops here. Owner's thread.
-  Block* bins[kClasses] = {};
+  // Free blocks of the hot spans, by class: the fast path of malloc pops here. Of a class without a
+  // hot span it holds FreeList::kNoSpan, and nobody pushes there. Owner's thread.
+  FreeList bins[kClasses] = {};
 
   // A copy of kClassOfSmall: on the thread's node, and an instruction nearer than the table.
   // Constant.
@@ -84,7 +86,7 @@ class Heap {
   Span* release_span(unsigned size_class, Heap& adopter);
 
   bool has_blocks(unsigned size_class) const {
-    return first_filed(size_class) != nullptr || bins[size_class] != nullptr;
+    return first_filed(size_class) != nullptr || !bins[size_class].is_empty();
   }
   bool inbox_empty() const { return inbox_.empty(); }
   // The owner shall soon look again which hot spans are all free. relaxed: a wish
@@ -167,6 +169,12 @@ class Heap {
   void cool_hot(unsigned size_class, uint32_t freed);
   void take_bin(Span& span);
   void look_at_hot(Span& span);
+  // The free blocks of the hot span of a class; walks the bin.
+  uint32_t count_hot_free(unsigned size_class);
+  // Notes what is wrong with the list of a span, and goes on without its blocks.
+  NEAR_COLD void abandon_list(Span& span, const Damage& damage);
+  // The same for a bin from whose first block a pop could not go on.
+  NEAR_COLD void abandon_bin(unsigned size_class);
   void await_look(Span& span, uint32_t live);
   void absorb(Span& span);
   uint32_t take_remote(Span& span);
@@ -217,8 +225,8 @@ class Heap {
       0;  // counts that reached their event: the time by which sweeps tell what lies still
   uint16_t looked_when_ = 0;   // events_ when all hot spans were looked at
   unsigned sweep_class_ = 0;   // of the last sweep
-  uint32_t pages_purged_ = 0;  // inside spans, given back
-  uint32_t pages_wanted_ = 0;  // of them carved again, or in spans that left soon
+  uint64_t pages_purged_ = 0;  // inside spans, given back
+  uint64_t pages_wanted_ = 0;  // of them carved again, or in spans that left soon
   uint32_t id_ = 0;
   uint8_t node_ = 0;
   Atomic<uint64_t> visits_{0};  // slow paths of the owner's malloc

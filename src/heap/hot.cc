@@ -10,7 +10,6 @@
 
 #include "base/bits.h"
 #include "heap/heap.h"
-#include "span/span.h"
 
 namespace near {
 namespace {
@@ -33,7 +32,7 @@ void Heap::look_at_hot(Span& span) {
   if (looks == kMaxLooks) return await_look(span, FreeCount::kMaxAwaited);
   looks++;
   const uint32_t capacity = span.shape().capacity;
-  const uint32_t free = count_free(span, bins[span.size_class]);
+  const uint32_t free = count_hot_free(span.size_class);
   if (free == capacity || (is_sparse(span, free) && has_shrunk())) {
     cool_hot(span.size_class, free);
   } else {

@@ -3,12 +3,15 @@
 #include <pthread.h>
 
 #include <csignal>
-#include <ctime>
 
 #include "heap/registry.h"
+#include "heap/start_ration.h"
 #include "node/memory.h"
 #include "node/purge_signal.h"
 #include "platform/affinity.h"
+#include "platform/clock.h"
+#include "platform/futex.h"
+#include "platform/helper.h"
 #include "platform/options.h"
 #include "platform/saved_errno.h"
 #include "sync/mutex.h"
@@ -21,15 +24,17 @@ constexpr uint32_t kPatienceMs =
     3200;  // between two looks at memory that waits for a sleeping owner, at most
 constexpr size_t kStackBytes = 128 * kKiB;
 
-constinit Mutex thread_lock{Rank::purge_thread};
-bool running = false;  // guard: thread_lock
-constinit Atomic<int> threads{0};
+enum State : uint32_t { absent, starting, running, stopping };
 
-void sleep_ms(uint32_t milliseconds) {
-  struct timespec time{static_cast<time_t>(milliseconds / 1000),
-                       static_cast<long>(milliseconds % 1000) * 1'000'000};
-  nanosleep(&time, nullptr);
-}
+constinit Mutex thread_lock{Rank::purge_thread};
+constinit Atomic<uint32_t> state{absent};        // changed under the lock, awaited without it
+constinit int threads = 0;                       // guard: thread_lock
+constinit StartRation ration;                    // guard: thread_lock
+pthread_t helper;                                // written by the starter before it is running
+bool stray = false;                              // not made by the main thread; written likewise
+CreateThread* create_function = pthread_create;  // set before there are threads
+
+// --- the thread ---
 
 bool is_dirty() {
   for (unsigned n = 0; n < topology.count; n++) {
@@ -38,14 +43,10 @@ bool is_dirty() {
   return false;
 }
 
-// True if this thread shall end: nobody is left to work for.
-bool end_if_alone() {
-  const LockGuard guard(thread_lock);
-  // relaxed: whoever comes later starts a new thread under the lock
-  if (threads.load(kRelaxed) > 0) return false;
-  running = false;
-  purge_signal.set_present(false);
-  return true;
+uint64_t purge_calls() {
+  uint64_t sum = 0;
+  for (unsigned n = 0; n < topology.count; n++) sum += nodes[n].totals().purge_calls;
+  return sum;
 }
 
 struct Found {
@@ -53,9 +54,12 @@ struct Found {
   size_t purged = 0;
 };
 
+bool is_over() { return purge_signal.stopping(); }
+
 void visit(unsigned node, Found& found) {
   found.waiting |= clean_heaps(false, node);
-  found.purged += nodes[node].purge(static_cast<uint32_t>(option(Option::decay_ms)), 0);
+  if (is_over()) return;
+  found.purged += nodes[node].purge(static_cast<uint32_t>(option(Option::decay_ms)), 0, is_over);
 }
 
 // Each node from CPUs of its own: what is there stays out of the caches of the others.
@@ -66,7 +70,7 @@ Found visit_nodes() {
     return found;
   }
   const Affinity affinity;
-  for (unsigned n = 0; n < topology.count; n++) {
+  for (unsigned n = 0; n < topology.count && !is_over(); n++) {
     affinity.move_to(topology, n);
     visit(n, found);
   }
@@ -74,76 +78,176 @@ Found visit_nodes() {
   return found;
 }
 
+uint32_t more_patience(uint32_t patience) {
+  return static_cast<uint32_t>(min_of(size_t{patience} * 2, kPatienceMs));
+}
+
 void* run(void*) {
-  uint32_t patience = kRoundMs;
-  while (!end_if_alone()) {
+  bool capable = become_helper("nearmalloc", stray);
+  uint32_t patience = kRoundMs;  // with owners that do not come
+  uint32_t pause = kRoundMs;     // longer when the system refuses what it is offered: locked memory
+  while (true) {
     purge_signal.begin_round();
+    if (is_over()) return nullptr;
+    if (capable) capable = follow_capabilities();
     const uint64_t claims_before = heap_totals().claims;
+    const uint64_t calls_before = purge_calls();
     const auto [waiting, purged] = visit_nodes();
     const bool useful = purged > 0 || heap_totals().claims != claims_before;
-    patience = useful || !waiting
-                   ? kRoundMs
-                   : static_cast<uint32_t>(min_of(size_t{patience} * 2, kPatienceMs));
-    sleep_ms(kRoundMs);
+    patience = useful || !waiting ? kRoundMs : more_patience(patience);
+    pause = purged == 0 && purge_calls() != calls_before ? more_patience(pause) : kRoundMs;
+    purge_signal.pause(pause);
+    if (is_over()) return nullptr;
     if (is_dirty()) continue;
     purge_signal.wait(waiting ? patience : 0);
   }
-  return nullptr;
 }
 
+// --- its life ---
+
+// All signals are blocked while it is made, and so in it.
 bool create_thread() {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return false;
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_attr_setstacksize(&attributes, kStackBytes);
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  bool created = pthread_create(&thread, &attributes, run, nullptr) == 0;
+  stray = !is_main_thread();
+  bool created = create_function(&helper, &attributes, run, nullptr) == 0;
   if (!created) {  // a program with much thread-local memory needs a larger stack
     pthread_attr_setstacksize(&attributes, 8 * kMiB);
-    created = pthread_create(&thread, &attributes, run, nullptr) == 0;
+    created = create_function(&helper, &attributes, run, nullptr) == 0;
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
   return created;
 }
 
-}  // namespace
-
-void start_purge_thread() {
-  if (option(Option::purge_thread) == 0) return;
-  const SavedErrno saved;
-  {
-    const LockGuard guard(thread_lock);
-    if (running) return;
-    running = true;  // before it is so: creating a thread allocates, and must not come here again
-  }
-  purge_signal.set_present(true);  // first: what is asked from now on is found by its first round
-  if (create_thread()) return;
-  const LockGuard guard(thread_lock);
-  running = false;
-  purge_signal.set_present(false);
+void join_thread() {
+  int cancellation = 0;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
+  pthread_join(helper, nullptr);
+  pthread_setcancelstate(cancellation, &cancellation);
 }
 
-int count_thread(int change) {
-  // relaxed: end_if_alone decides under the lock
-  const int left = threads.fetch_add(change, kRelaxed) + change;
-  if (left == 0) purge_signal.ask();
-  return left;
+// Without the lock: until nobody starts or stops the helper.
+void wait_until_settled() {
+  while (true) {
+    const uint32_t now = state.load(kAcquire);  // pairs: purge-state
+    if (now != starting && now != stopping) return;
+    futex_wait(state, now);
+  }
+}
+
+void change_state(State next) {
+  state.store(next, kRelease);  // pairs: purge-state
+  futex_wake(state, INT32_MAX);
+}
+
+// Takes the step from `from` to `to` if `allowed` says so, waiting for others that take one.
+template <typename Allowed>
+bool claim_step(State from, State to, Allowed allowed) {
+  while (true) {
+    wait_until_settled();
+    const LockGuard guard(thread_lock);
+    const uint32_t now = state.load(kRelaxed);  // relaxed: changed under the lock
+    if (now == starting || now == stopping) continue;
+    if (now != from || !allowed()) return false;
+    state.store(to, kRelaxed);  // relaxed: the step's end is what others wait for
+    return true;
+  }
+}
+
+bool is_wanted() { return threads >= 2 && option(Option::purge_thread) != 0; }
+
+void finish_step(State next) {
+  const LockGuard guard(thread_lock);
+  change_state(next);
+}
+
+void start() {
+  const auto allowed = [] { return is_wanted() && ration.take(coarse_now_ms()); };
+  if (!claim_step(absent, starting, allowed)) return;
+  const SavedErrno saved;
+  purge_signal.reset();
+  purge_signal.set_present(true);  // first: what is asked from now on is found by its first round
+  const bool created = create_thread();
+  if (!created) purge_signal.set_present(false);
+  finish_step(created ? running : absent);
+}
+
+// Ends the helper if `unwanted()` says so under the lock. False if it did not run.
+template <typename Unwanted>
+bool stop(Unwanted unwanted) {
+  if (!claim_step(running, stopping, unwanted)) return false;
+  const SavedErrno saved;
+  purge_signal.set_present(false);
+  purge_signal.stop();
+  join_thread();
+  finish_step(absent);
+  // The last work of its kind, for a process that may do nothing any more: what ended threads left,
+  // and what is more than a process without a helper keeps.
+  clean_parked_heaps();
+  for (unsigned n = 0; n < topology.count; n++) nodes[n].obey_limits();
+  return true;
+}
+
+}  // namespace
+
+void create_helper_by(CreateThread* create) { create_function = create; }
+
+void count_thread(bool may_start) {
+  bool look = false;
+  {
+    const LockGuard guard(thread_lock);
+    threads++;
+    // relaxed: changed under the lock
+    look = may_start && is_wanted() && state.load(kRelaxed) != running;
+  }
+  if (look) start();
+}
+
+void discount_thread() {
+  bool look = false;
+  {
+    const LockGuard guard(thread_lock);
+    threads--;
+    look = threads < 2 && state.load(kRelaxed) != absent;  // relaxed: changed under the lock
+  }
+  if (look) stop([] { return threads < 2; });
+}
+
+void obey_purge_option() {
+  if (option(Option::purge_thread) != 0) {
+    start();
+  } else {
+    stop([] { return option(Option::purge_thread) == 0; });
+  }
+}
+
+bool give_up_purge_thread() {
+  return stop([] {
+    ration.exhaust(coarse_now_ms());
+    return true;
+  });
 }
 
 void lock_purge_thread() { thread_lock.lock_for_fork(); }
 
-void unlock_purge_thread(bool in_child) {
-  if (in_child) {
-    running = false;
-    purge_signal.set_present(false);
-    threads.store(1, kRelaxed);  // relaxed: one thread lives
-  }
+void unlock_purge_thread() { thread_lock.unlock_for_fork(); }
+
+void unlock_purge_thread_in_child(int counted) {
+  forget_purge_thread(counted);
   thread_lock.unlock_for_fork();
+}
+
+void forget_purge_thread(int counted) {
+  threads = counted;
+  state.store(absent, kRelaxed);  // relaxed: one thread lives
+  purge_signal.set_present(false);
+  purge_signal.reset();
 }
 
 }  // namespace near

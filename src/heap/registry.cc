@@ -9,8 +9,7 @@
 namespace near {
 namespace {
 
-constexpr uint32_t kMaxHeaps = 1 << 16;  // a heap's number has 16 bits in RemoteList
-constexpr unsigned kAdoptTries = 32;     // parked heaps looked at for one span
+constexpr unsigned kAdoptTries = 32;  // parked heaps looked at for one span
 
 constinit Mutex registry_lock{Rank::registry};
 constinit Atomic<Heap*> heaps[kMaxHeaps];  // by number; filled in order, never changed
@@ -21,13 +20,14 @@ constinit Atomic<uint32_t> parked_counts[kMaxNodes];
 constinit Atomic<Heap*> late_heaps[kMaxNodes];
 constinit Atomic<Heap*> placed_heaps[kMaxNodes];
 constinit Atomic<uint64_t> claims{0};
+uint32_t locked_for_fork = 0;  // heaps; guard: registry_lock
 
 // The first heap needs no system call: programs with one thread start fast.
 alignas(Heap) char first_heap_room[sizeof(Heap)];
 
-Heap* make_heap(unsigned node) {
+Heap* make_heap(unsigned node, uint32_t most) {
   const uint32_t id = made.load(kRelaxed);  // relaxed: changed under the lock only
-  if (id == kMaxHeaps) return nullptr;
+  if (id >= most) return nullptr;
   void* room = id == 0 ? first_heap_room : take_metadata(node, sizeof(Heap));
   if (room == nullptr) return nullptr;
   Heap* heap = new (room) Heap(id, node);
@@ -57,16 +57,17 @@ Heap* pop_parked(Heap* heap) {
 // Lock held.
 Heap* take_parked_or_new(unsigned node) {
   Heap* heap = parked_heaps[node].front();
-  return heap != nullptr ? pop_parked(heap) : make_heap(node);
+  // relaxed: a limit
+  return heap != nullptr ? pop_parked(heap) : make_heap(node, most_own_heaps.load(kRelaxed));
 }
 
-// Lock held. A heap for many threads.
-Heap* take_shared(unsigned node, bool home_only) {
+// Lock held. A heap for many threads, one of `most`.
+Heap* take_shared(unsigned node, bool home_only, uint32_t most) {
   Heap* heap = parked_heaps[node].front();
   for (unsigned i = 1; home_only && heap != nullptr && heap->has_foreign(); i++) {
     heap = i < kAdoptTries ? heap->next : nullptr;
   }
-  heap = heap != nullptr ? pop_parked(heap) : make_heap(node);
+  heap = heap != nullptr ? pop_parked(heap) : make_heap(node, most);
   if (heap == nullptr) return nullptr;
   heap->home_only = home_only;
   heap->shared.store(true, kRelaxed);  // relaxed: see is_shared
@@ -80,7 +81,7 @@ Heap* shared_heap(Atomic<Heap*>& slot, unsigned node, bool home_only) {
   const LockGuard guard(registry_lock);
   heap = slot.load(kRelaxed);  // relaxed: changed under the lock only
   if (heap != nullptr) return heap;
-  heap = take_shared(node, home_only);
+  heap = take_shared(node, home_only, kMaxHeaps);
   slot.store(heap, kRelease);  // pairs: shared-heap
   return heap;
 }
@@ -91,6 +92,8 @@ void unpark_to_list(Heap* heap) {
 }
 
 }  // namespace
+
+constinit Atomic<uint32_t> most_own_heaps{kMaxHeaps - 2 * kMaxNodes};
 
 Heap* take_heap(unsigned node) {
   const LockGuard guard(registry_lock);
@@ -115,7 +118,7 @@ Heap* placed_heap(unsigned node) { return shared_heap(placed_heaps[node], node, 
 
 Heap* take_bound_heap(unsigned node) {
   const LockGuard guard(registry_lock);
-  return take_shared(node, true);
+  return take_shared(node, true, most_own_heaps.load(kRelaxed));  // relaxed: a limit
 }
 
 Heap* heap_by_id(uint32_t id) { return heaps[id].load(kAcquire); }  // pairs: heap-made
@@ -255,6 +258,16 @@ HeapTotals heap_totals() {
   return totals;
 }
 
+HeapState state_of_heap(uint32_t id) {
+  if (id >= heap_count() || !registry_lock.try_lock()) return HeapState::unknown;
+  const Heap* heap = heap_by_id(id);
+  const HeapState state = heap->is_shared() ? HeapState::shared
+                          : heap->parked    ? HeapState::parked
+                                            : HeapState::taken;
+  registry_lock.unlock();
+  return state;
+}
+
 // --- fork ---
 
 void lock_heaps() {
@@ -263,17 +276,23 @@ void lock_heaps() {
     for (const uint32_t count = heap_count(); locked < count; locked++)
       heap_by_id(locked)->lock.lock_for_fork();
     registry_lock.lock_for_fork();
+    locked_for_fork = locked;
     if (locked == heap_count()) return;
     registry_lock.unlock_for_fork();  // a heap was made meanwhile
   }
 }
 
+// Another thread may have locked a heap that was made since the others were locked: in the parent
+// that lock is its own, in the child nobody's.
 void unlock_heaps() {
+  const uint32_t locked = locked_for_fork;
   registry_lock.unlock_for_fork();
-  for (uint32_t id = heap_count(); id-- > 0;) heap_by_id(id)->lock.unlock_for_fork();
+  for (uint32_t id = locked; id-- > 0;) heap_by_id(id)->lock.unlock_for_fork();
 }
 
 void unlock_heaps_in_child(const Heap* mine) {
+  // What threads that are gone here were writing: with the head of a list its first block's link.
+  std::atomic_thread_fence(kAcquire);  // pairs: forked-list
   for (uint32_t id = 0; id < heap_count(); id++) {
     Heap* heap = heap_by_id(id);
     if (heap == mine || heap->parked || heap->is_shared()) continue;
@@ -281,6 +300,7 @@ void unlock_heaps_in_child(const Heap* mine) {
     heap->interrupted = true;
     push_parked(heap);
   }
+  locked_for_fork = heap_count();
   unlock_heaps();
 }
 

@@ -5,8 +5,9 @@
 // are also adopted one by one by heaps of the same node that run out of blocks.
 // Invariant: a heap is parked, or has a thread, or is held by someone who took it from the parked
 // ones and holds its lock, or is shared: used by any thread, under its lock alone. Shared are the
-// late heap of each node (for threads that already gave theirs up), the placed heap of each node
-// (for blocks of a node that the caller names) and the bound heaps that the program makes.
+// late heap of each node (for threads that gave theirs up, or could not get one), the placed heap
+// of each node (for blocks of a node that the caller names) and the bound heaps that the program
+// makes.
 // Who may touch it: any thread.
 #pragma once
 
@@ -17,8 +18,15 @@
 namespace near {
 
 inline constexpr unsigned kEveryNode = kMaxNodes;
+inline constexpr uint32_t kMaxHeaps = 1 << 16;  // a heap's number has 16 bits in RemoteList
 
-// A heap for the calling thread on `node`: a parked one, or a new one; null if memory is refused.
+// How many heaps of threads and of the program there may be: the other numbers are kept for the
+// late and the placed heap of each node, so that a thread for which there is none is served by the
+// late one. Tests lower it.
+extern NEAR_HIDDEN Atomic<uint32_t> most_own_heaps;
+
+// A heap for the calling thread on `node`: a parked one, or a new one; null if memory is refused,
+// or there are as many as there may be.
 Heap* take_heap(unsigned node);
 
 // The calling thread is done with its heap.
@@ -63,7 +71,12 @@ struct HeapTotals {
 HeapTotals heap_totals();
 uint32_t heap_count();
 
-// Around fork. In the child, where only `mine` has a thread, the other heaps are parked.
+// What a heap is, for a message. Never waits: `unknown` if the registry's lock is held.
+enum class HeapState : uint8_t { unknown, taken, parked, shared };
+HeapState state_of_heap(uint32_t id);
+
+// Around fork. In the child, where only `mine` has a thread, the other heaps are parked. Between
+// the two the forking thread may make heaps, and use any.
 void lock_heaps();
 void unlock_heaps();
 void unlock_heaps_in_child(const Heap* mine);

@@ -12,7 +12,6 @@
 #include "base/bits.h"
 #include "heap/heap.h"
 #include "node/memory.h"
-#include "span/span.h"
 
 namespace near {
 namespace {
@@ -57,7 +56,9 @@ void Heap::look_for_pages(Span& span) {
   const uint32_t freed = span.frees.freed();
   if (freed < span.looked_at + max_of(span.shape().capacity / 16, 1)) return;
   span.looked_at = static_cast<uint16_t>(freed);
-  const auto pages = static_cast<uint32_t>(purge_free_pages(span) >> kPageShift);
+  Damage damage{};
+  const auto pages = static_cast<uint32_t>(purge_free_pages(span, damage) >> kPageShift);
+  if (unlikely(damage.present())) return abandon_list(span, damage);
   span.purged_pages = static_cast<uint16_t>(span.purged_pages + pages);
   pages_purged_ += pages;
   if (pages > 0) node_of(span).note_pages_purged(span);

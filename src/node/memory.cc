@@ -8,27 +8,31 @@
 #include "platform/message.h"
 #include "platform/options.h"
 #include "platform/os.h"
+#include "platform/random.h"
 
 namespace near {
 
 constinit Topology topology;
 constinit Node nodes[kMaxNodes];
-constinit uintptr_t reserved_base;
-constinit size_t reserved_bytes;
-constinit Span* reserved_spans;
+constinit AddressMap address_map;
+constinit LinkKey link_key;
+constinit Mutex regions_lock{Rank::regions};
 
 namespace {
 
 constexpr size_t kRegionMin = 4 * kMiB;
-constexpr size_t kAddedRegion = kGiB;  // wished size of a region added later
-constexpr uint32_t kMaxAdded = 4096;   // regions added later
+constexpr size_t kAddedWindow = kGiB;        // planned size of a window added later, at least
+constexpr size_t kChosenWindow = 64 * kMiB;  // of one that the system places
+constexpr uint32_t kMaxAdded = 4096;         // windows added later
+constexpr unsigned kPlaceTries = 8;          // places that are in use before the system chooses one
 constexpr size_t kMetadataStep = 64 * kKiB;
-constexpr size_t kPadding = 64 * kKiB;  // tables of two nodes share no page of any size
 
+constinit Window first_window;
 constinit Region first_regions[kMaxNodes];
-constinit Mutex regions_lock{Rank::regions};
 constinit Atomic<Region*> added_regions[kMaxAdded];  // slots are filled in order and never change
 constinit Atomic<uint32_t> added_count{0};
+constinit size_t region_bytes = 0;     // that each node may take of the first window
+constinit uintptr_t lowest_place = 0;  // of the windows planned so far; guard: regions_lock
 
 struct MetadataPool {  // guard: regions_lock
   char* at = nullptr;
@@ -37,83 +41,38 @@ struct MetadataPool {  // guard: regions_lock
 constinit MetadataPool metadata_pools[kMaxNodes];
 constinit Atomic<size_t> metadata_taken{0};
 
-// Where the tables of some regions of equal size lie, and how much address space all of it takes.
-struct Layout {
-  uint32_t chunks;      // of one region
-  size_t spans_bytes;   // of one region
-  size_t chunks_bytes;  // of one region
-  size_t tables_bytes;  // of all
-  size_t bytes;         // of all
-
-  Layout(unsigned regions, size_t region_bytes)
-      : chunks(static_cast<uint32_t>(region_bytes >> kChunkShift)),
-        spans_bytes(size_t{chunks} * kChunkSlices * sizeof(Span)),
-        chunks_bytes(align_up(size_t{chunks + 1} * sizeof(Chunk), kPadding)),
-        tables_bytes(align_up(regions * (spans_bytes + chunks_bytes), kChunkSize)),
-        bytes(tables_bytes + regions * region_bytes) {}
-};
-
-void bind_to(unsigned node, void* start, size_t bytes) {
-  const auto mode = static_cast<Binding>(option(Option::bind));
-  if (!topology.real || topology.count == 1 || mode == Binding::off) return;
-  if (!os::bind(start, bytes, topology.kernel_id[node], mode == Binding::strict)) {
-    count_event(node_counters[node].bind_refused);
-  }
-}
-
-// Builds `count` regions for nodes `first_node`... in reserved memory that begins at `tables`.
-void build_regions(char* tables, const Layout& layout, Region* regions, unsigned count,
-                   unsigned first_node) {
-  auto* spans = reinterpret_cast<Span*>(tables);
-  char* chunk_tables = tables + count * layout.spans_bytes;
-  char* base = tables + layout.tables_bytes;
-  const size_t region_bytes = size_t{layout.chunks} << kChunkShift;
-  os::advise_huge_pages(tables, layout.tables_bytes, false);
-  for (unsigned i = 0; i < count; i++) {
-    Span* own_spans = spans + i * size_t{layout.chunks} * kChunkSlices;
-    char* own_chunks = chunk_tables + i * layout.chunks_bytes;
-    bind_to(first_node + i, own_spans, layout.spans_bytes);
-    bind_to(first_node + i, own_chunks, layout.chunks_bytes);
-    bind_to(first_node + i, base + i * region_bytes, region_bytes);
-    regions[i].init(base + i * region_bytes, own_spans, reinterpret_cast<Chunk*>(own_chunks),
-                    layout.chunks, first_node + i);
-  }
-}
-
 size_t wished_region_bytes() {
   const auto fixed = static_cast<size_t>(option(Option::region_mib)) * kMiB;
   if (fixed != 0) return max_of(align_up(fixed, kChunkSize), kRegionMin);
   return max_of(std::bit_ceil(2 * os::physical_memory()), kGiB);
 }
 
-// Reserves a table and `count` regions of at most `wished` bytes, halving until the system accepts.
-// Null if it never does.
-char* reserve_regions(unsigned count, size_t wished, size_t least, size_t& region_bytes) {
-  const size_t limit = os::address_space_limit();
-  const auto smaller = [least](size_t bytes) {
-    return bytes == least ? 0 : max_of(align_down(bytes / 2, kChunkSize), least);
-  };
-  for (region_bytes = wished; region_bytes != 0; region_bytes = smaller(region_bytes)) {
-    const Layout layout(count, region_bytes);
-    if (limit != SIZE_MAX && layout.bytes > limit / 4 && region_bytes > least) continue;
-    auto* start = static_cast<char*>(os::reserve(layout.bytes, kChunkSize));
-    if (start == nullptr) continue;
-    // Descriptors that are not in use yet read as "no block here": a wild pointer finds them and is
-    // reported.
-    if (os::make_readable(start, layout.tables_bytes)) return start;
-    os::unreserve(start, layout.bytes);
-  }
-  return nullptr;
+// Spreads the bits that differ from run to run, so that a place tells next to nothing of them: the
+// C library guards the stack with them.
+uint64_t scramble(uint64_t bits) {
+  bits = (bits ^ bits >> 31) * 0x9e37'79b9'7f4a'7c15;
+  return (bits ^ bits >> 29) * 0xbf58'476d'1ce4'e5b9 >> 32;
 }
 
-void describe_start(size_t region_bytes) {
+// A place for the first window: below the program's end of the address space by a gap in which the
+// system maps what it places itself, and by a little that differs from run to run. Null if there is
+// no room for half of it there.
+uintptr_t first_place(size_t bytes) {
+  const os::Landmark end = os::landmark();
+  const size_t gap = min_of(512 * kGiB, end.address / 4);
+  const size_t spread = (scramble(end.random) % (gap / 8 / kChunkSize + 1)) * kChunkSize;
+  if (end.address / 2 < gap + spread + bytes) return 0;
+  return align_down(end.address - gap - spread - bytes, kChunkSize);
+}
+
+void describe_start() {
   char ids[kMaxNodes * 6] = "";
   size_t length = 0;
   for (unsigned n = 0; n < topology.count; n++) {
     length += static_cast<size_t>(
         snprintf(ids + length, sizeof ids - length, " %u", unsigned{topology.kernel_id[n]}));
   }
-  message("%u node%s (%s):%s; %zu MiB reserved for each, pages of %zu bytes", topology.count,
+  message("%u node%s (%s):%s; %zu MiB planned for each, pages of %zu bytes", topology.count,
           topology.count == 1 ? "" : "s", topology.real ? "from the kernel" : "given", ids,
           region_bytes / kMiB, os::page_size());
   if (topology.unused > 0) message("more nodes that are not told apart: %u", topology.unused);
@@ -131,29 +90,44 @@ void find_topology() {
 
 }  // namespace
 
+void bind_to(unsigned node, void* start, size_t bytes) {
+  const auto mode = static_cast<Binding>(option(Option::bind));
+  if (!topology.real || topology.count == 1 || mode == Binding::off) return;
+  if (!os::bind(start, bytes, topology.kernel_id[node], mode == Binding::strict)) {
+    count_event(node_counters[node].bind_refused);
+  }
+}
+
+// The first window is planned for all nodes, and halved until there is room for it.
 NEAR_COLD void start_memory() {
+  link_key.value = process_random();
   find_topology();
-  size_t region_bytes = 0;
-  char* tables = reserve_regions(topology.count, wished_region_bytes(), kRegionMin, region_bytes);
-  if (tables == nullptr) return;
-  const Layout layout(topology.count, region_bytes);
-  build_regions(tables, layout, first_regions, topology.count, 0);
-  for (unsigned n = 0; n < topology.count; n++) nodes[n].add(&first_regions[n]);
-  reserved_spans = reinterpret_cast<Span*>(tables);
-  reserved_base = reinterpret_cast<uintptr_t>(tables + layout.tables_bytes);
-  reserved_bytes = topology.count * region_bytes;
-  if (option(Option::verbose) != 0) describe_start(region_bytes);
+  region_bytes = wished_region_bytes();
+  const auto chunks = [&] { return static_cast<uint32_t>(region_bytes >> kChunkShift); };
+  const auto bytes = [&] { return Window::bytes_for(chunks() * topology.count, topology.count); };
+  while (first_place(bytes()) == 0 && region_bytes > kRegionMin) region_bytes /= 2;
+  lowest_place = first_place(bytes());
+  if (lowest_place == 0) return first_window.end_here();  // the system places every window
+  first_window.plan(reinterpret_cast<char*>(lowest_place), chunks() * topology.count,
+                    topology.count, false);
+  for (unsigned n = 0; n < topology.count; n++) {
+    first_regions[n].init(first_window, n, n, chunks());
+    nodes[n].add(&first_regions[n]);
+  }
+  first_window.publish_to(address_map.bytes);
+  address_map.spans = first_window.spans();
+  address_map.base = reinterpret_cast<uintptr_t>(first_window.base());
+  if (option(Option::verbose) != 0) describe_start();
 }
 
 namespace {
 
-const Region* region_of(const void* address) {
-  const size_t offset = offset_in_reservation(address);
-  if (offset < reserved_bytes) return &first_regions[offset / first_regions[0].bytes()];
+// The region of another window than the first that has the address.
+const Region* added_region_of(const void* address) {
   const uint32_t count = added_count.load(kAcquire);  // pairs: added-regions
   for (uint32_t i = 0; i < count; i++) {
     const Region* region = added_regions[i].load(kRelaxed);  // relaxed: the count was acquired
-    if (region->contains(address)) return region;
+    if (region->window().contains(address)) return region;
   }
   return nullptr;
 }
@@ -162,8 +136,8 @@ const Region* region_of(const void* address) {
 
 Span* span_of(const void* address) {
   const size_t offset = offset_in_reservation(address);
-  if (offset < reserved_bytes) return &reserved_spans[offset >> kSliceShift];
-  const Region* region = region_of(address);
+  if (offset < first_window.described_bytes()) return &reserved_spans[offset >> kSliceShift];
+  const Region* region = added_region_of(address);
   return region == nullptr ? nullptr : region->span_at(address);
 }
 
@@ -171,8 +145,9 @@ const Span* enclosing_span(const void* address) {
   const Span* slice = span_of(address);
   if (slice == nullptr || slice->kind == SpanKind::blocks) return slice;
   if (slice->kind == SpanKind::inside) return slice - slice->back;
-  const Region* region = region_of(address);
-  for (const Span* head = slice; head >= region->span_at(region->chunk_start(0)); head--) {
+  const bool in_first = offset_in_reservation(address) < first_window.described_bytes();
+  const Span* first = in_first ? reserved_spans : added_region_of(address)->window().spans();
+  for (const Span* head = slice; head >= first; head--) {
     if (head->kind == SpanKind::none) continue;
     const bool holds = head->kind == SpanKind::large && head + head->slices > slice;
     return holds ? head : slice;
@@ -180,19 +155,17 @@ const Span* enclosing_span(const void* address) {
   return slice;
 }
 
-void* take_metadata(unsigned node, size_t bytes) {
-  const LockGuard guard(regions_lock);
+namespace {
+
+// regions_lock is held.
+void* take_metadata_locked(unsigned node, size_t bytes) {
   MetadataPool& pool = metadata_pools[node];
   bytes = align_up(bytes, 128);
   if (static_cast<size_t>(pool.end - pool.at) < bytes) {
     const size_t step = align_up(max_of(bytes, kMetadataStep), kMetadataStep);
-    auto* start = static_cast<char*>(os::reserve(step, kMetadataStep));
+    auto* start = static_cast<char*>(os::map_anywhere(step, os::page_size()));
     if (start == nullptr) return nullptr;
     bind_to(node, start, step);
-    if (!os::commit(start, step)) {
-      os::unreserve(start, step);
-      return nullptr;
-    }
     pool = {start, start + step};
   }
   void* taken = pool.at;
@@ -201,54 +174,118 @@ void* take_metadata(unsigned node, size_t bytes) {
   return taken;
 }
 
-namespace {
+}  // namespace
 
-// Adds a region with room for at least `bytes` to `node`. False if refused.
-bool add_region(unsigned node, size_t bytes) {
-  const size_t least = align_up(bytes, kChunkSize);
-  size_t region_bytes = 0;
-  char* tables = reserve_regions(1, max_of(least, kAddedRegion), least, region_bytes);
-  if (tables == nullptr) return false;
-  const Layout layout(1, region_bytes);
-  void* room = take_metadata(node, sizeof(Region));  // last: it cannot be given back
+void* take_metadata(unsigned node, size_t bytes) {
   const LockGuard guard(regions_lock);
-  const uint32_t count = added_count.load(kRelaxed);  // relaxed: changed under the lock only
-  if (room == nullptr || count == kMaxAdded) {
-    os::unreserve(tables, layout.bytes);
-    return false;
-  }
-  auto* region = new (room) Region;
-  build_regions(tables, layout, region, 1, node);
-  added_regions[count].store(region, kRelaxed);  // relaxed: published by the count
-  added_count.store(count + 1, kRelease);        // pairs: added-regions
-  nodes[node].add(region);
-  return true;
+  return take_metadata_locked(node, bytes);
 }
 
-// From a region that is added to `node`, unless what refused memory was the system.
-Span* take_from_added(unsigned node, uint32_t slices, bool& zero, size_t alignment) {
-  const size_t bytes = (size_t{slices} << kSliceShift) + alignment;
-  if (nodes[node].has_room(static_cast<uint32_t>(bytes >> kSliceShift))) return nullptr;
-  if (!add_region(node, bytes)) return nullptr;
-  return nodes[node].take(slices, zero, alignment);
+namespace {
+
+// A window of one node, made when the others are full.
+struct Added {
+  Window window;
+  Region region;
+};
+constinit void* spare_room[kMaxNodes] = {};  // for an Added; guard: regions_lock
+
+// What is asked of a new window.
+struct Request {
+  unsigned node;
+  uint32_t slices;
+  size_t alignment;
+
+  size_t bytes() const {
+    return align_up((size_t{slices} << kSliceShift) + alignment - kSliceSize, kChunkSize);
+  }
+};
+
+// Takes the run from a window at `start`, which nobody else knows yet. Null if refused or if
+// somebody else sits there; then nothing is left of it.
+Span* try_window(Added& added, char* start, size_t bytes, bool mapped, const Request& request,
+                 bool& zero) {
+  const auto chunks = static_cast<uint32_t>(bytes >> kChunkShift);
+  added.window.plan(start, chunks, 1, mapped);
+  added.region.init(added.window, 0, request.node, chunks);
+  if (mapped) added.region.own_mapped();
+  Span* span =
+      nodes[request.node].take_from_new(added.region, request.slices, zero, request.alignment);
+  if (span == nullptr && !mapped) added.window.vanish();
+  return span;
+}
+
+// Below the windows that there are, where it is free.
+Span* take_from_planned(void* room, const Request& request, bool& zero) {
+  // If the first window has ended early, the others take its place.
+  const size_t usual = first_window.occupied() ? max_of(region_bytes, kAddedWindow) : kAddedWindow;
+  for (unsigned tries = 0; tries < kPlaceTries; tries++) {
+    const size_t bytes = max_of(request.bytes(), usual);
+    const size_t all = Window::bytes_for(static_cast<uint32_t>(bytes >> kChunkShift), 1);
+    if (lowest_place / 2 < all) return nullptr;
+    const uintptr_t place = align_down(lowest_place - all, kChunkSize);
+    auto* added = new (room) Added;
+    Span* span = try_window(*added, reinterpret_cast<char*>(place), bytes, false, request, zero);
+    const bool occupied = added->window.occupied();
+    if (span != nullptr || occupied) lowest_place = place;
+    if (span != nullptr || !occupied) return span;
+  }
+  return nullptr;
+}
+
+// Where the system chooses, all of it mapped: for want of a better place.
+Span* take_from_chosen(void* room, const Request& request, bool& zero) {
+  const size_t least = request.bytes();
+  for (size_t bytes = max_of(least, kChosenWindow); bytes != 0;
+       bytes = bytes == least ? 0 : max_of(align_down(bytes / 2, kChunkSize), least)) {
+    const size_t all = Window::bytes_for(static_cast<uint32_t>(bytes >> kChunkShift), 1);
+    auto* start = static_cast<char*>(os::map_anywhere(all, kChunkSize));
+    if (start == nullptr) continue;
+    bind_to(request.node, start, all);
+    auto* added = new (room) Added;
+    return try_window(*added, start, bytes, true, request, zero);
+  }
+  return nullptr;
+}
+
+// From a window that is added to the node. Null if refused.
+Span* take_from_added(const Request& request, bool& zero) {
+  const uint32_t chunk_slices = static_cast<uint32_t>(request.bytes() >> kSliceShift);
+  if (nodes[request.node].has_room(chunk_slices)) return nullptr;  // what refused was the system
+  const LockGuard guard(regions_lock);
+  const uint32_t count = added_count.load(kRelaxed);  // relaxed: changed under the lock only
+  void*& room = spare_room[request.node];
+  if (room == nullptr) room = take_metadata_locked(request.node, sizeof(Added));
+  if (room == nullptr || count == kMaxAdded) return nullptr;
+  Span* span = take_from_planned(room, request, zero);
+  if (span == nullptr) span = take_from_chosen(room, request, zero);
+  if (span == nullptr) return nullptr;
+  Region* region = &static_cast<Added*>(room)->region;
+  room = nullptr;
+  added_regions[count].store(region, kRelaxed);  // relaxed: published by the count
+  added_count.store(count + 1, kRelease);        // pairs: added-regions
+  nodes[request.node].add(region);
+  return span;
 }
 
 }  // namespace
 
+// Other nodes serve before a window is added, unless no node has all that was planned for it.
 Span* take_slices(unsigned node, uint32_t slices, bool& zero, size_t alignment) {
   for (unsigned i = 0; i < topology.count; i++) {
     const unsigned other = topology.order[node][i];
-    Span* span = nodes[other].take(slices, zero, alignment);
+    Span* span = first_window.occupied() ? take_slices_at(other, slices, zero, alignment)
+                                         : nodes[other].take(slices, zero, alignment);
     if (span == nullptr) continue;
     if (i > 0) count_spill(node, other);
     return span;
   }
-  return take_from_added(node, slices, zero, alignment);
+  return take_from_added({node, slices, alignment}, zero);
 }
 
 Span* take_slices_at(unsigned node, uint32_t slices, bool& zero, size_t alignment) {
   Span* span = nodes[node].take(slices, zero, alignment);
-  return span != nullptr ? span : take_from_added(node, slices, zero, alignment);
+  return span != nullptr ? span : take_from_added({node, slices, alignment}, zero);
 }
 
 uint64_t spill_count() { return sum_of(&NodeCounters::spills_out); }
@@ -263,6 +300,11 @@ void lock_memory() {
 void unlock_memory() {
   for (unsigned n = 0; n < topology.count; n++) nodes[n].lock.unlock_for_fork();
   regions_lock.unlock_for_fork();
+}
+
+void unlock_memory_in_child() {
+  for (unsigned n = 0; n < topology.count; n++) nodes[n].restore_withdrawn();
+  unlock_memory();
 }
 
 }  // namespace near

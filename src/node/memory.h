@@ -1,5 +1,5 @@
-// All memory of the allocator: the nodes, the first reservation with one region for each, and
-// regions added later.
+// All memory of the allocator: the nodes, the first window with one region for each, and windows
+// added later.
 //
 // Who may touch it: `start_memory` once; the rest from any thread.
 #pragma once
@@ -17,11 +17,10 @@ namespace near {
 extern NEAR_HIDDEN Topology topology;
 extern NEAR_HIDDEN Node nodes[kMaxNodes];
 
-// Reads the topology and reserves the regions. Without any address space the nodes stay empty
-// (every take fails).
+// Reads the topology and plans the first window. Nothing is mapped.
 void start_memory();
 
-// The descriptor of the slice that holds `address`, in any region; null if the allocator does not
+// The descriptor of the slice that holds `address`, in any window; null if the allocator does not
 // manage it.
 Span* span_of(const void* address);
 
@@ -30,10 +29,10 @@ Span* span_of(const void* address);
 const Span* enclosing_span(const void* address);
 
 // A run of slices from `node`, or from another by distance (counted as a spill), or from a new
-// region; null if refused. The first slice lies at a multiple of `alignment`.
+// window; null if refused. The first slice lies at a multiple of `alignment`.
 Span* take_slices(unsigned node, uint32_t slices, bool& zero, size_t alignment = kSliceSize);
 
-// The same from `node` alone, or from a new region of it.
+// The same from `node` alone, or from a new window of it.
 Span* take_slices_at(unsigned node, uint32_t slices, bool& zero, size_t alignment = kSliceSize);
 
 // The node a span belongs to.
@@ -50,5 +49,6 @@ size_t metadata_bytes();
 // Around fork: every lock of this layer.
 void lock_memory();
 void unlock_memory();
+void unlock_memory_in_child();
 
 }  // namespace near

@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kLearnedMin = 128 * kKiB >> kSliceShift;
 constexpr size_t kLargeRun = kMiB >> kSliceShift;
+constexpr size_t kRunOfChunks = kChunkSlices;  // from this length on a run is a chunk, or has one
 constexpr size_t kLikes = 8;
 constexpr uint32_t kDecaySteps = 8;  // decay runs this often in its time
 constexpr size_t kLookEvery =
@@ -58,7 +59,7 @@ size_t Node::most_slices() const { return max_of(bound_slices(), peak_slices_ + 
 
 // Follows live memory: up at once, down by a quarter in each decay time. What was learned falls as
 // well.
-void Node::follow_peak(uint32_t now) {
+void Node::follow_peak(uint64_t now) {
   const auto decay_ms = static_cast<uint32_t>(option(Option::decay_ms));
   if (is_old(now, peak_ms_, decay_ms)) {
     peak_ms_ = now;
@@ -80,7 +81,7 @@ void Node::expect_another(size_t slices) {
 }
 
 // Memory that is wanted again only after half a decay time was rightly given back.
-void Node::forget_credit(uint32_t now) {
+void Node::forget_credit(uint64_t now) {
   const auto decay_ms = static_cast<uint32_t>(option(Option::decay_ms));
   if (is_old(now, credit_ms_, decay_ms / 2)) credit_slices_ = 0;
 }
@@ -97,23 +98,89 @@ void Node::note_regret(uint32_t slices) {
   regret_slices_ = 0;
 }
 
-Span* Node::take(uint32_t slices, bool& zero, size_t alignment) {
-  const LockGuard guard(lock);
-  for (Region* region = regions_; region != nullptr; region = region->next) {
-    uint32_t clean = 0;
-    Span* span = region->take(slices, clean, alignment);
-    if (span == nullptr) continue;
-    zero = clean == slices;
-    if (clean > 0 && credit_slices_ > 0) note_regret(clean);
-    return span;
+// --- taking ---
+
+Span* Node::note_taken(Span* span, uint32_t slices, uint32_t clean, bool& zero) {
+  zero = clean == slices;
+  if (clean > 0 && credit_slices_ > 0) note_regret(clean);
+  return span;
+}
+
+Span* Node::take_from(Region& region, uint32_t slices, bool& zero, size_t alignment) {
+  uint32_t clean = 0;
+  Span* span = region.take(slices, clean, alignment);
+  return span == nullptr ? nullptr : note_taken(span, slices, clean, zero);
+}
+
+// Makes a region grow as `plan(generous)` says, and then calls `use(growth)`; both with the lock
+// held. What is generous is tried first, and then what is needed. regions_lock is held.
+template <typename Plan, typename Use>
+Node::Grown Node::grow(Region& region, Plan plan, Use use) {
+  for (bool generous = true;;) {
+    Growth growth;
+    {
+      const LockGuard guard(lock);
+      growth = plan(generous);
+    }
+    if (growth.missing > 0) {
+      if (!region.extend_to(growth.missing, lock)) return Grown::no_room;
+      continue;
+    }
+    if (growth.slices == 0) return Grown::no_room;
+    os::Mapped mapped = region.map_growth(growth);
+    const LockGuard guard(lock);
+    // Not all of what is generous is given up if another user of the address space is in its way.
+    if (mapped == os::Mapped::occupied && generous) mapped = os::Mapped::refused;
+    region.end_growth(growth, mapped);
+    if (mapped == os::Mapped::done) {
+      use(growth);
+      return Grown::yes;
+    }
+    if (mapped == os::Mapped::refused && !generous) return Grown::refused;
+    generous = false;
   }
-  return nullptr;
+}
+
+Span* Node::grow_and_take(Region& region, uint32_t slices, bool& zero, size_t alignment) {
+  const uint32_t run = slices + static_cast<uint32_t>(alignment >> kSliceShift) - 1;
+  Span* span = nullptr;
+  grow(
+      region, [&](bool generous) { return region.plan_growth(run, generous); },
+      [&](const Growth& growth) {
+        uint32_t clean = 0;
+        span = region.take_grown(growth, slices, clean, alignment);
+        note_taken(span, slices, clean, zero);
+      });
+  return span;
+}
+
+Span* Node::take_from_new(Region& region, uint32_t slices, bool& zero, size_t alignment) {
+  return grow_and_take(region, slices, zero, alignment);
+}
+
+Span* Node::take(uint32_t slices, bool& zero, size_t alignment) {
+  const auto take_mapped = [&]() -> Span* {
+    const LockGuard guard(lock);
+    Span* span = nullptr;
+    for (Region* each = regions_; each != nullptr && span == nullptr; each = each->next) {
+      span = take_from(*each, slices, zero, alignment);
+    }
+    return span;
+  };
+  if (Span* span = take_mapped()) return span;
+  const LockGuard growing(regions_lock);
+  Span* span = take_mapped();  // another thread may have grown it meanwhile
+  for (Region* each = nullptr; span == nullptr && (each = region_after(each)) != nullptr;) {
+    span = grow_and_take(*each, slices, zero, alignment);
+  }
+  return span;
 }
 
 bool Node::has_room(uint32_t slices) {
+  const LockGuard growing(regions_lock);
   const LockGuard guard(lock);
   for (const Region* region = regions_; region != nullptr; region = region->next) {
-    if (region->bytes() - region->committed_bytes() >= size_t{slices} << kSliceShift) return true;
+    if (region->has_room(slices)) return true;
   }
   return false;
 }
@@ -130,25 +197,42 @@ bool Node::has(const Region* region) const {
 }
 
 bool Node::extend(Span* span, uint32_t slices) {
-  const LockGuard guard(lock);
-  NEAR_ASSERT(has(span->region));
-  return span->region->extend(span, slices);
+  Region& region = *span->region;
+  {
+    const LockGuard guard(lock);
+    NEAR_ASSERT(has(&region));
+    if (region.extend(span, slices)) return true;
+  }
+  const LockGuard growing(regions_lock);
+  const auto plan = [&](bool) { return region.plan_extension(*span, slices); };
+  const auto use = [&](const Growth&) { region.extend(span, slices); };
+  return grow(region, plan, use) == Grown::yes;
 }
 
 void Node::give(Span* span, uint32_t keep) {
   bool look = false;
+  const uint32_t given = span->slices - keep;
   {
     const LockGuard guard(lock);
     NEAR_ASSERT(has(span->region));
-    const uint32_t given = span->slices - keep;
     if (given >= kLargeRun) expect_another(given);
     unlooked_slices_ += given;
     look = unlooked_slices_ >= look_every_;
     if (look) now_ms_ = coarse_now_ms();
     span->region->give(span, keep, now_ms_);
+    gives_.store(gives() + 1, kRelaxed);  // relaxed: changed under the lock
   }
   purge_signal.ask();
   if (look) look_at_limits();
+  if (given >= kRunOfChunks && os::is_limited()) purge_until(0, 0, true);
+}
+
+void Node::obey_limits() {
+  {
+    const LockGuard guard(lock);
+    now_ms_ = coarse_now_ms();
+  }
+  look_at_limits();
 }
 
 // Gives memory back if there is too much of it, or (in a process without a purge thread) if some is
@@ -160,51 +244,26 @@ void Node::look_at_limits() {
   bool decay = false;
   {
     const LockGuard guard(lock);
-    const uint32_t now = now_ms_;
+    const uint64_t now = now_ms_;
     follow_peak(now);
     unlooked_slices_ = 0;
     limit = limit_slices();
-    look_every_ = static_cast<uint32_t>(max_of(kLookEvery, limit / 8));
+    look_every_ = max_of(kLookEvery, limit / 8);
     excess = dirty_slices() > limit;
     decay = !purge_signal.present() && is_old(now, last_decay_ms_, decay_ms / kDecaySteps);
     if (decay) last_decay_ms_ = now;
   }
   if (decay) purge(decay_ms, 0);
   if (!excess) return;
-  const size_t bytes = enforce(limit - limit / 16);
+  const size_t keep = limit - limit / 16;
+  const size_t bytes = purge_until(0, keep, true) + purge_until(0, keep, false);
   const LockGuard guard(lock);
   forget_credit(now_ms_);
   credit_slices_ += bytes >> kSliceShift;
   credit_ms_ = now_ms_;
 }
 
-// --- giving memory back ---
-
-size_t Node::purge_chunk(Region& region, uint32_t index) {
-  uint32_t dirty = 0;
-  uint32_t slices = 0;
-  {
-    const LockGuard guard(lock);
-    dirty = region.chunk(index).dirty;
-    if (dirty == 0) return 0;
-    slices = region.withdraw_dirty(index);
-  }
-  char* start = region.chunk_start(index);
-  bool purged = true;
-  uint32_t calls = 0;
-  for (uint32_t left = slices; left != 0; calls++) {
-    const auto first = static_cast<unsigned>(std::countr_zero(left));
-    const auto count = static_cast<unsigned>(std::countr_one(left >> first));
-    left &= ~bit_run(first, count);
-    purged &= os::purge(start + (size_t{first} << kSliceShift), size_t{count} << kSliceShift);
-  }
-  const size_t bytes = purged ? static_cast<size_t>(std::popcount(dirty)) << kSliceShift : 0;
-  const LockGuard guard(lock);
-  region.put_back(index, slices, purged ? 0 : dirty);
-  purged_bytes_ += bytes;
-  purge_calls_ += calls;
-  return bytes;
-}
+// --- looking ---
 
 // The region after `region`, the first after none.
 Region* Node::region_after(const Region* region) {
@@ -212,66 +271,13 @@ Region* Node::region_after(const Region* region) {
   return region == nullptr ? regions_ : region->next;
 }
 
-// False if the region has no such chunk yet.
+// False if the region has no such chunk.
 bool Node::slices_in_use(const Region& region, uint32_t chunk, uint32_t& mask) {
   const LockGuard guard(lock);
-  if (chunk >= region.committed_bytes() >> kChunkShift) return false;
-  mask = ~region.chunk(chunk).free;
+  if (chunk >= region.chunks_end()) return false;
+  mask = region.is_mapped(chunk) ? ~region.chunk(chunk).free : 0;
   return true;
 }
-
-size_t Node::purge(uint32_t age_ms, size_t keep_bytes) {
-  size_t purged = 0;
-  const uint32_t now = coarse_now_ms();
-  {
-    const LockGuard guard(lock);
-    if (is_old(now, now_ms_, 0)) now_ms_ = now;
-  }
-  for (Region* region = nullptr; (region = region_after(region)) != nullptr;) {
-    for (uint32_t index = 0;; index++) {
-      {
-        const LockGuard guard(lock);
-        if ((dirty_slices() << kSliceShift) <= keep_bytes) return purged;
-        index = region->find_purgeable(index, now, age_ms);
-      }
-      if (index == kNoChunk) break;
-      purged += purge_chunk(*region, index);
-    }
-  }
-  return purged;
-}
-
-// Purges from the highest chunk down, whole chunks first, until at most `keep_slices` are dirty.
-size_t Node::enforce(size_t keep_slices) {
-  size_t purged = 0;
-  for (const bool whole_only : {true, false}) {
-    for (Region* region = nullptr; (region = region_after(region)) != nullptr;) {
-      purged += purge_pass(*region, whole_only, keep_slices);
-    }
-  }
-  return purged;
-}
-
-size_t Node::purge_pass(Region& region, bool whole_only, size_t keep_slices) {
-  size_t purged = 0;
-  uint32_t index = 0;
-  {
-    const LockGuard guard(lock);
-    index = static_cast<uint32_t>(region.committed_bytes() >> kChunkShift);
-  }
-  while (index-- > 0) {
-    {
-      const LockGuard guard(lock);
-      if (dirty_slices() <= keep_slices) return purged;
-      const Chunk& chunk = region.chunk(index);
-      if (chunk.dirty == 0 || (whole_only && chunk.bucket != kChunkSlices)) continue;
-    }
-    purged += purge_chunk(region, index);
-  }
-  return purged;
-}
-
-// --- looking ---
 
 size_t Node::dirty_bytes() {
   const LockGuard guard(lock);
@@ -282,10 +288,10 @@ Node::Totals Node::totals() {
   const LockGuard guard(lock);
   Totals totals{};
   for (const Region* region = regions_; region != nullptr; region = region->next) {
-    totals.reserved += region->bytes();
+    totals.reserved += region->owned_bytes();
     totals.committed += region->committed_bytes();
     totals.in_spans += region->committed_bytes() - (region->free_slices() << kSliceShift);
-    totals.dirty += region->dirty_slices() << kSliceShift;
+    totals.dirty += (region->dirty_slices() + region->stuck_slices()) << kSliceShift;
     totals.commit_calls += region->commit_calls();
   }
   totals.purged = purged_bytes_;

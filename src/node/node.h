@@ -6,8 +6,13 @@
 // thread the limit is max(dirty_mib, 1.5 times what was live lately). Without one nothing would
 // shrink an idle process, so there the limit starts small and grows by what was given back and then
 // wanted again soon, or when a large block leaves: a program that cycles quickly through memory
-// keeps it, one that has shrunk for good gives it back at the free itself.
-// Who may touch it: any thread; `lock` guards the regions and the fields below it.
+// keeps it, one that has shrunk for good gives it back at the free itself. Under a limit of address
+// space or data, large runs leave at once: the rest of the process needs the room.
+// A chunk that is wholly free is unmapped, so that it counts against no limit, and in memory that
+// is locked; of others the free pages are dropped, and where the system refuses that they wait
+// until the chunk is whole.
+// Who may touch it: any thread; `lock` guards the regions and the fields below it, regions_lock
+// what maps or unmaps chunks (and is taken first).
 #pragma once
 
 #include <cstddef>
@@ -18,13 +23,17 @@
 
 namespace near {
 
-class Node {
+// Alone on its lines: threads of other nodes read and lock the neighbours in the table of nodes.
+class alignas(128) Node {
  public:
   // Adds a region, at start or when the others are exhausted.
   void add(Region* region);
 
   // A run of slices from this node, or null (errno is untouched). `zero`: all of it reads as zero.
   Span* take(uint32_t slices, bool& zero, size_t alignment);
+
+  // The same from a region that this node does not have yet. regions_lock is held.
+  Span* take_from_new(Region& region, uint32_t slices, bool& zero, size_t alignment);
 
   // Gives back a span, or its slices from number `keep` on.
   void give(Span* span, uint32_t keep = 0);
@@ -33,8 +42,21 @@ class Node {
   bool extend(Span* span, uint32_t slices);
 
   // Gives memory back to the system: free slices not used for `age_ms`, until at most `keep_bytes`
-  // are dirty. Returns the bytes given back. Takes the lock for one chunk at a time.
-  size_t purge(uint32_t age_ms, size_t keep_bytes);
+  // are dirty, or `is_over` says so. Returns the bytes given back. Takes the lock for one chunk at
+  // a time.
+  size_t purge(uint32_t age_ms, size_t keep_bytes, bool (*is_over)() = nullptr);
+
+  // The purge thread has ended: gives back what a process without one would not have kept.
+  void obey_limits();
+
+  // All of it, also what the system refused before, and free chunks that are clean.
+  size_t trim(size_t keep_bytes);
+
+  // In the child of a fork: what another thread was purging is free again. The lock is held.
+  void restore_withdrawn();
+
+  // Changes when something is given back. Without the lock.
+  uint64_t gives() const { return gives_.load(kRelaxed); }  // relaxed: a hint
 
   // Pages inside a span with live blocks were given back.
   void note_pages_purged(const Span& span);
@@ -42,6 +64,7 @@ class Node {
   // True if there is address space left for a run of slices: what refused it was the system.
   bool has_room(uint32_t slices);
 
+  // What can be purged.
   size_t dirty_bytes();
 
   struct Totals {
@@ -62,7 +85,12 @@ class Node {
   void for_each_span(Visit visit) {
     const LockGuard guard(lock);
     for (const Region* region = regions_; region != nullptr; region = region->next) {
-      for (size_t i = 0; i < region->committed_bytes() >> kSliceShift; i++) visit(region->span(i));
+      for (uint32_t chunk = 0; chunk < region->chunks_end(); chunk++) {
+        if (!region->is_mapped(chunk)) continue;
+        for (size_t i = 0; i < kChunkSlices; i++) {
+          visit(region->span(size_t{chunk} * kChunkSlices + i));
+        }
+      }
     }
   }
 
@@ -73,7 +101,7 @@ class Node {
     for (Region* region = nullptr; (region = region_after(region)) != nullptr;) {
       uint32_t used = 0;
       for (uint32_t index = 0; slices_in_use(*region, index, used); index++) {
-        visit(region->chunk_start(index), used);
+        if (used != 0) visit(region->chunk_start(index), used);
       }
     }
   }
@@ -81,37 +109,49 @@ class Node {
   Mutex lock{Rank::node};
 
  private:
+  // What became of a try to grow.
+  enum class Grown : uint8_t { yes, no_room, refused };
+
   Region* region_after(const Region* region);
   bool has(const Region* region) const;
   bool slices_in_use(const Region& region, uint32_t chunk, uint32_t& mask);
+  Span* take_from(Region& region, uint32_t slices, bool& zero, size_t alignment);
+  Span* note_taken(Span* span, uint32_t slices, uint32_t clean, bool& zero);
+  template <typename Plan, typename Use>
+  Grown grow(Region& region, Plan plan, Use use);
+  Span* grow_and_take(Region& region, uint32_t slices, bool& zero, size_t alignment);
   size_t dirty_slices() const;
-  void follow_peak(uint32_t now);
+  void follow_peak(uint64_t now);
   static size_t bound_slices();
   size_t most_slices() const;
   size_t limit_slices() const;
   size_t live_slices() const;
   void look_at_limits();
   void expect_another(size_t slices);
-  void forget_credit(uint32_t now);
+  void forget_credit(uint64_t now);
   void note_regret(uint32_t slices);
+  size_t purge_oldest(Region& region, uint64_t now, uint32_t age_ms, bool whole_only, bool& any);
   size_t purge_chunk(Region& region, uint32_t chunk);
-  size_t enforce(size_t keep_slices);
-  size_t purge_pass(Region& region, bool whole_only, size_t keep_slices);
+  size_t unmap_chunk(Region& region, uint32_t chunk);
+  size_t purge_until(uint32_t age_ms, size_t keep_slices, bool whole_only,
+                     bool (*is_over)() = nullptr);
+  void unmap_clean();
 
   Region* regions_ = nullptr;
   Region* last_region_ = nullptr;
-  uint32_t now_ms_ = 0;  // the clock, read at each look at the limits
-  uint32_t last_decay_ms_ = 0;
-  uint32_t look_every_ = 0;       // slices given back between two looks: an eighth of the limit
-  uint32_t unlooked_slices_ = 0;  // given back since the limits were looked at
-  size_t peak_slices_ = 0;        // live, lately at most
-  uint32_t peak_ms_ = 0;          // when the peak was lowered last
-  size_t learned_slices_ = 0;     // the limit without a purge thread
-  size_t credit_slices_ = 0;      // given back by the limit, and not wanted again since
-  uint32_t credit_ms_ = 0;        // when that happened last
-  size_t regret_slices_ = 0;      // given back by the limit, and wanted again
+  uint64_t now_ms_ = 0;  // the clock, read at each look at the limits
+  uint64_t last_decay_ms_ = 0;
+  size_t look_every_ = 0;       // slices given back between two looks: an eighth of the limit
+  size_t unlooked_slices_ = 0;  // given back since the limits were looked at
+  size_t peak_slices_ = 0;      // live, lately at most
+  uint64_t peak_ms_ = 0;        // when the peak was lowered last
+  size_t learned_slices_ = 0;   // the limit without a purge thread
+  size_t credit_slices_ = 0;    // given back by the limit, and not wanted again since
+  uint64_t credit_ms_ = 0;      // when that happened last
+  size_t regret_slices_ = 0;    // given back by the limit, and wanted again
   uint64_t purged_bytes_ = 0;
   uint64_t purge_calls_ = 0;
+  Atomic<uint64_t> gives_{0};
 };
 
 }  // namespace near

@@ -1,12 +1,15 @@
-// A region: address space of one NUMA node, cut into 2 MiB chunks of 32 slices.
+// A region: the chunks of one NUMA node in one window.
 //
-// Invariant of a chunk: dirty is a subset of free; bucket == longest_run(free); the chunk is in
-// list [dirty != 0][bucket]. A slice is free, or belongs to a span, or is being purged (then to
-// neither). Chunks below `committed_` are usable.
+// Invariant of a mapped chunk: bucket == longest_run(free), and the chunk is in list
+// [dirty != 0][bucket]; an absent one is in absent_ unless a growth has withdrawn it. A chunk waits
+// to be purged if and only if it has dirty slices, and there in the order of stamps.
 // Policy: take from the chunk whose longest run is the shortest that fits, dirty chunks first:
-// chunks fill one after another, so whole huge pages stay free or stay full.
-// Who may touch it: guarded by its node's lock, but for `contains`, `node` and the descriptors of
-// live spans.
+// chunks fill one after another, so whole huge pages stay free or stay full. Where no chunk fits,
+// the lowest run over several of them is taken, and chunks in it that are absent are mapped.
+// Growing is done in three steps, so that the system is called without the node's lock: plan_growth
+// withdraws what is to be mapped, map_growth maps it, end_growth puts it back.
+// Who may touch it: guarded by its node's lock, except `node` and the descriptors of live spans;
+// what grows it (extend_to, map_growth, and the window) by regions_lock.
 #pragma once
 
 #include <cstddef>
@@ -14,78 +17,135 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "node/chunk.h"
+#include "node/run_tree.h"
+#include "node/window.h"
+#include "platform/os.h"
 #include "span/layout.h"
 
 namespace near {
 
-// What pages a chunk asks for. `split`: huge ones until a part of it was purged, then small ones
-// until all of it is.
-enum class Pages : uint8_t { small, huge, split };
-
-struct Chunk {
-  uint32_t free;   // bit i: slice i is free
-  uint32_t dirty;  // bit i: slice i is free and may hold pages
-  uint32_t stamp;  // coarse ms when a slice became dirty last
-  uint32_t next;   // neighbours in the bucket's list, kNoChunk at the ends
-  uint32_t prev;
-  uint8_t bucket;  // longest run of free slices
-  bool in_dirty;   // which set of lists it is in
-  Pages pages;
-};
-
-inline constexpr uint32_t kWholeChunk = ~uint32_t{0};  // a mask of all its slices
-
-inline constexpr uint32_t kNoChunk = ~uint32_t{0};
+// Runs of at most this length lie in one chunk: the links of a span's blocks (span/free_list.h)
+// lead no further.
+inline constexpr uint32_t kClassSlices = [] {
+  uint32_t most = 0;
+  for (const SizeClass& shape : kSizeClasses) most = most > shape.slices ? most : shape.slices;
+  return most;
+}();
 
 // How many heaps there are: set by the registry, read where page sizes are chosen.
 extern NEAR_HIDDEN Atomic<uint32_t> heaps_in_use;
 
-class Region {
- public:
-  // The descriptors and chunks lie in reserved memory that the region commits as it grows.
-  void init(char* base, Span* spans, Chunk* chunks, uint32_t chunk_count, unsigned node);
+// Chunks that are withdrawn until they are mapped, or how many are missing for that.
+struct Growth {
+  uint64_t first = 0;      // slice of the run
+  uint32_t slices = 0;     // none: there is no such run
+  uint32_t end = 0;        // chunk behind the last
+  uint32_t missing = 0;    // chunks that the window has to give first
+  size_t small_pages = 0;  // chunks of a lower order than this have small pages
 
-  // Takes a run of slices; null if there is no room or the system refuses memory. `clean` tells how
-  // many of them read as zero. The descriptor has `start`, `slices` and `region` set. The run
-  // begins at a multiple of `alignment`, at least a slice.
+  uint32_t begin() const { return static_cast<uint32_t>(first / kChunkSlices); }
+};
+
+class alignas(128) Region {
+ public:
+  // `table`: the number of its table in the window. It may own `share` chunks of it.
+  void init(Window& window, unsigned table, unsigned node, uint32_t share);
+
+  // Takes a run of slices from mapped chunks; null if there is none. `clean` tells how many of them
+  // read as zero. The descriptor has `start`, `slices` and `region` set. The run begins at a
+  // multiple of `alignment`, at least a slice.
   Span* take(uint32_t slices, uint32_t& clean, size_t alignment);
 
-  // Makes `span` longer by the slices behind it, if they are free.
+  // Makes `span` longer by the slices behind it, if they are free and mapped.
   bool extend(Span* span, uint32_t slices);
 
   // Gives back the slices of `span` from number `keep` on; with keep 0 the whole span.
-  void give(Span* span, uint32_t keep, uint32_t now_ms);
+  void give(Span* span, uint32_t keep, uint64_t now_ms);
 
-  // The next chunk that may be purged: one with dirty slices whose last is at least `age_ms` old;
-  // kNoChunk if none. Searches from chunk `from` upward.
-  uint32_t find_purgeable(uint32_t from, uint32_t now_ms, uint32_t age_ms) const;
+  // --- growing ---
+
+  // Withdraws chunks such that a run of slices is free in them once they are mapped; with
+  // `generous` some more, if the system does not mind. If there are none: `missing` says how many
+  // the region must get from its window.
+  Growth plan_growth(uint32_t slices, bool generous);
+
+  // The same for the slices behind a span. Neither a run nor missing chunks: they are in use.
+  Growth plan_extension(const Span& span, uint32_t slices);
+
+  // Gets chunks from the window, at least `least`: they are absent. False if it has too few.
+  // The node's lock is `lock`, not held; regions_lock is.
+  bool extend_to(uint32_t least, Mutex& lock);
+
+  // Maps the absent chunks of a growth, without the node's lock: all of them or none.
+  os::Mapped map_growth(Growth& growth);
+
+  // Puts the chunks of a growth back: mapped, or absent as they were, or (`occupied`) given up.
+  void end_growth(const Growth& growth, os::Mapped mapped);
+
+  // A span in the run of a growth just ended.
+  Span* take_grown(const Growth& growth, uint32_t slices, uint32_t& clean, size_t alignment) {
+    return make_span(growth.first, slices, clean, alignment);
+  }
+
+  // True if there is address space left for a run of slices.
+  bool has_room(uint32_t slices) const;
+
+  // All chunks of a window that is mapped already.
+  void own_mapped();
+
+  // --- purging ---
+
+  // The chunk whose dirty slices are the oldest, if they are at least `age_ms` old; with
+  // `whole_only`, of those that are wholly free. kNoChunk if there is none.
+  uint32_t find_purgeable(uint64_t now_ms, uint32_t age_ms, bool whole_only) const;
+
+  // True if the chunk is wholly free, and unmapping it leaves the process mappings enough.
+  bool can_unmap(uint32_t chunk) const;
+
+  // A mapped chunk, wholly free and clean, that can be unmapped; or kNoChunk.
+  uint32_t find_clean_whole() const;
 
   // Withdraws the dirty slices of a chunk so that they can be purged without the lock, and puts
-  // them back, those of `dirty` as they were (the system refused). Of a chunk of huge pages all
-  // that is free: those make slices resident that were never used.
+  // them back, those of `dirty` as they were. Of a chunk of huge pages all that is free: those make
+  // slices resident that were never used.
   uint32_t withdraw_dirty(uint32_t chunk);
   void put_back(uint32_t chunk, uint32_t slices, uint32_t dirty);
+
+  // The same for a whole chunk that is unmapped; it is absent then if `unmapped`, else as before.
+  void withdraw_whole(uint32_t chunk);
+  void put_back_whole(uint32_t chunk, uint32_t dirty, bool unmapped);
+
+  // The system refused to purge the chunk: it waits until it is whole, or for retry_stuck.
+  void note_stuck(uint32_t chunk);
+  void retry_stuck();
+
+  // In the child of a fork: the thread that was purging is gone.
+  void restore_withdrawn();
 
   // Pages of a span with live blocks were purged.
   void note_pages_purged(const Span& span) {
     adapt_pages(static_cast<uint32_t>((span.start - base_) >> kChunkShift), false);
   }
 
+  // --- looking ---
+
   char* chunk_start(uint32_t chunk) const { return base_ + (size_t{chunk} << kChunkShift); }
-  bool contains(const void* address) const {
-    return static_cast<size_t>(static_cast<const char*>(address) - base_) < bytes();
-  }
+  const Window& window() const { return *window_; }
   Span* span_at(const void* address) const {
     return &spans_[static_cast<size_t>(static_cast<const char*>(address) - base_) >> kSliceShift];
   }
   const Span& span(size_t slice) const { return spans_[slice]; }
-  size_t bytes() const { return size_t{chunk_count_} << kChunkShift; }
-  size_t committed_bytes() const { return size_t{committed_} << kChunkShift; }
+  uint32_t chunks_end() const { return end_; }  // chunks from here on are not its own
+  bool is_mapped(uint32_t chunk) const { return chunks_[chunk].presence == Presence::mapped; }
+  size_t owned_bytes() const { return size_t{owned_} << kChunkShift; }
+  size_t committed_bytes() const { return size_t{mapped_} << kChunkShift; }
   unsigned node() const { return node_; }
-  size_t dirty_slices() const { return dirty_slices_; }
+  size_t dirty_slices() const { return dirty_slices_ - stuck_slices_; }  // that can be purged
+  size_t stuck_slices() const { return stuck_slices_; }
   size_t free_slices() const { return free_slices_; }
   const Chunk& chunk(uint32_t index) const { return chunks_[index]; }
-  uint32_t commit_calls() const { return commit_calls_; }
+  uint64_t commit_calls() const { return growths_; }
 
   // Checks the invariants; returns the number of violations, each named on stderr.
   size_t check() const;
@@ -94,35 +154,66 @@ class Region {
 
  private:
   static constexpr unsigned kBuckets = kChunkSlices + 1;
+  using FitList = ChunkList<&Chunk::fit>;
+  using AgeList = ChunkList<&Chunk::age>;
+  using WholeList = ChunkList<&Chunk::whole>;
 
-  uint64_t find(uint32_t slices);
+  uint64_t find(uint32_t slices) const;
+  uint64_t find_anywhere(uint32_t slices) const;
   uint32_t find_in_chunks(uint32_t slices) const;
-  uint64_t find_across_chunks(uint32_t slices);
+  bool are_mapped(uint64_t first, uint32_t slices) const;
+  uint64_t free_at_end(uint64_t most) const;
   bool is_free(uint64_t first, uint32_t slices) const;
+  Span* make_span(uint64_t first, uint32_t slices, uint32_t& clean, size_t alignment);
   uint32_t claim(uint64_t first, uint32_t slices);
-  void release(uint64_t first, uint32_t slices, uint32_t now_ms);
-  bool commit_to(uint32_t chunk_end);
-  void advise_pages(uint32_t begin, uint32_t end);
-  void adapt_pages(uint32_t chunk, bool whole);
-  bool grow(uint32_t chunks);
-  void link(uint32_t chunk, unsigned bucket);
-  void unlink(uint32_t chunk);
-  void relink(uint32_t chunk);
+  void release(uint64_t first, uint32_t slices, uint64_t now_ms);
 
+  uint32_t generous_count(uint32_t chunks) const;
+  Growth withdraw(uint64_t first, uint32_t slices, uint32_t end);
+  uint32_t mask_of(const Growth& growth, uint32_t chunk) const;
+  void own(uint32_t first, uint32_t count);
+  Pages pages_of(const Growth& growth, uint32_t chunk) const;
+  os::Mapped map_run(const Growth& growth, uint32_t first, uint32_t end);
+  void unmap_run(uint32_t first, uint32_t end);
+  void end_growth_of(const Growth& growth, uint32_t chunk, os::Mapped mapped);
+  void become(uint32_t chunk, Presence presence);
+  int absent_neighbours(uint32_t chunk) const;
+  void advise_pages(const Growth& growth, uint32_t begin, uint32_t end);
+
+  void adapt_pages(uint32_t chunk, bool whole);
+  void link(uint32_t chunk);
+  void unlink(uint32_t chunk);
+  void changed(uint32_t chunk);
+  void wait_as(uint32_t chunk, Waiting how);
+  void wait_again(uint32_t chunk);
+  void set_dirty(uint32_t chunk, uint32_t mask);
+  size_t check_chunk(uint32_t index) const;
+  size_t check_lists(uint32_t index) const;
+
+  Window* window_ = nullptr;
+  unsigned table_ = 0;
   char* base_ = nullptr;
   Span* spans_ = nullptr;
   Chunk* chunks_ = nullptr;
-  uint32_t chunk_count_ = 0;
-  uint32_t committed_ = 0;    // chunks, the high-water mark
-  uint32_t described_ = 0;    // chunks whose descriptors are committed
-  uint32_t first_whole_ = 0;  // no wholly free chunk lies below
+  uint32_t share_ = 0;
+  uint32_t owned_ = 0;  // chunks that are absent or mapped
+  uint32_t mapped_ = 0;
+  uint32_t end_ = 0;   // all its chunks lie below
+  uint32_t away_ = 0;  // chunks that have slices away
   unsigned node_ = 0;
-  uint32_t commit_calls_ = 0;
   int32_t split_ = 0;  // chunks whose pages are split
+  int32_t holes_ = 0;  // groups of absent chunks between mapped ones
+  uint64_t growths_ = 0;
   size_t dirty_slices_ = 0;
-  size_t free_slices_ = 0;
+  size_t stuck_slices_ = 0;      // dirty, and the system refused to purge them
+  size_t free_slices_ = 0;       // of mapped chunks
   uint64_t filled_[2] = {0, 0};  // bit b: list [dirty][b] is not empty
-  uint32_t heads_[2][kBuckets] = {};
+  FitList fitting_[2][kBuckets];
+  FitList absent_;   // absent chunks that no growth has withdrawn
+  AgeList waiting_;  // to be purged; that became dirty first comes first
+  AgeList stuck_;
+  WholeList whole_;  // of those in waiting_, the wholly free ones
+  RunTree runs_;
 };
 
 }  // namespace near

@@ -1,7 +1,6 @@
 // Messages on stderr without allocating.
 #include "platform/message.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +9,7 @@
 #include <cstdlib>
 
 #include "base/assert.h"
+#include "platform/raw_io.h"
 #include "platform/saved_errno.h"
 
 namespace near {
@@ -19,9 +19,9 @@ constexpr int kFirstSpare = 64;  // beyond the descriptors that programs count o
 int spare_stderr = -1;
 
 ssize_t write_some(const char* text, size_t length) {
-  const ssize_t written = write(STDERR_FILENO, text, length);
+  const ssize_t written = raw::write(STDERR_FILENO, text, length);
   if (written >= 0 || errno != EBADF || spare_stderr < 0) return written;
-  return write(spare_stderr, text, length);
+  return raw::write(spare_stderr, text, length);
 }
 
 void write_all(const char* text, int length, int room) {
@@ -38,7 +38,7 @@ void write_all(const char* text, int length, int room) {
 
 void keep_stderr() {
   const SavedErrno saved;
-  spare_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, kFirstSpare);
+  spare_stderr = raw::duplicate(STDERR_FILENO, kFirstSpare);
 }
 
 void message(const char* format, ...) {

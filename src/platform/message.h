@@ -1,5 +1,6 @@
 // Messages on stderr without allocating, and the end of the process.
-// Who may touch it: any thread, also with locks held; one `write` per message.
+// Who may touch it: any thread, also with locks held; one `write` per message, which is no
+// cancellation point.
 #pragma once
 
 namespace near {

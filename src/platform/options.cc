@@ -18,7 +18,8 @@ const OptionInfo kOptionTable[kOptions] = {
     {"stats", 0, 0, 2, "off|text|json", "how statistics are printed on stderr at exit"},
     {"verbose", 0, 0, 1, nullptr, "1: say at start which memory and topology are used"},
     {"purge_thread", 1, 0, 1, nullptr,
-     "1: a multi-threaded process gets a thread that gives free memory back"},
+     "1: while a process has two threads or more, another one gives free memory back; 0 (also by "
+     "near_set_option): none, the threads' slow paths and near_malloc_trim do it"},
     {"decay_ms", 1000, 0, 600000, nullptr,
      "milliseconds that freed memory is kept before it is given back"},
     {"dirty_mib", 64, 0, 1048576, nullptr,
@@ -28,7 +29,10 @@ const OptionInfo kOptionTable[kOptions] = {
      "1: ask for transparent huge pages beyond the first chunks; 0: never"},
     {"bind", 1, 0, 2, "off|preferred|strict", "how memory is bound to its NUMA node"},
     {"region_mib", 0, 0, 1 << 26, nullptr,
-     "address space (MiB) reserved for each node; 0: twice the memory"},
+     "address space (MiB) planned for each node; 0: twice the memory"},
+    {"deepbind", 0, 0, 1, "drop|keep",
+     "drop: dlopen goes without RTLD_DEEPBIND, under which a library finds the C library's malloc "
+     "before the program's"},
 };
 
 namespace {

@@ -20,12 +20,14 @@ enum class Option : unsigned {
   huge_pages,
   bind,
   region_mib,
+  deepbind,
   count,
 };
 
 enum class OnInvalid : long { abort = 0, report = 1, ignore = 2 };
 enum class AtExit : long { nothing = 0, text = 1, json = 2 };
 enum class Binding : long { off = 0, preferred = 1, strict = 2 };
+enum class Deepbind : long { drop = 0, keep = 1 };
 
 struct OptionInfo {
   const char* name;

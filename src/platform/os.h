@@ -21,6 +21,35 @@ size_t physical_memory();
 // The limit of the address space (RLIMIT_AS) in bytes, SIZE_MAX if there is none.
 size_t address_space_limit();
 
+// The most that one request can get in this process: a limit of address space or data, or all
+// memory and swap.
+size_t most_memory();
+
+// True if the system refuses so much in one request, whatever is given back before: more than
+// most_memory(), unless it promises memory without counting.
+bool refuses(size_t bytes);
+
+// True if there is a limit of address space or data, also one set after the start.
+bool is_limited();
+
+// An address near the end of what the program may use, and bits that differ from run to run.
+struct Landmark {
+  uintptr_t address;
+  uint64_t random;
+};
+Landmark landmark();
+
+// Maps zeroed memory, readable and writable, at `start` and nowhere else. `occupied`: there is a
+// mapping already, or the system does not place anything there.
+enum class Mapped : uint8_t { done, refused, occupied };
+Mapped map(void* start, size_t bytes);
+
+// The same where the system chooses, aligned to `alignment` (a power of two). Null if refused.
+void* map_anywhere(size_t bytes, size_t alignment);
+
+// Gives whole pages of mapped memory back, address space and all.
+bool unmap(void* start, size_t bytes);
+
 // Reserves inaccessible address space of `bytes`, aligned to `alignment` (a power of two). Null if
 // refused.
 void* reserve(size_t bytes, size_t alignment);
@@ -34,7 +63,7 @@ bool make_readable(void* start, size_t bytes);
 // Makes reserved pages readable and writable; they are zero when first touched.
 bool commit(void* start, size_t bytes);
 
-// Drops the contents of committed pages: they stay usable and read as zero.
+// Drops the contents of committed or mapped pages: they stay usable and read as zero.
 bool purge(void* start, size_t bytes);
 
 // Prefers (or with `strict` demands) memory of NUMA node `node` (kernel number) for pages not yet

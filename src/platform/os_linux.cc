@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
+#include "base/atomic.h"
 #include "base/bits.h"
 #include "platform/os.h"
 #include "platform/saved_errno.h"
@@ -24,11 +26,89 @@ size_t physical_memory() {
   return static_cast<size_t>(info.totalram) * info.mem_unit;
 }
 
+namespace {
+
+constexpr int kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS;
+constexpr int kWritable = PROT_READ | PROT_WRITE;
+
+size_t limit_of(decltype(RLIMIT_AS) which) {
+  struct rlimit limit{};
+  if (getrlimit(which, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
+  return limit.rlim_cur;
+}
+
+// Unmaps what lies beside an aligned part of what was mapped, and returns that part.
+void* keep_aligned(void* mapped, size_t all, size_t bytes, size_t alignment) {
+  const auto first = reinterpret_cast<uintptr_t>(mapped);
+  const uintptr_t start = align_up(first, alignment);
+  if (start != first) munmap(mapped, start - first);
+  const uintptr_t end = start + bytes;
+  if (end != first + all) munmap(reinterpret_cast<void*>(end), first + all - end);
+  return reinterpret_cast<void*>(start);
+}
+
+}  // namespace
+
 size_t address_space_limit() {
   const SavedErrno saved;
-  struct rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
-  return limit.rlim_cur;
+  return limit_of(RLIMIT_AS);
+}
+
+size_t most_memory() {
+  const SavedErrno saved;
+  const size_t limit = min_of(limit_of(RLIMIT_AS), limit_of(RLIMIT_DATA));
+  struct sysinfo info{};
+  if (sysinfo(&info) != 0) return limit;
+  return min_of(limit, static_cast<size_t>(info.totalram + info.totalswap) * info.mem_unit);
+}
+
+bool is_limited() {
+  const SavedErrno saved;
+  return min_of(limit_of(RLIMIT_AS), limit_of(RLIMIT_DATA)) != SIZE_MAX;
+}
+
+Landmark landmark() {
+  const auto* bytes = reinterpret_cast<const char*>(getauxval(AT_RANDOM));
+  if (bytes == nullptr) return {0, 0};
+  uint64_t words[2];
+  memcpy(words, bytes, sizeof words);
+  return {reinterpret_cast<uintptr_t>(bytes), words[0] ^ words[1]};
+}
+
+// Without MAP_NORESERVE: the system then refuses what it cannot have. Kernels before 4.17 take the
+// address for a hint, and some emulators do.
+Mapped map(void* start, size_t bytes) {
+  const SavedErrno saved;
+  void* mapped = mmap(start, bytes, kWritable, kAnonymous | MAP_FIXED_NOREPLACE, -1, 0);
+  if (mapped == MAP_FAILED) return errno == EEXIST ? Mapped::occupied : Mapped::refused;
+  if (mapped == start) return Mapped::done;
+  munmap(mapped, bytes);
+  return Mapped::occupied;
+}
+
+// First as much as is needed, which may lie well by chance: a limit may not allow more.
+void* map_anywhere(size_t bytes, size_t alignment) {
+  const SavedErrno saved;
+  void* mapped = mmap(nullptr, bytes, kWritable, kAnonymous, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  if (reinterpret_cast<uintptr_t>(mapped) % alignment == 0) return mapped;
+  munmap(mapped, bytes);
+  const size_t all = bytes + alignment;
+  if (all < bytes) return nullptr;
+  mapped = mmap(nullptr, all, kWritable, kAnonymous, -1, 0);
+  return mapped == MAP_FAILED ? nullptr : keep_aligned(mapped, all, bytes, alignment);
+}
+
+bool unmap(void* start, size_t bytes) {
+  const SavedErrno saved;
+  return munmap(start, bytes) == 0;
+}
+
+bool refuses(size_t bytes) {
+  if (bytes <= most_memory()) return false;
+  void* tried = map_anywhere(bytes, page_size());
+  if (tried != nullptr) unmap(tried, bytes);
+  return tried == nullptr;
 }
 
 void* reserve(size_t bytes, size_t alignment) {
@@ -38,12 +118,7 @@ void* reserve(size_t bytes, size_t alignment) {
   void* mapped =
       mmap(nullptr, asked, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
-  const auto first = reinterpret_cast<uintptr_t>(mapped);
-  const uintptr_t start = align_up(first, alignment);
-  if (start != first) munmap(mapped, start - first);
-  const uintptr_t end = start + bytes;
-  if (end != first + asked) munmap(reinterpret_cast<void*>(end), first + asked - end);
-  return reinterpret_cast<void*>(start);
+  return keep_aligned(mapped, asked, bytes, alignment);
 }
 
 void unreserve(void* start, size_t bytes) {
@@ -61,9 +136,37 @@ bool commit(void* start, size_t bytes) {
   return mprotect(start, bytes, PROT_READ | PROT_WRITE) == 0;
 }
 
+namespace {
+
+enum class Advice : uint8_t { untried, honest, lies, unknown };
+constinit Atomic<Advice> purge_advice{Advice::untried};
+
+// Some sandboxes and emulators answer that they have dropped a page, and have not.
+Advice try_advice() {
+  const size_t page = page_size();
+  void* mapped = mmap(nullptr, page, kWritable, kAnonymous, -1, 0);
+  if (mapped == MAP_FAILED) return Advice::unknown;
+  auto* byte = static_cast<volatile char*>(mapped);
+  *byte = 1;
+  const bool accepted = madvise(mapped, page, MADV_DONTNEED) == 0;
+  const Advice found = accepted && *byte != 0 ? Advice::lies : Advice::honest;
+  munmap(mapped, page);
+  return found;
+}
+
+}  // namespace
+
 bool purge(void* start, size_t bytes) {
   const SavedErrno saved;
-  return madvise(start, bytes, MADV_DONTNEED) == 0;
+  Advice advice = purge_advice.load(kRelaxed);  // relaxed: every thread finds the same
+  if (advice == Advice::untried) {
+    advice = try_advice();
+    if (advice == Advice::unknown) return false;
+    purge_advice.store(advice, kRelaxed);  // relaxed: as above
+  }
+  if (advice == Advice::honest) return madvise(start, bytes, MADV_DONTNEED) == 0;
+  // Fresh pages over it; they have lost binding and advice, of which such a system thinks little.
+  return mmap(start, bytes, kWritable, kAnonymous | MAP_FIXED, -1, 0) == start;
 }
 
 bool bind(void* start, size_t bytes, unsigned node, bool strict) {

@@ -1,6 +1,5 @@
 #include "platform/topology.h"
 
-#include <fcntl.h>
 #include <linux/mempolicy.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <iterator>
 
 #include "base/compiler.h"
+#include "platform/raw_io.h"
 #include "platform/saved_errno.h"
 
 namespace near {
@@ -71,10 +71,10 @@ void sort_by_distance(Topology& topology, const uint8_t (*distance)[kMaxNodes]) 
 // Reads a small file into `text`; empty if there is none.
 void read_file(const char* path, char* text, size_t room) {
   text[0] = '\0';
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = raw::open_to_read(path);
   if (fd < 0) return;
-  const ssize_t got = read(fd, text, room - 1);
-  close(fd);
+  const ssize_t got = raw::read(fd, text, room - 1);
+  raw::close(fd);
   text[got > 0 ? got : 0] = '\0';
 }
 

@@ -5,6 +5,12 @@
 #include "front/front.h"
 #include "nearmalloc/nearmalloc.h"
 
+// For front/foreign.cc: in this library `free` is our own.
+namespace near {
+extern const char kHasStandardNames NEAR_HIDDEN;
+const char kHasStandardNames = 1;
+}  // namespace near
+
 extern "C" {
 
 NEAR_EXPORT void* malloc(size_t size) noexcept { return near::allocate(size); }

@@ -75,7 +75,12 @@ NEAR_API int near_get_option(const char* name, long* value) noexcept {
 }
 
 NEAR_API int near_set_option(const char* name, long value) noexcept {
-  return near::set_option(name, value) ? 0 : EINVAL;
+  if (!near::set_option(name, value)) return EINVAL;
+  if (near::find_option(name) == static_cast<unsigned>(near::Option::purge_thread)) {
+    near::start_library();
+    near::obey_purge_option();
+  }
+  return 0;
 }
 
 }  // extern "C"

@@ -1,48 +1,27 @@
 #include "shim/new_slow.h"
 
-#include <dlfcn.h>
-
-#include <cstdlib>
-
 #include "front/front.h"
-#include "platform/message.h"
+#include "shim/cxx_runtime.h"
 
 namespace near {
-namespace {
 
-using Handler = void (*)();
-using GetHandler = Handler (*)();
-using ThrowBadAlloc = void (*)();
-
-// Names as the C++ ABI mangles them: std::get_new_handler() and what throws bad_alloc.
-constexpr char kGetHandler[] = "_ZSt15get_new_handlerv";
-constexpr char kThrower[] = "_ZSt17__throw_bad_allocv";
-
-Handler new_handler() {
-  const auto get = reinterpret_cast<GetHandler>(dlsym(RTLD_DEFAULT, kGetHandler));
-  return get != nullptr ? get() : nullptr;
-}
-
-void throw_bad_alloc() {
-  const auto thrower = reinterpret_cast<ThrowBadAlloc>(dlsym(RTLD_DEFAULT, kThrower));
-  if (thrower != nullptr) thrower();
-  message(
-      "out of memory in operator new, and no C++ runtime is loaded that could throw "
-      "std::bad_alloc");
-  abort();
-}
-
-}  // namespace
-
-NEAR_COLD void* new_slow(size_t size, size_t alignment) {
+NEAR_COLD void* new_slow(size_t size, size_t alignment, const void* caller) {
+  const CxxRuntime runtime(caller);
   while (true) {
-    if (const Handler handler = new_handler()) {
+    if (const NewHandler handler = runtime.new_handler()) {
       handler();
     } else {
-      throw_bad_alloc();
+      runtime.throw_bad_alloc();
     }
     if (void* block = allocate_aligned(alignment, size)) return block;
   }
+}
+
+NEAR_COLD void* new_slow_nothrow(size_t size, size_t alignment, const void* caller) {
+  const CxxRuntime runtime(caller);
+  if (runtime.new_handler() == nullptr) return nullptr;
+  if (can_catch()) return new_slow_caught(size, alignment, caller);
+  return runtime.new_nothrow(size, alignment);
 }
 
 }  // namespace near

@@ -1,17 +1,22 @@
-// What operator new does when memory is refused: ask the new-handler, else throw std::bad_alloc.
-//
-// The library links libc alone, so the handler and the exception are looked for in the C++ runtime
-// that the program has loaded, on this path only. [ISO C++20, new.delete.single]
+// What operator new does when there is no memory.
+// Who may touch it: any thread, without locks held.
 #pragma once
 
 #include <cstddef>
+#include <new>
 
 namespace near {
 
-// Tries again and calls the handler until one of them ends it. Throws if there is no handler.
-void* new_slow(size_t size, size_t alignment);
+// Tries again after each call of the new-handler; without a handler throws std::bad_alloc, both of
+// the C++ runtime that code at `caller` uses. Aborts with a message if there is no runtime.
+void* new_slow(size_t size, size_t alignment, const void* caller);
 
-// As new_slow, but null where that throws. Throws nothing (why it does not say so: new_nothrow.cc).
-void* new_slow_nothrow(size_t size, size_t alignment);
+// The same, but returns null where that throws.
+void* new_slow_nothrow(size_t size, size_t alignment, const void* caller);
+
+// Calls a program's own operator new; null if it throws.
+void* call_nothrow(void* (*make)(size_t), size_t size);
+void* call_nothrow(void* (*make)(size_t, std::align_val_t), size_t size,
+                   std::align_val_t alignment);
 
 }  // namespace near

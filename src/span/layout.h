@@ -4,7 +4,8 @@
 //           any address.
 //   span    a run of slices that serves one size class, or one large block. The descriptor of its
 //           first slice is the span's; a slice inside a span of a class says how far back that is.
-//   block   what malloc returns: start + i * size. A free block holds the link to the next.
+//   block   what malloc returns: start + i * size. A free block holds the link to the next, encoded
+//           (span/free_list.h).
 //   page    here always 4 KiB.
 //   unit    the least that is carved (put on a free list) at once: the blocks that start in a page,
 //           or one block if it is as large as a page. `uncarved` has one bit for each unit that was
@@ -27,16 +28,13 @@
 #include "base/bits.h"
 #include "base/free_count.h"
 #include "sizes/size_class.h"
+#include "span/free_list.h"
 #include "span/remote_list.h"
 
 namespace near {
 
 class Heap;
 class Region;
-
-struct Block {
-  Block* next;
-};
 
 inline constexpr size_t kPageShift = 12;
 inline constexpr size_t kPageSize = size_t{1} << kPageShift;
@@ -49,8 +47,8 @@ enum class SpanKind : uint8_t { none, blocks, inside, large };
 struct alignas(128) Span {
   // Line 0. Guard: the owner's thread, or whoever holds a threadless owner's lock.
   Atomic<Heap*> owner;  // whose thread frees locally; null unless kind == blocks
-  Block** list;         // where a local free pushes: the heap's bin while hot, &local while cold
-  Block* local;         // the free blocks of a cold span
+  FreeList* list;       // where a local free pushes: the heap's bin while hot, &local while cold
+  FreeList local;       // the free blocks of a cold span
   FreeCount frees;      // freed(), as a countdown to the next event
   uint32_t reciprocal;  // of the block size, to recognise the start of a block
   // the same: two memory operands are an instruction less on the fast path than one load
@@ -105,7 +103,8 @@ inline bool is_sparse(const Span& span, uint32_t freed) {
 constexpr bool carves_blocks(const SizeClass& shape) { return shape.size >= kPageSize; }
 
 static_assert(kSliceSize / kBlockAlign <= FreeCount::kMaxRemaining - FreeCount::kMaxAwaited);
-static_assert(kClasses <= UINT8_MAX);  // RemoteList keeps one more, and the node, in a byte each
+static_assert(kLinkReach == kChunkSize);  // a span of a class lies in one chunk
+static_assert(kClasses <= UINT8_MAX);     // RemoteList keeps one more, and the node, in a byte each
 static_assert(offsetof(Span, remote) == 64 && (kCheckBuild || sizeof(Span) == 128));
 
 // The blocks of a span by number, in units of kBlockAlign.

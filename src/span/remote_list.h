@@ -5,7 +5,7 @@
 //   0: the list is closed, the slice begins no span of a class. Class and node are constant while
 //   blocks live. head: index of the block pushed last, meaningless if count == 0
 //
-// Invariant: count blocks hang from head by their `next`; count > 0 <=> the span is in (or on its
+// Invariant: count blocks hang from head by their links; count > 0 <=> the span is in (or on its
 // way to) its owner's inbox. So the push that finds count == 0 delivers the span, once, and nobody
 // else does; while count > 0 the owner in the word cannot change and the span cannot be empty for
 // its owner, hence not be reused: it outlives the delivery. Items leave only all together, so ABA
@@ -23,7 +23,7 @@
 namespace near {
 
 // `Blocks` names the blocks of the span: Block* at(uint32_t index), uint32_t index_of(Block*);
-// Block has `next`.
+// Block has link_to(Block*) and link_to_end().
 template <typename Block>
 class RemoteList {
  public:
@@ -85,7 +85,7 @@ class RemoteList {
       const uint32_t count = seen.count();
       const bool is_head = count > 0 && seen.head() == last;
       if (is_head || !seen.is_open()) return {false, seen.owner(), seen.node(), count, true};
-      chain.last->next = count > 0 ? blocks.at(seen.head()) : nullptr;
+      count > 0 ? chain.last->link_to(blocks.at(seen.head())) : chain.last->link_to_end();
       wanted = (seen.word_ & kHomeMask) | uint64_t{count + chain.count} << 16 | first;
     } while (!word_.compare_exchange_weak(seen.word_, wanted, kAcqRel,
                                           kAcquire));  // pairs: remote-list

@@ -54,7 +54,7 @@ void form_span(Span& span, unsigned size_class, bool clean) {
   const SizeClass& shape = kSizeClasses[size_class];
   span.size_class = static_cast<uint8_t>(size_class);
   span.reciprocal = span.reciprocal_again = shape.reciprocal;
-  span.local = nullptr;
+  span.local.clear(span.start);
   span.reusable = false;
   span.sparse = false;
   span.idle = span.swept = false;
@@ -92,7 +92,7 @@ uint32_t units_to_carve(const Span& span, uint32_t unit) {
 
 }  // namespace
 
-void carve(Span& span, Block** list) {
+void carve(Span& span, FreeList& list) {
   NEAR_ASSERT(span.uncarved != 0);
   const SizeClass& shape = span.shape();
   const size_t size = shape.size;
@@ -101,14 +101,32 @@ void carve(Span& span, Block** list) {
   span.uncarved &= ~bit_run(unit, units);
   const Blocks blocks(shape, unit, unit + units);
   span.touched |= pages_from_to(blocks.begin * size, blocks.end * size);
-  char* block = span.start + blocks.begin * size;
-  char* last = span.start + (blocks.end - 1) * size;
-  Block* rest = *list;
-  *list = reinterpret_cast<Block*>(block);
-  for (; block != last; block += size) {
-    reinterpret_cast<Block*>(block)->next = reinterpret_cast<Block*>(block + size);
+  char* const first = span.start + blocks.begin * size;
+  char* const last = span.start + (blocks.end - 1) * size;
+  for (char* block = first; block != last; block += size) {
+    reinterpret_cast<Block*>(block)->link_to(reinterpret_cast<Block*>(block + size));
   }
-  reinterpret_cast<Block*>(last)->next = rest;
+  list.splice(reinterpret_cast<Block*>(first), reinterpret_cast<Block*>(last));
+}
+
+const char* describe(Flaw flaw) {
+  switch (flaw) {
+    case Flaw::none:
+      break;
+    case Flaw::overwritten:
+      return "the link in a free block was overwritten";
+    case Flaw::stray:
+      return "the link in a free block leads to no block of its span";
+    case Flaw::ring:
+      return "a block is in the free list twice";
+  }
+  return "nothing is wrong";
+}
+
+Block* ListWalk::end(Flaw flaw, uintptr_t block) {
+  damage_ = {flaw, reinterpret_cast<const void*>(block)};
+  at_ = FreeList::kNoSpan;
+  return nullptr;
 }
 
 namespace {
@@ -130,13 +148,16 @@ uint32_t blocks_touching(uint32_t page, const SizeClass& shape) {
   return static_cast<uint32_t>(min_of(last, shape.capacity - size_t{1}) - first + 1);
 }
 
-// The pages whose every block is free, as whole pages of the system.
-uint32_t free_pages(const Span& span) {
+// The pages whose every block is free, as whole pages of the system; none if the list is damaged.
+uint32_t free_pages(const Span& span, Damage& damage) {
   const SizeClass& shape = span.shape();
   PageUse use;
-  for (const Block* block = span.local; block != nullptr; block = block->next) {
+  ListWalk walk(span, span.local);
+  while (const Block* block = walk.next()) {
     use.add(static_cast<size_t>(reinterpret_cast<const char*>(block) - span.start), shape.size);
   }
+  damage = walk.damage();
+  if (unlikely(damage.present())) return 0;
   for (uint32_t units = span.uncarved; units != 0; units &= units - 1) {
     const auto unit = static_cast<uint32_t>(std::countr_zero(units));
     const Blocks blocks(shape, unit, unit + 1);
@@ -154,22 +175,31 @@ uint32_t free_pages(const Span& span) {
   return pages;
 }
 
-}  // namespace
-
-size_t purge_free_pages(Span& span) {
-  NEAR_ASSERT(!carves_blocks(span.shape()));
-  const uint32_t pages = free_pages(span);
-  const uint32_t fresh = pages & ~span.uncarved & kAllUnits[span.size_class];
-  if (fresh == 0) return 0;
-  Block** link = &span.local;
-  for (Block* block = span.local; block != nullptr; block = block->next) {
+// Takes the blocks that begin in `pages` off the span's list.
+Damage unlink_pages(Span& span, uint32_t pages) {
+  ListWalk walk(span, span.local);
+  span.local.clear(span.start);
+  Block* last = nullptr;
+  while (Block* block = walk.next()) {
     const auto page =
         static_cast<uint32_t>((reinterpret_cast<char*>(block) - span.start) >> kPageShift);
-    if ((fresh >> page & 1) != 0) continue;
-    *link = block;
-    link = &block->next;
+    if ((pages >> page & 1) != 0) continue;
+    last != nullptr ? last->link_to(block) : span.local.set(block->address());
+    last = block;
   }
-  *link = nullptr;
+  if (last != nullptr) last->link_to_end();
+  return walk.damage();
+}
+
+}  // namespace
+
+size_t purge_free_pages(Span& span, Damage& damage) {
+  NEAR_ASSERT(!carves_blocks(span.shape()));
+  const uint32_t pages = free_pages(span, damage);
+  const uint32_t fresh = pages & ~span.uncarved & kAllUnits[span.size_class];
+  if (fresh == 0) return 0;
+  damage = unlink_pages(span, fresh);
+  if (unlikely(damage.present())) return 0;
   span.uncarved |= fresh;
   span.touched &= static_cast<uint16_t>(~fresh);
   for (uint32_t left = pages; left != 0;) {
@@ -181,10 +211,10 @@ size_t purge_free_pages(Span& span) {
   return static_cast<size_t>(std::popcount(fresh)) << kPageShift;
 }
 
-uint32_t count_list(const Span& span, const Block* list) {
-  uint32_t count = 0;
-  for (; list != nullptr && count <= span.shape().capacity; list = list->next) count++;
-  return count;
+uint32_t count_list(const Span& span, const FreeList& list) {
+  ListWalk walk(span, list);
+  while (walk.next() != nullptr) continue;
+  return walk.count();
 }
 
 uint32_t count_uncarved(const Span& span) {

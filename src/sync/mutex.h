@@ -2,6 +2,9 @@
 // asserts it.
 //
 // State: 0 free, 1 held, 2 held and somebody may sleep. [Drepper, "Futexes are tricky", mutex 3]
+// Invariant: a thread that holds a lock, or is about to, is inside (sync/inside.h), so that a fork
+// that interrupts it leaves the locks alone. While a thread holds all locks for fork, locking is
+// without effect for it, so that fork handlers of others may allocate.
 // Who may touch it: any thread. A holder may fork: the child, where only the holder lives, unlocks
 // it.
 #pragma once
@@ -10,6 +13,7 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "sync/inside.h"
 
 namespace near {
 
@@ -25,6 +29,7 @@ class Mutex {
   Mutex& operator=(const Mutex&) = delete;
 
   void lock() {
+    if (unlikely(go_inside())) return;
     note_lock();
     uint32_t expected = 0;
     // pairs: mutex
@@ -32,22 +37,29 @@ class Mutex {
   }
 
   bool try_lock() {
+    if (unlikely(go_inside())) return true;
     uint32_t expected = 0;
     // pairs: mutex
-    if (!state_.compare_exchange_strong(expected, 1, kAcquire, kRelaxed)) return false;
+    if (!state_.compare_exchange_strong(expected, 1, kAcquire, kRelaxed)) {
+      go_outside();
+      return false;
+    }
     note_try_lock();
     return true;
   }
 
   void unlock() {
+    if (unlikely(holds_all())) return go_outside();
     note_unlock();
     if (unlikely(state_.exchange(0, kRelease) == 2)) wake_one();  // pairs: mutex
+    go_outside();
   }
 
   // A hint, but in a hardware transaction, which fails when the answer changes.
   bool is_held() const { return state_.load(kRelaxed) != 0; }  // relaxed: the hardware orders it
 
-  // Without regard to ranks: fork takes every lock there is, in a fixed order.
+  // Without regard to ranks: fork takes every lock there is, in a fixed order. The forking thread
+  // is inside already.
   void lock_for_fork() {
     uint32_t expected = 0;
     // pairs: mutex

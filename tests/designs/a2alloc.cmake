@@ -48,8 +48,12 @@ foreach(options "" metadata=block pageref=head free=walk emptiness=25)
     near_test_a2alloc(metadata_${options} "${options}" A2allocMetadata.*)
   endif()
 endforeach()
-near_test_core(design_kheap_pages LABEL designs COMMAND design_kheap --gtest_filter=A2allocPages.*
-  ENVIRONMENT NEAR_TEST_EXPECT=kheap)
+near_test_a2alloc(bytes "" A2allocBytes.*)
+foreach(suite Pages Bytes Walk)
+  string(TOLOWER ${suite} test)
+  near_test_core(design_kheap_${test} LABEL designs
+    COMMAND design_kheap --gtest_filter=A2alloc${suite}.* ENVIRONMENT NEAR_TEST_EXPECT=kheap)
+endforeach()
 if(NOT NEAR_SANITIZE)  # a sanitizer's own memory is resident too
   near_test_a2alloc(zeroed "" A2allocZeroed.*)
   near_test_core(design_kheap_zeroed LABEL designs

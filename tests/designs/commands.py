@@ -13,6 +13,10 @@ ROOT = Path(os.environ["NEAR_TEST_ROOT"])
 DESIGNS = os.environ["NEAR_TEST_DESIGNS"].split(",")
 
 
+# As published, super1 and super4 fill 96 MiB for each bin that a program uses.
+AFFORDABLE = dict.fromkeys(("super1", "super4"), "constants=text")
+
+
 def near(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(("NEARMALLOC_", "LD_PRELOAD"))}
@@ -24,7 +28,8 @@ class Commands(unittest.TestCase):
     def test_every_design_runs_a_program_and_tells_its_counters(self) -> None:
         for design in DESIGNS:
             with self.subTest(design=design):
-                result = near("--design", design, "--stats", "--", "ls", str(ROOT))
+                result = near("--design", design, "--stats", "--", "ls", str(ROOT),
+                              NEARMALLOC_DESIGN_OPTIONS=AFFORDABLE.get(design, ""))
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertIn("README.md", result.stdout)
                 self.assertRegex(result.stderr, rf"(?m)^{design} \d+\.\d+\.\d+: \d+ KiB in use")
@@ -75,7 +80,7 @@ class Commands(unittest.TestCase):
     def test_a_switch_that_is_none_is_reported_and_the_program_runs(self) -> None:
         for design in DESIGNS:
             result = near("--design", design, "--", "ls", str(ROOT),
-                          NEARMALLOC_DESIGN_OPTIONS="colour=red")
+                          NEARMALLOC_DESIGN_OPTIONS=f"{AFFORDABLE.get(design, '')},colour=red")
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn(f"nearmalloc: {design}: there is no switch 'colour'", result.stderr)
             count()

@@ -3,7 +3,8 @@
 near_test_design(scalloc WIDE)
 near_test_design_variants(scalloc "lab=clab" "reclaim=allocation" "lab=clab,reclaim=allocation")
 
-add_library(design_scalloc_tests OBJECT scalloc_test.cc scalloc_switches_test.cc)
+add_library(design_scalloc_tests OBJECT
+  scalloc_test.cc scalloc_switches_test.cc scalloc_guard_test.cc)
 target_link_libraries(design_scalloc_tests PUBLIC near_test_flags GTest::gtest)
 target_include_directories(design_scalloc_tests PRIVATE ${PROJECT_SOURCE_DIR})
 near_test_precompiled(design_scalloc_tests)
@@ -33,11 +34,27 @@ near_test_core(design_scalloc.pages_65536 LABEL designs
 foreach(options
     "madvise=off" "madvise=on" "madvise=eager" "span_pool=per_core" "span_pool=single"
     "reclaim=free" "reclaim=allocation" "reuse_threshold=0" "reuse_threshold=50"
-    "reuse_threshold=80" "reuse_threshold=100" "lab=tlab" "lab=clab")
+    "reuse_threshold=80" "reuse_threshold=100" "lab=tlab" "lab=clab" "guard=mprotect")
   near_test_core(design_scalloc.${options} LABEL designs
     COMMAND design_scalloc --gtest_filter=ScallocSwitches.*-*HugePages*
     ENVIRONMENT ${scalloc_environment} NEARMALLOC_DESIGN_OPTIONS=${options})
 endforeach()
+# Some thousand spans again, of up to 128 MiB.
+function(near_test_scalloc_guard options spans)
+  near_test_core(design_scalloc_guard.${options} LABEL designs
+    COMMAND design_scalloc --gtest_filter=${spans}
+    ENVIRONMENT NEAR_TEST_EXPECT=scalloc NEARMALLOC_INVALID=report
+      NEAR_FAKE_OS=address_space=4398046511104,${ARGN} NEARMALLOC_DESIGN_OPTIONS=${options})
+endfunction()
+set(filter "ScallocGuard.*")
+if(NEAR_SANITIZE)
+  set(filter "ScallocGuard.*-*Kernel*")
+endif()
+foreach(options "guard=markers" "guard=mprotect" "guard=off" "virtual_span=16" "virtual_span=128"
+    "guard=mprotect,virtual_span=4")
+  near_test_scalloc_guard("${options}" "${filter}" page=4096)
+endforeach()
+near_test_scalloc_guard("virtual_span=2" "${filter}" page=65536)
 foreach(options "thp=on" "thp=off")
   near_test_core(design_scalloc.${options} LABEL designs
     COMMAND design_scalloc_os --gtest_filter=ScallocSwitches.*HugePages*

@@ -139,24 +139,27 @@ TEST(FreeRuns, AreTakenAndJoinedAsAListWouldDoIt) {
   EXPECT_EQ(runs.take(1), nullptr);
 }
 
-TEST(FreeRuns, FewAreLookedAtHoweverManyThereAre) {
-  constexpr size_t kRuns = 4000;
-  Arena arena;
-  ASSERT_TRUE(arena.reserve(2 * kRuns * kPage, kStep, kStep, kStep));
-  char* all = static_cast<char*>(arena.take(2 * kRuns * kPage));
-  FreeRuns runs;
-  for (size_t i = 0; i < kRuns; i++) runs.put(all + 2 * i * kPage, 1);
-  const size_t before = runs.walked();
-  for (size_t i = 0; i < 1000; i++) {
-    char* run = all + 2 * (i * 1597 % (kRuns - 1)) * kPage;
-    EXPECT_EQ(runs.take(2), nullptr);
-    runs.put(run + kPage, 1);  // joined with the runs around it
-    EXPECT_EQ(runs.take(3), run);
-    runs.put(run, 1);
-    runs.put(run + 2 * kPage, 1);
-    count_cases();
+// Blocks of one size make runs at equal distances. The tree must not follow any distance: ranks
+// that are multiples of the golden ratio grow steadily along distances of Fibonacci's numbers.
+TEST(FreeRuns, FewAreLookedAtHoweverManyThereAreAndHoweverFarApart) {
+  constexpr size_t kRuns = 1000;
+  for (const size_t apart : {3, 8, 34, 89, 144}) {
+    Arena arena;
+    ASSERT_TRUE(arena.reserve(apart * kRuns * kPage, kStep, kStep, kStep));
+    char* all = static_cast<char*>(arena.take(apart * kRuns * kPage));
+    FreeRuns runs;
+    for (size_t i = 0; i < kRuns; i++) runs.put(all + apart * i * kPage, 1);
+    const size_t before = runs.walked();
+    for (size_t i = 0; i < kRuns; i++) {
+      char* run = all + apart * (i * 1597 % kRuns) * kPage;
+      EXPECT_EQ(runs.take(2), nullptr);
+      runs.put(run + kPage, 1);  // joined with the run before it
+      EXPECT_EQ(runs.take(2), run);
+      runs.put(run, 1);
+      count_cases();
+    }
+    EXPECT_LT(runs.walked() - before, kRuns * 200) << "runs " << apart << " pages apart";
   }
-  EXPECT_LT(runs.walked() - before, 1000 * 300u) << "a list would have been walked to the middle";
 }
 
 TEST(PageRuns, AZeroedBlockIsZeroAlsoWhereSomebodyHadTheMemory) {

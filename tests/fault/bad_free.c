@@ -4,6 +4,7 @@
  * Invariant: exit status 0 only if the heap is whole afterwards. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,19 @@ static void say(const void* bad, const void* start) {
 static void free_at(const void* bad, const void* start) {
   say(bad, start);
   release((void*)(uintptr_t)bad);
+}
+
+static void* free_on_stack(void* unused) {
+  (void)unused;
+  char on_stack[64] __attribute__((aligned(64))) = {0};
+  free_at(on_stack, on_stack);
+  return NULL;
+}
+
+static void free_on_threads_stack(void) {
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, free_on_stack, NULL) != 0) exit(2);
+  pthread_join(thread, NULL);
 }
 
 static void free_twice(char* block) {
@@ -76,6 +90,8 @@ static int run(const char* what, size_t size) {
   memset(block, 1, size);
   if (strcmp(what, "stack") == 0)
     free_at(on_stack, on_stack);
+  else if (strcmp(what, "thread-stack") == 0)
+    free_on_threads_stack();
   else if (strcmp(what, "data") == 0)
     free_at(in_data, in_data);
   else if (strcmp(what, "code") == 0)

@@ -42,6 +42,7 @@ int main(void) {
     blocks[i] = libc_malloc(i % 50 == 0 ? 1000000 : 2000 + i);
     memset(blocks[i], 'x', 2000);
     REQUIRE(!owns(blocks[i]));
+    REQUIRE(malloc_usable_size(blocks[i]) >= 2000 + (i % 50 == 0 ? 0 : i));
   }
   REQUIRE(libc_mallinfo().uordblks > before.uordblks + 2000 * kBlocks / 2);
   for (size_t i = 0; i < kBlocks; ++i) {

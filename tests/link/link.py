@@ -17,13 +17,14 @@ LIBC = re.compile(r"libc\.so\.6|ld-linux[\w.-]*")
 STANDARD = """
 malloc calloc realloc reallocarray free free_sized free_aligned_sized aligned_alloc posix_memalign
 memalign valloc pvalloc malloc_usable_size malloc_trim mallopt mallinfo mallinfo2 malloc_stats
-malloc_info
+malloc_info pthread_create thrd_create
 __libc_malloc __libc_calloc __libc_realloc __libc_free __libc_memalign __libc_valloc __libc_pvalloc
 _Znwm _Znam _ZnwmRKSt9nothrow_t _ZnamRKSt9nothrow_t _ZnwmSt11align_val_t _ZnamSt11align_val_t
 _ZnwmSt11align_val_tRKSt9nothrow_t _ZnamSt11align_val_tRKSt9nothrow_t _ZdlPv _ZdaPv _ZdlPvm _ZdaPvm
 _ZdlPvRKSt9nothrow_t _ZdaPvRKSt9nothrow_t _ZdlPvSt11align_val_t _ZdaPvSt11align_val_t
 _ZdlPvmSt11align_val_t _ZdaPvmSt11align_val_t
 _ZdlPvSt11align_val_tRKSt9nothrow_t _ZdaPvSt11align_val_tRKSt9nothrow_t
+dlopen
 """.split()
 
 STATIC_USE = """
@@ -92,6 +93,15 @@ class Link(unittest.TestCase):
                           if not re.fullmatch(r"_*(libc_|posix_)?(cfree|mem\w+)", name)}, set())
         count(len(promised()) + len(STANDARD))
 
+    def test_operators_call_each_other_by_their_public_names(self) -> None:
+        """And no other call inside the library can be diverted."""
+        calls = re.findall(r"_(?:GLOB_DAT|JUMP_SLOT?|JUMP_SLO)\s+\w+ (\w+) \+ 0",
+                           tool("readelf", "-rW", LIBRARY))
+        own = set(calls) & exported(LIBRARY)
+        self.assertLessEqual({"_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvSt11align_val_t"}, own)
+        self.assertEqual({name for name in own if not re.match(r"_Z(nw|na|dl|da)", name)}, set())
+        count(len(own))
+
     def test_no_indirect_functions(self) -> None:
         for library in self.libraries:
             self.assertEqual(exported(library, "iI"), set())
@@ -124,7 +134,7 @@ class Link(unittest.TestCase):
                     path.write_text(STATIC_USE, encoding="utf-8")
                     binary = Path(folder) / "use"
                     tool("cc", "-fno-builtin", path, f"-I{INCLUDE}", "-o", binary, *flags,
-                         LIBRARIES / library)
+                         "-Wl,--fatal-warnings", LIBRARIES / library)
                     self.assertEqual(tool(binary), f"{owned}\n")
                     count()
 

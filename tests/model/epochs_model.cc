@@ -1,6 +1,7 @@
 // Model of DEBRA (reclaim/impl/epoch.hpp), with both announce orders and both kinds of fence.
 // Mirrors debra::enter of reclaim/schemes.hpp, enter_epoch and epochs_before_pin of
-// reclaim/epochs.cc, park and adopt_parked of reclaim/core.cc, wait_for_epochs of waiting.cc.
+// reclaim/epochs.cc, park, adopt_parked and take_idle of reclaim/core.cc, wait_for_epochs of
+// waiting.cc. An idle thread may go on in its limbo: that is the model owner_lock's affair.
 //
 // Invariant: an object is freed after the last use of everybody who could see it.
 // Bound: 3 threads that attach while the others run; one pins 2 times and reads, one unlinks and
@@ -16,13 +17,15 @@ using namespace reclaim::impl;
 
 Witness epochs_advanced("epochs advanced");
 Witness objects_adopted("objects adopted from a thread that left");
+Witness idle_objects_taken("objects taken from an idle thread");
 Witness objects_awaited("objects freed after synchronize");
 
 struct Record {
   EpochWords<Record> epoch;
   Plain<Record*> next;
   Limbo limbo;
-  Atomic<uint32_t> left{0};  // it parked
+  Atomic<uint32_t> left{0};  // it parked, or has nothing to do
+  Plain<bool> is_idle;
   Plain<uint64_t> parked_until;
 };
 
@@ -83,18 +86,37 @@ class Reclaiming {
   }
 
   void park(Record& record) {
-    const uint64_t grace = mutated("what is left waits for two epochs only") ? 2 : 3;
+    const uint64_t grace = mutated("what is left waits for two epochs only") ? 2 : kGrace;
     record.parked_until = clock_.epoch.load(kAcquire) + grace;
+    record.is_idle = false;
+    record.left.store(1, kRelease);
+  }
+
+  void stay_idle(Record& record) {
+    record.is_idle = true;
     record.left.store(1, kRelease);
   }
 
   void adopt(Record& record) {
     uint32_t expected = 1;
     if (!record.left.compare_exchange_strong(expected, 2, kAcquire, kRelaxed)) return;
+    if (record.is_idle) {
+      take_idle(record);
+      return record.left.store(1, kRelease);
+    }
     const bool is_safe = clock_.epoch.load(kAcquire) >= record.parked_until;
     if (is_safe && record.limbo.count() > 0) objects_adopted.note();
     if (is_safe) record.limbo.free_all();
     record.left.store(1, kRelease);
+  }
+
+  // Limbo::give_safe
+  void take_idle(Record& record) {
+    const uint64_t now = clock_.epoch.load(kAcquire);
+    const uint64_t grace = mutated("idle bags wait for two epochs only") ? 2 : kEpochBags;
+    const uint32_t before = record.limbo.count();
+    record.limbo.sift([&](const Object*, uint64_t label) { return label + grace > now; });
+    if (record.limbo.count() < before) idle_objects_taken.note();
   }
 
   // Core::wait_for_epochs
@@ -257,6 +279,32 @@ class TwoScanners : public FencedSuite<TwoScanners>, Reclaiming {
   }
 };
 
+// One retires and stays, and does nothing.
+class Idle : public FencedSuite<Idle>, Reclaiming {
+ public:
+  void thread(unsigned index) {
+    Record& record = rooms_[index];
+    attach(record);
+    if (index == 1) {
+      pin(record);
+      record.limbo.push(unlink(1));
+      unpin(record);
+      stay_idle(record);
+    } else if (index == 0) {
+      for (int i = 0; i < 2; i++) {
+        pin(record);
+        read();
+        unpin(record);
+      }
+    } else {
+      for (int i = 0; i < 7; i++) {
+        pin(record);
+        unpin(record);
+      }
+    }
+  }
+};
+
 class Synchronize : public FencedSuite<Synchronize>, Reclaiming {
  public:
   void thread(unsigned index) {
@@ -286,6 +334,7 @@ int main(int count, char** arguments) {
       explore<Epochs>("pin, retire, advance", Random{400'000}),
       explore<TwoScanners>("two scanners", Random{200'000}),
       explore<AnothersFence>("another's fence", Random{100'000}),
+      explore<Idle>("taken from an idle thread", Random{200'000}),
       explore<Synchronize>("synchronize", Random{200'000}),
   };
   constexpr auto kNone = rl::mo_relaxed;
@@ -309,6 +358,7 @@ int main(int count, char** arguments) {
       {"a blocked scan goes on"},
       {"unlinked outside of a pin"},
       {"what is left waits for two epochs only"},
+      {"idle bags wait for two epochs only"},
       {"synchronize begins without a fence"},
       {"synchronize waits for one epoch"},
   };

@@ -2,12 +2,22 @@
 // look_at_hazards of reclaim/hazards.cc.
 //
 // Invariant: an object is freed after the last use of everybody who validated its pointer.
-// Bound: 3 threads that attach while the others run. One protects a node 2 times; one goes on from
-// a protected node to its child, by hold and a second look at the parent; one changes the source
-// and changes it back, then unlinks the node and its child, or the new node as well, and collects.
+// Bound: 3 threads that attach while the others run. One protects a node 2 times, in one guard or
+// in two of which the second is nested; one goes on from a protected node to its child, by hold and
+// a second look at the parent; one changes the source and changes it back, then unlinks the node
+// and its child, or the new node as well, and collects.
 #include "nearmalloc/reclaim/impl/hazard.hpp"
 #include "nearmalloc/reclaim/impl/record_list.hpp"
 #include "retired.h"
+
+namespace near::reclaim::impl {
+
+void fail_with(const char* what) noexcept {
+  model::expect(false, what);
+  std::abort();
+}
+
+}  // namespace near::reclaim::impl
 
 namespace near::model {
 namespace {
@@ -15,6 +25,7 @@ namespace {
 using namespace reclaim::impl;
 
 Witness objects_held("objects that were kept for their holder");
+Witness nodes_kept("nodes used after a nested guard");
 Witness looks_failed("children that were gone at the second look");
 
 struct Record {
@@ -54,30 +65,46 @@ class Hazards : public FencedSuite<Hazards> {
   }
 
  private:
-  // The second time in the same slot, without a clear in between, or after one.
+  Node* protect(Record& record, SlotRow& row, uint32_t slot) {
+    if (!mutated("the source is not read again")) {
+      return record.hazards.protect(row, slot, source_, asymmetric_);
+    }
+    Node* node = source_.load(kAcquire);
+    record.hazards.hold(row, slot, node, asymmetric_);
+    return node;
+  }
+
+  // The second time in the same slot, without a clear in between, or after one; or in that slot of
+  // a nested guard, after which the first node is still there.
   void read_twice(Record& record) {
     const uint32_t slot = choose(2);
-    const bool clears = choose(2) == 1;
-    for (int i = 0; i < 2; i++) {
-      Node* node = mutated("the source is not read again")
-                       ? source_.load(kAcquire)
-                       : record.hazards.protect(slot, source_, asymmetric_);
-      if (mutated("the source is not read again")) record.hazards.hold(slot, node, asymmetric_);
-      node->object.touch();
-      if (clears) record.hazards.clear();
+    const uint32_t what = choose(3);
+    SlotRow row;
+    const Node* first = protect(record, row, slot);
+    first->object.touch();
+    if (what == 0) record.hazards.clear(row);
+    SlotRow inner;
+    const bool is_nested = what == 1;
+    const bool shares = !is_nested || mutated("a nested guard takes the slots of the other");
+    protect(record, shares ? row : inner, slot)->object.touch();
+    record.hazards.give_back(inner);
+    if (is_nested) {
+      first->object.touch();
+      nodes_kept.note();
     }
-    record.hazards.clear();
+    record.hazards.give_back(row);
   }
 
   void go_to_child(Record& record) {
-    Node* node = record.hazards.protect(0, source_, asymmetric_);
+    SlotRow row;
+    Node* node = record.hazards.protect(row, 0, source_, asymmetric_);
     Object* child = node->child.load(kRelaxed);
-    record.hazards.hold(1, child, asymmetric_);
+    record.hazards.hold(row, 1, child, asymmetric_);
     // relaxed: the fence orders it
     const bool is_gone = node->removed.load(kRelaxed) != 0;
     if (is_gone) looks_failed.note();
     if (!is_gone || mutated("the parent is not looked at again")) child->touch();
-    record.hazards.clear();
+    record.hazards.give_back(row);
   }
 
   void unlink_all(Record& record) {
@@ -147,12 +174,13 @@ int main(int count, char** arguments) {
       {"hold without a fence", "hazard.hpp", "::hold(", rl::mo_seq_cst, kNone},
       {"hold does not release what the slot held", "hazard.hpp", "::hold(", rl::mo_release, kNone},
       {"the source is not acquired", "hazard.hpp", "::protect(", rl::mo_acquire, kNone},
-      {"clear does not release", "hazard.hpp", "::clear(", rl::mo_release, kNone},
+      {"clear does not release", "hazard.hpp", "::empty(", rl::mo_release, kNone},
       {"the records are not acquired", "hazard.hpp", "collect_hazards", rl::mo_acquire, kNone,
        "head.load"},
       {"a slot is not acquired", "hazard.hpp", "collect_hazards", rl::mo_acquire, kNone,
        "slots[i].load"},
       {"a record is not released", "record_list.hpp", "add_record", rl::mo_acq_rel, rl::mo_acquire},
+      {"a nested guard takes the slots of the other"},
       {"a look without a fence"},
       {"the source is not read again"},
       {"the parent is not looked at again"},

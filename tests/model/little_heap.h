@@ -25,8 +25,11 @@ inline constexpr uint32_t kCapacity = 4;
 inline constexpr uint32_t kHeaps = 2;
 
 struct Block {
-  Plain<Block*> next;
+  Plain<Block*> next;       // not encoded: a model has no writer out of bounds
   Plain<uint32_t> content;  // the program's
+
+  void link_to(Block* block) { next = block; }
+  void link_to_end() { next = nullptr; }
 };
 
 // Mirrors span/layout.h: Span.

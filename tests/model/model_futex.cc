@@ -11,9 +11,10 @@ void futex_wait(Atomic<uint32_t>& word, uint32_t value) {
   }
 }
 
-void futex_wait_for(Atomic<uint32_t>& word, uint32_t value, uint32_t) {
+// A time without end is none.
+void futex_wait_for(Atomic<uint32_t>& word, uint32_t value, uint32_t milliseconds) {
   word.load(kRelaxed);  // relaxed: as above
-  if (word.newest() == value) word.sleep(true);
+  if (word.newest() == value) word.sleep(milliseconds != UINT32_MAX);
 }
 
 void futex_wake(Atomic<uint32_t>& word, int sleepers) {

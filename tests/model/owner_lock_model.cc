@@ -1,13 +1,14 @@
 // Model of the lock of a limbo (reclaim/impl/owner_lock.hpp) and of who may take what a thread
-// left. Mirrors push of reclaim/schemes.hpp; reuse, park, come_online, claim_parked and
-// adopt_parked of reclaim/core.cc; take_limbo and take_everything of reclaim/waiting.cc.
+// left. Mirrors push of reclaim/schemes.hpp; reuse, park, come_online, claim_parked, adopt_parked
+// and adopt_idle of reclaim/core.cc; take_limbo and take_everything of reclaim/waiting.cc.
 //
 // Invariant: one thread at a time is in a limbo, and sees what the last one did; nothing that was
 // retired is lost or doubled. Where barriers and adopters exclude each other, a barrier ends with
 // all that was retired before it.
 // Bound: 3 threads. The owner retires 2 objects and leaves, or goes offline, comes back and retires
-// a third; a barrier takes everybody's once; a third thread retires, adopts, and takes over the
-// owner's record and retires there, or adopts again.
+// a third; a barrier takes everybody's once; a third thread retires, adopts what was left or takes
+// from both others as from idle threads, and takes over the owner's record and retires there, or
+// does so again.
 #include "nearmalloc/reclaim/impl/owner_lock.hpp"
 #include "nearmalloc/reclaim/impl/token.hpp"
 #include "retired.h"
@@ -26,6 +27,8 @@ using namespace reclaim::impl;
 Witness taken_attached("limbos taken while their owner waits");
 Witness taken_parked("limbos taken after their owner left");
 Witness limbos_adopted("limbos adopted");
+Witness idle_limbos_taken("limbos taken from attached threads without waiting");
+Witness owners_inside("threads that were not idle");
 Witness claims_met("adopters that met a claim");
 Witness records_reused("records taken over");
 Witness adopters_kept_out("adopters that met a barrier");
@@ -60,7 +63,9 @@ class Handshake : public FencedSuite<Handshake> {
     } else {
       if (choose(2) == 0) retire(mine);
       if (choose(4) != 0) owner_left_.wait();
+      if (choose(2) == 0) adopt_idle(mine);
       adopt_outside_barriers(mine);
+      if (choose(2) == 0) return adopt_idle(mine);
       if (choose(2) == 0) return adopt_outside_barriers(mine);
       if (!reuse(rooms_[0])) return;
       records_reused.note();
@@ -181,6 +186,27 @@ class Handshake : public FencedSuite<Handshake> {
     barriers_.store(0, kRelease);
   }
 
+  // One fence for both claims. Only where the barriers' mutex sees to it that nobody else claims.
+  void adopt_idle(Record& into) {
+    if (!excludes_ || !try_lock_barriers()) return;
+    Record* const others[] = {&rooms_[0], &rooms_[1]};
+    for (Record* each : others) each->lock.begin_claim();
+    if (!mutated("an adopter of idle limbos does not fence")) heavy_fence(asymmetric_);
+    for (Record* each : others) {
+      const bool is_inside = each->lock.is_owner_inside();
+      if (is_inside) owners_inside.note();
+      if (!is_inside || mutated("an adopter does not mind the owner")) take_idle(*each, into);
+      each->lock.release();
+    }
+    barriers_.store(0, kRelease);
+  }
+
+  void take_idle(Record& record, Record& into) {
+    if (record.attached.load(kAcquire) != kAttached) return;
+    if (record.limbo.count() > 0) idle_limbos_taken.note();
+    give(record, into);
+  }
+
   void take_from(Record& record, Record& mine) {
     while (!take_limbo(record, mine)) yield();
   }
@@ -230,7 +256,6 @@ int main(int count, char** arguments) {
       {"an owner that steps back does not release", "owner_lock.hpp", "::enter(", rl::mo_release,
        kNone},
       {"the owner does not release", "owner_lock.hpp", "::leave(", rl::mo_release, kNone},
-      {"a claim does not acquire", "owner_lock.hpp", "::claim(", rl::mo_acquire, kNone},
       {"an adopter does not acquire", "owner_lock.hpp", "::is_claimed(", rl::mo_acquire, kNone},
       {"a claim does not release", "owner_lock.hpp", "::release(", rl::mo_release, kNone},
       {"parking does not release", "owner_lock_model.cc", "::park(", rl::mo_release, kNone},
@@ -242,6 +267,10 @@ int main(int count, char** arguments) {
       {"an adopter does not release", "owner_lock_model.cc", "::adopt_parked(", rl::mo_release,
        kNone},
       {"a barrier does not release", "owner_lock_model.cc", "::take_limbo(", rl::mo_release, kNone},
+      {"an adopter of idle limbos does not acquire", "owner_lock.hpp", "::is_owner_inside(",
+       rl::mo_acquire, kNone},
+      {"an adopter of idle limbos does not fence"},
+      {"an adopter does not mind the owner"},
       {"an adopter does not mind a claim"},
       {"a barrier takes what is not attached"},
       {"an adopter does not mind a barrier"},

@@ -1,10 +1,14 @@
-// Model of node/purge_signal.h: threads leave work and ask, the purge thread looks and sleeps.
+// Model of node/purge_signal.h: threads leave work and ask, the purge thread looks and sleeps; a
+// thread that leaves tells it to end.
 //
-// Invariant: no request is lost: work that was left before `ask` is found before the purge thread
-// sleeps without limit (else it would sleep for ever, a deadlock).
+// Invariants: no request is lost: work that was left before `ask` is found before the purge thread
+// sleeps without limit (else it would sleep for ever, a deadlock). Once told to end it sleeps
+// nowhere, whatever else is asked meanwhile, and sees what the thread that told it wrote before.
 // Work is left as the library leaves it: in an inbox (heap/heap.h: receive), or under a lock
 // (node/node.cc: give).
-// Bound: 2 asking threads and the purge thread (heap/purge_thread.cc: run).
+// Bound: 2 asking threads, or one that asks and one that stops, and the purge thread
+// (heap/purge_thread.cc: run, stop). A pause lasts for ever here, so that an order to end that is
+// not heard in it is a deadlock.
 #include "node/purge_signal.h"
 #include "runner.h"
 #include "sync/inbox.h"
@@ -71,6 +75,44 @@ class AskAndWait : public rl::test_suite<AskAndWait, 3> {
   bool purged_ = false;
 };
 
+class AskAndStop : public rl::test_suite<AskAndStop, 3> {
+ public:
+  void before() {
+    signal_.set_present(true);
+    last_words_ = false;
+  }
+
+  void thread(unsigned index) {
+    if (index == 0) return signal_.ask();
+    if (index == 2) return run();
+    last_words_ = true;
+    signal_.stop();
+  }
+
+  void after() { expect(ended_, "it did not end"); }
+
+ private:
+  // Mirrors heap/purge_thread.cc: run.
+  void run() {
+    while (true) {
+      if (!mutated("what was asked is forgotten last")) signal_.begin_round();
+      if (signal_.stopping()) break;
+      if (choose(2) == 0) signal_.pause(kForEver);
+      if (signal_.stopping()) break;
+      if (mutated("what was asked is forgotten last")) signal_.begin_round();
+      signal_.wait(0);
+    }
+    expect(last_words_, "it ended without having been told");
+    ended_ = true;
+  }
+
+  static constexpr uint32_t kForEver = UINT32_MAX;
+
+  PurgeSignal signal_;
+  Plain<bool> last_words_;
+  bool ended_ = false;
+};
+
 }  // namespace
 }  // namespace near::model
 
@@ -78,6 +120,8 @@ int main(int count, char** arguments) {
   using namespace near::model;
   const Exploration explorations[] = {
       explore<AskAndWait>("ask and wait", Random{2'000'000}),
+      explore<AskAndStop>("ask and stop", Bounded{3}),
+      explore<AskAndStop>("ask and stop", Random{1'000'000}),
   };
   const near::Mutation mutations[] = {
       {"nobody asks"},
@@ -85,6 +129,11 @@ int main(int count, char** arguments) {
       {"the kernel does not look before it sleeps"},
       {"the work is left after the request"},
       {"what was asked is forgotten after the look"},
+      {"what was asked is forgotten last"},
+      {"the order to end is not released", "purge_signal.h", "::stop()", rl::mo_release,
+       rl::mo_relaxed},
+      {"the order to end is not acquired", "purge_signal.h", "::stopping", rl::mo_acquire,
+       rl::mo_relaxed},
       {"a push has no place in the one order", "inbox.h", "::push_chain", rl::mo_seq_cst,
        rl::mo_acq_rel},
       {"asking has no place in the one order", "purge_signal.h", "::ask", rl::mo_seq_cst,

@@ -19,6 +19,9 @@ constexpr uint32_t kMaxHeaps = 3;
 
 struct Block {
   Plain<Block*> next;
+
+  void link_to(Block* block) { next = block; }
+  void link_to_end() { next = nullptr; }
 };
 
 struct Span {

@@ -20,8 +20,11 @@ constexpr uint32_t kNode = 3;
 constexpr uint32_t kClass = 12;
 
 struct Block {
-  Plain<Block*> next;
+  Plain<Block*> next;  // not encoded: a model has no writer out of bounds
   Plain<uint32_t> content;
+
+  void link_to(Block* block) { next = block; }
+  void link_to_end() { next = nullptr; }
 };
 
 struct Blocks {

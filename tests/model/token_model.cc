@@ -1,7 +1,8 @@
 // Model of Token EBR (reclaim/impl/token.hpp) with every way to pass, both kinds of fence, threads
-// that attach late and leave. Mirrors token::enter of reclaim/schemes.hpp, receive and check_token
-// of reclaim/token.cc, attach, park and adopt_parked of reclaim/core.cc, wait_for_rounds of
-// waiting.cc.
+// that attach late, leave, or stay and do nothing, and rounds that wrap. Mirrors token::enter of
+// reclaim/schemes.hpp, receive and check_token of reclaim/token.cc, attach, park, adopt_parked and
+// take_idle of reclaim/core.cc, wait_for_rounds of waiting.cc. An idle thread may go on in its
+// limbo: that is the model owner_lock's affair.
 //
 // Invariant: an object is freed after the last use of everybody who could see it.
 // Bound: 3 threads that attach while the others run; one begins 3 operations and reads, one unlinks
@@ -19,6 +20,8 @@ Witness tokens_received("receipts of the token");
 Witness receipts_void("receipts by a thread that was skipped at once");
 Witness threads_skipped("tokens moved past idle threads");
 Witness objects_adopted("objects adopted from a thread that left");
+Witness idle_objects_taken("objects taken from an idle thread");
+Witness rounds_wrapped("objects adopted after the round wrapped");
 Witness objects_awaited("objects freed after synchronize");
 
 enum Pass : uint32_t { after_free, before_free, while_freeing, kPasses };
@@ -29,12 +32,22 @@ struct Record {
   Plain<uint32_t> index;
   Plain<Record*> next;
   Limbo limbo;
-  Plain<uint64_t> parked_until;
+  Plain<uint64_t> parked_at;
+  Atomic<uint32_t> idle{0};
 };
+
+// Rounds have 40 bits.
+constexpr uint64_t kLastRound = (uint64_t{1} << (64 - TokenRing::kIndexBits)) - 1;
+constexpr uint32_t kIdle = kOffline + 1;  // here: attached, in no operation, done with its limbo
 
 class Reclaiming {
  protected:
-  Reclaiming() : asymmetric_(choose(2) == 1), pass_(choose(kPasses)), source_(&objects_[0]) {
+  Reclaiming()
+      : asymmetric_(choose(2) == 1),
+        pass_(choose(kPasses)),
+        first_round_(choose(2) == 0 ? 1 : kLastRound - choose(3)),
+        ring_(first_round_),
+        source_(&objects_[0]) {
     for (Object& each : objects_) each.make();
   }
 
@@ -54,15 +67,15 @@ class Reclaiming {
 
   // check_token
   void check(Record& record) {
-    if (const uint64_t word = ring_.at(record.index)) {
-      receive(record, word);
+    if (const auto word = ring_.at(record.index)) {
+      receive(record, *word);
     } else if (choose(2) == 1) {
       skip_idle(record);
     }
   }
 
   bool pass_on(Record& record, uint64_t word) {
-    return ring_.pass(records_, record, word, asymmetric_) != 0;
+    return ring_.pass(records_, record, word, asymmetric_).has_value();
   }
 
   void receive(Record& record, uint64_t word) {
@@ -72,9 +85,12 @@ class Reclaiming {
       if (!mutated("a receipt counts though the thread was skipped")) return;
     }
     record.limbo.advance(record.token.passes + 1, mutated("one bag") ? 1 : kTokenBags);
-    for (Record* each = records_.load(kAcquire); each != nullptr; each = each->next) adopt(*each);
+    for (Record* each = records_.load(kAcquire); each != nullptr; each = each->next) {
+      adopt(*each);
+      take_idle(*each, record);
+    }
     if (pass_ == while_freeing) {
-      if (const uint64_t again = ring_.at(record.index)) pass_on(record, again);
+      if (const auto again = ring_.at(record.index)) pass_on(record, *again);
     }
     if (pass_ == after_free && !pass_on(record, word)) {
       receipts_void.note();
@@ -91,29 +107,54 @@ class Reclaiming {
 
   void park(Record& record) {
     heavy_fence(asymmetric_);
-    if (const uint64_t word = ring_.at(record.index)) pass_on(record, word);
-    record.parked_until = ring_.round() + (mutated("what is left waits for two rounds") ? 2 : 3);
+    if (const auto word = ring_.at(record.index)) pass_on(record, *word);
+    record.parked_at = ring_.round();
     record.attached.store(kFree, kRelease);
+  }
+
+  // Core::has_passed
+  bool has_passed(uint64_t then, uint64_t distance) {
+    if (mutated("rounds are compared as if they did not wrap")) {
+      return ring_.round() >= ((then + distance) & kLastRound);
+    }
+    return TokenRing::has_passed(ring_.round(), then, distance);
   }
 
   void adopt(Record& record) {
     uint32_t expected = kFree;
     if (!record.attached.compare_exchange_strong(expected, kClaimed, kAcquire, kRelaxed)) return;
-    const bool is_safe = ring_.round() >= record.parked_until;
-    if (is_safe && record.limbo.count() > 0) objects_adopted.note();
+    const uint64_t grace = mutated("what is left waits for two rounds") ? 2 : kGrace;
+    const bool is_safe = has_passed(record.parked_at, grace);
+    if (is_safe && record.limbo.count() > 0) {
+      objects_adopted.note();
+      if (first_round_ != 1 && ring_.round() < kLastRound / 2) rounds_wrapped.note();
+    }
     if (is_safe) record.limbo.free_all();
     record.attached.store(kFree, kRelease);
+  }
+
+  // The lock of the limbo, which who stays idle has let go of, is this exchange here.
+  void take_idle(Record& record, Record& into) {
+    uint32_t expected = kIdle;
+    if (!record.idle.compare_exchange_strong(expected, kClaimed, kAcquire, kRelaxed)) return;
+    if (record.limbo.count() > 0) idle_objects_taken.note();
+    if (mutated("what an idle thread retired counts as safe")) {
+      record.limbo.free_all();
+    } else {
+      record.limbo.give_all_held(into.limbo);
+    }
+    record.idle.store(kIdle, kRelease);
   }
 
   // Core::wait_for_rounds
   void synchronize(Record& me) {
     if (!mutated("synchronize begins without a fence")) heavy_fence(asymmetric_);
     const uint64_t start = ring_.round();
-    const uint64_t wait = mutated("synchronize waits for two rounds") ? 2 : 3;
+    const uint64_t wait = mutated("synchronize waits for two rounds") ? 2 : kGrace;
     if (choose(2) == 0) reader_went_on_.wait();
-    while (ring_.round() < start + wait) {
-      if (const uint64_t word = ring_.at(me.index)) {
-        pass_on(me, word);
+    while (!has_passed(start, wait)) {
+      if (const auto word = ring_.at(me.index)) {
+        pass_on(me, *word);
       } else {
         (void)ring_.skip_idle(records_, me, asymmetric_);
         rl::yield(1, debug_info(Place::current()));
@@ -137,6 +178,7 @@ class Reclaiming {
 
   const bool asymmetric_;
   const uint32_t pass_;
+  const uint64_t first_round_;
   Gate reader_went_on_;
   TokenRing ring_;
   Atomic<uint32_t> made_{0};
@@ -172,6 +214,23 @@ class Rounds : public FencedSuite<Rounds>, Reclaiming {
   }
 };
 
+// One retires and stays, and does nothing.
+class Idle : public FencedSuite<Idle>, Reclaiming {
+ public:
+  void thread(unsigned index) {
+    Record& record = rooms_[index];
+    attach(record);
+    if (index == 1) {
+      replace(record, 1);
+      record.idle.store(kIdle, kRelease);
+    } else if (index == 0) {
+      for (int i = 0; i < 3; i++) read_once(record);
+    } else {
+      for (int i = 0; i < 5; i++) read_once(record);
+    }
+  }
+};
+
 class Synchronize : public FencedSuite<Synchronize>, Reclaiming {
  public:
   void thread(unsigned index) {
@@ -199,7 +258,8 @@ class Synchronize : public FencedSuite<Synchronize>, Reclaiming {
 int main(int count, char** arguments) {
   using namespace near::model;
   const Exploration explorations[] = {
-      explore<Rounds>("receive, pass, skip", Random{400'000}),
+      explore<Rounds>("receive, pass, skip", Random{600'000}),
+      explore<Idle>("taken from an idle thread", Random{100'000}),
       explore<Synchronize>("synchronize", Random{200'000}),
   };
   constexpr auto kNone = rl::mo_relaxed;
@@ -223,6 +283,8 @@ int main(int count, char** arguments) {
       {"one bag"},
       {"a receipt counts though the thread was skipped"},
       {"what is left waits for two rounds"},
+      {"what an idle thread retired counts as safe"},
+      {"rounds are compared as if they did not wrap"},
       {"synchronize begins without a fence"},
       {"synchronize waits for two rounds"},
   };

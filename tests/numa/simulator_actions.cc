@@ -243,7 +243,7 @@ void Simulation::pass() { pass_time(static_cast<uint32_t>(random_.below(1'500)))
 
 // The system refuses the n-th call of a kind, or all of them for some steps.
 void Simulation::refuse() {
-  constexpr OsCall kKinds[] = {OsCall::commit, OsCall::reserve, OsCall::purge, OsCall::any};
+  constexpr OsCall kKinds[] = {OsCall::map, OsCall::unmap, OsCall::purge, OsCall::any};
   const OsCall kind = kKinds[random_.below(std::size(kKinds))];
   const uint64_t nth = 1 + random_.below(3);
   const bool forever = random_.below(4) != 0;

@@ -101,13 +101,13 @@ void Checks::check_blocks(const near::Span& span, Blocks::const_iterator live, s
     seen = 1;
   }
   uint32_t free = 0;
-  for (const near::Block* block = *span.list; block != nullptr; block = block->next, free++)
+  for (near::ListWalk walk(span, *span.list); const near::Block* block = walk.next(); free++)
     mark(span, block);
   const uint32_t uncarved = near::count_uncarved(span);
   mark_uncarved(span);
   const uint32_t remote = span.remote.count();
   const near::Block* block = span.remote.peek(near::SpanBlocks{span.start});
-  for (uint32_t i = 0; i < remote; i++, block = block->next) {
+  for (uint32_t i = 0; i < remote; i++, block = block->next()) {
     journal.demand(block != nullptr, "a remote list is shorter than its count", {remote, i});
     mark(span, block);
   }
@@ -136,7 +136,7 @@ void Checks::note_state() {
 void Checks::check_bins(const near::Heap& heap) {
   const Journal& journal = model_.journal;
   for (unsigned c = 0; c < near::kClasses; c++) {
-    const near::Block* block = heap.bins[c];
+    const near::Block* block = heap.bins[c].front();
     if (block == nullptr) continue;
     const bool known = near::span_of(block) != nullptr;
     const near::Span* span = known ? &span_of_block(block) : nullptr;

@@ -12,7 +12,7 @@ void Checks::begin_step(unsigned acting) {
   for (const VirtualThread& thread : model_.threads) {
     if (thread.number != acting && is_real(thread.heap)) running_.push_back(thread.heap);
   }
-  refusals_ = fake_os::refusals() + fake_os::calls(OsCall::reserve);
+  refusals_ = fake_os::refusals() + fake_os::shortages();
 }
 
 void Checks::after_step() {
@@ -52,13 +52,14 @@ void Checks::check_place(const near::Span& span, unsigned node) {
   journal.demand(span.region != nullptr && span.region->node() == node,
                  "a span in a region of another node than lists it", {node});
   journal.demand(span.node == node, "a span that does not know its node", {span.node, node});
-  journal.demand(span.region->contains(span.start) && span.region->span_at(span.start) == &span,
+  const near::Window& window = span.region->window();
+  journal.demand(window.contains(span.start) && span.region->span_at(span.start) == &span,
                  "a descriptor that is not its slice's", {node});
   const bool is_class = span.kind == near::SpanKind::blocks;
   journal.demand(span.slices > 0 && (!is_class || span.slices == span.shape().slices),
                  "a span of a wrong length", {span.slices});
   const char* last = span.start + span.bytes() - 1;
-  journal.demand(span.region->contains(last), "a span in two regions", {node});
+  journal.demand(window.contains(last), "a span in two windows", {node});
   for (uint32_t i = 1; is_class && i < span.slices; i++) {
     const near::Span& inside = (&span)[i];
     journal.demand(inside.kind == near::SpanKind::inside && inside.back == i,
@@ -68,7 +69,8 @@ void Checks::check_place(const near::Span& span, unsigned node) {
   check_binding(&span, node);
 }
 
-// What was bound at all was bound to the node: the first reservation is not, nor what was refused.
+// What was bound at all was bound to the node: what was mapped at the start is not, nor what was
+// refused.
 void Checks::check_binding(const void* address, unsigned node) {
   const int bound = fake_os::bound_node(address);
   model_.journal.demand(bound < 0 || bound == near::topology.kernel_id[node],
@@ -94,7 +96,7 @@ void Checks::check_owner(const near::Span& span) {
 
 // No span of a thread that runs becomes another's, but by way of its node when memory is short.
 void Checks::check_changes() {
-  if (fake_os::refusals() + fake_os::calls(OsCall::reserve) != refusals_) return;
+  if (fake_os::refusals() + fake_os::shortages() != refusals_) return;
   auto before = before_.begin();
   for (const Owned& now : owned_) {
     while (before != before_.end() && before->span < now.span) ++before;

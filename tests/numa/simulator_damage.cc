@@ -23,8 +23,8 @@ Heap* another(const Heap* heap) {
 // The kinds of damage to a span with a live block. False if this span cannot have it.
 
 bool lose_a_free_block(Span& span) {
-  if (span.list != &span.local || span.local == nullptr) return false;
-  span.local = span.local->next;
+  if (span.list != &span.local || span.local.is_empty()) return false;
+  span.local.pop();
   return true;
 }
 

@@ -19,10 +19,9 @@ uint64_t refills() {
   return sum;
 }
 
-// True if the system refused something, or may have: a limit refuses without counting.
+// True if the system refused something.
 bool was_refused(const Placement::Before& before) {
-  return fake_os::refusals() != before.refusals ||
-         fake_os::calls(OsCall::reserve) != before.reserve_calls;
+  return fake_os::refusals() + fake_os::shortages() != before.refusals;
 }
 
 // Slices that a run for the span would have needed, wherever it lay.
@@ -40,8 +39,8 @@ bool has_free_run(unsigned node, uint32_t slices) {
       regions.push_back(span.region);
   });
   for (const near::Region* region : regions) {
-    for (uint32_t i = 0; i < region->committed_bytes() >> near::kChunkShift; i++) {
-      if (near::longest_run(region->chunk(i).free) >= slices) return true;
+    for (uint32_t i = 0; i < region->chunks_end(); i++) {
+      if (region->is_mapped(i) && near::longest_run(region->chunk(i).free) >= slices) return true;
     }
   }
   return false;
@@ -55,8 +54,7 @@ Placement::Before Placement::look() {
           near::spill_count(),
           near::rehome_count(),
           near::heap_totals().adoptions,
-          fake_os::refusals(),
-          fake_os::calls(OsCall::reserve)};
+          fake_os::refusals() + fake_os::shortages()};
 }
 
 bool Placement::is_spilled(const near::Span& span, unsigned home) const {

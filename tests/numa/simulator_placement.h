@@ -28,7 +28,6 @@ class Placement {
     uint64_t rehomes;
     uint64_t adoptions;
     uint64_t refusals;
-    uint64_t reserve_calls;
   };
   static Before look();
 

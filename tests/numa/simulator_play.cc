@@ -139,9 +139,12 @@ void Simulation::run_steps(uint64_t steps) {
   for (uint64_t i = 0; i < steps; i++) step();
 }
 
-// Regions that are added are small then, and few.
+// The regions can become what they may; windows that are added are few then.
 void Simulation::limit_address_space() {
-  fake_os::set_address_space_limit(fake_os::reserved_bytes() + character_.spare);
+  const World& world = model_.world;
+  const size_t of_node = (world.region_mib + size_t{1}) * near::kMiB;  // with tables
+  fake_os::set_address_space_limit(fake_os::reserved_bytes() + world.nodes * of_node +
+                                   character_.spare);
 }
 
 void Simulation::run() {

@@ -27,7 +27,7 @@ constexpr World kWorlds[] = {
     {"memory-only", "nodes=3;cpus=0-1,,2-3;distance=10,15,30,15,10,14,30,14,10", 3, 4, 4},
 };
 
-constinit uint32_t now_ms = 1'000'000;
+constinit uint64_t now_ms = 1'000'000;
 
 }  // namespace
 
@@ -57,5 +57,5 @@ uint64_t RegionNumbers::of(const near::Region* region) {
 
 namespace near {
 // In place of platform/clock.cc: the linker takes the first.
-uint32_t coarse_now_ms() { return near_test::now_ms; }
+uint64_t coarse_now_ms() { return near_test::now_ms; }
 }  // namespace near

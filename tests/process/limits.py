@@ -109,6 +109,13 @@ class Limits(PreloadTest):
             result = self.run_preloaded([PROGRAMS / "exhaust", str(MIB), str(512 * MIB)])
             self.assertEqual(result.out, b"%d then %d bytes\n" % (512 * MIB, 512 * MIB))
 
+    def test_memory_promised_without_counting(self) -> None:
+        """Overcommit 1 grants what is larger than memory and swap, as glibc's malloc does."""
+        with setting(OVERCOMMIT, "1"):
+            size = str(4 * (memory_info("MemTotal") + memory_info("SwapTotal")))
+            result = self.run_preloaded([PROGRAMS / "limited", "size", size])
+            self.assertEqual(result.out, b"granted\n")
+
     def test_huge_pages_always_madvise_never(self) -> None:
         if not os.access(HUGE_PAGES, os.W_OK):
             self.skipTest(f"{HUGE_PAGES} cannot be written here")

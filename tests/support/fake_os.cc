@@ -1,5 +1,6 @@
 #include "support/fake_os.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <map>
 #include <mutex>
 #include <string_view>
 
@@ -19,7 +21,6 @@ namespace near_test {
 namespace {
 
 constexpr size_t kUnit = 4096;  // states are kept for the smallest page there is
-constexpr size_t kMaxReservations = 8192;
 constexpr size_t kMaxAdvice = 1024;
 constexpr uint64_t kNever = UINT64_MAX;
 
@@ -27,7 +28,7 @@ enum class State : uint8_t { reserved, readable, committed };
 
 struct Reservation {
   uintptr_t start = 0;
-  size_t bytes = 0;  // 0: this entry is free
+  size_t bytes = 0;
   State* states = nullptr;
   uint16_t* nodes = nullptr;  // 1 + the node a page is bound to
 
@@ -48,16 +49,17 @@ struct Failure {
 };
 
 constinit std::mutex guard;  // of everything below
-constinit Reservation reservations[kMaxReservations];
-constinit size_t reservations_used = 0;
 constinit Advice advice[kMaxAdvice];
 constinit size_t advised = 0;
 constinit uint64_t counts[kOsCalls + 1] = {};
 constinit Failure failures[kOsCalls + 1] = {};
 constinit uint64_t refused_by_failure = 0;
+constinit uint64_t refused_by_limit = 0;
 constinit size_t reserved_total = 0;
 constinit size_t committed_total = 0;
 constinit size_t commit_limit = SIZE_MAX;
+constinit bool occupied_next = false;
+constinit uintptr_t lowest_allowed = 0;
 
 constinit std::atomic<size_t> pretended_page{4096};
 constinit std::atomic<size_t> pretended_memory{256 * near::kMiB};
@@ -90,11 +92,17 @@ void* map_table(size_t bytes) {
   return table;
 }
 
+// By their start. Never destroyed: the library gives memory back until the very end.
+std::map<uintptr_t, Reservation>& reservations() {
+  static auto& all = *new std::map<uintptr_t, Reservation>;
+  return all;
+}
+
 Reservation* find(uintptr_t address) {
-  for (size_t i = 0; i < reservations_used; i++) {
-    if (reservations[i].contains(address)) return &reservations[i];
-  }
-  return nullptr;
+  auto behind = reservations().upper_bound(address);
+  if (behind == reservations().begin()) return nullptr;
+  Reservation& before = std::prev(behind)->second;
+  return before.contains(address) ? &before : nullptr;
 }
 
 // The pages of a range that must be whole and inside one reservation.
@@ -125,13 +133,39 @@ struct Pages {
 };
 
 void add_reservation(uintptr_t start, size_t bytes) {
-  Reservation* entry = std::find_if(reservations, reservations + reservations_used,
-                                    [](const Reservation& each) { return each.bytes == 0; });
-  if (entry == std::end(reservations)) breach("reserve", nullptr, bytes, "too many reservations");
-  if (entry == reservations + reservations_used) reservations_used++;
-  *entry = {start, bytes, static_cast<State*>(map_table(bytes / kUnit)),
-            static_cast<uint16_t*>(map_table(bytes / kUnit * sizeof(uint16_t)))};
+  reservations()[start] = {start, bytes, static_cast<State*>(map_table(bytes / kUnit)),
+                           static_cast<uint16_t*>(map_table(bytes / kUnit * sizeof(uint16_t)))};
   reserved_total += bytes;
+}
+
+// Room for `bytes` more, by the limits of address space and of committed memory.
+bool is_allowed(uintptr_t start, size_t bytes) {
+  const size_t limit = pretended_limit;
+  const bool allowed = start >= lowest_allowed && bytes <= limit &&
+                       reserved_total <= limit - bytes && bytes <= commit_limit &&
+                       committed_total <= commit_limit - bytes;
+  refused_by_limit += allowed ? 0 : 1;
+  return allowed;
+}
+
+void add_committed(uintptr_t start, size_t bytes) {
+  add_reservation(start, bytes);
+  Pages::of("map", reinterpret_cast<void*>(start), bytes).set(State::committed);
+  committed_total += bytes;
+}
+
+// Cuts a range out of its reservation. What is left of that keeps its part of the tables.
+void cut(Reservation& entry, uintptr_t start, size_t bytes) {
+  const Reservation whole = entry;
+  const size_t before = start - whole.start;
+  const size_t behind = whole.bytes - before - bytes;
+  reserved_total -= bytes;
+  entry.bytes = before;
+  if (before == 0) reservations().erase(whole.start);
+  if (behind == 0) return;
+  const size_t first = (before + bytes) / kUnit;
+  const uintptr_t rest = start + bytes;
+  reservations()[rest] = {rest, behind, whole.states + first, whole.nodes + first};
 }
 
 void* map_aligned(size_t bytes, size_t alignment) {
@@ -171,8 +205,15 @@ void set_by_text(std::string_view name, const char* value) {
   fake_os::fail(kind, nth, std::strncmp(rest, ":forever", 8) == 0);
 }
 
-// Before the library's constructor, which asks for memory.
-__attribute__((constructor(101))) void read_environment() {
+// Handlers before a fork run in the opposite order: this lock is taken behind those of the library,
+// under which it is taken elsewhere.
+void handle_forks() {
+  pthread_atfork([] { guard.lock(); }, [] { guard.unlock(); }, [] { guard.unlock(); });
+}
+
+// Before the library's constructor, which asks for memory and handles forks.
+__attribute__((constructor(101))) void start() {
+  handle_forks();
   const char* at = std::getenv("NEAR_FAKE_OS");
   while (at != nullptr && *at != '\0') {
     const char* equals = std::strchr(at, '=');
@@ -186,8 +227,8 @@ __attribute__((constructor(101))) void read_environment() {
 }  // namespace
 
 const char* name_of(OsCall kind) {
-  static constexpr const char* kNames[] = {"reserve", "make_readable", "commit", "purge",
-                                           "bind",    "locate",        "advise", "any"};
+  static constexpr const char* kNames[] = {"reserve", "make_readable", "commit", "purge", "bind",
+                                           "locate",  "advise",        "map",    "unmap", "any"};
   return kNames[static_cast<unsigned>(kind)];
 }
 
@@ -213,6 +254,11 @@ uint64_t calls(OsCall kind) {
 uint64_t refusals() {
   const std::lock_guard lock(guard);
   return refused_by_failure;
+}
+
+uint64_t shortages() {
+  const std::lock_guard lock(guard);
+  return refused_by_limit;
 }
 
 void set_page_size(size_t bytes) { pretended_page = bytes; }
@@ -264,6 +310,16 @@ int huge_page_advice(const void* address) {
   return -1;
 }
 
+void occupy_next() {
+  const std::lock_guard lock(guard);
+  occupied_next = true;
+}
+
+void refuse_below(uintptr_t address) {
+  const std::lock_guard lock(guard);
+  lowest_allowed = address;
+}
+
 PageSize::PageSize(size_t bytes) : before_(pretended_page) { set_page_size(bytes); }
 PageSize::~PageSize() { set_page_size(before_); }
 
@@ -277,6 +333,82 @@ using namespace near_test;
 size_t page_size() { return pretended_page; }
 size_t physical_memory() { return pretended_memory; }
 size_t address_space_limit() { return pretended_limit; }
+
+size_t most_memory() { return pretended_limit; }
+
+bool refuses(size_t bytes) {
+  const std::lock_guard lock(guard);
+  refused_by_limit += bytes > pretended_limit ? 1 : 0;
+  return bytes > pretended_limit;
+}
+
+bool is_limited() { return pretended_limit != SIZE_MAX; }
+
+// The same in every run, so that simulations are: windows lie where the system maps nothing by
+// itself, and where TSan takes memory for a program's.
+Landmark landmark() { return {uintptr_t{0x7f60'0000'0000}, 1}; }
+
+Mapped map(void* start, size_t bytes) {
+  const SavedErrno saved;
+  const std::lock_guard lock(guard);
+  const auto address = reinterpret_cast<uintptr_t>(start);
+  if (bytes == 0 || address % pretended_page != 0 || bytes % pretended_page != 0) {
+    breach("map", start, bytes, "not made of whole pages");
+  }
+  if (refuse(OsCall::map)) return Mapped::refused;
+  const bool occupied = occupied_next;
+  occupied_next = false;
+  if (occupied) return Mapped::occupied;
+  if (!is_allowed(address, bytes)) return Mapped::refused;
+  void* mapped = mmap(start, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (mapped == MAP_FAILED) return errno == EEXIST ? Mapped::occupied : Mapped::refused;
+  if (mapped != start) {
+    munmap(mapped, bytes);
+    return Mapped::occupied;
+  }
+  add_committed(address, bytes);
+  return Mapped::done;
+}
+
+void* map_anywhere(size_t bytes, size_t alignment) {
+  const SavedErrno saved;
+  const std::lock_guard lock(guard);
+  if (bytes == 0 || bytes % pretended_page != 0 || !is_power_of_two(alignment)) {
+    breach("map_anywhere", nullptr, bytes, "not made of whole pages");
+  }
+  if (refuse(OsCall::map) || !is_allowed(0, bytes)) return nullptr;
+  void* start = map_aligned(bytes, std::max<size_t>(alignment, pretended_page));
+  if (start == nullptr) return nullptr;
+  mprotect(start, bytes, PROT_READ | PROT_WRITE);
+  add_committed(reinterpret_cast<uintptr_t>(start), bytes);
+  return start;
+}
+
+// Of several mappings that touch, too.
+bool unmap(void* start, size_t bytes) {
+  const SavedErrno saved;
+  const std::lock_guard lock(guard);
+  if (refuse(OsCall::unmap)) return false;
+  const auto from = reinterpret_cast<uintptr_t>(start);
+  for (uintptr_t at = from; at < from + bytes;) {
+    Reservation* in = find(at);
+    if (in == nullptr) breach("unmap", start, bytes, "outside of a reservation");
+    const size_t part = std::min(in->start + in->bytes, from + bytes) - at;
+    const Pages pages = Pages::of("unmap", reinterpret_cast<void*>(at), part);
+    if (pages.count(State::committed) != pages.units) {
+      breach("unmap", start, bytes, "it is not mapped");
+    }
+    committed_total -= part;
+    cut(*in, at, part);
+    at += part;
+  }
+  for (Advice& each : advice) {
+    if (each.start - from < bytes) each = Advice{};
+  }
+  munmap(start, bytes);
+  return true;
+}
 
 void* reserve(size_t bytes, size_t alignment) {
   const SavedErrno saved;
@@ -309,7 +441,7 @@ void unreserve(void* start, size_t bytes) {
   for (Advice& each : advice) {
     if (entry->contains(each.start)) each = Advice{};
   }
-  *entry = Reservation{};
+  reservations().erase(reinterpret_cast<uintptr_t>(start));
   munmap(start, bytes);
 }
 
@@ -350,12 +482,19 @@ bool purge(void* start, size_t bytes) {
   return madvise(start, bytes, MADV_DONTNEED) == 0;
 }
 
+// Of several mappings that touch, too.
 bool bind(void* start, size_t bytes, unsigned node, bool) {
   const SavedErrno saved;
   const std::lock_guard lock(guard);
-  const Pages pages = Pages::of("bind", start, bytes);
   if (refuse(OsCall::bind)) return false;
-  std::fill_n(pages.nodes, pages.units, static_cast<uint16_t>(node + 1));
+  const auto from = reinterpret_cast<uintptr_t>(start);
+  for (uintptr_t at = from; at < from + bytes || bytes == 0;) {
+    const Reservation* in = find(at);
+    const size_t part = in == nullptr ? bytes : std::min(in->start + in->bytes, from + bytes) - at;
+    const Pages pages = Pages::of("bind", reinterpret_cast<void*>(at), part);
+    std::fill_n(pages.nodes, pages.units, static_cast<uint16_t>(node + 1));
+    at += part;
+  }
   return true;
 }
 

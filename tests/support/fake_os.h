@@ -6,7 +6,7 @@
 // pages) ends the process with a line that says so. Memory is real: a purge really zeroes it.
 // The variable NEAR_FAKE_OS sets all of it before the library's own constructor runs, as in
 // "page=65536,memory=1048576,address_space=N,commit=N,fail=commit:3:once" (or :forever).
-// Who may touch it: any thread; nobody forks while another thread is in a call.
+// Who may touch it: any thread; a process may fork while other threads are in calls.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,18 @@
 
 namespace near_test {
 
-enum class OsCall : unsigned { reserve, make_readable, commit, purge, bind, locate, advise, any };
+enum class OsCall : unsigned {
+  reserve,
+  make_readable,
+  commit,
+  purge,
+  bind,
+  locate,
+  advise,
+  map,
+  unmap,
+  any
+};
 inline constexpr unsigned kOsCalls = static_cast<unsigned>(OsCall::any);
 
 const char* name_of(OsCall kind);
@@ -28,12 +39,13 @@ void fail_none();
 // Calls since the start of the process, refused ones included. `any`: of all kinds together.
 uint64_t calls(OsCall kind);
 
-// Calls that were refused because of `fail`.
+// Calls that were refused because of `fail`, and mappings refused by one of the limits below.
 uint64_t refusals();
+uint64_t shortages();
 
 void set_page_size(size_t bytes);
 void set_physical_memory(size_t bytes);
-void set_address_space_limit(size_t bytes);  // reported, and enforced on `reserve`
+void set_address_space_limit(size_t bytes);  // reported, and enforced on `reserve` and `map`
 void set_commit_limit(size_t bytes);         // of all committed memory, as strict overcommit does
 
 size_t reserved_bytes();
@@ -49,6 +61,12 @@ int huge_page_advice(const void* address);
 
 // Where `locate` finds the page of `address` from now on, wherever it was bound.
 void move_page(const void* address, unsigned node);
+
+// The next `map` finds another mapping in its way.
+void occupy_next();
+
+// Refuses mappings below an address, and those whose place is not given; 0: none.
+void refuse_below(uintptr_t address);
 
 // Page size for a scope.
 class PageSize {

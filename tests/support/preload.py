@@ -1,6 +1,7 @@
 """Runs programs with and without the allocator under test preloaded and compares what they do.
 
-The allocator is nearmalloc, or the published design that NEAR_TEST_DESIGN names.
+The allocator is nearmalloc, or the published design that NEAR_TEST_DESIGN names, with the switches
+of NEAR_TEST_DESIGN_OPTIONS.
 Invariant: a preloaded run counts only if the allocator proves, by its summary at exit, that it
 served.
 Who may touch it: the process tests, one thread.
@@ -21,6 +22,7 @@ from pathlib import Path
 LIBRARIES = Path(os.environ["NEAR_TEST_LIBRARIES"])
 PROGRAMS = Path(os.environ["NEAR_TEST_PROGRAMS"])
 DESIGN = os.environ.get("NEAR_TEST_DESIGN", "")
+DESIGN_OPTIONS = os.environ.get("NEAR_TEST_DESIGN_OPTIONS", "")
 LIBRARY = LIBRARIES / (f"designs/lib{DESIGN}.so" if DESIGN else "libnearmalloc.so")
 API_LIBRARY = LIBRARIES / "libnearmalloc-api.so"
 # A name that only the library under test exports.
@@ -66,6 +68,8 @@ def environment(preload: bool, extra: dict[str, str] | None = None, *,
     variables |= {"LC_ALL": "C.UTF-8", "TZ": "UTC"} | (extra or {})
     if preload:
         variables |= {"LD_PRELOAD": str(LIBRARY), "NEARMALLOC_STATS": str(int(summary))}
+        if DESIGN_OPTIONS:
+            variables["NEARMALLOC_DESIGN_OPTIONS"] = DESIGN_OPTIONS
     return variables
 
 

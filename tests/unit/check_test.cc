@@ -28,11 +28,10 @@ TEST(Check, FindsDamageInTheOwnHeapAndInParkedOnes) {
   EXPECT_EQ(near_check(), 0u);
   for (void* block : {mine[0], parked[0]}) {
     near::Span* span = near::span_of(block);
-    ASSERT_NE(span->local, nullptr) << "it should be cold, with free blocks";
-    near::Block* good = span->local;
-    span->local = good->next;
+    ASSERT_FALSE(span->local.is_empty()) << "it should be cold, with free blocks";
+    near::Block* good = span->local.pop();
     EXPECT_GT(near_check(), 0u);
-    span->local = good;
+    span->local.set(good->address());
     EXPECT_EQ(near_check(), 0u);
     count_cases();
   }

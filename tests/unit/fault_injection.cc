@@ -121,11 +121,11 @@ TEST_P(Shortage, IsSurvived) {
 INSTANTIATE_TEST_SUITE_P(
     Settings, Shortage,
     testing::Values(Setting{"16 MiB of address space", {}, "address_space=16777216"},
-                    Setting{"24 MiB, 16 KiB pages", {}, "page=16384,address_space=25165824"},
-                    Setting{"32 MiB, 64 KiB pages", {}, "page=65536,address_space=33554432"},
-                    Setting{"24 MiB, two nodes",
+                    Setting{"16 MiB, 16 KiB pages", {}, "page=16384,address_space=16777216"},
+                    Setting{"16 MiB, 64 KiB pages", {}, "page=65536,address_space=16777216"},
+                    Setting{"16 MiB, two nodes",
                             {"NEARMALLOC_TOPOLOGY=nodes=2;cpus=0,1"},
-                            "address_space=25165824"},
+                            "address_space=16777216"},
                     Setting{"8 MiB of memory", {}, "commit=8388608"},
                     Setting{"8 MiB, 64 KiB pages", {}, "page=65536,commit=8388608"}),
     [](const auto& setting) { return "Setting" + std::to_string(setting.index); });

@@ -302,12 +302,12 @@ TEST_F(FrontTest, ASingleRefusalIsSurvived) {
                                          [] { return near_realloc(near_malloc(10), kHuge); },
                                          [] { return near_aligned_alloc(kMiB, kHuge); }};
   for (const auto& way : ways) {
-    // What is committed already is taken first, so that the next block needs a commit.
+    // What is mapped already is taken first, so that the next block needs more.
     std::vector<void*> taken;
-    const uint64_t commits = fake_os::calls(OsCall::commit);
-    while (fake_os::calls(OsCall::commit) == commits) taken.push_back(near_malloc(2 * kMiB));
+    const uint64_t mapped = fake_os::calls(OsCall::map);
+    while (fake_os::calls(OsCall::map) == mapped) taken.push_back(near_malloc(2 * kMiB));
     const uint64_t refusals = fake_os::refusals();
-    fake_os::fail(OsCall::commit, 1, false);
+    fake_os::fail(OsCall::map, 1, false);
     taken.push_back(way());
     EXPECT_NE(taken.back(), nullptr);
     EXPECT_EQ(fake_os::refusals(), refusals + 1);
@@ -358,7 +358,7 @@ TEST_F(FrontTest, ImpossibleSizesAreRefusedAndCostNothing) {
       count_cases();
     }
   }
-  fake_os::fail(OsCall::reserve, 1, true);
+  fake_os::fail(OsCall::map, 1, true);
   for (int i = 0; i < 1'000; i++) ASSERT_EQ(near_malloc(8 * near::kGiB), nullptr);
   EXPECT_LE(near::metadata_bytes(), metadata + 4'096) << "every refusal costs memory";
 }

@@ -35,9 +35,8 @@ class HeapRoom {
 
   // As malloc does it; null if memory is refused.
   char* take(unsigned size_class) {
-    near::Block* block = heap_->bins[size_class];
+    near::Block* block = heap_->bins[size_class].pop();
     if (block != nullptr) {
-      heap_->bins[size_class] = block->next;
       if (size_class >= near::kSmallClasses) heap_->count_taken(size_class);
     } else {
       block = static_cast<near::Block*>(heap_->refill(size_class));
@@ -55,8 +54,7 @@ class HeapRoom {
     near::Span& span = span_of(bytes);
     ASSERT_EQ(span.owner.load(), heap_);
     auto* block = reinterpret_cast<near::Block*>(bytes);
-    block->next = *span.list;
-    *span.list = block;
+    span.list->splice(block, block);
     if (span.frees.tick()) heap_->on_count(&span);
   }
 

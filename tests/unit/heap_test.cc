@@ -209,12 +209,12 @@ TEST_F(HeapTest, EmptySpansStayInASmallCacheAndAreTakenAgain) {
   }
   EXPECT_LE(in_spans(), 6 * near::kSliceSize) << "five in the cache, and the hot one";
   EXPECT_GE(in_spans(), 5 * near::kSliceSize);
-  const uint64_t commits = fake_os::calls(OsCall::commit);
+  const uint64_t commits = fake_os::calls(OsCall::map);
   const size_t before = in_spans();
   fill_spans(kSmall, 3);
   fill_spans(kSmall + 1, 1);  // also those of another class
   EXPECT_EQ(in_spans(), before);
-  EXPECT_EQ(fake_os::calls(OsCall::commit), commits);
+  EXPECT_EQ(fake_os::calls(OsCall::map), commits);
   room_->expect_whole();
   const near::LockGuard guard(heap().lock);
   heap().drop_cache();
@@ -392,8 +392,9 @@ TEST_F(HeapTest, CheckFindsDamage) {
     count_cases();
     return wrong > 0;
   };
-  near::Block* good = span.local;
-  EXPECT_TRUE(damaged([&] { span.local = good->next; }, [&] { span.local = good; }));
+  near::Block* good = span.local.front();
+  const auto lead_to = [&](const near::Block* block) { span.local.set(block->address()); };
+  EXPECT_TRUE(damaged([&] { lead_to(good->next()); }, [&] { lead_to(good); }));
   EXPECT_TRUE(damaged([&] { span.reusable = false; }, [&] { span.reusable = true; }));
   EXPECT_TRUE(damaged([&] { span.list = &heap().bins[kSmall]; }, [&] { span.list = &span.local; }));
   const uint32_t owner = heap().id();
@@ -402,18 +403,21 @@ TEST_F(HeapTest, CheckFindsDamage) {
     EXPECT_TRUE(damaged([&] { span.remote.open(other_owner, other_node, other_class); },
                         [&] { span.remote.open(owner, 0, kSmall); }));
   }
-  near::Block* after = good->next;
-  EXPECT_TRUE(damaged([&] { good->next = good; }, [&] { good->next = after; }));
+  const uintptr_t link = good->link;
+  for (const uintptr_t written : {uintptr_t{0}, link ^ near::kLinkReach, ~link}) {
+    EXPECT_TRUE(damaged([&] { good->link = written; }, [&] { good->link = link; }));
+  }
+  EXPECT_TRUE(damaged([&] { good->link_to(good); }, [&] { good->link = link; }));
   auto* odd = reinterpret_cast<near::Block*>(reinterpret_cast<char*>(good) + 16);
-  near::Block* inside = odd->next;
+  const uintptr_t inside = odd->link;
   EXPECT_TRUE(damaged(
       [&] {
-        odd->next = good->next;
-        span.local = odd;
+        odd->link_to(good->next());
+        lead_to(odd);
       },
       [&] {
-        odd->next = inside;
-        span.local = good;
+        odd->link = inside;
+        lead_to(good);
       }));
 }
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -16,6 +15,7 @@
 #include "support/cases.h"
 #include "support/fake_os.h"
 #include "support/pattern.h"
+#include "unit/fake_clock.h"
 #include "unit/region_room.h"
 
 namespace near_test {
@@ -111,7 +111,7 @@ TEST_P(NodeTest, PurgingByAgeLeavesWhatIsYoung) {
   cycle(6 * kMiB);
   EXPECT_EQ(node_.purge(10'000, 0), 0u);
   EXPECT_EQ(node_.dirty_bytes(), 6 * kMiB);
-  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  pass_time(60);
   EXPECT_EQ(node_.purge(30, 0), 6 * kMiB);
   count_cases(2);
 }
@@ -119,15 +119,20 @@ TEST_P(NodeTest, PurgingByAgeLeavesWhatIsYoung) {
 TEST_P(NodeTest, ARefusedPurgeKeepsTheMemoryDirtyAndUsable) {
   near::purge_signal.set_present(true);
   cycle(6 * kMiB);
-  fake_os::fail(OsCall::purge, 1, true);
+  fake_os::fail(OsCall::any, 1, true);
   EXPECT_EQ(node_.purge(0, 0), 0u);
-  EXPECT_EQ(node_.dirty_bytes(), 6 * kMiB);
+  EXPECT_EQ(node_.totals().dirty, 6 * kMiB);
+  EXPECT_EQ(node_.dirty_bytes(), 0u) << "and is not tried again and again";
+  const uint64_t calls = fake_os::calls(OsCall::any);
+  EXPECT_EQ(node_.purge(0, 0), 0u);
+  EXPECT_EQ(fake_os::calls(OsCall::any), calls);
   fake_os::fail_none();
   bool zero = true;
   Span* span = node_.take(kMiBSlices, zero, kSliceSize);
   EXPECT_FALSE(zero);
   node_.give(span);
-  EXPECT_EQ(node_.purge(0, 0), 6 * kMiB);
+  EXPECT_EQ(node_.trim(0), 6 * kMiB) << "a trim tries";
+  EXPECT_EQ(node_.totals().dirty, 0u);
   count_cases(3);
 }
 
@@ -140,7 +145,7 @@ TEST_P(NodeTest, WithAPurgeThreadAsMuchMayBeDirtyAsWasLiveLately) {
   // A while after it has shrunk it is held to what it uses now.
   near::set_option("decay_ms", 20);
   for (int i = 0; i < 15; i++) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    pass_time(30);
     cycle(6 * kMiB);
   }
   EXPECT_GT(purge_calls(), 0u);
@@ -196,7 +201,7 @@ TEST_P(NodeTest, WithoutAPurgeThreadMemoryDecaysOnSlowPaths) {
   Span* young = take(2);  // in the next chunk
   node_.give(old);
   EXPECT_EQ(node_.dirty_bytes(), kSliceSize) << "it is young, and not much";
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  pass_time(100);
   node_.give(young);
   node_.give(take(2, false));  // enough was given for a look at the clock
   EXPECT_EQ(node_.dirty_bytes(), 2 * kSliceSize);
@@ -239,8 +244,70 @@ TEST_P(NodeTest, TheSecondRegionServesWhenTheFirstIsFull) {
   for (Span* span : spans) node_.give(span);
   node_.purge(0, 0);
   EXPECT_EQ(node_.dirty_bytes(), 0u);
-  EXPECT_EQ(node_.totals().committed, node_.totals().reserved);
+  EXPECT_EQ(node_.totals().committed, 0u);
+  EXPECT_EQ(node_.totals().reserved, 136 * kMiB);
   count_cases(5);
+}
+
+// Memory that is locked cannot be dropped, but it can be unmapped: where pages are refused, whole
+// chunks leave.
+TEST_P(NodeTest, WhatCannotBeDroppedIsUnmapped) {
+  near::purge_signal.set_present(true);
+  Span* kept = take(1);
+  cycle(6 * kMiB);
+  fake_os::fail(OsCall::purge, 1, true);
+  EXPECT_EQ(node_.purge(0, 0), 4 * kMiB + kSliceSize) << "but not the chunk that is in use";
+  EXPECT_EQ(node_.totals().committed, 2 * kMiB);
+  EXPECT_EQ(node_.dirty_bytes(), 0u);
+  node_.give(kept);
+  EXPECT_EQ(node_.dirty_bytes(), 2 * kMiB) << "it is whole now";
+  node_.purge(0, 0);
+  EXPECT_EQ(node_.totals().dirty, 0u);
+  count_cases(3);
+}
+
+TEST_P(NodeTest, WhatIsTrimmedLeavesTheAddressSpace) {
+  near::purge_signal.set_present(true);
+  const size_t before = fake_os::reserved_bytes();
+  cycle(100 * kMiB);
+  const size_t tables = fake_os::reserved_bytes() - before - node_.totals().committed;
+  node_.trim(0);
+  EXPECT_EQ(node_.totals().committed, 0u) << "nor is what was mapped for later kept";
+  EXPECT_EQ(fake_os::reserved_bytes() - before, tables);
+  EXPECT_LE(tables, 2 * kMiB);
+  take(100 * kMiBSlices, true);
+  count_cases(2);
+}
+
+// The rest of the process needs the room.
+TEST_P(NodeTest, UnderALimitLargeRunsLeaveAtOnce) {
+  near::purge_signal.set_present(true);
+  Span* span = take(20 * kMiBSlices);
+  Span* small = take(4 * kMiBSlices);
+  node_.give(small);
+  EXPECT_EQ(node_.dirty_bytes(), 4 * kMiB);
+  fake_os::set_address_space_limit(fake_os::reserved_bytes() + kMiB);
+  node_.give(span);
+  EXPECT_EQ(node_.dirty_bytes(), 0u);
+  EXPECT_EQ(node_.totals().committed, 0u);
+  fake_os::set_address_space_limit(SIZE_MAX);
+  count_cases(2);
+}
+
+// Years asleep: what is old is old, and what comes afterwards decays as before.
+TEST_P(NodeTest, MemoryDecaysAfterYearsAsleep) {
+  constexpr uint64_t kDay = 86'400'000;
+  near::set_option("decay_ms", 1'000);
+  for (const uint64_t days : {25, 50, 3'650}) {
+    cycle(20 * kMiB);
+    pass_time(days * kDay);
+    for (int i = 0; i < 200; i++) {
+      node_.give(take(kMiBSlices / 2));
+      pass_time(100);
+    }
+    EXPECT_LE(node_.totals().dirty, kMiB) << days << " days";
+    count_cases();
+  }
 }
 
 TEST_P(NodeTest, ThreadsTakeAndGiveWhileOthersPurge) {

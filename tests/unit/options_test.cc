@@ -51,7 +51,6 @@ size_t times(const std::string& text, const std::string& part) {
 TEST(OptionsInChild, PrintsThem) {
   near::read_options(environ);  // again: nothing may be said twice
   std::fputs(text_of_all().c_str(), stdout);
-  std::printf("reserved: %zu MiB\n", near::reserved_bytes / near::kMiB);
   const char* topology = near::topology_text();
   std::printf("topology: %s\n", topology == nullptr ? "none" : topology);
   count_cases();
@@ -107,11 +106,12 @@ TEST(Options, AWrongTopologyIsReportedOnceAndIgnored) {
 
 TEST(Options, TheSmallestRegionsAreAsSmallAsRegionsGet) {
   for (const char* mebibytes : {"1", "2", "3", "4"}) {
-    const std::string output = options_under({std::string("NEARMALLOC_REGION_MIB=") + mebibytes});
-    EXPECT_TRUE(has(output, "reserved: 4 MiB\n")) << mebibytes << ": " << output;
+    const std::string output =
+        options_under({std::string("NEARMALLOC_REGION_MIB=") + mebibytes, "NEARMALLOC_VERBOSE=1"});
+    EXPECT_TRUE(has(output, "; 4 MiB planned for each")) << mebibytes << ": " << output;
   }
-  const std::string output = options_under({"NEARMALLOC_REGION_MIB=5"});
-  EXPECT_TRUE(has(output, "reserved: 6 MiB\n")) << output;
+  const std::string output = options_under({"NEARMALLOC_REGION_MIB=5", "NEARMALLOC_VERBOSE=1"});
+  EXPECT_TRUE(has(output, "; 6 MiB planned for each")) << output;
 }
 
 TEST(Options, SettingByNameKeepsTheRange) {

@@ -59,7 +59,7 @@ TEST(OsCallsInChild, PrintsThoseOfTheStart) {
   count_cases();
 }
 
-TEST_F(OsCalls, StartingTakesThreeAndTheFirstBlockFourMore) {
+TEST_F(OsCalls, StartingTakesNoneAndTheFirstBlockSix) {
   const Ended ended = run_child({own_path(), "--gtest_filter=OsCallsInChild.*"}, {});
   ASSERT_TRUE(ended.well()) << ended.output;
   const auto number_after = [&](const std::string& words) {
@@ -67,12 +67,9 @@ TEST_F(OsCalls, StartingTakesThreeAndTheFirstBlockFourMore) {
     EXPECT_NE(at, std::string::npos) << ended.output;
     return at == std::string::npos ? 0 : std::stoul(ended.output.substr(at + words.size()));
   };
-  // Reserve, make the descriptors readable, advise on them.
-  const size_t start = number_after("calls of the start: ");
-  EXPECT_GE(start, 2u);
-  EXPECT_LE(start, 3u);
-  // Commit descriptors, chunks and the first chunk, advise on it.
-  EXPECT_LE(number_after("calls with a block: "), start + 4);
+  EXPECT_EQ(number_after("calls of the start: "), 0u);
+  // Map descriptors, table and the first chunk, advise on each.
+  EXPECT_EQ(number_after("calls with a block: "), 6u);
   count_cases();
 }
 
@@ -130,9 +127,36 @@ TEST_F(OsCalls, AThreadTakesNoneWhenAHeapIsParked) {
 }
 
 TEST_F(OsCalls, AFailedLargeBlockTakesABoundedNumber) {
-  fake_os::fail(OsCall::reserve, 1, true);
-  const uint64_t cost = cost_of([] { EXPECT_EQ(near_malloc(near::reserved_bytes * 2), nullptr); });
+  fake_os::fail(OsCall::map, 1, true);
+  const uint64_t cost = cost_of([] { EXPECT_EQ(near_malloc(4 * near::kGiB), nullptr); });
   EXPECT_LE(cost, 60u);
+}
+
+// The second refusal in a row costs the try, and a look at what was freed since the first.
+TEST_F(OsCalls, ARefusalIsNotFollowedByAnotherReclaim) {
+  std::vector<void*> blocks;
+  for (int i = 0; i < 1'000; i++) blocks.push_back(near_malloc(3'000));
+  fake_os::fail(OsCall::map, 1, true);
+  const auto refuse = [] { return near_malloc(64 * near::kGiB); };
+  for (int i = 0; i < 3; i++) EXPECT_EQ(refuse(), nullptr);
+  const uint64_t purges = fake_os::calls(OsCall::purge) + fake_os::calls(OsCall::unmap);
+  for (int i = 0; i < 100; i++) EXPECT_EQ(refuse(), nullptr);
+  EXPECT_EQ(fake_os::calls(OsCall::purge) + fake_os::calls(OsCall::unmap), purges);
+  // What is freed meanwhile is found: here a few whole chunks, which a limit wants unmapped.
+  for (void* block : blocks) near_free(block);
+  EXPECT_EQ(refuse(), nullptr);
+  EXPECT_GT(fake_os::calls(OsCall::purge) + fake_os::calls(OsCall::unmap), purges);
+  count_cases(102);
+}
+
+// What is larger than all there is: nothing is given up for it.
+TEST_F(OsCalls, AnImpossibleSizeCostsNoReclaim) {
+  std::vector<void*> blocks;
+  for (int i = 0; i < 1'000; i++) blocks.push_back(near_malloc(3'000));
+  for (void* block : blocks) near_free(block);
+  fake_os::set_address_space_limit(4 * near::kGiB);
+  EXPECT_EQ(cost_of([] { EXPECT_EQ(near_malloc(size_t{1} << 50), nullptr); }), 0u);
+  fake_os::set_address_space_limit(SIZE_MAX);
 }
 
 class Errno : public OsCalls {
@@ -181,10 +205,10 @@ TEST_F(Errno, IsKeptByFreeWhenTheSystemRefusesAll) {
 }
 
 TEST_F(Errno, IsKeptByAnAllocationThatHadToTryTwice) {
-  // The first commit is refused; giving back what is free, or asking for less, helps. What earlier
-  // tests have committed is used up before: 1.3 GiB to 1.7 GiB.
+  // The first mapping is refused; giving back what is free, or asking for less, helps. What earlier
+  // tests have mapped is used up before.
   std::vector<void*> blocks;
-  fake_os::fail(OsCall::commit, 1, false);
+  fake_os::fail(OsCall::map, 1, false);
   const uint64_t refused = fake_os::refusals();
   while (fake_os::refusals() == refused && blocks.size() < 2'000) {
     void* block = nullptr;

@@ -27,7 +27,7 @@ using near::topology;
 class NumaPlaced : public NumaTest {
  protected:
   void TearDown() override {
-    fake_os::fail_none();
+    fake_os::refuse_below(0);
     for (near::Span* span : taken_) near::node_of(*span).give(span);
     NumaTest::TearDown();
   }
@@ -41,7 +41,8 @@ class NumaPlaced : public NumaTest {
 
   // The node has nothing left, and gets no new regions.
   void exhaust(unsigned node) {
-    fake_os::fail(OsCall::reserve, 1, true);
+    // Windows that are added lie well below.
+    fake_os::refuse_below(reinterpret_cast<uintptr_t>(near::reserved_spans) - 64 * kMiB);
     bool zero = false;
     for (const uint32_t slices : {16u, 1u}) {
       while (near::Span* span = near::nodes[node].take(slices, zero, near::kSliceSize)) {
@@ -191,7 +192,7 @@ TEST_F(NumaPlaced, AFullNodeSpillsToTheNearestUnlessStrict) {
 // A node whose region is full gets another one before anybody spills.
 TEST_F(NumaPlaced, AddressSpaceIsAdded) {
   exhaust(0);
-  fake_os::fail_none();
+  fake_os::refuse_below(0);
   for (const size_t size : {size_t{900}, size_t{30'000}, 2 * kMiB}) {
     void* block = near_malloc_on_node(size, id(0), NEAR_STRICT);
     EXPECT_EQ(near_node_of(block), id(0));
@@ -213,7 +214,7 @@ TEST_F(NumaPlaced, AHeapWithForeignSpansServesNoBoundHeap) {
   });
   for (near::Span* span : taken_) near::node_of(*span).give(span);
   taken_.clear();
-  fake_os::fail_none();
+  fake_os::refuse_below(0);
   near_heap* heap = near_heap_create_on_node(id(0), 0);
   std::vector<void*> blocks;
   for (int i = 0; i < 1'000; i++) {

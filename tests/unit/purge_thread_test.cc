@@ -25,8 +25,14 @@ class PurgeThreadTest : public testing::Test {
     ASSERT_EQ(near::option(near::Option::purge_thread), 1);
     near_free(near_malloc(1));
     other_([] { near_free(near_malloc(1)); });
-    EXPECT_TRUE(near::purge_signal.present()) << "two threads have heaps";
+    EXPECT_TRUE(is_there()) << "two threads have heaps";
   }
+
+  // Starts are rationed, and an earlier test may have used them up: asks until there is one.
+  static bool is_there() {
+    return comes_true([] { return near_set_option("purge_thread", 1) == 0 && is_present(); });
+  }
+  static bool is_present() { return near::purge_signal.present(); }
 
   near_stats stats() {
     near_stats stats;
@@ -36,7 +42,7 @@ class PurgeThreadTest : public testing::Test {
 
   // Waits until it holds; false if that takes longer than five seconds.
   template <typename Condition>
-  bool comes_true(Condition condition) {
+  static bool comes_true(Condition condition) {
     for (int i = 0; i < 500; i++) {
       if (condition()) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -71,6 +77,75 @@ TEST_F(PurgeThreadTest, ASleepingOwnerHoldsNoMemory) {
   EXPECT_TRUE(comes_true([&] { return stats().dirty == 0; })) << stats().dirty;
   EXPECT_GT(stats().remote_claims, 50u);
   count_cases(3);
+}
+
+TEST_F(PurgeThreadTest, EndsWithTheSecondThread) {
+  {
+    Worker third;
+    third([] { near_free(near_malloc(1)); });
+    EXPECT_TRUE(is_present());
+  }
+  EXPECT_TRUE(is_present()) << "two are left";
+  other_.end();
+  EXPECT_FALSE(is_present());
+  std::thread([] { near_free(near_malloc(1)); }).join();
+  EXPECT_FALSE(is_present());
+  count_cases(4);
+}
+
+TEST_F(PurgeThreadTest, TheOptionEndsAndStartsIt) {
+  EXPECT_EQ(near_set_option("purge_thread", 0), 0);
+  EXPECT_FALSE(is_present());
+  std::thread([] { near_free(near_malloc(1)); }).join();
+  EXPECT_FALSE(is_present());
+  EXPECT_TRUE(is_there());
+  count_cases(4);
+}
+
+// Without it the thread that frees what ended threads left gives their spans back.
+TEST_F(PurgeThreadTest, WithoutItNobodysSpansLeaveWithTheirBlocks) {
+  EXPECT_EQ(near_set_option("purge_thread", 0), 0);
+  std::vector<void*> blocks;
+  std::thread([&] {
+    for (int i = 0; i < 200'000; i++) blocks.push_back(near_malloc(300));
+  }).join();
+  const uint64_t before = stats().in_spans;
+  EXPECT_GT(before, 50'000'000u);
+  for (void* block : blocks) near_free(block);
+  EXPECT_LT(stats().in_spans, before / 4);
+  EXPECT_EQ(near_check(), 0u);
+  EXPECT_EQ(near_set_option("purge_thread", 1), 0);
+  count_cases(2);
+}
+
+// Its whole life, again and again, while it has work.
+TEST_F(PurgeThreadTest, StartsAndEndsUnderLoad) {
+  std::atomic<bool> over{false};
+  std::thread toggler([&over] {
+    for (int i = 0; !over; i++) {
+      near_set_option("purge_thread", i % 2);
+      std::this_thread::sleep_for(std::chrono::milliseconds(i % 7));
+    }
+  });
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 3; t++) {
+    threads.emplace_back([t] {
+      Random random(seed() + t);
+      for (size_t life = scaled(60); life > 0; life--) {
+        std::thread([&random] {
+          void* blocks[50];
+          for (void*& block : blocks) block = near_malloc(random.size_up_to(17));
+          for (void* block : blocks) near_free(block);
+        }).join();
+        count_cases();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  over = true;
+  toggler.join();
+  EXPECT_EQ(near_set_option("purge_thread", 1), 0);
+  EXPECT_EQ(near_check(), 0u);
 }
 
 // The races that matter: owners at work, their blocks freed by others, threads that end, trims.

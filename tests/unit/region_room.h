@@ -1,40 +1,45 @@
-// A region in its own reservation, laid out as node/memory.cc does it: descriptors, chunks, memory.
+// A region that owns all chunks of a window of its own, and grows as its node would make it.
 // Invariant: it fits any page size up to 64 KiB.
 // Who may touch it: the test that made it.
 #pragma once
 
+#include <atomic>
+
 #include "base/bits.h"
 #include "node/region.h"
+#include "platform/os.h"
 #include "unit/pages.h"
 
 namespace near_test {
 
+// Where the system maps nothing by itself, and TSan takes memory for a program's.
+inline std::atomic<uintptr_t> next_place{0x7e90'0000'0000};
+
 class RegionRoom {
  public:
-  explicit RegionRoom(uint32_t chunks, unsigned node = 0)
-      : tables_(table_bytes(chunks), size_t{64} << 10, false),
-        memory_(size_t{chunks} << near::kChunkShift, near::kChunkSize, false) {
-    near::os::make_readable(tables_.start(), tables_.bytes());
-    region_.init(memory_.start(), reinterpret_cast<near::Span*>(tables_.start()), this->chunks(),
-                 chunks, node);
+  explicit RegionRoom(uint32_t chunks, unsigned node = 0) : chunks_(chunks) {
+    const size_t bytes = near::align_up(near::Window::bytes_for(chunks, 1), near::kChunkSize);
+    window_.plan(reinterpret_cast<char*>(next_place.fetch_add(bytes)), chunks, 1, false);
+    region_.init(window_, 0, node, chunks);
   }
+  ~RegionRoom() {
+    for (uint32_t i = 0; i < region_.chunks_end(); i++) {
+      if (region_.is_mapped(i)) near::os::unmap(region_.chunk_start(i), near::kChunkSize);
+    }
+    window_.vanish();
+  }
+  RegionRoom(const RegionRoom&) = delete;
+  RegionRoom& operator=(const RegionRoom&) = delete;
 
   near::Region& region() { return region_; }
-  char* base() const { return memory_.start(); }
-  near::Chunk* chunks() const {
-    return reinterpret_cast<near::Chunk*>(tables_.start() + tables_.bytes() - kChunkTable);
-  }
+  near::Window& window() { return window_; }
+  char* base() const { return window_.base(); }
+  near::Chunk* chunks() const { return window_.table(0); }
+  size_t bytes() const { return size_t{chunks_} << near::kChunkShift; }
 
  private:
-  static constexpr size_t kChunkTable = size_t{64} << 10;
-
-  static size_t table_bytes(uint32_t chunks) {
-    const size_t spans = size_t{chunks} * near::kChunkSlices * sizeof(near::Span);
-    return near::align_up(spans, kChunkTable) + kChunkTable;
-  }
-
-  Memory tables_;
-  Memory memory_;
+  uint32_t chunks_;
+  near::Window window_;
   near::Region region_;
 };
 

@@ -18,10 +18,13 @@
 namespace near_test {
 namespace {
 
-// Ages are differences of a clock that wraps, and that another thread may have read later.
+// Another thread may have read the clock later. What is 10 years old is old, as is what is 50 days.
+constexpr uint64_t kDay = 86'400'000;
 static_assert(near::is_old(1000, 900, 100) && !near::is_old(1000, 901, 100));
-static_assert(near::is_old(5, ~uint32_t{0} - 94, 100) && !near::is_old(5, 6, 0));
+static_assert(near::is_old(1000 + 25 * kDay, 1000, 100) && near::is_old(50 * kDay, 1000, 100));
+static_assert(near::is_old(3650 * kDay, 1, 100) && !near::is_old(5, 6, 0));
 
+using near::Growth;
 using near::kChunkSlices;
 using near::kSliceSize;
 using near::Region;
@@ -41,9 +44,17 @@ class Model {
     return static_cast<size_t>(address - room_.base()) / kSliceSize;
   }
 
+  // As a node does it: the region grows if it has nothing that fits.
   Span* take(uint32_t slices, size_t alignment = kSliceSize) {
     uint32_t clean = ~0u;
     Span* span = region().take(slices, clean, alignment);
+    if (span == nullptr) {
+      const auto run = slices + static_cast<uint32_t>(alignment / kSliceSize) - 1;
+      grow([&](bool generous) { return region().plan_growth(run, generous); },
+           [&](const Growth& growth) {
+             span = region().take_grown(growth, slices, clean, alignment);
+           });
+    }
     if (span == nullptr) return nullptr;
     EXPECT_EQ(span->region, &region());
     EXPECT_EQ(span->slices, slices);
@@ -70,7 +81,11 @@ class Model {
     const size_t end = index_of(span->start) + span->slices;
     bool free = end + more <= kSlices;
     for (size_t i = end; free && i < end + more; i++) free = owner_[i] == nullptr && !away_[i];
-    const bool extended = region().extend(span, more);
+    bool extended = region().extend(span, more);
+    if (!extended) {
+      grow([&](bool) { return region().plan_extension(*span, more); },
+           [&](const Growth&) { extended = region().extend(span, more); });
+    }
     EXPECT_EQ(extended, free) << "extending " << span << " by " << more;
     if (extended) claim(*span, end, more);
     return extended;
@@ -98,23 +113,65 @@ class Model {
     region().put_back(chunk, slices, refused ? slices : 0);
   }
 
+  // Unmaps a wholly free chunk, or tries to; `while_away` runs in between.
+  template <typename Meanwhile>
+  void unmap(uint32_t chunk, bool refused, Meanwhile while_away) {
+    const uint32_t dirty = region().chunk(chunk).dirty;
+    for (unsigned i = 0; i < kChunkSlices; i++) {
+      const size_t at = size_t{chunk} * kChunkSlices + i;
+      EXPECT_EQ(owner_[at], nullptr);
+      away_[at] = true;
+    }
+    region().withdraw_whole(chunk);
+    while_away();
+    if (!refused) near::os::unmap(region().chunk_start(chunk), near::kChunkSize);
+    for (unsigned i = 0; i < kChunkSlices; i++) {
+      const size_t at = size_t{chunk} * kChunkSlices + i;
+      away_[at] = false;
+      if (!refused) dirty_[at] = false;
+    }
+    region().put_back_whole(chunk, dirty, !refused);
+  }
+
   void check() {
     ASSERT_EQ(region().check(), 0u);
-    const size_t usable = region().committed_bytes() / kSliceSize;
     size_t free = 0;
     size_t dirty = 0;
-    for (size_t i = 0; i < usable; i++) {
+    for (size_t i = 0; i < size_t{region().chunks_end()} * kChunkSlices; i++) {
       if (owner_[i] != nullptr || away_[i]) continue;
+      if (!region().is_mapped(static_cast<uint32_t>(i / kChunkSlices))) {
+        ASSERT_FALSE(dirty_[i]);
+        continue;
+      }
       free++;
       dirty += dirty_[i] ? 1 : 0;
     }
     ASSERT_EQ(region().free_slices(), free);
-    ASSERT_EQ(region().dirty_slices(), dirty);
+    ASSERT_EQ(region().dirty_slices() + region().stuck_slices(), dirty);
   }
 
   std::vector<Span*>& live() { return live_; }
 
  private:
+  // Node::grow, without its locks.
+  template <typename Plan, typename Use>
+  void grow(Plan plan, Use use) {
+    for (bool generous = true;;) {
+      Growth growth = plan(generous);
+      if (growth.missing > 0) {
+        if (!region().extend_to(growth.missing, lock_)) return;
+        continue;
+      }
+      if (growth.slices == 0) return;
+      near::os::Mapped mapped = region().map_growth(growth);
+      if (mapped == near::os::Mapped::occupied && generous) mapped = near::os::Mapped::refused;
+      region().end_growth(growth, mapped);
+      if (mapped == near::os::Mapped::done) return use(growth);
+      if (mapped == near::os::Mapped::refused && !generous) return;
+      generous = false;
+    }
+  }
+
   // Marks slices as the span's, writes to them, and returns how many were clean.
   uint32_t claim(Span& span, size_t first, uint32_t slices) {
     uint32_t clean = 0;
@@ -135,6 +192,7 @@ class Model {
   }
 
   RegionRoom& room_;
+  near::Mutex lock_{near::Rank::node};
   std::vector<Span*> owner_;
   std::vector<bool> dirty_;
   std::vector<bool> away_ = std::vector<bool>(kSlices, false);
@@ -178,11 +236,17 @@ TEST_P(RegionTest, RandomOperationsAgreeWithAMap) {
     } else if (what < 18) {
       model_.extend(any_live(), any_length(random));
     } else if (region_.committed_bytes() > 0) {
-      const auto chunks = region_.committed_bytes() >> near::kChunkShift;
-      model_.purge(static_cast<uint32_t>(random.below(chunks)), random.below(4) == 0, [&] {
+      const auto chunk = static_cast<uint32_t>(random.below(region_.chunks_end()));
+      const auto meanwhile = [&] {
         model_.take(any_length(random));
         if (!model_.live().empty()) model_.give(any_live(), 0, 1);
-      });
+      };
+      if (!region_.is_mapped(chunk)) continue;
+      if (region_.chunk(chunk).is_whole()) {
+        model_.unmap(chunk, random.below(4) == 0, meanwhile);
+      } else {
+        model_.purge(chunk, random.below(4) == 0, meanwhile);
+      }
     }
     model_.check();
     if (HasFailure()) FAIL() << "step " << step << ", seed " << seed();
@@ -196,7 +260,7 @@ TEST_P(RegionTest, RandomOperationsAgreeWithAMap) {
 TEST_P(RegionTest, IsFilledToTheLastSlice) {
   while (model_.take(7) != nullptr) count_cases();
   while (model_.take(1) != nullptr) count_cases();
-  EXPECT_EQ(region_.committed_bytes(), region_.bytes());
+  EXPECT_EQ(region_.committed_bytes(), room_.bytes());
   EXPECT_EQ(region_.free_slices(), 0u);
   model_.check();
   while (!model_.live().empty()) model_.give(model_.live().back(), 0, 1);
@@ -247,24 +311,35 @@ TEST_P(RegionTest, PrefersDirtySlicesToCleanOnes) {
   count_cases();
 }
 
-TEST_P(RegionTest, PurgeableChunksAreOldAndDirty) {
+TEST_P(RegionTest, PurgeableChunksAreOldAndDirtyTheOldestFirst) {
   std::vector<Span*> spans;
   for (uint32_t i = 0; i < 4; i++) spans.push_back(model_.take(kChunkSlices));
-  EXPECT_EQ(region_.find_purgeable(0, 1000, 0), near::kNoChunk);
-  model_.give(spans[1], 0, 500);
-  model_.give(spans[3], 0, 900);
-  EXPECT_EQ(region_.find_purgeable(0, 1000, 0), 1u);
-  EXPECT_EQ(region_.find_purgeable(2, 1000, 0), 3u);
-  EXPECT_EQ(region_.find_purgeable(2, 1000, 101), near::kNoChunk);
-  EXPECT_EQ(region_.find_purgeable(0, 1000, 500), 1u);
-  EXPECT_EQ(region_.find_purgeable(0, 1000, 501), near::kNoChunk);
-  EXPECT_EQ(region_.find_purgeable(0, 300, 0), near::kNoChunk) << "they were stamped since";
-  count_cases(7);
+  EXPECT_EQ(region_.find_purgeable(1000, 0, false), near::kNoChunk);
+  model_.give(spans[3], 0, 500);
+  model_.give(spans[1], 8, 600);
+  model_.give(spans[2], 0, 900);
+  EXPECT_EQ(region_.find_purgeable(1000, 0, false), 3u);
+  EXPECT_EQ(region_.find_purgeable(1000, 500, false), 3u);
+  EXPECT_EQ(region_.find_purgeable(1000, 501, false), near::kNoChunk);
+  EXPECT_EQ(region_.find_purgeable(300, 0, false), near::kNoChunk) << "they were stamped since";
+  model_.unmap(3, false, [] {});
+  EXPECT_EQ(region_.find_purgeable(1000, 0, false), 1u);
+  EXPECT_EQ(region_.find_purgeable(1000, 0, true), 2u) << "the wholly free one";
+  model_.purge(1, true, [] {});
+  region_.note_stuck(1);
+  EXPECT_EQ(region_.find_purgeable(1000, 0, false), 2u) << "what was refused waits";
+  model_.check();
+  EXPECT_EQ(region_.stuck_slices(), kChunkSlices - 8u);
+  region_.retry_stuck();
+  EXPECT_EQ(region_.stuck_slices(), 0u);
+  model_.give(spans[1], 0, 950);
+  EXPECT_EQ(region_.find_purgeable(5000 * kDay, ~0u, true), 2u);
+  count_cases(11);
 }
 
-TEST_P(RegionTest, ARefusedCommitLeavesItWhole) {
-  for (uint64_t nth = 1; nth <= 3; nth++) {
-    fake_os::fail(OsCall::commit, nth, true);
+TEST_P(RegionTest, ARefusedMappingLeavesItWhole) {
+  for (const uint64_t nth : {1u, 2u, 2u}) {  // descriptors, the table, and the chunk
+    fake_os::fail(OsCall::map, nth, true);
     EXPECT_EQ(model_.take(1), nullptr);
     EXPECT_EQ(region_.committed_bytes(), 0u);
     EXPECT_EQ(region_.check(), 0u);
@@ -272,7 +347,7 @@ TEST_P(RegionTest, ARefusedCommitLeavesItWhole) {
   fake_os::fail_none();
   Span* span = model_.take(kChunkSlices);
   ASSERT_NE(span, nullptr);
-  fake_os::fail(OsCall::commit, 1, true);
+  fake_os::fail(OsCall::map, 1, true);
   EXPECT_FALSE(region_.extend(span, 1));
   EXPECT_EQ(model_.take(1), nullptr);
   fake_os::fail_none();
@@ -281,14 +356,81 @@ TEST_P(RegionTest, ARefusedCommitLeavesItWhole) {
   count_cases(5);
 }
 
-// More than is needed is committed at once; where that is refused, what is needed is asked for.
+// More than is needed is mapped at once; where that is refused, what is needed is asked for.
 TEST_P(RegionTest, ARefusedGenerosityIsNoRefusal) {
   for (uint32_t i = 0; i < 16; i++) model_.take(kChunkSlices);
-  fake_os::set_commit_limit(fake_os::committed_bytes() + near::kChunkSize + 4 * near::kMiB / 16);
+  fake_os::set_commit_limit(fake_os::committed_bytes() + near::kChunkSize + near::kMiB / 2);
   EXPECT_NE(model_.take(kChunkSlices), nullptr);
   fake_os::set_commit_limit(SIZE_MAX);
   model_.check();
   count_cases();
+}
+
+TEST_P(RegionTest, AbsentChunksAreMappedAgainTheLowestFirst) {
+  std::vector<Span*> spans;
+  for (uint32_t i = 0; i < 6; i++) spans.push_back(model_.take(kChunkSlices));
+  for (const uint32_t i : {4u, 1u, 2u}) {
+    model_.give(spans[i], 0, 1);
+    model_.unmap(i, false, [] {});
+  }
+  EXPECT_EQ(region_.committed_bytes(), 3 * near::kChunkSize);
+  const auto chunk_of = [&](const Span* span) {
+    return model_.index_of(span->start) / kChunkSlices;
+  };
+  EXPECT_EQ(chunk_of(model_.take(2 * kChunkSlices)), 1u);
+  EXPECT_EQ(chunk_of(model_.take(1)), 4u);
+  EXPECT_EQ(region_.committed_bytes(), 6 * near::kChunkSize);
+  model_.check();
+  count_cases(3);
+}
+
+// A chunk whose parts come and go would have a huge page again at its first touch.
+TEST_P(RegionTest, AChunkThatWasPurgedInPartsKeepsSmallPages) {
+  const uint32_t heaps = near::heaps_in_use.exchange(1);
+  Span* first = nullptr;
+  Span* rest = nullptr;
+  for (int i = 0; i < 5; i++) {  // the first four chunks of a heap have small pages anyway
+    first = model_.take(8);
+    rest = model_.take(kChunkSlices - 8);
+  }
+  const auto chunk = static_cast<uint32_t>(model_.index_of(first->start) / kChunkSlices);
+  ASSERT_EQ(region_.chunk(chunk).pages, near::Pages::huge);
+  model_.give(first, 0, 1);
+  model_.purge(chunk, false, [] {});
+  ASSERT_EQ(region_.chunk(chunk).pages, near::Pages::split);
+  model_.give(rest, 0, 1);
+  model_.unmap(chunk, false, [] {});
+  Span* again = model_.take(8);
+  EXPECT_EQ(model_.index_of(again->start) / kChunkSlices, chunk);
+  EXPECT_EQ(region_.chunk(chunk).pages, near::Pages::split);
+  EXPECT_EQ(fake_os::huge_page_advice(again->start), 0);
+  model_.give(again, 0, 1);
+  model_.unmap(chunk, false, [] {});
+  EXPECT_EQ(model_.index_of(model_.take(kChunkSlices)->start) / kChunkSlices, chunk);
+  EXPECT_EQ(region_.chunk(chunk).pages, near::Pages::huge) << "one block fills it";
+  model_.check();
+  near::heaps_in_use.store(heaps);
+  count_cases(3);
+}
+
+TEST_P(RegionTest, RunsBeginAndEndInsideChunks) {
+  for (uint32_t i = 0; i < 6; i++) model_.take(kChunkSlices + kChunkSlices / 2);
+  EXPECT_EQ(region_.committed_bytes(), 9 * near::kChunkSize);
+  model_.check();
+  count_cases();
+}
+
+// Nobody is driven out: the chunk is given up, and the window ends.
+TEST_P(RegionTest, AnotherMappingInTheWayIsLeftAlone) {
+  Span* first = model_.take(kChunkSlices);
+  fake_os::occupy_next();
+  Span* second = model_.take(kChunkSlices);
+  EXPECT_TRUE(room_.window().occupied());
+  EXPECT_EQ(room_.window().left(), 0u);
+  ASSERT_NE(second, nullptr) << "of the chunks that the region has";
+  EXPECT_NE(first->start, second->start);
+  model_.check();
+  count_cases(2);
 }
 
 TEST_P(RegionTest, CheckFindsDamage) {

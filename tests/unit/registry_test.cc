@@ -2,9 +2,12 @@
 #include "heap/registry.h"
 
 #include <gtest/gtest.h>
+#include <nearmalloc/nearmalloc.h>
 
+#include <cstring>
 #include <memory>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "front/thread.h"
@@ -237,6 +240,40 @@ TEST_F(RegistryTest, EveryParkedHeapIsVisitedWithItsLock) {
   EXPECT_EQ(visited.size(), near::heap_totals().parked);
   for (const Heap* heap : visited) EXPECT_TRUE(heap->parked);
   count_cases(visited.size());
+}
+
+// Where a heap's number is kept has room for so many: who comes later shares one.
+TEST_F(RegistryTest, AThreadForWhichThereIsNoHeapSharesTheLateOne) {
+  std::vector<Heap*> taken;
+  while (near::heap_totals().parked > 0) taken.push_back(near::take_heap(0));
+  const uint32_t before = near::most_own_heaps.exchange(near::heap_count());
+  EXPECT_EQ(near::take_heap(0), nullptr);
+  EXPECT_EQ(near::take_bound_heap(0), nullptr);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 3; i++) {
+    std::thread([&blocks] {
+      for (size_t size = 1; size < 100'000; size += size / 2 + 1) {
+        blocks.push_back(near_malloc(size));
+        ASSERT_NE(blocks.back(), nullptr);
+        memset(blocks.back(), 1, size);
+      }
+      near_free(blocks.front());
+      blocks.erase(blocks.begin());
+      EXPECT_FALSE(near::has_heap());
+    }).join();
+  }
+  EXPECT_NE(near::placed_heap(0), nullptr);
+  for (void* block : blocks) near_free(block);
+  near::most_own_heaps = before;
+  for (Heap* heap : taken) near::park_heap(heap);
+  EXPECT_EQ(near_check(), 0u);
+  count_cases(blocks.size());
+}
+
+// There are numbers for the late and the placed heap of each node, whatever came before.
+TEST_F(RegistryTest, NumbersAreKeptForSharedHeaps) {
+  EXPECT_LE(near::most_own_heaps + 2 * near::kMaxNodes, near::kMaxHeaps);
+  count_cases();
 }
 
 TEST_F(RegistryTest, WithoutMemoryThereIsNoNewHeap) {

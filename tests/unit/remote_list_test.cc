@@ -28,7 +28,7 @@ class RemoteListTest : public testing::Test {
 
   // Blocks from `at` on as frees one by one would leave them: the last of them first.
   RemoteList<Block>::Chain chain(size_t at, uint32_t count) {
-    for (size_t i = at + count - 1; i > at; i--) block(i)->next = block(i - 1);
+    for (size_t i = at + count - 1; i > at; i--) block(i)->link_to(block(i - 1));
     return {block(at + count - 1), block(at), count};
   }
 
@@ -36,7 +36,7 @@ class RemoteListTest : public testing::Test {
     return list_.push_chain(blocks_, chain(at, count), list_.look());
   }
 
-  alignas(16) char room_[kBlocks * near::kBlockAlign] = {};
+  alignas(near::kSliceSize) char room_[kBlocks * near::kBlockAlign] = {};
   SpanBlocks blocks_{room_};
   RemoteList<Block> list_;
 };
@@ -56,7 +56,7 @@ TEST_F(RemoteListTest, OnlyThePushThatFindsItEmptyDelivers) {
   EXPECT_EQ(chain.count, kBlocks);
   EXPECT_EQ(chain.last, block(0));
   const Block* at = chain.first;
-  for (size_t i = kBlocks; i-- > 0; at = at->next) ASSERT_EQ(at, block(i));
+  for (size_t i = kBlocks; i-- > 0; at = at->next()) ASSERT_EQ(at, block(i));
   EXPECT_EQ(at, nullptr);
   EXPECT_EQ(list_.count(), 0u);
   EXPECT_EQ(list_.owner(), 7u);
@@ -91,18 +91,18 @@ TEST_F(RemoteListTest, AChainIsPushedWhole) {
   EXPECT_EQ(taken.count, at + 1);
   EXPECT_EQ(taken.last, block(0)) << "of the chain that found the list empty";
   const Block* each = taken.first;
-  for (size_t i = at + 1; i-- > 0; each = each->next) ASSERT_EQ(each, block(i));
+  for (size_t i = at + 1; i-- > 0; each = each->next()) ASSERT_EQ(each, block(i));
   EXPECT_EQ(each, nullptr);
 }
 
 TEST_F(RemoteListTest, AChainThatBeginsWithTheHeadIsADoubleFree) {
   EXPECT_FALSE(push_chain(0, 4).repeated);
-  Block* before = block(3)->next;
+  const uintptr_t before = block(3)->link;
   const auto pushed = list_.push_chain(blocks_, {block(9), block(3), 2}, list_.look());
   EXPECT_TRUE(pushed.repeated);
   EXPECT_FALSE(pushed.first);
   EXPECT_EQ(pushed.count, 4u);
-  EXPECT_EQ(block(3)->next, before) << "nothing was written";
+  EXPECT_EQ(block(3)->link, before) << "nothing was written";
   EXPECT_FALSE(push_chain(5, 2).repeated);
   EXPECT_EQ(list_.take(blocks_).count, 6u);
   count_cases(3);
@@ -151,7 +151,7 @@ TEST_F(RemoteListTest, AChainIsPushedThoughTheLookIsOld) {
   const auto pushed = list_.push_chain(blocks_, chain(0, 3), seen);
   EXPECT_FALSE(pushed.first) << "the list is not as it was seen";
   EXPECT_EQ(pushed.count, 4u);
-  EXPECT_EQ(block(0)->next, block(20));
+  EXPECT_EQ(block(0)->next(), block(20));
   count_cases();
 }
 
@@ -209,7 +209,7 @@ TEST_F(RemoteListTest, NothingIsLostOrDoubledUnderContention) {
     ASSERT_GT(chain.count, 0u);
     uint32_t linked = 0;
     for (Block* at = chain.first; at != nullptr; linked++) {
-      Block* next = at == chain.last ? nullptr : at->next;
+      Block* next = at == chain.last ? nullptr : at->next();
       ASSERT_EQ(held[blocks_.index_of(at)].exchange(0), 1);
       at = next;
     }

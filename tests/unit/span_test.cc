@@ -47,25 +47,22 @@ class Trial {
   uint64_t seed_of(uint32_t number) const { return size_class_ * 10'000u + number; }
 
   void carve_all() {
-    while (span().uncarved != 0) near::carve(span(), &span().local);
+    while (span().uncarved != 0) near::carve(span(), span().local);
   }
 
   // Takes the blocks that `chosen` says out of the free list and fills them.
   template <typename Chosen>
   void make_live(Chosen chosen) {
     std::vector<Block*> rest;
-    for (Block* at = span().local; at != nullptr; at = at->next) {
+    for (Block* at = span().local.front(); at != nullptr; at = at->next()) {
       if (!chosen(number_of(at))) {
         rest.push_back(at);
       } else if (!live_.insert(number_of(at)).second) {
         ADD_FAILURE() << "block " << number_of(at) << " was free and live";
       }
     }
-    span().local = nullptr;
-    for (Block* at : rest) {
-      at->next = span().local;
-      span().local = at;
-    }
+    span().local.clear(span().start);
+    for (Block* at : rest) span().local.splice(at, at);
     for (const uint32_t number : live_) fill(block(number), shape().size, seed_of(number));
   }
 
@@ -73,7 +70,7 @@ class Trial {
   void expect_whole() {
     std::set<uint32_t> seen = live_;
     uint32_t on_list = 0;
-    for (const Block* at = span().local; at != nullptr; at = at->next, on_list++) {
+    for (const Block* at = span().local.front(); at != nullptr; at = at->next(), on_list++) {
       ASSERT_TRUE(near::is_block(span(), at));
       ASSERT_TRUE(seen.insert(number_of(at)).second) << "block " << number_of(at) << " twice";
     }
@@ -96,7 +93,7 @@ class Trial {
     return free;
   }
 
-  Memory memory_{kMaxSlices * near::kSliceSize};
+  Memory memory_{kMaxSlices * near::kSliceSize, near::kChunkSize};
   std::unique_ptr<Span[]> spans_{new Span[kMaxSlices]()};
   unsigned size_class_;
   std::set<uint32_t> live_;
@@ -110,7 +107,7 @@ TEST(Span, CarvingCoversEachBlockOnce) {
       EXPECT_EQ(near::count_uncarved(span), span.shape().capacity);
       uint32_t before = 0;
       while (span.uncarved != 0) {
-        near::carve(span, &span.local);
+        near::carve(span, span.local);
         const uint32_t now = near::count_list(span, span.local);
         ASSERT_GT(now, before) << "nothing was carved";
         // Lazily: what was not touched before is touched a page at a time.
@@ -129,14 +126,14 @@ TEST(Span, CarvingCoversEachBlockOnce) {
 
 TEST(Span, CarvingGoesOnFromWhatTheListHolds) {
   Trial trial(3, 0);
-  near::carve(trial.span(), &trial.span().local);
-  Block* first = trial.span().local;
-  const uint32_t before = near::count_list(trial.span(), first);
-  near::carve(trial.span(), &trial.span().local);
+  near::carve(trial.span(), trial.span().local);
+  Block* first = trial.span().local.front();
+  const uint32_t before = near::count_list(trial.span(), trial.span().local);
+  near::carve(trial.span(), trial.span().local);
   const uint32_t after = near::count_list(trial.span(), trial.span().local);
   EXPECT_GT(after, before);
-  Block* at = trial.span().local;
-  for (uint32_t i = after; i > before; i--) at = at->next;
+  Block* at = trial.span().local.front();
+  for (uint32_t i = after; i > before; i--) at = at->next();
   EXPECT_EQ(at, first);
   count_cases();
 }
@@ -179,7 +176,9 @@ class Purge : public testing::TestWithParam<size_t> {
     const uint32_t uncarved_before = span.uncarved;
     const size_t page = GetParam();
     const std::set<size_t> free = trial.free_pages(page);
-    const size_t bytes = near::purge_free_pages(span);
+    near::Damage damage{};
+    const size_t bytes = near::purge_free_pages(span, damage);
+    ASSERT_FALSE(damage.present());
     trial.expect_whole();
     if (HasFatalFailure()) return;
     uint32_t expected = uncarved_before;
@@ -211,7 +210,7 @@ TEST_P(Purge, KeepsLiveBlocksAndLosesNone) {
         trial.carve_all();
       } else {
         for (uint64_t i = random.below(6); i > 0 && trial.span().uncarved != 0; i--) {
-          near::carve(trial.span(), &trial.span().local);
+          near::carve(trial.span(), trial.span().local);
         }
       }
       // Live blocks in a few stretches, so that whole pages of every size are free between them.
@@ -229,7 +228,7 @@ TEST_P(Purge, KeepsLiveBlocksAndLosesNone) {
       purge_and_check(trial);
       // What was given back can be carved again, now or after a second purge.
       if (trial.span().uncarved != 0 && random.below(2) == 0) {
-        near::carve(trial.span(), &trial.span().local);
+        near::carve(trial.span(), trial.span().local);
         purge_and_check(trial);
       }
       trial.carve_all();
@@ -244,7 +243,9 @@ TEST_P(Purge, ASpanWithABlockOnEveryPageKeepsAll) {
   trial.carve_all();
   trial.make_live([](uint32_t number) { return number % 8 == 0; });
   const uint64_t before = fake_os::calls(OsCall::purge);
-  EXPECT_EQ(near::purge_free_pages(trial.span()), 0u);
+  near::Damage damage{};
+  EXPECT_EQ(near::purge_free_pages(trial.span(), damage), 0u);
+  EXPECT_FALSE(damage.present());
   EXPECT_EQ(fake_os::calls(OsCall::purge), before);
   trial.expect_whole();
   count_cases();
@@ -255,7 +256,8 @@ TEST_P(Purge, ARefusalLosesNoBlock) {
   trial.carve_all();
   trial.make_live([](uint32_t number) { return number < 3; });
   fake_os::fail(OsCall::purge, 1, true);
-  near::purge_free_pages(trial.span());
+  near::Damage damage{};
+  near::purge_free_pages(trial.span(), damage);
   fake_os::fail_none();
   trial.expect_whole();
   trial.carve_all();

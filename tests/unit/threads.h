@@ -27,12 +27,15 @@ class Worker {
           set_cpu(cpu);
           run();
         }) {}
-  ~Worker() {
+  ~Worker() { end(); }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  void end() {
+    if (!thread_.joinable()) return;
     hand_over(nullptr);
     thread_.join();
   }
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
 
   // Returns when the worker has done it.
   void operator()(const std::function<void()>& work) { hand_over(&work); }

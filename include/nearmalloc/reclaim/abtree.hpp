@@ -55,6 +55,8 @@
 #include "nearmalloc/reclaim/impl/abtree_draft.hpp"
 #include "nearmalloc/reclaim/impl/abtree_node.hpp"
 #include "nearmalloc/reclaim/impl/abtree_walk.hpp"
+#include "nearmalloc/reclaim/impl/hazard.hpp"
+#include "nearmalloc/reclaim/impl/own_slots.hpp"
 #include "nearmalloc/reclaim/impl/scx.hpp"
 #include "nearmalloc/reclaim/impl/self_pinning.hpp"
 
@@ -80,26 +82,29 @@ class guarded_abtree {
 
   // False: the key is there, and keeps its value. Throws std::bad_alloc.
   bool insert(guard_type& guard, const Key& key, const Value& value) {
+    auto&& own = impl::own_slots(guard);
     for (;;) {
-      const Place place = leaf_for(guard, key);
+      const Place place = leaf_for(own, key);
       const unsigned at = place.node->place_of(key);
       if (place.node->has_at(at, key)) return false;
-      if (try_insert(guard, place, at, key, value)) return true;
+      if (try_insert(own, place, at, key, value)) return true;
     }
   }
 
   // False: the key is not there. Throws std::bad_alloc.
   bool erase(guard_type& guard, const Key& key) {
+    auto&& own = impl::own_slots(guard);
     for (;;) {
-      const Place place = leaf_for(guard, key);
+      const Place place = leaf_for(own, key);
       const unsigned at = place.node->place_of(key);
       if (!place.node->has_at(at, key)) return false;
-      if (try_erase(guard, place, at, key)) return true;
+      if (try_erase(own, place, at, key)) return true;
     }
   }
 
   std::optional<Value> find(guard_type& guard, const Key& key) const {
-    const Place place = leaf_for(guard, key);
+    auto&& own = impl::own_slots(guard);
+    const Place place = leaf_for(own, key);
     const unsigned at = place.node->place_of(key);
     if (!place.node->has_at(at, key)) return std::nullopt;
     return place.node->value(at);
@@ -110,9 +115,10 @@ class guarded_abtree {
   // shows was there at one moment. `visit` may use the tree, with the same guard.
   template <class Visit>
   size_t range(guard_type& guard, const Key& low, const Key& high, Visit visit) const {
+    auto&& own = impl::own_slots(guard);
     size_t count = 0;
     for (std::optional<Key> from = low; from.has_value() && *from < high;) {
-      const Entries entries = entries_from(guard, *from);
+      const Entries entries = entries_from(own, *from);
       for (unsigned i = 0; i < entries.count && entries.keys[i] < high; ++i, ++count) {
         visit(entries.keys[i], entries.values[i]);
       }
@@ -143,6 +149,7 @@ class guarded_abtree {
   static constexpr unsigned kPathSlots = 4;
   static constexpr unsigned kSiblingSlot = 4;
   static constexpr unsigned kHelpSlot = 5;
+  static_assert(kHelpSlot + Update::kMostNodes < impl::kGuardSlots);
 
   // Where a search ended: parent->child(index) was node, grand->child(parent_index) parent.
   struct Place {

@@ -10,12 +10,14 @@
 // A domain is a set of threads and objects that wait; any number of domains live side by side. The
 // scheme is a type (schemes.hpp), the rest are values (options.hpp, policy.hpp). Threads come and
 // go at will: a handle attaches explicitly, domain::pin does on first use and until the thread
-// ends. What a thread leaves is adopted by the others.
+// ends. What a thread leaves is adopted by the others, and so is what a thread retired that stays
+// attached and waits: options::batch_size says when. A thread that goes on in that moment waits, in
+// `pin` or `retire`, until the other has moved a few lists.
 //
 // Rules. Unlink before retire; retire once. Under schemes with protects_all == false use only
 // pointers from `protect`, or `hold` followed by a look that the object is still reachable; what is
-// protected is the very address that is retired, not that of a base at another offset; a slot of
-// 64 or more traps. A thread does not end while it is pinned.
+// protected is the very address that is retired, not that of a base at another offset. A thread
+// does not end while it is pinned.
 //
 // Fork: in the child the forking thread goes on; other threads' guards end, their objects are
 // adopted, or leaked (statistics::lost) if the fork met them inside `retire`, freeing or a barrier;
@@ -54,10 +56,13 @@ class [[nodiscard]] guard {
  public:
   // Every pointer read under this guard stays valid until it ends, protected or not.
   static constexpr bool protects_all = Scheme::protects_all;
-  // Slots for protect and hold: 0 .. slots - 1, shared by the nested guards of a thread.
-  static constexpr unsigned slots = impl::kHazardSlots;
+  // Slots for protect and hold: 0 .. slots - 1. They are this guard's own, whatever other guards
+  // the thread has, nested or side by side. A slot beyond aborts, and so does a seventeenth guard
+  // of one thread that holds something while sixteen others do.
+  static constexpr unsigned slots = impl::kGuardSlots;
 
   ~guard() {
+    slots_.give_back(record_);
     // Constants are stored where they are known: a counter in memory would cost a pin its latency.
     if (record_.nesting == 1) [[likely]] {
       Scheme::leave(record_);
@@ -72,6 +77,7 @@ class [[nodiscard]] guard {
   // Ends this stay and begins another: nothing read before may be used. No effect if nested.
   void repin() noexcept {
     if (record_.nesting > 1) return;
+    slots_.clear(record_);
     Scheme::leave(record_);
     record_.nesting = 0;
     Scheme::enter(record_);
@@ -82,18 +88,17 @@ class [[nodiscard]] guard {
   // An acquire load; under slot schemes also a store, repeated until the source stands still.
   template <class T>
   T* protect(unsigned slot, const Atomic<T*>& source) noexcept {
-    return Scheme::protect(record_, slot, source);
+    return slots_.protect(record_, slot, source);
   }
 
   // Puts `object` (null: nothing) into the slot. It is protected if the caller finds, afterwards,
   // that it was not unlinked yet. Nothing happens under schemes that protect all.
-  void hold(unsigned slot, const void* object) noexcept { Scheme::hold(record_, slot, object); }
+  void hold(unsigned slot, const void* object) noexcept { slots_.hold(record_, slot, object); }
 
   // `delete object` when nobody can hold it any more. It was unlinked, and nobody else retires it.
   // noexcept; allocates once in 63 calls at most; if that is refused the object is leaked and
-  // counted (statistics::lost). Deleters run in some thread that uses the domain, may retire and
-  // pin, and must not throw. Under slot schemes one may run inside `retire`: it must not use slots
-  // that its callers use.
+  // counted (statistics::lost). Deleters run in some thread that uses the domain, may retire, pin
+  // and protect, and must not throw. Under slot schemes one may run inside `retire`.
   template <class T>
   void retire(T* object) noexcept {
     static_assert(sizeof(T) > 0, "the type must be complete");
@@ -106,6 +111,10 @@ class [[nodiscard]] guard {
   }
   // `destroy(object)` instead.
   void retire(void* object, deleter destroy) noexcept { Scheme::retire(record_, object, destroy); }
+
+  // A guard inside this one, with slots of its own: what is protected by either stays so whatever
+  // is done with the other. Structures take one for each of their operations.
+  guard nested() noexcept { return guard(record_); }
 
   // Every object of a chain, from `first` to null; `next_of(T*)` gives the one after.
   template <class T, std::invocable<T*> Next>
@@ -131,6 +140,7 @@ class [[nodiscard]] guard {
   }
 
   impl::Record& record_;
+  [[no_unique_address]] typename Scheme::Slots slots_;
 };
 
 // A thread's membership, for those who want to save the look-up of domain::pin. Move-only; detaches
@@ -202,7 +212,7 @@ class domain {
   domain(const domain&) = delete;
   domain& operator=(const domain&) = delete;
 
-  // Throws std::bad_alloc.
+  // Throws std::bad_alloc: no memory, or 2^24 threads and handles at a time.
   handle_type attach() {
     impl::Record* record = core_.attach();
     if (record == nullptr) throw std::bad_alloc();
@@ -258,6 +268,7 @@ class domain {
 
  private:
   friend class offline_scope<Scheme>;
+  friend struct impl::TestAccess;
 
   impl::Record* mine() noexcept {
     const impl::Recent& recent = impl::recents[core_.serial % impl::kRecents];

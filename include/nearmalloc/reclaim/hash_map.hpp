@@ -18,7 +18,7 @@
 // buckets = first << k, and segment i <= k of the table exists. At rest no node is marked removed,
 // bucket b is linked exactly if its dummy is in the list, and the sample counts its elements.
 // Who may touch it: any thread; size, key_sum, check, for_each and the destructor when no other
-// thread is inside. Of the guard it uses slots 0 and 1.
+// thread is inside.
 // Paper: [Shalev06] on the list of [Michael02].
 #pragma once
 
@@ -33,6 +33,7 @@
 #include "nearmalloc/reclaim/domain.hpp"
 #include "nearmalloc/reclaim/impl/bucket_table.hpp"
 #include "nearmalloc/reclaim/impl/ordered_list.hpp"
+#include "nearmalloc/reclaim/impl/own_slots.hpp"
 #include "nearmalloc/reclaim/impl/self_pinning.hpp"
 
 namespace near::reclaim {
@@ -66,11 +67,12 @@ class guarded_hash_map {
   // False if the key is there already; its value then stays. Throws what `new` and copies throw,
   // and has then changed nothing.
   bool insert(guard_type& guard, const Key& key, const Value& value) {
+    auto&& own = impl::own_slots(guard);
     const uint64_t mixed = mix(key);
     const size_t buckets = table_.size();
     const probe_type probe{element_order(mixed), &key};
     const auto make = [&] { return new element(probe.order, key, value); };
-    if (!impl::list_insert<node>(guard, start(guard, mixed & (buckets - 1)), probe, make)) {
+    if (!impl::list_insert<node>(own, start(own, mixed & (buckets - 1)), probe, make)) {
       return false;
     }
     if (in_sample(mixed) && count(1) > static_cast<int64_t>(buckets / kSampled)) {
@@ -80,20 +82,23 @@ class guarded_hash_map {
   }
 
   bool erase(guard_type& guard, const Key& key) noexcept {
+    auto&& own = impl::own_slots(guard);
     const uint64_t mixed = mix(key);
     const probe_type probe{element_order(mixed), &key};
-    if (!impl::list_erase<node>(guard, start(guard, bucket_of(mixed)), probe)) return false;
+    if (!impl::list_erase<node>(own, start(own, bucket_of(mixed)), probe)) return false;
     if (in_sample(mixed)) count(-1);
     return true;
   }
 
   std::optional<Value> find(guard_type& guard, const Key& key) const {
-    const element* found = look_up(guard, key);
+    auto&& own = impl::own_slots(guard);
+    const element* found = look_up(own, key);
     return found != nullptr ? std::optional<Value>(found->value) : std::nullopt;
   }
 
   bool contains(guard_type& guard, const Key& key) const noexcept {
-    return look_up(guard, key) != nullptr;
+    auto&& own = impl::own_slots(guard);
+    return look_up(own, key) != nullptr;
   }
 
   size_t buckets() const noexcept { return table_.size(); }

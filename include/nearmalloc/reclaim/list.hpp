@@ -13,7 +13,7 @@
 //
 // Invariant: keys ascend strictly from the head; see impl/ordered_list.hpp for removed nodes.
 // Who may touch it: any thread; size, key_sum, check, for_each and the destructor when no other
-// thread is inside. Of the guard it uses slots 0 and 1.
+// thread is inside.
 // Paper: [Michael02].
 #pragma once
 
@@ -24,6 +24,7 @@
 
 #include "nearmalloc/reclaim/domain.hpp"
 #include "nearmalloc/reclaim/impl/ordered_list.hpp"
+#include "nearmalloc/reclaim/impl/own_slots.hpp"
 #include "nearmalloc/reclaim/impl/self_pinning.hpp"
 
 namespace near::reclaim {
@@ -48,29 +49,34 @@ class guarded_list {
   // False if the key is there already; its value then stays. Throws what `new` and copies throw,
   // and has then changed nothing.
   bool insert(guard_type& guard, const Key& key, const Value& value) {
-    return impl::list_insert<node>(guard, head_, key, [&] { return new node(key, value); });
+    auto&& own = impl::own_slots(guard);
+    return impl::list_insert<node>(own, head_, key, [&] { return new node(key, value); });
   }
 
   bool erase(guard_type& guard, const Key& key) noexcept {
-    return impl::list_erase<node>(guard, head_, key);
+    auto&& own = impl::own_slots(guard);
+    return impl::list_erase<node>(own, head_, key);
   }
 
   std::optional<Value> find(guard_type& guard, const Key& key) const {
-    const node* found = impl::list_find<node>(guard, head_, key);
+    auto&& own = impl::own_slots(guard);
+    const node* found = impl::list_find<node>(own, head_, key);
     return found != nullptr ? std::optional<Value>(found->value) : std::nullopt;
   }
 
   bool contains(guard_type& guard, const Key& key) const noexcept {
-    return impl::list_find<node>(guard, head_, key) != nullptr;
+    auto&& own = impl::own_slots(guard);
+    return impl::list_find<node>(own, head_, key) != nullptr;
   }
 
   // Effect: f(key, value) for the keys of [lo, hi) in order; each is one that was there during the
-  // call, and one that was there all the time is visited. Returns their number. `f` must not use
-  // this domain's slots 0 and 1, and so no other structure of it.
+  // call, and one that was there all the time is visited. Returns their number. `f` may use the
+  // list, and the guard.
   template <class F>
   size_t range(guard_type& guard, const Key& lo, const Key& hi, F f) const {
+    auto&& own = impl::own_slots(guard);
     size_t visited = 0;
-    impl::list_visit<node>(guard, head_, lo, [&](const node& each) {
+    impl::list_visit<node>(own, head_, lo, [&](const node& each) {
       if (!(each.key < hi)) return false;
       f(each.key, each.value);
       ++visited;

@@ -32,7 +32,7 @@
 // to be protected. So a way down holds two nodes at any time, a way up two more: where the scheme
 // protects only what is held, a child is held before it is read, and used only if afterwards it was
 // still the child of a node that had neither shrunk nor been unlinked. No pointer moves from one
-// slot to another, and nothing is held between two steps of `range`. Slots used: 0 to 3.
+// slot to another, and nothing is held between two steps of `range`.
 //
 // Who may touch it: any thread; the constructor, the destructor and the functions for inspection
 // (size, key_sum, check, for_each) one thread alone. The domain outlives the tree.
@@ -51,6 +51,7 @@
 #include "nearmalloc/reclaim/impl/occtree_node.hpp"
 #include "nearmalloc/reclaim/impl/occtree_repair.hpp"
 #include "nearmalloc/reclaim/impl/occtree_trail.hpp"
+#include "nearmalloc/reclaim/impl/own_slots.hpp"
 #include "nearmalloc/reclaim/impl/self_pinning.hpp"
 
 namespace near::reclaim {
@@ -71,36 +72,40 @@ class guarded_occtree {
 
   // False if the key is there; its value then stays. If memory runs out, nothing has changed.
   bool insert(guard_type& guard, const Key& key, const Value& value) {
+    auto&& own = impl::own_slots(guard);
     std::unique_ptr<node_type> fresh;
     for (;;) {
-      const place found = find_place(guard, key);
+      const place found = find_place(own, key);
       if (found.is_match) {
         const std::optional<bool> revived = revive(*found.node, value);
         if (revived) return *revived;
         continue;
       }
       if (fresh == nullptr) fresh = std::make_unique<node_type>(key, value);
-      if (link(guard, found, fresh)) return true;
+      if (link(own, found, fresh)) return true;
     }
   }
 
   bool erase(guard_type& guard, const Key& key) {
-    const place found = find_place(guard, key);
+    auto&& own = impl::own_slots(guard);
+    const place found = find_place(own, key);
     // An unlinked node holds no value either, and nothing gives it one.
     while (found.is_match && found.node->is_present()) {
-      if (!found.node->has_both_children()) return clear_and_unlink(guard, *found.node);
+      if (!found.node->has_both_children()) return clear_and_unlink(own, *found.node);
       if (const std::optional<bool> cleared = clear(*found.node)) return *cleared;
     }
     return false;
   }
 
   std::optional<Value> find(guard_type& guard, const Key& key) const {
-    const place found = find_place(guard, key);
+    auto&& own = impl::own_slots(guard);
+    const place found = find_place(own, key);
     return found.is_match ? found.node->value() : std::nullopt;
   }
 
   bool contains(guard_type& guard, const Key& key) const {
-    const place found = find_place(guard, key);
+    auto&& own = impl::own_slots(guard);
+    const place found = find_place(own, key);
     return found.is_match && found.node->is_present();
   }
 
@@ -113,7 +118,8 @@ class guarded_occtree {
     if constexpr (guard_type::protects_all) {
       return walk(guard, low, high, visit);
     } else {
-      return search_each(guard, low, high, visit);
+      auto&& own = impl::own_slots(guard);
+      return search_each(own, low, high, visit);
     }
   }
 

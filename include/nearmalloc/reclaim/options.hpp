@@ -25,8 +25,9 @@ struct options {
 
   // Objects a thread has retired before it looks whether the epoch can be advanced (DEBRA,
   // ping_epochs), or whether hazards let them go (hazard_pointers). 0: DEBRA as published, which
-  // always looks. Larger: fewer heavy fences, more garbage; a thread that retired less and goes on
-  // only reading keeps that until somebody else retires, it leaves, or `barrier`.
+  // always looks. Larger: fewer heavy fences, more garbage. What a thread retired that then only
+  // reads, or waits, stays as long as nobody else retires a batch: others take it over when they
+  // have advanced 16 epochs (rounds, looks at hazards), and one more for every eight such threads.
   size_t batch_size = 1024;
 
   // Operations between two looks: at another thread's announcement [Brown15: 10], or for the token
@@ -74,6 +75,7 @@ struct statistics {
   uint64_t longest_run = 0;       // the most objects freed in one go inside one operation
   uint64_t freeing_ns = 0;        // time spent freeing, if measured
   uint64_t stalls = 0;            // reported or not
+  uint64_t looks = 0;             // hazard_pointers, ping_epochs: times that all slots were read
   // Robust schemes: `unreclaimed` does not exceed it, or its double while a barrier runs, as long
   // as deleters do not retire. 0: no bound.
   uint64_t bound = 0;

@@ -24,8 +24,11 @@ struct policy {
     return {kind::amortized, objects, every, 0};
   }
 
-  // As amortized; the number of objects follows what is retired: one more when a grace period
-  // leaves objects over, one less when none waited.
+  // As amortized; the number of objects follows what is retired: when a grace period leaves objects
+  // over, as many as would have freed them all, at most twice as many as before; when none waited
+  // an eighth less. There is no upper limit: each time at least a 1024th of what waits is freed.
+  // Bound, for a thread that retires at most r objects from one time to the next, and whose objects
+  // are safe after D times: at most (1024 + D) * r of them are safe and wait.
   static constexpr policy adaptive(uint32_t objects = 1, uint32_t every = 1) {
     return {kind::adaptive, objects, every, 0};
   }

@@ -11,8 +11,10 @@
 //   hazard_pointers  those in a validated slot    keeps what its slots hold  statistics::bound
 //   ping_epochs      those in a validated slot    keeps what its slots hold  statistics::bound
 //
-// ping_epochs follows publish-on-ping [Singh25] with membarrier(2) as the ping: slots are written
-// without a fence, and the thread that has to free makes all other threads' slots visible first.
+// ping_epochs follows EpochPOP [Singh25] with membarrier(2) as the ping: slots are written without
+// a fence. While all threads move, epochs free, and nobody reads a slot. A thread whose bag holds
+// one and a half batches though its scans began at one looks at all threads at once; if one is
+// still in an older epoch it reads all slots, after a fence that makes them visible.
 //
 // Each is a type for `domain`; its functions are the fast paths, called by guard and handle.
 // Who may touch it: no state here.
@@ -44,22 +46,32 @@ inline void push(Record& record, void* object, deleter destroy) noexcept {
 // Pointers need no protection beyond the guard.
 struct ProtectsAll {
   static constexpr bool protects_all = true;
-  template <class T>
-  static T* protect(Record&, unsigned, const Atomic<T*>& source) noexcept {
-    return source.load(kAcquire);  // pairs: program
-  }
-  static void hold(Record&, unsigned, const void*) noexcept {}
+  struct Slots {
+    template <class T>
+    T* protect(Record&, unsigned, const Atomic<T*>& source) noexcept {
+      return source.load(kAcquire);  // pairs: program
+    }
+    void hold(Record&, unsigned, const void*) noexcept {}
+    void clear(Record&) noexcept {}
+    void give_back(Record&) noexcept {}
+  };
 };
 
 struct ProtectsSlots {
   static constexpr bool protects_all = false;
-  template <class T>
-  static T* protect(Record& record, unsigned slot, const Atomic<T*>& source) noexcept {
-    return record.hazards.protect(slot, source, record.core->asymmetric);
-  }
-  static void hold(Record& record, unsigned slot, const void* object) noexcept {
-    record.hazards.hold(slot, object, record.core->asymmetric);
-  }
+  struct Slots {
+    template <class T>
+    T* protect(Record& record, unsigned slot, const Atomic<T*>& source) noexcept {
+      return record.hazards.protect(row, slot, source, record.core->asymmetric);
+    }
+    void hold(Record& record, unsigned slot, const void* object) noexcept {
+      record.hazards.hold(row, slot, object, record.core->asymmetric);
+    }
+    void clear(Record& record) noexcept { record.hazards.clear(row); }
+    void give_back(Record& record) noexcept { record.hazards.give_back(row); }
+
+    SlotRow row;
+  };
 };
 
 inline void enter_epoch_pinned(Record& record) noexcept {
@@ -133,7 +145,7 @@ struct hazard_pointers : impl::ProtectsSlots {
     if (record.due) [[unlikely]]
       impl::work(record);
   }
-  static void leave(impl::Record& record) noexcept { record.hazards.clear(); }
+  static void leave(impl::Record&) noexcept {}
   static void retire(impl::Record& record, void* object, deleter destroy) noexcept {
     impl::push(record, object, destroy);
     if (record.limbo.current() >= record.look_at) [[unlikely]]
@@ -145,10 +157,7 @@ struct ping_epochs : impl::ProtectsSlots {
   static constexpr impl::Traits traits{impl::Scheme::ping};
   static constexpr bool has_grace_periods = true;
   static void enter(impl::Record& record) noexcept { impl::enter_epoch_pinned(record); }
-  static void leave(impl::Record& record) noexcept {
-    record.hazards.clear();
-    impl::unannounce(record.epoch);
-  }
+  static void leave(impl::Record& record) noexcept { impl::unannounce(record.epoch); }
   static void retire(impl::Record& record, void* object, deleter destroy) noexcept {
     impl::push(record, object, destroy);
     if (record.limbo.current() >= record.look_at) [[unlikely]]

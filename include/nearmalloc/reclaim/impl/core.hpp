@@ -12,6 +12,9 @@
 
 namespace near::reclaim::impl {
 
+// The tests' way to the parts of a domain: they define it.
+struct TestAccess;
+
 enum class Scheme : uint8_t { leaky, epochs, token, hazards, ping };
 enum class TokenPass : uint8_t { after_free, before_free, while_freeing };
 
@@ -21,6 +24,14 @@ struct Traits {
   TokenPass pass = TokenPass::before_free;
   bool frees_quiescent = false;  // DEBRA: frees before it announces
 };
+
+// A thread that stays attached and does nothing keeps others from nothing, but what it retired
+// would wait for it. Others take that over: at every kIdleTime-th epoch the first thread to enter
+// it looks for threads that have been idle for as long, and takes from kTakenAtOnce of them; from
+// more in the epochs that follow. So what n idle threads retired is handed over within
+// 2 * kIdleTime + n / kTakenAtOnce epochs (rounds, looks at hazards), barriers aside.
+inline constexpr uint64_t kIdleTime = 8;
+inline constexpr unsigned kTakenAtOnce = 8;
 
 class Core {
  public:
@@ -57,20 +68,31 @@ class Core {
   // reclaim/core.cc, for the parts of the protocol in reclaim/*.cc.
   void note_epoch(Record& by, uint64_t epoch) noexcept;
   void note_blocked(Record& by, Record& blocker, uint64_t state) noexcept;
-  void adopt_parked(Record& into) noexcept;
-  uint64_t now() const noexcept;  // epoch, or round
+  void note_look() noexcept { looks_.fetch_add(1, kRelaxed); }  // relaxed: a counter
+  // `by_slots`: what is not known to be safe is taken, too, as the caller is about to read slots.
+  void adopt_left(Record& into, bool by_slots) noexcept;
+  uint64_t now() const noexcept;  // the domain's time: the epoch, the round, or looks at hazards
   uint64_t bound() const noexcept;
+  // Whether the time is `then` and `distance` more, or later.
+  bool has_passed(uint64_t then, uint64_t distance) const noexcept;
   // In the child of a fork; `survivor`: the forking thread's number in the parent.
   void abandon_other_threads(int32_t survivor) noexcept;
 
   Core* next_core = nullptr;  // guard: the list of domains
 
  private:
+  friend struct TestAccess;
+
   static bool take(Record& record, uint32_t from, uint32_t to) noexcept;
   Record* reuse() noexcept;
+  Record* make_record() noexcept;
   void park(Record& record, uint32_t state) noexcept;
   void unpark(Record& record) noexcept;
   static uint32_t claim_parked(Record& record) noexcept;
+  void adopt_parked(Record& into, bool by_slots) noexcept;
+  void adopt_idle(Record& into) noexcept;
+  void take_idle(Record& record, Record& into) noexcept;
+  bool is_idle(const Record& record) const noexcept;
   Record& to_wait_with(const char* misuse) noexcept;
   void wait_for_grace(Record& me) noexcept;
   void wait_for_epochs(Record& me) noexcept;
@@ -80,10 +102,12 @@ class Core {
   void free_when_let_go(Record& me) noexcept;
 
   Atomic<uint32_t> record_count_{0};
-  Atomic<uint32_t> parked_{0};  // records without a thread and with something in them
+  Atomic<uint32_t> parked_{0};           // records without a thread and with something in them
+  Atomic<uint64_t> idle_looked_for_{0};  // the time then; guard: barrier_, read as a hint
   pthread_mutex_t barrier_ = PTHREAD_MUTEX_INITIALIZER;  // one barrier at a time
   Atomic<uint64_t> lost_{0};
   Atomic<uint64_t> epochs_{0};
+  Atomic<uint64_t> looks_{0};
   Atomic<uint64_t> stalls_{0};
   Atomic<uint64_t> peak_{0};
   Atomic<uint64_t> sum_{0};  // of unreclaimed objects, over epochs

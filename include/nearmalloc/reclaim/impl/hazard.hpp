@@ -2,9 +2,13 @@
 //
 //   protect  write the pointer into a slot, light fence, read the source again
 //   collect  heavy fence, then read every slot of every record
-// Invariant: an object that was unlinked before the heavy fence is in a slot that `collect` reads,
-// or nobody who validated its pointer can touch it any more.
-// Who may touch it: slots are written by their thread, read by any. [Michael04]
+// A record has rows of slots. A guard takes a row when it first holds something, and gives it back,
+// empty, when it ends: no guard writes to the slots of another one, nested in whatever way.
+// Invariants: an object that was unlinked before the heavy fence is in a slot that `collect` reads,
+// or nobody who validated its pointer can touch it any more; a row is one guard's at a time; all
+// slots that hold something are below `used`.
+// Who may touch it: slots are written by their thread, read by any; rows are the thread's, also in
+// a signal handler, as that gives back what it took before it returns. [Michael04]
 #pragma once
 
 #include <cstdint>
@@ -14,41 +18,81 @@
 
 namespace near::reclaim::impl {
 
-inline constexpr unsigned kHazardSlots = kModel ? 2 : 64;
+// Says on stderr what is wrong, and aborts.
+[[noreturn]] void fail_with(const char* what) noexcept;
+
+inline constexpr unsigned kGuardSlots = kModel ? 2 : 16;  // of a guard
+inline constexpr unsigned kRows = kModel ? 2 : 16;        // guards of a thread that hold something
+inline constexpr unsigned kHazardSlots = kRows * kGuardSlots;
+
+// The slots of one guard.
+struct SlotRow {
+  unsigned number = 0;
+  unsigned size = 0;  // slots that it has used; 0: it has no row
+};
 
 struct HazardWords {
   Atomic<const void*> slots[kHazardSlots] = {};
   Atomic<uint32_t> used{0};  // slots ever used by this record
+  uint32_t taken = 0;        // rows, a bit each; the owner's
 
   // Publishes `object`. The caller reads its source again afterwards.
-  void hold(unsigned slot, const void* object, bool asymmetric) {
-    if (slot >= kHazardSlots) [[unlikely]]
-      __builtin_trap();
-    // relaxed: only the owner writes; `collect` reads it after the fence
-    if (slot >= used.load(kRelaxed)) [[unlikely]]
-      used.store(slot + 1, kRelaxed);
-    slots[slot].store(object, kRelease);  // pairs: hazard
+  void hold(SlotRow& row, unsigned slot, const void* object, bool asymmetric) {
+    if (slot >= row.size) [[unlikely]]
+      make_room(row, slot);
+    slots[row.number * kGuardSlots + slot].store(object, kRelease);  // pairs: hazard
     light_fence(asymmetric);
   }
 
   template <class T>
-  T* protect(unsigned slot, const Atomic<T*>& source, bool asymmetric) {
+  T* protect(SlotRow& row, unsigned slot, const Atomic<T*>& source, bool asymmetric) {
     T* object = source.load(kRelaxed);  // relaxed: read again below
     for (;;) {
-      hold(slot, object, asymmetric);
+      hold(row, slot, object, asymmetric);
       T* again = source.load(kAcquire);  // pairs: program
       if (again == object) return object;
       object = again;
     }
   }
 
-  void clear() {
+  // Empties the slots of a guard, which keeps its row.
+  void clear(const SlotRow& row) {
+    const unsigned first = row.number * kGuardSlots;
+    for (unsigned i = first, end = first + row.size; i < end; i++) empty(i);
+  }
+
+  void give_back(SlotRow& row) {
+    if (row.size == 0) return;
+    clear(row);
+    taken &= ~(1u << row.number);
+    row.size = 0;
+  }
+
+  // The owner has no guards, or is no more.
+  void clear_all() {
     // relaxed: only the owner writes
-    for (uint32_t i = 0, end = used.load(kRelaxed); i < end; i++) {
-      // relaxed: the owner's own; an empty slot needs no store
-      if (slots[i].load(kRelaxed) == nullptr) continue;
-      slots[i].store(nullptr, kRelease);  // pairs: hazard
+    for (uint32_t i = 0, end = used.load(kRelaxed); i < end; i++) empty(i);
+    taken = 0;
+  }
+
+ private:
+  void make_room(SlotRow& row, unsigned slot) {
+    if (slot >= kGuardSlots) fail_with("a slot beyond guard::slots");
+    if (row.size == 0) {
+      while (row.number < kRows && (taken >> row.number & 1) != 0) row.number++;
+      if (row.number == kRows) fail_with("too many guards of one thread protect at a time");
+      taken |= 1u << row.number;
     }
+    row.size = slot + 1;
+    const uint32_t end = row.number * kGuardSlots + row.size;
+    // relaxed: only the owner writes; `collect` reads it after the fence of `hold`
+    if (used.load(kRelaxed) < end) used.store(end, kRelaxed);
+  }
+
+  void empty(uint32_t index) {
+    // relaxed: the owner's own; an empty slot needs no store
+    if (slots[index].load(kRelaxed) == nullptr) return;
+    slots[index].store(nullptr, kRelease);  // pairs: hazard
   }
 };
 

@@ -109,6 +109,8 @@ class Limbo {
   // move along.
   void give_all_safe(Limbo& to) noexcept;
   void give_all_held(Limbo& to) noexcept;
+  // The same with what is safe at `now`: what expired, and the bags that would expire.
+  void give_safe(uint64_t now, unsigned distance, Limbo& to) noexcept;
   // Forgets everything: the limbo was torn. It leaks, and is counted.
   void lose_all() noexcept;
   void free_spares() noexcept;
@@ -130,7 +132,8 @@ class Limbo {
   bool add_block() noexcept;
   EntryBlock* take_spare() noexcept;
   void keep_spare(EntryBlock* block) noexcept;
-  void give_count(Limbo& to) noexcept;
+  void expire(uint64_t now, unsigned distance) noexcept;
+  void give_count(uint64_t objects, Limbo& to) noexcept;
   static void count(Atomic<uint64_t>& counter, uint64_t more) {
     // relaxed: only the owner writes; read for statistics
     counter.store(counter.load(kRelaxed) + more, kRelaxed);

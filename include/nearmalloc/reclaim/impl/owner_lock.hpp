@@ -2,7 +2,8 @@
 // load; anybody else takes it hardly ever, at the price of a heavy fence.
 //
 // Invariant: at most one of owner and claimer is inside. Owner: inside = 1, light fence, look for a
-// claim; claimer: claimed = 1, heavy fence, wait until the owner is not inside.
+// claim; claimer: claimed = 1, heavy fence, wait until the owner is not inside. A claimer of many
+// locks begins all claims, fences once, and goes into those whose owner is not inside.
 // Who may touch it: `enter` and `leave` the owner (nestable); `claim` and `release` one other
 // thread at a time, which the domain's mutex sees to.
 #pragma once
@@ -42,10 +43,15 @@ class OwnerLock {
   }
 
   void claim(bool asymmetric) {
-    claimed_.store(1, kRelaxed);  // relaxed: the fence orders it
+    begin_claim();
     heavy_fence(asymmetric);
-    while (inside_.load(kAcquire) != 0) yield();  // pairs: owner-lock
+    while (is_owner_inside()) yield();
   }
+
+  // The two halves of a claim that does not wait; between them the caller executes a heavy fence.
+  // Nobody may go in if the owner is inside; the claim is released all the same.
+  void begin_claim() { claimed_.store(1, kRelaxed); }  // relaxed: the fence orders it
+  bool is_owner_inside() const { return inside_.load(kAcquire) != 0; }  // pairs: owner-lock
 
   // For whoever took the record when its owner left: whether a claim came before that.
   bool is_claimed(bool asymmetric) const {
@@ -57,8 +63,9 @@ class OwnerLock {
 
   // For the child of a fork: whether the owner, who is no more, was inside. relaxed: one thread
   bool was_inside() const { return inside_.load(kRelaxed) != 0; }
-  bool was_claimed() const { return claimed_.load(kRelaxed) != 0; }  // relaxed: one thread
-  void forget_claim() { claimed_.store(0, kRelaxed); }               // relaxed: one thread
+  // For the same, and for the one thread that may claim. relaxed: its own, or one thread
+  bool was_claimed() const { return claimed_.load(kRelaxed) != 0; }
+  void forget_claim() { claimed_.store(0, kRelaxed); }  // relaxed: one thread
   void reset() {
     inside_.store(0, kRelaxed);   // relaxed: one thread
     claimed_.store(0, kRelaxed);  // relaxed: one thread

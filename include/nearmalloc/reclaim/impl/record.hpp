@@ -24,9 +24,10 @@ struct alignas(128) Record {
   EpochWords<Record> epoch;
   TokenWords token;
   Atomic<uint32_t> attached{kAttached};
-  Atomic<int32_t> thread{0};       // kernel number of the owner
-  Atomic<uint64_t> reported{0};    // the stall that was reported last
-  Atomic<uint64_t> freeing_ns{0};  // written by the owner
+  Atomic<int32_t> thread{0};              // kernel number of the owner
+  Atomic<uint64_t> active_at{0};          // the domain's time when the owner last looked at it
+  Atomic<uint64_t> reported{UINT64_MAX};  // the stall that was reported last
+  Atomic<uint64_t> freeing_ns{0};         // written by the owner
   const uint32_t index;
   Record* next = nullptr;  // constant once the record is in the list
 
@@ -36,16 +37,17 @@ struct alignas(128) Record {
   bool due = true;       // there is work at the next pin
   uint32_t since_check = 0;
   uint32_t since_free = 0;
-  uint32_t quota = 1;         // adaptive: objects each time
-  track* row = nullptr;       // in the timeline, if there is one
-  bool working = false;       // a deleter runs: it must not start work again
-  size_t look_at = 0;         // objects in the present bag at which hazards are read
-  bool is_offline = false;    // parked by a thread that comes back
-  bool has_left = false;      // parked with something in the limbo
-  uint64_t parked_until = 0;  // epoch or round at which all that was left is safe
+  size_t quota = 1;         // adaptive: objects each time
+  uint64_t turns = 0;       // adaptive: times it freed since the last grace period
+  track* row = nullptr;     // in the timeline, if there is one
+  bool working = false;     // a deleter runs: it must not start work again
+  size_t look_at = 0;       // objects in the present bag at which hazards are read
+  bool is_offline = false;  // parked by a thread that comes back
+  bool has_left = false;    // parked with something in the limbo
+  uint64_t parked_at = 0;   // epoch or round then
   const Record* blocker = nullptr;
   uint64_t blocker_state = 0;
-  uint32_t blocked_since = 0;  // ms
+  uint64_t blocked_since = 0;  // ms
   OwnerLock lock;
   Limbo limbo;
 

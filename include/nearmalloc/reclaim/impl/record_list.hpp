@@ -4,9 +4,14 @@
 // Who may touch it: any thread adds; `next` is constant from then on.
 #pragma once
 
+#include <cstdint>
+
 #include "nearmalloc/impl/atomic.hpp"
 
 namespace near::reclaim::impl {
+
+// Epochs or rounds after which whatever was retired before is safe, whichever thread retired it.
+inline constexpr uint64_t kGrace = 3;
 
 template <class Record>
 void add_record(Atomic<Record*>& head, Record& record) {

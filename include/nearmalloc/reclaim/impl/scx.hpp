@@ -45,6 +45,8 @@
 
 namespace near::reclaim::impl {
 
+struct TestAccess;  // core.hpp
+
 // What an update freezes and changes.
 template <class Node>
 struct ScxUpdate {
@@ -95,7 +97,9 @@ class alignas(128) ScxDescriptor {
   uint64_t begin(unsigned slot, const Update& update) {
     // relaxed: only a claimant begins a sequence, and the claim acquired the last one's
     const uint64_t last = status_.load(kRelaxed) & ~(kScxSequence - 1);
-    const uint64_t tag = last + kScxSequence + (uint64_t{slot} << kScxStateBits);
+    // A sequence is never 0, not even when it wraps: 0 is what nodes say that no update has frozen.
+    const uint64_t next = last + kScxSequence == 0 ? kScxSequence : last + kScxSequence;
+    const uint64_t tag = next + (uint64_t{slot} << kScxStateBits);
     // pairs: scx-status
     status_.store(scx_status(tag, ScxState::in_progress), kRelease);
     set(shape_, update.index * (Update::kMostNodes + 1) + update.count);
@@ -137,6 +141,8 @@ class alignas(128) ScxDescriptor {
   }
 
  private:
+  friend struct TestAccess;
+
   template <class T>
   static void set(Atomic<T>& field, T value) {
     field.store(value, kRelease);  // pairs: scx-field
@@ -201,6 +207,8 @@ class ScxTable {
   }
 
  private:
+  friend struct TestAccess;
+
   static constexpr unsigned kChunks = kScxSlotBits - FirstChunkBits + 1;
 
   static bool carry_out(Descriptor& descriptor, uint64_t tag, const Update& update) {

@@ -2,8 +2,10 @@
 // knows that everyone began a new operation since.
 //
 //   word = { round : 40 | index : 24 }   where the token is: it goes along the list of records, and
-//                                        from its end to its head, a round further; so no value of
-//                                        the word ever comes back
+//                                        from its end to its head, a round further. Rounds wrap
+//                                        after weeks: they are compared by their difference, and a
+//                                        value of the word comes back after 2^40 rounds, for which
+//                                        no look at it lasts
 //   pin    active = 1, light fence, look whether the token is here
 //   unpin  active = 0
 //   pass   compare-and-swap from the word received to the next attached record
@@ -21,6 +23,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "nearmalloc/impl/atomic.hpp"
 #include "nearmalloc/reclaim/impl/fence.hpp"
@@ -61,19 +64,29 @@ class TokenRing {
   static constexpr unsigned kIndexBits = 24;
   static constexpr uint64_t kIndexMask = (uint64_t{1} << kIndexBits) - 1;
 
+  explicit TokenRing(uint64_t first_round = 1) : word_(first_round << kIndexBits) {}
+
   static uint64_t round_of(uint64_t word) { return word >> kIndexBits; }
 
-  // The token's place if it is at record `index`, else 0.
-  uint64_t at(uint32_t index) const {
+  // Whether `now` is `distance` rounds after `then`, or more: below half of all rounds, and `then`
+  // may also be later.
+  static bool has_passed(uint64_t now, uint64_t then, uint64_t distance) {
+    const auto ahead = static_cast<int64_t>((now - then) << kIndexBits) >> kIndexBits;
+    return ahead >= static_cast<int64_t>(distance);
+  }
+
+  // The word if the token is at record `index`.
+  std::optional<uint64_t> at(uint32_t index) const {
     const uint64_t word = word_.load(kAcquire);  // pairs: token
-    return (word & kIndexMask) == index ? word : 0;
+    return (word & kIndexMask) == index ? std::optional(word) : std::nullopt;
   }
   uint64_t word() const { return word_.load(kAcquire); }  // pairs: token
   uint64_t round() const { return round_of(word()); }
 
-  // Passes the token on from `me`, where it was at `word`. Where it is now; 0: `me` was skipped.
+  // Passes the token on from `me`, where it was at `word`. The word now; none: `me` was skipped.
   template <class Record>
-  uint64_t pass(const Atomic<Record*>& head, Record& me, uint64_t word, bool asymmetric) {
+  std::optional<uint64_t> pass(const Atomic<Record*>& head, Record& me, uint64_t word,
+                               bool asymmetric) {
     light_fence(asymmetric);  // who attached before is seen, or sees what was unlinked before
     Position<Record> position{&me, round_of(word)};
     step(head, position);
@@ -96,6 +109,8 @@ class TokenRing {
     Position<Record> position{find(head, word & kIndexMask), round_of(word)};
     Record* holder = position.record;
     if (holder == &me || holder == nullptr) return nullptr;
+    // relaxed: it spares the fence where the thread is at work; one that is not is looked at again
+    if (holder->token.active.load(kRelaxed) != 0) return holder;
     heavy_fence(asymmetric);
     while (position.record != &me && !is_active(*position.record)) step(head, position);
     if (position.record == holder) return holder;
@@ -136,13 +151,14 @@ class TokenRing {
   }
 
   template <class Record>
-  uint64_t move(uint64_t from, const Position<Record>& to) {
+  std::optional<uint64_t> move(uint64_t from, const Position<Record>& to) {
     const uint64_t wanted = to.round << kIndexBits | to.record->index;
     // Whoever moves it acquired it before. pairs: token
-    return word_.compare_exchange_strong(from, wanted, kRelease, kRelaxed) ? wanted : 0;
+    if (word_.compare_exchange_strong(from, wanted, kRelease, kRelaxed)) return wanted;
+    return std::nullopt;
   }
 
-  Atomic<uint64_t> word_{uint64_t{1} << kIndexBits};
+  Atomic<uint64_t> word_;
 };
 
 }  // namespace near::reclaim::impl

@@ -1,0 +1,17 @@
+// The report of a free list that the program damaged.
+// Who may touch it: any thread, without locks held, as for front/invalid.h.
+#pragma once
+
+#include "heap/damage.h"
+
+namespace near {
+
+// Takes what heap/damage.h noted, and reports it as an invalid free.
+NEAR_COLD void report_damage();
+
+// At the end of each slow path in which a heap may have followed links.
+inline void report_noted_damage() {
+  if (unlikely(is_damage_noted())) report_damage();
+}
+
+}  // namespace near

@@ -1,0 +1,97 @@
+#include "front/fork.h"
+
+#include <pthread.h>
+
+#include "front/thread.h"
+#include "heap/purge_thread.h"
+#include "heap/registry.h"
+#include "node/memory.h"
+
+// What glibc's own fork does around its malloc's locks, exported for such use. Weak: another C
+// library has none of them.
+extern "C" {
+extern char single_threaded asm("__libc_single_threaded") __attribute__((weak));
+void _IO_list_lock() __attribute__((weak));
+void _IO_list_unlock() __attribute__((weak));
+void _IO_list_resetlock() __attribute__((weak));
+}
+
+namespace near {
+namespace {
+
+bool holds_streams = false;  // guard: the lock itself
+
+// A process of one thread has nobody to wait for, but a signal handler of it could wait for itself.
+void lock_streams() {
+  if (&single_threaded != nullptr && single_threaded != 0) return;
+  if (&_IO_list_lock == nullptr) return;
+  _IO_list_lock();
+  holds_streams = true;
+}
+
+void unlock_streams(bool in_child) {
+  if (!holds_streams) return;
+  holds_streams = false;
+  if (in_child) {
+    _IO_list_resetlock();
+  } else {
+    _IO_list_unlock();
+  }
+}
+
+void before_fork() {
+  const bool nested = thread_record.forks++ > 0;
+  if (nested || is_inside()) return;
+  lock_streams();
+  go_inside();
+  start_lock.lock_for_fork();
+  lock_purge_thread();
+  lock_heaps();
+  lock_memory();
+  inside_depth |= kHoldsAll;
+  go_outside();
+}
+
+// True if the locks are to be released now: the outermost fork of this thread took them.
+bool ends_holding() {
+  thread_record.forks--;
+  if (thread_record.forks > 0 || !holds_all()) return false;
+  go_inside();
+  inside_depth &= static_cast<uint8_t>(~kHoldsAll);
+  return true;
+}
+
+void after_fork_in_parent() {
+  if (!ends_holding()) return;
+  unlock_memory();
+  unlock_heaps();
+  unlock_purge_thread();
+  start_lock.unlock_for_fork();
+  go_outside();
+  unlock_streams(false);
+}
+
+void after_fork_in_child() {
+  const int counted = thread_record.counted ? 1 : 0;
+  if (!ends_holding()) {
+    left_alone = true;
+    forget_purge_thread(counted);
+    return;
+  }
+  unlock_memory_in_child();
+  unlock_heaps_in_child(has_heap() ? current_heap : nullptr);
+  unlock_purge_thread_in_child(counted);
+  start_lock.unlock_for_fork();
+  go_outside();
+  unlock_streams(true);
+}
+
+}  // namespace
+
+void handle_forks() {
+  static constinit Atomic<bool> done{false};
+  if (done.exchange(true, kRelaxed)) return;  // relaxed: publishes nothing
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+}  // namespace near

@@ -1,0 +1,65 @@
+// What a heap does about a free list that the program damaged.
+//
+// What hangs from it is abandoned: nobody can tell which of these blocks are free, so they count
+// from now on as blocks that the program holds for ever. The counts stay true, the span never
+// leaves, and malloc goes on with other blocks.
+// Who may touch it: the heap's owner, its lock held.
+#include "heap/damage.h"
+
+#include "heap/heap.h"
+
+namespace near {
+
+constinit Atomic<uint64_t> noted_damage{0};
+
+namespace {
+
+constexpr unsigned kFlawShift = 60;  // above every address
+
+}  // namespace
+
+void note_damage(const Damage& damage) {
+  const auto flaw = static_cast<uint64_t>(damage.flaw);
+  uint64_t none = 0;
+  // relaxed: the word is all there is
+  noted_damage.compare_exchange_strong(
+      none, flaw << kFlawShift | reinterpret_cast<uintptr_t>(damage.block), kRelaxed);
+}
+
+Damage take_damage() {
+  const uint64_t noted = noted_damage.exchange(0, kRelaxed);  // relaxed: as above
+  const uint64_t address = noted & ((uint64_t{1} << kFlawShift) - 1);
+  return {static_cast<Flaw>(noted >> kFlawShift), reinterpret_cast<const void*>(address)};
+}
+
+void Heap::abandon_list(Span& span, const Damage& damage) {
+  note_damage(damage);
+  count_frees(span);
+  span.list->clear(span.start);
+  const uint32_t freed = count_uncarved(span);
+  if (!is_hot(span)) {
+    unfile(span);
+    settle(span, freed);
+  } else if (span.size_class >= kSmallClasses) {  // of a small class nobody counts
+    set_count(span, freed, span.shape().capacity);
+  }
+}
+
+void Heap::abandon_bin(unsigned size_class) {
+  Span& span = *hot_[size_class];
+  const Block* first = bins[size_class].front();
+  abandon_list(span, {is_block(span, first) ? Flaw::overwritten : Flaw::stray, first});
+}
+
+uint32_t Heap::count_hot_free(unsigned size_class) {
+  Span& span = *hot_[size_class];
+  ListWalk walk(span, bins[size_class]);
+  while (walk.next() != nullptr) continue;
+  if (unlikely(walk.damage().present())) {
+    abandon_list(span, walk.damage());
+    return count_uncarved(span);
+  }
+  return walk.count() + count_uncarved(span);
+}
+
+}  // namespace near

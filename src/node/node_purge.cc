@@ -1,0 +1,142 @@
+// How a node gives memory back to the system: one chunk at a time, that became dirty first comes
+// first.
+#include <bit>
+
+#include "node/node.h"
+#include "platform/clock.h"
+#include "platform/os.h"
+#include "sync/inside.h"
+
+namespace near {
+
+// Drops the pages of the dirty slices of a chunk. Returns how many bytes that were.
+size_t Node::purge_chunk(Region& region, uint32_t index) {
+  const Inside inside;  // the slices are withdrawn between two holdings of the lock
+  uint32_t dirty = 0;
+  uint32_t slices = 0;
+  {
+    const LockGuard guard(lock);
+    const Chunk& chunk = region.chunk(index);
+    dirty = chunk.dirty;
+    if (dirty == 0 || (chunk.away | chunk.growing) != 0 || !region.is_mapped(index)) return 0;
+    slices = region.withdraw_dirty(index);
+  }
+  char* start = region.chunk_start(index);
+  bool purged = true;
+  uint32_t calls = 0;
+  for (uint32_t left = slices; left != 0; calls++) {
+    const auto first = static_cast<unsigned>(std::countr_zero(left));
+    const auto count = static_cast<unsigned>(std::countr_one(left >> first));
+    left &= ~bit_run(first, count);
+    purged &= os::purge(start + (size_t{first} << kSliceShift), size_t{count} << kSliceShift);
+  }
+  const size_t bytes = purged ? static_cast<size_t>(std::popcount(dirty)) << kSliceShift : 0;
+  const LockGuard guard(lock);
+  region.put_back(index, slices, purged ? 0 : dirty);
+  if (!purged) region.note_stuck(index);
+  purged_bytes_ += bytes;
+  purge_calls_ += calls;
+  return bytes;
+}
+
+// Unmaps a chunk that is wholly free, or drops its pages if that is refused. Nobody grows
+// meanwhile, and nobody forks: a child could not tell whether the chunk is still there.
+size_t Node::unmap_chunk(Region& region, uint32_t index) {
+  {
+    const LockGuard growing(regions_lock);
+    uint32_t dirty = 0;
+    {
+      const LockGuard guard(lock);
+      if (!region.is_mapped(index) || !region.can_unmap(index)) return 0;
+      dirty = region.chunk(index).dirty;
+      region.withdraw_whole(index);
+    }
+    const bool unmapped = os::unmap(region.chunk_start(index), kChunkSize);
+    const LockGuard guard(lock);
+    region.put_back_whole(index, dirty, unmapped);
+    purge_calls_++;
+    if (unmapped) {
+      const size_t bytes = static_cast<size_t>(std::popcount(dirty)) << kSliceShift;
+      purged_bytes_ += bytes;
+      return bytes;
+    }
+  }
+  return purge_chunk(region, index);
+}
+
+// Purges the chunk of a region that is dirty for longest. `any`: there was one that is old enough.
+size_t Node::purge_oldest(Region& region, uint64_t now, uint32_t age_ms, bool whole_only,
+                          bool& any) {
+  uint32_t index = kNoChunk;
+  bool unmap = false;
+  {
+    const LockGuard guard(lock);
+    index = region.find_purgeable(now, age_ms, whole_only);
+    any = index != kNoChunk;
+    unmap = any && region.can_unmap(index);
+  }
+  if (!any) return 0;
+  return unmap ? unmap_chunk(region, index) : purge_chunk(region, index);
+}
+
+// As many chunks as are dirty when it begins, at most: other threads may make them dirty again.
+size_t Node::purge_until(uint32_t age_ms, size_t keep_slices, bool whole_only, bool (*is_over)()) {
+  size_t purged = 0;
+  const uint64_t now = coarse_now_ms();
+  for (Region* region = nullptr; (region = region_after(region)) != nullptr;) {
+    size_t most = 0;
+    {
+      const LockGuard guard(lock);
+      if (is_old(now, now_ms_, 0)) now_ms_ = now;
+      most = region->dirty_slices();
+    }
+    for (bool any = true; any && most > 0; most--) {
+      {
+        const LockGuard guard(lock);
+        if (dirty_slices() <= keep_slices) return purged;
+      }
+      if (is_over != nullptr && is_over()) return purged;
+      purged += purge_oldest(*region, now, age_ms, whole_only, any);
+    }
+  }
+  return purged;
+}
+
+size_t Node::purge(uint32_t age_ms, size_t keep_bytes, bool (*is_over)()) {
+  return purge_until(age_ms, keep_bytes >> kSliceShift, false, is_over);
+}
+
+// Free chunks that were never used, or whose pages are gone already: their address space.
+void Node::unmap_clean() {
+  for (Region* region = nullptr; (region = region_after(region)) != nullptr;) {
+    while (true) {
+      uint32_t index = kNoChunk;
+      {
+        const LockGuard guard(lock);
+        index = region->find_clean_whole();
+      }
+      if (index == kNoChunk) break;
+      unmap_chunk(*region, index);
+      const LockGuard guard(lock);
+      if (region->is_mapped(index)) break;  // refused, or taken by another thread
+    }
+  }
+}
+
+size_t Node::trim(size_t keep_bytes) {
+  for (Region* region = nullptr; (region = region_after(region)) != nullptr;) {
+    const LockGuard guard(lock);
+    region->retry_stuck();
+  }
+  const size_t purged = purge(0, keep_bytes);
+  if (keep_bytes == 0) unmap_clean();
+  return purged;
+}
+
+void Node::restore_withdrawn() {
+  for (Region* region = regions_; region != nullptr; region = region->next) {
+    region->restore_withdrawn();
+  }
+}
+
+}  // namespace near

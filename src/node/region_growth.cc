@@ -1,0 +1,282 @@
+// How a region grows: chunks from its window, and memory for those that have none.
+#include <bit>
+
+#include "base/assert.h"
+#include "base/bits.h"
+#include "node/region.h"
+#include "platform/options.h"
+
+namespace near {
+namespace {
+
+constexpr uint32_t kGrowMax = 32;         // chunks mapped at once at most, without need
+constexpr uint32_t kSmallPageChunks = 4;  // 8 MiB for each heap
+constexpr uint32_t kExtentMin = 16;       // chunks from the window at once
+constexpr uint32_t kExtentMax = 512;
+
+// Small pages for the first chunks of each heap, because small programs and threads that use little
+// leave most pages of their spans untouched; huge ones beyond, where they pay.
+size_t small_page_chunks() {
+  // relaxed: a policy. A large block may be the first of all, before there is a heap.
+  const size_t heaps = max_of(heaps_in_use.load(kRelaxed), 1);
+  return option(Option::huge_pages) == 0 ? SIZE_MAX : kSmallPageChunks * heaps;
+}
+
+}  // namespace
+
+// --- chunks from the window ---
+
+// How many of a chunk's neighbours are absent.
+int Region::absent_neighbours(uint32_t index) const {
+  const auto is_absent = [this](uint32_t i) {
+    return i < end_ && chunks_[i].presence == Presence::absent;
+  };
+  return (is_absent(index - 1) ? 1 : 0) +
+         (is_absent(index + 1) ? 1 : 0);  // 0 - 1 is beyond the end
+}
+
+void Region::become(uint32_t index, Presence presence) {
+  Chunk& chunk = chunks_[index];
+  if (chunk.presence == Presence::absent) holes_ += absent_neighbours(index) - 1;
+  if (chunk.presence == Presence::mapped) mapped_--;
+  if (presence == Presence::absent) holes_ -= absent_neighbours(index) - 1;
+  if (presence == Presence::mapped) mapped_++;
+  if (presence == Presence::lost) owned_--;
+  chunk.presence = presence;
+}
+
+// Chunks that the window gave are absent.
+void Region::own(uint32_t first, uint32_t count) {
+  end_ = first + count;
+  runs_.grow_to(end_);
+  for (uint32_t index = first; index < end_; index++) {
+    chunks_[index].order = min_of(owned_++, Chunk::kLate) & Chunk::kLate;
+    chunks_[index].free = kWholeChunk;
+    become(index, Presence::absent);
+    absent_.push_back(chunks_, index);
+    runs_.update(index);
+  }
+}
+
+bool Region::extend_to(uint32_t least, Mutex& lock) {
+  uint32_t wished = 0;
+  {
+    const LockGuard guard(lock);
+    const uint32_t left = share_ - owned_;
+    if (least > left) return false;
+    wished =
+        static_cast<uint32_t>(max_of(least, min_of(max_of(owned_ / 8, kExtentMin), kExtentMax)));
+    wished = static_cast<uint32_t>(min_of(wished, left));
+  }
+  uint32_t first = 0;
+  const uint32_t count = window_->give(least, wished, table_, node_, first);
+  if (count == 0) return false;
+  const LockGuard guard(lock);
+  own(first, count);
+  return true;
+}
+
+void Region::own_mapped() {
+  uint32_t first = 0;
+  const uint32_t count = window_->give(1, share_, table_, node_, first);
+  own(first, count);
+  const Growth growth{.small_pages = small_page_chunks()};
+  advise_pages(growth, first, end_);
+  for (uint32_t index = first; index < end_; index++) {
+    absent_.remove(chunks_, index);
+    become(index, Presence::mapped);
+    chunks_[index].pages = pages_of(growth, index);
+    free_slices_ += kChunkSlices;
+    link(index);
+  }
+}
+
+bool Region::has_room(uint32_t slices) const {
+  if (find_anywhere(slices) != RunTree::kNowhere) return true;
+  const size_t chunks = div_up(slices, kChunkSlices);
+  return chunks <= min_of(share_ - owned_, window_->left());
+}
+
+// --- planning ---
+
+// How many chunks to map where `chunks` are needed: more in a large heap, one at a time in a small
+// one.
+uint32_t Region::generous_count(uint32_t chunks) const {
+  auto generous = static_cast<uint32_t>(max_of(chunks, min_of(mapped_ / 8, kGrowMax)));
+  if (mapped_ < kSmallPageChunks) {
+    generous = static_cast<uint32_t>(max_of(chunks, min_of(generous, kSmallPageChunks - mapped_)));
+  }
+  return generous;
+}
+
+// The slices of a chunk that a growth withdraws: of the run alone if the chunk is mapped.
+uint32_t Region::mask_of(const Growth& growth, uint32_t index) const {
+  if (!is_mapped(index)) return kWholeChunk;
+  const uint64_t start = uint64_t{index} * kChunkSlices;
+  const uint64_t first = max_of(growth.first, start);
+  const uint64_t end = min_of(growth.first + growth.slices, start + kChunkSlices);
+  return bit_run(static_cast<unsigned>(first - start), static_cast<unsigned>(end - first));
+}
+
+// Withdraws a run, and the chunks behind it up to `end`, which are absent.
+Growth Region::withdraw(uint64_t first, uint32_t slices, uint32_t end) {
+  const Growth growth{first, slices, end, 0, 0};
+  for (uint32_t index = growth.begin(); index < end; index++) {
+    Chunk& chunk = chunks_[index];
+    const uint32_t mask = mask_of(growth, index);
+    NEAR_ASSERT((chunk.free & mask) == mask);
+    chunk.free &= ~mask;
+    chunk.growing = mask;
+    if (!is_mapped(index)) {
+      absent_.remove(chunks_, index);
+      runs_.update(index);
+      continue;
+    }
+    free_slices_ -= static_cast<size_t>(std::popcount(mask));
+    changed(index);
+  }
+  return growth;
+}
+
+// Free slices at the end, as far as `most` and chunks that the window gives next would continue
+// them.
+uint64_t Region::free_at_end(uint64_t most) const {
+  if (end_ != window_->end()) return 0;
+  uint64_t free = 0;
+  for (uint32_t index = end_; index > 0 && free < most; index--) {
+    const uint32_t mask = chunks_[index - 1].free;
+    free += static_cast<unsigned>(std::countl_one(mask));
+    if (mask != kWholeChunk) break;
+  }
+  return free;
+}
+
+// The first slice of a free run, of absent chunks as well; or kNowhere.
+uint64_t Region::find_anywhere(uint32_t slices) const {
+  if (slices > kClassSlices) return runs_.find(slices);
+  const uint32_t index = find_in_chunks(slices);
+  if (index != kNoChunk) {
+    return uint64_t{index} * kChunkSlices + find_run(chunks_[index].free, slices);
+  }
+  return absent_.empty() ? RunTree::kNowhere : uint64_t{absent_.front()} * kChunkSlices;
+}
+
+Growth Region::plan_growth(uint32_t slices, bool generous) {
+  const uint64_t first = find_anywhere(slices);
+  if (first == RunTree::kNowhere) {
+    if (slices <= kClassSlices) return {.missing = 1};
+    const uint64_t missing = slices - min_of(free_at_end(slices), slices - 1);
+    return {.missing = static_cast<uint32_t>(div_up(missing, kChunkSlices))};
+  }
+  const auto begin = static_cast<uint32_t>(first / kChunkSlices);
+  auto end = static_cast<uint32_t>(div_up(first + slices, kChunkSlices));
+  const uint32_t most = generous ? begin + generous_count(end - begin) : end;
+  const auto is_absent = [this](uint32_t index) {
+    return chunks_[index].presence == Presence::absent && chunks_[index].is_whole();
+  };
+  while (end < most && end < end_ && is_absent(end)) end++;
+  return withdraw(first, slices, end);
+}
+
+Growth Region::plan_extension(const Span& span, uint32_t slices) {
+  const auto first = static_cast<uint64_t>(&span - spans_) + span.slices;
+  const uint64_t end = first + slices;
+  const uint64_t owned_end = uint64_t{end_} * kChunkSlices;
+  if (end > owned_end) {
+    const bool can_continue = end_ == window_->end();
+    const bool is_last =
+        first >= owned_end || is_free(first, static_cast<uint32_t>(owned_end - first));
+    if (!can_continue || !is_last) return {};
+    return {.missing = static_cast<uint32_t>(div_up(end - owned_end, kChunkSlices))};
+  }
+  if (!is_free(first, slices)) return {};
+  return withdraw(first, slices, static_cast<uint32_t>(div_up(end, kChunkSlices)));
+}
+
+// --- mapping ---
+
+// What pages a chunk gets when it is mapped. One that was split before it was unmapped gets small
+// ones again, because it is used in parts, unless a large block fills it.
+Pages Region::pages_of(const Growth& growth, uint32_t index) const {
+  const Chunk& chunk = chunks_[index];
+  if (chunk.order < growth.small_pages) return Pages::small;
+  const uint64_t start = uint64_t{index} * kChunkSlices;
+  const bool filled = growth.first <= start && growth.first + growth.slices >= start + kChunkSlices;
+  return chunk.pages == Pages::split && !filled ? Pages::split : Pages::huge;
+}
+
+void Region::advise_pages(const Growth& growth, uint32_t begin, uint32_t end) {
+  while (begin < end) {
+    const bool huge = pages_of(growth, begin) == Pages::huge;
+    const uint32_t first = begin;
+    while (begin < end && (pages_of(growth, begin) == Pages::huge) == huge) begin++;
+    os::advise_huge_pages(chunk_start(first), size_t{begin - first} << kChunkShift, huge);
+  }
+}
+
+os::Mapped Region::map_run(const Growth& growth, uint32_t first, uint32_t end) {
+  char* start = chunk_start(first);
+  const size_t bytes = size_t{end - first} << kChunkShift;
+  const os::Mapped mapped = os::map(start, bytes);
+  if (mapped != os::Mapped::done) return mapped;
+  bind_to(node_, start, bytes);
+  advise_pages(growth, first, end);
+  return mapped;
+}
+
+// Unmaps the absent chunks from `first` up to `end`, of a growth that was refused later on.
+void Region::unmap_run(uint32_t first, uint32_t end) {
+  for (uint32_t index = first; index < end; index++) {
+    if (!is_mapped(index)) os::unmap(chunk_start(index), kChunkSize);
+  }
+}
+
+os::Mapped Region::map_growth(Growth& growth) {
+  growth.small_pages = small_page_chunks();
+  for (uint32_t index = growth.begin(); index < growth.end;) {
+    const uint32_t first = index;
+    while (index < growth.end && !is_mapped(index)) index++;
+    if (index == first) {
+      index++;
+      continue;
+    }
+    const os::Mapped mapped = map_run(growth, first, index);
+    if (mapped == os::Mapped::done) continue;
+    if (mapped == os::Mapped::occupied) window_->end_here();
+    unmap_run(growth.begin(), first);
+    return mapped;
+  }
+  return os::Mapped::done;
+}
+
+void Region::end_growth_of(const Growth& growth, uint32_t index, os::Mapped mapped) {
+  Chunk& chunk = chunks_[index];
+  const uint32_t slices = chunk.growing;
+  chunk.growing = 0;
+  if (is_mapped(index)) {
+    chunk.free |= slices;
+    free_slices_ += static_cast<size_t>(std::popcount(slices));
+    return changed(index);
+  }
+  if (mapped == os::Mapped::occupied) return become(index, Presence::lost);
+  chunk.free = kWholeChunk;
+  if (mapped == os::Mapped::done) {
+    become(index, Presence::mapped);
+    chunk.pages = pages_of(growth, index);
+    if (chunk.pages == Pages::split) split_++;
+    free_slices_ += kChunkSlices;
+    link(index);
+  } else {
+    absent_.push_front(chunks_, index);
+  }
+  runs_.update(index);
+}
+
+void Region::end_growth(const Growth& growth, os::Mapped mapped) {
+  growths_++;
+  for (uint32_t index = growth.begin(); index < growth.end; index++) {
+    end_growth_of(growth, index, mapped);
+  }
+}
+
+}  // namespace near

@@ -1,0 +1,157 @@
+// How a region gives memory back: which chunks wait for it, and their way out and in.
+#include <bit>
+
+#include "base/assert.h"
+#include "base/bits.h"
+#include "node/region.h"
+#include "platform/clock.h"
+
+namespace near {
+namespace {
+
+constexpr int32_t kMostSplit = 4000;  // chunks: each may be a mapping of its own
+constexpr int32_t kMostHoles = 8000;  // each is the end of a mapping; a process may have 65,530
+
+size_t count_of(uint32_t mask) { return static_cast<size_t>(std::popcount(mask)); }
+
+}  // namespace
+
+// --- what waits ---
+
+void Region::set_dirty(uint32_t index, uint32_t mask) {
+  Chunk& chunk = chunks_[index];
+  dirty_slices_ += count_of(mask) - count_of(chunk.dirty);
+  if (chunk.waiting == Waiting::stuck) stuck_slices_ += count_of(mask) - count_of(chunk.dirty);
+  chunk.dirty = mask;
+}
+
+// Moves a chunk between the lists. From in_part to whole and back it keeps its age.
+void Region::wait_as(uint32_t index, Waiting how) {
+  Chunk& chunk = chunks_[index];
+  const auto is_aging = [](Waiting each) {
+    return each == Waiting::in_part || each == Waiting::whole;
+  };
+  const Waiting before = chunk.waiting;
+  if (before == how) return;
+  chunk.waiting = how;
+  if (before == Waiting::whole) whole_.remove(chunks_, index);
+  if (how == Waiting::whole) whole_.push_back(chunks_, index);
+  if (before == Waiting::stuck) {
+    stuck_.remove(chunks_, index);
+    stuck_slices_ -= count_of(chunk.dirty);
+  }
+  if (how == Waiting::stuck) stuck_slices_ += count_of(chunk.dirty);
+  if (is_aging(before) == is_aging(how)) return;
+  if (is_aging(before)) waiting_.remove(chunks_, index);
+  if (is_aging(how)) waiting_.push_back(chunks_, index);
+  if (how == Waiting::stuck) stuck_.push_back(chunks_, index);
+}
+
+void Region::wait_again(uint32_t index) {
+  const Chunk& chunk = chunks_[index];
+  if (chunk.dirty == 0) return wait_as(index, Waiting::no);
+  if (chunk.is_whole()) return wait_as(index, Waiting::whole);
+  if (chunk.waiting != Waiting::stuck) wait_as(index, Waiting::in_part);
+}
+
+uint32_t Region::find_purgeable(uint64_t now_ms, uint32_t age_ms, bool whole_only) const {
+  uint32_t index = whole_only ? whole_.front() : waiting_.front();
+  // Those that another thread has withdrawn from are passed by: no more than it asks for just now.
+  while (index != kNoChunk && (chunks_[index].away | chunks_[index].growing) != 0)
+    index = whole_only ? whole_.after(chunks_, index) : waiting_.after(chunks_, index);
+  if (index == kNoChunk || !is_old(now_ms, chunks_[index].stamp, age_ms)) return kNoChunk;
+  return index;
+}
+
+void Region::note_stuck(uint32_t index) {
+  if (chunks_[index].dirty != 0) wait_as(index, Waiting::stuck);
+}
+
+void Region::retry_stuck() {
+  while (!stuck_.empty()) {
+    const uint32_t index = stuck_.front();
+    wait_as(index, chunks_[index].is_whole() ? Waiting::whole : Waiting::in_part);
+  }
+}
+
+// --- a part of a chunk, or all of it in place ---
+
+uint32_t Region::withdraw_dirty(uint32_t index) {
+  Chunk& chunk = chunks_[index];
+  NEAR_ASSERT(chunk.away == 0);
+  const bool whole = chunk.is_whole();
+  const uint32_t slices = chunk.pages == Pages::huge ? chunk.free : chunk.dirty;
+  free_slices_ -= count_of(slices);
+  chunk.free &= ~slices;
+  chunk.away = slices;
+  away_++;
+  set_dirty(index, 0);
+  changed(index);
+  adapt_pages(index, whole);
+  return slices;
+}
+
+// A chunk loses a part of its pages, or (`whole`) all of them. Asking for huge ones would bring the
+// part back.
+void Region::adapt_pages(uint32_t index, bool whole) {
+  Chunk& chunk = chunks_[index];
+  if (chunk.pages != (whole ? Pages::split : Pages::huge)) return;
+  if (!whole && split_ == kMostSplit) return;
+  split_ += whole ? -1 : 1;
+  chunk.pages = whole ? Pages::huge : Pages::split;
+  os::advise_huge_pages(chunk_start(index), kChunkSize, whole);
+}
+
+void Region::put_back(uint32_t index, uint32_t slices, uint32_t dirty) {
+  Chunk& chunk = chunks_[index];
+  chunk.away = 0;
+  away_--;
+  chunk.free |= slices;
+  free_slices_ += count_of(slices);
+  set_dirty(index, chunk.dirty | dirty);
+  changed(index);
+}
+
+void Region::restore_withdrawn() {
+  for (uint32_t index = 0; index < end_ && away_ > 0; index++) {
+    const uint32_t slices = chunks_[index].away;
+    if (slices != 0) put_back(index, slices, slices);
+  }
+}
+
+// --- a whole chunk ---
+
+bool Region::can_unmap(uint32_t index) const {
+  return chunks_[index].is_whole() && (holes_ < kMostHoles || absent_neighbours(index) > 0);
+}
+
+uint32_t Region::find_clean_whole() const {
+  const uint32_t index = fitting_[0][kChunkSlices].front();
+  return index != kNoChunk && can_unmap(index) ? index : kNoChunk;
+}
+
+void Region::withdraw_whole(uint32_t index) {
+  Chunk& chunk = chunks_[index];
+  NEAR_ASSERT(chunk.is_whole());
+  free_slices_ -= kChunkSlices;
+  chunk.free = 0;
+  chunk.away = kWholeChunk;
+  away_++;
+  set_dirty(index, 0);
+  changed(index);
+}
+
+void Region::put_back_whole(uint32_t index, uint32_t dirty, bool unmapped) {
+  if (!unmapped) return put_back(index, kWholeChunk, dirty);
+  Chunk& chunk = chunks_[index];
+  chunk.away = 0;
+  away_--;
+  unlink(index);
+  if (chunk.pages == Pages::split) split_--;
+  chunk.free = kWholeChunk;
+  become(index, Presence::absent);
+  absent_.push_front(chunks_, index);
+  runs_.update(index);
+}
+
+}  // namespace near

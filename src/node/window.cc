@@ -1,0 +1,111 @@
+#include "node/window.h"
+
+#include <bit>
+
+#include "base/assert.h"
+#include "base/bits.h"
+#include "platform/os.h"
+
+namespace near {
+namespace {
+
+constexpr size_t kStep = 64 * kKiB;     // tables grow by this, a multiple of every page size
+constexpr uint32_t kDescribeStep = 16;  // chunks whose descriptors are mapped together
+static_assert(kStep % sizeof(Chunk) == 0);
+
+size_t table_bytes_for(uint32_t chunks) {
+  return align_up(std::bit_ceil(size_t{chunks}) * sizeof(Chunk), kStep);
+}
+
+size_t spans_bytes_for(uint32_t chunks) {
+  return align_up(size_t{chunks} * kChunkSlices * sizeof(Span), kStep);
+}
+
+size_t head_bytes_for(uint32_t chunks, unsigned tables) {
+  return align_up(tables * table_bytes_for(chunks) + spans_bytes_for(chunks), kChunkSize);
+}
+
+}  // namespace
+
+size_t Window::bytes_for(uint32_t chunks, unsigned tables) {
+  return head_bytes_for(chunks, tables) + (size_t{chunks} << kChunkShift);
+}
+
+void Window::plan(char* start, uint32_t chunks, unsigned tables, bool mapped) {
+  NEAR_ASSERT(chunks > 0 && tables <= kMaxNodes);
+  start_ = tables_ = start;
+  table_bytes_ = table_bytes_for(chunks);
+  spans_ = reinterpret_cast<Span*>(start + tables * table_bytes_);
+  base_ = start + head_bytes_for(chunks, tables);
+  planned_ = chunks;
+  if (!mapped) return;
+  described_ = chunks;
+  for (unsigned n = 0; n < tables; n++)
+    table_ends_[n] = static_cast<uint32_t>(table_bytes_ / sizeof(Chunk));
+}
+
+bool Window::map(char* start, size_t bytes) {
+  const os::Mapped mapped = os::map(start, bytes);
+  if (mapped == os::Mapped::occupied) end_here();
+  if (mapped != os::Mapped::done) return false;
+  os::advise_huge_pages(start, bytes, false);  // most of a huge page would stay unused
+  return true;
+}
+
+// Descriptors that are not in use yet are zero and read as "no block here".
+bool Window::describe(uint32_t end) {
+  if (end <= described_) return true;
+  const auto to = static_cast<uint32_t>(
+      min_of(align_up(end, kDescribeStep), align_up(end_ + left(), kDescribeStep)));
+  const size_t from_byte = spans_bytes_for(described_);
+  const size_t to_byte = spans_bytes_for(to);
+  if (to_byte > from_byte &&
+      !map(reinterpret_cast<char*>(spans_) + from_byte, to_byte - from_byte)) {
+    return false;
+  }
+  described_ = to;
+  return true;
+}
+
+bool Window::extend_table(unsigned number, uint32_t end, unsigned node) {
+  if (end <= table_ends_[number]) return true;
+  const size_t from = size_t{table_ends_[number]} * sizeof(Chunk);
+  const size_t to = align_up(std::bit_ceil(size_t{end}) * sizeof(Chunk), kStep);
+  char* start = tables_ + number * table_bytes_;
+  if (!map(start + from, to - from)) return false;
+  bind_to(node, start + from, to - from);
+  table_ends_[number] = static_cast<uint32_t>(to / sizeof(Chunk));
+  return true;
+}
+
+uint32_t Window::give(uint32_t least, uint32_t wished, unsigned table, unsigned node,
+                      uint32_t& first) {
+  const auto count = static_cast<uint32_t>(min_of(wished, left()));
+  if (count < least || count == 0) return 0;
+  const uint32_t end = end_ + count;
+  if (!describe(end) || !extend_table(table, end, node)) return 0;
+  first = end_;
+  end_ = end;
+  // Whole pages of this extent alone: a page that it shares may be another node's.
+  const size_t page = os::page_size();
+  const auto from =
+      align_up(reinterpret_cast<uintptr_t>(spans_ + size_t{first} * kChunkSlices), page);
+  const auto to =
+      align_down(reinterpret_cast<uintptr_t>(spans_ + size_t{end} * kChunkSlices), page);
+  if (to > from) bind_to(node, reinterpret_cast<void*>(from), to - from);
+  described_bytes_.store(size_t{end} << kChunkShift, kRelease);  // pairs: described
+  if (published_ != nullptr) published_->grow_to(size_t{end} << kChunkShift);
+  return count;
+}
+
+void Window::vanish() {
+  if (described_ > 0) os::unmap(spans_, spans_bytes_for(described_));
+  for (unsigned n = 0; n < kMaxNodes; n++) {
+    if (table_ends_[n] > 0)
+      os::unmap(tables_ + n * table_bytes_, size_t{table_ends_[n]} * sizeof(Chunk));
+    table_ends_[n] = 0;
+  }
+  described_ = 0;
+}
+
+}  // namespace near

@@ -1,0 +1,70 @@
+#include "platform/address.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+
+#include "base/bits.h"
+#include "platform/saved_errno.h"
+
+#if defined(__GLIBC_PREREQ) && __GLIBC_PREREQ(2, 35)
+#pragma weak _dl_find_object
+#define NEAR_HAS_FIND_OBJECT 1
+#else
+#define NEAR_HAS_FIND_OBJECT 0
+#endif
+
+namespace near {
+namespace {
+
+// Frames further up are not looked for: a free of them is left to the C library's own checks.
+constexpr uintptr_t kReach = 16 * kMiB;
+
+}  // namespace
+
+// The kernel reads a new signal mask before it refuses what to do with it. mincore, which is made
+// for such questions, takes several times as long: docs/decisions/0015-interposition.md.
+bool is_readable(const void* address) {
+  constexpr int kNoSuchChange = -1;
+  constexpr size_t kMaskBytes = 8;
+  const SavedErrno saved;
+  syscall(SYS_rt_sigprocmask, kNoSuchChange, address, nullptr, kMaskBytes);
+  return errno != EFAULT;
+}
+
+bool is_in_loaded_object(const void* address) {
+#if NEAR_HAS_FIND_OBJECT
+  if (&_dl_find_object != nullptr) {  // takes no lock, and its time does not grow with the objects
+    dl_find_object found;
+    return _dl_find_object(const_cast<void*>(address), &found) == 0;
+  }
+#endif
+  Dl_info object;
+  return dladdr(address, &object) != 0;
+}
+
+bool is_on_this_stack(const void* address) {
+  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  const auto there = reinterpret_cast<uintptr_t>(address);
+  if (there - here >= kReach) return false;  // stacks grow downward
+  // A thread's control block lies at the upper end of its stack, so what is beyond it is not on
+  // that stack. The first thread's lies elsewhere.
+  const auto thread = reinterpret_cast<uintptr_t>(pthread_self());
+  if (here < thread && thread < there) return false;
+  // What is left is rare in a correct program, and the truth costs a system call or more.
+  const SavedErrno saved;
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return false;
+  void* lowest = nullptr;
+  size_t bytes = 0;
+  const bool known = pthread_attr_getstack(&attributes, &lowest, &bytes) == 0;
+  pthread_attr_destroy(&attributes);
+  const auto start = reinterpret_cast<uintptr_t>(lowest);
+  return known && here - start < bytes && there - start < bytes;
+}
+
+}  // namespace near

@@ -1,0 +1,17 @@
+// What an address is, for a pointer that comes from outside.
+// Who may touch it: any thread, without locks held.
+#pragma once
+
+namespace near {
+
+// True if the address, a multiple of 8, can be read: one system call.
+bool is_readable(const void* address);
+
+// True if the address is in the code or the static data of a loaded object.
+bool is_in_loaded_object(const void* address);
+
+// True if the address is for certain on this thread's own stack, in a frame of a caller. On a
+// stack that the program switched to (a coroutine's, a signal's) the answer is false. May allocate.
+bool is_on_this_stack(const void* address);
+
+}  // namespace near

@@ -1,0 +1,28 @@
+// Files by system calls that are no cancellation points: a thread that is to be cancelled must not
+// end inside malloc, with its locks held.
+// Who may touch it: any thread; errno is set as by the functions of POSIX.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstddef>
+
+namespace near::raw {
+
+inline int open_to_read(const char* path) {
+  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC));
+}
+inline void close(int file) { syscall(SYS_close, file); }
+inline ssize_t read(int file, char* text, size_t room) {
+  return syscall(SYS_read, file, text, room);
+}
+inline ssize_t write(int file, const char* text, size_t length) {
+  return syscall(SYS_write, file, text, length);
+}
+inline int duplicate(int file, int least) {
+  return static_cast<int>(syscall(SYS_fcntl, file, F_DUPFD_CLOEXEC, least));
+}
+
+}  // namespace near::raw

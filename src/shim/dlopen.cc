@@ -1,0 +1,38 @@
+// dlopen without RTLD_DEEPBIND. In the overriding shared library alone.
+//
+// That flag has a library look names up in itself and in what it is linked to, hence in the C
+// library, before the program: it would get the C library's malloc, and blocks that it shares with
+// others would be freed by an allocator that does not know them. The option `deepbind` keeps the
+// flag. dlmopen is left alone: what it loads has a C library of its own.
+// Docs: docs/decisions/0015-interposition.md.
+// Who may touch it: any thread.
+#include <dlfcn.h>
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "platform/options.h"
+
+namespace near {
+namespace {
+
+using Open = void*(const char* file, int mode);
+
+constinit Atomic<Open*> next_dlopen{nullptr};
+
+NEAR_NOINLINE Open* find_next() {
+  auto* const found = reinterpret_cast<Open*>(dlsym(RTLD_NEXT, "dlopen"));
+  next_dlopen.store(found, kRelaxed);  // relaxed: every thread finds the same function
+  return found;
+}
+
+}  // namespace
+}  // namespace near
+
+// The next dlopen is reached by a jump: it has to see the program's return address, by which it
+// finds the RUNPATH of the object that asked.
+extern "C" NEAR_EXPORT void* dlopen(const char* file, int mode) noexcept {
+  near::Open* open = near::next_dlopen.load(near::kRelaxed);  // relaxed: as in find_next
+  if (near::unlikely(open == nullptr)) open = near::find_next();
+  const auto deepbind = static_cast<near::Deepbind>(near::option(near::Option::deepbind));
+  return open(file, deepbind == near::Deepbind::drop ? mode & ~RTLD_DEEPBIND : mode);
+}

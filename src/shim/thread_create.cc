@@ -1,0 +1,122 @@
+// pthread_create and thrd_create as the overriding library gives them to the world: they count the
+// new thread, which may need the helper (heap/purge_thread.h), and change nothing else.
+//
+// The helper is started here, before the new thread, since here the program may create threads: a
+// thread that has locked itself in a sandbox would be killed for asking. The new thread is counted
+// before it exists and marks itself when it runs, so that its end is counted, too.
+// Invariant: a slot is taken from before a thread is created until it has read it.
+// Who may touch it: any thread.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <threads.h>
+
+#include <bit>
+#include <cerrno>
+
+#include "front/front.h"
+#include "front/thread.h"
+
+namespace {
+
+template <typename Result>
+using Routine = Result (*)(void*);
+using Create = int (*)(pthread_t*, const pthread_attr_t*, Routine<void*>, void*);
+using CreateC11 = int (*)(thrd_t*, Routine<int>, void*);
+
+// The function of that name in the next library: the C library's, or a tool's.
+template <typename Function>
+Function next(near::Atomic<Function>& found, const char* name) {
+  Function function = found.load(near::kRelaxed);  // relaxed: all threads find the same
+  if (function == nullptr) {
+    function = reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+    found.store(function, near::kRelaxed);  // relaxed: as above
+  }
+  return function;
+}
+
+Create next_pthread_create() {
+  static constinit near::Atomic<Create> found{nullptr};
+  return next(found, "pthread_create");
+}
+
+CreateC11 next_thrd_create() {
+  static constinit near::Atomic<CreateC11> found{nullptr};
+  return next(found, "thrd_create");
+}
+
+// What a new thread is to run.
+struct Start {
+  void (*routine)();  // of the type that its trampoline knows
+  void* argument;
+};
+
+// The new thread reads a slot and gives it back. They are no blocks, as these would wait in the
+// creator's inbox until it allocates. If there are more threads than slots on their way, blocks
+// serve.
+constexpr unsigned kSlots = 64;
+constinit Start slots[kSlots] = {};
+constinit near::Atomic<uint64_t> free_slots{~uint64_t{0}};
+
+Start* take_start() {
+  uint64_t mask = free_slots.load(near::kRelaxed);  // relaxed: the exchange decides
+  while (mask != 0) {
+    // pairs: start-slot
+    if (free_slots.compare_exchange_weak(mask, mask & (mask - 1), near::kAcquire, near::kRelaxed)) {
+      return &slots[std::countr_zero(mask)];
+    }
+  }
+  return static_cast<Start*>(near::allocate(sizeof(Start)));
+}
+
+void give_start(Start* start) {
+  if (start < slots || start >= slots + kSlots) return near::release(start);
+  free_slots.fetch_or(uint64_t{1} << (start - slots), near::kRelease);  // pairs: start-slot
+}
+
+template <typename Result>
+Result run_counted(void* room) {
+  const Start own = *static_cast<Start*>(room);
+  give_start(static_cast<Start*>(room));
+  near::mark_counted_thread();
+  return reinterpret_cast<Routine<Result>>(own.routine)(own.argument);
+}
+
+// Calls create(trampoline, room) for a thread that runs routine(argument). If the system has no
+// room for another thread, the helper makes some.
+template <typename Result, typename Call>
+int create_counted(Routine<Result> routine, void* argument, int refused, Call create) {
+  near::count_new_thread();
+  Start* start = take_start();
+  int error = refused;
+  if (start != nullptr) {
+    *start = {reinterpret_cast<void (*)()>(routine), argument};
+    error = create(run_counted<Result>, start);
+    if (error == refused && near::give_up_purge_thread())
+      error = create(run_counted<Result>, start);
+    if (error != 0) give_start(start);
+  }
+  if (error != 0) near::discount_new_thread();
+  return error;
+}
+
+__attribute__((constructor)) void announce() { near::announce_threads(next_pthread_create()); }
+
+}  // namespace
+
+extern "C" {
+
+NEAR_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                               Routine<void*> routine, void* argument) noexcept {
+  return create_counted(routine, argument, EAGAIN, [&](Routine<void*> run, void* room) {
+    return next_pthread_create()(thread, attributes, run, room);
+  });
+}
+
+// glibc's own does not come through pthread_create.
+NEAR_EXPORT int thrd_create(thrd_t* thread, thrd_start_t routine, void* argument) {
+  return create_counted(routine, argument, thrd_error, [&](Routine<int> run, void* room) {
+    return next_thrd_create()(thread, run, room);
+  });
+}
+
+}  // extern "C"

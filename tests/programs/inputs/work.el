@@ -1,0 +1,23 @@
+;;; Buffers, strings, tables, regular expressions and the byte compiler.  -*- lexical-binding: t -*-
+(let ((table (make-hash-table :test 'equal)) (words nil))
+  (dotimes (i 50000) (push i (gethash (format "k%d" (% (* i 7919) 1009)) table)))
+  (maphash (lambda (word places) (push (cons word (length places)) words)) table)
+  (princ (format "%S\n" (seq-take (sort words (lambda (a b) (string< (car a) (car b)))) 5))))
+(with-temp-buffer
+  (dotimes (i 20000) (insert (format "line %d %s\n" i (make-string (% i 60) ?x))))
+  (sort-numeric-fields 2 (point-min) (point-max))
+  (reverse-region (point-min) (point-max))
+  (goto-char (point-min))
+  (while (re-search-forward "x\\{7\\}" nil t) (replace-match "<\\&>"))
+  (put-text-property (point-min) (point-max) 'face 'bold)
+  (princ (format "%s %d\n" (md5 (current-buffer)) (buffer-size))))
+(dotimes (_ 5) (garbage-collect))
+(let ((file (expand-file-name "made.el" (getenv "HOME"))))
+  (with-temp-file file
+    (insert ";;; made.el -*- lexical-binding: t -*-\n")
+    (dotimes (i 500) (insert (format "(defun made-%d (a) (let ((b (+ a %d))) (list a b)))\n" i i))))
+  (princ (format "%S\n" (byte-compile-file file)))
+  (load (concat file "c") nil t)
+  (princ (format "%S\n" (made-499 1))))
+(princ (format "%d\n" (length (json-encode (number-sequence 1 20000)))))
+(princ (shell-command-to-string "echo a child"))

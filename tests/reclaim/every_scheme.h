@@ -1,0 +1,30 @@
+// What the tests of domains share: every scheme that frees, and objects that are counted.
+// Who may touch it: tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "nearmalloc/reclaim/domain.hpp"
+
+namespace near_test {
+
+using EveryScheme = testing::Types<near::reclaim::debra<near::reclaim::announce::before_free>,
+                                   near::reclaim::debra<near::reclaim::announce::after_free>,
+                                   near::reclaim::token<near::reclaim::pass::after_free>,
+                                   near::reclaim::token<near::reclaim::pass::before_free>,
+                                   near::reclaim::token<near::reclaim::pass::while_freeing>,
+                                   near::reclaim::hazard_pointers, near::reclaim::ping_epochs>;
+
+// How many there are.
+inline std::atomic<long> live_objects{0};
+
+struct CountedObject {
+  CountedObject() { live_objects++; }
+  ~CountedObject() { live_objects--; }
+  CountedObject(const CountedObject&) = delete;
+  CountedObject& operator=(const CountedObject&) = delete;
+};
+
+}  // namespace near_test
