@@ -202,6 +202,7 @@ bool Node::extend(Span* span, uint32_t slices) {
     const LockGuard guard(lock);
     NEAR_ASSERT(has(&region));
     if (region.extend(span, slices)) return true;
+    if (region.has_mapped_run(2 * (span->slices + slices))) return false;
   }
   const LockGuard growing(regions_lock);
   const auto plan = [&](bool) { return region.plan_extension(*span, slices); };

@@ -38,7 +38,9 @@ class alignas(128) Node {
   // Gives back a span, or its slices from number `keep` on.
   void give(Span* span, uint32_t keep = 0);
 
-  // Makes a span longer in place, if what lies behind it is free.
+  // Makes a span longer in place, if what lies behind it is free. Memory is mapped for that only if
+  // there is no place yet where the span could double: a block that grows moves into memory that is
+  // resident already.
   bool extend(Span* span, uint32_t slices);
 
   // Gives memory back to the system: free slices not used for `age_ms`, until at most `keep_bytes`

@@ -88,6 +88,9 @@ class alignas(128) Region {
     return make_span(growth.first, slices, clean, alignment);
   }
 
+  // True if a run of slices could be taken without growing.
+  bool has_mapped_run(uint32_t slices) const { return find(slices) != RunTree::kNowhere; }
+
   // True if there is address space left for a run of slices.
   bool has_room(uint32_t slices) const;
 

@@ -29,6 +29,7 @@ Run RunTree::sum_of_halves(unsigned level, uint32_t index) const {
 }
 
 void RunTree::grow_to(uint32_t end) {
+  settle();
   end_ = end;
   while ((uint64_t{1} << height_) < end) {
     height_++;
@@ -36,7 +37,11 @@ void RunTree::grow_to(uint32_t end) {
   }
 }
 
-void RunTree::update(uint32_t chunk) {
+// Brings the nodes above the chunk that changed last up to date.
+void RunTree::settle() const {
+  if (changed_ == kNoChunk) return;
+  const uint32_t chunk = changed_;
+  changed_ = kNoChunk;
   for (unsigned level = 1; level <= height_; level++) {
     const uint32_t index = chunk >> level;
     const Run sum = sum_of_halves(level, index);
@@ -47,6 +52,7 @@ void RunTree::update(uint32_t chunk) {
 }
 
 uint64_t RunTree::find(uint32_t slices) const {
+  settle();
   if (end_ == 0 || run_of(height_, 0).longest < slices) return kNowhere;
   uint32_t index = 0;
   for (unsigned level = height_; level > 0; level--) {
@@ -62,6 +68,7 @@ uint64_t RunTree::find(uint32_t slices) const {
 }
 
 bool RunTree::check() const {
+  settle();
   if (end_ == 0) return true;
   for (unsigned level = 1; level <= height_; level++) {
     for (uint32_t index = 0; index < uint32_t{1} << (height_ - level); index++) {

@@ -227,6 +227,25 @@ TEST_P(NodeTest, SpansShrinkAndGrowInPlace) {
   count_cases(5);
 }
 
+// A block that grows must not map memory behind it while twice what it needs lies idle elsewhere.
+TEST_P(NodeTest, GrowingInPlaceMapsNothingWhereTheSpanCouldMoveAndDouble) {
+  constexpr uint32_t kChunk = near::kChunkSlices;
+  Span* low = take(4 * kChunk);
+  Span* last = take(2 * kChunk);
+  const size_t committed = node_.totals().committed;
+  EXPECT_TRUE(node_.extend(last, kChunk)) << "nothing is free elsewhere";
+  EXPECT_GT(node_.totals().committed, committed);
+  node_.give(last, kChunk);
+  node_.purge(0, 0);
+  node_.give(low);
+  const size_t kept = node_.totals().committed;
+  EXPECT_FALSE(node_.extend(last, kChunk)) << "four chunks are free: twice what it asks for";
+  EXPECT_EQ(node_.totals().committed, kept);
+  EXPECT_TRUE(node_.extend(last, kChunk + 1)) << "moving would leave no room to double";
+  node_.give(last);
+  count_cases(5);
+}
+
 TEST_P(NodeTest, TheSecondRegionServesWhenTheFirstIsFull) {
   EXPECT_EQ(take(65 * near::kChunkSlices), nullptr);
   node_.add(&rooms_[1].region());
