@@ -7,7 +7,7 @@
 // height follows the highest chunk, and a low chunk's nodes are low entries.
 // Spans come and go many times in one chunk before a run over chunks is looked for, so the nodes
 // above the chunk that changed last are not brought up to date before another chunk changes.
-// Invariant: every inner node is the sum of its two halves, except those above `changed_`. The table
+// Invariant: every inner node is the sum of its two halves, except above `changed_`. The table
 // is readable up to the next power of two above the highest chunk, and zero where there is none.
 // Who may touch it: guarded by the node's lock.
 #pragma once
