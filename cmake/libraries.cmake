@@ -24,7 +24,7 @@ near_sources_of(core_sources base platform sync sizes span node heap front)
 near_sources_of(shim_sources shim)
 # Designs have neither the options nor the map of the files that interpose functions of the C
 # library.
-list(FILTER shim_sources EXCLUDE REGEX "/(near_(api|node|standard)|dlopen|thread_create)\\.cc$")
+list(FILTER shim_sources EXCLUDE REGEX "/(near_(api|node|standard)|dlopen|limits|thread_create)\\.cc$")
 
 near_object_library(near_core ${core_sources})
 near_object_library(near_api
@@ -58,7 +58,8 @@ endif()
 
 near_object_library(near_shim ${shim_sources})
 # An archive must not take names of the C library that a program defines or wraps itself.
-near_object_library(near_interposed src/shim/dlopen.cc src/shim/thread_create.cc)
+near_object_library(near_interposed src/shim/dlopen.cc src/shim/limits.cc
+  src/shim/thread_create.cc)
 # GCC's other register allocator saves a move in malloc (15 instructions instead of 16).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(near_api PRIVATE -fira-algorithm=priority)

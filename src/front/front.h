@@ -28,6 +28,21 @@ NEAR_NOINLINE void* allocate_in_need(size_t size, size_t alignment);
 // Gives back all that can be, but for about `keep` bytes, and returns how many bytes that was:
 // before out-of-memory is reported, and when a trim asks for it.
 NEAR_NOINLINE size_t reclaim_everything(size_t keep = 0);
+// The need of a request that was refused. Gives everything back, unless that cannot help: the
+// request is larger than all that the system could give, what is free and what the system has left
+// are less, or nothing was freed since all was given back in vain. No lock is held.
+class Need {
+ public:
+  explicit Need(size_t bytes);
+  bool has_hope() const { return has_hope_; }
+  // The request was refused again.
+  void note_vain() const;
+
+ private:
+  uint64_t freed_ = 0;
+  bool has_hope_ = false;
+};
+
 NEAR_NOINLINE void release_slow(void* pointer);
 // The pointer is into the first reservation, and its slice begins no span of this thread's heap: a
 // span there may lie on another node, so each thing of it is looked at once.

@@ -23,7 +23,7 @@ void discount(size_t slices) {
 bool is_hopeless(size_t size, size_t alignment) {
   constexpr size_t kHuge = 64 * kMiB;
   if (slices_for(size) + (alignment >> kSliceShift) > UINT32_MAX / 2) return true;
-  return size >= kHuge && os::refuses(size);
+  return size + alignment >= kHuge && os::refuses(size + alignment);
 }
 
 // A span, or null, becomes a large block.

@@ -66,9 +66,12 @@ void* place(unsigned node, Heap* own, size_t alignment, size_t size, Placement p
   void* block = find(node, own, wanted, placement);
   report_noted_damage();
   if (likely(block != nullptr)) return block;
-  reclaim_everything();
-  block = find(node, own, wanted, placement);
-  if (block != nullptr) return block;
+  const Need need(wanted.is_large() ? size + alignment : size);
+  if (need.has_hope()) {
+    block = find(node, own, wanted, placement);
+    if (block != nullptr) return block;
+    need.note_vain();
+  }
   if (placement == Placement::strict) count_event(node_counters[node].refused);
   return refuse();
 }

@@ -135,6 +135,13 @@ uint64_t freed_so_far() {
 // What had been freed when all was given back in vain last.
 constinit Atomic<uint64_t> freed_at_refusal{~uint64_t{0}};
 
+// The most that giving everything back could unmap.
+size_t most_reclaimable() {
+  size_t committed = 0;
+  for (unsigned n = 0; n < topology.count; n++) committed += nodes[n].totals().committed;
+  return committed - min_of(committed, large_bytes());
+}
+
 }  // namespace
 
 NEAR_COLD size_t reclaim_everything(size_t keep) {
@@ -147,17 +154,26 @@ NEAR_COLD size_t reclaim_everything(size_t keep) {
   return purged;
 }
 
-// Null as well where reclaiming cannot help: the request is larger than all that the system could
-// give, or nothing was freed since all was given back in vain.
-static void* reclaim_and_allocate(size_t size, size_t alignment) {
-  if (size > os::most_memory()) return nullptr;
+Need::Need(size_t bytes) {
+  if (os::refuses(bytes)) return;
   flush_own_heap();
-  const uint64_t freed = freed_so_far();
-  if (freed == freed_at_refusal.load(kRelaxed)) return nullptr;  // relaxed: a hint
+  freed_ = freed_so_far();
+  if (freed_ == freed_at_refusal.load(kRelaxed)) return;  // relaxed: a hint
+  const size_t reclaimable = most_reclaimable();
+  if (bytes > reclaimable && !os::grants(bytes - reclaimable)) return;
   reclaim_everything();
-  void* pointer = size <= kMediumMax ? allocate_class(class_of(size))
-                                     : allocate_large(size, alignment, nullptr);
-  if (pointer == nullptr) freed_at_refusal.store(freed, kRelaxed);  // relaxed: a hint
+  has_hope_ = true;
+}
+
+void Need::note_vain() const { freed_at_refusal.store(freed_, kRelaxed); }  // relaxed: a hint
+
+static void* reclaim_and_allocate(size_t size, size_t alignment) {
+  const bool is_large = size > kMediumMax;
+  const Need need(is_large ? size + alignment : size);
+  if (!need.has_hope()) return nullptr;
+  void* pointer =
+      is_large ? allocate_large(size, alignment, nullptr) : allocate_class(class_of(size));
+  if (pointer == nullptr) need.note_vain();
   return pointer;
 }
 

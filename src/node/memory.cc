@@ -100,6 +100,7 @@ void bind_to(unsigned node, void* start, size_t bytes) {
 
 // The first window is planned for all nodes, and halved until there is room for it.
 NEAR_COLD void start_memory() {
+  os::note_limits();
   link_key.value = process_random();
   find_topology();
   region_bytes = wished_region_bytes();

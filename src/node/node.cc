@@ -14,6 +14,7 @@ namespace {
 constexpr size_t kLearnedMin = 128 * kKiB >> kSliceShift;
 constexpr size_t kLargeRun = kMiB >> kSliceShift;
 constexpr size_t kRunOfChunks = kChunkSlices;  // from this length on a run is a chunk, or has one
+constexpr size_t kKeptOfLimit = 16;  // under a limit that part of it may be free and mapped
 constexpr size_t kLikes = 8;
 constexpr uint32_t kDecaySteps = 8;  // decay runs this often in its time
 constexpr size_t kLookEvery =
@@ -225,7 +226,9 @@ void Node::give(Span* span, uint32_t keep) {
   }
   purge_signal.ask();
   if (look) look_at_limits();
-  if (given >= kRunOfChunks && os::is_limited()) purge_until(0, 0, true);
+  if (given >= kRunOfChunks && os::limit() != SIZE_MAX) {
+    purge_until(0, os::limit() / kKeptOfLimit >> kSliceShift, true);
+  }
 }
 
 void Node::obey_limits() {

@@ -68,10 +68,13 @@ uint64_t RunTree::find(uint32_t slices) const {
 }
 
 bool RunTree::check() const {
-  settle();
   if (end_ == 0) return true;
+  const auto is_due = [this](unsigned level, uint32_t index) {
+    return changed_ != kNoChunk && changed_ >> level == index;
+  };
   for (unsigned level = 1; level <= height_; level++) {
     for (uint32_t index = 0; index < uint32_t{1} << (height_ - level); index++) {
+      if (is_due(level, index)) continue;
       if (!(run_of(level, index) == sum_of_halves(level, index))) return false;
     }
   }

@@ -37,7 +37,7 @@ class RunTree {
   // The first slice of the lowest run of `slices`; kNowhere if there is none.
   uint64_t find(uint32_t slices) const;
 
-  // True if every inner node is the sum of its halves.
+  // True if every inner node is the sum of its halves that should be.
   bool check() const;
 
  private:

@@ -18,19 +18,20 @@ size_t page_size();
 // Bytes of physical memory.
 size_t physical_memory();
 
-// The limit of the address space (RLIMIT_AS) in bytes, SIZE_MAX if there is none.
-size_t address_space_limit();
+// Reads the limits of address space and data, and how much memory and swap there is: at start, and
+// when the program has changed a limit. A sandbox may kill the process for asking at another time.
+void note_limits();
 
-// The most that one request can get in this process: a limit of address space or data, or all
-// memory and swap.
-size_t most_memory();
+// The smaller limit of address space (RLIMIT_AS) and data (RLIMIT_DATA) in bytes as noted last;
+// SIZE_MAX if there is none.
+size_t limit();
 
-// True if the system refuses so much in one request, whatever is given back before: more than
-// most_memory(), unless it promises memory without counting.
+// True if the system refuses so much in one request, whatever is given back before: it is more than
+// the limit or than memory and swap, and a try shows that the system does not promise it.
 bool refuses(size_t bytes);
 
-// True if there is a limit of address space or data, also one set after the start.
-bool is_limited();
+// True if the system would map so much now.
+bool grants(size_t bytes);
 
 // An address near the end of what the program may use, and bits that differ from run to run.
 struct Landmark {

@@ -31,6 +31,9 @@ namespace {
 constexpr int kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS;
 constexpr int kWritable = PROT_READ | PROT_WRITE;
 
+constinit Atomic<size_t> noted_limit{SIZE_MAX};
+constinit Atomic<size_t> memory_and_swap{SIZE_MAX};
+
 size_t limit_of(decltype(RLIMIT_AS) which) {
   struct rlimit limit{};
   if (getrlimit(which, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
@@ -49,23 +52,17 @@ void* keep_aligned(void* mapped, size_t all, size_t bytes, size_t alignment) {
 
 }  // namespace
 
-size_t address_space_limit() {
+void note_limits() {
   const SavedErrno saved;
-  return limit_of(RLIMIT_AS);
-}
-
-size_t most_memory() {
-  const SavedErrno saved;
-  const size_t limit = min_of(limit_of(RLIMIT_AS), limit_of(RLIMIT_DATA));
+  // relaxed: of two threads that change limits at once, either may be the last
+  noted_limit.store(min_of(limit_of(RLIMIT_AS), limit_of(RLIMIT_DATA)), kRelaxed);
   struct sysinfo info{};
-  if (sysinfo(&info) != 0) return limit;
-  return min_of(limit, static_cast<size_t>(info.totalram + info.totalswap) * info.mem_unit);
+  if (sysinfo(&info) != 0) return;
+  const auto all = static_cast<size_t>(info.totalram + info.totalswap) * info.mem_unit;
+  memory_and_swap.store(all, kRelaxed);  // relaxed: as above
 }
 
-bool is_limited() {
-  const SavedErrno saved;
-  return min_of(limit_of(RLIMIT_AS), limit_of(RLIMIT_DATA)) != SIZE_MAX;
-}
+size_t limit() { return noted_limit.load(kRelaxed); }  // relaxed: a policy
 
 Landmark landmark() {
   const auto* bytes = reinterpret_cast<const char*>(getauxval(AT_RANDOM));
@@ -105,10 +102,14 @@ bool unmap(void* start, size_t bytes) {
 }
 
 bool refuses(size_t bytes) {
-  if (bytes <= most_memory()) return false;
+  // relaxed: as in note_limits
+  return bytes > min_of(limit(), memory_and_swap.load(kRelaxed)) && !grants(bytes);
+}
+
+bool grants(size_t bytes) {
   void* tried = map_anywhere(bytes, page_size());
   if (tried != nullptr) unmap(tried, bytes);
-  return tried == nullptr;
+  return tried != nullptr;
 }
 
 void* reserve(size_t bytes, size_t alignment) {

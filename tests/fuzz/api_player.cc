@@ -54,7 +54,7 @@ const World& world() {
     near_get_option("region_mib", &region_mib);
     const size_t room = static_cast<size_t>(region_mib) << 20;
     return World{static_cast<int>(stats.nodes), room == 0 || room >= 2 * Table::kMostBytes,
-                 near::os::address_space_limit()};
+                 near::os::limit()};
   }();
   return found;
 }

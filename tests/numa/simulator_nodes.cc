@@ -40,7 +40,7 @@ void Simulation::make_bound_heap() {
   const unsigned all = near::topology.count;
   const auto node = static_cast<unsigned>(random_.below(all + 1));  // `all`: interleaved
   const bool strict = node < all && random_.below(2) == 0;
-  const size_t limit = near::os::address_space_limit();
+  const size_t limit = near::os::limit();
   fake_os::set_address_space_limit(SIZE_MAX);
   const Placement::Before before = Placement::look();
   near_heap* handle = node == all

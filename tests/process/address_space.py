@@ -62,6 +62,13 @@ class AddressSpace(PreloadTest):
         if self.limited("advice") == b"refused\n":
             self.skipTest("seccomp filters are refused here")
 
+    def test_a_sandbox_that_allows_the_calls_of_malloc(self) -> None:
+        if self.limited("sandbox") == b"refused\n":
+            self.skipTest("seccomp filters are refused here")
+
+    def test_alignments_beyond_the_machine_are_refused_at_once(self) -> None:
+        self.assertEqual(self.limited("alignments"), b"refused\n")
+
     def test_an_emulator_has_little_to_emulate(self) -> None:
         emulator = program("qemu-x86_64")
         if os.uname().machine != "x86_64":

@@ -332,9 +332,8 @@ using namespace near_test;
 
 size_t page_size() { return pretended_page; }
 size_t physical_memory() { return pretended_memory; }
-size_t address_space_limit() { return pretended_limit; }
-
-size_t most_memory() { return pretended_limit; }
+void note_limits() {}
+size_t limit() { return pretended_limit; }
 
 bool refuses(size_t bytes) {
   const std::lock_guard lock(guard);
@@ -342,7 +341,10 @@ bool refuses(size_t bytes) {
   return bytes > pretended_limit;
 }
 
-bool is_limited() { return pretended_limit != SIZE_MAX; }
+bool grants(size_t bytes) {
+  const std::lock_guard lock(guard);
+  return is_allowed(UINTPTR_MAX, bytes);
+}
 
 // The same in every run, so that simulations are: windows lie where the system maps nothing by
 // itself, and where TSan takes memory for a program's.

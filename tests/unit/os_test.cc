@@ -30,7 +30,7 @@ TEST_F(Os, TheMachineHasPagesAndMemory) {
   EXPECT_GE(os::page_size(), size_t{4} << 10);
   EXPECT_LE(os::page_size(), size_t{64} << 10);
   EXPECT_GE(os::physical_memory(), near::kMiB);
-  EXPECT_GE(os::address_space_limit(), near::kMiB);
+  EXPECT_GE(os::limit(), near::kMiB);
 }
 
 TEST_F(Os, ReservationsAreAlignedAndCanBeLarge) {

@@ -4,6 +4,7 @@
  * no more. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "common.h"
 
@@ -152,12 +154,70 @@ static void lying_advice(void) {
   puts("zero");
 }
 
+static void use_every_size(void) {
+  for (size_t size = 16; size < 200 * MIB; size = size * 5 / 3) {
+    give_back(take(size), size);
+    void* zeroed = calloc(1, size);
+    CHECK(zeroed != NULL);
+    zeroed = realloc(zeroed, size * 2);
+    CHECK(zeroed != NULL);
+    free(zeroed);
+  }
+}
+
+/* The calls of a process's memory are allowed, as the C library's malloc makes them (OpenSSH's
+ * sandbox has such a list), and any other one kills. */
+static void sandboxed(void) {
+  static const int kAllowed[] = {
+      SYS_brk,     SYS_mmap,           SYS_munmap, SYS_mremap,    SYS_mprotect,
+      SYS_madvise, SYS_clock_gettime,  SYS_getpid, SYS_futex,     SYS_exit_group,
+      SYS_write,   SYS_rt_sigprocmask, SYS_fstat,  SYS_newfstatat};
+  enum { kCount = sizeof kAllowed / sizeof *kAllowed };
+  struct sock_filter code[kCount + 3] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+  for (unsigned i = 0; i < kCount; ++i) {
+    code[i + 1] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)kAllowed[i],
+                                               (unsigned char)(kCount - i), 0);
+  }
+  code[kCount + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+  code[kCount + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  const struct sock_fprog program = {sizeof code / sizeof *code, code};
+  free(take(100));
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+    puts("refused");
+    return;
+  }
+  use_every_size();
+  CHECK(malloc((size_t)1 << 46) == NULL);
+  puts("used");
+}
+
+/* No search for a place that cannot be. */
+static void alignments(void) {
+  struct timespec start, end;
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  for (unsigned shift = 40; shift < 62; ++shift) {
+    void* block = NULL;
+    CHECK(posix_memalign(&block, (size_t)1 << shift, 100) == ENOMEM);
+  }
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  CHECK(end.tv_sec - start.tv_sec <= 1);
+  puts("refused");
+}
+
 int main(int argc, char** argv) {
   static const struct {
     const char* name;
     void (*run)(void);
-  } kCases[] = {{"address_space", address_space}, {"data", data},       {"locked", locked},
-                {"locked_trim", locked_trim},     {"largest", largest}, {"advice", lying_advice}};
+  } kCases[] = {{"address_space", address_space},
+                {"data", data},
+                {"locked", locked},
+                {"locked_trim", locked_trim},
+                {"largest", largest},
+                {"advice", lying_advice},
+                {"sandbox", sandboxed},
+                {"alignments", alignments}};
   CHECK(argc == 2 || argc == 3);
   if (argc == 3) { /* "size BYTES": whether that is granted */
     void* block = malloc(strtoull(argv[2], NULL, 10));
