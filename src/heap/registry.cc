@@ -25,9 +25,10 @@ uint32_t locked_for_fork = 0;  // heaps; guard: registry_lock
 // The first heap needs no system call: programs with one thread start fast.
 alignas(Heap) char first_heap_room[sizeof(Heap)];
 
-Heap* make_heap(unsigned node, uint32_t most) {
+// Lock held. Null if no more than `kept` numbers are left, which others need.
+Heap* make_heap(unsigned node, uint32_t kept) {
   const uint32_t id = made.load(kRelaxed);  // relaxed: changed under the lock only
-  if (id >= most) return nullptr;
+  if (id + kept >= most_heaps.load(kRelaxed)) return nullptr;  // relaxed: a limit
   void* room = id == 0 ? first_heap_room : take_metadata(node, sizeof(Heap));
   if (room == nullptr) return nullptr;
   Heap* heap = new (room) Heap(id, node);
@@ -57,17 +58,16 @@ Heap* pop_parked(Heap* heap) {
 // Lock held.
 Heap* take_parked_or_new(unsigned node) {
   Heap* heap = parked_heaps[node].front();
-  // relaxed: a limit
-  return heap != nullptr ? pop_parked(heap) : make_heap(node, most_own_heaps.load(kRelaxed));
+  return heap != nullptr ? pop_parked(heap) : make_heap(node, kKeptHeaps);
 }
 
-// Lock held. A heap for many threads, one of `most`.
-Heap* take_shared(unsigned node, bool home_only, uint32_t most) {
+// Lock held. A heap for many threads; `kept` as for make_heap.
+Heap* take_shared(unsigned node, bool home_only, uint32_t kept) {
   Heap* heap = parked_heaps[node].front();
   for (unsigned i = 1; home_only && heap != nullptr && heap->has_foreign(); i++) {
     heap = i < kAdoptTries ? heap->next : nullptr;
   }
-  heap = heap != nullptr ? pop_parked(heap) : make_heap(node, most);
+  heap = heap != nullptr ? pop_parked(heap) : make_heap(node, kept);
   if (heap == nullptr) return nullptr;
   heap->home_only = home_only;
   heap->shared.store(true, kRelaxed);  // relaxed: see is_shared
@@ -81,7 +81,7 @@ Heap* shared_heap(Atomic<Heap*>& slot, unsigned node, bool home_only) {
   const LockGuard guard(registry_lock);
   heap = slot.load(kRelaxed);  // relaxed: changed under the lock only
   if (heap != nullptr) return heap;
-  heap = take_shared(node, home_only, kMaxHeaps);
+  heap = take_shared(node, home_only, 0);
   slot.store(heap, kRelease);  // pairs: shared-heap
   return heap;
 }
@@ -93,7 +93,7 @@ void unpark_to_list(Heap* heap) {
 
 }  // namespace
 
-constinit Atomic<uint32_t> most_own_heaps{kMaxHeaps - 2 * kMaxNodes};
+constinit Atomic<uint32_t> most_heaps{kMaxHeaps};
 
 Heap* take_heap(unsigned node) {
   const LockGuard guard(registry_lock);
@@ -118,7 +118,7 @@ Heap* placed_heap(unsigned node) { return shared_heap(placed_heaps[node], node, 
 
 Heap* take_bound_heap(unsigned node) {
   const LockGuard guard(registry_lock);
-  return take_shared(node, true, most_own_heaps.load(kRelaxed));  // relaxed: a limit
+  return take_shared(node, true, kKeptHeaps);
 }
 
 Heap* heap_by_id(uint32_t id) { return heaps[id].load(kAcquire); }  // pairs: heap-made

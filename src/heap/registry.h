@@ -20,10 +20,12 @@ namespace near {
 inline constexpr unsigned kEveryNode = kMaxNodes;
 inline constexpr uint32_t kMaxHeaps = 1 << 16;  // a heap's number has 16 bits in RemoteList
 
-// How many heaps of threads and of the program there may be: the other numbers are kept for the
-// late and the placed heap of each node, so that a thread for which there is none is served by the
-// late one. Tests lower it.
-extern NEAR_HIDDEN Atomic<uint32_t> most_own_heaps;
+// So many of the numbers are kept for the late and the placed heap of each node: a thread for which
+// there is no other heap is served by the late one.
+inline constexpr uint32_t kKeptHeaps = 2 * kMaxNodes;
+
+// How many heaps there may be, of every kind. Tests lower it.
+extern NEAR_HIDDEN Atomic<uint32_t> most_heaps;
 
 // A heap for the calling thread on `node`: a parked one, or a new one; null if memory is refused,
 // or there are as many as there may be.

@@ -38,7 +38,7 @@ bool is_readable(const void* address) {
 
 bool is_in_loaded_object(const void* address) {
 #if NEAR_HAS_FIND_OBJECT
-  if (&_dl_find_object != nullptr) {  // takes no lock, and its time does not grow with the objects
+  if (&_dl_find_object != nullptr) {  // takes no lock, and searches a sorted table
     dl_find_object found;
     return _dl_find_object(const_cast<void*>(address), &found) == 0;
   }

@@ -21,9 +21,6 @@ endif()
 near_test_core(fuzz_driver COMMAND fuzz_driver --seeds ${seeds} ${forks})
 near_test_core(fuzz_driver_soak LABEL soak TIMEOUT 7200
   COMMAND fuzz_driver --seed 1000 --seconds 3600 ${forks})
-if(NEAR_SANITIZE MATCHES "thread")  # it reports the race that a fault makes before the driver can
-  return()
-endif()
 near_test_core(fuzz_driver_notices_faults
   COMMAND ${NEAR_PYTHON} -B ${CMAKE_CURRENT_SOURCE_DIR}/notice_faults.py
     driver $<TARGET_FILE:fuzz_driver> ${seeds} ${forks})

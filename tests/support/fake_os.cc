@@ -360,7 +360,10 @@ Mapped map(void* start, size_t bytes) {
   if (refuse(OsCall::map)) return Mapped::refused;
   const bool occupied = occupied_next;
   occupied_next = false;
-  if (occupied) return Mapped::occupied;
+  if (occupied) {
+    mmap(start, kUnit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    return Mapped::occupied;
+  }
   if (!is_allowed(address, bytes)) return Mapped::refused;
   void* mapped = mmap(start, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);

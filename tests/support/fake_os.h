@@ -62,7 +62,7 @@ int huge_page_advice(const void* address);
 // Where `locate` finds the page of `address` from now on, wherever it was bound.
 void move_page(const void* address, unsigned node);
 
-// The next `map` finds another mapping in its way.
+// The next `map` finds another mapping in its way, which stays there.
 void occupy_next();
 
 // Refuses mappings below an address, and those whose place is not given; 0: none.

@@ -37,6 +37,7 @@ class MemoryTest : public testing::Test {
     topology.real = false;
     fake_os::fail_none();
     fake_os::set_address_space_limit(SIZE_MAX);
+    fake_os::refuse_below(0);
     for (Span* span : taken_) near::node_of(*span).give(span);
     for (unsigned n = 0; n < topology.count; n++) {
       EXPECT_EQ(nodes[n].check(), 0u);
@@ -203,6 +204,7 @@ TEST_F(MemoryTest, RefusedMemoryAddsNoWindows) {
 // Somebody sits in the way of a new window: it lies elsewhere, and nobody is driven out.
 TEST_F(MemoryTest, AWindowIsPlannedElsewhereIfItsPlaceIsTaken) {
   exhaust_all();
+  fake_os::refuse_below(1);  // the system chooses no place
   for (int i = 0; i < 4; i++) {
     fake_os::occupy_next();
     Span* span = take(0, static_cast<uint32_t>(near::kGiB / kSliceSize));

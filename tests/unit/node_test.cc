@@ -2,6 +2,7 @@
 #include "node/node.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -113,6 +114,82 @@ TEST_P(NodeTest, PurgingByAgeLeavesWhatIsYoung) {
   EXPECT_EQ(node_.dirty_bytes(), 6 * kMiB);
   pass_time(60);
   EXPECT_EQ(node_.purge(30, 0), 6 * kMiB);
+  count_cases(2);
+}
+
+TEST_P(NodeTest, APurgeEndsBetweenChunksWhenItIsTold) {
+  near::purge_signal.set_present(true);
+  cycle(20 * kMiB);
+  EXPECT_EQ(node_.purge(0, 0, [] { return true; }), 0u);
+  static int looks;
+  looks = 0;
+  EXPECT_EQ(node_.purge(0, 0, [] { return ++looks > 3; }), 3 * near::kChunkSize);
+  EXPECT_EQ(node_.dirty_bytes(), 14 * kMiB);
+  count_cases(2);
+}
+
+// Other threads free as fast as it purges: it stops after as many chunks as could be dirty when it
+// began.
+TEST_P(NodeTest, APurgeEndsThoughMemoryBecomesDirtyAgain) {
+  near::purge_signal.set_present(true);
+  static Node* node;
+  static Span* spans[2];
+  static unsigned looks;
+  node = &node_;
+  looks = 0;
+  for (Span*& span : spans) span = take(near::kChunkSlices);
+  node_.give(spans[1], near::kChunkSlices - 1);
+  node_.purge(0, 0, [] {
+    Span* other = spans[looks % 2];
+    node->give(other, other->slices - 1);
+    return ++looks == 20;
+  });
+  EXPECT_EQ(looks, 1u);
+  for (Span* span : spans) node_.give(span);
+  count_cases();
+}
+
+// More than is needed is mapped at once. Where that is refused, or another mapping is in the way of
+// the rest, what is needed is mapped alone.
+TEST_P(NodeTest, ARefusedGenerosityIsNoRefusal) {
+  for (int i = 0; i < 16; i++) take(near::kChunkSlices);
+  fake_os::set_commit_limit(fake_os::committed_bytes() + near::kChunkSize + kMiB / 2);
+  EXPECT_NE(take(near::kChunkSlices), nullptr);
+  fake_os::set_commit_limit(SIZE_MAX);
+  const near::Region& region = rooms_[0].region();
+  char* place = region.chunk_start(18);
+  void* other =
+      mmap(place, kSliceSize, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  ASSERT_EQ(other, place);
+  const Span* span = take(near::kChunkSlices);
+  EXPECT_EQ(span->start, region.chunk_start(17));
+  EXPECT_EQ(region.chunk(18).presence, near::Presence::absent);
+  munmap(other, kSliceSize);
+  count_cases(2);
+}
+
+// The last thread but one has ended, and the purge thread with it.
+TEST_P(NodeTest, WithoutItsPurgeThreadAProcessKeepsLess) {
+  near::purge_signal.set_present(true);
+  cycle(40 * kMiB);
+  EXPECT_EQ(node_.dirty_bytes(), 40 * kMiB);
+  near::purge_signal.set_present(false);
+  node_.obey_limits();
+  EXPECT_LE(node_.dirty_bytes(), 8 * kMiB);
+  count_cases(2);
+}
+
+TEST_P(NodeTest, ATrimThatIsRefusedEnds) {
+  near::purge_signal.set_present(true);
+  cycle(20 * kMiB);
+  const size_t committed = node_.totals().committed;
+  fake_os::fail(OsCall::unmap, 1, true);
+  node_.trim(0);
+  EXPECT_EQ(node_.totals().committed, committed);
+  EXPECT_EQ(node_.dirty_bytes(), 0u) << "pages are dropped where chunks cannot be unmapped";
+  fake_os::fail_none();
+  node_.trim(0);
+  EXPECT_EQ(node_.totals().committed, 0u);
   count_cases(2);
 }
 

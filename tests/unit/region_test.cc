@@ -2,6 +2,7 @@
 #include "node/region.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <bit>
 #include <cstring>
@@ -337,6 +338,57 @@ TEST_P(RegionTest, PurgeableChunksAreOldAndDirtyTheOldestFirst) {
   count_cases(11);
 }
 
+// Another thread is at work on the oldest, which becomes dirty again: the next one has its turn.
+TEST_P(RegionTest, WhatIsBeingPurgedIsPassedBy) {
+  Span* first = model_.take(kChunkSlices);
+  Span* second = model_.take(kChunkSlices);
+  model_.give(first, 8, 500);
+  model_.purge(0, false, [&] {
+    model_.give(first, 4, 700);
+    EXPECT_EQ(region_.find_purgeable(1000, 0, false), near::kNoChunk);
+    model_.give(second, 0, 800);
+    EXPECT_EQ(region_.find_purgeable(1000, 0, false), 1u);
+  });
+  EXPECT_EQ(region_.find_purgeable(1000, 0, false), 0u);
+  model_.check();
+  count_cases(3);
+}
+
+// In the child of a fork: what another thread was purging may hold old bytes, or may not.
+TEST_P(RegionTest, WhatWasBeingPurgedIsFreeAgainAndDirty) {
+  std::vector<Span*> spans;
+  for (uint32_t i = 0; i < 3; i++) spans.push_back(model_.take(kChunkSlices));
+  region_.give(spans[0], 8, 1);
+  region_.give(spans[1], 0, 1);
+  const size_t free = region_.free_slices();
+  EXPECT_EQ(free, 2 * kChunkSlices - 8u);
+  region_.withdraw_dirty(0);
+  region_.withdraw_whole(1);
+  EXPECT_EQ(region_.free_slices(), 0u);
+  region_.restore_withdrawn();
+  EXPECT_EQ(region_.free_slices(), free);
+  EXPECT_EQ(region_.dirty_slices(), free);
+  EXPECT_EQ(region_.find_purgeable(1000, 0, true), 1u);
+  EXPECT_EQ(region_.check(), 0u);
+  count_cases();
+}
+
+// What was mapped of a run before a part of it was refused is unmapped again.
+TEST_P(RegionTest, AGrowthThatIsRefusedHalfwayLeavesNothing) {
+  std::vector<Span*> spans;
+  for (uint32_t i = 0; i < 5; i++) spans.push_back(model_.take(kChunkSlices));
+  for (const uint32_t i : {1u, 2u, 3u}) model_.give(spans[i], 0, 1);
+  for (const uint32_t i : {1u, 3u}) model_.unmap(i, false, [] {});
+  const size_t committed = fake_os::committed_bytes();
+  fake_os::fail(OsCall::map, 2, true);  // the second of two holes
+  EXPECT_EQ(model_.take(3 * kChunkSlices), nullptr);
+  EXPECT_EQ(fake_os::committed_bytes(), committed);
+  fake_os::fail_none();
+  EXPECT_NE(model_.take(3 * kChunkSlices), nullptr);
+  model_.check();
+  count_cases(2);
+}
+
 TEST_P(RegionTest, ARefusedMappingLeavesItWhole) {
   for (const uint64_t nth : {1u, 2u, 2u}) {  // descriptors, the table, and the chunk
     fake_os::fail(OsCall::map, nth, true);
@@ -431,6 +483,23 @@ TEST_P(RegionTest, AnotherMappingInTheWayIsLeftAlone) {
   EXPECT_NE(first->start, second->start);
   model_.check();
   count_cases(2);
+}
+
+// …also if it stays there.
+TEST_P(RegionTest, AChunkThatAnotherMappingKeepsIsGivenUp) {
+  model_.take(kChunkSlices);
+  const size_t owned = region_.owned_bytes();
+  void* other = mmap(region_.chunk_start(1), kSliceSize, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  ASSERT_EQ(other, region_.chunk_start(1));
+  const Span* span = model_.take(kChunkSlices);
+  ASSERT_NE(span, nullptr);
+  EXPECT_EQ(span->start, region_.chunk_start(2));
+  EXPECT_EQ(region_.chunk(1).presence, near::Presence::lost);
+  EXPECT_EQ(region_.owned_bytes(), owned - near::kChunkSize);
+  model_.check();
+  munmap(other, kSliceSize);
+  count_cases();
 }
 
 TEST_P(RegionTest, CheckFindsDamage) {

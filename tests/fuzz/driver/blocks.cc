@@ -3,7 +3,6 @@
 #include <nearmalloc/nearmalloc.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -14,15 +13,6 @@ namespace near_test::driver {
 Rules rules;
 
 namespace {
-
-// A fault on purpose: two threads may get one block.
-void* overlapping(size_t size) {
-  static std::atomic<void*> previous{nullptr};
-  if (size < 100 || size > 200) return near_malloc(size);
-  void* block = near_malloc(200);
-  void* before = previous.exchange(block);
-  return before != nullptr ? before : block;
-}
 
 size_t usual_alignment(size_t size) { return size < 16 ? 8 : 16; }
 
@@ -48,8 +38,7 @@ Block take_over(void* start, size_t size, size_t alignment, uint64_t pattern) {
 
 Block make(size_t size, uint64_t pattern) {
   errno = 0;
-  void* start = rules.fault == "overlap" ? overlapping(size) : near_malloc(size);
-  return take_over(start, size, usual_alignment(size), pattern);
+  return take_over(near_malloc(size), size, usual_alignment(size), pattern);
 }
 
 Block make_zeroed(size_t size, uint64_t pattern) {

@@ -1,10 +1,13 @@
 // What the threads of the driver do.
 #include <pthread.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <utility>
 
 #include "fuzz/driver/play.h"
@@ -15,7 +18,7 @@ namespace near_test::driver {
 namespace {
 
 constexpr unsigned kDeepest = 2;
-constexpr unsigned kSecondsOfChild = 60;
+constexpr unsigned kSecondsOfChild = 60;  // half of them for a child of a child
 
 // Frees a block and makes one at the end of its thread, when the thread's heap may be gone.
 void free_at_end(void* block) {
@@ -32,6 +35,20 @@ pthread_key_t key_of_ends() {
     return made;
   }();
   return key;
+}
+
+// The status of a child, which is killed if it does not end. No alarm would end one whose last
+// thread blocks all signals.
+int wait_for(pid_t child, unsigned seconds) {
+  constexpr auto kPause = std::chrono::milliseconds(1);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  int status = 0;
+  for (pid_t ended = 0; (ended = waitpid(child, &status, WNOHANG)) != child;) {
+    demand(ended == 0 || errno == EINTR, "waitpid fails");
+    if (std::chrono::steady_clock::now() >= end) kill(child, SIGKILL);
+    std::this_thread::sleep_for(kPause);
+  }
+  return status;
 }
 
 }  // namespace
@@ -101,7 +118,16 @@ Block Life::take_out() {
   return block;
 }
 
-void Life::allocate() { keep(make(draw_size(), random_.next())); }
+void Life::allocate() {
+  // The fault: a block of this thread has another holder, which writes to it. That one frees
+  // nothing, or the allocator might report the second free before the driver sees the damage.
+  if (rules.fault == "overlap" && !blocks_.empty()) {
+    const Block& held = draw_block();
+    fill(held.start, held.size, random_.next());
+  }
+  keep(make(draw_size(), random_.next()));
+}
+
 void Life::allocate_zeroed() { keep(make_zeroed(draw_size(), random_.next())); }
 
 void Life::allocate_aligned() {
@@ -190,8 +216,7 @@ void Life::fork_process() {
   }
   demand(child >= 0, "fork fails");
   if (child == 0) live_in_child();
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0) demand(errno == EINTR, "waitpid fails");
+  const int status = wait_for(child, kSecondsOfChild >> depth_);
   const bool ended = WIFEXITED(status) && WEXITSTATUS(status) == 0;
   demand(ended, "the child of a fork ends with this status", static_cast<size_t>(status));
 }
@@ -199,8 +224,10 @@ void Life::fork_process() {
 // The child has this thread alone, its blocks, and those of the mailbox; what other threads held is
 // lost. It works on, with threads of its own.
 void Life::live_in_child() {
-  alarm(kSecondsOfChild);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   fake_os::fail_none();
+  // These threads do not exist here: nobody may join them, nor unwind a frame that would have to.
+  new std::vector<std::thread>(std::move(children_));
   play_.forks_left_ = depth_ == 0 && random_.below(3) == 0 ? 1 : 0;
   for (const Block& block : std::exchange(blocks_, {})) check_and_free(block);
   if (random_.below(2) == 0) play_.mailbox_.free_all();
@@ -214,7 +241,18 @@ void Life::live_in_child() {
   play_.mailbox_.free_all();
   near_malloc_trim(0);
   demand(near_check() == 0, "near_check finds damage in the child");
-  _exit(0);
+  end_child();
+}
+
+// At once, or with its last thread: this one, or one that plays on without it.
+void Life::end_child() {
+  const uint64_t way = random_.below(3);
+  if (way == 0) _exit(0);
+  if (way == 1) {
+    const uint64_t number = random_.next();
+    std::thread([&play = play_, number] { Life(play, number, kDeepest).run(100); }).detach();
+  }
+  pthread_exit(nullptr);
 }
 
 }  // namespace near_test::driver

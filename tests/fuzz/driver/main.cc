@@ -108,7 +108,8 @@ std::vector<std::string> world_of(uint64_t seed) {
   alarm(kSecondsOfSeed);
   const uint64_t seed = arguments.first;
   rules = {seed, seed % 2 == 0, arguments.fault};
-  Play play(seed, arguments.forks, rules.refusals);
+  // On no stack, or it would end with the main thread of a child.
+  static Play play(seed, arguments.forks, rules.refusals);
   play.run();
   const uint64_t operations = play.operations();
   const bool told = write(kReport, &operations, sizeof operations) == sizeof operations;

@@ -96,6 +96,7 @@ class Life {
   void start_thread();
   void fork_process();
   [[noreturn]] void live_in_child();
+  [[noreturn]] void end_child();
 
   Play& play_;
   const uint64_t number_;
