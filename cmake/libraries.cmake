@@ -24,7 +24,8 @@ near_sources_of(core_sources base platform sync sizes span node heap front)
 near_sources_of(shim_sources shim)
 # Designs have neither the options nor the map of the files that interpose functions of the C
 # library.
-list(FILTER shim_sources EXCLUDE REGEX "/(near_(api|node|standard)|dlopen|limits|thread_create)\\.cc$")
+list(FILTER shim_sources EXCLUDE REGEX
+  "/(near_(api|node|standard)|dlopen|limits|thread_create)\\.cc$")
 
 near_object_library(near_core ${core_sources})
 near_object_library(near_api
