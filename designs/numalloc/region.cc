@@ -38,7 +38,8 @@ struct Parts {
 
 size_t largest_half(unsigned nodes) {
   size_t half = kLargestHalf;
-  const size_t limit = os::address_space_limit();
+  os::note_limits();
+  const size_t limit = os::limit();
   while (half > kSmallestHalf &&
          (2 * half * nodes > kLargestHeap || (limit != SIZE_MAX && 2 * half * nodes > limit / 2))) {
     half /= 2;
