@@ -227,6 +227,14 @@ void Node::give(Span* span, uint32_t keep) {
   if (given >= kRunOfChunks && os::is_limited()) purge_until(0, 0, true);
 }
 
+void Node::keep(size_t bytes) {
+  {
+    const LockGuard guard(lock);
+    kept_slices_ = bytes >> kSliceShift;
+  }
+  purge_signal.ask();  // it may be less than before
+}
+
 void Node::obey_limits() {
   {
     const LockGuard guard(lock);
@@ -247,7 +255,7 @@ void Node::look_at_limits() {
     const uint64_t now = now_ms_;
     follow_peak(now);
     unlooked_slices_ = 0;
-    limit = limit_slices();
+    limit = limit_slices() + kept_slices_;
     look_every_ = max_of(kLookEvery, limit / 8);
     excess = dirty_slices() > limit;
     decay = !purge_signal.present() && is_old(now, last_decay_ms_, decay_ms / kDecaySteps);
@@ -281,7 +289,7 @@ bool Node::slices_in_use(const Region& region, uint32_t chunk, uint32_t& mask) {
 
 size_t Node::dirty_bytes() {
   const LockGuard guard(lock);
-  return dirty_slices() << kSliceShift;
+  return (dirty_slices() - min_of(dirty_slices(), kept_slices_)) << kSliceShift;
 }
 
 Node::Totals Node::totals() {

@@ -2,6 +2,7 @@
 // and with NEAR_CHECK.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <memory>
 #include <new>
 #include <optional>
@@ -26,6 +27,12 @@ class MisuseDeathTest : public testing::Test {
   }
 };
 TYPED_TEST_SUITE(MisuseDeathTest, EveryScheme);
+
+template <class Scheme>
+struct Pinned {
+  explicit Pinned(domain<Scheme>& domain) : guard(domain.pin()) {}
+  near::reclaim::guard<Scheme> guard;
+};
 
 TYPED_TEST(MisuseDeathTest, ADomainEndsWhileAThreadIsPinned) {
   EXPECT_DEATH(
@@ -73,9 +80,12 @@ TYPED_TEST(MisuseDeathTest, AGuardEndsTwice) {
   EXPECT_DEATH(
       {
         domain<TypeParam> domain;
-        auto guard = domain.pin();
-        std::destroy_at(&guard);
-        std::destroy_at(&guard);
+        auto guard = std::make_optional<Pinned<TypeParam>>(domain);
+        using Guard = decltype(guard->guard);
+        alignas(Guard) unsigned char copy[sizeof(Guard)];
+        std::memcpy(copy, static_cast<void*>(&guard->guard), sizeof copy);
+        guard.reset();
+        std::destroy_at(std::launder(reinterpret_cast<Guard*>(copy)));
       },
       "a guard ends that has ended before");
 }
