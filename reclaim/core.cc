@@ -32,13 +32,13 @@ Core::Core(const options& its_settings, const Traits& its_traits, const FreeRun&
 }
 
 Core::~Core() {
-  delist(*this);  // from here on, threads that end leave their records alone
+  // From here on, threads that end leave their records alone.
+  expect_unused(delist(*this));
   // Deleters may retire to this domain: until nothing comes any more.
   for (bool more = true; more;) {
     more = false;
     // pairs: records
     for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
-      if (record->nesting > 0) fail_with("a domain ends while a thread is pinned");
       record->working = true;
       record->limbo.expire_all();
       more = free_now(*record, SIZE_MAX) > 0 || more;
@@ -51,6 +51,17 @@ Core::~Core() {
     std::free(record);
     record = next;
   }
+}
+
+// As a domain ends that so many threads used without a handle.
+void Core::expect_unused(uint32_t threads) const noexcept {
+  uint32_t attached = 0;
+  // pairs: records
+  for (const Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
+    if (record->nesting > 0) fail_with("a domain ends while a thread is pinned");
+    attached += record->attached.load(kRelaxed) != kFree ? 1 : 0;  // relaxed: nobody comes or goes
+  }
+  if (attached > threads) fail_with("a domain ends before a handle of it");
 }
 
 // Whoever changes the state of a record that no thread uses has it.
@@ -117,7 +128,8 @@ void Core::unpark(Record& record) noexcept {
   if (record.has_left) parked_.fetch_sub(1, kRelaxed);  // relaxed: a hint how many there are
   record.has_left = false;
   record.thread.store(own_thread(), kRelaxed);  // relaxed: for reports
-  record.active_at.store(now(), kRelaxed);      // relaxed: a hint
+  record.user = this_user();
+  record.active_at.store(now(), kRelaxed);  // relaxed: a hint
   record.row = settings.record_to != nullptr ? settings.record_to->join(nullptr) : nullptr;
   record.token.countdown = record.token.interval = 1;
   record.due = true;
@@ -134,6 +146,7 @@ void Core::park(Record& record, uint32_t state) noexcept {
     if (const auto word = ring.at(record.index)) ring.pass(records, record, *word, asymmetric);
   }
   record.lock.enter(asymmetric);
+  count_garbage(record);
   record.parked_at = now();
   record.has_left = record.limbo.held() + record.limbo.waiting() > 0;
   if (!record.has_left) record.limbo.free_spares();
@@ -141,6 +154,8 @@ void Core::park(Record& record, uint32_t state) noexcept {
   record.lock.leave();
   if (has_left) parked_.fetch_add(1, kRelaxed);  // relaxed: a hint how many there are
   record.is_offline = state == kOffline;
+  record.token.countdown = record.token.interval = 1;
+  record.due = true;                       // who uses it all the same gets to expect_own
   record.attached.store(state, kRelease);  // pairs: attached
 }
 
@@ -169,6 +184,8 @@ void Core::adopt_parked(Record& into, bool by_slots) noexcept {
       } else {
         record->limbo.give_all_safe(into.limbo);
       }
+      count_garbage(*record);
+      count_garbage(into);
       into.lock.leave();
       record->limbo.free_spares();
       record->has_left = false;
@@ -217,6 +234,8 @@ void Core::take_idle(Record& record, Record& into) noexcept {
   } else {
     record.limbo.give_all_held(into.limbo);
   }
+  count_garbage(record);
+  count_garbage(into);
   into.lock.leave();
   record.limbo.free_spares();
 }

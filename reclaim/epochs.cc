@@ -12,6 +12,7 @@ void enter_epoch(Record& record) noexcept {
   record.active_at.store(record.epoch.seen, kRelaxed);  // relaxed: a hint
   const size_t left = record.limbo.waiting();
   record.lock.enter(core.asymmetric);
+  core.count_garbage(record);
   record.limbo.advance(record.epoch.seen, kEpochBags);
   record.lock.leave();
   adapt_quota(record, left);
@@ -29,6 +30,7 @@ void enter_epoch(Record& record) noexcept {
 
 // The announcement is out; `current`: it is that of the present epoch.
 void epochs_pinned(Record& record, bool current) noexcept {
+  expect_own(record);
   if (!current) {
     settle(record.core->clock, record.epoch, record.core->asymmetric);
     enter_epoch(record);
@@ -39,6 +41,7 @@ void epochs_pinned(Record& record, bool current) noexcept {
 
 // Nothing is announced yet: what is freed here holds nobody up.
 void epochs_before_pin(Record& record) noexcept {
+  expect_own(record);
   const uint64_t epoch = record.core->clock.epoch.load(kAcquire);  // pairs: epoch-clock
   if (epoch != record.epoch.seen) {
     record.epoch.seen = epoch;

@@ -1,32 +1,66 @@
+// The heavy fence where the kernel refuses membarrier(2) after it worked: a filter was installed.
+//
+// By then threads may have pinned without a fence, and one that was stopped between its decision to
+// go without and its store will do so at any time later. So a switch to fences at pins would never
+// be complete: all pins of the domain stay as they are, and time takes the place of the membarrier
+// [Morrison15]. At a pin a thread stores S, and then loads L, with nothing between them but a fence
+// of the compiler. The heavy fence is a full fence, then the wait, then the look at S.
+// - L was performed after the heavy fence began: it finds what this thread wrote before.
+// - L was performed before. S comes before L in program order, so it waits at most in its
+//   processor, for older instructions and a line of the cache: microseconds. An interrupt in
+//   between discards a load that has not retired, which is then performed again, later; and a
+//   processor that goes on with another thread, a hypervisor or nothing empties its store buffer
+//   meanwhile. After kDrainTime S is visible.
+// That no store waits in a processor for kDrainTime is no promise of any architecture; it is what
+// processors do, by a factor of some hundred.
+// Who may touch it: any thread.
 #include "nearmalloc/reclaim/impl/fence.hpp"
 
 #include <pthread.h>
 #include <sched.h>
 
+#include <ctime>
+
 #include "nearmalloc/reclaim/impl/owner_lock.hpp"
 #include "platform/fence.h"
+#include "platform/saved_errno.h"
 #include "reclaim/process.h"
+#include "reclaim/timeline_clock.hpp"
 
 namespace near::reclaim::impl {
 namespace {
 
+constexpr uint64_t kDrainTime = 1'000'000;  // ns
+
 Atomic<uint64_t> fences{0};
 pthread_once_t once = PTHREAD_ONCE_INIT;
-bool works = false;  // constant after `once`
+Atomic<bool> works{false};
+
+// The filter may refuse to sleep as well.
+void wait_for_stores() noexcept {
+  const SavedErrno saved;
+  const uint64_t end = clock_ns(CLOCK_MONOTONIC) + kDrainTime;
+  do {
+    const timespec pause{0, kDrainTime};
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, nullptr);
+  } while (clock_ns(CLOCK_MONOTONIC) < end);
+}
 
 }  // namespace
 
 bool register_membarrier() noexcept { return near::register_membarrier(); }
 
 bool membarrier_works() noexcept {
-  pthread_once(&once, [] { works = register_membarrier(); });
-  return works;
+  // relaxed: whoever makes a domain hands it on
+  pthread_once(&once, [] { works.store(register_membarrier(), kRelaxed); });
+  return works.load(kRelaxed);  // relaxed: a domain that does not know yet waits
 }
 
 void heavy_fence(bool asymmetric) noexcept {
   fences.fetch_add(1, kRelaxed);  // relaxed: a counter
   if (near::heavy_fence(asymmetric)) return;
-  fail_with("membarrier worked before and is refused now: nothing can be freed safely");
+  works.store(false, kRelaxed);  // relaxed: for domains that are made later
+  wait_for_stores();
 }
 
 uint64_t heavy_fences() noexcept { return fences.load(kRelaxed); }  // relaxed: a counter

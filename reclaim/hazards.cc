@@ -44,6 +44,7 @@ void look_at_hazards(Record& record) noexcept {
     count++;
   });
   record.lock.enter(core.asymmetric);
+  core.count_garbage(record);
   if (count <= kRoom) {
     std::sort(held, held + count, std::less<>());
     record.limbo.sift([&](const void* object) {
@@ -108,6 +109,7 @@ void retired_under_epochs(Record& record, size_t limit) noexcept {
 }  // namespace
 
 void hazards_retired(Record& record) noexcept {
+  expect_own(record);
   const size_t limit = hazard_limit(*record.core);
   if (record.core->traits.scheme == Scheme::hazards) {
     retired_under_hazards(record, limit);

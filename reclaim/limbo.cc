@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "reclaim/misuse.h"
+
 namespace near::reclaim::impl {
 
 void Bag::append(Bag& other) {
@@ -81,6 +83,7 @@ size_t Limbo::free_expired(size_t most, const FreeRun& run) noexcept {
     if (gathered > 0) run.many(blocks, gathered);
     gathered = 0;
   };
+  const bool are_noted = notes_retired();
   // A deleter may retire, and so change every list: nothing but this entry is held meanwhile.
   while (freed < most && expired_.objects > 0) {
     EntryBlock* block = expired_.first;
@@ -92,6 +95,7 @@ size_t Limbo::free_expired(size_t most, const FreeRun& run) noexcept {
       keep_spare(block);
     }
     freed++;
+    if (are_noted) forget_retired(entry.object);
     if (run.many != nullptr && entry.destroy == run.one) {
       blocks[gathered++] = entry.object;
       if (gathered == kRun) hand_over();

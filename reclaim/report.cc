@@ -18,17 +18,19 @@ constexpr uint64_t kLimitsOfRecord = 7;
 // relaxed in this file: counters for statistics, and hints
 void Core::note_epoch(Record& by, uint64_t epoch) noexcept {
   if (by.row != nullptr) by.row->point(kind::epoch_change, timeline::now(), epoch);
-  uint64_t unreclaimed = 0;
-  // pairs: records
-  for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
-    unreclaimed += record->limbo.unreclaimed();
-  }
+  const uint64_t unreclaimed = garbage_.load(kRelaxed);
   epochs_.fetch_add(1, kRelaxed);
   sum_.fetch_add(unreclaimed, kRelaxed);
   uint64_t peak = peak_.load(kRelaxed);
   while (unreclaimed > peak &&
          !peak_.compare_exchange_weak(peak, unreclaimed, kRelaxed, kRelaxed)) {
   }
+}
+
+void Core::count_garbage(Record& record) noexcept {
+  const uint64_t garbage = record.limbo.unreclaimed();
+  garbage_.fetch_add(garbage - record.counted_garbage, kRelaxed);
+  record.counted_garbage = garbage;
 }
 
 void Core::note_blocked(Record& by, Record& blocker, uint64_t state) noexcept {
@@ -120,6 +122,12 @@ void Core::abandon_other_threads(int32_t survivor) noexcept {
       parked_.fetch_add(1, kRelaxed);
     }
     record->attached.store(kFree, kRelaxed);
+  }
+  garbage_.store(0, kRelaxed);
+  // pairs: records
+  for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
+    record->counted_garbage = 0;
+    count_garbage(*record);
   }
 }
 

@@ -1,69 +1,127 @@
-// Threads that use a domain without a handle, thread exit, and fork.
+// Threads that use a domain without a handle, numbers of threads, thread exit, and fork.
 //
-// Invariant: a thread's list names each domain it used at most once, by serial number, so that a
-// domain that is gone is never touched. Whatever a list names of a domain that lives is attached.
-// Who may touch it: the list its thread; the domains' list whoever holds `domains_lock`.
+// Invariants: a thread's list has one use for each living domain that the thread used, which is in
+// the domain's list, too, and whose record is attached; and uses of domains that ended, which have
+// serial 0, are in no other list, and are used again before a new one is made. So a list is no
+// longer than the most domains the thread used that lived at once. A number belongs to at most one
+// living thread, and is smaller than the most threads with a number that lived at once.
+// Who may touch it: a thread's list its thread, except for `serial`, which the end of the domain
+// clears; all else the thread that holds `domains_lock`.
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cstdlib>
+#include <new>
 
 #include "nearmalloc/reclaim/impl/core.hpp"
 #include "nearmalloc/reclaim/impl/this_thread.hpp"
 #include "platform/message.h"
+#include "reclaim/misuse.h"
 #include "reclaim/process.h"
 
 namespace near::reclaim::impl {
 namespace {
 
-struct Use {
-  uint64_t serial;
-  Record* record;
-  Use* next;
-};
-
 pthread_mutex_t domains_lock = PTHREAD_MUTEX_INITIALIZER;
 Core* domains = nullptr;
 Atomic<uint64_t> last_serial{0};
 thread_local Use* uses = nullptr;
+uint64_t numbers_taken[kThreadNumbers / 64] = {};
 int32_t forking_thread = 0;
+Atomic<uint32_t> forks{0};
 
 pthread_once_t once = PTHREAD_ONCE_INIT;
 pthread_key_t exit_key;
 bool exit_key_works = false;
+thread_local bool exit_is_watched = false;
 
-Core* find(uint64_t serial) {
-  Core* core = domains;
-  while (core != nullptr && core->serial != serial) core = core->next_core;
-  return core;
+void link(Use& use, Core& core) {
+  use.next_of_core = core.uses;
+  use.link_of_core = &core.uses;
+  if (core.uses != nullptr) core.uses->link_of_core = &use.next_of_core;
+  core.uses = &use;
+}
+
+void unlink(const Use& use) {
+  *use.link_of_core = use.next_of_core;
+  if (use.next_of_core != nullptr) use.next_of_core->link_of_core = use.link_of_core;
+}
+
+// The smallest free one; kThreadNumbers if all are taken.
+unsigned take_number() {
+  for (unsigned word = 0; word < kThreadNumbers / 64; word++) {
+    const auto bit = static_cast<unsigned>(std::countr_one(numbers_taken[word]));
+    if (bit == 64) continue;
+    numbers_taken[word] |= uint64_t{1} << bit;
+    return word * 64 + bit;
+  }
+  return kThreadNumbers;
+}
+
+void give_back_number() {
+  const unsigned number = own_number - 1;
+  if (own_number != 0 && number < kThreadNumbers) {
+    numbers_taken[number / 64] &= ~(uint64_t{1} << number % 64);
+  }
+  own_number = 0;
 }
 
 // Domains that end meanwhile wait for the lock.
 void leave_all(void*) {
   pthread_mutex_lock(&domains_lock);
   for (Use* use = uses; use != nullptr;) {
-    Core* core = find(use->serial);
-    if (core != nullptr) core->detach(*use->record);
+    // relaxed: changed under the lock
+    if (use->serial.load(kRelaxed) != 0) {
+      unlink(*use);
+      use->record->core->detach(*use->record);
+    }
     Use* next = use->next;
     std::free(use);
     use = next;
   }
   uses = nullptr;
   for (Recent& recent : recents) recent = {};
+  give_back_number();
+  exit_is_watched = false;
   pthread_mutex_unlock(&domains_lock);
+}
+
+// A use whose thread did not come along into the child of a fork.
+void forget_uses_of_others(Core& core) {
+  for (Use* use = core.uses; use != nullptr;) {
+    Use* next = use->next_of_core;
+    if (use->list != &uses) {
+      unlink(*use);
+      std::free(use);
+    }
+    use = next;
+  }
 }
 
 void before_fork() {
   pthread_mutex_lock(&domains_lock);
+  lock_retired();
   forking_thread = own_thread();
 }
-void after_fork_in_parent() { pthread_mutex_unlock(&domains_lock); }
+void after_fork_in_parent() {
+  unlock_retired();
+  pthread_mutex_unlock(&domains_lock);
+}
 void after_fork_in_child() {
   pthread_mutex_init(&domains_lock, nullptr);
+  reset_retired_lock();
+  forks.fetch_add(1, kRelaxed);  // relaxed: one thread
   register_membarrier();
   for (Core* core = domains; core != nullptr; core = core->next_core) {
     core->abandon_other_threads(forking_thread);
+    forget_uses_of_others(*core);
+  }
+  for (uint64_t& word : numbers_taken) word = 0;
+  const unsigned number = own_number - 1;
+  if (own_number != 0 && number < kThreadNumbers) {
+    numbers_taken[number / 64] = uint64_t{1} << number % 64;
   }
 }
 
@@ -72,9 +130,28 @@ void start() {
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
+extern "C" {
+extern void* __dso_handle;  // NOLINT: names of the C library
+int __cxa_thread_atexit_impl(void (*function)(void*), void* object, void* dso) noexcept;  // NOLINT
+}
+
+// The thread's end calls leave_all: by a key, whose destructors are called again when others use a
+// domain; in a program that has used up all keys by what `thread_local` objects are destroyed with,
+// which comes before the destructors of keys. One of those that uses a domain then leaves a record
+// attached for ever.
+void watch_exit() {
+  if (exit_is_watched) return;
+  exit_is_watched = true;
+  if (exit_key_works && pthread_setspecific(exit_key, &uses) == 0) return;
+  if (__cxa_thread_atexit_impl(leave_all, nullptr, &__dso_handle) != 0) {
+    fail_with("the end of a thread cannot be noticed: neither keys nor memory are left");
+  }
+}
+
 }  // namespace
 
 constinit thread_local Recent recents[kRecents] = {};
+constinit thread_local unsigned own_number = 0;
 
 int32_t own_thread() noexcept { return static_cast<int32_t>(syscall(SYS_gettid)); }
 
@@ -82,6 +159,8 @@ void fail_with(const char* what) noexcept {
   message("reclaim: %s", what);
   std::abort();
 }
+
+uint32_t fork_count() noexcept { return forks.load(kRelaxed); }  // relaxed: no thread saw it change
 
 uint64_t new_serial() noexcept {
   return last_serial.fetch_add(1, kRelaxed) + 1;  // relaxed: a number
@@ -95,29 +174,72 @@ void enlist(Core& core) noexcept {
   pthread_mutex_unlock(&domains_lock);
 }
 
-void delist(Core& core) noexcept {
+uint32_t delist(Core& core) noexcept {
   pthread_mutex_lock(&domains_lock);
   Core** link = &domains;
   while (*link != &core) link = &(*link)->next_core;
   *link = core.next_core;
+  uint32_t threads = 0;
+  for (Use* use = core.uses; use != nullptr; use = use->next_of_core) {
+    use->serial.store(0, kRelaxed);  // relaxed: its thread looks for other serials
+    threads++;
+  }
+  core.has_ended = true;
   pthread_mutex_unlock(&domains_lock);
+  return threads;
 }
 
-Record* Core::of_this_thread() noexcept {
-  Record* record = nullptr;
-  for (const Use* use = uses; use != nullptr && record == nullptr; use = use->next) {
-    if (use->serial == serial) record = use->record;
+unsigned take_thread_number() noexcept {
+  pthread_once(&once, start);
+  pthread_mutex_lock(&domains_lock);
+  const unsigned number = take_number();
+  pthread_mutex_unlock(&domains_lock);
+  const unsigned shared = static_cast<unsigned>(own_thread()) % kThreadNumbers;
+  own_number = 1 + (number < kThreadNumbers ? number : kThreadNumbers + shared);
+  watch_exit();
+  return own_number - 1;
+}
+
+namespace {
+
+Use* find_use(uint64_t serial) {
+  Use* use = uses;
+  // relaxed: this thread's, or 0 because its domain has ended
+  while (use != nullptr && use->serial.load(kRelaxed) != serial) use = use->next;
+  return use;
+}
+
+// One of a domain that has ended, or a new one. Null: no memory.
+Use* spare_use() {
+  if (Use* use = find_use(0)) return use;
+  void* room = std::malloc(sizeof(Use));
+  if (room == nullptr) return nullptr;
+  uses = new (room) Use{.list = &uses, .next = uses};
+  return uses;
+}
+
+void begin_use(Use& use, Core& core, Record& record) {
+  pthread_mutex_lock(&domains_lock);
+  // The destructor of the domain frees the record itself.
+  if (!core.has_ended) {
+    use.record = &record;
+    use.serial.store(core.serial, kRelaxed);  // relaxed: under the lock
+    link(use, core);
   }
+  pthread_mutex_unlock(&domains_lock);
+  watch_exit();
+}
+
+}  // namespace
+
+Record* Core::of_this_thread() noexcept {
+  Use* use = find_use(serial);
+  Record* record = use != nullptr ? use->record : nullptr;
   if (record == nullptr) {
-    auto* use = static_cast<Use*>(std::malloc(sizeof(Use)));
+    use = spare_use();
     record = use != nullptr ? attach() : nullptr;
-    if (record == nullptr) {
-      std::free(use);
-      return nullptr;
-    }
-    *use = {serial, record, uses};
-    uses = use;
-    if (exit_key_works) pthread_setspecific(exit_key, static_cast<void*>(&uses));
+    if (record == nullptr) return nullptr;
+    begin_use(*use, *this, *record);
   }
   recents[serial % kRecents] = {serial, record};
   return record;

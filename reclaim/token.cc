@@ -41,6 +41,7 @@ void receive(Record& record, uint64_t word) noexcept {
   record.active_at.store(TokenRing::round_of(word), kRelaxed);  // relaxed: a hint
   const size_t left = record.limbo.waiting();
   record.lock.enter(core.asymmetric);
+  core.count_garbage(record);
   record.limbo.advance(record.token.passes + 1, kTokenBags);
   record.lock.leave();
   adapt_quota(record, left);

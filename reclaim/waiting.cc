@@ -115,6 +115,8 @@ bool Core::take_limbo(Record& record, Record& me) noexcept {
   const auto take = [&] {
     me.lock.enter(asymmetric);
     record.limbo.give_all_held(me.limbo);
+    count_garbage(record);
+    count_garbage(me);
     me.lock.leave();
   };
   record.lock.claim(asymmetric);

@@ -131,6 +131,7 @@ void adapt_quota(Record& record, size_t left) noexcept {
 }
 
 void work(Record& record) noexcept {
+  expect_own(record);
   if (record.working) {
     record.token.countdown = record.token.interval = 1;
     return;

@@ -274,15 +274,21 @@ NEAR_API void near_heap_destroy(struct near_heap* heap) NEAR_NOEXCEPT;
 NEAR_API int near_get_option(const char* name, long* value) NEAR_NOEXCEPT;
 
 /* Sets an option; it wins over the environment. 0, or EINVAL: no such option, or `value` out of its
- * range. After the first allocation `region_mib` has no effect, and `bind` only on memory that is
- * mapped later.
+ * range; ENOMEM: `populate_mib` could not be met in full. After the first allocation `region_mib`
+ * has no effect, and `bind` only on memory that is mapped later.
  *
  * `purge_thread` 0 ends the library's own thread, and it is gone when the call returns; 1 starts it
  * if two threads are there, or lets the next pthread_create do so. There is such a thread only
  * while the process has two others; `libnearmalloc.so` starts it in pthread_create and thrd_create
  * and nowhere else. With the other three libraries the second thread starts it by its first
  * allocation: a program that goes into a sandbox with threads sets the option to 0 before. What the
- * thread did is then done by the slow paths of malloc and free, and by `near_malloc_trim`. */
+ * thread did is then done by the slow paths of malloc and free, and by `near_malloc_trim`.
+ *
+ * `populate_mib` makes so much free memory of each node resident before the call returns, beside
+ * what is in use, and keeps it until it is set lower: neither the purge thread nor
+ * `near_malloc_trim` gives it back. What malloc returns while it lasts causes next to no page
+ * faults, and what is freed fills it up again. A child of fork shares it until it writes.
+ * docs/latency.md */
 NEAR_API int near_set_option(const char* name, long value) NEAR_NOEXCEPT;
 
 #ifdef __cplusplus

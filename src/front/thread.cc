@@ -5,6 +5,7 @@
 
 #include "front/fork.h"
 #include "front/pin.h"
+#include "front/populate.h"
 #include "front/statistics.h"
 #include "heap/purge_thread.h"
 #include "heap/registry.h"
@@ -82,6 +83,7 @@ __attribute__((constructor)) static void finish_start(int, char**, char** enviro
   pin_own_object();
   count_this_thread(false);
   if (option(Option::stats) != 0) print_statistics_at_exit();
+  if (option(Option::populate_mib) != 0) obey_populate_option();
 }
 
 unsigned current_node() { return topology.count == 1 ? 0 : topology.node_of(current_cpu()); }

@@ -231,6 +231,14 @@ void Node::give(Span* span, uint32_t keep) {
   }
 }
 
+void Node::keep(size_t bytes) {
+  {
+    const LockGuard guard(lock);
+    kept_slices_ = bytes >> kSliceShift;
+  }
+  purge_signal.ask();  // it may be less than before
+}
+
 void Node::obey_limits() {
   {
     const LockGuard guard(lock);
@@ -251,7 +259,7 @@ void Node::look_at_limits() {
     const uint64_t now = now_ms_;
     follow_peak(now);
     unlooked_slices_ = 0;
-    limit = limit_slices();
+    limit = limit_slices() + kept_slices_;
     look_every_ = max_of(kLookEvery, limit / 8);
     excess = dirty_slices() > limit;
     decay = !purge_signal.present() && is_old(now, last_decay_ms_, decay_ms / kDecaySteps);
@@ -285,7 +293,7 @@ bool Node::slices_in_use(const Region& region, uint32_t chunk, uint32_t& mask) {
 
 size_t Node::dirty_bytes() {
   const LockGuard guard(lock);
-  return dirty_slices() << kSliceShift;
+  return (dirty_slices() - min_of(dirty_slices(), kept_slices_)) << kSliceShift;
 }
 
 Node::Totals Node::totals() {

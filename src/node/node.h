@@ -8,6 +8,7 @@
 // wanted again soon, or when a large block leaves: a program that cycles quickly through memory
 // keeps it, one that has shrunk for good gives it back at the free itself. Under a limit of address
 // space or data, large runs leave at once: the rest of the process needs the room.
+// So much as `keep` says stays in any case: the program had it made resident ahead of need.
 // A chunk that is wholly free is unmapped, so that it counts against no limit, and in memory that
 // is locked; of others the free pages are dropped, and where the system refuses that they wait
 // until the chunk is whole.
@@ -47,6 +48,9 @@ class alignas(128) Node {
   // are dirty, or `is_over` says so. Returns the bytes given back. Takes the lock for one chunk at
   // a time.
   size_t purge(uint32_t age_ms, size_t keep_bytes, bool (*is_over)() = nullptr);
+
+  // From now on so much stays dirty, once it is, whatever asks for it to be given back.
+  void keep(size_t bytes);
 
   // The purge thread has ended: gives back what a process without one would not have kept.
   void obey_limits();
@@ -151,6 +155,7 @@ class alignas(128) Node {
   size_t credit_slices_ = 0;    // given back by the limit, and not wanted again since
   uint64_t credit_ms_ = 0;      // when that happened last
   size_t regret_slices_ = 0;    // given back by the limit, and wanted again
+  size_t kept_slices_ = 0;      // that stay dirty, once they are
   uint64_t purged_bytes_ = 0;
   uint64_t purge_calls_ = 0;
   Atomic<uint64_t> gives_{0};

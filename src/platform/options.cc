@@ -30,6 +30,9 @@ const OptionInfo kOptionTable[kOptions] = {
     {"bind", 1, 0, 2, "off|preferred|strict", "how memory is bound to its NUMA node"},
     {"region_mib", 0, 0, 1 << 26, nullptr,
      "address space (MiB) planned for each node; 0: twice the memory"},
+    {"populate_mib", 0, 0, 1048576, nullptr,
+     "free memory (MiB) of each node that is made resident at start (or by near_set_option), and "
+     "kept, so that malloc waits for no page fault while it lasts"},
     {"deepbind", 0, 0, 1, "drop|keep",
      "drop: dlopen goes without RTLD_DEEPBIND, under which a library finds the C library's malloc "
      "before the program's"},

@@ -20,6 +20,7 @@ enum class Option : unsigned {
   huge_pages,
   bind,
   region_mib,
+  populate_mib,
   deepbind,
   count,
 };

@@ -67,6 +67,9 @@ bool commit(void* start, size_t bytes);
 // Drops the contents of committed or mapped pages: they stay usable and read as zero.
 bool purge(void* start, size_t bytes);
 
+// Makes mapped pages resident, with their contents. False if there is not so much memory.
+bool populate(void* start, size_t bytes);
+
 // Prefers (or with `strict` demands) memory of NUMA node `node` (kernel number) for pages not yet
 // touched.
 bool bind(void* start, size_t bytes, unsigned node, bool strict);

@@ -170,6 +170,20 @@ bool purge(void* start, size_t bytes) {
   return mmap(start, bytes, kWritable, kAnonymous | MAP_FIXED, -1, 0) == start;
 }
 
+// By hand where the kernel (before 5.14) or a filter does not do it.
+bool populate(void* start, size_t bytes) {
+  const SavedErrno saved;
+  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE
+  while (madvise(start, bytes, kPopulateWrite) != 0) {
+    if (errno == EAGAIN) continue;
+    if (errno == ENOMEM || errno == EFAULT || errno == EHWPOISON) return false;
+    auto* byte = static_cast<volatile char*>(start);
+    for (size_t at = 0; at < bytes; at += page_size()) byte[at] = byte[at];
+    return true;
+  }
+  return true;
+}
+
 bool bind(void* start, size_t bytes, unsigned node, bool strict) {
   const SavedErrno saved;
   constexpr unsigned kMaskBits = 1024;

@@ -4,6 +4,7 @@
 
 #include "front/batch.h"
 #include "front/front.h"
+#include "front/populate.h"
 #include "front/statistics.h"
 #include "front/thread.h"
 #include "nearmalloc/nearmalloc.h"
@@ -79,6 +80,9 @@ NEAR_API int near_set_option(const char* name, long value) noexcept {
   if (near::find_option(name) == static_cast<unsigned>(near::Option::purge_thread)) {
     near::start_library();
     near::obey_purge_option();
+  }
+  if (near::find_option(name) == static_cast<unsigned>(near::Option::populate_mib)) {
+    return near::obey_populate_option() ? 0 : ENOMEM;
   }
   return 0;
 }

@@ -111,14 +111,16 @@ void Player::trim() {
   demand(released == 0 || released == 1, "trim says %d", released);
 }
 
-// Not those that start threads or print.
+// Not those that start threads, print, or take all memory.
 void Player::change_option() {
   const OptionInfo& info = kOptionTable[bytes_.below(near::kOptions)];
   const std::string name = info.name;
   const long values[] = {info.lowest - 1, info.lowest, info.initial, info.highest,
                          info.highest + 1};
   const long value = values[bytes_.below(std::size(values))];
-  if (name == "purge_thread" || name == "stats" || name == "invalid") return;
+  if (name == "purge_thread" || name == "stats" || name == "invalid" || name == "populate_mib") {
+    return;
+  }
   note("  %s = %ld", info.name, value);
   long before = 0;
   long after = 0;

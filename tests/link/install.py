@@ -154,7 +154,7 @@ class Install(unittest.TestCase):
             count()
 
     def test_manual_page(self) -> None:
-        for document in ("man3/nearmalloc.3", "options.md", "numa.md"):
+        for document in ("man3/nearmalloc.3", "options.md", "numa.md", "latency.md"):
             self.assertEqual(len(list(self.prefix.rglob(document))), 1, document)
         count()
 

@@ -12,25 +12,7 @@
 #include "nearmalloc/reclaim/impl/scx.hpp"
 #include "platform/clock.h"
 #include "support/cases.h"
-
-namespace near::reclaim::impl {
-
-struct TestAccess {
-  template <class Scheme>
-  static Core& core(domain<Scheme>& of) {
-    return of.core_;
-  }
-  template <class Scheme>
-  static Atomic<uint32_t>& records(domain<Scheme>& of) {
-    return of.core_.record_count_;
-  }
-  template <class Node>
-  static Atomic<uint64_t>& status(ScxTable<Node>& of, unsigned slot) {
-    return of.at(slot).status_;
-  }
-};
-
-}  // namespace near::reclaim::impl
+#include "test_access.h"
 
 namespace near_test {
 namespace {

@@ -22,9 +22,18 @@ inline std::atomic<long> live_objects{0};
 
 struct CountedObject {
   CountedObject() { live_objects++; }
-  ~CountedObject() { live_objects--; }
+  ~CountedObject() {
+    live_objects--;
+    alive_ = false;
+  }
   CountedObject(const CountedObject&) = delete;
   CountedObject& operator=(const CountedObject&) = delete;
+
+  // False, or anything, when it is destroyed.
+  bool is_alive() const { return alive_; }
+
+ private:
+  std::atomic<bool> alive_{true};
 };
 
 }  // namespace near_test

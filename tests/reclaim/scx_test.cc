@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <latch>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "support/cases.h"
+#include "test_access.h"
 
 namespace near_test {
 namespace {
@@ -225,18 +228,52 @@ TEST(ScxTable, ClaimsNestAndFollowThreads) {
   EXPECT_EQ(slots.size(), nodes.size());
 }
 
+// Carries out an update as the thread of that number.
+void update_as(Table& table, unsigned number) {
+  const unsigned before = std::exchange(near::reclaim::impl::own_number, number + 1);
+  TestNode node;
+  Update update;
+  update.freeze(&node, 0);
+  update.replacement = &node;
+  EXPECT_TRUE(table.scx(update));
+  EXPECT_EQ(node.child, &node);
+  near::reclaim::impl::own_number = before;
+  count_cases();
+}
+
 TEST(ScxTable, ServesMoreThreadsThanItHasSlots) {
   Table table;
-  const size_t threads = scaled(2 * kScxMostSlots);
+  for (unsigned number = 0; number < 2 * kScxMostSlots; ++number) update_as(table, number);
+}
+
+TEST(ScxTable, GrowsWithThreadsThatLiveAtOnceAndNotWithThoseThatEnded) {
+  Table table;
+  const size_t threads = scaled(1000);
   for (size_t i = 0; i < threads; ++i) {
-    std::thread([&] {
-      TestNode node;
-      Update update;
-      update.freeze(&node, 0);
-      update.replacement = &node;
-      EXPECT_TRUE(table.scx(update));
-      EXPECT_EQ(node.child, &node);
-    }).join();
+    std::thread([&] { update_as(table, near::reclaim::impl::thread_number()); }).join();
+  }
+  EXPECT_EQ(near::reclaim::impl::TestAccess::chunks(table), 1u);
+}
+
+TEST(ThreadNumbers, AreDistinctAndSmallerThanTheMostThreadsThatHaveOne) {
+  constexpr unsigned kThreads = 20;
+  const unsigned mine = near::reclaim::impl::thread_number();
+  EXPECT_EQ(near::reclaim::impl::thread_number(), mine);
+  for (int round = 0; round < 10; ++round) {
+    std::vector<unsigned> numbers(kThreads);
+    std::vector<std::thread> threads;
+    std::latch all(kThreads);
+    for (unsigned& number : numbers) {
+      threads.emplace_back([&] {
+        number = near::reclaim::impl::thread_number();
+        all.arrive_and_wait();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    std::set<unsigned> distinct(numbers.begin(), numbers.end());
+    EXPECT_EQ(distinct.size(), kThreads);
+    EXPECT_EQ(distinct.count(mine), 0u);
+    EXPECT_LE(*distinct.rbegin(), kThreads);
     count_cases();
   }
 }

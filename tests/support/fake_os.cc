@@ -487,6 +487,14 @@ bool purge(void* start, size_t bytes) {
   return madvise(start, bytes, MADV_DONTNEED) == 0;
 }
 
+bool populate(void* start, size_t bytes) {
+  const std::lock_guard lock(guard);
+  Pages::of("populate", start, bytes);
+  auto* byte = static_cast<volatile char*>(start);
+  for (size_t at = 0; at < bytes; at += kUnit) byte[at] = byte[at];
+  return true;
+}
+
 // Of several mappings that touch, too.
 bool bind(void* start, size_t bytes, unsigned node, bool) {
   const SavedErrno saved;

@@ -12,6 +12,7 @@
 #pragma weak near_node_of
 #pragma weak near_get_stats
 #pragma weak near_free_batch
+#pragma weak near_set_option
 
 extern "C" const char* near_design_name(void) noexcept __attribute__((weak));
 

@@ -3,6 +3,7 @@
 #include "platform/os.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cerrno>
 #include <cstring>
@@ -84,6 +85,21 @@ TEST_F(Os, AdviceAndBindingMayBeRefusedButKeepErrno) {
   os::bind(start, 4 * near::kMiB, 900, true);
   start[0] = 1;
   os::unreserve(start, 4 * near::kMiB);
+}
+
+TEST_F(Os, PopulatedPagesAreThereWithTheirContents) {
+  const size_t bytes = 4 * near::kMiB;
+  auto* start = static_cast<char*>(os::map_anywhere(bytes, os::page_size()));
+  ASSERT_NE(start, nullptr);
+  start[bytes / 2] = 'a';
+  EXPECT_TRUE(os::populate(start, bytes));
+  EXPECT_EQ(start[bytes / 2], 'a');
+  for (size_t at = 0; at < bytes; at += os::page_size()) {
+    unsigned char resident = 0;
+    ASSERT_EQ(mincore(start + at, 1, &resident), 0);
+    EXPECT_EQ(resident & 1, 1);
+  }
+  EXPECT_TRUE(os::unmap(start, bytes));
 }
 
 TEST_F(Os, APageIsLocatedOnceItIsTouched) {

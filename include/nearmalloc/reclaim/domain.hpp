@@ -23,8 +23,25 @@
 // adopted, or leaked (statistics::lost) if the fork met them inside `retire`, freeing or a barrier;
 // locks of an occtree that they held stay locked. Process exit: a
 // domain of static storage duration is destroyed like any object, so no thread may use it then;
-// default_domain never is. Errors: misuse that would corrupt memory or wait for ever (a domain or
-// handle that ends while pinned, synchronize while pinned) is said on stderr, and aborts.
+// default_domain never is.
+//
+// Misuse that is noticed is said on stderr, and aborts:
+//
+//   what                                              when it is noticed
+//   a domain, handle or thread ends while pinned      at once
+//   a domain ends before a handle of it               at once
+//   a slot, or a guard that holds, too many           at once
+//   synchronize, barrier: while pinned, by a deleter  at once
+//   a guard ends twice                                at once, if it is not nested
+//   pin or retire inside an offline_scope             at once, except under leaky
+//   a guard, or a handle that its thread did not      when an epoch or the token comes, or a batch
+//   adopt, is used by another thread                  is full; NEAR_CHECK: at once
+//   an object is retired twice, or is null            NEAR_CHECK: at once, if it is retired by type
+//   retire before unlink; a pointer outlives its      never
+//   guard; a guard of another domain
+//
+// NEAR_CHECK: in programs that are compiled with it defined as 1, in all of their files. A lookup
+// in a table with a lock is then part of each retirement.
 //
 // Source: [Brown15], [Kim23], [Michael04]; names after the C++26 papers P2545 and P2530.
 #pragma once
@@ -62,13 +79,14 @@ class [[nodiscard]] guard {
   static constexpr unsigned slots = impl::kGuardSlots;
 
   ~guard() {
+    impl::check_use(record_);
     slots_.give_back(record_);
     // Constants are stored where they are known: a counter in memory would cost a pin its latency.
     if (record_.nesting == 1) [[likely]] {
       Scheme::leave(record_);
       record_.nesting = 0;
     } else {
-      record_.nesting--;
+      impl::leave_nested(record_);
     }
   }
   guard(const guard&) = delete;
@@ -88,12 +106,16 @@ class [[nodiscard]] guard {
   // An acquire load; under slot schemes also a store, repeated until the source stands still.
   template <class T>
   T* protect(unsigned slot, const Atomic<T*>& source) noexcept {
+    impl::check_use(record_);
     return slots_.protect(record_, slot, source);
   }
 
   // Puts `object` (null: nothing) into the slot. It is protected if the caller finds, afterwards,
   // that it was not unlinked yet. Nothing happens under schemes that protect all.
-  void hold(unsigned slot, const void* object) noexcept { slots_.hold(record_, slot, object); }
+  void hold(unsigned slot, const void* object) noexcept {
+    impl::check_use(record_);
+    slots_.hold(record_, slot, object);
+  }
 
   // `delete object` when nobody can hold it any more. It was unlinked, and nobody else retires it.
   // noexcept; allocates once in 63 calls at most; if that is refused the object is leaked and
@@ -107,10 +129,14 @@ class [[nodiscard]] guard {
                               alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__ &&
                               !requires(void* block) { T::operator delete(block); } &&
                               !requires(void* block) { T::operator delete(block, sizeof(T)); };
+    impl::check_retired(object);
     retire(object, is_plain ? impl::delete_plain : impl::delete_object<T>);
   }
   // `destroy(object)` instead.
-  void retire(void* object, deleter destroy) noexcept { Scheme::retire(record_, object, destroy); }
+  void retire(void* object, deleter destroy) noexcept {
+    impl::check_use(record_);
+    Scheme::retire(record_, object, destroy);
+  }
 
   // A guard inside this one, with slots of its own: what is protected by either stays so whatever
   // is done with the other. Structures take one for each of their operations.
@@ -130,6 +156,7 @@ class [[nodiscard]] guard {
   friend class handle<Scheme>;
   friend class domain<Scheme>;
   explicit guard(impl::Record& record) noexcept : record_(record) {
+    impl::check_use(record_);
     if (record_.nesting == 0) [[likely]] {
       // Counted after: what runs inside `enter` is not pinned yet under every scheme.
       Scheme::enter(record_);
@@ -166,6 +193,7 @@ class [[nodiscard]] handle {
   // The handle is the calling thread's from now on: fork and stall reports go by that.
   void adopt() noexcept {
     record_->thread.store(impl::own_thread(), kRelaxed);  // relaxed: read by fork and reports
+    record_->user = impl::this_user();
   }
 
   template <class T>
@@ -263,7 +291,9 @@ class domain {
 
   statistics collect() const noexcept { return core_.collect(); }
 
-  // Whether pins cost no fence here: the option was not refused, and the kernel has membarrier(2).
+  // Whether pins cost no fence here: the option was not refused, and the kernel had membarrier(2)
+  // when the domain was made. If a filter (seccomp) refuses it from then on, pins still cost none,
+  // and what took a membarrier waits for a millisecond; domains made later have fences.
   bool is_asymmetric() const noexcept { return core_.asymmetric; }
 
  private:

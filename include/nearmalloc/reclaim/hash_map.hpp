@@ -10,6 +10,9 @@
 // search may start at it without protecting it. Until it is linked, and if memory for a larger
 // table is refused, searches start further away: only `insert` needs memory to succeed.
 //
+// Fork: a bucket that another thread was about to link, or a table that it enlarged, is finished by
+// the child's next operation that needs it.
+//
 // Operations on one key are linearizable; those on different keys are ordered as far as
 // happens-before orders them (on x86-64 all are linearizable). All are lock-free.
 //
@@ -35,6 +38,7 @@
 #include "nearmalloc/reclaim/impl/ordered_list.hpp"
 #include "nearmalloc/reclaim/impl/own_slots.hpp"
 #include "nearmalloc/reclaim/impl/self_pinning.hpp"
+#include "nearmalloc/reclaim/impl/this_thread.hpp"
 
 namespace near::reclaim {
 namespace impl {
@@ -54,7 +58,7 @@ class guarded_hash_map {
   explicit guarded_hash_map(Domain& domain, size_t first_buckets = 64, Hash hash = Hash())
       : domain_(domain), hash_(std::move(hash)), table_(first_buckets) {
     // relaxed: nobody else is inside
-    table_[0].state.store(bucket_state::linked, kRelaxed);
+    table_[0].state.store(kLinked, kRelaxed);
   }
   guarded_hash_map(const guarded_hash_map&) = delete;
   guarded_hash_map& operator=(const guarded_hash_map&) = delete;
@@ -135,6 +139,8 @@ class guarded_hash_map {
   }
 
  private:
+  friend struct impl::TestAccess;
+
   struct element;
 
   struct probe_type {
@@ -167,11 +173,15 @@ class guarded_hash_map {
     const Value value;
   };
 
-  // Who claims a bucket links its dummy; meanwhile others start at a bucket before it.
-  enum class bucket_state : uint8_t { unused, claimed, linked };
+  // The thread that claims a bucket links its dummy; meanwhile others start at a bucket before it.
+  // A claim says how often the process had forked: one of before the last fork is of a thread that
+  // did not come along, and the next thread takes it over, with the dummy linked or not.
+  static constexpr uint32_t kUnused = 0;
+  static constexpr uint32_t kLinked = 1;
+  static uint32_t claim_of_now() noexcept { return impl::fork_count() + 2; }
   struct bucket_type {
     node dummy{0};
-    Atomic<bucket_state> state{bucket_state::unused};
+    Atomic<uint32_t> state{kUnused};
   };
 
   // One element of so many is counted, chosen by hash: a fair sample of the whole, and threads
@@ -200,7 +210,7 @@ class guarded_hash_map {
   node& first() const noexcept { return table_[0].dummy; }
 
   bool is_linked(size_t bucket) const noexcept {
-    return table_[bucket].state.load(kAcquire) == bucket_state::linked;  // pairs: bucket
+    return table_[bucket].state.load(kAcquire) == kLinked;  // pairs: bucket
   }
 
   // The link of the bucket's dummy, or of one before it.
@@ -214,17 +224,20 @@ class guarded_hash_map {
     while (!is_linked(before)) before ^= std::bit_floor(before);
     impl::list_link& from = table_[before].dummy.next;
     bucket_type& mine = table_[bucket];
-    auto expected = bucket_state::unused;
-    // relaxed: it settles who may write the dummy, which nobody has written yet
-    if (!mine.state.compare_exchange_strong(expected, bucket_state::claimed, kRelaxed, kRelaxed)) {
+    const uint32_t claim = claim_of_now();
+    uint32_t state = mine.state.load(kRelaxed);  // relaxed: the exchange checks it
+    // relaxed: it settles which thread may write the dummy, which no living thread has written yet
+    if (state == kLinked || state == claim ||
+        !mine.state.compare_exchange_strong(state, claim, kRelaxed, kRelaxed)) {
       return from;
     }
-    mine.dummy.order = impl::reverse_bits(bucket);
+    // A dummy that is linked already, before a fork, is read by others.
+    const uint64_t order = impl::reverse_bits(bucket);
+    if (mine.dummy.order != order) mine.dummy.order = order;
     impl::list_walk<node, guard_type> walk(guard, from);
-    do {
-      walk.seek(mine.dummy.probe());
-    } while (!walk.insert(&mine.dummy));
-    mine.state.store(bucket_state::linked, kRelease);  // pairs: bucket
+    while (!walk.seek(mine.dummy.probe()) && !walk.insert(&mine.dummy)) {
+    }
+    mine.state.store(kLinked, kRelease);  // pairs: bucket
     return mine.dummy.next;
   }
 

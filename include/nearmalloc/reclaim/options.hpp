@@ -64,18 +64,19 @@ struct options {
 
 // Sums over all threads; counters that others move, consistent each, not together.
 struct statistics {
-  uint64_t retired = 0;           // objects ever retired
-  uint64_t freed = 0;             // of them destroyed
-  uint64_t lost = 0;              // of them leaked: memory for a bag was refused, or fork tore it
-  uint64_t unreclaimed = 0;       // retired - freed - lost
-  uint64_t peak_unreclaimed = 0;  // the most, looked at once in every epoch
-  double mean_unreclaimed = 0;    // the mean over epochs
-  uint64_t epochs = 0;            // epochs, rounds of the token, or looks at hazards
-  uint64_t heavy_fences = 0;      // of the process: membarrier calls, or the fences in their stead
-  uint64_t longest_run = 0;       // the most objects freed in one go inside one operation
-  uint64_t freeing_ns = 0;        // time spent freeing, if measured
-  uint64_t stalls = 0;            // reported or not
-  uint64_t looks = 0;             // hazard_pointers, ping_epochs: times that all slots were read
+  uint64_t retired = 0;      // objects ever retired
+  uint64_t freed = 0;        // of them destroyed
+  uint64_t lost = 0;         // of them leaked: memory for a bag was refused, or fork tore it
+  uint64_t unreclaimed = 0;  // retired - freed - lost
+  // The most, looked at once in every epoch, by what each thread held when it entered its last one.
+  uint64_t peak_unreclaimed = 0;
+  double mean_unreclaimed = 0;  // the mean over epochs
+  uint64_t epochs = 0;          // epochs, rounds of the token, or looks at hazards
+  uint64_t heavy_fences = 0;    // of the process: membarrier calls, or the fences in their stead
+  uint64_t longest_run = 0;     // the most objects freed in one go inside one operation
+  uint64_t freeing_ns = 0;      // time spent freeing, if measured
+  uint64_t stalls = 0;          // reported or not
+  uint64_t looks = 0;           // hazard_pointers, ping_epochs: times that all slots were read
   // Robust schemes: `unreclaimed` does not exceed it, or its double while a barrier runs, as long
   // as deleters do not retire. 0: no bound.
   uint64_t bound = 0;

@@ -3,6 +3,8 @@
 //
 // Invariant: size() = first << k, and segments 0 to k exist; a segment is written before the size
 // that includes it is published, and freed by the destructor alone.
+// A thread that grew the table when the process forked is missing in the child: its claim is one of
+// an earlier fork, and does not count.
 // Who may touch it: any thread; one at a time grows it, and no other waits for that.
 // Paper: [Shalev06 §3].
 #pragma once
@@ -14,8 +16,11 @@
 #include <new>
 
 #include "nearmalloc/impl/atomic.hpp"
+#include "nearmalloc/reclaim/impl/this_thread.hpp"
 
 namespace near::reclaim::impl {
+
+struct TestAccess;  // core.hpp
 
 inline uint64_t reverse_bits(uint64_t bits) noexcept {
   bits = __builtin_bswap64(bits);
@@ -53,19 +58,25 @@ class bucket_table {
   // memory. Else nothing: whoever finds it too small next will try again.
   void grow(size_t seen) noexcept {
     const size_t segment = segment_of(seen);
-    if (segment == kSegments || growing_.exchange(true, kAcquire)) {  // pairs: grow
+    uint32_t claim = growing_.load(kRelaxed);  // relaxed: the exchange checks it
+    const uint32_t mine = fork_count() + 1;
+    if (segment == kSegments || claim == mine ||
+        !growing_.compare_exchange_strong(claim, mine, kAcquire, kRelaxed)) {  // pairs: grow
       return;
     }
     if (size() == seen) {
+      delete[] segments_[segment];  // left half made by a fork
       segments_[segment] = new (std::nothrow) Entry[seen]();
       if (segments_[segment] != nullptr) {
         size_.store(2 * seen, kRelease);  // pairs: table-size
       }
     }
-    growing_.store(false, kRelease);  // pairs: grow
+    growing_.store(0, kRelease);  // pairs: grow
   }
 
  private:
+  friend struct TestAccess;
+
   static constexpr size_t kSegments = 48;
 
   // Segment 0 is [0, first), segment k > 0 is [first << (k - 1), first << k).
@@ -76,7 +87,7 @@ class bucket_table {
   const unsigned first_log2_;
   std::array<Entry*, kSegments> segments_{};
   Atomic<size_t> size_;
-  Atomic<bool> growing_{false};
+  Atomic<uint32_t> growing_{0};  // fork_count() + 1 of the thread that grows it; 0: none does
 };
 
 }  // namespace near::reclaim::impl

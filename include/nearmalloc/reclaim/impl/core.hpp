@@ -12,6 +12,8 @@
 
 namespace near::reclaim::impl {
 
+struct Use;  // reclaim/process.h
+
 // The tests' way to the parts of a domain: they define it.
 struct TestAccess;
 
@@ -66,7 +68,10 @@ class Core {
   const uint64_t serial;  // no two domains of a process have the same
 
   // reclaim/core.cc, for the parts of the protocol in reclaim/*.cc.
-  void note_epoch(Record& by, uint64_t epoch) noexcept;
+  void note_epoch(Record& by, uint64_t epoch) noexcept;  // in constant time
+  // What the record holds just now goes into the sum that note_epoch reads. The record's lock is
+  // held. Called by each thread once in an epoch, and whenever objects go to another record.
+  void count_garbage(Record& record) noexcept;
   void note_blocked(Record& by, Record& blocker, uint64_t state) noexcept;
   void note_look() noexcept { looks_.fetch_add(1, kRelaxed); }  // relaxed: a counter
   // `by_slots`: what is not known to be safe is taken, too, as the caller is about to read slots.
@@ -79,10 +84,13 @@ class Core {
   void abandon_other_threads(int32_t survivor) noexcept;
 
   Core* next_core = nullptr;  // guard: the list of domains
+  Use* uses = nullptr;        // by threads without a handle; guard: the same
+  bool has_ended = false;     // guard: the same
 
  private:
   friend struct TestAccess;
 
+  void expect_unused(uint32_t threads) const noexcept;
   static bool take(Record& record, uint32_t from, uint32_t to) noexcept;
   Record* reuse() noexcept;
   Record* make_record() noexcept;
@@ -110,7 +118,8 @@ class Core {
   Atomic<uint64_t> looks_{0};
   Atomic<uint64_t> stalls_{0};
   Atomic<uint64_t> peak_{0};
-  Atomic<uint64_t> sum_{0};  // of unreclaimed objects, over epochs
+  Atomic<uint64_t> sum_{0};      // of unreclaimed objects, over epochs
+  Atomic<uint64_t> garbage_{0};  // the sum of all counted_garbage
 };
 
 // The slow halves of pin and retire, by scheme: reclaim/epochs.cc, token.cc, hazards.cc, work.cc.
@@ -120,5 +129,32 @@ void hazards_retired(Record& record) noexcept;
 void work(Record& record) noexcept;
 size_t free_now(Record& record, size_t most) noexcept;
 size_t free_by_hand(Record& record, size_t most) noexcept;
+
+// Misuse that a release build notices in slow functions, and a program that defines NEAR_CHECK as 1
+// at each call: domain.hpp has the table. reclaim/misuse.cc.
+#if defined(NEAR_CHECK) && NEAR_CHECK
+inline constexpr bool kChecksUse = true;
+#else
+inline constexpr bool kChecksUse = false;
+#endif
+
+// The calling thread uses the record: it is its own, and not offline.
+void expect_own(const Record& record) noexcept;
+// `object` is going to be retired: it is no null pointer, and was not retired before.
+void note_retired(const void* object) noexcept;
+
+inline void check_use(const Record& record) noexcept {
+  if constexpr (kChecksUse) expect_own(record);
+}
+inline void check_retired(const void* object) noexcept {
+  if constexpr (kChecksUse) note_retired(object);
+}
+
+// A guard ends that is not the last of its thread.
+inline void leave_nested(Record& record) noexcept {
+  if (record.nesting == 0) [[unlikely]]
+    fail_with("a guard ends that has ended before");
+  record.nesting--;
+}
 
 }  // namespace near::reclaim::impl

@@ -33,18 +33,20 @@ struct alignas(128) Record {
 
   // The owner's.
   alignas(128) Core* const core;
-  uint32_t nesting = 0;  // guards
-  bool due = true;       // there is work at the next pin
+  const void* user = nullptr;  // this_user() of the thread that it belongs to
+  uint32_t nesting = 0;        // guards
+  bool due = true;             // there is work at the next pin
   uint32_t since_check = 0;
   uint32_t since_free = 0;
-  size_t quota = 1;         // adaptive: objects each time
-  uint64_t turns = 0;       // adaptive: times it freed since the last grace period
-  track* row = nullptr;     // in the timeline, if there is one
-  bool working = false;     // a deleter runs: it must not start work again
-  size_t look_at = 0;       // objects in the present bag at which hazards are read
-  bool is_offline = false;  // parked by a thread that comes back
-  bool has_left = false;    // parked with something in the limbo
-  uint64_t parked_at = 0;   // epoch or round then
+  size_t quota = 1;              // adaptive: objects each time
+  uint64_t turns = 0;            // adaptive: times it freed since the last grace period
+  track* row = nullptr;          // in the timeline, if there is one
+  bool working = false;          // a deleter runs: it must not start work again
+  size_t look_at = 0;            // objects in the present bag at which hazards are read
+  bool is_offline = false;       // parked by a thread that comes back
+  bool has_left = false;         // parked with something in the limbo
+  uint64_t parked_at = 0;        // epoch or round then
+  uint64_t counted_garbage = 0;  // its part of Core::garbage_; guard: lock
   const Record* blocker = nullptr;
   uint64_t blocker_state = 0;
   uint64_t blocked_since = 0;  // ms

@@ -13,8 +13,12 @@
 // its slot is of an update that is over. A sequence has 50 bits: an info word would have to lie
 // untouched through 10^15 updates of one slot to be mistaken.
 // A descriptor is claimed for one SCX. Threads have numbers, and the table grows, by doubling, till
-// it covers the number of whoever claims, so that each has a slot to itself as long as numbers are
-// below 4096; beyond that, slots are shared. Descriptors stay in place while the table lives.
+// it covers the number of the thread that claims, so that each has a slot to itself as long as
+// numbers are below 4096; beyond that, slots are shared. Numbers of threads that ended are used
+// again: a table has no more descriptors than the next power of two from the most threads that ran
+// an SCX, in any table, and lived at once; at least 2^FirstChunkBits. (In the child of a fork each
+// update of another thread that the fork met keeps its slot for ever, and the next one is taken.)
+// Descriptors stay in place while the table lives.
 //
 // Invariants, which the caller sees to: nodes[i], i > 0, and `old` were children of earlier nodes
 // when those were linked; `old` is child `index` of nodes[0]; `replacement` is new; what is cut off
@@ -35,13 +39,13 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <thread>
 
 #include "nearmalloc/impl/atomic.hpp"
+#include "nearmalloc/reclaim/impl/this_thread.hpp"
 
 namespace near::reclaim::impl {
 
@@ -71,6 +75,7 @@ inline constexpr unsigned kScxStateBits = 2;
 inline constexpr unsigned kScxSlotBits = 12;
 inline constexpr uint64_t kScxSequence = uint64_t{1} << (kScxSlotBits + kScxStateBits);
 inline constexpr unsigned kScxMostSlots = 1u << kScxSlotBits;
+static_assert(kScxMostSlots == kThreadNumbers);
 
 constexpr uint64_t scx_status(uint64_t tag, ScxState state) {
   return tag | static_cast<uint64_t>(state);
@@ -161,14 +166,6 @@ class alignas(128) ScxDescriptor {
   Atomic<Node*> replacement_{nullptr};
 };
 
-// The calling thread's number in this process.
-inline unsigned scx_thread_number() {
-  static std::atomic<unsigned> next{0};
-  // relaxed: any number will do
-  thread_local const unsigned number = next.fetch_add(1, std::memory_order_relaxed);
-  return number;
-}
-
 template <class Node, unsigned FirstChunkBits = 4>
 class ScxTable {
  public:
@@ -241,9 +238,10 @@ class ScxTable {
 
   // The thread's own slot, or the next one that is free.
   unsigned claim() {
+    const unsigned number = kModel ? 0 : thread_number();
     for (unsigned i = 0;; ++i) {
       if (i % kScxMostSlots == kScxMostSlots - 1) std::this_thread::yield();
-      const unsigned slot = (scx_thread_number() + i) % kScxMostSlots;
+      const unsigned slot = (number + i) % kScxMostSlots;
       if (chunk(chunk_of(slot)) == nullptr) grow(chunk_of(slot));
       if (at(slot).try_claim()) return slot;
     }

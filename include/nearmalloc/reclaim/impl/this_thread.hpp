@@ -1,4 +1,5 @@
-// The domains this thread used lately without a handle, so that finding its record is two loads.
+// The domains this thread used lately without a handle, so that finding its record is two loads;
+// and its numbers.
 // Who may touch it: its thread.
 #pragma once
 
@@ -17,5 +18,21 @@ inline constexpr unsigned kRecents = 8;
 extern constinit thread_local Recent recents[kRecents];
 
 int32_t own_thread() noexcept;  // its kernel number
+
+// An address that no other living thread has.
+inline const void* this_user() noexcept { return &recents; }
+
+// How often the line of processes that ends here has forked since its first domain was made.
+uint32_t fork_count() noexcept;
+
+// A small number of the calling thread: the smallest that no living thread had when this one first
+// asked. So it is less than the most threads that had one at the same time; beyond kThreadNumbers
+// of them, threads share numbers from kThreadNumbers on.
+inline constexpr unsigned kThreadNumbers = 4096;
+extern constinit thread_local unsigned own_number;  // 1 more; 0: it has not asked yet
+unsigned take_thread_number() noexcept;
+inline unsigned thread_number() noexcept {
+  return own_number != 0 ? own_number - 1 : take_thread_number();
+}
 
 }  // namespace near::reclaim::impl

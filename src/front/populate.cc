@@ -1,0 +1,54 @@
+#include "front/populate.h"
+
+#include <cstddef>
+
+#include "front/large.h"
+#include "front/thread.h"
+#include "node/memory.h"
+#include "platform/options.h"
+#include "platform/os.h"
+
+namespace near {
+namespace {
+
+// A block of a whole chunk, so that a huge page is made at once; it links to the one before.
+struct Populated {
+  Populated* before;
+};
+
+// Blocks are taken, populated, and freed when all are there: the node keeps what they leave.
+bool populate(unsigned node, size_t bytes) {
+  Populated* last = nullptr;
+  bool good = true;
+  for (size_t done = 0; good && done < bytes; done += kChunkSize) {
+    void* block = allocate_large_at(node, kChunkSize, kChunkSize);
+    good = block != nullptr && os::populate(block, kChunkSize);
+    if (good) {
+      static_cast<Populated*>(block)->before = last;
+      last = static_cast<Populated*>(block);
+    } else if (block != nullptr) {
+      release_large(*span_of(block));
+    }
+  }
+  while (last != nullptr) {
+    Populated* before = last->before;
+    release_large(*span_of(last));
+    last = before;
+  }
+  return good;
+}
+
+}  // namespace
+
+bool obey_populate_option() {
+  start_library();
+  const size_t bytes = static_cast<size_t>(option(Option::populate_mib)) * kMiB;
+  bool good = true;
+  for (unsigned n = 0; n < topology.count; n++) {
+    nodes[n].keep(bytes);
+    good = populate(n, bytes) && good;
+  }
+  return good;
+}
+
+}  // namespace near

@@ -1,0 +1,12 @@
+// Memory that is made resident before it is needed, so that no malloc waits for a page fault: the
+// option `populate_mib`.
+// Who may touch it: any thread, without locks held.
+#pragma once
+
+namespace near {
+
+// Makes so much free memory resident on each node as the option says, and lets the nodes keep it.
+// False if the system refused some.
+bool obey_populate_option();
+
+}  // namespace near
