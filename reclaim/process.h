@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "nearmalloc/reclaim/impl/hazard.hpp"  // fail_with
+#include "nearmalloc/reclaim/impl/fail.hpp"
 
 namespace near::reclaim::impl {
 

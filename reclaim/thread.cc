@@ -42,15 +42,18 @@ Core* find(uint64_t serial) {
 // Domains that end meanwhile wait for the lock.
 void leave_all(void*) {
   pthread_mutex_lock(&domains_lock);
-  for (Use* use = uses; use != nullptr;) {
+  Use* use = uses;
+  // First: handlers of signals do not find what is no longer theirs.
+  uses = nullptr;
+  for (Recent& recent : recents) recent = {};
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // pairs: own-handlers
+  while (use != nullptr) {
     Core* core = find(use->serial);
     if (core != nullptr) core->detach(*use->record);
     Use* next = use->next;
     std::free(use);
     use = next;
   }
-  uses = nullptr;
-  for (Recent& recent : recents) recent = {};
   pthread_mutex_unlock(&domains_lock);
 }
 
@@ -116,11 +119,19 @@ Record* Core::of_this_thread() noexcept {
       return nullptr;
     }
     *use = {serial, record, uses};
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // pairs: own-handlers
     uses = use;
     if (exit_key_works) pthread_setspecific(exit_key, static_cast<void*>(&uses));
   }
   recents[serial % kRecents] = {serial, record};
   return record;
+}
+
+Record& Core::in_handler() noexcept {
+  const Use* use = uses;
+  while (use != nullptr && use->serial != serial) use = use->next;
+  if (use == nullptr) fail_with("a signal handler pins in a domain that its thread has not used");
+  return *use->record;
 }
 
 }  // namespace near::reclaim::impl

@@ -48,6 +48,8 @@ class Core {
   void come_online(Record& record) noexcept;
   // The record that the calling thread uses without a handle; attached on first use.
   Record* of_this_thread() noexcept;
+  // The same in a signal handler. Aborts if there is none yet.
+  Record& in_handler() noexcept;
 
   void synchronize() noexcept;
   void barrier() noexcept;
@@ -118,6 +120,11 @@ void epochs_pinned(Record& record, bool current) noexcept;
 void epochs_before_pin(Record& record) noexcept;
 void hazards_retired(Record& record) noexcept;
 void work(Record& record) noexcept;
+// reclaim/stay.cc. A guard inside others, or inside the library.
+void pin_unsettled(Record& record) noexcept;
+// A handler's guard: whether the thread was outside.
+bool enter_in_handler(Record& record) noexcept;
+void leave_in_handler(Record& record, bool was_outside) noexcept;
 size_t free_now(Record& record, size_t most) noexcept;
 size_t free_by_hand(Record& record, size_t most) noexcept;
 
