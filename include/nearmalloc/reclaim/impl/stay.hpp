@@ -8,7 +8,7 @@
 //
 //   pin    kUnsettled, announce and look at the epoch, 1; Token EBR: 1, announce
 //   unpin  0, then the announcement is withdrawn
-// So a handler that finds n > 0 nests in a pin that is in force until the handler returns. A handler
+// A handler that finds n > 0 nests in a pin that is in force until the handler returns. A handler
 // that finds kUnsettled announces for itself, and changes nothing else that is the owner's: not
 // `seen`, by which the owner labels what it retires. It leaves its announcement in place and says
 // so (`interrupted`): the owner, which does not know whether it had looked at the epoch already,
