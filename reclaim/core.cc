@@ -5,6 +5,7 @@
 
 #include "nearmalloc/reclaim/impl/record_list.hpp"
 #include "nearmalloc/reclaim/impl/this_thread.hpp"
+#include "reclaim/inside.h"
 #include "reclaim/process.h"
 #include "reclaim/schemes.h"
 
@@ -58,7 +59,7 @@ void Core::expect_unused(uint32_t threads) const noexcept {
   uint32_t attached = 0;
   // pairs: records
   for (const Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
-    if (record->nesting > 0) fail_with("a domain ends while a thread is pinned");
+    if (record->stay.guards() > 0) fail_with("a domain ends while a thread is pinned");
     attached += record->attached.load(kRelaxed) != kFree ? 1 : 0;  // relaxed: nobody comes or goes
   }
   if (attached > threads) fail_with("a domain ends before a handle of it");
@@ -120,7 +121,6 @@ void Core::go_offline(Record& record) noexcept { park(record, kOffline); }
 
 void Core::come_online(Record& record) noexcept {
   while (!take(record, kOffline, kAttached)) yield();  // somebody takes what it left
-  record.is_offline = false;
   unpark(record);
 }
 
@@ -135,10 +135,14 @@ void Core::unpark(Record& record) noexcept {
   record.due = true;
   // From here on the ring holds this thread, or it sees whatever was unlinked before.
   if (traits.scheme == Scheme::token) heavy_fence(asymmetric);
+  record.is_offline = false;
+  record.stay.end();
+  let_go(record);
 }
 
 void Core::park(Record& record, uint32_t state) noexcept {
-  if (record.nesting > 0) fail_with("a thread leaves a domain while it is pinned");
+  if (record.stay.guards() > 0) fail_with("a thread leaves a domain while it is pinned");
+  record.stay.begin();
   record.hazards.clear_all();
   if (record.row != nullptr) record.row->leave();
   if (traits.scheme == Scheme::token) {
@@ -155,8 +159,11 @@ void Core::park(Record& record, uint32_t state) noexcept {
   if (has_left) parked_.fetch_add(1, kRelaxed);  // relaxed: a hint how many there are
   record.is_offline = state == kOffline;
   record.token.countdown = record.token.interval = 1;
-  record.due = true;                       // who uses it all the same gets to expect_own
+  record.due = true;  // who uses it all the same gets to expect_own
+  let_go(record);
   record.attached.store(state, kRelease);  // pairs: attached
+  // A handler may have come in between. From now on its pin aborts.
+  if (state == kOffline) let_go(record);
 }
 
 // Takes what threads left behind that are gone, offline or idle.

@@ -1,6 +1,7 @@
 // DEBRA's slow half: entering a new epoch, and looking at the others.
 // Who may touch it: the record's owner.
 #include "nearmalloc/reclaim/impl/core.hpp"
+#include "reclaim/inside.h"
 #include "reclaim/schemes.h"
 
 namespace near::reclaim::impl {
@@ -19,29 +20,42 @@ void enter_epoch(Record& record) noexcept {
   core.adopt_left(record, false);
   if (core.traits.scheme == Scheme::ping) {
     record.look_at = 0;  // of another bag
-    record.nesting++;    // guards of deleters nest in the pin that began
     keep_bound(record, hazard_limit(core));
-    record.nesting--;
   }
   record.due = true;  // there may be something to free
 }
 
+// Until no handler came between the announcement and its look at the epoch.
+void settle_undisturbed(Record& record) noexcept {
+  do {
+    record.stay.begin();
+    record.interrupted = false;
+    settle(record.core->clock, record.epoch, record.core->asymmetric);
+    record.stay.settle_working();
+  } while (record.interrupted);
+}
+
 }  // namespace
 
-// The announcement is out; `current`: it is that of the present epoch.
+// The announcement is out. `current`: it was that of the present epoch, unless a handler took its
+// place.
 void epochs_pinned(Record& record, bool current) noexcept {
   expect_own(record);
-  if (!current) {
-    settle(record.core->clock, record.epoch, record.core->asymmetric);
-    enter_epoch(record);
-    if (record.core->traits.frees_quiescent) return;  // at the next pin, before it announces
+  const bool frees_pinned = !record.core->traits.frees_quiescent;
+  if (!current || record.interrupted) {
+    const uint64_t before = record.epoch.seen;
+    settle_undisturbed(record);
+    const bool is_new = !current || record.epoch.seen != before;
+    if (is_new) enter_epoch(record);
+    record.stay.settle();
   }
-  if (record.due && !record.core->traits.frees_quiescent) work(record);
+  if (record.due && frees_pinned) work(record);  // else at the next pin, before it announces
 }
 
 // Nothing is announced yet: what is freed here holds nobody up.
 void epochs_before_pin(Record& record) noexcept {
   expect_own(record);
+  const Inside inside(record);
   const uint64_t epoch = record.core->clock.epoch.load(kAcquire);  // pairs: epoch-clock
   if (epoch != record.epoch.seen) {
     record.epoch.seen = epoch;

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "nearmalloc/reclaim/impl/core.hpp"
+#include "reclaim/inside.h"
 #include "reclaim/process.h"
 #include "reclaim/schemes.h"
 
@@ -110,6 +111,7 @@ void retired_under_epochs(Record& record, size_t limit) noexcept {
 
 void hazards_retired(Record& record) noexcept {
   expect_own(record);
+  const Inside inside(record);
   const size_t limit = hazard_limit(*record.core);
   if (record.core->traits.scheme == Scheme::hazards) {
     retired_under_hazards(record, limit);

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "nearmalloc/reclaim/impl/record.hpp"
 #include "reclaim/misuse.h"
 
 namespace near::reclaim::impl {
@@ -75,7 +76,21 @@ void Limbo::expire_all() noexcept {
   for (Bag& bag : bags_) expired_.append(bag);
 }
 
-size_t Limbo::free_expired(size_t most, const FreeRun& run) noexcept {
+namespace {
+
+// The deleter pins and retires as the program does.
+void run_deleter(const Entry& entry, Record* owner) noexcept {
+  if (owner == nullptr) return entry.destroy(entry.object);
+  const uint32_t before = owner->stay.leave_library();
+  owner->lock.open();
+  entry.destroy(entry.object);
+  owner->lock.close();
+  owner->stay.restore(before);
+}
+
+}  // namespace
+
+size_t Limbo::free_expired(size_t most, const FreeRun& run, Record* owner) noexcept {
   void* blocks[kRun];
   size_t gathered = 0;
   size_t freed = 0;
@@ -100,7 +115,7 @@ size_t Limbo::free_expired(size_t most, const FreeRun& run) noexcept {
       blocks[gathered++] = entry.object;
       if (gathered == kRun) hand_over();
     } else {
-      entry.destroy(entry.object);
+      run_deleter(entry, owner);
     }
   }
   hand_over();

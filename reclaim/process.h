@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "nearmalloc/impl/atomic.hpp"
-#include "nearmalloc/reclaim/impl/hazard.hpp"  // fail_with
+#include "nearmalloc/reclaim/impl/fail.hpp"
 
 namespace near::reclaim::impl {
 

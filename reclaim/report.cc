@@ -114,7 +114,8 @@ void Core::abandon_other_threads(int32_t survivor) noexcept {
     record->hazards.clear_all();
     record->epoch.announced.store(0, kRelaxed);
     record->token.active.store(0, kRelaxed);
-    record->nesting = 0;
+    record->stay.end();
+    record->interrupted = false;
     record->working = false;
     record->parked_at = now();
     if (!record->has_left && record->limbo.held() + record->limbo.waiting() > 0) {

@@ -71,7 +71,12 @@ void give_back_number() {
 // Domains that end meanwhile wait for the lock.
 void leave_all(void*) {
   pthread_mutex_lock(&domains_lock);
-  for (Use* use = uses; use != nullptr;) {
+  Use* use = uses;
+  // First: handlers of signals do not find what is no longer theirs.
+  uses = nullptr;
+  for (Recent& recent : recents) recent = {};
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // pairs: own-handlers
+  while (use != nullptr) {
     // relaxed: changed under the lock
     if (use->serial.load(kRelaxed) != 0) {
       unlink(*use);
@@ -81,8 +86,6 @@ void leave_all(void*) {
     std::free(use);
     use = next;
   }
-  uses = nullptr;
-  for (Recent& recent : recents) recent = {};
   give_back_number();
   exit_is_watched = false;
   pthread_mutex_unlock(&domains_lock);
@@ -223,7 +226,8 @@ void begin_use(Use& use, Core& core, Record& record) {
   // The destructor of the domain frees the record itself.
   if (!core.has_ended) {
     use.record = &record;
-    use.serial.store(core.serial, kRelaxed);  // relaxed: under the lock
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // pairs: own-handlers
+    use.serial.store(core.serial, kRelaxed);              // relaxed: under the lock
     link(use, core);
   }
   pthread_mutex_unlock(&domains_lock);
@@ -243,6 +247,13 @@ Record* Core::of_this_thread() noexcept {
   }
   recents[serial % kRecents] = {serial, record};
   return record;
+}
+
+Record& Core::in_handler() noexcept {
+  const Use* use = uses;
+  while (use != nullptr && use->serial != serial) use = use->next;
+  if (use == nullptr) fail_with("a signal handler pins in a domain that its thread has not used");
+  return *use->record;
 }
 
 }  // namespace near::reclaim::impl

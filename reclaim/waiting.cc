@@ -6,6 +6,7 @@
 #include "nearmalloc/reclaim/impl/core.hpp"
 #include "nearmalloc/reclaim/impl/record_list.hpp"
 #include "nearmalloc/reclaim/impl/this_thread.hpp"
+#include "reclaim/inside.h"
 #include "reclaim/process.h"
 #include "reclaim/schemes.h"
 
@@ -36,6 +37,7 @@ void Core::wait_for_epochs(Record& me) noexcept {
   EpochWords<Record> words;
   Patience patience;
   for (;;) {
+    let_go(me);
     words.seen = clock.epoch.load(kAcquire);  // pairs: epoch-clock
     if (words.seen >= start + 2) return;
     Scan scan = Scan::going;
@@ -54,6 +56,7 @@ void Core::wait_for_rounds(Record& me) noexcept {
   Patience patience;
   // One pass may have looked at the records before the fence, and be over the end of the list.
   while (!TokenRing::has_passed(ring.round(), start, kGrace)) {
+    let_go(me);
     if (const auto word = ring.at(me.index)) {
       ring.pass(records, me, *word, asymmetric);
       continue;
@@ -88,7 +91,7 @@ Record& Core::to_wait_with(const char* misuse) noexcept {
     if (record->attached.load(kRelaxed) != kAttached || record->thread.load(kRelaxed) != mine) {
       continue;
     }
-    if (record->nesting > 0 || record->working) fail_with(misuse);
+    if (!record->stay.is_outside() || record->working) fail_with(misuse);
   }
   Record* me = of_this_thread();
   if (me == nullptr) fail_with("there is no memory for the record of a thread that waits");
@@ -142,6 +145,7 @@ void Core::take_everything(Record& me) noexcept {
 void Core::barrier() noexcept {
   if (traits.scheme == Scheme::leaky) return;
   Record* me = &to_wait_with("barrier by a thread that is pinned, or frees");
+  const Inside inside(*me);
   pthread_mutex_lock(&barrier_);
   me->working = true;
   take_everything(*me);

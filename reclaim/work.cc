@@ -7,6 +7,7 @@
 #include <ctime>
 
 #include "nearmalloc/reclaim/impl/core.hpp"
+#include "reclaim/inside.h"
 #include "reclaim/schemes.h"
 #include "reclaim/timeline_clock.hpp"
 
@@ -36,11 +37,6 @@ size_t adaptive_share(const Record& record) noexcept {
   return std::max<size_t>(record.quota, rounded_up(record.limbo.waiting(), kSmallestPart));
 }
 
-// Whether a pin is in force when it does its work.
-bool begins_before_work(const Traits& traits) noexcept {
-  return traits.scheme != Scheme::hazards && !traits.frees_quiescent;
-}
-
 bool frees_by_itself(const policy& how) noexcept { return how.how != policy::kind::manual; }
 
 // When there is work again.
@@ -68,7 +64,7 @@ size_t free_now(Record& record, size_t most) noexcept {
   const uint64_t begin = measured ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
   record.lock.enter(core.asymmetric);
   const uint64_t recorded_from = record.row != nullptr ? timeline::now() : 0;
-  const size_t freed = record.limbo.free_expired(most, core.run);
+  const size_t freed = record.limbo.free_expired(most, core.run, &record);
   if (record.row != nullptr && freed > 0) {
     record.row->interval(kind::free_batch, recorded_from, timeline::now(), core.now(),
                          static_cast<uint32_t>(freed));
@@ -84,6 +80,7 @@ size_t free_now(Record& record, size_t most) noexcept {
 }
 
 size_t free_by_hand(Record& record, size_t most) noexcept {
+  const Inside inside(record);
   const bool was_working = record.working;
   record.working = true;
   const size_t freed = free_now(record, most);
@@ -136,10 +133,8 @@ void work(Record& record) noexcept {
     record.token.countdown = record.token.interval = 1;
     return;
   }
+  const Inside inside(record);
   record.working = true;
-  // Guards of deleters nest in the pin that began, if it did: theirs must not end it.
-  const bool is_pinned = begins_before_work(record.core->traits);
-  record.nesting += is_pinned ? 1 : 0;
   const options& settings = record.core->settings;
   const bool counts = record.core->traits.scheme == Scheme::token;
   const uint32_t operations = counts ? record.token.interval : 1;
@@ -154,7 +149,6 @@ void work(Record& record) noexcept {
     record.since_free = 0;
     record.limbo.note_run(free_by_policy(record));
   }
-  record.nesting -= is_pinned ? 1 : 0;
   record.working = false;
   schedule(record);
 }

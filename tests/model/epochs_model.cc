@@ -50,7 +50,7 @@ class Reclaiming {
       settle(clock_, record.epoch, asymmetric_);
       return;
     }
-    if (!announce(clock_, record.epoch, asymmetric_)) {
+    if (!announce_seen(clock_, record.epoch, asymmetric_)) {
       settle(clock_, record.epoch, asymmetric_);
       enter_epoch(record);
     }
@@ -343,7 +343,7 @@ int main(int count, char** arguments) {
       {"a scan without a fence", "epoch.hpp", "scan_step", rl::mo_seq_cst, kNone},
       {"an announcement does not release", "epoch.hpp", "::announce(", rl::mo_release, kNone},
       {"unpin does not release", "epoch.hpp", "::unannounce(", rl::mo_release, kNone},
-      {"the epoch is not acquired", "epoch.hpp", "settle", rl::mo_acquire, kNone},
+      {"the epoch is not acquired", "epoch.hpp", "announce_newest", rl::mo_acquire, kNone},
       {"another's fence is not acquired", "epoch.hpp", "scan_step", rl::mo_acquire, kNone,
        "fenced.load"},
       {"the records are not acquired", "epoch.hpp", "scan_step", rl::mo_acquire, kNone,

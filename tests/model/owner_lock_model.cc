@@ -17,6 +17,11 @@ namespace near::reclaim::impl {
 
 void yield() noexcept { rl::yield(1, debug_info(Place::current())); }
 
+void fail_with(const char* what) noexcept {
+  model::expect(false, what);
+  std::abort();
+}
+
 }  // namespace near::reclaim::impl
 
 namespace near::model {

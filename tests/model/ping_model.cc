@@ -65,7 +65,7 @@ class Ping : public FencedSuite<Ping> {
 
  private:
   void pin(Record& record) {
-    if (!announce(clock_, record.epoch, asymmetric_)) {
+    if (!announce_seen(clock_, record.epoch, asymmetric_)) {
       settle(clock_, record.epoch, asymmetric_);
       const uint32_t before = record.limbo.count();
       record.limbo.advance(record.epoch.seen, kEpochBags);

@@ -1,8 +1,8 @@
 // A concurrent relaxed (a,b)-tree: an ordered map whose nodes hold up to B entries.
 //
-//   near::reclaim::domain<near::reclaim::debra<>> domain;
-//   near::reclaim::abtree<int64_t, int64_t, decltype(domain)> map(domain);
-//   map.insert(1, 10);  map.find(1);  map.erase(1);
+//   domain<debra<>> d;
+//   abtree<int64_t, int64_t, domain<debra<>>> map(d);
+//   map.insert(1, 10);                        // pins by itself
 //
 // How it works. An entry node, which is never replaced, has one child, the root. Leaves never
 // change: insert and erase put a new leaf in the place of the old one, by an SCX (impl/scx.hpp) on
@@ -52,6 +52,7 @@
 #include <optional>
 
 #include "nearmalloc/impl/atomic.hpp"
+#include "nearmalloc/reclaim/domain.hpp"
 #include "nearmalloc/reclaim/impl/abtree_draft.hpp"
 #include "nearmalloc/reclaim/impl/abtree_node.hpp"
 #include "nearmalloc/reclaim/impl/abtree_walk.hpp"

@@ -43,6 +43,8 @@
 // NEAR_CHECK: in programs that are compiled with it defined as 1, in all of their files. A lookup
 // in a table with a lock is then part of each retirement.
 //
+// Signals: handler_guard.hpp says what a handler may call.
+//
 // Source: [Brown15], [Kim23], [Michael04]; names after the C++26 papers P2545 and P2530.
 #pragma once
 
@@ -52,6 +54,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "nearmalloc/reclaim/handler_guard.hpp"
 #include "nearmalloc/reclaim/impl/free_run.hpp"
 #include "nearmalloc/reclaim/impl/this_thread.hpp"
 #include "nearmalloc/reclaim/options.hpp"
@@ -81,10 +84,8 @@ class [[nodiscard]] guard {
   ~guard() {
     impl::check_use(record_);
     slots_.give_back(record_);
-    // Constants are stored where they are known: a counter in memory would cost a pin its latency.
-    if (record_.nesting == 1) [[likely]] {
-      Scheme::leave(record_);
-      record_.nesting = 0;
+    if (record_.stay.has_one_guard()) [[likely]] {
+      leave();
     } else {
       impl::leave_nested(record_);
     }
@@ -94,12 +95,10 @@ class [[nodiscard]] guard {
 
   // Ends this stay and begins another: nothing read before may be used. No effect if nested.
   void repin() noexcept {
-    if (record_.nesting > 1) return;
+    if (!record_.stay.has_one_guard()) return;
     slots_.clear(record_);
-    Scheme::leave(record_);
-    record_.nesting = 0;
+    leave();
     Scheme::enter(record_);
-    record_.nesting = 1;
   }
 
   // The value of `source`, whose object stays valid until the slot is used again or the guard ends.
@@ -157,13 +156,16 @@ class [[nodiscard]] guard {
   friend class domain<Scheme>;
   explicit guard(impl::Record& record) noexcept : record_(record) {
     impl::check_use(record_);
-    if (record_.nesting == 0) [[likely]] {
-      // Counted after: what runs inside `enter` is not pinned yet under every scheme.
+    if (record_.stay.is_outside()) [[likely]] {
       Scheme::enter(record_);
-      record_.nesting = 1;
     } else {
-      record_.nesting++;
+      Scheme::nest(record_);
     }
+  }
+
+  void leave() noexcept {
+    record_.stay.end();
+    Scheme::leave(record_);
   }
 
   impl::Record& record_;
@@ -189,6 +191,9 @@ class [[nodiscard]] handle {
   ~handle() { leave(); }
 
   guard_type pin() noexcept { return guard_type(*record_); }
+
+  // In a signal handler of the thread whose handle it is.
+  handler_guard<Scheme> pin_in_handler() noexcept { return handler_guard<Scheme>(*record_); }
 
   // The handle is the calling thread's from now on: fork and stall reports go by that.
   void adopt() noexcept {
@@ -252,6 +257,11 @@ class domain {
     impl::Record* record = mine();
     if (record == nullptr) throw std::bad_alloc();
     return guard_type(*record);
+  }
+
+  // In a signal handler. Its thread has used `pin` or `retire` of this domain before; else: aborts.
+  handler_guard<Scheme> pin_in_handler() noexcept {
+    return handler_guard<Scheme>(core_.in_handler());
   }
 
   // As guard::retire, for callers that are not pinned. Leaks and counts the object if this is the

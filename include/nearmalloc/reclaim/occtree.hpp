@@ -5,7 +5,8 @@
 //   occtree<int64_t, uint64_t, domain<debra<>>> tree(d);
 //   tree.insert(1, 10);                            // pins by itself
 //   auto g = d.pin();
-//   tree.range(g, 0, 100, [](int64_t key, uint64_t value) { ... });
+//   uint64_t sum = 0;
+//   tree.range(g, 0, 100, [&](int64_t, uint64_t value) { sum += value; });
 //
 // An insert allocates one node of 56 bytes (for keys and values of 64 bits), or none if it finds a
 // routing node of its key. An erase allocates nothing: it clears the value, and unlinks and retires

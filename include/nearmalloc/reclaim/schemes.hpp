@@ -37,15 +37,26 @@ namespace impl {
 
 // What `retire` does under every scheme but the leaky one.
 inline void push(Record& record, void* object, deleter destroy) noexcept {
+  if (record.stay.is_inside_library()) [[unlikely]]
+    fail_with("a signal handler retires inside a pin, or work of the library");
   record.lock.enter(record.core->asymmetric);
   record.limbo.push(object, destroy);
   if (record.limbo.current() >= record.core->settings.batch_size) record.due = true;
   record.lock.leave();
 }
 
+// A guard inside another, or a handler's inside the library. `is_announced`: in every pin of the
+// scheme that is settled.
+inline void nest(Record& record, bool is_announced) noexcept {
+  if (record.stay.is_unsettled() || !is_announced) [[unlikely]]
+    return pin_unsettled(record);
+  record.stay.add_guard();
+}
+
 // Pointers need no protection beyond the guard.
 struct ProtectsAll {
   static constexpr bool protects_all = true;
+  static void nest(Record& record) noexcept { impl::nest(record, true); }
   struct Slots {
     template <class T>
     T* protect(Record&, unsigned, const Atomic<T*>& source) noexcept {
@@ -59,6 +70,7 @@ struct ProtectsAll {
 
 struct ProtectsSlots {
   static constexpr bool protects_all = false;
+  static void nest(Record& record) noexcept { impl::nest(record, true); }
   struct Slots {
     template <class T>
     T* protect(Record& record, unsigned slot, const Atomic<T*>& source) noexcept {
@@ -74,11 +86,19 @@ struct ProtectsSlots {
   };
 };
 
-inline void enter_epoch_pinned(Record& record) noexcept {
+// `has_worked`: what is due was done before the announcement.
+template <bool has_worked>
+[[gnu::always_inline]] inline void pin_epoch(Record& record) noexcept {
   Core& core = *record.core;
-  const bool current = announce(core.clock, record.epoch, core.asymmetric);
-  if (!current || record.due) [[unlikely]]
-    epochs_pinned(record, current);
+  record.stay.begin();
+  const bool current = announce_seen(core.clock, record.epoch, core.asymmetric);
+  if (current) [[likely]] {
+    record.stay.settle();
+    // A handler that came before `settle` made both true.
+    if (!(has_worked ? record.interrupted : record.due)) [[likely]]
+      return;
+  }
+  epochs_pinned(record, current);
 }
 
 }  // namespace impl
@@ -86,7 +106,7 @@ inline void enter_epoch_pinned(Record& record) noexcept {
 struct leaky : impl::ProtectsAll {
   static constexpr impl::Traits traits{impl::Scheme::leaky};
   static constexpr bool has_grace_periods = false;
-  static void enter(impl::Record&) noexcept {}
+  static void enter(impl::Record& record) noexcept { record.stay.settle(); }
   static void leave(impl::Record&) noexcept {}
   static void retire(impl::Record& record, void*, deleter) noexcept { record.limbo.leak(); }
 };
@@ -99,16 +119,13 @@ struct debra : impl::ProtectsAll {
 
   static void enter(impl::Record& record) noexcept {
     if constexpr (Order == announce::before_free) {
-      impl::enter_epoch_pinned(record);
+      impl::pin_epoch<false>(record);
     } else {
-      impl::Core& core = *record.core;
       // relaxed: a hint; what is announced is checked below
-      const bool is_new = core.clock.epoch.load(kRelaxed) != record.epoch.seen;
+      const bool is_new = record.core->clock.epoch.load(kRelaxed) != record.epoch.seen;
       if (is_new || record.due) [[unlikely]]
         impl::epochs_before_pin(record);
-      const bool current = impl::announce(core.clock, record.epoch, core.asymmetric);
-      if (!current) [[unlikely]]
-        impl::epochs_pinned(record, false);
+      impl::pin_epoch<true>(record);
     }
   }
   static void leave(impl::Record& record) noexcept { impl::unannounce(record.epoch); }
@@ -127,12 +144,16 @@ struct token : impl::ProtectsAll {
   static constexpr bool has_grace_periods = true;
 
   static void enter(impl::Record& record) noexcept {
-    impl::Core& core = *record.core;
-    impl::activate(record.token, core.asymmetric);
+    // There is no second step that a handler could spoil: settled at once, announced by the first.
+    record.stay.settle();
+    impl::activate(record.token, record.core->asymmetric);
     if (--record.token.countdown == 0) [[unlikely]]
       impl::work(record);
   }
   static void leave(impl::Record& record) noexcept { impl::deactivate(record.token); }
+  static void nest(impl::Record& record) noexcept {
+    impl::nest(record, impl::is_activated(record.token));
+  }
   static void retire(impl::Record& record, void* object, deleter destroy) noexcept {
     impl::push(record, object, destroy);
   }
@@ -142,6 +163,7 @@ struct hazard_pointers : impl::ProtectsSlots {
   static constexpr impl::Traits traits{impl::Scheme::hazards};
   static constexpr bool has_grace_periods = false;
   static void enter(impl::Record& record) noexcept {
+    record.stay.settle();
     if (record.due) [[unlikely]]
       impl::work(record);
   }
@@ -156,7 +178,7 @@ struct hazard_pointers : impl::ProtectsSlots {
 struct ping_epochs : impl::ProtectsSlots {
   static constexpr impl::Traits traits{impl::Scheme::ping};
   static constexpr bool has_grace_periods = true;
-  static void enter(impl::Record& record) noexcept { impl::enter_epoch_pinned(record); }
+  static void enter(impl::Record& record) noexcept { impl::pin_epoch<false>(record); }
   static void leave(impl::Record& record) noexcept { impl::unannounce(record.epoch); }
   static void retire(impl::Record& record, void* object, deleter destroy) noexcept {
     impl::push(record, object, destroy);

@@ -50,6 +50,8 @@ class Core {
   void come_online(Record& record) noexcept;
   // The record that the calling thread uses without a handle; attached on first use.
   Record* of_this_thread() noexcept;
+  // The same in a signal handler. Aborts if there is none yet.
+  Record& in_handler() noexcept;
 
   void synchronize() noexcept;
   void barrier() noexcept;
@@ -127,6 +129,11 @@ void epochs_pinned(Record& record, bool current) noexcept;
 void epochs_before_pin(Record& record) noexcept;
 void hazards_retired(Record& record) noexcept;
 void work(Record& record) noexcept;
+// reclaim/stay.cc. A guard inside others, or inside the library.
+void pin_unsettled(Record& record) noexcept;
+// A handler's guard: whether the thread was outside.
+bool enter_in_handler(Record& record) noexcept;
+void leave_in_handler(Record& record, bool was_outside) noexcept;
 size_t free_now(Record& record, size_t most) noexcept;
 size_t free_by_hand(Record& record, size_t most) noexcept;
 
@@ -152,9 +159,9 @@ inline void check_retired(const void* object) noexcept {
 
 // A guard ends that is not the last of its thread.
 inline void leave_nested(Record& record) noexcept {
-  if (record.nesting == 0) [[unlikely]]
+  if (record.stay.guards() == 0) [[unlikely]]
     fail_with("a guard ends that has ended before");
-  record.nesting--;
+  record.stay.remove_guard();
 }
 
 }  // namespace near::reclaim::impl

@@ -39,22 +39,35 @@ struct EpochWords {
   Record* cursor = nullptr;     // the record it looks at next
 };
 
-// Pins. True: the epoch is the one seen last, the thread is protected. False: go on with `settle`.
+// Whether `epoch`, announced now, is still the epoch: the thread is protected.
 template <class Record>
-bool announce(EpochClock& clock, EpochWords<Record>& words, bool asymmetric) {
-  words.announced.store(words.seen << 1 | 1, kRelease);  // pairs: epoch-announce
+bool announce(EpochClock& clock, EpochWords<Record>& words, uint64_t epoch, bool asymmetric) {
+  words.announced.store(epoch << 1 | 1, kRelease);  // pairs: epoch-announce
   light_fence(asymmetric);
   // relaxed: if it equals what was acquired before, there is nothing new to acquire
-  return clock.epoch.load(kRelaxed) == words.seen;
+  return clock.epoch.load(kRelaxed) == epoch;
 }
 
-// Announces the newest epoch. Returns it.
+// Announces the newest epoch, and returns it. The owner's words stay: a signal handler may do so
+// while the owner announces.
 template <class Record>
-uint64_t settle(EpochClock& clock, EpochWords<Record>& words, bool asymmetric) {
-  do {
-    words.seen = clock.epoch.load(kAcquire);  // pairs: epoch-clock
-  } while (!announce(clock, words, asymmetric));
-  return words.seen;
+uint64_t announce_newest(EpochClock& clock, EpochWords<Record>& words, bool asymmetric) {
+  for (;;) {
+    const uint64_t epoch = clock.epoch.load(kAcquire);  // pairs: epoch-clock
+    if (announce(clock, words, epoch, asymmetric)) return epoch;
+  }
+}
+
+// Pins. True: the epoch is the one seen last, the thread is protected. False: go on with `settle`.
+template <class Record>
+bool announce_seen(EpochClock& clock, EpochWords<Record>& words, bool asymmetric) {
+  return announce(clock, words, words.seen, asymmetric);
+}
+
+// Announces the newest epoch, in which the owner is from now on.
+template <class Record>
+void settle(EpochClock& clock, EpochWords<Record>& words, bool asymmetric) {
+  words.seen = announce_newest(clock, words, asymmetric);
 }
 
 template <class Record>

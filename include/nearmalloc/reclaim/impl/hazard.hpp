@@ -11,15 +11,14 @@
 // a signal handler, as that gives back what it took before it returns. [Michael04]
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "nearmalloc/impl/atomic.hpp"
+#include "nearmalloc/reclaim/impl/fail.hpp"
 #include "nearmalloc/reclaim/impl/fence.hpp"
 
 namespace near::reclaim::impl {
-
-// Says on stderr what is wrong, and aborts.
-[[noreturn]] void fail_with(const char* what) noexcept;
 
 inline constexpr unsigned kGuardSlots = kModel ? 2 : 16;  // of a guard
 inline constexpr unsigned kRows = kModel ? 2 : 16;        // guards of a thread that hold something
@@ -27,20 +26,21 @@ inline constexpr unsigned kHazardSlots = kRows * kGuardSlots;
 
 // The slots of one guard.
 struct SlotRow {
-  unsigned number = 0;
-  unsigned size = 0;  // slots that it has used; 0: it has no row
+  uint32_t bit = 0;    // its row's in `free_rows`
+  uint32_t first = 0;  // its row's first slot
+  uint32_t size = 0;   // slots that it has used; 0: it has no row
 };
 
 struct HazardWords {
   Atomic<const void*> slots[kHazardSlots] = {};
-  Atomic<uint32_t> used{0};  // slots ever used by this record
-  uint32_t taken = 0;        // rows, a bit each; the owner's
+  Atomic<uint32_t> used{0};                // slots ever used by this record
+  uint32_t free_rows = (1u << kRows) - 1;  // a bit each; the owner's
 
   // Publishes `object`. The caller reads its source again afterwards.
   void hold(SlotRow& row, unsigned slot, const void* object, bool asymmetric) {
     if (slot >= row.size) [[unlikely]]
       make_room(row, slot);
-    slots[row.number * kGuardSlots + slot].store(object, kRelease);  // pairs: hazard
+    slots[row.first + slot].store(object, kRelease);  // pairs: hazard
     light_fence(asymmetric);
   }
 
@@ -57,14 +57,13 @@ struct HazardWords {
 
   // Empties the slots of a guard, which keeps its row.
   void clear(const SlotRow& row) {
-    const unsigned first = row.number * kGuardSlots;
-    for (unsigned i = first, end = first + row.size; i < end; i++) empty(i);
+    for (uint32_t i = 0; i < row.size; i++) empty(row.first + i);
   }
 
   void give_back(SlotRow& row) {
     if (row.size == 0) return;
     clear(row);
-    taken &= ~(1u << row.number);
+    free_rows ^= row.bit;
     row.size = 0;
   }
 
@@ -72,28 +71,27 @@ struct HazardWords {
   void clear_all() {
     // relaxed: only the owner writes
     for (uint32_t i = 0, end = used.load(kRelaxed); i < end; i++) empty(i);
-    taken = 0;
+    free_rows = (1u << kRows) - 1;
   }
 
  private:
   void make_room(SlotRow& row, unsigned slot) {
     if (slot >= kGuardSlots) fail_with("a slot beyond guard::slots");
-    if (row.size == 0) {
-      while (row.number < kRows && (taken >> row.number & 1) != 0) row.number++;
-      if (row.number == kRows) fail_with("too many guards of one thread protect at a time");
-      taken |= 1u << row.number;
-    }
+    if (row.size == 0) take_row(row);
     row.size = slot + 1;
-    const uint32_t end = row.number * kGuardSlots + row.size;
+    const uint32_t end = row.first + row.size;
     // relaxed: only the owner writes; `collect` reads it after the fence of `hold`
     if (used.load(kRelaxed) < end) used.store(end, kRelaxed);
   }
 
-  void empty(uint32_t index) {
-    // relaxed: the owner's own; an empty slot needs no store
-    if (slots[index].load(kRelaxed) == nullptr) return;
-    slots[index].store(nullptr, kRelease);  // pairs: hazard
+  void take_row(SlotRow& row) {
+    if (free_rows == 0) fail_with("too many guards of one thread protect at a time");
+    row.bit = free_rows & -free_rows;
+    row.first = static_cast<uint32_t>(std::countr_zero(free_rows)) * kGuardSlots;
+    free_rows ^= row.bit;
   }
+
+  void empty(uint32_t index) { slots[index].store(nullptr, kRelease); }  // pairs: hazard
 };
 
 // Calls f(object) for everything that somebody holds. The caller executed a heavy fence after the

@@ -21,6 +21,8 @@ using deleter = void (*)(void*) noexcept;
 
 namespace impl {
 
+struct Record;
+
 struct Entry {
   void* object;
   deleter destroy;
@@ -103,8 +105,9 @@ class Limbo {
   template <class IsHeld>
   void sift(IsHeld is_held) noexcept;
 
-  // Frees up to `most` expired objects; returns how many.
-  size_t free_expired(size_t most, const FreeRun& run) noexcept;
+  // Frees up to `most` expired objects; returns how many. Inside the lock of `owner`, if there is
+  // one.
+  size_t free_expired(size_t most, const FreeRun& run, Record* owner = nullptr) noexcept;
   // Hands everything to another thread's limbo: as safe to free, or as retired just now. The counts
   // move along.
   void give_all_safe(Limbo& to) noexcept;

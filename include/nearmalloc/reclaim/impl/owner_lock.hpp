@@ -1,16 +1,18 @@
 // The lock of a limbo: its owner takes it at every retirement, for the price of two stores and a
 // load; anybody else takes it hardly ever, at the price of a heavy fence.
 //
+//   inside   0 no; odd: the owner is inside; even: a deleter runs inside, which may enter again
 // Invariant: at most one of owner and claimer is inside. Owner: inside = 1, light fence, look for a
 // claim; claimer: claimed = 1, heavy fence, wait until the owner is not inside. A claimer of many
 // locks begins all claims, fences once, and goes into those whose owner is not inside.
-// Who may touch it: `enter` and `leave` the owner (nestable); `claim` and `release` one other
-// thread at a time, which the domain's mutex sees to.
+// Who may touch it: `enter` and `leave` the owner, `open` and `close` the function that runs its
+// deleters; `claim` and `release` one other thread at a time, which the domain's mutex sees to.
 #pragma once
 
 #include <cstdint>
 
 #include "nearmalloc/impl/atomic.hpp"
+#include "nearmalloc/reclaim/impl/fail.hpp"
 #include "nearmalloc/reclaim/impl/fence.hpp"
 
 namespace near::reclaim::impl {
@@ -22,10 +24,8 @@ class OwnerLock {
   void enter(bool asymmetric) {
     // relaxed: only the owner writes
     const uint32_t depth = inside_.load(kRelaxed);
-    if (depth > 0) {
-      inside_.store(depth + 1, kRelaxed);  // relaxed: it is inside already
-      return;
-    }
+    if (depth > 0) [[unlikely]]
+      return enter_again(depth);
     for (;;) {
       inside_.store(1, kRelaxed);  // relaxed: the fence orders it
       light_fence(asymmetric);
@@ -41,6 +41,10 @@ class OwnerLock {
     // relaxed: only the owner writes
     inside_.store(inside_.load(kRelaxed) - 1, kRelease);  // pairs: owner-lock
   }
+
+  // A deleter begins, and has ended.
+  void open() { inside_.store(inside_.load(kRelaxed) + 1, kRelaxed); }   // relaxed: it is inside
+  void close() { inside_.store(inside_.load(kRelaxed) - 1, kRelaxed); }  // relaxed: it is inside
 
   void claim(bool asymmetric) {
     begin_claim();
@@ -72,6 +76,11 @@ class OwnerLock {
   }
 
  private:
+  void enter_again(uint32_t depth) {
+    if (depth % 2 != 0) fail_with("a signal handler retires inside a retirement");
+    inside_.store(depth + 1, kRelaxed);  // relaxed: it is inside already
+  }
+
   Atomic<uint32_t> inside_{0};
   Atomic<uint32_t> claimed_{0};
 };

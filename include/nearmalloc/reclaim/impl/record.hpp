@@ -11,6 +11,7 @@
 #include "nearmalloc/reclaim/impl/hazard.hpp"
 #include "nearmalloc/reclaim/impl/limbo.hpp"
 #include "nearmalloc/reclaim/impl/owner_lock.hpp"
+#include "nearmalloc/reclaim/impl/stay.hpp"
 #include "nearmalloc/reclaim/impl/token.hpp"
 #include "nearmalloc/reclaim/timeline.hpp"
 
@@ -34,8 +35,9 @@ struct alignas(128) Record {
   // The owner's.
   alignas(128) Core* const core;
   const void* user = nullptr;  // this_user() of the thread that it belongs to
-  uint32_t nesting = 0;        // guards
-  bool due = true;             // there is work at the next pin
+  Stay stay;
+  bool due = true;           // there is work at the next pin
+  bool interrupted = false;  // a handler left its announcement
   uint32_t since_check = 0;
   uint32_t since_free = 0;
   size_t quota = 1;              // adaptive: objects each time
@@ -43,7 +45,7 @@ struct alignas(128) Record {
   track* row = nullptr;          // in the timeline, if there is one
   bool working = false;          // a deleter runs: it must not start work again
   size_t look_at = 0;            // objects in the present bag at which hazards are read
-  bool is_offline = false;       // parked by a thread that comes back
+  bool is_offline = false;       // parked by a thread that comes back, and has not come yet
   bool has_left = false;         // parked with something in the limbo
   uint64_t parked_at = 0;        // epoch or round then
   uint64_t counted_garbage = 0;  // its part of Core::garbage_; guard: lock

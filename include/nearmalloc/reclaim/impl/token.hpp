@@ -55,6 +55,11 @@ inline void activate(TokenWords& words, bool asymmetric) {
   light_fence(asymmetric);
 }
 
+// For the thread itself and its handlers.
+inline bool is_activated(const TokenWords& words) {
+  return words.active.load(kRelaxed) != 0;  // relaxed: the thread's own
+}
+
 inline void deactivate(TokenWords& words) {
   words.active.store(0, kRelease);  // pairs: token-active
 }
