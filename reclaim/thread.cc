@@ -38,10 +38,10 @@ bool exit_key_works = false;
 thread_local bool exit_is_watched = false;
 
 void link(Use& use, Core& core) {
-  use.next_of_core = core.uses;
-  use.link_of_core = &core.uses;
-  if (core.uses != nullptr) core.uses->link_of_core = &use.next_of_core;
-  core.uses = &use;
+  use.next_of_core = core.users;
+  use.link_of_core = &core.users;
+  if (core.users != nullptr) core.users->link_of_core = &use.next_of_core;
+  core.users = &use;
 }
 
 void unlink(const Use& use) {
@@ -93,7 +93,7 @@ void leave_all(void*) {
 
 // A use whose thread did not come along into the child of a fork.
 void forget_uses_of_others(Core& core) {
-  for (Use* use = core.uses; use != nullptr;) {
+  for (Use* use = core.users; use != nullptr;) {
     Use* next = use->next_of_core;
     if (use->list != &uses) {
       unlink(*use);
@@ -183,7 +183,7 @@ uint32_t delist(Core& core) noexcept {
   while (*link != &core) link = &(*link)->next_core;
   *link = core.next_core;
   uint32_t threads = 0;
-  for (Use* use = core.uses; use != nullptr; use = use->next_of_core) {
+  for (Use* use = core.users; use != nullptr; use = use->next_of_core) {
     use->serial.store(0, kRelaxed);  // relaxed: its thread looks for other serials
     threads++;
   }
@@ -250,8 +250,7 @@ Record* Core::of_this_thread() noexcept {
 }
 
 Record& Core::in_handler() noexcept {
-  const Use* use = uses;
-  while (use != nullptr && use->serial != serial) use = use->next;
+  const Use* use = find_use(serial);
   if (use == nullptr) fail_with("a signal handler pins in a domain that its thread has not used");
   return *use->record;
 }

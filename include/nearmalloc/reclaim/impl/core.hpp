@@ -86,7 +86,7 @@ class Core {
   void abandon_other_threads(int32_t survivor) noexcept;
 
   Core* next_core = nullptr;  // guard: the list of domains
-  Use* uses = nullptr;        // by threads without a handle; guard: the same
+  Use* users = nullptr;       // threads without a handle; guard: the same
   bool has_ended = false;     // guard: the same
 
  private:
