@@ -71,17 +71,22 @@ void after_fork_in_parent() {
   unlock_streams(false);
 }
 
-void after_fork_in_child() {
-  const int counted = thread_record.counted ? 1 : 0;
-  if (!ends_holding()) {
-    left_alone = true;
-    forget_purge_thread(counted);
-    return;
-  }
+// Frees every lock in a child whose thread is outside, and brings back what other threads had.
+void end_child() {
   unlock_memory_in_child();
   unlock_heaps_in_child(has_heap() ? current_heap : nullptr);
-  unlock_purge_thread_in_child(counted);
+  unlock_purge_thread();
   start_lock.unlock_for_fork();
+}
+
+void after_fork_in_child() {
+  const bool whole = ends_holding();
+  forget_purge_thread(thread_record.counted ? 1 : 0);
+  if (!whole) {
+    inside_depth |= kLeftAlone;
+    return;
+  }
+  end_child();
   go_outside();
   unlock_streams(true);
 }
@@ -91,6 +96,7 @@ void after_fork_in_child() {
 void handle_forks() {
   static constinit Atomic<bool> done{false};
   if (done.exchange(true, kRelaxed)) return;  // relaxed: publishes nothing
+  repair_child = end_child;
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 

@@ -4,7 +4,7 @@
 // glibc's lock of its list of streams first, which threads hold while they allocate. While it has
 // them, handlers of other libraries allocate in it as usual. If fork comes from a signal handler
 // that interrupted this thread inside (sync/inside.h), nothing is taken: the parent goes on as if
-// nothing were, and the child is left alone.
+// nothing were, and the child is left alone until the interrupted call ends, which repairs it.
 // docs/decisions/0014-helper-thread-and-fork.md
 // Who may touch it: any thread.
 #pragma once

@@ -55,9 +55,12 @@ void on_thread_exit(void* value) {
     pthread_setspecific(exit_key, value);
     return;
   }
-  Heap* mine = current_heap;
-  current_heap = &exited_heap;
-  if (mine != &empty_heap && mine != &exited_heap) park_heap(mine);
+  {
+    const Inside inside;  // the heap is neither parked nor anyone's
+    Heap* mine = current_heap;
+    current_heap = &exited_heap;
+    if (mine != &empty_heap && mine != &exited_heap) park_heap(mine);
+  }
   if (!thread_record.counted) return;
   thread_record.counted = false;
   discount_thread();

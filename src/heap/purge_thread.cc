@@ -238,11 +238,6 @@ void lock_purge_thread() { thread_lock.lock_for_fork(); }
 
 void unlock_purge_thread() { thread_lock.unlock_for_fork(); }
 
-void unlock_purge_thread_in_child(int counted) {
-  forget_purge_thread(counted);
-  thread_lock.unlock_for_fork();
-}
-
 void forget_purge_thread(int counted) {
   threads = counted;
   state.store(absent, kRelaxed);  // relaxed: one thread lives

@@ -37,12 +37,11 @@ void obey_purge_option();
 // it away for a while. False if there is none.
 bool give_up_purge_thread();
 
-// Around fork. In the child `counted` threads are left, none or one.
+// Around fork.
 void lock_purge_thread();
 void unlock_purge_thread();
-void unlock_purge_thread_in_child(int counted);
 
-// In the child of a fork that took no locks.
+// In the child, whatever the locks are: `counted` threads are left, none or one.
 void forget_purge_thread(int counted);
 
 }  // namespace near

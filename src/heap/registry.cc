@@ -176,6 +176,7 @@ void visit_parked_of(unsigned node, void (*visit)(Heap& heap, void* argument), v
   for (uint32_t id = 0; id < count; id++) {
     if (!is_of(id, node)) continue;
     Heap* heap = heap_by_id(id);
+    const Inside inside;  // the heap is neither parked nor anyone's
     if (!take_if_parked(heap)) continue;
     {
       const LockGuard guard(heap->lock);

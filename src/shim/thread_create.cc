@@ -82,9 +82,11 @@ Result run_counted(void* room) {
 }
 
 // Calls create(trampoline, room) for a thread that runs routine(argument). If the system has no
-// room for another thread, the helper makes some.
+// room for another thread, the helper makes some. A handler in the midst of our own work is
+// refused in the child that it forked: the new thread would wait for what that work holds.
 template <typename Result, typename Call>
 int create_counted(Routine<Result> routine, void* argument, int refused, Call create) {
+  if (near::is_left_alone()) return refused;
   near::count_new_thread();
   Start* start = take_start();
   int error = refused;

@@ -19,12 +19,18 @@ thread_local uint8_t held[kRanks] NEAR_TLS_INITIAL_EXEC = {};
 }  // namespace
 
 __thread uint8_t inside_depth NEAR_TLS_INITIAL_EXEC = 0;
-bool left_alone = false;
+void (*repair_child)() = nullptr;
 
-// In a child of an interrupted thread, where no other thread lives, a lock that is held protects
-// nothing, and nobody will release it.
+void end_left_alone() {
+  go_inside();
+  repair_child();
+  inside_depth &= static_cast<uint8_t>(~kLeftAlone);
+  go_outside();
+}
+
+// The only thread of the process: the lock is its own, or nobody will release it.
 void Mutex::lock_slow() {
-  if (left_alone) return;
+  if (is_left_alone()) return;
   for (int i = 0; i < kSpins; i++) {
     cpu_relax();
     uint32_t expected = 0;

@@ -43,6 +43,9 @@ class Forks(Cases):
     def test_in_a_handler(self) -> None:
         self.run_case("forks", "in_a_handler")
 
+    def test_in_a_handler_before_threads(self) -> None:
+        self.run_case("forks", "in_a_handler_before_threads")
+
     def test_in_a_handler_among_threads(self) -> None:
         self.run_case("forks", "in_a_handler_among_threads")
 

@@ -9,12 +9,15 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "front/emergency.h"
 #include "front/thread.h"
+#include "heap/registry.h"
 #include "node/memory.h"
 #include "support/cases.h"
 #include "sync/inside.h"
@@ -79,16 +82,16 @@ class ForkTest : public testing::Test {
 };
 
 TEST_F(ForkTest, AChildOfAThreadThatIsOutsideIsWhole) {
-  in_child([] { return use_memory() && near_check() == 0 && !near::left_alone; });
+  in_child([] { return use_memory() && near_check() == 0 && !near::is_left_alone(); });
 }
 
 // What a signal handler does that interrupted a slow path.
 TEST_F(ForkTest, AThreadThatHoldsALockForks) {
   for (near::Mutex* lock : {&near::current_heap->lock, &near::nodes[0].lock, &near::start_lock}) {
     const LockGuard guard(*lock);
-    in_child([] { return use_memory() && near::left_alone; });
+    in_child([] { return use_memory() && near::is_left_alone(); });
   }
-  EXPECT_FALSE(near::left_alone);
+  EXPECT_FALSE(near::is_left_alone());
   EXPECT_TRUE(use_memory());
   EXPECT_EQ(near_check(), 0u);
 }
@@ -109,7 +112,7 @@ TEST_F(ForkTest, WhatWasInterruptedGoesOnInTheChild) {
   ASSERT_GE(child, 0);
   if (child == 0) alarm(20);
   near::current_heap->lock.unlock();
-  const bool good = use_memory() && near_check() == 0;
+  const bool good = use_memory() && near_check() == 0 && !near::is_left_alone();
   if (child == 0) _exit(good ? 0 : 1);
   EXPECT_TRUE(good);
   int status = -1;
@@ -136,6 +139,70 @@ TEST_F(ForkTest, AChildThatIsLeftAloneWaitsForNobody) {
     });
   }
   other([] { near::nodes[0].lock.unlock(); });
+}
+
+// What another thread held, or had out of its place, is whole when the interrupted call has ended.
+TEST_F(ForkTest, WhenTheCallHasEndedTheChildIsWhole) {
+  if (is_emulated()) GTEST_SKIP() << "forks beside threads are not for an emulator";
+  Worker other;
+  near::Heap* heap_of_other = nullptr;
+  other([&] {
+    near_free(near_malloc(1));
+    heap_of_other = near::current_heap;
+    near::start_lock.lock();
+    heap_of_other->lock.lock();
+    near::nodes[0].lock.lock();
+  });
+  near::current_heap->lock.lock();
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  near::current_heap->lock.unlock();
+  if (child == 0) {
+    alarm(20);
+    const bool free = !near::nodes[0].lock.is_held() && !heap_of_other->lock.is_held() &&
+                      !near::start_lock.is_held();
+    const bool parked = near::state_of_heap(heap_of_other->id()) == near::HeapState::parked;
+    bool good = free && parked && !near::is_left_alone() && use_memory();
+    on_cpu(0, [&] { good = good && use_memory() && near::current_heap == heap_of_other; });
+    in_child([] { return use_memory() && !near::is_left_alone(); });
+    _exit(good && near_check() == 0 && !HasFailure() ? 0 : 1);
+  }
+  other([&] {
+    near::nodes[0].lock.unlock();
+    heap_of_other->lock.unlock();
+    near::start_lock.unlock();
+  });
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  count_cases();
+}
+
+// A lock that another thread of the child holds is not passed over.
+TEST_F(ForkTest, ThenItsThreadsWaitForEachOther) {
+  near::current_heap->lock.lock();
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  near::current_heap->lock.unlock();
+  if (child == 0) {
+    alarm(20);
+    bool released = false;
+    bool waited = false;
+    near::nodes[0].lock.lock();
+    std::thread other([&] {
+      const LockGuard guard(near::nodes[0].lock);
+      waited = released;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    released = true;
+    near::nodes[0].lock.unlock();
+    other.join();
+    _exit(waited ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  count_cases();
 }
 
 // A thread that waits for a lock is inside already.

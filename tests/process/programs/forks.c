@@ -132,6 +132,7 @@ static int against_stdio(void) {
 
 /* --- in handlers of signals --- */
 
+enum { kGoesOn = INT32_MAX / 2 }; /* more forks than any test wants */
 static volatile sig_atomic_t forks;
 static void (*volatile in_child)(void);
 
@@ -191,27 +192,27 @@ static void fork_again(void) {
   execute();
 }
 
-static void go_on(void) {
-  struct itimerval never = {{0, 0}, {0, 0}};
-  setitimer(ITIMER_VIRTUAL, &never, NULL);
-  forks = INT32_MAX / 2;
-}
+static void go_on(void) { forks = kGoesOn; }
 
-static void fork_in_handlers(void (*child)(void), int wanted) {
+/* Uses memory until so many children were forked; so do the children that go on. */
+static void fork_while(void (*use)(uint64_t seed), void (*child)(void), int wanted) {
   in_child = child;
   forks = 0;
   const struct sigaction action = {.sa_handler = fork_in_handler, .sa_flags = SA_RESTART};
   CHECK(sigaction(SIGVTALRM, &action, NULL) == 0);
   struct itimerval often = {{0, 300}, {0, 300}};
   CHECK(setitimer(ITIMER_VIRTUAL, &often, NULL) == 0);
-  while (forks < wanted) churn((uint64_t)forks, 50);
-  if (forks >= INT32_MAX / 2) {
-    churn(3, 300);
-    _exit(0);
-  }
-  struct itimerval never = {{0, 0}, {0, 0}};
+  while (forks < wanted) use((uint64_t)forks);
+  const struct itimerval never = {{0, 0}, {0, 0}};
   CHECK(setitimer(ITIMER_VIRTUAL, &never, NULL) == 0);
+}
+
+static void churn_a_little(uint64_t seed) { churn(seed, 50); }
+
+static void fork_in_handlers(void (*child)(void), int wanted) {
+  fork_while(churn_a_little, child, wanted);
   churn(2, 300);
+  if (forks >= kGoesOn) _exit(0);
 }
 
 static int in_a_handler(void) {
@@ -222,6 +223,36 @@ static int in_a_handler(void) {
   fork_in_handlers(fork_again, 10);
   fork_in_handlers(go_on, 15);
   return puts("ok");
+}
+
+/* What is interrupted here is nearly always a slow path. */
+static void use_slow_paths(uint64_t seed) {
+  static void* blocks[64];
+  for (int i = 0; i < 1000; ++i) {
+    void** slot = &blocks[next_random(&seed) % 64];
+    free(*slot);
+    *slot = malloc(4000 + next_random(&seed) % 60000);
+    CHECK(*slot != NULL);
+  }
+}
+
+static void* churn_much(void* seed) {
+  for (uint64_t i = 0; i < 100; ++i) churn((uint64_t)(uintptr_t)seed + i, 300);
+  return NULL;
+}
+
+/* The child of a process of one thread may have threads when its handler has returned. */
+static int in_a_handler_before_threads(void) {
+  enum { kThreads = 4 };
+  alarm(4 * kPatience);
+  fork_while(use_slow_paths, go_on, 100);
+  if (forks < kGoesOn) return puts("ok");
+  pthread_t threads[kThreads];
+  for (uintptr_t i = 0; i < kThreads; ++i) {
+    threads[i] = start_worker(churn_much, (void*)(i * 1000));
+  }
+  for (int i = 0; i < kThreads; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+  _exit(0);
 }
 
 static void* churn_until_stopped(void* seed) {
@@ -306,6 +337,7 @@ static const struct {
     {"then_the_thread_ends", then_the_thread_ends},
     {"against_stdio", against_stdio},
     {"in_a_handler", in_a_handler},
+    {"in_a_handler_before_threads", in_a_handler_before_threads},
     {"in_a_handler_among_threads", in_a_handler_among_threads},
     {"after_corruption", after_corruption},
     {"nested", nested},
