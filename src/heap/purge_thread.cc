@@ -78,6 +78,11 @@ Found visit_nodes() {
   return found;
 }
 
+// The shorter of two waits, of which 0 is the one without limit.
+uint32_t shorter_wait(uint32_t a, uint32_t b) {
+  return a == 0 || b == 0 ? a + b : static_cast<uint32_t>(min_of(size_t{a}, b));
+}
+
 uint32_t more_patience(uint32_t patience) {
   return static_cast<uint32_t>(min_of(size_t{patience} * 2, kPatienceMs));
 }
@@ -85,11 +90,13 @@ uint32_t more_patience(uint32_t patience) {
 void* run(void*) {
   bool capable = become_helper("nearmalloc", stray);
   uint32_t patience = kRoundMs;  // with owners that do not come
+  uint32_t watch = kRoundMs;     // between looks at capabilities, which no call announces
   uint32_t pause = kRoundMs;     // longer when the system refuses what it is offered: locked memory
   while (true) {
     purge_signal.begin_round();
     if (is_over()) return nullptr;
     if (capable) capable = follow_capabilities();
+    watch = capable ? more_patience(watch) : 0;
     const uint64_t claims_before = heap_totals().claims;
     const uint64_t calls_before = purge_calls();
     const auto [waiting, purged] = visit_nodes();
@@ -99,7 +106,7 @@ void* run(void*) {
     purge_signal.pause(pause);
     if (is_over()) return nullptr;
     if (is_dirty()) continue;
-    purge_signal.wait(waiting ? patience : 0);
+    purge_signal.wait(shorter_wait(waiting ? patience : 0, watch));
   }
 }
 

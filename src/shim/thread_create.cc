@@ -81,12 +81,22 @@ Result run_counted(void* room) {
   return reinterpret_cast<Routine<Result>>(own.routine)(own.argument);
 }
 
+// By the constructor, or earlier, before the first thread: a library that the loader starts before
+// this one may create it, and the helper's creation must not come back here.
+void announce() {
+  static bool done = false;
+  if (done) return;
+  done = true;
+  near::announce_threads(next_pthread_create());
+}
+
 // Calls create(trampoline, room) for a thread that runs routine(argument). If the system has no
 // room for another thread, the helper makes some. A handler in the midst of our own work is
 // refused in the child that it forked: the new thread would wait for what that work holds.
 template <typename Result, typename Call>
 int create_counted(Routine<Result> routine, void* argument, int refused, Call create) {
   if (near::is_left_alone()) return refused;
+  announce();
   near::count_new_thread();
   Start* start = take_start();
   int error = refused;
@@ -101,7 +111,7 @@ int create_counted(Routine<Result> routine, void* argument, int refused, Call cr
   return error;
 }
 
-__attribute__((constructor)) void announce() { near::announce_threads(next_pthread_create()); }
+__attribute__((constructor)) void announce_early() { announce(); }
 
 }  // namespace
 

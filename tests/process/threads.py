@@ -79,6 +79,9 @@ class Helper(Cases):
     def test_has_manners(self) -> None:
         self.run_case("helper", "has_manners")
 
+    def test_gives_up_capabilities(self) -> None:
+        self.run_case("helper", "gives_up_capabilities")
+
     def test_user_changes(self) -> None:
         self.run_case("helper", "user_changes")
 
@@ -99,6 +102,10 @@ class Helper(Cases):
 
     def test_all_at_once(self) -> None:
         self.run_case("helper", "all_at_once")
+
+    def test_created_before_the_constructor(self) -> None:
+        result = self.run_preloaded([PROGRAMS / "early_thread"])
+        self.assertEqual(result.out, b"ok\n", str(result))
 
     def test_python_is_alone_after_its_thread(self) -> None:
         """Python warns of a fork in a process with threads."""

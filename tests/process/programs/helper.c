@@ -2,6 +2,7 @@
  * functions below.
  * Invariant: prints "ok", or why the machine refuses the case ("skipped: ..."). */
 #include <dlfcn.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <malloc.h>
@@ -153,9 +154,36 @@ static void check_manners(int helper) {
   /* All but what cannot be blocked (SIGKILL, SIGSTOP) and what glibc keeps for itself. */
   const uint64_t free_signals = 1u << (SIGKILL - 1) | 1u << (SIGSTOP - 1) | 3ull << 31;
   CHECK((status_number(helper, "\nSigBlk:", 16) | free_signals) == UINT64_MAX);
+}
+
+static bool is_capable(int task) {
+  return (status_number(task, "\nCapEff:", 16) | status_number(task, "\nCapPrm:", 16)) != 0;
+}
+
+static void* stay(void* unused) {
+  pthread_barrier_wait(&gate);
+  pthread_barrier_wait(&gate);
+  return unused;
+}
+
+/* The helper has what setuid needs while the process does, and gives it up though it sleeps. */
+static int gives_up_capabilities(void) {
+  enum { kLagMs = 5000 };
+  pthread_barrier_init(&gate, NULL, 2);
+  const pthread_t thread = start_worker(stay);
+  pthread_barrier_wait(&gate);
+  const int helper = wait_for_helper();
+  CHECK(helper != 0);
+  sleep_ms(1000); /* nothing is left to do */
   const uint64_t needed_for_setuid = 1u << 7 | 1u << 6;
-  CHECK((status_number(helper, "\nCapEff:", 16) & ~needed_for_setuid) == 0);
   CHECK((status_number(helper, "\nCapPrm:", 16) & ~needed_for_setuid) == 0);
+  struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  struct __user_cap_data_struct none[2] = {{0, 0, 0}};
+  CHECK(syscall(SYS_capset, &header, none) == 0);
+  for (int i = 0; i < kLagMs / 10 && is_capable(helper); ++i) sleep_ms(10);
+  CHECK(!is_capable(helper));
+  end_resident(thread);
+  return puts("ok");
 }
 
 static void* create_another(void* routine) {
@@ -343,6 +371,7 @@ static const struct {
     {"threads_of_c11", threads_of_c11},
     {"every_end_counts", every_end_counts},
     {"has_manners", has_manners},
+    {"gives_up_capabilities", gives_up_capabilities},
     {"user_changes", user_changes},
     {"main_leaves_first", main_leaves_first},
     {"sandbox", sandbox},
