@@ -49,7 +49,7 @@ void epochs_pinned(Record& record, bool current) noexcept {
     if (is_new) enter_epoch(record);
     record.stay.settle();
   }
-  if (record.due && frees_pinned) work(record);  // else at the next pin, before it announces
+  if (record.due && frees_pinned) work(record);  // otherwise the next pin does, before it announces
 }
 
 // Called before the announcement: freeing here blocks no other thread.

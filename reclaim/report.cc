@@ -99,7 +99,7 @@ void Core::abandon_other_threads(int32_t survivor) noexcept {
   // pairs: records
   for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
     const bool is_mine = record->thread.load(kRelaxed) == survivor;
-    const bool was_claimed = record->lock.was_claimed();  // by a barrier
+    const bool was_claimed = record->lock.was_claimed();  // by a barrier or adopt_idle
     if (is_mine && (record->is_offline || record->attached.load(kRelaxed) == kAttached)) {
       if (was_claimed) record->limbo.lose_all();
       record->lock.forget_claim();

@@ -190,8 +190,8 @@ class guarded_hash_map {
   static constexpr size_t kSampled = 16;
   static bool in_sample(uint64_t mixed) { return mixed >> 60 == 0; }
 
-  // A bijection, so it adds no collisions: every bit of the hash reaches the low bits, of which a
-  // bucket is made, and the high ones, which choose the sample.
+  // A bijection, so it adds no collisions. Every bit of the hash affects the low bits, which choose
+  // the bucket, and the high ones, which choose the sample.
   uint64_t mix(const Key& key) const {
     uint64_t bits = hash_(key);
     for (int round = 0; round < 2; ++round) {
@@ -227,7 +227,7 @@ class guarded_hash_map {
     bucket_type& mine = table_[bucket];
     const uint32_t claim = claim_of_now();
     uint32_t state = mine.state.load(kRelaxed);  // relaxed: the exchange checks it
-    // relaxed: it settles which thread may write the dummy, which no living thread has written yet
+    // relaxed: it decides which thread may write the dummy, which no living thread has written yet
     if (state == kLinked || state == claim ||
         !mine.state.compare_exchange_strong(state, claim, kRelaxed, kRelaxed)) {
       return from;

@@ -14,7 +14,7 @@
 // nodes are retired.
 //
 // Invariants. Let the range of a node be the keys that belong to its subtree.
-// - A key is in the tree if and only if a node of that key is reachable and holds a value.
+// - A key is in the tree if and only if a node with that key is reachable and holds a value.
 // - While a node's version is the same, its range only grows (occtree_node.hpp). A reader goes from
 //   a node to its child in four steps: it reads the child; it reads the child's version; it tests
 //   that the child is still the child; it tests that the node's version is still the one it saw on
@@ -90,7 +90,7 @@ class guarded_occtree {
   bool erase(guard_type& guard, const Key& key) {
     auto&& own = impl::own_slots(guard);
     const place found = find_place(own, key);
-    // An unlinked node holds no value either, and nothing gives it one.
+    // An unlinked node holds no value either, and never gets one.
     while (found.is_match && found.node->is_present()) {
       if (!found.node->has_both_children()) return clear_and_unlink(own, *found.node);
       if (const std::optional<bool> cleared = clear(*found.node)) return *cleared;

@@ -30,7 +30,7 @@ struct options {
   // epochs (rounds, looks at hazards), and one more for every eight such threads.
   size_t batch_size = 1024;
 
-  // Operations between two looks: at another thread's announcement [Brown15: 10], or for the token
+  // Operations between two looks at another thread's announcement [Brown15: 10], or for the token
   // [Kim23: 1]. A thread that holds less than a batch looks for the token an eighth as often.
   uint32_t operations_between_checks = 10;
 
@@ -57,8 +57,8 @@ struct options {
   void* context = nullptr;
   uint32_t stall_ms = 100;
 
-  // Where frees, epochs and garbage are recorded (timeline.hpp), a row for each time a thread
-  // attaches; it outlives the domain. Null: nowhere.
+  // Frees, epochs and garbage are recorded here (timeline.hpp), with a row for each time a thread
+  // attaches. It must outlive the domain. Null: nothing is recorded.
   timeline* record_to = nullptr;
 };
 
@@ -66,8 +66,8 @@ struct options {
 // but not with the others.
 struct statistics {
   uint64_t retired = 0;      // objects ever retired
-  uint64_t freed = 0;        // of them destroyed
-  uint64_t lost = 0;         // of them leaked: memory for a bag was refused, or fork tore it
+  uint64_t freed = 0;        // objects destroyed
+  uint64_t lost = 0;         // objects leaked: no memory for a bag, or a fork in mid-change
   uint64_t unreclaimed = 0;  // retired - freed - lost
   // The most over epochs, sampled once in each: what each thread held when it last entered one.
   uint64_t peak_unreclaimed = 0;

@@ -94,7 +94,7 @@ template <bool has_worked>
   const bool current = announce_seen(core.clock, record.epoch, core.asymmetric);
   if (current) [[likely]] {
     record.stay.settle();
-    // A handler that came before `settle` made both true.
+    // A handler that ran before `settle` has set both.
     if (!(has_worked ? record.interrupted : record.due)) [[likely]]
       return;
   }

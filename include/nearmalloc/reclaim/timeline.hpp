@@ -118,7 +118,7 @@ class timeline {
   timeline(const timeline&) = delete;
   timeline& operator=(const timeline&) = delete;
 
-  // False if the memory could not be reserved (errno says why at construction): every event is then
+  // False if the memory could not be reserved (the constructor set errno): every event is then
   // dropped, and counted.
   explicit operator bool() const noexcept { return rows_ != nullptr; }
 
@@ -130,8 +130,8 @@ class timeline {
   // Defines a kind. Call it once for a name; the 64th name and later ones are `other`.
   kind define(const char* name) noexcept;
 
-  // Nanoseconds of CLOCK_MONOTONIC (to 2 parts in a million since the first timeline), from
-  // the processor's counter where the kernel keeps time by it too, else from clock_gettime.
+  // Nanoseconds of CLOCK_MONOTONIC (to 2 parts in a million since the first timeline), from the
+  // processor's counter where the kernel also keeps time by it, else from clock_gettime.
   static uint64_t now() noexcept;
 
   // Writes all events so far into a file (docs/timeline.md has the format); what is recorded

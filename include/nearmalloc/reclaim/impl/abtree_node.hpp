@@ -38,7 +38,7 @@ struct alignas(16) AbtreeNode {
   bool is_leaf() const { return kind == Kind::leaf; }
   unsigned key_count() const { return is_leaf() ? size : size - 1; }
 
-  // Which child to follow.
+  // Returns which child to follow.
   unsigned child_for(const Key& key) const {
     unsigned i = 0;
     while (i < size - 1 && !(key < keys[i])) ++i;
@@ -76,7 +76,7 @@ struct alignas(16) AbtreeNode {
     words[i].store(word, kRelaxed);
   }
 
-  // What SCX does to a node. freeze: true if the node is, or was, frozen for `tag`.
+  // The steps of SCX on a node. freeze: true if the node is, or was, frozen for `tag`.
   bool freeze(uint64_t seen, uint64_t tag) {
     // pairs: abtree-info
     return info.compare_exchange_strong(seen, tag, kAcqRel, kAcquire) || seen == tag;

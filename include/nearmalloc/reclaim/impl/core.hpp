@@ -67,7 +67,7 @@ class Core {
   const Traits traits;
   const FreeRun run;
   const bool asymmetric;
-  const uint64_t serial;  // no two domains of a process have the same
+  const uint64_t serial;  // unique among the domains of a process
 
   // reclaim/core.cc, for the parts of the protocol in reclaim/*.cc.
   void note_epoch(Record& by, uint64_t epoch) noexcept;  // in constant time

@@ -5,10 +5,10 @@
 //   advance  read the epoch, heavy fence, then look at one record at a time; when each was found
 //            quiescent or in the present epoch: epoch + 1
 //
-// Invariant: while a thread is pinned with announcement e, epoch <= e + 1. For the scan that would
-// make e + 2 begins with a fence after e + 1 was read: either that fence comes after the light
-// fence of the pin, and the scan finds the announcement, or it comes before, and the pin finds
-// e + 1 and announces that.
+// Invariant: while a thread is pinned with announcement e, epoch <= e + 1. Proof: the scan that
+// would make e + 2 begins with a fence after e + 1 was read. Either that fence comes after the
+// light fence of the pin, and the scan finds the announcement; or it comes before, and the pin
+// finds e + 1 and announces that.
 // An object retired under announcement e was unlinked while epoch <= e + 1. So a thread that saw it
 // has announced at most e + 1 (one that announces e + 2 acquired that from a scan that waited for
 // the retiring thread), and has unpinned when epoch >= e + 3. Three bags suffice.

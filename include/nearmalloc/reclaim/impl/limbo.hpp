@@ -55,7 +55,7 @@ class Count {
   Atomic<size_t> value_{0};
 };
 
-// A list of blocks of which all but the first may be partly filled as well.
+// A list of blocks; any of them may be partly filled.
 struct Bag {
   EntryBlock* first = nullptr;
   EntryBlock* last = nullptr;
@@ -67,7 +67,7 @@ struct Bag {
   void clear();  // drops the blocks without freeing them; the label stays
 };
 
-// How blocks of memory whose destructors are trivial are freed in runs. [DESIGN §6]
+// How blocks of memory without a destructor to run are freed in runs. [DESIGN §6]
 struct FreeRun {
   deleter one;  // frees one block; an entry with this deleter may be part of a run
   size_t (*many)(void* const* blocks, size_t count) noexcept;  // null: one by one
@@ -99,7 +99,7 @@ class Limbo {
   // The thread's clock shows `now`: what was retired `distance` ago or earlier expires; the bag
   // now % distance receives new objects.
   void advance(uint64_t now, unsigned distance) noexcept;
-  // Everything expires.
+  // Expires everything.
   void expire_all() noexcept;
   // Objects for which is_held(object) is true stay in the current bag; all others expire. Reorders.
   template <class IsHeld>

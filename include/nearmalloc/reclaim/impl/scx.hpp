@@ -1,5 +1,5 @@
-// SCX: changes one child pointer of a tree, provided that none of some nodes has changed since it
-// was read, and finalizes the nodes that this cuts off. Its descriptors are reused.
+// SCX: changes one child pointer of a tree, provided that given nodes have not changed since they
+// were read, and finalizes the nodes that this cuts off. Its descriptors are reused.
 //
 //   link   (LLX) notes a node's info word; fails if the node is frozen or finalized. Its fields are
 //          read after that: the freezing CAS proves that they have not changed since
@@ -175,7 +175,7 @@ class ScxTable {
 
   ScxTable() { grow(0); }
   ~ScxTable() {
-    // relaxed: nobody else is left
+    // relaxed: no other thread is left
     for (auto& chunk : chunks_) delete[] chunk.load(kRelaxed);
   }
   ScxTable(const ScxTable&) = delete;
