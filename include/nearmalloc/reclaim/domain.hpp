@@ -304,7 +304,7 @@ class domain {
 
   statistics collect() const noexcept { return core_.collect(); }
 
-  // Whether pins of this domain need no fence: options::asymmetric was set, and the kernel had
+  // Whether pins of this domain need no fence: options::asymmetric applied, and the kernel had
   // membarrier(2) when the domain was made. If a filter (seccomp) refuses it later, pins still need
   // none; each heavy fence then waits for a millisecond. Domains made after that have fences.
   bool is_asymmetric() const noexcept { return core_.asymmetric; }
