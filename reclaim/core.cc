@@ -33,9 +33,9 @@ Core::Core(const options& its_settings, const Traits& its_traits, const FreeRun&
 }
 
 Core::~Core() {
-  // From here on, threads that end leave their records alone.
+  // From here on, threads that end no longer touch their records.
   expect_unused(delist(*this));
-  // Deleters may retire to this domain: until nothing comes any more.
+  // Deleters may retire to this domain: repeat until there is nothing left.
   for (bool more = true; more;) {
     more = false;
     // pairs: records
@@ -54,31 +54,31 @@ Core::~Core() {
   }
 }
 
-// As a domain ends that so many threads used without a handle.
+// Called when the domain ends; `threads`: how many used it without a handle and still live.
 void Core::expect_unused(uint32_t threads) const noexcept {
   uint32_t attached = 0;
   // pairs: records
   for (const Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
     if (record->stay.guards() > 0) fail_with("a domain ends while a thread is pinned");
-    attached += record->attached.load(kRelaxed) != kFree ? 1 : 0;  // relaxed: nobody comes or goes
+    attached += record->attached.load(kRelaxed) != kFree ? 1 : 0;  // relaxed: none comes or goes
   }
   if (attached > threads) fail_with("a domain ends before a handle of it");
 }
 
-// Whoever changes the state of a record that no thread uses has it.
+// Changes the state of a record that no thread uses. True: this thread now has the record.
 bool Core::take(Record& record, uint32_t from, uint32_t to) noexcept {
   // relaxed: only a hint, the exchange decides
   return record.attached.load(kRelaxed) == from &&
          record.attached.compare_exchange_strong(from, to, kAcquire, kRelaxed);  // pairs: attached
 }
 
-// Returns its state before, or kClaimed if it was not to be had.
+// Returns the record's state before, or kClaimed if the record was unavailable.
 uint32_t Core::claim_parked(Record& record) noexcept {
   if (take(record, kFree, kClaimed)) return kFree;
   return take(record, kOffline, kClaimed) ? kOffline : kClaimed;
 }
 
-// A record that a thread left, with whatever is in it.
+// Returns a record that a thread left, with its contents. Null: there is none.
 Record* Core::reuse() noexcept {
   Record* record = records.load(kAcquire);  // pairs: records
   while (record != nullptr && !take(*record, kFree, kAttached)) record = record->next;
@@ -120,7 +120,7 @@ void Core::detach(Record& record) noexcept { park(record, kFree); }
 void Core::go_offline(Record& record) noexcept { park(record, kOffline); }
 
 void Core::come_online(Record& record) noexcept {
-  while (!take(record, kOffline, kAttached)) yield();  // somebody takes what it left
+  while (!take(record, kOffline, kAttached)) yield();  // another thread takes what it left
   unpark(record);
 }
 
@@ -133,7 +133,7 @@ void Core::unpark(Record& record) noexcept {
   record.row = settings.record_to != nullptr ? settings.record_to->join(nullptr) : nullptr;
   record.token.countdown = record.token.interval = 1;
   record.due = true;
-  // From here on the ring holds this thread, or it sees whatever was unlinked before.
+  // From here on each pass includes this thread, or it sees whatever was unlinked before.
   if (traits.scheme == Scheme::token) heavy_fence(asymmetric);
   record.is_offline = false;
   record.stay.end();
@@ -146,7 +146,7 @@ void Core::park(Record& record, uint32_t state) noexcept {
   record.hazards.clear_all();
   if (record.row != nullptr) record.row->leave();
   if (traits.scheme == Scheme::token) {
-    heavy_fence(asymmetric);  // the round read below is not older than what was unlinked
+    heavy_fence(asymmetric);  // the round read below is no older than what was unlinked
     if (const auto word = ring.at(record.index)) ring.pass(records, record, *word, asymmetric);
   }
   record.lock.enter(asymmetric);
@@ -159,19 +159,19 @@ void Core::park(Record& record, uint32_t state) noexcept {
   if (has_left) parked_.fetch_add(1, kRelaxed);  // relaxed: a hint how many there are
   record.is_offline = state == kOffline;
   record.token.countdown = record.token.interval = 1;
-  record.due = true;  // who uses it all the same gets to expect_own
+  record.due = true;  // any use while parked then reaches expect_own
   let_go(record);
   record.attached.store(state, kRelease);  // pairs: attached
-  // A handler may have come in between. From now on its pin aborts.
+  // A handler may have run in between. From now on a handler's pin aborts.
   if (state == kOffline) let_go(record);
 }
 
-// Takes what threads left behind that are gone, offline or idle.
+// Takes what was left behind by threads that ended, are offline or are idle.
 void Core::adopt_left(Record& into, bool by_slots) noexcept {
   // relaxed: hints
   const bool looks_for_idle = has_passed(idle_looked_for_.load(kRelaxed), kIdleTime);
   if (parked_.load(kRelaxed) == 0 && !looks_for_idle) return;  // relaxed: a hint
-  // Not under a barrier: what it has not seen yet would go where it has been.
+  // Not during a barrier: objects that it has not seen would move to a record that it has passed.
   if (pthread_mutex_trylock(&barrier_) != 0) return;
   if (parked_.load(kRelaxed) > 0) adopt_parked(into, by_slots);  // relaxed: a hint
   if (looks_for_idle) adopt_idle(into);
@@ -202,15 +202,15 @@ void Core::adopt_parked(Record& into, bool by_slots) noexcept {
   }
 }
 
-// A hint: an owner may be at it again.
+// A hint: the owner may have become active again.
 bool Core::is_idle(const Record& record) const noexcept {
   return record.attached.load(kRelaxed) == kAttached &&  // relaxed: looked at again
          record.limbo.held() + record.limbo.waiting() > 0 &&
          has_passed(record.active_at.load(kRelaxed), kIdleTime);  // relaxed: a hint
 }
 
-// One heavy fence for all, and no wait: whoever retires just now is not idle. An owner that comes
-// back meanwhile waits until this thread has gone on.
+// Executes one heavy fence for all, and does not wait: a thread that is just retiring is not idle.
+// An owner that becomes active meanwhile waits until this thread releases the claim.
 void Core::adopt_idle(Record& into) noexcept {
   Record* const first = records.load(kAcquire);  // pairs: records
   unsigned claims = 0;
@@ -230,10 +230,10 @@ void Core::adopt_idle(Record& into) noexcept {
   }
 }
 
-// Epochs: a bag says by its label when it is safe, to any thread. Else nobody knows when the owner
-// retired what is there: it counts as retired now, by this thread.
+// Under epochs, a bag's label tells any thread when the bag is safe. Otherwise no other thread
+// knows when the owner retired what is there: it counts as retired now, by this thread.
 void Core::take_idle(Record& record, Record& into) noexcept {
-  // Not attached: whatever it left is marked, and adopted as such. pairs: attached
+  // If not attached, what it left is marked, and adopt_parked takes it. pairs: attached
   if (record.attached.load(kAcquire) != kAttached) return;
   into.lock.enter(asymmetric);
   if (traits.scheme == Scheme::epochs || traits.scheme == Scheme::ping) {
@@ -247,7 +247,7 @@ void Core::take_idle(Record& record, Record& into) noexcept {
   record.limbo.free_spares();
 }
 
-// `then` may be another thread's, and later than what this one knows. A round wraps.
+// `then` may come from another thread, and be later than the time this one reads. Rounds wrap.
 bool Core::has_passed(uint64_t then, uint64_t distance) const noexcept {
   if (traits.scheme == Scheme::token) return TokenRing::has_passed(ring.round(), then, distance);
   return static_cast<int64_t>(now() - then) >= static_cast<int64_t>(distance);

@@ -1,5 +1,5 @@
-// DEBRA's slow half: entering a new epoch, and looking at the others.
-// Who may touch it: the record's owner.
+// DEBRA's slow half: entering a new epoch, and looking at the other threads.
+// Thread-safety: only the record's owner.
 #include "nearmalloc/reclaim/impl/core.hpp"
 #include "reclaim/inside.h"
 #include "reclaim/schemes.h"
@@ -19,13 +19,13 @@ void enter_epoch(Record& record) noexcept {
   adapt_quota(record, left);
   core.adopt_left(record, false);
   if (core.traits.scheme == Scheme::ping) {
-    record.look_at = 0;  // of another bag
+    record.look_at = 0;  // it was for the previous bag
     keep_bound(record, hazard_limit(core));
   }
   record.due = true;  // there may be something to free
 }
 
-// Until no handler came between the announcement and its look at the epoch.
+// Repeats the announcement until no handler ran between it and its look at the epoch.
 void settle_undisturbed(Record& record) noexcept {
   do {
     record.stay.begin();
@@ -37,8 +37,8 @@ void settle_undisturbed(Record& record) noexcept {
 
 }  // namespace
 
-// The announcement is out. `current`: it was that of the present epoch, unless a handler took its
-// place.
+// Called after the announcement. `current`: the present epoch was announced, unless a handler
+// replaced the announcement.
 void epochs_pinned(Record& record, bool current) noexcept {
   expect_own(record);
   const bool frees_pinned = !record.core->traits.frees_quiescent;
@@ -49,10 +49,10 @@ void epochs_pinned(Record& record, bool current) noexcept {
     if (is_new) enter_epoch(record);
     record.stay.settle();
   }
-  if (record.due && frees_pinned) work(record);  // else at the next pin, before it announces
+  if (record.due && frees_pinned) work(record);  // otherwise the next pin does, before it announces
 }
 
-// Nothing is announced yet: what is freed here holds nobody up.
+// Called before the announcement: freeing here blocks no other thread.
 void epochs_before_pin(Record& record) noexcept {
   expect_own(record);
   const Inside inside(record);

@@ -1,19 +1,19 @@
 // The heavy fence where the kernel refuses membarrier(2) after it worked: a filter was installed.
 //
-// By then threads may have pinned without a fence, and one that was stopped between its decision to
-// go without and its store will do so at any time later. So a switch to fences at pins would never
-// be complete: all pins of the domain stay as they are, and time takes the place of the membarrier
-// [Morrison15]. At a pin a thread stores S, and then loads L, with nothing between them but a fence
-// of the compiler. The heavy fence is a full fence, then the wait, then the look at S.
+// By then threads may have pinned without a fence. A thread that was stopped between its decision
+// to go without and its store may pin so at any time later. So a switch to fences at pins would
+// never be complete: all pins of the domain stay as they are, and a wait replaces the membarrier
+// [Morrison15]. At a pin a thread stores S, and then loads L, with only a compiler fence between
+// them. The heavy fence is a full fence, then the wait, then the look at S.
 // - L was performed after the heavy fence began: it finds what this thread wrote before.
 // - L was performed before. S comes before L in program order, so it waits at most in its
-//   processor, for older instructions and a line of the cache: microseconds. An interrupt in
-//   between discards a load that has not retired, which is then performed again, later; and a
-//   processor that goes on with another thread, a hypervisor or nothing empties its store buffer
-//   meanwhile. After kDrainTime S is visible.
-// That no store waits in a processor for kDrainTime is no promise of any architecture; it is what
-// processors do, by a factor of some hundred.
-// Who may touch it: any thread.
+//   processor, for older instructions and a cache line: microseconds. An interrupt in between
+//   discards a load that has not retired, which is then performed again, later; and a processor
+//   that switches to another thread, a hypervisor or idle empties its store buffer meanwhile.
+//   After kDrainTime S is visible.
+// No architecture promises that a store waits less than kDrainTime in a processor; but processors
+// do meet it, by a factor of some hundred.
+// Thread-safety: any thread.
 #include "nearmalloc/reclaim/impl/fence.hpp"
 
 #include <pthread.h>
@@ -51,7 +51,7 @@ void wait_for_stores() noexcept {
 bool register_membarrier() noexcept { return near::register_membarrier(); }
 
 bool membarrier_works() noexcept {
-  // relaxed: whoever makes a domain hands it on
+  // relaxed: the thread that makes a domain publishes the domain with it
   pthread_once(&once, [] { works.store(register_membarrier(), kRelaxed); });
   return works.load(kRelaxed);  // relaxed: a domain that does not know yet waits
 }

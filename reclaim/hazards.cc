@@ -1,8 +1,8 @@
-// Reading the hazards: for hazard_pointers whenever enough was retired, for ping_epochs when some
+// Reads the hazards: for hazard_pointers whenever enough was retired, for ping_epochs when some
 // thread keeps the epoch from moving.
 //
 // Invariant: after a look at n slots in use, at most n objects stay in the bags.
-// Who may touch it: the record's owner.
+// Thread-safety: only the record's owner.
 #include <algorithm>
 #include <functional>
 #include <iterator>
@@ -94,9 +94,9 @@ void retired_under_hazards(Record& record, size_t limit) noexcept {
   record.look_at = std::max(limit, record.limbo.current() + limit / 2);
 }
 
-// Scans have begun when the bag held a batch. At one and a half limits a whole one is made: if some
-// thread is still in an older epoch, it has been there for half a limit of retirements, and slots
-// are read. So they are at two limits, as this operation may be the one that holds the epoch.
+// Scans began when the bag held a batch. At one and a half limits this does a whole scan: if some
+// thread is still in an older epoch, it has been there for half a limit of retirements, and the
+// slots are read. They are also read at two limits, as this operation may itself hold the epoch.
 void retired_under_epochs(Record& record, size_t limit) noexcept {
   const size_t patience = limit + limit / 2;
   const size_t objects = record.limbo.current();

@@ -1,16 +1,15 @@
-// What signal handlers see of the library's own work: `Inside` as long as it lasts.
+// `Inside` tells signal handlers that the thread does the library's own work, as long as it lives.
 //
-// Invariant: whoever changes the owner's words of a record, beyond the few steps of a pin, does so
-// while the record's stay says that the owner is inside the library: guards of handlers touch
-// nothing then.
-// Who may touch it: the record's owner.
+// Invariant: beyond the few steps of a pin, the owner's words of a record change only while the
+// record's stay says that the owner is inside the library: then guards of handlers change nothing.
+// Thread-safety: only the record's owner.
 #pragma once
 
 #include "nearmalloc/reclaim/impl/record.hpp"
 
 namespace near::reclaim::impl {
 
-// A thread that is not pinned withdraws the announcement that a handler left.
+// Withdraws the announcement that a handler left. Requires that the thread is not pinned.
 void let_go(Record& record) noexcept;
 
 class Inside {

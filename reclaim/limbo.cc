@@ -78,7 +78,7 @@ void Limbo::expire_all() noexcept {
 
 namespace {
 
-// The deleter pins and retires as the program does.
+// While the deleter runs it may pin and retire, as the program does.
 void run_deleter(const Entry& entry, Record* owner) noexcept {
   if (owner == nullptr) return entry.destroy(entry.object);
   const uint32_t before = owner->stay.leave_library();
@@ -99,7 +99,7 @@ size_t Limbo::free_expired(size_t most, const FreeRun& run, Record* owner) noexc
     gathered = 0;
   };
   const bool are_noted = notes_retired();
-  // A deleter may retire, and so change every list: nothing but this entry is held meanwhile.
+  // A deleter may retire, and so change every list: keep only a copy of this entry meanwhile.
   while (freed < most && expired_.objects > 0) {
     EntryBlock* block = expired_.first;
     const Entry entry = block->entries[--block->count];
@@ -167,7 +167,7 @@ size_t Limbo::held() const {
 }
 
 uint64_t Limbo::unreclaimed() const {
-  // Freed first: a count that moves meanwhile makes the difference too large, never negative.
+  // Reads freed first: a count that grows meanwhile makes the difference too large, never negative.
   const uint64_t gone = freed() + lost();
   const uint64_t all = retired();
   return all > gone ? all - gone : 0;

@@ -7,7 +7,7 @@
 namespace near::reclaim {
 namespace {
 
-// A critical section of a tree is some hundred cycles, a sleep costs thousands.
+// A critical section of a tree takes some hundred cycles; a sleep costs thousands.
 constexpr int kSpins = 100;
 
 }  // namespace

@@ -24,7 +24,7 @@ pthread_mutex_t notes_lock = PTHREAD_MUTEX_INITIALIZER;
 Note* notes[1u << kListsLog2] = {};
 Atomic<bool> any{false};
 
-// The link to the note of the object, or the null one at the end of its list.
+// Returns the link to the object's note, or the null link at the end of its list.
 Note** find(const void* object) {
   const uint64_t mixed = reinterpret_cast<uintptr_t>(object) * 0x9E3779B97F4A7C15u;
   Note** link = &notes[mixed >> (64 - kListsLog2)];
@@ -41,7 +41,7 @@ void expect_own(const Record& record) noexcept {
   if (record.is_offline) fail_with("a thread pins or retires inside its offline_scope");
 }
 
-// Without memory for a note there is none.
+// If there is no memory for a note, the object is not noted.
 void note_retired(const void* object) noexcept {
   if (object == nullptr) fail_with("retire of a null pointer");
   any.store(true, kRelaxed);  // relaxed: a thread that retires and frees this object is ordered

@@ -1,6 +1,6 @@
-// What the parts of reclaim/ share beside the installed headers: fences counted, misuse reported,
-// the domains of the process.
-// Who may touch it: any thread.
+// What the parts of reclaim/ share besides the installed headers: the count of heavy fences, misuse
+// reports, and the list of the domains of the process.
+// Thread-safety: any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,26 @@ namespace near::reclaim::impl {
 class Core;
 struct Record;
 
-// A thread uses a domain without a handle (reclaim/thread.cc).
+// Notes that a thread uses a domain without a handle (reclaim/thread.cc).
 struct Use {
-  Use* const* list = nullptr;  // the thread's
-  Use* next = nullptr;         // in that
+  Use* const* list = nullptr;  // the thread's list
+  Use* next = nullptr;         // in that list
   Atomic<uint64_t> serial{0};  // of the domain; 0: it has ended
   Record* record = nullptr;
   Use* next_of_core = nullptr;
   Use** link_of_core = nullptr;
 };
 
-// Heavy fences of the process so far.
+// How many heavy fences the process has executed.
 uint64_t heavy_fences() noexcept;
 
-// For a process that forked: its child has to register again.
+// Registers the process with the kernel; the child of a fork has to register again.
 bool register_membarrier() noexcept;
 
 // The list of all domains, for thread exit and fork.
 uint64_t new_serial() noexcept;
 void enlist(Core& core) noexcept;
-// How many threads used it without a handle and have not ended.
+// Returns how many threads used the domain without a handle and have not ended.
 uint32_t delist(Core& core) noexcept;
 
 }  // namespace near::reclaim::impl

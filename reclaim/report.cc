@@ -1,5 +1,5 @@
-// What a domain tells: statistics, stalls; and what is left of it in the child of a fork.
-// Who may touch it: any thread.
+// What a domain reports: statistics and stalls; and its repair in the child of a fork.
+// Thread-safety: any thread.
 #include "nearmalloc/reclaim/impl/core.hpp"
 #include "nearmalloc/reclaim/impl/this_thread.hpp"
 #include "platform/clock.h"
@@ -9,8 +9,8 @@
 namespace near::reclaim::impl {
 namespace {
 
-// What one record may hold of `bound`, in units of hazard_limit: three bags of two limits each, or
-// what they let go, and one limit that waits to be freed.
+// One record's share of `bound`, in units of hazard_limit: three bags of two limits each, or what
+// expired from them, and one limit that waits to be freed.
 constexpr uint64_t kLimitsOfRecord = 7;
 
 }  // namespace
@@ -64,7 +64,7 @@ statistics Core::collect() const noexcept {
   // pairs: records
   for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
     const Limbo& limbo = record->limbo;
-    // Freed first: what moves meanwhile makes the difference too large, never negative.
+    // Reads freed first: what changes meanwhile makes the difference too large, never negative.
     sums.freed += limbo.freed();
     sums.lost += limbo.lost();
     sums.retired += limbo.retired();
@@ -92,13 +92,14 @@ statistics Core::collect() const noexcept {
   return sums;
 }
 
-// The child of a fork has one thread. What the others had in hand when they vanished may be torn.
+// Called in the child of a fork, which has one thread. What the other threads were changing at the
+// fork may be inconsistent.
 void Core::abandon_other_threads(int32_t survivor) noexcept {
   pthread_mutex_init(&barrier_, nullptr);
   // pairs: records
   for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
     const bool is_mine = record->thread.load(kRelaxed) == survivor;
-    const bool was_claimed = record->lock.was_claimed();  // by a barrier
+    const bool was_claimed = record->lock.was_claimed();  // by a barrier or adopt_idle
     if (is_mine && (record->is_offline || record->attached.load(kRelaxed) == kAttached)) {
       if (was_claimed) record->limbo.lose_all();
       record->lock.forget_claim();

@@ -1,5 +1,5 @@
-// Guards of signal handlers: what is in nearmalloc/reclaim/impl/stay.hpp, by scheme.
-// Who may touch it: the record's owner, in a handler or after it.
+// Guards of signal handlers: how each scheme implements nearmalloc/reclaim/impl/stay.hpp.
+// Thread-safety: only the record's owner, in a handler or after it.
 #include "nearmalloc/reclaim/impl/stay.hpp"
 
 #include "nearmalloc/reclaim/impl/core.hpp"
@@ -27,13 +27,13 @@ void announce_in_handler(Record& record) noexcept {
       break;
   }
   record.interrupted = true;
-  record.due = true;  // at which the pin looks that is interrupted
+  record.due = true;  // the interrupted pin tests this
 }
 
 }  // namespace
 
 void pin_unsettled(Record& record) noexcept {
-  const bool is_begun = !record.stay.is_unsettled();  // by the token's scheme: not announced yet
+  const bool is_begun = !record.stay.is_unsettled();  // under Token EBR: not yet announced
   if (is_begun || record.stay.guards() == 0) announce_in_handler(record);
   record.stay.add_guard();
 }

@@ -1,12 +1,12 @@
 // Threads that use a domain without a handle, numbers of threads, thread exit, and fork.
 //
-// Invariants: a thread's list has one use for each living domain that the thread used, which is in
-// the domain's list, too, and whose record is attached; and uses of domains that ended, which have
-// serial 0, are in no other list, and are used again before a new one is made. So a list is no
-// longer than the most domains the thread used that lived at once. A number belongs to at most one
-// living thread, and is smaller than the most threads with a number that lived at once.
-// Who may touch it: a thread's list its thread, except for `serial`, which the end of the domain
-// clears; all else the thread that holds `domains_lock`.
+// Invariants: a thread's list has one use for each living domain that the thread used. Such a use
+// is in the domain's list, too, and its record is attached. The list also has uses of domains that
+// ended: they have serial 0, are in no other list, and are reused before a new one is made. So the
+// list is no longer than the most domains the thread used that lived at once. A number belongs to
+// at most one living thread, and is smaller than the most threads with a number that lived at once.
+// Thread-safety: only its own thread changes a thread's list, except `serial`, which the domain's
+// destructor clears; all else is guarded by `domains_lock`.
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -49,7 +49,7 @@ void unlink(const Use& use) {
   if (use.next_of_core != nullptr) use.next_of_core->link_of_core = use.link_of_core;
 }
 
-// The smallest free one; kThreadNumbers if all are taken.
+// Takes the smallest free number; kThreadNumbers if all are taken.
 unsigned take_number() {
   for (unsigned word = 0; word < kThreadNumbers / 64; word++) {
     const auto bit = static_cast<unsigned>(std::countr_one(numbers_taken[word]));
@@ -68,11 +68,11 @@ void give_back_number() {
   own_number = 0;
 }
 
-// Domains that end meanwhile wait for the lock.
+// Runs when the thread ends. Domains that end meanwhile wait for the lock.
 void leave_all(void*) {
   pthread_mutex_lock(&domains_lock);
   Use* use = uses;
-  // First: handlers of signals do not find what is no longer theirs.
+  // Comes first, so that signal handlers do not find records that the thread gives up.
   uses = nullptr;
   for (Recent& recent : recents) recent = {};
   std::atomic_signal_fence(std::memory_order_seq_cst);  // pairs: own-handlers
@@ -91,7 +91,7 @@ void leave_all(void*) {
   pthread_mutex_unlock(&domains_lock);
 }
 
-// A use whose thread did not come along into the child of a fork.
+// Called in the child of a fork: frees the uses of threads that the child does not have.
 void forget_uses_of_others(Core& core) {
   for (Use* use = core.users; use != nullptr;) {
     Use* next = use->next_of_core;
@@ -138,10 +138,10 @@ extern void* __dso_handle;  // NOLINT: names of the C library
 int __cxa_thread_atexit_impl(void (*function)(void*), void* object, void* dso) noexcept;  // NOLINT
 }
 
-// The thread's end calls leave_all: by a key, whose destructors are called again when others use a
-// domain; in a program that has used up all keys by what `thread_local` objects are destroyed with,
-// which comes before the destructors of keys. One of those that uses a domain then leaves a record
-// attached for ever.
+// Makes the thread's end call leave_all, by a key: its destructor is called again if the destructor
+// of another key uses a domain. If the program has used up all keys, the call comes with the
+// destructors of `thread_local` objects, before those of keys: if one of those then uses a domain,
+// its record stays attached for ever.
 void watch_exit() {
   if (exit_is_watched) return;
   exit_is_watched = true;
@@ -212,7 +212,7 @@ Use* find_use(uint64_t serial) {
   return use;
 }
 
-// One of a domain that has ended, or a new one. Null: no memory.
+// Returns the use of a domain that has ended, or a new one. Null: no memory.
 Use* spare_use() {
   if (Use* use = find_use(0)) return use;
   void* room = std::malloc(sizeof(Use));
@@ -223,7 +223,7 @@ Use* spare_use() {
 
 void begin_use(Use& use, Core& core, Record& record) {
   pthread_mutex_lock(&domains_lock);
-  // The destructor of the domain frees the record itself.
+  // If the domain has ended, its destructor frees the record.
   if (!core.has_ended) {
     use.record = &record;
     std::atomic_signal_fence(std::memory_order_seq_cst);  // pairs: own-handlers

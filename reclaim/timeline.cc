@@ -1,8 +1,8 @@
-// Timelines: their memory, their rows, their file (docs/timeline.md).
-// Invariant: rows_ holds max_rows_ strides of whole pages: a word that is 1 once the rest is valid,
-// the track, its events. So two threads share no page, and a page lies near the thread that uses
-// it, which touches it first. There is no other memory.
-// Who may touch it: as the header says.
+// Implements timelines: their memory, their rows, their file (docs/timeline.md).
+// Invariant: rows_ holds max_rows_ strides of whole pages. Each has a word that is 1 once the rest
+// is valid, the track, and its events. So two threads share no page, and a page is on the node of
+// the thread that uses it, which touches it first. There is no other memory.
+// Thread-safety: as the header says.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -33,11 +33,11 @@ struct FileHeader {
   char magic[8];
   uint32_t version;
   uint32_t kinds;
-  uint64_t started;       // as now() gives it; so are all other times
+  uint64_t started;       // from now(), as are all other times
   uint64_t started_wall;  // nanoseconds since 1970
   uint64_t written;
   uint64_t capacity;        // events of a row
-  uint64_t threads;         // that joined, with a row or without
+  uint64_t threads;         // how many joined, with a row or without
   uint64_t dropped_no_row;  // events of threads without a row
   uint32_t rows;
   uint32_t process;
@@ -50,7 +50,7 @@ struct RowHeader {
   uint64_t joined;
   uint64_t left;  // 0: not known
   uint64_t dropped;
-  uint64_t events;  // that follow
+  uint64_t events;  // how many follow
 };
 static_assert(sizeof(RowHeader) == 72);
 
@@ -72,7 +72,7 @@ bool write_all(int file, const void* data, size_t size) {
 
 }  // namespace
 
-// Writes what is there: the memory that holds no event is zero.
+// Writes zeros, which the memory beyond the last event already holds.
 void track::touch() noexcept {
   constexpr uint64_t kPerPage = 4096 / sizeof(event);
   const uint64_t used = count_.load(std::memory_order_relaxed);  // relaxed: own writes

@@ -1,6 +1,6 @@
-// Timelines in C: the functions of timeline.h, each one call of timeline.hpp.
+// Timelines in C: each function of timeline.h is one call of timeline.hpp.
 // Invariant: a near_timeline is a timeline in pages of its own, a near_track is a track.
-// Who may touch it: as timeline.hpp says.
+// Thread-safety: as timeline.hpp says.
 #include <nearmalloc/reclaim/timeline.h>
 #include <sys/mman.h>
 

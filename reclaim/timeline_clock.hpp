@@ -1,5 +1,5 @@
-// What timelines need of the clock beside now().
-// Who may touch it: any thread.
+// The functions of the clock that timelines need besides now().
+// Thread-safety: any thread.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace near::reclaim {
 
-// Nanoseconds of a clock of the system.
+// Reads a clock of the system, in nanoseconds.
 uint64_t clock_ns(clockid_t clock) noexcept;
 
-// Makes now() use the processor's counter if it may; takes 10 ms once in a process.
+// Makes now() use the processor's counter if that is safe; takes 10 ms once in a process.
 void calibrate_clock() noexcept;
 
 }  // namespace near::reclaim

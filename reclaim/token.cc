@@ -1,5 +1,5 @@
-// Token EBR's slow half: receiving the token, and moving it past threads that do nothing.
-// Who may touch it: the record's owner.
+// Token EBR's slow half: receiving the token, and moving it past idle threads.
+// Thread-safety: only the record's owner.
 #include "nearmalloc/reclaim/impl/core.hpp"
 #include "reclaim/schemes.h"
 
@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kFreesBetweenLooks = 100;  // [Kim23 §3.4]
 constexpr uint32_t kPatience = 16;          // looks at a token that does not move
 
-// False if somebody skipped this thread meanwhile.
+// False if another thread skipped this one meanwhile.
 bool pass_on(Record& record, uint64_t word) noexcept {
   Core& core = *record.core;
   const auto moved = core.ring.pass(core.records, record, word, core.asymmetric);
@@ -19,7 +19,7 @@ bool pass_on(Record& record, uint64_t word) noexcept {
   return moved.has_value();
 }
 
-// Frees as the policy says; a token that comes meanwhile goes on at once.
+// Frees all that is safe; passes on at once a token that arrives meanwhile.
 size_t free_and_pass(Record& record) noexcept {
   size_t freed = 0;
   size_t last = 0;
@@ -31,8 +31,8 @@ size_t free_and_pass(Record& record) noexcept {
   return freed;
 }
 
-// The token has arrived: what was retired before this thread's last pass is safe. A pass counts
-// only if it was this thread's: who skips it may have looked at others before.
+// Called when the token has arrived: what was retired before this thread's last pass is safe. A
+// pass counts only if this thread did it: a thread that skips it may have looked at others before.
 void receive(Record& record, uint64_t word) noexcept {
   Core& core = *record.core;
   const TokenPass pass = core.traits.pass;
@@ -55,7 +55,7 @@ void receive(Record& record, uint64_t word) noexcept {
   if (pass != TokenPass::after_free || pass_on(record, word)) record.token.passes++;
 }
 
-// Moves a token that does not come, past threads that do nothing.
+// Moves the token past idle threads, if it has not moved for kPatience looks.
 void fetch(Record& record) noexcept {
   Core& core = *record.core;
   const uint64_t word = core.ring.word();

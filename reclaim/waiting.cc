@@ -1,5 +1,5 @@
-// synchronize and barrier: until everybody has gone on, until everything was freed.
-// Who may touch it: any thread that is not pinned in this domain.
+// synchronize waits until every open guard has ended, barrier until everything was freed.
+// Thread-safety: any thread that is not pinned in this domain.
 #include <sched.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 namespace near::reclaim::impl {
 namespace {
 
-// For waits of unknown length: soon somebody else's turn, later a moment of sleep.
+// For waits of unknown length: yields at first, later sleeps for a moment.
 class Patience {
  public:
   void wait() noexcept {
@@ -32,7 +32,7 @@ class Patience {
 }  // namespace
 
 void Core::wait_for_epochs(Record& me) noexcept {
-  heavy_fence(asymmetric);  // who was pinned before announces at most the epoch read now
+  heavy_fence(asymmetric);  // a thread pinned before announces at most the epoch read now
   const uint64_t start = clock.epoch.load(kAcquire);  // pairs: epoch-clock
   EpochWords<Record> words;
   Patience patience;
@@ -51,10 +51,10 @@ void Core::wait_for_epochs(Record& me) noexcept {
 }
 
 void Core::wait_for_rounds(Record& me) noexcept {
-  heavy_fence(asymmetric);  // whoever passes the token after this sees what was unlinked before
+  heavy_fence(asymmetric);  // a thread that passes the token later sees what was unlinked before
   const uint64_t start = ring.round();
   Patience patience;
-  // One pass may have looked at the records before the fence, and be over the end of the list.
+  // One pass may have looked at the records before the fence, and have started the next round.
   while (!TokenRing::has_passed(ring.round(), start, kGrace)) {
     let_go(me);
     if (const auto word = ring.at(me.index)) {
@@ -82,7 +82,7 @@ void Core::wait_for_grace(Record& me) noexcept {
   }
 }
 
-// This thread's record, if no record of its says that it would wait for itself.
+// Returns this thread's record. Aborts if the thread would wait for itself.
 Record& Core::to_wait_with(const char* misuse) noexcept {
   const int32_t mine = own_thread();
   // pairs: records
@@ -102,7 +102,7 @@ void Core::synchronize() noexcept {
   wait_for_grace(to_wait_with("synchronize by a thread that is pinned, or frees"));
 }
 
-// What hazards keep in my bags, until nobody keeps it.
+// Frees what is in the bags of `me`, waiting until no hazard holds any of it.
 void Core::free_when_let_go(Record& me) noexcept {
   Patience patience;
   for (;;) {
@@ -113,7 +113,7 @@ void Core::free_when_let_go(Record& me) noexcept {
   }
 }
 
-// Takes what is in the limbo of another record. False: it changes hands just now.
+// Takes what is in the limbo of another record. False: the record is changing hands just now.
 bool Core::take_limbo(Record& record, Record& me) noexcept {
   const auto take = [&] {
     me.lock.enter(asymmetric);

@@ -1,8 +1,8 @@
-// The work of a thread that is not its operation: looking after the epoch, and freeing as the
-// policy says.
+// The library's work inside a thread's operation: advancing the epoch or the token, and freeing as
+// the policy says.
 //
 // Invariant: while `working`, deleters may retire and pin, but start no work of their own.
-// Who may touch it: the record's owner.
+// Thread-safety: only the record's owner.
 #include <algorithm>
 #include <ctime>
 
@@ -14,10 +14,10 @@
 namespace near::reclaim::impl {
 namespace {
 
-// An adaptive policy frees at least such a part of what waits, each time: policy.hpp has the bound
-// that follows. Large, as objects that are freed one by one cost an allocator less than in runs.
+// An adaptive policy frees at least this part of the backlog each time: policy.hpp has the bound
+// that follows. The number is large, as freeing one by one costs an allocator less than in runs.
 constexpr size_t kSmallestPart = 1024;
-// A thread that holds less than a batch looks at the others so much less often.
+// A thread that holds less than a batch looks at the others less often by this factor.
 constexpr uint32_t kRarely = 8;
 // Objects between two readings of the clock.
 constexpr size_t kBudgetStep = 8;
@@ -39,7 +39,7 @@ size_t adaptive_share(const Record& record) noexcept {
 
 bool frees_by_itself(const policy& how) noexcept { return how.how != policy::kind::manual; }
 
-// When there is work again.
+// Sets when there is work again.
 void schedule(Record& record) noexcept {
   const Traits& traits = record.core->traits;
   const options& settings = record.core->settings;
@@ -112,8 +112,8 @@ void note_garbage(Record& record, uint64_t epoch) noexcept {
                      static_cast<uint32_t>(epoch));
 }
 
-// If objects were left over there was one at every turn: so many turns are to be expected. It at
-// most doubles, so that one short grace period makes no long run.
+// If objects were left over, every turn freed some: the next grace period should have as many
+// turns. The quota at most doubles, so that one short grace period causes no long run.
 void adapt_quota(Record& record, size_t left) noexcept {
   const size_t quota = record.quota;
   if (left >= EntryBlock::kEntries) {

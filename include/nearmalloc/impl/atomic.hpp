@@ -1,7 +1,7 @@
 // The atomic type of every protocol, and short names for the orders; shared by the allocator and
 // the reclamation library.
-// Behind it stands std::atomic; the model checker puts its own type in its place (tests/model), so
-// a protocol header that uses only this can be explored as it is. Rule: a non-relaxed operation
+// The type is std::atomic; the model checker replaces it by its own (tests/model), so it can
+// explore, unchanged, a protocol header that uses only this type. Rule: a non-relaxed operation
 // names its partner in a comment `pairs: <label>` (tools/check_atomics.py).
 #pragma once
 

@@ -1,20 +1,20 @@
-// The frequent side of an asymmetric fence, which the allocator and the reclamation library share:
-// of a store-then-load (Dekker) handshake, of which one side is frequent and one rare.
+// The frequent side of an asymmetric fence, which the allocator and the reclamation library share.
+// It is for a store-then-load (Dekker) handshake with one frequent and one rare side.
 //
 //   light_fence  the frequent side: keeps the compiler from reordering, and costs nothing else
 //   heavy_fence  the rare side: membarrier(2) makes every running thread of the process execute a
 //                full fence, wherever it is; each library has its own
-// Invariant: together they order as two sequentially consistent fences do; where the kernel refuses
-// membarrier (`asymmetric` false) that is what both are. Two light fences order nothing.
-// Who may touch it: any thread. [Dice01]
+// Invariant: together they order as two sequentially consistent fences do. Where the kernel refuses
+// membarrier (`asymmetric` false), both are such fences. Two light fences order nothing.
+// Thread-safety: any thread. [Dice01]
 #pragma once
 
 #include "nearmalloc/impl/atomic.hpp"
 
 #ifndef NEAR_MODEL
 
-// GCC says, in the program that includes this, that its thread sanitizer does not follow fences.
-// Clang does not know that warning, nor GCC the one about warnings that are not known.
+// In a program that includes this, GCC warns that its thread sanitizer does not follow fences.
+// Clang does not know that warning; GCC does not know the one about unknown warnings.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpragmas"
 #pragma GCC diagnostic ignored "-Wunknown-warning-option"

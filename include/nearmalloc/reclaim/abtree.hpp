@@ -8,38 +8,37 @@
 // change: insert and erase put a new leaf in the place of the old one, by an SCX (impl/scx.hpp) on
 // its parent, and retire the old one. Two things may be wrong for a while ("violations"), each the
 // price of a change that touches one place only:
-// - A leaf that is full is replaced by a node with two leaves; that makes the way to them longer by
-//   one, so the node is tagged, and does not count. Its parent absorbs it; if that is full, parent
+// - A full leaf is replaced by a node with two leaves. That makes the way to them longer by one, so
+//   the node is tagged, and does not count. Its parent absorbs it; if the parent is full, parent
 //   and node become two, under a new tagged node.
 // - A node other than the root has fewer than A entries: it and a sibling become one, or share.
-// Who creates a node with a violation does not return before a search for its key has met none.
+// An operation that creates a violation does not return until a search for its key has met none.
 //
 // Invariants.
 // 1. Order: the keys of a node lie in its range, which is the same as long as it is in the tree.
-// 2. Depth: of the nodes above a leaf, as many are not tagged for every leaf. Leaves are never
+// 2. Depth: the number of untagged nodes above a leaf is the same for all leaves. Leaves are never
 //    tagged, nor is the root; a tagged node has two children, an inner root at least two.
 // 3. An inner node is marked before it is cut off, and then its children no longer change: a search
-//    that is in there still comes to the leaf that was the right one at some time since it began.
-// 4. No violation is forgotten. What a step leaves behind (tagged, or too small) has a range with
-//    the key of whoever took the step, and he searches once more after it. A search meets every
-//    node with its key in range that stays in the tree throughout: from where the search is, the
-//    links lead there, even if that place was cut off. So a violation that a search misses was
-//    replaced meanwhile, and who replaced it searches next.
+//    inside it still reaches the leaf that was the right one at some time since the search began.
+// 4. Every violation is repaired. What a step leaves behind (tagged, or too small) has a range with
+//    the key of the operation that took the step, and that operation then searches again. A search
+//    meets every node that stays in the tree throughout and has the key in its range: the links
+//    lead there from where the search is, even if that place was cut off. So a violation that a
+//    search misses was replaced meanwhile, and the operation that replaced it searches next.
 // Steps begin with the topmost violation of the path; hence the parent has none, and a node that is
 // too small has a sibling.
 //
-// Unlike [Brown17], leaves are neither frozen nor marked: nothing of them ever changes, and their
-// parent is frozen when they are replaced, so an insert takes one freezing CAS less. And violations
-// are looked for by a key, not by their node, so it does not matter who moved them.
+// Unlike [Brown17], leaves are neither frozen nor marked: they never change, and their parent is
+// frozen when they are replaced, so an insert takes one freezing CAS less. And violations are
+// searched for by a key, not by their node, so a violation may move to another node.
 //
-// find, contains and range write to no node. Under guards that protect all they never begin anew,
-// and are wait-free as far as the tree does not deepen without end below them. Under hazard
-// pointers a child is held, then its parent must still have it and not be marked; else the search
-// begins anew.
-// bad_alloc: the entries are as before. When it strikes in the repair that follows a change, the
-// change stands, and the violation stays until a repair for another one passes.
-// Who may touch it: any thread; size, key_sum, check, for_each and the destructor: one thread while
-// no other is inside. If 4096 threads are in the middle of a change, the next one waits.
+// find, contains and range write to no node. Under guards that protect all they never restart, and
+// are wait-free unless the tree deepens without end below them. Under hazard pointers a search
+// holds a child, then tests that the parent still has it and is not marked; else it restarts.
+// bad_alloc: the entries are as before. If it is thrown in the repair that follows a change, the
+// change stands, and the violation stays until a repair for another one meets it.
+// Thread-safety: any thread; size, key_sum, check, for_each and the destructor: one thread while no
+// other is inside. If 4096 threads are in the middle of a change, the next one waits.
 // [Larsen, Fagerberg 1995; Brown17 "Techniques for Constructing Efficient Lock-free Data
 // Structures", the chapter on the relaxed (a,b)-tree]
 #pragma once
@@ -112,8 +111,8 @@ class guarded_abtree {
   }
   bool contains(guard_type& guard, const Key& key) const { return find(guard, key).has_value(); }
 
-  // Calls visit(key, value) for the keys in [low, high), in order; returns how many. What one leaf
-  // shows was there at one moment. `visit` may use the tree, with the same guard.
+  // Calls visit(key, value) for the keys in [low, high), in order; returns how many. The entries of
+  // one leaf were there at one moment. `visit` may use the tree, with the same guard.
   template <class Visit>
   size_t range(guard_type& guard, const Key& low, const Key& high, Visit visit) const {
     auto&& own = impl::own_slots(guard);
@@ -133,9 +132,9 @@ class guarded_abtree {
     impl::for_each_entry(*entry_.child(0), visit);
   }
 
-  // Says on stderr what is wrong.
+  // Reports on stderr what is wrong.
   bool check() const {
-    // relaxed: nobody else is inside
+    // relaxed: no other thread is inside
     const bool balanced = !unrepaired_.load(kRelaxed);
     return impl::AbtreeChecker<Node>(A, balanced).check(*entry_.child(0));
   }
@@ -146,7 +145,7 @@ class guarded_abtree {
   using Fresh = impl::AbtreeFresh<Node>;
   using Update = impl::ScxUpdate<Node>;
 
-  // Slots of the guard: the last nodes of a path take turns; what helping touches comes last.
+  // Slots of the guard: the path uses the first kPathSlots in turn, help() those from kHelpSlot on.
   static constexpr unsigned kPathSlots = 4;
   static constexpr unsigned kSiblingSlot = 4;
   static constexpr unsigned kHelpSlot = 5;
@@ -161,7 +160,7 @@ class guarded_abtree {
     unsigned index = 0;
   };
 
-  // Of one leaf, from some key on, and the least key beyond it.
+  // The entries of one leaf from some key on, and the least key beyond that leaf.
   struct Entries {
     unsigned count = 0;
     std::array<Key, B> keys{};
@@ -169,7 +168,7 @@ class guarded_abtree {
     std::optional<Key> next{};
   };
 
-  // Child `index` of `from`, both protected. Null: `from` is no longer in the tree.
+  // Returns child `index` of `from`, both protected. Null: `from` is no longer in the tree.
   static Node* step(guard_type& guard, unsigned slot, const Node& from, unsigned index) {
     Node* child = from.child(index);
     if constexpr (!guard_type::protects_all) {
@@ -226,7 +225,7 @@ class guarded_abtree {
     return entries;
   }
 
-  // Adds a protected node to an update. False: it is changing or was cut off.
+  // Adds a protected node to an update. False: the node is changing or was cut off.
   bool link(guard_type& guard, Node* node, Update& update) {
     const uint64_t info = node->linked_info();
     if (scx_.is_in_progress(info)) {
@@ -286,7 +285,7 @@ class guarded_abtree {
   bool replace_leaf(guard_type& guard, const Place& place, const Key& key, Update& update,
                     Node* replacement, Fresh& fresh) {
     if (place.parent->child(place.index) != place.node) return false;
-    // Once published it may be gone at any time.
+    // Read now: once published, the node may be freed at any time.
     const bool violates = is_violation(*replacement, place.parent);
     if (!swing(update, place.index, place.node, replacement, fresh)) return false;
     guard.retire(place.node);
@@ -312,11 +311,11 @@ class guarded_abtree {
         }
       }
     } catch (const std::bad_alloc&) {
-      unrepaired_.store(true, kRelaxed);  // relaxed: read when nobody is inside
+      unrepaired_.store(true, kRelaxed);  // relaxed: read when no thread is inside
     }
   }
 
-  // A step: the tagged child `index` goes up into its parent, which may split over that.
+  // A step: the tagged child `index` is absorbed by its parent, which may split.
   void absorb(guard_type& guard, const Place& place, unsigned index, Node* child) {
     Update update;
     if (!link_above(guard, place, update)) return;
@@ -331,7 +330,7 @@ class guarded_abtree {
     guard.retire(child);
   }
 
-  // A step: a node that is too small and its sibling become one, or have as much each.
+  // A step: a node that is too small and its sibling become one, or share their entries equally.
   void share(guard_type& guard, const Place& place) {
     const unsigned left = place.index == 0 ? 0 : place.index - 1;
     const unsigned other = place.index == 0 ? 1 : left;
@@ -344,7 +343,7 @@ class guarded_abtree {
     if (parent->child(place.index) != place.node || parent->child(other) != sibling) return;
     Node* const first = place.index == left ? place.node : sibling;
     Node* const second = place.index == left ? sibling : place.node;
-    // Without tags, they are leaves both or neither, by the depth.
+    // Neither is tagged, so by the depth invariant both are leaves or neither is.
     if (!first->is_leaf() && !(link(guard, first, update) && link(guard, second, update))) return;
     Fresh fresh;
     const Draft both(*first, parent->keys[left], *second);
@@ -367,7 +366,7 @@ class guarded_abtree {
 
 }  // namespace impl
 
-// The same operations without a guard, which pin by themselves; size and key_sum.
+// Adds operations without a guard, which pin by themselves; size and key_sum.
 template <class Key, class Value, class Domain, unsigned B = 11, unsigned A = std::max(B / 4, 2u)>
 class abtree : public impl::self_pinning_ordered<impl::guarded_abtree<Key, Value, Domain, B, A>> {
  public:

@@ -7,25 +7,24 @@
 //            Node* node = guard.protect(0, head);
 //   writer   unlink the node, then guard.retire(node);
 //
-// A domain is a set of threads and objects that wait; any number of domains live side by side. The
-// scheme is a type (schemes.hpp), the rest are values (options.hpp, policy.hpp). Threads come and
-// go at will: a handle attaches explicitly, domain::pin does on first use and until the thread
-// ends. What a thread leaves is adopted by the others, and so is what a thread retired that stays
-// attached and waits: options::batch_size says when. A thread that goes on in that moment waits, in
-// `pin` or `retire`, until the other has moved a few lists.
+// A domain is a set of threads and of objects that wait; a process may have any number of domains.
+// The scheme is a type (schemes.hpp), the rest are values (options.hpp, policy.hpp). Threads may
+// attach and leave at any time: a handle attaches explicitly; domain::pin attaches at first use,
+// until the thread ends. Other threads adopt what a thread leaves behind, and what a thread retired
+// that stays attached but idle: options::batch_size says when. If that thread resumes at that
+// moment, it waits, in `pin` or `retire`, until the other has moved a few lists.
 //
 // Rules. Unlink before retire; retire once. Under schemes with protects_all == false use only
-// pointers from `protect`, or `hold` followed by a look that the object is still reachable; what is
-// protected is the very address that is retired, not that of a base at another offset. A thread
-// does not end while it is pinned.
+// pointers from `protect`, or from `hold` if the object was still reachable afterwards; protect the
+// very address that is retired, not that of a base at another offset. A thread must not end while
+// it is pinned.
 //
-// Fork: in the child the forking thread goes on; other threads' guards end, their objects are
-// adopted, or leaked (statistics::lost) if the fork met them inside `retire`, freeing or a barrier;
-// locks of an occtree that they held stay locked. Process exit: a
-// domain of static storage duration is destroyed like any object, so no thread may use it then;
-// default_domain never is.
+// Fork: in the child the forking thread continues. The guards of other threads end; their objects
+// are adopted, or leaked (statistics::lost) if the fork met them inside `retire`, freeing or a
+// barrier. Locks of an occtree that they held stay locked. Process exit: a domain of static storage
+// duration is destroyed like any object, so no thread may use it then; default_domain never is.
 //
-// Misuse that is noticed is said on stderr, and aborts:
+// Misuse that is noticed is reported on stderr, and aborts:
 //
 //   what                                              when it is noticed
 //   a domain, handle or thread ends while pinned      at once
@@ -40,8 +39,8 @@
 //   retire before unlink; a pointer outlives its      never
 //   guard; a guard of another domain
 //
-// NEAR_CHECK: in programs that are compiled with it defined as 1, in all of their files. A lookup
-// in a table with a lock is then part of each retirement.
+// NEAR_CHECK: noticed if all files of the program are compiled with it defined as 1. Then each
+// retirement looks the object up in a table, under a lock.
 //
 // Signals: handler_guard.hpp says what a handler may call.
 //
@@ -76,9 +75,9 @@ class [[nodiscard]] guard {
  public:
   // Every pointer read under this guard stays valid until it ends, protected or not.
   static constexpr bool protects_all = Scheme::protects_all;
-  // Slots for protect and hold: 0 .. slots - 1. They are this guard's own, whatever other guards
-  // the thread has, nested or side by side. A slot beyond aborts, and so does a seventeenth guard
-  // of one thread that holds something while sixteen others do.
+  // Slots for protect and hold: 0 .. slots - 1. Each guard of a thread has its own, nested or side
+  // by side. A slot beyond them aborts, and so does a seventeenth guard of one thread that holds
+  // something while sixteen others do.
   static constexpr unsigned slots = impl::kGuardSlots;
 
   ~guard() {
@@ -93,7 +92,7 @@ class [[nodiscard]] guard {
   guard(const guard&) = delete;
   guard& operator=(const guard&) = delete;
 
-  // Ends this stay and begins another: nothing read before may be used. No effect if nested.
+  // Ends this stay and begins another: nothing read before may be used. Has no effect if nested.
   void repin() noexcept {
     if (!record_.stay.has_one_guard()) return;
     slots_.clear(record_);
@@ -102,7 +101,7 @@ class [[nodiscard]] guard {
   }
 
   // The value of `source`, whose object stays valid until the slot is used again or the guard ends.
-  // An acquire load; under slot schemes also a store, repeated until the source stands still.
+  // Does an acquire load; under slot schemes also a store, repeated until the source is unchanged.
   template <class T>
   T* protect(unsigned slot, const Atomic<T*>& source) noexcept {
     impl::check_use(record_);
@@ -110,20 +109,21 @@ class [[nodiscard]] guard {
   }
 
   // Puts `object` (null: nothing) into the slot. It is protected if the caller finds, afterwards,
-  // that it was not unlinked yet. Nothing happens under schemes that protect all.
+  // that it was not unlinked yet. Does nothing under schemes that protect all.
   void hold(unsigned slot, const void* object) noexcept {
     impl::check_use(record_);
     slots_.hold(record_, slot, object);
   }
 
-  // `delete object` when nobody can hold it any more. It was unlinked, and nobody else retires it.
-  // noexcept; allocates once in 63 calls at most; if that is refused the object is leaked and
-  // counted (statistics::lost). Deleters run in some thread that uses the domain, may retire, pin
-  // and protect, and must not throw. Under slot schemes one may run inside `retire`.
+  // Does `delete object` when no thread can hold it any more. Requires that it was unlinked, and
+  // that no other thread retires it. Allocates once in 63 calls at most; if that fails the object
+  // is leaked and counted (statistics::lost). Deleters run in some thread that uses the domain;
+  // they may retire, pin and protect, and must not throw. Under slot schemes one may run inside
+  // `retire`.
   template <class T>
   void retire(T* object) noexcept {
     static_assert(sizeof(T) > 0, "the type must be complete");
-    // A class's own operator delete, or alignment beyond new's, needs the type.
+    // To free it without its type, a class must have no operator delete and no extended alignment.
     constexpr bool is_plain = std::is_trivially_destructible_v<T> &&
                               alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__ &&
                               !requires(void* block) { T::operator delete(block); } &&
@@ -131,17 +131,17 @@ class [[nodiscard]] guard {
     impl::check_retired(object);
     retire(object, is_plain ? impl::delete_plain : impl::delete_object<T>);
   }
-  // `destroy(object)` instead.
+  // As above, with `destroy(object)` instead of `delete`.
   void retire(void* object, deleter destroy) noexcept {
     impl::check_use(record_);
     Scheme::retire(record_, object, destroy);
   }
 
-  // A guard inside this one, with slots of its own: what is protected by either stays so whatever
-  // is done with the other. Structures take one for each of their operations.
+  // A guard inside this one, with slots of its own: neither affects what the other protects.
+  // Structures take one for each of their operations.
   guard nested() noexcept { return guard(record_); }
 
-  // Every object of a chain, from `first` to null; `next_of(T*)` gives the one after.
+  // Retires every object of a chain, from `first` to null; `next_of(T*)` returns the next one.
   template <class T, std::invocable<T*> Next>
   void retire_chain(T* first, Next next_of) noexcept {
     while (first != nullptr) {
@@ -172,9 +172,9 @@ class [[nodiscard]] guard {
   [[no_unique_address]] typename Scheme::Slots slots_;
 };
 
-// A thread's membership, for those who want to save the look-up of domain::pin. Move-only; detaches
-// when it ends. Thread-safety: one thread at a time; no guard may be open when it goes to another,
-// which calls `adopt` first.
+// A thread's membership; it saves the look-up of domain::pin. Move-only; detaches when it ends.
+// Thread-safety: one thread at a time; no guard may be open when the handle moves to another
+// thread, which must call `adopt` first.
 template <class Scheme>
 class [[nodiscard]] handle {
  public:
@@ -192,10 +192,10 @@ class [[nodiscard]] handle {
 
   guard_type pin() noexcept { return guard_type(*record_); }
 
-  // In a signal handler of the thread whose handle it is.
+  // Called in a signal handler of the thread that owns the handle.
   handler_guard<Scheme> pin_in_handler() noexcept { return handler_guard<Scheme>(*record_); }
 
-  // The handle is the calling thread's from now on: fork and stall reports go by that.
+  // From now on the handle belongs to the calling thread: fork and stall reports depend on that.
   void adopt() noexcept {
     record_->thread.store(impl::own_thread(), kRelaxed);  // relaxed: read by fork and reports
     record_->user = impl::this_user();
@@ -211,7 +211,7 @@ class [[nodiscard]] handle {
     pin().retire_chain(first, next_of);
   }
 
-  // Frees up to `most` objects of this thread that are safe; how many. For policy::manual.
+  // Frees up to `most` safe objects of this thread; returns how many. For policy::manual.
   size_t reclaim(size_t most = SIZE_MAX) noexcept { return impl::free_by_hand(*record_, most); }
 
   // Objects of this thread that are safe and wait to be freed.
@@ -228,7 +228,7 @@ class [[nodiscard]] handle {
   impl::Record* record_;
 };
 
-// Thread-safety: all members may be called by any thread at any time, but for the destructor.
+// Thread-safety: any thread may call any member at any time, except the destructor.
 template <class Scheme>
 class domain {
  public:
@@ -236,16 +236,18 @@ class domain {
   using guard_type = guard<Scheme>;
   using handle_type = handle<Scheme>;
 
-  // Options out of range abort. The first domain of a process registers it with membarrier(2).
+  // Aborts if an option is out of range. The first domain of a process registers the process with
+  // membarrier(2).
   explicit domain(const options& settings = {})
       : core_(settings, Scheme::traits, impl::free_run(settings.hand_over_runs)) {}
 
-  // Destroys every object that waits. No guard or handle is left; threads that used `pin` may live.
+  // Destroys every object that waits. Requires that no guard or handle is left; threads that used
+  // `pin` may still live.
   ~domain() = default;
   domain(const domain&) = delete;
   domain& operator=(const domain&) = delete;
 
-  // Throws std::bad_alloc: no memory, or 2^24 threads and handles at a time.
+  // Throws std::bad_alloc if there is no memory, or 2^24 threads and handles exist at a time.
   handle_type attach() {
     impl::Record* record = core_.attach();
     if (record == nullptr) throw std::bad_alloc();
@@ -259,7 +261,8 @@ class domain {
     return guard_type(*record);
   }
 
-  // In a signal handler. Its thread has used `pin` or `retire` of this domain before; else: aborts.
+  // Called in a signal handler. Aborts unless its thread has used `pin` or `retire` of this domain
+  // before.
   handler_guard<Scheme> pin_in_handler() noexcept {
     return handler_guard<Scheme>(core_.in_handler());
   }
@@ -276,20 +279,20 @@ class domain {
     core_.lose();
   }
 
-  // Waits until every guard that is open now has ended. Objects retired before are safe then, yet
-  // may wait to be freed. Not while pinned, not from a deleter: aborts.
+  // Waits until every guard that is open now has ended. Objects retired before are then safe, but
+  // may still wait to be freed. Aborts while pinned, and in a deleter.
   void synchronize() noexcept
     requires(Scheme::has_grace_periods)
   {
     core_.synchronize();
   }
 
-  // Waits until every object retired before is destroyed, by whomever, and destroys what is left.
-  // As `pin`, it attaches the thread until that ends; synchronize does, too.
-  // Not while pinned, not from a deleter: aborts. Does nothing under `leaky`.
+  // Waits until every object retired before is destroyed; the calling thread destroys what other
+  // threads have not. As `pin` and synchronize, it attaches the thread until the thread ends.
+  // Aborts while pinned, and in a deleter. Does nothing under `leaky`.
   void barrier() noexcept { core_.barrier(); }
 
-  // As handle::reclaim and waiting, for what this thread retired without a handle.
+  // As handle::reclaim and handle::waiting, for what this thread retired without a handle.
   size_t reclaim(size_t most = SIZE_MAX) noexcept {
     impl::Record* record = mine();
     return record != nullptr ? impl::free_by_hand(*record, most) : 0;
@@ -301,9 +304,9 @@ class domain {
 
   statistics collect() const noexcept { return core_.collect(); }
 
-  // Whether pins cost no fence here: the option was not refused, and the kernel had membarrier(2)
-  // when the domain was made. If a filter (seccomp) refuses it from then on, pins still cost none,
-  // and what took a membarrier waits for a millisecond; domains made later have fences.
+  // Whether pins of this domain need no fence: options::asymmetric applied, and the kernel had
+  // membarrier(2) when the domain was made. If a filter (seccomp) refuses it later, pins still need
+  // none; each heavy fence then waits for a millisecond. Domains made after that have fences.
   bool is_asymmetric() const noexcept { return core_.asymmetric; }
 
  private:
@@ -327,9 +330,9 @@ domain<Scheme>& default_domain() {
   return shared;
 }
 
-// Tells the domain that a thread will not use it for a while, as before blocking: nobody waits for
-// it, and what it retired goes to the others. The thread is not pinned, and does not use the handle
-// (or, with a domain, its members pin and retire) until the scope ends.
+// Tells the domain that a thread will not use it for a while, for example before it blocks: no
+// thread waits for it, and other threads take over what it retired. The thread must not be pinned,
+// and must not use the handle (or, with a domain, its members pin and retire) until the scope ends.
 template <class Scheme>
 class [[nodiscard]] offline_scope {
  public:

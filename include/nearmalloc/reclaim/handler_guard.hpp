@@ -12,16 +12,16 @@
 //     if (number != nullptr && *number == 0) std::abort();
 //   }
 //
-// Wherever the signal met the thread, in a pin, an unpin, a retirement or malloc: what a guard of
-// the interrupted thread protects stays so, and so does what the handler protects. Nothing is
-// allocated, freed or locked; errno is kept. The handler's guards end before it returns: it does
-// not leave by longjmp or an exception.
+// The signal may interrupt the thread anywhere, in a pin, an unpin, a retirement or malloc: what a
+// guard of the interrupted thread protects stays protected, and so does what the handler protects.
+// The guard does not allocate, free or lock; it keeps errno. The handler's guards must end before
+// it returns: it must not leave by longjmp or an exception.
 //
 // A handler may call the two members that make this guard, the members of the guard, and
-// collect(). All else may free, allocate or lock. What is noticed of it aborts: a retirement that
-// interrupts a pin, a retirement or the freeing of objects; synchronize and barrier that interrupt
-// a pin; a guard of any kind while the thread is offline. A guard of the ordinary kind that a
-// handler makes ends no other either, yet one that is not nested runs deleters.
+// collect(). All else may free, allocate or lock. The library aborts if it notices such a call: a
+// retirement that interrupts a pin, a retirement or the freeing of objects; synchronize and barrier
+// that interrupt a pin; a guard of any kind while the thread is offline. An ordinary guard made by
+// a handler does not end another guard either, but one that is not nested runs deleters.
 #pragma once
 
 #include "nearmalloc/reclaim/impl/core.hpp"
@@ -37,8 +37,8 @@ class handle;
 template <class Scheme>
 class [[nodiscard]] handler_guard {
  public:
-  static constexpr bool protects_all = Scheme::protects_all;  // as guard's
-  static constexpr unsigned slots = impl::kGuardSlots;        // the same
+  static constexpr bool protects_all = Scheme::protects_all;  // as in guard
+  static constexpr unsigned slots = impl::kGuardSlots;        // as in guard
 
   ~handler_guard() {
     slots_.give_back(record_);

@@ -10,8 +10,8 @@
 // search may start at it without protecting it. Until it is linked, and if memory for a larger
 // table is refused, searches start further away: only `insert` needs memory to succeed.
 //
-// Fork: a bucket that another thread was about to link, or a table that it enlarged, is finished by
-// the child's next operation that needs it.
+// Fork: if another thread was linking a bucket, or enlarging the table, the child's next operation
+// that needs it completes it.
 //
 // Operations on one key are linearizable; those on different keys are ordered as far as
 // happens-before orders them (on x86-64 all are linearizable). All are lock-free.
@@ -20,7 +20,7 @@
 // reversed hash of its key, made odd; the dummy of bucket b has order reverse(b), which is even;
 // buckets = first << k, and segment i <= k of the table exists. At rest no node is marked removed,
 // bucket b is linked exactly if its dummy is in the list, and the sample counts its elements.
-// Who may touch it: any thread; size, key_sum, check, for_each and the destructor when no other
+// Thread-safety: any thread; size, key_sum, check, for_each and the destructor only when no other
 // thread is inside.
 // Paper: [Shalev06] on the list of [Michael02].
 #pragma once
@@ -44,7 +44,7 @@ namespace near::reclaim {
 namespace impl {
 
 // Key: copyable, ordered by <. Value: copyable; a copy is what find returns. `Hash` need not be
-// good in any particular bits: the map mixes them. Elements whose hashes agree share a bucket.
+// good in any particular bits: the map mixes them. Elements with equal hashes share a bucket.
 template <class Key, class Value, class Domain, class Hash>
 class guarded_hash_map {
  public:
@@ -57,7 +57,7 @@ class guarded_hash_map {
   // elements than buckets.
   explicit guarded_hash_map(Domain& domain, size_t first_buckets = 64, Hash hash = Hash())
       : domain_(domain), hash_(std::move(hash)), table_(first_buckets) {
-    // relaxed: nobody else is inside
+    // relaxed: no other thread is inside
     table_[0].state.store(kLinked, kRelaxed);
   }
   guarded_hash_map(const guarded_hash_map&) = delete;
@@ -68,8 +68,8 @@ class guarded_hash_map {
     });
   }
 
-  // False if the key is there already; its value then stays. Throws what `new` and copies throw,
-  // and has then changed nothing.
+  // False if the key is there already; its value then stays. Throws what `new` and copies throw;
+  // then nothing has changed.
   bool insert(guard_type& guard, const Key& key, const Value& value) {
     auto&& own = impl::own_slots(guard);
     const uint64_t mixed = mix(key);
@@ -107,7 +107,7 @@ class guarded_hash_map {
 
   size_t buckets() const noexcept { return table_.size(); }
 
-  // In no order that means anything.
+  // Visits the elements in no meaningful order.
   template <class F>
   void for_each(F f) const {
     impl::list_each<node>(first().next, [&](const node* each, bool removed) {
@@ -116,10 +116,10 @@ class guarded_hash_map {
     });
   }
 
-  // Says on stderr what is wrong.
+  // Reports on stderr what is wrong.
   bool check() const {
     bool good = true;
-    size_t dummies = 1;  // that of bucket 0 is no successor of any node
+    size_t dummies = 1;  // the dummy of bucket 0 is no successor of any node
     int64_t sampled = 0;
     const node* before = &first();
     impl::list_each<node>(first().next, [&](const node* each, bool removed) {
@@ -174,8 +174,9 @@ class guarded_hash_map {
   };
 
   // The thread that claims a bucket links its dummy; meanwhile others start at a bucket before it.
-  // A claim says how often the process had forked: one of before the last fork is of a thread that
-  // did not come along, and the next thread takes it over, with the dummy linked or not.
+  // A claim contains the fork count of the process: a claim from before the last fork belongs to a
+  // thread that the child does not have. The next thread takes it over, with the dummy linked or
+  // not.
   static constexpr uint32_t kUnused = 0;
   static constexpr uint32_t kLinked = 1;
   static uint32_t claim_of_now() noexcept { return impl::fork_count() + 2; }
@@ -184,13 +185,13 @@ class guarded_hash_map {
     Atomic<uint32_t> state{kUnused};
   };
 
-  // One element of so many is counted, chosen by hash: a fair sample of the whole, and threads
-  // rarely meet at the count.
+  // One element of so many is counted, chosen by hash: a fair sample of the whole, so that threads
+  // rarely contend for the count.
   static constexpr size_t kSampled = 16;
   static bool in_sample(uint64_t mixed) { return mixed >> 60 == 0; }
 
-  // A bijection, so it adds no collisions: every bit of the hash reaches the low bits, of which a
-  // bucket is made, and the high ones, which choose the sample.
+  // A bijection, so it adds no collisions. Every bit of the hash affects the low bits, which choose
+  // the bucket, and the high ones, which choose the sample.
   uint64_t mix(const Key& key) const {
     uint64_t bits = hash_(key);
     for (int round = 0; round < 2; ++round) {
@@ -202,7 +203,7 @@ class guarded_hash_map {
   static uint64_t element_order(uint64_t mixed) { return impl::reverse_bits(mixed) | 1; }
   size_t bucket_of(uint64_t mixed) const { return mixed & (table_.size() - 1); }
 
-  // Returns the new count; below 0 while an element is erased before it is counted.
+  // Returns the new count; it is below 0 if an element was erased before it was counted.
   int64_t count(int64_t change) noexcept {
     return sample_.fetch_add(change, kRelaxed) + change;  // relaxed: it publishes nothing
   }
@@ -218,7 +219,7 @@ class guarded_hash_map {
     return is_linked(bucket) ? table_[bucket].dummy.next : start_slow(guard, bucket);
   }
 
-  // The bucket's dummy is linked from the nearest dummy before it that is.
+  // Links the bucket's dummy, starting at the nearest linked dummy before it.
   [[gnu::noinline]] impl::list_link& start_slow(guard_type& guard, size_t bucket) const noexcept {
     size_t before = bucket ^ std::bit_floor(bucket);
     while (!is_linked(before)) before ^= std::bit_floor(before);
@@ -226,12 +227,12 @@ class guarded_hash_map {
     bucket_type& mine = table_[bucket];
     const uint32_t claim = claim_of_now();
     uint32_t state = mine.state.load(kRelaxed);  // relaxed: the exchange checks it
-    // relaxed: it settles which thread may write the dummy, which no living thread has written yet
+    // relaxed: it decides which thread may write the dummy, which no living thread has written yet
     if (state == kLinked || state == claim ||
         !mine.state.compare_exchange_strong(state, claim, kRelaxed, kRelaxed)) {
       return from;
     }
-    // A dummy that is linked already, before a fork, is read by others.
+    // Written only if different: a dummy that was linked before a fork is read by other threads.
     const uint64_t order = impl::reverse_bits(bucket);
     if (mine.dummy.order != order) mine.dummy.order = order;
     impl::list_walk<node, guard_type> walk(guard, from);
@@ -278,7 +279,7 @@ class guarded_hash_map {
 
 }  // namespace impl
 
-// The same operations without a guard, which pin by themselves; size and key_sum.
+// Adds operations without a guard, which pin by themselves; size and key_sum.
 template <class Key, class Value, class Domain, class Hash = std::hash<Key>>
 class hash_map : public impl::self_pinning<impl::guarded_hash_map<Key, Value, Domain, Hash>> {
  public:

@@ -12,7 +12,7 @@
 // find and contains are wait-free where a guard protects everything, else lock-free.
 //
 // Invariant: keys ascend strictly from the head; see impl/ordered_list.hpp for removed nodes.
-// Who may touch it: any thread; size, key_sum, check, for_each and the destructor when no other
+// Thread-safety: any thread; size, key_sum, check, for_each and the destructor only when no other
 // thread is inside.
 // Paper: [Michael02].
 #pragma once
@@ -46,8 +46,8 @@ class guarded_list {
     impl::list_each<node>(head_, [](node* each, bool) { delete each; });
   }
 
-  // False if the key is there already; its value then stays. Throws what `new` and copies throw,
-  // and has then changed nothing.
+  // False if the key is there already; its value then stays. Throws what `new` and copies throw;
+  // then nothing has changed.
   bool insert(guard_type& guard, const Key& key, const Value& value) {
     auto&& own = impl::own_slots(guard);
     return impl::list_insert<node>(own, head_, key, [&] { return new node(key, value); });
@@ -69,9 +69,9 @@ class guarded_list {
     return impl::list_find<node>(own, head_, key) != nullptr;
   }
 
-  // Effect: f(key, value) for the keys of [lo, hi) in order; each is one that was there during the
-  // call, and one that was there all the time is visited. Returns their number. `f` may use the
-  // list, and the guard.
+  // Effect: calls f(key, value) for keys of [lo, hi) in order. Each was there at some moment of the
+  // call; a key that was there throughout is visited. Returns how many were visited. `f` may use
+  // the list, and the guard.
   template <class F>
   size_t range(guard_type& guard, const Key& lo, const Key& hi, F f) const {
     auto&& own = impl::own_slots(guard);
@@ -92,7 +92,7 @@ class guarded_list {
     });
   }
 
-  // Says on stderr what is wrong.
+  // Reports on stderr what is wrong.
   bool check() const {
     bool good = true;
     const node* before = nullptr;
@@ -131,7 +131,7 @@ class guarded_list {
 
 }  // namespace impl
 
-// The same operations without a guard, which pin by themselves; size and key_sum.
+// Adds operations without a guard, which pin by themselves; size and key_sum.
 template <class Key, class Value, class Domain>
 class list_set : public impl::self_pinning_ordered<impl::guarded_list<Key, Value, Domain>> {
  public:

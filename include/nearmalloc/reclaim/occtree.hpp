@@ -9,34 +9,34 @@
 //   tree.range(g, 0, 100, [&](int64_t, uint64_t value) { sum += value; });
 //
 // An insert allocates one node of 56 bytes (for keys and values of 64 bits), or none if it finds a
-// routing node of its key. An erase allocates nothing: it clears the value, and unlinks and retires
-// the node if it has at most one child, else leaves it to route. Only unlinked nodes are retired.
+// routing node with its key. An erase allocates nothing: it clears the value. If the node has at
+// most one child, the erase unlinks and retires it; else it stays as a routing node. Only unlinked
+// nodes are retired.
 //
 // Invariants. Let the range of a node be the keys that belong to its subtree.
-// - A key is in the tree if and only if a node of that key is reachable and holds a value.
+// - A key is in the tree if and only if a node with that key is reachable and holds a value.
 // - While a node's version is the same, its range only grows (occtree_node.hpp). A reader goes from
-//   a node to its child only if the child was read, the child's version was read, the child was
-//   still the child, and the node's version was still the one with which the reader came: then at
-//   one moment the key was in the range of both. A missing child read before the last of these
-//   tests proves the key absent at a moment of the operation.
-// - Every access of these fields releases or acquires; a reader that sees what a rotation has
-//   written therefore sees, in its next look at the version, that there was a rotation.
+//   a node to its child in four steps: it reads the child; it reads the child's version; it tests
+//   that the child is still the child; it tests that the node's version is still the one it saw on
+//   arrival. Then at one moment the key was in the range of both. A missing child read before the
+//   last of these tests proves that the key was absent at a moment of the operation.
+// - Every access of these fields releases or acquires. So a reader that sees what a rotation has
+//   written sees, when it next reads the version, that there was a rotation.
 // - A value that is found needs no test: an unlinked node has none.
-// - Balance is restored by the operation that disturbed it (occtree_repair.hpp): without operations
+// - The operation that disturbed the balance restores it (occtree_repair.hpp): when no operation is
 //   under way the tree is a strict AVL tree, whose routing nodes have two children.
-//
-// - A walk goes on from the last node at which its way turned left, if that has neither shrunk nor
-//   been unlinked: then it still has below it, on its right, all that lies between it and the node
-//   at which the way turned left before; so what is missing there is in the tree nowhere.
+// - A walk continues from the last node at which its way turned left, if that has neither shrunk
+//   nor been unlinked. Then its right subtree still has all keys between that node and the node of
+//   the left turn before it; so a key that is missing there is nowhere in the tree.
 //
 // A failed test starts again from the root, not from the ancestor as in the paper: no ancestor has
-// to be protected. So a way down holds two nodes at any time, a way up two more: where the scheme
-// protects only what is held, a child is held before it is read, and used only if afterwards it was
-// still the child of a node that had neither shrunk nor been unlinked. No pointer moves from one
-// slot to another, and nothing is held between two steps of `range`.
+// to be protected. So a way down holds two nodes at any time, a way up two more. Where the scheme
+// protects only what is held, a child is held before it is read. It is used only if afterwards it
+// was still the child of a node that had neither shrunk nor been unlinked. No pointer moves from
+// one slot to another, and nothing is held between two steps of `range`.
 //
-// Who may touch it: any thread; the constructor, the destructor and the functions for inspection
-// (size, key_sum, check, for_each) one thread alone. The domain outlives the tree.
+// Thread-safety: any thread; the constructor, the destructor and the functions for inspection
+// (size, key_sum, check, for_each) one thread alone. The domain must outlive the tree.
 // [Bronson10]
 #pragma once
 
@@ -90,7 +90,7 @@ class guarded_occtree {
   bool erase(guard_type& guard, const Key& key) {
     auto&& own = impl::own_slots(guard);
     const place found = find_place(own, key);
-    // An unlinked node holds no value either, and nothing gives it one.
+    // An unlinked node holds no value either, and never gets one.
     while (found.is_match && found.node->is_present()) {
       if (!found.node->has_both_children()) return clear_and_unlink(own, *found.node);
       if (const std::optional<bool> cleared = clear(*found.node)) return *cleared;
@@ -111,8 +111,8 @@ class guarded_occtree {
   }
 
   // Calls visit(key, value) for the keys of [low, high) in order, and returns how many those were.
-  // Weakly consistent: each was there at a moment of this call, and none is left out that was there
-  // all the time. Where the scheme protects only what is held, each step is a way down from the
+  // Weakly consistent: each key was there at a moment of this call, and a key that was there
+  // throughout is visited. Where the scheme protects only what is held, each step searches from the
   // root.
   template <class Visit>
   size_t range(guard_type& guard, const Key& low, const Key& high, Visit visit) const {
@@ -129,7 +129,7 @@ class guarded_occtree {
     visit_subtree(root(), visit);
   }
 
-  // Whether every invariant holds; says on stderr what does not.
+  // Whether every invariant holds; reports on stderr what does not.
   bool check() const { return impl::occ_check<node_type, Key>().check(holder_); }
 
  private:
@@ -137,8 +137,8 @@ class guarded_occtree {
   using occ_version = impl::occ_version;
   using repair = impl::occ_repair<guard_type, node_type>;
 
-  // Where a way down ended: at the node of the key (`is_match`), or at the node whose child on
-  // `side`, when its version was `version`, would be the node of the key but is missing.
+  // Where a way down ended: at the node of the key (`is_match`), or at the node that lacked the
+  // child on `side`, where the key would be, while its version was `version`.
   struct place {
     node_type* node;
     occ_version version;
@@ -156,7 +156,7 @@ class guarded_occtree {
 
   node_type* root() const { return holder_.child(impl::right_side); }
 
-  // Holds `child`, which was read from this place, if the scheme asks for it. `open`: use it.
+  // Holds `child`, which was read from this place, if the scheme requires it. `open`: use it.
   static passage hold(guard_type& guard, unsigned slot, const place& at, node_type* child) {
     if constexpr (!guard_type::protects_all) {
       guard.hold(slot, child);
@@ -174,8 +174,8 @@ class guarded_occtree {
 
   place top() const { return {&holder_, 0, impl::right_side, false}; }
 
-  // One attempt at a way down. steer(node, version) says where to turn; it may read the node. Empty
-  // if a node on the way shrank: then the caller starts again.
+  // One attempt at a way down. steer(node, version) returns where to turn; it may read the node.
+  // Empty if a node on the way shrank: then the caller starts again.
   template <class Steer>
   std::optional<place> go_down(guard_type& guard, place at, Steer steer) const {
     unsigned slot = impl::occ_slot_down;
@@ -212,7 +212,7 @@ class guarded_occtree {
     }
   }
 
-  // The first node after `bound`, or at it if that counts too. It is the last at which the way down
+  // The first node after `bound`, or at it if `is_included`. It is the last at which the way down
   // turned left: nothing lies between it and the bound when the way ends, as ranges only grow.
   std::optional<entry> next_entry(guard_type& guard, Key bound, bool is_included) const {
     for (;;) {
@@ -226,7 +226,7 @@ class guarded_occtree {
     }
   }
 
-  // `range`, a way down from the root for each node.
+  // `range` with a way down from the root for each node.
   template <class Visit>
   size_t search_each(guard_type& guard, Key low, const Key& high, Visit& visit) const {
     size_t visited = 0;
@@ -241,7 +241,7 @@ class guarded_occtree {
     return visited;
   }
 
-  // `range` under a scheme that protects every node that was reached.
+  // `range` under a scheme that protects every node that the walk has reached.
   template <class Visit>
   size_t walk(guard_type& guard, Key bound, const Key& high, Visit& visit) const {
     impl::occ_trail<node_type> trail;
@@ -263,7 +263,7 @@ class guarded_occtree {
       if (trail.is_empty()) continue;
       const auto [node, version] = trail.pop();
       const std::optional<Value> value = node->value();
-      if (node->version() != version) {  // what shrank may lie nearer on the trail again
+      if (node->version() != version) {  // it shrank or was unlinked: restart from the root
         trail.clear();
         continue;
       }
@@ -288,7 +288,7 @@ class guarded_occtree {
     return true;
   }
 
-  // Puts `fresh` where a child was missing, unless the place is no more.
+  // Puts `fresh` where a child was missing, unless the place has changed.
   bool link(guard_type& guard, const place& at, std::unique_ptr<node_type>& fresh) {
     at.node->lock.lock();
     if (test(at, nullptr) != passage::open) {
@@ -301,7 +301,7 @@ class guarded_occtree {
     return true;
   }
 
-  // Makes it a routing node. Empty if it has lost a child since, and can be unlinked.
+  // Makes the node a routing node. Empty if it has lost a child meanwhile, and can be unlinked.
   static std::optional<bool> clear(node_type& node) {
     const std::lock_guard locked(node.lock);
     if (!node.is_present()) return false;
@@ -352,7 +352,7 @@ class guarded_occtree {
 
 }  // namespace impl
 
-// The same operations without a guard, which pin by themselves; size and key_sum.
+// Adds operations without a guard, which pin by themselves; size and key_sum.
 template <class Key, class Value, class Domain, class Lock = waiting_lock>
 class occtree : public impl::self_pinning_ordered<impl::guarded_occtree<Key, Value, Domain, Lock>> {
  public:

@@ -12,30 +12,30 @@
 //   ping_epochs      those in a validated slot    keeps what its slots hold  statistics::bound
 //
 // ping_epochs follows EpochPOP [Singh25] with membarrier(2) as the ping: slots are written without
-// a fence. While all threads move, epochs free, and nobody reads a slot. A thread whose bag holds
-// one and a half batches though its scans began at one looks at all threads at once; if one is
-// still in an older epoch it reads all slots, after a fence that makes them visible.
+// a fence. While all threads move, epochs free, and no thread reads a slot. A thread begins to scan
+// when its bag holds one batch. At one and a half batches it looks at all threads at once; if one
+// is still in an older epoch, it reads all slots, after a fence that makes them visible.
 //
 // Each is a type for `domain`; its functions are the fast paths, called by guard and handle.
-// Who may touch it: no state here.
+// Thread-safety: there is no state here.
 #pragma once
 
 #include "nearmalloc/reclaim/impl/core.hpp"
 
 namespace near::reclaim {
 
-// DEBRA: is a thread that frees a batch inside the epoch that it just announced, so that the epoch
-// can change only once meanwhile, or still quiescent? The thesis says the first (§3.2), the
-// published code does the second.
+// DEBRA: when a thread frees a batch. before_free: inside the epoch that it just announced, so that
+// the epoch can change only once meanwhile, as the thesis says (§3.2). after_free: still quiescent,
+// as the published code does.
 enum class announce : uint8_t { before_free, after_free };
 
-// Token EBR: when the thread that received the token passes it on (Kim23 §3.4: naive, pass-first,
+// Token EBR: when a thread that received the token passes it on (Kim23 §3.4: naive, pass-first,
 // periodic with a look at every 100 frees).
 enum class pass : uint8_t { after_free, before_free, while_freeing };
 
 namespace impl {
 
-// What `retire` does under every scheme but the leaky one.
+// What `retire` does under every scheme except leaky.
 inline void push(Record& record, void* object, deleter destroy) noexcept {
   if (record.stay.is_inside_library()) [[unlikely]]
     fail_with("a signal handler retires inside a pin, or work of the library");
@@ -45,15 +45,15 @@ inline void push(Record& record, void* object, deleter destroy) noexcept {
   record.lock.leave();
 }
 
-// A guard inside another, or a handler's inside the library. `is_announced`: in every pin of the
-// scheme that is settled.
+// Begins a guard inside another, or a handler's inside the library. `is_announced`: the scheme's
+// announcement is out, as it is in every settled pin, except at the start of one of Token EBR.
 inline void nest(Record& record, bool is_announced) noexcept {
   if (record.stay.is_unsettled() || !is_announced) [[unlikely]]
     return pin_unsettled(record);
   record.stay.add_guard();
 }
 
-// Pointers need no protection beyond the guard.
+// For schemes under which pointers need no protection beyond the guard.
 struct ProtectsAll {
   static constexpr bool protects_all = true;
   static void nest(Record& record) noexcept { impl::nest(record, true); }
@@ -86,7 +86,7 @@ struct ProtectsSlots {
   };
 };
 
-// `has_worked`: what is due was done before the announcement.
+// `has_worked`: the work that was due was done before the announcement.
 template <bool has_worked>
 [[gnu::always_inline]] inline void pin_epoch(Record& record) noexcept {
   Core& core = *record.core;
@@ -94,7 +94,7 @@ template <bool has_worked>
   const bool current = announce_seen(core.clock, record.epoch, core.asymmetric);
   if (current) [[likely]] {
     record.stay.settle();
-    // A handler that came before `settle` made both true.
+    // A handler that ran before `settle` has set both.
     if (!(has_worked ? record.interrupted : record.due)) [[likely]]
       return;
   }
@@ -144,7 +144,7 @@ struct token : impl::ProtectsAll {
   static constexpr bool has_grace_periods = true;
 
   static void enter(impl::Record& record) noexcept {
-    // There is no second step that a handler could spoil: settled at once, announced by the first.
+    // There is no second step that a handler could disturb: settle at once, then announce.
     record.stay.settle();
     impl::activate(record.token, record.core->asymmetric);
     if (--record.token.countdown == 0) [[unlikely]]

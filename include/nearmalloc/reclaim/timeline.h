@@ -1,9 +1,9 @@
-/* Timelines in C: what each thread did and when. timeline.hpp, whose functions these are, is the
- * manual; docs/timeline.md shows a program.
+/* Timelines in C: what each thread did and when. Each function calls one of timeline.hpp, which is
+ * the manual; docs/timeline.md shows a program.
  *
  * Every function accepts a null timeline or track and then does nothing, so that a program can
  * leave its calls in place and record only on demand.
- * Who may touch it: a track is its thread's alone; the rest may be called by any thread.
+ * Thread-safety: only its own thread may use a track; any thread may call the rest.
  */
 #ifndef NEARMALLOC_RECLAIM_TIMELINE_H
 #define NEARMALLOC_RECLAIM_TIMELINE_H
@@ -27,16 +27,16 @@ enum {
   NEAR_OTHER
 };
 
-/* NULL with errno if there is no memory. */
+/* Returns NULL with errno if there is no memory. */
 struct near_timeline* near_timeline_create(size_t threads, size_t events_per_thread);
-/* Its tracks must not be used any more. */
+/* Its tracks must not be used afterwards. */
 void near_timeline_destroy(struct near_timeline* timeline);
 
 /* Nanoseconds. */
 uint64_t near_timeline_now(void);
 unsigned near_timeline_define(struct near_timeline* timeline, const char* name);
 struct near_track* near_timeline_join(struct near_timeline* timeline, const char* name);
-/* 0, or -1 with errno. */
+/* Returns 0, or -1 with errno. */
 int near_timeline_write(const struct near_timeline* timeline, const char* path);
 uint64_t near_timeline_dropped(const struct near_timeline* timeline);
 

@@ -13,13 +13,13 @@
 // Memory: threads * (events_per_thread * 24 bytes, rounded up to pages), reserved once in the
 // constructor, touched as it is used, never grown. Cost of an interval with its two readings of the
 // clock: 25 ns, 30 to 35 with the page faults of a new row (Xeon, 2.3 GHz, virtual).
-// Nothing is left out for being short. What finds no room is dropped, the newest first, and counted
-// for each row; the file says how much.
+// Short events are recorded too. When a row is full, new events are dropped, and counted for each
+// row; the file says how many.
 //
 // Invariant: the events of a row below its count are written and never change; the count of a row
 // never exceeds its capacity.
-// Who may touch it: a track is its thread's alone; join, define and write may be called by any
-// thread at any time. The timeline must outlive the use of its tracks.
+// Thread-safety: only its own thread may use a track; any thread may call join, define and write at
+// any time. The timeline must outlive the use of its tracks.
 // [Kim23 §3.2]
 #pragma once
 
@@ -34,8 +34,8 @@ enum class kind : uint8_t {
   free_batch,    // an interval; value: the epoch of the batch, count: its objects
   epoch_change,  // a point; value: the new epoch
   unreclaimed,   // a sample; value: this thread's objects that wait, count: the epoch
-  range_query,   // an interval; value: the reader's choice, count: keys visited
-  other,         // what `define` gives when there is no room for one more name
+  range_query,   // an interval; value: the recording thread's choice, count: keys visited
+  other,         // what `define` returns when there is no room for another name
 };
 
 // The row of one thread. Only that thread may record in it.
@@ -43,28 +43,28 @@ class alignas(64) track {
  public:
   static constexpr uint64_t max_value = (uint64_t{1} << 48) - 1;
 
-  // Something that lasted from `begin` to `end`, as `timeline::now` gave them. A `value` above
+  // Records something that lasted from `begin` to `end`, both from `timeline::now`. A `value` above
   // max_value is recorded as max_value; an `end` before `begin` as `begin`.
   void interval(kind what, uint64_t begin, uint64_t end, uint64_t value = 0,
                 uint32_t count = 0) noexcept {
     put(what, interval_shape, begin, end > begin ? end - begin : 0, value, count);
   }
 
-  // Something that happened.
+  // Records something that happened at one moment.
   void point(kind what, uint64_t at, uint64_t value = 0, uint32_t count = 0) noexcept {
     put(what, point_shape, at, 0, value, count);
   }
 
-  // A number that changes over time.
+  // Records a number that changes over time.
   void sample(kind what, uint64_t at, uint64_t value, uint32_t count = 0) noexcept {
     put(what, sample_shape, at, 0, value, count);
   }
 
-  // Makes the row's memory present, so that no event meets a page fault. Optional: worth it where
-  // recording is to be seen least, and before the part that is measured.
+  // Makes the row's memory present, so that no event causes a page fault. Optional: useful before a
+  // measured part that recording should disturb as little as possible.
   void touch() noexcept;
 
-  // The thread ends now. Optional: else its time ends with the last event of the timeline.
+  // Notes that the thread ends now. Optional: else its row ends with the timeline's last event.
   void leave() noexcept;
 
  private:
@@ -112,33 +112,34 @@ class timeline {
  public:
   static constexpr unsigned max_kinds = 64;
 
-  // Reserves the memory, and, at the first timeline of the process, sets the clock (10 ms).
+  // Reserves the memory; the first timeline of the process also calibrates the clock (10 ms).
   timeline(size_t threads, size_t events_per_thread) noexcept;
   ~timeline();
   timeline(const timeline&) = delete;
   timeline& operator=(const timeline&) = delete;
 
-  // False if the memory could not be reserved (errno says why at construction): every event is then
+  // False if the memory could not be reserved (the constructor set errno): every event is then
   // dropped, and counted.
   explicit operator bool() const noexcept { return rows_ != nullptr; }
 
-  // The calling thread's row, from now on; never null. A name longer than 31 bytes is cut, none is
-  // fine. A row is not given to another thread when its thread ends. Threads beyond the rows share
-  // a track that only counts what it drops, by an atomic addition: it perturbs what is measured.
+  // Makes a row for the calling thread; never null. A name longer than 31 bytes is cut; null is
+  // allowed. A row is not reused when its thread ends. Threads beyond the last row share a track
+  // that only counts what it drops, by an atomic addition, which perturbs what is measured.
   track* join(const char* name) noexcept;
 
-  // A kind of one's own. To be called once for a name; the 64th name and later ones are `other`.
+  // Defines a kind. Call it once for a name; the 64th name and later ones are `other`.
   kind define(const char* name) noexcept;
 
-  // Nanoseconds of CLOCK_MONOTONIC (to 2 parts in a million since the first timeline), from
-  // the processor's counter where the kernel keeps time by it too, else from clock_gettime.
+  // Nanoseconds of CLOCK_MONOTONIC (to 2 parts in a million since the first timeline), from the
+  // processor's counter where the kernel also keeps time by it, else from clock_gettime.
   static uint64_t now() noexcept;
 
-  // Writes what there is into a file (docs/timeline.md says how); what is recorded meanwhile may be
-  // missing. False with errno if that failed; the file is then cut short, which the reader notices.
+  // Writes all events so far into a file (docs/timeline.md has the format); what is recorded
+  // meanwhile may be missing. False with errno if that failed; the file is then cut short, which
+  // the reader notices.
   bool write(const char* path) const noexcept;
 
-  // Events that were dropped so far, those of threads without a row included.
+  // How many events were dropped so far, those of threads without a row included.
   uint64_t dropped() const noexcept;
 
  private:
@@ -167,7 +168,7 @@ class timeline {
   kind_name names_[max_kinds];
 };
 
-// An interval from here to the end of the block; of no effect if `row` is null.
+// Records an interval from here to the end of the block; has no effect if `row` is null.
 //
 //   near::reclaim::scope freeing(track, kind::free_batch, epoch);
 //   ...

@@ -1,10 +1,10 @@
-// What new nodes of the (a,b)-tree will hold: entries of one or two nodes, edited, then cut into
-// nodes. Every rebalancing step is written with it.
+// The contents of new nodes of the (a,b)-tree: entries of one or two nodes are copied, edited, then
+// cut into nodes. Every rebalancing step uses it.
 //
-// Invariant: as in a node, a draft of a leaf has as many keys as words, one of inner nodes one key
-// less than children.
-// Who may touch it: its maker; the nodes it copies from are linked (scx.hpp), so that an SCX that
-// succeeds proves that the copy was right.
+// Invariant: as in a node, a draft of a leaf has as many keys as words; a draft of inner nodes has
+// one key less than children.
+// Thread-safety: only the thread that made it. The nodes that it copies from are linked (scx.hpp),
+// so an SCX that succeeds proves that the copy was right.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class AbtreeDraft {
 
   explicit AbtreeDraft(const Node& first) : kind_(first.kind) { append_entries(first); }
 
-  // Two neighbours under one parent; `separator` is the key between them.
+  // Joins two neighbours under one parent; `separator` is the key between them.
   AbtreeDraft(const Node& left, const Key& separator, const Node& right) : AbtreeDraft(left) {
     if (!right.is_leaf()) keys_[size_ - 1] = separator;
     append_entries(right);
@@ -30,14 +30,14 @@ class AbtreeDraft {
 
   unsigned size() const { return size_; }
 
-  // Of a leaf.
+  // Requires a draft of a leaf.
   void insert(unsigned place, const Key& key, Word word) {
     open_gap(place, place, 1);
     keys_[place] = key;
     words_[place] = word;
   }
 
-  // Of inner nodes: the children of `inner` take the place of child `index`.
+  // Requires a draft of inner nodes: the children of `inner` take the place of child `index`.
   void expand(unsigned index, const Node& inner) {
     open_gap(index, index, inner.size - 1);
     for (unsigned i = 0; i < inner.size - 1; ++i) keys_[index + i] = inner.keys[i];
@@ -45,17 +45,17 @@ class AbtreeDraft {
   }
   void replace(unsigned index, Node* child) { words_[index] = Node::word_of(child); }
   void set_separator(unsigned after, const Key& key) { keys_[after] = key; }
-  // Child `index` and the key before it.
+  // Removes child `index` and the key before it.
   void remove(unsigned index) {
     std::copy(&keys_[index], &keys_[size_ - 1], &keys_[index - 1]);
     std::copy(&words_[index + 1], words_.data() + size_, &words_[index]);
     --size_;
   }
 
-  // The least key that belongs to the part from word `at` on, as a parent has to know it.
+  // The least key of the part from word `at` on: the separator that a parent needs.
   const Key& separator(unsigned at) const { return keys_[kind_ == Node::Kind::leaf ? at : at - 1]; }
 
-  // A node of `count` words from `from` on.
+  // Makes a node of `count` words from `from` on.
   Node* cut(AbtreeFresh<Node>& fresh, unsigned from, unsigned count) const {
     Node* const node = fresh.make(kind_, false, count);
     std::copy_n(keys_.data() + from, node->key_count(), node->keys.begin());
@@ -63,7 +63,7 @@ class AbtreeDraft {
     return node;
   }
 
-  // Everything: one node; or two halves, under a parent that has these two children only.
+  // Makes nodes of everything: one node; or two halves, under a parent with just these children.
   Node* whole(AbtreeFresh<Node>& fresh) const { return cut(fresh, 0, size_); }
   Node* halves(AbtreeFresh<Node>& fresh, bool tagged) const {
     const unsigned middle = size_ / 2;
@@ -95,8 +95,9 @@ class AbtreeDraft {
   std::array<Word, kRoom> words_{};
 };
 
-// What takes the place of `parent` when its children `left` and the next one hold `both`: they are
-// made one if there are fewer than `enough`. A root is not left with one child: that replaces it.
+// Makes the replacement of `parent` when `both` is what its children `left` and the next one hold.
+// They become one node if `both` has fewer than `enough` entries. If that leaves a root with one
+// child, the child replaces the root.
 template <class Node>
 Node* replace_both(AbtreeFresh<Node>& fresh, const Node& parent, unsigned left,
                    const AbtreeDraft<Node>& both, unsigned enough, bool is_root) {

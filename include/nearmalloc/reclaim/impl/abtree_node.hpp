@@ -2,11 +2,11 @@
 //
 // Invariant: size counts the values of a leaf and the children of an inner node, which has one key
 // less; keys ascend; child i leads to the keys k with keys[i - 1] <= k < keys[i]. Once published, a
-// leaf never changes, and of an inner node only info; a child, between freezing and commit of the
-// SCX whose tag is in info; the mark, once, before the node is cut off.
+// leaf never changes. In a published inner node only these change: info; a child, between freezing
+// and commit of the SCX whose tag is in info; the mark, once, before the node is cut off.
 // The header has 32 bytes, as in the trees of the literature, so that a node falls in the same size
 // class: 208 bytes for B = 11, 240 for B = 13, with words of 64 bits.
-// Who may touch it: until it is published, its maker; then any thread under a guard.
+// Thread-safety: only the thread that made it until it is published; then any thread under a guard.
 #pragma once
 
 #include <array>
@@ -38,14 +38,14 @@ struct alignas(16) AbtreeNode {
   bool is_leaf() const { return kind == Kind::leaf; }
   unsigned key_count() const { return is_leaf() ? size : size - 1; }
 
-  // Which child to follow.
+  // Returns which child to follow.
   unsigned child_for(const Key& key) const {
     unsigned i = 0;
     while (i < size - 1 && !(key < keys[i])) ++i;
     return i;
   }
 
-  // Of a leaf: the first place whose key is not less.
+  // In a leaf: the first place whose key is not less.
   unsigned place_of(const Key& key) const {
     unsigned i = 0;
     while (i < size && keys[i] < key) ++i;
@@ -70,13 +70,13 @@ struct alignas(16) AbtreeNode {
   }
   static Word word_of(AbtreeNode* child) { return reinterpret_cast<Word>(child); }
 
-  // The maker's.
+  // Called before the node is published.
   void set_word(unsigned i, Word word) {
-    // relaxed: whoever publishes the node releases
+    // relaxed: publishing the node releases
     words[i].store(word, kRelaxed);
   }
 
-  // What SCX does to a node. freeze: true if the node is, or was, frozen for `tag`.
+  // The steps of SCX on a node. freeze: true if the node is, or was, frozen for `tag`.
   bool freeze(uint64_t seen, uint64_t tag) {
     // pairs: abtree-info
     return info.compare_exchange_strong(seen, tag, kAcqRel, kAcquire) || seen == tag;
@@ -98,7 +98,7 @@ struct alignas(16) AbtreeNode {
   Atomic<uint64_t> info{0};  // the tag of the SCX that froze the node last
   Atomic<uint32_t> marked{0};
   const Kind kind;
-  const uint32_t tagged;  // makes the way to the leaves below too long by one
+  const uint32_t tagged;  // 1: the paths to the leaves below are too long by one
   const uint32_t size;
   std::array<Key, B> keys;
   std::array<Atomic<Word>, B> words;
@@ -107,7 +107,7 @@ struct alignas(16) AbtreeNode {
 static_assert(kModel || sizeof(AbtreeNode<int64_t, int64_t, 11>) == 208);
 static_assert(kModel || sizeof(AbtreeNode<int64_t, void*, 13>) == 240);
 
-// Nodes that are not published yet: deletes them, unless they were.
+// Nodes that are not published yet. The destructor deletes them, unless they were published.
 template <class Node>
 class AbtreeFresh {
  public:
@@ -129,7 +129,7 @@ class AbtreeFresh {
   unsigned count_ = 0;
 };
 
-// `leaf` with an entry more before `place`; it has room.
+// Copies `leaf`, with one more entry before `place`; the leaf has room.
 template <class Node>
 Node* copy_with(AbtreeFresh<Node>& fresh, const Node& leaf, unsigned place,
                 const typename Node::Key& key, typename Node::Word word) {
@@ -147,7 +147,7 @@ Node* copy_with(AbtreeFresh<Node>& fresh, const Node& leaf, unsigned place,
   return copy;
 }
 
-// `leaf` without the entry at `place`.
+// Copies `leaf` without the entry at `place`.
 template <class Node>
 Node* copy_without(AbtreeFresh<Node>& fresh, const Node& leaf, unsigned place) {
   Node* const copy = fresh.make(Node::Kind::leaf, false, leaf.size - 1);

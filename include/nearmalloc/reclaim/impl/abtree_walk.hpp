@@ -1,6 +1,6 @@
-// Walks over an (a,b)-tree in which nobody else is: entries in order, and every invariant.
+// Walks over an (a,b)-tree: one visits the entries in order, one checks every invariant.
 //
-// Who may touch it: one thread, while no other changes the tree.
+// Thread-safety: one thread, while no other changes the tree.
 #pragma once
 
 #include <cstdio>
@@ -26,13 +26,13 @@ void delete_subtree(Node* node) {
   delete node;
 }
 
-// Says on stderr what is wrong, and counts it.
+// Reports on stderr what is wrong, and counts it.
 template <class Node>
 class AbtreeChecker {
  public:
   using Key = typename Node::Key;
 
-  // `balanced`: no violation is to be left.
+  // `balanced`: no violation may be left.
   AbtreeChecker(unsigned least, bool balanced) : least_(least), balanced_(balanced) {}
 
   bool check(const Node& root) {
@@ -49,7 +49,7 @@ class AbtreeChecker {
     std::fprintf(stderr, "abtree: %s\n", fault);
   }
 
-  // Keys in [low, high), null: no bound. Depth counts the nodes above that are not tagged.
+  // Keys must lie in [low, high); null: no bound. `depth` counts the untagged nodes above.
   void check_node(const Node& node, const Key* low, const Key* high, int depth, bool is_root) {
     expect(!node.is_finalized(), "a node in the tree is finalized");
     expect(node.size <= Node::kMost, "a node is too large");

@@ -1,11 +1,11 @@
-// A table that doubles while it is used: segments of which each is as large as all before it, so
-// that no entry ever moves.
+// A table that doubles while it is in use. Each segment is as large as all before it together, so
+// no entry ever moves.
 //
 // Invariant: size() = first << k, and segments 0 to k exist; a segment is written before the size
 // that includes it is published, and freed by the destructor alone.
-// A thread that grew the table when the process forked is missing in the child: its claim is one of
-// an earlier fork, and does not count.
-// Who may touch it: any thread; one at a time grows it, and no other waits for that.
+// A thread that grew the table when the process forked does not exist in the child: its claim
+// carries an older fork count, and is ignored.
+// Thread-safety: any thread. One at a time grows the table; no other thread waits for that.
 // Paper: [Shalev06 §3].
 #pragma once
 
@@ -54,8 +54,8 @@ class bucket_table {
     return segments_[segment][bucket - start];
   }
 
-  // Effect: doubles the table if its size is still `seen`, nobody else is at it and there is
-  // memory. Else nothing: whoever finds it too small next will try again.
+  // Effect: doubles the table if its size is still `seen`, no other thread is growing it and there
+  // is memory. Else nothing: the next thread that finds it too small will try again.
   void grow(size_t seen) noexcept {
     const size_t segment = segment_of(seen);
     uint32_t claim = growing_.load(kRelaxed);  // relaxed: the exchange checks it
@@ -65,7 +65,7 @@ class bucket_table {
       return;
     }
     if (size() == seen) {
-      delete[] segments_[segment];  // left half made by a fork
+      delete[] segments_[segment];  // left incomplete by a fork
       segments_[segment] = new (std::nothrow) Entry[seen]();
       if (segments_[segment] != nullptr) {
         size_.store(2 * seen, kRelease);  // pairs: table-size

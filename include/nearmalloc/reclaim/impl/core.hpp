@@ -1,6 +1,6 @@
-// What all domains have in common, whatever their scheme; compiled in reclaim/.
+// The part of a domain that does not depend on its scheme; compiled in reclaim/.
 //
-// Who may touch it: any thread, except where a function says otherwise.
+// Thread-safety: any thread, except where a function says otherwise.
 #pragma once
 
 #include <pthread.h>
@@ -14,50 +14,50 @@ namespace near::reclaim::impl {
 
 struct Use;  // reclaim/process.h
 
-// The tests' way to the parts of a domain: they define it.
+// Gives the tests access to the parts of a domain; the tests define it.
 struct TestAccess;
 
 enum class Scheme : uint8_t { leaky, epochs, token, hazards, ping };
 enum class TokenPass : uint8_t { after_free, before_free, while_freeing };
 
-// What the compiled part has to know of a scheme.
+// What the compiled part has to know about a scheme.
 struct Traits {
   Scheme scheme;
   TokenPass pass = TokenPass::before_free;
   bool frees_quiescent = false;  // DEBRA: frees before it announces
 };
 
-// A thread that stays attached and does nothing keeps others from nothing, but what it retired
-// would wait for it. Others take that over: at every kIdleTime-th epoch the first thread to enter
-// it looks for threads that have been idle for as long, and takes from kTakenAtOnce of them; from
-// more in the epochs that follow. So what n idle threads retired is handed over within
-// 2 * kIdleTime + n / kTakenAtOnce epochs (rounds, looks at hazards), barriers aside.
+// A thread that stays attached and does nothing does not block others, but what it retired would
+// wait for it. So other threads take that over: at every kIdleTime-th epoch, the first thread to
+// enter it looks for threads that have been idle for kIdleTime, and takes from kTakenAtOnce of
+// them; the epochs that follow take from more. So what n idle threads retired is handed over within
+// 2 * kIdleTime + n / kTakenAtOnce epochs (rounds, looks at hazards), unless a barrier runs.
 inline constexpr uint64_t kIdleTime = 8;
 inline constexpr unsigned kTakenAtOnce = 8;
 
 class Core {
  public:
   Core(const options& settings, const Traits& traits, const FreeRun& run) noexcept;
-  // No thread is pinned, and none will be. Runs every deleter.
+  // Requires that no thread is pinned, nor will be. Runs every deleter.
   ~Core();
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
-  // A record for the calling thread. Null: no memory.
+  // Returns a record for the calling thread. Null: no memory.
   Record* attach() noexcept;
   void detach(Record& record) noexcept;
   void go_offline(Record& record) noexcept;
   void come_online(Record& record) noexcept;
   // The record that the calling thread uses without a handle; attached on first use.
   Record* of_this_thread() noexcept;
-  // The same in a signal handler. Aborts if there is none yet.
+  // As of_this_thread, in a signal handler. Aborts if there is no record yet.
   Record& in_handler() noexcept;
 
   void synchronize() noexcept;
   void barrier() noexcept;
   statistics collect() const noexcept;
 
-  // A retirement that found no memory even for a record.
+  // Counts a retirement that found no memory even for a record.
   void lose() noexcept { lost_.fetch_add(1, kRelaxed); }  // relaxed: a counter
 
   EpochClock clock;
@@ -67,27 +67,27 @@ class Core {
   const Traits traits;
   const FreeRun run;
   const bool asymmetric;
-  const uint64_t serial;  // no two domains of a process have the same
+  const uint64_t serial;  // unique among the domains of a process
 
   // reclaim/core.cc, for the parts of the protocol in reclaim/*.cc.
   void note_epoch(Record& by, uint64_t epoch) noexcept;  // in constant time
-  // What the record holds just now goes into the sum that note_epoch reads. The record's lock is
-  // held. Called by each thread once in an epoch, and whenever objects go to another record.
+  // Adds what the record holds now to the sum that note_epoch reads. Requires the record's lock.
+  // Each thread calls it once in an epoch, and whenever objects move to another record.
   void count_garbage(Record& record) noexcept;
   void note_blocked(Record& by, Record& blocker, uint64_t state) noexcept;
   void note_look() noexcept { looks_.fetch_add(1, kRelaxed); }  // relaxed: a counter
-  // `by_slots`: what is not known to be safe is taken, too, as the caller is about to read slots.
+  // `by_slots`: also takes what is not known to be safe, as the caller is about to read slots.
   void adopt_left(Record& into, bool by_slots) noexcept;
   uint64_t now() const noexcept;  // the domain's time: the epoch, the round, or looks at hazards
   uint64_t bound() const noexcept;
-  // Whether the time is `then` and `distance` more, or later.
+  // Whether now() is at least `distance` after `then`.
   bool has_passed(uint64_t then, uint64_t distance) const noexcept;
-  // In the child of a fork; `survivor`: the forking thread's number in the parent.
+  // Called in the child of a fork; `survivor`: the forking thread's number in the parent.
   void abandon_other_threads(int32_t survivor) noexcept;
 
   Core* next_core = nullptr;  // guard: the list of domains
-  Use* users = nullptr;       // threads without a handle; guard: the same
-  bool has_ended = false;     // guard: the same
+  Use* users = nullptr;       // threads without a handle; guard: the list of domains
+  bool has_ended = false;     // guard: the list of domains
 
  private:
   friend struct TestAccess;
@@ -113,7 +113,7 @@ class Core {
 
   Atomic<uint32_t> record_count_{0};
   Atomic<uint32_t> parked_{0};           // records without a thread and with something in them
-  Atomic<uint64_t> idle_looked_for_{0};  // the time then; guard: barrier_, read as a hint
+  Atomic<uint64_t> idle_looked_for_{0};  // when last; guard: barrier_, but read as a hint
   pthread_mutex_t barrier_ = PTHREAD_MUTEX_INITIALIZER;  // one barrier at a time
   Atomic<uint64_t> lost_{0};
   Atomic<uint64_t> epochs_{0};
@@ -129,25 +129,25 @@ void epochs_pinned(Record& record, bool current) noexcept;
 void epochs_before_pin(Record& record) noexcept;
 void hazards_retired(Record& record) noexcept;
 void work(Record& record) noexcept;
-// reclaim/stay.cc. A guard inside others, or inside the library.
+// reclaim/stay.cc. Begins a guard inside others, or inside the library.
 void pin_unsettled(Record& record) noexcept;
-// A handler's guard: whether the thread was outside.
+// Begins a handler's guard; returns whether the thread was outside.
 bool enter_in_handler(Record& record) noexcept;
 void leave_in_handler(Record& record, bool was_outside) noexcept;
 size_t free_now(Record& record, size_t most) noexcept;
 size_t free_by_hand(Record& record, size_t most) noexcept;
 
-// Misuse that a release build notices in slow functions, and a program that defines NEAR_CHECK as 1
-// at each call: domain.hpp has the table. reclaim/misuse.cc.
+// Misuse. A release build notices it in slow functions; a program that defines NEAR_CHECK as 1
+// notices it at each call. domain.hpp has the table; the code is in reclaim/misuse.cc.
 #if defined(NEAR_CHECK) && NEAR_CHECK
 inline constexpr bool kChecksUse = true;
 #else
 inline constexpr bool kChecksUse = false;
 #endif
 
-// The calling thread uses the record: it is its own, and not offline.
+// Aborts unless the record belongs to the calling thread, and is not offline.
 void expect_own(const Record& record) noexcept;
-// `object` is going to be retired: it is no null pointer, and was not retired before.
+// Notes that `object` will be retired; aborts if it is null or was retired before.
 void note_retired(const void* object) noexcept;
 
 inline void check_use(const Record& record) noexcept {
@@ -157,7 +157,7 @@ inline void check_retired(const void* object) noexcept {
   if constexpr (kChecksUse) note_retired(object);
 }
 
-// A guard ends that is not the last of its thread.
+// Ends a guard that is not the last of its thread.
 inline void leave_nested(Record& record) noexcept {
   if (record.stay.guards() == 0) [[unlikely]]
     fail_with("a guard ends that has ended before");

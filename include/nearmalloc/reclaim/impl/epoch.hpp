@@ -1,18 +1,19 @@
-// DEBRA's epochs: when is nobody left who could have seen an object?
+// DEBRA's epochs: they tell when no thread is left that could have seen an object.
 //
 //   pin      announce the epoch seen last, light fence, look whether it is still the epoch
 //   unpin    announce quiescence
-//   advance  look at one record at a time; when every one was quiescent or in the present epoch
-//            since a heavy fence that followed the reading of the epoch: epoch + 1
+//   advance  read the epoch, heavy fence, then look at one record at a time; when each was found
+//            quiescent or in the present epoch: epoch + 1
 //
-// Invariant: while a thread is pinned with announcement e, epoch <= e + 1. For the scan that would
-// make e + 2 begins with a fence after e + 1 was read: either that fence comes after the light
-// fence of the pin, and the scan finds the announcement, or it comes before, and the pin finds
-// e + 1 and announces that.
-// An object retired under announcement e was unlinked while epoch <= e + 1, so whoever saw it has
-// announced at most e + 1 (who announces e + 2 acquired it from a scan that waited for the retiring
-// thread), and is gone when epoch >= e + 3. Three bags suffice. [Brown15 DEBRA; Kim23 §2.1.1]
-// Who may touch it: the words of a thread are written by that thread alone.
+// Invariant: while a thread is pinned with announcement e, epoch <= e + 1. Proof: the scan that
+// would make e + 2 begins with a fence after e + 1 was read. Either that fence comes after the
+// light fence of the pin, and the scan finds the announcement; or it comes before, and the pin
+// finds e + 1 and announces that.
+// An object retired under announcement e was unlinked while epoch <= e + 1. So a thread that saw it
+// has announced at most e + 1 (one that announces e + 2 acquired that from a scan that waited for
+// the retiring thread), and has unpinned when epoch >= e + 3. Three bags suffice.
+// [Brown15 DEBRA; Kim23 §2.1.1]
+// Thread-safety: only a thread itself writes its words.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +34,13 @@ struct EpochClock {
 template <class Record>
 struct EpochWords {
   Atomic<uint64_t> announced{0};  // 0: quiescent; else epoch << 1 | 1
-  // The owner's.
+  // Only the owner uses the rest.
   uint64_t seen = kFirstEpoch;  // announced last
   uint64_t scanning = 0;        // the epoch of the scan under way
-  Record* cursor = nullptr;     // the record it looks at next
+  Record* cursor = nullptr;     // the record that the scan looks at next
 };
 
-// Whether `epoch`, announced now, is still the epoch: the thread is protected.
+// Announces `epoch`. True: it is still the epoch, and the thread is protected.
 template <class Record>
 bool announce(EpochClock& clock, EpochWords<Record>& words, uint64_t epoch, bool asymmetric) {
   words.announced.store(epoch << 1 | 1, kRelease);  // pairs: epoch-announce
@@ -48,8 +49,8 @@ bool announce(EpochClock& clock, EpochWords<Record>& words, uint64_t epoch, bool
   return clock.epoch.load(kRelaxed) == epoch;
 }
 
-// Announces the newest epoch, and returns it. The owner's words stay: a signal handler may do so
-// while the owner announces.
+// Announces the newest epoch, and returns it. Leaves the owner's words alone, so a signal handler
+// may call it while the owner announces.
 template <class Record>
 uint64_t announce_newest(EpochClock& clock, EpochWords<Record>& words, bool asymmetric) {
   for (;;) {
@@ -58,13 +59,13 @@ uint64_t announce_newest(EpochClock& clock, EpochWords<Record>& words, bool asym
   }
 }
 
-// Pins. True: the epoch is the one seen last, the thread is protected. False: go on with `settle`.
+// Pins. True: the epoch is the one seen last, and the thread is protected. False: call `settle`.
 template <class Record>
 bool announce_seen(EpochClock& clock, EpochWords<Record>& words, bool asymmetric) {
   return announce(clock, words, words.seen, asymmetric);
 }
 
-// Announces the newest epoch, in which the owner is from now on.
+// Announces the newest epoch, and notes it in `seen`.
 template <class Record>
 void settle(EpochClock& clock, EpochWords<Record>& words, bool asymmetric) {
   words.seen = announce_newest(clock, words, asymmetric);
@@ -78,7 +79,7 @@ void unannounce(EpochWords<Record>& words) {
 enum class Scan : uint8_t {
   going,     // this record is no obstacle, there are more
   blocked,   // the record at the cursor is in an older epoch
-  outdated,  // somebody else advanced
+  outdated,  // another thread advanced the epoch
   advanced
 };
 
@@ -105,7 +106,8 @@ Scan scan_step(EpochClock& clock, const Atomic<Record*>& head, EpochWords<Record
   }
   words.scanning = 0;
   uint64_t expected = words.seen;
-  // Releases what the scan acquired: who acquires the new epoch is later than all that ended.
+  // Releases what the scan acquired: a thread that acquires the new epoch comes after all that
+  // ended.
   const bool advanced = clock.epoch.compare_exchange_strong(expected, expected + 1, kRelease,
                                                             kRelaxed);  // pairs: epoch-clock
   return advanced ? Scan::advanced : Scan::outdated;

@@ -1,7 +1,7 @@
-// The asymmetric fences of reclamation, of which one side runs at every pin and one at every epoch:
-// the library's own heavy_fence, which waits where membarrier is refused after it worked once. What
-// the two sides order: nearmalloc/impl/fence.hpp.
-// Who may touch it: any thread. [Dice01; Morrison15]
+// The asymmetric fences of reclamation: the light side runs at every pin, the heavy side at every
+// epoch. This is the library's own heavy_fence, which waits where membarrier worked once and is now
+// refused. nearmalloc/impl/fence.hpp says what the two sides order.
+// Thread-safety: any thread. [Dice01; Morrison15]
 #pragma once
 
 #include "nearmalloc/impl/fence.hpp"
@@ -10,11 +10,11 @@
 
 namespace near::reclaim::impl {
 
-// Registers the process with the kernel, once. False: membarrier is refused, at first or since.
+// Registers the process with the kernel, once. False: membarrier was refused, then or later.
 bool membarrier_works() noexcept;
 
-// membarrier where `asymmetric`, else a full fence. Keeps errno. Where membarrier is refused since:
-// a full fence and a wait (reclaim/fence.cc).
+// Executes membarrier if `asymmetric`, else a full fence. Keeps errno. If membarrier is now
+// refused: a full fence and a wait (reclaim/fence.cc).
 void heavy_fence(bool asymmetric) noexcept;
 
 }  // namespace near::reclaim::impl

@@ -1,5 +1,5 @@
-// How plain memory is freed: what `retire` uses for objects whose destructor does nothing.
-// Who may touch it: any thread.
+// How plain memory is freed: `retire` uses this for objects whose destructor does nothing.
+// Thread-safety: any thread.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ void delete_object(void* object) noexcept {
   delete static_cast<T*>(object);
 }
 
-// Is nearmalloc behind operator new?
+// Whether operator new allocates from nearmalloc.
 inline bool near_is_behind_new() noexcept {
   if (&near_free_batch == nullptr || &near_malloc_usable_size == nullptr) return false;
   void* volatile block = ::operator new(sizeof(void*), std::nothrow);

@@ -1,14 +1,14 @@
-// Hazard pointers: each thread says which objects it may touch.
+// Hazard pointers: each thread publishes which objects it may touch.
 //
 //   protect  write the pointer into a slot, light fence, read the source again
 //   collect  heavy fence, then read every slot of every record
 // A record has rows of slots. A guard takes a row when it first holds something, and gives it back,
-// empty, when it ends: no guard writes to the slots of another one, nested in whatever way.
+// empty, when it ends: no guard writes to the slots of another one, however they are nested.
 // Invariants: an object that was unlinked before the heavy fence is in a slot that `collect` reads,
-// or nobody who validated its pointer can touch it any more; a row is one guard's at a time; all
-// slots that hold something are below `used`.
-// Who may touch it: slots are written by their thread, read by any; rows are the thread's, also in
-// a signal handler, as that gives back what it took before it returns. [Michael04]
+// or no thread that validated its pointer can touch it any more; a row belongs to one guard at a
+// time; all slots that hold something are below `used`.
+// Thread-safety: slots are written by their thread, read by any. Only the thread uses its rows,
+// also in a signal handler, as a handler gives back the rows it took before it returns. [Michael04]
 #pragma once
 
 #include <bit>
@@ -26,7 +26,7 @@ inline constexpr unsigned kHazardSlots = kRows * kGuardSlots;
 
 // The slots of one guard.
 struct SlotRow {
-  uint32_t bit = 0;    // its row's in `free_rows`
+  uint32_t bit = 0;    // the bit of its row in `free_rows`
   uint32_t first = 0;  // its row's first slot
   uint32_t size = 0;   // slots that it has used; 0: it has no row
 };
@@ -34,7 +34,7 @@ struct SlotRow {
 struct HazardWords {
   Atomic<const void*> slots[kHazardSlots] = {};
   Atomic<uint32_t> used{0};                // slots ever used by this record
-  uint32_t free_rows = (1u << kRows) - 1;  // a bit each; the owner's
+  uint32_t free_rows = (1u << kRows) - 1;  // a bit each; only the owner uses it
 
   // Publishes `object`. The caller reads its source again afterwards.
   void hold(SlotRow& row, unsigned slot, const void* object, bool asymmetric) {
@@ -67,7 +67,7 @@ struct HazardWords {
     row.size = 0;
   }
 
-  // The owner has no guards, or is no more.
+  // Requires that the owner has no guards, or no longer exists.
   void clear_all() {
     // relaxed: only the owner writes
     for (uint32_t i = 0, end = used.load(kRelaxed); i < end; i++) empty(i);
@@ -94,8 +94,8 @@ struct HazardWords {
   void empty(uint32_t index) { slots[index].store(nullptr, kRelease); }  // pairs: hazard
 };
 
-// Calls f(object) for everything that somebody holds. The caller executed a heavy fence after the
-// objects it wants to free were unlinked.
+// Calls f(object) for every object in a slot. The caller must have executed a heavy fence after the
+// objects that it wants to free were unlinked.
 template <class Record, class F>
 void collect_hazards(const Atomic<Record*>& head, F f) {
   // pairs: records

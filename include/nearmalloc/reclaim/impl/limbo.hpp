@@ -4,10 +4,10 @@
 //   expired               safe to free; freed as the policy says
 // Invariant: retired = freed + lost + objects in bags + objects in expired.
 // Whole bags move from one list to another in constant time; objects are not touched before they
-// are freed. Memory: blocks of 1 KiB, of which a few are kept; pushing allocates only when a block
-// is full and none is kept. If that is refused the object is lost (leaked, and counted), never
-// freed early.
-// Who may touch it: whoever is inside the record's OwnerLock. Counters are read by any thread.
+// are freed. Memory: blocks of 1 KiB, of which a few are kept in reserve; push allocates only when
+// a block is full and the reserve is empty. If that fails, the object is lost (leaked, and
+// counted), never freed early.
+// Thread-safety: only the thread inside the record's OwnerLock; any thread may read the counters.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ struct EntryBlock {
 };
 static_assert(sizeof(EntryBlock) == 1024);
 
-// A number that its owner changes under the lock and reads, as a hint, without.
+// A number that its owner changes under the lock; it may be read as a hint without the lock.
 class Count {
  public:
   Count() = default;
@@ -55,7 +55,7 @@ class Count {
   Atomic<size_t> value_{0};
 };
 
-// A list of blocks of which all but the first may be partly filled as well.
+// A list of blocks; any of them may be partly filled.
 struct Bag {
   EntryBlock* first = nullptr;
   EntryBlock* last = nullptr;
@@ -64,12 +64,12 @@ struct Bag {
 
   void append(Bag& other);  // empties `other`
   void push_block(EntryBlock* block);
-  void clear();  // forgets the blocks; the label stays
+  void clear();  // drops the blocks without freeing them; the label stays
 };
 
-// How blocks of memory whose destructors are trivial are freed in runs. [DESIGN §6]
+// How blocks of memory without a destructor to run are freed in runs. [DESIGN §6]
 struct FreeRun {
-  deleter one;  // frees a single one: marks the entries
+  deleter one;  // frees one block; an entry with this deleter may be part of a run
   size_t (*many)(void* const* blocks, size_t count) noexcept;  // null: one by one
 };
 
@@ -96,25 +96,24 @@ class Limbo {
     count(lost_, 1);
   }
 
-  // The thread's clock shows `now`: what was retired `distance` ago expires; now % distance becomes
-  // the bag for new objects.
+  // The thread's clock shows `now`: what was retired `distance` ago or earlier expires; the bag
+  // now % distance receives new objects.
   void advance(uint64_t now, unsigned distance) noexcept;
-  // Everything expires.
+  // Expires everything.
   void expire_all() noexcept;
-  // Objects for which is_held(object) stay in the current bag, all others expire. Reorders.
+  // Objects for which is_held(object) is true stay in the current bag; all others expire. Reorders.
   template <class IsHeld>
   void sift(IsHeld is_held) noexcept;
 
-  // Frees up to `most` expired objects; returns how many. Inside the lock of `owner`, if there is
-  // one.
+  // Frees up to `most` expired objects; returns how many. Requires the lock of `owner`, if given.
   size_t free_expired(size_t most, const FreeRun& run, Record* owner = nullptr) noexcept;
   // Hands everything to another thread's limbo: as safe to free, or as retired just now. The counts
-  // move along.
+  // move with it.
   void give_all_safe(Limbo& to) noexcept;
   void give_all_held(Limbo& to) noexcept;
-  // The same with what is safe at `now`: what expired, and the bags that would expire.
+  // Hands over only what is safe at `now`: what has expired, and the bags that would expire.
   void give_safe(uint64_t now, unsigned distance, Limbo& to) noexcept;
-  // Forgets everything: the limbo was torn. It leaks, and is counted.
+  // Leaks everything, and counts it as lost: the limbo may be inconsistent.
   void lose_all() noexcept;
   void free_spares() noexcept;
 
@@ -128,7 +127,7 @@ class Limbo {
   uint64_t lost() const { return lost_.load(kRelaxed); }
   uint64_t unreclaimed() const;
   uint64_t longest_run() const { return longest_run_.load(kRelaxed); }  // relaxed: the same
-  // So many objects were freed in one go: the most is `longest_run`.
+  // Notes that so many objects were freed in one go; the most is `longest_run`.
   void note_run(uint64_t objects) noexcept;
 
  private:

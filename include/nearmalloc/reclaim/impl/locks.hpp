@@ -1,13 +1,14 @@
 // The locks of the trees' nodes: at most 4 bytes, no owner, not recursive.
 //
-// waiting_lock: 0 free, 1 held, 2 held and somebody may sleep. A waiter spins for about a
-// microsecond and then sleeps in the kernel, so that a holder that lost its processor costs the
-// waiters no time. spin_lock never sleeps: with more threads than processors, whole time slices
-// pass while everybody waits for a holder that does not run. It is here for comparison.
-// Invariant: at most one thread is between lock() and unlock(); a sleeper is woken, as the state is
-// 2 whenever somebody may sleep.
-// Who may touch it: any thread. The memory may be freed as soon as unlock() has let go: the wake
-// that follows uses only the address, where a stranger's sleeper at most wakes once too often.
+// waiting_lock: 0 free, 1 held, 2 held and some thread may sleep. A waiter spins for about a
+// microsecond and then sleeps in the kernel, so that it burns no processor time while the holder is
+// preempted. spin_lock never sleeps: with more threads than processors, all waiters may spin for
+// whole time slices while the holder does not run. It is here for comparison.
+// Invariant: at most one thread is between lock() and unlock(). A sleeping thread is woken, as the
+// state is 2 whenever some thread may sleep.
+// Thread-safety: any thread. The memory may be freed as soon as unlock() has released the lock: the
+// wake that follows uses only the address. If that was reused for another lock, a thread that
+// sleeps there at most wakes once too often.
 // [Drepper11, mutex 3]
 #pragma once
 
@@ -63,7 +64,7 @@ static_assert(sizeof(waiting_lock) == 4 && sizeof(spin_lock) <= 4);
 
 namespace impl {
 
-// One turn of a wait that is expected to be short.
+// Executes one turn of a wait that is expected to be short.
 void pause() noexcept;
 
 }  // namespace impl

@@ -1,8 +1,9 @@
-// Is an occtree what it should be? For a tree in which nobody is at work.
+// Checks an occtree while no operation is under way.
 //
-// Checked of every reachable node: keys in order; the parent pointer; neither unlinked nor in the
-// middle of a rotation; its lock free; in order as occtree_repair.hpp defines it, no exceptions.
-// Who may touch it: one thread, while no operation is under way.
+// Checks of every reachable node: keys are in order; the parent pointer is right; the node is
+// neither unlinked nor in the middle of a rotation; its lock is free; it is in order as
+// occtree_repair.hpp defines it, without exception.
+// Thread-safety: one thread, while no operation is under way.
 #pragma once
 
 #include <cstdio>

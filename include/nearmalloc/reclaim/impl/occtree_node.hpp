@@ -1,8 +1,9 @@
-// A node of the occtree: its fields, who guards each, and what their order of access promises.
+// A node of the occtree: its fields, the lock that guards each, and what their order of access
+// promises.
 //
 // `version` = 4 * (shrinks completed) + 2 * (shrinks now) + 1 * (unlinked for good). A node shrinks
-// when a rotation moves it down: keys that were below it no longer are. While its version is the
-// same, every key that could be found or put below it still can.
+// when a rotation moves it down: some keys that were below it no longer are. While its version is
+// the same, every key that could be found or put below it still can.
 // Invariants: an unlinked node holds no value, and nothing reachable points to it; child and parent
 // pointers agree whenever the parent's lock is free. Links are written before the version calls a
 // node unlinked, so a reader that sees it unlinked also sees its parent without it.
@@ -14,8 +15,8 @@
 // parent            the parents, old and new      by any thread; it names the parent while
 //                                                 the node is not unlinked, and then the next one
 //                                                 of a list of unlinked nodes
-// A locked node cannot be unlinked, nor can its children: both need its lock. So whoever holds the
-// lock may follow the child pointers under every scheme.
+// A locked node cannot be unlinked, nor can its children: both need its lock. So the thread that
+// holds the lock may follow the child pointers under every scheme.
 // [Bronson10 §3]
 #pragma once
 
@@ -44,7 +45,8 @@ class occ_node {
                 "a value is trivially copyable, of 1, 2, 4 or 8 bytes");
 
  public:
-  // The node above the root: it has no value, its right child is the root, its key is not read.
+  // Makes the node above the root: it has no value, its right child is the root, and its key is
+  // never read.
   occ_node() : key(), value_(Value()) {}
   occ_node(const Key& new_key, const Value& value) : key(new_key), value_(value), present_(true) {}
   occ_node(const occ_node&) = delete;
@@ -80,14 +82,14 @@ class occ_node {
       if (version() != seen) return;
       pause();
     }
-    lock.lock();  // as whoever rotates holds it until the end
+    lock.lock();  // as the rotating thread holds it until the end
     lock.unlock();
   }
 
   bool is_present() const { return present_.load(kAcquire); }  // pairs: occ-present
 
   // The value that the node held at some moment of this call, if it held one. `present` is read on
-  // both sides of the value: if both say yes, the value read was there at the first look, at the
+  // both sides of the value: if both are true, the value was there at the first read, at the
   // second, or between them.
   std::optional<Value> value() const {
     if (!is_present()) return std::nullopt;
@@ -101,7 +103,7 @@ class occ_node {
   void clear_value() { present_.store(false, kRelease); }  // pairs: occ-present
 
   int height() const {
-    // relaxed: whoever changes a height looks at the parent afterwards, under the parent's lock
+    // relaxed: a thread that changes a height looks at the parent afterwards, under that one's lock
     return height_.load(kRelaxed);
   }
   void set_height(int height) {
@@ -125,7 +127,7 @@ class occ_node {
   bool has_both_children() const {
     return child(left_side) != nullptr && child(right_side) != nullptr;
   }
-  // A routing node whose only child, if any, can stand in its place.
+  // A routing node with at most one child, which can take its place.
   bool is_superfluous() const { return !has_both_children() && !is_present(); }
   bool is_in_order() const {
     return !is_superfluous() && is_balanced() && height() == height_by_children();

@@ -2,25 +2,25 @@
 //
 // A node is in order if its height is one more than that of its higher child, its subtrees differ
 // in height by at most one, and it holds a value or has two children.
-// Invariant: for each node that is not in order there is a thread that will look at it under its
-// lock, and whoever looks puts it in order. The rule that keeps this true: whoever changes a node's
-// child, height or value looks at the node before its lock is free again; whoever changes the
-// height of the node in a place then looks at the node above, under that one's lock. So a height
-// that was read while its owner changed it does no harm, as the owner is still to come. When no
-// operation is under way, every node is in order: the tree is a strict AVL tree but for its routing
-// nodes, all of which have two children.
+// Invariant: for each node that is not in order, some thread will look at it under its lock and put
+// it in order. A rule keeps this true: a thread that changes a node's child, height or value looks
+// at the node before it frees the lock; if it changed the height of the node in a place, it then
+// looks at the node above, under that one's lock. So reading a height while another thread changes
+// it does no harm: that thread looks at the node above afterwards. When no operation is under way,
+// every node is in order: the tree is a strict AVL tree, except that it has routing nodes, each
+// with two children.
 //
-// This differs from the paper in two points, as its rules leave a node out of order in rare
-// interleavings. There, a thread that sees nothing wrong without a lock ends its repair; two that
-// lower both children of a node at once can each read the other's old height. There, too, a
-// rotation reports only the deepest of the nodes that it put out of order; if the deepest then
-// keeps its height, nobody looks at those above. Here settle() leaves a place only when everything
-// that it moved there is in order, holding the locks above, so that one node is left to look at:
-// the parent. The price is one more lock per update, uncontended as a rule.
+// This differs from the paper in two points, as the paper's rules leave a node out of order in rare
+// interleavings. There, a thread that sees nothing wrong without a lock ends its repair; two
+// threads that lower both children of a node at once can each read the other's old height. There,
+// too, a rotation reports only the deepest of the nodes that it put out of order; if the deepest
+// then keeps its height, no thread looks at those above. Here settle() holds the locks above, and
+// leaves a place only when everything that it moved there is in order. So one node is left to look
+// at: the parent. The price is one more lock per update, normally uncontended.
 //
-// Locks are taken from the parent to the child. Nodes are retired after the last lock is free: a
+// Locks are taken from the parent to the child. Nodes are retired after the last lock is free, as a
 // retirement may free many objects.
-// Who may touch it: one operation of one thread.
+// Thread-safety: an occ_repair belongs to one operation of one thread.
 // [Bronson10 §3.4-3.6]
 #pragma once
 
@@ -42,8 +42,8 @@ Node* lock_parent(Guard& guard, const Node& node, unsigned slot) {
   for (;;) {
     Node* const parent = node.parent();
     guard.hold(slot, parent);
-    // The first test: an unlinked node's parent may be gone, and its pointer means something else.
-    // The second: what was the parent before the hold may be gone too.
+    // The first test: an unlinked node's parent may be freed, and its pointer means something else.
+    // The second: the node that was the parent before the hold may be freed too.
     if (node.is_unlinked()) return nullptr;
     if (node.parent() != parent) continue;
     parent->lock.lock();
@@ -78,8 +78,8 @@ class occ_repair {
     unlinked_ = &node;
   }
 
-  // Puts `node` in order, and what is above it as far as that changes heights. It is locked and
-  // held; at the end nothing is locked. Its parent is held in `slot`.
+  // Puts `node` in order, and the nodes above it as far as heights change. Requires that `node` is
+  // locked and held; at the end nothing is locked. Holds the node's parent in `slot`.
   void climb(Node* node, unsigned slot) {
     while (node->parent() != nullptr &&
            !node->is_in_order()) {  // nothing is above the root's holder
@@ -87,7 +87,7 @@ class occ_repair {
       if (only_height) node->set_height(node->height_by_children());
       node->lock.unlock();
       Node* const parent = lock_parent(guard_, *node, slot);
-      if (parent == nullptr) return;  // whoever unlinked it looks at its parent
+      if (parent == nullptr) return;  // the thread that unlinked it looks at its parent
       if (!only_height) {
         node->lock.lock();
         settle(*parent, node);
@@ -99,8 +99,8 @@ class occ_repair {
   }
 
  private:
-  // Puts the place of `node` in order: the node that stands there in the end, and all that were
-  // moved. Both are locked; at the end only the parent is.
+  // Puts the place of `node` in order: the node that is there in the end, and all that were moved.
+  // Requires that both are locked; at the end only the parent is.
   void settle(Node& parent, Node* node) {
     for (;;) {
       if (node->is_superfluous()) {
@@ -118,7 +118,7 @@ class occ_repair {
   }
 
   // Rotates the child on `side`, which is too high, into the place of `node`, or else puts that
-  // child in order first. Returns what is then in the place, locked.
+  // child in order first. Returns the node that is then in the place, locked.
   Node* raise(Node& parent, Node& node, occ_side side) {
     Node& child = *node.child(side);
     child.lock.lock();
@@ -149,8 +149,8 @@ class occ_repair {
     return &inner;
   }
 
-  // `child`, on `side` of `node`, takes its place. All three are locked. Only `node` shrinks: who
-  // is on the way through it, or comes there now, waits for the end or starts again.
+  // `child`, on `side` of `node`, takes its place. All three are locked. Only `node` shrinks: a
+  // reader that is on its way through it, or arrives now, waits for the end or starts again.
   void rotate(Node& parent, Node& node, Node& child, occ_side side) {
     Node* const inner = child.child(other(side));
     const occ_version before = node.version();

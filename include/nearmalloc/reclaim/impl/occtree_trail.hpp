@@ -1,8 +1,8 @@
-// Where a walk through an occtree goes on: the nodes at which its way down turned left, each with
-// the version that it had then. When all below one on its left is done, it is next.
-// Invariant: the nearest is on top; of more than there is room for, the farthest are forgotten, so
-// an empty trail does not say that the walk is at its end.
-// Who may touch it: the thread that walks, under the guard with which it does.
+// Where a walk through an occtree continues: the nodes at which its way down turned left, each with
+// the version that it had then. When the left subtree of one is done, that node is next.
+// Invariant: the nearest is on top. When there is no room, the farthest is dropped, so an empty
+// trail does not mean that the walk is at its end.
+// Thread-safety: only the walking thread, under the guard of its walk.
 #pragma once
 
 #include <algorithm>

@@ -2,13 +2,13 @@
 // and insert, erase, find and visit as its uses.
 //
 // Invariant: along `next` the nodes ascend strictly, removed ones included. A node is removed by
-// setting the lowest bit of its `next`, which never changes again; it is unlinked afterwards, by
-// whoever meets it, and whoever unlinked it retires it: so retired exactly once. A link without
-// that bit belongs to a node in the list, hence so does the node it points to. That makes the
-// check behind hold() sufficient: if the link still reads the same, without the bit, then the node
-// was in the list after it was held, thus not retired before.
+// setting the lowest bit of its `next`, which never changes again. Then the first thread that meets
+// it unlinks and retires it, so it is retired exactly once. A link without that bit belongs to a
+// node in the list, and so the node that it points to is in the list too. That makes the check
+// after hold() sufficient: if the link still reads the same, without the bit, then the node was in
+// the list after it was held, and so was not retired before.
 //
-// Who may touch it: any thread inside a guard.
+// Thread-safety: any thread inside a guard.
 // Paper: [Michael02], with the removal bit of [Harris01]; the read-only search is [Heller05].
 #pragma once
 
@@ -30,11 +30,11 @@ Node* node_of(uintptr_t word) noexcept {
 
 inline uintptr_t word_of(const void* node) noexcept { return reinterpret_cast<uintptr_t>(node); }
 
-// A node has `list_link next`, `precedes(probe)`: does it lie before what is looked for;
-// `matches(probe)` for one that does not: is it what is looked for; and `removable_type`, the
-// object that is retired when it goes.
+// A node has: `list_link next`; `precedes(probe)`, whether it lies before what is looked for;
+// `matches(probe)`, whether a node that does not precede is what is looked for; `removable_type`,
+// the object that is retired when the node is unlinked.
 //
-// A walk uses slots 0 and 1 of its guard: one keeps the node it stands at, one the node before.
+// A walk uses slots 0 and 1 of its guard: one holds the node it is at, the other the node before.
 template <class Node, class Guard>
 class list_walk {
  public:
@@ -43,7 +43,7 @@ class list_walk {
   // The first node that does not precede the probe of the last seek; null: there is none.
   Node* node() const noexcept { return current_; }
 
-  // Effect: stands at the first node that does not precede `probe`. Returns whether it matches.
+  // Effect: goes to the first node that does not precede `probe`. Returns whether it matches.
   template <class Probe>
   bool seek(const Probe& probe) noexcept {
     list_walk walk(*this);  // a copy that no other function knows of stays in registers
@@ -56,7 +56,7 @@ class list_walk {
     return current_ != nullptr && current_->matches(probe);
   }
 
-  // Requires node(). Effect: stands at the next one; false: the place is lost, seek again.
+  // Requires node(). Effect: goes to the next node; false: the place is lost, seek again.
   bool advance() noexcept {
     previous_ = &current_->next;
     current_ = next_;
@@ -72,15 +72,15 @@ class list_walk {
         expected, word_of(fresh), kRelease, kRelaxed);
   }
 
-  // Requires node(). Effect: removes it; false: another thread did, or changed its link.
+  // Requires node(). Effect: removes it; false: another thread removed it, or changed its link.
   bool remove() noexcept {
     uintptr_t expected = word_of(next_);
     return current_->next.compare_exchange_strong(  // pairs: list-link
         expected, expected | kRemovedBit, kRelease, kRelaxed);
   }
 
-  // Requires that node() is removed. Effect: stands at its successor, and node() is retired; false:
-  // the place is lost, and the next seek that comes by will unlink it.
+  // Requires that node() is removed. Effect: retires node(), and goes to its successor; false: the
+  // place is lost, and the next seek that passes there unlinks the node.
   bool unlink() noexcept {
     uintptr_t expected = word_of(current_);
     if (!previous_->compare_exchange_strong(  // pairs: list-link
@@ -104,14 +104,14 @@ class list_walk {
     return true;
   }
 
-  // Effect: unlinks removed nodes from previous_ on and stands at the first that is not; false: the
-  // place is lost.
+  // Effect: unlinks removed nodes after previous_, and stops at the first that is not removed;
+  // false: the place is lost.
   bool settle() noexcept {
     while (current_ != nullptr) {
       if (!keep()) return false;
       const uintptr_t next = current_->next.load(kAcquire);  // pairs: list-link
       next_ = reinterpret_cast<Node*>(next);
-      // The branch is foreseen; masking the bit away would stand between any two loads of the walk.
+      // The branch is predicted; masking the bit would add latency between any two loads.
       if ((next & kRemovedBit) == 0) [[likely]]
         return true;
       next_ = node_of<Node>(next);
@@ -132,9 +132,9 @@ class list_walk {
 
   Guard& guard_;
   list_link& head_;
-  list_link* previous_ = nullptr;  // of the head or of a node in the other slot
+  list_link* previous_ = nullptr;  // the head, or the link of a node in the other slot
   Node* current_ = nullptr;        // in slot_
-  Node* next_ = nullptr;           // of current_; in no slot: not to be read
+  Node* next_ = nullptr;           // after current_; in no slot, so it must not be dereferenced
   unsigned slot_ = 0;
 };
 
@@ -164,8 +164,8 @@ bool list_erase(Guard& guard, list_link& head, const Probe& probe) noexcept {
   return true;
 }
 
-// The match, or null. It may be read until slots 0 and 1 are used again or the guard ends.
-// Where every node stays valid the search is wait-free and writes nothing.
+// Returns the match, or null. It may be read until slots 0 and 1 are reused or the guard ends.
+// Where the guard protects all, the search is wait-free and writes nothing.
 template <class Node, class Guard, class Probe>
 const Node* list_find(Guard& guard, list_link& head, const Probe& probe) noexcept {
   if constexpr (Guard::protects_all) {
@@ -182,8 +182,8 @@ const Node* list_find(Guard& guard, list_link& head, const Probe& probe) noexcep
   }
 }
 
-// Effect: `visit(node)` for each node from `from` on until it returns false. `from` must be
-// assignable from `node.probe()`, by which a lost place is found again.
+// Effect: calls `visit(node)` for each node from `from` on until it returns false. `from` must be
+// assignable from `node.probe()`: with that the walk finds a lost place again.
 template <class Node, class Guard, class Probe, class Visit>
 void list_visit(Guard& guard, list_link& head, Probe from, Visit visit) {
   if constexpr (Guard::protects_all) {
@@ -206,7 +206,7 @@ void list_visit(Guard& guard, list_link& head, Probe from, Visit visit) {
   }
 }
 
-// For inspection when no other thread is inside: the nodes in order, removed ones included.
+// For inspection when no other thread is inside: visits the nodes in order, removed ones included.
 template <class Node, class Visit>
 void list_each(const list_link& head, Visit visit) {
   // pairs: list-link

@@ -1,11 +1,11 @@
-// What an operation of a structure does with the guard it is given: slots of its own, so that it
-// takes none of those in which the caller, or another operation, keeps something.
-// Who may touch it: the guard's thread.
+// Gives an operation of a structure slots of its own, so that it takes none in which the caller, or
+// another operation, holds something.
+// Thread-safety: only the guard's thread.
 #pragma once
 
 namespace near::reclaim::impl {
 
-// A guard for one operation under `guard`; the same one where nothing has to be held.
+// Returns a guard for one operation under `guard`; `guard` itself where nothing has to be held.
 //   auto&& own = own_slots(guard);
 template <class Guard>
 decltype(auto) own_slots(Guard& guard) noexcept {

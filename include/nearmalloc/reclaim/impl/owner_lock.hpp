@@ -1,12 +1,12 @@
 // The lock of a limbo: its owner takes it at every retirement, for the price of two stores and a
-// load; anybody else takes it hardly ever, at the price of a heavy fence.
+// load; other threads take it rarely, at the price of a heavy fence.
 //
-//   inside   0 no; odd: the owner is inside; even: a deleter runs inside, which may enter again
+//   inside   0: no; odd: the owner is inside; even: a deleter runs inside, which may enter again
 // Invariant: at most one of owner and claimer is inside. Owner: inside = 1, light fence, look for a
 // claim; claimer: claimed = 1, heavy fence, wait until the owner is not inside. A claimer of many
-// locks begins all claims, fences once, and goes into those whose owner is not inside.
-// Who may touch it: `enter` and `leave` the owner, `open` and `close` the function that runs its
-// deleters; `claim` and `release` one other thread at a time, which the domain's mutex sees to.
+// locks begins all claims, fences once, and enters those whose owner is not inside.
+// Thread-safety: the owner calls `enter` and `leave`, the function that runs its deleters `open`
+// and `close`. One other thread at a time calls `claim` and `release`, under the domain's mutex.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ class OwnerLock {
     inside_.store(inside_.load(kRelaxed) - 1, kRelease);  // pairs: owner-lock
   }
 
-  // A deleter begins, and has ended.
+  // Called before and after a deleter runs.
   void open() { inside_.store(inside_.load(kRelaxed) + 1, kRelaxed); }   // relaxed: it is inside
   void close() { inside_.store(inside_.load(kRelaxed) - 1, kRelaxed); }  // relaxed: it is inside
 
@@ -53,11 +53,11 @@ class OwnerLock {
   }
 
   // The two halves of a claim that does not wait; between them the caller executes a heavy fence.
-  // Nobody may go in if the owner is inside; the claim is released all the same.
+  // If the owner is inside, the caller may not enter, but still has to release the claim.
   void begin_claim() { claimed_.store(1, kRelaxed); }  // relaxed: the fence orders it
   bool is_owner_inside() const { return inside_.load(kAcquire) != 0; }  // pairs: owner-lock
 
-  // For whoever took the record when its owner left: whether a claim came before that.
+  // For a thread that took over the record after its owner left: whether a claim came before that.
   bool is_claimed(bool asymmetric) const {
     light_fence(asymmetric);
     return claimed_.load(kAcquire) != 0;  // pairs: owner-lock
@@ -65,9 +65,9 @@ class OwnerLock {
 
   void release() { claimed_.store(0, kRelease); }  // pairs: owner-lock
 
-  // For the child of a fork: whether the owner, who is no more, was inside. relaxed: one thread
+  // For the child of a fork: whether the owner was inside at the fork. relaxed: one thread
   bool was_inside() const { return inside_.load(kRelaxed) != 0; }
-  // For the same, and for the one thread that may claim. relaxed: its own, or one thread
+  // For the child of a fork, and for the thread that may claim. relaxed: its own, or one thread
   bool was_claimed() const { return claimed_.load(kRelaxed) != 0; }
   void forget_claim() { claimed_.store(0, kRelaxed); }  // relaxed: one thread
   void reset() {

@@ -1,8 +1,9 @@
-// What a domain knows of one attached thread. Records are never freed before their domain: a thread
-// that leaves parks its record with the limbo in it, and the next one to come takes both.
+// What a domain knows about one attached thread. Records are never freed before their domain: a
+// thread that leaves parks its record with the limbo in it, and the next thread that attaches takes
+// both.
 //
-// Who may touch it: the first line any thread reads; the rest is the owner's, or with `lock`
-// claimed somebody else's.
+// Thread-safety: any thread reads the first cache line; only the owner uses the rest, or another
+// thread that has claimed `lock`.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +33,9 @@ struct alignas(128) Record {
   const uint32_t index;
   Record* next = nullptr;  // constant once the record is in the list
 
-  // The owner's.
+  // Only the owner uses the rest, or the claimant of `lock`.
   alignas(128) Core* const core;
-  const void* user = nullptr;  // this_user() of the thread that it belongs to
+  const void* user = nullptr;  // this_user() of the owner
   Stay stay;
   bool due = true;           // there is work at the next pin
   bool interrupted = false;  // a handler left its announcement
@@ -44,10 +45,10 @@ struct alignas(128) Record {
   uint64_t turns = 0;            // adaptive: times it freed since the last grace period
   track* row = nullptr;          // in the timeline, if there is one
   bool working = false;          // a deleter runs: it must not start work again
-  size_t look_at = 0;            // objects in the present bag at which hazards are read
-  bool is_offline = false;       // parked by a thread that comes back, and has not come yet
+  size_t look_at = 0;            // with so many objects in the current bag, hazards are read
+  bool is_offline = false;       // parked by an offline_scope that has not ended
   bool has_left = false;         // parked with something in the limbo
-  uint64_t parked_at = 0;        // epoch or round then
+  uint64_t parked_at = 0;        // the epoch or round when it was parked
   uint64_t counted_garbage = 0;  // its part of Core::garbage_; guard: lock
   const Record* blocker = nullptr;
   uint64_t blocker_state = 0;

@@ -1,39 +1,39 @@
-// SCX: changes one child pointer of a tree, provided that none of some nodes has changed since it
-// was read, and finalizes the nodes that this cuts off. Its descriptors are used again and again.
+// SCX: changes one child pointer of a tree, provided that given nodes have not changed since they
+// were read, and finalizes the nodes that this cuts off. Its descriptors are reused.
 //
 //   link   (LLX) notes a node's info word; fails if the node is frozen or finalized. Its fields are
 //          read after that: the freezing CAS proves that they have not changed since
 //   SCX    freezes nodes[0..count) in this order, each by a CAS of info from what was noted to the
 //          tag of this update; marks nodes[1..count) finalized; swings the child pointer; commits
-//   help   whoever meets a frozen node of an update in progress takes the same steps
+//   help   a thread that meets a frozen node of an update in progress takes the same steps
 //
 // A tag is sequence << 14 | slot << 2. The slot is that of a descriptor, whose status word is
 // tag | state: in progress, then committed or aborted, by CAS, so that a late helper changes
 // nothing. The next update in the slot has the next sequence: a tag that is not in the status of
-// its slot is of an update that is over. A sequence has 50 bits: an info word would have to lie
-// untouched through 10^15 updates of one slot to be mistaken.
-// A descriptor is claimed for one SCX. Threads have numbers, and the table grows, by doubling, till
-// it covers the number of the thread that claims, so that each has a slot to itself as long as
-// numbers are below 4096; beyond that, slots are shared. Numbers of threads that ended are used
-// again: a table has no more descriptors than the next power of two from the most threads that ran
-// an SCX, in any table, and lived at once; at least 2^FirstChunkBits. (In the child of a fork each
-// update of another thread that the fork met keeps its slot for ever, and the next one is taken.)
+// its slot belongs to an update that is over. A sequence has 50 bits: an info word could be taken
+// for that of another update only if it stayed unchanged through 10^15 updates of one slot.
+// A descriptor is claimed for one SCX. Threads have numbers, and the table grows, by doubling,
+// until it covers the number of the claiming thread. So each thread has a slot of its own as long
+// as numbers are below 4096; beyond that, threads share slots. Numbers of ended threads are reused.
+// So a table has at most as many descriptors as the most threads that lived at once and ran an SCX,
+// in any table, rounded up to a power of two; at least 2^FirstChunkBits. (In the child of a fork,
+// an update that another thread had begun keeps its slot for ever; a claim takes the next slot.)
 // Descriptors stay in place while the table lives.
 //
-// Invariants, which the caller sees to: nodes[i], i > 0, and `old` were children of earlier nodes
-// when those were linked; `old` is child `index` of nodes[0]; `replacement` is new; what is cut off
-// is retired by the caller of SCX, after the commit. They give:
-// - While an update is in progress, what it has frozen is in the tree, and so are the children of
-//   that; or it was swung out, but is not retired yet. A helper that came from nodes[k]
-//   knows that nodes[0..k] are frozen; if it finds the update in progress AFTER it held the nodes
-//   (or pinned its epoch), it may touch nodes[k + 1], and each further one when the one before is
-//   frozen.
-// - An update is aborted by who found an info other than the one noted. Tags are unique, so that
-//   node will never be frozen for it, nor any behind it.
-// - Info leaves a tag only when that update is over: who finds another tag in a node that had been
-//   frozen for his finds the status committed.
-// - The swing succeeds once: who may still try it protects `old`, whose address cannot come back.
-// Who may touch it: any thread under a guard of the tree's domain.
+// The caller ensures: nodes[i], i > 0, and `old` were children of earlier nodes when those were
+// linked; `old` is child `index` of nodes[0]; `replacement` is new; the caller of SCX retires what
+// is cut off, after the commit. Then these invariants hold:
+// - While an update is in progress, the nodes it has frozen and their children are in the tree, or
+//   were swung out but are not retired yet. A helper that came from nodes[k] knows that nodes[0..k]
+//   are frozen. If it finds the update in progress AFTER it held the nodes (or pinned its epoch),
+//   it may touch nodes[k + 1], and each further node once the one before is frozen.
+// - A thread aborts an update if it finds an info other than the one noted. Tags are unique, so
+//   that node will never be frozen for the update, nor will any behind it.
+// - Info leaves a tag only when that update is over. A helper that finds a different tag in a node
+//   frozen for its update will find that update committed.
+// - The swing succeeds once: a helper that may still try it protects `old`, so that its address
+//   cannot recur.
+// Thread-safety: any thread under a guard of the tree's domain.
 // [Brown, Ellen, Ruppert: "Pragmatic primitives for non-blocking data structures", PODC 2013;
 // Arbel-Raviv, Brown: "Reuse, don't recycle", DISC 2017]
 #pragma once
@@ -85,24 +85,25 @@ constexpr unsigned scx_slot(uint64_t tag) {
   return static_cast<unsigned>(tag >> kScxStateBits) & (kScxMostSlots - 1);
 }
 
-// Two lines, as the neighbour's is fetched with it.
+// Two cache lines, as the processor fetches the neighbouring line too.
 template <class Node>
 class alignas(128) ScxDescriptor {
  public:
   using Update = ScxUpdate<Node>;
 
   bool try_claim() {
-    // relaxed: a hint that spares the others the exchange
+    // relaxed: a hint that avoids needless exchanges
     return !claimed_.load(kRelaxed) && !claimed_.exchange(true, kAcquire);  // pairs: scx-claim
   }
   void unclaim() { claimed_.store(false, kRelease); }  // pairs: scx-claim
 
-  // The claimant's: begins the next update in `slot`, this descriptor's; returns its tag. Who still
-  // reads for an earlier update and acquires a new field finds the new status afterwards.
+  // Called by the claimant: begins the next update in `slot`, which is this descriptor's; returns
+  // its tag. A helper of an earlier update that acquires a new field then finds the new status.
   uint64_t begin(unsigned slot, const Update& update) {
-    // relaxed: only a claimant begins a sequence, and the claim acquired the last one's
+    // relaxed: only a claimant begins a sequence, and the claim acquired the last claimant's
     const uint64_t last = status_.load(kRelaxed) & ~(kScxSequence - 1);
-    // A sequence is never 0, not even when it wraps: 0 is what nodes say that no update has frozen.
+    // A sequence is never 0, not even when it wraps: an info of 0 means that no update froze the
+    // node.
     const uint64_t next = last + kScxSequence == 0 ? kScxSequence : last + kScxSequence;
     const uint64_t tag = next + (uint64_t{slot} << kScxStateBits);
     // pairs: scx-status
@@ -117,7 +118,7 @@ class alignas(128) ScxDescriptor {
     return tag;
   }
 
-  // What may be the update of a tag, if it is still in progress afterwards.
+  // Returns the update of a tag, provided that it is still in progress afterwards.
   Update read() const {
     Update update;
     const unsigned shape = get(shape_);
@@ -134,8 +135,8 @@ class alignas(128) ScxDescriptor {
     return status_.load(kAcquire) == scx_status(tag, ScxState::in_progress);
   }
 
-  // Ends the update of `tag` unless it has ended. True: it is committed; to be relied on by the
-  // claimant only, as nobody else knows that the sequence has not gone on.
+  // Ends the update of `tag` unless it has ended. True: it is committed. Only the claimant may rely
+  // on the result, as only it knows that the sequence is still the same.
   bool end(uint64_t tag, ScxState state) {
     uint64_t status = scx_status(tag, ScxState::in_progress);
     // pairs: scx-status
@@ -174,13 +175,13 @@ class ScxTable {
 
   ScxTable() { grow(0); }
   ~ScxTable() {
-    // relaxed: nobody else is left
+    // relaxed: no other thread is left
     for (auto& chunk : chunks_) delete[] chunk.load(kRelaxed);
   }
   ScxTable(const ScxTable&) = delete;
   ScxTable& operator=(const ScxTable&) = delete;
 
-  // True if the update was carried out. Throws std::bad_alloc before it did anything.
+  // True if the update was carried out. If it throws std::bad_alloc, it has done nothing.
   bool scx(const Update& update) {
     const unsigned slot = claim();
     Descriptor& descriptor = at(slot);
@@ -189,11 +190,11 @@ class ScxTable {
     return done;
   }
 
-  // Tag: an info word. Of one that no SCX has written, 0, too.
+  // `tag` is an info word; it may be the initial 0.
   bool is_in_progress(uint64_t tag) const { return at(scx_slot(tag)).is_in_progress(tag); }
 
   // Helps the update of `tag`, which the caller read from a node that it protects. `hold(i, node)`
-  // protects the i-th of up to kMostNodes + 1 nodes from now on, if it was not retired before.
+  // protects the i-th of up to kMostNodes + 1 nodes from then on, unless it is already retired.
   template <class Hold>
   void help(uint64_t tag, Hold hold) {
     Descriptor& descriptor = at(scx_slot(tag));

@@ -1,8 +1,8 @@
 // What sets and maps have in common: operations without a guard, which pin by themselves, and sums
-// over for_each. `Structure` has the operations with a guard, and lets its heirs see `domain_`.
+// over for_each. `Structure` has the operations with a guard; its `domain_` is protected.
 //
-// Invariant: an operation without a guard is the one with a guard, under a guard of its own.
-// Who may touch it: operations any thread; size and key_sum when no other thread is inside.
+// Invariant: an operation without a guard calls the one with a guard, under a guard of its own.
+// Thread-safety: any thread; size and key_sum only when no other thread is inside.
 #pragma once
 
 #include <cstddef>
@@ -54,7 +54,7 @@ class self_pinning : public Structure {
   }
 };
 
-// The same for those that are ordered.
+// As self_pinning, for ordered structures.
 template <class Structure>
 class self_pinning_ordered : public self_pinning<Structure> {
  public:

@@ -1,5 +1,5 @@
-// Where a thread is in a domain, as a handler of a signal finds it that interrupts the thread at
-// any instruction.
+// The state of a thread in a domain, as a signal handler finds it that interrupts the thread at any
+// instruction.
 //
 //   0              outside
 //   n              pinned, by n guards
@@ -9,12 +9,12 @@
 //   pin    kUnsettled, announce and look at the epoch, 1; Token EBR: 1, announce
 //   unpin  0, then the announcement is withdrawn
 // A handler that finds n > 0 nests in a pin that is in force until the handler returns. A handler
-// that finds kUnsettled announces for itself, and changes nothing else that is the owner's: not
-// `seen`, by which the owner labels what it retires. It leaves its announcement in place and says
-// so (`interrupted`): the owner, which does not know whether it had looked at the epoch already,
-// begins anew. A handler that finds 0 begins and ends a pin of its own.
+// that finds kUnsettled announces for itself, and changes no other word of the owner: not `seen`,
+// with which the owner labels what it retires. It leaves its announcement in place and sets
+// `interrupted`: the owner, which cannot tell whether it had already looked at the epoch, begins
+// anew. A handler that finds 0 begins and ends a pin of its own.
 // Invariant: a handler leaves the word as it found it.
-// Who may touch it: the owner and its handlers; other threads look, for reports of misuse.
+// Thread-safety: the owner and its handlers; other threads only read it, to report misuse.
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,8 @@
 
 namespace near::reclaim::impl {
 
-// A plain word, as one thread uses it: the fences keep the compiler to the order of the program,
-// and a handler comes and goes between two instructions.
+// A plain word suffices, as one thread uses it: the fences keep the compiler to program order, and
+// a handler runs between two instructions.
 class Stay {
  public:
   static constexpr uint32_t kUnsettled = 1u << 31;
@@ -42,8 +42,8 @@ class Stay {
   void add_guard() { set(word_ + 1); }
   void remove_guard() { set(word_ - 1); }
 
-  // The owner goes to work, or to a deleter, which is a stranger as the program is. Both return
-  // what `restore` brings back.
+  // The owner begins library work, or leaves it to run a deleter, which is code of the program.
+  // Both return the word for `restore`.
   uint32_t enter_library() {
     const uint32_t before = word_;
     if (!is_inside_library()) set(before == 0 ? kUnsettled : before | kWorking);

@@ -1,6 +1,6 @@
-// The domains this thread used lately without a handle, so that finding its record is two loads;
-// and its numbers.
-// Who may touch it: its thread.
+// The domains that this thread recently used without a handle, so that finding its record takes two
+// loads; and the thread's numbers.
+// Thread-safety: only its own thread.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ int32_t own_thread() noexcept;  // its kernel number
 // An address that no other living thread has.
 inline const void* this_user() noexcept { return &recents; }
 
-// How often the line of processes that ends here has forked since its first domain was made.
+// How often this process and its ancestors have forked since the first domain was made.
 uint32_t fork_count() noexcept;
 
 // A small number of the calling thread: the smallest that no living thread had when this one first
-// asked. So it is less than the most threads that had one at the same time; beyond kThreadNumbers
-// of them, threads share numbers from kThreadNumbers on.
+// asked. So it is less than the maximum number of threads that had one at the same time. If there
+// are more than kThreadNumbers, the rest share numbers from kThreadNumbers on.
 inline constexpr unsigned kThreadNumbers = 4096;
-extern constinit thread_local unsigned own_number;  // 1 more; 0: it has not asked yet
+extern constinit thread_local unsigned own_number;  // the number + 1; 0: it has not asked yet
 unsigned take_thread_number() noexcept;
 inline unsigned thread_number() noexcept {
   return own_number != 0 ? own_number - 1 : take_thread_number();
