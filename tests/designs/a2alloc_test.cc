@@ -1,7 +1,7 @@
 // What the report on a2alloc claims, on its parts: where shared structures lie, where blocks go
 // back to, what pages are used for, what the switches change.
 // Invariant: each case of a2alloc.cmake runs in a process of its own, so counters start at zero.
-// Who may touch it: the thread that runs the test.
+// Thread-safety: only the thread that runs the test uses it.
 #include "designs/a2alloc/a2alloc.h"
 
 #include <gtest/gtest.h>

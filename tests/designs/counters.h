@@ -1,5 +1,5 @@
 // The counters of the design under test, by name.
-// Who may touch it: any thread; what other threads count meanwhile may be missing.
+// Thread-safety: any thread may use it; what other threads count meanwhile may be missing.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Threads whose only calls are frees that come when no destructor of theirs will run any more.
-// Who may touch it: the thread that runs the test.
+// Thread-safety: only the thread that runs the test uses it.
 #pragma once
 
 #include <gtest/gtest.h>

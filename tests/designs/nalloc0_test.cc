@@ -1,7 +1,7 @@
 // What the page on __nalloc claims, on its parts: blocks are cut and joined, each request of up to
 // a page has its arena, what others free comes back, also after the owner's exit.
 // Invariant: each case of nalloc0.cmake runs in a process of its own, so counters start at zero.
-// Who may touch it: the thread that runs the test.
+// Thread-safety: only the thread that runs the test uses it.
 #include <gtest/gtest.h>
 
 #include <cstring>

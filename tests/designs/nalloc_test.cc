@@ -1,7 +1,7 @@
 // What the page on nalloc claims, on its parts: where blocks come from and go back to, who gets a
 // slab whose blocks are all wayward, what a popall costs, and that nobody waits for a lock.
 // Invariant: each case of nalloc.cmake runs in a process of its own, so counters start at zero.
-// Who may touch it: the thread that runs the test.
+// Thread-safety: only the thread that runs the test uses it.
 #include "designs/nalloc/nalloc.h"
 
 #include <gtest/gtest.h>

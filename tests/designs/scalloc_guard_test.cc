@@ -1,6 +1,6 @@
 // What scalloc's spans cost in system calls, and what is behind them: ctest runs these tests once
 // for each kind of guard, each in a process of its own. [Aigner15 §3.2]
-// Who may touch it: the thread that runs the test.
+// Thread-safety: only the thread that runs the test uses it.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>

@@ -1,5 +1,5 @@
 // What designs share: the arena, free runs of pages, large blocks.
-// Who may touch it: the thread that runs the test.
+// Thread-safety: only the thread that runs the test uses it.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // that are closed, on the parts themselves.
 // Invariant: eight processors on two sockets, whatever the machine has (super.cmake); each test has
 // a bin of its own, whose caches are empty when it starts.
-// Who may touch it: the thread that runs the test.
+// Thread-safety: only the thread that runs the test uses it.
 #include "designs/super/super.h"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 //
 // Invariant: a block from new is live until delete, once. A deleted one is filled with a pattern
 // and kept aside for a while: a read finds the pattern, a write is found when the block is freed.
-// Who may touch it: any thread; refusals are for the thread that asked.
+// Thread-safety: any thread may use it; refusals are for the thread that asked.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 // that what nobody holds is poisoned and freed at once.
 // Invariant: an object is deleted when, after its retirement, it was found in no slot; so a pointer
 // that a structure uses without having held and validated it points to poison.
-// Who may touch it: any thread; a guard: its thread.
+// Thread-safety: any thread may use it; a guard: its thread.
 #pragma once
 
 #include <array>

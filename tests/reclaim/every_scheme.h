@@ -1,5 +1,5 @@
 // What the tests of domains share: every scheme that frees, and objects that are counted.
-// Who may touch it: tests.
+// Thread-safety: any thread of a test.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 //
 // Invariant: an object is deleted when no slot of any guard holds it (Hazards), or when all guards
 // that existed when it was retired are gone (Epochs); not a moment later.
-// Who may touch it: one thread.
+// Thread-safety: one thread uses it.
 #pragma once
 
 #include <algorithm>

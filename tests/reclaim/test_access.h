@@ -1,5 +1,5 @@
 // The tests' way to the parts of domains, tables and maps.
-// Who may touch it: tests.
+// Thread-safety: any thread of a test.
 #pragma once
 
 #include <cstddef>

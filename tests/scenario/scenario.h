@@ -2,7 +2,7 @@
 // threads that stop at gates.
 // Invariant: what a scenario needs for its own book-keeping is mapped and unmapped by itself, so
 // that resident bytes minus those before it are the allocator's.
-// Who may touch it: see each class.
+// Thread-safety: see each class.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 // (`ApisUnderTest`).
 // Invariant: every call goes through a volatile pointer, so the compiler neither folds a call nor
 // believes its attributes.
-// Who may touch it: read by any thread, written by none.
+// Thread-safety: any thread may read it; no thread writes it.
 #pragma once
 
 #include <malloc.h>

@@ -1,7 +1,7 @@
 // nearmalloc's own functions, for programs that may run on any allocator: null where the process
 // has no nearmalloc.
 // Invariant: a program started with NEAR_TEST_EXPECT=near fails unless nearmalloc is there.
-// Who may touch it: any thread.
+// Thread-safety: any thread may use it.
 #pragma once
 
 #include <nearmalloc/nearmalloc.h>

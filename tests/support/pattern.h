@@ -2,7 +2,7 @@
 // Invariant: a byte's value is a function of the block's seed and the byte's offset; whoever writes
 // into a block that is not his is seen by `holds`. Large blocks are written and read at both ends
 // and once a page in between.
-// Who may touch it: the thread that holds the block.
+// Thread-safety: only the thread that holds the block uses it.
 #pragma once
 
 #include <cstddef>

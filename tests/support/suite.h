@@ -1,7 +1,7 @@
 // What the typed tests share: the typed fixture, sizes worth trying, and blocks that clean up after
 // themselves.
 // Invariant: every case a loop runs is counted; a failed case names its sizes.
-// Who may touch it: the thread that runs the test.
+// Thread-safety: only the thread that runs the test uses it.
 #pragma once
 
 #include <gtest/gtest.h>
