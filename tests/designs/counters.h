@@ -21,7 +21,7 @@ inline uint64_t counter(std::string_view name) {
   return 0;
 }
 
-// How much a counter has risen since this was made.
+// How much a counter has risen since construction.
 class Rise {
  public:
   explicit Rise(std::string_view name) : name_(name), before_(counter(name)) {}

@@ -1,5 +1,5 @@
-// What the page on __nalloc claims, on its parts: blocks are cut and joined, each request of up to
-// a page has its arena, what others free comes back, also after the owner's exit.
+// What the page on __nalloc claims, tested on its parts: blocks are cut and joined, each request of
+// up to a page has its arena, blocks freed by others come back, also after the owner's exit.
 // Invariant: each case of nalloc0.cmake runs in a process of its own, so counters start at zero.
 // Thread-safety: only the thread that runs the test uses it.
 #include <gtest/gtest.h>

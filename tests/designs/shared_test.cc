@@ -70,7 +70,7 @@ TEST(Arena, ARefusalTakesNothing) {
   count_cases(3);
 }
 
-// What free runs do, by their definition: first fit, the tail is given, neighbours are one.
+// Free runs by definition: first fit; the tail is handed out; neighbours are joined.
 class PlainRuns {
  public:
   char* take(size_t pages) {

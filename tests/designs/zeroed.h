@@ -1,4 +1,4 @@
-// Large zeroed blocks of a design: memory that nobody has had is zero as it is.
+// Large zeroed blocks of a design: unused memory is already zero.
 // Thread-safety: only the thread that runs the test uses it, alone in its process.
 #pragma once
 

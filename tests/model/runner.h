@@ -170,7 +170,7 @@ inline bool is_found(std::span<const Exploration> explorations, bool verbose) {
   return false;
 }
 
-// Runs all mutations, or the named one and prints its history.
+// Runs all mutations, or only the named one, whose history it prints.
 inline int run_mutations(std::span<const Exploration> explorations,
                          std::span<const Mutation> mutations, const char* only) {
   unsigned tried = 0;

@@ -1,5 +1,5 @@
-// The lock-free structures with one thread that plays several, preempted in the middle of
-// operations: what would take a rare coincidence of real threads happens in every run.
+// The lock-free structures with one thread that simulates several, preempted in the middle of
+// operations: what would be a rare coincidence of real threads happens in every run.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -59,7 +59,7 @@ class Stage {
     --depth_;
   }
 
-  // What is known of a key. While an update of it is under way, nothing is.
+  // What is known about a key. While an update of it is under way, nothing is known.
   struct Known {
     int present = 0;
     unsigned under_way = 0;

@@ -1,5 +1,5 @@
-// Memory that nobody uses goes back to the system, whether a process is busy, idle, or threads come
-// and go.
+// Unused memory goes back to the system, whether a process is busy or idle, or its threads come and
+// go.
 // Invariant: the bounds are those of the design: 1 MiB a thread, a tenth of what was freed, 64 MiB
 // in a process of one thread that sleeps, nothing after malloc_trim.
 #include <pthread.h>

@@ -1,7 +1,7 @@
 // A block with a pattern in it, and threads that run until they are joined: what the stress tests
 // share.
-// Invariant: a block is checked by whoever frees it, however many hands it went through.
-// Who may touch it: a block, the thread that holds it; a mailbox, any thread.
+// Invariant: the thread that frees a block checks it, however many threads have held it.
+// Thread-safety: a block belongs to the thread that holds it; any thread may use a mailbox.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // Threads that come and go, and blocks that one thread allocates and another frees.
-// Invariant: every block holds its pattern when it is freed, by whomever; near_check() finds
-// nothing along the way.
+// Invariant: every block holds its pattern when any thread frees it; near_check() finds nothing
+// along the way.
 #include <pthread.h>
 
 #include <atomic>
@@ -65,9 +65,9 @@ TYPED_TEST(Threads, AHundredThousandComeAndGo) {
   mailbox.drain<TypeParam>();
 }
 
-// One thread trims, which claims spans on behalf of owners, while the owners run: nothing but the
-// claimed spans may be touched. Their blocks come back from elsewhere, many spans at a time, so
-// that the owners' heaps shrink.
+// One thread trims, which claims spans on behalf of owners, while the owners run: the trim may
+// touch only claimed spans. Their blocks come back from elsewhere, many spans at a time, so that
+// the owners' heaps shrink.
 TYPED_TEST(Threads, ATrimLeavesRunningOwnersAlone) {
   constexpr size_t kOwners = 2;
   constexpr size_t kAway = 20'000;
