@@ -120,7 +120,7 @@ TEST(Nalloc0DeathTest, ASecondFreeIsSaid) {
   EXPECT_DEATH(give({block, block}), "it was freed before");
   EXPECT_DEATH(give({other, block, other}), "it ");
   EXPECT_DEATH(give({static_cast<char*>(block) + 1}), "it was freed before");
-  // By threads that are not its host, or by one and then the host.
+  // Other threads than its host free the blocks, or one such thread and then the host.
   const auto collect_after = [&](const Blocks& foreign, const Blocks& own) {
     std::thread([&] { give(foreign); }).join();
     give(own);

@@ -16,7 +16,7 @@ namespace near::model {
 namespace {
 
 constexpr uint32_t kBlocks = 2;
-constexpr uint32_t kHeap = 1;  // its number
+constexpr uint32_t kHeap = 1;  // the heap's number
 
 Witness collected_late("blocks collected by the next thread");
 Witness adopted("parked heaps taken");

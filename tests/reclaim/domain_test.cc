@@ -253,7 +253,7 @@ TYPED_TEST(DomainTest, SynchronizeWaitsForOpenGuardsAndNoLonger) {
     domain.synchronize();
     EXPECT_TRUE(closed);
     reader.join();
-    domain.synchronize();  // nobody is there
+    domain.synchronize();  // no thread is attached
   }
 }
 

@@ -66,7 +66,7 @@ class Stage {
     size_t begun = 0;  // updates
   };
 
-  // Runs one operation; false: what it says of the key is wrong although nobody else updated it.
+  // Runs one operation. False: its result is wrong although no other operation updated the key.
   template <class Operation>
   bool agrees(int64_t key, bool is_update, bool inverted, const Operation& operation) {
     Known& known = known_[static_cast<size_t>(key)];

@@ -102,7 +102,7 @@ TEST(Idle, AProcessOfOneThreadKeepsAtMostTheBoundAndTrimTakesAll) {
   for (const size_t largest : {size_t{500}, size_t{8000}, size_t{100'000}, 2 * kMiB}) {
     const size_t before = resident_bytes();
     fill_and_free(kTotal, largest, seed());
-    // All of a decay time: a process that wants its memory again sooner may keep it.
+    // After a whole decay time: a process that needs its memory again sooner may keep it.
     const size_t after = wait_for_resident(0, 1);
     report("kept of 512 MiB", above(after, before));
     EXPECT_LE(above(after, before), 80 * kMiB) << "blocks up to " << largest;

@@ -46,7 +46,7 @@ void check_and_free(const Block& block) {
   Api::free(block.start);
 }
 
-// All of them at once where the allocator can, else one by one.
+// Frees all blocks at once where the allocator can, else one by one.
 template <typename Api>
 void check_and_free_batch(const std::vector<Block>& blocks) {
   if (near_free_batch == nullptr) {

@@ -88,7 +88,7 @@ TYPED_TEST(Threads, ATrimLeavesRunningOwnersAlone) {
       std::thread elsewhere([&away] {
         for (const Block& block : away) check_and_free<TypeParam>(block);
       });
-      // Of the same size again: the owner hardly ever leaves its fast path.
+      // The same size again: the owner hardly ever leaves its fast path.
       for (size_t i = 0; i < 50'000; ++i) {
         const size_t slot = random.below(near.size());
         check_and_free<TypeParam>(near[slot]);
@@ -195,8 +195,8 @@ TYPED_TEST(Threads, BlocksGoAroundARing) {
   }
 }
 
-// Everyone frees what others left, in batches of any length that hold blocks of everyone; small
-// sizes alone, so that spans fill and empty, or all.
+// Each thread frees blocks that others left, in batches of any length with blocks of all threads;
+// only small sizes, so that spans fill and empty, or all sizes.
 TYPED_TEST(Threads, EveryoneFreesForEveryoneInBatches) {
   for (const unsigned bits : {6u, 10u, 16u}) {
     Mailbox mailbox(bits > 10 ? 1'000 : 8'000);
@@ -222,7 +222,7 @@ TYPED_TEST(Threads, EveryoneFreesForEveryoneInBatches) {
   }
 }
 
-// Everyone swaps blocks with everyone: the most remote frees per allocation, larson's pattern.
+// All threads swap blocks with each other: larson's pattern, the most remote frees per allocation.
 TYPED_TEST(Threads, EveryoneFreesForEveryone) {
   Mailbox mailbox(2'000);
   const size_t swaps = scaled(300'000);

@@ -390,7 +390,7 @@ void* map_anywhere(size_t bytes, size_t alignment) {
   return start;
 }
 
-// Of several mappings that touch, too.
+// The range may also span several adjacent mappings.
 bool unmap(void* start, size_t bytes) {
   const SavedErrno saved;
   const std::lock_guard lock(guard);
@@ -495,7 +495,7 @@ bool populate(void* start, size_t bytes) {
   return true;
 }
 
-// Of several mappings that touch, too.
+// The range may also span several adjacent mappings.
 bool bind(void* start, size_t bytes, unsigned node, bool) {
   const SavedErrno saved;
   const std::lock_guard lock(guard);

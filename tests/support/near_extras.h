@@ -21,8 +21,8 @@ namespace near_test {
 // The published design under test, "" if it is none.
 const char* design_under_test();
 
-// True if the allocator under test is nearmalloc, so that what only nearmalloc promises may be
-// asked of it.
+// True if the allocator under test is nearmalloc, so that a test may require what only nearmalloc
+// promises.
 bool on_nearmalloc();
 
 // True if it is one with run-time checks (the `check` build).

@@ -1,4 +1,4 @@
-// What the kernel says about this process. Nothing here allocates.
+// What the kernel reports about this process. No function here allocates.
 // Thread-safety: any thread may use it.
 #pragma once
 
