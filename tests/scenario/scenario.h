@@ -50,7 +50,7 @@ class Mapped {
   size_t size_;
 };
 
-// Sleeps until resident memory is at most `bytes` or `seconds` have passed; returns the former.
+// Sleeps until at most `bytes` are resident or `seconds` have passed. Returns the resident bytes.
 inline size_t wait_for_resident(size_t bytes, double seconds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   size_t resident = resident_bytes();
