@@ -1,7 +1,7 @@
-// What the report on a2alloc claims, on its parts: where shared structures lie, where blocks go
-// back to, what pages are used for, what the switches change.
+// What the report on a2alloc claims, tested on its parts: where shared structures lie, where blocks
+// go back to, what pages are used for, what the switches change.
 // Invariant: each case of a2alloc.cmake runs in a process of its own, so counters start at zero.
-// Who may touch it: the thread that runs the test.
+// Thread-safety: only the thread that runs the test uses it.
 #include "designs/a2alloc/a2alloc.h"
 
 #include <gtest/gtest.h>
@@ -87,10 +87,10 @@ TEST(A2alloc, BlocksOfTwoProcessorsShareNoPage) {
   give(others);
 }
 
-// Passive false sharing: whoever frees it, a block goes back to the heap that it came from.
+// Passive false sharing: a block goes back to the heap it came from, whichever thread frees it.
 TEST(A2alloc, ABlockGoesBackToTheHeapItCameFrom) {
   if (near::design::processors() < 2) GTEST_SKIP() << "one processor, one heap";
-  // Not the last class, of which a page holds one whole block: it is empty when that one is free.
+  // Not the last class: a page holds one whole block of it, and is empty when that block is free.
   for (unsigned size_class = 0; size_class + 1 < near::a2alloc::kClasses; size_class++) {
     const size_t size = size_of(size_class) - near::a2alloc::block_header_bytes();
     if (size > size_of(size_class)) continue;  // all of it is header
@@ -121,7 +121,7 @@ TEST(A2alloc, AnEmptyPageServesAnyClassAndTheLastOneFirst) {
   count_cases(2);
 }
 
-// The original gave block 0 back as a whole one, which then overlapped the next.
+// The original returned block 0 as a whole block, which then overlapped the next one.
 TEST(A2alloc, TheHeadSlotNeverServesAWholeBlock) {
   for (unsigned size_class = 2; size_class < near::a2alloc::kClasses; size_class++) {
     const size_t size = size_of(size_class) - near::a2alloc::block_header_bytes();
@@ -170,7 +170,7 @@ TEST(A2alloc, AFreedHeadSlotServesAgain) {
   }
 }
 
-// The other heaps' locks stand in memory that nobody writes.
+// The other heaps' locks lie in memory that no thread writes.
 TEST(A2alloc, AForkTouchesNoHeapWithoutAProcessor) {
   near::Mutex& last = heaps[near::a2alloc::kMaxHeaps - 1].lock();
   if (near::design::processors() >= near::a2alloc::kMaxHeaps) GTEST_SKIP() << "all have one";
@@ -191,9 +191,9 @@ TEST(A2allocPages, LinuxScalabilityTakesThePagesOfTheReport) {
   count_cases();
 }
 
-// The report compares what was asked of the system: 14,233,599 bytes and 13,709,311, which is 3.82
-// % more. Besides the pages there are 196 for the program's array of pointers, and those of
-// pagerefs: 64 to a page, and 85 in kheap, whose pagerefs are not kept on cache lines of their own
+// The report compares the bytes requested from the system: 14,233,599 and 13,709,311, which is 3.82
+// % more. Besides the pages there are 196 for the program's array of pointers, and the pages of
+// pagerefs: 64 to a page, and 85 in kheap, whose pagerefs do not lie on cache lines of their own
 // (there 128). Two pages with the heads of lists are not from the arena here.
 TEST(A2allocBytes, LinuxScalabilityTakesTheBytesOfTheReport) {
   void* array = A2alloc::allocate(100'000 * sizeof(void*));
@@ -207,7 +207,7 @@ TEST(A2allocBytes, LinuxScalabilityTakesTheBytesOfTheReport) {
   count_cases(2);
 }
 
-// Looks at many pagerefs where constant time has none. kheap always does, whatever the switches.
+// The walk looks at many pagerefs; the constant-time way at none. kheap always walks.
 TEST(A2allocWalk, TheListOfAClassIsWalkedOnlyWhereItIsAsked) {
   const std::vector<void*> blocks = take(16'000, 128);
   for (size_t i = 0; i < blocks.size(); i++) A2alloc::deallocate(blocks[i * 7919 % blocks.size()]);
@@ -245,8 +245,8 @@ TEST(A2allocEmptiness, PagesTooEmptyToKeepGoToAllHeaps) {
   count_cases();
 }
 
-// Metadata in each page costs less than in each block: there 120 bytes need a block of 256. A
-// pageref in its page costs no page of its own.
+// Metadata in each page costs less than in each block, where 120 bytes need a block of 256. A
+// pageref inside its page needs no other page.
 TEST(A2allocMetadata, WhatItCosts) {
   const uint64_t before = near::a2alloc::arena.taken();
   const std::vector<void*> blocks = take(10'000, 120);
@@ -339,7 +339,7 @@ TEST(A2allocInvalidDeathTest, ASecondFreeIsSaid) {
   give({blocks[1]});
   expect_reported(blocks[1], "it was freed before");
   give({blocks[0], blocks[2]});
-  // All of their page is free, which in kheap is no heap's.
+  // Their whole page is free; in kheap such a page belongs to no heap.
   const char* gone =
       near::a2alloc::kConfig.per_processor ? "it was freed before" : "it is not a block";
   for (void* block : blocks) expect_reported(block, gone);

@@ -1,6 +1,6 @@
-// Prints where threads may run: of the main thread before and after it creates others, of threads
-// with default and with own attributes, of a child process; and of a thread and a child process of
-// a thread that has chosen one processor, the argument, itself.
+// Prints where threads may run: the main thread before and after it creates others; threads with
+// default and with own attributes; a child process; and a thread and a child process of a thread
+// that chose one processor, the argument, itself.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
 // The counters of the design under test, by name.
-// Who may touch it: any thread; what other threads count meanwhile may be missing.
+// Thread-safety: any thread may use it; what other threads count meanwhile may be missing.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ inline uint64_t counter(std::string_view name) {
   return 0;
 }
 
-// How much a counter has risen since this was made.
+// How much a counter has risen since construction.
 class Rise {
  public:
   explicit Rise(std::string_view name) : name_(name), before_(counter(name)) {}

@@ -1,5 +1,5 @@
-// Threads whose only calls are frees that come when no destructor of theirs will run any more.
-// Who may touch it: the thread that runs the test.
+// Threads whose only calls are frees in the last round of destructors, after which none runs.
+// Thread-safety: only the thread that runs the test uses it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,8 +35,8 @@ class LateFrees {
   }
 
  private:
-  // TSan ends its own account of a thread in the last round; in the one before it is too late, too,
-  // for a design that waits for several rounds.
+  // TSan ends its own record of a thread in the last round; the round before is too late, too, for
+  // a design that waits for several rounds.
   static constexpr int kLastRound = PTHREAD_DESTRUCTOR_ITERATIONS - (NEAR_TSAN ? 1 : 0);
 
   static void on_thread_exit(void* value) {
@@ -54,7 +54,7 @@ class LateFrees {
   int rounds_ = 0;
 };
 
-// What `count` says does not rise with the number of such threads. `allocate`: a block to free.
+// Expects that `count` does not rise with the number of such threads; `allocate` gives the blocks.
 template <typename Allocate, typename Count>
 void expect_nothing_left_by_late_frees(Allocate allocate, LateFrees::Free give, Count count) {
   constexpr int kThreads = 1000;

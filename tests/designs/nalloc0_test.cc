@@ -1,7 +1,7 @@
-// What the page on __nalloc claims, on its parts: blocks are cut and joined, each request of up to
-// a page has its arena, what others free comes back, also after the owner's exit.
+// What the page on __nalloc claims, tested on its parts: blocks are cut and joined, each request of
+// up to a page has its arena, blocks freed by others come back, also after the owner's exit.
 // Invariant: each case of nalloc0.cmake runs in a process of its own, so counters start at zero.
-// Who may touch it: the thread that runs the test.
+// Thread-safety: only the thread that runs the test uses it.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -120,7 +120,7 @@ TEST(Nalloc0DeathTest, ASecondFreeIsSaid) {
   EXPECT_DEATH(give({block, block}), "it was freed before");
   EXPECT_DEATH(give({other, block, other}), "it ");
   EXPECT_DEATH(give({static_cast<char*>(block) + 1}), "it was freed before");
-  // By threads that are not its host, or by one and then the host.
+  // Other threads than its host free the blocks, or one such thread and then the host.
   const auto collect_after = [&](const Blocks& foreign, const Blocks& own) {
     std::thread([&] { give(foreign); }).join();
     give(own);

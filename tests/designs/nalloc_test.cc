@@ -1,7 +1,7 @@
-// What the page on nalloc claims, on its parts: where blocks come from and go back to, who gets a
-// slab whose blocks are all wayward, what a popall costs, and that nobody waits for a lock.
+// What the page on nalloc claims, tested on its parts: where blocks come from and go back to, which
+// thread gets a slab whose blocks are all wayward, the cost of a popall, and no waiting for locks.
 // Invariant: each case of nalloc.cmake runs in a process of its own, so counters start at zero.
-// Who may touch it: the thread that runs the test.
+// Thread-safety: only the thread that runs the test uses it.
 #include "designs/nalloc/nalloc.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ void in_another_thread(Function function) {
 Slab* slab_of(void* block) { return reinterpret_cast<Slab*>(page_of(block)); }
 size_t capacity_of(size_t size) { return (kPage - settings.header) / size; }
 
-// An atomic word that counts what is done with it.
+// An atomic word that counts the operations on it.
 struct CountingWord {
   CountingWord(uint64_t value) : word(value) {}
   uint64_t load(std::memory_order order) const { return word.load(order); }
@@ -283,7 +283,7 @@ TEST(NallocLocks, SmallBlocksNeedNone) {
   count_cases();
 }
 
-// A fork amid a trim would lose the parked heaps, which the trim has in hand.
+// A fork during a trim would lose the parked heaps that the trim has taken.
 TEST(NallocLocks, NoTrimHasParkedHeapsInHandDuringAFork) {
   near::nalloc::Heap* parked = nullptr;
   void* left = nullptr;

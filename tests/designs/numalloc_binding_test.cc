@@ -28,7 +28,7 @@ std::vector<int> choose(int threads) {
   return nodes;
 }
 
-// In a process of its own for each policy, as nothing takes a policy back.
+// Runs in a process of its own for each policy, because a policy cannot be undone.
 TEST(Binding, FollowsItsPolicy) {
   set_cpu(2);  // of node 1: there the first thread is
   near_free(near_malloc(1));

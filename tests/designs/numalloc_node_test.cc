@@ -107,7 +107,7 @@ TEST_F(NumallocNodes, WhatIsFreedElsewhereGoesHome) {
     owner([&] {
       const auto again = allocate_many(size);
       EXPECT_EQ(count_on(again, 0), again.size());
-      // Not one of them is new: the objects that went home are found there.
+      // None of them is new: the objects that went home are found there.
       EXPECT_LE(counter("carved objects"), carved + 1);
       free_all(again);
     });
@@ -133,7 +133,7 @@ TEST_F(NumallocNodes, BigObjectsGoHome) {
   count_cases(2);
 }
 
-// The paper's claim under what it rules out: threads that the system moves all the time.
+// The paper's claim in a case that the paper excludes: the system moves threads all the time.
 TEST_F(NumallocNodes, EveryFreedObjectEndsOnAListOfItsOriginUnderMigration) {
   constexpr unsigned kThreads = 4;
   const size_t steps = scaled(200'000);
@@ -188,7 +188,7 @@ TEST_F(NumallocNodes, MetadataLieWithTheirNode) {
   }
 }
 
-// The child takes over the heap of a thread that lives in the parent alone, with what is in it.
+// The child takes over, with its objects, the heap of a thread that lives only in the parent.
 TEST_F(NumallocNodes, AForkedChildLosesNoObjectsOfOtherThreads) {
   Worker other(1);
   other([] { free_all(allocate_many(64, 2048)); });
@@ -196,7 +196,7 @@ TEST_F(NumallocNodes, AForkedChildLosesNoObjectsOfOtherThreads) {
   if (child == 0) {
     const size_t before = near_mallinfo2().uordblks;
     set_cpu(1);
-    // A class that the child never had makes it look for its node.
+    // A class that the child has not used yet makes it look for its node.
     near_free(near_malloc(200));
     for (int i = 0; i < 4; i++) {
       void* blocks[300];
@@ -212,7 +212,7 @@ TEST_F(NumallocNodes, AForkedChildLosesNoObjectsOfOtherThreads) {
   count_cases();
 }
 
-// A thread on a node that has no memory for its heap stays with the one it has.
+// A thread on a node that has no memory for its heap keeps its present heap.
 TEST_F(NumallocNodes, ANodeWithoutMetadataMovesNobodyBackAndForth) {
   constexpr size_t kSizes[] = {24, 40, 56, 72, 88};
   const auto use_all = [&] {

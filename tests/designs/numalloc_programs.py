@@ -19,7 +19,7 @@ TOPOLOGY = f"nodes=2 cpus={'+'.join(map(str, NODES[0]))},{EVERYWHERE[-1]}"
 
 def where(library: str, option: str, *prefix: str, topology: str = TOPOLOGY,
           choice: str = "") -> list[list[int]]:
-    """Who may run where, in the order of bound_threads.c."""
+    """Which thread may run where, in the order of bound_threads.c."""
     name = "NEARBIND_OPTIONS" if library == NEARBIND else "NEARMALLOC_DESIGN_OPTIONS"
     environment = os.environ | {"LD_PRELOAD": library, "NEARMALLOC_TOPOLOGY": topology}
     if option:

@@ -1,5 +1,5 @@
 // What the tests of NUMAlloc share: memory for metadata, counters by name, blocks.
-// Who may touch it: the test.
+// Thread-safety: only the thread of the test uses it.
 #pragma once
 
 #include <gtest/gtest.h>

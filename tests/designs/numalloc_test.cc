@@ -1,4 +1,4 @@
-// The parts of NUMAlloc, each alone: lists, circular arrays, bags, big objects; and wrong frees.
+// Parts of NUMAlloc, each tested alone: lists, circular arrays, bags, big objects; and wrong frees.
 #include <sys/mman.h>
 
 #include <cstdint>
@@ -77,7 +77,7 @@ TEST(NumallocList, TheOldestBatchLeavesAndOnlyTheNthObjectIsTouched) {
     for (uint32_t i = 0; i < 2 * batch; i++) {
       EXPECT_EQ(list.push(pages.at(i)), i + 1 < 2 * batch ? Pushed::fine : Pushed::full);
     }
-    // Of the newer batch the oldest one is the nth: it becomes the tail.
+    // The oldest object of the newer batch is the nth: it becomes the tail.
     for (uint32_t i = 0; i < 2 * batch; i++) {
       if (i != batch) pages.forbid(i);
     }
@@ -149,7 +149,7 @@ TEST(NumallocList, RepairCountsWhatAForkInterrupted) {
   ThreadList list;
   list.set_batch(2);
   for (int i = 0; i < 3; i++) list.push(&objects[i]);
-  // A thread that had stored the link and the head, and nothing else.
+  // The state after a thread has stored the link and the head, and nothing else.
   Sublist all = list.take_all();
   objects[3].next = all.head;
   list.fill({&objects[3], nullptr, 3});
@@ -318,7 +318,7 @@ TEST_F(NumallocBig, RandomUseKeepsTheInvariantAndRefusalsLoseNothing) {
   EXPECT_EQ(heap_.statistics().live, live.size());
   for (const auto& [block, size] : live) heap_.release(block, false);
   EXPECT_EQ(heap_.statistics().live_bytes, 0u);
-  // One free object, but for the end that nobody has had.
+  // One free object, except the end that no thread has had.
   EXPECT_NE(allocate(kHalf / 2), nullptr);
 }
 

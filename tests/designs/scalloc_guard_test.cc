@@ -1,6 +1,6 @@
-// What scalloc's spans cost in system calls, and what is behind them: ctest runs these tests once
-// for each kind of guard, each in a process of its own. [Aigner15 §3.2]
-// Who may touch it: the thread that runs the test.
+// The system calls of scalloc's spans, and the memory behind them: ctest runs these tests once for
+// each kind of guard, each in a process of its own. [Aigner15 §3.2]
+// Thread-safety: only the thread that runs the test uses it.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
@@ -31,7 +31,7 @@ using namespace near::design::scalloc;
 
 constexpr size_t kPage = 4096;
 
-// Whether a byte can be written there: the kernel is asked, which does not fault.
+// Whether a byte can be written there. It asks the kernel, which does not fault.
 bool is_accessible(const void* address) {
   const int zeroes = open("/dev/zero", O_RDONLY);
   const bool read_one = read(zeroes, const_cast<void*>(address), 1) == 1;
@@ -147,7 +147,7 @@ TEST_F(ScallocGuard, SpansLieAsFarApartAsTheSwitchSays) {
   give(blocks);
 }
 
-// From here on process_madvise answers as a kernel does that has none.
+// From here on process_madvise answers as on a kernel without it.
 bool refuse_process_madvise() {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

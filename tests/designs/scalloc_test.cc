@@ -114,9 +114,9 @@ TEST(Scalloc, LocalAndRemoteFreesTogetherReturnASpan) {
   });
 }
 
-// What the paper's equations predict, from nothing but the addresses of blocks. The state of a span
-// follows from §3.4: hot is the one that served last in its class, reusable a cold one with more
-// than 80 % of its blocks free.
+// What the paper's equations predict from the addresses of blocks alone. The state of a span
+// follows from §3.4: the span that served last in its class is hot; a cold span with more than 80 %
+// of its blocks free is reusable.
 class Prediction {
  public:
   // Equations 1 and 2.
@@ -130,7 +130,7 @@ class Prediction {
     } else if (hot_[size_class] != span) {
       EXPECT_TRUE(reusable(size_class).contains(span)) << "a span was reused too early";
     }
-    // A hot span stays, also when its blocks are all free; it is left only for want of free blocks.
+    // A hot span stays even when all its blocks are free; it is left only when it has none free.
     if (hot_[size_class] != span) {
       const Span* left = hot_[size_class];
       EXPECT_TRUE(left == nullptr || live_[left].second == shape.blocks) << "left too early";
@@ -248,7 +248,7 @@ TEST(Scalloc, NoPassiveFalseSharing) {
       std::vector<void*> mine = allocate_many(3000, size);
       std::set<uintptr_t> theirs;
       in_thread([&] {
-        // Every second block was handed over; freeing it must not make its line the thread's.
+        // Every second block was handed over; freeing it must not give its line to the thread.
         std::vector<void*> own;
         for (size_t i = 1; i < mine.size(); i += 2) {
           Scalloc::deallocate(mine[i]);

@@ -1,5 +1,5 @@
 // What designs share: the arena, free runs of pages, large blocks.
-// Who may touch it: the thread that runs the test.
+// Thread-safety: only the thread that runs the test uses it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -70,7 +70,7 @@ TEST(Arena, ARefusalTakesNothing) {
   count_cases(3);
 }
 
-// What free runs do, by their definition: first fit, the tail is given, neighbours are one.
+// Free runs by definition: first fit; the tail is handed out; neighbours are joined.
 class PlainRuns {
  public:
   char* take(size_t pages) {

@@ -1,8 +1,8 @@
-// What the thesis claims of each step from super0 to supersocket, and the defects of the original
-// that are closed, on the parts themselves.
+// What the thesis claims of each step from super0 to supersocket, and the fixed defects of the
+// original, tested on the parts.
 // Invariant: eight processors on two sockets, whatever the machine has (super.cmake); each test has
 // a bin of its own, whose caches are empty when it starts.
-// Who may touch it: the thread that runs the test.
+// Thread-safety: only the thread that runs the test uses it.
 #include "designs/super/super.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ void give(const std::vector<void*>& blocks) {
   for (void* block : blocks) Super::deallocate(block);
 }
 
-// Blocks of the bin that no program has, but caches.
+// Blocks of the bin that lie in caches instead of in the program.
 size_t cached(size_t size) {
   const auto bin = static_cast<unsigned>(small_bin(size));
   size_t sum = global(size).cached + threads.cached(bin);
@@ -391,7 +391,7 @@ TEST(SuperHuge, GrowsWithinItsRunAndIsZeroAgain) {
   count_cases(4);
 }
 
-// The published binaries keep the memory of huge blocks: what nobody had is zero as it is.
+// The published binaries keep the memory of huge blocks: unused memory is already zero.
 TEST(SuperZeroed, HugeBlocksOfFreshMemoryCostNone) { expect_zeroed_blocks_to_be_fresh<Super>(); }
 
 TEST(SuperLarge, BlocksBeginAtDifferentCacheLines) {
@@ -448,7 +448,7 @@ TEST(SuperThreads, OneThatFreesAtItsEndLeavesNoCache) {
                                     [] { return counter("thread_caches"); });
 }
 
-// The thread's lists are taken over in the child, where it does not live.
+// The child takes over the lists of a thread that does not exist in it.
 TEST(SuperFork, AThreadOfTheChildHasTheListsOfOneThatWasNotCopied) {
   constexpr size_t kSize = 7000;
   std::mutex mutex;

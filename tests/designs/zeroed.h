@@ -1,5 +1,5 @@
-// Large zeroed blocks of a design: memory that nobody has had is zero as it is.
-// Who may touch it: the thread that runs the test, alone in its process.
+// Large zeroed blocks of a design: unused memory is already zero.
+// Thread-safety: only the thread that runs the test uses it, alone in its process.
 #pragma once
 
 #include <gtest/gtest.h>

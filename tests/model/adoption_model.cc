@@ -2,11 +2,11 @@
 // frees, the last one among them, against a thread that takes the parked heap, and against the
 // purge thread.
 //
-// Invariants: the span is one heap's, and what is delivered is delivered there; a block ends in one
-// place; whoever has the parked heap by then does not take the span for its own.
+// Invariants: the span belongs to one heap, and deliveries go to that heap; a block ends in one
+// place; the thread that then has the parked heap does not treat the span as its own.
 // Bound: one span of 4 blocks, 2 of them live, parked at first; a thread that runs out of blocks
-// twice; a thread that frees a block; a thread that takes the parked heap, if it is there, frees
-// the other block and parks the heap again; 1 pass of the purge thread.
+// twice; a thread that frees a block; a thread that takes the heap if it is parked, frees the
+// other block and parks the heap again; 1 pass of the purge thread.
 #include "little_heap.h"
 
 namespace near::model {
@@ -77,7 +77,7 @@ class Adoption : public rl::test_suite<Adoption, 4> {
 
   Registry registry_;
   Span span_;
-  uint32_t held_ = 0;  // by the thread of the adopter, at its end
+  uint32_t held_ = 0;  // held by the adopter's thread at its end
 };
 
 }  // namespace

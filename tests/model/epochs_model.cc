@@ -1,9 +1,9 @@
 // Model of DEBRA (reclaim/impl/epoch.hpp), with both announce orders and both kinds of fence.
 // Mirrors debra::enter of reclaim/schemes.hpp, enter_epoch and epochs_before_pin of
 // reclaim/epochs.cc, park, adopt_parked and take_idle of reclaim/core.cc, wait_for_epochs of
-// waiting.cc. An idle thread may go on in its limbo: that is the model owner_lock's affair.
+// waiting.cc. The model owner_lock covers an idle thread that goes on in its limbo.
 //
-// Invariant: an object is freed after the last use of everybody who could see it.
+// Invariant: an object is freed after the last use by every thread that could see it.
 // Bound: 3 threads that attach while the others run; one pins 2 times and reads, one unlinks and
 // pins 4 times more or leaves, one pins 3 times and reads, unlinks or does nothing; 3 objects.
 #include "nearmalloc/reclaim/impl/epoch.hpp"
@@ -72,7 +72,7 @@ class Reclaiming {
     for (Record* each = records_.load(kAcquire); each != nullptr; each = each->next) adopt(*each);
   }
 
-  // check_epochs, with any number of records a look
+  // check_epochs, which may look at any number of records in a call
   void check(Record& record) {
     for (uint32_t looks = choose(4); looks > 0; looks--) {
       const Scan scan = scan_step(clock_, records_, record.epoch, asymmetric_);
@@ -190,8 +190,8 @@ class Epochs : public FencedSuite<Epochs>, Reclaiming {
   bool replaced_ = false;
 };
 
-// Who advances the epoch for the third time relies on the fence of another, and did not see the
-// reader before. Only plain fences leave it without one of its own; only gates make this likely.
+// The thread that advances the epoch for the third time relies on another thread's fence, and did
+// not see the reader before. Only plain fences leave it without its own; only gates make it likely.
 class AnothersFence : public FencedSuite<AnothersFence>, Reclaiming {
  public:
   AnothersFence() : Reclaiming(false, false) {}
@@ -248,7 +248,7 @@ class AnothersFence : public FencedSuite<AnothersFence>, Reclaiming {
   Gate reader_looked_at_, has_read_, has_unlinked_, has_advanced_, has_fenced_, has_advanced_twice_;
 };
 
-// One scans all the time.
+// One thread scans all the time.
 class TwoScanners : public FencedSuite<TwoScanners>, Reclaiming {
  public:
   void before() {
@@ -279,7 +279,7 @@ class TwoScanners : public FencedSuite<TwoScanners>, Reclaiming {
   }
 };
 
-// One retires and stays, and does nothing.
+// One thread retires, stays attached and does nothing.
 class Idle : public FencedSuite<Idle>, Reclaiming {
  public:
   void thread(unsigned index) {

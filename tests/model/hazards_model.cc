@@ -1,7 +1,7 @@
 // Model of hazard pointers (reclaim/impl/hazard.hpp), with both kinds of fence. Mirrors
 // look_at_hazards of reclaim/hazards.cc.
 //
-// Invariant: an object is freed after the last use of everybody who validated its pointer.
+// Invariant: an object is freed after the last use by every thread that validated its pointer.
 // Bound: 3 threads that attach while the others run. One protects a node 2 times, in one guard or
 // in two of which the second is nested; one goes on from a protected node to its child, by hold and
 // a second look at the parent; one changes the source and changes it back, then unlinks the node
@@ -74,8 +74,8 @@ class Hazards : public FencedSuite<Hazards> {
     return node;
   }
 
-  // The second time in the same slot, without a clear in between, or after one; or in that slot of
-  // a nested guard, after which the first node is still there.
+  // The second read uses the same slot, with or without a clear in between; or that slot of a
+  // nested guard, after which the first node is still protected.
   void read_twice(Record& record) {
     const uint32_t slot = choose(2);
     const uint32_t what = choose(3);
@@ -145,7 +145,7 @@ class Hazards : public FencedSuite<Hazards> {
     });
   }
 
-  // A slot holds the node, the limbo its object.
+  // A slot holds the node; the limbo holds the node's object.
   const void* node_of(const Object* object) const {
     for (const Node& each : nodes_) {
       if (object == &each.object) return &each;

@@ -1,7 +1,7 @@
 // Model of sync/inbox.h: a push and a push of a chain against a thread that empties.
 //
-// Invariants: every item that was pushed is taken exactly once, the chain in its order; what a
-// pusher wrote into an item is seen by the taker; an item may be pushed again once it was taken.
+// Invariants: every pushed item is taken exactly once, and the chain in its order; the taker sees
+// what the pusher wrote into an item; an item may be pushed again once it was taken.
 // Bound: 3 threads, 3 items, 2 emptyings while pushes run and one after; each item may come back
 // once.
 #include "runner.h"
@@ -41,7 +41,7 @@ class PushAndTakeAll : public rl::test_suite<PushAndTakeAll, 3> {
   }
 
  private:
-  // An item that leads its emptying goes back in once, as a span does that is not complete.
+  // The first item of an emptying goes back in once, as an incomplete span does.
   void take_all() {
     const Item* before = nullptr;
     for (Item* item = inbox_.take_all(); item != nullptr;) {

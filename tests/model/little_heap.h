@@ -1,11 +1,11 @@
 // A heap of one size class and one span, for the models whose protocol is more than one header: the
 // production lists, counts, inboxes and mutexes, and around them the steps of heap/heap.cc,
-// heap/registry.cc and front/slow.cc in a few lines each. A function names the one it mirrors; who
-// changes that one changes this one.
+// heap/registry.cc and front/slow.cc in a few lines each. A function names the one it mirrors; a
+// change of that one changes this one too.
 //
 // Invariants checked in every execution: a span is retired once, when none of its blocks is live,
-// and then nobody else touches it; what waits in a heap's inbox is that heap's.
-// Who may touch what: as in heap/heap.h.
+// and then no other thread touches it; a span in a heap's inbox belongs to that heap.
+// Thread-safety: as in heap/heap.h.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ inline constexpr uint32_t kCapacity = 4;
 inline constexpr uint32_t kHeaps = 2;
 
 struct Block {
-  Plain<Block*> next;       // not encoded: a model has no writer out of bounds
+  Plain<Block*> next;       // not encoded: no code in a model writes out of bounds
   Plain<uint32_t> content;  // the program's
 
   void link_to(Block* block) { next = block; }
@@ -38,7 +38,7 @@ struct Span {
   Plain<Plain<Block*>*> list;
   Plain<Block*> local;
   FreeCount frees;
-  Atomic<uint32_t> size_class;  // this and `idle`: read by on_count before it has the lock
+  Atomic<uint32_t> size_class;  // on_count reads this and `idle` before it has the lock
   Atomic<bool> idle;
   Plain<bool> reusable;
   RemoteList<Block> remote;
@@ -55,7 +55,7 @@ inline uint32_t count_list(const Block* block) {
   return count;
 }
 
-// Decides where a thread stops for ever: at each point where it asks, perhaps.
+// Decides where a thread stops for ever: any point at which it asks may be the one.
 class Sleep {
  public:
   bool falls() { return asleep_ = asleep_ || (may_ && choose(6) == 0); }
@@ -66,10 +66,10 @@ class Sleep {
   bool asleep_ = false;
 };
 
-// What a heap needs to know of its class.
+// What a heap needs to know about its class.
 struct Shape {
   uint32_t reuse_at;
-  bool medium;  // of a hot span, too, the free blocks are counted
+  bool medium;  // the free blocks of a hot span are counted, too
 };
 
 class Heap {
@@ -86,7 +86,7 @@ class Heap {
     next_parked = nullptr;
   }
 
-  // Before the threads run: a span of this heap, its blocks from number `live` on free.
+  // Before the threads run: makes a span of this heap whose blocks from number `live` on are free.
   void init_span(Span& span, uint32_t live, bool hot) {
     span.size_class.store(kClass, kRelaxed);
     span.idle.store(false, kRelaxed);
@@ -108,8 +108,8 @@ class Heap {
     }
   }
 
-  // Heap::refill, and what is on its way there: take_locked, make_ready, find_span. `adopt` is
-  // adopt_span, or says that there is none.
+  // Heap::refill, and what it calls: take_locked, make_ready, find_span. `adopt` is adopt_span, or
+  // reports that there is no span to adopt.
   template <typename Adopt>
   Block* refill(Adopt adopt) {
     const LockGuard guard(lock);
@@ -136,7 +136,7 @@ class Heap {
     return true;
   }
 
-  // front/batch.cc: splice_local. Blocks that are linked from `first` up to `last`; false as above.
+  // front/batch.cc: splice_local, for blocks linked from `first` to `last`; false as above.
   bool splice_local(Span& span, Block* first, Block* last, uint32_t count, Sleep& sleep) {
     const bool early = mutated("a batch is counted before it is spliced");
     bool reached = early && span.frees.tick(count);
@@ -200,8 +200,8 @@ class Heap {
     return claimed;
   }
 
-  // Heap::release_span. Left out are the cache of empty spans (who is retired here is gone) and
-  // adopters that take spans of their own node alone.
+  // Heap::release_span. Left out are the cache of empty spans (a span retired here is gone) and
+  // adopters that take only spans of their own node.
   Span* release_span(Heap& adopter) {
     if (reusable_ == nullptr && bin_ != nullptr) cool_hot(count_list(bin_));
     Span* span = reusable_;
@@ -319,7 +319,7 @@ class Heap {
     return chain.count;
   }
 
-  // Heap::settle. A hot span without live blocks is one of the few that may stay.
+  // Heap::settle. A hot span without live blocks counts among the few that may stay.
   void settle(Span& span, uint32_t freed) {
     expect(freed <= kCapacity, "more free blocks than blocks");
     if (is_hot(span)) {
@@ -345,7 +345,7 @@ class Heap {
     span.reusable = false;
   }
 
-  // Heap::retire. Whoever gets the memory next writes to all of it.
+  // Heap::retire. The next user of the memory writes to all of it.
   void retire(Span& span) {
     expect(span.owner.load(kRelaxed) == this, "a span was retired by a heap that does not own it");
     expect(span.remote.count() == 0, "a span was retired with blocks on their way");
@@ -373,7 +373,7 @@ class Registry {
     parked_ = nullptr;
   }
 
-  // take_heap, without the making of heaps.
+  // take_heap, except that it makes no heaps.
   Heap* take_heap() {
     const LockGuard guard(lock_);
     return pop_parked();

@@ -1,9 +1,9 @@
-// What base/atomic.h is made of in a model: atomics of Relacy's C++11 memory model, and plain
+// What base/atomic.h uses in a model: atomics of Relacy's C++11 memory model, and plain
 // memory whose races it reports. The production headers that use near::Atomic, near::Plain and the
 // orders are explored as they are.
-// Invariant: every operation runs at the order its caller gave, unless the mutation that is tried
-// (mutation.h) weakens this very operation.
-// Who may touch it: the threads of a model; objects live inside a test suite of Relacy.
+// Invariant: every operation runs at the order its caller gave, unless the mutation being tried
+// (mutation.h) weakens that operation.
+// Thread-safety: any thread of a model; objects live inside a test suite of Relacy.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 #include <source_location>
 #include <type_traits>
 
-// Relacy redefines these for code that is not written for it.
+// Relacy redefines these for code not written for it.
 #undef assert
 #undef delete
 #undef errno
@@ -48,8 +48,8 @@ inline rl::debug_info debug_info(const Place& place) {
   return {place.function_name(), place.file_name(), place.line()};
 }
 
-// std::atomic as far as the protocols need it. Relacy builds its atomics at run time alone, the
-// production classes have constexpr constructors: so the room is built by hand.
+// The part of std::atomic that the protocols need. Relacy can construct its atomics only at run
+// time, but production classes have constexpr constructors: so this class constructs them by hand.
 template <typename T>
 class Atomic {
  public:

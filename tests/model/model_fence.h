@@ -2,15 +2,15 @@
 // threads (FencedSuite).
 //
 //   fence            orders what comes before one fence and after a later one: a load there finds
-//                    nothing older. It hands over no plain memory, as Relacy's own fence does
-//   seq_cst          a load finds nothing older than what came before a fence that came before it;
-//                    after a fence nothing older is found than a store that came before the fence
+//                    nothing older. Unlike Relacy's own fence, it hands over no plain memory
+//   seq_cst          a load finds nothing older than what came before a fence that precedes the
+//                    load; a load after a fence finds nothing older than a store before the fence
 //   asymmetric       the light fence does nothing; the heavy one makes every other thread execute a
 //                    fence, one after the other, wherever it is: membarrier(2)
 //   release sequence ends at the next plain store of the same thread
-// Invariant: beside the clock j of Relacy, which says what of thread j happened before, a thread
-// has a clock j + 3: what of thread j it must not overlook. Both travel along release and acquire.
-// Who may touch it: fence.hpp, in a model.
+// Invariant: beside Relacy's clock j, which says which steps of thread j happened before, a thread
+// has a clock j + 3: the steps of thread j it must not overlook. Release and acquire pass both on.
+// Thread-safety: only fence.hpp uses it, in a model.
 #pragma once
 
 #include "model_atomic.h"
@@ -22,7 +22,7 @@ inline constexpr rl::thread_id_t kClocks = 2 * kThreads;
 
 using ThreadClocks = rl::thread_info<kClocks>;
 
-// Three threads, and three that are never started: their clocks are the second ones.
+// Three threads, and three that are never started, whose clocks are the clocks j + 3.
 template <class Suite>
 struct FencedSuite : rl::test_suite<Suite, kThreads> {
   static constexpr rl::thread_id_t dynamic_thread_count = kThreads;
@@ -30,7 +30,7 @@ struct FencedSuite : rl::test_suite<Suite, kThreads> {
 
 struct FenceOrder {
   ThreadClocks* threads[kClocks];
-  rl::timestamp_t fenced[kThreads];   // what happened before some fence, of each thread
+  rl::timestamp_t fenced[kThreads];   // for each thread: what happened before some fence
   rl::timestamp_t ordered[kThreads];  // the last sequentially consistent store of each thread
   rl::timestamp_t seen[kThreads][kThreads];  // that of each thread before the last fence of each
 };
@@ -95,8 +95,8 @@ inline void thread_info<near::kClocks>::iteration_begin() {
   for (auto& row : near::fence_order.seen) std::fill_n(row, near::kThreads, timestamp_t{0});
 }
 
-// Which of the last values a load returns. Not older than one that happened before, that somebody
-// saw before, or that a fence forbids to overlook.
+// Which of the last values a load returns. It is not older than one that happened before, that a
+// thread saw before, or that a fence forbids to overlook.
 template <>
 template <memory_order order, bool rmw>
 unsigned thread_info<near::kClocks>::get_load_index(atomic_data_impl<near::kClocks>& var) {

@@ -1,5 +1,5 @@
-// The kernel's futex in a model: looks at the newest value and sleeps in one step. A sleeper nobody
-// wakes is a deadlock, which Relacy reports; sleepers wake without reason too, as the kernel's do.
+// The kernel's futex in a model: compares the newest value and sleeps in one step. A thread that is
+// never woken is a deadlock, which Relacy reports. Threads also wake without reason, as on Linux.
 #include "platform/futex.h"
 
 namespace near {
@@ -11,7 +11,7 @@ void futex_wait(Atomic<uint32_t>& word, uint32_t value) {
   }
 }
 
-// A time without end is none.
+// A wait whose time never ends is a wait without a limit.
 void futex_wait_for(Atomic<uint32_t>& word, uint32_t value, uint32_t milliseconds) {
   word.load(kRelaxed);  // relaxed: as above
   if (word.newest() == value) word.sleep(milliseconds != UINT32_MAX);

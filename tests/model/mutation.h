@@ -5,7 +5,7 @@
 //   a fence      the same; from mo_seq_cst to mo_relaxed, which removes it
 //   a step       the model's own code asks `mutated(step)` and does something wrong
 // Invariant: at most one mutation is tried at a time.
-// Who may touch it: the runner sets it between two runs; everything else reads it.
+// Thread-safety: the runner sets it between two runs; all other code only reads it.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct Mutation {
 
 inline const Mutation* mutation = nullptr;
 
-// Whether the source line of `place` contains the text: in the sources as they lie there now.
+// Whether the source line of `place` contains the text, in the source files as they are now.
 inline bool line_contains(const std::source_location& place, std::string_view text) {
   std::FILE* file = std::fopen(place.file_name(), "r");
   if (file == nullptr) return false;
@@ -39,7 +39,7 @@ inline bool line_contains(const std::source_location& place, std::string_view te
   return std::string_view(line).find(text) != std::string_view::npos;
 }
 
-// The same; remembers the answers for the present mutation.
+// As line_contains; caches the answers for the present mutation.
 inline bool is_at_text(const std::source_location& place) {
   constexpr uint32_t kLines = 400;
   static const Mutation* remembered = nullptr;

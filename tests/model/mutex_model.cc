@@ -1,7 +1,7 @@
-// Model of sync/mutex.{h,cc} on a futex that sleeps and wakes as the kernel's does.
+// Model of sync/mutex.{h,cc} on a futex that waits and wakes as the kernel's does.
 //
-// Invariants: one holder at a time, who sees what the last one wrote; nobody sleeps while the mutex
-// is free (a lost wake-up would be a deadlock); try_lock takes only what is free.
+// Invariants: one holder at a time, which sees what the last one wrote; no thread waits while the
+// mutex is free (a lost wake-up would be a deadlock); try_lock takes only a free mutex.
 // Bound: 3 threads, 2 critical sections each, one spin before a thread sleeps.
 #include "runner.h"
 #include "sync/mutex.h"

@@ -1,13 +1,13 @@
 // Model of a thread's exit in nalloc0 against frees of its blocks: the race that its author left
-// open. A freer has read whose stack the arena names, the owner exits, and the block is pushed on
-// a stack that nobody has any more. Here the heap outlives its thread, so the stack is somebody's.
+// open. A freer reads which stack the arena names, the owner exits, and the freer pushes the block
+// on a stack without an owner. Here the heap outlives its thread, so the stack has an owner.
 // Mirrors Heaps::take and park, and Coalescing::push and collect, on sync/inbox.h and
 // src/sync/tagged_stack.h.
 //
 // Invariants: a block is collected once, by one thread at a time, with what its last user wrote;
-// when all is quiet the parked heap has it.
-// Bound: 4 threads: the owner, which exits; two that free one block each; one that takes the parked
-// heap if it is there, and exits too.
+// when all threads have ended the parked heap has it.
+// Bound: 4 threads: the owner, which exits; two that free one block each; one that takes the heap
+// if it is parked, and exits too.
 #include "numbered_stack.h"
 #include "runner.h"
 #include "sync/inbox.h"
@@ -16,7 +16,7 @@ namespace near::model {
 namespace {
 
 constexpr uint32_t kBlocks = 2;
-constexpr uint32_t kHeap = 1;  // its number
+constexpr uint32_t kHeap = 1;  // the heap's number
 
 Witness collected_late("blocks collected by the next thread");
 Witness adopted("parked heaps taken");
@@ -94,7 +94,7 @@ class Exit : public rl::test_suite<Exit, 4> {
     if (mutated("a heap is parked before it is collected")) park();
     collect();
     if (mutated("an exit gives its arenas stacks of their own")) {
-      // As published: the thread's own stack ends with it.
+      // As published: a thread's stack ends with the thread.
       host_.store(&of_arena_, kRelease);
       collect();
       of_heap_is_gone_ = true;

@@ -1,8 +1,8 @@
 // Model of src/sync/tagged_stack.h as the stack of clean pages and of parked heaps: threads that
 // take pages, write them, and put them back.
 //
-// Invariants: a page is one thread's at a time, with what its last user wrote; none is lost, none
-// doubled, though a page comes back while another thread still looks at its link.
+// Invariants: a page belongs to one thread at a time, with what its last user wrote; no page is
+// lost or doubled, even if it comes back while another thread still reads its link.
 // Bound: 3 threads, 3 pages, two takes and puts each.
 #include "numbered_stack.h"
 #include "runner.h"

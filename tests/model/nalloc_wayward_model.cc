@@ -3,8 +3,8 @@
 // exhausted, put, filed_anew and steal of designs/nalloc/heap.cc, and push_wayward of nalloc.cc.
 //
 // Invariants: private + wayward + live = capacity; a slab that is completed is taken over once, by
-// a thread that then holds it alone, the host no longer reaching it; what a thread wrote into a
-// block before it freed it is seen by whoever has the block next.
+// a thread that then holds it alone and that the host no longer reaches; the next holder of a block
+// sees what the previous one wrote into it before freeing it.
 // Bound: 3 threads, 3 blocks, of which the host has one; 3 allocations, whose blocks are freed by
 // their thread or by another.
 #include "designs/nalloc/wayward.h"
@@ -160,7 +160,7 @@ class Steal : public rl::test_suite<Steal, 3> {
   }
 
   static void pause() { rl::ctx().sched(); }
-  // Whether the thread's stack leads to the slab: it may not even look, otherwise.
+  // Whether the thread's stack leads to the slab; if not, the thread must not even read it.
   bool reachable_by(uint32_t me) const { return reaches_[me]; }
 
   Slab slab_;

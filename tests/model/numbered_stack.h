@@ -1,6 +1,6 @@
-// The stack of numbers, src/sync/tagged_stack.h, with links of its own; or, as a fault, without the
-// tag: ABA.
-// Who may touch it: the suite it is in.
+// A stack of numbers on src/sync/tagged_stack.h, which holds the links itself; or, as a fault, a
+// stack without the tag, which allows ABA.
+// Thread-safety: only the threads of its suite use it.
 #pragma once
 
 #include "runner.h"
@@ -10,7 +10,7 @@ namespace near::model {
 
 inline constexpr const char* kUntagged = "a pop leaves no trace in the top";
 
-// Of the numbers from 1 to `kNumbers`.
+// Holds the numbers from 1 to `kNumbers`.
 template <uint32_t kNumbers>
 class NumberedStack {
  public:

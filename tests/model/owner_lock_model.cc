@@ -1,14 +1,14 @@
-// Model of the lock of a limbo (reclaim/impl/owner_lock.hpp) and of who may take what a thread
-// left. Mirrors push of reclaim/schemes.hpp; reuse, park, come_online, claim_parked, adopt_parked
+// Model of the lock of a limbo (reclaim/impl/owner_lock.hpp) and of adopting what a thread left
+// behind. Mirrors push of reclaim/schemes.hpp; reuse, park, come_online, claim_parked, adopt_parked
 // and adopt_idle of reclaim/core.cc; take_limbo and take_everything of reclaim/waiting.cc.
 //
-// Invariant: one thread at a time is in a limbo, and sees what the last one did; nothing that was
-// retired is lost or doubled. Where barriers and adopters exclude each other, a barrier ends with
-// all that was retired before it.
+// Invariant: one thread at a time is in a limbo, and sees what the last one did; no retired object
+// is lost or doubled. Where barriers and adopters exclude each other, a barrier has, when it ends,
+// taken all objects that were retired before it.
 // Bound: 3 threads. The owner retires 2 objects and leaves, or goes offline, comes back and retires
-// a third; a barrier takes everybody's once; a third thread retires, adopts what was left or takes
-// from both others as from idle threads, and takes over the owner's record and retires there, or
-// does so again.
+// a third; a barrier takes every thread's limbo once; a third thread retires, adopts what was left
+// or takes from both others as from idle threads, and takes over the owner's record and retires
+// there, or retires a second time.
 #include "nearmalloc/reclaim/impl/owner_lock.hpp"
 #include "nearmalloc/reclaim/impl/token.hpp"
 #include "retired.h"
@@ -162,7 +162,7 @@ class Handshake : public FencedSuite<Handshake> {
     into.lock.leave();
   }
 
-  // Core::barrier: the records in any order. What was retired before it, it has in the end.
+  // Core::barrier: the records in any order. It ends with all objects retired before it.
   void barrier(Record& mine) {
     if (excludes_) lock_barriers();
     const uint32_t told = told_.load(kAcquire);
@@ -191,7 +191,7 @@ class Handshake : public FencedSuite<Handshake> {
     barriers_.store(0, kRelease);
   }
 
-  // One fence for both claims. Only where the barriers' mutex sees to it that nobody else claims.
+  // One fence for both claims; only where the barriers' mutex keeps other threads from claiming.
   void adopt_idle(Record& into) {
     if (!excludes_ || !try_lock_barriers()) return;
     Record* const others[] = {&rooms_[0], &rooms_[1]};

@@ -1,14 +1,14 @@
 // Model of a thread's end: it parks its heap (heap/registry.cc: park_heap) while others push to the
 // heap's inbox, and another thread takes it (take_heap).
 //
-// There is no closing of an inbox in this design, and so no race of a push against one: heaps are
-// never freed, a parked heap's inbox stays open, and what arrives there waits for the next owner of
-// the heap, for an adopter or for the purge thread.
-// Invariants: what was freed before, during or after the parking is found by whoever has the heap
-// then; the next thread sees what the last one wrote.
+// This design never closes an inbox, so no push races with a close: heaps are never freed, a parked
+// heap's inbox stays open, and spans that arrive wait there for the next owner of the heap, for an
+// adopter or for the purge thread.
+// Invariants: the next holder of the heap finds what was freed before, during or after the parking,
+// and sees what the last thread wrote.
 // Bound: one span of 4 live blocks; the ending thread frees 1 and parks, another frees 1, a third
-// takes the heap, if it is there, frees 1, allocates 1 and parks it again, the purge thread flushes
-// what is parked, frees 1 as a program does and claims.
+// takes the heap if it is parked, frees 1, allocates 1 and parks it again, the purge thread flushes
+// parked heaps, frees 1 as a program does and claims.
 #include "little_heap.h"
 
 namespace near::model {

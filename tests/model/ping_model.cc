@@ -1,7 +1,7 @@
 // Model of ping_epochs: DEBRA (reclaim/impl/epoch.hpp) and hazard pointers (hazard.hpp) at once.
 // Mirrors ping_epochs of reclaim/schemes.hpp, look_at_hazards of reclaim/hazards.cc.
 //
-// Invariant: an object is freed by either rule after the last use of everybody who validated its
+// Invariant: either rule frees an object after the last use by every thread that validated its
 // pointer inside a pin.
 // Bound: 3 threads; two pin 2 times and protect, of which one unlinks as well; one unlinks 2 times,
 // scans or not, looks at the hazards or not, and pins 4 times; 4 objects.

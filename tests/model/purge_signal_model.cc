@@ -1,14 +1,14 @@
 // Model of node/purge_signal.h: threads leave work and ask, the purge thread looks and sleeps; a
 // thread that leaves tells it to end.
 //
-// Invariants: no request is lost: work that was left before `ask` is found before the purge thread
-// sleeps without limit (else it would sleep for ever, a deadlock). Once told to end it sleeps
-// nowhere, whatever else is asked meanwhile, and sees what the thread that told it wrote before.
+// Invariants: no request is lost: the purge thread finds work left before `ask` before it sleeps
+// without limit (else it would sleep for ever, a deadlock). Once told to end, it never sleeps,
+// whatever other requests come, and sees what the thread that told it wrote before.
 // Work is left as the library leaves it: in an inbox (heap/heap.h: receive), or under a lock
 // (node/node.cc: give).
 // Bound: 2 asking threads, or one that asks and one that stops, and the purge thread
-// (heap/purge_thread.cc: run, stop). A pause lasts for ever here, so that an order to end that is
-// not heard in it is a deadlock.
+// (heap/purge_thread.cc: run, stop). A pause lasts for ever here, so an order to end that does not
+// interrupt it is a deadlock.
 #include "node/purge_signal.h"
 #include "runner.h"
 #include "sync/inbox.h"
@@ -55,8 +55,8 @@ class AskAndWait : public rl::test_suite<AskAndWait, 3> {
     }
   }
 
-  // Mirrors heap/registry.cc: clean_heaps, then Node::purge. The inbox of an owner that seems awake
-  // is left to it: that there is something in it is known then.
+  // Mirrors heap/registry.cc: clean_heaps, then Node::purge. An owner that seems awake empties its
+  // inbox itself; the purge thread then knows that the inbox is not empty.
   bool look() {
     const bool asleep = choose(2) == 0;
     if (asleep && inbox_.take_all() != nullptr) received_ = true;

@@ -1,9 +1,9 @@
-// Model of the making and finding of heaps (heap/registry.cc): numbers, the late heap, and fork,
-// which takes every lock there is.
+// Model of making and finding heaps (heap/registry.cc): numbers, the late heap, and fork, which
+// takes every lock.
 //
 // Invariants: a number below heap_count(), and one found in a span, names a heap that is complete;
 // all threads without a heap share one late heap; while fork holds the locks no heap is made and
-// none is inside a slow path; fork's order of locks and everybody else's form no ring.
+// none is inside a slow path; fork and all other threads take locks in an order without a cycle.
 // Bound: 2 heaps; a thread that makes one, gives a span of it away and parks it; a thread that
 // frees into that span and uses the late heap; the purge thread, which looks at all heaps and uses
 // the late one; a thread that forks.
@@ -36,7 +36,7 @@ struct Span {
 struct Heap {
   Plain<uint32_t> id;
   Plain<uint32_t> visits;
-  Plain<bool> inside;  // a slow path; guard: lock
+  Plain<bool> inside;  // in a slow path; guard: lock
   Plain<bool> parked;  // guard: the registry's lock
   Inbox<Span, &Span::pending_next> inbox;
   Mutex lock{Rank::heap};

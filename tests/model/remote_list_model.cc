@@ -3,8 +3,8 @@
 //
 // Invariants: each period in which the list is not empty is delivered exactly once; a take finds
 // the blocks pushed since the last one, each once, linked from `first` to `last`; what a thread
-// wrote into a block before its push is seen by whoever takes it; a block that is pushed while it
-// is the head is recognised.
+// wrote into a block before its push is seen by the thread that takes it; a block that is pushed
+// while it is the head is recognised.
 // Bound: 3 threads, 3 blocks, or 5 in chains of two and one, 2 takes while pushes run and one
 // after.
 #include "runner.h"
@@ -20,7 +20,7 @@ constexpr uint32_t kNode = 3;
 constexpr uint32_t kClass = 12;
 
 struct Block {
-  Plain<Block*> next;  // not encoded: a model has no writer out of bounds
+  Plain<Block*> next;  // not encoded: no code in a model writes out of bounds
   Plain<uint32_t> content;
 
   void link_to(Block* block) { next = block; }
@@ -91,7 +91,7 @@ class PushAndTake : public rl::test_suite<PushAndTake, 3> {
     return pushed;
   }
 
-  // As the owner does: what was delivered is taken, nothing else.
+  // As the owner does: takes only a list that was delivered.
   void take_if_delivered() {
     const uint32_t delivered = deliveries_.exchange(0, kAcquire);
     expect(delivered <= 1, "two deliveries of one period");
@@ -105,9 +105,9 @@ class PushAndTake : public rl::test_suite<PushAndTake, 3> {
   uint32_t taken_[kBlocks] = {};
 };
 
-// Chains of several blocks among single ones: whoever finds the list empty names the end of its
-// chain, and what is taken is linked through all of them. The owner takes with a stale `last_` of
-// the period before in sight.
+// Chains of several blocks among single ones: the thread that finds the list empty stores the end
+// of its chain, and the taken list links all chains. The owner takes while a stale `last_` of the
+// previous period is still visible.
 class PushChains : public rl::test_suite<PushChains, 3> {
  public:
   void before() { list_.open(kOwner, kNode, kClass); }
@@ -130,7 +130,7 @@ class PushChains : public rl::test_suite<PushChains, 3> {
  private:
   static constexpr uint32_t kInChains = 5;
 
-  // The blocks `from` and on, the last of them first.
+  // Pushes `count` blocks from number `from` on, the last of them first.
   void push(uint32_t from, uint32_t count) {
     for (uint32_t i = from; i < from + count; i++) {
       blocks_[i].content = i + 1;
@@ -186,7 +186,7 @@ class RepeatedPush : public rl::test_suite<RepeatedPush, 2> {
   bool repeated_ = false;
 };
 
-// The word alone decides whether the owner changes or a block is on its way to the old one.
+// The word alone decides whether the owner changes or a block is delivered to the old owner.
 class ChangeOwner : public rl::test_suite<ChangeOwner, 2> {
  public:
   void before() { list_.open(kOwner, kNode, kClass); }

@@ -1,7 +1,7 @@
 // What the models of reclamation share: objects that notice when they are used after they were
 // freed, and the limbo of a thread (mirrors reclaim/limbo.cc; bags are labels of entries here).
 // Invariant: reading an object while or after it is freed fails the model.
-// Who may touch it: a limbo its owner, or whoever the protocol lets.
+// Thread-safety: a limbo belongs to its owner, or to the thread that the protocol allows.
 #pragma once
 
 #include "model_fence.h"
@@ -11,10 +11,10 @@ namespace near::model {
 
 inline Witness objects_freed("objects freed");
 
-// Others may go on here.
+// Other threads may run here.
 inline void pause() { rl::ctx().sched(); }
 
-// Makes an order of events likely. It orders no memory; who waits in vain goes on some time.
+// Makes an order of events likely. It orders no memory; a thread that waits in vain gives up.
 class Gate {
  public:
   void open() { is_open_ = true; }
@@ -62,7 +62,7 @@ class Limbo {
 
   void push(Object* object) { push(object, label_); }
 
-  // Limbo::advance; what expires is freed at once.
+  // Limbo::advance; an object that expires is freed at once.
   void advance(uint64_t now, uint64_t distance) {
     sift([&](const Object*, uint64_t label) { return label + distance > now; });
     label_ = now;
@@ -75,7 +75,7 @@ class Limbo {
     for (uint32_t i = 0; i < count_; i++) to.push(entries_[i].object);
     count_ = 0;
   }
-  // Limbo::sift; keeps what stays(object, label).
+  // Limbo::sift; keeps the objects for which stays(object, label) is true.
   template <class Stays>
   void sift(Stays stays) {
     uint32_t kept = 0;
@@ -105,7 +105,7 @@ class Limbo {
 
   static constexpr uint32_t kRoom = 6;
   Plain<uint32_t> count_;
-  Plain<uint64_t> label_;  // of the bag that is filled now
+  Plain<uint64_t> label_;  // of the bag being filled
   Entry entries_[kRoom];
 };
 

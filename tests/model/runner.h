@@ -1,7 +1,7 @@
-// Runs the models of one protocol: a program explores its suites, and all of them have to hold; the
-// same program given `mutants` tries each mutation, and under each a suite has to fail.
+// Runs the models of one protocol: a program explores its suites, and all of them have to hold.
+// Given `mutants`, the same program tries each mutation, and under each a suite has to fail.
 // Invariant: the line "cases: N" counts executions explored, or mutations found; none is a failure.
-// Who may touch it: the main program of each model.
+// Thread-safety: only the main program of each model uses it.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ inline void expect(bool holds, const char* what, const Place& place = Place::cur
   if (!holds) rl::ctx().fail_test(what, rl::test_result_user_assert_failed, debug_info(place));
 }
 
-// Something that has to happen in some execution: a model in which nothing is freed proves nothing.
+// An event that must occur in some execution: a model in which nothing is freed proves nothing.
 class Witness {
  public:
   explicit Witness(const char* name) : name_(name), next_(all_) { all_ = this; }
@@ -49,11 +49,11 @@ class Witness {
 // A choice among `limit` that the search makes, like that of the next thread.
 inline uint32_t choose(uint32_t limit) { return rl::rand(limit); }
 
-// A random walk of so many executions.
+// A random walk of this many executions.
 struct Random {
   uint64_t executions;
 };
-// Every execution with at most so many switches away from a thread that could go on.
+// Every execution with at most this many switches away from a thread that could run on.
 struct Bounded {
   unsigned switches;
 };
@@ -93,8 +93,8 @@ Exploration explore(const char* name, Search search) {
   return {name, parameters(search), rl::simulate<Suite>};
 }
 
-// What Relacy tells about a failure. It has its own room, as Relacy counts what is allocated while
-// it runs.
+// Relacy's message about a failure. It has a buffer of its own, because Relacy counts allocations
+// while it runs.
 class Report : std::streambuf {
  public:
   Report() : stream(this) { setp(text_, text_ + sizeof(text_) - 1); }
@@ -115,7 +115,7 @@ struct Outcome {
   const char* result;
 };
 
-// Runs one exploration; what Relacy tells about a failure goes to `report`.
+// Runs one exploration; Relacy's message about a failure goes to `report`.
 inline Outcome run(const Exploration& exploration, double scale, std::ostream& report) {
   rl::test_params parameters = exploration.parameters;
   std::ostream nowhere(nullptr);
@@ -170,7 +170,7 @@ inline bool is_found(std::span<const Exploration> explorations, bool verbose) {
   return false;
 }
 
-// All mutations, or the one that is named: that one with its history.
+// Runs all mutations, or only the named one, whose history it prints.
 inline int run_mutations(std::span<const Exploration> explorations,
                          std::span<const Mutation> mutations, const char* only) {
   unsigned tried = 0;

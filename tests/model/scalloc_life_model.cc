@@ -1,9 +1,9 @@
 // Model of a span's life in scalloc (designs/scalloc/life_cycle.h): the frees of its last blocks by
 // three threads, against its owner, which leaves it, makes it hot again, or ends.
 //
-// Invariants: when the last block is free the span is in the pool, once, whoever freed last; never
-// before; and whoever takes it out of the pool for another life is not disturbed by those that
-// still look at the last one. These are the four races of the published program, each of which is
+// Invariants: the span enters the pool once, when its last block is free, whichever thread freed
+// it, and never before; a thread that takes it out for another life is not disturbed by threads
+// that still look at the last life. The four races of the published program violate them; each is
 // a fault here.
 // Bound: 3 threads, one span of 3 blocks, all live at first; at most two lives.
 #include "scalloc_span.h"
@@ -38,7 +38,7 @@ class LastFree : public FencedSuite<LastFree<kReclaim>> {
   Span span_;
 };
 
-// The owner ends, with the span hot, floating or reusable; the others adopt it.
+// The owner ends while the span is hot, floating or reusable; the others adopt the span.
 template <Reclaim kReclaim>
 class Termination : public FencedSuite<Termination<kReclaim>> {
  public:
@@ -103,16 +103,16 @@ int main(int count, char** arguments) {
                                                 Random{100'000}),
   };
   const near::Mutation mutations[] = {
-      // Race 1: a span in the pool and in a set.
+      // Race 1: a span is both in the pool and in a set.
       {kUnlockedMark},
-      // Race 2: frees that saw the span hot.
+      // Race 2: the last frees still saw the span hot.
       {"who leaves a hot span does not look at it again"},
       {kAsPublished},
       {"leaving hot is not ordered with the look at the lists", "epoch.h", "::mark", rl::mo_seq_cst,
        rl::mo_acq_rel},
       {"a free is not ordered with the look at the epoch", "epoch.h", "::read", rl::mo_seq_cst,
        rl::mo_acquire},
-      // Race 3: a local and a remote free, each the last but one for the other.
+      // Race 3: a local and a remote free each see the other's block as still live.
       {"a local free is not ordered with the look at the remote list", "life_cycle.h",
        "::free_cold", rl::mo_seq_cst, rl::mo_relaxed},
       {"the first remote free is not ordered with the look at the local list", "life_cycle.h",
@@ -121,7 +121,7 @@ int main(int count, char** arguments) {
        rl::mo_acquire},
       {"the look at the remote list is not ordered", "remote_free_list.h", "::blocks",
        rl::mo_seq_cst, rl::mo_acquire},
-      // Race 4: the spans of a thread that ended.
+      // Race 4: spans of a thread that ended stay behind.
       {"spans stay reusable when their thread ends"},
   };
   return run_models(count, arguments, explorations, mutations);

@@ -1,8 +1,8 @@
 // Model of src/sync/tagged_stack.h as the span-pool uses it: threads take spans out, use them, and
 // put them back.
 //
-// Invariants: a span is with one thread or in the stack, and none is lost; whoever takes a span out
-// sees what was written to it before it was put.
+// Invariants: a span is with one thread or in the stack, and none is lost; a thread that takes a
+// span out sees what was written to it before it was put.
 // Bound: 3 threads, 3 spans, of which 2 are in the stack at first; 2 or 3 takes each.
 #include "numbered_stack.h"
 #include "runner.h"
@@ -33,7 +33,7 @@ class TakeAndPut : public rl::test_suite<TakeAndPut, 3> {
       use(3);
       push(3);
     }
-    // Two out at once, back in the same order: what makes ABA.
+    // Takes two out and puts them back in the same order, which causes ABA.
     const uint32_t first = pop();
     const uint32_t second = index != 0 ? pop() : 0;
     if (first != 0) push(first);

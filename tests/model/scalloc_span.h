@@ -1,10 +1,10 @@
 // One span of scalloc in the frontend, for its models: the production free lists, epoch, set and
 // life cycle, and around them the steps of designs/scalloc/{frontend,lab,span_pool}.cc in a few
-// lines each. A function names the one it mirrors; who changes that one changes this one.
+// lines each. A function names the one it mirrors; a change of that one changes this one too.
 //
 // Invariants checked in every execution: a span enters the pool once in each life, when none of its
-// blocks is live, and then no set has it.
-// Who may touch what: as in designs/scalloc/span.h.
+// blocks is live, and then no set contains it.
+// Thread-safety: as in designs/scalloc/span.h.
 #pragma once
 
 #include <cstdint>
@@ -41,12 +41,12 @@ struct Span {
   Atomic<uint64_t> owner;
   Span* next = nullptr;
   Span* prev = nullptr;
-  bool is_linked = false;  // of the published set below
+  bool is_linked = false;  // used by the published set below
   Block blocks[kBlocks];
 };
 
-// The production's set; or, as a fault, one like that of listing 3, where the mark and the change
-// of the deque are two steps.
+// The production set; or, as a fault, one like that of listing 3, which sets the mark and changes
+// the deque in two steps.
 class Set {
  public:
   using Put = design::scalloc::ReusableSet<Span>::Put;
@@ -99,7 +99,7 @@ class Set {
   List<Span> spans_;
 };
 
-// All LABs, as designs/scalloc/lab.h: Labs. LAB i is that of thread i, its owner i + 1.
+// All LABs, as designs/scalloc/lab.h: Labs. LAB i belongs to thread i; its owner number is i + 1.
 class Frontend {
  public:
   void open(int32_t reusable_at, Reclaim reclaim) {
@@ -140,7 +140,7 @@ class Frontend {
     }
   }
 
-  // frontend.h: free_local, and frontend.cc: free_of_another. By the thread of LAB `lab`.
+  // frontend.h: free_local, and frontend.cc: free_of_another. Called by the thread of LAB `lab`.
   void free(Span& span, Block* block, uint32_t lab) {
     const bool is_local = span.owner.load(kRelaxed) == owner_of(lab);
     if (mutated(kAsPublished)) return free_as_published(span, block, lab, is_local);
@@ -154,7 +154,7 @@ class Frontend {
     if (design::scalloc::free_cold(span, block, asymmetric_) >= event_at) settle(span, lab);
   }
 
-  // frontend.cc: get_span, and allocate_in; then the block is freed and the span left again.
+  // frontend.cc: get_span, and allocate_in; then frees the block and leaves the span again.
   void use_reusable(uint32_t lab) {
     if (reclaim_ == Reclaim::allocation) drop_empty(lab);
     Span* span = sets_[lab].take(State::hot);
@@ -204,7 +204,7 @@ class Frontend {
     while (Span* span = sets_[lab].take_empty(is_empty)) put_in_pool(*span, lab);
   }
 
-  // span_pool.cc: put_in_pool; once, whoever put it takes it out again and uses it for its own.
+  // span_pool.cc: put_in_pool; once, the thread that put it takes it out again and uses it.
   void put_in_pool(Span& span, uint32_t lab) {
     expect(!in_pool_, "a span is put in the pool twice");
     expect(design::scalloc::free_blocks(span) == static_cast<int32_t>(kBlocks),
@@ -230,7 +230,7 @@ class Frontend {
     leave_hot(span, lab);
   }
 
-  // Listing 3: what follows from a free is decided by the epoch from before it.
+  // Listing 3: the epoch read before a free decides what the free does next.
   void free_as_published(Span& span, Block* block, uint32_t lab, bool is_local) {
     const Epoch::Word old = span.epoch.read();
     const uint64_t owner = span.owner.load(kAcquire);

@@ -1,9 +1,9 @@
 // Model of reclaim/impl/scx.hpp on nodes of reclaim/impl/abtree_node.hpp: two threads replace a
 // leaf, while a third replaces the leaf's parent.
 //
-// Invariants: each update that says it was carried out was, once, and no other; a node that is cut
-// off takes no change with it; whoever finds a node sees what its maker wrote.
-// Bound: 3 threads, 2 attempts each, without the reuse of nodes, which is the domain's affair;
+// Invariants: each update that reports success was carried out once, and no other was; no change is
+// lost with a node that is cut off; a thread that finds a node sees what its maker wrote.
+// Bound: 3 threads, 2 attempts each; nodes are not reused, because reuse is the domain's task;
 // `link` is a mirror of abtree::link.
 #include <thread>  // before Relacy's macros
 
@@ -21,7 +21,7 @@ struct ModelNode : AbtreeNode<int, int, 1> {
   ModelNode() : Base(Kind::inner, false, 1) {}
   ModelNode* below() const { return static_cast<ModelNode*>(child(0)); }
 
-  Plain<uint32_t> version;  // how often what was in this place had been replaced
+  Plain<uint32_t> version;  // how many nodes in this place were replaced before
 };
 
 using Table = reclaim::impl::ScxTable<ModelNode::Base, 0>;

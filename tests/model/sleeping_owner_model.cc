@@ -74,8 +74,8 @@ class SleepingOwner : public rl::test_suite<SleepingOwner, 4> {
     }
   }
 
-  // Two at once: the count may pass an event. (With all four an owner could stop between its own
-  // last count and on_count, and nothing would be on its way to tell anybody.)
+  // Frees two at once: the count may pass an event. (With all four, an owner could stop between its
+  // last count and on_count, and no delivery would report the span.)
   void release_batch() {
     Block* last = held_[--held_count_];
     Block* first = held_[--held_count_];

@@ -1,10 +1,10 @@
 // Model of Token EBR (reclaim/impl/token.hpp) with every way to pass, both kinds of fence, threads
 // that attach late, leave, or stay and do nothing, and rounds that wrap. Mirrors token::enter of
 // reclaim/schemes.hpp, receive and check_token of reclaim/token.cc, attach, park, adopt_parked and
-// take_idle of reclaim/core.cc, wait_for_rounds of waiting.cc. An idle thread may go on in its
-// limbo: that is the model owner_lock's affair.
+// take_idle of reclaim/core.cc, wait_for_rounds of waiting.cc. The model owner_lock covers an idle
+// thread that goes on in its limbo.
 //
-// Invariant: an object is freed after the last use of everybody who could see it.
+// Invariant: an object is freed after the last use by every thread that could see it.
 // Bound: 3 threads that attach while the others run; one begins 3 operations and reads, one unlinks
 // and begins 4 more or leaves, one begins 2 that read or unlink, and leaves; 3 objects.
 #include "nearmalloc/reclaim/impl/record_list.hpp"
@@ -133,7 +133,7 @@ class Reclaiming {
     record.attached.store(kFree, kRelease);
   }
 
-  // The lock of the limbo, which who stays idle has let go of, is this exchange here.
+  // This exchange replaces the lock of the limbo, which a thread that stays idle has released.
   void take_idle(Record& record, Record& into) {
     uint32_t expected = kIdle;
     if (!record.idle.compare_exchange_strong(expected, kClaimed, kAcquire, kRelaxed)) return;
@@ -214,7 +214,7 @@ class Rounds : public FencedSuite<Rounds>, Reclaiming {
   }
 };
 
-// One retires and stays, and does nothing.
+// One thread retires, stays attached and does nothing.
 class Idle : public FencedSuite<Idle>, Reclaiming {
  public:
   void thread(unsigned index) {

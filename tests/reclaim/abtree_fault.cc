@@ -1,5 +1,5 @@
-// The (a,b)-tree when memory is refused: any allocation of an operation may be the one. Its own
-// program, as it replaces operator new.
+// The (a,b)-tree when memory is refused: any allocation of an operation may fail. This is a program
+// of its own, because it replaces operator new.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -25,7 +25,7 @@ void* allocate(size_t size, size_t alignment) {
   return block;
 }
 
-// Only in the operation under test.
+// Refuses memory only in the operation under test.
 class Refusing {
  public:
   explicit Refusing(long after) { allocations_left = after; }
@@ -57,7 +57,7 @@ void operator delete[](void* block, size_t, std::align_val_t) noexcept { std::fr
 namespace near_test {
 namespace {
 
-// EagerDomain notes what is retired in a vector: not a matter of the tree.
+// EagerDomain allocates a vector entry for each retired object, which is not part of the tree.
 class PatientDomain : public EagerDomain {
  public:
   class guard_type : public EagerDomain::guard_type {
@@ -83,7 +83,7 @@ void expect_same(const Tree& tree, const Model& model) {
   ASSERT_EQ(seen, model);
 }
 
-// Operation number i; the model follows if it did not throw. True: it threw.
+// Runs operation number i, and applies it to the model if it did not throw. True if it threw.
 bool throws_in_step(Tree& tree, Model& model, int64_t key, bool insert, long after) {
   try {
     bool done = false;
@@ -120,7 +120,7 @@ TEST(AbtreeFault, EveryAllocationMayFailAndTheEntriesAreAsBefore) {
   EXPECT_EQ(domain.unreclaimed(), 0u);
 }
 
-// Repairs that were given up leave a tree that works, and that others repair where they pass.
+// A tree works after abandoned repairs, and later operations repair it where they pass.
 TEST(AbtreeFault, ATreeWhoseRepairsFailedStillWorks) {
   PatientDomain domain;
   Tree tree(domain);

@@ -1,4 +1,4 @@
-// The (a,b)-tree in one thread, against std::map; what nobody holds is freed and poisoned at once.
+// The (a,b)-tree in one thread, against std::map; unheld retired nodes are poisoned and freed.
 #include "nearmalloc/reclaim/abtree.hpp"
 
 #include <gtest/gtest.h>
@@ -99,7 +99,7 @@ void step_both(AnySet& tree, Model& model, Random& random, uint64_t range, bool 
   ASSERT_EQ(tree.find(key), there == model.end() ? std::nullopt : std::optional(there->second));
 }
 
-// Grows and shrinks to nothing several times; after each operation everything is as it should be.
+// Grows and shrinks to nothing several times; checks the whole tree after each operation.
 TEST_P(AbtreeShape, AgreesWithTheStandardMapAndIsBalancedAfterEachOperation) {
   const std::unique_ptr<TreeTrial> trial = GetParam().make();
   AnySet& tree = trial->set();

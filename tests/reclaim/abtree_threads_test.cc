@@ -83,7 +83,7 @@ struct Load {
   size_t operations;  // of each thread
 };
 
-// Of the changes that one thread made.
+// The balance of the changes that one thread made.
 struct Balance {
   uint64_t key_sum = 0;
   int64_t entries = 0;
@@ -215,7 +215,7 @@ TEST_P(AbtreeThreads, ARangeMissesNoKeyThatStaysAndShowsNoneThatIsAbsent) {
   ranges_under_churn(GetParam().usual, 2000, scaled(2000));
 }
 
-// Each thread has keys to itself, between those of the others: what it did is what it finds.
+// Each thread has its own keys, between those of the others: it finds exactly what it inserted.
 TEST_P(AbtreeThreads, EachSeesItsOwnChanges) {
   const std::unique_ptr<TreeTrial> trial = GetParam().small();
   AnySet& tree = trial->set();

@@ -1,9 +1,9 @@
 // Any set or map of the reclamation library behind one interface: the checks are compiled once, and
-// another structure or domain costs the compiler no more than its operations.
+// for another structure or domain the compiler compiles only its operations.
 //
-// Invariant: every operation goes to the structure as it is.
-// Who may touch it: an AnyClient belongs to the thread that asked for it; an AnySet any thread, but
-// for size, key_sum, check and for_each, which are for one that is alone.
+// Invariant: every operation goes to the structure unchanged.
+// Thread-safety: an AnyClient belongs to the thread that asked for it. Any thread may use an
+// AnySet, except that size, key_sum, check and for_each require that no other thread uses it.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ class AnyClient {
   virtual bool erase(const Key& key) = 0;
   virtual std::optional<uint64_t> find(const Key& key) const = 0;
   virtual bool contains(const Key& key) const = 0;
-  // Only of a set that has ranges.
+  // Only for a set that has ranges.
   virtual size_t range(const Key& lo, const Key& hi, const Visit& visit) const = 0;
 };
 
@@ -123,7 +123,7 @@ class SetOf final : public AnySet {
   Domain& domain_;
 };
 
-// A domain and a set in it, which ends first.
+// A domain and a set in it; the set is destroyed first.
 class Trial {
  public:
   Trial() = default;

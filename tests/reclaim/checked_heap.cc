@@ -22,7 +22,7 @@ constexpr size_t kKept = size_t{1} << 13;
 
 struct alignas(16) Header {
   size_t size;
-  uint32_t offset;  // of the block in what malloc gave
+  uint32_t offset;  // from malloc's result to the block
   std::atomic<uint32_t> state;
 };
 

@@ -1,4 +1,4 @@
-// Counters that wrap, each brought to its end: nothing waits for ever, and nothing is freed early.
+// Counters that wrap, each near its end: no thread waits for ever, and no object is freed early.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -25,7 +25,7 @@ constexpr uint64_t kRounds = uint64_t{1} << 40;
 // Long after any program has ended, and short of the bit that the announcement takes.
 constexpr uint64_t kLateEpoch = (uint64_t{1} << 62) - 2;
 
-// A domain whose clock is so many rounds, or epochs, before the end.
+// A domain whose clock is this many rounds, or epochs, before its end.
 template <class Scheme>
 class LateDomain : public domain<Scheme> {
  public:

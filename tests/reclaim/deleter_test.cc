@@ -72,8 +72,8 @@ struct Flagged {
   bool& is_dead;
 };
 
-// A new epoch may find more that waits than a robust scheme allows, and frees it before the guard
-// is made: deleters that pin must not end the stay that has begun.
+// A pin in a new epoch may find more waiting objects than a robust scheme allows, and frees them
+// before it makes the guard: deleters that pin must not end the stay that has begun.
 TEST(Deleter, APingEpochThatKeepsItsBoundAtAPinStaysPinned) {
   near_test::count_cases();
   options eager;

@@ -229,7 +229,7 @@ TEST_F(Domain, ATokenThatAThreadLeftMovesOnAlsoIfIdleThreadsKeepIt) {
   settings.skip_idle = false;
   domain<token<>> domain(settings);
   auto alone = domain.attach();
-  const offline_scope scope(alone);  // nobody else is there to take the token
+  const offline_scope scope(alone);  // no other thread can take the token
   auto handle = domain.attach();
   for (int i = 0; i < 20'000; i++) handle.pin().retire(new Counted);
   EXPECT_LT(live, 500);
@@ -253,7 +253,7 @@ TYPED_TEST(DomainTest, SynchronizeWaitsForOpenGuardsAndNoLonger) {
     domain.synchronize();
     EXPECT_TRUE(closed);
     reader.join();
-    domain.synchronize();  // nobody is there
+    domain.synchronize();  // no thread is attached
   }
 }
 
@@ -462,7 +462,7 @@ TYPED_TEST(DomainTest, ADomainMayEndWhileThreadsThatUsedItEnd) {
   }
 }
 
-// Objects that were retired before a barrier are gone after it, though others adopt all the time.
+// Objects retired before a barrier are freed after it, though other threads adopt all the time.
 TYPED_TEST(DomainTest, ABarrierWaitsForWhatIsAdoptedMeanwhile) {
   domain<TypeParam> domain(every_policy(policy::amortized()));
   std::atomic<bool> stop{false};

@@ -1,8 +1,8 @@
-// A domain for tests of structures: hazard pointers that are looked at with every retirement, so
-// that what nobody holds is poisoned and freed at once.
+// A domain for tests of structures: it looks at all hazard pointers in every retirement, so that an
+// object that no thread holds is poisoned and freed at once.
 // Invariant: an object is deleted when, after its retirement, it was found in no slot; so a pointer
 // that a structure uses without having held and validated it points to poison.
-// Who may touch it: any thread; a guard: its thread.
+// Thread-safety: any thread may use it; a guard belongs to its thread.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ class EagerDomain {
     guard_type(const guard_type&) = delete;
     guard_type& operator=(const guard_type&) = delete;
 
-    // Gives way now and then, at the moments where validation matters.
+    // Yields now and then, at the moments where validation matters.
     void hold(unsigned slot, const void* object) {
       if (++turn_ % 64 == 0) std::this_thread::yield();
       row_.slots[slot].exchange(object, std::memory_order_seq_cst);
@@ -84,7 +84,7 @@ class EagerDomain {
   handle_type attach() { return {*this}; }
   guard_type pin() { return guard_type(*this); }
 
-  // Nobody is pinned: what is left could not be freed, though nobody held it.
+  // Call it while no thread is pinned: objects that are left were not freed, though unheld.
   size_t unreclaimed() {
     const std::lock_guard lock(mutex_);
     free_unheld();
@@ -120,7 +120,7 @@ class EagerDomain {
 
   bool is_held(const void* object) const {
     for (const auto& row : rows_) {
-      // Who takes the row from now on holds later than the object was retired.
+      // A thread that takes the row from now on holds only after the object was retired.
       if (!row.taken.load(std::memory_order_seq_cst)) continue;
       for (const auto& slot : row.slots) {
         if (slot.load(std::memory_order_seq_cst) == object) return true;

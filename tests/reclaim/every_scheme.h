@@ -1,5 +1,5 @@
 // What the tests of domains share: every scheme that frees, and objects that are counted.
-// Who may touch it: tests.
+// Thread-safety: any thread of a test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using EveryScheme = testing::Types<near::reclaim::debra<near::reclaim::announce:
                                    near::reclaim::token<near::reclaim::pass::while_freeing>,
                                    near::reclaim::hazard_pointers, near::reclaim::ping_epochs>;
 
-// How many there are.
+// The number of objects that live.
 inline std::atomic<long> live_objects{0};
 
 struct CountedObject {
@@ -29,7 +29,7 @@ struct CountedObject {
   CountedObject(const CountedObject&) = delete;
   CountedObject& operator=(const CountedObject&) = delete;
 
-  // False, or anything, when it is destroyed.
+  // False, or an arbitrary value, after it is destroyed.
   bool is_alive() const { return alive_; }
 
  private:

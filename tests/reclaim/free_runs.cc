@@ -1,5 +1,5 @@
-// Runs of plain objects, from a limbo to near_free_batch: a program with one of its own, which
-// takes down what it gets and frees it.
+// Runs of plain objects, from a limbo to near_free_batch: this program defines its own, which
+// records what it gets and frees it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ namespace reclaim = near::reclaim;
 using Domain = reclaim::domain<reclaim::debra<>>;
 constexpr size_t kRun = reclaim::impl::Limbo::kRun;
 
-// A run is a thread's, of one call to free: whatever lies between its objects.
+// A run belongs to one thread and one call to free, whatever lies between its objects.
 struct Owner {
   static inline size_t destroyed = 0;
   ~Owner() { ++destroyed; }
@@ -74,7 +74,7 @@ class FreeRuns : public testing::Test {
   }
 };
 
-// Everything that was retired is safe then, and waits.
+// Afterwards every retired object is safe and still waits.
 void let_expire(Domain& domain, size_t objects) {
   for (int i = 0; i < 1000 && domain.waiting() < objects; ++i) (void)domain.pin();
   ASSERT_EQ(domain.waiting(), objects);
@@ -155,7 +155,7 @@ TEST_F(FreeRuns, OfSeveralThreadsHoldEachObjectOnce) {
     for (int t = 0; t < 3; ++t) {
       threads.emplace_back([&] {
         for (size_t i = 0; i < scaled(20'000); ++i) {
-          // Noted before it is retired: the address may be another object's afterwards.
+          // Noted before it is retired: afterwards another object may have the address.
           auto* const object = new uint64_t(i);
           {
             const std::lock_guard lock(guards_retired);

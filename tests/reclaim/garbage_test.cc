@@ -1,4 +1,4 @@
-// What a domain knows of the objects that wait, without a look at every record.
+// What a domain knows about the waiting objects without looking at every record.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ options small_batches() {
   return settings;
 }
 
-// The sum follows what threads retire, leave behind, adopt and free.
+// The sum follows the objects that threads retire, leave behind, adopt and free.
 TYPED_TEST(GarbageTest, TheSumHasWhatThreadsHoldAndLose) {
   domain<TypeParam> domain(small_batches());
   for (int round = 0; round < 20; round++) {
@@ -61,7 +61,7 @@ TYPED_TEST(GarbageTest, TheSumHasWhatThreadsHoldAndLose) {
   EXPECT_EQ(TestAccess::garbage(domain), 0u);
 }
 
-// The least time of some rounds that a hundred notes take in a domain of so many records.
+// The least time, over some rounds, of a hundred notes in a domain with this many records.
 template <class Scheme>
 double time_of_notes(size_t records) {
   domain<Scheme> domain;

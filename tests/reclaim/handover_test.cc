@@ -1,5 +1,5 @@
-// What threads retired that then wait, attached, is freed by those that go on, within the time that
-// core.hpp states.
+// Objects of threads that retired and then wait, attached, are freed by the threads that go on,
+// within the time that core.hpp states.
 #include <atomic>
 #include <cstddef>
 #include <latch>
@@ -22,7 +22,7 @@ class HandoverTest : public testing::Test {
 };
 TYPED_TEST_SUITE(HandoverTest, EveryScheme);
 
-// Threads that have retired and wait, until the scope ends.
+// Threads that have retired objects and wait until the scope ends.
 template <class Scheme>
 class Waiting {
  public:
@@ -34,7 +34,7 @@ class Waiting {
         for (size_t k = 0; k < objects; k++) handle.pin().retire(new CountedObject);
         retired_.count_down();
         end_.wait();
-        handle.pin().retire(new CountedObject);  // it goes on as if nothing had been
+        handle.pin().retire(new CountedObject);  // it goes on as before
       });
     }
     retired_.wait();
@@ -62,7 +62,7 @@ TYPED_TEST(HandoverTest, WhatWaitingThreadsRetiredIsFreedByOneThatGoesOn) {
       auto handle = domain.attach();
       for (int i = 0; i < 400'000 && live_objects > 0; i++) handle.pin().retire(new char);
       EXPECT_EQ(live_objects, 0) << objects << " objects each";
-      // The time that is stated, and then three epochs until they are safe and one to free them.
+      // The stated time, then three epochs until the objects are safe, and one to free them.
       const uint64_t stated = 2 * impl::kIdleTime + kThreads / impl::kTakenAtOnce;
       EXPECT_LE(domain.collect().epochs - before, stated + 4);
     }
@@ -100,7 +100,7 @@ TYPED_TEST(HandoverTest, ThreadsThatPauseAndGoOnLoseAndDoubleNothing) {
   count_cases(rounds);
 }
 
-// A reader that stalls in the middle does not lose what it holds to those who take over.
+// A reader that stalls in an operation does not lose what it holds to the threads that take over.
 TYPED_TEST(HandoverTest, AnObjectThatAWaitingThreadRetiredOutlivesItsReaders) {
   domain<TypeParam> domain;
   std::atomic<CountedObject*> source{new CountedObject};

@@ -1,4 +1,4 @@
-// A hash map that a fork meets while another thread links a bucket or enlarges the table.
+// A hash map during a fork, while another thread links a bucket or enlarges the table.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
-// Stops threads at any instruction for a while: by a signal whose handler sleeps. That is how a
-// thread is left behind in the middle of an update, where no test has a hook.
+// Stops threads at any instruction for a while, by a signal whose handler sleeps. So a thread falls
+// behind in the middle of an update, where no test has a hook.
 // Invariant: a signal goes only to a thread that is watched, hence alive.
-// Who may touch it: the thread that made it; `watch` by any thread, for itself.
+// Thread-safety: only the thread that made it uses it; any thread may `watch` itself.
 #pragma once
 
 #include <pthread.h>

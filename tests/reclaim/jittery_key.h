@@ -1,8 +1,8 @@
-// A key whose comparisons sometimes let another thread run: so that threads meet in the middle of
-// operations, on machines with few processors too; or lets a test run something of its own there.
+// A key whose comparisons sometimes let another thread run, so that threads meet in the middle of
+// operations, also on machines with few processors; or they let a test run code of its own there.
 //
-// Invariant: as an int64_t in every other respect.
-// Who may touch it: a plain value; each thread has its own dice.
+// Invariant: a key behaves as an int64_t in every other respect.
+// Thread-safety: it is a plain value; each thread has its own dice.
 #pragma once
 
 #include <chrono>
@@ -32,7 +32,7 @@ class Key {
   // The calling thread jitters from now on; with 0 it stops.
   static void seed_jitter(uint32_t seed) { dice_ = seed; }
 
-  // Before each comparison of the calling thread; null: nothing.
+  // Runs `hook` before each comparison of the calling thread; null: runs nothing.
   static void set_hook(void (*hook)()) { hook_ = hook; }
 
  private:

@@ -1,5 +1,5 @@
-// Limbo bags when memory is refused: any block may be the one. What finds no room is leaked and
-// counted; nothing is freed early or twice. The linker puts this program's malloc before libc's.
+// Limbo bags when memory is refused: any block may be refused. Objects without room are leaked and
+// counted; none is freed early or twice. The linker puts this program's malloc before libc's.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -51,7 +51,7 @@ namespace reclaim = near::reclaim;
 using reclaim::impl::EntryBlock;
 using reclaim::impl::Limbo;
 
-// After so many blocks the calling thread gets none, until the scope ends.
+// After this many blocks the calling thread gets no more until the scope ends.
 class Refusing {
  public:
   explicit Refusing(long after) {
@@ -143,7 +143,7 @@ void sift_without_memory(size_t every, long blocks) {
   const size_t held = (kThings + every - 1) / every;
   EXPECT_EQ(limbo.waiting(), kThings - held);
   EXPECT_EQ(limbo.held() + limbo.lost(), held);
-  // Without a block all that is held in the first of them is lost.
+  // Without a block, all held objects of the first bag are lost.
   EXPECT_EQ(limbo.lost() > 0, blocks == 0);
   EXPECT_EQ(limbo.free_expired(SIZE_MAX, {nullptr, nullptr}), kThings - held);
   for (const Thing& each : things) ASSERT_EQ(each.destroyed, each.held ? 0u : 1u);
@@ -163,7 +163,7 @@ TEST(LimboFault, ASiftWithoutMemoryLosesHeldObjectsAndFreesNone) {
 
 std::atomic<long> live{0};
 
-// Its end retires another one, while memory may be refused.
+// Its destructor retires another object, while memory may be refused.
 template <class Scheme>
 struct Chained {
   Chained(reclaim::domain<Scheme>& its_home, unsigned its_depth)

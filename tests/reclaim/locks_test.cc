@@ -1,4 +1,4 @@
-// The locks of the trees' nodes: exclusion, and who pays while a holder sleeps.
+// The locks of the trees' nodes: exclusion, and what waiting costs while a holder sleeps.
 #include "nearmalloc/reclaim/impl/locks.hpp"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ double processor_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// What the process pays while 16 threads wait for a holder that sleeps `seconds`.
+// Processor time of the process while 16 threads wait for a holder that sleeps `seconds`.
 template <class Lock>
 double cost_of_waiting(double seconds) {
   Lock lock;

@@ -2,7 +2,7 @@
 // matrix_test.cc holds the tests, matrix_<structure>_test.cc the rows of a structure.
 //
 // Invariant: a row is one structure under one scheme; the structure ends before its domain.
-// Who may touch it: the thread that runs the test.
+// Thread-safety: only the thread that runs the test uses it.
 #pragma once
 
 #include <gtest/gtest.h>

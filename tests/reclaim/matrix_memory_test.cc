@@ -1,5 +1,5 @@
-// Sets and maps where memory is refused, where values own memory, and where a hash map has much or
-// nothing to tell keys apart by.
+// Sets and maps where memory is refused, where values own memory, and where a hash map's hashes
+// tell keys well apart or not at all.
 #include <gtest/gtest.h>
 
 #include <new>

@@ -2,7 +2,7 @@
 //
 // Invariant: after each run of threads retired = freed + unreclaimed + lost; after a barrier all
 // that was retired is freed, or lost where the scheme leaks on purpose; and when structure and
-// domain are gone, no block that came from `new` meanwhile is live but the lost ones.
+// domain are gone, no block that came from `new` meanwhile is live except the lost ones.
 #include "matrix.h"
 
 #include <array>

@@ -1,5 +1,5 @@
-// Misuse is said on stderr, and aborts: domain.hpp has the table. Compiled twice: as programs are,
-// and with NEAR_CHECK.
+// Misuse is reported on stderr, and aborts: domain.hpp has the table. This file is compiled twice:
+// as programs are, and with NEAR_CHECK.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -197,7 +197,7 @@ TYPED_TEST(CheckedMisuseDeathTest, OneUseByAnotherThreadIsEnough) {
       "used by another thread");
 }
 
-// Addresses are used again, also by other threads, and deleters may have what they like.
+// Addresses are used again, also by other threads, and deleters may use the domain freely.
 TYPED_TEST(CheckedMisuseDeathTest, RightUseIsNoMisuse) {
   domain<TypeParam> domain;
   const auto retire_some = [&] {

@@ -14,12 +14,12 @@ namespace {
 
 using near::reclaim::waiting_lock;
 
-// What concurrent updates may leave to one repair: subtrees in order whose heights differ by much.
+// What concurrent updates may leave to one repair: ordered subtrees with very different heights.
 class OcctreeRepair : public testing::Test {
  protected:
   using Node = near::reclaim::impl::occ_node<int64_t, uint64_t, waiting_lock>;
 
-  // A tree of this height with as few nodes as can be, or as many, of the keys from `next_key_` on.
+  // A tree of this height with as few or as many nodes as possible, with keys from `next_key_` on.
   Node* make(int height, bool is_full) {
     if (height <= 0) return nullptr;
     Node* const left = make(height - 1, is_full);

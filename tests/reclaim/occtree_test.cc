@@ -35,8 +35,8 @@ using near::reclaim::waiting_lock;
 
 std::mt19937_64 stream(size_t number) { return std::mt19937_64(seed() + number); }
 
-// Gives the processor away around critical sections now and then, so that two processors see the
-// interleavings of many.
+// Yields around critical sections now and then, so that two processors produce the interleavings of
+// many.
 class YieldingLock : public waiting_lock {
  public:
   void lock() noexcept {
@@ -57,7 +57,7 @@ class YieldingLock : public waiting_lock {
   }
 };
 
-// Counts the nodes that are made and freed, and can refuse to be made.
+// Counts the nodes that are made and freed, and can refuse to make one.
 class CountingLock : public spin_lock {
  public:
   CountingLock() {
@@ -70,8 +70,8 @@ class CountingLock : public spin_lock {
   static inline size_t freed = 0;
 };
 
-// Holds late now and then, when the object may be unlinked and freed already. It counts over the
-// thread's operations: each of them holds too little for the eager domain's own count.
+// Holds late now and then, when the object may already be unlinked and freed. It counts holds over
+// the thread's operations: one operation holds too rarely for the eager domain's own count.
 class LateDomain : public EagerDomain {
  public:
   class guard_type : public EagerDomain::guard_type {
@@ -98,7 +98,7 @@ class Hasty : public domain<Scheme> {
   Hasty() : domain<Scheme>(options{.reclaim = policy::batch(), .batch_size = 1}) {}
 };
 
-// One that gives the processor away all the time does less.
+// A kind whose lock yields all the time does fewer operations.
 struct Kind {
   const char* name;
   bool yields;
@@ -246,7 +246,7 @@ TEST_P(Occtree, RangesAreThoseOfAMap) {
   }
 }
 
-// At key 10 the erasure of 30 makes 20, which is to come next, the child of 10.
+// At key 10 the erasure of 30 makes 20, the next key of the range, the child of 10.
 TEST_P(Occtree, ARangeGoesOnceThroughWhatItsVisitorRotates) {
   for (const int64_t key : {20, 10, 30, 5}) ASSERT_TRUE(tree.insert(key, 1));
   std::vector<int64_t> seen;
@@ -306,7 +306,7 @@ TEST_P(Occtree, NoUpdateIsLostInALargeTree) {
   for (const unsigned threads : {2U, 8U}) expect_key_sum_after(threads, 20'000, share(40'000));
 }
 
-// Damage that nobody repairs hides in rare interleavings: many short meetings, each with a check.
+// Damage that no thread repairs needs rare interleavings: many short runs, each with a check.
 TEST_P(Occtree, IsInOrderWheneverItIsQuiet) {
   for (size_t meeting = 0; meeting < share(300); meeting++) expect_key_sum_after(3, 24, 60);
 }

@@ -1,4 +1,4 @@
-// ping_epochs: epochs free while all threads move, slots are read for those that stall.
+// ping_epochs: epochs free while all threads make progress; slots are read for those that stall.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -83,7 +83,7 @@ TEST_F(PingEpochs, ReadsSlotsWhileAThreadStallsAndNoLonger) {
   count_cases();
 }
 
-// Nobody else holds the epoch, yet it cannot move on: slots bound what one operation retires.
+// No other thread holds the epoch, yet it cannot advance: slots bound what one operation retires.
 TEST_F(PingEpochs, KeepsTheBoundInsideOneOperation) {
   Domain domain(batches(64));
   auto handle = domain.attach();
@@ -99,7 +99,7 @@ TEST_F(PingEpochs, KeepsTheBoundInsideOneOperation) {
   count_cases();
 }
 
-// What a thread left while another one stalls is not kept until that goes on.
+// Objects that a thread left while another stalls are freed before the other goes on.
 TEST_F(PingEpochs, AdoptsWhatThreadsLeftWhileAnotherStalls) {
   Domain domain(batches(64));
   auto stalls = domain.attach();

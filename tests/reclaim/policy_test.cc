@@ -18,7 +18,7 @@ class PolicyTest : public testing::Test {
 };
 TYPED_TEST_SUITE(PolicyTest, EveryScheme);
 
-// Objects that wait at most, in the halves of so many operations of `per_operation` retirements.
+// The most objects that wait in each half of the operations, of `per_operation` retirements each.
 template <class Scheme>
 std::tuple<size_t, size_t> most_waiting(size_t per_operation, size_t operations) {
   domain<Scheme> domain;
@@ -47,7 +47,7 @@ TYPED_TEST(PolicyTest, TheDefaultKeepsUpWithAnyNumberOfRetirements) {
   }
 }
 
-// After many an operation come few: what waited goes, and the quota with it.
+// After many operations come few: the waiting objects are freed, and the quota falls with them.
 TYPED_TEST(PolicyTest, TheDefaultSettlesAfterABurst) {
   domain<TypeParam> domain;
   auto handle = domain.attach();

@@ -1,11 +1,11 @@
 // A domain in which one real thread plays many: at every hold and at every comparison of keys the
 // test may run whole operations of "another thread", as if the running one had been preempted
-// there. What is retired is freed at once unless the scheme forbids it: hazards while it is held,
-// epochs while a guard exists that is older.
+// there. A retired object is freed at once unless the scheme forbids it: hazards while it is held,
+// epochs while an older guard exists.
 //
 // Invariant: an object is deleted when no slot of any guard holds it (Hazards), or when all guards
 // that existed when it was retired are gone (Epochs); not a moment later.
-// Who may touch it: one thread.
+// Thread-safety: one thread uses it.
 #pragma once
 
 #include <algorithm>
@@ -80,7 +80,7 @@ class PreemptingDomain {
 
   Guard pin() { return Guard(*this); }
 
-  // What the others do while a thread is preempted; called more often than not without doing it.
+  // Sets what the other threads do while one is preempted; most calls of it do nothing.
   void set_preemption(std::function<void()> others) { others_ = std::move(others); }
   void preempt() {
     if (others_) others_();

@@ -1,5 +1,5 @@
-// The lock-free structures with one thread that plays several, preempted in the middle of
-// operations: what would take a rare coincidence of real threads happens in every run.
+// The lock-free structures with one thread that simulates several, preempted in the middle of
+// operations: what would be a rare coincidence of real threads happens in every run.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -59,14 +59,14 @@ class Stage {
     --depth_;
   }
 
-  // What is known of a key. While an update of it is under way, nothing is.
+  // What is known about a key. While an update of it is under way, nothing is known.
   struct Known {
     int present = 0;
     unsigned under_way = 0;
     size_t begun = 0;  // updates
   };
 
-  // Runs one operation; false: what it says of the key is wrong although nobody else updated it.
+  // Runs one operation. False: its result is wrong although no other operation updated the key.
   template <class Operation>
   bool agrees(int64_t key, bool is_update, bool inverted, const Operation& operation) {
     Known& known = known_[static_cast<size_t>(key)];

@@ -1,5 +1,5 @@
 // What the system refuses: keys that the program has used up, and membarrier(2) by a filter that is
-// installed when threads are pinned. Each in a process of its own.
+// installed while threads are pinned. Each test runs in a process of its own.
 #include <gtest/gtest.h>
 #include <linux/audit.h>
 #include <linux/filter.h>

@@ -1,5 +1,5 @@
-// SCX by reused descriptors: what helpers do, and what late helpers do not. Nodes of the test call
-// a hook at each step, so that every interleaving of interest is made in one thread.
+// SCX with reused descriptors: what helpers do, and what late helpers do not do. The test's nodes
+// call a hook at each step, so that one thread produces every interleaving of interest.
 #include "nearmalloc/reclaim/impl/scx.hpp"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ struct TestNode {
 using Table = near::reclaim::impl::ScxTable<TestNode>;
 using Update = Table::Update;
 
-// Three nodes in a row; an update puts `fresh` in the place of `middle`: that cuts off two.
+// Three nodes in a row; an update replaces `middle` by `fresh`, which cuts off two nodes.
 struct ScxTest : testing::Test {
   ScxTest() {
     top.child = &middle;

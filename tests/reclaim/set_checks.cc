@@ -40,7 +40,7 @@ void operate_in_thread(AnySet& set, unsigned number, const SetLoad& load, Tally&
   random_operations(handle != nullptr ? *handle : set, load, seed() + number, tally);
 }
 
-// Effect: the constant keys are there.
+// Effect: the set contains the constant keys.
 Tally insert_constants(AnySet& set, int64_t keys) {
   Tally tally;
   for (int64_t key = 0; key < keys; key += 8) {

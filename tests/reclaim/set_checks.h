@@ -2,9 +2,9 @@
 // uint64_t.
 //
 // Invariant: a value is the stamp of its key, so that a node that is reused or freed too early
-// shows. What threads inserted less what they erased is what is there at the end, by number and by
-// sum of keys. A key that is never erased is always found, one that is never inserted never.
-// Who may touch it: a Tally belongs to one thread at a time; the rest is the test's.
+// shows. At the end the set holds what threads inserted less what they erased, by number and by sum
+// of keys. A key that is never erased is always found; one that is never inserted is never found.
+// Thread-safety: a Tally belongs to one thread at a time; the test's thread uses the rest.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ struct Tally {
   void erased(int64_t key) { --number, sum -= static_cast<uint64_t>(key); }
 };
 
-// Of eight keys, one is always there and one never: what a test does not change.
+// In every eight keys, one is always in the set and one never: a test does not change these.
 inline bool is_constant(int64_t key) { return key % 8 == 0; }
 inline bool is_absent(int64_t key) { return key % 8 == 7; }
 
@@ -76,7 +76,7 @@ void check_range(Client& client, int64_t lo, int64_t hi, Tally& tally) {
   }
 }
 
-// The sum of what is there is that of the tallies, and what is there is as it was put in.
+// The sum of the keys in the set is that of the tallies, and each value is as it was inserted.
 template <class Set>
 void expect_sums(const Set& set, const std::vector<Tally>& tallies) {
   Tally all;

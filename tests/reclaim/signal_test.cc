@@ -25,7 +25,7 @@ options eager() {
   return settings;
 }
 
-// An object of which one can see that it was freed.
+// An object that shows that it was freed.
 struct Thing {
   std::atomic<bool> lives{true};
   static void bury(void* object) noexcept {
@@ -44,8 +44,8 @@ class Stage {
     for (int i = 0; i < 200; i++) other_.retire(&source_, Thing::ignore);
   }
 
-  // What `source` points to is unlinked and retired, and the other handle goes on for so long that
-  // it is freed if nobody holds it.
+  // Unlinks and retires the object at `source`; then the other handle goes on for so long that the
+  // object is freed if no guard holds it.
   void replace() {
     other_.retire(unlink(), Thing::bury);
     go_on(other_);
@@ -91,7 +91,7 @@ class Stage {
     return step.has_acted();
   }
 
-  // The same; what the thread retires then stays until it is let go by a reader that came later.
+  // As above; what the thread then retires stays until a later reader lets go of it.
   template <class Action>
   bool retire_interrupted(long at, bool is_warm, Action action) {
     for (int i = 0; is_warm && i < 2; i++) (void)mine_.pin();
@@ -110,7 +110,7 @@ class Stage {
       go_on(mine_);
       EXPECT_TRUE(is_alive(thing)) << "interrupted at instruction " << at;
     }
-    // So that no memory of an idle handle is given back where the next signal may come.
+    // So that no memory of an idle handle is returned where the next signal may come.
     go_on(mine_);
     go_on(other_);
     return step.has_acted();

@@ -1,7 +1,7 @@
 // Signals after any one instruction of a piece of code: the processor's trap flag, x86-64.
 // Invariant: code runs as it would otherwise; the action runs once, in a handler of SIGTRAP, after
 // the instruction of the given number, or not at all if the code is shorter. Runs nest.
-// Who may touch it: one thread.
+// Thread-safety: one thread uses it.
 #pragma once
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)

@@ -34,7 +34,7 @@ class SlotsTest : public testing::Test {
   }
   ~SlotsTest() override { EXPECT_EQ(live_objects, 0); }
 
-  // Another thread unlinks what `source` points to, and all that nobody holds is freed.
+  // Another thread unlinks the object at `source`; all unheld retired objects are freed.
   static void replace(domain<Scheme>& domain, std::atomic<CountedObject*>& source) {
     std::thread([&] {
       domain.retire(source.exchange(nullptr));
@@ -44,7 +44,7 @@ class SlotsTest : public testing::Test {
 };
 TYPED_TEST_SUITE(SlotsTest, EveryScheme);
 
-// What a structure does must not end what the caller's guard protects in any of its slots.
+// A structure's operation must not end the protection by any slot of the caller's guard.
 template <class Structure, class Domain>
 void expect_slots_untouched(Domain& domain, bool under_the_same_guard) {
   Structure set(domain);
@@ -166,7 +166,7 @@ TYPED_TEST(SlotsTest, AnyNumberOfGuardsNestsAsLongAsSixteenProtect) {
   domain.barrier();
 }
 
-// Its end looks something up, inside the retirement of another object.
+// Its destructor looks up a key, inside the retirement of another object.
 template <class Scheme>
 struct Reader {
   ~Reader() {

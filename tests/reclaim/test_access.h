@@ -1,5 +1,5 @@
-// The tests' way to the parts of domains, tables and maps.
-// Who may touch it: tests.
+// Gives tests access to the parts of domains, tables and maps.
+// Thread-safety: any thread of a test.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct TestAccess {
   static Atomic<uint32_t>& records(domain<Scheme>& of) {
     return of.core_.record_count_;
   }
-  // What note_epoch takes for the objects that wait in all records.
+  // The number that note_epoch uses as the objects waiting in all records.
   template <class Scheme>
   static uint64_t garbage(domain<Scheme>& of) {
     return of.core_.garbage_;
@@ -36,7 +36,7 @@ struct TestAccess {
     return chunks;
   }
 
-  // A hash map's.
+  // The same for a hash map.
   template <class Map>
   static bool is_claimed(const Map& of, size_t bucket) {
     return of.table_[bucket].state > Map::kLinked;

@@ -45,7 +45,7 @@ TEST(TimelineCost, ATouchedRowMeetsNoPageFault) {
   count_cases();
 }
 
-// Of an interval with its two readings of the clock, over `events` of a row.
+// Time of an interval with its two readings of the clock, averaged over `events` of a row.
 double ns_per_interval(track& row, size_t events) {
   const double begin = cpu_ns();
   for (size_t number = 0; number < events; number++) {
@@ -73,7 +73,7 @@ TEST(TimelineCost, AnIntervalIsCheap) {
   count_cases();
 }
 
-// Allocates and frees in batches; CPU time of it.
+// Allocates and frees in batches; returns the CPU time.
 double free_batches(track* row, size_t batch, size_t batches) {
   std::vector<void*> bag(batch);
   const double begin = cpu_ns();

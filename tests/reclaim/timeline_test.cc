@@ -1,5 +1,5 @@
-// What is recorded is in the file, to the bit; what finds no room is counted; writing while threads
-// record gives whole events; the clock is the monotonic one.
+// Recorded events are in the file, to the bit; events without room are counted; a file written
+// while threads record has whole events; the clock is the monotonic one.
 #include <gtest/gtest.h>
 #include <nearmalloc/reclaim/timeline.h>
 #include <unistd.h>
@@ -81,7 +81,7 @@ Row take_row(std::istream& from) {
   return row;
 }
 
-// A reader of its own, from the words of docs/timeline.md.
+// A second reader, written from the description in docs/timeline.md.
 File read_file(const std::string& path) {
   std::ifstream from(path, std::ios::binary);
   EXPECT_TRUE(from.good());

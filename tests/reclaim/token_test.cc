@@ -1,4 +1,4 @@
-// Token EBR: what a thread pays that waits for the token.
+// Token EBR: what waiting for the token costs a thread.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -11,21 +11,21 @@ namespace {
 
 using namespace near::reclaim;
 
-// A heavy fence interrupts every processor: none for a holder that is seen at work.
+// A heavy fence interrupts every processor: no fence is issued for a holder that is seen at work.
 TEST(Token, AThreadAtWorkIsNotFencedWhileItKeepsTheToken) {
   domain<token<>> domain;
   auto works = domain.attach();
   auto waits = domain.attach();
   for (int i = 0; i < 3000; i++) waits.pin().retire(new char);  // the token may be anywhere
   auto guard = works.pin();
-  for (int i = 0; i < 3000; i++) waits.pin().retire(new char);  // and comes to who is at work
+  for (int i = 0; i < 3000; i++) waits.pin().retire(new char);  // it comes to the busy thread
   const uint64_t before = domain.collect().heavy_fences;
   for (int i = 0; i < 100'000; i++) waits.pin().retire(new char);
   EXPECT_LE(domain.collect().heavy_fences - before, 2u);
   count_cases();
 }
 
-// One that is between two operations is passed over, for a fence each time.
+// A thread between two operations is skipped, at the cost of a fence each time.
 TEST(Token, AThreadThatRestsIsPassedOver) {
   domain<token<>> domain;
   auto rests = domain.attach();

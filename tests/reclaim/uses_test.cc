@@ -1,4 +1,4 @@
-// Threads that use many domains without a handle: what they keep of those that ended.
+// Threads that use many domains without a handle: what they keep for domains that ended.
 #include <gtest/gtest.h>
 #include <malloc.h>
 

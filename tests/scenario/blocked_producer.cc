@@ -1,5 +1,5 @@
-// A producer allocates and then waits for ever; others free all of it: a sleeping owner must not
-// hold memory.
+// A producer allocates and then waits for ever; other threads free all blocks: a sleeping owner
+// must not hold memory.
 // Invariant: resident memory falls below a tenth of what was allocated within five seconds.
 #include "scenario/scenario.h"
 

@@ -1,5 +1,5 @@
-// Memory that nobody uses goes back to the system, whether a process is busy, idle, or threads come
-// and go.
+// Unused memory goes back to the system, whether a process is busy or idle, or its threads come and
+// go.
 // Invariant: the bounds are those of the design: 1 MiB a thread, a tenth of what was freed, 64 MiB
 // in a process of one thread that sleeps, nothing after malloc_trim.
 #include <pthread.h>
@@ -102,7 +102,7 @@ TEST(Idle, AProcessOfOneThreadKeepsAtMostTheBoundAndTrimTakesAll) {
   for (const size_t largest : {size_t{500}, size_t{8000}, size_t{100'000}, 2 * kMiB}) {
     const size_t before = resident_bytes();
     fill_and_free(kTotal, largest, seed());
-    // All of a decay time: a process that wants its memory again sooner may keep it.
+    // After a whole decay time: a process that needs its memory again sooner may keep it.
     const size_t after = wait_for_resident(0, 1);
     report("kept of 512 MiB", above(after, before));
     EXPECT_LE(above(after, before), 80 * kMiB) << "blocks up to " << largest;

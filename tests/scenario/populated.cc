@@ -14,7 +14,7 @@ constexpr size_t kMostFaults = kTaken / 4096 / 50;  // of one page in fifty
 
 bool can_populate() { return on_nearmalloc() && near_set_option != nullptr; }
 
-// Blocks of all sizes up to 256 KiB, every page written to, freed again. The faults that caused.
+// Takes blocks of all sizes up to 256 KiB, writes every page, frees them; returns the page faults.
 size_t faults_of_taking() {
   Random random(seed());
   Mapped<void*> blocks(1'000'000);
@@ -33,8 +33,8 @@ size_t faults_of_taking() {
   return faults;
 }
 
-// What takes longest of one in ten thousand calls, with the first write to the block, while blocks
-// of 300 bytes leak: in processor time, and printed only.
+// Prints, for a malloc of 300 bytes and the first write to its block, the processor time that one
+// call in ten thousand exceeds, and the longest. The blocks accumulate until the end.
 void report_long_calls(const char* what) {
   const auto now = [] {
     timespec time{};

@@ -2,7 +2,7 @@
 // threads that stop at gates.
 // Invariant: what a scenario needs for its own book-keeping is mapped and unmapped by itself, so
 // that resident bytes minus those before it are the allocator's.
-// Who may touch it: see each class.
+// Thread-safety: see each class.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -50,8 +50,7 @@ class Mapped {
   size_t size_;
 };
 
-// Sleeps until resident memory is at most `bytes`, or `seconds` have passed. Returns what it is
-// then.
+// Sleeps until at most `bytes` are resident or `seconds` have passed. Returns the resident bytes.
 inline size_t wait_for_resident(size_t bytes, double seconds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   size_t resident = resident_bytes();

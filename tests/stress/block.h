@@ -1,7 +1,7 @@
 // A block with a pattern in it, and threads that run until they are joined: what the stress tests
 // share.
-// Invariant: a block is checked by whoever frees it, however many hands it went through.
-// Who may touch it: a block, the thread that holds it; a mailbox, any thread.
+// Invariant: the thread that frees a block checks it, however many threads have held it.
+// Thread-safety: a block belongs to the thread that holds it; any thread may use a mailbox.
 #pragma once
 
 #include <atomic>
@@ -46,7 +46,7 @@ void check_and_free(const Block& block) {
   Api::free(block.start);
 }
 
-// All of them at once where the allocator can, else one by one.
+// Frees all blocks at once where the allocator can, else one by one.
 template <typename Api>
 void check_and_free_batch(const std::vector<Block>& blocks) {
   if (near_free_batch == nullptr) {

@@ -35,7 +35,7 @@ class Shadow : public StressTest<Api> {
     live_bytes_ += usable;
   }
 
-  // A live block, out of the map, its pattern checked; null if nothing lives.
+  // Takes a live block out of the map and checks its pattern; null if no block lives.
   std::pair<void*, Live> take() {
     if (live_.empty()) return {nullptr, Live{0, 0}};
     auto victim = live_.lower_bound(live_.begin()->first + random_.below(spread()));

@@ -1,6 +1,6 @@
 // Threads that come and go, and blocks that one thread allocates and another frees.
-// Invariant: every block holds its pattern when it is freed, by whomever; near_check() finds
-// nothing along the way.
+// Invariant: every block holds its pattern when any thread frees it; near_check() finds nothing
+// along the way.
 #include <pthread.h>
 
 #include <atomic>
@@ -65,9 +65,9 @@ TYPED_TEST(Threads, AHundredThousandComeAndGo) {
   mailbox.drain<TypeParam>();
 }
 
-// One thread trims, which claims spans on behalf of owners, while the owners run: nothing but the
-// claimed spans may be touched. Their blocks come back from elsewhere, many spans at a time, so
-// that the owners' heaps shrink.
+// One thread trims, which claims spans on behalf of owners, while the owners run: the trim may
+// touch only claimed spans. Their blocks come back from elsewhere, many spans at a time, so that
+// the owners' heaps shrink.
 TYPED_TEST(Threads, ATrimLeavesRunningOwnersAlone) {
   constexpr size_t kOwners = 2;
   constexpr size_t kAway = 20'000;
@@ -88,7 +88,7 @@ TYPED_TEST(Threads, ATrimLeavesRunningOwnersAlone) {
       std::thread elsewhere([&away] {
         for (const Block& block : away) check_and_free<TypeParam>(block);
       });
-      // Of the same size again: the owner hardly ever leaves its fast path.
+      // The same size again: the owner hardly ever leaves its fast path.
       for (size_t i = 0; i < 50'000; ++i) {
         const size_t slot = random.below(near.size());
         check_and_free<TypeParam>(near[slot]);
@@ -195,8 +195,8 @@ TYPED_TEST(Threads, BlocksGoAroundARing) {
   }
 }
 
-// Everyone frees what others left, in batches of any length that hold blocks of everyone; small
-// sizes alone, so that spans fill and empty, or all.
+// Each thread frees blocks that others left, in batches of any length with blocks of all threads;
+// only small sizes, so that spans fill and empty, or all sizes.
 TYPED_TEST(Threads, EveryoneFreesForEveryoneInBatches) {
   for (const unsigned bits : {6u, 10u, 16u}) {
     Mailbox mailbox(bits > 10 ? 1'000 : 8'000);
@@ -222,7 +222,7 @@ TYPED_TEST(Threads, EveryoneFreesForEveryoneInBatches) {
   }
 }
 
-// Everyone swaps blocks with everyone: the most remote frees per allocation, larson's pattern.
+// All threads swap blocks with each other: larson's pattern, the most remote frees per allocation.
 TYPED_TEST(Threads, EveryoneFreesForEveryone) {
   Mailbox mailbox(2'000);
   const size_t swaps = scaled(300'000);

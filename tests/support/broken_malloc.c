@@ -1,7 +1,7 @@
 /* A malloc that is wrong on purpose, to see that the tests notice. BROKEN_MALLOC names the
  * fault.
  * Invariant: without BROKEN_MALLOC it is the C library's.
- * Who may touch it: any thread. */
+ * Thread-safety: any thread may use it. */
 #include <errno.h>
 #include <malloc.h>
 #include <stdint.h>

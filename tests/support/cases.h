@@ -1,7 +1,7 @@
 // Counts what was checked, so that a test that checked nothing fails.
 // Invariant: every test that is not skipped counts at least one case; the program ends with the
 // line "cases: N".
-// Who may touch it: any thread.
+// Thread-safety: any thread may use it.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,7 @@
  * The counts lie, by executable, in the file that NEAR_COUNT_FILE names, which all processes of a
  * run map: what a process counted outlives its exec, its _exit and its death by a signal.
  * Invariant: each call goes on to the next definition of its name, once, with its arguments.
- * Who may touch it: any thread of any process; the file's layout is known to tests/programs. */
+ * Thread-safety: any thread of any process may use it; tests/programs knows the file's layout. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -36,7 +36,7 @@ struct Reservation {
   bool contains(uintptr_t address) const { return address - start < bytes; }
 };
 
-// A range, as a page has no room for it: halves of terabytes are advised.
+// Advice is kept for ranges, not pages: the library advises halves of terabytes at once.
 struct Advice {
   uintptr_t start = 0;
   size_t bytes = 0;
@@ -70,7 +70,7 @@ constinit std::atomic<size_t> pretended_limit{SIZE_MAX};
   std::abort();
 }
 
-// Counts a call; true if it shall be refused.
+// Counts a call; true if it is to be refused.
 bool refuse(OsCall kind) {
   bool refused = false;
   for (const OsCall which : {kind, OsCall::any}) {
@@ -92,7 +92,7 @@ void* map_table(size_t bytes) {
   return table;
 }
 
-// By their start. Never destroyed: the library gives memory back until the very end.
+// Ordered by start. Never destroyed: the library returns memory until the very end.
 std::map<uintptr_t, Reservation>& reservations() {
   static auto& all = *new std::map<uintptr_t, Reservation>;
   return all;
@@ -205,8 +205,8 @@ void set_by_text(std::string_view name, const char* value) {
   fake_os::fail(kind, nth, std::strncmp(rest, ":forever", 8) == 0);
 }
 
-// Handlers before a fork run in the opposite order: this lock is taken behind those of the library,
-// under which it is taken elsewhere.
+// Handlers before a fork run in the opposite order: so a fork takes this lock after the library's
+// locks, under which other calls take it.
 void handle_forks() {
   pthread_atfork([] { guard.lock(); }, [] { guard.unlock(); }, [] { guard.unlock(); });
 }
@@ -390,7 +390,7 @@ void* map_anywhere(size_t bytes, size_t alignment) {
   return start;
 }
 
-// Of several mappings that touch, too.
+// The range may also span several adjacent mappings.
 bool unmap(void* start, size_t bytes) {
   const SavedErrno saved;
   const std::lock_guard lock(guard);
@@ -495,7 +495,7 @@ bool populate(void* start, size_t bytes) {
   return true;
 }
 
-// Of several mappings that touch, too.
+// The range may also span several adjacent mappings.
 bool bind(void* start, size_t bytes, unsigned node, bool) {
   const SavedErrno saved;
   const std::lock_guard lock(guard);
@@ -522,7 +522,7 @@ bool locate(void* const* pages, size_t count, int* nodes) {
     const bool present = in != nullptr &&
                          mincore(reinterpret_cast<void*>(page), 1, &resident) == 0 &&
                          (resident & 1) != 0;
-    // What nobody bound lies where the first node is.
+    // Pages that no call bound lie on the first node.
     nodes[i] = present ? std::max(in->nodes[(page - in->start) / kUnit] - 1, 0) : -1;
   }
   return true;

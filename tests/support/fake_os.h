@@ -6,7 +6,7 @@
 // pages) ends the process with a line that says so. Memory is real: a purge really zeroes it.
 // The variable NEAR_FAKE_OS sets all of it before the library's own constructor runs, as in
 // "page=65536,memory=1048576,address_space=N,commit=N,fail=commit:3:once" (or :forever).
-// Who may touch it: any thread; a process may fork while other threads are in calls.
+// Thread-safety: any thread may use it; a process may fork while other threads are in calls.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 // under test.
 // Invariant: exit status 0 only if tests ran, each counted a case, and nearmalloc served where
 // NEAR_TEST_EXPECT says `near`, or the published design that it names.
-// Who may touch it: the main thread; counters by any thread.
+// Thread-safety: only the main thread uses it, except the counters, which any thread may use.
 #include <gtest/gtest.h>
 
 #include <atomic>

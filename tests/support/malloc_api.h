@@ -1,9 +1,9 @@
-// The malloc family as a type: what a test may call, whoever provides it. A provider is a struct
+// The malloc family as a type: what a test may call from any provider. A provider is a struct
 // that satisfies `MallocApi`; the build names the header that lists the providers of a program
 // (`ApisUnderTest`).
 // Invariant: every call goes through a volatile pointer, so the compiler neither folds a call nor
 // believes its attributes.
-// Who may touch it: read by any thread, written by none.
+// Thread-safety: any thread may read it; no thread writes it.
 #pragma once
 
 #include <malloc.h>
@@ -42,7 +42,7 @@ concept MallocApi = requires(void* block, void** out, size_t size, int number, F
   { Api::malloc_info(number, stream) } -> std::same_as<int>;
 };
 
-// The members of a provider whose functions all have one prefix, but for the two of C23.
+// The members of a provider whose functions all have one prefix, except the two of C23.
 #define NEAR_TEST_API_MEMBERS(prefix)                                                              \
   static inline void* (*volatile malloc)(size_t) = ::prefix##malloc;                               \
   static inline void* (*volatile calloc)(size_t, size_t) = ::prefix##calloc;                       \

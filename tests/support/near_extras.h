@@ -1,7 +1,7 @@
 // nearmalloc's own functions, for programs that may run on any allocator: null where the process
 // has no nearmalloc.
 // Invariant: a program started with NEAR_TEST_EXPECT=near fails unless nearmalloc is there.
-// Who may touch it: any thread.
+// Thread-safety: any thread may use it.
 #pragma once
 
 #include <nearmalloc/nearmalloc.h>
@@ -21,8 +21,8 @@ namespace near_test {
 // The published design under test, "" if it is none.
 const char* design_under_test();
 
-// True if the allocator under test is nearmalloc, so that what only nearmalloc promises may be
-// asked of it.
+// True if the allocator under test is nearmalloc, so that a test may require what only nearmalloc
+// promises.
 bool on_nearmalloc();
 
 // True if it is one with run-time checks (the `check` build).

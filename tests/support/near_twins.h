@@ -1,5 +1,5 @@
 // The provider behind the near_* names, which override nothing.
-// Who may touch it: read by any thread, written by none.
+// Thread-safety: any thread may read it; no thread writes it.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // Fill patterns that tell every block from every other one.
-// Invariant: a byte's value is a function of the block's seed and the byte's offset; whoever writes
-// into a block that is not his is seen by `holds`. Large blocks are written and read at both ends
-// and once a page in between.
-// Who may touch it: the thread that holds the block.
+// Invariant: a byte's value is a function of the block's seed and the byte's offset; `holds`
+// detects a write by a thread that does not own the block. Large blocks are written and read at
+// both ends and once a page in between.
+// Thread-safety: only the thread that holds the block uses it.
 #pragma once
 
 #include <cstddef>

@@ -4,7 +4,7 @@ The allocator is nearmalloc, or the published design that NEAR_TEST_DESIGN names
 of NEAR_TEST_DESIGN_OPTIONS.
 Invariant: a preloaded run counts only if the allocator proves, by its summary at exit, that it
 served.
-Who may touch it: the process tests, one thread.
+Thread-safety: one thread of each process test uses it.
 """
 
 import os

@@ -1,5 +1,5 @@
-// What the kernel says about this process. Nothing here allocates.
-// Who may touch it: any thread.
+// What the kernel reports about this process. No function here allocates.
+// Thread-safety: any thread may use it.
 #pragma once
 
 #include <cstddef>

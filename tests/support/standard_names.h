@@ -1,6 +1,6 @@
 // The provider behind the standard names: the library this program is linked to or preloaded with.
 // Invariant: a name that the C library may lack is looked up, and null where the process has none.
-// Who may touch it: read by any thread, written by none.
+// Thread-safety: any thread may read it; no thread writes it.
 #pragma once
 
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 // What the typed tests share: the typed fixture, sizes worth trying, and blocks that clean up after
 // themselves.
 // Invariant: every case a loop runs is counted; a failed case names its sizes.
-// Who may touch it: the thread that runs the test.
+// Thread-safety: only the thread that runs the test uses it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ inline constexpr size_t kKiB = size_t{1} << 10;
 inline constexpr size_t kMiB = size_t{1} << 20;
 inline constexpr size_t kLargest = 64 * kMiB;
 
-// Every test ends with the allocator's own invariants, where it can tell.
+// Every test ends by checking the allocator's own invariants, where the allocator can report them.
 template <typename Api>
 class AllocatorTest : public testing::Test {
  protected:

@@ -35,7 +35,7 @@ if(NEAR_CHECK AND near_test_has_standard)
   set(near_test_has_twins FALSE)
 endif()
 
-# How the allocator under test is reached: preloaded, and known to be ours.
+# How tests reach the allocator under test: it is preloaded, and proves that it is nearmalloc.
 set(near_test_environment
   NEAR_TEST_EXPECT=near NEAR_TEST_BUILD=$<IF:$<BOOL:${NEAR_CHECK}>,check,release>)
 if(CMAKE_CROSSCOMPILING_EMULATOR)
@@ -71,7 +71,7 @@ function(near_test_core name)
   if(DEFINED arg_LABEL)
     set(label ${arg_LABEL})
   endif()
-  # Real programs and resident memory are the release build's affair; with checks they are a soak.
+  # The release build tests real programs and resident memory; with checks they are soak tests.
   if(NEAR_CHECK AND CMAKE_CURRENT_SOURCE_DIR MATCHES "/(process|scenario)$")
     set(label soak)
   endif()
