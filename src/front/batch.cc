@@ -7,7 +7,7 @@
 // Invariant: a block in a chain counts as live until the chain is handed over, so its span can
 // neither leave nor lose pages, nor does its list or count tell of it. While the table holds n
 // chains, n slots are taken, at most half of them.
-// Who may touch it: the calling thread, on its stack.
+// Thread-safety: the calling thread, on its stack.
 #include "front/batch.h"
 
 #include "front/front.h"

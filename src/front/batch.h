@@ -1,5 +1,5 @@
 // near_free_batch: many blocks at once, each span's with one update of its list.
-// Who may touch it: any thread.
+// Thread-safety: any thread.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // The report of a free list that the program damaged.
-// Who may touch it: any thread, without locks held, as for front/invalid.h.
+// Thread-safety: any thread, without locks held, as for front/invalid.h.
 #pragma once
 
 #include "heap/damage.h"

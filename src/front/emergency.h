@@ -5,7 +5,7 @@
 // crash, shall come to its execve or _exit. So it gets blocks of a small pool, which are never
 // reused, and what it frees stays.
 // Invariant: no lock is taken and nothing is touched but the pool.
-// Who may touch it: any thread, also in a signal handler.
+// Thread-safety: any thread, also in a signal handler.
 #pragma once
 
 #include <cstddef>

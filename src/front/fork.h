@@ -6,7 +6,7 @@
 // that interrupted this thread inside (sync/inside.h), nothing is taken: the parent goes on as if
 // nothing were, and the child is left alone until the interrupted call ends, which repairs it.
 // docs/decisions/0014-helper-thread-and-fork.md
-// Who may touch it: any thread.
+// Thread-safety: any thread.
 #pragma once
 
 namespace near {

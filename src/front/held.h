@@ -1,6 +1,6 @@
 // The check build's account of which blocks the program holds: every double free is found, not only
 // the last block's. In other builds these functions are empty.
-// Who may touch it: the thread that allocates or frees the block; bits of one span change under
+// Thread-safety: the thread that allocates or frees the block; bits of one span change under
 // different threads.
 #pragma once
 

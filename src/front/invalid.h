@@ -2,7 +2,7 @@
 //
 // A report is one line that says what is wrong, and one that says what lies at the address: the
 // block with its size, and the heap that owns its span. docs/misuse.md lists what is found.
-// Who may touch it: any thread, without locks held: a handler of SIGABRT may allocate, and fork.
+// Thread-safety: any thread, without locks held: a handler of SIGABRT may allocate, and fork.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Large blocks: a span of whole slices each, in the same regions as everything else. They have no
 // owner; whoever frees one gives its slices to their node.
-// Who may touch it: any thread.
+// Thread-safety: any thread.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // What the allocator knows of each node and of the frees between them, and what the kernel says
 // about the placement of pages.
-// Who may touch it: any thread, without locks held.
+// Thread-safety: any thread, without locks held.
 #pragma once
 
 #include <cstddef>

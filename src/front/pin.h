@@ -1,6 +1,6 @@
 // Keeps the object that contains this code in memory: an archive that is linked into a plugin comes
 // with a key of each thread, fork handlers and a thread, which outlive any dlclose.
-// Who may touch it: the library's constructor.
+// Thread-safety: the library's constructor.
 #pragma once
 
 namespace near {

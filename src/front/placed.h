@@ -3,7 +3,7 @@
 // They come from heaps that are shared (heap/registry.h): used under their lock, freed into by
 // everybody as remote frees are. All spans of such a heap lie on its node, so that a block is where
 // it was asked for whatever was freed and reused before.
-// Who may touch it: any thread; nobody uses a bound heap while it ends.
+// Thread-safety: any thread; nobody uses a bound heap while it ends.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Memory that is made resident before it is needed, so that no malloc waits for a page fault: the
 // option `populate_mib`.
-// Who may touch it: any thread, without locks held.
+// Thread-safety: any thread, without locks held.
 #pragma once
 
 namespace near {

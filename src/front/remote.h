@@ -1,6 +1,6 @@
 // A free into a span that this thread does not own: one atomic operation on the span's list, and at
 // most one on its owner's inbox, however many blocks.
-// Who may touch it: any thread that holds the blocks.
+// Thread-safety: any thread that holds the blocks.
 #pragma once
 
 #include "base/compiler.h"

@@ -1,6 +1,6 @@
 // What the allocator knows of itself, gathered from counters that the slow paths keep; and the
 // check of all structures.
-// Who may touch it: any thread, without locks held.
+// Thread-safety: any thread, without locks held.
 #pragma once
 
 #include <cstddef>

@@ -4,7 +4,7 @@
 // `empty_heap` before the first allocation and to `exited_heap` after the last round of
 // thread-local destructors: both have empty bins and own no span, so that both fast paths fall
 // through to their slow paths without a test of their own.
-// Who may touch it: the calling thread.
+// Thread-safety: the calling thread.
 #pragma once
 
 #include "heap/heap.h"

@@ -1,5 +1,5 @@
-// What is done with a heap for an owner that does not come, or is gone.
-// Who may touch it: whoever holds the heap's lock, and for what walks bins the owner's rights.
+// What other threads do with a heap whose owner does not come or is gone. Thread-safety: the caller
+// holds the heap's lock; to walk bins it also needs the owner's rights.
 #include "heap/heap.h"
 #include "node/memory.h"
 
@@ -11,7 +11,7 @@ void Heap::flush() {
     if (hot_[c] != nullptr) cool_hot(c, count_hot_free(c));
   }
   drop_cache();
-  shrunk_ = 0;  // all that could leave has left
+  shrunk_ = 0;  // everything that could leave has left
 }
 
 void Heap::drop_cache() {
@@ -42,8 +42,8 @@ uint32_t Heap::claim_for_sleeper() {
   return claimed;
 }
 
-// All blocks of a cold span are free, so nobody has one to push on its lists: it leaves. The bins
-// and the other spans are the owner's, who may run.
+// All blocks of a cold span are free, so no thread has one to push on its lists: the span leaves.
+// The bins and the other spans belong to the owner, which may be running.
 void Heap::claim(Span& span) {
   take_remote(span);
   unfile(span);
@@ -59,8 +59,8 @@ Span* Heap::release_span(unsigned size_class, Heap& adopter) {
   Span* span = first_filed(size_class);
   if (adopter.home_only && (span == nullptr || span->node != adopter.node_)) return nullptr;
   if (span != nullptr && span->remote.change_owner(id_, adopter.id_)) {
-    // Before this heap's lock is given up: its next thread must not find the span its own.
-    span->owner.store(&adopter, kRelaxed);  // relaxed: that thread takes the lock's hand-over
+    // Done before this heap's lock is released: its next thread must not find the span its own.
+    span->owner.store(&adopter, kRelaxed);  // relaxed: that thread acquires the lock
     unfile(*span);
     count_span(*span, -1);
     return span;

@@ -1,9 +1,9 @@
 // What a heap does about a free list that the program damaged.
 //
-// What hangs from it is abandoned: nobody can tell which of these blocks are free, so they count
-// from now on as blocks that the program holds for ever. The counts stay true, the span never
-// leaves, and malloc goes on with other blocks.
-// Who may touch it: the heap's owner, its lock held.
+// The list is abandoned: it no longer shows which of its blocks are free, so from now on they count
+// as blocks that the program holds for ever. The counts stay true, the span never leaves, and
+// malloc goes on with other blocks.
+// Thread-safety: only the heap's owner, with the lock held.
 #include "heap/damage.h"
 
 #include "heap/heap.h"
@@ -21,7 +21,7 @@ constexpr unsigned kFlawShift = 60;  // above every address
 void note_damage(const Damage& damage) {
   const auto flaw = static_cast<uint64_t>(damage.flaw);
   uint64_t none = 0;
-  // relaxed: the word is all there is
+  // relaxed: no other data is published
   noted_damage.compare_exchange_strong(
       none, flaw << kFlawShift | reinterpret_cast<uintptr_t>(damage.block), kRelaxed);
 }
@@ -40,7 +40,7 @@ void Heap::abandon_list(Span& span, const Damage& damage) {
   if (!is_hot(span)) {
     unfile(span);
     settle(span, freed);
-  } else if (span.size_class >= kSmallClasses) {  // of a small class nobody counts
+  } else if (span.size_class >= kSmallClasses) {  // small classes are not counted
     set_count(span, freed, span.shape().capacity);
   }
 }

@@ -1,9 +1,9 @@
-// What heaps found damaged under their locks, until a thread without locks reports it.
+// The damage that heaps found under their locks, until a thread without locks reports it.
 //
-// A report may end the process, and a handler of SIGABRT may allocate or fork: so no lock is held
-// then. One finding fits: what is found before the first one is reported is handled like any other
-// and not told. The slow paths of front/ look here before they return.
-// Who may touch it: any thread; `note_damage` with locks held, nothing is allocated.
+// A report may end the process, and a handler of SIGABRT may allocate or fork, so no lock may be
+// held during a report. There is room for one finding: later damage, until that one is reported, is
+// handled alike but not reported. The slow paths of front/ look here before they return.
+// Thread-safety: any thread; `note_damage` may be called with locks held, it allocates nothing.
 #pragma once
 
 #include "base/atomic.h"
@@ -12,12 +12,12 @@
 
 namespace near {
 
-// The finding, in one word: the flaw above the address. 0: none
+// The finding in one word: the flaw above the address; 0 if there is none.
 extern NEAR_HIDDEN Atomic<uint64_t> noted_damage;
 
 void note_damage(const Damage& damage);
 
-// Gives the finding to the caller alone.
+// Returns the finding; no other caller gets it again.
 Damage take_damage();
 
 // relaxed: take_damage decides

@@ -27,7 +27,7 @@ void* Heap::refill(unsigned size_class) {
 void* Heap::take_locked(unsigned size_class) {
   visits_.store(visits_.load(kRelaxed) + 1, kRelaxed);  // relaxed: see visits()
   if (!inbox_.empty()) drain();
-  if (look_again_.load(kRelaxed)) look_at_all_hot();  // relaxed: a wish
+  if (look_again_.load(kRelaxed)) look_at_all_hot();  // relaxed: a request flag
   FreeList& bin = bins[size_class];
   while (true) {
     if (bin.is_empty() && !make_ready(size_class)) return nullptr;
@@ -47,8 +47,8 @@ bool Heap::make_ready(unsigned size_class) {
     if (span == nullptr) return false;
     heat(*span, size_class);
   } else if (Span* adopted = adopt_span(*this, size_class)) {
-    // Only uncarved units were left in it, most of them untouched: blocks of heaps without a
-    // thread come first, they are in memory already.
+    // It has only uncarved units left, most of them untouched: blocks of heaps without a
+    // thread come first because they are in memory already.
     cool_hot(size_class, count_uncarved(*span));
     span = own(adopted);
     heat(*span, size_class);
@@ -71,8 +71,7 @@ Span* Heap::find_span(unsigned size_class) {
   return span == nullptr ? nullptr : own(span);
 }
 
-// An empty span of the cache: of this class (its free list is still good) or, if it must be, of
-// another.
+// Takes an empty span from the cache, preferably of this class (its free list is still good).
 Span* Heap::take_cached(unsigned size_class) {
   if (cached_count_ == 0 || kSizeClasses[size_class].slices != 1) return nullptr;
   unsigned at = cached_count_ - 1;
@@ -124,8 +123,8 @@ void Heap::heat(Span& span, unsigned size_class) {
   }
 }
 
-// The hot span of a class becomes cold with `freed` blocks free, those of its bin and the uncarved
-// ones.
+// The hot span of a class becomes cold. `freed` of its blocks are free: those of its bin and the
+// uncarved ones.
 void Heap::cool_hot(unsigned size_class, uint32_t freed) {
   Span& span = *hot_[size_class];
   count_frees(span);
@@ -134,7 +133,7 @@ void Heap::cool_hot(unsigned size_class, uint32_t freed) {
   settle(span, freed);
 }
 
-// A hot span stops being hot: its free blocks are its own again.
+// A hot span stops being hot and takes its free blocks back from the bin.
 void Heap::take_bin(Span& span) {
   hot_[span.size_class] = nullptr;
   span.local.set(bins[span.size_class].head());
@@ -149,7 +148,7 @@ void Heap::on_count(Span* span) {
   if (unlikely(is_inside())) return span->frees.untick();  // the next free asks again
   const LockGuard guard(lock);
   tally(returns.counts, 1);
-  // Until the lock was held the purge thread may have taken the span, if this free was its last.
+  // If this free was the span's last, the purge thread may have taken the span before the lock.
   // relaxed: changed under the lock
   if (span->owner.load(kRelaxed) != this || span->frees.remaining() != 0) return;
   if (is_small(span->size_class) && is_hot(*span)) return look_at_hot(*span);
@@ -170,7 +169,7 @@ void Heap::absorb(Span& span) {
   settle(span, span.frees.freed() + count);
 }
 
-// The blocks that other threads freed come to the span's own list. Returns how many.
+// Moves the blocks that other threads freed to the span's own list. Returns how many.
 uint32_t Heap::take_remote(Span& span) {
   const auto chain = span.remote.take(SpanBlocks{span.start});
   NEAR_ASSERT(chain.count > 0);
@@ -179,7 +178,7 @@ uint32_t Heap::take_remote(Span& span) {
   return chain.count;
 }
 
-// `freed` blocks of a counted span are free: files the span where it belongs now.
+// Files a counted span with `freed` free blocks where it belongs now.
 void Heap::settle(Span& span, uint32_t freed) {
   const SizeClass& shape = span.shape();
   if (unlikely(freed > shape.capacity)) return abandon_list(span, {Flaw::ring, span.start});
@@ -211,8 +210,8 @@ void Heap::settle(Span& span, uint32_t freed) {
   if (span.sparse && shall_sweep()) sweep();
 }
 
-// Counts what the owner's thread freed into a span since that was counted last. Of a hot medium
-// span the count tells how much less was taken.
+// Counts what the owner's thread freed into a span since the last count. For a hot medium span,
+// `freed` fell with each block taken, so `taken` is added.
 void Heap::count_frees(Span& span) {
   const uint32_t freed = span.frees.freed();
   uint64_t frees = uint64_t{freed} - span.counted;
@@ -241,7 +240,7 @@ void Heap::set_count(Span& span, uint32_t freed, uint32_t target) {
   span.counted = static_cast<uint16_t>(freed);
 }
 
-// A span comes (1) or goes (-1).
+// Counts a span that comes (1) or goes (-1).
 void Heap::count_span(const Span& span, int change) {
   spans_ += static_cast<uint32_t>(change);
   if (span.node == node_) return;
@@ -249,7 +248,7 @@ void Heap::count_span(const Span& span, int change) {
   foreign_.store(before + static_cast<uint32_t>(change), kRelaxed);  // relaxed: see has_foreign()
 }
 
-// The number of free blocks beyond `freed` at which a cold span is looked at again.
+// Returns the number of free blocks at which a cold span is looked at again; it is above `freed`.
 uint32_t Heap::next_event(const Span& span, uint32_t freed) const {
   const SizeClass& shape = span.shape();
   const uint32_t capacity = shape.capacity;
@@ -268,8 +267,8 @@ void Heap::file(Span& span) {
   if (is_purgeable(span)) unswept_++;
 }
 
-// The span to allocate from next: the one filed last, and those whose pages were looked for only if
-// there is no other.
+// Returns the span to allocate from next: the one filed last. Spans whose pages were searched come
+// only if there is no other.
 Span* Heap::first_filed(unsigned size_class) const {
   Span* span = reusable_[size_class].front();
   return span == nullptr && size_class < kPagedClasses ? swept_[size_class].front() : span;
@@ -285,8 +284,8 @@ void Heap::unfile(Span& span) {
   span.reusable = span.sparse = span.swept = false;
 }
 
-// A hot medium span is all free. A few may stay, so that a loop of malloc and free does not make
-// and break spans.
+// Called when all blocks of a hot medium span are free. A few such spans may stay, so that a loop
+// of malloc and free does not make and break spans.
 void Heap::settle_idle(Span& span) {
   if (span.idle) return;
   Span* before = idle_[idle_next_];
@@ -308,20 +307,20 @@ void Heap::leave_idle(Span& span) {
   }
 }
 
-// A span without live blocks leaves the heap. Owner's rights: what follows may walk other spans.
+// A span without live blocks leaves the heap. Needs the owner's rights: `shrink` walks other spans.
 void Heap::retire(Span& span) {
   leave(span);
   if (has_shrunk()) shrink();
 }
 
-// The same without the rights: touches no other span and no bin.
+// As `retire`, without the owner's rights: it touches no other span and no bin.
 void Heap::leave(Span& span) {
   NEAR_ASSERT(span.remote.count() == 0);
   span.remote.close();
   count_span(span, -1);
   note_retired(span);
-  // What lies on another node is not kept: it was a second choice, and who takes a parked heap for
-  // blocks of one node must not find it in the cache.
+  // A span on another node is not kept: it was a second choice, and a thread that takes a parked
+  // heap for blocks of one node must not find it in the cache.
   if (span.slices != 1 || span.node != node_ || has_shrunk()) {
     node_of(span).give(&span);
   } else {
@@ -329,11 +328,11 @@ void Heap::leave(Span& span) {
   }
 }
 
-// Keeps an empty span of one slice, and gives away the one that was kept longest if there are too
-// many.
+// Keeps an empty span of one slice. If there are too many, gives away the one that was kept
+// longest.
 void Heap::cache(Span& span) {
   span.kind = SpanKind::none;
-  span.owner.store(nullptr, kRelaxed);  // relaxed: nobody holds a block of it
+  span.owner.store(nullptr, kRelaxed);  // relaxed: no thread holds a block of it
   if (cached_count_ == kCached) {
     node_of(*cached_[0]).give(cached_[0]);
     for (unsigned i = 1; i < kCached; i++) cached_[i - 1] = cached_[i];
@@ -372,7 +371,7 @@ size_t Heap::check_span(const Span& span) const {
   } else {
     expect(span.list == &span.local, "cold, but its list is not its own");
   }
-  if (interrupted) return wrong;  // a block may be missing from the count: it is lost, not doubled
+  if (interrupted) return wrong;  // the count may miss a block: it is lost, not doubled
   expect(span.frees.freed() == free + uncarved, "the count of free blocks is wrong");
   expect(is_hot(span) || span.reusable == (span.frees.freed() >= span.shape().reuse_at),
          "not filed as its free blocks demand");

@@ -8,16 +8,16 @@
 //   empty     all free: it leaves the heap at once, through a small cache (kind == none meanwhile)
 // The thread allocates from bins and frees into its own spans without the lock: that is the fast
 // path, and it touches only bins, *span.list and span.frees. Everything else holds `lock`, which is
-// almost never contended: the purge thread takes it to free spans for an owner that sleeps, fork
-// takes it so that the child finds every heap between two slow paths.
+// almost never contended: the purge thread takes it to free spans for an idle owner; fork takes it
+// so that the child finds every heap between two slow paths.
 //
 // Why the purge thread may take a cold span from a running owner: freed() is released after the
-// list writes it counts and only grows while the lock is held; the remote count likewise. freed +
-// remote == capacity therefore says that no block is live, so nobody, the owner included, has one
-// to free: the span is the claimer's. [SYSTEMS: Dekker of two counts]
+// list writes that it counts, and it only grows while the lock is held; the same holds for the
+// remote count. If freed + remote == capacity, no block is live, so no thread, not even the owner,
+// has one to free: the claiming thread owns the span. [SYSTEMS: Dekker of two counts]
 //
-// A heap without a thread is parked (heap/registry.h); whoever takes it from there and holds `lock`
-// is its owner. A shared heap has no thread either: whoever holds its lock is its owner meanwhile.
+// A heap without a thread is parked (heap/registry.h); a thread that takes it from there and holds
+// `lock` is its owner. A shared heap has no thread either: the holder of its lock is its owner.
 #pragma once
 
 #include <cstddef>
@@ -38,19 +38,18 @@ class Heap {
   Heap(uint32_t id, unsigned node)
       : class_of_small(kClassOfSmall), id_(id), node_(static_cast<uint8_t>(node)) {}
 
-  // Free blocks of the hot spans, by class: the fast path of malloc pops here. Of a class without a
-  // hot span it holds FreeList::kNoSpan, and nobody pushes there. Owner's thread.
+  // Free blocks of the hot spans, by class: the fast path of malloc pops here. The bin of a class
+  // without a hot span holds FreeList::kNoSpan, and no thread pushes there. Owner's thread.
   FreeList bins[kClasses] = {};
 
-  // A copy of kClassOfSmall: on the thread's node, and an instruction nearer than the table.
-  // Constant.
+  // A constant copy of kClassOfSmall: it is on the thread's node and saves an instruction.
   std::array<uint8_t, kSmallMax + 1> class_of_small = {};
 
-  // A block of the class from wherever there is one; null if memory is refused. Owner's thread;
-  // takes the lock.
+  // Returns a block of the class from any source; null if memory is refused. Owner's thread; takes
+  // the lock.
   void* refill(unsigned size_class);
 
-  // A block of the class. The caller holds the lock and is entitled to the heap.
+  // Returns a block of the class. The caller holds the lock and the owner's rights.
   void* take_locked(unsigned size_class);
 
   // The countdown of an own span reached zero. Owner's thread; takes the lock.
@@ -62,23 +61,23 @@ class Heap {
     taken_[size_class - kSmallClasses]++;
   }
 
-  // A span whose remote list was empty has a block now. Any thread.
+  // Files a span whose remote list was empty and has a block now. Any thread.
   void receive(Span* span) { inbox_.push(span); }
 
   // Takes what other threads freed. Lock held, owner's rights.
   void drain();
 
-  // Gives back everything that holds no live block: bins are walked. Lock held, owner's rights.
+  // Gives back everything that holds no live block; it walks bins. Lock held, owner's rights.
   void flush();
 
   // Gives cached empty spans to their nodes. Lock held.
   void drop_cache();
 
-  // On behalf of an owner that does not come to its inbox: frees the spans whose every block came
-  // back. Lock held. Returns how many.
+  // On behalf of an owner that does not come to its inbox, frees the spans whose blocks all came
+  // back. Lock held. Returns how many spans it freed.
   uint32_t claim_for_sleeper();
 
-  // Looks which hot spans of small classes are all free: they leave. Lock held, owner's rights.
+  // Lets hot spans of small classes leave if all their blocks are free. Lock held, owner's rights.
   void look_at_all_hot();
 
   // Takes a span with free blocks of the class out of this parked heap, for `adopter`. Null if
@@ -89,7 +88,7 @@ class Heap {
     return first_filed(size_class) != nullptr || !bins[size_class].is_empty();
   }
   bool inbox_empty() const { return inbox_.empty(); }
-  // The owner shall soon look again which hot spans are all free. relaxed: a wish
+  // Asks the owner to look again soon which hot spans are all free. relaxed: a request flag
   void ask_to_look() { look_again_.store(true, kRelaxed); }
   // relaxed: compared with an earlier value, or a statistic
   uint64_t visits() const { return visits_.load(kRelaxed); }
@@ -104,51 +103,52 @@ class Heap {
   // Adds the bytes of the cached empty spans to their nodes'. Lock held.
   void add_cached(uint64_t* bytes_of_node) const;
 
-  // False if all spans of this heap lie on its node. Of a parked heap, with the registry's lock:
-  // nobody gives it spans meanwhile. relaxed: a span that leaves meanwhile does no harm
+  // False if all spans of this heap lie on its node. For a parked heap, hold the registry's lock:
+  // then no thread gives it spans. relaxed: a span that leaves meanwhile does no harm
   bool has_foreign() const { return foreign_.load(kRelaxed) != 0; }
 
-  // What was freed by near_free_batch through this heap. Summed by whoever asks; written by the
-  // owner's thread, and of the heaps that stand for having none by any.
+  // What near_free_batch freed through this heap; any thread may sum it. The owner's thread writes
+  // it; the placeholder heaps of threads without one are written by any thread.
   struct Batches {
     Atomic<uint64_t> calls{0};
     Atomic<uint64_t> blocks{0};
     Atomic<uint64_t> groups{0};
-    Atomic<uint64_t> remote{0};  // groups of other owners' spans: an atomic operation each
+    Atomic<uint64_t> remote{0};  // groups of other owners' spans: one atomic operation each
   };
   Batches batches;
 
-  // What took the lock, but for visits(), and what it brought. Summed by whoever asks; written
-  // under the lock.
+  // How often the lock was taken, except for visits(), and what that returned. Written under the
+  // lock; any thread may sum it.
   struct Returns {
     Atomic<uint64_t> counts{0};  // counts of spans that reached their event
     Atomic<uint64_t> remote{0};  // blocks that other threads had freed
-    // Blocks of spans of this node that its own threads had freed. Counted when a span reaches an
-    // event, and those of hot spans when their owner asks or ends: what others hide is missing.
+    // Blocks of spans of this node that its own threads freed. Counted when a span reaches an
+    // event; those of hot spans when their owner asks or ends. The hot spans of other threads are
+    // missing.
     Atomic<uint64_t> local{0};
   };
   Returns returns;
 
-  // Blocks, by their node, that the owner's thread freed elsewhere: into spans that it does not
-  // own, and large ones. Written by that thread alone, summed by whoever asks.
+  // Blocks, by their node, that the owner's thread freed elsewhere: large blocks, and blocks of
+  // spans that it does not own. Only that thread writes it; any thread may sum it.
   Atomic<uint64_t> freed_of[kMaxNodes] = {};
 
   Mutex lock{Rank::heap};
 
-  // Set with the registry's lock while nobody has the heap, cleared with `lock` held too.
+  // Set with the registry's lock while the heap has no user, cleared with `lock` held too.
   Atomic<bool> shared{false};
   bool home_only = false;  // a shared heap that has spans of its node alone
 
-  // relaxed: with `lock` held, true stays true, and what the last owner did is known by the lock
+  // relaxed: with `lock` held, true stays true, and the lock orders what the last owner did
   bool is_shared() const { return shared.load(kRelaxed); }
 
   // Guard: the registry's lock.
   Heap* next = nullptr;
   Heap* prev = nullptr;
   bool parked = false;
-  bool interrupted = false;  // lost its thread in a fork, maybe between a list and its count
+  bool interrupted = false;  // lost its thread in a fork, perhaps between a list and its count
 
-  bool clean = false;  // guard: lock; whoever cleans parked heaps was here since it was parked
+  bool clean = false;  // guard: lock; it was cleaned since it was parked
   Atomic<uint64_t> seen_visits{0};
 
  private:
@@ -169,11 +169,11 @@ class Heap {
   void cool_hot(unsigned size_class, uint32_t freed);
   void take_bin(Span& span);
   void look_at_hot(Span& span);
-  // The free blocks of the hot span of a class; walks the bin.
+  // Counts the free blocks of the hot span of a class; walks the bin.
   uint32_t count_hot_free(unsigned size_class);
   // Notes what is wrong with the list of a span, and goes on without its blocks.
   NEAR_COLD void abandon_list(Span& span, const Damage& damage);
-  // The same for a bin from whose first block a pop could not go on.
+  // As abandon_list, for a bin whose first block could not be popped.
   NEAR_COLD void abandon_bin(unsigned size_class);
   void await_look(Span& span, uint32_t live);
   void absorb(Span& span);
@@ -194,7 +194,7 @@ class Heap {
   uint32_t next_event(const Span& span, uint32_t freed) const;
   bool shall_sweep() const;
 
-  // Half of the heap's spans are half free, or an eighth of them left lately.
+  // Half of the heap's spans are half free, or an eighth of its spans left recently.
   bool has_shrunk() const {
     constexpr uint32_t kTiny = 2 * kMiB / kSliceSize;
     return sparse_ > max_of(kTiny / 2, spans_ / 2) || shrunk_ > max_of(kTiny, spans_ / 8);
@@ -207,26 +207,26 @@ class Heap {
 
   Span* hot_[kClasses] = {};
   List<Span> reusable_[kClasses];    // filed last first
-  List<Span> swept_[kPagedClasses];  // those whose free pages were looked for: allocated from last
+  List<Span> swept_[kPagedClasses];  // free pages searched: allocated from last
   Span* cached_[kCached] = {};       // empty spans of one slice, oldest first
   unsigned cached_count_ = 0;
-  uint8_t looks_[kSmallClasses] = {};  // at hot spans, lately: each makes the next one later
+  uint8_t looks_[kSmallClasses] = {};  // recent looks at hot spans: each delays the next
   Span* idle_[kIdle] = {};  // medium spans that stay hot though all their blocks are free
   unsigned idle_next_ = 0;
   // Medium blocks taken from the hot span since its frees were counted. Guard: the owner
   uint64_t taken_[kClasses - kSmallClasses] = {};
   uint32_t spans_ = 0;           // spans owned
-  Atomic<uint32_t> foreign_{0};  // of them on another node
-  uint32_t unswept_ = 0;         // of them reusable, with blocks smaller than a page, and not swept
-  uint32_t sparse_ = 0;          // of them reusable and half free or more
+  Atomic<uint32_t> foreign_{0};  // spans on another node
+  uint32_t unswept_ = 0;         // reusable, with blocks smaller than a page, and not swept
+  uint32_t sparse_ = 0;          // reusable and half free or more
   uint32_t shrunk_ = 0;          // spans that left, less those that came since
-  uint32_t shrunk_before_ = 0;   // the same when all hot spans were looked at
+  uint32_t shrunk_before_ = 0;   // shrunk_ when all hot spans were looked at
   uint16_t events_ =
       0;  // counts that reached their event: the time by which sweeps tell what lies still
   uint16_t looked_when_ = 0;   // events_ when all hot spans were looked at
   unsigned sweep_class_ = 0;   // of the last sweep
   uint64_t pages_purged_ = 0;  // inside spans, given back
-  uint64_t pages_wanted_ = 0;  // of them carved again, or in spans that left soon
+  uint64_t pages_wanted_ = 0;  // purged pages carved again, or in spans that left soon
   uint32_t id_ = 0;
   uint8_t node_ = 0;
   Atomic<uint64_t> visits_{0};  // slow paths of the owner's malloc

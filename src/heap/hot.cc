@@ -1,11 +1,11 @@
 // When hot spans of the small classes leave.
 //
-// Small blocks are not counted when they are allocated, so nobody knows when a hot span is all free
-// unless its bin is walked. That is done after as many frees as blocks were live: if none was
-// allocated since, the span leaves at the free of its last block. Each walk puts the next one off,
-// until a fresh start: when the heap has shrunk, or the purge thread says that time has passed. In
-// a heap that has shrunk a span that is half free cools as well, so that its free pages can leave.
-// Who may touch it: the heap's owner, its lock held.
+// Small blocks are not counted when they are allocated, so only a walk of its bin shows whether a
+// hot span is all free. The heap walks it after as many frees as blocks were live: if none was
+// allocated since, the span leaves at the free of its last block. Each walk delays the next one,
+// until the heap has shrunk or the purge thread reports that time has passed. In a heap that has
+// shrunk, a span that is half free cools as well, so that its free pages can leave.
+// Thread-safety: only the heap's owner, with the lock held.
 #include <iterator>
 
 #include "base/bits.h"
@@ -14,7 +14,7 @@
 namespace near {
 namespace {
 
-// Frees between two looks at a hot span at least, by how many looks there were.
+// The least number of frees between two looks at a hot span, by the number of looks so far.
 constexpr uint16_t kPatience[] = {1, 1, 16, 256, 4096};
 constexpr uint8_t kMaxLooks = std::size(kPatience) - 1;
 
@@ -40,11 +40,11 @@ void Heap::look_at_hot(Span& span) {
   }
 }
 
-// Forgets earlier looks and looks now: some time has passed, or the heap has shrunk.
+// Resets the counts of looks and looks now, because time has passed or the heap has shrunk.
 void Heap::look_at_all_hot() {
-  look_again_.store(false, kRelaxed);  // relaxed: a wish
+  look_again_.store(false, kRelaxed);  // relaxed: a request flag
   looked_when_ = events_;
-  if (shrunk_ <= shrunk_before_) shrunk_ -= shrunk_ / 4;  // it was some time ago
+  if (shrunk_ <= shrunk_before_) shrunk_ -= shrunk_ / 4;  // the spans left some time ago
   shrunk_before_ = shrunk_;
   for (unsigned c = 0; c < kSmallClasses; c++) {
     looks_[c] = 0;

@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint32_t kRoundMs = 100;  // between two rounds at least
 constexpr uint32_t kPatienceMs =
-    3200;  // between two looks at memory that waits for a sleeping owner, at most
+    3200;  // at most between two looks at memory that waits for an idle owner
 constexpr size_t kStackBytes = 128 * kKiB;
 
 enum State : uint32_t { absent, starting, running, stopping };
@@ -50,7 +50,7 @@ uint64_t purge_calls() {
 }
 
 struct Found {
-  bool waiting = false;  // something for its owner
+  bool waiting = false;  // an inbox waits for its owner
   size_t purged = 0;
 };
 
@@ -62,7 +62,7 @@ void visit(unsigned node, Found& found) {
   found.purged += nodes[node].purge(static_cast<uint32_t>(option(Option::decay_ms)), 0, is_over);
 }
 
-// Each node from CPUs of its own: what is there stays out of the caches of the others.
+// Visits each node from its own CPUs, so that its data stay out of the caches of the others.
 Found visit_nodes() {
   Found found;
   if (topology.count == 1) {
@@ -78,7 +78,7 @@ Found visit_nodes() {
   return found;
 }
 
-// The shorter of two waits, of which 0 is the one without limit.
+// Returns the shorter of two waits; a wait of 0 has no limit.
 uint32_t shorter_wait(uint32_t a, uint32_t b) {
   return a == 0 || b == 0 ? a + b : static_cast<uint32_t>(min_of(size_t{a}, b));
 }
@@ -90,8 +90,8 @@ uint32_t more_patience(uint32_t patience) {
 void* run(void*) {
   bool capable = become_helper("nearmalloc", stray);
   uint32_t patience = kRoundMs;  // with owners that do not come
-  uint32_t watch = kRoundMs;     // between looks at capabilities, which no call announces
-  uint32_t pause = kRoundMs;     // longer when the system refuses what it is offered: locked memory
+  uint32_t watch = kRoundMs;     // between looks at capabilities, whose changes no call announces
+  uint32_t pause = kRoundMs;     // longer when the system refuses a purge (locked memory)
   while (true) {
     purge_signal.begin_round();
     if (is_over()) return nullptr;
@@ -112,7 +112,7 @@ void* run(void*) {
 
 // --- its life ---
 
-// All signals are blocked while it is made, and so in it.
+// All signals are blocked while the thread is made, and therefore in the thread.
 bool create_thread() {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return false;
@@ -139,7 +139,7 @@ void join_thread() {
   pthread_setcancelstate(cancellation, &cancellation);
 }
 
-// Without the lock: until nobody starts or stops the helper.
+// Waits, without the lock, until no thread starts or stops the helper.
 void wait_until_settled() {
   while (true) {
     const uint32_t now = state.load(kAcquire);  // pairs: purge-state
@@ -153,7 +153,7 @@ void change_state(State next) {
   futex_wake(state, INT32_MAX);
 }
 
-// Takes the step from `from` to `to` if `allowed` says so, waiting for others that take one.
+// Takes the step from `from` to `to` if `allowed` agrees. Waits for other threads that take a step.
 template <typename Allowed>
 bool claim_step(State from, State to, Allowed allowed) {
   while (true) {
@@ -179,7 +179,7 @@ void start() {
   if (!claim_step(absent, starting, allowed)) return;
   const SavedErrno saved;
   purge_signal.reset();
-  purge_signal.set_present(true);  // first: what is asked from now on is found by its first round
+  purge_signal.set_present(true);  // first: its first round finds what is asked from now on
   const bool created = create_thread();
   if (!created) purge_signal.set_present(false);
   finish_step(created ? running : absent);
@@ -194,8 +194,8 @@ bool stop(Unwanted unwanted) {
   purge_signal.stop();
   join_thread();
   finish_step(absent);
-  // The last work of its kind, for a process that may do nothing any more: what ended threads left,
-  // and what is more than a process without a helper keeps.
+  // The process may do nothing more, so this is the last chance: clean the heaps that ended threads
+  // left, and give back what exceeds the limits of a process without a helper.
   clean_parked_heaps();
   for (unsigned n = 0; n < topology.count; n++) nodes[n].obey_limits();
   return true;

@@ -15,7 +15,7 @@ constinit Mutex registry_lock{Rank::registry};
 constinit Atomic<Heap*> heaps[kMaxHeaps];  // by number; filled in order, never changed
 constinit uint8_t heap_nodes[kMaxHeaps];   // by number; written before the heap is
 constinit Atomic<uint32_t> made{0};
-constinit List<Heap> parked_heaps[kMaxNodes];  // the one parked last first; guard: registry_lock
+constinit List<Heap> parked_heaps[kMaxNodes];  // newest first; guard: registry_lock
 constinit Atomic<uint32_t> parked_counts[kMaxNodes];
 constinit Atomic<Heap*> late_heaps[kMaxNodes];
 constinit Atomic<Heap*> placed_heaps[kMaxNodes];
@@ -25,7 +25,7 @@ uint32_t locked_for_fork = 0;  // heaps; guard: registry_lock
 // The first heap needs no system call: programs with one thread start fast.
 alignas(Heap) char first_heap_room[sizeof(Heap)];
 
-// Lock held. Null if no more than `kept` numbers are left, which others need.
+// Requires the lock. Null if no more than `kept` numbers are left, which are reserved.
 Heap* make_heap(unsigned node, uint32_t kept) {
   const uint32_t id = made.load(kRelaxed);  // relaxed: changed under the lock only
   if (id + kept >= most_heaps.load(kRelaxed)) return nullptr;  // relaxed: a limit
@@ -55,13 +55,13 @@ Heap* pop_parked(Heap* heap) {
   return heap;
 }
 
-// Lock held.
+// Requires the lock.
 Heap* take_parked_or_new(unsigned node) {
   Heap* heap = parked_heaps[node].front();
   return heap != nullptr ? pop_parked(heap) : make_heap(node, kKeptHeaps);
 }
 
-// Lock held. A heap for many threads; `kept` as for make_heap.
+// Requires the lock. Returns a heap for many threads; `kept` as for make_heap.
 Heap* take_shared(unsigned node, bool home_only, uint32_t kept) {
   Heap* heap = parked_heaps[node].front();
   for (unsigned i = 1; home_only && heap != nullptr && heap->has_foreign(); i++) {
@@ -74,7 +74,7 @@ Heap* take_shared(unsigned node, bool home_only, uint32_t kept) {
   return heap;
 }
 
-// The heap of a slot, which is filled once.
+// Returns the heap of a slot, which is filled once.
 Heap* shared_heap(Atomic<Heap*>& slot, unsigned node, bool home_only) {
   Heap* heap = slot.load(kAcquire);  // pairs: shared-heap
   if (heap != nullptr) return heap;
@@ -127,8 +127,8 @@ uint32_t heap_count() { return made.load(kAcquire); }  // pairs: heap-made
 
 namespace {
 
-// Takes a parked heap that may have blocks of the class, and its lock. Tries only: the caller holds
-// its own heap's lock, and fork, which takes them all, may wait for that one.
+// Takes a parked heap that may have blocks of the class, and its lock. It only tries the locks: the
+// caller holds its own heap's lock, and fork, which takes all of them, may be waiting for that one.
 Heap* take_with_blocks(unsigned node, unsigned size_class) {
   const LockGuard guard(registry_lock);
   Heap* heap = parked_heaps[node].front();
@@ -159,7 +159,7 @@ Span* adopt_span(Heap& adopter, unsigned size_class) {
 
 namespace {
 
-// Takes the heap out of the list if it is parked. It comes back by unpark_to_list.
+// Takes the heap out of the list if it is parked. unpark_to_list puts it back.
 bool take_if_parked(Heap* heap) {
   const LockGuard guard(registry_lock);
   if (!heap->parked) return false;
@@ -167,16 +167,16 @@ bool take_if_parked(Heap* heap) {
   return true;
 }
 
-// A heap that heap_count() counts. Does not touch it.
+// For a heap that heap_count() counts; does not touch it.
 bool is_of(uint32_t id, unsigned node) { return node == kEveryNode || heap_nodes[id] == node; }
 
-// One at a time: threads that start meanwhile find the others.
+// Visits one heap at a time: threads that start meanwhile find the others.
 void visit_parked_of(unsigned node, void (*visit)(Heap& heap, void* argument), void* argument) {
   const uint32_t count = heap_count();
   for (uint32_t id = 0; id < count; id++) {
     if (!is_of(id, node)) continue;
     Heap* heap = heap_by_id(id);
-    const Inside inside;  // the heap is neither parked nor anyone's
+    const Inside inside;  // the heap is neither parked nor owned
     if (!take_if_parked(heap)) continue;
     {
       const LockGuard guard(heap->lock);
@@ -283,8 +283,8 @@ void lock_heaps() {
   }
 }
 
-// Another thread may have locked a heap that was made since the others were locked: in the parent
-// that lock is its own, in the child nobody's.
+// Another thread may have locked a heap that was made since the others were locked. In the parent
+// that thread holds the lock, in the child no thread does.
 void unlock_heaps() {
   const uint32_t locked = locked_for_fork;
   registry_lock.unlock_for_fork();
@@ -292,7 +292,7 @@ void unlock_heaps() {
 }
 
 void unlock_heaps_in_child(const Heap* mine) {
-  // What threads that are gone here were writing: with the head of a list its first block's link.
+  // Threads that are gone here may have been writing a list's head and its first block's link.
   std::atomic_thread_fence(kAcquire);  // pairs: forked-list
   for (uint32_t id = 0; id < heap_count(); id++) {
     Heap* heap = heap_by_id(id);

@@ -1,10 +1,10 @@
 // How often the helper thread may be started: a bucket of starts that fills with time.
 //
-// A program that creates and joins one thread after another would else pay for a helper each time.
-// A few starts in a row are free, so that the short threads of a program's own start do not keep
+// Without a limit, a program that creates and joins one thread after another would pay for a helper
+// each time. A few starts in a row are free, so that a program's short threads at start do not keep
 // the helper from the long ones that follow. docs/decisions/0014-helper-thread-and-fork.md
 // Invariant: left <= kBurst.
-// Who may touch it: guarded by the lock of heap/purge_thread.cc.
+// Thread-safety: guarded by the lock of heap/purge_thread.cc.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class StartRation {
   static constexpr uint32_t kBurst = 8;
   static constexpr uint32_t kEveryMs = 20;
 
-  // True if there may be a start now, which counts.
+  // Takes one start if one is left now; false if none is.
   bool take(Time now) {
     refill(now);
     if (left_ == 0) return false;
@@ -28,15 +28,15 @@ class StartRation {
     return true;
   }
 
-  // The next start may come after the time that one takes to come back.
+  // Takes all starts: the next one is possible after kEveryMs.
   void exhaust(Time now) {
     left_ = 0;
     since_ = now;
   }
 
  private:
-  // The clock wraps: a process that sleeps through a multiple of its range finds a bucket that is
-  // less full than it might be.
+  // The clock wraps: if a process takes no start for a multiple of its range, the bucket may be
+  // less full than it could be.
   void refill(Time now) {
     const Time passed = (now - since_) / kEveryMs;
     if (passed == 0) return;
@@ -45,7 +45,7 @@ class StartRation {
   }
 
   uint32_t left_ = kBurst;
-  Time since_ = 0;  // when a start came back last
+  Time since_ = 0;  // when the bucket was last refilled or emptied
 };
 
 }  // namespace near

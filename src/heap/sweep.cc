@@ -5,10 +5,10 @@
 // heap looks only
 //  - when it has shrunk: half of its spans are half free, or an eighth of its spans left it and did
 //    not come back;
-//  - at spans that have had free blocks for a while: those that a phase of the program empties
-//    leave by themselves;
-//  - while experience is good: of the pages given back, less than half were wanted again.
-// Who may touch it: the heap's owner, its lock held. docs/decisions/0005-pages-inside-spans.md
+//  - at spans that have had free blocks for a while: spans that a phase of the program empties
+//    leave without a sweep;
+//  - while the record is good: less than half of the pages given back were wanted again.
+// Thread-safety: only the heap's owner, lock held. docs/decisions/0005-pages-inside-spans.md
 #include "base/bits.h"
 #include "heap/heap.h"
 #include "node/memory.h"
@@ -18,24 +18,24 @@ namespace {
 
 constexpr uint16_t kWhile = 256;      // events of the heap before a span is looked at
 constexpr unsigned kSweepTries = 4;   // classes asked for a span to look at
-constexpr uint32_t kFreeTrial = 256;  // pages that may be wanted again before experience counts
+constexpr uint32_t kFreeTrial = 256;  // pages that may be wanted again before the record counts
 
 }  // namespace
 
-// There is a span whose free pages were not looked for, and experience is good.
+// True if a span's free pages were not looked for and the record is good.
 bool Heap::shall_sweep() const {
   return unswept_ > 0 && pages_wanted_ * 2 <= pages_purged_ + kFreeTrial && has_shrunk();
 }
 
-// A span has left a heap that has shrunk: so may the empty ones, and pages of others.
+// Called when a span left a heap that has shrunk: gives back empty spans and pages of others.
 void Heap::shrink() {
   drop_cache();
   for (unsigned i = 0; i < kSweeps && shall_sweep(); i++) sweep();
   if (static_cast<uint16_t>(events_ - looked_when_) > kLookAgainAfter) look_at_all_hot();
 }
 
-// Looks for free pages in the span of a class that was filed first, of another class each time, if
-// a while has passed.
+// Looks for free pages in the span of a class that was filed first, if a while has passed. Each
+// call starts with another class.
 void Heap::sweep() {
   for (unsigned i = 0; i < kSweepTries; i++) {
     sweep_class_ = (sweep_class_ + 1) % kPagedClasses;

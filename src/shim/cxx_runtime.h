@@ -4,7 +4,7 @@
 // A name is looked for in three places, in the order of the loader: linked to this library, in the
 // global scope, in the objects of the caller. The first is all there is in a static program, the
 // last is where a plugin's runtime is that was opened with RTLD_LOCAL. Only on the failing path.
-// Who may touch it: any thread, without locks held.
+// Thread-safety: any thread, without locks held.
 #pragma once
 
 #include <cstddef>

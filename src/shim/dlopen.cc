@@ -5,7 +5,7 @@
 // others would be freed by an allocator that does not know them. The option `deepbind` keeps the
 // flag. dlmopen is left alone: what it loads has a C library of its own.
 // Docs: docs/decisions/0015-interposition.md.
-// Who may touch it: any thread.
+// Thread-safety: any thread.
 #include <dlfcn.h>
 
 #include "base/atomic.h"

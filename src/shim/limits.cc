@@ -5,7 +5,7 @@
 // know the limit. It cannot ask when it frees: a sandbox may kill the process for a system call
 // that the C library's malloc does not make. The limit is read at start and here. The functions
 // make the system call themselves, as the C library's do nothing else.
-// Who may touch it: any thread.
+// Thread-safety: any thread.
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // What operator new does when there is no memory.
-// Who may touch it: any thread, without locks held.
+// Thread-safety: any thread, without locks held.
 #pragma once
 
 #include <cstddef>

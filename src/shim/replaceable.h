@@ -5,7 +5,7 @@
 // program gets the call. All are weak, so that a program with some of its own links to the archive,
 // and no compiler resolves such a call itself. By the hidden names of
 // our own forms one sees whether a public name still means ours.
-// Who may touch it: the files of operator new and delete.
+// Thread-safety: the files of operator new and delete.
 #pragma once
 
 #include <cstddef>

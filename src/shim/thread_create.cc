@@ -5,7 +5,7 @@
 // thread that has locked itself in a sandbox would be killed for asking. The new thread is counted
 // before it exists and marks itself when it runs, so that its end is counted, too.
 // Invariant: a slot is taken from before a thread is created until it has read it.
-// Who may touch it: any thread.
+// Thread-safety: any thread.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <threads.h>
