@@ -5,7 +5,7 @@
 // so that no case pays for a delivery.
 // Output: a line `descriptors <from> <bytes>`, one `blocks <from> <bytes>`, then one line a case in
 // the order of the marks: `<local|remote> <spans> <blocks> <one|batch> <groups>`.
-// // Thread-safety: one process of the test runs it.
+// Thread-safety: one process of the test runs it.
 #include <nearmalloc/nearmalloc.h>
 #include <sys/mman.h>
 

@@ -1,7 +1,7 @@
 // A program run as a child with a changed environment, and what it printed.
 // Invariant: it is a new process, so it goes through the library's start with that environment.
 // Where a program needs an emulator, NEAR_TEST_EMULATOR holds its command, words between blanks.
-// // Thread-safety: any thread.
+// Thread-safety: any thread.
 #pragma once
 
 #include <string>

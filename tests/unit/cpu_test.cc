@@ -18,7 +18,7 @@ extern const unsigned int __rseq_size __attribute__((weak));
 namespace near_test {
 namespace {
 
-// // If GLIBC_TUNABLES=glibc.pthread.rseq=0 had no effect, both runs of this program would be the
+// If GLIBC_TUNABLES=glibc.pthread.rseq=0 had no effect, both runs of this program would be the
 // same.
 TEST(Cpu, NothingIsRegisteredWhereItWasRefused) {
   const char* tunables = std::getenv("GLIBC_TUNABLES");

@@ -1,4 +1,4 @@
-// // A heap whose free lists the program damages: the heap finds the damage wherever it follows a
+// A heap whose free lists the program damages: the heap finds the damage wherever it follows a
 // link, reports it once, abandons the list, and goes on with true counts.
 #include "heap/damage.h"
 
@@ -44,7 +44,7 @@ class DamageTest : public testing::TestWithParam<unsigned> {
     capacity_ = kSizeClasses[GetParam()].capacity;
   }
 
-  // // Abandoned blocks count as held: once they are freed, every span leaves.
+  // Abandoned blocks count as held: once they are freed, every span leaves.
   void TearDown() override {
     while (!room_->live().empty()) room_->free(room_->live().begin()->first);
     for (char* bytes : abandoned()) {
@@ -86,7 +86,7 @@ class DamageTest : public testing::TestWithParam<unsigned> {
     return lost;
   }
 
-  // // The blocks of the span that were carved.
+  // The blocks of the span that were carved.
   static std::set<char*> blocks_of(const Span& span) {
     std::set<char*> blocks;
     const near::SizeClass& shape = span.shape();
@@ -104,7 +104,7 @@ class DamageTest : public testing::TestWithParam<unsigned> {
     return blocks;
   }
 
-  // // Frees `count` blocks and leaves one more live: the block that was freed last is popped
+  // Frees `count` blocks and leaves one more live: the block that was freed last is popped
   // first.
   std::vector<char*> freed(uint32_t count) {
     std::vector<char*> blocks = take(count + 1);
@@ -230,7 +230,7 @@ TEST_P(DamageTest, ARingIsFoundByAWalk) {
   expect_goes_on();
 }
 
-// // The sum of blocks shows a second free that no list shows.
+// The sum of blocks shows a second free that no list shows.
 TEST_P(DamageTest, MoreFreeBlocksThanBlocksAreADoubleFree) {
   const std::vector<char*> blocks = cold_span(capacity_ - 1);
   Span& span = room_->span_of(blocks[0]);
@@ -266,7 +266,7 @@ TEST_P(DamagedPagesTest, IsFoundWhenFreePagesAreLookedFor) {
 
 INSTANTIATE_TEST_SUITE_P(Classes, DamagedPagesTest, testing::Values(kSmall));
 
-// // Damage that a call finds under a lock is reported when the call holds no lock.
+// Damage that a call finds under a lock is reported when the call holds no lock.
 TEST(Damage, IsReportedByTheCallThatFindsIt) {
   const auto damaged = [](void* (*allocate)(size_t)) {
     std::vector<void*> blocks;

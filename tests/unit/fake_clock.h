@@ -1,5 +1,5 @@
-// // The allocator's clock: it runs as usual, and tests can advance it. // Thread-safety: any
-// thread.
+// The allocator's clock: it runs as usual, and tests can advance it.
+// Thread-safety: any thread.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// // Checks the tests' operating system itself, on which the other tests rely.
+// Checks the tests' operating system itself, on which the other tests rely.
 #include "support/fake_os.h"
 
 #include <gtest/gtest.h>

@@ -43,7 +43,7 @@ struct Block {
 // What is live, in the order it was made.
 class Blocks {
  public:
-  // // Records the block that an allocation of `size` returned.
+  // Records the block that an allocation of `size` returned.
   void add(void* start, size_t size, size_t alignment, bool zero = false) {
     operations++;
     if (start == nullptr) {
@@ -128,7 +128,7 @@ class Blocks {
   size_t count() const { return blocks_.size(); }
 
  private:
-  // // All first bytes are equal, so that realloc can be followed.
+  // All first bytes are equal, so that realloc can be followed.
   static void fill_block(const Block& block) {
     fill(block.start, block.size, block.seed);
     fill_range(block.start, 0, std::min(block.size, kWholeUpTo), block.seed);
@@ -167,8 +167,7 @@ void use_every_kind(Blocks& blocks, Random& random) {
 void use_threads(Blocks& blocks, Random& random) {
   for (unsigned t = 0; t < 3; t++) {
     on_cpu(t % near::topology.count, [&] {
-      for (int i = 0; i < 150; i++)
-        blocks.release(random.below(1'000'000));  // other threads made them
+      for (int i = 0; i < 150; i++) blocks.release(random.below(1'000'000));  // of other threads
       blocks.release_at_once(150, random);
       for (int i = 0; i < 400; i++) blocks.allocate(random.size_up_to(13));
       blocks.allocate(300'000);
@@ -190,7 +189,7 @@ void use_threads(Blocks& blocks, Random& random) {
   blocks.expect_patterns();
 }
 
-// // After the faults all of this has to work, whatever was refused before.
+// After the faults all of this has to work, whatever was refused before.
 void expect_recovery(Blocks& blocks) {
   fake_os::fail_none();
   fake_os::set_address_space_limit(SIZE_MAX);

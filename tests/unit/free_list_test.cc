@@ -23,7 +23,7 @@ using near::ListWalk;
 
 constexpr unsigned kClass = 3;  // 64 bytes
 
-// // A span whose carved blocks are in its list, under a key that is not the process's.
+// A span whose carved blocks are in its list, under a key that is not the process's.
 class FreeListTest : public testing::TestWithParam<uintptr_t> {
  protected:
   FreeListTest() : key_(near::link_key) {

@@ -19,7 +19,7 @@ namespace near_test {
 
 class HeapRoom {
  public:
-  // // A heap of the registry, without hot spans: others can deliver to it by its number.
+  // A heap of the registry, without hot spans: others can deliver to it by its number.
   explicit HeapRoom(unsigned node = 0) : heap_(near::take_heap(node)) { flush(); }
   ~HeapRoom() {
     if (heap_ != nullptr) near::park_heap(heap_);
@@ -33,7 +33,7 @@ class HeapRoom {
     heap_ = nullptr;
   }
 
-  // // Allocates as malloc does; null if memory is refused.
+  // Allocates as malloc does; null if memory is refused.
   char* take(unsigned size_class) {
     near::Block* block = heap_->bins[size_class].pop();
     if (block != nullptr) {
@@ -48,7 +48,7 @@ class HeapRoom {
     return bytes;
   }
 
-  // // Frees as free does on the heap's own thread.
+  // Frees as free does on the heap's own thread.
   void free(char* bytes) {
     forget(bytes);
     near::Span& span = span_of(bytes);
@@ -58,7 +58,7 @@ class HeapRoom {
     if (span.frees.tick()) heap_->on_count(&span);
   }
 
-  // // Frees as free does on any other thread.
+  // Frees as free does on any other thread.
   void free_remotely(char* bytes) {
     forget(bytes);
     near::Span& span = span_of(bytes);

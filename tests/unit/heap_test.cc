@@ -48,7 +48,7 @@ class HeapTest : public testing::Test {
 
   Heap& heap() { return room_->heap(); }
 
-  // // Fills `count` spans of a class; all except the last are cold then. Returns their blocks by
+  // Fills `count` spans of a class; all except the last are cold then. Returns their blocks by
   // span.
   std::vector<std::vector<char*>> fill_spans(unsigned size_class, size_t count) {
     std::vector<std::vector<char*>> spans(count);
@@ -154,7 +154,7 @@ TEST_F(HeapTest, AReusableSpanIsPreferredToANewOne) {
   count_cases();
 }
 
-// // A small class does not count what it hands out: the heap looks at the hot span after as many
+// A small class does not count what it hands out: the heap looks at the hot span after as many
 // frees as blocks were live.
 TEST_F(HeapTest, AHotSpanLeavesWithItsLastBlock) {
   for (unsigned c = 0; c < near::kSmallClasses; c++) {
@@ -301,7 +301,7 @@ TEST_F(HeapTest, FlushGivesAllBackThatHoldsNoLiveBlock) {
   EXPECT_TRUE(room_->spans().empty());
 }
 
-// // The owner never calls again; other threads free all its blocks.
+// The owner never calls again; other threads free all its blocks.
 TEST_F(HeapTest, SpansOfASleeperAreClaimedWhenTheirLastBlockComesBack) {
   auto spans = fill_spans(kSmall, 6);
   for (size_t s = 0; s < 5; s++) {

@@ -1,4 +1,4 @@
-// // The stack that is emptied whole: order, chains, and no item lost or duplicated under
+// The stack that is emptied whole: order, chains, and no item lost or duplicated under
 // contention.
 #include "sync/inbox.h"
 

@@ -91,7 +91,7 @@ TEST_F(NumaLocality, AThreadWithoutAHeapCountsForTheNodeItRunsOn) {
   }
 }
 
-// // Once the heap looks at its spans, all frees of own blocks are counted, from hot and cold
+// Once the heap looks at its spans, all frees of own blocks are counted, from hot and cold
 // spans.
 TEST_F(NumaLocality, LocalFreesAreCountedExactlyWhenTheSpansAreEmpty) {
   for (unsigned node = 0; node < topology.count; node++) {
@@ -114,7 +114,7 @@ TEST_F(NumaLocality, LocalFreesAreCountedExactlyWhenTheSpansAreEmpty) {
   }
 }
 
-// // Frees into hot spans are counted at once: those of the caller, and those of ended threads.
+// Frees into hot spans are counted at once: those of the caller, and those of ended threads.
 TEST_F(NumaLocality, FreesIntoHotSpansAreCountedForWhoAsksAndWhoEnded) {
   for (const size_t size : {size_t{16}, size_t{200}, size_t{3'000}, size_t{30'000}}) {
     uint64_t before = 0;
@@ -146,7 +146,7 @@ TEST_F(NumaLocality, LocalBatchesAreCountedLikeFrees) {
   });
 }
 
-// // A heap's spans on another node count for the node where they lie.
+// A heap's spans on another node count for the node where they lie.
 TEST_F(NumaLocality, FreesIntoSpilledSpansCountForTheirNode) {
   std::vector<near::Span*> taken;
   bool zero = false;
@@ -329,7 +329,7 @@ TEST_F(NumaLocality, JsonHasAnObjectAndARowForEachNode) {
   count_cases(9);
 }
 
-// // As on a real machine when half of a block was placed on another node.
+// As on a real machine when half of a block was placed on another node.
 TEST_F(NumaLocality, StatisticsSayWhatTheKernelSays) {
   auto* block = static_cast<char*>(near_malloc(8 * kMiB));
   for (size_t at = 0; at < 8 * kMiB; at += 4096) {

@@ -82,7 +82,7 @@ TEST(Mutex, ForkTakesAndGivesItRegardlessOfRanks) {
   const LockGuard guard(low);
 }
 
-// // A heap that adopts holds its own lock and tries a lock of the same rank, of another heap.
+// A heap that adopts holds its own lock and tries a lock of the same rank, of another heap.
 TEST(Mutex, TwoOfOneRankMayBeHeldIfTheSecondWasTried) {
   Mutex own(Rank::heap);
   Mutex other(Rank::heap);

@@ -1,4 +1,4 @@
-// // The contract of platform/os.h, tested on the implementation that this program is linked to:
+// The contract of platform/os.h, tested on the implementation that this program is linked to:
 // the real one and the tests' own must agree.
 #include "platform/os.h"
 

@@ -1,4 +1,4 @@
-// // Blocks of a node that the caller names, and heaps bound to nodes: they lie on that node,
+// Blocks of a node that the caller names, and heaps bound to nodes: they lie on that node,
 // whichever thread frees them and whatever is reused; what happens when a node is full.
 #include <sys/wait.h>
 #include <unistd.h>
@@ -189,7 +189,7 @@ TEST_F(NumaPlaced, AFullNodeSpillsToTheNearestUnlessStrict) {
   count_cases(5);
 }
 
-// // A node whose region is full gets another one before a request spills.
+// A node whose region is full gets another one before a request spills.
 TEST_F(NumaPlaced, AddressSpaceIsAdded) {
   exhaust(0);
   fake_os::refuse_below(0);
@@ -201,7 +201,7 @@ TEST_F(NumaPlaced, AddressSpaceIsAdded) {
   }
 }
 
-// // Memory that a thread's heap got by spilling is not handed to a caller that names the node.
+// Memory that a thread's heap got by spilling is not handed to a caller that names the node.
 TEST_F(NumaPlaced, AHeapWithForeignSpansServesNoBoundHeap) {
   constexpr size_t kSize = 5'000;
   near_malloc_trim(0);

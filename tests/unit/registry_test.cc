@@ -101,7 +101,7 @@ TEST_F(RegistryTest, ASpanOfAParkedHeapIsAdoptedWithItsLiveBlocks) {
   EXPECT_EQ(span.remote.owner(), adopter.heap().id());
   EXPECT_EQ(near::heap_totals().adoptions, before + 1);
   EXPECT_TRUE(old_owner->parked);
-  // // A block that was live before is freed to the new owner.
+  // A block that was live before is freed to the new owner.
   ended->live().erase(blocks[0]);
   const auto pushed =
       span.remote.push(near::SpanBlocks{span.start}, reinterpret_cast<near::Block*>(blocks[0]));
@@ -139,7 +139,7 @@ TEST_F(RegistryTest, BlocksOnTheirWayToAParkedHeapArriveBeforeAdoption) {
   count_cases(4);
 }
 
-// // A push between the look at the inbox and the change of owner keeps the span with its owner.
+// A push between the look at the inbox and the change of owner keeps the span with its owner.
 TEST_F(RegistryTest, ASpanWithBlocksOnTheirWayIsNotAdopted) {
   auto ended = std::make_unique<HeapRoom>();
   const std::vector<char*> blocks = fill(*ended, 2);
@@ -159,7 +159,7 @@ TEST_F(RegistryTest, ASpanWithBlocksOnTheirWayIsNotAdopted) {
   count_cases(2);
 }
 
-// // A thread that starts while parked heaps are visited finds the others.
+// A thread that starts while parked heaps are visited finds the others.
 TEST_F(RegistryTest, AVisitTakesOneHeapAtATime) {
   Heap* first = near::take_heap(0);
   Heap* second = near::take_heap(0);
@@ -199,7 +199,7 @@ TEST_F(RegistryTest, CleaningServesOwnersThatDoNotCome) {
   blocks.resize(4 * kSizeClasses[kClass].capacity);  // the last span is left alone
   for (char* block : blocks) sleeper.free_remotely(block);
   const uint64_t claims = near::heap_totals().claims;
-  // // The first pass only notes when the owner last took a slow path.
+  // The first pass only notes when the owner last took a slow path.
   near::clean_heaps(false);
   near::clean_heaps(false);
   EXPECT_EQ(near::heap_totals().claims, claims + 4);
@@ -243,7 +243,7 @@ TEST_F(RegistryTest, EveryParkedHeapIsVisitedWithItsLock) {
   count_cases(visited.size());
 }
 
-// // The field of a heap's number limits how many there are: later threads share one heap.
+// The field of a heap's number limits how many there are: later threads share one heap.
 TEST_F(RegistryTest, AThreadForWhichThereIsNoHeapSharesTheLateOne) {
   std::vector<Heap*> taken;
   while (near::heap_totals().parked > 0) taken.push_back(near::take_heap(0));
@@ -271,7 +271,7 @@ TEST_F(RegistryTest, AThreadForWhichThereIsNoHeapSharesTheLateOne) {
   count_cases(blocks.size());
 }
 
-// // After threads have taken all heaps that they may, the late and the placed heap of each node
+// After threads have taken all heaps that they may, the late and the placed heap of each node
 // can still be made, and no more. This runs in a child, since heaps stay.
 TEST_F(RegistryTest, NumbersAreKeptForSharedHeaps) {
   const pid_t child = fork();

@@ -19,7 +19,7 @@ constexpr unsigned kSettle = 8;  // as in front/thread.cc
 
 class NumaRehome : public NumaTest {
  protected:
-  // // Takes a block by a slow path of malloc: all bins are empty before.
+  // Takes a block by a slow path of malloc: all bins are empty before.
   void* take_slow_path() {
     {
       const near::LockGuard guard(near::current_heap->lock);

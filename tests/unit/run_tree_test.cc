@@ -54,7 +54,7 @@ TEST(RunTree, FindsWhatASearchFinds) {
   Random random(seed());
   uint32_t end = 0;
   for (size_t step = 0; step < scaled(5'000); step++) {
-    // // The tree grows at the first step, so that a short run has cases too. (In 150 steps of seed
+    // The tree grows at the first step, so that a short run has cases too. (In 150 steps of seed
     // 8 it would never grow.)
     if (end == 0 || (end < kChunks && random.below(40) == 0)) {
       end += static_cast<uint32_t>(1 + random.below(7));
@@ -71,7 +71,7 @@ TEST(RunTree, FindsWhatASearchFinds) {
   }
 }
 
-// // In a heap of 64 GiB a search reads about as many entries as the tree is high: of the table's
+// In a heap of 64 GiB a search reads about as many entries as the tree is high: of the table's
 // 512 pages it reads only those with these entries.
 TEST(RunTree, LooksAtFewChunksOfALargeHeap) {
   constexpr uint32_t kChunks = 1 << 15;

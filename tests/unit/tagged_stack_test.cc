@@ -1,4 +1,4 @@
-// // The stack of numbers: order, emptiness; no number is lost or held by two threads under
+// The stack of numbers: order, emptiness; no number is lost or held by two threads under
 // contention.
 #include "sync/tagged_stack.h"
 
@@ -45,7 +45,7 @@ TEST(TaggedStack, ANumberIsWithOneThreadAtATime) {
   for (size_t t = 0; t < kThreads; t++) {
     threads.emplace_back([&] {
       for (size_t i = 0; i < each; i++) {
-        // // Takes two and returns them in the same order: this is what causes ABA.
+        // Takes two and returns them in the same order: this is what causes ABA.
         const uint32_t mine[] = {stack.pop(Links{links}), stack.pop(Links{links})};
         for (const uint32_t number : mine) {
           if (number == 0) continue;

@@ -1,4 +1,4 @@
-// // The topology from text (good, odd and malformed), and that of this machine. The lab's VM tests
+// The topology from text (good, odd and malformed), and that of this machine. The lab's VM tests
 // what sysfs says of holes and memory-only nodes: its paths are fixed.
 #include "platform/topology.h"
 

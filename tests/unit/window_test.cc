@@ -1,4 +1,4 @@
-// // A window alone: which parts of it are mapped when, and where it ends.
+// A window alone: which parts of it are mapped when, and where it ends.
 #include "node/window.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ TEST_P(WindowTest, NothingIsMappedBeforeItIsNeeded) {
   count_cases();
 }
 
-// // A search in the tree of runs reads this far.
+// A search in the tree of runs reads this far.
 TEST_P(WindowTest, ATableReachesTheNextPowerOfTwo) {
   for (const uint32_t wished : {1'000u, 100u, 1'500u, 3'000u}) {
     ASSERT_EQ(give(wished, wished), wished);
