@@ -5,7 +5,7 @@
 // (audit_pages.h) after each round, while all threads wait, and when threads have ended. With
 // --generations threads end and others begin, on other processors: they free what was left, and
 // take over heaps and spans; in every second generation there are half as many, so that spans of
-// heaps that nobody has are adopted. Prints one JSON object with the sums over all audits.
+// parked heaps are adopted. Prints one JSON object with the sums over all audits.
 // Invariant: the home of a block is the node that --homes gives for the processor of the thread
 // that allocated it.
 #include <pthread.h>

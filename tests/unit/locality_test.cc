@@ -264,7 +264,7 @@ TEST_F(NumaLocality, SamplesTellRightFromWrong) {
   EXPECT_GE(found.right, topology.count * 512u);
   EXPECT_GE(found.absent, topology.count * 512u) << "never touched";
   EXPECT_EQ(found.refused, 0u);
-  const uint64_t wrong = found.wrong;  // heaps' own pages: nobody bound them
+  const uint64_t wrong = found.wrong;  // heaps' own pages, which are not bound
   for (size_t at = 0; at < kMiB; at += 4096) fake_os::move_page(blocks[1] + at, 0);
   near_placement moved{};
   near_sample_placement(all, &moved);
