@@ -178,7 +178,7 @@ void Placement::check_spill(const near::Span& span, unsigned home, const Before&
 void Placement::check_block(VirtualThread& thread, const Before& before, const void* block,
                             size_t size, bool freed) {
   const Journal& journal = model_.journal;
-  // The refused call may have been a slow path: the number of slow paths is unknown then.
+  // A refused block may have been large: its number of slow paths is unknown anyway.
   const bool is_large = block == nullptr || span_of_block(block).kind == near::SpanKind::large;
   check_heap(thread, before, is_large);
   if (block == nullptr) return check_refusal(before);

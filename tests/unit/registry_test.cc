@@ -199,7 +199,7 @@ TEST_F(RegistryTest, CleaningServesOwnersThatDoNotCome) {
   blocks.resize(4 * kSizeClasses[kClass].capacity);  // the last span is left alone
   for (char* block : blocks) sleeper.free_remotely(block);
   const uint64_t claims = near::heap_totals().claims;
-  // The first pass only notes when the owner last took a slow path.
+  // The first pass only notes when the owner was last active.
   near::clean_heaps(false);
   near::clean_heaps(false);
   EXPECT_EQ(near::heap_totals().claims, claims + 4);
