@@ -59,8 +59,8 @@ TYPED_TEST(Alignment, SizesAroundTheAlignmentHold) {
   }
 }
 
-// Many live at once, so that neighbours and carving are exercised and not only the first block of a
-// span.
+// Many blocks live at once, so that neighbours and carving are exercised, not only the first block
+// of a span.
 TYPED_TEST(Alignment, ManyAlignedBlocksLiveTogether) {
   struct Block {
     void* start;

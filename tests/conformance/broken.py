@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tests can fail: each fault of support/broken_malloc.c is noticed by those that are for it.
+"""The tests can fail: each fault of support/broken_malloc.c is noticed by its tests.
 
 Invariant: without a fault the same tests pass on the same library: it is the fault they notice.
 """

@@ -156,7 +156,7 @@ class Runtimes(PreloadTest):
         self.run_plugins(f"{outer}=outer_run")
 
     def test_two_runtimes_in_one_process(self) -> None:
-        """Each plugin throws with its own.
+        """Each plugin throws with its own runtime.
 
         In the other order the unwinders of the two clash, under glibc's malloc as well.
         """

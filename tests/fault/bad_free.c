@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Not the compiler's free: it would see through these cases. */
+/* Not the compiler's built-in, which would recognize these cases. */
 static void (*volatile release)(void* block) = free;
 
 /* A function of the preloaded library, by POSIX's way to turn what dlsym returns into one. */

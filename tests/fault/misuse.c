@@ -1,6 +1,6 @@
 /* What docs/misuse.md lists: argv[1] names the case, argv[2] the size of its blocks.
  * Says when the mistake is made, goes on with the heap, and says how many blocks it got twice.
- * Invariant: but for the mistake the program is correct, and it ends by itself. */
+ * Invariant: except for the mistake the program is correct, and it ends by itself. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <malloc.h>
@@ -12,7 +12,7 @@
 
 enum { kWarm = 40, kFew = 9, kLater = 3000, kLarge = 1 << 20 };
 
-/* Not the compiler's: it would see through these cases. */
+/* Not the compiler's built-ins, which would recognize these cases. */
 static void* (*volatile allocate)(size_t size) = malloc;
 static void (*volatile release)(void* block) = free;
 static void* (*volatile resize)(void* block, size_t size) = realloc;
@@ -34,7 +34,7 @@ static void release_apart(void* block) {
 
 static char* make(void) { return memset(allocate(size), 1, size); }
 
-/* Allocates what the mistake may have put into the free lists, and fills it if it says so. */
+/* Allocates what the mistake may have put into the free lists, and fills it if asked to. */
 static void go_on(int fill) {
   static void* blocks[kLater];
   size_t twice = 0;
@@ -225,7 +225,7 @@ static int a_bit_changed_after_free(void) {
   return 1;
 }
 
-/* Not its first eight bytes. */
+/* Damages bytes after the first eight. */
 static int written_behind_the_link(void) {
   char* block = make();
   release(block);

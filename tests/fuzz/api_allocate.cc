@@ -16,7 +16,7 @@ void expect_invalid(const void* block) {
   demand(block == nullptr && errno == EINVAL, "a wrong argument gives %p, errno %d", block, errno);
 }
 
-// What room is needed for: an alignment may be as impossible as a size.
+// Sizes and alignments both need room: an alignment may be as impossible as a size.
 size_t wanted(size_t alignment, size_t size) { return std::max(alignment, size); }
 
 }  // namespace
@@ -127,7 +127,7 @@ void Player::allocate_pages() {
   add(slot, near_pvalloc(size), {rounded, page});
 }
 
-// Where a block of a node has to be; elsewhere only for want of room.
+// Where a block of a node must be; it may be elsewhere only when room is short.
 void Player::expect_node(const void* block, int node, unsigned flags) {
   if (block == nullptr) return;
   const int found = near_node_of(block);

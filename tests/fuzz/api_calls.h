@@ -1,7 +1,7 @@
-// The calls under test, and what NEAR_FUZZ_FAULT makes of their results: faults as an allocator may
-// have them, to show that the checks of api_table.cc notice.
+// The calls under test, and how NEAR_FUZZ_FAULT changes their results: faults that an allocator may
+// have, to show that the checks of api_table.cc notice.
 // Invariant: without the variable a call is the library's.
-// Who may touch it: the thread whose turn it is.
+// Thread-safety: the thread whose turn it is.
 #pragma once
 
 #include <nearmalloc/nearmalloc.h>

@@ -1,4 +1,4 @@
-// The commands of fuzz_api that look, that change the process, and that are a program's errors.
+// The commands of fuzz_api that inspect, that change the process, and that are a program's errors.
 #include <algorithm>
 #include <cerrno>
 #include <climits>
@@ -111,7 +111,7 @@ void Player::trim() {
   demand(released == 0 || released == 1, "trim says %d", released);
 }
 
-// Not those that start threads, print, or take all memory.
+// Excludes the options that start threads, print, or take all memory.
 void Player::change_option() {
   const OptionInfo& info = kOptionTable[bytes_.below(near::kOptions)];
   const std::string name = info.name;
@@ -220,7 +220,7 @@ void Player::end_refusals() {
   fake_os::set_address_space_limit(world().address_space);
 }
 
-// A heap is a block, too, which the table does not know.
+// A heap is also a block, which the table does not know.
 bool Player::is_of_heap(const char* block) const {
   return std::any_of(std::begin(heaps_), std::end(heaps_), [block](const Bound& bound) {
     const auto* start = reinterpret_cast<const char*>(bound.heap);

@@ -101,12 +101,12 @@ size_t Player::draw_alignment() {
   return drawn < kPowers ? size_t{1} << drawn : kOdd[drawn - kPowers];
 }
 
-// Sometimes one that does not exist.
+// Sometimes returns one that does not exist.
 int Player::draw_node() {
   return static_cast<int>(bytes_.below(static_cast<size_t>(world().nodes) + 2)) - 1;
 }
 
-// Sometimes one that does not exist.
+// Sometimes returns one that does not exist.
 unsigned Player::draw_flags() { return static_cast<unsigned>(bytes_.below(8) % 5 % 3); }
 
 void Player::free_slot(size_t slot) {
@@ -160,7 +160,7 @@ void Player::finish() {
   }
   for (auto& worker : workers_) worker.reset();
   set_cpu(0);
-  // Whatever was refused before, this has to work.
+  // This has to work, whatever was refused before.
   for (const size_t size : {100, 10'000, 100'000, 3'000'000}) {
     void* block = near_malloc(size);
     demand(block != nullptr, "no memory for %zu bytes though nothing is refused", size);

@@ -5,7 +5,7 @@
 // Faults of the operating system and limits are commands too.
 // Invariant: when the player is gone all blocks are free, all threads have ended, nothing is
 // refused, and options are as before.
-// Who may touch it: the thread that plays the input, and the one whose turn it is.
+// Thread-safety: the thread that plays the input, and the thread whose turn it is.
 #pragma once
 
 #include <nearmalloc/nearmalloc.h>
@@ -19,7 +19,7 @@
 
 namespace near_test::fuzz {
 
-// What the environment made of this process. Read once, before the first input.
+// The settings of this process, from the environment. Read once, before the first input.
 struct World {
   int nodes;
   bool is_roomy;  // a node has room for all blocks of an input

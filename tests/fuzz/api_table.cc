@@ -113,7 +113,7 @@ void* Table::remove(size_t index) {
   return start;
 }
 
-// And the last byte that is usable.
+// Also writes the last usable byte.
 void Table::fill_slot(const Slot& slot) {
   slot.start[slot.usable - 1] = 'u';
   for_ranges(slot.size, [&](size_t from, size_t to) {

@@ -3,7 +3,7 @@
 // A block has a slot; its bytes hold a pattern of its own. What is live is also kept by address, so
 // that a block that lies in another one is seen when it is handed out.
 // Invariant: sum of usable sizes of slots = live_bytes; a slot is empty, or its block is live.
-// Who may touch it: the thread whose turn it is.
+// Thread-safety: the thread whose turn it is.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ class Table {
   static constexpr size_t kMostUsable = size_t{8} << 20;  // of a block that is asked for
   static constexpr size_t kImpossible = size_t{1} << 40;  // no world has room for so much
 
-  // What a block has to be.
+  // What the input asks of a block.
   struct Wish {
     size_t size;
     size_t alignment;  // 0: that of malloc
@@ -53,11 +53,11 @@ class Table {
     return freed_.empty() ? nullptr : freed_[index % freed_.size()];
   }
 
-  // Takes over what a call returned that was asked for `wish`; errno was 0 before the call.
+  // Records what a call returned for `wish`; errno was 0 before the call.
   void add(size_t index, void* start, const Wish& wish);
-  // What realloc returned for the block of a slot, whose errno was 0 before the call.
+  // Records what realloc returned for the block of a slot; errno was 0 before the call.
   void resized(size_t index, void* start, size_t size);
-  // Before the block of a slot is freed. It is no longer live then.
+  // Called before the block of a slot is freed. From then on it is not live.
   void* remove(size_t index);
   void expect_patterns() const;
 

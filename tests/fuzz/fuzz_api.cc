@@ -3,7 +3,7 @@
 //
 // The environment makes the world: NEARMALLOC_TOPOLOGY, NEARMALLOC_REGION_MIB and NEAR_FAKE_OS may
 // be set.
-// Who may touch it: libFuzzer's thread.
+// Thread-safety: libFuzzer's thread.
 #include "fuzz/api_player.h"
 #include "node/memory.h"
 

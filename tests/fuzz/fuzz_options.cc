@@ -1,11 +1,11 @@
 // Fuzz target: the entries of the environment that options are read from.
 //
-// An input is the environment, an entry a line. The file under test is part of this one, because a
-// process reads its environment once, and here it is read for every input; and because what it says
-// is counted.
-// Invariant: what the options are afterwards, and how many lines were said, is what the reading of
-// this file gives, which shares nothing with the reading under test but the table.
-// Who may touch it: libFuzzer's thread.
+// An input is the environment, an entry a line. The file under test is compiled into this one:
+// a process reads its environment once, but here it is read for every input, and its messages are
+// counted.
+// Invariant: the options afterwards, and the number of messages, are what the reading in this file
+// gives, which shares only the table with the reading under test.
+// Thread-safety: libFuzzer's thread.
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -103,7 +103,7 @@ struct Expected {
   }
 
  private:
-  // False if something has to be said.
+  // False if a message is due.
   bool set(const std::string& name, const std::string& text) {
     if (name == "TOPOLOGY" || name == "DESIGN_OPTIONS") {
       (name == "TOPOLOGY" ? topology : design_options) = text;

@@ -1,7 +1,7 @@
 // Fuzz target: the text of the option `topology`.
 // Invariant: a text is refused with a reason and changes nothing, or gives a topology that is whole
 // and that its own text gives again.
-// Who may touch it: libFuzzer's thread.
+// Thread-safety: libFuzzer's thread.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -17,7 +17,7 @@ using near::kMaxCpus;
 using near::kMaxNodes;
 using near::Topology;
 
-// Field by field: between fields a structure may have bytes that are never written.
+// Compares field by field: between fields a structure may have bytes that are never written.
 bool are_equal(const Topology& a, const Topology& b) {
   return a.count == b.count && a.unused == b.unused && a.real == b.real &&
          std::memcmp(a.kernel_id, b.kernel_id, sizeof a.kernel_id) == 0 &&
@@ -25,7 +25,7 @@ bool are_equal(const Topology& a, const Topology& b) {
          std::memcmp(a.order, b.order, sizeof a.order) == 0;
 }
 
-// One that no text gives, so that every change is seen.
+// A topology that no text gives, so that every change is seen.
 Topology untouched() {
   Topology topology;
   std::memset(topology.kernel_id, 0x5a, sizeof topology.kernel_id);

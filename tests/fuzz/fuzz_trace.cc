@@ -2,7 +2,7 @@
 // `replay` makes of it.
 // Invariant: a file is refused by a TraceError that names it, or every event and sum is what
 // trace_reference.h reads, and the threads of the program never wait for each other in a circle.
-// Who may touch it: libFuzzer's thread.
+// Thread-safety: libFuzzer's thread.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -49,7 +49,7 @@ class File {
   std::string path_;
 };
 
-// What `work` throws, which has to be a clear TraceError; empty if nothing.
+// The message that `work` throws, which must be a clear TraceError; empty if it throws none.
 template <typename Work>
 std::string refusal_of(const std::string& path, Work work) {
   try {
@@ -186,7 +186,7 @@ void expect_program(const std::string& path, const std::optional<ReferenceTrace>
   demand(refusal.empty() == sums.has_value(), "a program is refused: %s", refusal.c_str());
 }
 
-// What an input leaves mapped is seen once there is much of it.
+// Mappings that inputs leave behind are noticed once there are many.
 void expect_few_mappings() {
   constexpr size_t kOften = 1000;
   constexpr size_t kMany = 1500;  // a sanitizer has a few hundred

@@ -5,7 +5,7 @@
 // process by a demand that does not hold.
 // Invariant: an input leaves nothing behind that the next one could see. The process prints
 // "cases: N" at its end, where N counts inputs, and fails if N is 0.
-// Who may touch it: the thread that plays an input; one at a time.
+// Thread-safety: the thread that plays an input; one at a time.
 #pragma once
 
 #include <cstddef>

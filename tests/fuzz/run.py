@@ -50,7 +50,7 @@ def command(arguments: argparse.Namespace, name: str, found: Path, crashes: Path
 
 
 def environment() -> dict[str, str]:
-    """Freed memory of the harness need not be kept long; a report has names if that is possible."""
+    """Freed memory of the harness is kept briefly; a report has names if that is possible."""
     variables = os.environ | {"ASAN_OPTIONS": "quarantine_size_mb=16"}
     for name in ("llvm-symbolizer-19", "llvm-symbolizer"):
         if path := shutil.which(name):

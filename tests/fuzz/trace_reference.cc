@@ -86,7 +86,7 @@ struct Resizing {
 // The heap of the recorded program.
 class Heap {
  public:
-  // False if it cannot be.
+  // False if no program can have made the call.
   bool take(const ReferenceEvent& event) {
     sums.events_by_kind[event.kind]++;
     switch (event.kind) {

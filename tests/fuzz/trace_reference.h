@@ -1,7 +1,7 @@
-// What a recorded trace says, read a second time from the words of lab/bench/trace_format.h, and
-// what replaying it comes to.
-// Invariant: nothing is shared with the reader under test but the names of the format.
-// Who may touch it: one thread.
+// What a recorded trace says, by a second reader written from lab/bench/trace_format.h, and the
+// sums of replaying it.
+// Invariant: only the names of the format are shared with the reader under test.
+// Thread-safety: one thread.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ struct ReferenceTrace {
   std::vector<ReferenceEvent> events;
 };
 
-// Nothing if the bytes are no trace.
+// Empty if the bytes are not a trace.
 std::optional<ReferenceTrace> read_reference(const uint8_t* data, size_t size);
 
 struct ReferenceSums {
@@ -39,7 +39,7 @@ struct ReferenceSums {
   uint64_t remote_frees = 0, unknown_frees = 0;
 };
 
-// Nothing if no program can have made these calls in this order.
+// Empty if no program can have made these calls in this order.
 std::optional<ReferenceSums> replay_reference(const ReferenceTrace& trace);
 
 }  // namespace near_test::fuzz

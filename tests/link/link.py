@@ -94,7 +94,7 @@ class Link(unittest.TestCase):
         count(len(promised()) + len(STANDARD))
 
     def test_operators_call_each_other_by_their_public_names(self) -> None:
-        """And no other call inside the library can be diverted."""
+        """No other call inside the library can be diverted."""
         calls = re.findall(r"_(?:GLOB_DAT|JUMP_SLOT?|JUMP_SLO)\s+\w+ (\w+) \+ 0",
                            tool("readelf", "-rW", LIBRARY))
         own = set(calls) & exported(LIBRARY)
@@ -117,7 +117,7 @@ class Link(unittest.TestCase):
             count()
 
     def test_nothing_undefined_but_libcs(self) -> None:
-        """In particular nothing of the C++ runtime or of libatomic."""
+        """In particular, they need nothing of the C++ runtime or of libatomic."""
         for library in self.libraries:
             for line in tool("nm", "-D", "--undefined-only", library).splitlines():
                 letter, name = line.split()[-2:]

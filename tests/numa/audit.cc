@@ -1,11 +1,11 @@
-// Where blocks lie: threads that are pinned to processors allocate, free for each other, resize and
-// reuse; the kernel says of every page of every live block which node it is on.
+// Where blocks lie: pinned threads allocate, free for each other, resize and reuse; the kernel says
+// of every page of every live block on which node it is.
 //
 // Run in a guest with several nodes (lab/vm) under any allocator. All live blocks are audited
 // (audit_pages.h) after each round, while all threads wait, and when threads have ended. With
 // --generations threads end and others begin, on other processors: they free what was left, and
 // take over heaps and spans; in every second generation there are half as many, so that spans of
-// heaps that nobody has are adopted. Prints one JSON object with the sums over all audits.
+// parked heaps are adopted. Prints one JSON object with the sums over all audits.
 // Invariant: the home of a block is the node that --homes gives for the processor of the thread
 // that allocated it.
 #include <pthread.h>
@@ -33,7 +33,7 @@ struct Seat {
   int home;
 };
 
-// What one thread has, and the next one in its place; where it runs.
+// What a thread has and passes on to the thread that replaces it; where it runs.
 struct Worker {
   size_t index;
   Seat seat;
@@ -53,7 +53,7 @@ Options options;
 std::array<Seat, kMostThreads> seats;
 std::array<Worker, kMostThreads> workers;
 size_t worker_count = 0;
-size_t step = 1;  // of so many places in a row one has a thread, in this generation
+size_t step = 1;  // one place in `step` has a thread, in this generation
 pthread_barrier_t all_threads;
 Audit* audit = nullptr;
 
@@ -64,7 +64,7 @@ void keep(Worker& worker, void* address, size_t size) {
   worker.blocks[worker.count++] = marked(address, size, worker.seat.home, mark);
 }
 
-// A block that grew and shrank by realloc; it is used between.
+// Grows and shrinks a block by realloc, and uses it between the two.
 void keep_resized(Worker& worker, size_t first, size_t second) {
   void* const small = std::malloc(first);
   if (small == nullptr) fail(1, "out of memory");
@@ -72,7 +72,7 @@ void keep_resized(Worker& worker, size_t first, size_t second) {
   keep(worker, std::realloc(small, second), second);
 }
 
-// Sizes of all kinds, until the thread has its bytes; at first a huge one, half of them.
+// Blocks of all kinds of sizes, until the thread has its bytes; first a huge one, half of them.
 void allocate(Worker& worker) {
   static constexpr size_t kSmall[] = {16, 24, 48, 100, 256, 1000};
   static constexpr size_t kMedium[] = {2048, 5000, 16'384, 30'000};
@@ -105,13 +105,13 @@ void audit_all() {
   audit->finish();
 }
 
-// All threads wait while one of them audits.
+// All threads wait while one thread audits.
 void audit_together() {
   if (pthread_barrier_wait(&all_threads) == PTHREAD_BARRIER_SERIAL_THREAD) audit_all();
   pthread_barrier_wait(&all_threads);
 }
 
-// What the thread across has, and those who have no thread beside it.
+// Frees blocks of the thread across, and of the workers after it that have no thread now.
 void free_across(Worker& worker, size_t round) {
   const size_t places = (worker_count + step - 1) / step;
   const size_t across = (worker.index / step + places / 2 + round) % places * step;

@@ -24,7 +24,7 @@ NodeOf node_of() {
   return found;
 }
 
-// By node and node; 0 where one of them has no memory. Read once, before threads start.
+// Distances by node and node; 0 where either has no memory. Read once, before threads start.
 std::array<std::array<int, kMostNodes>, kMostNodes> distances;
 std::array<int, kMostNodes> least;  // from each node to another one
 
@@ -45,7 +45,7 @@ void read_distances() {
   }
 }
 
-// Where the kernel has these pages.
+// Where the kernel placed these pages.
 void locate(void** pages, size_t count, int* nodes) {
   if (syscall(SYS_move_pages, 0, count, pages, nullptr, nodes, 0) != 0) {
     fail(1, "move_pages was refused");

@@ -1,13 +1,13 @@
 // Live blocks held against the kernel: what the audits in a guest share.
 //
-// Run under any allocator. Of every page of every block that is added:
+// Run under any allocator. For every page of every block that is added:
 //   pages = agree + wrong + not_present   (agree: the kernel's node is near_node_of of the block)
-// and how many blocks the allocator believes, and pages the kernel says, to be away from home; far
-// are those of them that are not on a node nearest to it. An allocator without near_node_of
-// believes nothing: its pages are compared with the homes alone.
+// It also counts the blocks that the allocator, and the pages that the kernel, puts away from home;
+// "far" counts those that are not on a node nearest to it. For an allocator without near_node_of,
+// pages are compared with the homes alone.
 // Invariant: a block holds its mark from end to end until it is freed; a damaged one ends the
-// program with status 3. Tables are in memory of their own. Who may touch it: one thread at a time,
-// while nobody frees.
+// program with status 3. Tables are in memory of their own.
+// Thread-safety: one thread at a time, while no other thread frees.
 #pragma once
 
 #include <sys/mman.h>
@@ -22,7 +22,7 @@ namespace numa_guest {
 
 constexpr int kNone = -1;  // no node
 
-// Of somebody's live blocks; `home` is where whoever allocated it was.
+// A thread's live block; `home` is the node where it was allocated.
 struct Block {
   unsigned char* address;
   size_t size;
@@ -32,7 +32,7 @@ struct Block {
 
 [[noreturn]] void fail(int status, const char* message);
 
-// Zeroed memory of our own.
+// Zeroed memory that does not come from the allocator.
 template <typename T>
 T* table(size_t count) {
   void* const memory = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
@@ -54,10 +54,10 @@ size_t free_half(Block* blocks, size_t count, uint64_t& random);
 // The allocator's statistics, all 0 if it has none.
 near_stats allocator_stats();
 
-// The node that the allocator believes; kNone if it has no opinion.
+// The node that the allocator reports; kNone if it reports none.
 bool allocator_believes();
 int believed_node(const void* block);
-// Where the kernel has the page of this address; less than 0: nowhere.
+// The node on which the kernel has the page of this address; less than 0: none.
 int kernel_node(const void* address);
 
 struct Counts {
@@ -77,14 +77,14 @@ class Audit {
  public:
   Audit();
   void add(const Block& block);
-  // The kernel is asked about all that was added since the last time.
+  // Asks the kernel about all that was added since the last call.
   void finish();
   const Counts& counts() const { return counts_; }
   // The entries of a JSON object, without its braces.
   void print() const;
 
  private:
-  // Pages that blocks share are there once for each belief and home.
+  // A page that blocks share is there once for each reported node and home.
   struct Page {
     uintptr_t address;
     int believed;

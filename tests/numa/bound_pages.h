@@ -1,8 +1,8 @@
-// Memory and threads in known places of a guest: pages bound to a node, and the kernel's word for
-// it.
+// Memory and threads in known places of a guest: pages bound to a node, and what the kernel reports
+// about them.
 //
-// Invariant: what map_on() returned lies on its node alone, as far as it is there at all. What goes
-// wrong ends the program with status 1 and a line that says what. Who may touch it: any thread.
+// Invariant: what map_on() returned lies on its node alone, as far as it is present. An error ends
+// the program with status 1 and a line that names it. Thread-safety: any thread.
 // Source: mbind(2), move_pages(2), getcpu(2), called directly: no libnuma in the guest.
 #pragma once
 
@@ -51,13 +51,13 @@ inline std::vector<unsigned> nodes_with_memory() {
 }
 inline std::vector<unsigned> cpus_online() { return numbers_in("/sys/devices/system/cpu/online"); }
 
-// These pages, once touched, can only come from that node.
+// Binds these pages: once touched, they can only come from that node.
 inline void bind_to(unsigned node, char* pages, size_t bytes) {
   const unsigned long mask = 1UL << node;
   if (syscall(SYS_mbind, pages, bytes, MPOL_BIND, &mask, kMostNodes + 1, 0) != 0) fail("mbind");
 }
 
-// Pages that nobody has touched and that can only come from that node; huge ones, or none of those.
+// Untouched pages that can only come from that node; either huge pages only, or none.
 inline char* map_on(unsigned node, size_t bytes, bool huge) {
   void* const pages = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -69,7 +69,7 @@ inline char* map_on(unsigned node, size_t bytes, bool huge) {
   return aligned;
 }
 
-// Of the pages at these places, how many do not lie on the node.
+// How many of the pages at these places do not lie on the node.
 inline size_t pages_elsewhere(const std::vector<void*>& places, unsigned node) {
   std::vector<int> found(places.size());
   std::vector<void*> pages = places;

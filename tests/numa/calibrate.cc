@@ -15,7 +15,7 @@ using namespace numa_guest;
 namespace marker = workload::marker;
 
 constexpr size_t kShownEvery = size_t{256} << 10;  // of huge pages
-// Of a node: the kernel keeps some for itself, of the lowest 16 MiB most, and kills who takes it.
+// Left free on each node: the kernel keeps most of the lowest 16 MiB, and kills what takes it.
 constexpr size_t kLeft = size_t{24} << 20;
 
 struct Shown {
@@ -54,7 +54,7 @@ void show(unsigned node, size_t bytes, bool huge, Shown& shown) {
 
 Shown show_node(unsigned node) {
   Shown shown;
-  // Huge pages are quick; small ones come from what lies between.
+  // Huge pages are quick; the small pages come from the gaps between them.
   show(node, usable_bytes(node) / 8 * 7 / kHugePage * kHugePage, true, shown);
   show(node, usable_bytes(node) / kPage * kPage, false, shown);
   return shown;

@@ -1,5 +1,5 @@
-# The plugin that counts accesses (lab/vm/plugin): its parts alone, and in a guest against what is
-# known.
+# The plugin that counts accesses (lab/vm/plugin): tests of its parts alone, and in a guest against
+# known counts.
 
 find_package(nlohmann_json REQUIRED)
 add_library(numa_plugin_tests OBJECT plugin_test.cc plugin_cache_test.cc)

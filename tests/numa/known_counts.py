@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The counting plugin against accesses that are known: `known_counts.py TOPOLOGY`.
 
-A guest is calibrated and runs known_pattern; raw counts must be equal to what it says it did,
-and so must the events of the cache model that it names. Wrong arguments must keep QEMU from
-starting.
+A guest is calibrated and runs known_pattern; raw counts must be equal to what known_pattern says
+that it did, and so must the events of the cache model that it names. Wrong arguments must keep QEMU
+from starting.
 """
 
 import subprocess
@@ -18,7 +18,7 @@ from nearlab.vm.guest import Step
 from nearlab.vm.machine import Machine, Plugin
 
 SKIPPED = 77
-EXACT = ("loads", "stores")  # of these, what a pattern does not name must be 0
+EXACT = ("loads", "stores")  # counts that a pattern does not name must be 0
 MOST_NAMED = 32  # pages of a region that are named
 PROGRAMS = ("calibrate", "known_pattern")
 WRONG = {
@@ -40,7 +40,7 @@ def plugin_of(place: topology.Topology, out: Path) -> Plugin:
 
 
 def run(guests: Machine, where: str) -> tuple[dict, counts.Counts]:
-    """What the guest says it did, and what was counted."""
+    """What the guest says that it did, and what was counted."""
     place = topology.load(where)
     steps = [Step(name, places.vm_program(name)) for name in PROGRAMS]
     with tempfile.TemporaryDirectory() as folder:
@@ -73,7 +73,7 @@ def faults_of(pattern: dict, region: counts.Region) -> Iterator[str]:
 
 
 def misplaced(counted: counts.Counts) -> Iterator[str]:
-    """Regions whose remote accesses are not those of the pages that it names."""
+    """Regions whose remote accesses are not those of the pages that the pattern names."""
     for number, region in enumerate(counted.regions):
         named = sum(accesses for _, accesses in region.remote_pages)
         remote = counted.sums(number).remote
@@ -86,7 +86,7 @@ def said_so(errors: str, message: str) -> bool:
 
 
 def refusals(qemu: Path) -> Iterator[str]:
-    """Wrong arguments that QEMU starts with, or whose error does not say what is wrong."""
+    """Wrong arguments with which QEMU starts, or whose error does not say what is wrong."""
     with tempfile.TemporaryDirectory() as folder:
         for arguments, message in WRONG.items():
             words = [places.vm_program("libnearcount.so"), *arguments.split(",")]

@@ -2,9 +2,9 @@
 // (lab/vm/plugin) must find in the same guest. Each pattern is one region between two markers.
 //
 // Prints one JSON object: for each pattern in order, {"name", "counts": [[cpu, node, event,
-// number]], "pages": [[cpu, number]], "all_pages"}: of memory of the heap, loads and stores
-// exactly, and of the other events those that are named. Invariant: within a region threads touch,
-// besides the memory of the pattern, their stacks and the data of this program alone, which are
+// number]], "pages": [[cpu, number]], "all_pages"}. For memory of the heap, loads and stores are
+// exact, and of the other events those that are named. Invariant: within a region threads touch,
+// besides the memory of the pattern, only their stacks and the data of this program, which are
 // excluded.
 #include <pthread.h>
 
@@ -22,7 +22,7 @@ namespace {
 using namespace numa_guest;
 
 constexpr size_t kLine = 64;
-// Of a private cache of 256 KiB.
+// For a private cache of 256 KiB.
 constexpr uint32_t kFits = 64 << 10, kOverflows = 4 << 20;
 
 // Eight bytes anywhere, read and written by one instruction.
@@ -50,10 +50,10 @@ struct Pattern {
   std::function<void(size_t index)> body;  // of thread `index`
   std::vector<Count> counts;
   std::vector<std::pair<unsigned, size_t>> pages;
-  size_t all_pages = 0;  // 0: not said
+  size_t all_pages = 0;  // 0: not given
 };
 
-// Data of the program, hence no heap: what threads meet at, and whose turn it is.
+// Data of the program, hence not heap: where threads meet, and the number whose turn it is.
 pthread_barrier_t meeting;
 alignas(128) std::atomic<size_t> turn{0};
 
@@ -84,7 +84,7 @@ void run(const Pattern& pattern) {
   pthread_barrier_destroy(&meeting);
 }
 
-// Touches pages that are bound to a node; that is where they lie now.
+// Touches pages that are bound to a node; from then on they lie there.
 void place(char* memory, unsigned node, size_t bytes) {
   std::vector<void*> pages;
   for (size_t at = 0; at < bytes; at += kPage) {
@@ -121,7 +121,7 @@ Pattern matrix() {
       pattern.counts.push_back({cpus[i], nodes[j], "bounces", 0});
     }
   }
-  // A page for each CPU: nobody shares.
+  // A page for each CPU: none is shared.
   pattern.body = [loads](size_t index) {
     for (size_t j = 0; j < nodes.size(); ++j) {
       char* const page = memory[j] + index * kPage;
@@ -134,8 +134,8 @@ Pattern matrix() {
   return pattern;
 }
 
-// A byte of each line is read, again and again, by one CPU: they miss once if they fit into its
-// cache, and every time if they are many more. Narrow numbers: a body of two words is no block.
+// One CPU reads a byte of each line, repeatedly: lines miss once if they fit into its cache, and
+// every time if there are many more. The numbers are narrow: a body of two words is no block.
 Pattern read_again(const char* name, unsigned cpu, unsigned node, uint32_t bytes, uint32_t rounds,
                    bool fits) {
   char* const memory = memory_on(node, std::max<size_t>(bytes, kHugePage));
@@ -157,7 +157,7 @@ Pattern read_again(const char* name, unsigned cpu, unsigned node, uint32_t bytes
           bytes / kPage};
 }
 
-// Two CPUs store to one line in turn: it bounces.
+// Two CPUs store to one line in turn: the line bounces.
 Pattern ping_pong(unsigned one, unsigned other, unsigned node) {
   constexpr size_t kRounds = 200;
   char* const memory = memory_on(node, kPage);
@@ -177,7 +177,7 @@ Pattern ping_pong(unsigned one, unsigned other, unsigned node) {
   return {"ping_pong", {one, other}, body, counts, {{one, 1}, {other, 1}}, 1};
 }
 
-// One CPU stores, another one loads: the store finds the line here and there, the load elsewhere.
+// One CPU stores, another one loads: both accesses find the line in the other CPU's cache too.
 Pattern hand_over(unsigned writer, unsigned reader, unsigned node) {
   constexpr size_t kRounds = 200;
   char* const memory = memory_on(node, kPage);
@@ -247,8 +247,7 @@ Pattern common_pages(unsigned one, unsigned other, unsigned node) {
           kPages + kApart};
 }
 
-// A thread that does not exclude its stack, as an allocator has one: it does what it is asked for,
-// there.
+// A thread whose stack is not excluded, like a thread of an allocator: it touches it when asked.
 pthread_barrier_t visit;
 void* be_strange(void*) {
   std::array<char, kPage> own;
@@ -266,7 +265,7 @@ void start_strange_thread() {
   pthread_detach(thread);
 }
 
-// Nothing of its is heap.
+// None of its memory is heap.
 Pattern strange_thread(unsigned cpu) {
   const auto body = [](size_t) {
     pthread_barrier_wait(&visit);

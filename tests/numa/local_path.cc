@@ -1,9 +1,9 @@
-// Threads on all processors that allocate and free blocks of their own alone: what of another
-// node's memory does that access? Counted by the plugin (lab/vm/plugin), as one region.
+// Threads on all processors allocate and free only blocks of their own: how many accesses to
+// another node's memory does that make? Counted by the plugin (lab/vm/plugin), as one region.
 //
-// Each thread first has blocks of every class, so that its spans and lists are there; from then on
-// it goes the fast path: pairs of malloc and free, and batches that its spans have free blocks for.
-// With --foreign it also frees blocks of a thread on another node, which must be seen.
+// Each thread first has blocks of every class, so that its spans and lists exist; from then on it
+// takes the fast path: pairs of malloc and free, and batches that its spans have free blocks for.
+// With --foreign it also frees blocks of a thread on another node, and the count must show it.
 // Invariant: within the region threads touch, besides their blocks and what the allocator touches,
 // their stacks and the data of this program alone, which are excluded.
 #include <pthread.h>
@@ -21,10 +21,10 @@ using namespace numa_guest;
 
 constexpr size_t kMostThreads = 64;
 constexpr size_t kBlocks = 24;  // of a class: a batch
-constexpr size_t kHeld = 8;     // and so many that stay, whose spans never become empty
+constexpr size_t kHeld = 8;     // of a class, which stay: their spans never become empty
 constexpr size_t kPairs = 8;    // one after the other
 constexpr size_t kRounds = 40;
-constexpr size_t kForeign = 16;  // blocks of another thread's that a thread frees
+constexpr size_t kForeign = 16;  // blocks of another thread that a thread frees
 // One size of each class up to what medium blocks end at, in steps that are at least as fine as
 // those of the allocators: 16 to 128 by 16, then four to a doubling.
 constexpr auto kSizes = [] {
@@ -39,11 +39,11 @@ constexpr auto kSizes = [] {
 using Batch = std::array<char*, kBlocks>;
 using Held = std::array<std::array<char*, kHeld>, kSizes.size()>;
 
-// Data of the program, hence no heap.
+// Data of the program, hence not heap.
 pthread_barrier_t meeting;
 std::vector<unsigned> cpus;
 bool foreign = false;
-std::array<std::array<char*, kForeign>, kMostThreads> handed;  // by who allocated
+std::array<std::array<char*, kForeign>, kMostThreads> handed;  // by allocating thread
 std::atomic<size_t> damaged{0};
 
 // Both ends of the block.
@@ -66,7 +66,7 @@ char* allocated(size_t size, uint64_t stamp) {
 }
 
 void release(char* block, size_t size, uint64_t stamp) {
-  // relaxed: read when all have met
+  // relaxed: read after all threads have met
   if (!is_as_left(block, size, stamp)) damaged.fetch_add(1, std::memory_order_relaxed);
   std::free(block);
 }
@@ -80,7 +80,7 @@ void play_round(uint64_t stamp) {
   }
 }
 
-// A thread of another node's, wherever nodes have equally many processors.
+// A thread of another node, where nodes have equally many processors.
 size_t opposite(size_t index) { return (index + cpus.size() / 2) % cpus.size(); }
 
 void* play(void* number) {

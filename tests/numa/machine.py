@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Cases of the NUMA machine: `machine.py TOPOLOGY CASE...`, each must have the verdict `pass`; with
-`--allocators NAME,...` under these alone.
+"""Runs cases of the NUMA machine: `machine.py TOPOLOGY CASE...`, each must have the verdict `pass`;
+with `--allocators NAME,...` under these alone.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 // A region that the plugin counts (lab/vm/plugin), in which threads that wait for it do their part.
 //
-// Invariant: nobody's part begins before the region has, and it ends after the last one. The
-// barrier is for the threads and the main one, and lies where it is no heap.
-// Who may touch it: run_region() the main thread; take_part() each of the others, once.
+// Invariant: no thread's part begins before the region has, and the region ends after the last one.
+// The barrier is for these threads and the main thread, and does not lie in a heap.
+// Thread-safety: the main thread calls run_region(); each of the others calls take_part(), once.
 #pragma once
 
 #include <pthread.h>
@@ -26,7 +26,7 @@ void take_part(pthread_barrier_t& meeting, Part part) {
   pthread_barrier_wait(&meeting);  // the region has begun
   part();
   pthread_barrier_wait(&meeting);
-  pthread_barrier_wait(&meeting);  // and ended
+  pthread_barrier_wait(&meeting);  // the region has ended
 }
 
 }  // namespace numa_guest

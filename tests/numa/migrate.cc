@@ -30,17 +30,17 @@ namespace {
 using namespace numa_guest;
 
 constexpr size_t kMostThreads = 64;
-constexpr size_t kLarge = size_t{32} << 10;  // nearmalloc takes larger blocks from where it is
+constexpr size_t kLarge = size_t{32} << 10;  // larger blocks: nearmalloc takes the current node's
 
 struct Options {
   size_t threads = 8;
   size_t turns = 12;        // of each thread
   size_t operations = 400;  // in a turn
-  size_t blocks = 300;      // that a thread keeps
+  size_t blocks = 300;      // kept by a thread
   uint64_t seed = 1;
 };
 
-// Where a block can be, seen from the thread that it was handed out to.
+// Where a block can be, relative to the thread that it was handed out to.
 struct Placed {
   size_t here = 0;
   size_t away = 0;
@@ -49,7 +49,7 @@ struct Placed {
 struct Results {
   size_t moves = 0;
   size_t held = 0;     // turns without one: no processor of another node is allowed
-  size_t changed = 0;  // turns in which the heap did
+  size_t changed = 0;  // turns in which the heap changed
   Placed reused, fresh, large;
 };
 
@@ -68,7 +68,7 @@ Audit* audit = nullptr;
 
 pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t turn_changed = PTHREAD_COND_INITIALIZER;
-size_t turn = 0;  // whose it is: turn % threads
+size_t turn = 0;  // of thread number turn % threads
 
 // --- the allocator's own counts ---
 
@@ -85,7 +85,7 @@ uint64_t rehomes_of(unsigned node) {
 
 // --- moving ---
 
-// To a processor of another node, if `allowed` has one.
+// Moves to a processor of another node, if `allowed` has one.
 void move(Worker& worker, const cpu_set_t& allowed) {
   const unsigned from = here().node;
   std::array<unsigned, CPU_SETSIZE> others{};
@@ -153,8 +153,8 @@ void release(Block& block) {
   block.address = nullptr;
 }
 
-// Replaces random blocks of its own; and frees one in eight of another thread's, which allocates
-// them anew when it comes to them.
+// Replaces random blocks of the thread's own; frees one in eight of another thread's, which that
+// thread allocates anew when it reaches them.
 void take_turn(Worker& worker) {
   Stay stay;
   for (size_t i = 0; i < options.operations; ++i) {
@@ -228,7 +228,7 @@ void read_cpus() {
   }
 }
 
-// The processors are asked for their nodes before threads start: from each in turn.
+// Asks each processor in turn for its node, before threads start.
 void read_machine() {
   cpu_set_t before;
   if (sched_getaffinity(0, sizeof before, &before) != 0) fail("sched_getaffinity");

@@ -1,4 +1,4 @@
-// Memory of nodes that a program names: the kernel says of every page of every block where it is.
+// Memory of nodes that a program names: the kernel says on which node every page of a block is.
 //
 // Run in a guest with several nodes (lab/vm) under nearmalloc. From each processor in turn, blocks
 // of all kinds are asked for of every node with memory, one without processors too: by the node's

@@ -1,5 +1,5 @@
-// The counting plugin's model of private caches (lab/vm/plugin/cache.h) against what is known, and
-// against the plainest way to say the same.
+// The counting plugin's model of private caches (lab/vm/plugin/cache.h) against known counts,
+// and against the plainest model of the same.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,11 +60,11 @@ TEST(PluginCache, TheOldestLineOfASetLeaves) {
   EXPECT_EQ(cache.store(0, 0), kMiss);
   EXPECT_EQ(cache.load(0, apart), kMiss);
   EXPECT_EQ(cache.load(0, 0), kHit);
-  EXPECT_EQ(cache.load(0, 2 * apart), kMiss);  // `apart` leaves
+  EXPECT_EQ(cache.load(0, 2 * apart), kMiss);  // evicts `apart`
   EXPECT_EQ(cache.load(0, 0), kHit);
   EXPECT_EQ(cache.load(0, 64), kMiss) << "another set";
   EXPECT_EQ(cache.load(0, apart), kMiss);
-  EXPECT_EQ(cache.load(0, 2 * apart), kMiss);  // now 0 has left
+  EXPECT_EQ(cache.load(0, 2 * apart), kMiss);  // 0 was evicted
   EXPECT_EQ(cache.load(1, 0), kMiss) << "whoever wrote it has it no more";
   count_cases(9);
 }
@@ -82,7 +82,7 @@ TEST(PluginCache, ALineThatWasTakenAwayLeavesBeforeTheOldest) {
   count_cases(6);
 }
 
-// The plainest way to say the same: a list of lines for each set, the newest first.
+// The plainest model of the same: a list of lines for each set, the newest first.
 struct PlainCache {
   struct Line {
     uint64_t line;

@@ -1,5 +1,5 @@
-// The parts of the counting plugin (lab/vm/plugin) by themselves: markers, arguments, sets of
-// pages, the map of nodes, and what becomes of accesses and markers in the report.
+// The parts of the counting plugin (lab/vm/plugin) alone: markers, arguments, sets of pages, the
+// map of nodes, and how accesses and markers enter the report.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -55,7 +55,7 @@ TEST(PluginMarker, OtherInstructionsAreNone) {
   const std::vector<std::vector<uint8_t>> others = {
       {},
       {0xa6},                                            // a comparison
-      {0x3e, 0x3e, 0xa6},                                // under too few prefixes
+      {0x3e, 0x3e, 0xa6},                                // after too few prefixes
       {0x3e, 0x3e, 0x3e, 0x3e, 0x3e, 0x3e, 0x3e, 0xa6},  // too many
       {0x3e, 0x2e, 0x3e, 0xa6},                          // or others
       {0x3e, 0x3e, 0x3e, 0xa4},                          // another string instruction
@@ -261,7 +261,7 @@ TEST_F(PluginCounter, CountsByCpuNodeAndKindWithinTheRegion) {
   load(0, kBlock, kHere);
   load(2, kBlock, kHere);
   store(2, kBlock + 4096, kThere);
-  store(1, kBlock + 4096, 700 * kGranule);  // nobody's
+  store(1, kBlock + 4096, 700 * kGranule);  // of no node
   store(1, kStack + 8000, kThere);
   load(0, kStack + 8192, kHere);
   counter.end();

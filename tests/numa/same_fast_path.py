@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""One node or many: a malloc with its free is the same number of instructions.
+"""A malloc with its free is the same number of instructions on one node and on several.
 
-Counted by callgrind, exactly, on a machine pretended to have one node, and four.
+Callgrind counts them exactly, on a machine pretended to have one node, and four.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ ROUNDING = 0.01  # of an instruction a pair: programs start at other addresses e
 
 
 def with_nodes(ours: Allocator, nodes: int) -> Allocator:
-    """Each processor on the next node; some are left without, if there are few."""
+    """Each processor is on the next node; with few processors, some nodes have none."""
     processors = range(os.cpu_count() or 1)
     lists = ["+".join(map(str, processors[node::nodes])) for node in range(nodes)]
     topology = f"nodes={nodes} cpus={','.join(lists)}"
@@ -31,7 +31,7 @@ def with_nodes(ours: Allocator, nodes: int) -> Allocator:
 
 
 def nodes_seen(ours: Allocator) -> int:
-    """What the library itself says that it pretends."""
+    """The topology that the library itself reports."""
     environment = os.environ | dict(ours.environment)
     environment |= {"LD_PRELOAD": str(ours.library), "NEARMALLOC_STATS": "json"}
     said = subprocess.run(["true"], env=environment, capture_output=True, text=True, check=True)
@@ -39,7 +39,7 @@ def nodes_seen(ours: Allocator) -> int:
 
 
 def is_other(one: float | str, many: float | str) -> bool:
-    """Words say why there is no count."""
+    """The words say why there is no count."""
     if isinstance(one, str) or isinstance(many, str):
         return True
     return abs(one - many) > ROUNDING

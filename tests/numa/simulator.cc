@@ -7,7 +7,7 @@
 // --every 1 everything is checked after each step, which changes nothing else. Each seed plays in a
 // process of its own, forked from one that has not allocated. The last line is "cases: steps".
 // Exit status: 0, 1 for a violation, 2 for wrong use.
-// Who may touch it: it restarts itself with the environment that makes the world.
+// Thread-safety: one process; it restarts itself with the environment that makes the world.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -94,7 +94,7 @@ Arguments read_arguments(int argc, char** argv) {
   return arguments;
 }
 
-// The library reads its environment before main: the program starts again if it is another.
+// The library reads its environment before main: if it is another, the program starts again.
 void enter_world(const World& world, char** argv) {
   const std::string region = std::to_string(world.region_mib);
   const std::pair<const char*, const char*> wanted[] = {{"NEARMALLOC_TOPOLOGY", world.topology},

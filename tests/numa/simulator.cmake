@@ -1,4 +1,4 @@
-# Simulations of the NUMA side by seeds, on one thread: nothing for TSan, nor for another processor.
+# Simulations of the NUMA side by seeds, on one thread: TSan and other processors would add nothing.
 
 if(NEAR_SANITIZE MATCHES "thread" OR CMAKE_CROSSCOMPILING)
   return()

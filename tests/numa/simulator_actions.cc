@@ -22,7 +22,7 @@ void Simulation::refused(const Placement::Before& before, size_t size) {
   model_.journal.note("refused", {size});
 }
 
-// A block is the model's from here on; null if it was refused.
+// From here on the model has the block; null if it was refused.
 void Simulation::take_over(const Placement::Before& before, void* block, size_t size,
                            size_t alignment) {
   if (block == nullptr) return refused(before, size);
@@ -160,8 +160,8 @@ void Simulation::start_thread() {
   model_.journal.count(Event::start);
 }
 
-// As the C library does it: rounds of destructors, between which those of others free and allocate,
-// until the heap is given up; then some more.
+// As the C library does it: rounds of destructors, between which other destructors free and
+// allocate, until the heap is given up; then some more rounds.
 void Simulation::end_thread() {
   const bool had_heap = is_real(near::current_heap);
   if (had_heap) {
@@ -232,7 +232,7 @@ void Simulation::trim() {
   model_.journal.count(Event::trim);
 }
 
-// As the purge thread does it.
+// Purges as the purge thread does.
 void Simulation::tend() {
   near::clean_heaps(false);
   const auto age = static_cast<uint32_t>(near::option(near::Option::decay_ms));

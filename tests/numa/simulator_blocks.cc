@@ -41,7 +41,7 @@ void Checks::everything() {
   journal.count(Event::full_check);
 }
 
-// Those of classes, by span.
+// Checks the blocks of classes, by span.
 Checks::Blocks Checks::live_blocks() {
   const Journal& journal = model_.journal;
   Blocks live;
@@ -77,8 +77,7 @@ void Checks::mark(const near::Span& span, const near::Block* block) {
   seen = 1;
 }
 
-// The blocks that begin in a page that is uncarved, or those that are as large as pages by
-// themselves.
+// The blocks that begin in an uncarved page, or those that are themselves as large as pages.
 void Checks::mark_uncarved(const near::Span& span) {
   const near::SizeClass& shape = span.shape();
   for (uint32_t number = 0; number < shape.capacity; number++) {
@@ -146,7 +145,7 @@ void Checks::check_bins(const near::Heap& heap) {
   }
 }
 
-// What a heap keeps of other nodes' memory is in use: an empty span that was spilled goes home.
+// A heap uses the memory that it keeps of other nodes: an empty spilled span goes home.
 void Checks::check_cache(const near::Heap& heap) {
   uint64_t bytes[near::kMaxNodes] = {};
   heap.add_cached(bytes);
@@ -157,7 +156,7 @@ void Checks::check_cache(const near::Heap& heap) {
   }
 }
 
-// A span with remote blocks waits in its owner's inbox, and nothing else does.
+// The owner's inbox holds exactly the spans with remote blocks.
 void Checks::check_inboxes() {
   std::vector<bool> waits(near::heap_count(), false);
   for (const Owned& each : owned_) {
@@ -195,7 +194,8 @@ void Checks::check_statistics() {
   check_node_statistics(false);
 }
 
-// Frees into own spans may be hidden for a while; all others, and all that is of a node, are exact.
+// Frees into own spans may be hidden for a while; other frees, and all counts of a node, are
+// exact.
 void Checks::check_node_statistics(bool nothing_hidden) {
   const Journal& journal = model_.journal;
   std::vector<size_t> bytes(near::topology.count, 0);

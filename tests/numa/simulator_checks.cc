@@ -69,8 +69,8 @@ void Checks::check_place(const near::Span& span, unsigned node) {
   check_binding(&span, node);
 }
 
-// What was bound at all was bound to the node: what was mapped at the start is not, nor what was
-// refused.
+// What was bound was bound to the node: the memory mapped at the start is not bound, nor is what
+// was refused.
 void Checks::check_binding(const void* address, unsigned node) {
   const int bound = fake_os::bound_node(address);
   model_.journal.demand(bound < 0 || bound == near::topology.kernel_id[node],
@@ -94,7 +94,7 @@ void Checks::check_owner(const near::Span& span) {
                  {owner->node(), node});
 }
 
-// No span of a thread that runs becomes another's, but by way of its node when memory is short.
+// A running thread's span becomes another's only by way of its node, when memory is short.
 void Checks::check_changes() {
   if (fake_os::refusals() + fake_os::shortages() != refusals_) return;
   auto before = before_.begin();
@@ -135,7 +135,7 @@ void Checks::check_heaps() {
                  {parked, near::heap_totals().parked});
   size_t bound = 0;
   for (const BoundHeap& heap : model_.bound_heaps) bound += heap.count;
-  const size_t by_node = 2 * near::topology.count;  // a late and a placed one each
+  const size_t by_node = 2 * near::topology.count;  // each has a late and a placed heap
   journal.demand(shared >= bound && shared <= bound + by_node, "shared heaps; bound heaps",
                  {shared, bound});
 }

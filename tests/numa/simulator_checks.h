@@ -2,13 +2,13 @@
 //
 // After each step (every descriptor): a span lies in a region of the node that lists it, its owner
 // and its remote list name the same heap, it is at home or was spilled to where it is, its slices
-// are marked; nobody took it from a thread that runs; a heap is parked, or a thread's, or
-// shared; a few blocks keep their content.
-// Every so often (everything): the blocks of each span are each exactly one of live, in its free
-// list, in its remote list, uncarved; bins hold blocks of hot spans; inboxes wait for spans with
-// remote blocks; the statistics are the model's.
-// Who may touch it: the simulation, no virtual thread being entered. Nothing of the allocator's is
-// changed, so a run is the same however often all is checked.
+// are marked; it was not taken from a running thread; a heap is parked, or a thread's, or shared; a
+// few blocks keep their content.
+// At intervals (everything): each block of a span is exactly one of live, in its free list, in its
+// remote list, uncarved; bins hold blocks of hot spans; inboxes hold the spans with remote blocks;
+// the statistics are the model's.
+// Thread-safety: the simulation, while no virtual thread is entered. The checks change nothing of
+// the allocator's, so a run is the same however often all is checked.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +67,7 @@ class Checks {
   std::vector<Owned> before_;  // the same before the step
   std::vector<const near::Span*> large_;
   std::vector<const near::Heap*> running_;  // heaps of the threads that did not act
-  uint64_t refusals_ = 0;                   // before the step, and calls that may be
+  uint64_t refusals_ = 0;                   // before the step, with calls that may be refused
   size_t next_block_ = 0;
   std::vector<uint8_t> seen_;  // of the span that is looked at: each of its blocks
 };

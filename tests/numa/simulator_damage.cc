@@ -1,4 +1,4 @@
-// Damage on purpose, of the kinds that the checks have to find: this is how tests see that they do.
+// Damage on purpose, of the kinds that the checks have to find: tests use it to prove that they do.
 #include <csignal>
 #include <string_view>
 

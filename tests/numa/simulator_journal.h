@@ -1,8 +1,8 @@
-// What a simulation says of itself: the hash and the trace of its events, how many there were, and
-// the one violation that ends it.
+// What a simulation reports: the hash and the trace of its events, how many there were, and the one
+// violation that ends it.
 // Invariant: nothing that depends on addresses enters the hash, so a seed has the same hash in
 // every run. Reports lie in memory that a process shares with those it forks.
-// Who may touch it: the simulation that owns it.
+// Thread-safety: the simulation that owns it.
 #pragma once
 
 #include <cstdint>
@@ -78,7 +78,7 @@ class Journal {
   void become_child();
   void absorb_child();
 
-  // The simulation came to its end.
+  // The simulation has ended.
   void complete() { report_->complete = true; }
 
  private:

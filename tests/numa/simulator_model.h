@@ -1,9 +1,9 @@
-// What the simulator knows by itself: the virtual threads, the live blocks, and counts of what it
-// did. The checks hold it against the allocator.
+// What the simulator itself records: the virtual threads, the live blocks, and counts of what it
+// did. The checks compare the allocator with it.
 //
 // A virtual thread is what the front keeps of a thread, put aside while another one plays on the
-// one real thread. Nobody is entered between two steps: current_heap is then the empty heap.
-// Who may touch it: the simulation.
+// one real thread. Between two steps no thread is entered: current_heap is then the empty heap.
+// Thread-safety: the simulation.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +18,15 @@
 
 namespace near_test {
 
-// A heap that is a thread's, not one of those that stand for having none.
+// True for a thread's heap; false for the heaps that mean "no heap".
 inline bool is_real(const near::Heap* heap) {
   return heap != &near::empty_heap && heap != &near::exited_heap;
 }
 
-// How long a thread's heap has been the same: the rule of re-homing asks for it.
+// How long a thread has had its heap: the rule of re-homing depends on it.
 struct Residence {
   unsigned slow_paths = 1000;  // of the thread, since its heap changed
-  unsigned doubtful = 0;  // slow paths until that is certain again: a refusal hides how many it had
+  unsigned doubtful = 0;       // slow paths until that is known again: a refusal hides its own
 };
 
 struct VirtualThread {
@@ -49,12 +49,12 @@ struct LiveBlock {
   unsigned maker;  // number of the virtual thread
 };
 
-// Fills a block so that it can be told from every other; the first bytes all of them, so that
+// Fills a block so that it differs from every other; all its first bytes are equal, so that
 // realloc can be followed.
 void fill_block(const LiveBlock& block);
 bool is_intact(const LiveBlock& block);
 
-// A heap that the program made. Its handle is a block of the thread that made it.
+// A heap that the program made. Its handle is a block of the thread that made the heap.
 struct BoundHeap {
   near_heap* handle;
   unsigned first;  // node
@@ -74,7 +74,7 @@ struct NodeAccount {
   uint64_t refused = 0;
 };
 
-// Where a block comes from: what a free of it depends on.
+// The source of a block: a free of it depends on this.
 struct Origin {
   const near::Span* span;
   near::SpanKind kind;

@@ -33,8 +33,8 @@ void Simulation::allocate_on_node() {
   }
 }
 
-// Not while memory is refused: a heap that is made by half leaves no handle, and a free that the
-// model does not see.
+// Not while memory is refused: a half-made heap leaves no handle, and frees what the model does not
+// see.
 void Simulation::make_bound_heap() {
   if (model_.bound_heaps.size() == kMostBoundHeaps || refused_until_ != 0) return;
   const unsigned all = near::topology.count;

@@ -106,7 +106,7 @@ void Placement::check_heap(VirtualThread& thread, const Before& before, bool is_
     journal.note("heap", {after->id(), after->node()});
   }
   if (moved) {
-    // Whoever makes a bound heap may get the very heap that he left.
+    // A thread that makes a bound heap may get the very heap that it left.
     journal.demand(before.heap->parked || before.heap->is_shared(),
                    "the heap that was left is not parked", {before.heap->id()});
     journal.count(Event::rehome);
@@ -178,7 +178,7 @@ void Placement::check_spill(const near::Span& span, unsigned home, const Before&
 void Placement::check_block(VirtualThread& thread, const Before& before, const void* block,
                             size_t size, bool freed) {
   const Journal& journal = model_.journal;
-  // What was refused may have been one: how many slow paths it had is not known anyway.
+  // A refused block may have been large: its number of slow paths is unknown anyway.
   const bool is_large = block == nullptr || span_of_block(block).kind == near::SpanKind::large;
   check_heap(thread, before, is_large);
   if (block == nullptr) return check_refusal(before);

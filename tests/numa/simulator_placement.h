@@ -6,7 +6,7 @@
 //   - a block lies in a span of the heap that hands it out, on the heap's node, unless the span was
 //     spilled: taken from another node, counted, and only when no nearer node had room;
 //   - a block of a node that the caller named lies there, unless the system refused memory there.
-// Who may touch it: the simulation, a virtual thread being entered.
+// Thread-safety: the simulation, while a virtual thread is entered.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class Placement {
  public:
   explicit Placement(Model& model) : model_(model) {}
 
-  // What was so before an operation.
+  // The state before an operation.
   struct Before {
     near::Heap* heap;
     uint64_t refills;

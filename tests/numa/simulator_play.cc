@@ -139,7 +139,7 @@ void Simulation::run_steps(uint64_t steps) {
   for (uint64_t i = 0; i < steps; i++) step();
 }
 
-// The regions can become what they may; windows that are added are few then.
+// Regions can grow to their full size; few windows are added then.
 void Simulation::limit_address_space() {
   const World& world = model_.world;
   const size_t of_node = (world.region_mib + size_t{1}) * near::kMiB;  // with tables
@@ -154,8 +154,8 @@ void Simulation::run() {
   finish();
 }
 
-// Everything is freed by whoever is there, every thread ends, and then all memory is given back:
-// what is left is in the heaps of threads that have none.
+// The threads there are free everything, every thread ends, and then all memory is given back:
+// what is left is in parked heaps.
 void Simulation::finish() {
   model_.journal.begin("finish", 0);
   settling_ = true;

@@ -1,7 +1,7 @@
 // One simulation: a scheduler that draws a virtual thread and an action at each step, and plays it.
 // Invariant: everything is drawn from the seed, so a seed plays the same in every process: whatever
 // the addresses, and however often all is checked.
-// Who may touch it: the process that plays it; a fork plays on in the child as another.
+// Thread-safety: the process that plays it; after a fork the child plays on with a copy.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The simulator itself: a seed plays the same in every process, and what is wrong is found, named
-// by seed and step, and found again.
+// The simulator itself: a seed plays the same in every process, and a fault is found, named by seed
+// and step, and found again.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -10,7 +10,7 @@ namespace near_test {
 namespace {
 
 // One node; a pair; four at uneven distances; two rings of four; and a node without CPUs, which
-// only gets what others spill.
+// gets only spills.
 constexpr World kWorlds[] = {
     {"1", "nodes=1;cpus=0-3", 1, 4, 6},
     {"2", "nodes=2;cpus=0-1,2-3;distance=10,21,21,10", 2, 4, 4},
@@ -56,6 +56,6 @@ uint64_t RegionNumbers::of(const near::Region* region) {
 }  // namespace near_test
 
 namespace near {
-// In place of platform/clock.cc: the linker takes the first.
+// Replaces platform/clock.cc: the linker takes the first definition.
 uint64_t coarse_now_ms() { return near_test::now_ms; }
 }  // namespace near

@@ -1,6 +1,6 @@
 // The worlds that simulations play in: a topology from text, the CPUs that threads run on, how
 // little address space each node has, and a clock.
-// Who may touch it: the simulation.
+// Thread-safety: the simulation.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +23,10 @@ struct World {
 std::span<const World> worlds();
 const World* find_world(std::string_view name);
 
-// The allocator's clock stands still but for this.
+// The allocator's clock moves by this call alone.
 void pass_time(uint32_t milliseconds);
 
-// Regions by number, in the order in which they were met: a name that is no address.
+// Numbers regions in the order in which they were first seen: a name that is not an address.
 class RegionNumbers {
  public:
   uint64_t of(const near::Region* region);

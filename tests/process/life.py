@@ -26,7 +26,7 @@ class Life(PreloadTest):
         self.same_three_times([PROGRAMS / "signals"])
 
     def test_dlopen_a_hundred_times(self) -> None:
-        """Of the library with the near_* names alone, by a program on the system's malloc."""
+        """The library with the near_* names alone, in a program on the system's malloc."""
         command = [PROGRAMS / "dlopen", API_LIBRARY, PROGRAMS / "libplugin.so"]
         for _ in range(ROUNDS):
             result = run(command, preload=False)

@@ -95,7 +95,7 @@ class Limits(PreloadTest):
         self.same_three_times([PROGRAMS / "workload"], limits=limits)
 
     def run_everything(self, **options) -> None:
-        """What every setting of the machine has to bear."""
+        """The workload that every setting of the machine must allow."""
         self.same_once([PROGRAMS / "workload"], **options)
         self.same_once([PROGRAMS / "fork_exec"], **options)
         self.same_once([sys.executable, "-c", PYTHON], **options)

@@ -1,7 +1,7 @@
 """How many calls of the malloc family each executable made, as support/counting_malloc.c counts.
 
 Invariant: the layout is that of `struct Program` there.
-Who may touch it: the scripts of this folder, when the processes that count have ended.
+Thread-safety: the scripts of this folder, when the processes that count have ended.
 """
 
 import struct

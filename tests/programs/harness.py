@@ -57,7 +57,7 @@ class Harness(PreloadTest):
         self.assertIn("invalid free", found.problems[0])
 
     def test_one_bad_run_is_a_failure(self) -> None:
-        # Without the allocator, counted, and then the first of those that are judged.
+        # A run without the allocator, a counted one, and then the first judged one.
         script = f"{WORK}; echo x >>$PREPARED/runs; [[ $(wc -l <$PREPARED/runs) -ne 3 ]]"
         found = self.verdict(script)
         self.assertEqual((found.verdict, found.good), (FAILS, found.runs - 1))

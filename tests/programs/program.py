@@ -4,7 +4,7 @@
 It compares what the program does and writes the verdict where table.py finds it.
 Invariant: "works" means that each run was right and that the program made at least `least` calls
 that nearmalloc answered; anything else has another name.
-Who may touch it: ctest, `./near test programs`, and a person with a row's name.
+Thread-safety: ctest, `./near test programs`, and a person with a row's name.
 """
 
 import argparse

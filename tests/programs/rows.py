@@ -1,7 +1,7 @@
 """The rows of the table of programs, as the files in rows/ declare them.
 
 Invariant: a row that loads has every field in its right type, and no field that is not known.
-Who may touch it: the scripts of this folder; CMake lists the rows by running it.
+Thread-safety: the scripts of this folder; CMake lists the rows by running it.
 """
 
 import argparse

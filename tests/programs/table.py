@@ -2,7 +2,7 @@
 """Prints the verdicts on all rows as one table, and writes it to a file.
 
 Invariant: every row is in the table; one without a verdict says so.
-Who may touch it: `./near test programs`, when the rows have run.
+Thread-safety: `./near test programs`, when the rows have run.
 """
 
 import argparse

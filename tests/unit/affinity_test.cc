@@ -46,7 +46,7 @@ class AffinityTest : public testing::Test {
     if (before_.size() >= 2) allow(before_);
   }
 
-  // What `run` leaves a thread of its own with.
+  // The CPUs that a new thread may use after `run`.
   template <typename Run>
   std::vector<int> after(Run run) {
     std::vector<int> cpus;

@@ -74,7 +74,7 @@ TEST_F(FreeBatch, LeavesTheOrderThatFreesOneByOneLeave) {
   for (unsigned c = 0; c < kClasses; c++) {
     const size_t size = kSizeClasses[c].size;
     Blocks blocks = allocate(5, size);
-    while (spans_of(blocks) > 1) blocks = allocate(5, size);  // the rest is not ours to know
+    while (spans_of(blocks) > 1) blocks = allocate(5, size);  // the rest assumes a single span
     EXPECT_EQ(free_batch({blocks[2], blocks[0], blocks[4], blocks[1], blocks[3]}), 1u) << size;
     for (const size_t next : {size_t{3}, size_t{1}, size_t{4}, size_t{0}, size_t{2}})
       EXPECT_EQ(near_malloc(size), blocks[next]) << size;
@@ -91,7 +91,7 @@ TEST_F(FreeBatch, OfEveryClassReachesItsEventsOnce) {
   for (unsigned c = 0; c < kClasses; c++) {
     for (const size_t at_once : {size_t{1}, size_t{7}, size_t{64}, size_t{100'000}}) {
       Blocks blocks = allocate(size_t{3} * kSizeClasses[c].capacity, kSizeClasses[c].size);
-      // In order a count passes several events at once.
+      // In order of address, one batch makes a count pass several events at once.
       random.below(2) == 0 ? shuffle(blocks, random) : std::sort(blocks.begin(), blocks.end());
       for (size_t i = 0; i < blocks.size(); i += at_once) {
         near_free_batch(&blocks[i], std::min(at_once, blocks.size() - i));
@@ -133,7 +133,7 @@ TEST_F(FreeBatch, MakesOneGroupOfAnOwnersSpanAndMoreOnlyBeyondItsTable) {
 }
 
 TEST_F(FreeBatch, IsCountedWithWhatItCausesAtTheOwner) {
-  constexpr size_t kBlocks = 64;  // of 1 KiB: a span or two
+  constexpr size_t kBlocks = 64;  // of 1 KiB: they fill a span or two
   near_stats before, freed, after;
   near_get_stats(&before);
   Worker owner;
@@ -144,7 +144,7 @@ TEST_F(FreeBatch, IsCountedWithWhatItCausesAtTheOwner) {
   EXPECT_EQ(freed.free_batch_remote - before.free_batch_remote, spans);
   EXPECT_GT(freed.refills, before.refills);
   EXPECT_EQ(freed.remote_blocks, before.remote_blocks) << "nobody took them back yet";
-  // Of another class: its slow path empties the inbox.
+  // An allocation of another class: its slow path empties the inbox.
   owner([&] { near_free_batch(allocate(1, 64).data(), 1); });
   near_get_stats(&after);
   EXPECT_EQ(after.remote_blocks - before.remote_blocks, kBlocks);
@@ -230,15 +230,15 @@ TEST_F(FreeBatch, ReportsTheDoubleFreesThatFreeReports) {
   for (const size_t size : {size_t{10}, size_t{500}, size_t{5'000}, size_t{30'000}}) {
     Blocks blocks = allocate(8, size);
     void* elsewhere = near_malloc(100);
-    // Twice in a row, also with another span's block in between.
+    // A block twice in a row, and again after another span's block.
     EXPECT_EQ(double_frees_in(said_of(
                   [&] { free_batch({blocks[0], blocks[0], elsewhere, blocks[0], blocks[1]}); })),
               2u)
         << size;
-    // The block freed last, then others: these are freed.
+    // First the block that was freed last, then others, which are freed.
     EXPECT_EQ(double_frees_in(said_of([&] { free_batch({blocks[1], blocks[2], blocks[3]}); })), 1u);
     EXPECT_EQ(double_frees_in(said_of([&] { free_batch({blocks[3]}); })), 1u);
-    // The same by another thread: the list is the remote one.
+    // Another thread does the same: the list is then the remote one.
     EXPECT_EQ(double_frees_in(said_of([&] {
                 std::thread([&] {
                   free_batch({blocks[4]});

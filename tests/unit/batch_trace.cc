@@ -5,7 +5,7 @@
 // so that no case pays for a delivery.
 // Output: a line `descriptors <from> <bytes>`, one `blocks <from> <bytes>`, then one line a case in
 // the order of the marks: `<local|remote> <spans> <blocks> <one|batch> <groups>`.
-// Who may touch it: the test that runs it.
+// Thread-safety: one process of the test runs it.
 #include <nearmalloc/nearmalloc.h>
 #include <sys/mman.h>
 
@@ -108,7 +108,7 @@ int main() {
   mark = static_cast<volatile uint64_t*>(page);
   Random random(1);
   Pool local(random);
-  local.free_of_each(kInSpan / 8 + 1);  // past the event at which a span is filed
+  local.free_of_each(kInSpan / 8 + 1);  // enough to pass the event that files a span
   std::unique_ptr<Pool> remote;
   std::latch made(1);
   std::latch measured(1);

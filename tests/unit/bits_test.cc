@@ -1,4 +1,4 @@
-// Integer arithmetic against the plainest way to say the same.
+// Integer arithmetic against the plainest implementation of the same.
 #include "base/bits.h"
 
 #include <gtest/gtest.h>

@@ -19,7 +19,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return result;
 }
 
-// The words that come before a command, because this machine cannot run the program by itself.
+// The words that must precede a command where this machine cannot run the program by itself.
 std::vector<std::string> emulator() {
   const char* text = std::getenv("NEAR_TEST_EMULATOR");
   std::istringstream rest(text != nullptr ? text : "");

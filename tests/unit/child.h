@@ -1,7 +1,7 @@
 // A program run as a child with a changed environment, and what it printed.
 // Invariant: it is a new process, so it goes through the library's start with that environment.
 // Where a program needs an emulator, NEAR_TEST_EMULATOR holds its command, words between blanks.
-// Who may touch it: any thread.
+// Thread-safety: any thread.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace near_test {
 
 struct Ended {
   int status;          // as of waitpid
-  std::string output;  // standard output and error, as they came
+  std::string output;  // standard output and error, in the order of arrival
 
   bool well() const { return status == 0; }
 };

@@ -18,7 +18,8 @@ extern const unsigned int __rseq_size __attribute__((weak));
 namespace near_test {
 namespace {
 
-// With GLIBC_TUNABLES=glibc.pthread.rseq=0 this would be the other run again if that did nothing.
+// If GLIBC_TUNABLES=glibc.pthread.rseq=0 had no effect, both runs of this program would be the
+// same.
 TEST(Cpu, NothingIsRegisteredWhereItWasRefused) {
   const char* tunables = std::getenv("GLIBC_TUNABLES");
   const bool refused = tunables != nullptr && std::strstr(tunables, "rseq=0") != nullptr;

@@ -1,5 +1,5 @@
-// A heap whose free lists the program damages: it finds that wherever it follows a link, tells it
-// once, abandons the list, and goes on with counts that are true.
+// A heap whose free lists the program damages: the heap finds the damage wherever it follows a
+// link, reports it once, abandons the list, and goes on with true counts.
 #include "heap/damage.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ class DamageTest : public testing::TestWithParam<unsigned> {
     capacity_ = kSizeClasses[GetParam()].capacity;
   }
 
-  // What was abandoned counts as held: once it is freed, every span leaves.
+  // Abandoned blocks count as held: once they are freed, every span leaves.
   void TearDown() override {
     while (!room_->live().empty()) room_->free(room_->live().begin()->first);
     for (char* bytes : abandoned()) {
@@ -86,7 +86,7 @@ class DamageTest : public testing::TestWithParam<unsigned> {
     return lost;
   }
 
-  // Those that were carved.
+  // The blocks of the span that were carved.
   static std::set<char*> blocks_of(const Span& span) {
     std::set<char*> blocks;
     const near::SizeClass& shape = span.shape();
@@ -104,7 +104,8 @@ class DamageTest : public testing::TestWithParam<unsigned> {
     return blocks;
   }
 
-  // So many free blocks of a span of which one is live: the one freed last is popped first.
+  // Frees `count` blocks and leaves one more live: the block that was freed last is popped
+  // first.
   std::vector<char*> freed(uint32_t count) {
     std::vector<char*> blocks = take(count + 1);
     blocks.pop_back();
@@ -229,7 +230,7 @@ TEST_P(DamageTest, ARingIsFoundByAWalk) {
   expect_goes_on();
 }
 
-// A second free that no list shows, but the sum does.
+// The sum of blocks shows a second free that no list shows.
 TEST_P(DamageTest, MoreFreeBlocksThanBlocksAreADoubleFree) {
   const std::vector<char*> blocks = cold_span(capacity_ - 1);
   Span& span = room_->span_of(blocks[0]);
@@ -258,14 +259,14 @@ TEST_P(DamagedPagesTest, IsFoundWhenFreePagesAreLookedFor) {
     }
   }
   expect_found(Flaw::overwritten, nullptr);
-  take(100 * capacity_);  // comes upon the damage of the other spans
+  take(100 * capacity_);  // meets the damage of the other spans
   expect_found(Flaw::overwritten, nullptr);
   expect_goes_on();
 }
 
 INSTANTIATE_TEST_SUITE_P(Classes, DamagedPagesTest, testing::Values(kSmall));
 
-// Damage that a call comes upon under a lock is told when the call holds none.
+// Damage that a call finds under a lock is reported when the call holds no lock.
 TEST(Damage, IsReportedByTheCallThatFindsIt) {
   const auto damaged = [](void* (*allocate)(size_t)) {
     std::vector<void*> blocks;

@@ -17,7 +17,7 @@ void pass_time(uint64_t milliseconds) { passed_ms += milliseconds; }
 }  // namespace near_test
 
 namespace near {
-// In place of platform/clock.cc: the linker takes the first.
+// Replaces platform/clock.cc: the linker takes the first definition.
 uint64_t coarse_now_ms() {
   struct timespec now{};
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);

@@ -1,5 +1,5 @@
-// The allocator's clock, which goes as usual except that tests move it on.
-// Who may touch it: any thread.
+// The allocator's clock: it runs as usual, and tests can advance it.
+// Thread-safety: any thread.
 #pragma once
 
 #include <cstdint>

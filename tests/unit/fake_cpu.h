@@ -1,5 +1,6 @@
-// A CPU that tests choose, in place of platform/cpu.cc: the linker takes the first current_cpu().
-// Who may touch it: every thread has its own; a new thread runs on CPU 0.
+// A CPU that tests choose. It replaces platform/cpu.cc: the linker takes the first
+// current_cpu().
+// Thread-safety: each thread has its own; a new thread runs on CPU 0.
 #pragma once
 
 namespace near_test {

@@ -1,4 +1,4 @@
-// The tests' operating system itself: what the other tests rely on.
+// Checks the tests' operating system itself, on which the other tests rely.
 #include "support/fake_os.h"
 
 #include <gtest/gtest.h>

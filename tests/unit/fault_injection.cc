@@ -66,7 +66,7 @@ class FaultInjection : public testing::TestWithParam<Setting> {
                                   << ended.output;
         EXPECT_GE(number(ended.output, "hit"), 1u) << fault << " was not reached";
         cases += number(ended.output, "hit") > 0 ? 1 : 0;
-        // A single refusal never reaches the program: there is another way, or a second try.
+        // A single refusal never reaches the program: the allocator tries another way, or again.
         if (!forever && kind != OsCall::any) {
           EXPECT_EQ(number(ended.output, "refused"), 0u) << fault;
         }
@@ -84,7 +84,7 @@ TEST_P(FaultInjection, EveryCallRefusedOnceAndForEver) {
   ASSERT_TRUE(sound.well()) << sound.output;
   ASSERT_EQ(number(sound.output, "refused"), 0u) << sound.output;
   ASSERT_GT(number(sound.output, "operations"), 5'000u) << sound.output;
-  // A scale below 1 tries every n-th call alone.
+  // With a scale below 1 only every n-th call is tried.
   const uint64_t step = 100 / scaled(100);
   for (unsigned i = 0; i <= kOsCalls; i++) {
     const auto kind = static_cast<OsCall>(i);

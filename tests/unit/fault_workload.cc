@@ -2,9 +2,9 @@
 // operating system refuses what NEAR_FAKE_OS says.
 // Invariant: every allocation works, or is NULL with ENOMEM; every block keeps its pattern;
 // near_check() is silent; once the faults stop, allocation works again. Exit status 0, or a line
-// that says what was wrong. Its last line tells how often the system was called and how much was
-// refused.
-// Who may touch it: threads run one at a time, so that the n-th call is the same in every run.
+// that says what was wrong. The last line says how often the system was called and how many
+// allocations were refused.
+// Thread-safety: threads run one at a time, so that the n-th call is the same in every run.
 #include <nearmalloc/nearmalloc.h>
 
 #include <cerrno>
@@ -43,7 +43,7 @@ struct Block {
 // What is live, in the order it was made.
 class Blocks {
  public:
-  // Takes over what an allocation of `size` returned.
+  // Records the block that an allocation of `size` returned.
   void add(void* start, size_t size, size_t alignment, bool zero = false) {
     operations++;
     if (start == nullptr) {
@@ -128,7 +128,7 @@ class Blocks {
   size_t count() const { return blocks_.size(); }
 
  private:
-  // The first bytes all of them, so that realloc can be followed.
+  // All first bytes are equal, so that realloc can be followed.
   static void fill_block(const Block& block) {
     fill(block.start, block.size, block.seed);
     fill_range(block.start, 0, std::min(block.size, kWholeUpTo), block.seed);
@@ -167,7 +167,7 @@ void use_every_kind(Blocks& blocks, Random& random) {
 void use_threads(Blocks& blocks, Random& random) {
   for (unsigned t = 0; t < 3; t++) {
     on_cpu(t % near::topology.count, [&] {
-      for (int i = 0; i < 150; i++) blocks.release(random.below(1'000'000));  // made by others
+      for (int i = 0; i < 150; i++) blocks.release(random.below(1'000'000));  // of other threads
       blocks.release_at_once(150, random);
       for (int i = 0; i < 400; i++) blocks.allocate(random.size_up_to(13));
       blocks.allocate(300'000);
@@ -189,7 +189,7 @@ void use_threads(Blocks& blocks, Random& random) {
   blocks.expect_patterns();
 }
 
-// After the faults: whatever was refused before, all of this has to work.
+// After the faults all of this has to work, whatever was refused before.
 void expect_recovery(Blocks& blocks) {
   fake_os::fail_none();
   fake_os::set_address_space_limit(SIZE_MAX);

@@ -1,5 +1,5 @@
-// Forks, with the calling thread inside the allocator and outside of it: the handlers of fork, what
-// serves a thread that is inside, and the child that is left alone.
+// Forks, with the calling thread inside the allocator and outside of it: the handlers of fork,
+// how a thread that is inside is served, and the child that has only this thread.
 #include "front/fork.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ using near::LockGuard;
 
 constexpr size_t kSizes[] = {0, 1, 100, 5000, 40'000, 300'000};
 
-// Runs `live` in a child, which ends with its answer. A child that hangs is killed.
+// Runs `live` in a child, which exits with its result. A child that hangs is killed.
 template <typename Live>
 void in_child(Live live) {
   const pid_t child = fork();
@@ -85,7 +85,7 @@ TEST_F(ForkTest, AChildOfAThreadThatIsOutsideIsWhole) {
   in_child([] { return use_memory() && near_check() == 0 && !near::is_left_alone(); });
 }
 
-// What a signal handler does that interrupted a slow path.
+// Runs what a signal handler runs that interrupts a slow path.
 TEST_F(ForkTest, AThreadThatHoldsALockForks) {
   for (near::Mutex* lock : {&near::current_heap->lock, &near::nodes[0].lock, &near::start_lock}) {
     const LockGuard guard(*lock);
@@ -124,7 +124,7 @@ TEST_F(ForkTest, WhatWasInterruptedGoesOnInTheChild) {
 // qemu-user does not survive forks of programs with threads.
 bool is_emulated() { return std::getenv("NEAR_TEST_EMULATOR") != nullptr; }
 
-// Another thread has a lock for ever, as far as the child knows.
+// As far as the child can tell, another thread holds a lock for ever.
 TEST_F(ForkTest, AChildThatIsLeftAloneWaitsForNobody) {
   if (is_emulated()) GTEST_SKIP() << "forks beside threads are not for an emulator";
   Worker other;
@@ -141,7 +141,7 @@ TEST_F(ForkTest, AChildThatIsLeftAloneWaitsForNobody) {
   other([] { near::nodes[0].lock.unlock(); });
 }
 
-// What another thread held, or had out of its place, is whole when the interrupted call has ended.
+// State that another thread held or had removed is whole once the interrupted call has ended.
 TEST_F(ForkTest, WhenTheCallHasEndedTheChildIsWhole) {
   if (is_emulated()) GTEST_SKIP() << "forks beside threads are not for an emulator";
   Worker other;
@@ -178,7 +178,7 @@ TEST_F(ForkTest, WhenTheCallHasEndedTheChildIsWhole) {
   count_cases();
 }
 
-// A lock that another thread of the child holds is not passed over.
+// The child does not pass over a lock that another of its threads holds.
 TEST_F(ForkTest, ThenItsThreadsWaitForEachOther) {
   near::current_heap->lock.lock();
   const pid_t child = fork();
@@ -205,7 +205,7 @@ TEST_F(ForkTest, ThenItsThreadsWaitForEachOther) {
   count_cases();
 }
 
-// A thread that waits for a lock is inside already.
+// A thread counts as inside from the moment it waits for a lock.
 TEST_F(ForkTest, ALockIsCountedBeforeItIsTried) {
   near::Mutex lock(near::Rank::node);
   lock.lock();
@@ -228,7 +228,7 @@ TEST_F(ForkTest, WhoIsInsideIsServedApart) {
   {
     const LockGuard guard(near::current_heap->lock);
     EXPECT_TRUE(use_memory());
-    near_free(normal);  // it stays
+    near_free(normal);  // not freed while this thread is inside
     apart = near_malloc(100'000);
   }
   ASSERT_TRUE(near::is_emergency(apart));
@@ -259,7 +259,7 @@ TEST_F(ForkTest, ThePoolHasAnEnd) {
   });
 }
 
-// The handlers of other libraries, registered before ours, run while this thread has all locks.
+// The handlers that other libraries registered before ours run while this thread has all locks.
 bool allocate_in_handlers = false;
 int handled = 0;
 

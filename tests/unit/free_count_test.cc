@@ -93,7 +93,7 @@ TEST(FreeCount, AwaitTakesAsManyFreesAsItSays) {
   count_cases();
 }
 
-// What the purge thread relies on: whoever reads that n blocks are free sees the n writes.
+// The purge thread relies on this: a thread that reads that n blocks are free sees the n writes.
 TEST(FreeCount, AReaderSeesTheWritesOfTheFreesItCounts) {
   constexpr uint32_t kFrees = 30'000;
   static int written[kFrees];

@@ -23,7 +23,7 @@ using near::ListWalk;
 
 constexpr unsigned kClass = 3;  // 64 bytes
 
-// A span whose carved blocks hang in its list; under another key than the process's.
+// A span whose carved blocks are in its list, under a key that is not the process's.
 class FreeListTest : public testing::TestWithParam<uintptr_t> {
  protected:
   FreeListTest() : key_(near::link_key) {
@@ -128,7 +128,7 @@ TEST_P(FreeListTest, AWalkEndsAtALinkToNoBlock) {
   const uintptr_t end = start + size_t{span_.shape().capacity} * span_.shape().size;
   for (const uintptr_t place : {start + 2, start + 16, end, start - 64, start - 65536}) {
     block->link_to(place);
-    if (block->distance() >= kLinkReach) continue;  // the next chunk begins behind the span
+    if (block->distance() >= kLinkReach) continue;  // the next chunk begins after the span
     expect_damage(Flaw::stray, block);
     EXPECT_EQ(near::count_list(span_, span_.local), 4u) << "those before it";
   }

@@ -147,7 +147,7 @@ TEST_F(FrontTest, ADoubleFreeOfTheLastBlockIsReported) {
     for (int i = 0; i < 10; i++) blocks.push_back(near_malloc(size));
     near_free(blocks[3]);
     EXPECT_TRUE(has(said_of([&] { near_free(blocks[3]); }), "double free")) << size;
-    // From another thread: the first free of it goes to the remote list.
+    // Another thread frees a block for the first time: this free goes to the remote list.
     std::thread([&] { near_free(blocks[5]); }).join();
     EXPECT_TRUE(
         has(said_of([&] { std::thread([&] { near_free(blocks[5]); }).join(); }), "double free"))
@@ -259,7 +259,7 @@ TEST_F(FrontTest, WhatAThreadLeftIsFreedByOthers) {
 
 TEST_F(FrontTest, FreeingAfterTheHeapIsGoneWorks) {
   if (NEAR_TSAN != 0) GTEST_SKIP() << "the sanitizer's own thread is gone by then";
-  // A destructor that runs in the last round of thread-specific ones, after ours.
+  // A destructor that runs in the last round of thread-specific destructors, after ours.
   static pthread_key_t key;
   static int rounds = 0;
   static char* late_block = nullptr;
@@ -302,7 +302,7 @@ TEST_F(FrontTest, ASingleRefusalIsSurvived) {
                                          [] { return near_realloc(near_malloc(10), kHuge); },
                                          [] { return near_aligned_alloc(kMiB, kHuge); }};
   for (const auto& way : ways) {
-    // What is mapped already is taken first, so that the next block needs more.
+    // This uses up what is mapped, so that the next block needs a new mapping.
     std::vector<void*> taken;
     const uint64_t mapped = fake_os::calls(OsCall::map);
     while (fake_os::calls(OsCall::map) == mapped) taken.push_back(near_malloc(2 * kMiB));
@@ -323,7 +323,7 @@ TEST_F(FrontTest, ShrinkingIsNeverRefused) {
     for (const size_t to : {size_t{1}, size_t{600}, size_t{20'000}, size_t{40'000}}) {
       if (to > from) continue;
       char* block = filled(from, 4);
-      // Blocks of the smaller size are used up, and there are no more.
+      // This uses up all blocks of the smaller size; no more can be made.
       fake_os::fail(OsCall::any, 1, true);
       std::vector<void*> used;
       while (void* each = near_malloc(kSliceSize)) used.push_back(each);

@@ -1,7 +1,7 @@
 // A heap alone, driven as front/ drives it, with an account of its live blocks.
 // Invariant (expect_whole): every span of the heap passes its check, and its free, uncarved and
 // remote blocks and the live ones are its capacity.
-// Who may touch it: the test that made it.
+// Thread-safety: the thread of the test that made it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace near_test {
 
 class HeapRoom {
  public:
-  // A heap of the registry, so that others can deliver to it by its number; without hot spans.
+  // A heap of the registry, without hot spans: others can deliver to it by its number.
   explicit HeapRoom(unsigned node = 0) : heap_(near::take_heap(node)) { flush(); }
   ~HeapRoom() {
     if (heap_ != nullptr) near::park_heap(heap_);
@@ -33,7 +33,7 @@ class HeapRoom {
     heap_ = nullptr;
   }
 
-  // As malloc does it; null if memory is refused.
+  // Allocates as malloc does; null if memory is refused.
   char* take(unsigned size_class) {
     near::Block* block = heap_->bins[size_class].pop();
     if (block != nullptr) {
@@ -48,7 +48,7 @@ class HeapRoom {
     return bytes;
   }
 
-  // As free does it on the heap's own thread.
+  // Frees as free does on the heap's own thread.
   void free(char* bytes) {
     forget(bytes);
     near::Span& span = span_of(bytes);
@@ -58,7 +58,7 @@ class HeapRoom {
     if (span.frees.tick()) heap_->on_count(&span);
   }
 
-  // As free does it on any other thread.
+  // Frees as free does on any other thread.
   void free_remotely(char* bytes) {
     forget(bytes);
     near::Span& span = span_of(bytes);

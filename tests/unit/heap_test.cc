@@ -48,7 +48,8 @@ class HeapTest : public testing::Test {
 
   Heap& heap() { return room_->heap(); }
 
-  // Fills `count` spans of a class; all but the last are cold then. Their blocks, span by span.
+  // Fills `count` spans of a class; all except the last are cold then. Returns their blocks by
+  // span.
   std::vector<std::vector<char*>> fill_spans(unsigned size_class, size_t count) {
     std::vector<std::vector<char*>> spans(count);
     for (auto& blocks : spans) {
@@ -153,8 +154,8 @@ TEST_F(HeapTest, AReusableSpanIsPreferredToANewOne) {
   count_cases();
 }
 
-// A small class does not count what it hands out: the hot span is looked at after as many frees as
-// blocks were live.
+// A small class does not count what it hands out: the heap looks at the hot span after as many
+// frees as blocks were live.
 TEST_F(HeapTest, AHotSpanLeavesWithItsLastBlock) {
   for (unsigned c = 0; c < near::kSmallClasses; c++) {
     for (const uint32_t count : {1u, 2u, 7u, uint32_t{kSizeClasses[c].capacity} - 1}) {
@@ -212,7 +213,7 @@ TEST_F(HeapTest, EmptySpansStayInASmallCacheAndAreTakenAgain) {
   const uint64_t commits = fake_os::calls(OsCall::map);
   const size_t before = in_spans();
   fill_spans(kSmall, 3);
-  fill_spans(kSmall + 1, 1);  // also those of another class
+  fill_spans(kSmall + 1, 1);  // and a span of another class
   EXPECT_EQ(in_spans(), before);
   EXPECT_EQ(fake_os::calls(OsCall::map), commits);
   room_->expect_whole();
@@ -256,7 +257,7 @@ TEST_F(HeapTest, AnIdleSpanThatIsUsedAgainIsCountedRightly) {
     for (char* block : spans[0]) room_->free_remotely(block);
     for (char* block : spans[1]) room_->free(block);
     room_->expect_whole();
-    room_->take(c);  // drains
+    room_->take(c);  // a slow path, which drains the inbox
     room_->expect_whole();
     count_cases();
   }
@@ -300,7 +301,7 @@ TEST_F(HeapTest, FlushGivesAllBackThatHoldsNoLiveBlock) {
   EXPECT_TRUE(room_->spans().empty());
 }
 
-// The owner never comes again; others free all it had.
+// The owner never calls again; other threads free all its blocks.
 TEST_F(HeapTest, SpansOfASleeperAreClaimedWhenTheirLastBlockComesBack) {
   auto spans = fill_spans(kSmall, 6);
   for (size_t s = 0; s < 5; s++) {

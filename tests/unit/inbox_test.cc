@@ -1,4 +1,5 @@
-// The stack that is emptied whole: order, chains, and no item lost or doubled under contention.
+// The stack that is emptied whole: order, chains, and no item lost or duplicated under
+// contention.
 #include "sync/inbox.h"
 
 #include <gtest/gtest.h>

@@ -27,7 +27,7 @@ class NumaLocality : public NumaTest {
  protected:
   void SetUp() override {
     NumaTest::SetUp();
-    near_malloc_trim(0);  // counts what earlier tests freed
+    near_malloc_trim(0);  // so that what earlier tests freed is counted
   }
 
   // Blocks of node `of` freed by threads of node `by`.
@@ -91,7 +91,8 @@ TEST_F(NumaLocality, AThreadWithoutAHeapCountsForTheNodeItRunsOn) {
   }
 }
 
-// All that a thread frees of its own, however hot or cold the spans were, once they are looked at.
+// Once the heap looks at its spans, all frees of own blocks are counted, from hot and cold
+// spans.
 TEST_F(NumaLocality, LocalFreesAreCountedExactlyWhenTheSpansAreEmpty) {
   for (unsigned node = 0; node < topology.count; node++) {
     on_cpu(node, [&] {
@@ -113,7 +114,7 @@ TEST_F(NumaLocality, LocalFreesAreCountedExactlyWhenTheSpansAreEmpty) {
   }
 }
 
-// The caller's own hot spans hide nothing, nor do those of threads that ended.
+// Frees into hot spans are counted at once: those of the caller, and those of ended threads.
 TEST_F(NumaLocality, FreesIntoHotSpansAreCountedForWhoAsksAndWhoEnded) {
   for (const size_t size : {size_t{16}, size_t{200}, size_t{3'000}, size_t{30'000}}) {
     uint64_t before = 0;
@@ -145,7 +146,7 @@ TEST_F(NumaLocality, LocalBatchesAreCountedLikeFrees) {
   });
 }
 
-// Spans that a heap has on another node count for where they lie.
+// A heap's spans on another node count for the node where they lie.
 TEST_F(NumaLocality, FreesIntoSpilledSpansCountForTheirNode) {
   std::vector<near::Span*> taken;
   bool zero = false;
@@ -257,13 +258,13 @@ TEST_F(NumaLocality, SamplesTellRightFromWrong) {
       fake_os::move_page(blocks[n] + at, topology.kernel_id[n]);
     }
   }
-  const size_t all = 1'000'000;  // more than there are
+  const size_t all = 1'000'000;  // more pages than there are
   near_placement found{};
   near_sample_placement(all, &found);
   EXPECT_GE(found.right, topology.count * 512u);
   EXPECT_GE(found.absent, topology.count * 512u) << "never touched";
   EXPECT_EQ(found.refused, 0u);
-  const uint64_t wrong = found.wrong;  // heaps' own pages: nobody bound them
+  const uint64_t wrong = found.wrong;  // heaps' own pages, which are not bound
   for (size_t at = 0; at < kMiB; at += 4096) fake_os::move_page(blocks[1] + at, 0);
   near_placement moved{};
   near_sample_placement(all, &moved);
@@ -328,7 +329,7 @@ TEST_F(NumaLocality, JsonHasAnObjectAndARowForEachNode) {
   count_cases(9);
 }
 
-// As on a real machine, where half of a block went elsewhere.
+// As on a real machine when half of a block was placed on another node.
 TEST_F(NumaLocality, StatisticsSayWhatTheKernelSays) {
   auto* block = static_cast<char*>(near_malloc(8 * kMiB));
   for (size_t at = 0; at < 8 * kMiB; at += 4096) {

@@ -53,7 +53,7 @@ class MemoryTest : public testing::Test {
   }
   unsigned node_of(const Span* span) { return span->region->node(); }
 
-  // Takes all of a node's memory. Afterwards the node has nothing left.
+  // Takes all of a node's memory: afterwards the node has nothing left.
   void exhaust(unsigned node) {
     bool zero = false;
     while (Span* span = nodes[node].take(16, zero, kSliceSize)) taken_.push_back(span);
@@ -67,7 +67,7 @@ class MemoryTest : public testing::Test {
   std::vector<Span*> taken_;
 };
 
-// Neighbours in the process are so on purpose, or they would be in one line.
+// These objects are neighbours on purpose; each has a cache-line pair of its own.
 static_assert(alignof(near::Node) == 128 && alignof(near::AddressMap) == 128);
 static_assert(sizeof(near::AddressMap) == 128);
 
@@ -119,7 +119,7 @@ TEST_F(MemoryTest, ANodeThatIsFullSpillsToTheNearest) {
   }
 }
 
-// The thread that was purging does not exist in the child, but what it had withdrawn does.
+// The thread that was purging does not exist in the child; the slices that it had withdrawn do.
 TEST_F(MemoryTest, AChildOfForkHasWhatWasBeingPurged) {
   near_free(near_malloc(1));  // so that forks are handled
   near_malloc_trim(0);
@@ -151,7 +151,7 @@ TEST_F(MemoryTest, AChildOfForkHasWhatWasBeingPurged) {
   count_cases();
 }
 
-// What a heap holds without need is found before memory is refused.
+// Before memory is refused, the memory that heaps hold without need is used.
 TEST_F(MemoryTest, AllIsGivenBackBeforeMemoryIsRefused) {
   exhaust_all();
   for (Span* span : taken_) near::node_of(*span).give(span);
@@ -169,7 +169,7 @@ TEST_F(MemoryTest, AllIsGivenBackBeforeMemoryIsRefused) {
   count_cases();
 }
 
-// From here on windows are added, which stay.
+// The tests from here on add windows, which stay.
 TEST_F(MemoryTest, RefusedWindowsAreNoMemoryAndCostNone) {
   exhaust_all();
   const uint64_t before = near::spill_count();
@@ -187,7 +187,7 @@ TEST_F(MemoryTest, RefusedWindowsAreNoMemoryAndCostNone) {
   count_cases(1'000);
 }
 
-// Where memory is short, not address space, another window would not help.
+// Where memory is short, and not address space, another window would not help.
 TEST_F(MemoryTest, RefusedMemoryAddsNoWindows) {
   fake_os::fail(OsCall::map, 1, true);
   for (unsigned n = 0; n < topology.count; n++) exhaust(n);
@@ -201,7 +201,8 @@ TEST_F(MemoryTest, RefusedMemoryAddsNoWindows) {
   count_cases(times + times / 10);
 }
 
-// Somebody sits in the way of a new window: it lies elsewhere, and nobody is driven out.
+// Another mapping occupies the place of a new window: the window lies elsewhere, the mapping
+// stays.
 TEST_F(MemoryTest, AWindowIsPlannedElsewhereIfItsPlaceIsTaken) {
   exhaust_all();
   fake_os::refuse_below(1);  // the system chooses no place
@@ -241,7 +242,8 @@ TEST_F(MemoryTest, WhenAllAreFullAWindowIsAdded) {
   EXPECT_EQ(near::span_of(span->start), span);
   EXPECT_EQ(near::span_of(span->start + 2 * kSliceSize), span + 2);
   EXPECT_EQ(near::span_of(span->start)->region->node(), home);
-  // What is larger than any window gets one of its own, also when aligned to more than a chunk.
+  // A span larger than any window gets a window of its own, also if aligned to more than a
+  // chunk.
   Span* huge = take(0, (near::kGiB + near::kGiB / 2) / kSliceSize, 64 * near::kMiB);
   ASSERT_NE(huge, nullptr);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(huge->start) % (64 * near::kMiB), 0u);
@@ -251,7 +253,7 @@ TEST_F(MemoryTest, WhenAllAreFullAWindowIsAdded) {
 
 TEST_F(MemoryTest, AddedWindowsAreBoundToTheirNodeAndRefusalsCounted) {
   topology.real = true;
-  // More than is left of any window that there is.
+  // This is more than any window has left.
   const auto huge = static_cast<uint32_t>(8 * near::kGiB / kSliceSize);
   for (unsigned n = 0; n < topology.count; n++) {
     const uint64_t refused = near::bind_refused_count();

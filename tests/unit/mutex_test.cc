@@ -46,7 +46,7 @@ TEST(Mutex, SleepersAreWoken) {
         entered++;
       });
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));  // all of them sleep by now
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));  // all threads sleep by now
     EXPECT_EQ(entered, 0);
   }
   for (std::thread& thread : threads) thread.join();
@@ -82,7 +82,7 @@ TEST(Mutex, ForkTakesAndGivesItRegardlessOfRanks) {
   const LockGuard guard(low);
 }
 
-// A heap that adopts holds its own lock and tries another's of the same rank.
+// A heap that adopts holds its own lock and tries a lock of the same rank, of another heap.
 TEST(Mutex, TwoOfOneRankMayBeHeldIfTheSecondWasTried) {
   Mutex own(Rank::heap);
   Mutex other(Rank::heap);

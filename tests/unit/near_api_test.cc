@@ -1,4 +1,4 @@
-// The near_* functions that are more than a call of front/: standards' corner cases, options,
+// The near_* functions that do more than call front/: the standards' corner cases, options,
 // facts.
 #include <gtest/gtest.h>
 #include <malloc.h>

@@ -128,8 +128,8 @@ TEST_P(NodeTest, APurgeEndsBetweenChunksWhenItIsTold) {
   count_cases(2);
 }
 
-// Other threads free as fast as it purges: it stops after as many chunks as could be dirty when it
-// began.
+// Other threads free as fast as this one purges: it stops after as many chunks as could be dirty
+// when it began.
 TEST_P(NodeTest, APurgeEndsThoughMemoryBecomesDirtyAgain) {
   near::purge_signal.set_present(true);
   static Node* node;
@@ -149,8 +149,8 @@ TEST_P(NodeTest, APurgeEndsThoughMemoryBecomesDirtyAgain) {
   count_cases();
 }
 
-// More than is needed is mapped at once. Where that is refused, or another mapping is in the way of
-// the rest, what is needed is mapped alone.
+// A node maps more than it needs at once. Where that is refused, or another mapping is in the
+// way of the rest, it maps only what it needs.
 TEST_P(NodeTest, ARefusedGenerosityIsNoRefusal) {
   for (int i = 0; i < 16; i++) take(near::kChunkSlices);
   fake_os::set_commit_limit(fake_os::committed_bytes() + near::kChunkSize + kMiB / 2);
@@ -168,7 +168,7 @@ TEST_P(NodeTest, ARefusedGenerosityIsNoRefusal) {
   count_cases(2);
 }
 
-// The last thread but one has ended, and the purge thread with it.
+// The last other thread has ended, and the purge thread with it.
 TEST_P(NodeTest, WithoutItsPurgeThreadAProcessKeepsLess) {
   near::purge_signal.set_present(true);
   cycle(40 * kMiB);
@@ -219,7 +219,7 @@ TEST_P(NodeTest, WithAPurgeThreadAsMuchMayBeDirtyAsWasLiveLately) {
   cycle(40 * kMiB);
   EXPECT_EQ(purge_calls(), 0u);
   EXPECT_EQ(node_.dirty_bytes(), 40 * kMiB);
-  // A while after it has shrunk it is held to what it uses now.
+  // A while after its use has shrunk, the node is limited by what it uses now.
   near::set_option("decay_ms", 20);
   for (int i = 0; i < 15; i++) {
     pass_time(30);
@@ -239,7 +239,7 @@ TEST_P(NodeTest, WithAPurgeThreadTheOptionIsKeptInAnyCase) {
   count_cases();
 }
 
-// Without a purge thread: what has shrunk for good is given back at the free itself.
+// Without a purge thread, memory that is no longer needed is given back at the free itself.
 TEST_P(NodeTest, WithoutAPurgeThreadMemoryLeavesAtTheFree) {
   std::vector<Span*> small;
   for (size_t i = 0; i < 40 * kMiBSlices; i++) small.push_back(take(1));
@@ -255,7 +255,7 @@ TEST_P(NodeTest, ALargeRunMakesRoomForItsLike) {
   count_cases();
 }
 
-// …but whoever cycles through memory keeps it after a few rounds.
+// …but a program that cycles through memory keeps it after a few rounds.
 TEST_P(NodeTest, TheLimitGrowsByRegret) {
   size_t rounds = 0;
   for (uint64_t before = ~uint64_t{0}; before != purge_calls() && rounds < 100; rounds++) {
@@ -264,13 +264,13 @@ TEST_P(NodeTest, TheLimitGrowsByRegret) {
   }
   EXPECT_LT(rounds, 15u) << "20 MiB were still given back and taken again";
   EXPECT_GE(node_.dirty_bytes(), 15 * kMiB);
-  // It was learned for 20 MiB, not for any amount.
+  // The limit was learned for 20 MiB, not for any amount.
   cycle(100 * kMiB);
   EXPECT_LE(node_.dirty_bytes(), 80 * kMiB);
   count_cases(3);
 }
 
-// Without a purge thread old memory leaves on later slow paths.
+// Without a purge thread, old memory is given back on later slow paths.
 TEST_P(NodeTest, WithoutAPurgeThreadMemoryDecaysOnSlowPaths) {
   near::set_option("decay_ms", 40);
   Span* old = take(1);
@@ -280,9 +280,9 @@ TEST_P(NodeTest, WithoutAPurgeThreadMemoryDecaysOnSlowPaths) {
   EXPECT_EQ(node_.dirty_bytes(), kSliceSize) << "it is young, and not much";
   pass_time(100);
   node_.give(young);
-  node_.give(take(2, false));  // enough was given for a look at the clock
+  node_.give(take(2, false));  // enough was given for the clock to be read
   EXPECT_EQ(node_.dirty_bytes(), 2 * kSliceSize);
-  take(2, false);  // the one that is left is the young one
+  take(2, false);  // the young one is left
   node_.give(between);
   count_cases(2);
 }
@@ -304,7 +304,7 @@ TEST_P(NodeTest, SpansShrinkAndGrowInPlace) {
   count_cases(5);
 }
 
-// A block that grows must not map memory behind it while twice what it needs lies idle elsewhere.
+// A block that grows must not map memory after it while twice what it needs is free elsewhere.
 TEST_P(NodeTest, GrowingInPlaceMapsNothingWhereTheSpanCouldMoveAndDouble) {
   constexpr uint32_t kChunk = near::kChunkSlices;
   Span* low = take(4 * kChunk);
@@ -345,8 +345,8 @@ TEST_P(NodeTest, TheSecondRegionServesWhenTheFirstIsFull) {
   count_cases(5);
 }
 
-// Memory that is locked cannot be dropped, but it can be unmapped: where pages are refused, whole
-// chunks leave.
+// Locked memory cannot be dropped, but it can be unmapped: where dropping pages is refused,
+// whole chunks are unmapped.
 TEST_P(NodeTest, WhatCannotBeDroppedIsUnmapped) {
   near::purge_signal.set_present(true);
   Span* kept = take(1);
@@ -375,7 +375,7 @@ TEST_P(NodeTest, WhatIsTrimmedLeavesTheAddressSpace) {
   count_cases(2);
 }
 
-// The rest of the process needs the room. A sixteenth of the limit stays.
+// The rest of the process needs the room: at most a sixteenth of the limit stays dirty.
 TEST_P(NodeTest, UnderALimitLargeRunsLeaveAtOnce) {
   near::purge_signal.set_present(true);
   Span* span = take(20 * kMiBSlices);
@@ -395,7 +395,7 @@ TEST_P(NodeTest, UnderALimitLargeRunsLeaveAtOnce) {
   count_cases(3);
 }
 
-// Years asleep: what is old is old, and what comes afterwards decays as before.
+// After years of suspension old memory counts as old, and what follows decays as before.
 TEST_P(NodeTest, MemoryDecaysAfterYearsAsleep) {
   constexpr uint64_t kDay = 86'400'000;
   near::set_option("decay_ms", 1'000);
@@ -450,7 +450,7 @@ TEST_P(NodeTest, ThreadsTakeAndGiveWhileOthersPurge) {
   EXPECT_EQ(node_.totals().in_spans, 0u);
 }
 
-// A region may be added while another thread looks through those there are.
+// A region may be added while another thread searches the existing regions.
 TEST_P(NodeTest, RegionsAreAddedWhileOthersPurge) {
   for (int i = 0; i < 20; i++) more_rooms_.push_back(std::make_unique<RegionRoom>(2));
   std::atomic<bool> stop{false};

@@ -1,6 +1,6 @@
-// What the tests of placement share: nodes without faults before and after, and blocks in numbers.
+// What the tests of placement share: nodes without faults before and after, and many blocks.
 // Runs with NEARMALLOC_TOPOLOGY of several nodes, where CPU n belongs to node n.
-// Who may touch it: tests; a test's own threads.
+// Thread-safety: tests, and a test's own threads.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -77,7 +77,7 @@ TEST_F(NumaTest, ABatchGoesHomeToEveryNode) {
     std::vector<void*> mine;
     (*owners[n])([&] { mine = allocate_many(1000); });
     homes.emplace_back(mine.begin(), mine.end());
-    for (size_t i = 0; i < mine.size(); i++) {  // so that they alternate
+    for (size_t i = 0; i < mine.size(); i++) {  // the nodes alternate
       blocks.insert(blocks.begin() + static_cast<long>(i * n), mine[i]);
     }
   }

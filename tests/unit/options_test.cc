@@ -1,6 +1,6 @@
 // Options: the table, setting by name, and the environment, which a process reads once: so each
 // environment gets its own child.
-// That a set-uid program reads nothing cannot be tried here: a test cannot make itself privileged.
+// No test shows that a set-uid program reads nothing: a test cannot make itself privileged.
 #include "platform/options.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ std::string text_of_all() {
   return all;
 }
 
-// What a child says that runs this program's PrintsThem.
+// What a child prints that runs this program's PrintsThem.
 std::string options_under(const std::vector<std::string>& environment) {
   const Ended ended = run_child({own_path(), "--gtest_filter=OptionsInChild.*"}, environment);
   EXPECT_TRUE(ended.well()) << ended.output;

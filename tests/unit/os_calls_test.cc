@@ -31,7 +31,7 @@ class OsCalls : public testing::Test {
     EXPECT_EQ(near_check(), 0u);
   }
 
-  // Calls that `work` made.
+  // The number of system calls that `work` made.
   template <typename Work>
   uint64_t cost_of(Work work) {
     const uint64_t before = all_calls();
@@ -132,7 +132,7 @@ TEST_F(OsCalls, AFailedLargeBlockTakesABoundedNumber) {
   EXPECT_LE(cost, 60u);
 }
 
-// The second refusal in a row costs the try, and a look at what was freed since the first.
+// The second refusal in a row costs the try, and a search of what was freed since the first.
 TEST_F(OsCalls, ARefusalIsNotFollowedByAnotherReclaim) {
   std::vector<void*> blocks;
   for (int i = 0; i < 1'000; i++) blocks.push_back(near_malloc(3'000));
@@ -142,14 +142,15 @@ TEST_F(OsCalls, ARefusalIsNotFollowedByAnotherReclaim) {
   const uint64_t purges = fake_os::calls(OsCall::purge) + fake_os::calls(OsCall::unmap);
   for (int i = 0; i < 100; i++) EXPECT_EQ(refuse(), nullptr);
   EXPECT_EQ(fake_os::calls(OsCall::purge) + fake_os::calls(OsCall::unmap), purges);
-  // What is freed meanwhile is found: here a few whole chunks, which a limit wants unmapped.
+  // What is freed meanwhile is found: here a few whole chunks, which must be unmapped under a
+  // limit.
   for (void* block : blocks) near_free(block);
   EXPECT_EQ(refuse(), nullptr);
   EXPECT_GT(fake_os::calls(OsCall::purge) + fake_os::calls(OsCall::unmap), purges);
   count_cases(102);
 }
 
-// What is larger than all there is: nothing is given up for it.
+// The request is larger than all memory there is: nothing is given up for it.
 TEST_F(OsCalls, AnImpossibleSizeCostsNoReclaim) {
   std::vector<void*> blocks;
   for (int i = 0; i < 1'000; i++) blocks.push_back(near_malloc(3'000));

@@ -1,5 +1,5 @@
-// The contract of platform/os.h, asked of whichever implementation this program is linked to: the
-// real one and the tests' own must agree.
+// The contract of platform/os.h, tested on the implementation that this program is linked to:
+// the real one and the tests' own must agree.
 #include "platform/os.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// Memory from the tests' operating system for parts that are tried alone.
-// Invariant: committed, and given back at the end.
-// Who may touch it: the test that made it.
+// Memory from the tests' operating system, for parts that are tested alone.
+// Invariant: it is committed, and given back at the end.
+// Thread-safety: the thread of the test that made it.
 #pragma once
 
 #include <cstddef>

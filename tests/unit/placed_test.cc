@@ -1,5 +1,5 @@
-// Blocks of a node that the caller names, and heaps bound to nodes: they are where they were asked
-// for, whoever frees them and whatever is used again; what happens when a node is full.
+// Blocks of a node that the caller names, and heaps bound to nodes: they lie on that node,
+// whichever thread frees them and whatever is reused; what happens when a node is full.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -189,7 +189,7 @@ TEST_F(NumaPlaced, AFullNodeSpillsToTheNearestUnlessStrict) {
   count_cases(5);
 }
 
-// A node whose region is full gets another one before anybody spills.
+// A node whose region is full gets another one before a request spills.
 TEST_F(NumaPlaced, AddressSpaceIsAdded) {
   exhaust(0);
   fake_os::refuse_below(0);
@@ -201,7 +201,7 @@ TEST_F(NumaPlaced, AddressSpaceIsAdded) {
   }
 }
 
-// What a thread's heap got by spilling does not come back to whoever names the node.
+// Memory that a thread's heap got by spilling is not handed to a caller that names the node.
 TEST_F(NumaPlaced, AHeapWithForeignSpansServesNoBoundHeap) {
   constexpr size_t kSize = 5'000;
   near_malloc_trim(0);
@@ -304,7 +304,7 @@ TEST_F(NumaPlaced, AHeapIsForManyThreadsAtOnce) {
 }
 
 TEST_F(NumaPlaced, WhatASharedHeapHoldsWithoutNeedIsGivenBack) {
-  near_malloc_trim(0);  // what the heap had when it was parked
+  near_malloc_trim(0);  // gives back what the heap had when parked
   near_heap* heap = near_heap_create_on_node(id(0), 0);
   const uint64_t before = node_stats(0).in_spans;
   std::vector<void*> blocks;
@@ -330,7 +330,7 @@ TEST_F(NumaPlaced, SharedHeapsSurviveAFork) {
       good = near_node_of(near_heap_malloc(heap, 100)) == id(other_node());
       good = good && near_node_of(near_malloc_on_node(100, id(0), 0)) == id(0);
     }
-    for (int i = 0; i < 100 && good; i++) {  // nor does a thread get one of them
+    for (int i = 0; i < 100 && good; i++) {  // no thread gets a shared heap
       const near::Heap* taken = near::take_heap(i % 2 == 0 ? 0 : other_node());
       good = taken != nullptr && !taken->is_shared();
     }

@@ -1,4 +1,4 @@
-// The thread that gives memory back for owners that are busy or asleep.
+// The thread that gives memory back for owning threads that are busy or blocked.
 // Runs with NEARMALLOC_PURGE_THREAD=1 and a short NEARMALLOC_DECAY_MS.
 #include "heap/purge_thread.h"
 
@@ -28,7 +28,7 @@ class PurgeThreadTest : public testing::Test {
     EXPECT_TRUE(is_there()) << "two threads have heaps";
   }
 
-  // Starts are rationed, and an earlier test may have used them up: asks until there is one.
+  // Starts are rationed, and an earlier test may have used them up: tries until one succeeds.
   static bool is_there() {
     return comes_true([] { return near_set_option("purge_thread", 1) == 0 && is_present(); });
   }
@@ -40,7 +40,7 @@ class PurgeThreadTest : public testing::Test {
     return stats;
   }
 
-  // Waits until it holds; false if that takes longer than five seconds.
+  // Waits until the condition holds; false if that takes longer than five seconds.
   template <typename Condition>
   static bool comes_true(Condition condition) {
     for (int i = 0; i < 500; i++) {
@@ -102,7 +102,7 @@ TEST_F(PurgeThreadTest, TheOptionEndsAndStartsIt) {
   count_cases(4);
 }
 
-// Without it the thread that frees what ended threads left gives their spans back.
+// Without the purge thread, the thread that frees an ended thread's blocks gives back the spans.
 TEST_F(PurgeThreadTest, WithoutItNobodysSpansLeaveWithTheirBlocks) {
   EXPECT_EQ(near_set_option("purge_thread", 0), 0);
   std::vector<void*> blocks;
@@ -118,7 +118,7 @@ TEST_F(PurgeThreadTest, WithoutItNobodysSpansLeaveWithTheirBlocks) {
   count_cases(2);
 }
 
-// Its whole life, again and again, while it has work.
+// The purge thread starts and ends again and again, while it has work.
 TEST_F(PurgeThreadTest, StartsAndEndsUnderLoad) {
   std::atomic<bool> over{false};
   std::thread toggler([&over] {
@@ -148,7 +148,8 @@ TEST_F(PurgeThreadTest, StartsAndEndsUnderLoad) {
   EXPECT_EQ(near_check(), 0u);
 }
 
-// The races that matter: owners at work, their blocks freed by others, threads that end, trims.
+// The races that matter: owners at work, other threads that free their blocks, ending threads,
+// trims.
 TEST_F(PurgeThreadTest, WorksBesideBusyThreads) {
   constexpr size_t kPlaces = 2'000;
   static std::atomic<void*> places[kPlaces];

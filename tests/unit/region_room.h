@@ -1,6 +1,6 @@
 // A region that owns all chunks of a window of its own, and grows as its node would make it.
 // Invariant: it fits any page size up to 64 KiB.
-// Who may touch it: the test that made it.
+// Thread-safety: the thread of the test that made it.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 
 namespace near_test {
 
-// Where the system maps nothing by itself, and TSan takes memory for a program's.
+// A place where the system maps nothing by itself, and which TSan takes for a program's memory.
 inline std::atomic<uintptr_t> next_place{0x7e90'0000'0000};
 
 class RegionRoom {

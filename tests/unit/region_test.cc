@@ -1,4 +1,4 @@
-// A region alone against a map of its slices: who has each, and whether it may hold old bytes.
+// A region alone against a map of its slices: which span has each, and whether it may be dirty.
 #include "node/region.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,8 @@
 namespace near_test {
 namespace {
 
-// Another thread may have read the clock later. What is 10 years old is old, as is what is 50 days.
+// Another thread may have read the clock later. Ages of 50 days and of 10 years both count as
+// old.
 constexpr uint64_t kDay = 86'400'000;
 static_assert(near::is_old(1000, 900, 100) && !near::is_old(1000, 901, 100));
 static_assert(near::is_old(1000 + 25 * kDay, 1000, 100) && near::is_old(50 * kDay, 1000, 100));
@@ -34,7 +35,7 @@ using near::Span;
 constexpr uint32_t kChunks = 24;
 constexpr uint32_t kSlices = kChunks * kChunkSlices;
 
-// What each slice is, beside the region's own books.
+// The state of each slice, kept apart from the region's own records.
 class Model {
  public:
   explicit Model(RegionRoom& room)
@@ -45,7 +46,7 @@ class Model {
     return static_cast<size_t>(address - room_.base()) / kSliceSize;
   }
 
-  // As a node does it: the region grows if it has nothing that fits.
+  // Takes as a node does: the region grows if it has nothing that fits.
   Span* take(uint32_t slices, size_t alignment = kSliceSize) {
     uint32_t clean = ~0u;
     Span* span = region().take(slices, clean, alignment);
@@ -338,7 +339,7 @@ TEST_P(RegionTest, PurgeableChunksAreOldAndDirtyTheOldestFirst) {
   count_cases(11);
 }
 
-// Another thread is at work on the oldest, which becomes dirty again: the next one has its turn.
+// Another thread purges the oldest chunk, which becomes dirty again: the next one is found.
 TEST_P(RegionTest, WhatIsBeingPurgedIsPassedBy) {
   Span* first = model_.take(kChunkSlices);
   Span* second = model_.take(kChunkSlices);
@@ -354,7 +355,7 @@ TEST_P(RegionTest, WhatIsBeingPurgedIsPassedBy) {
   count_cases(3);
 }
 
-// In the child of a fork: what another thread was purging may hold old bytes, or may not.
+// In the child of a fork, memory that another thread was purging may or may not hold old bytes.
 TEST_P(RegionTest, WhatWasBeingPurgedIsFreeAgainAndDirty) {
   std::vector<Span*> spans;
   for (uint32_t i = 0; i < 3; i++) spans.push_back(model_.take(kChunkSlices));
@@ -408,7 +409,7 @@ TEST_P(RegionTest, ARefusedMappingLeavesItWhole) {
   count_cases(5);
 }
 
-// More than is needed is mapped at once; where that is refused, what is needed is asked for.
+// A region maps more than it needs at once; where that is refused, it asks for what it needs.
 TEST_P(RegionTest, ARefusedGenerosityIsNoRefusal) {
   for (uint32_t i = 0; i < 16; i++) model_.take(kChunkSlices);
   fake_os::set_commit_limit(fake_os::committed_bytes() + near::kChunkSize + near::kMiB / 2);
@@ -436,7 +437,7 @@ TEST_P(RegionTest, AbsentChunksAreMappedAgainTheLowestFirst) {
   count_cases(3);
 }
 
-// A chunk whose parts come and go would have a huge page again at its first touch.
+// A chunk whose parts are purged and reused would get a huge page again at its first touch.
 TEST_P(RegionTest, AChunkThatWasPurgedInPartsKeepsSmallPages) {
   const uint32_t heaps = near::heaps_in_use.exchange(1);
   Span* first = nullptr;
@@ -472,7 +473,7 @@ TEST_P(RegionTest, RunsBeginAndEndInsideChunks) {
   count_cases();
 }
 
-// Nobody is driven out: the chunk is given up, and the window ends.
+// The other mapping stays: the region gives up the chunk, and the window ends.
 TEST_P(RegionTest, AnotherMappingInTheWayIsLeftAlone) {
   Span* first = model_.take(kChunkSlices);
   fake_os::occupy_next();
@@ -485,7 +486,7 @@ TEST_P(RegionTest, AnotherMappingInTheWayIsLeftAlone) {
   count_cases(2);
 }
 
-// …also if it stays there.
+// …also if the other mapping stays.
 TEST_P(RegionTest, AChunkThatAnotherMappingKeepsIsGivenUp) {
   model_.take(kChunkSlices);
   const size_t owned = region_.owned_bytes();

@@ -91,7 +91,7 @@ TEST_F(RegistryTest, ASpanOfAParkedHeapIsAdoptedWithItsLiveBlocks) {
   const std::vector<char*> blocks = fill(*ended, 3);
   near::Span& span = HeapRoom::span_of(blocks[0]);
   for (size_t i = 1; i < kSizeClasses[kClass].capacity; i++) ended->free(blocks[i]);
-  HeapRoom adopter;  // before the other is parked, or it would get that one whole
+  HeapRoom adopter;  // made before the other is parked, or it would get all of it
   Heap* old_owner = span.owner.load();
   ended->park();
   const uint64_t before = near::heap_totals().adoptions;
@@ -101,7 +101,7 @@ TEST_F(RegistryTest, ASpanOfAParkedHeapIsAdoptedWithItsLiveBlocks) {
   EXPECT_EQ(span.remote.owner(), adopter.heap().id());
   EXPECT_EQ(near::heap_totals().adoptions, before + 1);
   EXPECT_TRUE(old_owner->parked);
-  // The block that was live before is freed to the new owner.
+  // A block that was live before is freed to the new owner.
   ended->live().erase(blocks[0]);
   const auto pushed =
       span.remote.push(near::SpanBlocks{span.start}, reinterpret_cast<near::Block*>(blocks[0]));
@@ -139,8 +139,7 @@ TEST_F(RegistryTest, BlocksOnTheirWayToAParkedHeapArriveBeforeAdoption) {
   count_cases(4);
 }
 
-// A push that comes between the look at the inbox and the change of owner keeps the span where it
-// is.
+// A push between the look at the inbox and the change of owner keeps the span with its owner.
 TEST_F(RegistryTest, ASpanWithBlocksOnTheirWayIsNotAdopted) {
   auto ended = std::make_unique<HeapRoom>();
   const std::vector<char*> blocks = fill(*ended, 2);
@@ -160,7 +159,7 @@ TEST_F(RegistryTest, ASpanWithBlocksOnTheirWayIsNotAdopted) {
   count_cases(2);
 }
 
-// Whoever starts while parked heaps are visited finds the others.
+// A thread that starts while parked heaps are visited finds the others.
 TEST_F(RegistryTest, AVisitTakesOneHeapAtATime) {
   Heap* first = near::take_heap(0);
   Heap* second = near::take_heap(0);
@@ -197,10 +196,10 @@ TEST_F(RegistryTest, CleaningEmptiesParkedHeaps) {
 TEST_F(RegistryTest, CleaningServesOwnersThatDoNotCome) {
   HeapRoom sleeper;
   std::vector<char*> blocks = fill(sleeper, 5);
-  blocks.resize(4 * kSizeClasses[kClass].capacity);  // the last span stays as it is
+  blocks.resize(4 * kSizeClasses[kClass].capacity);  // the last span is left alone
   for (char* block : blocks) sleeper.free_remotely(block);
   const uint64_t claims = near::heap_totals().claims;
-  // The first look only notes when the owner was there last.
+  // The first pass only notes when the owner was last active.
   near::clean_heaps(false);
   near::clean_heaps(false);
   EXPECT_EQ(near::heap_totals().claims, claims + 4);
@@ -218,7 +217,7 @@ TEST_F(RegistryTest, AnOwnerThatComesIsLeftAlone) {
   near::clean_heaps(false);
   const uint64_t claims = near::heap_totals().claims;
   for (size_t i = 0; i < kSizeClasses[kClass].capacity; i++) owner.free_remotely(blocks[i]);
-  while (!owner.heap().inbox_empty()) owner.take(20);  // to a slow path of its own, where it drains
+  while (!owner.heap().inbox_empty()) owner.take(20);  // until its own slow path drains it
   owner.expect_whole();
   near::clean_heaps(false);
   EXPECT_EQ(near::heap_totals().claims, claims);
@@ -244,7 +243,7 @@ TEST_F(RegistryTest, EveryParkedHeapIsVisitedWithItsLock) {
   count_cases(visited.size());
 }
 
-// Where a heap's number is kept has room for so many: who comes later shares one.
+// The field of a heap's number limits how many there are: later threads share one heap.
 TEST_F(RegistryTest, AThreadForWhichThereIsNoHeapSharesTheLateOne) {
   std::vector<Heap*> taken;
   while (near::heap_totals().parked > 0) taken.push_back(near::take_heap(0));
@@ -272,8 +271,8 @@ TEST_F(RegistryTest, AThreadForWhichThereIsNoHeapSharesTheLateOne) {
   count_cases(blocks.size());
 }
 
-// After threads have taken all heaps that they may, the late and the placed heap of each node can
-// still be made; and no heap beyond these. In a child, since heaps stay.
+// After threads have taken all heaps that they may, the late and the placed heap of each node
+// can still be made, and no more. This runs in a child, since heaps stay.
 TEST_F(RegistryTest, NumbersAreKeptForSharedHeaps) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);

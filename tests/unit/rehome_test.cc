@@ -19,7 +19,7 @@ constexpr unsigned kSettle = 8;  // as in front/thread.cc
 
 class NumaRehome : public NumaTest {
  protected:
-  // A block by a slow path of malloc: all bins are empty before.
+  // Takes a block by a slow path of malloc: all bins are empty before.
   void* take_slow_path() {
     {
       const near::LockGuard guard(near::current_heap->lock);
@@ -76,7 +76,7 @@ TEST_F(NumaRehome, TheHeapAndItsSpansStayOnTheirNode) {
 // These tests run without a purge thread, as a process with one thread does.
 TEST_F(NumaRehome, WhatAThreadFreesToTheHeapItLeftComesBack) {
   on_cpu(0, [&] {
-    const auto old_blocks = allocate_many(500, 3 * kMiB);  // fewer spans than make a free look
+    const auto old_blocks = allocate_many(500, 3 * kMiB);  // too few spans to make a free look
     const uint64_t held = near::nodes[0].totals().in_spans;
     set_cpu(other_node());
     std::vector<void*> blocks = {take_slow_path()};
@@ -94,7 +94,7 @@ TEST_F(NumaRehome, AThreadThatTakesNoSlowPathStays) {
     void* held = near_malloc(600);  // so that its span stays
     const uint64_t before = stats().rehomes;
     for (int round = 0; round < 50; round++) {
-      near_free(near_malloc(600));  // one is at hand now
+      near_free(near_malloc(600));  // a free block is at hand now
       set_cpu(other_node());
       for (int i = 0; i < 100; i++) near_free(near_malloc(600));
       set_cpu(0);

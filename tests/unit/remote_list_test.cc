@@ -1,5 +1,5 @@
-// The word of remote frees: one delivery a filling, an owner that cannot change meanwhile, nothing
-// lost.
+// The word of remote frees: one delivery for each filling, an owner that cannot change
+// meanwhile, and no lost block.
 #include "span/remote_list.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class RemoteListTest : public testing::Test {
   static constexpr size_t kBlocks = 4096;
   Block* block(size_t index) { return blocks_.at(static_cast<uint32_t>(index)); }
 
-  // Blocks from `at` on as frees one by one would leave them: the last of them first.
+  // Blocks from `at` on, chained as single frees would leave them: the last of them comes first.
   RemoteList<Block>::Chain chain(size_t at, uint32_t count) {
     for (size_t i = at + count - 1; i > at; i--) block(i)->link_to(block(i - 1));
     return {block(at + count - 1), block(at), count};
@@ -155,7 +155,7 @@ TEST_F(RemoteListTest, AChainIsPushedThoughTheLookIsOld) {
   count_cases();
 }
 
-// A second free whose span left between the look and the push.
+// A second free of a block whose span was closed between the look and the push.
 TEST_F(RemoteListTest, WhatIsPushedOntoAClosedListIsADoubleFree) {
   const auto seen = list_.look();
   list_.close();
@@ -173,12 +173,12 @@ TEST_F(RemoteListTest, TakingFromAnEmptyOneGivesNothing) {
   count_cases();
 }
 
-// Pushers hand blocks over and over; whoever delivers lets the taker take once.
+// Pushing threads hand blocks over repeatedly; each delivery lets the taker take once.
 TEST_F(RemoteListTest, NothingIsLostOrDoubledUnderContention) {
   constexpr size_t kPushers = 3;
   const size_t rounds = scaled(40);
   constexpr size_t kEach = kBlocks / kPushers;
-  std::vector<std::atomic<int>> held(kBlocks);  // 1: out there, 0: taken back
+  std::vector<std::atomic<int>> held(kBlocks);  // 1: pushed, 0: taken back
   std::atomic<size_t> deliveries{0};
   std::atomic<size_t> pushing{kPushers};
   std::vector<std::thread> threads;
@@ -187,7 +187,7 @@ TEST_F(RemoteListTest, NothingIsLostOrDoubledUnderContention) {
       for (size_t round = 0; round < rounds; round++) {
         for (size_t i = t * kEach; i < (t + 1) * kEach; i++) {
           while (held[i].exchange(1) != 0) std::this_thread::yield();
-          // Alone, or each even one as a chain with the odd one after it.
+          // Odd rounds push each even block as a chain with the odd one after it.
           if (round % 2 == 1 && i % 2 == 0 && i + 1 < (t + 1) * kEach) continue;
           const bool alone = round % 2 == 0 || i % 2 == 0 || i == t * kEach;
           const auto pushed = alone ? list_.push(blocks_, block(i)) : push_chain(i - 1, 2);

@@ -54,7 +54,8 @@ TEST(RunTree, FindsWhatASearchFinds) {
   Random random(seed());
   uint32_t end = 0;
   for (size_t step = 0; step < scaled(5'000); step++) {
-    // At the first step, too: a short run is to have cases. (In 150 steps of seed 8 it never grew.)
+    // The tree grows at the first step, so that a short run has cases too. (In 150 steps of seed
+    // 8 it would never grow.)
     if (end == 0 || (end < kChunks && random.below(40) == 0)) {
       end += static_cast<uint32_t>(1 + random.below(7));
       tree.grow_to(end);
@@ -70,8 +71,8 @@ TEST(RunTree, FindsWhatASearchFinds) {
   }
 }
 
-// In a heap of 64 GiB as many entries as the tree is high, give or take neighbours: of the 512
-// pages of its table those are read that hold them.
+// In a heap of 64 GiB a search reads about as many entries as the tree is high: of the table's
+// 512 pages it reads only those with these entries.
 TEST(RunTree, LooksAtFewChunksOfALargeHeap) {
   constexpr uint32_t kChunks = 1 << 15;
   constexpr size_t kBytes = kChunks * sizeof(Chunk);

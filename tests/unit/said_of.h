@@ -1,5 +1,5 @@
-// What the allocator says of a wrong free.
-// Who may touch it: one test at a time; the option `invalid` is back at its default afterwards.
+// What the allocator prints about a wrong free.
+// Thread-safety: one test at a time; the option `invalid` is back at its default afterwards.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 namespace near_test {
 
-// What a wrong free says, with the option `invalid` at `report`.
+// What a wrong free prints, with the option `invalid` at `report`.
 inline std::string said_of(const std::function<void()>& wrong) {
   near_set_option("invalid", 1);
   testing::internal::CaptureStderr();

@@ -21,7 +21,7 @@ TEST(SizeClass, TheSmallestThatFitsServesARequest) {
     if (index > 0) {
       ASSERT_LT(kSizeClasses[index - 1].size, size);
     }
-    // What is lost inside a block: less than 16 bytes, or a fifth of it.
+    // The waste inside a block is less than 16 bytes, or than a fifth of it.
     if (size > 0) {
       ASSERT_LT(kSizeClasses[index].size - size,
                 near::max_of(16, kSizeClasses[index].size / 5 + 1));

@@ -50,7 +50,7 @@ class Trial {
     while (span().uncarved != 0) near::carve(span(), span().local);
   }
 
-  // Takes the blocks that `chosen` says out of the free list and fills them.
+  // Takes the blocks that `chosen` selects out of the free list and fills them.
   template <typename Chosen>
   void make_live(Chosen chosen) {
     std::vector<Block*> rest;
@@ -110,7 +110,7 @@ TEST(Span, CarvingCoversEachBlockOnce) {
         near::carve(span, span.local);
         const uint32_t now = near::count_list(span, span.local);
         ASSERT_GT(now, before) << "nothing was carved";
-        // Lazily: what was not touched before is touched a page at a time.
+        // Carving is lazy: it touches untouched memory a page at a time.
         if (touched == 0 && !near::carves_blocks(span.shape())) {
           ASSERT_LE((now - before - 1) * size_t{span.shape().size}, near::kPageSize);
         }
@@ -170,7 +170,7 @@ class Purge : public testing::TestWithParam<size_t> {
  protected:
   fake_os::PageSize page_size_{GetParam()};
 
-  // Gives pages back, and checks that it was all that can be, and nothing else.
+  // Gives pages back, and checks that these were all free pages, and nothing else.
   void purge_and_check(Trial& trial) {
     Span& span = trial.span();
     const uint32_t uncarved_before = span.uncarved;
@@ -213,7 +213,8 @@ TEST_P(Purge, KeepsLiveBlocksAndLosesNone) {
           near::carve(trial.span(), trial.span().local);
         }
       }
-      // Live blocks in a few stretches, so that whole pages of every size are free between them.
+      // Live blocks lie in a few stretches, so that whole pages of every size are free between
+      // them.
       const uint64_t stretches = random.below(4);
       std::vector<uint32_t> from;
       for (uint64_t i = 0; i < stretches; i++) {

@@ -1,4 +1,4 @@
-// How often the helper may start: some times in a row, then as often as time allows.
+// How often the helper may start: a few times in a row, then at the rate that the ration allows.
 #include "heap/start_ration.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// The stack of numbers: order, emptiness, and no number lost or with two threads under contention.
+// The stack of numbers: order, emptiness; no number is lost or held by two threads under
+// contention.
 #include "sync/tagged_stack.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +37,7 @@ TEST(TaggedStack, ANumberIsWithOneThreadAtATime) {
   const size_t each = scaled(200'000);
   near::Atomic<uint32_t> links[kNumbers + 1] = {};
   std::atomic<int> users[kNumbers + 1] = {};
-  uint64_t uses[kNumbers + 1] = {};  // written by whoever has the number: the push must publish it
+  uint64_t uses[kNumbers + 1] = {};  // written by the number's holder: the push publishes it
   near::TaggedStack stack;
   for (uint32_t number = 1; number <= kNumbers; number++) stack.push(Links{links}, number);
   std::atomic<uint64_t> taken{0};
@@ -44,7 +45,7 @@ TEST(TaggedStack, ANumberIsWithOneThreadAtATime) {
   for (size_t t = 0; t < kThreads; t++) {
     threads.emplace_back([&] {
       for (size_t i = 0; i < each; i++) {
-        // Two out at once, back in the same order: what makes ABA.
+        // Takes two and returns them in the same order: this is what causes ABA.
         const uint32_t mine[] = {stack.pop(Links{links}), stack.pop(Links{links})};
         for (const uint32_t number : mine) {
           if (number == 0) continue;

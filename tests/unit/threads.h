@@ -1,5 +1,5 @@
 // A thread on a CPU of the test's choice, and steps that two threads take in turn.
-// Who may touch it: the test that made it.
+// Thread-safety: the thread of the test that made it.
 #pragma once
 
 #include <condition_variable>
@@ -19,7 +19,7 @@ inline void on_cpu(unsigned cpu, const std::function<void()>& work) {
   }).join();
 }
 
-// A thread that stays alive and does what it is told, one thing at a time.
+// A thread that stays alive and runs what it is given, one function at a time.
 class Worker {
  public:
   explicit Worker(unsigned cpu = 0)

@@ -1,5 +1,5 @@
-// The topology from text: good, odd and malformed; and that of this machine.
-// What sysfs says of holes and memory-only nodes is tried in the VM: its paths are fixed.
+// The topology from text (good, odd and malformed), and that of this machine. The lab's VM tests
+// what sysfs says of holes and memory-only nodes: its paths are fixed.
 #include "platform/topology.h"
 
 #include <gtest/gtest.h>

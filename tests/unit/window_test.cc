@@ -1,4 +1,4 @@
-// A window alone: what of it is mapped when, and where it ends.
+// A window alone: which parts of it are mapped when, and where it ends.
 #include "node/window.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ class WindowTest : public testing::TestWithParam<size_t> {
   fake_os::PageSize page_size_{GetParam()};
   size_t reserved_before_ = fake_os::reserved_bytes();
   Window window_;
-  uint32_t first_ = 0;  // as give tells
+  uint32_t first_ = 0;  // set by give()
 };
 
 TEST_P(WindowTest, NothingIsMappedBeforeItIsNeeded) {
@@ -51,7 +51,7 @@ TEST_P(WindowTest, NothingIsMappedBeforeItIsNeeded) {
   count_cases();
 }
 
-// The tree of runs reads so far.
+// A search in the tree of runs reads this far.
 TEST_P(WindowTest, ATableReachesTheNextPowerOfTwo) {
   for (const uint32_t wished : {1'000u, 100u, 1'500u, 3'000u}) {
     ASSERT_EQ(give(wished, wished), wished);

@@ -1,7 +1,7 @@
 // The blocks of the driver: a call each, its result checked, and a pattern that is checked by the
 // thread that frees it, however many hands it went through.
 // Invariant: NULL comes with ENOMEM, and only where the program has refusals.
-// Who may touch it: a block, the thread that holds it; a mailbox, any thread.
+// Thread-safety: a block belongs to the thread that holds it; any thread may use a mailbox.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct Block {
 // Ends the process, after a line "seed N: what", unless `condition` holds.
 void demand(bool condition, const char* what, size_t number = 0);
 
-// What demands and faults depend on. Set before the first thread starts.
+// What the checks and faults depend on. Set before the first thread starts.
 struct Rules {
   uint64_t seed = 0;
   bool refusals = false;   // memory may be refused
@@ -37,7 +37,7 @@ Block make_zeroed(size_t size, uint64_t pattern);
 Block make_aligned(size_t alignment, size_t size, uint64_t pattern);
 Block make_on_node(size_t size, int node, unsigned flags, uint64_t pattern);
 
-// Takes over what another call returned.
+// Records what another call returned.
 Block take_over(void* start, size_t size, size_t alignment, uint64_t pattern);
 
 void check_and_resize(Block& block, size_t size, uint64_t pattern);
@@ -52,7 +52,7 @@ class Mailbox {
 
   // Locks it around fork, so that the child finds every block of it at rest.
   std::unique_lock<std::mutex> hold() { return std::unique_lock(mutex_); }
-  // By the holder, or where no other thread is left.
+  // Called by its holder, or where no other thread is left.
   void free_all();
 
  private:

@@ -37,8 +37,8 @@ pthread_key_t key_of_ends() {
   return key;
 }
 
-// The status of a child, which is killed if it does not end. No alarm would end one whose last
-// thread blocks all signals.
+// The status of a child, which is killed if it does not end. An alarm would not end a child
+// whose last thread blocks all signals.
 int wait_for(pid_t child, unsigned seconds) {
   constexpr auto kPause = std::chrono::milliseconds(1);
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
@@ -91,7 +91,7 @@ void Life::run(size_t steps) {
   const bool gives = random_.below(2) == 0;
   for (const Block& block : blocks_)
     check_and_free(gives ? play_.mailbox_.exchange(random_.next(), block) : block);
-  // relaxed: a counter read after joins
+  // relaxed: a counter that is read after joins
   play_.operations_.fetch_add(operations_, std::memory_order_relaxed);
 }
 
@@ -119,7 +119,7 @@ Block Life::take_out() {
 }
 
 void Life::allocate() {
-  // The fault: a block of this thread has another holder, which writes to it. That one frees
+  // The fault: another thread also holds a block of this thread, and writes to it. It frees
   // nothing, or the allocator might report the second free before the driver sees the damage.
   if (rules.fault == "overlap" && !blocks_.empty()) {
     const Block& held = draw_block();
@@ -170,7 +170,7 @@ void Life::exchange() {
   if (block.start != nullptr) blocks_.push_back(block);
 }
 
-// As a producer, whose blocks others free.
+// Produces blocks that other threads free.
 void Life::hand_out_many() {
   const size_t size = draw_size() % 4096 + 1;
   for (size_t i = random_.below(300); i > 0; i--) {
@@ -189,10 +189,10 @@ void Life::trim() { near_malloc_trim(random_.below(2) == 0 ? 0 : size_t{1} << ra
 void Life::check() { demand(near_check() == 0, "near_check finds damage"); }
 void Life::move_to_cpu() { set_cpu(static_cast<unsigned>(random_.below(16))); }
 
-// The next calls of a kind, for all threads; the next such step ends it.
+// Refuses the next calls of a kind, for all threads; the next such step ends that.
 void Life::refuse() {
   if (!play_.refusals_) return;
-  // relaxed: a coin that threads toss together
+  // relaxed: a coin that all threads toss
   const bool ends = play_.refusing_.fetch_add(1, std::memory_order_relaxed) % 2 != 0;
   const auto kind = static_cast<OsCall>(random_.below(kOsCalls + 1));
   const uint64_t nth = 1 + random_.below(20);
@@ -226,7 +226,7 @@ void Life::fork_process() {
 void Life::live_in_child() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   fake_os::fail_none();
-  // These threads do not exist here: nobody may join them, nor unwind a frame that would have to.
+  // These threads do not exist here: they may not be joined, nor a frame unwound that would join.
   new std::vector<std::thread>(std::move(children_));
   play_.forks_left_ = depth_ == 0 && random_.below(3) == 0 ? 1 : 0;
   for (const Block& block : std::exchange(blocks_, {})) check_and_free(block);

@@ -6,7 +6,7 @@
 // With --seconds seeds go on from the first one until the time is over. A fault is reported as
 // "seed N: what", with the command that plays it again. The last line is "cases: operations".
 // Exit status: 0, 1 for a fault, 2 for wrong use.
-// Who may touch it: the main thread.
+// Thread-safety: the main thread.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ namespace near_test::driver {
 namespace {
 
 constexpr unsigned kSecondsOfSeed = 300;
-constexpr int kReport = 3;  // the descriptor on which a process tells its operations
+constexpr int kReport = 3;  // the descriptor to which a process writes its operations
 
 struct Arguments {
   uint64_t first = 1;
@@ -108,7 +108,7 @@ std::vector<std::string> world_of(uint64_t seed) {
   alarm(kSecondsOfSeed);
   const uint64_t seed = arguments.first;
   rules = {seed, seed % 2 == 0, arguments.fault};
-  // On no stack, or it would end with the main thread of a child.
+  // Not on a stack: that would end with the main thread of a child.
   static Play play(seed, arguments.forks, rules.refusals);
   play.run();
   const uint64_t operations = play.operations();

@@ -59,7 +59,7 @@ void Play::start_threads() {
   for (std::thread& thread : threads) thread.join();
 }
 
-// What the purge thread holds at the moment comes back.
+// What the purge thread holds at the moment is given back.
 void Play::expect_nothing_left() {
   constexpr int kTries = 500;
   near_stats stats;

@@ -5,7 +5,7 @@
 // than once.
 // Invariant: when the program has ended all threads have, all blocks are free, and all memory can
 // be given back.
-// Who may touch it: the main thread; a Life, its own thread.
+// Thread-safety: the main thread; a Life: its own thread.
 #pragma once
 
 #include <nearmalloc/nearmalloc.h>

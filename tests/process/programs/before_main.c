@@ -1,6 +1,6 @@
 /* malloc before main: in .preinit_array, in constructors of every priority, and their frees at
  * the end.
- * Invariant: blocks of before main hold their bytes until the last destructor. */
+ * Invariant: blocks made before main hold their bytes until the last destructor. */
 #include "common.h"
 
 enum { kBlocks = 500 };

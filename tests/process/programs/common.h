@@ -1,7 +1,7 @@
 /* What the C programs of the process tests share: patterned blocks, and a failure that says
  * where.
  * Invariant: a program prints its result on standard output and exits 0, or dies in CHECK.
- * Who may touch it: any thread; nothing here has state. */
+ * Thread-safety: any thread; nothing here has state. */
 #ifndef NEAR_TESTS_PROCESS_PROGRAMS_COMMON_H
 #define NEAR_TESTS_PROCESS_PROGRAMS_COMMON_H
 

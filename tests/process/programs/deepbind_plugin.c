@@ -1,5 +1,5 @@
 /* A plugin that allocates and frees by the standard names: of the allocator that the loader gives
- * it. Who may touch it: the program that loads it. */
+ * it. Thread-safety: the program that loads it. */
 #include <stdlib.h>
 #include <string.h>
 

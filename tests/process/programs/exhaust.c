@@ -1,7 +1,7 @@
 /* Allocates until there is no more: argv[1] block size, argv[2] most bytes to take, argv[3]
  * "lower" to set RLIMIT_AS to argv[2] only after start. Prints how much it got, and how much
  * after freeing all of it.
- * Invariant: failure is NULL with ENOMEM, loses nothing, and what is freed can be had again. */
+ * Invariant: failure is NULL with ENOMEM, loses nothing, and freed memory is usable again. */
 #include <sys/resource.h>
 
 #include "common.h"

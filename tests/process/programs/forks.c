@@ -132,7 +132,7 @@ static int against_stdio(void) {
 
 /* --- in handlers of signals --- */
 
-enum { kGoesOn = INT32_MAX / 2 }; /* more forks than any test wants */
+enum { kGoesOn = INT32_MAX / 2 }; /* more forks than any test makes */
 static volatile sig_atomic_t forks;
 static void (*volatile in_child)(void);
 
@@ -289,7 +289,7 @@ static void report_crash(int number) {
   _exit(write(1, kText, sizeof kText - 1) == sizeof kText - 1 ? 0 : 8);
 }
 
-/* Writes to freed blocks, until the allocator stumbles over them; a child reports its crash. */
+/* Writes to freed blocks, until the allocator finds the damage; a child reports its crash. */
 static int after_corruption(void) {
   enum { kBlocks = 4096, kSize = 3000 };
   static char* blocks[kBlocks];
@@ -304,7 +304,7 @@ static int after_corruption(void) {
     char* volatile block = (char*)malloc(kSize);
     *block = 1;
   }
-  return puts("ok"); /* nobody stumbled */
+  return puts("ok"); /* no damage was found */
 }
 
 static int nothing(void) { return 0; }

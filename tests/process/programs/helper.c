@@ -166,7 +166,7 @@ static void* stay(void* unused) {
   return unused;
 }
 
-/* The helper has what setuid needs while the process does, and gives it up though it sleeps. */
+/* The helper has what setuid needs while the process does, and gives it up while it waits. */
 static int gives_up_capabilities(void) {
   enum { kLagMs = 5000 };
   pthread_barrier_init(&gate, NULL, 2);
@@ -198,7 +198,7 @@ static int has_manners(void) {
   pthread_barrier_wait(&gate);
   const int helper = wait_for_helper();
   CHECK(helper != 0);
-  sleep_ms(50); /* it has set itself up */
+  sleep_ms(50); /* the helper is set up */
   check_manners(helper);
   end_resident(thread);
   return puts("ok");
@@ -271,7 +271,7 @@ static void* work_in_sandbox(void* unused) {
   return unused;
 }
 
-/* Asking for a thread would kill. */
+/* Asking for a thread would kill the process. */
 static int sandbox(void) {
   CHECK(pthread_join(start_worker(work_in_sandbox), NULL) == 0);
   return puts("ok");
@@ -295,7 +295,7 @@ static int is_switched_off(void) {
   end_resident(resident);
   const pthread_t without = start_resident();
   CHECK(thread_count() == 2);
-  forbid_threads(); /* what it did is done by hand now */
+  forbid_threads(); /* the helper's work is done by the calls below */
   malloc_trim(0);
   end_resident(without);
   return puts("ok");
@@ -317,7 +317,7 @@ static int is_switched_on(void) {
 /* The program gets all threads that its limit allows. */
 static int takes_no_place(void) {
   if (geteuid() != 0) return skip("not root");
-  const uid_t lonely = 54321; /* nobody else's processes count */
+  const uid_t lonely = 54321; /* no other processes count */
   CHECK(setuid(lonely) == 0);
   const struct rlimit three = {3, 3};
   CHECK(setrlimit(RLIMIT_NPROC, &three) == 0);

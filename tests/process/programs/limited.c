@@ -91,7 +91,7 @@ static void data(void) {
   expect_refusal(1200 * MIB);
 }
 
-/* As another user: root may lock what it likes. */
+/* As another user: root may lock any amount. */
 static void locked(void) {
   free(take(10));
   limit(RLIMIT_MEMLOCK, 64 * MIB);
@@ -193,7 +193,7 @@ static void sandboxed(void) {
   puts("used");
 }
 
-/* No search for a place that cannot be. */
+/* No search for a place that cannot exist. */
 static void alignments(void) {
   struct timespec start, end;
   clock_gettime(CLOCK_MONOTONIC, &start);

@@ -1,5 +1,5 @@
 /* A plugin linked to libnearmalloc-api.so: hands out blocks of it and takes them back.
- * Who may touch it: the program that loads it. */
+ * Thread-safety: the program that loads it. */
 #include <nearmalloc/nearmalloc.h>
 #include <string.h>
 

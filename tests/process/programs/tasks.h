@@ -1,6 +1,6 @@
 /* What the C programs say about the threads of their process, as the kernel lists them.
- * Invariant: nothing here allocates, so it tells of the allocator without waking it.
- * Who may touch it: any thread; nothing here has state. */
+ * Invariant: nothing here allocates, so it observes the allocator without changing it.
+ * Thread-safety: any thread; nothing here has state. */
 #ifndef NEAR_TESTS_PROCESS_PROGRAMS_TASKS_H
 #define NEAR_TESTS_PROCESS_PROGRAMS_TASKS_H
 

@@ -1,4 +1,4 @@
-// What a compiler has to think about for a moment, and a program with threads to link and run.
+// Code that takes a compiler a moment; a program with threads to link and run.
 #include <algorithm>
 #include <iostream>
 #include <map>
