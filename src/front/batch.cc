@@ -1,13 +1,13 @@
-// Neighbours in a batch that lie in one own span are a chain, which one splice and one count free.
+// Neighbours in a batch that lie in one own span form a chain, which one splice and one count free.
 // Blocks of other owners' spans are collected in chains, one for each span, in a small table on the
-// stack; a full table, and the end, hand every chain over with one atomic operation. A chain is
-// linked as frees one by one would link it: the block freed last comes first. Why own blocks have
-// no table: docs/decisions/0008-free-batch.md.
+// stack. When the table is full, and at the end, every chain is handed over with one atomic
+// operation. A chain is linked as single frees would link it: the block freed last comes first. Why
+// own blocks have no table: docs/decisions/0008-free-batch.md.
 //
 // Invariant: a block in a chain counts as live until the chain is handed over, so its span can
-// neither leave nor lose pages, nor does its list or count tell of it. While the table holds n
-// chains, n slots are taken, at most half of them.
-// Thread-safety: the calling thread, on its stack.
+// neither leave nor lose pages, and neither the span's list nor its count includes the block. While
+// the table holds n chains, n slots are taken, at most half of them.
+// Thread-safety: only the calling thread; the table is on its stack.
 #include "front/batch.h"
 
 #include "front/front.h"
@@ -21,8 +21,8 @@ namespace {
 
 using Chain = RemoteList<Block>::Chain;
 
-// A chain without its last block, whose link is not written. Shorter still if the program writes to
-// a block of it meanwhile.
+// A chain without its last block, whose link is not written. It is shorter still if the program
+// writes to one of its blocks meanwhile.
 NEAR_COLD Chain without_last(const Chain& chain) {
   Block* last = chain.first;
   uint32_t count = 1;
@@ -30,7 +30,7 @@ NEAR_COLD Chain without_last(const Chain& chain) {
   return {chain.first, last, count};
 }
 
-// False, and nothing is done, if the last block of the chain is the head of the list.
+// Returns false and does nothing if the last block of the chain is the head of the list.
 NEAR_INLINE bool splice_local(Span& span, const Chain& chain) {
   if (unlikely(span.list->head() == chain.last->address())) return false;
   span.list->splice(chain.first, chain.last);
@@ -58,13 +58,13 @@ NEAR_INLINE void hand_over(Span& span, const Chain& chain) {
   if (unlikely(!release_chain(span, chain))) release_doubtful(span, chain);
 }
 
-// What the address of a block says. `span` is null if it can be no block of a class.
+// What the address of a block shows. `span` is null if it can be no block of a class.
 struct Place {
   Span* span;
   uint32_t offset;  // of the block in its span
 };
 
-// A block in a later slice of its span, or anything else that is unusual.
+// Takes a block in a later slice of its span, or anything else that is unusual.
 NEAR_NOINLINE Place find_slowly(const void* pointer) {
   Span* span = span_of(pointer);
   if (span != nullptr && span->kind == SpanKind::inside) span -= span->back;
@@ -74,7 +74,7 @@ NEAR_NOINLINE Place find_slowly(const void* pointer) {
   return {span, static_cast<uint32_t>(offset)};
 }
 
-// As the fast path of free, which leaves the waste behind the last block to be recognised: line 1
+// Works as the fast path of free, which does not test for the waste behind the last block: line 1
 // of the descriptor is not touched.
 NEAR_INLINE Place find(const void* pointer) {
   const size_t place = offset_in_reservation(pointer);
@@ -107,7 +107,7 @@ class Batch {
   }
 
   size_t groups() const { return made_; }
-  // Of them those of other owners' spans.
+  // The groups of other owners' spans.
   size_t remote_groups() const { return remote_; }
 
  private:
@@ -119,7 +119,7 @@ class Batch {
   struct Group {
     Span* span;
     Chain chain;
-    uint32_t end;  // of the span's blocks; own spans do without, as the fast path of free does
+    uint32_t end;  // of the span's blocks; unused for own spans, as on the fast path of free
   };
 
   NEAR_INLINE void add_own(Span* span, Block* block) {
@@ -152,8 +152,8 @@ class Batch {
     group.chain.count++;
   }
 
-  // The slot of the span's group, or the one that it shall get. [Knuth, TAOCP 3, 6.4: Fibonacci
-  // hashing, linear probing]
+  // Returns the slot of the span's group, or the slot that its new group will get. [Knuth, TAOCP 3,
+  // 6.4: Fibonacci hashing, linear probing]
   unsigned slot_of(const Span& span) const {
     const auto key = reinterpret_cast<uintptr_t>(&span) / alignof(Span);
     unsigned slot = static_cast<unsigned>(key * 0x9e3779b97f4a7c15 >> (64 - kSlotBits));
@@ -165,7 +165,7 @@ class Batch {
     for (uint8_t& each : slots_) each = 0;
   }
 
-  // The first block of a span.
+  // Opens a group with the first block of a span.
   NEAR_NOINLINE void open(Place place, unsigned slot, Block* block) {
     const SizeClass& shape = place.span->shape();
     const uint32_t end = shape.capacity * shape.size;
@@ -180,15 +180,15 @@ class Batch {
     slots_[slot] = static_cast<uint8_t>(++used_);
   }
 
-  // Large, another allocator's, or none: as free does it.
+  // A large block, another allocator's, or none: `release_slow` handles it, as in free.
   NEAR_COLD void add_unusual(void* pointer) {
     release_slow(pointer);
     made_++;
   }
 
-  Group own_ = {};         // of the neighbours before, if their span is not null
-  Group groups_[kGroups];  // the first used_
-  uint8_t slots_[kSlots];  // number of the group + 1, or 0; once there was one
+  Group own_ = {};         // the preceding neighbours, if their span is not null
+  Group groups_[kGroups];  // the first used_ are in use
+  uint8_t slots_[kSlots];  // number of the group + 1, or 0; valid once there was a group
   unsigned used_ = 0;
   size_t made_ = 0;
   size_t remote_ = 0;
@@ -196,7 +196,7 @@ class Batch {
 
 void note(size_t blocks, size_t groups, size_t remote) {
   const auto add = [own = has_heap()](Atomic<uint64_t>& sum, uint64_t more) {
-    // relaxed: statistics; a heap has one writer, those that stand for having none have many
+    // relaxed: statistics; a heap has one writer, a placeholder heap has many
     if (likely(own)) return sum.store(sum.load(kRelaxed) + more, kRelaxed);
     sum.fetch_add(more, kRelaxed);  // relaxed: as above
   };
@@ -207,7 +207,7 @@ void note(size_t blocks, size_t groups, size_t remote) {
   if (remote != 0) add(batches.remote, remote);
 }
 
-// What a free writes to, fetched while the blocks before are freed. The address may be anything.
+// Prefetches what a free writes to, while the blocks before are freed. The address may be anything.
 NEAR_INLINE void prefetch(const void* pointer) {
   __builtin_prefetch(pointer, 1);
   __builtin_prefetch(&reserved_spans[offset_in_reservation(pointer) >> kSliceShift], 1);

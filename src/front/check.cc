@@ -1,5 +1,5 @@
-// The check of all structures that are at rest: the nodes, the caller's heap, the parked heaps and
-// the shared ones.
+// Checks all structures at rest: the nodes, the caller's heap, the parked heaps and the shared
+// ones.
 #include "front/statistics.h"
 #include "front/thread.h"
 #include "heap/registry.h"
@@ -14,7 +14,7 @@ size_t check_heap(const Heap& heap) {
   size_t wrong = 0;
   for (unsigned n = 0; n < topology.count; n++) {
     nodes[n].for_each_span([&](const Span& span) {
-      // relaxed: it is at rest. The owner first: the rest of another heap's span may change.
+      // relaxed: it is at rest. The owner comes first: the rest of another heap's span may change.
       if (span.owner.load(kRelaxed) == &heap && span.kind == SpanKind::blocks) {
         wrong += heap.check_span(span);
       }

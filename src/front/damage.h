@@ -1,4 +1,4 @@
-// The report of a free list that the program damaged.
+// Reports a free list that the program damaged.
 // Thread-safety: any thread, without locks held, as for front/invalid.h.
 #pragma once
 
@@ -9,7 +9,7 @@ namespace near {
 // Takes what heap/damage.h noted, and reports it as an invalid free.
 NEAR_COLD void report_damage();
 
-// At the end of each slow path in which a heap may have followed links.
+// Called at the end of each slow path in which a heap may have followed links.
 inline void report_noted_damage() {
   if (unlikely(is_damage_noted())) report_damage();
 }

@@ -16,7 +16,7 @@ constexpr size_t kPoolBytes = 4 * kMiB;
 constinit Atomic<char*> pool{nullptr};
 constinit Atomic<size_t> used{0};
 
-// Before each block: its size.
+// The bytes before each block: they hold its size.
 constexpr size_t kHeader = kBlockAlign;
 static_assert(kHeader >= sizeof(size_t));
 
@@ -32,7 +32,7 @@ char* make_pool() {
   return made;
 }
 
-// Where a block of so many bytes begins in the pool; kPoolBytes if it has no room.
+// Returns where in the pool a block of `size` bytes begins; kPoolBytes if the pool has no room.
 size_t claim(size_t size, size_t alignment) {
   size_t before = used.load(kRelaxed);  // relaxed: numbers alone, the pool is acquired
   while (true) {

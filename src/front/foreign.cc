@@ -1,5 +1,5 @@
-// Pointers that no region holds: another allocator's blocks are that allocator's to free, resize
-// and measure.
+// Pointers that no region holds: the allocator that a foreign block belongs to frees, resizes and
+// measures it.
 #include <dlfcn.h>
 
 #include <cerrno>
@@ -13,7 +13,7 @@
 
 namespace near {
 
-// Only libraries that export the standard names have it.
+// Defined only in libraries that export the standard names.
 extern const char kHasStandardNames NEAR_HIDDEN __attribute__((weak));
 
 namespace {
@@ -24,8 +24,8 @@ bool may_be_another_allocators(const void* pointer) {
          !is_on_this_stack(pointer) && is_readable(pointer);
 }
 
-// A function of the allocator that blocks of others are given to: under our own standard names
-// the next in line, else the one that the process uses. It is looked up once.
+// A function of the allocator that gets foreign blocks: the next definition if this library exports
+// the standard names, else the one that the process uses. It is looked up once.
 template <class Function>
 class OtherAllocators {
  public:

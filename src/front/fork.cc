@@ -7,8 +7,8 @@
 #include "heap/registry.h"
 #include "node/memory.h"
 
-// What glibc's own fork does around its malloc's locks, exported for such use. Weak: another C
-// library has none of them.
+// glibc's own fork calls these around its malloc's locks; it exports them for such use. They are
+// weak because another C library has none of them.
 extern "C" {
 extern char single_threaded asm("__libc_single_threaded") __attribute__((weak));
 void _IO_list_lock() __attribute__((weak));
@@ -21,7 +21,7 @@ namespace {
 
 bool holds_streams = false;  // guard: the lock itself
 
-// A process of one thread has nobody to wait for, but a signal handler of it could wait for itself.
+// A process of one thread has no thread to wait for, but its signal handler could wait for itself.
 void lock_streams() {
   if (&single_threaded != nullptr && single_threaded != 0) return;
   if (&_IO_list_lock == nullptr) return;
@@ -52,7 +52,7 @@ void before_fork() {
   go_outside();
 }
 
-// True if the locks are to be released now: the outermost fork of this thread took them.
+// True if the locks must be released now: the outermost fork of this thread took them.
 bool ends_holding() {
   thread_record.forks--;
   if (thread_record.forks > 0 || !holds_all()) return false;
@@ -71,7 +71,7 @@ void after_fork_in_parent() {
   unlock_streams(false);
 }
 
-// Frees every lock in a child whose thread is outside, and brings back what other threads had.
+// Frees every lock in a child whose thread is outside, and recovers what other threads had.
 void end_child() {
   unlock_memory_in_child();
   unlock_heaps_in_child(has_heap() ? current_heap : nullptr);

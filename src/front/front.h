@@ -1,4 +1,4 @@
-// malloc and free: the fast paths, straight-line, and the names of their slow paths.
+// malloc and free: the straight-line fast paths, and the names of their slow paths.
 //
 //   malloc   class from a byte table; pop the bin if its first block's link is whole. No counter,
 //            no atomic, no call.
@@ -6,7 +6,7 @@
 //            block's: push it on the list the descriptor points to (the bin while the span is hot,
 //            the span's own list otherwise) and count down.
 //
-// Every test that fails leads to a slow path, which finds out why.
+// Every test that fails leads to a slow path, which determines the reason.
 // Instruction budget: tools/fast_path_budget.toml. Measured: docs/decisions/0002-fast-path.md and
 // 0013-encoded-links.md.
 #pragma once
@@ -23,19 +23,19 @@ namespace near {
 
 // Null with ENOMEM if memory is refused or `size` is beyond PTRDIFF_MAX.
 NEAR_NOINLINE void* allocate_slow(size_t size);
-// The second try, after all that can be was given back. `alignment`: of a large block.
+// Tries again after everything possible was given back. `alignment`: of a large block.
 NEAR_NOINLINE void* allocate_in_need(size_t size, size_t alignment);
-// Gives back all that can be, but for about `keep` bytes, and returns how many bytes that was:
-// before out-of-memory is reported, and when a trim asks for it.
+// Gives back all that can be, except about `keep` bytes, and returns how many bytes that was.
+// Called before out-of-memory is reported, and when a trim asks for it.
 NEAR_NOINLINE size_t reclaim_everything(size_t keep = 0);
-// The need of a request that was refused. Gives everything back, unless that cannot help: the
-// request is larger than all that the system could give, what is free and what the system has left
-// are less, or nothing was freed since all was given back in vain. No lock is held.
+// The need of a request that was refused. The constructor gives everything back, unless that cannot
+// help: the request is larger than all that the system could give, the free memory plus what the
+// system has left is less, or nothing was freed since this was last done in vain. No lock is held.
 class Need {
  public:
   explicit Need(size_t bytes);
   bool has_hope() const { return has_hope_; }
-  // The request was refused again.
+  // Records that the request was refused again.
   void note_vain() const;
 
  private:
@@ -44,11 +44,11 @@ class Need {
 };
 
 NEAR_NOINLINE void release_slow(void* pointer);
-// The pointer is into the first reservation, and its slice begins no span of this thread's heap: a
-// span there may lie on another node, so each thing of it is looked at once.
+// The pointer is in the first reservation, and its slice begins no span of this thread's heap. The
+// span may lie on another node, so each of its fields is read only once.
 NEAR_NOINLINE void release_other(void* pointer);
 NEAR_NOINLINE void release_count(void* pointer);
-// The count of a span of this thread's heap reached its event.
+// Called when the count of a span of this thread's heap reached its event.
 NEAR_NOINLINE void reach_count(Span* span);
 
 NEAR_INLINE void* allocate(size_t size) {
@@ -67,7 +67,7 @@ NEAR_INLINE void release(void* pointer) {
   const size_t place = offset_in_reservation(pointer);
   if (unlikely(place >= reserved_bytes)) return release_slow(pointer);
   Span* span = &reserved_spans[place >> kSliceShift];
-  // relaxed: only this thread makes its own heap the owner, so a stale answer is another heap's
+  // relaxed: only this thread makes its own heap the owner, so a stale value names another heap
   if (unlikely(span->owner.load(kRelaxed) != current_heap)) return release_other(pointer);
   const auto offset =
       static_cast<uint16_t>(reinterpret_cast<uintptr_t>(pointer));  // spans begin at slices
@@ -81,16 +81,16 @@ NEAR_INLINE void release(void* pointer) {
   if (unlikely(span->frees.tick())) release_count(pointer);
 }
 
-// A block whose address is a multiple of `alignment`, a power of two. ENOMEM as above.
+// Returns a block at a multiple of `alignment`, a power of two. ENOMEM as above.
 void* allocate_aligned(size_t alignment, size_t size);
 
-// A zeroed block; count * size may overflow (ENOMEM).
+// Returns a zeroed block; count * size may overflow (ENOMEM).
 void* allocate_zeroed(size_t count, size_t size);
 
 void* reallocate(void* pointer, size_t size);
 
-// The bytes usable at `pointer`; 0 if it is null or no live block. Another allocator's block is
-// measured by that allocator.
+// Returns the bytes usable at `pointer`; 0 if it is null or no live block. Another allocator
+// measures its own block.
 size_t usable_size(const void* pointer);
 
 // free_sized, free_aligned_sized, sized delete: the check build compares `size` with the block.

@@ -1,7 +1,7 @@
-// The check build's account of which blocks the program holds: every double free is found, not only
-// the last block's. In other builds these functions are empty.
-// Thread-safety: the thread that allocates or frees the block; bits of one span change under
-// different threads.
+// The check build's record of the blocks that the program holds: it finds every double free, not
+// only that of the last block. In other builds these functions are empty.
+// Thread-safety: the thread that allocates or frees the block. Different threads may change bits of
+// one span.
 #pragma once
 
 #include <cstddef>

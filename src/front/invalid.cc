@@ -16,7 +16,7 @@
 namespace near {
 namespace {
 
-// Whose heap it is, for the calling thread. A hint: it may change meanwhile.
+// Describes whose heap it is, for the calling thread. A hint: it may change meanwhile.
 const char* whose(uint32_t heap) {
   if (has_heap() && current_heap->id() == heap) return "this thread's";
   switch (state_of_heap(heap)) {
@@ -41,7 +41,7 @@ void describe_block(const void* pointer, const Span& span) {
           size, start, seen.owner(), whose(seen.owner()));
 }
 
-// Says of a pointer into our memory what lies there.
+// Prints what lies at a pointer into our memory.
 void describe(const void* pointer) {
   const Span* span = enclosing_span(pointer);
   if (span == nullptr) return;

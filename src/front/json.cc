@@ -1,4 +1,4 @@
-// All statistics as one JSON object.
+// Writes all statistics as one JSON object.
 #include <cstdarg>
 
 #include "front/locality.h"
@@ -57,7 +57,7 @@ constexpr Field<near_placement> kOfPlacement[] = {
     {"refused", &near_placement::refused},
 };
 
-// Pieces of text for a stream, or for stderr without allocating if it is null.
+// Writes pieces of text to a stream, or to stderr without allocating if the stream is null.
 class Out {
  public:
   explicit Out(FILE* stream) : stream_(stream) {}

@@ -18,8 +18,8 @@ void discount(size_t slices) {
   bytes_in_use.fetch_sub(slices << kSliceShift, kRelaxed);
 }  // relaxed: as above
 
-// True if it is known without a try that there is no such span. Beyond kHuge a try may cost much:
-// the system is asked first.
+// True if it is known without a try that there is no such span. Beyond kHuge a try may be
+// expensive, so the system is asked first.
 bool is_hopeless(size_t size, size_t alignment) {
   constexpr size_t kHuge = 64 * kMiB;
   if (slices_for(size) + (alignment >> kSliceShift) > UINT32_MAX / 2) return true;
@@ -45,7 +45,7 @@ void* allocate_large(size_t size, size_t alignment, bool* zero) {
   bool clean = false;
   if (has_heap()) rehome_if_moved();
   const auto slices = static_cast<uint32_t>(slices_for(size));
-  // Not the heap's node, where the thread may have to wait until it has settled.
+  // Not the heap's node: the thread may have to keep that heap until it has settled.
   void* block = make_large(take_slices(current_node(), slices, clean, alignment), size);
   if (zero != nullptr) *zero = clean;
   return block;
@@ -59,7 +59,7 @@ void* allocate_large_at(unsigned node, size_t size, size_t alignment) {
 }
 
 void release_large(Span& span) {
-  if (unlikely(is_inside())) return;  // it stays
+  if (unlikely(is_inside())) return;  // the block stays
   discount(span.slices);
   blocks_in_use.fetch_sub(1, kRelaxed);  // relaxed: a statistic
   count_freed(span.node, 1);

@@ -8,7 +8,7 @@
 namespace near {
 namespace {
 
-// Calls visit(heap) for every heap there is, without its lock.
+// Calls visit(heap) for every heap, without its lock.
 template <typename Visit>
 void for_each_heap(Visit visit) {
   for (uint32_t id = 0; id < heap_count(); id++) visit(*heap_by_id(id));

@@ -26,7 +26,7 @@ void pin_own_object() {
   const auto* here = reinterpret_cast<const void*>(&pin_own_object);
   if (dladdr1(here, &place, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP) == 0) return;
   if (object == nullptr || stays_by_itself(*object)) return;
-  // Not by its name: the linker warns of that in a static program, which never comes here.
+  // Not by its name: in a static program, which never comes here, the linker warns about that.
   const auto open = reinterpret_cast<decltype(&dlopen)>(dlsym(RTLD_DEFAULT, "dlopen"));
   if (open != nullptr) open(object->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }

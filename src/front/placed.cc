@@ -40,7 +40,7 @@ Heap* heap_for(const Request& wanted, unsigned node) {
   return wanted.is_large() ? nullptr : placed_heap(node);
 }
 
-// From `own`, or from what all share if it is null.
+// Allocates from `own`, or from the heap that all threads share if it is null.
 void* find(unsigned node, Heap* own, const Request& wanted, Placement placement) {
   void* block = take_from(own != nullptr ? own : heap_for(wanted, node), node, wanted);
   if (block != nullptr || placement == Placement::strict) return block;
@@ -99,7 +99,7 @@ BoundHeap* make_bound_heap(unsigned first, unsigned count, Placement placement) 
 }
 
 void* allocate_from(BoundHeap& bound, size_t alignment, size_t size) {
-  // relaxed: who comes first does not matter
+  // relaxed: the order of the calls does not matter
   const uint32_t turn = bound.count == 1 ? 0 : bound.turn.fetch_add(1, kRelaxed) % bound.count;
   return place(bound.first + turn, bound.heaps[turn], alignment, size, bound.placement);
 }

@@ -1,9 +1,9 @@
 // Blocks of a node that the caller names, and heaps that the program makes.
 //
-// They come from heaps that are shared (heap/registry.h): used under their lock, freed into by
-// everybody as remote frees are. All spans of such a heap lie on its node, so that a block is where
-// it was asked for whatever was freed and reused before.
-// Thread-safety: any thread; nobody uses a bound heap while it ends.
+// They come from shared heaps (heap/registry.h): threads use them under their lock, and free into
+// them by remote frees. All spans of such a heap lie on its node, so a block is where it was asked
+// for, whatever was freed and reused before.
+// Thread-safety: any thread; no thread may use a bound heap while it ends.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,12 @@ namespace near {
 // What to do if the node has no memory.
 enum class Placement : bool { advisory, strict };
 
-// A block of `node` at a multiple of `alignment`, a power of two. If the node has none: null with
-// ENOMEM if it is strict, and counted (NodeCounters::refused); else from another by distance,
-// counted as a spill.
+// Returns a block of `node` at a multiple of `alignment`, a power of two. If the node has no
+// memory: if strict, null with ENOMEM, counted (NodeCounters::refused); else a block of the nearest
+// node that has some, counted as a spill.
 void* allocate_on(unsigned node, size_t alignment, size_t size, Placement placement);
 
-// One heap on each node that it serves, in turn.
+// One heap for each node that it serves; the nodes take turns.
 struct BoundHeap {
   Placement placement;
   unsigned first;  // node
@@ -30,13 +30,13 @@ struct BoundHeap {
   Heap* heaps[kMaxNodes];  // the first `count`
 };
 
-// For nodes `first` to `first` + `count` - 1. Null with ENOMEM.
+// Makes a heap for nodes `first` to `first` + `count` - 1. Null with ENOMEM.
 BoundHeap* make_bound_heap(unsigned first, unsigned count, Placement placement);
 
-// A block of the heap's next node, as allocate_on.
+// Returns a block of the heap's next node, as allocate_on.
 void* allocate_from(BoundHeap& bound, size_t alignment, size_t size);
 
-// Blocks stay valid. Threads of the nodes get what the heap has.
+// Ends the heap. Its blocks stay valid; threads of its nodes get its memory.
 void end_bound_heap(BoundHeap* bound);
 
 }  // namespace near

@@ -11,12 +11,12 @@
 namespace near {
 namespace {
 
-// A block of a whole chunk, so that a huge page is made at once; it links to the one before.
+// A block of a whole chunk, so that a huge page is made at once; it links to the block before.
 struct Populated {
   Populated* before;
 };
 
-// Blocks are taken, populated, and freed when all are there: the node keeps what they leave.
+// Takes and populates blocks, then frees all of them: the node keeps their memory.
 bool populate(unsigned node, size_t bytes) {
   Populated* last = nullptr;
   bool good = true;

@@ -1,12 +1,12 @@
-// Memory that is made resident before it is needed, so that no malloc waits for a page fault: the
-// option `populate_mib`.
+// Makes memory resident before it is needed, so that no malloc waits for a page fault: the option
+// `populate_mib`.
 // Thread-safety: any thread, without locks held.
 #pragma once
 
 namespace near {
 
-// Makes so much free memory resident on each node as the option says, and lets the nodes keep it.
-// False if the system refused some.
+// Makes as much free memory resident on each node as the option asks for; the nodes keep it. False
+// if the system refused some.
 bool obey_populate_option();
 
 }  // namespace near

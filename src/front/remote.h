@@ -1,5 +1,5 @@
-// A free into a span that this thread does not own: one atomic operation on the span's list, and at
-// most one on its owner's inbox, however many blocks.
+// Frees into a span that this thread does not own, with one atomic operation on the span's list and
+// at most one on its owner's inbox, for any number of blocks.
 // Thread-safety: any thread that holds the blocks.
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace near {
 
-// Frees blocks of `span` that are linked from `first` up to `last`; `blocks` begins at the span's
-// first block, `seen` is a look at its list. False, and nothing is done, if `last` is the block
-// that was freed last, or the list was closed: a double free.
+// Frees blocks of `span` that are linked from `first` to `last`. `blocks` begins at the span's
+// first block; `seen` is a look at its list. On a double free (`last` is the block freed last, or
+// the list was closed) it returns false and does nothing.
 NEAR_INLINE bool release_remote(Span& span, SpanBlocks blocks,
                                 const RemoteList<Block>::Chain& chain,
                                 RemoteList<Block>::Seen seen) {

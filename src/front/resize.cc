@@ -1,4 +1,4 @@
-// calloc, aligned allocation, realloc, usable size: everything that is built on malloc and free.
+// calloc, aligned allocation, realloc, usable size: the functions built on malloc and free.
 #include <cerrno>
 #include <cstring>
 
@@ -18,7 +18,7 @@ void* refuse() {
   return nullptr;
 }
 
-// The span of a live block that starts at `pointer`, or null.
+// Returns the span of a live block that starts at `pointer`, or null.
 Span* span_of_block(const void* pointer) {
   Span* span = span_of(pointer);
   if (span == nullptr) return nullptr;
@@ -31,8 +31,8 @@ size_t usable_in(const Span& span) {
   return span.kind == SpanKind::large ? span.bytes() : span.shape().size;
 }
 
-// True if a block of `usable` bytes shall serve `size` from now on: it fits, and not half of it
-// would be idle.
+// True if a block of `usable` bytes should serve `size` from now on: it fits, and less than half of
+// it would be idle.
 bool fits_well(size_t size, size_t usable) {
   return size <= usable && (size >= usable / 2 || usable <= 2 * kBlockAlign);
 }
@@ -73,7 +73,7 @@ void* allocate_aligned(size_t alignment, size_t size) {
 void* reallocate(void* pointer, size_t size) {
   if (pointer == nullptr) return allocate(size);
   if (size == 0) {
-    release(pointer);  // another allocator's block goes home from there
+    release(pointer);  // release() gives another allocator's block back to it
     return nullptr;
   }
   Span* span = span_of_block(pointer);

@@ -1,4 +1,4 @@
-// The slow paths of malloc and free: find out why the fast path gave up, and do it.
+// The slow paths of malloc and free: they find out why the fast path failed, and do the work.
 #include <cerrno>
 #include <cstdint>
 
@@ -16,7 +16,7 @@
 namespace near {
 namespace {
 
-// For a thread without a heap of its own: it ends, or could not get one.
+// Serves a thread without a heap of its own: it ends, or could not get one.
 NEAR_COLD void* allocate_late(unsigned size_class) {
   start_library();
   Heap* heap = late_heap(current_node());
@@ -47,8 +47,7 @@ NEAR_COLD void report_no_block(const void* pointer) {
                                  : "it was freed before, or never allocated");
 }
 
-// The fast path again, for a block in a later slice of its span. False if there is anything
-// unusual.
+// Repeats the fast path for a block in a later slice of its span. False if anything is unusual.
 NEAR_INLINE bool release_local(Span& span, Block* block) {
   if (span.owner.load(kRelaxed) != current_heap) return false;  // relaxed: as on the fast path
   const auto offset = static_cast<uint64_t>(reinterpret_cast<char*>(block) - span.start);
@@ -75,7 +74,7 @@ void release_block(Span& span, Block* block) {
   push_remote(span, SpanBlocks{span.start}, block, span.remote.look());
 }
 
-// `span`: of the slice at `pointer`, whatever it is.
+// `span` is the span of the slice at `pointer`, whatever its kind.
 NEAR_INLINE void release_in_slice(Span* span, void* pointer) {
   if (span->kind == SpanKind::inside) {
     span -= span->back;
@@ -118,8 +117,8 @@ void flush_own_heap() {
   current_heap->flush();
 }
 
-// Changes when any thread frees what may give memory back: a run to its node, blocks of other
-// heaps, spans of its own; or when a thread ends.
+// Changes when a thread ends, or when any thread frees what may give memory back: a run to its
+// node, blocks of other heaps, or spans of its own.
 uint64_t freed_so_far() {
   uint64_t sum = heap_totals().parked;
   for (unsigned n = 0; n < topology.count; n++) sum += nodes[n].gives();
@@ -132,10 +131,10 @@ uint64_t freed_so_far() {
   return sum;
 }
 
-// What had been freed when all was given back in vain last.
+// The value of freed_so_far() when everything was last given back in vain.
 constinit Atomic<uint64_t> freed_at_refusal{~uint64_t{0}};
 
-// The most that giving everything back could unmap.
+// The upper bound of what giving everything back could unmap.
 size_t most_reclaimable() {
   size_t committed = 0;
   for (unsigned n = 0; n < topology.count; n++) committed += nodes[n].totals().committed;
@@ -178,7 +177,7 @@ static void* reclaim_and_allocate(size_t size, size_t alignment) {
 }
 
 NEAR_COLD void* allocate_in_need(size_t size, size_t alignment) {
-  if (is_inside()) {  // a block of a class may be wanted for its alignment, which divides its size
+  if (is_inside()) {  // the size class may be chosen for its alignment, which divides its size
     return take_emergency(size, size <= kMediumMax ? size & -size : alignment);
   }
   void* pointer = reclaim_and_allocate(size, alignment);
@@ -206,8 +205,8 @@ void release_other(void* pointer) {
               seen);
 }
 
-// The count of a span in the first window reached zero with the free of `pointer` in its first
-// slice.
+// Called when the free of `pointer`, in the first slice of a span in the first window, took the
+// span's count to zero.
 void release_count(void* pointer) {
   reach_count(&reserved_spans[offset_in_reservation(pointer) >> kSliceShift]);
 }

@@ -1,4 +1,4 @@
-// What the allocator knows of itself, gathered from counters that the slow paths keep; and the
+// What the allocator knows about itself, gathered from counters that the slow paths keep; and the
 // check of all structures.
 // Thread-safety: any thread, without locks held.
 #pragma once
@@ -12,20 +12,20 @@ namespace near {
 
 void gather_statistics(near_stats& stats);
 
-// One line a fact, on stderr, without allocating.
+// Prints one fact a line, on stderr, without allocating.
 void print_statistics();
 
-// Arranges that they are printed when the process exits, as the option `stats` says.
+// Arranges for the statistics to be printed at exit, as the option `stats` asks.
 void print_statistics_at_exit();
 
-// glibc's malloc_info format, as far as it applies.
+// Writes glibc's malloc_info format, as far as it applies.
 void write_statistics_xml(FILE* stream);
 
 // Checks the nodes, the caller's own heap and the parked ones. Returns the number of violations,
-// each named on stderr.
+// and names each on stderr.
 size_t check_everything();
 
-// Gives back what can be given back, but for `pad` bytes. True if anything was.
+// Gives back everything possible, except `pad` bytes. True if anything was given back.
 bool trim(size_t pad);
 
 }  // namespace near

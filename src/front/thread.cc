@@ -26,20 +26,21 @@ constinit Mutex start_lock{Rank::start};
 
 namespace {
 
-// TSan ends its own account of a thread in the last round; nothing of ours may run after it.
-// The last round is left out as well, for a thread whose first allocation is in a destructor.
+// TSan ends its own record of a thread in the last round, and our code must not run after that. The
+// last round is also skipped for a thread whose first allocation is in a destructor.
 constexpr uint8_t kExitRounds = PTHREAD_DESTRUCTOR_ITERATIONS - 1 - (NEAR_TSAN ? 1 : 0);
-constexpr uint8_t kSettle = 8;  // slow paths between two changes of a thread's heap, at least
+constexpr uint8_t kSettle =
+    8;  // the least number of slow paths between two changes of a thread's heap
 
 constinit Atomic<bool> started{false};
 pthread_key_t exit_key;
 bool have_exit_key = false;
 bool threads_are_announced = false;
 
-// From now on the end of the calling thread is known. False if the system refuses.
+// Lets the library learn of the calling thread's end. False if the system refuses.
 bool watch_exit() { return have_exit_key && pthread_setspecific(exit_key, &exited_heap) == 0; }
 
-// The calling thread counts from now on, unless its end is past or would not be known.
+// Counts the calling thread from now on, unless its end is past or would not be noticed.
 void count_this_thread(bool may_start) {
   if (thread_record.counted || current_heap == &exited_heap || !watch_exit()) return;
   thread_record.counted = true;
@@ -56,7 +57,7 @@ void on_thread_exit(void* value) {
     return;
   }
   {
-    const Inside inside;  // the heap is neither parked nor anyone's
+    const Inside inside;  // the heap is neither parked nor owned
     Heap* mine = current_heap;
     current_heap = &exited_heap;
     if (mine != &empty_heap && mine != &exited_heap) park_heap(mine);
@@ -77,8 +78,8 @@ NEAR_COLD void start_library() {
   started.store(true, kRelease);  // pairs: started
 }
 
-// What can be done only when the process is far enough. The environment comes as an argument: the C
-// library's own constructor may come later.
+// Does what is possible only when the process is far enough. The environment comes as an argument:
+// the C library's own constructor may run later.
 __attribute__((constructor)) static void finish_start(int, char**, char** environment) {
   read_options(environment);
   start_library();
@@ -95,7 +96,7 @@ NEAR_COLD bool enter_thread() {
   if (current_heap == &exited_heap) return false;
   start_library();
   {
-    const Inside inside;  // the heap is neither parked nor anyone's
+    const Inside inside;  // the heap is neither parked nor owned
     Heap* heap = take_heap(current_node());
     if (heap == nullptr) return false;
     current_heap = heap;
@@ -129,10 +130,10 @@ void mark_counted_thread() {
   discount_thread();
 }
 
-// The rule: a thread gets a heap on its node at its first slow path there. Only if it got its
-// present one less than kSettle of its slow paths ago does it stay with that until so many have
-// passed. So whoever moves is at home at once, and whoever comes and goes changes heaps once in
-// kSettle slow paths at most. docs/decisions/0011-numa.md
+// The rule: a thread gets a heap on its node at its first slow path there, but keeps its present
+// heap for at least kSettle of its slow paths. So a thread that moves soon has a local heap, and
+// one that moves back and forth changes heaps at most once in kSettle slow paths.
+// docs/decisions/0011-numa.md
 void rehome_if_moved() {
   if (topology.count == 1) return;
   if (thread_record.moved && ++thread_record.unlooked == 0 && !purge_signal.present()) {
@@ -143,7 +144,7 @@ void rehome_if_moved() {
   if (unsettled > 0) return;
   const unsigned node = current_node();
   if (node == current_heap->node()) return;
-  const Inside inside;  // one of the heaps is neither parked nor anyone's
+  const Inside inside;  // one of the heaps is neither parked nor owned
   Heap* heap = take_heap(node);
   if (heap == nullptr) return;
   Heap* before = current_heap;
@@ -154,7 +155,8 @@ void rehome_if_moved() {
   count_event(node_counters[node].rehomes);
 }
 
-// As many spans as there are heaps, so that looking at all of them costs each free little.
+// The threshold is at least the number of heaps, so that looking at all heaps adds little to each
+// free.
 void look_after_parked() {
   constexpr uint32_t kSeldom = 64;
   const size_t enough = min_of(max_of(kSeldom, heap_count()), UINT16_MAX);

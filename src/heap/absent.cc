@@ -1,5 +1,5 @@
-// What other threads do with a heap whose owner does not come or is gone. Thread-safety: the caller
-// holds the heap's lock; to walk bins it also needs the owner's rights.
+// What other threads do with a heap whose owner does not come or is gone.
+// Thread-safety: requires the heap's lock; a walk of its bins also requires the owner's rights.
 #include "heap/heap.h"
 #include "node/memory.h"
 

@@ -17,7 +17,7 @@ using Destroy = void (*)(void*);
 
 #define NEAR_OF_RUNTIME(name) __asm__(name) __attribute__((weak, visibility("default")))
 
-// Weak references: null where no runtime is linked, or where a static program left that part out.
+// Weak references: null where no runtime is linked, or where a static program omits that part.
 extern "C" {
 NewHandler linked_get_new_handler() NEAR_OF_RUNTIME("_ZSt15get_new_handlerv");
 void* linked_allocate_exception(size_t size) NEAR_OF_RUNTIME("__cxa_allocate_exception");
@@ -30,10 +30,10 @@ extern const void* linked_si_type_table[] NEAR_OF_RUNTIME(
 extern char linked_exception_type[] NEAR_OF_RUNTIME("_ZTISt9exception");
 }
 
-// What makes an object a runtime. (Tools that watch exceptions define __cxa_throw.)
+// The name that identifies a runtime. (Tools that watch exceptions define __cxa_throw.)
 constexpr char kMark[] = "__cxa_allocate_exception";
 
-// A definition of the name elsewhere in the process.
+// Returns a definition of the name elsewhere in the process.
 void* find_loaded(const char* name, const void* caller) {
   if (void* found = dlsym(RTLD_DEFAULT, name)) return found;
   return LoadedObject::defining(kMark, caller).symbol(name);
@@ -45,8 +45,8 @@ Function* find(Function* linked, const char* name, const void* caller) {
   return reinterpret_cast<Function*>(find_loaded(name, caller));
 }
 
-// An object of a class with virtual functions and no data. The pointer in it and in a type leads
-// behind the first two words of the table: offset and type.
+// An object of a class with virtual functions and no data. Its pointer, and the pointer in a type,
+// lead behind the first two words of the table: offset and type.
 struct Exception {
   const void* const* table;
 };
@@ -67,8 +67,8 @@ struct SingleType {
   const void* base;
 };
 
-// std::bad_alloc for a static program that left its own out, since nothing in it names the class:
-// it can catch the exception as std::exception or by `...`.
+// std::bad_alloc for a static program that omits its own, since nothing in it names the class: it
+// can catch the exception as std::exception or by `...`.
 const SingleType kOwnType = {linked_si_type_table + 2, "St9bad_alloc", linked_exception_type};
 const void* const kOwnTable[] = {
     nullptr, &kOwnType, reinterpret_cast<const void*>(&destroy_nothing),

@@ -2,8 +2,8 @@
 // in common: those of the Itanium C++ ABI.
 //
 // A name is looked for in three places, in the order of the loader: linked to this library, in the
-// global scope, in the objects of the caller. The first is all there is in a static program, the
-// last is where a plugin's runtime is that was opened with RTLD_LOCAL. Only on the failing path.
+// global scope, in the objects of the caller. A static program has only the first; the runtime of a
+// plugin that was opened with RTLD_LOCAL is in the last. Used only on the failing path.
 // Thread-safety: any thread, without locks held.
 #pragma once
 
@@ -17,13 +17,14 @@ class CxxRuntime {
  public:
   explicit CxxRuntime(const void* caller) : caller_(caller) {}
 
-  // The present new-handler, or null.
+  // Returns the present new-handler, or null.
   NewHandler new_handler() const;
 
   // Throws std::bad_alloc. Aborts with a message if there is no runtime.
   [[noreturn]] void throw_bad_alloc() const;
 
-  // The runtime's own operator new(nothrow), which calls ours and catches; null if it has none.
+  // Returns the runtime's own operator new(nothrow), which calls ours and catches; null if it has
+  // none.
   void* new_nothrow(size_t size, size_t alignment) const;
 
  private:
@@ -33,7 +34,7 @@ class CxxRuntime {
 // True if this library can catch an exception itself: the runtime's personality is linked to it.
 bool can_catch();
 
-// new_slow, caught. Requires can_catch().
+// As new_slow, but catches what it throws. Requires can_catch().
 void* new_slow_caught(size_t size, size_t alignment, const void* caller);
 
 }  // namespace near

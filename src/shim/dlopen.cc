@@ -1,9 +1,9 @@
-// dlopen without RTLD_DEEPBIND. In the overriding shared library alone.
+// dlopen without RTLD_DEEPBIND; only the overriding shared library has it.
 //
-// That flag has a library look names up in itself and in what it is linked to, hence in the C
-// library, before the program: it would get the C library's malloc, and blocks that it shares with
-// others would be freed by an allocator that does not know them. The option `deepbind` keeps the
-// flag. dlmopen is left alone: what it loads has a C library of its own.
+// With that flag a library looks names up in itself and in its dependencies, hence in the C
+// library, before the program. It would get the C library's malloc, and that allocator would free
+// blocks it does not know. The option `deepbind` keeps the flag. dlmopen is left alone: what it
+// loads has a C library of its own.
 // Docs: docs/decisions/0015-interposition.md.
 // Thread-safety: any thread.
 #include <dlfcn.h>
@@ -28,8 +28,8 @@ NEAR_NOINLINE Open* find_next() {
 }  // namespace
 }  // namespace near
 
-// The next dlopen is reached by a jump: it has to see the program's return address, by which it
-// finds the RUNPATH of the object that asked.
+// The next dlopen is reached by a jump: it must see the program's return address, by which it finds
+// the RUNPATH of the object that called.
 extern "C" NEAR_EXPORT void* dlopen(const char* file, int mode) noexcept {
   near::Open* open = near::next_dlopen.load(near::kRelaxed);  // relaxed: as in find_next
   if (near::unlikely(open == nullptr)) open = near::find_next();

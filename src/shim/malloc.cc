@@ -1,11 +1,11 @@
-// The C names that the overriding library gives the world: malloc and its family, and glibc's
-// aliases of them.
+// The C names that the overriding library exports: malloc and its family, and glibc's aliases of
+// them.
 #include <cstddef>
 
 #include "front/front.h"
 #include "nearmalloc/nearmalloc.h"
 
-// For front/foreign.cc: in this library `free` is our own.
+// front/foreign.cc tests this: in this library `free` is our own.
 namespace near {
 extern const char kHasStandardNames NEAR_HIDDEN;
 const char kHasStandardNames = 1;

@@ -1,5 +1,5 @@
-// The near_* names that are no twins, and those that tell of this allocator's own state. In all
-// four libraries.
+// The near_* names that are no twins, and those that report this allocator's own state. All four
+// libraries have them.
 #include <cerrno>
 
 #include "front/batch.h"

@@ -1,4 +1,4 @@
-// The near_* names that tell of nodes and allocate from them. In all four libraries.
+// The near_* names that report on nodes and allocate from them. All four libraries have them.
 #include <cerrno>
 #include <cstddef>
 

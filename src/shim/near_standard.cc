@@ -1,5 +1,5 @@
-// The near_* twins of the standard names: C and POSIX semantics on top of front/. In all libraries,
-// and in those of the published designs.
+// The near_* twins of the standard names: C and POSIX semantics on top of front/. All libraries
+// have them, as have those of the published designs.
 #include <cerrno>
 #include <climits>
 

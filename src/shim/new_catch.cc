@@ -1,5 +1,5 @@
-// The one file that catches, compiled with exceptions: where operator new(nothrow) meets a
-// new-handler or a replaced operator new that throws.
+// The only file that catches; it is compiled with exceptions. It serves operator new(nothrow) when
+// a new-handler or a replaced operator new throws.
 // The symbols of the C++ runtime are weak: a program without one has no exceptions either.
 // Not noexcept: the end of a catch block may throw, and Clang would guard it by a strong reference
 // to std::terminate, which only a C++ runtime has.

@@ -1,5 +1,5 @@
-// The forms of operator new that return null: each calls its throwing form and catches, unless that
-// is ours, which is asked not to throw. Compiled without a PLT, as new_delete.cc is.
+// The forms of operator new that return null. Each calls its throwing form and catches; if that
+// form is ours, it is asked not to throw. Compiled without a PLT, as new_delete.cc is.
 #include "front/front.h"
 #include "shim/new_slow.h"
 #include "shim/replaceable.h"
@@ -7,7 +7,7 @@
 using std::align_val_t;
 using std::nothrow_t;
 
-// Weak, else a compiler may take it for granted that they differ from our own.
+// Weak, since otherwise a compiler may assume that they differ from our own.
 extern "C" {
 __attribute__((weak)) void* public_new(size_t size) __asm__("_Znwm");
 __attribute__((weak)) void* public_new_array(size_t size) __asm__("_Znam");

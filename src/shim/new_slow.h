@@ -11,7 +11,7 @@ namespace near {
 // the C++ runtime that code at `caller` uses. Aborts with a message if there is no runtime.
 void* new_slow(size_t size, size_t alignment, const void* caller);
 
-// The same, but returns null where that throws.
+// As new_slow, but returns null where that throws.
 void* new_slow_nothrow(size_t size, size_t alignment, const void* caller);
 
 // Calls a program's own operator new; null if it throws.

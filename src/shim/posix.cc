@@ -1,5 +1,4 @@
-// The names of POSIX, BSD and glibc that the overriding library gives the world, each its near_
-// twin.
+// The names of POSIX, BSD and glibc that the overriding library exports; each calls its near_ twin.
 #include "base/compiler.h"
 #include "nearmalloc/nearmalloc.h"
 

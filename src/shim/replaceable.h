@@ -1,10 +1,10 @@
-// operator new and delete as [new.delete] has them: a program may replace each, and the forms that
-// it leaves call those that it replaced.
+// operator new and delete as [new.delete] defines them: a program may replace each form, and the
+// forms that it does not replace call its replacements.
 //
 // The forms call each other by their public names, which the loader binds, so a replacement in the
-// program gets the call. All are weak, so that a program with some of its own links to the archive,
-// and no compiler resolves such a call itself. By the hidden names of
-// our own forms one sees whether a public name still means ours.
+// program gets the call. All are weak, so that a program that defines some of them can link to the
+// archive, and no compiler resolves such a call itself. The hidden names of our own forms show
+// whether a public name still means ours.
 // Thread-safety: the files of operator new and delete.
 #pragma once
 

@@ -1,10 +1,10 @@
-// pthread_create and thrd_create as the overriding library gives them to the world: they count the
-// new thread, which may need the helper (heap/purge_thread.h), and change nothing else.
+// pthread_create and thrd_create as the overriding library exports them: they count the new thread,
+// which may need the helper (heap/purge_thread.h), and change nothing else.
 //
-// The helper is started here, before the new thread, since here the program may create threads: a
-// thread that has locked itself in a sandbox would be killed for asking. The new thread is counted
+// The helper is started here, before the new thread, because here the program may create threads: a
+// thread that has locked itself in a sandbox would be killed for it. The new thread is counted
 // before it exists and marks itself when it runs, so that its end is counted, too.
-// Invariant: a slot is taken from before a thread is created until it has read it.
+// Invariant: a slot is taken from before a thread is created until the new thread has read it.
 // Thread-safety: any thread.
 #include <dlfcn.h>
 #include <pthread.h>
@@ -23,7 +23,7 @@ using Routine = Result (*)(void*);
 using Create = int (*)(pthread_t*, const pthread_attr_t*, Routine<void*>, void*);
 using CreateC11 = int (*)(thrd_t*, Routine<int>, void*);
 
-// The function of that name in the next library: the C library's, or a tool's.
+// Returns the function of that name in the next library: the C library's, or a tool's.
 template <typename Function>
 Function next(near::Atomic<Function>& found, const char* name) {
   Function function = found.load(near::kRelaxed);  // relaxed: all threads find the same
@@ -50,9 +50,9 @@ struct Start {
   void* argument;
 };
 
-// The new thread reads a slot and gives it back. They are no blocks, as these would wait in the
-// creator's inbox until it allocates. If there are more threads than slots on their way, blocks
-// serve.
+// The new thread reads a slot and gives it back. Slots are not blocks: freed blocks would wait in
+// the creator's inbox until it allocates. Blocks serve if more threads are being created than there
+// are slots.
 constexpr unsigned kSlots = 64;
 constinit Start slots[kSlots] = {};
 constinit near::Atomic<uint64_t> free_slots{~uint64_t{0}};
@@ -81,8 +81,8 @@ Result run_counted(void* room) {
   return reinterpret_cast<Routine<Result>>(own.routine)(own.argument);
 }
 
-// By the constructor, or earlier, before the first thread: a library that the loader starts before
-// this one may create it, and the helper's creation must not come back here.
+// Called by the constructor, or earlier, before the first thread: a library that the loader starts
+// before this one may create it. The creation of the helper must not come back here.
 void announce() {
   static bool done = false;
   if (done) return;
@@ -91,8 +91,9 @@ void announce() {
 }
 
 // Calls create(trampoline, room) for a thread that runs routine(argument). If the system has no
-// room for another thread, the helper makes some. A handler in the midst of our own work is
-// refused in the child that it forked: the new thread would wait for what that work holds.
+// room for another thread, the helper ends to make room. In a child forked by a handler that
+// interrupted our own work it returns `refused`: the new thread would wait for what that work
+// holds.
 template <typename Result, typename Call>
 int create_counted(Routine<Result> routine, void* argument, int refused, Call create) {
   if (near::is_left_alone()) return refused;
@@ -124,7 +125,7 @@ NEAR_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attribut
   });
 }
 
-// glibc's own does not come through pthread_create.
+// glibc's own thrd_create does not call pthread_create.
 NEAR_EXPORT int thrd_create(thrd_t* thread, thrd_start_t routine, void* argument) {
   return create_counted(routine, argument, thrd_error, [&](Routine<int> run, void* room) {
     return next_thrd_create()(thread, run, room);
