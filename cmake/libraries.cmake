@@ -1,7 +1,7 @@
 # The object libraries and the four libraries of the allocator.
 #
 # near_sources_of(<variable> <layer>...) collects the sources of layers, so that a new file needs no
-# edit here. A static library is one relocatable object: whoever needs one of its names gets all of
+# edit here. A static library is one relocatable object: a program that needs one name gets all of
 # them, so no program ends up with this library's malloc and glibc's aligned_alloc; names that are
 # not exported cannot clash with the program's.
 

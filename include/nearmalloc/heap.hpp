@@ -7,7 +7,7 @@
 //   near::heap_resource spread{near::heap::interleaved()};
 //   std::pmr::vector<int> more{&spread};
 //
-// Who may touch it: any thread. A resource owns its heap; an allocator only names one, which must
+// Thread-safety: any thread. A resource owns its heap; an allocator only names one, which must
 // outlive all allocation by it. Blocks outlive their heap.
 #pragma once
 
@@ -25,7 +25,7 @@
 
 namespace near {
 
-// What a heap does if its node has no memory left: others serve, or nobody (std::bad_alloc).
+// What a heap does if its node has no memory left: other nodes serve, or none (std::bad_alloc).
 enum class placement : unsigned { advisory = 0, strict = NEAR_STRICT };
 
 // Any thread may use one. One that was moved from may be assigned to or destroyed, nothing else.

@@ -105,8 +105,8 @@ NEAR_API size_t near_malloc_usable_size(void* block) NEAR_NOEXCEPT;
  * [glibc] */
 NEAR_API int near_malloc_trim(size_t pad) NEAR_NOEXCEPT;
 
-/* glibc's parameters: accepted (1) and without effect, but for M_PURGE-like needs use
- * `near_malloc_trim`. Unknown parameters return 0. [SVID] */
+/* glibc's parameters: accepted (1) and without effect; use `near_malloc_trim` for M_PURGE-like
+ * needs. Unknown parameters return 0. [SVID] */
 NEAR_API int near_mallopt(int parameter, int value) NEAR_NOEXCEPT;
 
 /* Totals in glibc's structures: `arena` committed bytes, `uordblks` bytes in live blocks (what hot
@@ -158,7 +158,7 @@ struct near_stats {
   uint64_t remote_blocks;     /* blocks of other threads' frees, when their owners took them back */
 };
 
-/* Fills `*out`. Constant time but for the number of nodes and heaps. */
+/* Fills `*out`. Takes time in proportion to the number of nodes and heaps. */
 NEAR_API void near_get_stats(struct near_stats* out) NEAR_NOEXCEPT;
 
 /* What the allocator knows of one NUMA node. Bytes unless said; snapshots as above. */
@@ -265,8 +265,8 @@ NEAR_API NEAR_MALLOC_LIKE void* near_heap_malloc(struct near_heap* heap, size_t 
 NEAR_API NEAR_MALLOC_LIKE void* near_heap_aligned_alloc(struct near_heap* heap, size_t alignment,
                                                         size_t size) NEAR_NOEXCEPT;
 
-/* Ends the heap, which nobody may use any more. Its blocks stay valid until they are freed. NULL is
- * ignored. */
+/* Ends the heap, which no thread may use any more. Its blocks stay valid until they are freed. NULL
+ * is ignored. */
 NEAR_API void near_heap_destroy(struct near_heap* heap) NEAR_NOEXCEPT;
 
 /* The value of an option (docs/options.md) by its lower-case name: 0, or EINVAL if there is none of
