@@ -129,7 +129,7 @@ def test_a_reader_that_sleeps_inside_an_operation_stops_epochs_and_not_hazards()
 def test_a_thread_that_sleeps_between_operations_stops_the_published_token_alone():
     options = "--keys 400 --operations 60000 --threads 2 --sleep-between-ms 60000 --scheme "
     freed = {name: result(options + name)["freed"] for name in ("debra", "token_periodic", "token")}
-    # On a busy machine the sleeper's first operation may come late: the other thread frees till then.
+    # On a busy machine the sleeper's first operation may come late; the other thread frees.
     for _ in range(4):
         if freed["token_periodic"] > 0:
             freed["token_periodic"] = result(options + "token_periodic")["freed"]
