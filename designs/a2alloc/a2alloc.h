@@ -1,5 +1,5 @@
 // a2alloc and kheap as designs: which way a request goes. [Boritz §2]
-// Who may touch it: any thread.
+// Thread-safety: any thread.
 #pragma once
 
 #include "designs/a2alloc/config.h"

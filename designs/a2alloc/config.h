@@ -1,6 +1,6 @@
 // a2alloc, and kheap, which it started from: one allocator of pages cut into blocks, with one lock
 // and one set of lists, or with one of each for every processor. [Boritz §2]
-// Who may touch it: constants; the switches are written at start.
+// Thread-safety: constants; the switches are written at start.
 #pragma once
 
 #include <span>

@@ -1,7 +1,7 @@
 // The pages that belong to no heap: pagerefs with an empty page, last freed first, and pagerefs
 // that have had no page yet. Any class and any thread takes them. [Boritz §2]
 // Invariant: a pageref is on one list here, or in a heap.
-// Who may touch it: any thread; guarded by its lock.
+// Thread-safety: any thread; guarded by its lock.
 #pragma once
 
 #include "designs/a2alloc/page.h"

@@ -5,7 +5,7 @@
 // `head_only` if nothing but its head slot is free, else in `full`, but with the switch `free=walk`
 // always in `with_room`. No page here is wholly free.
 // in_use <= owned.
-// Who may touch it: any thread, under its lock. Heaps share no cache line.
+// Thread-safety: any thread, under its lock. Heaps share no cache line.
 #pragma once
 
 #include "base/list.h"

@@ -1,6 +1,6 @@
 // Large blocks have a list and a lock of their own, so that a large allocation delays only another
 // one. [Boritz §2 "Large Allocations"]
-// Who may touch it: any thread.
+// Thread-safety: any thread.
 #pragma once
 
 #include "designs/shared/page_runs.h"

@@ -5,7 +5,7 @@
 // blocks are linked through their first word.
 // Invariant: the head slot is never on the list of free blocks, so no full-sized request gets it.
 // [Boritz §2 "Block class size", "Metadata"]
-// Who may touch it: headers are written before a block is handed out and, while one is, change only
+// Thread-safety: headers are written before a block is handed out and, while one is, change only
 // under the locks of both heaps; so whoever holds a block may read its header.
 #pragma once
 

@@ -1,7 +1,7 @@
 // Hoard's global heap, for the switch `emptiness`: pages that their heap was too empty to keep, in
 // use in part. Any heap takes one before it takes an empty page. [Boritz §3; Berger00 §3]
 // Invariant: every page here has `heap` == kIndex, has room, and is not wholly free.
-// Who may touch it: any thread, under its lock, which is taken with a heap's held.
+// Thread-safety: any thread, under its lock, which is taken with a heap's held.
 #pragma once
 
 #include "base/list.h"

@@ -9,7 +9,7 @@
 // it is junk, which waits for its neighbours.
 // An arena keeps its host as long as it has a live block. Its host is a heap, which outlives its
 // thread: so it is never wrong to push on the stack that an arena names, whoever exits meanwhile.
-// Who may touch it: the thread of the heap; any thread pushes on the wayward stack a block that it
+// Thread-safety: the thread of the heap; any thread pushes on the wayward stack a block that it
 // holds, and reads that block's header, of which only `left` changes then.
 #pragma once
 

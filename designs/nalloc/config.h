@@ -1,6 +1,6 @@
 // nalloc, and __nalloc (nalloc0), which its author wrote first and proposes for what is too large
 // for slabs: one allocator of pages in a lock-free wrapper, with or without slabs. [Podolsky13]
-// Who may touch it: constants; the switches are written at start.
+// Thread-safety: constants; the switches are written at start.
 #pragma once
 
 #include <span>

@@ -6,7 +6,7 @@
 // so nobody can complete the slab while the host looks at it.
 // A heap outlives its thread: it is parked, and the next thread takes it whole. So what points to
 // a heap never dangles, and there is nothing that an exit could race with.
-// Who may touch it: its thread; while it is parked nobody, but who took it from the parked ones.
+// Thread-safety: its thread; while it is parked nobody, but who took it from the parked ones.
 #pragma once
 
 #include <cstddef>

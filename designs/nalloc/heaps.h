@@ -1,7 +1,7 @@
 // All heaps: those of threads, and the parked ones, which the next threads take. [Podolsky13
 // "__nalloc": an exit leaves a thread's arenas to themselves; here they go on]
 // Invariant: a heap is one thread's, or parked, or lost in a fork with its thread.
-// Who may touch it: any thread; nobody waits for a lock.
+// Thread-safety: any thread; nobody waits for a lock.
 #pragma once
 
 #include "designs/nalloc/heap.h"

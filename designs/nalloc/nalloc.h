@@ -1,5 +1,5 @@
 // nalloc and nalloc0 as designs: which way a request goes. [Podolsky13]
-// Who may touch it: any thread.
+// Thread-safety: any thread.
 #pragma once
 
 #include "base/compiler.h"

@@ -5,7 +5,7 @@
 // thread that looks at the link of a page which another took meanwhile reads memory, and the page's
 // own memory can go back to the system while the page lies on a stack.
 // Invariant: a page is on `clean_` or on `purged_`, or one thread's. Page 0 is a page of links.
-// Who may touch it: any thread; nobody waits for a lock.
+// Thread-safety: any thread; nobody waits for a lock.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,7 @@
 // given the slab up and reaches it by none of its own: the slab is his who pushed the last block.
 // Hence the header changes hands only while there is no live block: whoever holds one may read host
 // and sizes, and nobody may after the push of his.
-// Who may touch it: the host, without any atomic operation; `wayward` as wayward.h says.
+// Thread-safety: the host, without any atomic operation; `wayward` as wayward.h says.
 #pragma once
 
 #include <cstddef>

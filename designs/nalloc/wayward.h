@@ -7,7 +7,7 @@
 // Invariant: `size` blocks hang from index by their `next`. Blocks leave only all together, so a
 // word that comes back (ABA) is harmless: the link that a push wrote still names the head that it
 // replaces. The tag, which counts the times that the stack was emptied, says so to readers only.
-// Who may touch it: any thread pushes a block that it holds; `popall` is the host's, while it has a
+// Thread-safety: any thread pushes a block that it holds; `popall` is the host's, while it has a
 // block in hand; `reset` is for whoever holds the slab alone.
 #pragma once
 

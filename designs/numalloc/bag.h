@@ -1,7 +1,7 @@
 // A bag: 32 KiB that hold objects of one class. An object larger than a bag is a run of bags.
 // [Yang23 §3.1, BiBOP]
 // Invariant: next..end are objects that nobody has had; next == end: there is no bag.
-// Who may touch it: whoever holds the lock of its owner, or the thread whose bag it is.
+// Thread-safety: whoever holds the lock of its owner, or the thread whose bag it is.
 #pragma once
 
 #include "designs/numalloc/size_class.h"

@@ -4,7 +4,7 @@
 // records of its neighbours. Free ones are in one list for each power of two of their size.
 // Invariant: records in address order cover the used part of the half without a gap; no two
 // neighbours are both free; by_bag_[first bag of a run] is its record, of every other bag null.
-// Who may touch it: any thread; everything is read and changed under the lock.
+// Thread-safety: any thread; everything is read and changed under the lock.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Half of a node's region: never-allocated memory behind a pointer that only rises (the paper's
 // bpSmall, bpBig). [Yang23 §3.1]
 // Invariant: used <= committed <= size; every size is a multiple of a bag, committed of kStep.
-// Who may touch it: whoever holds the lock of the owner; statistics are read by any thread.
+// Thread-safety: whoever holds the lock of the owner; statistics are read by any thread.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 //
 // Handed out from the start of its part of the reservation, never taken back: whoever needs it
 // recycles it.
-// Who may touch it: `set` at start; `take` any thread, with any lock held.
+// Thread-safety: `set` at start; `take` any thread, with any lock held.
 #pragma once
 
 #include <cstddef>

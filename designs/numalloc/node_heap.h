@@ -1,7 +1,7 @@
 // PerNodeHeap: a node's freelists, its never-allocated memory, its metadata. [Yang23 §3.1]
 //
 // It lies at the start of its node's metadata.
-// Who may touch it: any thread; each part has its own lock.
+// Thread-safety: any thread; each part has its own lock.
 #pragma once
 
 #include "designs/numalloc/big.h"

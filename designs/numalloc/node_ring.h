@@ -5,7 +5,7 @@
 // `open_` until they are a batch.
 // Invariant: slots first_ .. first_ + filled_ - 1 (around the end) hold sub-lists, none empty;
 // objects = sum of their counts + open_.count; open_.count < batch, but where an array was refused.
-// Who may touch it: whoever holds the lock of its SmallHeap; `objects` is read by any thread.
+// Thread-safety: whoever holds the lock of its SmallHeap; `objects` is read by any thread.
 #pragma once
 
 #include <cstdint>

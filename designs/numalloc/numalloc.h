@@ -2,7 +2,7 @@
 //
 // malloc of a small object takes it from the thread's list of its class; free puts it there if the
 // object is of the thread's own node. Everything else is in numalloc.cc.
-// Who may touch it: any thread.
+// Thread-safety: any thread.
 #pragma once
 
 #include "designs/numalloc/region.h"

@@ -10,7 +10,7 @@
 // big half (PerBigObjectSizeInfo), and what Metadata hands out.
 // Invariant: a bag of the small half has a class before an object of it is handed out, and keeps it
 // for ever.
-// Who may touch it: written at start and, the bytes of a bag, by whoever takes it; read by any
+// Thread-safety: written at start and, the bytes of a bag, by whoever takes it; read by any
 // thread.
 #pragma once
 

@@ -1,5 +1,5 @@
 // The switches as the code asks for them.
-// Who may touch it: written at start, read by any thread.
+// Thread-safety: written at start, read by any thread.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 // 23 classes: 16..128 by 16, 160..256 by 32, 512 B..512 KiB by powers of two; class 0 is none. Bags
 // are aligned to their size, so an object is aligned to every power of two up to a bag that divides
 // its class.
-// Who may touch it: constants.
+// Thread-safety: constants.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // The small objects of one class of one node: its freelist and the bag that is being cut.
-// Who may touch it: any thread; everything is under the lock, statistics are read without it.
+// Thread-safety: any thread; everything is under the lock, statistics are read without it.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 // another node changes its heap. A thread that ends gives its objects to the node, and its heap to
 // the next thread there, whether anybody joins it or not.
 // Invariant: every object in its lists is of its node, unless the switch origin_aware is off.
-// Who may touch it: the thread that has it; `idle` ones under the node's heaps_lock.
+// Thread-safety: the thread that has it; `idle` ones under the node's heaps_lock.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 // oldest `batch` ones: with it they leave in constant time, and no object between is touched.
 // Invariant: items = length of the chain; items > 0: tail ends it; items > batch, and no oversized
 // sub-list was taken: nth is the (batch + 1)th object from the tail.
-// Who may touch it: its thread; others read `items` as a statistic; after fork, whoever adopts the
+// Thread-safety: its thread; others read `items` as a statistic; after fork, whoever adopts the
 // list of a thread that is gone, which may have stopped between two stores: see `repair`.
 #pragma once
 

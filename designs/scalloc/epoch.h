@@ -10,7 +10,7 @@
 // try_mark knows that nothing happened in between: while a span is neither hot nor free its blocks
 // are only freed, so what its free lists counted then still holds. Hot is left by the owner alone,
 // free by whoever took the span out of the pool.
-// Who may touch it: any thread. [Aigner15 §5, epoch encoding]
+// Thread-safety: any thread. [Aigner15 §5, epoch encoding]
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 // Invariant: there is a word for each real-span size and core; a span of the arena is in one word,
 // or was taken from it, or is spare. Those in a word are guarded behind the real span of the word's
 // size if it says so; nothing is written to them, so they have no memory but their page table's.
-// Who may touch it: any thread; start once. [Aigner15 §3.2, figure 3 "expected"]
+// Thread-safety: any thread; start once. [Aigner15 §3.2, figure 3 "expected"]
 #pragma once
 
 #include <cstddef>

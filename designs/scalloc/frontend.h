@@ -2,7 +2,7 @@
 // is rare, and all of it for threads without a TLAB, in frontend.cc.
 // Invariant: who touches a hot span or a local free list is the span's owner, and with CLABs holds
 // its lock.
-// Who may touch it: any thread. [Aigner15 §3.4, listing 3]
+// Thread-safety: any thread. [Aigner15 §3.4, listing 3]
 #pragma once
 
 #include "designs/scalloc/lab.h"

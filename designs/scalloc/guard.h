@@ -7,7 +7,7 @@
 // a page of page table. mprotect reaches to the end of the span.
 // Invariant: [start, start + accessible) of a span can be read and written; what is behind it, as
 // far as guards reach, faults, or the kernel has no markers and nothing does.
-// Who may touch it: the thread that has the span, or the batch, alone. [Aigner15 §3.2]
+// Thread-safety: the thread that has the span, or the batch, alone. [Aigner15 §3.2]
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 //
 // Invariant: a block is live <=> its header is in the table. The table is asked before a header is
 // read, so no pointer of another allocator is taken for one of ours.
-// Who may touch it: any thread. [Aigner15 §5, handling large objects]
+// Thread-safety: any thread. [Aigner15 §5, handling large objects]
 #pragma once
 
 #include <cstddef>

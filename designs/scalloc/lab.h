@@ -5,7 +5,7 @@
 // Invariant: `owner` is unique to one opening of one LAB, { opening : 32 | LAB : 32 }, and kNobody
 // while the LAB is terminated; a span whose owner is not that of its LAB is an orphan. LABs are
 // never freed, so every owner that ever was leads to one.
-// Who may touch it: hot spans the owner; the owner word and the sets any thread.
+// Thread-safety: hot spans the owner; the owner word and the sets any thread.
 // [Aigner15 §3.4, §5]
 #pragma once
 

@@ -7,7 +7,7 @@
 // sees all frees, and acts; and so may anybody, at any time, for any span.
 // Invariant: a span that is neither hot nor free has a live block, or somebody is in settle() for
 // it. (With Reclaim::allocation: or it is in a set.)
-// Who may touch it: any thread; leave_hot the owner. [Aigner15 §3.4, §5, listing 3]
+// Thread-safety: any thread; leave_hot the owner. [Aigner15 §3.4, §5, listing 3]
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 //
 // Invariant: free() = blocks in the list + blocks never handed out. It is right while the span is
 // not hot; whoever reads it then also sees the list.
-// Who may touch it: the list the owner alone; the count is read by any thread. [Aigner15 §3.4, §5]
+// Thread-safety: the list the owner alone; the count is read by any thread. [Aigner15 §3.4, §5]
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The switches of the paper's ablations, as the code asks for them.
 // Invariant: constant after start.
-// Who may touch it: written once, by read_policy; read by any thread.
+// Thread-safety: written once, by read_policy; read by any thread.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 //
 // Invariant: `blocks` blocks hang from the pointer by their `next`. Blocks leave only all together,
 // so ABA on the pointer is harmless: the link that a push wrote still names the top it replaces.
-// Who may touch it: any thread pushes and counts; the owner takes, while the span is hot.
+// Thread-safety: any thread pushes and counts; the owner takes, while the span is hot.
 // [Aigner15 §5, remote f-list encoding; Treiber86]
 #pragma once
 

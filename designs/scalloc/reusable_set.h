@@ -4,7 +4,7 @@
 // set's. So every change into or out of `reusable` happens under this lock, together with
 // the change of the deque: nobody sees, frees and pools a span that is marked and not yet inserted.
 // A closed set has no owner and no spans.
-// Who may touch it: any thread; open, close and take the owner. [Aigner15 §5, listings 2 and 3]
+// Thread-safety: any thread; open, close and take the owner. [Aigner15 §5, listings 2 and 3]
 #pragma once
 
 #include <cstdint>

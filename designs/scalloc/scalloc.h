@@ -1,6 +1,6 @@
 // scalloc as a design: what designs/shared calls.
 // Invariant: a pointer below the arena's mark is a block of a span; every other block is huge.
-// Who may touch it: as designs/shared/design.h says. [Aigner15]
+// Thread-safety: as designs/shared/design.h says. [Aigner15]
 #pragma once
 
 #include "designs/scalloc/frontend.h"

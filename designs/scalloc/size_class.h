@@ -5,7 +5,7 @@
 //   class 17..28   blocks of 512 bytes, 1 KiB, ..., 1 MiB
 // Invariant (asserted below): real_span = header + blocks * size, up to whole pages of 4 KiB, fits
 // a virtual span; there are seven different ones, ascending with the class.
-// Who may touch it: constants. [Aigner15 §3.1]
+// Thread-safety: constants. [Aigner15 §3.1]
 #pragma once
 
 #include <array>

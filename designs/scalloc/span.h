@@ -5,7 +5,7 @@
 // Invariant: free_blocks() = blocks that are not in use, whenever the span is not hot; `bump` =
 // bytes of blocks that have been handed out since the span got its class, 0 while it is free, so no
 // pointer into a free span passes for one of its blocks.
-// Who may touch it: as each line says. [Aigner15 §3.2, figure 4]
+// Thread-safety: as each line says. [Aigner15 §3.2, figure 4]
 #pragma once
 
 #include <cstddef>

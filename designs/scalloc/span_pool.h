@@ -3,7 +3,7 @@
 //
 // Invariant: a span in a stack is free, all its blocks are, and nobody has it; beyond page 0, which
 // holds the header, nothing of it is resident above `touched`.
-// Who may touch it: any thread; start once. [Aigner15 §3.2, §3.3, listing 1]
+// Thread-safety: any thread; start once. [Aigner15 §3.2, §3.3, listing 1]
 #pragma once
 
 #include "designs/scalloc/lab.h"

@@ -1,5 +1,5 @@
 // What designs/shared compiles malloc from, here.
-// Invariant: none. Who may touch it: designs/shared alone includes it.
+// Invariant: none. Thread-safety: designs/shared alone includes it.
 #pragma once
 
 #include "designs/scalloc/scalloc.h"

@@ -1,7 +1,7 @@
 // Address space that is reserved once and handed out from its start; readable and writable up to a
 // mark that only rises.
 // Invariant: start <= taken <= committed <= end.
-// Who may touch it: `reserve` or `use` once at start; the rest any thread; nobody waits for a lock.
+// Thread-safety: `reserve` or `use` once at start; the rest any thread; nobody waits for a lock.
 #pragma once
 
 #include <cstddef>

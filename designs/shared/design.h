@@ -2,7 +2,7 @@
 //
 // A design is a type with static members only: there is one of it in a process. Its library names
 // it in `this_design.h` (`using ThisDesign = ...`), from which designs/shared makes a malloc.
-// Who may touch it: as each member says.
+// Thread-safety: as each member says.
 #pragma once
 
 #include <concepts>

@@ -4,7 +4,7 @@
 //
 // Invariant: runs neither overlap nor touch; to the left of a run are those of lower addresses;
 // `longest` is right in every node; no node has a rank below that of a child.
-// Who may touch it: under the lock of what it is part of.
+// Thread-safety: under the lock of what it is part of.
 #pragma once
 
 #include <cstddef>

@@ -5,7 +5,7 @@
 // leaves again. So are the first frees of a thread that has allocated nothing yet: they may come
 // after its last destructors, when nothing would tell it to leave. One that goes on freeing enters.
 // Invariant: thread_enter and thread_exit of the design alternate in each thread.
-// Who may touch it: the calling thread.
+// Thread-safety: the calling thread.
 #pragma once
 
 #include <cstdint>

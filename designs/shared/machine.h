@@ -1,6 +1,6 @@
 // The machine as designs see it: its nodes and its processors. NEARMALLOC_TOPOLOGY replaces the
 // real ones.
-// Who may touch it: written once at start, read by any thread.
+// Thread-safety: written once at start, read by any thread.
 #pragma once
 
 #include "platform/topology.h"

@@ -7,7 +7,7 @@
 // before: so in designs whose pages start with something else, an address that starts a page is a
 // large block. The two marks differ, or a page inside of a block would pass for one.
 // Invariant: a page of the arena is in one live run, or in one free one.
-// Who may touch it: any thread.
+// Thread-safety: any thread.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // The ranks of locks in designs, which have few and shallow ones: a thread that holds one may take
 // only lower ones. Names for values of Rank (sync/mutex.h), which are the allocator's.
-// Who may touch it: constants.
+// Thread-safety: constants.
 #pragma once
 
 #include "sync/mutex.h"

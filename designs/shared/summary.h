@@ -1,5 +1,5 @@
 // What a design says about itself: counters as text and to programs.
-// Who may touch it: any thread; counters of other threads may be stale.
+// Thread-safety: any thread; counters of other threads may be stale.
 #pragma once
 
 #include "base/compiler.h"

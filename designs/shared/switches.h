@@ -2,7 +2,7 @@
 // NEARMALLOC_DESIGN_OPTIONS=name=value,...
 // Invariant: a value is one of the words, or a number from `lowest` to `highest`; what is neither
 // is reported once and changes nothing.
-// Who may touch it: written at start, before any other thread; read by any thread.
+// Thread-safety: written at start, before any other thread; read by any thread.
 #pragma once
 
 #include <span>

@@ -6,7 +6,7 @@
 // lines.
 // Invariants (asserted below): sizes ascend; a folio is a whole number of pages and of blocks; a
 // power of two's blocks lie at its multiples; a chunk's header and folios fit into it.
-// Who may touch it: constants.
+// Thread-safety: constants.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // Free blocks of one bin, linked through their first words: what caches hold and pass on.
 // Invariant: `head` and `tail` are null or not together; from head `count` - 1 links lead to tail,
 // whose link is null.
-// Who may touch it: the owner of the cache it is in.
+// Thread-safety: the owner of the cache it is in.
 #pragma once
 
 #include <cstdint>

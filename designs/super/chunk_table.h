@@ -2,7 +2,7 @@
 // entries, from which a pointer says its bin. [Kuszmaul15 §2]
 // Invariant: an entry is 0 (no blocks start there), 1 + bin, or a kind from kHuge on with a number
 // in the upper 24 bits (huge.h).
-// Who may touch it: any thread; an entry changes only while no block of its chunk is handed out.
+// Thread-safety: any thread; an entry changes only while no block of its chunk is handed out.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SuperMalloc and its family: one implementation, six configurations that differ by policies and
 // constants alone. [Kuszmaul15; Kim23 §2.2.4, §4]
-// Who may touch it: constants; the switches are written at start.
+// Thread-safety: constants; the switches are written at start.
 #pragma once
 
 #include <cstddef>

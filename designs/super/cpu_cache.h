@@ -1,6 +1,6 @@
 // The object cache of a bin and a processor: two lists, from which threads are served and to which
 // they give theirs. [Kim23 §2.2.4]
-// Who may touch it: any thread, without another lock.
+// Thread-safety: any thread, without another lock.
 #pragma once
 
 #include "designs/shared/ranks.h"

@@ -2,7 +2,7 @@
 // which memory goes back to the system. Its description stands in the header of its chunk.
 // [Kuszmaul15 §2]
 // Invariant: `free` == the ones in `bits`.
-// Who may touch it: under the lock of its bin's global cache.
+// Thread-safety: under the lock of its bin's global cache.
 #pragma once
 
 #include <bit>

@@ -5,7 +5,7 @@
 // that of a large block at once.
 // Invariants: a folio with 0 < free <= per_folio is in by_free_[free], or purged and then in
 // purged_; level f has its bit set in `levels_` iff by_free_[f] is not empty.
-// Who may touch it: under the lock of its bin's global cache.
+// Thread-safety: under the lock of its bin's global cache.
 #pragma once
 
 #include "base/list.h"

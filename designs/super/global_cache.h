@@ -1,7 +1,7 @@
 // The global object cache of a bin, under one lock with the folios behind it: "the same global lock
 // that is held when new objects are bump allocated". [Kim23 §2.2.4, §4.1]
 // Invariant: as ListCache and FullestFit.
-// Who may touch it: any thread, also with locks of a processor's and a socket's cache held.
+// Thread-safety: any thread, also with locks of a processor's and a socket's cache held.
 #pragma once
 
 #include "designs/shared/ranks.h"

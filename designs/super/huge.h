@@ -5,7 +5,7 @@
 // Invariant: the entry of a run's first chunk is {kHuge, chunks in use}, with as many chunks as the
 // next power of two; of a free run {kFreeHuge, next run + 1}; of the chunk that a block begins
 // with, if it is not the first, {kInHuge, chunks before}.
-// Who may touch it: any thread; the lists are guarded by the lock.
+// Thread-safety: any thread; the lists are guarded by the lock.
 #pragma once
 
 #include "designs/shared/ranks.h"

@@ -1,7 +1,7 @@
 // An object cache of one bin above the threads: up to `capacity` lists. A list is full with `full`
 // blocks; it may be longer by what was joined to it while it was not. [Kim23 §2.2.4, Figure 4.4]
 // Invariant: count <= capacity; every list but the last is full.
-// Who may touch it: under the lock of the cache it is part of.
+// Thread-safety: under the lock of the cache it is part of.
 #pragma once
 
 #include "base/bits.h"

@@ -1,6 +1,6 @@
 // Memory for the caches themselves: taken a chunk at a time, handed out from its start, kept for
 // ever.
-// Who may touch it: at start, and under the lock of the registry of threads.
+// Thread-safety: at start, and under the lock of the registry of threads.
 #pragma once
 
 #include <cstddef>

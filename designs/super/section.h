@@ -1,7 +1,7 @@
 // A critical section on a lock: run as a hardware transaction that watches the lock from its start
 // (early subscription), else under the lock. [Kuszmaul15 §4]
 // Invariant: a transaction commits only if nobody held the lock meanwhile.
-// Who may touch it: any thread; sections nest in the order of their locks' ranks.
+// Thread-safety: any thread; sections nest in the order of their locks' ranks.
 #pragma once
 
 #include "base/compiler.h"

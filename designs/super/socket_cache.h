@@ -3,7 +3,7 @@
 //
 // An empty one fetches as many lists as it may hold in one access to the global cache; a full one
 // gives half of them up in one.
-// Who may touch it: any thread, also with the lock of a processor's cache held.
+// Thread-safety: any thread, also with the lock of a processor's cache held.
 #pragma once
 
 #include "designs/shared/ranks.h"

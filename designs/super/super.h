@@ -1,6 +1,6 @@
 // SuperMalloc as a design: which way a request goes. The ways that are taken often are here.
 // [Kuszmaul15 §2; Kim23 §2.2.4]
-// Who may touch it: any thread.
+// Thread-safety: any thread.
 #pragma once
 
 #include "designs/shared/design.h"

@@ -3,7 +3,7 @@
 //
 // Invariant: of each cache, it is `current` in one living thread, or it is in `unused`, or
 // in `orphans`: left by a thread that a fork did not copy.
-// Who may touch it: its thread; `Threads` is guarded by its lock.
+// Thread-safety: its thread; `Threads` is guarded by its lock.
 #pragma once
 
 #include "base/compiler.h"

@@ -4,7 +4,7 @@
 // A fork may find the list between any two stores of its thread, which the child does not have:
 // every order of stores here leaves a chain from `head` that ends, and blocks of which none is in
 // two lists. The child counts the chain before it uses it (`recount`).
-// Who may touch it: its thread; any thread reads `count`.
+// Thread-safety: its thread; any thread reads `count`.
 #pragma once
 
 #include "base/atomic.h"

@@ -4,7 +4,7 @@
 // Invariant: every call of kCounted that a process of the tree began is counted once; all others
 // never notice the filter. A counted call takes some microseconds more, so the run is not to be
 // timed; and it can be interrupted by a signal whose handler forbids restarts (no SA_RESTART).
-// Who may touch it: launch.c alone, one thread. Source: seccomp_unotify(2).
+// Thread-safety: launch.c alone, one thread. Source: seccomp_unotify(2).
 #pragma once
 
 #include <errno.h>

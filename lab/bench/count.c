@@ -5,7 +5,7 @@
 // inside another one is passed on and not counted. The counters are a shared mapping of the file
 // LAB_COUNT_FILE, which the reader made: nothing is lost by a crash or _exit, and children of fork
 // and exec add to the same ones. Without that file nothing is counted.
-// Who may touch it: any thread. The reader is nearlab/counting.py, which knows this layout.
+// Thread-safety: any thread. The reader is nearlab/counting.py, which knows this layout.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

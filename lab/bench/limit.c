@@ -12,7 +12,7 @@
 // Invariants: a block is aligned to 16 bytes, and the 8 before it hold the size it was asked for
 // (realloc and malloc_usable_size need it); everything but mappings of their own lies in `arena`.
 // A buffer belongs to one thread, or to the pool when its thread has ended, and keeps its place.
-// Who may touch it: any thread; the pool is guarded by `pool_lock`.
+// Thread-safety: any thread; the pool is guarded by `pool_lock`.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>

@@ -1,7 +1,7 @@
 // What the running program itself uses, and which malloc serves it, asked without calling malloc.
 //
 // Invariant: reading changes neither the heap nor, beyond one stack page, the resident set.
-// Who may touch it: any thread; C and C++. Source: proc(5), dlsym(3), dladdr(3).
+// Thread-safety: any thread; C and C++. Source: proc(5), dlsym(3), dladdr(3).
 #pragma once
 
 #include <dlfcn.h>

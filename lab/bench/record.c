@@ -6,7 +6,7 @@
 // nothing is lost when the process is killed, and memory is bounded by the window.
 // Invariants: under `lock`, bytes [0, at) of the window are whole events, the rest is 0; a block of
 // `bootstrap`, which serves while dlsym looks for the next malloc, is neither recorded nor freed.
-// Who may touch it: any thread; what is not atomic only under `lock`. A thread inside the recorder
+// Thread-safety: any thread; what is not atomic only under `lock`. A thread inside the recorder
 // is not recorded. Sources: dlsym(3), pthread_atfork(3); the two events of a realloc are needed
 // because another thread may get the old block before the call returns.
 #define _GNU_SOURCE

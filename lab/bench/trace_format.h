@@ -17,7 +17,7 @@
 // Invariant: events are in an order in which they may have happened: an allocation stands behind
 // the call that made it, a free before its call. A kind of 0 where an event should begin is the
 // end of a process that ended without its exit handlers (killed, _exit, exec); a file that ends in
-// any other way was cut. Who may touch it: the writer alone while its process lives.
+// any other way was cut. Thread-safety: the writer alone while its process lives.
 #pragma once
 
 #include <stdint.h>

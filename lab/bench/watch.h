@@ -2,7 +2,7 @@
 // map, children.
 //
 // Invariant: nothing here writes to the watched process or allocates on its behalf; every number is
-// in KiB and 0 where the kernel gives none (a zombie has no memory any more). Who may touch it:
+// in KiB and 0 where the kernel gives none (a zombie has no memory any more). Thread-safety:
 // launch.c alone, one thread.
 #pragma once
 

@@ -2,7 +2,7 @@
 // eviction and hand response buffers back.
 // Invariant: the checksum depends on the arguments alone. A client's requests for one shard reach
 // the shard's only worker in order, no shard is shared by two clients, and responses are summed.
-// Who may touch it: a queue's mutex guards the queue; a shard belongs to one worker; a buffer to
+// Thread-safety: a queue's mutex guards the queue; a shard belongs to one worker; a buffer to
 // whoever holds it.
 //
 // Every request buffer is allocated by a client and freed by a worker, every response the other way

@@ -1,6 +1,6 @@
 // What the workload `pin` times: each is a pin, the read of one shared pointer, and the unpin.
 // Invariant: all read the same way and are timed by the same loop, so that their differences are
-// those of the pins. Who may touch it: one thread.
+// those of the pins. Thread-safety: one thread.
 #pragma once
 
 #include <time.h>

@@ -5,7 +5,7 @@
 //   sum over all operations of mixed(i);
 // and the set holds what was put in, by number and by sum:
 //   sum of its keys = sum of keys inserted - sum of keys erased.
-// Who may touch it: a program's main; each Tally is one thread's.
+// Thread-safety: a program's main; each Tally is one thread's.
 // Source: the protocol of [Kim23 §3.1], with the work fixed instead of the time.
 #pragma once
 

@@ -4,7 +4,7 @@
 // region_guards and enters its critical region with the first guard_ptr; `debra_region` is the same
 // with regions. Its list allocates a node for every insert, also for one that finds the key there;
 // its map is asked to allocate only when it inserts.
-// Who may touch it: the set's operations any thread.
+// Thread-safety: the set's operations any thread.
 // Source: github.com/mpoeter/xenium; the structures of [Michael02].
 #include <array>  // xenium uses this and assert, and includes neither
 #include <cassert>

@@ -8,7 +8,7 @@
 //
 // Invariants: no memory is used again once freed (a block freed twice is therefore no crash), and
 // behind each of the program's blocks there is room for another of its size.
-// Who may touch it: the lab's tests, which compile and preload it.
+// Thread-safety: the lab's tests, which compile and preload it.
 #define _GNU_SOURCE
 #include <link.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 // A library that serves glibc's malloc with a known burden: WORK loop iterations at every malloc,
 // and PAD percent more bytes than were asked for. What a comparison must notice is made of it.
-// Invariant: with both 0 it does nothing but pass on. Who may touch it: the lab's tests, which
+// Invariant: with both 0 it does nothing but pass on. Thread-safety: the lab's tests, which
 // compile it.
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 // What the limit allocator's calls promise, checked under it (it is preloaded, LIMIT_MIB=1).
-// Prints what is wrong and ends with status 1. Who may touch it: the lab's tests, which compile it.
+// Prints what is wrong and ends with status 1. Thread-safety: the lab's tests, which compile it.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <malloc.h>

@@ -1,5 +1,5 @@
 // Makes a known number of memory calls in a process, a thread of it and a child of it, while a
-// timer's signals come in between: `memory_calls N`. Who may touch it: the tests of the lab, which
+// timer's signals come in between: `memory_calls N`. Thread-safety: the tests of the lab, which
 // compile it.
 #define _GNU_SOURCE
 #include <pthread.h>

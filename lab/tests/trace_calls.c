@@ -5,7 +5,7 @@
 // the third to the next thread, which frees it behind a barrier. The first thread allocates 100
 // blocks of 5000 bytes before and frees them after all that. ENDING: `return`, `_exit`, `kill`,
 // `fork` (in another thread; the child allocates 7 blocks of 1000 bytes and frees them) or `exec`
-// (another instance of it takes over, and returns). Who may touch it: lab/tests/test_trace.py,
+// (another instance of it takes over, and returns). Thread-safety: lab/tests/test_trace.py,
 // which compiles it.
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -24,7 +24,7 @@ constexpr size_t kSamples = 100;
 constexpr size_t kIntervalBytes = size_t{64} << 20;
 
 // RSS at the barriers after the first 2L quanta, at kSamples to 2 kSamples of them where there are
-// more. Who may touch it: whoever all others wait for.
+// more. Thread-safety: whoever all others wait for.
 class Resident {
  public:
   Resident(size_t first, size_t quanta)

@@ -6,7 +6,7 @@
 // have another tag was overwritten, and is not followed. unlink() compares every link with what it
 // must be and restores the stamp where it is, so the harness finds what was not.
 // Invariant between link() and unlink(): following the links visits every object exactly once.
-// Who may touch it: the thread that allocates it, up to the barrier of the quantum; then every
+// Thread-safety: the thread that allocates it, up to the barrier of the quantum; then every
 // reader reads, and the last of them unlinks and frees. Source: [Aigner15 §7.6].
 #pragma once
 

@@ -4,7 +4,7 @@
 // and unlinking; deallocation is free, of objects that unlinking has just read.
 // Invariant: in quantum q a thread uses the sets of the quanta q - L + 1 .. q of every thread, and
 // fills those of its own q: a ring of L + 1 quanta keeps the two apart although threads differ by
-// one barrier. Who may touch it: its thread; other threads its sets, as acdc_set.h says.
+// one barrier. Thread-safety: its thread; other threads its sets, as acdc_set.h says.
 #pragma once
 
 #include <vector>

@@ -4,7 +4,7 @@
 // nearmalloc how often malloc and free took the heap's lock, what other threads' frees brought, and
 // what near_free_batch made of its blocks. The others keep no such counts, or show them to nobody:
 // of them nothing is told.
-// Invariant: nothing is allocated but one block, freed at once. Who may touch it: one thread at a
+// Invariant: nothing is allocated but one block, freed at once. Thread-safety: one thread at a
 // time.
 #pragma once
 

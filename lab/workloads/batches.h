@@ -2,7 +2,7 @@
 // ones back to whoever allocates.
 //
 // Invariant: every batch is in one of the two queues or held by one thread; nothing here allocates
-// after the constructor. Who may touch it: any thread.
+// after the constructor. Thread-safety: any thread.
 #pragma once
 
 #include <condition_variable>

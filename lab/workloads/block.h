@@ -3,7 +3,7 @@
 // Invariant: from write_stamp to read_stamp the first and the last kStampedEnd bytes of the block
 // hold copies of its stamp (where the ends overlap, the last ones as a whole). Live blocks that
 // share up to 31 bytes, as those of an allocator that is a unit short, or that begin or end at one
-// place, change each other's stamps. Who may touch it: whoever holds the block; a workload writes
+// place, change each other's stamps. Thread-safety: whoever holds the block; a workload writes
 // between the ends alone.
 #pragma once
 

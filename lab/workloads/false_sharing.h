@@ -1,7 +1,7 @@
 // What the two false sharing workloads do with an object: write all of it, many times.
 //
 // Invariant: an even number of flips leaves every byte as it was, so the object's stamp survives,
-// unless another thread wrote the same bytes. Who may touch it: the object's holder.
+// unless another thread wrote the same bytes. Thread-safety: the object's holder.
 #pragma once
 
 #include "block.h"

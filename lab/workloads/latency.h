@@ -1,5 +1,5 @@
 // How long calls took: counts in buckets of 1/8 of a power of two, so a percentile is right within
-// 12.5 %. Invariant: the sum of the buckets is count(). Who may touch it: one thread.
+// 12.5 %. Invariant: the sum of the buckets is count(). Thread-safety: one thread.
 #pragma once
 
 #include <array>

@@ -2,7 +2,7 @@
 //
 // On a processor they do nothing: a NOP, and comparisons of bytes. x86-64 alone.
 // Invariant: both bytes of a marker with parameters can be read; a page fault on them is fine.
-// Who may touch it: any thread, on the CPU where it is.
+// Thread-safety: any thread, on the CPU where it is.
 #pragma once
 
 #include "../vm/plugin/marker_code.h"

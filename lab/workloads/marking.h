@@ -5,7 +5,7 @@
 // thread that says so and of the threads that the allocator started for itself, and tables.
 // Invariant: a page of an excluded stack is never heap later: stacks are small then, so that the C
 // library keeps each for the next thread.
-// Who may touch it: enable() the main thread before others start; exclude_thread() each thread for
+// Thread-safety: enable() the main thread before others start; exclude_thread() each thread for
 // itself; exclude() and include() whoever holds the memory; begin() and end() one thread at a time.
 #pragma once
 

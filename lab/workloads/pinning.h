@@ -3,7 +3,7 @@
 // Invariant: off until use() or migrate(); then thread i of a run is bound to one CPU, the same in
 // every run on one machine, of those that the process may use. With migrate() it begins there and
 // moves on, as the kernel might move it: to the next of these CPUs that its own mask names, which
-// the allocator may have set when the thread started. Who may touch it: use() and migrate() the
+// the allocator may have set when the thread started. Thread-safety: use() and migrate() the
 // main thread before others start; the rest each thread for itself.
 #pragma once
 

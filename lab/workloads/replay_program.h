@@ -5,7 +5,7 @@
 // for each other in a circle. What the trace frees without having made it (made before the
 // recording began, or before a fork) is counted and left out. The tables are mapped: the program
 // that replays asks malloc for what the trace asks for.
-// Who may touch it: one thread builds it; then nobody changes it.
+// Thread-safety: one thread builds it; then nobody changes it.
 #pragma once
 
 #include <array>

@@ -2,7 +2,7 @@
 // count, and one function for each structure.
 //
 // Invariant: operation i of a run is the same whoever executes it, so equal options give an equal
-// checksum. Who may touch it: a Setting is constant once parsed; a Tally is one thread's.
+// checksum. Thread-safety: a Setting is constant once parsed; a Tally is one thread's.
 #pragma once
 
 #include <atomic>

@@ -3,7 +3,7 @@
 // less to do; leaking through an allocator pays for page faults, so it is none. Use --scheme leaky.
 //
 // A program of its own, since it replaces operator new for all.
-// Invariant: a block is in the pool exactly if its address is. Who may touch it: any thread.
+// Invariant: a block is in the pool exactly if its address is. Thread-safety: any thread.
 #include <sys/mman.h>
 
 #include <atomic>

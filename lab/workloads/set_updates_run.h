@@ -2,7 +2,7 @@
 //
 // Invariant: at the end the keys that were inserted less those that were erased are exactly those
 // that the structure holds, by number and by sum, and it finds no fault with itself; else the
-// result is not verified. Who may touch it: included by one file for each structure.
+// result is not verified. Thread-safety: included by one file for each structure.
 #pragma once
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // One of the C library's would go to whichever thread starts next, on any node, and with it the
 // vector of its thread-local storage, a block of the heap. Of a thread on a stack of ours that
 // block is allocated by who starts it and freed by who joins it.
-// Who may touch it: one thread, which waits for the other.
+// Thread-safety: one thread, which waits for the other.
 #pragma once
 
 #include <pthread.h>

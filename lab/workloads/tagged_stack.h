@@ -2,7 +2,7 @@
 //
 // Its nodes lie in a table beside the blocks, so a loser of a race reads a node, never freed
 // memory; the head carries a count of changes, so a head that looks the same is the same.
-// Invariant: a node is on one stack or in one thread's hands. Who may touch it: any thread.
+// Invariant: a node is on one stack or in one thread's hands. Thread-safety: any thread.
 // Source: [Treiber86], with the tag of the IBM System/370 manual.
 #pragma once
 

@@ -1,7 +1,7 @@
 // Reads a recorded malloc trace (lab/bench/trace_format.h), event by event.
 //
 // Invariant: an event that is returned is whole and its numbers are what was written; anything else
-// in the file is a TraceError that says where. Who may touch it: one thread.
+// in the file is a TraceError that says where. Thread-safety: one thread.
 #pragma once
 
 #include <cstddef>

@@ -39,7 +39,7 @@ inline void spin(size_t iterations) {
 
 // Where threads wait for each other; the last to come does something before they go on. In one
 // piece: what std::barrier waits at is a block of the heap.
-// Invariant: arrived_ threads of this round have come. Who may touch it: `threads` threads.
+// Invariant: arrived_ threads of this round have come. Thread-safety: `threads` threads.
 class Meeting {
  public:
   explicit Meeting(size_t threads) : threads_(threads) {}

@@ -1,6 +1,6 @@
 // Assertions in two strengths: NEAR_ASSERT is compiled into the `check` build alone; `verify`
 // always.
-// Who may touch it: any code. `fail` is defined in platform/message.cc and does not return.
+// Thread-safety: any code. `fail` is defined in platform/message.cc and does not return.
 #pragma once
 
 #include "base/compiler.h"

@@ -1,5 +1,5 @@
 // near::Atomic and the orders, which the installed headers share.
-// Who may touch it: any code.
+// Thread-safety: any code.
 #pragma once
 
 #include "nearmalloc/impl/atomic.hpp"

@@ -1,5 +1,5 @@
 // Integer arithmetic on powers of two and bit masks.
-// Who may touch it: any code; pure functions.
+// Thread-safety: any code; pure functions.
 #pragma once
 
 #include <bit>

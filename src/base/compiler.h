@@ -1,5 +1,5 @@
 // Compiler facts behind names, so that no other layer needs a conditional.
-// Who may touch it: any code; nothing here has state.
+// Thread-safety: any code; nothing here has state.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // An intrusive doubly linked list: T has members `next` and `prev`.
 // Invariant: the first has no prev, the last no next, and x->next->prev == x for every other x.
-// Who may touch it: whoever guards the owner of the list; the list itself has no synchronisation.
+// Thread-safety: whoever guards the owner of the list; the list itself has no synchronisation.
 #pragma once
 
 #include "base/assert.h"

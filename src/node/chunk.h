@@ -6,7 +6,7 @@
 // absent chunk has all of its slices free or growing. A slice is free, or withdrawn while the
 // system is called without the lock (away: it is being purged; growing: the run that it is in is
 // being mapped), or belongs to a span.
-// Who may touch it: guarded by the node's lock.
+// Thread-safety: guarded by the node's lock.
 #pragma once
 
 #include <bit>

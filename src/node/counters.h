@@ -4,7 +4,7 @@
 // A free is counted once: by the heap that owns the span, if its own thread frees into a span of
 // the heap's node (Heap::Returns::local); by the freeing thread's heap, if it frees into another
 // owner's span or a large block (Heap::freed_of); else here.
-// Who may touch it: any thread; the counters are independent.
+// Thread-safety: any thread; the counters are independent.
 #pragma once
 
 #include <cstdint>

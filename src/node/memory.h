@@ -1,7 +1,7 @@
 // All memory of the allocator: the nodes, the first window with one region for each, and windows
 // added later.
 //
-// Who may touch it: `start_memory` once; the rest from any thread.
+// Thread-safety: `start_memory` once; the rest from any thread.
 #pragma once
 
 #include <cstddef>

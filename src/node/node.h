@@ -12,7 +12,7 @@
 // A chunk that is wholly free is unmapped, so that it counts against no limit, and in memory that
 // is locked; of others the free pages are dropped, and where the system refuses that they wait
 // until the chunk is whole.
-// Who may touch it: any thread; `lock` guards the regions and the fields below it, regions_lock
+// Thread-safety: any thread; `lock` guards the regions and the fields below it, regions_lock
 // what maps or unmaps chunks (and is taken first).
 #pragma once
 

@@ -3,7 +3,7 @@
 //
 // Invariant: what was asked before the purge thread sleeps is found by it or wakes it, and so does
 // the order to end: it sleeps neither in `pause` nor in `wait` once `stop` has returned.
-// Who may touch it: any thread; starting and stopping is serialised by heap/purge_thread.cc.
+// Thread-safety: any thread; starting and stopping is serialised by heap/purge_thread.cc.
 #pragma once
 
 #include <cstdint>

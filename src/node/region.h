@@ -8,7 +8,7 @@
 // the lowest run over several of them is taken, and chunks in it that are absent are mapped.
 // Growing is done in three steps, so that the system is called without the node's lock: plan_growth
 // withdraws what is to be mapped, map_growth maps it, end_growth puts it back.
-// Who may touch it: guarded by its node's lock, except `node` and the descriptors of live spans;
+// Thread-safety: guarded by its node's lock, except `node` and the descriptors of live spans;
 // what grows it (extend_to, map_growth, and the window) by regions_lock.
 #pragma once
 

@@ -9,7 +9,7 @@
 // above the chunk that changed last are not brought up to date before another chunk changes.
 // Invariant: every inner node is the sum of its two halves, except above `changed_`. The table
 // is readable up to the next power of two above the highest chunk, and zero where there is none.
-// Who may touch it: guarded by the node's lock.
+// Thread-safety: guarded by the node's lock.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 // chunks themselves by their region. Mapping never moves another mapping: where somebody else sits
 // already, the window ends.
 // Invariant: chunks below `end` are given away, and have descriptors; end <= described <= planned.
-// Who may touch it: guarded by regions_lock, except `contains` and `occupied`, which any thread may
+// Thread-safety: guarded by regions_lock, except `contains` and `occupied`, which any thread may
 // ask.
 #pragma once
 

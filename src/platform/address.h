@@ -1,5 +1,5 @@
 // What an address is, for a pointer that comes from outside.
-// Who may touch it: any thread, without locks held.
+// Thread-safety: any thread, without locks held.
 #pragma once
 
 namespace near {

@@ -2,7 +2,7 @@
 //
 // Invariant: it moves to no CPU that the main thread may not use, so what an operator (taskset, a
 // cpuset) or the program chose stands.
-// Who may touch it: any thread, for itself.
+// Thread-safety: any thread, for itself.
 #pragma once
 
 #include "platform/topology.h"

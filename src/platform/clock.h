@@ -1,4 +1,4 @@
-// A coarse monotonic clock for decay. Who may touch it: any thread.
+// A coarse monotonic clock for decay. Thread-safety: any thread.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Which CPU the calling thread runs on: without a system call where glibc registered rseq.
-// Who may touch it: any thread. The answer may be stale when it is returned.
+// Thread-safety: any thread. The answer may be stale when it is returned.
 #pragma once
 
 namespace near {

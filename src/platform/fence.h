@@ -1,6 +1,6 @@
 // Asymmetric fences: light_fence, which the installed headers share, and its partner heavy_fence,
 // which asks the kernel. What the two order: nearmalloc/impl/fence.hpp.
-// Who may touch it: any thread. [Dice01]
+// Thread-safety: any thread. [Dice01]
 #pragma once
 
 #include "nearmalloc/impl/fence.hpp"

@@ -1,4 +1,4 @@
-// Sleeping on a word. Who may touch it: any thread; errno is kept.
+// Sleeping on a word. Thread-safety: any thread; errno is kept.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 //
 // Every system call here is one that a filter (seccomp) may punish, so there are no more than
 // needed, and none is repeated that had no effect.
-// Who may touch it: the helper thread, for itself; `is_main_thread` any thread.
+// Thread-safety: the helper thread, for itself; `is_main_thread` any thread.
 #pragma once
 
 namespace near {

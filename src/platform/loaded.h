@@ -2,7 +2,7 @@
 //
 // Nothing here allocates, and nothing is loaded: an allocator that has run out of memory may ask.
 // What is found stays valid as long as its object is loaded.
-// Who may touch it: any thread that holds no lock of the allocator (the loader's lock is taken).
+// Thread-safety: any thread that holds no lock of the allocator (the loader's lock is taken).
 #pragma once
 
 #include <cstdint>

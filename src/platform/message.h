@@ -1,5 +1,5 @@
 // Messages on stderr without allocating, and the end of the process.
-// Who may touch it: any thread, also with locks held; one `write` per message, which is no
+// Thread-safety: any thread, also with locks held; one `write` per message, which is no
 // cancellation point.
 #pragma once
 

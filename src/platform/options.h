@@ -3,7 +3,7 @@
 //
 // Read once from the environment, never in a set-uid program. A bad value is reported once on
 // stderr and ignored.
-// Who may touch it: values are read by any thread with relaxed loads and set by near_set_option.
+// Thread-safety: values are read by any thread with relaxed loads and set by near_set_option.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 // it was; the callers turn it into ENOMEM or a counter. os_linux.cc is the real one; tests link
 // tests/support/fake_os.cc in its place, which fails the n-th call of a kind or pretends larger
 // pages.
-// Who may touch it: any thread; no locks are taken, nothing is allocated.
+// Thread-safety: any thread; no locks are taken, nothing is allocated.
 #pragma once
 
 #include <cstddef>

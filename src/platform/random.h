@@ -1,5 +1,5 @@
 // A random number for the process.
-// Who may touch it: any thread.
+// Thread-safety: any thread.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Files by system calls that are no cancellation points: a thread that is to be cancelled must not
 // end inside malloc, with its locks held.
-// Who may touch it: any thread; errno is set as by the functions of POSIX.
+// Thread-safety: any thread; errno is set as by the functions of POSIX.
 #pragma once
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // The processor's time counter, where it may serve as a clock.
 // Invariant: if ticks_are_a_clock(), ticks() runs at one rate and agrees between processors.
-// Who may touch it: any thread.
+// Thread-safety: any thread.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 // From the kernel (allowed nodes, sysfs), or from the option `topology`, so that every rule runs on
 // one node.
 // Invariant: every CPU maps to a node with memory; order[n][0] == n, then by distance.
-// Who may touch it: written once at start, read by any thread.
+// Thread-safety: written once at start, read by any thread.
 #pragma once
 
 #include <cstdint>

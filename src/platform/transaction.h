@@ -1,5 +1,5 @@
 // Hardware transactions (RTM of x86-64), where the processor has them and the system allows them.
-// Who may touch it: any thread. A call of the system ends the transaction.
+// Thread-safety: any thread. A call of the system ends the transaction.
 #pragma once
 
 namespace near::transaction {

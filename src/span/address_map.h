@@ -3,7 +3,7 @@
 // The first window's descriptors are one array, so the way there is a subtraction, a comparison and
 // a shift. The array grows: descriptors exist below `reserved_bytes` only, and that never shrinks.
 // Windows made later are found in a table, on slow paths.
-// Who may touch it: the base is written once at start, before any block exists, and the size by the
+// Thread-safety: the base is written once at start, before any block exists, and the size by the
 // thread that adds descriptors (its lock: regions_lock); any thread reads both.
 #pragma once
 

@@ -13,7 +13,7 @@
 //
 // Invariant: the head of a span's list is a block of it or, odd, an address in its chunk. A list of
 // no span holds kNoSpan, and nobody pushes there.
-// Who may touch it: a block's link, the thread that frees the block or guards the list; a list, as
+// Thread-safety: a block's link, the thread that frees the block or guards the list; a list, as
 // Span::list in span/layout.h. The key is written once, before any block is linked.
 #pragma once
 

@@ -10,7 +10,7 @@
 // else does; while count > 0 the owner in the word cannot change and the span cannot be empty for
 // its owner, hence not be reused: it outlives the delivery. Items leave only all together, so ABA
 // on the head is harmless: the link a push wrote still names the head it replaces.
-// Who may touch it: any thread looks and pushes; `take` and `change_owner` are for whoever took the
+// Thread-safety: any thread looks and pushes; `take` and `change_owner` are for whoever took the
 // span from the owner's inbox, or holds the owner's lock; `open` and `close` for whoever has the
 // span while no block of it lives. [Aigner15 §4.2 keeps the count in the
 // pointer for the same reason]

@@ -1,5 +1,5 @@
 // What can be done with one span: carve it, look at its pages, check it.
-// Who may touch it: the span's owner (or whoever holds a threadless owner's lock).
+// Thread-safety: the span's owner (or whoever holds a threadless owner's lock).
 #pragma once
 
 #include "span/layout.h"

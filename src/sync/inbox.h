@@ -4,7 +4,7 @@
 // took it out). Pushing is one compare-and-swap and never waits; taking is one exchange. As items
 // leave only all together, the head that a push saw may come back (ABA) without harm: the link it
 // wrote is still the right one.
-// Who may touch it: any thread pushes; whoever is entitled to the whole content takes it.
+// Thread-safety: any thread pushes; whoever is entitled to the whole content takes it.
 #pragma once
 
 #include "base/atomic.h"

@@ -8,7 +8,7 @@
 // then every lock is free and everything is in its place, as after any other fork.
 // docs/decisions/0014-helper-thread-and-fork.md
 // Invariant: the depth rises before the first lock is tried and falls after the last is released.
-// Who may touch it: the calling thread; every function here is async-signal-safe.
+// Thread-safety: the calling thread; every function here is async-signal-safe.
 #pragma once
 
 #include <cstdint>

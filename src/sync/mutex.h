@@ -5,7 +5,7 @@
 // Invariant: a thread that holds a lock, or is about to, is inside (sync/inside.h), so that a fork
 // that interrupts it leaves the locks alone. While a thread holds all locks for fork, locking is
 // without effect for it, so that fork handlers of others may allocate.
-// Who may touch it: any thread. A holder may fork: the child, where only the holder lives, unlocks
+// Thread-safety: any thread. A holder may fork: the child, where only the holder lives, unlocks
 // it.
 #pragma once
 

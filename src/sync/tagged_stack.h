@@ -7,7 +7,7 @@
 // (ABA). Top and tag are one word, so nobody reads one before the other. A pop reads the link of a
 // top that another thread may have taken by then: links are atomic, and stay mapped.
 // Invariant: a number is in at most one stack, once; its link belongs to whoever put it there.
-// Who may touch it: any thread.
+// Thread-safety: any thread.
 #pragma once
 
 #include <cstdint>

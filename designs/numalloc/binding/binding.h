@@ -11,7 +11,7 @@
 // On a given topology (NEARMALLOC_TOPOLOGY) a thread belongs to its node even where the node has no
 // processor that exists; it may then run anywhere.
 // Used by libnumalloc.so and, for any allocator, by libnearbind.so.
-// Who may touch it: `start` once; the rest any thread.
+// Thread-safety: `start` once; the rest any thread.
 #pragma once
 
 #include <pthread.h>

@@ -7,7 +7,7 @@
 //
 // The first rule that fits counts; without one a thread is interleaved. A node is a number of the
 // topology, counted without holes, or `interleave`, `saturate`, `any` (not bound).
-// Who may touch it: `read` once at start; `find` any thread afterwards.
+// Thread-safety: `read` once at start; `find` any thread afterwards.
 #pragma once
 
 #include <cstdint>

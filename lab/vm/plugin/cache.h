@@ -4,7 +4,7 @@
 //
 // Invariant: a CPU's bit in a line's word says that its cache holds the line; then the line is in
 // its set. A line has an owner only while no other cache holds it: the last CPU that wrote.
-// Who may touch it: access() any thread, one at a time for each CPU; clear() when nobody counts.
+// Thread-safety: access() any thread, one at a time for each CPU; clear() when nobody counts.
 #pragma once
 
 #include <atomic>

@@ -5,7 +5,7 @@
 // under a CPU that is just counting.
 // Invariant: a CPU's numbers are written by that CPU alone; loads + stores of a region are exactly
 // the accesses that its CPUs made while it was open.
-// Who may touch it: count() each CPU for itself; everything else any thread, under the lock.
+// Thread-safety: count() each CPU for itself; everything else any thread, under the lock.
 #pragma once
 
 #include <array>

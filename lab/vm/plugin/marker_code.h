@@ -6,7 +6,7 @@
 // One instruction, so that no interrupt, page fault or migration comes between a marker and its
 // parameters. A number n < kNumbers is passed as an address with n in its lowest bits.
 //
-// Invariant: no compiler makes either. Who may touch it: lab/workloads/marker.h and the plugin.
+// Invariant: no compiler makes either. Thread-safety: lab/workloads/marker.h and the plugin.
 #pragma once
 
 #include <cstddef>

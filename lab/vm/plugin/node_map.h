@@ -6,7 +6,7 @@
 // Invariant: a granule belongs to the node it was learned for; between two that were learned for
 // one node, to that one; else to that of the nearest one within kReach, for what the kernel uses
 // itself it cannot show; every other one is kUnknownNode.
-// Who may touch it: node_of any thread; the rest one at a time (Counter's lock).
+// Thread-safety: node_of any thread; the rest one at a time (Counter's lock).
 #pragma once
 
 #include <array>

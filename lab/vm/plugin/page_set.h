@@ -1,7 +1,7 @@
 // A set of page numbers of a user address space: one bit each, in leaves made when first needed.
 //
 // Invariant: a leaf that is there stays, so that whoever still holds it may write; clear() empties
-// it. Who may touch it: any thread; a page that is added while clear() runs may or may not stay.
+// it. Thread-safety: any thread; a page that is added while clear() runs may or may not stay.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // How often each page was accessed: by one CPU, from memory of a fixed size.
 //
 // Invariant: the sum of all numbers is that of the calls of add(); a page that found no place near
-// where it belongs is counted among the others. Who may touch it: add() one thread at a time;
+// where it belongs is counted among the others. Thread-safety: add() one thread at a time;
 // clear() and the rest when nobody counts.
 #pragma once
 

@@ -4,7 +4,7 @@
 // every other instruction reports its accesses. The kernel's code runs as if there were no plugin.
 // Invariant: what callbacks use is there before the first one, and never goes: QEMU's threads may
 // still run when the process ends, and the last callback comes after destructors.
-// Who may touch it: QEMU.
+// Thread-safety: QEMU.
 #include <array>
 #include <cstdio>
 #include <string>

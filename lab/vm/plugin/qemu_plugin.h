@@ -2,7 +2,7 @@
 // header.
 //
 // Invariant: names and types are those of the interface; QEMU exports the functions, and looks up
-// the plugin's two symbols. Who may touch it: plugin.cc alone. Structures are QEMU's, never seen.
+// the plugin's two symbols. Thread-safety: plugin.cc alone. Structures are QEMU's, never seen.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // What the shim calls, for a published design: the names of src/front/front.h, defined in
 // designs/shared/front.cc on top of that design. This folder stands before src/ when the shim is
 // compiled for designs.
-// Who may touch it: any thread.
+// Thread-safety: any thread.
 #pragma once
 
 #include <cstddef>

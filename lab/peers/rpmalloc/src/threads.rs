@@ -1,7 +1,7 @@
 //! A thread gives its heap back when it ends, as it does in rpmalloc's own preload library.
 //!
 //! Invariant: every thread that pthread_create starts has a heap before its first call, and the
-//! destructor of one key returns it. Who may touch it: any thread.
+//! destructor of one key returns it. Thread-safety: any thread.
 
 use core::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;

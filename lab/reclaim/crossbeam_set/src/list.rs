@@ -2,7 +2,7 @@
 //! by whoever meets it, who also retires it.
 //!
 //! Invariants: keys ascend; a node whose `next` is tagged is never linked again; a node is retired
-//! once, by the thread whose exchange unlinked it. Who may touch it: any thread, pinned.
+//! once, by the thread whose exchange unlinked it. Thread-safety: any thread, pinned.
 //! Source: [Michael02].
 
 use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
