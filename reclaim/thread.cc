@@ -145,8 +145,8 @@ int __cxa_thread_atexit_impl(void (*function)(void*), void* object, void* dso) n
 void watch_exit() {
   if (exit_is_watched) return;
   exit_is_watched = true;
-  if (exit_key_works && pthread_setspecific(exit_key, &uses) == 0) return;
-  if (__cxa_thread_atexit_impl(leave_all, nullptr, &__dso_handle) != 0) {
+  if (exit_key_works && pthread_setspecific(exit_key, static_cast<void*>(&uses)) == 0) return;
+  if (__cxa_thread_atexit_impl(leave_all, nullptr, static_cast<void*>(&__dso_handle)) != 0) {
     fail_with("the end of a thread cannot be noticed: neither keys nor memory are left");
   }
 }
