@@ -8,6 +8,7 @@
 // Thread-safety: any thread.
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <threads.h>
 
 #include <bit>
@@ -104,8 +105,12 @@ int create_counted(Routine<Result> routine, void* argument, int refused, Call cr
   if (start != nullptr) {
     *start = {reinterpret_cast<void (*)()>(routine), argument};
     error = create(run_counted<Result>, start);
-    if (error == refused && near::give_up_purge_thread())
+    // pthread_join may return before the kernel stops counting the thread that ended.
+    const int attempts = error == refused && near::give_up_purge_thread() ? 1000 : 0;
+    for (int made = 0; error == refused && made < attempts; ++made) {
+      if (made > 0) sched_yield();
       error = create(run_counted<Result>, start);
+    }
     if (error != 0) give_start(start);
   }
   if (error != 0) near::discount_new_thread();

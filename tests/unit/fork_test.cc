@@ -269,7 +269,8 @@ void handle() {
   if (!near::holds_all() || !use_memory()) handled = -1000;
 }
 
-__attribute__((constructor(101))) void register_first() { pthread_atfork(handle, handle, handle); }
+// After those of the fake system, whose lock they may need.
+__attribute__((constructor(102))) void register_first() { pthread_atfork(handle, handle, handle); }
 
 TEST_F(ForkTest, OtherHandlersAllocateMeanwhile) {
   allocate_in_handlers = true;
