@@ -2,8 +2,9 @@
 """The documents tell the truth: their commands run, and docs/options.md is what the library prints.
 
 In the `sh` blocks of the READMEs, ARCHITECTURE.md, CONTRIBUTING.md, docs/*.md and designs/, it runs
-each line that starts with `./near` and expects success. Lines marked `# long`, and lines that are
-not `./near`, must be in tools/documented_commands.toml, which names the test that runs them.
+each line that starts with `./near` and expects success, except those in
+tools/documented_commands.toml, which names the test that runs them: lines that take long, and all
+lines that are not `./near`.
 """
 
 import argparse
@@ -28,15 +29,15 @@ def documents(root: Path) -> list[Path]:
     return [path for path in named if path.exists()] + more
 
 
-def commands(text: str) -> list[tuple[int, str, bool]]:
-    """(line, command, is it long) of each command in the `sh` blocks."""
+def commands(text: str) -> list[tuple[int, str]]:
+    """(line, command) of each command in the `sh` blocks."""
     found = []
     for block in BLOCK.finditer(text):
         first = line_of(text, block.start(1))
         for offset, line in enumerate(block.group(1).splitlines()):
-            command, _, comment = line.partition("  #")
+            command = line.partition("  #")[0]
             if command.strip() and not command.startswith("#"):
-                found.append((first + offset, command.strip(), comment.strip().startswith("long")))
+                found.append((first + offset, command.strip()))
     return found
 
 
@@ -46,12 +47,14 @@ def check_commands(root: Path, findings: Findings) -> None:
     seen = set()
     for path in documents(root):
         name = path.relative_to(root)
-        for line, command, is_long in commands(path.read_text(encoding="utf-8")):
+        for line, command in commands(path.read_text(encoding="utf-8")):
             findings.count()
             seen.add(command)
-            if command.startswith("./near") and not is_long:
+            if command in listed:
+                continue
+            if command.startswith("./near"):
                 run_command(root, name, line, command, findings)
-            elif command not in listed:
+            else:
                 findings.fault(name, line, f"no test is listed for `{command}`")
     for command, test in listed.items():
         if command not in seen:
@@ -65,7 +68,7 @@ def run_command(root: Path, name: Path, line: int, command: str, findings: Findi
         result = subprocess.run(["bash", "-c", command], cwd=root, capture_output=True, text=True,
                                 stdin=subprocess.DEVNULL, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        findings.fault(name, line, f"`{command}` takes over {SECONDS} s: mark it `# long`")
+        findings.fault(name, line, f"`{command}` takes over {SECONDS} s: name its test")
         return
     if result.returncode != 0:
         error = result.stderr.strip().splitlines()[-1:] or ["no message"]
@@ -88,7 +91,7 @@ EXAMPLE = """# Example
 ```sh
 ./near help
 ./near fail
-./near demo  # long
+./near demo
 cmake --install build/release
 ```
 """
