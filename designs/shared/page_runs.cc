@@ -49,7 +49,7 @@ void* PageRuns::take(size_t size, size_t alignment, bool& fresh) {
   }
   Header* header = header_of(block);
   const auto before = static_cast<size_t>(reinterpret_cast<char*>(header) - start) / kPage;
-    // relaxed: the thread that frees the block received it from the caller
+  // relaxed: the thread that frees the block received it from the caller
   header->mark.store(follows_header ? kMark : kAlignedMark, kRelaxed);
   header->pages = static_cast<uint32_t>(pages - before);
   header->before = before;
