@@ -2,11 +2,11 @@
 // figure 2]
 //
 // Objects enter and leave at the head, so the oldest are at the tail. nth is the object before the
-// oldest `batch` ones: with it they leave in constant time, and no object between is touched.
+// oldest `batch` ones: through it they leave in constant time, without touching those in between.
 // Invariant: items = length of the chain; items > 0: tail ends it; items > batch, and no oversized
 // sub-list was taken: nth is the (batch + 1)th object from the tail.
-// Thread-safety: its thread; others read `items` as a statistic; after fork, whoever adopts the
-// list of a thread that is gone, which may have stopped between two stores: see `repair`.
+// Thread-safety: its thread; others read `items` as a statistic. After fork, the thread that adopts
+// the list of a thread that is gone, which may have stopped between two stores: see `repair`.
 #pragma once
 
 #include <cstdint>
@@ -29,13 +29,13 @@ class ThreadList {
   NEAR_INLINE Object* pop() {
     Object* object = head_.load(kRelaxed);  // relaxed: its own thread
     if (likely(object != nullptr)) {
-      head_.store(object->next, kRelaxed);                // relaxed: read after fork alone
+      head_.store(object->next, kRelaxed);                // relaxed: others read it only after fork
       items_.store(items_.load(kRelaxed) - 1, kRelaxed);  // relaxed: a statistic elsewhere
     }
     return object;
   }
 
-  // `full`: it holds two batches, and the older one must be donated.
+  // `full`: it holds two batches, and the caller must donate the older one.
   NEAR_INLINE Pushed push(Object* object) {
     Object* head = head_.load(kRelaxed);  // relaxed: its own thread
     if (unlikely(head == object)) return Pushed::freed_twice;
@@ -49,7 +49,7 @@ class ThreadList {
     return unlikely(items >= 2 * batch_) ? Pushed::full : Pushed::fine;
   }
 
-  // Requires: it is empty.
+  // Requires: the list is empty.
   void fill(const Sublist& list) {
     head_.store(list.head, kRelease);    // pairs: numalloc-fork
     items_.store(list.count, kRelaxed);  // relaxed: a statistic elsewhere
@@ -57,7 +57,7 @@ class ThreadList {
     nth_ = nullptr;
   }
 
-  // The oldest `batch` objects; all of them where nth is not known.
+  // Takes the oldest `batch` objects; all of them if nth is not known.
   Sublist take_oldest() {
     Object* last = nth_;
     const uint32_t count = items();
@@ -77,8 +77,8 @@ class ThreadList {
     return all;
   }
 
-  // After fork, when the thread that owned it is gone: counts again. The one place that follows
-  // links.
+  // Called after fork, when the thread that had the list is gone: counts the objects again. Only
+  // this function follows links.
   void repair() {
     Sublist all{head_.load(kAcquire), nullptr, 0};  // pairs: numalloc-fork
     for (Object* object = all.head; object != nullptr; object = object->next) {
