@@ -3,7 +3,7 @@
 namespace near::super {
 namespace {
 
-// As many chunks as numbers in an entry have values, and some more than none.
+// The most is as many chunks as an entry can number; the least is a few.
 constexpr size_t kMostMemory = size_t{1} << 42;
 constexpr size_t kLeastMemory = 64 * kMiB;
 static_assert(kMostMemory / kChunk <= size_t{1} << 24);
