@@ -22,16 +22,16 @@ inline constexpr Config kConfig = NEAR_DESIGN_CONFIG;
 
 // Alternatives that the report tried, and their cost [Boritz §3]; kheap has none of them.
 struct Settings {
-  bool block_metadata = false;   // the header stands before every block, not in every page
+  bool block_metadata = false;   // each block has a header, not each page
   bool pageref_in_page = false;  // a page starts with its pageref
   bool walk = false;             // malloc and free look through the list of a class, as reported
-  unsigned emptiness = 0;        // Hoard's f in per cent; 0: pages change hands only when empty
+  unsigned emptiness = 0;        // Hoard's f in per cent; 0: pages leave their heap only when empty
 };
 extern Settings settings;
 
 std::span<design::Switch> switches();
 
-// Effect: `settings` are what the switches say.
+// Effect: `settings` hold the values of the switches.
 void settle();
 
 }  // namespace near::a2alloc

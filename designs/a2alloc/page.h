@@ -112,7 +112,7 @@ inline bool fits_head(unsigned size_class, size_t size) {
   return size + block_header_bytes() <= layout_of(size_class).head_room;
 }
 
-// Gives the page to another heap: changes its header, and with it that of every block.
+// Gives the page to another heap: changes its pageref and, if there is one, the page's header.
 void set_heap(Pageref& pageref, int32_t heap);
 
 // The bytes that the owner of a live block of the page may use.

@@ -33,7 +33,7 @@ extern Settings settings NEAR_HIDDEN;
 
 std::span<design::Switch> switches();
 
-// Effect: `settings` are what the switches say.
+// Effect: `settings` hold the values of the switches.
 void settle();
 
 }  // namespace near::nalloc

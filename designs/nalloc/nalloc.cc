@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kMostRuns = size_t{1} << 44;
 constexpr size_t kLeastRuns = 16 * kMiB;
 
-// Blocks larger than a page. Only these, the start and a trim take a lock.
+// Large and highly aligned blocks. Only these, the start and a trim take a lock.
 constinit design::Arena run_arena;
 constinit design::PageRuns runs{run_arena};
 

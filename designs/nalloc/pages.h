@@ -1,5 +1,5 @@
 // The pages that belong to no thread: clean ones, last freed first; those whose memory went back to
-// the system; and never used ones, sixteen at a time. [Podolsky13 "Optimizations"]
+// the system; and never-used ones, sixteen at a time. [Podolsky13 "Optimizations"]
 //
 // Pages are never unmapped, and their links are stored in the first page of each chunk of 512. So a
 // thread can safely read the link of a page that another thread has taken meanwhile, and a page's

@@ -1,6 +1,6 @@
 // A bag: 32 KiB that hold objects of one class. An object larger than a bag is a run of bags.
 // [Yang23 §3.1, BiBOP]
-// Invariant: next..end are never used objects; next == end: there is no bag.
+// Invariant: next..end are never-used objects; next == end: there is no bag.
 // Thread-safety: guarded by the lock of its owner, or used only by the thread that owns it.
 #pragma once
 

@@ -111,7 +111,7 @@ void BigHeap::coalesce(BigObject* object) {
   put_free(object);
 }
 
-// --- memory that nobody has had ------------------------------------------------------------------
+// --- never-used memory ---------------------------------------------------------------------------
 
 // Makes the next `bags` of the half an object.
 BigObject* BigHeap::extend(uint32_t bags) {
@@ -147,7 +147,7 @@ BigObject* BigHeap::take_new(uint32_t bags, uint32_t alignment) {
   return aligned;
 }
 
-// --- what others call ----------------------------------------------------------------------------
+// --- public operations ---------------------------------------------------------------------------
 
 void* BigHeap::hand_out(BigObject* object) {
   statistics_.allocated++;

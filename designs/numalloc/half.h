@@ -21,14 +21,14 @@ class Half {
     size_ = size;
   }
 
-  // `bytes` of zeroed, never used memory; null, with nothing changed, if it is refused. Before more
+  // `bytes` of zeroed, never-used memory; null, with nothing changed, if it is refused. Before more
   // is committed, `before_use` is called, and may refuse.
   void* take(size_t bytes, bool (*before_use)(uintptr_t start, size_t bytes) = nullptr);
 
   uintptr_t start() const { return start_; }
   size_t size() const { return size_; }
-  size_t used() const { return used_.load(kRelaxed); }            // relaxed: a statistic elsewhere
-  size_t committed() const { return committed_.load(kRelaxed); }  // relaxed: a statistic elsewhere
+  size_t used() const { return used_.load(kRelaxed); }            // relaxed: a statistic to others
+  size_t committed() const { return committed_.load(kRelaxed); }  // relaxed: a statistic to others
 
  private:
   uintptr_t start_ = 0;

@@ -35,7 +35,7 @@ class NodeRing {
   Object* take_one();
 
   uint32_t slots() const { return slots_; }
-  uint64_t objects() const { return objects_.load(kRelaxed); }  // relaxed: a statistic elsewhere
+  uint64_t objects() const { return objects_.load(kRelaxed); }  // relaxed: a statistic to others
 
  private:
   bool grow(Metadata& metadata);

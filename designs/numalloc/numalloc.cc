@@ -27,7 +27,7 @@ void follow_thread() {
   if (node == current_heap->node->node) return;
   ThreadHeap* heap = acquire_heap(node);
   if (heap == nullptr) return;
-  // Neither the new node nor any nearer to it than the old one has memory for a heap.
+  // Neither the new node nor any that is nearer than the old one has memory for a heap.
   if (heap->node == current_heap->node) return give_back(heap);
   give_back(current_heap);
   current_heap = heap;
@@ -43,7 +43,7 @@ void* borrow(const ThreadHeap& heap, unsigned size_class) {
   return nullptr;
 }
 
-// After the thread's own list: its node's list, then never used memory, as in [Yang23 §3.3].
+// Searches, after the thread's own list, the node's, then takes never-used memory. [Yang23 §3.3]
 NEAR_NOINLINE void* fetch(unsigned size_class) {
   follow_thread();
   ThreadHeap& heap = *current_heap;

@@ -41,7 +41,8 @@ class alignas(64) SmallHeap {
   Sublist fetch(NodeHeap& node, unsigned size_class, bool may_carve);
   // Takes objects of this node that a thread has too many of; `list` must not be empty.
   void donate(NodeHeap& node, const Sublist& list);
-  // Takes an object of this node that a thread without its heap frees. False if it is free already.
+  // Takes an object of this node that a thread of another node, or without a heap, frees. False if
+  // it is free already.
   bool come_home(NodeHeap& node, Object* object, uint32_t batch);
   // One object for a thread of a node that has no memory left; null if this node has none either.
   Object* lend(NodeHeap& node, unsigned size_class);

@@ -23,14 +23,14 @@ class ThreadList {
 
   void set_batch(uint32_t batch) { batch_ = batch; }
 
-  uint32_t items() const { return items_.load(kRelaxed); }        // relaxed: a statistic elsewhere
+  uint32_t items() const { return items_.load(kRelaxed); }        // relaxed: a statistic to others
   bool empty() const { return head_.load(kRelaxed) == nullptr; }  // relaxed: its own thread
 
   NEAR_INLINE Object* pop() {
     Object* object = head_.load(kRelaxed);  // relaxed: its own thread
     if (likely(object != nullptr)) {
       head_.store(object->next, kRelaxed);                // relaxed: others read it only after fork
-      items_.store(items_.load(kRelaxed) - 1, kRelaxed);  // relaxed: a statistic elsewhere
+      items_.store(items_.load(kRelaxed) - 1, kRelaxed);  // relaxed: a statistic to others
     }
     return object;
   }
@@ -42,8 +42,8 @@ class ThreadList {
     object->next = head;
     head_.store(object, kRelease);  // pairs: numalloc-fork
     if (head == nullptr) tail_ = object;
-    const uint32_t items = items_.load(kRelaxed) + 1;  // relaxed: a statistic elsewhere
-    items_.store(items, kRelaxed);                     // relaxed: a statistic elsewhere
+    const uint32_t items = items_.load(kRelaxed) + 1;  // relaxed: a statistic to others
+    items_.store(items, kRelaxed);                     // relaxed: a statistic to others
     if (likely(items <= batch_)) return Pushed::fine;
     if (items == batch_ + 1) nth_ = object;
     return unlikely(items >= 2 * batch_) ? Pushed::full : Pushed::fine;
@@ -52,7 +52,7 @@ class ThreadList {
   // Requires: the list is empty.
   void fill(const Sublist& list) {
     head_.store(list.head, kRelease);    // pairs: numalloc-fork
-    items_.store(list.count, kRelaxed);  // relaxed: a statistic elsewhere
+    items_.store(list.count, kRelaxed);  // relaxed: a statistic to others
     tail_ = list.tail;
     nth_ = nullptr;
   }
@@ -66,7 +66,7 @@ class ThreadList {
     last->next = nullptr;  // first: a fork in between may lose a batch, never double it
     tail_ = last;
     nth_ = nullptr;
-    items_.store(count - batch_, kRelaxed);  // relaxed: a statistic elsewhere
+    items_.store(count - batch_, kRelaxed);  // relaxed: a statistic to others
     return oldest;
   }
 

@@ -1,4 +1,4 @@
-// Never used spans, in batches: one system call commits the addresses of a batch, another guards
+// Never-used spans, in batches: one system call commits the addresses of a batch, another guards
 // the memory behind its real spans, and then each span costs one exchange. A batch is a fourth of
 // what its size and core have taken so far, so that few spans are prepared in vain.
 //

@@ -17,7 +17,7 @@ namespace near::design::scalloc {
 
 enum class Guard : long { markers, mprotect, off };
 
-// Makes `count` never used spans from `start` on fault from `accessible` on. False if they do not
+// Makes `count` never-used spans from `start` on fault from `accessible` on. False if they do not
 // fault.
 bool guard_batch(char* start, size_t count, size_t accessible);
 

@@ -47,7 +47,8 @@ void open(Lab& lab) {
   if (++open_now > most_open.load(kRelaxed)) most_open.store(open_now, kRelaxed);
 }
 
-// Called by the owner, or in the child of a fork, when no thread uses it. [Aigner15 listing 3]
+// Called by the owner, or in the child of a fork, when no other thread uses the LAB.
+// [Aigner15 listing 3, terminate]
 void terminate(Lab& lab) {
   for (unsigned i = 1; i < kClasses; i++) {
     lab.reusable[i].close();

@@ -67,7 +67,7 @@ NEAR_HIDDEN extern Lab no_lab;
 
 // The calling thread's LAB; &no_lab before it has one, after it has left it, and with CLABs.
 NEAR_HIDDEN extern __thread Lab* current_lab NEAR_TLS_INITIAL_EXEC;
-// With CLABs: the LAB the thread shares, or null.
+// With CLABs: the LAB that the thread shares, or null.
 NEAR_HIDDEN extern __thread Lab* core_lab NEAR_TLS_INITIAL_EXEC;
 
 bool reserve_labs();

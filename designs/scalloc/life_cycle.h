@@ -114,7 +114,7 @@ bool settle(const Labs& labs, Span& span, uint64_t me, Reclaim reclaim) {
 }
 
 // The owner leaves its hot span. Frees that saw it hot did nothing more, so this settles the span.
-// True like settle().
+// Returns true as settle() does.
 template <typename Labs, typename Span>
 bool leave_hot(const Labs& labs, Span& span, uint64_t me, Reclaim reclaim) {
   span.epoch.mark_floating();

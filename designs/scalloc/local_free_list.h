@@ -1,4 +1,4 @@
-// The local free list of a span: blocks that its owner freed, and never used blocks.
+// The local free list of a span: blocks that its owner freed, and never-used blocks.
 //
 // Invariant: free() = blocks in the list + blocks never handed out. It is right while the span is
 // not hot; a thread that reads it then also sees the list.
@@ -34,7 +34,7 @@ class LocalFreeList {
     return block;
   }
 
-  // Counts a never used block of a hot span as handed out.
+  // Counts a never-used block of a hot span as handed out.
   void take_new() { count_hot(-1); }
 
   void push_hot(Block* block) {

@@ -32,7 +32,7 @@ struct alignas(64) Span {
   uint32_t bump_end = 0;  // constant from here on while the span has its class
   uint32_t size = 0;
   uint32_t reciprocal = 0;
-  Atomic<uint32_t> size_class{0};  // settle() may read that of a later life
+  Atomic<uint32_t> size_class{0};  // settle() may read that of a later use
   Atomic<int32_t> event_at{0};     // free blocks that may change the state; likewise
   // Any thread.
   Atomic<uint64_t> owner{0};  // lab.h

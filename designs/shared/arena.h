@@ -24,7 +24,7 @@ class Arena {
     step_ = step;
   }
 
-  // `bytes` of zeroed, never used memory, at a multiple of the sizes requested so far. Returns null
+  // `bytes` of zeroed, never-used memory, at a multiple of the sizes requested so far. Returns null
   // and takes nothing if the arena is at its end or memory is refused.
   void* take(size_t bytes);
 

@@ -38,8 +38,8 @@ concept Design =
       { D::kName } -> std::convertible_to<const char*>;
       { D::switches() } -> std::same_as<std::span<Switch>>;
 
-      // Once, before everything below, under a lock; the switches have their values. False if
-      // memory is refused: then nothing has changed, and it is called again later.
+      // Called once, before everything below, under a lock, when the switches have their values.
+      // False if memory is refused: then nothing has changed, and it is called again later.
       { D::start() } -> std::same_as<bool>;
 
       // Gives the calling thread its state; false if memory is refused. thread_exit takes the state

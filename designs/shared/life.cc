@@ -23,12 +23,11 @@ static_assert(Design<ThisDesign>);
 
 namespace {
 
-// As in front/thread.cc: TSan ends its own account of a thread in the last round.
+// As in front/thread.cc: TSan ends its record of a thread in the last round, so leave before.
 constexpr uint8_t kExitRounds = PTHREAD_DESTRUCTOR_ITERATIONS - 1 - (NEAR_TSAN ? 1 : 0);
 
-// So many frees of a thread that has allocated nothing are served in a stay each: more than the C
-// library makes when it cleans up after a thread, and too few to slow a thread whose work is to
-// free.
+// How many frees of a thread that has allocated nothing are served in a stay each: more than the C
+// library makes when it cleans up after a thread, and too few to slow a thread that mostly frees.
 constexpr uint8_t kVisits = 16;
 
 enum class Stage : uint8_t { outside, inside, over };

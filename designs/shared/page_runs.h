@@ -39,7 +39,7 @@ class alignas(64) PageRuns {
     bool fresh = false;
     return take(size, alignment, fresh);
   }
-  // A block whose bytes are all zero; never used memory is not cleared again.
+  // A block whose bytes are all zero; never-used memory is not cleared again.
   void* take_zeroed(size_t size, size_t alignment);
   // Takes a live block back. False if the pointer is none.
   bool put(void* block);

@@ -58,7 +58,7 @@ extern Settings settings;
 
 std::span<design::Switch> switches();
 
-// Effect: `settings` are what the switches and the machine say.
+// Effect: `settings` follow from the switches and the machine.
 void settle();
 
 }  // namespace near::super

@@ -21,8 +21,8 @@ class alignas(64) CpuCache {
 
   void start(unsigned bin, CachedList* lists);
 
-  // Fills the thread's empty list, if necessary from the caches above, which are those of `socket`.
-  // False if memory is refused.
+  // Fills the thread's empty list, if necessary from the caches above, which include that of
+  // `socket` if sockets have caches. False if memory is refused.
   bool fill(ThreadList& list, unsigned socket);
 
   // Takes the thread's list, which must not be empty. Returns false and does nothing if there is no
