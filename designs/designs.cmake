@@ -1,4 +1,4 @@
-# The designs there are; near_design is in cmake/designs.cmake.
+# All designs; near_design is in cmake/designs.cmake.
 
 near_design(scalloc)
 
@@ -11,7 +11,7 @@ near_design(supersocket FOLDER super DEFINITIONS NEAR_DESIGN_CONFIG=kSuperSocket
 near_design(nalloc DEFINITIONS NEAR_DESIGN_CONFIG=kNalloc)
 near_design(nalloc0 FOLDER nalloc DEFINITIONS NEAR_DESIGN_CONFIG=kNalloc0)
 
-# NUMAlloc; its binding is also a library of its own. Objects for tests do not interpose
+# NUMAlloc; its binding is also a separate library. Objects for tests do not interpose
 # pthread_create.
 near_design(numalloc)
 target_sources(near_design_numalloc PRIVATE

@@ -20,12 +20,12 @@ constexpr size_t kLeastMemory = 16 * kMiB;
 
 constinit Atomic<unsigned> heap_count{0};  // 0 until the start
 
-// Read in each call, as reported: a thread has the heap of the processor it happens to be on.
+// Asks for the processor in each call, as reported: a thread uses the heap of its processor.
 Heap& this_heap(unsigned count) { return heaps[count == 1 ? 0 : current_cpu() % count]; }
 
 std::span<Heap> all_heaps() { return {heaps, heap_count.load(kAcquire)}; }  // pairs: heap-count
 
-// The pageref of a live small block; null if the block is large, or none.
+// The pageref of a live small block; null if the block is large, or no block.
 Pageref* pageref_of(const void* block) {
   char* page = page_of(block);
   if (!kConfig.per_processor) {
@@ -34,14 +34,14 @@ Pageref* pageref_of(const void* block) {
     }
     return nullptr;
   }
-  // Not what the arena has yet to give, not what has no room for a header in front of it, and not
-  // what no block begins at.
+  // Excludes addresses that the arena has not handed out, that leave no room for a header in front,
+  // or that are not a multiple of the smallest block.
   const auto offset = static_cast<size_t>(static_cast<const char*>(block) - page);
   if (!arena.has_given(page) || offset < sizeof(Header) || offset % kSmallest != 0) return nullptr;
   const auto* header = settings.block_metadata ? static_cast<const Header*>(block) - 1
                                                : reinterpret_cast<const Header*>(page);
   // A pageref at the start of its page begins with the page's address, never the marker.
-  // relaxed: whoever has a live block has its page's header
+  // relaxed: a thread that has a live block sees its page's header
   if (header->heap.load(kRelaxed) == Header::kLarge) return nullptr;
   Pageref* pageref = settings.pageref_in_page ? reinterpret_cast<Pageref*>(page) : header->pageref;
   return arena.has_given(pageref) && pageref->page == page ? pageref : nullptr;
@@ -59,10 +59,10 @@ Freed put_in(Heap& heap, int32_t index, Pageref* pageref, void* block) {
   // relaxed: changed under this lock
   if (pageref->heap.load(kRelaxed) != index) return Freed::moved;
   if (settings.walk) pageref = heap.find(pageref->page, pageref->size_class);
-  return pageref != nullptr ? heap.put(pageref, block) : Freed::twice;  // null: all of it is free
+  return pageref != nullptr ? heap.put(pageref, block) : Freed::twice;  // null: it is wholly free
 }
 
-// Gives the block back to the heap that its page belongs to, which may change meanwhile.
+// Gives the block back to the heap that its page belongs to, which may change in between.
 Freed put(Pageref* pageref, void* block) {
   while (true) {
     const int32_t index = pageref->heap.load(kRelaxed);  // relaxed: checked under the lock
@@ -94,7 +94,8 @@ void* A2alloc::allocate(size_t size) {
 
 void* A2alloc::allocate_aligned(size_t alignment, size_t size) {
   if (!design::start()) return nullptr;
-  // Whole blocks lie at multiples of their class; a request for all of one never gets a head slot.
+  // Whole blocks lie at multiples of their class; a request of a full class size never gets a head
+  // slot.
   const size_t bytes = max_of(size, alignment);
   if (block_header_bytes() == 0 && bytes <= kLargest) return allocate(size_of(class_of(bytes)));
   return large_list.take(size, alignment);

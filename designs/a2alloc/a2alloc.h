@@ -1,4 +1,4 @@
-// a2alloc and kheap as designs: which way a request goes. [Boritz §2]
+// a2alloc and kheap as designs: which part serves a request. [Boritz §2]
 // Thread-safety: any thread.
 #pragma once
 
@@ -11,7 +11,7 @@ struct A2alloc : design::Defaults<A2alloc> {
   static constexpr const char* kName = kConfig.name;
   static std::span<design::Switch> switches() { return a2alloc::switches(); }
   static bool start();
-  // Heaps belong to processors: a thread has nothing.
+  // Heaps belong to processors, so a thread has no state.
   static bool thread_enter() { return true; }
   static void thread_exit() {}
 

@@ -1,4 +1,4 @@
-// a2alloc, and kheap, which it started from: one allocator of pages cut into blocks, with one lock
+// a2alloc, and kheap, from which it started: one allocator of pages cut into blocks, with one lock
 // and one set of lists, or with one of each for every processor. [Boritz §2]
 // Thread-safety: constants; the switches are written at start.
 #pragma once
@@ -11,28 +11,27 @@ namespace near::a2alloc {
 
 struct Config {
   const char* name;
-  bool
-      per_processor;  // else one heap, whose pages say nothing of themselves: `free` looks for them
+  bool per_processor;  // else one heap, and `free` searches it for the page: pages have no header
 };
 
 inline constexpr Config kA2alloc{.name = "a2alloc", .per_processor = true};
 inline constexpr Config kKheap{.name = "kheap", .per_processor = false};
 
-// The build names the one that is compiled.
+// The build defines which of them is compiled.
 inline constexpr Config kConfig = NEAR_DESIGN_CONFIG;
 
-// What the report tried, and what it cost [Boritz §3]; kheap has none of it.
+// Alternatives that the report tried, and their cost [Boritz §3]; kheap has none of them.
 struct Settings {
-  bool block_metadata = false;   // the header stands before every block, not in every page
+  bool block_metadata = false;   // each block has a header, not each page
   bool pageref_in_page = false;  // a page starts with its pageref
   bool walk = false;             // malloc and free look through the list of a class, as reported
-  unsigned emptiness = 0;        // Hoard's f in per cent; 0: pages change hands only when empty
+  unsigned emptiness = 0;        // Hoard's f in per cent; 0: pages leave their heap only when empty
 };
 extern Settings settings;
 
 std::span<design::Switch> switches();
 
-// Effect: `settings` are what the switches say.
+// Effect: `settings` hold the values of the switches.
 void settle();
 
 }  // namespace near::a2alloc

@@ -34,7 +34,7 @@ Pageref* FreeRefs::take() {
   return pageref;
 }
 
-// A pageref with a page that nobody has had.
+// A pageref with a page that was never used.
 Pageref* FreeRefs::fresh() {
   if (settings.pageref_in_page) {
     auto* page = static_cast<char*>(arena.take(kPage));
@@ -51,7 +51,7 @@ Pageref* FreeRefs::fresh() {
   return nullptr;
 }
 
-// A page's worth of pagerefs at a time, each on a cache line of its own.
+// Takes a page's worth of pagerefs at a time, each on a cache line of its own.
 Pageref* FreeRefs::take_unused() {
   if (unused_ == nullptr) {
     auto* more = static_cast<Pageref*>(arena.take(kPage));
@@ -67,7 +67,7 @@ void FreeRefs::put(Pageref* pageref) {
 }
 
 bool FreeRefs::trim() {
-  // A page that starts with its pageref must stay; a page of the system may be larger than ours.
+  // A page that starts with its pageref must stay; a system page may be larger than ours.
   if (settings.pageref_in_page || os::page_size() != kPage) return false;
   const LockGuard guard(lock_);
   bool any = false;

@@ -1,7 +1,7 @@
 // The pages that belong to no heap: pagerefs with an empty page, last freed first, and pagerefs
 // that have had no page yet. Any class and any thread takes them. [Boritz §2]
 // Invariant: a pageref is on one list here, or in a heap.
-// Thread-safety: any thread; guarded by its lock.
+// Thread-safety: any thread; guarded by `lock_`.
 #pragma once
 
 #include "designs/a2alloc/page.h"
@@ -10,7 +10,7 @@
 
 namespace near::a2alloc {
 
-// All memory; what the report calls mem_sbrk, without its limit.
+// The arena of all memory; the report calls it mem_sbrk and limits it.
 extern design::Arena arena;
 
 class alignas(64) FreeRefs {
@@ -20,11 +20,11 @@ class alignas(64) FreeRefs {
     size_t reused;  // pages taken from here
   };
 
-  // A pageref with a page whose contents are anything; null if memory is refused.
+  // A pageref with a page of arbitrary contents; null if memory is refused.
   Pageref* take();
   void put(Pageref* pageref);
 
-  // Gives the memory of the empty pages back. True if there was any.
+  // Gives the memory of the empty pages back to the system. True if there was any.
   bool trim();
   Totals totals();
 
@@ -36,8 +36,8 @@ class alignas(64) FreeRefs {
 
   Mutex lock_{design::kInnerRank};
   Pageref* reusable_ = nullptr;  // with a page
-  Pageref* purged_ = nullptr;    // with a page that costs no memory
-  Pageref* unused_ = nullptr;    // without
+  Pageref* purged_ = nullptr;    // with a page whose memory was given back
+  Pageref* unused_ = nullptr;    // without a page
   Totals totals_{};
 };
 

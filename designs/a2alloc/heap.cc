@@ -9,7 +9,7 @@ constinit Heap heaps[kMaxHeaps];
 
 namespace {
 
-// Hoard's K: a heap may always own as much that is free. [Berger00 §3.2]
+// Hoard's K: the bytes that a heap may always own beyond those in use. [Berger00 §3.2]
 constexpr size_t kSlack = 4 * kPage;
 
 size_t bytes_of(const Pageref& pageref) {
@@ -19,7 +19,7 @@ size_t bytes_of(const Pageref& pageref) {
 
 size_t bytes_in_use(const Pageref& pageref) { return pageref.used * size_of(pageref.size_class); }
 
-// At least f of the page is free, and not its head slot alone.
+// At least f of the page is free, and not only its head slot.
 bool is_too_empty(const Pageref& pageref) {
   return has_room(pageref) &&
          bytes_in_use(pageref) * 100 <= bytes_of(pageref) * (100 - settings.emptiness);

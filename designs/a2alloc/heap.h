@@ -1,11 +1,11 @@
-// A processor's heap: for each class the pages that it owns. kheap has one for all processors.
+// A processor's heap: it lists the pages that it owns by class. kheap has one for all processors.
 // [Boritz §2 "Per-processor heap"]
 //
-// Invariant: every page here has `heap` == index; it is in `with_room` if it has room, in
-// `head_only` if nothing but its head slot is free, else in `full`, but with the switch `free=walk`
-// always in `with_room`. No page here is wholly free.
+// Invariant: every page here has `heap` == index; it is in `with_room` if it has a whole free
+// block, in `head_only` if only its head slot is free, else in `full`; with the switch `free=walk`
+// it is always in `with_room`. No page here is wholly free.
 // in_use <= owned.
-// Thread-safety: any thread, under its lock. Heaps share no cache line.
+// Thread-safety: any thread that holds `lock()`. Heaps share no cache line.
 #pragma once
 
 #include "base/list.h"
@@ -20,16 +20,16 @@ class alignas(64) Heap {
     size_t in_use;  // bytes
     size_t walked;  // pagerefs passed over
     size_t given;   // pages that went to the shared heap
-    size_t got;     // and came from there
+    size_t got;     // pages that came from it
   };
 
   constexpr Heap() = default;
   void start(int32_t index) { index_ = index; }
 
-  // A block for `size` bytes, of the class; null if memory is refused.
+  // A block of the class for `size` bytes; null if memory is refused.
   void* take(unsigned size_class, size_t size);
 
-  // Takes a block of `pageref`, a page of this heap, back.
+  // Takes back a block of `pageref`, a page of this heap.
   Freed put(Pageref* pageref, void* block);
 
   // The pageref of a page of the class, found by walking; null if the heap has none.

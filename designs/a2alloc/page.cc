@@ -10,7 +10,7 @@ bool page_has_header() {
 }
 
 void write(Header* header, const Pageref& pageref) {
-  // relaxed: who frees the block got it from who took it
+  // relaxed: the thread that frees the block received it from the thread that took it
   header->heap.store(pageref.heap.load(kRelaxed), kRelaxed);
   header->count = pageref.size_class;
   header->pageref = const_cast<Pageref*>(&pageref);
@@ -32,7 +32,7 @@ void prepare(Pageref& pageref, unsigned size_class, int32_t heap) {
   const PageLayout layout = layout_of(size_class);
   pageref.size_class = size_class;
   pageref.used = 0;
-  pageref.heap.store(heap, kRelaxed);  // relaxed: the page has no block that anyone could free
+  pageref.heap.store(heap, kRelaxed);  // relaxed: the page has no block that a thread could free
   pageref.head_is_free = layout.head_room > block_header_bytes();
   pageref.free = nullptr;
   for (size_t at = kPage; at > layout.first; at -= size_of(size_class)) {
@@ -79,7 +79,7 @@ Freed put_block(Pageref& pageref, void* block) {
 }
 
 void set_heap(Pageref& pageref, int32_t heap) {
-  // relaxed: whoever reads a heap's number looks again under that heap's lock
+  // relaxed: a thread that reads a heap's number checks it again under that heap's lock
   pageref.heap.store(heap, kRelaxed);
   if (page_has_header()) page_header(pageref)->heap.store(heap, kRelaxed);  // relaxed: as above
 }

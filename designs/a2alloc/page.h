@@ -1,12 +1,12 @@
-// A page of blocks of one class, and what is written in it.
+// A page of blocks of one class, and the data stored in it.
 //
-// A page is cut at multiples of its class. Its first bytes may hold a header; the block that the
-// header reaches into, block 0, serves only requests that fit behind it (the head slot). Free
-// blocks are linked through their first word.
+// A page is cut at multiples of its class size. Its first bytes may hold a header, which overlaps
+// block 0; what is left of block 0, the head slot, serves only requests that fit. Free blocks are
+// linked through their first word.
 // Invariant: the head slot is never on the list of free blocks, so no full-sized request gets it.
 // [Boritz §2 "Block class size", "Metadata"]
-// Thread-safety: headers are written before a block is handed out and, while one is, change only
-// under the locks of both heaps; so whoever holds a block may read its header.
+// Thread-safety: headers are written before a block is handed out. While a block is handed out they
+// change only under the locks of both heaps, so a thread that holds a block may read its header.
 #pragma once
 
 #include <cstddef>
@@ -33,11 +33,11 @@ constexpr unsigned class_of(size_t bytes) {
 
 struct Pageref;
 
-// In front of a page's blocks, of each block, or of a large block.
+// Stored in front of a page's blocks, of each block, or of a large block.
 struct Header {
   static constexpr int32_t kLarge = -1;
   Atomic<int32_t> heap;  // of a small block's page; or kLarge
-  uint32_t count;        // the class; of a large block, its pages from the header on
+  uint32_t count;        // the class; for a large block, its pages from the header on
   union {
     Pageref* pageref;
     size_t before;  // large: the pages before the header's
@@ -49,16 +49,16 @@ struct Block {
   Block* next;
 };
 
-// Pagerefs are kept on cache lines of their own, which is part of what a2alloc adds to kheap.
+// In a2alloc each pageref has a cache line of its own; in kheap it does not.
 inline constexpr size_t kPagerefGrain = kConfig.per_processor ? 64 : 16;
 
-// What there is to know about a page, apart or at the page's start. [Boritz §2]
+// The state of a page, stored apart or at the page's start. [Boritz §2]
 struct alignas(kPagerefGrain) Pageref {
-  char* page;     // never changes; at the page's start this is what a free reads without the lock
-  Pageref* next;  // in a list of its heap (List), or on the reusable ones
+  char* page;     // never changes; if the pageref is in its page, free reads this without the lock
+  Pageref* next;  // in a list of its heap (List), or in one of FreeRefs
   Pageref* prev;
   Block* free;
-  uint32_t used;  // blocks handed out, the head slot included
+  uint32_t used;  // blocks handed out, including the head slot
   uint32_t size_class;
   bool head_is_free;
   Atomic<int32_t> heap;  // as in the header
@@ -69,7 +69,7 @@ static_assert(sizeof(Pageref) == align_up(48, kPagerefGrain));
 struct PageLayout {
   size_t first;       // offset of the first whole block
   size_t head_start;  // of the head slot, after the header
-  size_t head_room;   // 0: there is none
+  size_t head_room;   // 0: there is no head slot
 };
 
 inline size_t page_header_bytes() {
@@ -94,12 +94,12 @@ void prepare(Pageref& pageref, unsigned size_class, int32_t heap);
 // A block for `size` bytes with its header; null if there is none that is large enough.
 void* take_block(Pageref& pageref, size_t size);
 
-// What a free came to; if not `yes`, nothing was done.
+// The result of a free; unless it is `yes`, nothing was done.
 enum class Freed : uint8_t {
   yes,
-  twice,     // it is the block that was freed last, or all of the page's are free
-  no_block,  // none begins there
-  moved,     // the page is another heap's by now
+  twice,     // it is the block that was freed last, or the page has no block in use
+  no_block,  // no block of the page begins there
+  moved,     // the page belongs to another heap now
 };
 
 Freed put_block(Pageref& pageref, void* block);
@@ -107,12 +107,12 @@ Freed put_block(Pageref& pageref, void* block);
 // Whether the page has a whole free block.
 inline bool has_room(const Pageref& pageref) { return pageref.free != nullptr; }
 
-// Whether a head slot of the class holds `size` bytes and what stands in front of them.
+// Whether a head slot of the class holds `size` bytes and the block header, if there is one.
 inline bool fits_head(unsigned size_class, size_t size) {
   return size + block_header_bytes() <= layout_of(size_class).head_room;
 }
 
-// The page changes hands: its header says so, and with it that of every block.
+// Gives the page to another heap: changes its pageref and, if there is one, the page's header.
 void set_heap(Pageref& pageref, int32_t heap);
 
 // The bytes that the owner of a live block of the page may use.

@@ -1,7 +1,7 @@
-// Hoard's global heap, for the switch `emptiness`: pages that their heap was too empty to keep, in
-// use in part. Any heap takes one before it takes an empty page. [Boritz §3; Berger00 §3]
+// Hoard's global heap, for the switch `emptiness`: partly used pages that their heap was too empty
+// to keep. A heap takes one of them before it takes an empty page. [Boritz §3; Berger00 §3]
 // Invariant: every page here has `heap` == kIndex, has room, and is not wholly free.
-// Thread-safety: any thread, under its lock, which is taken with a heap's held.
+// Thread-safety: any thread that holds `lock()`; a heap's lock may be held when it is taken.
 #pragma once
 
 #include "base/list.h"
@@ -15,9 +15,9 @@ class alignas(64) SharedHeap {
   static constexpr int32_t kIndex = 0x7fffffff;
 
   void add(Pageref* pageref);
-  // A page of the class, no longer here; null if there is none.
+  // Removes a page of the class and returns it; null if there is none.
   Pageref* take(unsigned size_class);
-  // As Heap::put.
+  // Like Heap::put.
   Freed put(Pageref* pageref, void* block);
 
   size_t in_use() const { return in_use_; }  // bytes

@@ -13,8 +13,8 @@ constexpr unsigned kLeftShift = 12;
 
 }  // namespace
 
-// relaxed in this file: one thread writes a header; what others read of it was written before they
-// got the block, and stays.
+// relaxed in this file: one thread writes a header. The part that other threads read was written
+// before they got the block, and stays.
 struct Coalescing::Header {
   Atomic<uint32_t> word;
 
@@ -41,7 +41,7 @@ struct Coalescing::Header {
   }
   Header* left() { return left_size() > 0 ? at(-static_cast<ptrdiff_t>(left_size())) : nullptr; }
 
-  // Writes the size, and says it to the block on the right.
+  // Writes the size, and stores it in the header of the block on the right.
   void resize(size_t size, bool free) {
     set(size, left_size(), free);
     if (Header* next = right()) next->set(next->size(), size, next->is_free());
@@ -50,7 +50,7 @@ struct Coalescing::Header {
 
 namespace {
 
-// The list of a free block: that of the largest class it can serve.
+// The list of a free block: that of the largest class that it can serve.
 template <unsigned kCount>
 unsigned list_of(const size_t (&classes)[kCount], size_t size) {
   unsigned list = kCount - 1;
@@ -70,8 +70,8 @@ void Coalescing::remove(Header* header) {
   lists_[list_of(kClassSizes, header->size())].remove(header->listed());
 }
 
-// Of the list that a block of this size is on, the first may be large enough; of all later lists,
-// every block is: no search.
+// The first block of the list for this size may be large enough; every block of a later list is. So
+// no list is searched.
 Coalescing::Header* Coalescing::find(size_t need) {
   unsigned list = list_of(kClassSizes, need);
   const FreeBlock* first = lists_[list].front();
@@ -95,7 +95,7 @@ Coalescing::Header* Coalescing::new_arena(FreshPages& fresh) {
   return header;
 }
 
-// The tail is the block, what is left is listed again. [Podolsky13 "shave"]
+// The tail becomes the block; the rest is listed again. [Podolsky13 "shave"]
 void* Coalescing::shave(Header* header, size_t need) {
   const size_t rest = header->size() - need;
   if (rest == 0) {
@@ -127,7 +127,7 @@ void Coalescing::put(void* block) {
   auto* header = Header::of(block);
   size_t size = header->size();
   in_use_.store(in_use() - size, kRelaxed);
-  header->set(size, header->left_size(), true);  // a second free sees it even when it is joined
+  header->set(size, header->left_size(), true);  // a second free sees it even after joining
   if (Header* right = header->right(); right != nullptr && right->is_free()) {
     remove(right);
     size += right->size();

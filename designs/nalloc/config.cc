@@ -11,7 +11,7 @@ namespace {
 
 enum : unsigned { kCleanMib, kOrder, kWayward, kSteal, kKeep };
 
-// nalloc0 has the first alone.
+// nalloc0 has only the first.
 design::Switch table[] = {
     {"clean_mib", nullptr, 0, 0, 1 << 20,
      "MiB of clean pages that keep their memory, beyond which it is given back; 0: no limit"},

@@ -1,4 +1,4 @@
-// nalloc, and __nalloc (nalloc0), which its author wrote first and proposes for what is too large
+// nalloc, and __nalloc (nalloc0), which its author wrote first and proposes for requests too large
 // for slabs: one allocator of pages in a lock-free wrapper, with or without slabs. [Podolsky13]
 // Thread-safety: constants; the switches are written at start.
 #pragma once
@@ -18,22 +18,22 @@ struct Config {
 inline constexpr Config kNalloc{.name = "nalloc", .slabs = true};
 inline constexpr Config kNalloc0{.name = "nalloc0", .slabs = false};
 
-// The build names the one that is compiled.
+// The build defines which of them is compiled.
 inline constexpr Config kConfig = NEAR_DESIGN_CONFIG;
 
 struct Settings {
   bool stack_first = false;    // else blocks come from the contiguous section first
   bool wayward_apart = false;  // the wayward stack has a cache line of its own
-  size_t header = 64;          // of a slab; twice as much if it has
+  size_t header = 64;          // bytes of a slab's header; twice as much with `wayward_apart`
   bool steal = true;           // else a slab whose blocks are all wayward becomes clean at once
-  unsigned keep = 5;           // slabs of a class with blocks that a thread has and takes more
-  size_t clean_pages = 0;      // clean pages that cost memory; 0: all that there are
+  unsigned keep = 5;           // slabs of a class beyond which a whole one becomes clean
+  size_t clean_pages = 0;      // clean pages that keep their memory; 0: no limit
 };
 extern Settings settings NEAR_HIDDEN;
 
 std::span<design::Switch> switches();
 
-// Effect: `settings` are what the switches say.
+// Effect: `settings` hold the values of the switches.
 void settle();
 
 }  // namespace near::nalloc

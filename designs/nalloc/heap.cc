@@ -54,7 +54,7 @@ void* Heap::take_from_new(unsigned size_class) {
   return take(size_class);
 }
 
-// `block` was the last private one. What frees it again, anywhere, comes after this.
+// `block` was the last private one. No thread can free it before this returns.
 void* Heap::exhausted(Slab* slab, void* block) {
   const uint32_t moved = slab->move_wayward();
   if (moved > 0) {
@@ -67,7 +67,7 @@ void* Heap::exhausted(Slab* slab, void* block) {
   return block;
 }
 
-// It has its first private block, and was given up before; or its last.
+// Called when the slab, given up before, has its first private block, or when it is whole.
 void Heap::filed_anew(Slab* slab) {
   if (slab->free == 1) {
     add(slab);
@@ -97,12 +97,12 @@ void Heap::steal(Slab* slab) {
 void free_twice(void* block) { report_invalid(block, "it was freed before"); }
 
 void push_wayward(Slab* slab, void* block) {
-  // Before the push: from then on the slab may be somebody else's, and of another class.
+  // Read before the push: after it the slab may belong to another thread, and be of another class.
   const uint32_t capacity = slab->capacity;
   const auto pushed = slab->wayward().push(slab->names(), static_cast<Block*>(block));
   if (unlikely(pushed.repeated)) return free_twice(block);
   if (likely(pushed.size < capacity)) return;
-  // They are all wayward: the slab is this thread's alone.
+  // All its blocks are wayward: no other thread has the slab.
   if (current != &no_heap) return current->steal(slab);
   make_clean(slab);
 }

@@ -1,7 +1,7 @@
-// All heaps: those of threads, and the parked ones, which the next threads take. [Podolsky13
-// "__nalloc": an exit leaves a thread's arenas to themselves; here they go on]
+// All heaps: those of threads, and the parked ones, which later threads take. In the published
+// design an ended thread's arenas are never used again. [Podolsky13 "__nalloc"]
 // Invariant: a heap is one thread's, or parked, or lost in a fork with its thread.
-// Thread-safety: any thread; nobody waits for a lock.
+// Thread-safety: any thread, without a lock.
 #pragma once
 
 #include "designs/nalloc/heap.h"
@@ -14,7 +14,7 @@ class Heaps {
   Heap* take();
   void park(Heap* heap);
 
-  // Collects what is free in the parked heaps.
+  // Collects the free blocks and pages of the parked heaps.
   void collect_parked();
 
   // Calls visit(heap) for every heap there is.
@@ -29,7 +29,7 @@ class Heaps {
   Heap* make();
 
   TaggedStack parked_;
-  Atomic<Heap*> made_{nullptr};  // the last one made
+  Atomic<Heap*> made_{nullptr};  // the newest heap
 };
 
 extern Heaps heaps NEAR_HIDDEN;

@@ -14,11 +14,11 @@ namespace {
 constexpr size_t kMostRuns = size_t{1} << 44;
 constexpr size_t kLeastRuns = 16 * kMiB;
 
-// What is larger than a page. No other locks but those of the start and of a trim.
+// Large and highly aligned blocks. Only these, the start and a trim take a lock.
 constinit design::Arena run_arena;
 constinit design::PageRuns runs{run_arena};
 
-// A trim has all parked heaps in hand: a fork that came between would lose them.
+// A trim holds all parked heaps: a fork in between would lose them.
 constinit Mutex trim_lock{design::kMiddleRank};
 
 void free_to_arena(void* block) {
@@ -80,7 +80,7 @@ void Nalloc::thread_exit() {
 
 void* Nalloc::allocate_aligned(size_t alignment, size_t size) {
   if (!design::start()) return nullptr;
-  // Blocks begin at 64 or 128: those of a multiple of an alignment up to 64 are aligned.
+  // Blocks begin at 64 or 128, so those of a multiple of an alignment up to 64 are aligned to it.
   const size_t bytes = align_up(max_of(size, alignment), alignment);
   if (kConfig.slabs && alignment <= sizeof(Slab) && bytes <= kLargest) return allocate(bytes);
   return runs.take(size, alignment);
@@ -147,8 +147,8 @@ size_t Nalloc::counters(design::Counter* out) {
   return n;
 }
 
-// Small blocks have no lock. A thread that dies in a fork takes its heap with it: what it was at is
-// anybody's guess; nothing else is lost, as all that is shared changes by one exchange.
+// Small blocks need no lock. A thread that a fork leaves behind takes its heap with it, in an
+// unknown state. Nothing else is lost, because all shared state changes by one exchange.
 void Nalloc::for_each_lock(void (*visit)(Mutex&)) {
   visit(trim_lock);
   visit(runs.lock());

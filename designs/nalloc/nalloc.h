@@ -1,4 +1,4 @@
-// nalloc and nalloc0 as designs: which way a request goes. [Podolsky13]
+// nalloc and nalloc0 as designs: which part serves a request. [Podolsky13]
 // Thread-safety: any thread.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace near::nalloc {
 
-// What the small path does not decide.
+// Requests that the small path does not serve.
 NEAR_COLD void* allocate_beyond_slabs(size_t size);
 NEAR_COLD void free_beyond_slabs(void* block);
 

@@ -49,7 +49,7 @@ bool Pages::trim() {
   return any;
 }
 
-// The page is the caller's. It stays so if a page of the system is larger than one of ours.
+// The caller has the page, and keeps it if a system page is larger than one of ours.
 bool Pages::purge(uint32_t index) {
   if (os::page_size() != kPage || !os::purge(at(index), kPage)) return false;
   push(purged_, purged_count_, index);

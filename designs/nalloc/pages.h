@@ -1,11 +1,11 @@
-// The pages that belong to nobody: clean ones, last freed first; those whose memory went back to
-// the system; and those that nobody has had, sixteen at a time. [Podolsky13 "Optimizations"]
+// The pages that belong to no thread: clean ones, last freed first; those whose memory went back to
+// the system; and never-used ones, sixteen at a time. [Podolsky13 "Optimizations"]
 //
-// Pages are never unmapped, and their links stand in the first page of each chunk of 512. So a
-// thread that looks at the link of a page which another took meanwhile reads memory, and the page's
-// own memory can go back to the system while the page lies on a stack.
-// Invariant: a page is on `clean_` or on `purged_`, or one thread's. Page 0 is a page of links.
-// Thread-safety: any thread; nobody waits for a lock.
+// Pages are never unmapped, and their links are stored in the first page of each chunk of 512. So a
+// thread can safely read the link of a page that another thread has taken meanwhile, and a page's
+// own memory can go back to the system while the page is on a stack.
+// Invariant: a page is on `clean_` or on `purged_`, or belongs to one thread. Page 0 holds links.
+// Thread-safety: any thread, without a lock.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@ namespace near::nalloc {
 
 inline constexpr size_t kPage = 4096;
 
-// What a page is; its first word.
+// What a page is used for; stored in its first word.
 enum class Kind : uint32_t { none, slab, coalescing };
 
 inline char* page_of(const void* block) {
   return reinterpret_cast<char*>(align_down(reinterpret_cast<uintptr_t>(block), kPage));
 }
 
-// Pages that were taken from the arena for one heap.
+// Pages that one heap took from the arena and has not used yet.
 struct FreshPages {
   uint32_t next = 0;
   uint32_t end = 0;
@@ -37,19 +37,19 @@ class Pages {
  public:
   bool start();
 
-  // True for a page that some thread took once: its first word is a kind.
+  // True for a page that has been taken from the arena: its first word is a kind.
   bool contains(const void* pointer) const {
     return reinterpret_cast<uintptr_t>(pointer) - arena_.start() < arena_.taken();
   }
 
-  // A page whose contents are anything; null if memory is refused.
+  // A page of arbitrary contents; null if memory is refused.
   char* take(FreshPages& fresh);
   void put(char* page);
 
-  // Gives the memory of the clean pages back. True if there was any.
+  // Gives the memory of the clean pages back to the system. True if there was any.
   bool trim();
 
-  // For stacks of other pages than clean ones.
+  // Pages by index, for tagged stacks of pages here and elsewhere.
   uint32_t index_of(const void* page) const {
     return static_cast<uint32_t>((reinterpret_cast<uintptr_t>(page) - arena_.start()) / kPage);
   }

@@ -4,11 +4,11 @@
 //
 // A free block is private, in the contiguous section or on the private stack, or wayward.
 // Invariant: free = blocks of the section + blocks of the private stack;
-// free + wayward + live = capacity. When wayward == capacity, nobody holds a block, the host has
-// given the slab up and reaches it by none of its own: the slab is his who pushed the last block.
-// Hence the header changes hands only while there is no live block: whoever holds one may read host
-// and sizes, and nobody may after the push of his.
-// Thread-safety: the host, without any atomic operation; `wayward` as wayward.h says.
+// free + wayward + live = capacity. When wayward == capacity, no thread holds a block, and the host
+// has given the slab up and keeps no pointer to it: the slab belongs to the thread whose push was
+// the last. So the header changes only while no block is live: a thread that holds a block may read
+// host and sizes, and must not after it has pushed that block.
+// Thread-safety: the host alone, without any atomic operation; `wayward` as wayward.h says.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ inline constexpr size_t kLargest = 1024;
 inline constexpr unsigned kSteps = kLastStep / kSmallest;
 inline constexpr unsigned kClasses = 1 + kSteps + log2_floor(kLargest / kLastStep);
 
-// The class of 0..kLargest bytes, by arithmetic: no table. Nothing at all is a class of its own, as
-// that is one instruction less. [Podolsky13 "Approach"]
+// The class of 0..kLargest bytes, computed without a table. A size of 0 has a class of its own,
+// which saves an instruction. [Podolsky13 "Approach"]
 constexpr unsigned class_of(size_t size) {
   if (size <= kLastStep) [[likely]] {
     return static_cast<unsigned>((size + kSmallest - 1) / kSmallest);
@@ -80,8 +80,8 @@ struct alignas(64) Slab {
 
   bool is_whole() const { return free == capacity; }
 
-  // Every block is private, and in the contiguous section: no block is written. The caller holds
-  // the slab alone.
+  // Moves every block to the contiguous section, without writing to blocks. No other thread has the
+  // slab.
   void make_whole() {
     top = nullptr;
     free = capacity;
@@ -89,8 +89,8 @@ struct alignas(64) Slab {
     wayward().reset();
   }
 
-  // There is a private block. Contiguous ones come first, as published; the author wanted it the
-  // other way round. The caller counts it. [Podolsky13 "Approach"]
+  // Takes a private block; there must be one, and the caller updates `free`. Contiguous blocks come
+  // first, as published; the author wanted the reverse. [Podolsky13 "Approach"]
   NEAR_INLINE void* pop() {
     if (unlikely(settings.stack_first) ? top == nullptr : end != first()) return end -= size;
     Block* block = top;
@@ -98,8 +98,8 @@ struct alignas(64) Slab {
     return block;
   }
 
-  // False, and nothing is done, if the block cannot be live: as far as can be seen without looking
-  // for it.
+  // Frees a block. Returns false and does nothing if cheap checks show that the block is not live:
+  // it is the top of the stack, or in the contiguous section.
   NEAR_INLINE bool push(void* block) {
     if (block > end) {
       if (unlikely(block == top)) return false;
@@ -114,8 +114,8 @@ struct alignas(64) Slab {
     return true;
   }
 
-  // Moves the wayward blocks over to the private stack, which is empty: no link is touched. The
-  // host, with a block in hand. Returns how many there were.
+  // Moves the wayward blocks to the private stack, which is empty, without touching a link. Called
+  // by the host while it holds a block. Returns how many there were.
   uint32_t move_wayward() {
     const auto chain = wayward().popall(names());
     top = chain.first;

@@ -1,4 +1,4 @@
-// What a heap does when its thread ends, when memory is to be given back, and for tests.
+// What a heap does when its thread ends or memory is to be given back, and its check for tests.
 #include "designs/nalloc/heap.h"
 
 namespace near::nalloc {

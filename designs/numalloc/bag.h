@@ -1,7 +1,7 @@
 // A bag: 32 KiB that hold objects of one class. An object larger than a bag is a run of bags.
 // [Yang23 §3.1, BiBOP]
-// Invariant: next..end are objects that nobody has had; next == end: there is no bag.
-// Thread-safety: whoever holds the lock of its owner, or the thread whose bag it is.
+// Invariant: next..end are never-used objects; next == end: there is no bag.
+// Thread-safety: guarded by the lock of its owner, or used only by the thread that owns it.
 #pragma once
 
 #include "designs/numalloc/size_class.h"
@@ -9,7 +9,7 @@
 
 namespace near::design::numalloc {
 
-// The bytes that a bag of this class takes from a region: a bag, or the run of one object.
+// The bytes that a bag of this class takes from a region: 32 KiB, or the run of one object.
 constexpr size_t bag_bytes(unsigned size_class) {
   return max_of(kBagSize, kClassSizes[size_class]);
 }
@@ -24,7 +24,7 @@ class Bag {
     end_ = next_ + bag_bytes(size_class) / size * size;
   }
 
-  // Up to `wanted` objects, linked in the order of their addresses.
+  // Cuts up to `wanted` objects, linked in address order.
   Sublist carve(unsigned size_class, uint32_t wanted) {
     if (empty()) return {};
     const size_t size = kClassSizes[size_class];

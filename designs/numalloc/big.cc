@@ -55,13 +55,13 @@ void BigHeap::take_free(BigObject* object) {
   object->free = false;
 }
 
-// The bags from `first` to the next multiple of `alignment` bags in memory.
+// The number of bags from `first` to the next multiple of `alignment` bags in memory.
 uint32_t BigHeap::padding(uint32_t first, uint32_t alignment) const {
   const uintptr_t at = (half_.start() >> kBagShift) + first;
   return static_cast<uint32_t>(align_up(at, alignment) - at);
 }
 
-// First fit among those of its power of two, as far as a look is short; else any that is larger.
+// First fit in the list of its power of two, within kLooks steps; else in the lists of larger ones.
 BigObject* BigHeap::find_free(uint32_t bags, uint32_t alignment) const {
   constexpr int kLooks = 64;
   for (unsigned bin = bin_of(bags); bin < kBins; bin++) {
@@ -75,7 +75,7 @@ BigObject* BigHeap::find_free(uint32_t bags, uint32_t alignment) const {
   return nullptr;
 }
 
-// Cuts the object to `bags`; returns the rest, which is in no list. Null if a record is refused.
+// Cuts the object to `bags`; returns the rest, which is on no list. Null if a record is refused.
 BigObject* BigHeap::split(BigObject* object, uint32_t bags) {
   BigObject* rest = make_record(object->first + bags, object->bags - bags);
   if (rest == nullptr) return nullptr;
@@ -88,7 +88,7 @@ BigObject* BigHeap::split(BigObject* object, uint32_t bags) {
   return rest;
 }
 
-// Makes one of two neighbours that are in no list.
+// Joins two neighbours that are on no list.
 BigObject* BigHeap::join(BigObject* object, BigObject* after) {
   object->bags += after->bags;
   object->after = after->after;
@@ -98,7 +98,7 @@ BigObject* BigHeap::join(BigObject* object, BigObject* after) {
   return object;
 }
 
-// Frees the object with its free neighbours.
+// Frees the object and joins it with its free neighbours.
 void BigHeap::coalesce(BigObject* object) {
   if (BigObject* after = object->after; after != nullptr && after->free) {
     take_free(after);
@@ -111,9 +111,9 @@ void BigHeap::coalesce(BigObject* object) {
   put_free(object);
 }
 
-// --- memory that nobody has had ------------------------------------------------------------------
+// --- never-used memory ---------------------------------------------------------------------------
 
-// The next `bags` of the half as an object.
+// Makes the next `bags` of the half an object.
 BigObject* BigHeap::extend(uint32_t bags) {
   constexpr size_t kStep = 64 * kKiB;  // the largest page there is
   const auto first = static_cast<uint32_t>(half_.used() >> kBagShift);
@@ -147,7 +147,7 @@ BigObject* BigHeap::take_new(uint32_t bags, uint32_t alignment) {
   return aligned;
 }
 
-// --- what others call ----------------------------------------------------------------------------
+// --- public operations ---------------------------------------------------------------------------
 
 void* BigHeap::hand_out(BigObject* object) {
   statistics_.allocated++;
@@ -175,7 +175,7 @@ void* BigHeap::allocate(size_t size, size_t alignment, bool& zeroed) {
     if (object == nullptr) return nullptr;
   }
   if (object->bags > bags) {
-    // If no record can be had for the rest, the object keeps it.
+    // If a record for the rest is refused, the object keeps the rest.
     if (BigObject* rest = split(object, bags)) put_free(rest);
   }
   return hand_out(object);

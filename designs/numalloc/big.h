@@ -1,10 +1,10 @@
-// The big objects of one node: runs of its big half, with free neighbours made one. [Yang23 §3.1]
+// The big objects of one node: runs in its big half; free neighbours are joined. [Yang23 §3.1]
 //
 // Every run has a record (PerBigObjectSizeInfo) of its size and whether it is free, linked with the
 // records of its neighbours. Free ones are in one list for each power of two of their size.
 // Invariant: records in address order cover the used part of the half without a gap; no two
-// neighbours are both free; by_bag_[first bag of a run] is its record, of every other bag null.
-// Thread-safety: any thread; everything is read and changed under the lock.
+// neighbours are both free; by_bag_[first bag of a run] is its record, and null for other bags.
+// Thread-safety: any thread; guarded by `lock_`.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +22,9 @@ class Metadata;
 struct BigObject {
   BigObject* before;  // neighbours in address order
   BigObject* after;
-  BigObject* prev;  // in a list of free ones
+  BigObject* prev;  // in a list of free objects
   BigObject* next;
-  uint32_t first;  // bag of the half
+  uint32_t first;  // its first bag in the half
   uint32_t bags;
   bool free;
 };
@@ -44,10 +44,11 @@ class BigHeap {
 
   void set(uintptr_t start, size_t size, BigObject** by_bag, Metadata* metadata);
 
-  // At least `size` > 0 bytes, aligned to a bag or to `alignment`. `zeroed`: all bytes are zero.
+  // At least `size` > 0 bytes, aligned to a bag or to `alignment`; null if memory is refused.
+  // `zeroed`: all bytes are zero.
   void* allocate(size_t size, size_t alignment, bool& zeroed);
   Freed release(void* start, bool remote);
-  // Makes the object larger or smaller where it is; false, and nothing is done, if it cannot.
+  // Grows or shrinks the object in place; returns false and does nothing if it cannot.
   bool resize(void* start, size_t size);
   size_t usable_size(const void* start);  // 0: no object starts there
 

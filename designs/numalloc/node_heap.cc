@@ -12,7 +12,7 @@ bool make_node_heaps() {
   for (unsigned node = 0; node < regions.count; node++) {
     if (node_heaps[node] != nullptr) continue;
     const MetadataPlace place = metadata_of(node);
-    const size_t own = align_up(sizeof(NodeHeap), 64 * kKiB);  // the largest page there is
+    const size_t own = align_up(sizeof(NodeHeap), 64 * kKiB);  // the largest system page
     if (!os::commit(reinterpret_cast<void*>(place.start), own)) return false;
     auto* heap = new (reinterpret_cast<void*>(place.start)) NodeHeap;
     heap->node = node;

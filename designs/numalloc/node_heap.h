@@ -1,6 +1,6 @@
 // PerNodeHeap: a node's freelists, its never-allocated memory, its metadata. [Yang23 §3.1]
 //
-// It lies at the start of its node's metadata.
+// It is stored at the start of its node's metadata.
 // Thread-safety: any thread; each part has its own lock.
 #pragma once
 
@@ -20,28 +20,28 @@ struct NodeHeap {
   SmallHeap small[kClasses];
   BigHeap big;
 
-  // The heaps of threads that have ended, and all that there are; see thread_heap.h.
+  // The heaps of threads that have ended, and all heaps of the node; see thread_heap.h.
   Mutex heaps_lock{kMiddleRank};
   ThreadHeap* idle = nullptr;  // linked by next_idle
   ThreadHeap* all = nullptr;   // linked by next_of_all
 
-  Mutex small_lock{kInnerRank};  // of the two below
+  Mutex small_lock{kInnerRank};  // guards the next two
   Half small_half;
   uint64_t private_pages = 0;  // huge pages that threads took for themselves
 
-  // Bags for a run of objects of a class, and their bytes in the table say so. Null if refused.
+  // Bags for a run of objects of a class, marked with that class in the table. Null if refused.
   void* take_bags(size_t bytes, unsigned size_class);
-  // A huge page for one thread: its bags have no class yet. Null if refused.
+  // A huge page for one thread; its bags have no class yet. Null if refused.
   void* take_private_page();
 
   void lock_for_fork();
   void unlock_for_fork();
 };
 
-// By node; null beyond the last.
+// Indexed by node; null beyond the last.
 NEAR_HIDDEN extern NodeHeap* node_heaps[kMaxNodes];
 
-// Requires: reserve_regions. False if memory is refused; called again, it goes on.
+// Requires: reserve_regions. False if memory is refused; a later call continues.
 bool make_node_heaps();
 
 }  // namespace near::design::numalloc

@@ -17,7 +17,7 @@ void append(Sublist& list, const Sublist& more) {
 
 }  // namespace
 
-// The old array stays where it is: all of them together are no larger than the new one.
+// The old arrays are not reused: together they are no larger than the new one.
 bool NodeRing::grow(Metadata& metadata) {
   const uint32_t slots = slots_ == 0 ? kFirstSlots : 2 * slots_;
   auto* array = static_cast<Sublist*>(metadata.take(slots * sizeof(Sublist)));

@@ -11,15 +11,15 @@
 namespace near::design::numalloc {
 namespace {
 
-// The node that the calling thread belongs to: where it runs, which is where it is bound; on a
-// given topology, where it would be.
+// The node that the calling thread belongs to: the one where it runs, which is where it is bound.
+// On a given topology, the node that it was given.
 unsigned home_node() {
   if (regions.count == 1) return 0;
   const int bound = topology().real ? binding::kNobody : binding::bound_node();
   return bound >= 0 ? static_cast<unsigned>(bound) : current_node();
 }
 
-// A thread that nobody binds, or that binds itself, may be on another node now: it changes its
+// A thread that is not bound, or that binds itself, may be on another node now; then it changes its
 // heap.
 void follow_thread() {
   if (regions.count == 1) return;
@@ -27,14 +27,14 @@ void follow_thread() {
   if (node == current_heap->node->node) return;
   ThreadHeap* heap = acquire_heap(node);
   if (heap == nullptr) return;
-  // Neither that node nor a nearer one has memory for a heap.
+  // Neither the new node nor any that is nearer than the old one has memory for a heap.
   if (heap->node == current_heap->node) return give_back(heap);
   give_back(current_heap);
   current_heap = heap;
   count_move();
 }
 
-// An object of another node, when the own one has no memory. It does not enter the thread's list.
+// An object of another node, if the own one has no memory. It does not enter the thread's list.
 void* borrow(const ThreadHeap& heap, unsigned size_class) {
   for (unsigned i = 1; i < regions.count; i++) {
     NodeHeap& node = *node_heaps[topology().order[heap.node->node][i]];
@@ -43,13 +43,13 @@ void* borrow(const ThreadHeap& heap, unsigned size_class) {
   return nullptr;
 }
 
-// The order of [Yang23 §3.3] after the thread's own list: its node's, then memory nobody has had.
+// Searches, after the thread's own list, the node's, then takes never-used memory. [Yang23 §3.3]
 NEAR_NOINLINE void* fetch(unsigned size_class) {
   follow_thread();
   ThreadHeap& heap = *current_heap;
   NodeHeap& node = *heap.node;
   ThreadList& list = heap.lists[size_class];
-  // The heap of a thread that fork left behind comes with objects.
+  // The heap of a thread that a fork left behind contains objects.
   if (Object* object = list.pop()) return object;
   Sublist objects = node.small[size_class].fetch(node, size_class, heap.pages == nullptr);
   if (objects.count == 0 && heap.pages != nullptr) objects = carve_private(heap, size_class);
@@ -109,7 +109,7 @@ NEAR_NOINLINE void* Numalloc::allocate_slow(size_t size) {
   return allocate_big(size, kBagSize, zeroed);
 }
 
-// From the thread's node, or the nearest that has memory. [Yang23 §3.3]
+// Allocates on the thread's node, or on the nearest that has memory. [Yang23 §3.3]
 void* Numalloc::allocate_big(size_t size, size_t alignment, bool& zeroed) {
   follow_thread();
   const unsigned own = current_heap->node->node;
@@ -184,7 +184,7 @@ void Numalloc::deallocate_big(void* block) {
   }
 }
 
-// Origin-aware: what is of another node goes back there, big or small. [Yang23 §3.3]
+// Origin-aware: an object of another node goes back there, big or small. [Yang23 §3.3]
 NEAR_NOINLINE void Numalloc::deallocate_slow(void* block) {
   if (!regions.contains(block)) return release_foreign(block);
   if (regions.half_of(block) % 2 != 0) return deallocate_big(block);

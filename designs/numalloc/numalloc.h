@@ -1,7 +1,7 @@
-// NUMAlloc [Yang23] as a design: the fast paths, and what designs/shared asks for.
+// NUMAlloc [Yang23] as a design: the fast paths, and the interface for designs/shared.
 //
 // malloc of a small object takes it from the thread's list of its class; free puts it there if the
-// object is of the thread's own node. Everything else is in numalloc.cc.
+// object is of the thread's own node. All other paths are in numalloc.cc.
 // Thread-safety: any thread.
 #pragma once
 
@@ -45,7 +45,7 @@ struct Numalloc : Defaults<Numalloc> {
   static void* allocate_zeroed(size_t size);
   static bool resize(void* block, size_t size);
   static size_t usable_size(const void* pointer);
-  static bool trim() { return false; }  // [Yang23] returns nothing
+  static bool trim() { return false; }  // [Yang23] returns no memory
   static Footprint footprint();
   static size_t counters(Counter* out);
   static void lock_for_fork();

@@ -16,17 +16,17 @@ constexpr size_t kLargestPage = 64 * kKiB;
 // A half is 2 TB as in the authors' code. TSan leaves programs little address space.
 constexpr size_t kLargestHalf = NEAR_TSAN ? 8 * kGiB : 2048 * kGiB;
 constexpr size_t kSmallestHalf = 2 * kMiB;
-constexpr size_t kLargestHeap = size_t{1} << 46;  // of 2^47 bytes
+constexpr size_t kLargestHeap = size_t{1} << 46;  // of 2^47 bytes of addresses
 constexpr size_t kLeastMetadata = kMiB;
 
 uintptr_t metadata_base = 0;
 size_t metadata_total = 0;
 uint64_t refusals = 0;
 
-// The parts of one node's metadata, in their order.
+// The parts of one node's metadata, in their order in memory.
 struct Parts {
-  size_t classes;  // one byte a bag of the small half
-  size_t big;      // one pointer a bag of the big half
+  size_t classes;  // one byte for each bag of the small half
+  size_t big;      // one pointer for each bag of the big half
   size_t rest;
 
   explicit Parts(size_t half)
@@ -56,8 +56,8 @@ void bind_to(unsigned node, uintptr_t start, size_t bytes) {
   }
 }
 
-// Small objects: beyond the first huge page of a node, so that a small program stays small; big
-// ones as the system is set up. Metadata are on normal pages. [Yang23 §3.4]
+// Huge pages serve small objects beyond the first huge page of a node, so that a small program
+// stays small. Big objects keep the system's setting. Metadata are on normal pages. [Yang23 §3.4]
 void advise(unsigned node, uintptr_t metadata, size_t metadata_bytes) {
   void* small = reinterpret_cast<void*>(regions.small_start(node));
   const size_t half = regions.half_size();
@@ -83,7 +83,7 @@ bool reserve_regions(unsigned nodes) {
     void* base = os::reserve(heap, kHugePage);
     if (base == nullptr) continue;
     void* metadata = os::reserve(parts.total() * nodes, kHugePage);
-    // Readable, so that any pointer into a region can be looked up.
+    // Makes it readable, so that any pointer into a region can be looked up.
     if (metadata == nullptr || !os::make_readable(metadata, parts.total() * nodes)) {
       if (metadata != nullptr) os::unreserve(metadata, parts.total() * nodes);
       os::unreserve(base, heap);
@@ -121,7 +121,7 @@ bool commit_bag_classes(uintptr_t start, size_t bytes) {
   uint8_t* table = regions.bag_class[regions.node_of(reinterpret_cast<void*>(start))];
   const size_t first = align_down(offset >> kBagShift, kLargestPage);
   const size_t last = align_up((offset + bytes) >> kBagShift, kLargestPage);
-  // What was committed already is committed again: once in 2 GiB of objects there is more to do.
+  // Committing a part again is harmless; a new part is needed only once in 2 GiB of objects.
   const bool begins = (offset >> kBagShift) % kLargestPage == 0;
   if (!begins && last - first == kLargestPage) return true;
   return os::commit(table + first, last - first);

@@ -1,17 +1,16 @@
-// The heap's address space: one region for each node, each with a half for small objects and a half
-// for big ones, so that an object's node is its address divided by the size of a region.
-// [Yang23 §3.1]
+// The heap's address space: one region for each node, with one half for small objects and one for
+// big ones, so that an object's node is its address divided by the size of a region. [Yang23 §3.1]
 //
 //   base                      base + 2 halves
 //   | small 0 | big 0 | small 1 | big 1 | ...        bound to nodes 0, 1, ...
 //
-// Beside it lie the metadata of each node, on the same node: one byte for each bag of the
-// small half (PerBagSizeInfo: the class of its objects, 0: none), one pointer for each bag of the
-// big half (PerBigObjectSizeInfo), and what Metadata hands out.
+// The metadata of each node are apart from the regions, on the same node: one byte for each bag of
+// the small half (PerBagSizeInfo: the class of its objects, 0: none), one pointer for each bag of
+// the big half (PerBigObjectSizeInfo), and the memory that Metadata hands out.
 // Invariant: a bag of the small half has a class before an object of it is handed out, and keeps it
 // for ever.
-// Thread-safety: written at start and, the bytes of a bag, by whoever takes it; read by any
-// thread.
+// Thread-safety: written at start, except the bytes of a bag, which the thread that takes the bag
+// writes; read by any thread.
 #pragma once
 
 #include <cstddef>
@@ -30,15 +29,15 @@ struct Regions {
   uintptr_t base = 0;
   unsigned half_shift = 63;            // log2 of the size of a half
   unsigned count = 0;                  // nodes
-  uint8_t* bag_class[kMaxNodes] = {};  // of each node, by bag of its small half
+  uint8_t* bag_class[kMaxNodes] = {};  // for each node, indexed by the bag of its small half
 
   uintptr_t offset_of(const void* pointer) const {
     return reinterpret_cast<uintptr_t>(pointer) - base;
   }
-  // 2 x node for the small half, 2 x node + 1 for the big one; beyond 2 x count: not of this heap.
+  // 2 x node for the small half, 2 x node + 1 for the big one; from 2 x count on: not of this heap.
   uintptr_t half_of(const void* pointer) const { return offset_of(pointer) >> half_shift; }
   bool contains(const void* pointer) const { return half_of(pointer) < 2 * count; }
-  // Requires: contains. The origin of an object.
+  // Requires: contains. The node of an object, its origin.
   unsigned node_of(const void* pointer) const {
     return static_cast<unsigned>(half_of(pointer) / 2);
   }
@@ -46,7 +45,7 @@ struct Regions {
   unsigned class_of_bag(const void* pointer) const {
     return bag_class[node_of(pointer)][(offset_of(pointer) & (half_size() - 1)) >> kBagShift];
   }
-  // Requires: in a bag of this class. Where an object is a run of bags, each of them counts.
+  // Requires: in a bag of this class. In an object that is a run of bags, every bag passes.
   bool starts_object(const void* pointer, unsigned size_class) const {
     const size_t size = min_of(size_t{kClassSizes[size_class]}, kBagSize);
     const uintptr_t at = offset_of(pointer) & (kBagSize - 1);
@@ -62,22 +61,22 @@ NEAR_HIDDEN extern Regions regions;
 
 // Where the metadata of a node are.
 struct MetadataPlace {
-  uintptr_t start;  // of what Metadata hands out
+  uintptr_t start;  // of the memory that Metadata hands out
   size_t size;
-  BigObject** big_objects;  // by bag of the big half
+  BigObject** big_objects;  // indexed by the bag of the big half
 };
 
-// Reserves regions and metadata and binds them, as large as the address space allows: the paper's
-// 4 TB a node at most. False if memory is refused, and then nothing has changed.
+// Reserves regions and metadata and binds them. They are as large as the address space allows, at
+// most the paper's 4 TB a node. False, with nothing changed, if memory is refused.
 bool reserve_regions(unsigned nodes);
 MetadataPlace metadata_of(unsigned node);
 size_t reserved_bytes();
 uint64_t refused_bindings();
 
-// Makes the bytes that describe a range of regions writable. False if refused.
+// Makes writable the bytes that hold the classes of a range of regions. False if refused.
 bool commit_bag_classes(uintptr_t start, size_t bytes);
 
-// The bags of a run that starts at `start` hold objects of this class from now on.
+// Marks the run of bags at `start`: they hold objects of this class from now on.
 void mark_bags(const void* start, unsigned size_class);
 
 }  // namespace near::design::numalloc

@@ -1,4 +1,4 @@
-// The switches as the code asks for them.
+// The switches in the form that the code uses.
 // Thread-safety: written at start, read by any thread.
 #pragma once
 

@@ -1,9 +1,9 @@
-// Size classes of small objects, and the batch: how many objects move between a thread and its node
-// at a time.
+// Size classes of small objects, and the batch: the number of objects that move at a time between a
+// thread and its node.
 //
-// 23 classes: 16..128 by 16, 160..256 by 32, 512 B..512 KiB by powers of two; class 0 is none. Bags
-// are aligned to their size, so an object is aligned to every power of two up to a bag that divides
-// its class.
+// There are 23 classes: 16..128 by 16, 160..256 by 32, 512 B..512 KiB by powers of two; class 0 is
+// none. Bags are aligned to their size, so an object is aligned to every power of two, up to a bag,
+// that divides its class.
 // Thread-safety: constants.
 #pragma once
 
@@ -26,7 +26,7 @@ inline constexpr uint32_t kClassSizes[kClasses] = {
     0,   16,  32,   48,   64,   80,   96,    112,   128,   160,    192,    224,
     256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144, 524288};
 
-inline constexpr size_t kTableLimit = 1024;  // beyond it a class is a power of two
+inline constexpr size_t kTableLimit = 1024;  // beyond it all classes are powers of two
 inline constexpr unsigned kClassOfTwo = 5;   // class of (2^n, 2^(n+1)] minus n
 
 constexpr auto make_class_table() {
@@ -40,7 +40,7 @@ constexpr auto make_class_table() {
 }
 inline constexpr auto kClassTable = make_class_table();
 
-// size <= kSmallLimit; 0 is served like 1.
+// Requires: size <= kSmallLimit; 0 is served like 1.
 NEAR_INLINE unsigned class_of(size_t size) {
   if (likely(size <= kTableLimit)) return kClassTable[(size + 15) / 16];
   return log2_floor(size - 1) + kClassOfTwo;

@@ -1,5 +1,5 @@
-// The small objects of one class of one node: its freelist and the bag that is being cut.
-// Thread-safety: any thread; everything is under the lock, statistics are read without it.
+// The small objects of one class of one node: the freelist, and the bag that is being cut.
+// Thread-safety: any thread; guarded by the lock, except statistics, which are read without it.
 #pragma once
 
 #include <cstdint>
@@ -31,19 +31,20 @@ class alignas(64) SmallHeap {
     Tally donations;  // sub-lists that threads gave
     Tally moved;      // objects in both
     Tally came_home;  // single objects that threads of other nodes freed
-    Tally lent;       // single objects for threads of other nodes, which had no memory
+    Tally lent;       // single objects given to threads of other nodes that had no memory
     Tally carved;     // objects cut from bags
     Tally bags;       // bags taken from the region
   };
 
-  // Objects for a thread of this node, from the freelist; and, `may_carve`, from a bag. Empty if
-  // memory is refused.
+  // Objects for a thread of this node: from the freelist, or, if `may_carve`, from a bag. Empty if
+  // there is none.
   Sublist fetch(NodeHeap& node, unsigned size_class, bool may_carve);
-  // Objects of this node that a thread has too many of. Not empty.
+  // Takes objects of this node that a thread has too many of; `list` must not be empty.
   void donate(NodeHeap& node, const Sublist& list);
-  // An object of this node that a thread of another one frees. False if it is free already.
+  // Takes an object of this node that a thread of another node, or without a heap, frees. False if
+  // it is free already.
   bool come_home(NodeHeap& node, Object* object, uint32_t batch);
-  // One object for a thread of a node that has no memory left; null if there is none here either.
+  // One object for a thread of a node that has no memory left; null if this node has none either.
   Object* lend(NodeHeap& node, unsigned size_class);
 
   const Statistics& statistics() const { return statistics_; }

@@ -1,4 +1,4 @@
-// What the design says about itself: footprint and counters.
+// The design's report: footprint and counters.
 #include "designs/numalloc/binding/binding.h"
 #include "designs/numalloc/node_heap.h"
 #include "designs/numalloc/numalloc.h"
@@ -8,7 +8,7 @@ namespace {
 
 constinit Atomic<uint64_t> threads_moved{0};
 
-// Objects of a class that are with threads, and those that threads cut from their own pages.
+// Objects of each class that threads hold, and those that threads cut from their own pages.
 struct WithThreads {
   uint64_t free[kClasses] = {};
   uint64_t carved[kClasses] = {};
@@ -80,7 +80,7 @@ Footprint Numalloc::footprint() {
     now.committed += node.small_half.committed() + node.big.committed() + node.metadata.committed();
   }
   for (unsigned c = 1; c < kClasses; c++) {
-    // Read one after the other while threads move objects: it may be less than nothing.
+    // The numbers are read one after the other while threads move objects: `all` may be too small.
     const uint64_t all = live[c] + with_threads.carved[c];
     now.in_use += (all > with_threads.free[c] ? all - with_threads.free[c] : 0) * kClassSizes[c];
   }

@@ -1,6 +1,6 @@
 // Free objects, and a chain of them that moves as one: a sub-list. [Yang23 §3.5]
-// Invariant: head..tail is a null-terminated chain of `count` objects, or all is null and 0.
-// Thread-safety: whoever holds it.
+// Invariant: head..tail is a null-terminated chain of `count` objects, or all three are null and 0.
+// Thread-safety: none; guarded by the structure that contains it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The design that libnumalloc.so is made of.
+// The design from which libnumalloc.so is made.
 #pragma once
 
 #include "designs/numalloc/numalloc.h"

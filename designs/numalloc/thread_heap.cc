@@ -15,7 +15,7 @@ constinit Atomic<uint64_t> heaps_reused{0};
 void adopt_lists(ThreadHeap& heap) {
   if (!heap.orphaned) return;
   for (ThreadList& list : heap.lists) list.repair();
-  // Its thread may have stopped while it opened a bag.
+  // The thread may have stopped while it opened a bag.
   if (heap.pages != nullptr) {
     heap.pages->next = heap.pages->end = nullptr;
     for (Bag& bag : heap.pages->bags) bag = Bag();
@@ -81,7 +81,7 @@ void give_back(ThreadHeap* heap) {
   NodeHeap& node = *heap->node;
   for (unsigned c = 1; c < kClasses; c++) {
     ThreadList& list = heap->lists[c];
-    // At most two batches: the older one, then what is left.
+    // There are at most two batches: the older one, then the rest.
     while (!list.empty()) {
       const Sublist oldest = list.take_oldest();
       node.small[c].donate(node, oldest);
@@ -99,7 +99,7 @@ Sublist carve_private(ThreadHeap& heap, unsigned size_class) {
   if (bag.empty()) {
     const size_t bytes = bag_bytes(size_class);
     if (static_cast<size_t>(own.end - own.next) < bytes) {
-      // What is left of the old one is lost to this thread's larger objects alone.
+      // Only larger objects of this thread lose what is left of the old page.
       auto* page = static_cast<char*>(heap.node->take_private_page());
       if (page == nullptr) return {};
       own.next = page;
@@ -111,7 +111,7 @@ Sublist carve_private(ThreadHeap& heap, unsigned size_class) {
   }
   const Sublist list = bag.carve(size_class, settings.batch[size_class]);
   Atomic<uint64_t>& carved = own.carved[size_class];
-  carved.store(carved.load(kRelaxed) + list.count, kRelaxed);  // relaxed: its own thread's
+  carved.store(carved.load(kRelaxed) + list.count, kRelaxed);  // relaxed: only its thread writes
   return list;
 }
 

@@ -1,10 +1,10 @@
-// PerThreadHeap: a thread's freelist for each class; no lock. [Yang23 §3.1]
+// PerThreadHeap: a thread's freelist for each class, without a lock. [Yang23 §3.1]
 //
-// It lies in the metadata of its node, and belongs to that node for ever: a thread that goes to
-// another node changes its heap. A thread that ends gives its objects to the node, and its heap to
-// the next thread there, whether anybody joins it or not.
+// It is stored in the metadata of its node, and always belongs to that node: a thread that moves to
+// another node changes its heap. A thread that ends gives its objects to the node and its heap to
+// the next thread there, even if it is never joined.
 // Invariant: every object in its lists is of its node, unless the switch origin_aware is off.
-// Thread-safety: the thread that has it; `idle` ones under the node's heaps_lock.
+// Thread-safety: the thread that has it; idle heaps are guarded by the node's heaps_lock.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace near::design::numalloc {
 
 struct NodeHeap;
 
-// What a thread has for itself under sharing=per_thread, the paper's opposite of incremental
-// sharing: huge pages that no other thread cuts.
+// A thread's own memory under sharing=per_thread, the paper's opposite of incremental sharing: huge
+// pages that no other thread cuts.
 struct PrivatePages {
   char* next;
   char* end;
@@ -30,29 +30,29 @@ struct PrivatePages {
 struct alignas(64) ThreadHeap {
   uintptr_t small_start = 0;           // of its node's small half (region.h)
   uintptr_t small_size = 0;            // 0: no object is of this heap's node
-  const uint8_t* bag_class = nullptr;  // of its node
+  const uint8_t* bag_class = nullptr;  // the table of its node
   NodeHeap* node = nullptr;
   PrivatePages* pages = nullptr;
   ThreadHeap* next_idle = nullptr;
   ThreadHeap* next_of_all = nullptr;
-  bool is_idle = false;   // under heaps_lock
-  bool orphaned = false;  // its thread was gone after fork: lists need repair
+  bool is_idle = false;   // guarded by heaps_lock
+  bool orphaned = false;  // its thread did not survive a fork: lists need repair
   ThreadList lists[kClasses];
 };
 
-// The heap of a thread that has none: every list is empty, no object is of its node.
+// The heap of threads that have none: every list is empty, and no object is of its node.
 NEAR_HIDDEN extern ThreadHeap no_heap;
 NEAR_HIDDEN extern __thread ThreadHeap* current_heap NEAR_TLS_INITIAL_EXEC;
 
-// A heap of this node, or of the nearest that has memory for one; null if none has.
+// A heap of this node, or of the nearest node that has memory for one; null if none has.
 ThreadHeap* acquire_heap(unsigned node);
-// Gives its objects to its node and it to the next thread.
+// Gives the heap's objects to its node, and the heap to the next thread.
 void give_back(ThreadHeap* heap);
 
 // A batch from the thread's own huge pages; empty if refused.
 Sublist carve_private(ThreadHeap& heap, unsigned size_class);
 
-// In the child of a fork: whatever threads there were, only the caller is left.
+// Called in the child of a fork, where only the calling thread is left.
 void adopt_heaps_after_fork();
 
 struct HeapCounts {

@@ -10,19 +10,20 @@ namespace {
 constexpr size_t kRoomStep = 64 * kKiB;
 constexpr uint32_t kLeastInBatch = 4;
 constexpr uint32_t kGuarded = uint32_t{1} << 31;
-constexpr uint64_t kOneLess = (uint64_t{1} << 32) - 1;  // the next is the first, of one span fewer
+constexpr uint64_t kOneLess =
+    (uint64_t{1} << 32) - 1;  // the next span becomes the first; one span fewer
 
 struct alignas(64) Batch {
   Atomic<uint64_t> word{0};
-  Atomic<uint32_t> real_span{0};  // of guarded spans; one value for each batch
-  Atomic<uint32_t> prepared{0};   // spans so far
+  Atomic<uint32_t> real_span{0};  // accessible bytes of guarded spans; the same for all of a word
+  Atomic<uint32_t> prepared{0};   // spans prepared so far
 };
 
-constinit Arena room;      // of the batches
+constinit Arena room;      // holds the batches
 Batch* batches = nullptr;  // [kRealSpans][cores]
 uint32_t batch_count = 0;
 uint32_t cores = 1;
-constinit TaggedStack spare;  // prepared for a word that another thread filled first
+constinit TaggedStack spare;  // spans prepared for a word that another thread filled first
 
 uint32_t spans_in(uint64_t word) { return static_cast<uint32_t>(word) & ~kGuarded; }
 
@@ -46,7 +47,7 @@ Span* take_spare() {
   return number != 0 ? &span_at(number) : nullptr;
 }
 
-// Files the spans behind the first, which is the caller's.
+// Files the spans after the first, which the caller takes.
 void file(Batch& batch, Span& first, uint32_t count, size_t accessible) {
   const uint32_t guarded = accessible < policy.virtual_span ? kGuarded : 0;
   const uint64_t filed = uint64_t{number_of(first) + 1} << 32 | guarded | (count - 1);
@@ -62,9 +63,9 @@ void file(Batch& batch, Span& first, uint32_t count, size_t accessible) {
   }
 }
 
-// A new batch, or a single span where there is no room for one; its first span.
+// Prepares a batch, or a single span if there is no room for a batch; returns its first span.
 Span* prepare(Lab& lab, Batch& batch, size_t real_span) {
-  const uint32_t before = batch.prepared.load(kRelaxed);  // relaxed: a measure, no more
+  const uint32_t before = batch.prepared.load(kRelaxed);  // relaxed: only a measure
   auto count = static_cast<uint32_t>(max_of(kLeastInBatch, min_of(before / 4, kMostInBatch)));
   auto* start = static_cast<char*>(arena.take(count * policy.virtual_span));
   if (start == nullptr) {

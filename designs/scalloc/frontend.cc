@@ -7,7 +7,7 @@
 namespace near::design::scalloc {
 namespace {
 
-// With Reclaim::allocation: what frees left in the set goes to the pool. [Aigner15 §7.7]
+// With Reclaim::allocation: pools the spans that frees emptied in the set. [Aigner15 §7.7]
 void pool_empty_spans(Lab& lab, unsigned size_class) {
   const auto is_empty = [&](const Span& span) {
     return free_blocks(span) == Labs::blocks(size_class);
@@ -18,7 +18,7 @@ void pool_empty_spans(Lab& lab, unsigned size_class) {
   }
 }
 
-// A span of the class, hot, for the owner: a reusable one, or one of the pool; null if there is
+// A hot span of the class for the owner: a reusable one, or one from the pool; null if there is
 // none. [Aigner15 listing 3, get_span]
 Span* get_span(Lab& lab, unsigned size_class) {
   if (policy.reclaim == Reclaim::allocation) pool_empty_spans(lab, size_class);
@@ -28,7 +28,7 @@ Span* get_span(Lab& lab, unsigned size_class) {
   }
   Span* span = get_from_pool(lab, size_class);
   if (span == nullptr) return nullptr;
-  // relaxed: the LAB's own
+  // relaxed: the caller's LAB
   span->assign(size_class, lab.owner.load(kRelaxed), policy.event_at[size_class]);
   span->epoch.mark_hot();
   return span;
@@ -41,21 +41,21 @@ void refill_from_remotes(Lab& lab, Span& span) {
   lab.note(Event::remote_refills);
 }
 
-// The local free list of the hot span is empty. [Aigner15 listing 3, allocate]
+// Called when the local free list of the hot span is empty. [Aigner15 listing 3, allocate]
 void* allocate_in(Lab& lab, unsigned size_class) {
   Span* span = lab.hot[size_class];
-  if (void* block = span->take()) return block;  // with CLABs this is the first look
+  if (void* block = span->take()) return block;  // with CLABs nothing has tried this yet
   if (span != &no_span && free_blocks(*span) >= policy.reusable_at[size_class]) {
     refill_from_remotes(lab, *span);
     return span->take();
   }
   Span* fresh = get_span(lab, size_class);
   if (fresh == nullptr) {
-    refill_from_remotes(lab, *span);  // few are better than none
+    refill_from_remotes(lab, *span);  // even a few blocks serve the request
     return span->take();
   }
   lab.hot[size_class] = fresh;
-  // relaxed: the LAB's own
+  // relaxed: the caller's LAB
   if (span != &no_span && leave_hot(Labs(lab), *span, lab.owner.load(kRelaxed), policy.reclaim)) {
     put_in_pool(lab, *span);
   }
@@ -103,7 +103,7 @@ void deallocate_slow(void* pointer) {
   auto* block = static_cast<Block*>(start_of_block(pointer));
   if (unlikely(block == nullptr)) return report(span, pointer);
   // Another thread of a CLAB may have adopted the span. pairs: scalloc-owner
-  if (span.owner.load(kAcquire) != lab->owner.load(kRelaxed)) {  // relaxed: the LAB's own
+  if (span.owner.load(kAcquire) != lab->owner.load(kRelaxed)) {  // relaxed: the caller's LAB
     return free_of_another(*lab, span, block);
   }
   if (lab == core_lab) lab->lock.lock();
@@ -115,7 +115,7 @@ void deallocate_slow(void* pointer) {
 
 void settle_and_pool(Lab& lab, Span& span) {
   const SavedErrno saved;
-  // relaxed: the LAB's own
+  // relaxed: the caller's LAB
   if (settle(Labs(lab), span, lab.owner.load(kRelaxed), policy.reclaim)) put_in_pool(lab, span);
 }
 
@@ -123,7 +123,7 @@ void drop_hot(Lab& lab, unsigned size_class) {
   Span* span = lab.hot[size_class];
   if (span == &no_span) return;
   lab.hot[size_class] = &no_span;
-  // relaxed: the LAB's own
+  // relaxed: the caller's LAB
   if (leave_hot(Labs(lab), *span, lab.owner.load(kRelaxed), policy.reclaim)) {
     put_in_pool(lab, *span);
   }

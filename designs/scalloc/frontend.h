@@ -1,7 +1,7 @@
-// The frontend: allocation and deallocation, without huge objects. The fast paths are here; what
-// is rare, and all of it for threads without a TLAB, in frontend.cc.
-// Invariant: who touches a hot span or a local free list is the span's owner, and with CLABs holds
-// its lock.
+// The frontend: allocation and deallocation, except huge objects. The fast paths are here; rare
+// cases, and all paths of threads without a TLAB, are in frontend.cc.
+// Invariant: only the span's owner touches a hot span or a local free list; with CLABs it holds the
+// LAB's lock.
 // Thread-safety: any thread. [Aigner15 §3.4, listing 3]
 #pragma once
 
@@ -11,22 +11,22 @@
 
 namespace near::design::scalloc {
 
-// The local free list of the hot span is empty, or the thread has no TLAB.
+// Called when the local free list of the hot span is empty, or the thread has no TLAB.
 NEAR_COLD void* allocate_slow(unsigned size_class);
 
-// A remote free, a free without a TLAB, an inner or a wrong pointer.
+// Called for a remote free, a free without a TLAB, an inner or a wrong pointer.
 NEAR_NOINLINE void deallocate_slow(void* pointer);
 
-// After a local free into a span that is not hot: the state may change.
+// Called after a local free into a span that is not hot: the state may change.
 NEAR_NOINLINE void settle_and_pool(Lab& lab, Span& span);
 
-// The class keeps no hot span.
+// Leaves the LAB without a hot span of the class.
 void drop_hot(Lab& lab, unsigned size_class);
 
-// The calling thread's LAB keeps no span in which no block is in use.
+// Removes the spans without a block in use from the calling thread's LAB.
 void drop_empty_spans();
 
-// The start of the block that a live pointer belongs to; null if there is none.
+// The start of the block that contains a live pointer; null if there is none.
 void* start_of_block(const void* pointer);
 
 NEAR_INLINE void* allocate_block(unsigned size_class) {
@@ -34,7 +34,7 @@ NEAR_INLINE void* allocate_block(unsigned size_class) {
   return likely(block != nullptr) ? block : allocate_slow(size_class);
 }
 
-// Any thread, in the LAB of the span's owner.
+// Called by any thread, for the LAB of the span's owner.
 NEAR_INLINE void free_local(Lab& lab, Span& span, Block* block) {
   if (likely(span.epoch.is_hot_for_owner())) return span.local.push_hot(block);
   const int32_t event_at = span.event_at.load(kRelaxed);  // relaxed: the owner assigned it
@@ -42,11 +42,11 @@ NEAR_INLINE void free_local(Lab& lab, Span& span, Block* block) {
   if (unlikely(free >= event_at)) settle_and_pool(lab, span);
 }
 
-// A pointer into the arena.
+// Frees a pointer into the arena.
 NEAR_INLINE void deallocate_block(void* pointer) {
   Span& span = *span_of(pointer);
   Lab& lab = *current_lab;
-  // relaxed: who finds its own owner there wrote it, or adopted the span
+  // relaxed: a thread that finds its own owner word there wrote it, or adopted the span
   if (unlikely(span.owner.load(kRelaxed) != lab.owner.load(kRelaxed) ||
                !span.holds(span.offset_of(pointer)) ||
                span.local.is_head(static_cast<Block*>(pointer)))) {

@@ -14,12 +14,12 @@
 namespace near::design::scalloc {
 namespace {
 
-// Of <linux/mman.h> and <linux/pidfd.h>, whose versions here may be older than the kernel.
+// Constants of <linux/mman.h> and <linux/pidfd.h>, which may be older here than the kernel.
 constexpr int kInstall = 102;
 constexpr int kRemove = 103;
 constexpr int kThisThread = -10000;
 
-// False once the kernel refused markers: it has none, or a filter of system calls forbids them.
+// False once the kernel has refused markers: it has none, or a system-call filter forbids them.
 constinit Atomic<bool> have_markers{true};
 
 size_t reach() { return policy.guard == Guard::markers ? kLeastVirtualSpan : policy.virtual_span; }
@@ -40,7 +40,7 @@ bool install_all(const iovec* ranges, size_t count, size_t bytes) {
 
 bool forbid(char* from, size_t bytes) {
   if (policy.guard == Guard::markers) return madvise(from, bytes, kInstall) == 0;
-  // The pages go first: those behind a protection stay resident.
+  // Gives the pages back first: pages behind a protection stay resident.
   return madvise(from, bytes, MADV_DONTNEED) == 0 && mprotect(from, bytes, PROT_NONE) == 0;
 }
 
@@ -50,7 +50,7 @@ bool allow(char* from, size_t bytes) {
 }
 
 bool can_guard() {
-  // relaxed: publishes nothing, and one more refusal does no harm
+  // relaxed: publishes nothing, and one more refusal is harmless
   return policy.guard == Guard::mprotect ||
          (policy.guard == Guard::markers && have_markers.load(kRelaxed));
 }

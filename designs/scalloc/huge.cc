@@ -21,7 +21,7 @@ struct alignas(64) Header {
 
 constexpr size_t kPlaces = 4096;
 constinit Mutex lock{kInnermostRank};
-// Under the lock.
+// Guarded by the lock.
 Header* table[kPlaces];
 HugeUse use;
 
@@ -31,7 +31,7 @@ Header*& place_of(const void* block) {
 }
 static_assert(kPlaces == size_t{1} << (64 - 52));
 
-// Under the lock: the link that leads to the header of the block, or the null at the end.
+// Called under the lock: the link to the header of the block, or the null at the end.
 Header** find(const void* block) {
   Header** link = &place_of(block);
   while (*link != nullptr && (*link)->block() != block) link = &(*link)->next;
@@ -44,7 +44,7 @@ void* allocate_huge(size_t alignment, size_t size) {
   const size_t page = os::page_size();
   size = max_of(size, 1);  // an empty block, too, lies inside its mapping
   alignment = max_of(alignment, alignof(Header));
-  // The block starts one alignment behind the mapping, and the header stands in between.
+  // The block starts one alignment after the mapping's start; the header is in between.
   const size_t in_front = max_of(sizeof(Header), alignment);
   size_t bytes = 0;
   if (__builtin_add_overflow(size, in_front + page - 1, &bytes) || bytes > PTRDIFF_MAX) {

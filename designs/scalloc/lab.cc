@@ -10,25 +10,25 @@
 namespace near::design::scalloc {
 namespace {
 
-constexpr size_t kRoom = size_t{1} << 20;  // LABs, and half of it, ... where addresses are scarce
+constexpr size_t kRoom = size_t{1} << 20;  // LABs; halved if addresses are scarce
 constexpr size_t kLeastRoom = 64;
 constexpr size_t kStep = 64 * kKiB;
 
 constinit Arena labs;
 constinit Mutex labs_lock{kMiddleRank};
-// Under the lock, but for `made`, which is read by any thread.
+// Guarded by the lock, except `made`, which any thread reads.
 Atomic<uint32_t> made{0};
 Atomic<uint32_t> most_open{0};
 uint32_t open_now = 0;
 uint32_t threads_entered = 0;
 Lab* idle = nullptr;
 
-// Of the calling thread, from 1 on: with CLABs it has the same LAB whenever it enters.
+// The calling thread's number, from 1 on: with CLABs it gets the same LAB whenever it enters.
 __thread uint32_t thread_number NEAR_TLS_INITIAL_EXEC = 0;
 
 Lab& lab_at(uint32_t index) { return reinterpret_cast<Lab*>(labs.start())[index]; }
 
-// Under the lock. A terminated LAB; null if memory is refused.
+// Called under the lock. Makes a terminated LAB; null if memory is refused.
 Lab* make_lab() {
   void* room = labs.take(sizeof(Lab));
   if (room == nullptr) return nullptr;
@@ -38,7 +38,7 @@ Lab* make_lab() {
   return lab;
 }
 
-// Under the lock.
+// Called under the lock.
 void open(Lab& lab) {
   const uint64_t owner = uint64_t{++lab.openings} << 32 | lab.index;
   for (ReusableSet<Span>& set : lab.reusable) set.open(owner);
@@ -47,7 +47,8 @@ void open(Lab& lab) {
   if (++open_now > most_open.load(kRelaxed)) most_open.store(open_now, kRelaxed);
 }
 
-// Its owner, or in the child of a fork; nobody uses it any more. [Aigner15 listing 3, terminate]
+// Called by the owner, or in the child of a fork, when no other thread uses the LAB.
+// [Aigner15 listing 3, terminate]
 void terminate(Lab& lab) {
   for (unsigned i = 1; i < kClasses; i++) {
     lab.reusable[i].close();
@@ -90,7 +91,7 @@ __thread Lab* current_lab NEAR_TLS_INITIAL_EXEC = &no_lab;
 __thread Lab* core_lab NEAR_TLS_INITIAL_EXEC = nullptr;
 
 bool reserve_labs() {
-  if (labs.size() != 0) return true;  // a start that was refused later
+  if (labs.size() != 0) return true;  // an earlier start was refused later
   const size_t least = align_up(kLeastRoom * sizeof(Lab), kStep);
   return labs.reserve(align_up(kRoom * sizeof(Lab), kStep), least, kStep, kStep);
 }
@@ -140,7 +141,7 @@ void lock_labs_for_fork() {
   for (uint32_t i = 0; i < made.load(kRelaxed); i++) {  // relaxed: under the lock
     lab_at(i).lock.lock_for_fork();
   }
-  // Who has a LAB's lock may wait for another LAB's set.
+  // A thread that holds a LAB's lock may wait for another LAB's set.
   for (uint32_t i = 0; i < made.load(kRelaxed); i++) {  // relaxed: as above
     for (ReusableSet<Span>& set : lab_at(i).reusable) set.lock_for_fork();
   }
@@ -154,7 +155,7 @@ void unlock_labs_after_fork(bool child) {
   }
   labs_lock.unlock_for_fork();
   if (!child) return;
-  for (uint32_t i = 0; i < made.load(kRelaxed); i++) {  // relaxed: nobody else lives
+  for (uint32_t i = 0; i < made.load(kRelaxed); i++) {  // relaxed: no other thread exists
     Lab& lab = lab_at(i);
     if (lab.users == 0 || &lab == current_lab) continue;
     if (&lab == core_lab) {

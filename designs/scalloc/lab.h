@@ -1,11 +1,11 @@
-// Local allocation buffers: for each size class a hot span and the reusable ones.
+// Local allocation buffers: each holds a hot span and the reusable spans of each size class.
 //
 // A LAB belongs to one thread (TLAB), or to the threads whose numbers are equal modulo the number
-// of cores (CLAB); then whoever touches its hot spans and their local free lists holds its lock.
+// of cores (CLAB). A thread holds a CLAB's lock while it uses its hot spans and local free lists.
 // Invariant: `owner` is unique to one opening of one LAB, { opening : 32 | LAB : 32 }, and kNobody
 // while the LAB is terminated; a span whose owner is not that of its LAB is an orphan. LABs are
-// never freed, so every owner that ever was leads to one.
-// Thread-safety: hot spans the owner; the owner word and the sets any thread.
+// never freed, so every owner, past or present, leads to one.
+// Thread-safety: only the owner uses hot spans; any thread uses the owner word and the sets.
 // [Aigner15 §3.4, §5]
 #pragma once
 
@@ -21,10 +21,10 @@ namespace near::design::scalloc {
 
 inline constexpr uint64_t kNobody = 0;
 
-// Every allocation from it fails: the hot span of those who have none.
+// The hot span of a LAB that has none: every allocation from it fails.
 NEAR_HIDDEN extern Span no_span;
 
-// What happens off the fast path, counted where it happens.
+// Events off the fast path, counted where they occur.
 enum class Event : unsigned {
   spans_from_arena,
   spans_from_own_stack,
@@ -50,9 +50,9 @@ struct alignas(64) Lab {
   Span* hot[kClasses] = {};
   Atomic<uint64_t> owner{kNobody};
   ReusableSet<Span> reusable[kClasses];
-  Mutex lock{kInnerRank};  // of a CLAB
+  Mutex lock{kInnerRank};  // used if this is a CLAB
   uint32_t index = 0;
-  uint32_t openings = 0;  // this and the next two: under the lock of all LABs
+  uint32_t openings = 0;  // this and the next two: guarded by the lock of all LABs
   uint32_t users = 0;
   Lab* next_idle = nullptr;
   Atomic<uint64_t> events[kEvents];
@@ -65,9 +65,9 @@ struct alignas(64) Lab {
 // The LAB of threads that have none of their own.
 NEAR_HIDDEN extern Lab no_lab;
 
-// Effect: nothing but the calling thread's LAB, &no_lab outside of its life and with CLABs.
+// The calling thread's LAB; &no_lab before it has one, after it has left it, and with CLABs.
 NEAR_HIDDEN extern __thread Lab* current_lab NEAR_TLS_INITIAL_EXEC;
-// With CLABs: the LAB the thread shares, or null.
+// With CLABs: the LAB that the thread shares, or null.
 NEAR_HIDDEN extern __thread Lab* core_lab NEAR_TLS_INITIAL_EXEC;
 
 bool reserve_labs();
@@ -76,22 +76,22 @@ bool reserve_labs();
 bool enter_lab();
 void leave_lab();
 
-// The LAB of an owner, whoever has it now.
+// The LAB that an owner word names, even if another thread has it now.
 Lab& lab_of(uint64_t owner);
 
-// Most LABs that were ever open at the same time.
+// The largest number of LABs that were open at the same time.
 uint32_t most_labs();
 
-// How many LABs there have been: those with greater numbers put nothing into the pool.
+// How many LABs have been made: those with greater numbers have put nothing into the pool.
 uint32_t labs_made();
 
 uint64_t count_events(Event event);
 
-// Around fork. In the child the LABs of the threads that are gone are terminated.
+// Called around fork. In the child the LABs of the threads that are gone are terminated.
 void lock_labs_for_fork();
 void unlock_labs_after_fork(bool child);
 
-// What life_cycle.h asks about LABs, for the one whose thread acts.
+// The view of LABs that life_cycle.h uses; `acting` is the LAB of the calling thread.
 class Labs {
  public:
   explicit Labs(Lab& acting) : acting_(acting) {}

@@ -1,11 +1,11 @@
-// The life cycle of a span in the frontend: what follows from a free, and from leaving hot.
+// The life cycle of a span in the frontend: the state change after a free, and after leaving hot.
 //
-// A free is two steps, the push on a free list and what follows from it, and the original's races
-// lie between them. Here the second step depends on nothing from before the first: it reads the
-// epoch, then what the span is and what it counts, and acts by try_mark on that epoch. Whoever
-// fails begins again. So of all threads that freed in a span that is not hot, the last one to look
-// sees all frees, and acts; and so may anybody, at any time, for any span.
-// Invariant: a span that is neither hot nor free has a live block, or somebody is in settle() for
+// A free has two steps, the push on a free list and the state change that may follow; the
+// original's races lie between them. Here the second step uses nothing read before the first: it
+// reads the epoch, then the span's class and counts, and acts by try_mark on that epoch. A thread
+// whose try_mark fails begins again. So of all threads that freed in a span that is not hot, the
+// last one to look sees all frees, and acts. Any thread may run the second step for any span.
+// Invariant: a span that is neither hot nor free has a live block, or a thread is in settle() for
 // it. (With Reclaim::allocation: or it is in a set.)
 // Thread-safety: any thread; leave_hot the owner. [Aigner15 §3.4, §5, listing 3]
 #pragma once
@@ -22,19 +22,19 @@ namespace near::design::scalloc {
 // the next allocation that looks for a span.
 enum class Reclaim : long { free, allocation };
 
-// All blocks of a span.
+// The number of free blocks of a span.
 template <typename Span>
 int32_t free_blocks(const Span& span) {
   return span.local.free() + span.remote.blocks();
 }
 
 // A local and a remote free may be the last two of a span that is not hot. Each counts its own
-// block and then looks at the other's count, and one of them has to see both: a Dekker handshake,
-// in which local frees are frequent and pay nothing while the remote list is empty. The remote free
-// that ends that pays for both, by a heavy fence; from then on each local free has a fence, too. A
-// remote free that finds the span hot need not: the owner sees its block when it leaves the span.
+// block and then reads the other's count, and one of them has to see both. This is a Dekker
+// handshake in which local frees are frequent and pay nothing while the remote list is empty. The
+// first remote free pays for both, by a heavy fence; after it each local free has a fence, too. A
+// remote free that finds the span hot needs none: the owner sees its block when it leaves the span.
 
-// By the owner. Returns how many blocks are free, as far as the owner sees.
+// Called by the owner. Returns how many blocks are free, as far as the owner sees.
 template <typename Span, typename Block>
 int32_t free_cold(Span& span, Block* block, bool asymmetric) {
   const int32_t local = span.local.push_cold(block);
@@ -47,17 +47,17 @@ int32_t free_cold(Span& span, Block* block, bool asymmetric) {
   return local + remote;
 }
 
-// By any other thread. False if the block is on top of the remote list already.
+// Called by any other thread. False if the block is on top of the remote list already.
 template <typename Span, typename Block>
 bool free_remote(Span& span, Block* block, bool asymmetric) {
   const int32_t before = span.remote.push(block);
-  // A membarrier that is refused could cost a span, but no block.
+  // A refused membarrier may lose a span, but no block.
   if (before == 0 && Epoch::state_of(span.epoch.read()) != State::hot) heavy_fence(asymmetric);
   return before >= 0;
 }
 
 // If the span is an orphan, the calling thread's LAB (`me`) becomes its owner. Returns the owner.
-// `labs` knows of an owner whether its LAB is still its: is_terminated(owner).
+// `labs.is_terminated(owner)` says whether the owner's LAB has been terminated.
 template <typename Labs, typename Span>
 uint64_t adopt_orphan(const Labs& labs, Span& span, uint64_t me) {
   uint64_t owner = span.owner.load(kAcquire);  // pairs: scalloc-owner
@@ -71,9 +71,9 @@ uint64_t adopt_orphan(const Labs& labs, Span& span, uint64_t me) {
   return owner;
 }
 
-// After a free in the span, or after it left hot. True if the span is free now, and the caller's
-// alone, to put it in the pool.
-//   labs.blocks(class), labs.reusable_at(class): all blocks; so many free ones make it reusable
+// Called after a free in the span, or after it left hot. True if the span is free now and no other
+// thread has it: then the caller puts it in the pool.
+//   labs.blocks(class): all blocks; labs.reusable_at(class): free ones that make a span reusable
 //   labs.set(owner, class): the set of reusable spans
 template <typename Labs, typename Span>
 bool settle(const Labs& labs, Span& span, uint64_t me, Reclaim reclaim) {
@@ -83,7 +83,7 @@ bool settle(const Labs& labs, Span& span, uint64_t me, Reclaim reclaim) {
     if (state == State::free || state == State::expected) return false;
     if (state == State::hot) {
       if (!labs.is_terminated(span.owner.load(kAcquire))) return false;  // pairs: scalloc-owner
-      // A thread that a fork left behind had it in its hands.
+      // A thread that the fork did not copy held the span.
       span.epoch.try_mark(State::floating, old);
       continue;
     }
@@ -105,7 +105,7 @@ bool settle(const Labs& labs, Span& span, uint64_t me, Reclaim reclaim) {
         return false;
       case ReusableSet<Span>::Put::closed:
         if (!is_empty) return false;
-        reclaim = Reclaim::free;  // no allocation will come
+        reclaim = Reclaim::free;  // no allocation will look for it
         break;
       case ReusableSet<Span>::Put::changed:
         break;
@@ -113,8 +113,8 @@ bool settle(const Labs& labs, Span& span, uint64_t me, Reclaim reclaim) {
   }
 }
 
-// The owner leaves its hot span. Frees that saw it hot did nothing, so what they left is looked at
-// here. True as above.
+// The owner leaves its hot span. Frees that saw it hot did nothing more, so this settles the span.
+// Returns true as settle() does.
 template <typename Labs, typename Span>
 bool leave_hot(const Labs& labs, Span& span, uint64_t me, Reclaim reclaim) {
   span.epoch.mark_floating();

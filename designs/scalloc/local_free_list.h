@@ -1,8 +1,8 @@
-// The local free list of a span: blocks that its owner freed, and the blocks nobody has had yet.
+// The local free list of a span: blocks that its owner freed, and never-used blocks.
 //
 // Invariant: free() = blocks in the list + blocks never handed out. It is right while the span is
-// not hot; whoever reads it then also sees the list.
-// Thread-safety: the list the owner alone; the count is read by any thread. [Aigner15 §3.4, §5]
+// not hot; a thread that reads it then also sees the list.
+// Thread-safety: only the owner uses the list; any thread reads the count. [Aigner15 §3.4, §5]
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ namespace near::design::scalloc {
 template <typename Block>
 class LocalFreeList {
  public:
-  // By whoever has the span alone: no list, `free` blocks to be handed out.
+  // Makes the list empty, with `free` blocks to be handed out. Called when no other thread has the
+  // span.
   void reset(int32_t free) {
     head_ = nullptr;
     free_.store(free, kRelaxed);  // relaxed: mark_hot publishes it
@@ -25,7 +26,7 @@ class LocalFreeList {
   bool empty() const { return static_cast<Block*>(head_) == nullptr; }
   bool is_head(const Block* block) const { return static_cast<Block*>(head_) == block; }
 
-  // Of a hot span, which has one.
+  // Takes a block from the list of a hot span; the list must not be empty.
   Block* pop() {
     Block* block = head_;
     head_ = static_cast<Block*>(block->next);
@@ -33,7 +34,7 @@ class LocalFreeList {
     return block;
   }
 
-  // Of a hot span: one of those that nobody has had.
+  // Counts a never-used block of a hot span as handed out.
   void take_new() { count_hot(-1); }
 
   void push_hot(Block* block) {
@@ -41,7 +42,7 @@ class LocalFreeList {
     count_hot(1);
   }
 
-  // Into a span that is not hot. Returns free().
+  // Frees a block of a span that is not hot. Returns free().
   int32_t push_cold(Block* block) {
     link(block);
     const int32_t free = free_.load(kRelaxed) + 1;  // relaxed: only the owner writes
@@ -49,7 +50,7 @@ class LocalFreeList {
     return free;
   }
 
-  // Of a hot span: blocks that others freed, linked from `first`, into the empty list.
+  // Fills the empty list of a hot span with blocks that other threads freed, linked from `first`.
   void refill(Block* first, int32_t blocks) {
     head_ = first;
     count_hot(blocks);
@@ -63,7 +64,7 @@ class LocalFreeList {
     head_ = block;
   }
   NEAR_INLINE void count_hot(int32_t blocks) {
-    // relaxed: only the owner writes; who may read it waits for mark_floating
+    // relaxed: only the owner writes; other threads depend on it only after mark_floating
     free_.store(free_.load(kRelaxed) + blocks, kRelaxed);
   }
 

@@ -35,7 +35,7 @@ void read_policy() {
   policy.lab = static_cast<LabModel>(switches[kLab].value);
   policy.huge_pages = switches[kThp].value != 0;
   policy.virtual_span = kMiB << switches[kVirtual].value;
-  // A page table with marks in it has no huge page.
+  // Guard markers in a page table prevent huge pages.
   policy.guard = policy.huge_pages ? Guard::off : static_cast<Guard>(switches[kGuard].value);
   policy.asymmetric = register_membarrier();
   for (unsigned i = 1; i < kClasses; i++) {

@@ -1,4 +1,4 @@
-// The switches of the paper's ablations, as the code asks for them.
+// The switches of the paper's ablations, in the form that the code uses.
 // Invariant: constant after start.
 // Thread-safety: written once, by read_policy; read by any thread.
 #pragma once
@@ -19,14 +19,14 @@ enum class LabModel : long { tlab, clab };
 
 struct Policy {
   Madvise madvise;
-  bool one_stack;  // for each real-span size of the span-pool
+  bool one_stack;  // one stack for each real-span size of the span-pool
   Reclaim reclaim;
   LabModel lab;
   bool huge_pages;
   Guard guard;
   size_t virtual_span = kLeastVirtualSpan;  // bytes of each span, a power of two
-  bool asymmetric;                          // membarrier is to be had: local frees need no fence
-  // Of each class: so many free blocks make a span reusable; so many may change its state.
+  bool asymmetric;                          // membarrier is available: local frees need no fence
+  // For each class: how many free blocks make a span reusable; how many may change its state.
   int32_t reusable_at[kClasses];
   int32_t event_at[kClasses];
 };

@@ -5,7 +5,7 @@
 //
 // Invariant: `blocks` blocks hang from the pointer by their `next`. Blocks leave only all together,
 // so ABA on the pointer is harmless: the link that a push wrote still names the top it replaces.
-// Thread-safety: any thread pushes and counts; the owner takes, while the span is hot.
+// Thread-safety: any thread pushes and counts; the owner takes all while the span is hot.
 // [Aigner15 §5, remote f-list encoding; Treiber86]
 #pragma once
 
@@ -24,11 +24,11 @@ class RemoteFreeList {
     int32_t blocks;
   };
 
-  // By whoever has the span alone.
+  // Called when no other thread has the span.
   void reset() { top_.store(0, kRelaxed); }  // relaxed: mark_hot publishes it
 
-  // Returns how many there were before; kTwice if the block is the top already: it was freed
-  // before, and nothing is done.
+  // Returns how many blocks there were before; kTwice, with nothing done, if the block is the top
+  // already: it was freed before.
   static constexpr int32_t kTwice = -1;
   int32_t push(Block* block) {
     uint64_t top = top_.load(kRelaxed);  // relaxed: the exchange below checks it

@@ -1,8 +1,8 @@
 // The reusable spans of one size class of a LAB: a deque under a lock.
 //
 // Invariant while the lock is free: a span is in the set <=> it is reusable and its owner is the
-// set's. So every change into or out of `reusable` happens under this lock, together with
-// the change of the deque: nobody sees, frees and pools a span that is marked and not yet inserted.
+// set's. So every change into or out of `reusable` happens under this lock, together with the
+// change of the deque: no other thread can free and pool a span that is marked and not yet in it.
 // A closed set has no owner and no spans.
 // Thread-safety: any thread; open, close and take the owner. [Aigner15 §5, listings 2 and 3]
 #pragma once
@@ -28,11 +28,11 @@ class ReusableSet {
     owner_ = owner;
   }
 
-  // No more spans are put.
+  // From now on `put` adds no span.
   void close() { open(kNobody); }
 
-  // Marks the span reusable and puts it in front, if the epoch is still `old` and the set that of
-  // `owner`.
+  // Marks the span reusable and puts it in front, if the epoch is still `old` and the set still
+  // belongs to `owner`.
   Put put(uint64_t owner, Span& span, Epoch::Word old) {
     const LockGuard guard(lock_);
     if (owner_ != owner) return Put::closed;
@@ -41,8 +41,8 @@ class ReusableSet {
     return Put::done;
   }
 
-  // Marks a reusable span free and removes it, if the epoch is still `old`: then the span is the
-  // caller's alone.
+  // Marks a reusable span free and removes it, if the epoch is still `old`: then no other thread
+  // has the span.
   bool try_free(Span& span, Epoch::Word old) {
     const LockGuard guard(lock_);
     if (!span.epoch.try_mark(State::free, old)) return false;
@@ -79,7 +79,7 @@ class ReusableSet {
 
   void take_out(Span& span, State to) {
     spans_.remove(&span);
-    span.epoch.try_mark(to, span.epoch.read());  // the lock keeps everybody else out
+    span.epoch.try_mark(to, span.epoch.read());  // the lock keeps other threads out
   }
 
   Mutex lock_{kInnermostRank};

@@ -22,7 +22,7 @@ constexpr const char* kEventNames[kEvents] = {
     "guards moved",
 };
 
-// What the spans hold just now.
+// The present contents of all spans.
 struct Census {
   uint64_t in_use = 0;         // bytes in blocks that are handed out
   uint64_t fragmentation = 0;  // bytes of the other blocks of spans in the frontend [Aigner15 §4]
@@ -42,7 +42,7 @@ Census take_census() {
      : state == State::floating ? census.floating
                                 : census.reusable)++;
     const SizeClass& shape = kSizeClasses[span.size_class.load(kRelaxed)];  // relaxed: a statistic
-    // While a span is hot the two counts belong to different moments.
+    // While a span is hot the two counts were read at different moments.
     const int32_t counted = free_blocks(span);
     const uint64_t free = counted < 0 ? 0 : min_of(static_cast<uint64_t>(counted), shape.blocks);
     census.fragmentation += free * shape.size;
@@ -64,7 +64,7 @@ void* Scalloc::allocate_aligned(size_t alignment, size_t size) {
   if (alignment <= kSpanHeader && size <= kLargestBlock) {
     return allocate_block(class_of_aligned(size, alignment));
   }
-  // Blocks are not aligned further, but one that is larger by the alignment holds one that is.
+  // No block is aligned further, but a block larger by the alignment contains an aligned one.
   if (alignment >= kLargestBlock || size > kLargestBlock - alignment) {
     return allocate_huge(alignment, size);
   }
@@ -135,7 +135,8 @@ void Scalloc::lock_for_fork() {
 void Scalloc::unlock_after_fork(bool child) {
   unlock_huge_after_fork();
   unlock_labs_after_fork(child);
-  if (child) policy.asymmetric = register_membarrier();  // the registration is the parent's
+  if (child)
+    policy.asymmetric = register_membarrier();  // the parent's registration is not inherited
 }
 
 }  // namespace near::design::scalloc

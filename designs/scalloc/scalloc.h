@@ -1,4 +1,4 @@
-// scalloc as a design: what designs/shared calls.
+// scalloc as a design, with the interface of designs/shared.
 // Invariant: a pointer below the arena's mark is a block of a span; every other block is huge.
 // Thread-safety: as designs/shared/design.h says. [Aigner15]
 #pragma once

@@ -1,10 +1,10 @@
 // Size classes and the real spans that hold their blocks.
 //
-//   class 0        nothing: huge objects, and requests of no bytes until the slow path
+//   class 0        no blocks: huge objects, and requests of 0 bytes until the slow path
 //   class 1..16    blocks of 16, 32, ..., 256 bytes, all in real spans of 32 KiB
 //   class 17..28   blocks of 512 bytes, 1 KiB, ..., 1 MiB
-// Invariant (asserted below): real_span = header + blocks * size, up to whole pages of 4 KiB, fits
-// a virtual span; there are seven different ones, ascending with the class.
+// Invariant (asserted below): real_span = header + blocks * size, rounded up to whole pages of
+// 4 KiB, fits a virtual span; there are seven different ones, ascending with the class.
 // Thread-safety: constants. [Aigner15 §3.1]
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace near::design::scalloc {
 
-inline constexpr size_t kLeastVirtualSpan = 2 * kMiB;  // policy.h has that of the run
+inline constexpr size_t kLeastVirtualSpan = 2 * kMiB;  // the run's value is in policy.h
 inline constexpr size_t kSpanHeader = 128;
 inline constexpr unsigned kClasses = 29;
 inline constexpr unsigned kFineClasses = 16;
@@ -27,9 +27,9 @@ inline constexpr size_t kSmallestRealSpan = 32 * kKiB;
 
 struct SizeClass {
   uint32_t size;             // bytes of a block
-  uint32_t blocks;           // of a span
+  uint32_t blocks;           // in a span
   uint32_t real_span;        // bytes
-  uint32_t real_span_index;  // which of the different real-span sizes that is
+  uint32_t real_span_index;  // its index among the different real-span sizes
   uint32_t reciprocal;       // ceil(2^32 / size)
 };
 
@@ -58,23 +58,23 @@ constexpr std::array<SizeClass, kClasses> make_size_classes() {
 inline constexpr std::array<SizeClass, kClasses> kSizeClasses = make_size_classes();
 inline constexpr unsigned kRealSpans = kSizeClasses[kClasses - 1].real_span_index + 1;
 
-// The class of a request of at most kLargestBlock bytes; 0 for one of no bytes.
+// The class of a request of at most kLargestBlock bytes; 0 for a request of 0 bytes.
 constexpr unsigned class_of(size_t size) {
   if (size <= kFineMax) return static_cast<unsigned>((size + kFineStep - 1) / kFineStep);
   return log2_floor(size - 1) + 9;
 }
 
-// The first class from that of `size` whose blocks are aligned to `alignment`, at most kSpanHeader,
-// wherever they stand in a span.
+// The first class from that of `size` on whose blocks are aligned to `alignment`, at most
+// kSpanHeader, at every place in a span.
 constexpr unsigned class_of_aligned(size_t size, size_t alignment) {
   unsigned index = class_of(max_of(size, 1));
   while (kSizeClasses[index].size % alignment != 0) index++;
   return index;
 }
 
-// True if a block starts `offset` bytes behind the header: the fractional part of offset / size is
-// 0. Exact, because offsets in spans of fine classes are below 2^15, and the other sizes are powers
-// of two.
+// True if a block starts `offset` bytes after the header: the fractional part of offset / size is
+// 0. This is exact, because offsets in spans of fine classes are below 2^15, and the other sizes
+// are powers of two.
 constexpr bool starts_block(uint32_t offset, uint32_t reciprocal) {
   return offset * reciprocal < reciprocal;
 }

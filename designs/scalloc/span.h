@@ -1,10 +1,10 @@
-// A virtual span: 2 MiB of the arena at a multiple of 2 MiB (or as the switch says), and at its
-// start the real span, a header and the blocks of one size class. What is behind it faults
+// A virtual span: 2 MiB of the arena at a multiple of 2 MiB (or as the switch says). Its start is
+// the real span, a header and the blocks of one size class. Memory behind the real span faults
 // (guard.h).
 //
 // Invariant: free_blocks() = blocks that are not in use, whenever the span is not hot; `bump` =
-// bytes of blocks that have been handed out since the span got its class, 0 while it is free, so no
-// pointer into a free span passes for one of its blocks.
+// bytes of blocks that have been handed out since the span got its class; it is 0 while the span is
+// free, so no pointer into a free span passes for one of its blocks.
 // Thread-safety: as each line says. [Aigner15 §3.2, figure 4]
 #pragma once
 
@@ -26,52 +26,52 @@ struct Block {
 };
 
 struct alignas(64) Span {
-  // The owner allocates from here; whoever has a live block may read.
+  // The owner allocates from here; a thread that has a live block may read.
   LocalFreeList<Block> local;
   Atomic<uint32_t> bump{0};
   uint32_t bump_end = 0;  // constant from here on while the span has its class
   uint32_t size = 0;
   uint32_t reciprocal = 0;
-  Atomic<uint32_t> size_class{0};  // settle() may read it of a later life
-  Atomic<int32_t> event_at{0};     // so many free blocks may change the state; likewise
+  Atomic<uint32_t> size_class{0};  // settle() may read that of a later use
+  Atomic<int32_t> event_at{0};     // free blocks that may change the state; likewise
   // Any thread.
   Atomic<uint64_t> owner{0};  // lab.h
   Epoch epoch;
   Atomic<uint32_t> touched{0};           // bytes from the start that may be resident
-  Atomic<bool> has_inner_blocks{false};  // some were handed out by an inner, aligned address
+  Atomic<bool> has_inner_blocks{false};  // some were handed out at an inner, aligned address
 
   alignas(64) RemoteFreeList<Block> remote;
-  Span* next = nullptr;  // in a reusable set, under its lock
+  Span* next = nullptr;  // in a reusable set, guarded by its lock
   Span* prev = nullptr;
   Atomic<uint32_t> pool_link{0};  // in the span-pool
-  // Bytes from the start that can be used; whoever has the span alone.
+  // Bytes from the start that can be used; for the one thread that has the span.
   Atomic<uint32_t> accessible{0};
 
   char* payload() { return reinterpret_cast<char*>(this) + kSpanHeader; }
 
-  // Of a pointer into the virtual span: how far behind the header; wraps for one into the header.
+  // The distance of a pointer into the virtual span from the header's end; wraps inside the header.
   uint32_t offset_of(const void* pointer) const {
     const auto inside = reinterpret_cast<uintptr_t>(pointer) & (policy.virtual_span - 1);
     return static_cast<uint32_t>(inside) - static_cast<uint32_t>(kSpanHeader);
   }
 
-  // True if a block starts there that has been handed out.
-  // relaxed: whoever has a block saw the bump that made it, as it got the block
+  // True if a block that has been handed out starts there.
+  // relaxed: a thread that has a block saw the bump that made it when it got the block
   bool holds(uint32_t offset) const {
     return starts_block(offset, reciprocal) && offset < bump.load(kRelaxed);
   }
 
-  // The owner, of a hot span: a free block, null if the local free list is empty.
+  // Called by the owner of a hot span: takes a free block; null if the local ones are used up.
   NEAR_INLINE void* take() {
     if (likely(!local.empty())) return local.pop();
-    const uint32_t offset = bump.load(kRelaxed);  // relaxed: the owner's
+    const uint32_t offset = bump.load(kRelaxed);  // relaxed: only the owner writes
     if (unlikely(offset == bump_end)) return nullptr;
     bump.store(offset + size, kRelaxed);  // relaxed: passed on with the block
     local.take_new();
     return payload() + offset;
   }
 
-  // Whoever has the span alone, and before it is hot: gives it a class and an owner.
+  // Gives the span a class and an owner, before it is hot, when no other thread has it.
   void assign(unsigned size_class_, uint64_t owner_, int32_t event_at_) {
     const SizeClass& shape = kSizeClasses[size_class_];
     local.reset(static_cast<int32_t>(shape.blocks));

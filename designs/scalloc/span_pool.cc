@@ -12,16 +12,16 @@ namespace {
 constexpr size_t kArena = size_t{1} << 45;  // 32 TiB [Aigner15 §3.2]
 constexpr size_t kLeastSpans = 16;
 constexpr size_t kRoomStep = 64 * kKiB;
-// Real spans above it are given back when they become free. [Aigner15 §3.3]
+// Larger real spans are given back when they become free. [Aigner15 §3.3]
 constexpr size_t kMadviseThreshold = 32 * kKiB;
 
 struct alignas(64) Stack {
   TaggedStack spans;
 };
 
-constinit Arena room;       // of the stacks
+constinit Arena room;       // holds the stacks
 Stack* stacks = nullptr;    // [kRealSpans][cores]
-constinit Stack looked_at;  // free spans that trim_pool has done with, on their way back
+constinit Stack looked_at;  // free spans that trim_pool has handled and will put back
 uint32_t cores = 1;
 size_t page_size = 0;
 
@@ -37,11 +37,11 @@ Span* pop(uint32_t real_span_index, uint32_t core) {
 }
 
 uint32_t real_span_index(const Span& span) {
-  // relaxed: of a free span, which is the caller's
+  // relaxed: the caller has this free span
   return kSizeClasses[span.size_class.load(kRelaxed)].real_span_index;
 }
 
-// True if any page was given back: all that may be resident but page 0, which holds the header.
+// True if any page was given back: all that may be resident except page 0, which holds the header.
 bool madvise_span(Span& span) {
   const size_t touched = align_up(span.touched.load(kRelaxed), page_size);  // relaxed: as above
   if (touched <= page_size) return false;
@@ -72,9 +72,9 @@ bool start_span_pool() {
 }
 
 void put_in_pool(Lab& lab, Span& span) {
-  const uint32_t class_of_span = span.size_class.load(kRelaxed);  // relaxed: the caller's alone
+  const uint32_t class_of_span = span.size_class.load(kRelaxed);  // relaxed: only the caller has it
   const SizeClass& shape = kSizeClasses[class_of_span];
-  // relaxed: the caller's alone
+  // relaxed: only the caller has it
   const auto used = static_cast<uint32_t>(kSpanHeader) + span.bump.load(kRelaxed);
   const uint32_t touched = span.touched.load(kRelaxed);    // relaxed: as above
   if (used > touched) span.touched.store(used, kRelaxed);  // relaxed: published with the stack
@@ -88,7 +88,7 @@ void put_in_pool(Lab& lab, Span& span) {
 
 namespace {
 
-// A span that is the caller's alone, of whatever size it was; null if there is none.
+// A span of any size that no other thread has; null if there is none.
 Span* take_any(Lab& lab, unsigned size_class) {
   if (Span* span = pop(kSizeClasses[size_class].real_span_index, core_of(lab))) {
     lab.note(Event::spans_from_own_stack);
@@ -112,9 +112,9 @@ Span* take_any(Lab& lab, unsigned size_class) {
                          core_of(lab));
 }
 
-// The end of the real span moves, if the span had another size. False if memory is refused.
+// Moves the end of the real span, if the span had another size. False if memory is refused.
 bool fit(Lab& lab, Span& span, size_t real_span) {
-  const size_t before = span.accessible.load(kRelaxed);  // relaxed: the caller's alone
+  const size_t before = span.accessible.load(kRelaxed);  // relaxed: only the caller has it
   if (before == real_span) return true;
   const size_t now = move_guard(reinterpret_cast<char*>(&span), before, real_span);
   if (now == before) return now >= real_span;
@@ -136,8 +136,8 @@ Span* get_from_pool(Lab& lab, unsigned size_class) {
   return nullptr;
 }
 
-// One span at a time is out of the pool: it goes to a stack of those that were looked at, where
-// allocations look as well, and then all go back.
+// Takes one span at a time out of the pool and puts it on the stack `looked_at`, which allocations
+// search too; puts all of them back at the end.
 bool trim_pool() {
   bool any = false;
   for (uint32_t index = 0; index < kRealSpans; index++) {

@@ -1,5 +1,5 @@
-// What designs/shared compiles malloc from, here.
-// Invariant: none. Thread-safety: designs/shared alone includes it.
+// The type from which designs/shared builds this library's malloc.
+// Thread-safety: only designs/shared includes it.
 #pragma once
 
 #include "designs/scalloc/scalloc.h"

@@ -24,19 +24,19 @@ void* Arena::take(size_t bytes) {
   size_t before = taken_.load(kRelaxed);  // relaxed: the exchange below checks it
   do {
     if (bytes > size_ - before || !commit_up_to(before + bytes)) return nullptr;
-    // relaxed: whoever takes memory publishes it by its own means
+    // relaxed: the thread that takes memory publishes it by its own means
   } while (!taken_.compare_exchange_weak(before, before + bytes, kRelaxed, kRelaxed));
   return reinterpret_cast<void*>(start_ + before);
 }
 
-// Each thread that finds the mark too low commits for itself: for pages that are committed already
-// that changes nothing.
+// Each thread that finds the mark too low commits for itself; committing pages a second time
+// changes nothing.
 bool Arena::commit_up_to(size_t end) {
   size_t before = committed_.load(kAcquire);  // pairs: arena-commit
   if (end <= before) return true;
   const size_t after = before + min_of(align_up(end - before, step_), size_ - before);
   if (!os::commit(reinterpret_cast<void*>(start_ + before), after - before)) {
-    // Another thread may have asked at a better moment.
+    // Another thread's commit may have succeeded.
     return end <= committed_.load(kAcquire);  // pairs: arena-commit
   }
   // pairs: arena-commit

@@ -1,7 +1,7 @@
 // Address space that is reserved once and handed out from its start; readable and writable up to a
 // mark that only rises.
 // Invariant: start <= taken <= committed <= end.
-// Thread-safety: `reserve` or `use` once at start; the rest any thread; nobody waits for a lock.
+// Thread-safety: `reserve` or `use` once at start; the rest any thread, without a lock.
 #pragma once
 
 #include <cstddef>
@@ -13,19 +13,19 @@ namespace near::design {
 
 class Arena {
  public:
-  // Reserves `wanted` bytes, or half of it, or half of that, down to `least`. `alignment`: a power
-  // of two. `step`: what is committed at a time, a multiple of every page size.
+  // Reserves `wanted` bytes, or half of it, and so on down to `least`. `alignment`: a power of two.
+  // `step`: how much is committed at a time, a multiple of every page size.
   bool reserve(size_t wanted, size_t least, size_t alignment, size_t step);
 
-  // Instead of `reserve`: address space that is reserved already, of a multiple of every page size.
+  // Replaces `reserve`: uses address space that is reserved already, a multiple of every page size.
   void use(uintptr_t start, size_t size, size_t step) {
     start_ = start;
     size_ = size;
     step_ = step;
   }
 
-  // `bytes` of zeroed memory that nobody has had, at a multiple of the sizes asked so far. Null if
-  // the arena is at its end or memory is refused, and then nothing is taken.
+  // `bytes` of zeroed, never-used memory, at a multiple of the sizes requested so far. Returns null
+  // and takes nothing if the arena is at its end or memory is refused.
   void* take(size_t bytes);
 
   bool contains(const void* pointer) const {

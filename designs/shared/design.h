@@ -1,7 +1,7 @@
-// What a published design provides. The shim, the tests and the lab reach every design by this.
+// What a published design provides: the interface by which the shim, the tests and the lab use it.
 //
-// A design is a type with static members only: there is one of it in a process. Its library names
-// it in `this_design.h` (`using ThisDesign = ...`), from which designs/shared makes a malloc.
+// A design is a type with static members only: a process has one of it. Its library names it in
+// `this_design.h` (`using ThisDesign = ...`), and designs/shared builds a malloc from that type.
 // Thread-safety: as each member says.
 #pragma once
 
@@ -19,10 +19,10 @@ namespace near::design {
 // Sizes in bytes.
 struct Footprint {
   size_t reserved = 0;      // address space
-  size_t committed = 0;     // of it, readable and writable
-  size_t in_use = 0;        // in blocks that are handed out, as well as the design knows
-  size_t large = 0;         // of it, in blocks with a mapping or a run of pages of their own
-  size_t large_blocks = 0;  // how many those are
+  size_t committed = 0;     // readable and writable part of it
+  size_t in_use = 0;        // in blocks that are handed out, as far as the design knows
+  size_t large = 0;         // part of it in blocks with a mapping or a run of pages of their own
+  size_t large_blocks = 0;  // how many such blocks there are
 };
 
 // An event that a design counts, for tests, the lab, and the summary at exit.
@@ -38,46 +38,48 @@ concept Design =
       { D::kName } -> std::convertible_to<const char*>;
       { D::switches() } -> std::same_as<std::span<Switch>>;
 
-      // Once, before everything below, under a lock; the switches have their values. False if
-      // memory is refused: nothing has changed, and it is called again later.
+      // Called once, before everything below, under a lock, when the switches have their values.
+      // False if memory is refused: then nothing has changed, and it is called again later.
       { D::start() } -> std::same_as<bool>;
 
-      // Gives the calling thread its state; false if memory is refused. Paired with thread_exit,
-      // which takes it away. Both may happen several times in a thread that ends (shared/life.h).
+      // Gives the calling thread its state; false if memory is refused. thread_exit takes the state
+      // away. An ending thread may call both several times (shared/life.h).
       { D::thread_enter() } -> std::same_as<bool>;
       { D::thread_exit() } -> std::same_as<void>;
 
       // Any thread. A block of at least `size` bytes, aligned to 16, below 16 bytes to 8 (or to
-      // `alignment`, a power of two beyond 16); any size and alignment may be asked. Null if it is
-      // refused.
+      // `alignment`, a power of two beyond 16). Any size and alignment may be requested. Null if
+      // the request is refused.
       { D::allocate(size) } -> std::same_as<void*>;
       { D::allocate_aligned(size, size) } -> std::same_as<void*>;
-      // Any thread. Not null. What is no block of this design is reported (shared/invalid.h).
+      // Any thread. Not null. A pointer that is no block of this design is reported
+      // (shared/invalid.cc).
       { D::deallocate(block) } -> std::same_as<void>;
-      // Any thread. The bytes that the owner of a live block may use; 0 if it is no block of ours.
+      // Any thread. The bytes that the owner of a live block may use; 0 if the design has no such
+      // block.
       { D::usable_size(pointer) } -> std::same_as<size_t>;
 
-      // As `allocate`, and all bytes are zero.
+      // Like `allocate`, with all bytes zero.
       { D::allocate_zeroed(size) } -> std::same_as<void*>;
-      // Makes a live block at least `size` bytes where it is; false, and nothing is done, if it
+      // Grows a live block in place to at least `size` bytes; false, with nothing done, if it
       // cannot.
       { D::resize(block, size) } -> std::same_as<bool>;
-      // In the library's constructor: the process is far enough for any call.
+      // Called in the library's constructor, when the process can make any call.
       { D::configure() } -> std::same_as<void>;
 
-      // Gives back what can be. True if anything was.
+      // Gives unused memory back to the system. True if there was any.
       { D::trim() } -> std::same_as<bool>;
       { D::footprint() } -> std::same_as<Footprint>;
-      // At most kMaxCounters; returns how many.
+      // Writes at most kMaxCounters; returns how many.
       { D::counters(counters) } -> std::same_as<size_t>;
 
-      // Around fork: takes every lock there is; gives them back. In the child no other thread
-      // lives.
+      // Around fork: the first takes every lock, the second releases them. In the child no other
+      // thread exists.
       { D::lock_for_fork() } -> std::same_as<void>;
       { D::unlock_after_fork(child) } -> std::same_as<void>;
     };
 
-// What most designs do the same way: `struct Scalloc : Defaults<Scalloc>`.
+// The behaviour that most designs share: `struct Scalloc : Defaults<Scalloc>`.
 template <typename D>
 struct Defaults {
   static void* allocate_zeroed(size_t size) {
@@ -87,8 +89,7 @@ struct Defaults {
   static bool resize(void*, size_t) { return false; }
   static void configure() {}
 
-  // For a design whose locks are always the same ones, which `for_each_lock(visit)` visits, those
-  // of higher ranks first.
+  // For a design with a fixed set of locks: `for_each_lock(visit)` visits them, higher ranks first.
   static void lock_for_fork() {
     D::for_each_lock([](Mutex& lock) { lock.lock_for_fork(); });
   }

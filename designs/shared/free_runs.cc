@@ -5,9 +5,9 @@
 
 namespace near::design {
 
-// As good as random at whatever distances the runs lie, and the same whenever it is asked. A single
+// A hash: as good as random at whatever distances the runs lie, and constant for a run. A single
 // multiplication is not enough: the multiples of a number rise steadily along some distances, and
-// the tree becomes as deep as these are long.
+// the tree then becomes as deep as these are long.
 uint64_t FreeRuns::Run::rank() const {
   uint64_t mixed = reinterpret_cast<uintptr_t>(this) / kPage * 0x9e3779b97f4a7c15;
   mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9;
@@ -95,7 +95,7 @@ bool FreeRuns::trim(Run* tree) {
   bool any = trim(tree->left);
   any = trim(tree->right) || any;
   if (tree->trimmed) return any;
-  // All but the page that the node itself is in.
+  // All except the page that contains the node itself.
   const size_t page = max_of(kPage, os::page_size());
   const size_t from = align_up(reinterpret_cast<uintptr_t>(tree) + sizeof(Run), page);
   const size_t to = align_down(reinterpret_cast<uintptr_t>(tree->end()), page);

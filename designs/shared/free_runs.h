@@ -1,10 +1,10 @@
-// Free runs of pages in the order of their addresses: a treap, whose nodes stand at the start of
-// the runs. Each knows the longest run of its subtree, so the first run that is long enough, and
-// the neighbours of one that is freed, are a few steps from the root. [Seidel96]
+// Free runs of pages in address order: a treap whose nodes are stored at the start of the runs.
+// Each node knows the longest run of its subtree, so the first run that is long enough, and the
+// neighbours of a freed run, are a few steps from the root. [Seidel96]
 //
-// Invariant: runs neither overlap nor touch; to the left of a run are those of lower addresses;
+// Invariant: runs neither overlap nor touch; the left subtree of a run holds lower addresses;
 // `longest` is right in every node; no node has a rank below that of a child.
-// Thread-safety: under the lock of what it is part of.
+// Thread-safety: guarded by the lock of the structure that contains it.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@ class FreeRuns {
  public:
   static constexpr size_t kPage = 4096;
 
-  // The tail of the first run of at least `pages`; null if there is none.
+  // Takes the tail of the first run of at least `pages`; null if there is none.
   char* take(size_t pages) { return take(root_, pages); }
 
-  // Adds pages that are not here, and joins them with their neighbours.
+  // Adds pages that are not here yet, and joins them with their neighbours.
   void put(char* start, size_t pages);
 
-  // Gives the memory of the runs back. True if there was any.
+  // Gives the memory of the runs back to the system. True if there was any.
   bool trim() { return trim(root_); }
 
   // Runs looked at so far.
@@ -34,7 +34,7 @@ class FreeRuns {
     Run* right;
     size_t pages;
     size_t longest;
-    bool trimmed;  // has nothing to give back
+    bool trimmed;  // its memory has been given back
 
     char* start() { return reinterpret_cast<char*>(this); }
     char* end() { return start() + pages * kPage; }

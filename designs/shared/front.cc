@@ -1,4 +1,5 @@
-// Compiled for each design: malloc's family on top of the design, as shim/front/front.h names it.
+// Compiled for each design: implements malloc's family on top of the design, with the names of
+// shim/front/front.h.
 #include "front/front.h"
 
 #include <cerrno>
@@ -18,8 +19,8 @@ NEAR_COLD void* refuse() {
   return nullptr;
 }
 
-// True if a block of `usable` bytes shall serve `size` from now on: it fits, and not half of it
-// would be idle.
+// True if a block of `usable` bytes may go on to serve `size`: it fits, and less than half of it
+// would be unused.
 bool fits_well(size_t size, size_t usable) {
   return size <= usable && (size >= usable / 2 || usable <= 2 * kBlockAlign);
 }

@@ -1,4 +1,4 @@
-// What designs do with a pointer that is none of their blocks: src/front/foreign.cc, and this.
+// Reports a pointer that is none of a design's blocks; complements src/front/foreign.cc.
 #include "front/invalid.h"
 
 #include <cstdlib>

@@ -23,11 +23,11 @@ static_assert(Design<ThisDesign>);
 
 namespace {
 
-// As in front/thread.cc: TSan ends its own account of a thread in the last round.
+// As in front/thread.cc: TSan ends its record of a thread in the last round, so leave before.
 constexpr uint8_t kExitRounds = PTHREAD_DESTRUCTOR_ITERATIONS - 1 - (NEAR_TSAN ? 1 : 0);
 
-// Frees of a thread that has allocated nothing, each in a stay of its own: more than the C library
-// does when it clears up after a thread, and few enough not to matter to one whose work is to free.
+// How many frees of a thread that has allocated nothing are served in a stay each: more than the C
+// library makes when it cleans up after a thread, and too few to slow a thread that mostly frees.
 constexpr uint8_t kVisits = 16;
 
 enum class Stage : uint8_t { outside, inside, over };
@@ -71,8 +71,8 @@ void handle_forks() {
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-// Here, and not at the first allocation, which may come before the C library's own constructor: the
-// environment is known.
+// Runs in a constructor, because the environment is known then. The first allocation may come
+// before the C library's own constructor.
 __attribute__((constructor)) void finish_start(int, char**, char** environment) {
   read_options(environment);
   if (!start()) return;

@@ -1,11 +1,12 @@
 // The life of a design: its start, its threads, forks, its end.
 //
 // A thread enters at its first allocation and leaves in the last round of its thread-local
-// destructors. What it asks for afterwards is served in short stays: it enters, is served, and
-// leaves again. So are the first frees of a thread that has allocated nothing yet: they may come
-// after its last destructors, when nothing would tell it to leave. One that goes on freeing enters.
+// destructors. Each later request is served in a short stay: the thread enters, is served, and
+// leaves again. The first frees of a thread that has not allocated yet are served the same way:
+// they may come after its last destructors, when nothing would make it leave. A thread that goes on
+// freeing enters.
 // Invariant: thread_enter and thread_exit of the design alternate in each thread.
-// Thread-safety: the calling thread.
+// Thread-safety: every function acts on the calling thread only.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +15,10 @@
 
 namespace near::design {
 
-// Effect: the design has started. False if it cannot.
+// Effect: the design has started. False if it cannot start.
 bool start();
 
-// What a thread without state comes for.
+// Why a thread without state calls.
 enum class Errand : uint8_t { allocate, free };
 
 NEAR_COLD bool enter_thread(Errand errand);

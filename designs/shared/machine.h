@@ -11,7 +11,7 @@ void read_machine();
 
 const Topology& topology();
 
-// Processors that are online in the system, whatever topology is given; at least 1.
+// Processors that are online in the system, even if another topology is given; at least 1.
 unsigned processors();
 
 // The node of the processor that the calling thread runs on. May be stale when it is returned.

@@ -11,15 +11,15 @@ constexpr size_t kPage = FreeRuns::kPage;
 
 }  // namespace
 
-// Where the header of a large block is. Also asked of addresses that are none: null if it would not
-// even be memory.
+// The header of the large block at `block`. The caller may pass any address: the result is null if
+// no memory has been handed out there.
 PageRuns::Header* PageRuns::header_of(const void* block) const {
   auto* page = reinterpret_cast<char*>(align_down(reinterpret_cast<uintptr_t>(block), kPage));
   if (page == block) page -= kPage;
   return arena_.has_given(page) ? reinterpret_cast<Header*>(page) : nullptr;
 }
 
-// Whether this is the header of a live block that begins there.
+// Whether `header` is that of a live block that begins at `block`.
 bool PageRuns::is_live(const Header& header, const void* block) {
   const auto skipped =
       static_cast<size_t>(static_cast<const char*>(block) - reinterpret_cast<const char*>(&header));
@@ -38,8 +38,8 @@ void* PageRuns::take(size_t size, size_t alignment, bool& fresh) {
   if (size > PTRDIFF_MAX / 2 || alignment > PTRDIFF_MAX / 4) return nullptr;
   const bool follows_header = alignment <= sizeof(Header);
   const size_t front = follows_header ? sizeof(Header) : max_of(alignment, kPage);
-  const size_t pages = div_up(front + max_of(size, 1), kPage);  // an empty block is one, too
-  if (pages > UINT32_MAX) return nullptr;                       // its header could not say it
+  const size_t pages = div_up(front + max_of(size, 1), kPage);  // an empty block takes a page too
+  if (pages > UINT32_MAX) return nullptr;                       // the header has 32 bits for it
   const LockGuard guard(lock_);
   char* start = take_pages(pages, fresh);
   if (start == nullptr) return nullptr;
@@ -49,7 +49,7 @@ void* PageRuns::take(size_t size, size_t alignment, bool& fresh) {
   }
   Header* header = header_of(block);
   const auto before = static_cast<size_t>(reinterpret_cast<char*>(header) - start) / kPage;
-  // relaxed: who frees it got it from the caller
+  // relaxed: the thread that frees the block received it from the caller
   header->mark.store(follows_header ? kMark : kAlignedMark, kRelaxed);
   header->pages = static_cast<uint32_t>(pages - before);
   header->before = before;
@@ -70,7 +70,7 @@ bool PageRuns::put(void* block) {
   const LockGuard guard(lock_);
   if (!is_live(*header, block)) return false;
   const size_t pages = header->before + header->pages;
-  header->mark.store(0, kRelaxed);  // relaxed: a second free looks under the lock
+  header->mark.store(0, kRelaxed);  // relaxed: a second free checks under the lock
   blocks_--;
   in_use_ -= pages * kPage;
   free_.put(reinterpret_cast<char*>(header) - header->before * kPage, pages);

@@ -1,13 +1,13 @@
-// Large blocks: runs of pages of 4 KiB, in the order of addresses, first fit, the tail given;
-// neighbours are joined when they are freed. One lock, which nothing else waits for.
-// [Boritz §2 "Large Allocations"]
+// Large blocks: runs of pages of 4 KiB, in address order. `take` takes the tail of the first run
+// that fits; `put` joins a run with its free neighbours. One lock guards all runs; only large
+// blocks wait for it. [Boritz §2 "Large Allocations"]
 //
 // A run starts with a header {kMark, pages}; the block begins 16 bytes later. For larger alignments
-// it begins with a page, and the header {kAlignedMark, pages} stands at the start of the page
-// before: so in designs whose pages start with something else, an address that starts a page is a
-// large block. The two marks differ, or a page inside of a block would pass for one.
+// the block begins at a page, and the header {kAlignedMark, pages} is at the start of the page
+// before. So in designs whose pages start with something else, an address at the start of a page is
+// a large block. If the two marks were equal, a page inside a block would look like a block.
 // Invariant: a page of the arena is in one live run, or in one free one.
-// Thread-safety: any thread.
+// Thread-safety: any thread; guarded by `lock_`.
 #pragma once
 
 #include <cstddef>
@@ -34,20 +34,20 @@ class alignas(64) PageRuns {
   // The runs come from `arena`, whose takes are multiples of a page.
   constexpr explicit PageRuns(Arena& arena) : arena_(arena) {}
 
-  // Null if memory is refused. `alignment`: a power of two.
+  // A block; null if memory is refused. `alignment`: a power of two.
   void* take(size_t size, size_t alignment) {
     bool fresh = false;
     return take(size, alignment, fresh);
   }
-  // The same, and all of it is zero, which costs nothing where nobody has had the memory.
+  // A block whose bytes are all zero; never-used memory is not cleared again.
   void* take_zeroed(size_t size, size_t alignment);
-  // Takes a live block back. False if it is none.
+  // Takes a live block back. False if the pointer is none.
   bool put(void* block);
 
   // The bytes at a live large block, or 0 if it is none.
   size_t usable(const void* block) const;
 
-  // Gives the memory of free runs back. True if there was any.
+  // Gives the memory of free runs back to the system. True if there was any.
   bool trim();
   Totals totals();
   Mutex& lock() { return lock_; }
@@ -62,7 +62,7 @@ class alignas(64) PageRuns {
 
   Header* header_of(const void* block) const;
   static bool is_live(const Header& header, const void* block);
-  // `fresh` becomes true if nobody has had the memory.
+  // `fresh` becomes true if the memory has never been used.
   void* take(size_t size, size_t alignment, bool& fresh);
   char* take_pages(size_t pages, bool& fresh);
 

@@ -1,5 +1,5 @@
-// The ranks of locks in designs, which have few and shallow ones: a thread that holds one may take
-// only lower ones. Names for values of Rank (sync/mutex.h), which are the allocator's.
+// The ranks of locks in designs, which have few locks with shallow nesting: a thread that holds a
+// lock may take only locks of lower rank. The values are those of Rank (sync/mutex.h).
 // Thread-safety: constants.
 #pragma once
 

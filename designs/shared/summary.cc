@@ -1,4 +1,4 @@
-// Compiled for each design: mallinfo and its kind, counters, the summary at exit.
+// Compiled for each design: mallinfo and related calls, counters, the summary at exit.
 #include "designs/shared/summary.h"
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// What a design says about itself: counters as text and to programs.
+// Reports a design's counters, as text and to programs.
 // Thread-safety: any thread; counters of other threads may be stale.
 #pragma once
 
@@ -7,14 +7,14 @@
 
 namespace near::design {
 
-// One line a counter on stderr; does not allocate.
+// Prints one line for each counter on stderr; does not allocate.
 void print_summary();
 
 }  // namespace near::design
 
 extern "C" {
 
-// The name of the design whose library this is; tests ask whether the symbol is there.
+// The name of the design of this library; tests check whether the symbol exists.
 NEAR_EXPORT const char* near_design_name(void) noexcept;
 
 // Fills `out`, which has room for near::design::kMaxCounters, and returns how many there are.

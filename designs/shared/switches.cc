@@ -9,12 +9,12 @@
 namespace near::design {
 namespace {
 
-// The texts behind words that end with ':'; paths.
+// The texts after words that end with ':', which are paths.
 constexpr size_t kTextRoom = 4096;
 char texts[kTextRoom];
 size_t texts_used = 0;
 
-// Not substr, which may throw and so needs a C++ runtime.
+// Replaces substr, which may throw and so needs a C++ runtime.
 std::string_view first_of(std::string_view text, size_t bytes) {
   return {text.data(), min_of(bytes, text.size())};
 }

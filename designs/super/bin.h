@@ -1,11 +1,10 @@
-// Bins: the sizes of blocks, and how a chunk of a bin is laid out. [Kuszmaul15 §2]
+// Bins: the block sizes, and the layout of a chunk of a bin. [Kuszmaul15 §2]
 //
-// 8, then multiples of 16 c*2^k (c = 4..7) up to 256, then primes times a cache line, with 9, 15
-// and the powers of two beside them, then large blocks: few to a chunk. Powers of two above 64
-// serve aligned requests alone, because blocks at multiples of them compete for the same cache
-// lines.
-// Invariants (asserted below): sizes ascend; a folio is a whole number of pages and of blocks; a
-// power of two's blocks lie at its multiples; a chunk's header and folios fit into it.
+// The sizes are 8; multiples of 16 c*2^k (c = 4..7) up to 256; primes times a cache line, and 9 and
+// 15 lines, and the powers of two; then large blocks, few to a chunk. Powers of two above 64 serve
+// only aligned requests, because blocks at multiples of them compete for the same cache lines.
+// Invariants (asserted below): sizes ascend; a folio is a whole number of pages and of blocks; the
+// blocks of a power of two lie at its multiples; a chunk's header and folios fit into it.
 // Thread-safety: constants.
 #pragma once
 
@@ -34,11 +33,11 @@ inline constexpr size_t kLargestSmall = kSizes[kSmallBins - 1];
 inline constexpr size_t kLargest = kSizes[kBins - 1];
 
 struct Bin {
-  uint64_t inverse;    // ceil(2^64 / size): offset * inverse < inverse says that size divides it
+  uint64_t inverse;    // ceil(2^64 / size): offset * inverse < inverse <=> size divides offset
   uint32_t size;       // bytes of a block
   uint32_t first;      // offset of the first block in a chunk
-  uint32_t per_folio;  // blocks of a folio; a large block is a folio of its own
-  uint32_t folios;     // of a chunk
+  uint32_t per_folio;  // blocks in a folio; a large block is a folio of its own
+  uint32_t folios;     // in a chunk
 
   constexpr size_t folio_bytes() const { return size_t{per_folio} * size; }
 };
@@ -65,7 +64,7 @@ constexpr std::array<Bin, kBins> make_bins() {
 }
 inline constexpr std::array<Bin, kBins> kBinTable = make_bins();
 
-// The bin for each number of words of a small request.
+// Maps the number of words of a small request to its bin.
 constexpr std::array<uint8_t, kLargestSmall / 8 + 1> make_bin_of_words() {
   std::array<uint8_t, kLargestSmall / 8 + 1> bins{};
   unsigned bin = 0;
@@ -77,7 +76,7 @@ constexpr std::array<uint8_t, kLargestSmall / 8 + 1> make_bin_of_words() {
 }
 inline constexpr std::array<uint8_t, kLargestSmall / 8 + 1> kBinOfWords = make_bin_of_words();
 
-// The bin of a small request that needs no alignment of its own.
+// The bin of a small request without an alignment of its own.
 constexpr size_t small_bin(size_t size) { return kBinOfWords[(size + 7) / 8]; }
 
 // The first bin from `from` on with blocks of at least `size` <= kLargest bytes.

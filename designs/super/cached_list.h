@@ -1,7 +1,7 @@
-// Free blocks of one bin, linked through their first words: what caches hold and pass on.
-// Invariant: `head` and `tail` are null or not together; from head `count` - 1 links lead to tail,
+// Free blocks of one bin, linked through their first words; caches hold and pass on such lists.
+// Invariant: `head` and `tail` are both null or both not; `count` - 1 links lead from head to tail,
 // whose link is null.
-// Thread-safety: the owner of the cache it is in.
+// Thread-safety: guarded by the cache that contains it.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct CachedList {
     return block;
   }
 
-  // Puts all of `other`, which is not empty, in front. No link is followed.
+  // Puts all of `other`, which must not be empty, in front. No link is followed.
   void join(const CachedList& other) {
     other.tail->next = head;
     head = other.head;
@@ -38,7 +38,7 @@ struct CachedList {
     count += other.count;
   }
 
-  // Adds a block behind all others.
+  // Adds a block at the end.
   void add_last(Block* block) {
     block->next = nullptr;
     (tail != nullptr ? tail->next : head) = block;
@@ -46,7 +46,7 @@ struct CachedList {
     count++;
   }
 
-  // Takes the first `wanted` < count blocks away, by following as many links.
+  // Removes the first `wanted` < count blocks, by following as many links.
   CachedList split(uint32_t wanted) {
     Block* last = head;
     for (uint32_t i = 1; i < wanted; i++) last = last->next;

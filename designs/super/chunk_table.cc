@@ -3,7 +3,7 @@
 namespace near::super {
 namespace {
 
-// As many chunks as numbers in an entry have values, and some more than none.
+// At most 2^21 chunks, of the 2^24 that an entry can number; at least 32.
 constexpr size_t kMostMemory = size_t{1} << 42;
 constexpr size_t kLeastMemory = 64 * kMiB;
 static_assert(kMostMemory / kChunk <= size_t{1} << 24);

@@ -1,5 +1,5 @@
-// Chunks: 2 MiB of address space, aligned, and what is known of each in one table of 32-bit
-// entries, from which a pointer says its bin. [Kuszmaul15 §2]
+// Chunks: 2 MiB of address space, aligned. One table has a 32-bit entry for each, which maps a
+// pointer to its bin. [Kuszmaul15 §2]
 // Invariant: an entry is 0 (no blocks start there), 1 + bin, or a kind from kHuge on with a number
 // in the upper 24 bits (huge.h).
 // Thread-safety: any thread; an entry changes only while no block of its chunk is handed out.
@@ -15,7 +15,7 @@
 
 namespace near::super {
 
-// All memory: the table, the caches' own (room.h), then chunks.
+// All memory: the table, the caches' memory (room.h), then chunks.
 extern design::Arena arena NEAR_HIDDEN;
 
 class ChunkTable {
@@ -27,10 +27,10 @@ class ChunkTable {
   // False if memory is refused.
   static bool start();
 
-  // `pointer` is in the arena.
+  // Requires: `pointer` is in the arena.
   static uint32_t entry_of(const void* pointer) { return entry(number_of(pointer)); }
   static uint32_t entry(size_t number) {
-    // relaxed: who has a block of the chunk got it after the entry was written
+    // relaxed: a thread that has a block of the chunk got it after the entry was written
     return entries()[number].load(kRelaxed);
   }
   static void set(size_t number, uint32_t entry) {
@@ -49,7 +49,7 @@ class ChunkTable {
   }
 
  private:
-  // The first of the arena's memory.
+  // The table is at the start of the arena.
   static Atomic<uint32_t>* entries() { return reinterpret_cast<Atomic<uint32_t>*>(arena.start()); }
 };
 

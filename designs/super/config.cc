@@ -37,8 +37,8 @@ bool want_transactions() {
   return false;
 }
 
-// What the symbols of the published binaries hold. None of it follows from the machine: a depth
-// that does throttles the whole family on a small one (two lists of 1 MiB where the original has
+// Constants from the symbols of the published binaries. None depends on the machine: a depth that
+// does slows the whole family down on a small machine (two lists of 1 MiB where the original has
 // eight).
 void settle_as_published() {
   settings.unmap_huge = false;

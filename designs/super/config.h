@@ -1,5 +1,5 @@
-// SuperMalloc and its family: one implementation, six configurations that differ by policies and
-// constants alone. [Kuszmaul15; Kim23 §2.2.4, §4]
+// SuperMalloc and its family: one implementation in six configurations, which differ only by
+// policies and constants. [Kuszmaul15; Kim23 §2.2.4, §4]
 // Thread-safety: constants; the switches are written at start.
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace near::super {
 
-// What the global cache gets when it is empty. [Kim23 §4.2.2, §4.3]
+// How many blocks the global cache gets when it is empty. [Kim23 §4.2.2, §4.3]
 enum class Fill : uint8_t {
-  one,       // nothing: one block is allocated, for who asked
-  half,      // blocks for half of its lists, under one hold of the lock
+  one,       // one block is allocated, for the request
+  half,      // blocks for half of its lists, under one lock hold
   doubling,  // 1 block, then 2, 4, ... up to half of its lists
 };
 
@@ -37,15 +37,15 @@ inline constexpr Config kSuperSocket{.name = "supersocket",
                                      .equal_lists = true,
                                      .per_socket = true};
 
-// The build names the one that is compiled.
+// The build defines which of them is compiled.
 inline constexpr Config kConfig = NEAR_DESIGN_CONFIG;
 
 // The constants of a run.
 struct Settings {
   unsigned processors = 1;       // P
-  size_t thread_list_bytes = 0;  // of each of a thread's two lists
-  size_t list_bytes = 0;         // of a list of every other level
-  unsigned cpu_lists = 0;        // of one processor's cache
+  size_t thread_list_bytes = 0;  // in each of a thread's two lists
+  size_t list_bytes = 0;         // in a list of every other level
+  unsigned cpu_lists = 0;        // in one processor's cache
   unsigned socket_lists = 0;     // P_S
   unsigned global_lists = 0;
   Fill fill = Fill::one;
@@ -58,7 +58,7 @@ extern Settings settings;
 
 std::span<design::Switch> switches();
 
-// Effect: `settings` are what the switches and the machine say.
+// Effect: `settings` follow from the switches and the machine.
 void settle();
 
 }  // namespace near::super

@@ -1,6 +1,6 @@
-// The object cache of a bin and a processor: two lists, from which threads are served and to which
-// they give theirs. [Kim23 §2.2.4]
-// Thread-safety: any thread, without another lock.
+// The object cache of a bin and a processor: threads take lists from it and give lists to it.
+// [Kim23 §2.2.4]
+// Thread-safety: any thread that holds no other lock.
 #pragma once
 
 #include "designs/shared/ranks.h"
@@ -14,22 +14,22 @@ namespace near::super {
 class alignas(64) CpuCache {
  public:
   struct Totals {
-    size_t accesses;  // times that its lock was taken for blocks
+    size_t accesses;  // how often its lock was taken for blocks
     size_t walked;    // links followed to divide a list
     size_t cached;    // blocks
   };
 
   void start(unsigned bin, CachedList* lists);
 
-  // Fills the thread's empty list, from the caches above if it must, which are reached by way of
-  // `socket`. False if memory is refused.
+  // Fills the thread's empty list, if necessary from the caches above, which include that of
+  // `socket` if sockets have caches. False if memory is refused.
   bool fill(ThreadList& list, unsigned socket);
 
-  // Takes the thread's list, which is not empty. False, and nothing is done, if there is no room,
-  // nor above.
+  // Takes the thread's list, which must not be empty. Returns false and does nothing if there is no
+  // room here or above.
   bool empty(ThreadList& list, unsigned socket);
 
-  // For threads without lists: one block; null if memory is refused.
+  // For threads without lists: takes one block; null if memory is refused.
   Block* take_block(unsigned socket);
   bool put_block(Block* block, unsigned socket);
 
@@ -48,17 +48,17 @@ class alignas(64) CpuCache {
   size_t walked_ = 0;
 };
 
-// Those of all processors, kBins of each.
+// The caches of all processors, kBins for each.
 extern CpuCache* cpu_caches;
 extern unsigned cpu_cache_count;
-// Processors with caches of their own; others share them.
+// The number of processors with caches of their own; others share them.
 extern unsigned cpus;
 
 bool start_cpu_caches();
 
 inline CpuCache& cpu_cache(unsigned cpu, unsigned bin) { return cpu_caches[cpu * kBins + bin]; }
 
-// Blocks of the bin that make a list of a thread full.
+// The number of blocks of the bin that makes a thread's list full.
 inline uint32_t thread_list_full(unsigned bin) {
   return static_cast<uint32_t>(div_up(settings.thread_list_bytes, kSizes[bin]));
 }

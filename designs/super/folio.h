@@ -1,8 +1,7 @@
-// A folio: the least run of pages that holds a whole number of blocks of a bin, and the unit in
-// which memory goes back to the system. Its description stands in the header of its chunk.
-// [Kuszmaul15 §2]
-// Invariant: `free` == the ones in `bits`.
-// Thread-safety: under the lock of its bin's global cache.
+// A folio: a run of whole pages and whole blocks of a bin, the unit in which memory goes back to
+// the system. Its description is stored in the header of its chunk. [Kuszmaul15 §2]
+// Invariant: `free` == the number of ones in `bits`.
+// Thread-safety: guarded by the lock of its bin's global cache.
 #pragma once
 
 #include <bit>
@@ -20,7 +19,7 @@ struct Folio {
   bool carved;                     // false: none of its blocks has ever been handed out
   uint64_t bits[kMaxBlocks / 64];  // ones: free blocks
 
-  // Makes all of its `blocks` free.
+  // Makes all `blocks` blocks free.
   void carve(uint32_t blocks) {
     for (unsigned i = 0; i < kMaxBlocks / 64; i++) {
       const uint32_t before = i * 64;
@@ -32,7 +31,7 @@ struct Folio {
     carved = true;
   }
 
-  // The lowest free block, no longer free; there is one.
+  // Takes the lowest free block; there must be one.
   uint32_t take() {
     unsigned word = 0;
     while (bits[word] == 0) word++;
@@ -42,7 +41,7 @@ struct Folio {
     return word * 64 + bit;
   }
 
-  // False, and nothing is done, if the block is free or was never handed out.
+  // Returns false and does nothing if the block is free or was never handed out.
   bool put(uint32_t block) {
     const uint64_t bit = uint64_t{1} << block % 64;
     if (!carved || (bits[block / 64] & bit) != 0) return false;

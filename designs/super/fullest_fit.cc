@@ -10,7 +10,7 @@ char* chunk_of(const void* pointer) {
   return reinterpret_cast<char*>(align_down(reinterpret_cast<uintptr_t>(pointer), kChunk));
 }
 
-// The description of each folio stands at its index at the start of the chunk.
+// The descriptions of the folios are an array at the start of the chunk.
 Folio* folios_of(char* chunk) { return reinterpret_cast<Folio*>(chunk); }
 
 char* start_of(const Bin& bin, Folio* folio) {
@@ -25,7 +25,7 @@ void FullestFit::start(unsigned bin, List<Folio>* by_free) {
   by_free_ = by_free;
 }
 
-// The fullest folio that is not full, in no list any more; null if memory is refused.
+// Removes the fullest folio with room from its list and returns it; null if memory is refused.
 Folio* FullestFit::with_room() {
   for (unsigned word = 0; word < std::size(levels_); word++) {
     if (levels_[word] == 0) continue;
@@ -107,7 +107,7 @@ bool FullestFit::put(void* block) {
 }
 
 void FullestFit::purge(Folio* folio) {
-  // A page of the system may be larger than ours.
+  // A system page may be larger than ours.
   const size_t page = max_of(kPage, os::page_size());
   const auto start = reinterpret_cast<uintptr_t>(start_of(bin(), folio));
   const size_t from = align_up(start, page);

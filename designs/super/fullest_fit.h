@@ -1,11 +1,11 @@
-// The memory behind the caches: the folios of one bin, of which always the fullest with room gives
-// the next block, so that the others have a chance to become empty. [Kuszmaul15 §2]
+// The memory behind the caches: the folios of one bin. The fullest folio with room always gives the
+// next block, so that the others may become empty. [Kuszmaul15 §2]
 //
-// Of the empty folios of small blocks one is kept; the memory of others goes back to the system,
-// that of a large block at once.
+// One empty folio of small blocks is kept; the memory of the others goes back to the system, and
+// that of a large block always does.
 // Invariants: a folio with 0 < free <= per_folio is in by_free_[free], or purged and then in
 // purged_; level f has its bit set in `levels_` iff by_free_[f] is not empty.
-// Thread-safety: under the lock of its bin's global cache.
+// Thread-safety: guarded by the lock of its bin's global cache.
 #pragma once
 
 #include "base/list.h"
@@ -22,16 +22,16 @@ class FullestFit {
     size_t purged;  // folios given back
   };
 
-  // `by_free`: room for per_folio + 1 lists, zeroed.
+  // Requires: `by_free` has room for per_folio + 1 lists, zeroed.
   void start(unsigned bin, List<Folio>* by_free);
 
-  // Up to `wanted` blocks, in the order of addresses within a folio; empty if memory is refused.
+  // Takes up to `wanted` blocks, in address order within a folio; empty if memory is refused.
   CachedList take(uint32_t wanted);
 
-  // False, and nothing is done, if it is free already or was never handed out.
+  // Returns false and does nothing if the block is free already or was never handed out.
   bool put(void* block);
 
-  // Gives the memory of the empty folio back that was kept. True if there was one.
+  // Gives the memory of the empty folio that was kept, if any, back to the system.
   void trim();
 
   const Totals& totals() const { return totals_; }
@@ -46,14 +46,14 @@ class FullestFit {
 
   unsigned bin_ = 0;
   uint32_t next_fresh_ = 0;  // index of the first folio of chunk_ that was never carved
-  char* chunk_ = nullptr;    // the youngest
+  char* chunk_ = nullptr;    // the newest
   List<Folio>* by_free_ = nullptr;
   uint64_t levels_[Folio::kMaxBlocks / 64 + 1] = {};
   List<Folio> purged_;
   Totals totals_{};
 };
 
-// The start of the block of the bin that `pointer` is in, by its offset in its chunk.
+// The start of the block that contains `pointer`, by its offset in its chunk; null in the header.
 inline char* block_around(const Bin& bin, const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   const size_t offset = address % kChunk;

@@ -10,7 +10,7 @@ void GlobalCache::start(unsigned bin, CachedList* lists, List<Folio>* by_free) {
   folios_.start(bin, by_free);
 }
 
-// What is needed next, and how much at once, is the difference between super0 and super1.
+// Allocates what the request needs, or more at once: the difference between super0 and super1.
 void GlobalCache::refill() {
   size_t wanted = 1;
   const size_t half_of_all = size_t{half()} * lists_.full();

@@ -1,7 +1,7 @@
-// The global object cache of a bin, under one lock with the folios behind it: "the same global lock
-// that is held when new objects are bump allocated". [Kim23 §2.2.4, §4.1]
+// The global object cache of a bin. One lock guards it and the folios behind it: "the same global
+// lock that is held when new objects are bump allocated". [Kim23 §2.2.4, §4.1]
 // Invariant: as ListCache and FullestFit.
-// Thread-safety: any thread, also with locks of a processor's and a socket's cache held.
+// Thread-safety: any thread, which may hold the locks of a processor's and a socket's cache.
 #pragma once
 
 #include "designs/shared/ranks.h"
@@ -14,7 +14,7 @@ namespace near::super {
 class alignas(64) GlobalCache {
  public:
   struct Totals {
-    size_t accesses;  // times that its lock was taken for blocks
+    size_t accesses;  // how often its lock was taken for blocks
     size_t single;    // blocks allocated one at a time
     size_t filled;    // blocks allocated to fill it
     size_t drained;   // blocks freed because it was full
@@ -25,22 +25,22 @@ class alignas(64) GlobalCache {
 
   void start(unsigned bin, CachedList* lists, List<Folio>* by_free);
 
-  // A list, or a single block if there is none and none are made; empty if memory is refused.
+  // Takes a list; a single block if there is no list and no fill; empty if memory is refused.
   CachedList take();
 
   // Moves up to `most` lists into the empty cache `into`; none if memory is refused.
   void take(ListCache& into, unsigned most);
 
-  // Keeps the list; false, and nothing is done, if there is no room and none is made.
+  // Keeps the list; returns false and does nothing if there is no room and none can be made.
   bool put(const CachedList& list);
 
   // Keeps up to `most` of the lists of `from`.
   void put(ListCache& from, unsigned most);
 
-  // Gives a block back to its folio. False if it is none that was handed out.
+  // Gives a block back to its folio. False if the block was not handed out.
   bool free(void* block);
 
-  // Gives all blocks of the list, or all of its own, back to their folios.
+  // Gives all blocks of the list, or all cached blocks, back to their folios.
   void free(const CachedList& list);
   void trim();
 
@@ -56,7 +56,7 @@ class alignas(64) GlobalCache {
 
   Mutex lock_{design::kInnerRank};
   ListCache lists_;
-  uint64_t next_fill_ = 1;  // Fill::doubling: blocks
+  uint64_t next_fill_ = 1;  // for Fill::doubling, in blocks
   FullestFit folios_;
   Totals totals_{};
 };

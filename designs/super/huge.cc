@@ -19,10 +19,10 @@ constexpr size_t kNoRun = SIZE_MAX;
 Table::Kind kind_of(uint32_t entry) { return static_cast<Table::Kind>(entry & Table::kKindMask); }
 size_t number_in(uint32_t entry) { return entry >> Table::kNumberShift; }
 
-// A run holds 2^n chunks if it is for that many or fewer, but more than 2^(n-1).
+// The smallest n such that 2^n chunks hold `chunks`.
 unsigned log2_for(size_t chunks) { return chunks == 1 ? 0 : log2_floor(chunks - 1) + 1; }
 
-// The run whose block that is, or kNoRun.
+// The run that contains this block, or kNoRun.
 size_t run_of(const void* block) {
   if (reinterpret_cast<uintptr_t>(block) % kChunk != 0) return kNoRun;
   const size_t number = Table::number_of(block);
@@ -31,7 +31,7 @@ size_t run_of(const void* block) {
   return kind_of(entry) == Table::kInHuge ? number - number_in(entry) : kNoRun;
 }
 
-// Drops what a run holds: it costs nothing and is zero.
+// Drops the contents of a run: then it takes no memory and reads as zero.
 void clear(size_t run, size_t chunks) {
   if (!os::purge(Table::chunk(run), chunks * kChunk)) memset(Table::chunk(run), 0, chunks * kChunk);
 }

@@ -1,10 +1,10 @@
-// Huge blocks, beyond half a chunk: runs of chunks, each run a power of two of them, so that what
-// is freed fits the next. What is known of a run stands in the chunk table. [Kuszmaul15 §2]
+// Huge blocks, beyond half a chunk: runs of chunks, each run a power of two of them, so that a
+// freed run can be reused. The chunk table describes the runs. [Kuszmaul15 §2]
 //
 // A block begins with a run, or, for alignments beyond a chunk, with a later chunk of it.
-// Invariant: the entry of a run's first chunk is {kHuge, chunks in use}, with as many chunks as the
-// next power of two; of a free run {kFreeHuge, next run + 1}; of the chunk that a block begins
-// with, if it is not the first, {kInHuge, chunks before}.
+// Invariant: the entry of a run's first chunk is {kHuge, chunks in use}; the run has that number
+// rounded up to a power of two. The entry of a free run is {kFreeHuge, next run + 1}. The chunk
+// where a block begins, if it is not the first, has {kInHuge, chunks before}.
 // Thread-safety: any thread; the lists are guarded by the lock.
 #pragma once
 
@@ -22,16 +22,16 @@ class Huge {
     size_t reused;
   };
 
-  // Null if memory is refused.
+  // A block; null if memory is refused.
   void* take(size_t size, size_t alignment);
-  // The same, of zeroes, which are written only where a program had the memory and it was kept.
+  // A block of zeroes; memory is cleared only if a program used it and it was kept.
   void* take_zeroed(size_t size);
-  // Takes a live block back. False, and nothing is done, if it is none.
+  // Takes a live block back. Returns false and does nothing if the pointer is none.
   bool put(void* block);
 
-  // The bytes at a live huge block; 0 if it is none.
+  // The bytes at a live huge block; 0 if the pointer is none.
   size_t usable(const void* block) const;
-  // Makes it longer where it is; false if its run is too short.
+  // Grows the block in place; false if its run is too short.
   bool grow(void* block, size_t size);
 
   bool trim();

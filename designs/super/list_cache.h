@@ -1,7 +1,7 @@
 // An object cache of one bin above the threads: up to `capacity` lists. A list is full with `full`
-// blocks; it may be longer by what was joined to it while it was not. [Kim23 §2.2.4, Figure 4.4]
-// Invariant: count <= capacity; every list but the last is full.
-// Thread-safety: under the lock of the cache it is part of.
+// blocks; joining may make it longer. [Kim23 §2.2.4, Figure 4.4]
+// Invariant: count <= capacity; every list except the last is full.
+// Thread-safety: guarded by the lock of the cache that contains it.
 #pragma once
 
 #include "base/bits.h"
@@ -11,7 +11,7 @@ namespace near::super {
 
 class ListCache {
  public:
-  // `lists`: room for `capacity` >= 1 of them.
+  // Requires: `lists` has room for `capacity` >= 1 lists.
   void start(CachedList* lists, unsigned capacity, uint32_t full) {
     lists_ = lists;
     capacity_ = capacity;
@@ -24,7 +24,7 @@ class ListCache {
   uint32_t full() const { return full_; }
   bool has_room() const { return count_ < capacity_ || !is_full(last()); }
 
-  // Keeps the list; false, and nothing is done, if there is no room.
+  // Keeps the list; returns false and does nothing if there is no room.
   bool put(const CachedList& list) {
     if (!has_room()) return false;
     const bool short_last = count_ > 0 && !is_full(last());
@@ -37,12 +37,12 @@ class ListCache {
     return true;
   }
 
-  // The last list, the only one that may be short; there is one.
+  // The last list, the only one that may be short; there must be one.
   CachedList& last() { return lists_[count_ - 1]; }
   const CachedList& last() const { return lists_[count_ - 1]; }
   CachedList take() { return lists_[--count_]; }
 
-  // The first list, full unless it is the only one; there is one.
+  // Takes the first list, which is full unless it is the only one; there must be one.
   CachedList take_full() {
     if (count_ >= 2) {
       swap(0, count_ - 2);

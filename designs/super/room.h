@@ -1,6 +1,6 @@
-// Memory for the caches themselves: taken a chunk at a time, handed out from its start, kept for
-// ever.
-// Thread-safety: at start, and under the lock of the registry of threads.
+// Memory for the caches themselves, taken a chunk at a time, handed out from its start, and never
+// given back.
+// Thread-safety: called at start, and under the lock of the registry of threads.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace near::super {
 
-// Zeroed, a multiple of a cache line; null if memory is refused.
+// Zeroed memory, a multiple of a cache line; null if memory is refused.
 void* take_room(size_t bytes);
 
 template <typename T>

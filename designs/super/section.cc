@@ -13,10 +13,10 @@ constinit Atomic<uint64_t> given_up{0};
 uint64_t transactions_given_up() { return given_up.load(kRelaxed); }  // relaxed: a statistic
 
 NEAR_COLD bool begin_transaction(const Mutex& mutex) {
-  // What is surely touched is fetched before: a miss inside makes the transaction longer.
+  // The lock is prefetched, because a miss inside makes the transaction longer.
   __builtin_prefetch(&mutex, 1);
   for (int i = 0; i < kTries; i++) {
-    // It would fail at once.
+    // A transaction would fail while the lock is held.
     for (int spin = 0; spin < kSpins && mutex.is_held(); spin++) cpu_relax();
     if (!transaction::begin()) continue;
     if (!mutex.is_held()) return true;

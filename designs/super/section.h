@@ -1,6 +1,6 @@
-// A critical section on a lock: run as a hardware transaction that watches the lock from its start
-// (early subscription), else under the lock. [Kuszmaul15 §4]
-// Invariant: a transaction commits only if nobody held the lock meanwhile.
+// A critical section on a lock. It runs as a hardware transaction that watches the lock from its
+// start (early subscription), or else under the lock. [Kuszmaul15 §4]
+// Invariant: a transaction commits only if no thread held the lock meanwhile.
 // Thread-safety: any thread; sections nest in the order of their locks' ranks.
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace near::super {
 
-// True if a transaction runs that fails as soon as anybody takes the lock.
+// True if a transaction has begun; it fails as soon as a thread takes the lock.
 NEAR_COLD bool begin_transaction(const Mutex& mutex);
 
-// Sections that took the lock after all tries.
+// How many sections took the lock after all tries.
 uint64_t transactions_given_up();
 
 class Section {

@@ -1,9 +1,9 @@
 // The object cache of a bin and a socket, between its processors and the global cache: up to P_S
 // lists, one for each of its processors. [Kim23 §4.2.1]
 //
-// An empty one fetches as many lists as it may hold in one access to the global cache; a full one
-// gives half of them up in one.
-// Thread-safety: any thread, also with the lock of a processor's cache held.
+// An empty one fetches as many lists as it can hold in one access to the global cache; a full one
+// gives up half of its lists in one access.
+// Thread-safety: any thread, which may hold the lock of a processor's cache.
 #pragma once
 
 #include "designs/shared/ranks.h"
@@ -16,16 +16,17 @@ namespace near::super {
 class alignas(64) SocketCache {
  public:
   struct Totals {
-    size_t accesses;  // times that its lock was taken for blocks
+    size_t accesses;  // how often its lock was taken for blocks
     size_t cached;    // blocks
   };
 
   void start(unsigned bin, CachedList* lists, uint32_t full);
 
-  // A list; empty if memory is refused.
+  // Takes a list; empty if memory is refused.
   CachedList take();
 
-  // Keeps the list; false, and nothing is done, if there is no room, nor above.
+  // Keeps the list; returns false and does nothing if neither this cache nor the global one has
+  // room.
   bool put(const CachedList& list);
   void trim();
   Totals totals();
@@ -38,7 +39,7 @@ class alignas(64) SocketCache {
   size_t accesses_ = 0;
 };
 
-// Those of all sockets, kBins of each; null, and 0 of them, in a configuration without.
+// The caches of all sockets, kBins for each; null, with a count of 0, in configurations without.
 extern SocketCache* socket_caches;
 extern unsigned socket_cache_count;
 

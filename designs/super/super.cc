@@ -13,12 +13,12 @@
 namespace near::super {
 namespace {
 
-constexpr size_t kLargestPowerOfTwo = 128 * kKiB;  // of the bins
+constexpr size_t kLargestPowerOfTwo = 128 * kKiB;  // among the bins
 
 bool is_small_or_large(uint32_t entry) { return entry - 1 < kBins; }
 
-// Large blocks begin a random number of cache lines into what their bin gives, so that equal parts
-// of many do not compete for the same lines. [Kuszmaul15 §2]
+// Large blocks begin a random number of cache lines after the start of their bin's block, so that
+// equal parts of many blocks do not compete for the same lines. [Kuszmaul15 §2]
 void* take_large(ThreadCache& cache, size_t size) {
   const size_t offset = min_of(cache.next_line() * kLine, align_down(kLargest - size, kLine));
   Block* block = cache.take(bin_from(kSmallBins, size + offset));
@@ -37,7 +37,7 @@ void* take_aligned(ThreadCache& cache, size_t alignment, size_t size) {
   return reinterpret_cast<void*>(align_up(reinterpret_cast<uintptr_t>(block), alignment));
 }
 
-// A block of a small or large bin. False if it is known to be free.
+// Frees a block of a small or large bin. False if it is known to be free.
 bool put(unsigned bin, void* block) {
   return have_cache() ? current->put(bin, static_cast<Block*>(block))
                       : global_caches[bin].free(block);
@@ -149,7 +149,7 @@ design::Footprint Super::footprint() {
   for (unsigned bin = 0; bin < kBins; bin++) {
     const GlobalCache::Totals totals = global_caches[bin].totals();
     cached[bin] += totals.cached + threads.cached(bin);
-    // Blocks change caches while they are counted.
+    // Blocks may move between caches while they are counted.
     in_use += (totals.folios.in_use - min_of(cached[bin], totals.folios.in_use)) * kSizes[bin];
   }
   return {.reserved = arena.size(),

@@ -1,4 +1,4 @@
-// SuperMalloc as a design: which way a request goes. The ways that are taken often are here.
+// SuperMalloc as a design: which part serves a request. The frequent paths are here.
 // [Kuszmaul15 §2; Kim23 §2.2.4]
 // Thread-safety: any thread.
 #pragma once

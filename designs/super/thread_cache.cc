@@ -14,10 +14,10 @@ constinit Threads threads;
 
 namespace {
 
-// So often does a thread ask which processor it is on.
+// A thread looks up its processor once in so many calls.
 constexpr uint32_t kCallsPerLook = 16;
 
-// A list from `from`, the first that has one.
+// Takes the first cache of `from`; null if there is none.
 ThreadCache* take_first(List<ThreadCache>& from) {
   ThreadCache* first = from.front();
   if (first != nullptr) from.remove(first);
@@ -78,7 +78,7 @@ bool ThreadCache::put_slow(unsigned bin, Block* block) {
   return kept || global_caches[bin].free(block);
 }
 
-// As a free would, as long as there is room; then block by block.
+// Gives the list to the processor's cache while there is room; else frees it block by block.
 void ThreadCache::flush(unsigned bin, ThreadList& list) {
   if (list.empty() || cpu_cache(cpu_, bin).empty(list, socket_)) return;
   global_caches[bin].free(list.take());

@@ -1,8 +1,8 @@
-// A thread's object caches: of each bin two lists, one in use and one spare, which is empty or was
-// full. No lock is taken for them. [Kim23 §2.2.4]
+// A thread's object caches: two lists for each bin, one in use and one spare, which is empty or was
+// full. They need no lock. [Kim23 §2.2.4]
 //
-// Invariant: of each cache, it is `current` in one living thread, or it is in `unused`, or
-// in `orphans`: left by a thread that a fork did not copy.
+// Invariant: each cache is `current` in one living thread, or in `unused`, or in `orphans`, where
+// the caches of threads that a fork did not copy are.
 // Thread-safety: its thread; `Threads` is guarded by its lock.
 #pragma once
 
@@ -18,11 +18,11 @@ class ThreadCache {
  public:
   void start();
 
-  // A block from the list in use; null if it is empty.
+  // Takes a block from the list in use; null if it is empty.
   Block* try_take(size_t bin) { return of(bin).used.pop(); }
 
-  // Puts the block on the list in use. False if that is full, or begins with this very block, or
-  // if no block of the bin could start there. `kind`: that of its chunk, at most kBins.
+  // Puts the block on the list in use. False if the list is full or begins with this block, or if
+  // no block of the bin can start there. `kind`: that of its chunk, at most kBins.
   bool try_put(size_t kind, Block* block) {
     Lists& lists = by_kind_[kind];
     const uint64_t offset = reinterpret_cast<uintptr_t>(block) % kChunk - lists.first;
@@ -31,8 +31,8 @@ class ThreadCache {
            lists.used.push(block);
   }
 
-  // The same, from and to all caches. Null if memory is refused; false, and nothing is done, if the
-  // block is known to be free.
+  // Like try_take and try_put, but with all caches. Null if memory is refused; false, with nothing
+  // done, if the block is known to be free.
   Block* take(unsigned bin) {
     Block* block = try_take(bin);
     return block != nullptr ? block : take_slow(bin);
@@ -42,13 +42,13 @@ class ThreadCache {
     return of(bin).used.push(block) || put_slow(bin, block);
   }
 
-  // A number from 0 to 63.
+  // A pseudo-random number from 0 to 63.
   uint32_t next_line();
 
-  // Another thread has it, on whichever processor.
+  // Called when another thread takes the cache: it must look up its processor.
   void arrive() { calls_ = 0; }
 
-  // Gives all blocks away.
+  // Gives all blocks to the caches above.
   void flush();
 
   void recount();
@@ -65,8 +65,8 @@ class ThreadCache {
   friend class List<ThreadCache>;
   friend class Threads;
 
-  // All that a malloc or free of the bin touches here is one cache line, with a copy of what free
-  // asks of the bin.
+  // Everything here that a malloc or free of the bin touches is one cache line, including a copy of
+  // the bin's values that free needs.
   struct alignas(64) Lists {
     ThreadList used;
     ThreadList spare;
@@ -81,36 +81,37 @@ class ThreadCache {
   void find_processor();
   void flush(unsigned bin, ThreadList& list);
 
-  // By the kind of a bin's chunks. Those of kind 0 are empty, take nothing, and fail every test.
+  // Indexed by the kind of a chunk. The lists of kind 0 are empty, accept nothing, and fail every
+  // test.
   Lists by_kind_[kBins + 1] = {};
   ThreadCache* next = nullptr;
   ThreadCache* prev = nullptr;
   unsigned cpu_ = 0;
   unsigned socket_ = 0;
-  uint32_t calls_ = 0;  // that went to a processor's cache
+  uint32_t calls_ = 0;  // calls that reached a processor's cache
   uint32_t random_ = 1;
 };
 
-// Stands for that of a thread without one: it has nothing and takes nothing.
+// The cache of a thread that has none: it is empty and accepts nothing.
 extern ThreadCache no_cache NEAR_HIDDEN;
 
-// The calling thread's, or `no_cache`.
+// The calling thread's cache, or `no_cache`.
 extern __thread ThreadCache* current NEAR_TLS_INITIAL_EXEC NEAR_HIDDEN;
 
 inline bool have_cache() { return current != &no_cache; }
 
 class Threads {
  public:
-  // The thread has a cache. False if memory is refused.
+  // Gives the calling thread a cache. False if memory is refused.
   bool enter();
   void exit();
 
-  // In a forked child, which has the calling thread alone.
+  // Called in a forked child, which has only the calling thread.
   void orphan_others();
 
   // Blocks of the bin in all threads' lists.
   size_t cached(unsigned bin);
-  // Caches that there are, whether threads have them or not.
+  // The number of caches, including unused ones.
   size_t made();
   Mutex& lock() { return lock_; }
 

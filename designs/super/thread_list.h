@@ -1,9 +1,9 @@
 // One of a thread's two lists of free blocks of a bin. [Kim23 §2.2.4]
 //
-// Invariant: as CachedList; `tail` means something only while the list is not empty.
-// A fork may find the list between any two stores of its thread, which the child does not have:
-// every order of stores here leaves a chain from `head` that ends, and blocks of which none is in
-// two lists. The child counts the chain before it uses it (`recount`).
+// Invariant: as CachedList; `tail` is valid only while the list is not empty.
+// A fork may interrupt the list's thread, which the child does not have, between any two stores.
+// Every order of stores here leaves a chain from `head` that ends, and no block in two lists. The
+// child counts the chain before it uses it (`recount`).
 // Thread-safety: its thread; any thread reads `count`.
 #pragma once
 
@@ -21,7 +21,7 @@ class ThreadList {
   const Block* head() const { return head_; }
   uint32_t count() const { return count_.load(kRelaxed); }  // relaxed: a statistic to others
 
-  // Null if it is empty.
+  // Takes the first block; null if the list is empty.
   Block* pop() {
     Block* block = head_;
     if (unlikely(block == nullptr)) return nullptr;
@@ -30,7 +30,7 @@ class ThreadList {
     return block;
   }
 
-  // False, and nothing is done, if the list is full.
+  // Returns false and does nothing if the list is full.
   bool push(Block* block) {
     const uint32_t before = count();
     if (unlikely(before >= full_)) return false;
@@ -42,7 +42,7 @@ class ThreadList {
     return true;
   }
 
-  // Fills the empty list.
+  // Fills the list, which must be empty.
   void put(const CachedList& list) {
     tail_ = list.tail;
     set_count(list.count);
@@ -70,7 +70,7 @@ class ThreadList {
  private:
   void set_count(uint32_t count) { count_.store(count, kRelaxed); }  // relaxed: see `count`
 
-  // What is written before is written before what follows, to a fork of the process.
+  // Orders earlier stores before later ones, as a fork of the process sees them.
   static void in_order() { std::atomic_signal_fence(kRelease); }  // pairs: fork
 
   Block* head_ = nullptr;

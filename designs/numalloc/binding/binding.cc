@@ -17,7 +17,7 @@ namespace {
 using design::current_node;
 using design::topology;
 
-// A set of processors for the kernel, larger than cpu_set_t.
+// A set of processors for system calls, larger than cpu_set_t.
 struct Processors {
   static constexpr unsigned kWord = 8 * sizeof(unsigned long);
   unsigned long words[kMaxCpus / kWord] = {};
@@ -32,14 +32,14 @@ struct Processors {
   cpu_set_t* set() { return reinterpret_cast<cpu_set_t*>(words); }
 };
 
-constinit Mutex lock{design::kInnermostRank};  // of everything here that is not atomic
+constinit Mutex lock{design::kInnermostRank};  // guards everything here that is not atomic
 Policy policy = Policy::off;
 Rules rules;
 Processors process_mask;
 unsigned capacity[kMaxNodes];  // processors of each node
-uint64_t on_node[kMaxNodes];   // bound threads that live
-uint64_t created = 0;          // threads, the first one included
-unsigned first_node = 0;       // of the first thread
+uint64_t on_node[kMaxNodes];   // bound threads that are alive
+uint64_t created = 0;          // threads created, including the first
+unsigned first_node = 0;       // node of the first thread
 unsigned last_chosen = 0;
 pthread_key_t end_key;
 bool have_end_key = false;
@@ -53,7 +53,7 @@ void on_thread_end(void* value) {
   forget_thread(static_cast<int>(reinterpret_cast<intptr_t>(value)) - 1);
 }
 
-// Given topologies name the processors that matter: up to the last that is not of node 0.
+// Counts the processors of each node. A given topology ends after the last one not of node 0.
 void count_processors() {
   unsigned end = 1;
   for (unsigned cpu = 0; cpu < kMaxCpus; cpu++) {
@@ -64,7 +64,7 @@ void count_processors() {
   }
 }
 
-// A node without processors, of memory alone, gets no threads.
+// The next node with the fewest bound threads. Nodes that have only memory get no threads.
 unsigned interleaved() {
   unsigned best = kMaxNodes;
   for (unsigned i = 1; i <= topology().count; i++) {
@@ -75,8 +75,8 @@ unsigned interleaved() {
   return best;
 }
 
-// The first node, from that of the first thread on, that has a processor left; when none has, a
-// second thread a processor, and so on.
+// The first node, from that of the first thread on, that has a processor without a thread; if there
+// is none, one with fewer than two threads for each processor, and so on.
 unsigned saturated() {
   for (uint64_t share = 1;; share++) {
     for (unsigned i = 0; i < topology().count; i++) {
@@ -124,7 +124,7 @@ bool names_processors(const pthread_attr_t* attributes) {
   return named.count() < kMaxCpus;
 }
 
-// Where a thread of this node runs; kNobody: as the process does.
+// The processors for a thread of this node; with kNobody or kAnywhere, all of the process.
 Processors mask_of(int node) {
   Processors processors;
   for (unsigned cpu = 0; cpu < kMaxCpus; cpu++) {
@@ -140,8 +140,8 @@ bool run_on(int node) {
   return sched_setaffinity(0, sizeof processors.words, processors.set()) == 0;
 }
 
-// False if the calling thread, or whoever created it, has set another mask than we did: that one
-// stays, and is inherited.
+// False if the calling thread, or the thread that created it, has set another mask than we did: its
+// mask stays, and its children inherit it.
 bool own_mask_is_ours() {
   if (!may_pin) return true;
   Processors now;
@@ -203,7 +203,7 @@ void bind_self(int node) {
   const SavedErrno saved;
   if (!run_on(node)) {
     refused.fetch_add(1, kRelaxed);  // relaxed: a statistic
-    run_on(kAnywhere);               // not where its creator is
+    run_on(kAnywhere);               // undoes the mask inherited from its creator
     forget_thread(node);
     return;
   }

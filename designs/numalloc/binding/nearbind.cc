@@ -1,4 +1,4 @@
-// libnearbind.so: the binding alone, for any allocator. [Yang23 §4.4.1]
+// libnearbind.so: only the binding, for any allocator. [Yang23 §4.4.1]
 // NEARBIND_OPTIONS=binding=interleave|saturate|file:PATH|off
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
-// The interposed pthread_create: it gives the new thread a node, and changes nothing else. The
-// attributes are passed on as they are; the thread binds itself before it runs.
+// The interposed pthread_create: it chooses a node for the new thread, and changes nothing else.
+// The attributes are passed on unchanged; the thread binds itself before it runs.
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -20,10 +20,10 @@ struct Start {
   int node;
 };
 
-// The next one in the order of libraries: the C library's, or a tool's.
+// The next pthread_create in the order of libraries: the C library's, or a tool's.
 Create next_create() {
   static constinit near::Atomic<Create> found{nullptr};
-  Create create = found.load(near::kRelaxed);  // relaxed: whoever looks finds the same
+  Create create = found.load(near::kRelaxed);  // relaxed: every thread finds the same function
   if (create == nullptr) {
     create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
     found.store(create, near::kRelaxed);  // relaxed: as above

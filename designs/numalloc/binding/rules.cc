@@ -68,7 +68,7 @@ bool take_node(const char*& at, Rule& rule, unsigned nodes) {
 
 bool is_end(const char* at) { return *at == '\0' || *at == '\n' || *at == '#'; }
 
-// A whole line that is a rule.
+// Parses a whole line as a rule.
 bool parse_line(const char* at, Rule& rule, unsigned nodes) {
   if (!take_threads(at, rule) || (*at != ' ' && *at != '\t')) return false;
   at = skip_blanks(at);

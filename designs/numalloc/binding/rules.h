@@ -1,11 +1,11 @@
 // Explicit rules for binding: which thread, counted by creation from 0, belongs to which node.
 //
-//   # the first thread and eight workers; everybody else in turn
+//   # the first thread and eight workers; all other threads in turn
 //   0     0
 //   1-8   1
 //   *     interleave
 //
-// The first rule that fits counts; without one a thread is interleaved. A node is a number of the
+// The first matching rule applies; without one a thread is interleaved. A node is a number of the
 // topology, counted without holes, or `interleave`, `saturate`, `any` (not bound).
 // Thread-safety: `read` once at start; `find` any thread afterwards.
 #pragma once
@@ -24,10 +24,10 @@ struct Rule {
 
 class Rules {
  public:
-  // Reads `path`; complains once about each line that it ignores, or that the file is too
-  // long. False if it cannot be read.
+  // Reads `path`; reports once each line that it ignores, or that the file is too long. False if it
+  // cannot be read.
   bool read(const char* path, unsigned nodes);
-  // The same for a text; `name` is for complaints.
+  // Like `read`, for a text; messages call it `name`.
   void parse(const char* text, const char* name, unsigned nodes);
   Rule find(uint64_t thread) const;
   unsigned count() const { return count_; }

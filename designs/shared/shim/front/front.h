@@ -1,6 +1,6 @@
-// What the shim calls, for a published design: the names of src/front/front.h, defined in
-// designs/shared/front.cc on top of that design. This folder stands before src/ when the shim is
-// compiled for designs.
+// The functions that the shim calls, for a published design: the names of src/front/front.h,
+// defined in designs/shared/front.cc on top of that design. When the shim is compiled for designs,
+// this folder precedes src/ on the include path.
 // Thread-safety: any thread.
 #pragma once
 
@@ -19,7 +19,7 @@ void* reallocate(void* pointer, size_t size);
 void release(void* pointer);
 size_t usable_size(const void* pointer);
 
-// No design keeps what a block was asked for, so there is nothing to compare.
+// No design stores the requested size of a block, so there is nothing to compare.
 inline void release_sized(void* pointer, size_t) { release(pointer); }
 
 }  // namespace near
