@@ -14,7 +14,7 @@
 // Why the purge thread may take a cold span from a running owner: freed() is released after the
 // list writes that it counts, and it only grows while the lock is held; the same holds for the
 // remote count. If freed + remote == capacity, no block is live, so no thread, not even the owner,
-// has one to free: the claiming thread owns the span. [SYSTEMS: Dekker of two counts]
+// has one to free: the claiming thread owns the span. docs/decisions/0001.
 //
 // A heap without a thread is parked (heap/registry.h); a thread that takes it from there and holds
 // `lock` is its owner. A shared heap has no thread either: the holder of its lock is its owner.

@@ -98,8 +98,7 @@ constexpr unsigned class_for(size_t size, size_t alignment) {
   return alignment <= kBlockAlign ? class_of(size) : class_of_aligned(size, alignment);
 }
 
-// True if a block starts at `offset`: the fractional part of offset / size is 0. [Lemire, Kaser,
-// Kurz 2019, "Faster remainder"]
+// True if a block starts at `offset`: the fractional part of offset / size is 0. [Lemire19]
 template <typename Word>
 constexpr bool starts_block(Word offset, Word reciprocal) {
   return offset * reciprocal < reciprocal;

@@ -67,7 +67,7 @@ struct Bag {
   void clear();  // drops the blocks without freeing them; the label stays
 };
 
-// How blocks of memory without a destructor to run are freed in runs. [DESIGN §6]
+// How blocks of memory without a destructor to run are freed in runs.
 struct FreeRun {
   deleter one;  // frees one block; an entry with this deleter may be part of a run
   size_t (*many)(void* const* blocks, size_t count) noexcept;  // null: one by one
