@@ -7,6 +7,7 @@ data nothing but what is listed: so nothing that tells how many nodes there are.
 """
 
 import argparse
+import itertools
 import platform
 import re
 import subprocess
@@ -42,7 +43,7 @@ def entry_of(library: Path, function: str) -> int | None:
 
 def fast_path(code: dict[int, str], entry: int) -> tuple[list[str], str | None]:
     """The instructions from `entry` to `ret`, and what is wrong with them."""
-    following = dict(zip(sorted(code), sorted(code)[1:]))
+    following = dict(itertools.pairwise(sorted(code)))
     path: list[str] = []
     address: int | None = entry
     while address in code and len(path) < LONGEST:
@@ -52,7 +53,7 @@ def fast_path(code: dict[int, str], entry: int) -> tuple[list[str], str | None]:
             path.append(instruction)
         if "ret" in name or name == "repz":
             return path, None
-        if name.startswith("lock") or name.startswith("xchg") and "(" in instruction:
+        if name.startswith("lock") or (name.startswith("xchg") and "(" in instruction):
             return path, f"a locked instruction: {instruction}"
         if name.startswith("call"):
             return path, f"a call: {instruction}"
