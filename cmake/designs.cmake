@@ -9,7 +9,7 @@
 set(designs_dir ${PROJECT_SOURCE_DIR}/designs)
 set(near_design_names "" CACHE INTERNAL "designs that have a library")
 
-near_sources_of(design_shared_sources platform sync)
+near_sources_of(design_shared_sources common/platform common/sync)
 file(GLOB shared_sources CONFIGURE_DEPENDS ${designs_dir}/shared/*.cc)
 set(per_design ${designs_dir}/shared/front.cc ${designs_dir}/shared/life.cc
   ${designs_dir}/shared/summary.cc)
@@ -18,18 +18,18 @@ list(REMOVE_ITEM shared_sources ${per_design})
 # What all designs stand on.
 function(near_design_parts target)
   near_object_library(${target}
-    ${design_shared_sources} ${shared_sources} ${PROJECT_SOURCE_DIR}/src/front/foreign.cc)
+    ${design_shared_sources} ${shared_sources} ${PROJECT_SOURCE_DIR}/malloc/front/foreign.cc)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
 endfunction()
 near_design_parts(near_design_shared)
 
 function(near_design_flags target)
-  # Before src/, where front/front.h is that of nearmalloc.
+  # Before malloc/, where front/front.h is that of nearmalloc.
   target_include_directories(${target} BEFORE PRIVATE ${designs_dir}/shared/shim)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
 endfunction()
 
-near_object_library(near_design_twins ${PROJECT_SOURCE_DIR}/src/shim/near_standard.cc)
+near_object_library(near_design_twins ${PROJECT_SOURCE_DIR}/malloc/shim/near_standard.cc)
 near_design_flags(near_design_twins)
 if(NOT NEAR_SANITIZE)
   near_object_library(near_design_shim ${shim_sources})

@@ -5,7 +5,8 @@
 add_library(near_flags INTERFACE)
 target_compile_features(near_flags INTERFACE cxx_std_20)
 target_include_directories(near_flags INTERFACE
-  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/common> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/malloc>
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
 # With NEAR_CHECK everything is checked at run time, else targets whose property NEAR_CHECKED is on.
 target_compile_definitions(near_flags INTERFACE
   NEAR_CHECK=$<OR:$<BOOL:${NEAR_CHECK}>,$<BOOL:$<TARGET_PROPERTY:NEAR_CHECKED>>>)

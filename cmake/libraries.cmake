@@ -1,15 +1,15 @@
 # The object libraries and the four libraries of the allocator.
 #
-# near_sources_of(<variable> <layer>...) collects the sources of layers, so that a new file needs no
-# edit here. A static library is one relocatable object: a program that needs one name gets all of
-# them, so no program ends up with this library's malloc and glibc's aligned_alloc; names that are
+# near_sources_of(<variable> <folder>...) collects the sources of folders, so that a new file needs
+# no edit here. A static library is one relocatable object: a program that needs one name gets all
+# of them, so no program ends up with this library's malloc and glibc's aligned_alloc; names that are
 # not exported cannot clash with the program's.
 
 function(near_sources_of variable)
   set(sources)
-  foreach(layer IN LISTS ARGN)
-    file(GLOB layer_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${layer}/*.cc)
-    list(APPEND sources ${layer_sources})
+  foreach(folder IN LISTS ARGN)
+    file(GLOB folder_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cc)
+    list(APPEND sources ${folder_sources})
   endforeach()
   set(${variable} ${sources} PARENT_SCOPE)
 endfunction()
@@ -20,8 +20,11 @@ function(near_object_library name)
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()
 
-near_sources_of(core_sources base platform sync sizes span node heap front)
-near_sources_of(shim_sources shim)
+near_sources_of(core_sources common/base common/platform common/sync
+  malloc/sizes malloc/span malloc/node malloc/heap malloc/front malloc/inspect)
+# The allocator needs no asymmetric fence.
+list(FILTER core_sources EXCLUDE REGEX "/platform/fence\\.cc$")
+near_sources_of(shim_sources malloc/shim)
 # Designs have neither the options nor the map of the files that interpose functions of the C
 # library.
 list(FILTER shim_sources EXCLUDE REGEX
@@ -29,7 +32,7 @@ list(FILTER shim_sources EXCLUDE REGEX
 
 near_object_library(near_core ${core_sources})
 near_object_library(near_api
-  src/shim/near_api.cc src/shim/near_node.cc src/shim/near_standard.cc)
+  malloc/shim/near_api.cc malloc/shim/near_node.cc malloc/shim/near_standard.cc)
 
 # Objects on an operating system that tests control: os_linux.cc is replaced by
 # tests/support/fake_os.cc.
@@ -59,17 +62,17 @@ endif()
 
 near_object_library(near_shim ${shim_sources})
 # An archive must not take names of the C library that a program defines or wraps itself.
-near_object_library(near_interposed src/shim/dlopen.cc src/shim/limits.cc
-  src/shim/thread_create.cc)
+near_object_library(near_interposed malloc/shim/dlopen.cc malloc/shim/limits.cc
+  malloc/shim/thread_create.cc)
 # GCC's other register allocator saves a move in malloc (15 instructions instead of 16).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(near_api PRIVATE -fira-algorithm=priority)
   target_compile_options(near_shim PRIVATE -fira-algorithm=priority)
 endif()
 # The one file that catches an exception.
-set_source_files_properties(src/shim/new_catch.cc PROPERTIES COMPILE_OPTIONS -fexceptions)
+set_source_files_properties(malloc/shim/new_catch.cc PROPERTIES COMPILE_OPTIONS -fexceptions)
 # What calls a public name jumps through the GOT, without a stub in between.
-set_source_files_properties(src/shim/new_delete.cc src/shim/new_nothrow.cc
+set_source_files_properties(malloc/shim/new_delete.cc malloc/shim/new_nothrow.cc
   PROPERTIES COMPILE_OPTIONS -fno-plt)
 
 function(near_shared_library name output_name version_script)
@@ -79,7 +82,7 @@ function(near_shared_library name output_name version_script)
   set_target_properties(${name} PROPERTIES
     OUTPUT_NAME ${output_name}
     LINKER_LANGUAGE CXX
-    LINK_DEPENDS "${version_script};${PROJECT_SOURCE_DIR}/src/shim/replaceable.list")
+    LINK_DEPENDS "${version_script};${PROJECT_SOURCE_DIR}/malloc/shim/replaceable.list")
   # libgcc is the static helper library of the compiler (aarch64 calls it for atomics); libc is all
   # that is loaded.
   target_link_libraries(${name} PRIVATE gcc c)
@@ -90,7 +93,7 @@ function(near_shared_library name output_name version_script)
     LINKER:-z,now,-z,relro
     # Calls inside the library stay inside it, except those that a program may replace.
     LINKER:-Bsymbolic-functions
-    LINKER:--dynamic-list=${PROJECT_SOURCE_DIR}/src/shim/replaceable.list
+    LINKER:--dynamic-list=${PROJECT_SOURCE_DIR}/malloc/shim/replaceable.list
     # The thread-exit hook and the blocks that were handed out outlive any dlclose.
     LINKER:-z,nodelete)
 endfunction()
@@ -123,9 +126,10 @@ function(near_public_interface name)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
 endfunction()
 
-near_shared_library(nearmalloc nearmalloc ${PROJECT_SOURCE_DIR}/src/shim/nearmalloc.map
+near_shared_library(nearmalloc nearmalloc ${PROJECT_SOURCE_DIR}/malloc/shim/nearmalloc.map
   near_core near_api near_shim near_interposed)
-near_shared_library(nearmalloc_api nearmalloc-api ${PROJECT_SOURCE_DIR}/src/shim/nearmalloc-api.map
+near_shared_library(nearmalloc_api nearmalloc-api
+  ${PROJECT_SOURCE_DIR}/malloc/shim/nearmalloc-api.map
   near_core near_api)
 near_public_interface(nearmalloc)
 near_public_interface(nearmalloc_api)

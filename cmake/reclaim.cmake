@@ -1,4 +1,4 @@
-# The reclamation library: reclaim/ on the layers base and platform. Its headers are templates; what
+# The reclamation library: reclaim/ on the layers of common/. Its headers are templates; what
 # needs the system is compiled here.
 #
 # near_reclaim_objects: the objects; near_reclaim: the same for tests, with all they need;
@@ -6,8 +6,8 @@
 # the headers call; everything else is hidden.
 
 file(GLOB reclaim_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/reclaim/*.cc)
-set(reclaim_platform clock fence futex message ticks)
-list(TRANSFORM reclaim_platform REPLACE "(.+)" ${PROJECT_SOURCE_DIR}/src/platform/\\1.cc)
+set(reclaim_platform clock fence futex message)
+list(TRANSFORM reclaim_platform REPLACE "(.+)" ${PROJECT_SOURCE_DIR}/common/platform/\\1.cc)
 
 near_object_library(near_reclaim_platform ${reclaim_platform})
 add_library(near_reclaim_objects OBJECT ${reclaim_sources})

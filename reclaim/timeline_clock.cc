@@ -10,7 +10,7 @@
 #include <ctime>
 #include <nearmalloc/reclaim/timeline.hpp>
 
-#include "platform/ticks.h"
+#include "reclaim/ticks.h"
 
 namespace near::reclaim {
 namespace {

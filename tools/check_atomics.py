@@ -139,21 +139,21 @@ BARE_PUSH = PUSH.split("//")[0] + "\n"
 TAKE = "int take() { return head_.load(std::memory_order_acquire); }  // pairs: stack\n"
 HINT = "int hint() { return head_.load(kRelaxed); }"
 EXAMPLES = [
-    Example("both sides", {"src/sync/a.h": PUSH + TAKE}, None),
-    Example("label above", {"src/sync/a.h": "// pairs: stack\n" + BARE_PUSH + TAKE}, None),
-    Example("barrier", {"src/sync/a.h": PUSH + "  heavy_barrier();  // pairs: stack\n"}, None),
-    Example("relaxed with a reason", {"src/sync/a.h": HINT + "  // relaxed: a hint\n"}, None),
-    Example("waived", {"src/sync/a.h": "// relaxed in this file: counters\n" + HINT + "\n"}, None),
+    Example("both sides", {"malloc/a.h": PUSH + TAKE}, None),
+    Example("label above", {"malloc/a.h": "// pairs: stack\n" + BARE_PUSH + TAKE}, None),
+    Example("barrier", {"malloc/a.h": PUSH + "  heavy_barrier();  // pairs: stack\n"}, None),
+    Example("relaxed with a reason", {"malloc/a.h": HINT + "  // relaxed: a hint\n"}, None),
+    Example("waived", {"malloc/a.h": "// relaxed in this file: counters\n" + HINT + "\n"}, None),
     Example("the program's", {"reclaim/a.cc": TAKE.replace("stack", "program")}, None),
     Example("a header", {"include/nearmalloc/reclaim/a.hpp": BARE_PUSH}, "names its partner"),
-    Example("no label", {"src/sync/a.h": BARE_PUSH + TAKE}, "names its partner"),
-    Example("a neighbour's label", {"src/sync/a.h": PUSH + TAKE + BARE_PUSH}, "names its partner"),
-    Example("one side", {"src/sync/a.h": PUSH}, "where is its partner"),
-    Example("two of one side", {"src/sync/a.h": PUSH + PUSH}, "lacks a side"),
-    Example("no order", {"src/sync/a.h": "int f() { return head_.load(); }\n"}, "state its order"),
-    Example("no reason", {"src/sync/a.h": HINT + "\n"}, "relaxed without"),
-    Example("stray label", {"src/sync/a.h": PUSH + TAKE + "\n\n\n// pairs: stack\n"}, "without an"),
-    Example("handed on", {"src/sync/a.h": "void f() { give(word_, kRelease); }\n"}, "its partner"),
+    Example("no label", {"malloc/a.h": BARE_PUSH + TAKE}, "names its partner"),
+    Example("a neighbour's label", {"malloc/a.h": PUSH + TAKE + BARE_PUSH}, "names its partner"),
+    Example("one side", {"malloc/a.h": PUSH}, "where is its partner"),
+    Example("two of one side", {"malloc/a.h": PUSH + PUSH}, "lacks a side"),
+    Example("no order", {"malloc/a.h": "int f() { return head_.load(); }\n"}, "state its order"),
+    Example("no reason", {"malloc/a.h": HINT + "\n"}, "relaxed without"),
+    Example("stray label", {"malloc/a.h": PUSH + TAKE + "\n\n\n// pairs: stack\n"}, "without an"),
+    Example("handed on", {"malloc/a.h": "void f() { give(word_, kRelease); }\n"}, "its partner"),
 ]
 
 if __name__ == "__main__":

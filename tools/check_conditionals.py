@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Conditional compilation lives in src/platform and src/base; elsewhere NEAR_CHECK and guards.
+"""Conditional compilation lives in platform/ and base/ of common/; elsewhere NEAR_CHECK and guards.
 
 The headers that the model checker explores may ask for it (NEAR_MODEL), and those that C programs
 include for C++, in include/nearmalloc alone.
@@ -11,6 +11,9 @@ from pathlib import Path
 from checking import CODE, Example, Findings, line_of, run, sources, without_comments
 
 FREE_LAYERS = {"platform", "base"}
+# What only one product needs of a processor.
+OF_ONE_PRODUCT = {("designs", "super", "transaction.cc"), ("reclaim", "ticks.cc"),
+                  ("reclaim", "ticks.h")}
 CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif)\b[ \t]*(.*)$", re.MULTILINE)
 GUARD = re.compile(r"[ \t]*#[ \t]*ifndef[ \t]+(\w+)[ \t]*\n[ \t]*#[ \t]*define[ \t]+\1\b")
 NAME = re.compile(r"[A-Za-z_]\w*")
@@ -21,7 +24,7 @@ def check(root: Path, findings: Findings) -> None:
     for path in sources(root, *CODE):
         findings.count()
         parts = path.relative_to(root).parts
-        if parts[0] == "src" and parts[1] in FREE_LAYERS:
+        if (parts[0] == "common" and parts[1] in FREE_LAYERS) or parts in OF_ONE_PRODUCT:
             continue
         allowed = ALLOWED | ({"NEAR_MODEL", "__cplusplus"} if parts[0] == "include" else set())
         text = without_comments(path.read_text(encoding="utf-8"))
@@ -35,13 +38,13 @@ def check(root: Path, findings: Findings) -> None:
 
 
 EXAMPLES = [
-    Example("platform may", {"src/platform/a.h": "#ifdef __linux__\n#endif\n"}, None),
-    Example("checks may", {"src/heap/a.cc": "#if NEAR_CHECK\n#endif\n"}, None),
-    Example("guard", {"src/heap/a.h": "#ifndef A_H\n#define A_H\n#endif\n"}, None),
+    Example("platform may", {"common/platform/a.h": "#ifdef __linux__\n#endif\n"}, None),
+    Example("checks may", {"malloc/heap/a.cc": "#if NEAR_CHECK\n#endif\n"}, None),
+    Example("guard", {"malloc/heap/a.h": "#ifndef A_H\n#define A_H\n#endif\n"}, None),
     Example("model", {"include/nearmalloc/impl/a.hpp": "#ifdef NEAR_MODEL\n#endif\n"}, None),
     Example("model in reclaim", {"reclaim/a.cc": "#ifdef NEAR_MODEL\n#endif\n"}, "NEAR_MODEL"),
-    Example("system", {"src/heap/a.cc": "#if defined(__linux__)\n#endif\n"}, "__linux__"),
-    Example("compiler", {"src/heap/a.cc": "#if 1\n#elif __clang__\n#endif\n"}, "__clang__"),
+    Example("system", {"malloc/heap/a.cc": "#if defined(__linux__)\n#endif\n"}, "__linux__"),
+    Example("compiler", {"malloc/heap/a.cc": "#if 1\n#elif __clang__\n#endif\n"}, "__clang__"),
 ]
 
 if __name__ == "__main__":

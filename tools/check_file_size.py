@@ -58,13 +58,13 @@ def function_of(lines: int) -> str:
 
 
 EXAMPLES = [
-    Example("short", {"src/heap/a.cc": function_of(58)}, None),
-    Example("long function", {"src/heap/a.cc": function_of(70)}, "take has 72 lines"),
+    Example("short", {"malloc/heap/a.cc": function_of(58)}, None),
+    Example("long function", {"malloc/heap/a.cc": function_of(70)}, "take has 72 lines"),
     Example("long template",
-            {"src/heap/a.cc": function_of(70).replace("int", "template <class T> int")},
+            {"malloc/heap/a.cc": function_of(70).replace("int", "template <class T> int")},
             "take has 72 lines"),
-    Example("long file", {"src/heap/a.cc": function_of(1) * 60}, "at most 400"),
-    Example("long table", {"src/heap/a.cc": "int t[] = {\n" + "1,\n" * 90 + "};\n"}, None),
+    Example("long file", {"malloc/heap/a.cc": function_of(1) * 60}, "at most 400"),
+    Example("long table", {"malloc/heap/a.cc": "int t[] = {\n" + "1,\n" * 90 + "};\n"}, None),
 ]
 
 if __name__ == "__main__":

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""Includes in src/ point downward; reclaim/ and designs use the lowest layers and their own."""
+"""Includes of common/ and malloc/ point downward; reclaim/ and designs use the lowest layers and
+their own."""
 
 import re
 from pathlib import Path
 
 from checking import Example, Findings, line_of, run, sources
 
-LAYERS = ["base", "platform", "sync", "sizes", "span", "node", "heap", "front", "shim"]
+LAYERS = {
+    "common": ["base", "platform", "sync"],
+    "malloc": ["sizes", "span", "node", "heap", "front", "inspect", "shim"],
+}
+ORDER = [layer for layers in LAYERS.values() for layer in layers]
 OF_RECLAIM = {"base", "platform", "sync", "reclaim", "nearmalloc/impl", "nearmalloc/reclaim"}
 # A design stands on the lowest layers and on what all designs share; the shim and what becomes of
 # invalid pointers are reached by two headers of front/.
@@ -23,13 +28,13 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 
 
 def check(root: Path, findings: Findings) -> None:
-    for path in sources(root, "src"):
-        layer = path.relative_to(root / "src").parts[0]
+    for path in sources(root, *LAYERS):
         name = path.relative_to(root)
-        if layer not in LAYERS:
+        product, layer = name.parts[:2]
+        if layer not in LAYERS[product]:
             findings.fault(name, 0, f"the folder '{layer}' is no layer")
             continue
-        allowed = {*LAYERS[: LAYERS.index(layer) + 1], SHARED.get(layer, layer)}
+        allowed = {*ORDER[: ORDER.index(layer) + 1], SHARED.get(layer, layer)}
         check_file(path, name, allowed, f"layer {layer}", findings)
     for path in sources(root, "reclaim", suffixes=(".h", ".hpp", ".cc")):
         check_file(path, path.relative_to(root), OF_RECLAIM, "reclaim", findings)
@@ -53,15 +58,16 @@ def check_file(path: Path, name: Path, allowed: set[str], who: str, findings: Fi
 
 
 EXAMPLES = [
-    Example("downward", {"src/span/a.h": '#include "base/bits.h"\n#include "span/b.h"\n'}, None),
-    Example("upward", {"src/sync/a.h": '#include "heap/heap.h"\n'}, "sync may not include heap/"),
-    Example("not a layer", {"src/extra/a.h": '#include "base/bits.h"\n'}, "is no layer"),
-    Example("relative", {"src/heap/a.h": '#include "../front/a.h"\n'}, "may not include"),
+    Example("downward", {"malloc/span/a.h": '#include "base/bits.h"\n#include "span/b.h"\n'}, None),
+    Example("upward", {"common/sync/a.h": '#include "heap/heap.h"\n'},
+            "sync may not include heap/"),
+    Example("not a layer", {"malloc/extra/a.h": '#include "base/bits.h"\n'}, "is no layer"),
+    Example("relative", {"malloc/heap/a.h": '#include "../front/a.h"\n'}, "may not include"),
     Example("headers of reclaim",
             {"reclaim/a.cc": '#include "nearmalloc/reclaim/impl/core.hpp"\n'}, None),
-    Example("shared", {"src/base/a.h": '#include "nearmalloc/impl/atomic.hpp"\n'}, None),
-    Example("shared too", {"src/platform/a.h": '#include "nearmalloc/impl/fence.hpp"\n'}, None),
-    Example("shared above base", {"src/sync/a.h": '#include "nearmalloc/impl/atomic.hpp"\n'},
+    Example("shared", {"common/base/a.h": '#include "nearmalloc/impl/atomic.hpp"\n'}, None),
+    Example("shared too", {"common/platform/a.h": '#include "nearmalloc/impl/fence.hpp"\n'}, None),
+    Example("shared above base", {"common/sync/a.h": '#include "nearmalloc/impl/atomic.hpp"\n'},
             "sync may not include nearmalloc/impl"),
     Example("installed", {"include/nearmalloc/reclaim/a.hpp": '#include "base/bits.h"\n'},
             "an installed header may not include base/"),

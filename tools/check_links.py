@@ -119,7 +119,7 @@ def main() -> int:
         return self_test()
     findings = Findings()
     for name, script in LIBRARIES.items():
-        check_library(arguments.build / name, ROOT / "src/shim" / script, findings)
+        check_library(arguments.build / name, ROOT / "malloc/shim" / script, findings)
     return report("facts", findings)
 
 

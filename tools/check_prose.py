@@ -10,7 +10,8 @@ COLUMNS = 100
 SKIPPED_FOLDERS = {"build", ".git", "__pycache__", ".ruff_cache", ".cache"}
 TEXTS = {".h", ".hpp", ".cc", ".c", ".py", ".md", ".txt", ".cmake", ".in", ".map", ".toml", ".json",
          ".sql", ".sh", ".3", ".bib", ".rs", ".html", ".js", ""}
-CODE_FOLDERS = {"src", "include", "tests", "tools", "lab", "cmake", "reclaim", "designs", "near"}
+CODE_FOLDERS = {"common", "malloc", "include", "tests", "tools", "lab", "cmake", "reclaim",
+                "designs", "near"}
 CODE = TEXTS - {".md", ".json", ".html", ".bib", ".txt"} | {".txt"}
 # Spelled so that this file passes its own check.
 FORBIDDEN = [
@@ -42,11 +43,11 @@ def check(root: Path, findings: Findings) -> None:
 
 
 EXAMPLES = [
-    Example("clean", {"src/a.h": "// build/work/x is ours\n", "README.md": "y" * 200 + "\n"}, None),
+    Example("clean", {"lab/a.h": "// build/work/x is ours\n", "README.md": "y" * 200 + "\n"}, None),
     Example("path", {"lab/a.py": 'p = "/wo' 'rk/main"\n'}, "a path of one machine"),
-    Example("unfinished", {"src/a.h": "// TO" "DO: all of it\n"}, "unfinished business"),
+    Example("unfinished", {"malloc/a.h": "// TO" "DO: all of it\n"}, "unfinished business"),
     Example("host", {"README.md": "get it from pypi" ".org\n"}, "a package host"),
-    Example("wide", {"src/a.h": "// " + "x" * 98 + "\n"}, "101 columns"),
+    Example("wide", {"malloc/a.h": "// " + "x" * 98 + "\n"}, "101 columns"),
 ]
 
 if __name__ == "__main__":

@@ -66,13 +66,13 @@ def check(root: Path, findings: Findings) -> None:
 BIB = "@misc{Ada43, title = {Notes}}\n"
 CITES = "// [Ada" "43 §1]\n"  # spelled so that this file passes its own check
 EXAMPLES = [
-    Example("right", {BIBLIOGRAPHY: BIB, "src/a.h": CITES,
-                      "README.md": "# One thing\n[a](src/a.h) [b](#one-thing) `[x](y)`\n"}, None),
-    Example("key", {BIBLIOGRAPHY: BIB, "src/a.h": "// [Ada" "43; Bob" "99 §2]\n"}, "Bob99"),
-    Example("uncited", {BIBLIOGRAPHY: BIB, "src/a.h": "// Ada43\n"}, "Ada43 is cited nowhere"),
-    Example("file", {BIBLIOGRAPHY: BIB, "src/a.h": CITES, "README.md": "[a](src/b.h)\n"},
-            "there is no src/b.h"),
-    Example("heading", {BIBLIOGRAPHY: BIB, "src/a.h": CITES, "README.md": "# A\n[b](#b)\n"},
+    Example("right", {BIBLIOGRAPHY: BIB, "malloc/a.h": CITES,
+                      "README.md": "# One\n[a](malloc/a.h) [b](#one) `[x](y)`\n"}, None),
+    Example("key", {BIBLIOGRAPHY: BIB, "malloc/a.h": "// [Ada" "43; Bob" "99 §2]\n"}, "Bob99"),
+    Example("uncited", {BIBLIOGRAPHY: BIB, "malloc/a.h": "// Ada43\n"}, "Ada43 is cited nowhere"),
+    Example("file", {BIBLIOGRAPHY: BIB, "malloc/a.h": CITES, "README.md": "[a](malloc/b.h)\n"},
+            "there is no malloc/b.h"),
+    Example("heading", {BIBLIOGRAPHY: BIB, "malloc/a.h": CITES, "README.md": "# A\n[b](#b)\n"},
             "no heading #b"),
 ]
 

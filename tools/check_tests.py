@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every folder of src/ has a unit test: tests/unit/<name>_test.cc, named after one of its files."""
+"""Each layer has a unit test: tests/unit/<name>_test.cc, named after one of its files."""
 
 from pathlib import Path
 
@@ -9,7 +9,8 @@ from checking import Example, Findings, run, sources
 def check(root: Path, findings: Findings) -> None:
     tests = sources(root, "tests/unit", suffixes=(".cc",))
     tested = {path.stem.removesuffix("_test") for path in tests if path.stem.endswith("_test")}
-    for folder in sorted(path for path in (root / "src").glob("*") if path.is_dir()):
+    layers = [path for product in ("common", "malloc") for path in (root / product).glob("*")]
+    for folder in sorted(path for path in layers if path.is_dir()):
         parts = {path.stem for path in sources(root, str(folder.relative_to(root)))}
         if not parts:
             continue
@@ -20,8 +21,8 @@ def check(root: Path, findings: Findings) -> None:
 
 
 EXAMPLES = [
-    Example("tested", {"src/sync/inbox.h": "", "tests/unit/sync/inbox_test.cc": ""}, None),
-    Example("untested", {"src/sync/inbox.h": "", "tests/unit/bits_test.cc": ""}, "src/sync: no"),
+    Example("tested", {"common/sync/inbox.h": "", "tests/unit/sync/inbox_test.cc": ""}, None),
+    Example("untested", {"malloc/span/a.h": "", "tests/unit/b_test.cc": ""}, "malloc/span: no"),
 ]
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def library_commands(build: Path) -> list[dict[str, str]]:
 def check_sources(root: Path, build: Path, findings: Findings) -> None:
     commands = library_commands(build)
     compiled = {Path(command["file"]) for command in commands}
-    sources = [source for folder in ("src", "reclaim")
+    sources = [source for folder in ("common", "malloc", "reclaim")
                for source in sorted((root / folder).rglob("*.cc"))]
     for source in sources:
         if source not in compiled:
@@ -73,9 +73,9 @@ def self_test() -> int:
     findings = Findings()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        (root / "src").mkdir()
-        (root / "src/forgotten.cc").write_text("", encoding="utf-8")
-        source = root / "src/wrong.cc"
+        (root / "malloc").mkdir()
+        (root / "malloc/forgotten.cc").write_text("", encoding="utf-8")
+        source = root / "malloc/wrong.cc"
         source.write_text("int f(int Bad) { return Bad; }\n#ifdef AGAIN\n#error seen\n#endif\n",
                           encoding="utf-8")
         compilers = ("c++ -fira-algorithm=priority -o CMakeFiles/wrong.o",

@@ -16,7 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SKIPPED = 77  # the exit status that CTest counts as skipped
 # Where the code of the libraries is: the allocator's, and the reclamation library's.
-CODE = ("src", "reclaim", "designs", "include/nearmalloc/impl", "include/nearmalloc/reclaim")
+CODE = ("common", "malloc", "reclaim", "designs", "include/nearmalloc/impl",
+        "include/nearmalloc/reclaim")
 
 
 @dataclass

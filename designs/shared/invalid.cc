@@ -1,4 +1,4 @@
-// Reports a pointer that is none of a design's blocks; complements src/front/foreign.cc.
+// Reports a pointer that is none of a design's blocks; complements malloc/front/foreign.cc.
 #include "front/invalid.h"
 
 #include <cstdlib>

@@ -40,6 +40,7 @@ constinit Mutex start_lock{kOuterRank};
 constinit Atomic<bool> started{false};
 pthread_key_t exit_key;
 bool have_exit_key = false;
+constinit TextOption switches{"design_options", nullptr};
 
 void on_thread_exit(void* value) {
   if (++exit_rounds < kExitRounds) {
@@ -74,7 +75,7 @@ void handle_forks() {
 // Runs in a constructor, because the environment is known then. The first allocation may come
 // before the C library's own constructor.
 __attribute__((constructor)) void finish_start(int, char**, char** environment) {
-  read_options(environment);
+  read_options(environment, &switches);
   if (!start()) return;
   handle_forks();
   ThisDesign::configure();
@@ -90,8 +91,8 @@ NEAR_COLD bool start() {
   const SavedErrno saved;
   const LockGuard guard(start_lock);
   if (started.load(kRelaxed)) return true;  // relaxed: changed under the lock only
-  read_options(environ);
-  read_switches(ThisDesign::kName, design_options_text(), ThisDesign::switches());
+  read_options(environ, &switches);
+  read_switches(ThisDesign::kName, switches.value, ThisDesign::switches());
   read_machine();
   if (!ThisDesign::start()) return false;
   have_exit_key = pthread_key_create(&exit_key, on_thread_exit) == 0;

@@ -2,8 +2,8 @@
 
 #include "base/bits.h"
 #include "designs/shared/machine.h"
+#include "designs/super/transaction.h"
 #include "platform/message.h"
-#include "platform/transaction.h"
 
 namespace near::super {
 

@@ -6,7 +6,7 @@
 
 #include "base/compiler.h"
 #include "designs/super/config.h"
-#include "platform/transaction.h"
+#include "designs/super/transaction.h"
 #include "sync/mutex.h"
 
 namespace near::super {

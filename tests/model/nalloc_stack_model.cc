@@ -1,5 +1,5 @@
-// Model of src/sync/tagged_stack.h as the stack of clean pages and of parked heaps: threads that
-// take pages, write them, and put them back.
+// Model of designs/shared/tagged_stack.h as the stack of clean pages and of parked heaps: threads
+// that take pages, write them, and put them back.
 //
 // Invariants: a page belongs to one thread at a time, with what its last user wrote; no page is
 // lost or doubled, even if it comes back while another thread still reads its link.

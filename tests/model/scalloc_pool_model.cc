@@ -1,5 +1,5 @@
-// Model of src/sync/tagged_stack.h as the span-pool uses it: threads take spans out, use them, and
-// put them back.
+// Model of designs/shared/tagged_stack.h as the span-pool uses it: threads take spans out, use
+// them, and put them back.
 //
 // Invariants: a span is with one thread or in the stack, and none is lost; a thread that takes a
 // span out sees what was written to it before it was put.

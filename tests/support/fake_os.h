@@ -1,4 +1,4 @@
-// An operating system that tests control: the other implementation of src/platform/os.h.
+// An operating system that tests control: the other implementation of common/platform/os.h.
 //
 // It fails the n-th call of a kind, once or from then on; counts calls; pretends page size, memory
 // and limits; and knows the state of every page, so a breach of the contract in os.h (an address

@@ -27,7 +27,8 @@ void print_counts() {
 }
 
 __attribute__((constructor)) void begin(int, char**, char** environment) {
-  read_options(environment);
+  TextOption of_designs{"design_options", nullptr};  // they may be preloaded, too
+  read_options(environment, &of_designs);
   design::read_switches("nearbind", getenv("NEARBIND_OPTIONS"), table);
   design::read_machine();
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);

@@ -1,6 +1,6 @@
-// The functions that the shim calls, for a published design: the names of src/front/front.h,
+// The functions that the shim calls, for a published design: the names of malloc/front/front.h,
 // defined in designs/shared/front.cc on top of that design. When the shim is compiled for designs,
-// this folder precedes src/ on the include path.
+// this folder precedes malloc/ on the include path.
 // Thread-safety: any thread.
 #pragma once
 

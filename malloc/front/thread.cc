@@ -6,7 +6,6 @@
 #include "front/fork.h"
 #include "front/pin.h"
 #include "front/populate.h"
-#include "front/statistics.h"
 #include "heap/purge_thread.h"
 #include "heap/registry.h"
 #include "node/memory.h"
@@ -86,7 +85,6 @@ __attribute__((constructor)) static void finish_start(int, char**, char** enviro
   handle_forks();
   pin_own_object();
   count_this_thread(false);
-  if (option(Option::stats) != 0) print_statistics_at_exit();
   if (option(Option::populate_mib) != 0) obey_populate_option();
 }
 

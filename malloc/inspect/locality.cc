@@ -1,4 +1,4 @@
-#include "front/locality.h"
+#include "inspect/locality.h"
 
 #include "front/thread.h"
 #include "heap/registry.h"

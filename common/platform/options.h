@@ -50,13 +50,17 @@ bool set_option(const char* name, long value);
 // The index of a name in the table, or kOptions.
 unsigned find_option(const char* name);
 
-// Reads NEARMALLOC_* once. Calls before the environment is known (null) do nothing.
-void read_options(char* const* environment);
+// An option of one library alone, which is no number: NEARMALLOC_<NAME>, or null.
+struct TextOption {
+  const char* name;
+  const char* value;
+};
+
+// Reads NEARMALLOC_* once. Calls before the environment is known (null) do nothing. `own`: an
+// option that the caller's library knows besides those of the table; or null.
+void read_options(char* const* environment, TextOption* own = nullptr);
 
 // The text of NEARMALLOC_TOPOLOGY, or null.
 const char* topology_text();
-
-// The text of NEARMALLOC_DESIGN_OPTIONS, or null: the switches of a published design.
-const char* design_options_text();
 
 }  // namespace near

@@ -1,4 +1,4 @@
-#include "platform/transaction.h"
+#include "designs/super/transaction.h"
 
 #include "base/compiler.h"
 

@@ -1,8 +1,8 @@
 // Checks all structures at rest: the nodes, the caller's heap, the parked heaps and the shared
 // ones.
-#include "front/statistics.h"
 #include "front/thread.h"
 #include "heap/registry.h"
+#include "inspect/statistics.h"
 #include "node/memory.h"
 #include "platform/message.h"
 

@@ -5,8 +5,8 @@
 #include "front/batch.h"
 #include "front/front.h"
 #include "front/populate.h"
-#include "front/statistics.h"
 #include "front/thread.h"
+#include "inspect/statistics.h"
 #include "nearmalloc/nearmalloc.h"
 #include "platform/options.h"
 
@@ -25,7 +25,10 @@ NEAR_API size_t near_free_batch(void* const* blocks, size_t count) noexcept {
   return near::release_batch(blocks, count);
 }
 
-NEAR_API int near_malloc_trim(size_t pad) noexcept { return near::trim(pad) ? 1 : 0; }
+NEAR_API int near_malloc_trim(size_t pad) noexcept {
+  near::start_library();
+  return near::reclaim_everything(pad) > 0 ? 1 : 0;
+}
 
 NEAR_API struct mallinfo2 near_mallinfo2(void) noexcept {
   near_stats stats;

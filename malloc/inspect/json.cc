@@ -1,8 +1,8 @@
 // Writes all statistics as one JSON object.
 #include <cstdarg>
 
-#include "front/locality.h"
-#include "front/statistics.h"
+#include "inspect/locality.h"
+#include "inspect/statistics.h"
 #include "node/memory.h"
 #include "platform/message.h"
 

@@ -1,4 +1,4 @@
-#include "platform/ticks.h"
+#include "reclaim/ticks.h"
 
 #if defined(__x86_64__)
 

@@ -15,17 +15,11 @@ void gather_statistics(near_stats& stats);
 // Prints one fact a line, on stderr, without allocating.
 void print_statistics();
 
-// Arranges for the statistics to be printed at exit, as the option `stats` asks.
-void print_statistics_at_exit();
-
 // Writes glibc's malloc_info format, as far as it applies.
 void write_statistics_xml(FILE* stream);
 
 // Checks the nodes, the caller's own heap and the parked ones. Returns the number of violations,
 // and names each on stderr.
 size_t check_everything();
-
-// Gives back everything possible, except `pad` bytes. True if anything was given back.
-bool trim(size_t pad);
 
 }  // namespace near

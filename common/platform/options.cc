@@ -45,7 +45,6 @@ constinit Atomic<long> values[kOptions];
 constinit Atomic<bool> set_by_hand[kOptions];
 bool have_read = false;
 const char* topology_value = nullptr;
-const char* design_options_value = nullptr;
 
 // The value of a NAME=VALUE entry of the environment if its name is the prefix and `name` in
 // capitals.
@@ -85,14 +84,14 @@ bool parse_number(const char* text, long& value) {
   return true;
 }
 
-void read_entry(const char* entry) {
+void read_entry(const char* entry, TextOption* own) {
   const auto name = static_cast<int>(strcspn(entry, "="));
   if (const char* text = value_of(entry, "topology")) {
     topology_value = text;
     return;
   }
-  if (const char* text = value_of(entry, "design_options")) {
-    design_options_value = text;
+  if (const char* text = own == nullptr ? nullptr : value_of(entry, own->name)) {
+    own->value = text;
     return;
   }
   for (unsigned i = 0; i < kOptions; i++) {
@@ -137,16 +136,15 @@ bool set_option(const char* name, long value) {
   return true;
 }
 
-NEAR_COLD void read_options(char* const* environment) {
+NEAR_COLD void read_options(char* const* environment, TextOption* own) {
   if (have_read || environment == nullptr) return;
   have_read = true;
   if (getauxval(AT_SECURE) != 0) return;
   for (char* const* entry = environment; *entry != nullptr; entry++) {
-    if (strncmp(*entry, kPrefix, sizeof kPrefix - 1) == 0) read_entry(*entry);
+    if (strncmp(*entry, kPrefix, sizeof kPrefix - 1) == 0) read_entry(*entry, own);
   }
 }
 
 const char* topology_text() { return topology_value; }
-const char* design_options_text() { return design_options_value; }
 
 }  // namespace near

@@ -2,9 +2,9 @@
 #include <cerrno>
 #include <cstddef>
 
-#include "front/locality.h"
 #include "front/placed.h"
 #include "front/thread.h"
+#include "inspect/locality.h"
 #include "nearmalloc/nearmalloc.h"
 #include "node/memory.h"
 

@@ -1,12 +1,12 @@
-#include "front/statistics.h"
+#include "inspect/statistics.h"
 
 #include <cstdlib>
 
 #include "front/front.h"
 #include "front/large.h"
-#include "front/locality.h"
 #include "front/thread.h"
 #include "heap/registry.h"
+#include "inspect/locality.h"
 #include "node/memory.h"
 #include "platform/message.h"
 #include "platform/options.h"
@@ -75,7 +75,10 @@ void print_statistics() {
         s.free_batch_blocks, s.free_batches, s.free_batch_groups);
 }
 
-void print_statistics_at_exit() {
+// The option `stats`.
+__attribute__((constructor)) static void print_at_exit(int, char**, char** environment) {
+  read_options(environment);
+  if (option(Option::stats) == 0) return;
   keep_stderr();
   atexit([] {
     if (static_cast<AtExit>(option(Option::stats)) == AtExit::json) {
@@ -103,11 +106,6 @@ void write_statistics_xml(FILE* stream) {
       "size=\"%lu\"/>\n</malloc>\n",
       s.committed - s.in_spans, s.committed, s.committed, s.reserved, s.committed, s.large,
       s.committed, s.committed, s.reserved, s.committed);
-}
-
-bool trim(size_t pad) {
-  start_library();
-  return reclaim_everything(pad) > 0;
 }
 
 }  // namespace near
