@@ -2,8 +2,8 @@
 //
 // begin, end, program: a long NOP whose displacement is kMagic plus the kind.
 // exclude, include, calibrate, here: these have two parameters, the addresses of two bytes; a
-// string comparison reads both (first RDI's, then RSI's); the number of its DS prefixes gives
-// the kind. It is one instruction, so no interrupt, page fault or migration separates a marker from its
+// string comparison reads both (first RDI's, then RSI's); the number of its DS prefixes gives the
+// kind. It is one instruction, so no interrupt, page fault or migration separates a marker from its
 // parameters. A number n < kNumbers is passed as an address with n in its lowest bits.
 //
 // Invariant: no compiler emits either. Thread-safety: lab/workloads/marker.h and the plugin.
