@@ -58,7 +58,7 @@ class Region(_Table):
     excluded_pages: Number
     pages_4k: Number
     pages_2m: Number
-    remote_pages: list[tuple[int, int]] = []  # address, accesses from other nodes; most accessed first
+    remote_pages: list[tuple[int, int]] = []  # address, accesses from other nodes; descending
     cpus: dict[int, Cpu]
 
 
