@@ -9,8 +9,8 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-from checking import Example, Findings, line_of, run
 from checking import TOKEN as C_TOKEN
+from checking import Example, Findings, line_of, run
 
 COLUMNS = 100
 SKIPPED_FOLDERS = {"build", ".git", "__pycache__", ".ruff_cache", ".cache"}
@@ -115,7 +115,7 @@ EXAMPLES = [
     Example("unfinished", {"src/a.h": "// TO" "DO: all of it\n"}, "unfinished business"),
     Example("host", {"README.md": "get it from pypi" ".org\n"}, "a package host"),
     Example("who", {"src/a.h": "// the lock, for whoever sleeps\n"}, "'whoever' hides the actor"),
-    Example("two lines", {"README.md": "All is well, but\nfor one.\n"}, "'but for' hides the actor"),
+    Example("two lines", {"README.md": "All is well, but\nfor one.\n"}, "'but for' hides"),
     Example("docstring", {"lab/a.py": '"""Does it.\n\nThe tester shall look."""\n'}, "'shall'"),
     Example("code", {"README.md": "```\nwho\n```\n", "src/a.h": 'char he[] = "whom";\n'}, None),
     Example("wide", {"src/a.h": "// " + "x" * 98 + "\n"}, "101 columns"),

@@ -4,7 +4,6 @@ Invariant: each accepts --help and --size as a real workload does, and reports i
 Thread-safety: one thread, in the tests of plans and of the driver.
 """
 
-import os
 from pathlib import Path
 
 from nearlab import places
@@ -40,7 +39,7 @@ SCRIPTS = {
 def build(folder: Path) -> Path:
     """Makes the lab's folder: fake workloads, real tools. Returns it, for NEAR_LAB_BUILD."""
     (folder / "workloads").mkdir(parents=True)
-    os.symlink(places.bench_dir().resolve(), folder / "bench")
+    (folder / "bench").symlink_to(places.bench_dir().resolve())
     libc = next(Path("/lib").glob("*/libc.so.6"))
     for name, script in SCRIPTS.items():
         path = folder / "workloads" / name

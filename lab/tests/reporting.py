@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import results_file as make
-
 from nearlab import record
 from nearlab.report import figures, planned, style
 from nearlab.report.analysis import Analysis

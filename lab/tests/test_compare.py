@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import results
 from hypothesis import given
 from hypothesis import strategies as some
 from typer.testing import CliRunner
 
+import results
 from nearlab import compare, compare_command, places
 from nearlab.__main__ import app
 from nearlab.compare import Settings, Way

@@ -13,10 +13,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import processes
 import pytest
 import typer
 
+import processes
 from nearlab import demo, demo_install, demo_table, measure, places, programs
 from nearlab.demo_run import Record, Runner
 from nearlab.interleave import Step, schedule

@@ -11,11 +11,11 @@ from collections import Counter
 from datetime import datetime
 from pathlib import Path
 
-import fake_workloads
 import pytest
 import typer
 from rich.console import Console
 
+import fake_workloads
 from nearlab import (
     callgrind,
     driver,
@@ -69,8 +69,8 @@ def a_plan(
     return plan.parse(fake_workloads.plan_text(fake_workloads.tables(*programs), head), "try.toml")
 
 
-def measured(chosen: plan.Plan, choice: Choice = Choice(), resume: bool = False) -> list[dict]:
-    with run.prepared(chosen, choice) as one:
+def measured(chosen: plan.Plan, choice: Choice | None = None, resume: bool = False) -> list[dict]:
+    with run.prepared(chosen, choice or Choice()) as one:
         results = places.plan_results()
         with one.resume(results) if resume else one.start(results) as lines:
             one.run(lines)

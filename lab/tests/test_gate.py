@@ -11,9 +11,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import results
 from typer.testing import CliRunner
 
+import results
 from nearlab import callgrind, measure, places
 from nearlab.__main__ import app
 

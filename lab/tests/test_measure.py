@@ -1,13 +1,12 @@
 """Memory, time, exit statuses and processes are measured correctly."""
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
-import processes
 import pytest
 
+import processes
 from nearlab import measure, places
 
 MIB = 1024
@@ -56,7 +55,7 @@ def test_mean_and_peak_of_known_amounts_over_known_times_are_right_within_two_pe
     # First small, where samples are close together; then large, then in between: a mean over
     # samples instead of time would be far too small.
     small, _ = held("0:100")
-    for attempt in range(3):  # on a loaded machine a sample may be late
+    for _ in range(3):  # on a loaded machine a sample may be late
         sample, known = held("8192:200", "98304:1100", "32768:700")
         mean = known["kib_seconds"] / sample.wall_s
         if sample.mean_rss_kib - small.mean_rss_kib == pytest.approx(mean, rel=0.02):
@@ -174,7 +173,7 @@ def test_a_missing_launcher_says_what_to_do(monkeypatch, tmp_path):
 def test_what_is_left_running_is_ended():
     sample = measure.run_child(["sh", "-c", "setsid sleep 100 & echo $!"])
     assert sample.left_running == 1
-    assert not os.path.exists(f"/proc/{sample.stdout.strip()}")
+    assert not Path(f"/proc/{sample.stdout.strip()}").exists()
 
 
 def test_a_tree_is_summed_over_its_processes():
@@ -193,7 +192,7 @@ def test_processes_of_a_tree_are_each_proved():
 
 def test_a_server_is_terminated_and_measured():
     with measure.start_child(["sleep", "100"]) as child:
-        assert child.running() and os.path.exists(f"/proc/{child.pid}")
+        assert child.running() and Path(f"/proc/{child.pid}").exists()
         child.terminate()
         sample = child.wait()
     assert sample.signal == 15

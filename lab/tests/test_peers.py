@@ -3,11 +3,10 @@
 import json
 import shutil
 import subprocess
-from pathlib import Path
 
-import processes
 import pytest
 
+import processes
 from nearlab import measure, peers, places
 from nearlab.peers import crates, debian, registry
 

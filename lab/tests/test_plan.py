@@ -3,9 +3,9 @@
 import hashlib
 import os
 
-import fake_workloads
 import pytest
 
+import fake_workloads
 from nearlab import cells, listing, peers, places, plan, run, workloads
 from nearlab.plan import PlanError
 

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import processes
 import pytest
 
+import processes
 from nearlab import demo_install, measure, programs
 from nearlab.demo_run import Runner
 from nearlab.interleave import schedule

@@ -9,9 +9,9 @@ import platform
 import subprocess
 from pathlib import Path
 
-import fake_workloads
 import pytest
 
+import fake_workloads
 from nearlab import cells, places, plan, run, workloads
 from nearlab.peers import crates
 
@@ -112,8 +112,8 @@ def test_crossbeam_pins_without_a_structure():
 @pytest.mark.parametrize("name", ["xenium_set", "crossbeam_set"])
 @pytest.mark.parametrize(
     "options",
-    ["--nonsense 1", "--preset nobody", "--threads 0", "--threads -1", "--structure tree"]
-    + ["--updates 101", "--keys 4294967296", "--operations 1 --threads 2"],
+    ["--nonsense 1", "--preset nobody", "--threads 0", "--threads -1", "--structure tree",
+     "--updates 101", "--keys 4294967296", "--operations 1 --threads 2"],
 )
 def test_a_wrong_option_is_named(name, options):
     status, result, errors = run_one(name, options)

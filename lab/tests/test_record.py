@@ -3,8 +3,8 @@
 import json
 
 import pytest
-import results_file as make
 
+import results_file as make
 from nearlab import journal, record
 
 

@@ -2,12 +2,12 @@
 that have no subject or no numbers on their axis."""
 
 import pytest
-import results_file as make
-from reporting import FIGURE, SECONDS, analyse, content, drawn, frame_of, threads_content
 
+import results_file as make
 from nearlab.report import build, charts, figures, tables, theme
 from nearlab.report.analysis import MEMORY, TIME
 from nearlab.report.verdict import _ordinal, verdict
+from reporting import FIGURE, SECONDS, analyse, content, drawn, frame_of, threads_content
 
 
 @pytest.mark.parametrize("names", [("glibc", "tbb"), ('my "own"', "limit")])

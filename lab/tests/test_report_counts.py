@@ -1,9 +1,9 @@
 """Counts, instructions and latencies in a report: sums and means worked out by hand."""
 
 import pytest
-from reporting import analyse, content, frame_of
 
 from nearlab.report import counts
+from reporting import analyse, content, frame_of
 
 NAMES = ("nearmalloc", "glibc", "tbb")
 

@@ -1,17 +1,18 @@
 """The page in a headless Chromium, offline: it draws, fits a phone, obeys keyboard and themes."""
 
+import itertools
 import json
 import shutil
 from collections.abc import Callable
 
 import pytest
-import results_file as make
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
+import results_file as make
 from nearlab.report import page
 from nearlab.report.build import contents_of, open_record
 
@@ -206,7 +207,7 @@ def test_the_structure_serves_who_cannot_see_it(browser):
     found = browser.execute_script(script)
     levels = found["headings"]
     assert levels[0] == 1 and levels.count(1) == 1
-    assert all(b <= a + 1 for a, b in zip(levels, levels[1:], strict=False))
+    assert all(b <= a + 1 for a, b in itertools.pairwise(levels))
     assert (found["charts"], found["bare"], found["broken"]) == (0, 0, 0)
     assert found["language"] == "en"
     ids = [name for name in found["ids"] if not name.startswith("clip")]

@@ -1,11 +1,11 @@
 """Figures that compare workloads under each allocator, and timelines, worked out by hand."""
 
 import pytest
-import results_file as make
-from reporting import analyse, frame_of
 
+import results_file as make
 from nearlab import timeline
 from nearlab.report import build, planned, timelines
+from reporting import analyse, frame_of
 
 FIGURE = """
 [[figure]]

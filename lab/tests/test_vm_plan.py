@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 
 import pytest
-from fake_guest import guest_that_counts
 from typer.testing import CliRunner
 
+from fake_guest import guest_that_counts
 from nearlab import places
 from nearlab.vm import comparisons, plan_figure, plan_results, plans
 from nearlab.vm.__main__ import app
