@@ -5,7 +5,7 @@
 //   hot       hot_[class] == span; its free blocks are in bins[class]; span.list == &bins[class]
 //   cold      its free blocks are in span.local; freed() is known; `reusable` if in
 //             reusable_[class] or swept_[class]
-//   empty     all free: it leaves at once, to its node or into the heap's small cache (kind == none)
+//   empty     all free: it leaves at once, to its node or to the heap's small cache (kind == none)
 // The thread allocates from bins and frees into its own spans without the lock: this is the fast
 // path, which touches only bins, *span.list and span.frees. Everything else holds `lock`, which is
 // almost never contended: the purge thread takes it to free spans for an idle owner, and fork takes
