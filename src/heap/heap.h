@@ -155,10 +155,9 @@ class Heap {
 
  private:
   static constexpr unsigned kCached = 5;
-  static constexpr unsigned kSweeps =
-      4;  // spans looked at for each that leaves a heap that shrinks
+  static constexpr unsigned kSweeps = 4;  // sweeps for each span that leaves a heap that has shrunk
   static constexpr unsigned kPagedClasses =
-      kSmallClasses + 7;  // those with blocks smaller than a page
+      kSmallClasses + 7;  // the classes with blocks smaller than a page
   static constexpr unsigned kIdle = 2;
   static constexpr uint16_t kLookAgainAfter = 512;  // events, in a heap that has shrunk
 
@@ -208,11 +207,11 @@ class Heap {
   void note_wanted_again(Span& span);
 
   Span* hot_[kClasses] = {};
-  List<Span> reusable_[kClasses];    // filed last first
-  List<Span> swept_[kPagedClasses];  // free pages searched: allocated from last
+  List<Span> reusable_[kClasses];    // the span filed last comes first
+  List<Span> swept_[kPagedClasses];  // searched for free pages; allocated from after reusable_
   Span* cached_[kCached] = {};       // empty spans of one slice, oldest first
   unsigned cached_count_ = 0;
-  uint8_t looks_[kSmallClasses] = {};  // recent looks at hot spans: each delays the next
+  uint8_t looks_[kSmallClasses] = {};  // recent looks at hot spans; each delays the next one
   Span* idle_[kIdle] = {};  // medium spans that stay hot though all their blocks are free
   unsigned idle_next_ = 0;
   // Medium blocks taken from the hot span since its frees were counted. Guard: the owner
@@ -222,13 +221,12 @@ class Heap {
   uint32_t unswept_ = 0;         // reusable, with blocks smaller than a page, and not swept
   uint32_t sparse_ = 0;          // reusable and half free or more
   uint32_t shrunk_ = 0;          // spans that left, less those that came since
-  uint32_t shrunk_before_ = 0;   // shrunk_ when all hot spans were looked at
-  uint16_t events_ =
-      0;  // counts that reached their event: the time by which sweeps tell what lies still
-  uint16_t looked_when_ = 0;   // events_ when all hot spans were looked at
-  unsigned sweep_class_ = 0;   // of the last sweep
-  uint64_t pages_purged_ = 0;  // inside spans, given back
-  uint64_t pages_wanted_ = 0;  // purged pages carved again, or in spans that left soon
+  uint32_t shrunk_before_ = 0;   // shrunk_ when all hot spans were last looked at
+  uint16_t events_ = 0;  // calls of `settle`: the clock of the heap by which sweeps find idle spans
+  uint16_t looked_when_ = 0;   // events_ when all hot spans were last looked at
+  unsigned sweep_class_ = 0;   // the class of the last sweep
+  uint64_t pages_purged_ = 0;  // pages inside spans that were given back
+  uint64_t pages_wanted_ = 0;  // purged pages that were carved again or whose span left
   uint32_t id_ = 0;
   uint8_t node_ = 0;
   Atomic<uint64_t> visits_{0};  // slow paths of the owner's malloc

@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint16_t kWhile = 256;      // events of the heap before a span is looked at
 constexpr unsigned kSweepTries = 4;   // classes asked for a span to look at
-constexpr uint32_t kFreeTrial = 256;  // pages that may be wanted again before the record counts
+constexpr uint32_t kFreeTrial = 256;  // pages that may be needed again before the record counts
 
 }  // namespace
 

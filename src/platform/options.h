@@ -44,7 +44,7 @@ extern const OptionInfo kOptionTable[kOptions];
 
 long option(Option which);
 
-// Sets by name; false if there is no such option or the value is out of range.
+// Sets an option by name. False if there is no such option or the value is out of range.
 bool set_option(const char* name, long value);
 
 // The index of a name in the table, or kOptions.

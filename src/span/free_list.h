@@ -6,10 +6,10 @@
 // The key is random, one for each process. Both addresses lie in one chunk of kLinkReach bytes, so
 // link ^ link_key = next ^ block is less than kLinkReach while the link is intact. A program that
 // writes to a freed block, or past the end of the block before it, changes the link. Then a pop
-// decodes a larger value and does not follow it, unless the writer knows the key or hits the one
-// value in 2^43 that passes. So no link leads out of its chunk. A list ends not with null but with
-// an odd address in the chunk: this passes the same test, so popping the last block needs no slow
-// path; the next pop sees the lowest bit. docs/decisions/0013-encoded-links.md
+// decodes a larger value and does not follow it, unless the writer knows the key or hits one of the
+// values that pass (1 in 2^43). So no link leads out of its chunk. A list ends not with null but
+// with an odd address in the chunk: this passes the same test, so popping the last block needs no
+// slow path; the next pop sees the lowest bit. docs/decisions/0013-encoded-links.md
 //
 // Invariant: the head of a span's list is a block of the span, or an odd address in its chunk. A
 // list without a span holds kNoSpan, and no thread pushes to it.
