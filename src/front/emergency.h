@@ -3,7 +3,7 @@
 //
 // POSIX allows no malloc there. But a child that a handler forked, or a handler that reports a
 // crash, should reach its execve or _exit. So it gets blocks of a small pool, which are never
-// reused; a free there does nothing.
+// reused; freeing one has no effect.
 // Invariant: no lock is taken and only the pool is touched.
 // Thread-safety: any thread, also in a signal handler.
 #pragma once
