@@ -12,7 +12,7 @@ namespace near {
 namespace {
 
 constexpr unsigned kPowerManagement = 0x8000'0007;
-constexpr unsigned kInvariantTsc = 1u << 8;  // of EDX
+constexpr unsigned kInvariantTsc = 1u << 8;  // in EDX
 
 bool kernel_uses_tsc() {
   const char* const name = "/sys/devices/system/clocksource/clocksource0/current_clocksource";

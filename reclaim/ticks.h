@@ -1,4 +1,4 @@
-// The processor's time counter, where it may serve as a clock.
+// The processor's time counter, where it can serve as a clock.
 // Invariant: if ticks_are_a_clock(), ticks() runs at one rate and agrees between processors.
 // Thread-safety: any thread.
 #pragma once
@@ -11,7 +11,8 @@ namespace near {
 // while the counters of all processors agree.
 bool ticks_are_a_clock();
 
-// Reads the counter; not ordered against the memory accesses around it. 0 where there is none.
+// Reads the counter. The read is not ordered against memory accesses around it. 0 where there is no
+// counter.
 inline uint64_t ticks() {
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();

@@ -1,5 +1,4 @@
-// Assertions in two strengths: NEAR_ASSERT is compiled into the `check` build alone; `verify`
-// always.
+// NEAR_ASSERT: an assertion that only the `check` build compiles in.
 // Thread-safety: any code. `fail` is defined in platform/message.cc and does not return.
 #pragma once
 

@@ -1,4 +1,4 @@
-// near::Atomic and the orders, which the installed headers share.
+// near::Atomic and the memory orders. The installed headers use the same ones.
 // Thread-safety: any code.
 #pragma once
 

@@ -32,8 +32,8 @@ constexpr unsigned log2_floor(size_t value) {
   return static_cast<unsigned>(std::bit_width(value)) - 1;
 }
 
-// value ^= other; true if the result is zero. On x86 the flags of that instruction tell: compilers
-// prefer to compare the two first, which is one more.
+// value ^= other; true if the result is zero. On x86 the xor itself sets the zero flag; compilers
+// would emit a comparison before it, one instruction more.
 NEAR_INLINE bool xor_is_zero(uintptr_t& value, uintptr_t other) {
 #if defined(__x86_64__)
   bool zero;
@@ -50,14 +50,14 @@ constexpr uint32_t bit_run(unsigned first, unsigned count) {
   return count == 0 ? 0 : (~uint32_t{0} >> (32 - count)) << first;
 }
 
-// The length of the longest run of ones: builds it from powers of two, longest first.
+// The length of the longest run of ones, built from runs of 16, 8, 4, 2 and 1, in this order.
 constexpr unsigned longest_run(uint32_t mask) {
   if (mask == ~uint32_t{0}) return 32;
   const uint32_t of2 = mask & mask >> 1;  // bit i: a run of 2 starts at i
   const uint32_t of4 = of2 & of2 >> 2;
   const uint32_t of8 = of4 & of4 >> 4;
   const uint32_t of16 = of8 & of8 >> 8;
-  uint32_t starts = ~uint32_t{0};  // of the runs of `length`
+  uint32_t starts = ~uint32_t{0};  // bit i: a run of `length` starts at i
   unsigned length = 0;
   const auto add = [&](uint32_t runs, unsigned more) {
     const uint32_t longer = starts & runs >> length;

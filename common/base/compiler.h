@@ -1,4 +1,4 @@
-// Compiler facts behind names, so that no other layer needs a conditional.
+// Names for compiler features, so that no other layer needs a conditional.
 // Thread-safety: any code; nothing here has state.
 #pragma once
 

@@ -1,6 +1,7 @@
 // An intrusive doubly linked list: T has members `next` and `prev`.
-// Invariant: the first has no prev, the last no next, and x->next->prev == x for every other x.
-// Thread-safety: whoever guards the owner of the list; the list itself has no synchronisation.
+// Invariant: the first has no prev, the last has no next, and x->next->prev == x for all but the
+// last.
+// Thread-safety: not synchronised; the lock that guards the structure around the list guards it.
 #pragma once
 
 #include "base/assert.h"

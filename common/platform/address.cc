@@ -21,13 +21,14 @@
 namespace near {
 namespace {
 
-// Frames further up are not looked for: a free of them is left to the C library's own checks.
+// Frames further up are not recognised: a free of them is left to the C library's own checks.
 constexpr uintptr_t kReach = 16 * kMiB;
 
 }  // namespace
 
-// The kernel reads a new signal mask before it refuses what to do with it. mincore, which is made
-// for such questions, takes several times as long: docs/decisions/0015-interposition.md.
+// The kernel reads the new signal mask before it rejects the invalid operation: EFAULT means that
+// the address is unreadable. mincore answers the same question but takes several times as long:
+// docs/decisions/0015-interposition.md.
 bool is_readable(const void* address) {
   constexpr int kNoSuchChange = -1;
   constexpr size_t kMaskBytes = 8;
@@ -51,11 +52,12 @@ bool is_on_this_stack(const void* address) {
   const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   const auto there = reinterpret_cast<uintptr_t>(address);
   if (there - here >= kReach) return false;  // stacks grow downward
-  // A thread's control block lies at the upper end of its stack, so what is beyond it is not on
-  // that stack. The first thread's lies elsewhere.
+  // A thread's control block lies at the upper end of its stack, so an address beyond it is not on
+  // that stack. (The first thread's control block lies elsewhere.)
   const auto thread = reinterpret_cast<uintptr_t>(pthread_self());
   if (here < thread && thread < there) return false;
-  // What is left is rare in a correct program, and the truth costs a system call or more.
+  // The remaining cases are rare in a correct program; asking for the bounds of the stack costs a
+  // system call or more.
   const SavedErrno saved;
   pthread_attr_t attributes;
   if (pthread_getattr_np(pthread_self(), &attributes) != 0) return false;

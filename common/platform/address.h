@@ -1,4 +1,4 @@
-// What an address is, for a pointer that comes from outside.
+// What an address belongs to, for a pointer that the program passed.
 // Thread-safety: any thread, without locks held.
 #pragma once
 
@@ -10,8 +10,8 @@ bool is_readable(const void* address);
 // True if the address is in the code or the static data of a loaded object.
 bool is_in_loaded_object(const void* address);
 
-// True if the address is for certain on this thread's own stack, in a frame of a caller. On a
-// stack that the program switched to (a coroutine's, a signal's) the answer is false. May allocate.
+// True if the address is certainly on this thread's own stack, in a frame of a caller. False on a
+// stack that the program switched to (of a coroutine, of a signal handler). May allocate.
 bool is_on_this_stack(const void* address);
 
 }  // namespace near

@@ -7,8 +7,8 @@
 
 #include "base/compiler.h"
 
-// glibc 2.35 and later register rseq for every thread and export where its area lies; weak, so that
-// an older glibc is no error.
+// glibc 2.35 and later register rseq for every thread and export the place of its area. The symbols
+// are weak, so that linking with an older glibc is no error.
 extern "C" {
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));

@@ -1,5 +1,5 @@
-// Asymmetric fences: light_fence, which the installed headers share, and its partner heavy_fence,
-// which asks the kernel. What the two order: nearmalloc/impl/fence.hpp.
+// Asymmetric fences: light_fence (defined in the installed headers) and its partner heavy_fence,
+// which calls the kernel. nearmalloc/impl/fence.hpp says what the two order.
 // Thread-safety: any thread. [Dice01]
 #pragma once
 
@@ -9,10 +9,10 @@
 
 namespace near {
 
-// Registers the process with the kernel. False: membarrier is not to be had. Keeps errno.
+// Registers the process with the kernel. False: membarrier is unavailable. Keeps errno.
 bool register_membarrier();
 
-// membarrier where `asymmetric`, else a full fence. False if it was refused. Keeps errno.
+// A full fence; with `asymmetric` also membarrier. False if the kernel refused. Keeps errno.
 bool heavy_fence(bool asymmetric);
 
 }  // namespace near

@@ -1,4 +1,4 @@
-// Sleeping on a word. Thread-safety: any thread; errno is kept.
+// Lets a thread sleep on a word. Thread-safety: any thread; errno is kept.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace near {
 // Sleeps while `word` holds `value`, until woken; may return early.
 void futex_wait(Atomic<uint32_t>& word, uint32_t value);
 
-// As futex_wait, but for at most `milliseconds`.
+// As futex_wait, for at most `milliseconds`.
 void futex_wait_for(Atomic<uint32_t>& word, uint32_t value, uint32_t milliseconds);
 
 void futex_wake(Atomic<uint32_t>& word, int sleepers);

@@ -15,8 +15,8 @@ namespace {
 constexpr unsigned kWords = _LINUX_CAPABILITY_U32S_3;
 using Capabilities = __user_cap_data_struct[kWords];
 
-// setuid and its like change all threads of the process, and the C library aborts if one of them
-// may not do what another may: these two stay until the main thread has given them up.
+// The C library applies setuid and setgid to all threads of the process, and aborts if a thread is
+// refused where another was allowed. So these two stay until the main thread gives them up.
 constexpr uint32_t kKept = 1U << CAP_SETUID | 1U << CAP_SETGID;
 static_assert(CAP_SETUID < 32 && CAP_SETGID < 32);
 
@@ -25,8 +25,8 @@ bool read_capabilities(pid_t thread, Capabilities& found) {
   return syscall(SYS_capget, &header, found) == 0;
 }
 
-// Of what the calling thread has, keeps `kept` alone, which are among the first 32. Returns true if
-// something is left.
+// Takes all capabilities but `kept` (a mask of the first 32) from the calling thread. Returns true
+// if it has some left.
 bool keep_capabilities(uint32_t kept) {
   Capabilities own = {};
   if (!read_capabilities(0, own)) return false;

@@ -1,9 +1,9 @@
-// How a thread of the library behaves in the system: it has a name, and nothing of what its creator
-// has for other purposes.
+// The name, scheduling and capabilities of a thread of the library: it does not keep those that its
+// creator has for other purposes.
 //
-// Every system call here is one that a filter (seccomp) may punish, so there are no more than
-// needed, and none is repeated that had no effect.
-// Thread-safety: the helper thread, for itself; `is_main_thread` any thread.
+// A filter (seccomp) may end the process for any system call here, so only the necessary ones are
+// made, and a call that had no effect is not repeated.
+// Thread-safety: the helper thread, for itself; `is_main_thread`: any thread.
 #pragma once
 
 namespace near {
@@ -12,11 +12,11 @@ namespace near {
 bool is_main_thread();
 
 // The calling thread gets a name and normal scheduling, and gives up the capabilities that it will
-// never need. With `stray` its creator was not the main thread, whose CPUs it takes.
-// Returns true if capabilities are left, which follow_capabilities takes away when it is time.
+// never need. `stray`: its creator was not the main thread, so it takes the main thread's CPUs.
+// Returns true if capabilities are left, which follow_capabilities can give up later.
 bool become_helper(const char* name, bool stray);
 
-// Gives up what the main thread has given up. Returns true if something is left.
+// Gives up the capabilities that the main thread has given up. Returns true if some are left.
 bool follow_capabilities();
 
 }  // namespace near

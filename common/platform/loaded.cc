@@ -10,9 +10,9 @@ namespace {
 using Dynamic = ElfW(Dyn);
 using Symbol = ElfW(Sym);
 
-constexpr uint16_t kHiddenVersion = 0x8000;  // a version that only its own users ask for
+constexpr uint16_t kHiddenVersion = 0x8000;  // not the default version of its symbol
 
-// The hash of the table DT_GNU_HASH.
+// The hash function of the table DT_GNU_HASH.
 uint32_t hash_of(const char* name) {
   uint32_t hash = 5381;
   for (; *name != '\0'; name++) hash = hash * 33 + static_cast<unsigned char>(*name);
@@ -28,7 +28,7 @@ bool is_usable(const Symbol& symbol) {
 
 LoadedObject::LoadedObject(uintptr_t base, const void* dynamic) : base_(base), dynamic_(dynamic) {
   for (auto entry = static_cast<const Dynamic*>(dynamic); entry->d_tag != DT_NULL; entry++) {
-    // The loader has made addresses of the offsets, except in what the kernel mapped (the vDSO).
+    // The loader has turned offsets into addresses, except in the vDSO, which the kernel maps.
     const uintptr_t place = entry->d_un.d_ptr < base ? base + entry->d_un.d_ptr : entry->d_un.d_ptr;
     const auto at = reinterpret_cast<const void*>(place);
     if (entry->d_tag == DT_SYMTAB) symbols_ = at;
@@ -51,7 +51,7 @@ void* LoadedObject::symbol(const char* name) const {
   if (index < first) return nullptr;
   for (bool last = false; !last; index++) {
     const uint32_t entry = chain[index - first];
-    last = (entry & 1) != 0;  // the lowest bit ends a chain and belongs to no hash
+    last = (entry & 1) != 0;  // the lowest bit marks the end of a chain; it is not part of the hash
     if ((entry | 1) != (hash | 1)) continue;
     const Symbol& symbol = static_cast<const Symbol*>(symbols_)[index];
     if (strcmp(names_ + symbol.st_name, name) != 0 || !is_usable(symbol)) continue;
@@ -74,7 +74,8 @@ bool LoadedObject::is_linked_to(const LoadedObject& other) const {
   return false;
 }
 
-// Two walks over the objects: the first finds the caller's, the second the best that has the name.
+// Two walks over the objects: the first finds the caller's object, the second finds the best object
+// that defines the name.
 struct ObjectSearch {
   const char* name;
   uintptr_t caller;

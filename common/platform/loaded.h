@@ -1,7 +1,7 @@
 // The objects that the loader has in memory: the program, its libraries and its plugins.
 //
-// Nothing here allocates, and nothing is loaded: an allocator that has run out of memory may ask.
-// What is found stays valid as long as its object is loaded.
+// No function here allocates or loads an object, so the allocator may call them when memory has run
+// out. A result stays valid as long as its object is loaded.
 // Thread-safety: any thread that holds no lock of the allocator (the loader's lock is taken).
 #pragma once
 
@@ -9,15 +9,15 @@
 
 namespace near {
 
-// The object that code at `caller` means by a name that the global scope of the process lacks, as
-// a plugin opened with RTLD_LOCAL has its C++ runtime for itself.
+// Finds the definition of a symbol that is missing in the global scope of the process. Example: the
+// C++ runtime of a plugin that was opened with RTLD_LOCAL.
 class LoadedObject {
  public:
-  // The object that defines `name`: that of `caller` itself, else one that it was linked to, else
-  // any.
+  // An object that defines `name`: the one that holds the code at `caller`, else one that this was
+  // linked to, else any.
   static LoadedObject defining(const char* name, const void* caller);
 
-  // Null if the object has no such symbol, or is none.
+  // Null if the object has no such symbol, or if `defining` found no object.
   void* symbol(const char* name) const;
 
  private:

@@ -15,7 +15,7 @@
 namespace near {
 namespace {
 
-constexpr int kFirstSpare = 64;  // beyond the descriptors that programs count on
+constexpr int kFirstSpare = 64;  // above the descriptor numbers that programs rely on
 int spare_stderr = -1;
 
 ssize_t write_some(const char* text, size_t length) {

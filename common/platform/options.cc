@@ -46,8 +46,8 @@ constinit Atomic<bool> set_by_hand[kOptions];
 bool have_read = false;
 const char* topology_value = nullptr;
 
-// The value of a NAME=VALUE entry of the environment if its name is the prefix and `name` in
-// capitals.
+// The value of a NAME=VALUE entry of the environment if NAME is the prefix followed by `name` in
+// capitals; else null.
 const char* value_of(const char* entry, const char* name) {
   const char* at = entry + sizeof kPrefix - 1;
   for (; *name != '\0'; name++, at++) {

@@ -1,9 +1,9 @@
-// The options: one table is default, range, environment name (NEARMALLOC_<NAME>), API and
-// documentation at once.
+// The options. One table defines default, range, environment name (NEARMALLOC_<NAME>), API and
+// documentation.
 //
-// Read once from the environment, never in a set-uid program. A bad value is reported once on
+// The environment is read once, and not in a set-uid program. A bad value is reported once on
 // stderr and ignored.
-// Thread-safety: values are read by any thread with relaxed loads and set by near_set_option.
+// Thread-safety: any thread reads a value with a relaxed load; near_set_option sets it.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ extern const OptionInfo kOptionTable[kOptions];
 
 long option(Option which);
 
-// Sets by name; false if there is no such option or the value is out of range.
+// Sets an option by name. False if there is no such option or the value is out of range.
 bool set_option(const char* name, long value);
 
 // The index of a name in the table, or kOptions.

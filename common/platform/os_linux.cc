@@ -1,4 +1,4 @@
-// The operating system's memory on Linux: thin calls, errno kept.
+// platform/os.h on Linux: thin wrappers of system calls that keep errno.
 #include <linux/mempolicy.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -40,7 +40,7 @@ size_t limit_of(decltype(RLIMIT_AS) which) {
   return limit.rlim_cur;
 }
 
-// Unmaps what lies beside an aligned part of what was mapped, and returns that part.
+// Returns the first aligned `bytes` of a mapping of `all` bytes, and unmaps the rest of it.
 void* keep_aligned(void* mapped, size_t all, size_t bytes, size_t alignment) {
   const auto first = reinterpret_cast<uintptr_t>(mapped);
   const uintptr_t start = align_up(first, alignment);
@@ -54,7 +54,7 @@ void* keep_aligned(void* mapped, size_t all, size_t bytes, size_t alignment) {
 
 void note_limits() {
   const SavedErrno saved;
-  // relaxed: of two threads that change limits at once, either may be the last
+  // relaxed: if two threads change limits at once, either may store last
   noted_limit.store(min_of(limit_of(RLIMIT_AS), limit_of(RLIMIT_DATA)), kRelaxed);
   struct sysinfo info{};
   if (sysinfo(&info) != 0) return;
@@ -62,7 +62,7 @@ void note_limits() {
   memory_and_swap.store(all, kRelaxed);  // relaxed: as above
 }
 
-size_t limit() { return noted_limit.load(kRelaxed); }  // relaxed: a policy
+size_t limit() { return noted_limit.load(kRelaxed); }  // relaxed: used for policy only
 
 Landmark landmark() {
   const auto* bytes = reinterpret_cast<const char*>(getauxval(AT_RANDOM));
@@ -72,8 +72,8 @@ Landmark landmark() {
   return {reinterpret_cast<uintptr_t>(bytes), words[0] ^ words[1]};
 }
 
-// Without MAP_NORESERVE: the system then refuses what it cannot have. Kernels before 4.17 take the
-// address for a hint, and some emulators do.
+// Without MAP_NORESERVE, so that the system refuses what it cannot provide. Kernels before 4.17 and
+// some emulators treat the address as a hint.
 Mapped map(void* start, size_t bytes) {
   const SavedErrno saved;
   void* mapped = mmap(start, bytes, kWritable, kAnonymous | MAP_FIXED_NOREPLACE, -1, 0);
@@ -83,7 +83,7 @@ Mapped map(void* start, size_t bytes) {
   return Mapped::occupied;
 }
 
-// First as much as is needed, which may lie well by chance: a limit may not allow more.
+// First maps exactly `bytes`, which may be aligned by chance: a limit may not allow more.
 void* map_anywhere(size_t bytes, size_t alignment) {
   const SavedErrno saved;
   void* mapped = mmap(nullptr, bytes, kWritable, kAnonymous, -1, 0);
@@ -142,7 +142,7 @@ namespace {
 enum class Advice : uint8_t { untried, honest, lies, unknown };
 constinit Atomic<Advice> purge_advice{Advice::untried};
 
-// Some sandboxes and emulators answer that they have dropped a page, and have not.
+// Some sandboxes and emulators accept the advice to drop a page but keep its contents.
 Advice try_advice() {
   const size_t page = page_size();
   void* mapped = mmap(nullptr, page, kWritable, kAnonymous, -1, 0);
@@ -159,18 +159,18 @@ Advice try_advice() {
 
 bool purge(void* start, size_t bytes) {
   const SavedErrno saved;
-  Advice advice = purge_advice.load(kRelaxed);  // relaxed: every thread finds the same
+  Advice advice = purge_advice.load(kRelaxed);  // relaxed: every thread would store the same
   if (advice == Advice::untried) {
     advice = try_advice();
     if (advice == Advice::unknown) return false;
     purge_advice.store(advice, kRelaxed);  // relaxed: as above
   }
   if (advice == Advice::honest) return madvise(start, bytes, MADV_DONTNEED) == 0;
-  // Fresh pages over it; they have lost binding and advice, of which such a system thinks little.
+  // Maps fresh pages over the range. They lose binding and advice, which matter little there.
   return mmap(start, bytes, kWritable, kAnonymous | MAP_FIXED, -1, 0) == start;
 }
 
-// By hand where the kernel (before 5.14) or a filter does not do it.
+// Touches the pages itself where the kernel (before 5.14) or a filter rejects the advice.
 bool populate(void* start, size_t bytes) {
   const SavedErrno saved;
   constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE

@@ -1,6 +1,6 @@
-// Files by system calls that are no cancellation points: a thread that is to be cancelled must not
-// end inside malloc, with its locks held.
-// Thread-safety: any thread; errno is set as by the functions of POSIX.
+// File access by system calls that are no cancellation points: a cancelled thread must not end
+// inside malloc while it holds locks.
+// Thread-safety: any thread; errno is set as by the POSIX functions.
 #pragma once
 
 #include <fcntl.h>

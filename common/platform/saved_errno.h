@@ -1,4 +1,6 @@
-// Keeps errno over a scope: `free` must not change it, and a refused call is reported by value.
+// Restores errno at the end of a scope: `free` must not change it, and platform functions report a
+// refused call by their result.
+// Thread-safety: any thread; errno belongs to the thread.
 #pragma once
 
 #include <cerrno>

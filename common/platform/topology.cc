@@ -20,7 +20,7 @@ namespace {
 constexpr unsigned kKernelNodes = 1024;
 constexpr unsigned kFar = 255;
 
-// A cursor over text; every reader moves it past what it took.
+// A cursor over text. A successful reader moves it past the text that it read.
 struct Cursor {
   const char* at;
 
@@ -68,7 +68,7 @@ void sort_by_distance(Topology& topology, const uint8_t (*distance)[kMaxNodes]) 
   }
 }
 
-// Reads a small file into `text`; empty if there is none.
+// Reads a small file into `text`; an empty text if there is no such file.
 void read_file(const char* path, char* text, size_t room) {
   text[0] = '\0';
   const int fd = raw::open_to_read(path);
@@ -107,8 +107,8 @@ struct NodeSet {
   }
 };
 
-// The nodes that the process may have memory of: those of its cpuset, and if its memory is bound
-// (numactl --membind), of these alone. False if the kernel does not say.
+// The nodes whose memory the process may use: those of its cpuset, and, if its memory is bound
+// (numactl --membind), only the bound ones among them. False if the kernel refuses to report them.
 bool read_allowed(NodeSet& allowed) {
   if (syscall(SYS_get_mempolicy, nullptr, allowed.words, kKernelNodes, nullptr,
               MPOL_F_MEMS_ALLOWED) != 0)
@@ -119,16 +119,16 @@ bool read_allowed(NodeSet& allowed) {
   if (syscall(SYS_get_mempolicy, &mode, bound.words, kKernelNodes, nullptr, 0UL) != 0) return true;
   if ((mode & ~MPOL_MODE_FLAGS) != MPOL_BIND) return true;
   const NodeSet left = allowed.both(bound);
-  // A mask relative to the cpuset may name none of its nodes.
+  // A mask that is relative to the cpuset may have no node in common with it.
   if (left.count() > 0) allowed = left;
   return true;
 }
 
-// The same from /proc, where get_mempolicy is refused, as in many containers; a policy stays
+// As read_allowed, from /proc: many containers refuse get_mempolicy. The memory policy stays
 // unknown.
 bool read_allowed_of_status(NodeSet& allowed) {
   static constexpr char kName[] = "Mems_allowed_list:";
-  static char text[32 * 1024];  // groups and masks of CPUs come first; start-up runs once
+  static char text[32 * 1024];  // long lists precede the name; static: start-up runs once
   read_file("/proc/self/status", text, sizeof text);
   const char* found = strstr(text, kName);
   if (found == nullptr || strchr(found, '\n') == nullptr) return false;
@@ -140,7 +140,7 @@ bool read_allowed_of_status(NodeSet& allowed) {
   return allowed.count() > 0;
 }
 
-// The node with memory that is nearest to kernel node `id`, by its row of distances.
+// The node with memory that is nearest to kernel node `id`, by the kernel's distances.
 unsigned nearest_with_memory(unsigned id, const Topology& topology) {
   char path[80];
   char text[4096];
@@ -250,7 +250,7 @@ NEAR_COLD void read_topology(Topology& topology) {
     if (id >= kKernelNodes) return;
     if (map_cpus(id, nearest_with_memory(id, topology), topology)) has_cpus = true;
   });
-  if (!has_cpus) {  // no sysfs: who is near to what is unknown, and first touch is the best guess
+  if (!has_cpus) {  // no sysfs: which CPU is near which node is unknown; rely on first touch
     topology.unused += count - 1;
     topology.count = 1;
     return;

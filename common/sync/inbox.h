@@ -1,10 +1,10 @@
-// A stack that any thread pushes to and that is emptied whole: a heap's pending spans.
+// A stack that any thread pushes to and that is emptied all at once: a heap's pending spans.
 //
-// Invariant: an item is in at most one inbox, once (its link belongs to whoever put it there or
-// took it out). Pushing is one compare-and-swap and never waits; taking is one exchange. As items
-// leave only all together, the head that a push saw may come back (ABA) without harm: the link it
-// wrote is still the right one.
-// Thread-safety: any thread pushes; whoever is entitled to the whole content takes it.
+// Invariant: an item is in at most one inbox, and there once; its link belongs to the thread that
+// pushed it or took it out. Pushing is a compare-and-swap and never waits; taking is one exchange.
+// Items leave only all together, so ABA is harmless: if the head that a push read comes back, the
+// link that the push wrote is still right.
+// Thread-safety: any thread pushes; a heap's inbox is emptied under the heap's lock.
 #pragma once
 
 #include "base/atomic.h"
@@ -15,7 +15,7 @@ namespace near {
 template <typename T, Plain<T*> T::* Link>
 class Inbox {
  public:
-  // Whoever sleeps while it is empty looks after forgetting what was asked (PurgeSignal).
+  // The purge thread clears its request flag (PurgeSignal::begin_round) before it tests `empty()`.
   bool empty() const { return head_.load(kSeqCst) == nullptr; }  // pairs: purge-signal
 
   void push(T* item) { push_chain(item, item); }

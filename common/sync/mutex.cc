@@ -6,12 +6,12 @@
 namespace near {
 namespace {
 
-// A critical section is some hundred cycles; sleeping costs thousands. In a model a spin is only a
-// later start.
+// A critical section takes some hundred cycles; sleeping costs thousands. In a model, spinning only
+// delays the thread.
 constexpr int kSpins = kModel ? 1 : 100;
 
 #if NEAR_CHECK
-// How many locks of each rank this thread holds: more than one only by try_lock.
+// How many locks of each rank this thread holds; more than one only if try_lock took them.
 constexpr unsigned kRanks = static_cast<unsigned>(Rank::start) + 1;
 thread_local uint8_t held[kRanks] NEAR_TLS_INITIAL_EXEC = {};
 #endif
@@ -28,7 +28,8 @@ void end_left_alone() {
   go_outside();
 }
 
-// The only thread of the process: the lock is its own, or nobody will release it.
+// A thread that is left alone does not wait: the lock is its own, or the holder is not in the child
+// and will never release it.
 void Mutex::lock_slow() {
   if (is_left_alone()) return;
   for (int i = 0; i < kSpins; i++) {

@@ -1,12 +1,11 @@
 // A small mutex with a rank. Locks are taken from the highest rank to the lowest; the check build
-// asserts it.
+// asserts this.
 //
-// State: 0 free, 1 held, 2 held and somebody may sleep. [Drepper, "Futexes are tricky", mutex 3]
-// Invariant: a thread that holds a lock, or is about to, is inside (sync/inside.h), so that a fork
-// that interrupts it leaves the locks alone. While a thread holds all locks for fork, locking is
-// without effect for it, so that fork handlers of others may allocate.
-// Thread-safety: any thread. A holder may fork: the child, where only the holder lives, unlocks
-// it.
+// State: 0 free, 1 held, 2 held and a thread may sleep. [Drepper, "Futexes are tricky", mutex 3]
+// Invariant: a thread that holds a lock, or is about to take one, is inside (sync/inside.h), so a
+// fork in its signal handler takes no locks. While a thread holds all locks for fork, its own lock
+// calls have no effect, so that the program's fork handlers can allocate.
+// Thread-safety: any thread. A holder may fork: in the child it is the only thread, and it unlocks.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +16,8 @@
 
 namespace near {
 
-// Every lock of the allocator: a thread that holds one may take only lower ones. (The nodes' is
-// zero, so that the table of nodes is zero at start and costs no memory.)
+// The ranks of all locks of the allocator: a thread that holds a lock may take only lower ones.
+// (The rank of the nodes' locks is 0, so that the table of nodes is all zero and costs no memory.)
 enum class Rank : uint8_t { node, regions, registry, heap, purge_thread, start };
 
 class Mutex {
@@ -55,11 +54,11 @@ class Mutex {
     go_outside();
   }
 
-  // A hint, but in a hardware transaction, which fails when the answer changes.
+  // A hint; exact in a hardware transaction, because that fails when the answer changes.
   bool is_held() const { return state_.load(kRelaxed) != 0; }  // relaxed: the hardware orders it
 
-  // Without regard to ranks: fork takes every lock there is, in a fixed order. The forking thread
-  // is inside already.
+  // Does not check ranks: fork takes all locks in a fixed order. The forking thread is inside
+  // already.
   void lock_for_fork() {
     uint32_t expected = 0;
     // pairs: mutex

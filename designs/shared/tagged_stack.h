@@ -1,12 +1,14 @@
-// A lock-free stack of things that have numbers: a Treiber stack with a tag. [Treiber86]
+// A lock-free stack of numbered items: a Treiber stack with a tag. [Treiber86]
 //
 //   top = { tag : 32 | number : 32 }      number 0: empty
 //
-// A pop changes the tag; a push need not, as a push alone brings no old top back. So a pop that
-// stood still for less than 2^32 others notices that its top came back with another number below
-// (ABA). Top and tag are one word, so nobody reads one before the other. A pop reads the link of a
-// top that another thread may have taken by then: links are atomic, and stay mapped.
-// Invariant: a number is in at most one stack, once; its link belongs to whoever put it there.
+// The tag prevents ABA: a pop that read an old top fails even if the same number is on top again,
+// unless exactly a multiple of 2^32 pops came between. Only a pop changes the tag, because a top
+// comes back only after a pop. Top and tag are one word, so a thread reads both at once. A pop may
+// read the link of an item that another thread has already popped: links are atomic and stay
+// mapped.
+// Invariant: a number is in at most one stack, and there once; only the thread that pushes a number
+// writes its link.
 // Thread-safety: any thread.
 #pragma once
 
@@ -16,7 +18,7 @@
 
 namespace near {
 
-// `Links` has Atomic<uint32_t>& next(uint32_t number), for each number from 1 on.
+// `Links` provides Atomic<uint32_t>& next(uint32_t number) for each number from 1 on.
 class TaggedStack {
  public:
   template <typename Links>
@@ -34,15 +36,15 @@ class TaggedStack {
   uint32_t pop(const Links& links) {
     uint64_t top = top_.load(kAcquire);  // pairs: tagged-stack
     while (number_of(top) != 0) {
-      // relaxed: came with the top; what it is if the top was taken, the tag tells
+      // relaxed: the acquire of the top covers it; if the top was popped since, the tag differs
       const uint32_t below = links.next(number_of(top)).load(kRelaxed);
-      // No release: as an exchange it passes on what the pushes released. pairs: tagged-stack
+      // No release needed: a pop continues the release sequence of the pushes. pairs: tagged-stack
       if (top_.compare_exchange_weak(top, word(tag_of(top) + 1, below), kAcquire, kAcquire)) break;
     }
     return number_of(top);
   }
 
-  // For statistics, which may be stale. relaxed: as said
+  // For statistics. relaxed: the answer may be stale
   bool was_used() const { return top_.load(kRelaxed) != 0; }
 
  private:

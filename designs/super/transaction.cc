@@ -16,8 +16,8 @@ bool supported() {
   unsigned b = 0;
   unsigned c = 0;
   unsigned d = 0;
-  constexpr unsigned kRtm = 1U << 11;          // of b
-  constexpr unsigned kAlwaysFails = 1U << 11;  // of d
+  constexpr unsigned kRtm = 1U << 11;          // in b
+  constexpr unsigned kAlwaysFails = 1U << 11;  // in d
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & kRtm) != 0 && (d & kAlwaysFails) == 0;
 }
 

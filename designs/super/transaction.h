@@ -1,17 +1,17 @@
 // Hardware transactions (RTM of x86-64), where the processor has them and the system allows them.
-// Thread-safety: any thread. A call of the system ends the transaction.
+// Thread-safety: any thread. A system call aborts the transaction.
 #pragma once
 
 namespace near::transaction {
 
 bool supported();
 
-// Only if supported. True: a transaction runs; if it fails later, `begin` returns once more, then
-// false, and all that was written since is undone.
+// Call it only if supported. True: a transaction runs. If it fails later, everything written since
+// is undone, and `begin` returns a second time, with false.
 bool begin();
 
 void commit();
-// In a transaction; does not return.
+// Called in a transaction: makes it fail, so that it does not return.
 void abandon();
 
 }  // namespace near::transaction

@@ -1,9 +1,8 @@
-"""Small results, worked out by hand, and what a report makes of them, for the report's tests."""
+"""Small results, worked out by hand, and the parts of a report on them, for the report's tests."""
 
 from pathlib import Path
 
 import results_file as make
-
 from nearlab import record
 from nearlab.report import figures, planned, style
 from nearlab.report.analysis import Analysis
@@ -39,7 +38,7 @@ def frame_of(analysis: Analysis) -> Frame:
 
 
 def drawn(tmp_path: Path, figure: str, lines: list[dict] | None = None) -> figures.Figure:
-    """The one planned figure."""
+    """The only planned figure."""
     analysis = analyse(tmp_path, lines or content(figure=figure))
     (found,) = planned.planned(analysis, frame_of(analysis))
     for panel in found.panels:

@@ -1,20 +1,19 @@
-"""Memory, time, endings and processes are measured as they are."""
+"""Memory, time, exit statuses and processes are measured correctly."""
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
-import processes
 import pytest
 
+import processes
 from nearlab import measure, places
 
 MIB = 1024
 
 
 def touch(mebibytes: int) -> list:
-    """A program that allocates and touches so much and frees it."""
+    """A program that allocates, touches and frees this much."""
     arguments = ["--held", "1", "--operations", "1", "--low", mebibytes, "--high", mebibytes]
     return [places.workload_dir() / "large_churn", *arguments]
 
@@ -25,7 +24,7 @@ def test_peak_rss_is_the_known_footprint_within_two_percent():
 
 
 def test_page_tables_of_the_known_footprint_are_seen():
-    # 8 bytes for each page of 4 KiB.
+    # Page tables have 8 bytes for each page of 4 KiB.
     more = held("524288:200")[0].peak_pte_kib - held("1024:1")[0].peak_pte_kib
     assert more == pytest.approx(511 * MIB / 4096 * 8, rel=0.05)
 
@@ -47,16 +46,16 @@ def test_mean_rss_lies_below_the_peak():
 
 
 def held(*steps: str) -> tuple[measure.Sample, dict]:
-    """A run of `footprint`, and what it says it held."""
+    """A run of `footprint`, and the memory that it reports to have held."""
     sample = measure.run_child([places.bench_dir() / "footprint", *steps])
     return sample, json.loads(sample.stdout)
 
 
 def test_mean_and_peak_of_known_amounts_over_known_times_are_right_within_two_percent():
-    # Small and early, where samples are close together; then large, then in between: a mean over
+    # First small, where samples are close together; then large, then in between: a mean over
     # samples instead of time would be far too small.
     small, _ = held("0:100")
-    for attempt in range(3):  # on a loaded machine a sample may be late
+    for _ in range(3):  # on a loaded machine a sample may be late
         sample, known = held("8192:200", "98304:1100", "32768:700")
         mean = known["kib_seconds"] / sample.wall_s
         if sample.mean_rss_kib - small.mean_rss_kib == pytest.approx(mean, rel=0.02):
@@ -103,7 +102,7 @@ def test_calls_are_counted_only_when_asked_for():
 
 
 def test_a_kernel_that_refuses_to_count_is_told():
-    # A listener within the reach of a listener is refused; the program runs all the same.
+    # The kernel refuses a listener inside another listener's reach; the program runs all the same.
     inner = [places.bench_dir() / "launch", "--report", 1, "--count-calls", "--", "true"]
     counted("true")
     sample = measure.run_child(inner, count_calls=True)
@@ -174,7 +173,7 @@ def test_a_missing_launcher_says_what_to_do(monkeypatch, tmp_path):
 def test_what_is_left_running_is_ended():
     sample = measure.run_child(["sh", "-c", "setsid sleep 100 & echo $!"])
     assert sample.left_running == 1
-    assert not os.path.exists(f"/proc/{sample.stdout.strip()}")
+    assert not Path(f"/proc/{sample.stdout.strip()}").exists()
 
 
 def test_a_tree_is_summed_over_its_processes():
@@ -193,7 +192,7 @@ def test_processes_of_a_tree_are_each_proved():
 
 def test_a_server_is_terminated_and_measured():
     with measure.start_child(["sleep", "100"]) as child:
-        assert child.running() and os.path.exists(f"/proc/{child.pid}")
+        assert child.running() and Path(f"/proc/{child.pid}").exists()
         child.terminate()
         sample = child.wait()
     assert sample.signal == 15

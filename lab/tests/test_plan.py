@@ -1,11 +1,11 @@
-"""Plans become the right cells; what is wrong with one is told by file and key."""
+"""Plans become the right cells; an error in one names its file and key."""
 
 import hashlib
 import os
 
-import fake_workloads
 import pytest
 
+import fake_workloads
 from nearlab import cells, listing, peers, places, plan, run, workloads
 from nearlab.plan import PlanError
 

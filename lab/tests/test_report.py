@@ -1,10 +1,18 @@
-"""The report's numbers, worked out by hand, and what it says of failures and of too few runs."""
+"""The report's numbers, worked out by hand, and its text on failures and on too few runs."""
 
 import csv
+import itertools
 import json
 
 import pytest
+from typer.testing import CliRunner
+
 import results_file as make
+from nearlab import places, record
+from nearlab.__main__ import app
+from nearlab.report import figures, labels, page, planned, rows, style, tables, theme
+from nearlab.report.analysis import MEMORY, TIME
+from nearlab.report.verdict import verdict
 from reporting import (
     FIGURE,
     SECONDS,
@@ -15,17 +23,11 @@ from reporting import (
     threads_content,
     values,
 )
-from typer.testing import CliRunner
 
-from nearlab import places, record
-from nearlab.__main__ import app
-from nearlab.report import figures, labels, page, planned, rows, style, tables, theme
-from nearlab.report.analysis import MEMORY, TIME
-from nearlab.report.verdict import verdict
 
 def test_means_are_geometric_over_the_cells_all_completed(tmp_path):
     analysis = analyse(tmp_path, content())
-    # Ratios to glibc: nearmalloc 1/2, 1/2, 4; tbb 2, 2, 2.
+    # The ratios to glibc are 1/2, 1/2, 4 for nearmalloc and 2, 2, 2 for tbb.
     assert analysis.mean("nearmalloc", TIME, analysis.common(TIME)).value == pytest.approx(1)
     assert analysis.mean("tbb", MEMORY, analysis.common(MEMORY)).value == pytest.approx(2)
     without = {name: dict(found) for name, found in SECONDS.items()}
@@ -245,7 +247,7 @@ def test_labels_of_near_points_do_not_cover_each_other():
     placed = labels.place(points, box, (0, 0))
     for side in (True, False):
         heights = sorted(one.y * box.height for one in placed if one.right is side)
-        assert all(b - a >= 15 for a, b in zip(heights, heights[1:], strict=False))
+        assert all(b - a >= 15 for a, b in itertools.pairwise(heights))
 
 
 def test_text_of_a_plan_cannot_become_markup(tmp_path):

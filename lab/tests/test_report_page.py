@@ -1,17 +1,18 @@
 """The page in a headless Chromium, offline: it draws, fits a phone, obeys keyboard and themes."""
 
+import itertools
 import json
 import shutil
 from collections.abc import Callable
 
 import pytest
-import results_file as make
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
+import results_file as make
 from nearlab.report import page
 from nearlab.report.build import contents_of, open_record
 
@@ -27,10 +28,10 @@ _OPTIONS = (
     "--disable-quic",
     "--window-size=1280,900",
 )
-_SECONDS = 60  # what a condition may take on a busy machine
+_SECONDS = 60  # the limit for a condition on a busy machine
 
 _NAMES = ("nearmalloc", "glibc", "limit", "jemalloc", "rpmalloc", "tbb")
-_COMPARED = 5  # the limit did not complete every cell
+_COMPARED = 5  # the limit allocator did not complete every cell
 
 _MISSING = [name for name in ("chromium", "chromedriver") if not shutil.which(name)]
 pytestmark = pytest.mark.skipif(bool(_MISSING), reason=f"not installed: {', '.join(_MISSING)}")
@@ -77,7 +78,7 @@ def _screen(driver, width: int, scheme: str) -> None:
 
 
 def _wait(driver, condition: str | Callable):
-    """Until a JavaScript expression or a function of the driver is true; gives what it is."""
+    """Waits until a JavaScript expression or a function of the driver is true; returns it."""
     if callable(condition):
         return WebDriverWait(driver, _SECONDS).until(condition)
     return WebDriverWait(driver, _SECONDS).until(
@@ -93,7 +94,7 @@ def _draw_all(driver) -> None:
 
 
 def _marks(driver, figure: str) -> int:
-    """The symbols and bars that a figure has."""
+    """The number of symbols and bars in a figure."""
     query = f"#{figure} svg .mark-symbol path, #{figure} svg .mark-rect.role-mark path"
     return len(driver.find_elements(By.CSS_SELECTOR, query))
 
@@ -206,7 +207,7 @@ def test_the_structure_serves_who_cannot_see_it(browser):
     found = browser.execute_script(script)
     levels = found["headings"]
     assert levels[0] == 1 and levels.count(1) == 1
-    assert all(b <= a + 1 for a, b in zip(levels, levels[1:], strict=False))
+    assert all(b <= a + 1 for a, b in itertools.pairwise(levels))
     assert (found["charts"], found["bare"], found["broken"]) == (0, 0, 0)
     assert found["language"] == "en"
     ids = [name for name in found["ids"] if not name.startswith("clip")]

@@ -1,11 +1,11 @@
 """Figures that compare workloads under each allocator, and timelines, worked out by hand."""
 
 import pytest
-import results_file as make
-from reporting import analyse, frame_of
 
+import results_file as make
 from nearlab import timeline
 from nearlab.report import build, planned, timelines
+from reporting import analyse, frame_of
 
 FIGURE = """
 [[figure]]
@@ -100,7 +100,7 @@ caption = "A thesis, figure 3.3."
 
 
 def timeline_lines(**by_allocator: str | None) -> list[dict]:
-    """A record under each allocator: the failure, or None."""
+    """A record under each allocator; the values are the failure, or None."""
     return lines_of(TIMELINE) + [
         {
             "kind": "timeline",

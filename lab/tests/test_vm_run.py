@@ -1,5 +1,5 @@
-"""Guests of the NUMA machine, played by a script in QEMU's place: what they say is read and judged,
-and whatever they do, there is a verdict."""
+"""Guests of the NUMA machine, played by a script in QEMU's place: their output is read and judged,
+and there is a verdict whatever they do."""
 
 import dataclasses
 import json
@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
-from fake_guest import AUDIT, FACTS, counts_of, guest_that_counts, guest_that_says, region
 from rich.console import Console
 from typer.testing import CliRunner
 
+from fake_guest import AUDIT, FACTS, counts_of, guest_that_counts, guest_that_says, region
 from nearlab import places
 from nearlab.vm import cases, counting, machine, medians, runs, table, topology, verdict
 from nearlab.vm.__main__ import app
@@ -144,7 +144,7 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch):
 
 
 def executed(fake, facts: str = FACTS, audit: str = AUDIT) -> dict:
-    """The verdict of the audit on two nodes, in a guest that says this."""
+    """The verdict of the audit on two nodes, in a guest with this output."""
     (one,) = runs.plan("2n", ["audit"])
     (made,) = runs.execute(guest_that_says(fake, audit, facts), one)
     return made
@@ -340,7 +340,7 @@ def test_run_prints_a_row_for_each_case_and_its_status_tells_how_it_went(fake):
 
 def test_run_takes_the_allocators_by_their_short_names(fake):
     names = ("libnearmalloc.so", "libnumalloc.so", "glibc")
-    guest_that_counts(fake, dict.fromkeys(names, [4096]))
+    guest_that_counts(fake, {name: [4096] for name in names})
     status, out = command("run", "4n", "larson", "--allocators", "near,numalloc,glibc")
     assert status == 0 and "3 passed, 0 failed" in out and out.count("4,096") == 3
     assert all(f"larson {name} seed 1: pass" in out for name in ("nearmalloc", "numalloc", "glibc"))

@@ -1,8 +1,9 @@
-// Neighbours in a batch that lie in one own span form a chain, which one splice and one count free.
-// Blocks of other owners' spans are collected in chains, one for each span, in a small table on the
-// stack. When the table is full, and at the end, every chain is handed over with one atomic
-// operation. A chain is linked as single frees would link it: the block freed last comes first. Why
-// own blocks have no table: docs/decisions/0008-free-batch.md.
+// Consecutive blocks of a batch that lie in one span of this thread's heap form a chain, which is
+// freed by one splice and one update of the count. Blocks of other owners' spans are collected in
+// one chain per span, in a small table on the stack. When the table is full, and at the end, each
+// chain is handed over with one atomic operation. A chain is linked as single frees would link it:
+// the block freed last comes first. docs/decisions/0008-free-batch.md says why blocks of own spans
+// need no table.
 //
 // Invariant: a block in a chain counts as live until the chain is handed over, so its span can
 // neither leave nor lose pages, and neither the span's list nor its count includes the block. While
@@ -21,8 +22,8 @@ namespace {
 
 using Chain = RemoteList<Block>::Chain;
 
-// A chain without its last block, whose link is not written. It is shorter still if the program
-// writes to one of its blocks meanwhile.
+// Returns the chain without its last block, whose link is not written. It is shorter still if the
+// program overwrote the link of one of its blocks.
 NEAR_COLD Chain without_last(const Chain& chain) {
   Block* last = chain.first;
   uint32_t count = 1;
@@ -58,13 +59,13 @@ NEAR_INLINE void hand_over(Span& span, const Chain& chain) {
   if (unlikely(!release_chain(span, chain))) release_doubtful(span, chain);
 }
 
-// What the address of a block shows. `span` is null if it can be no block of a class.
+// The place of a block, found from its address. `span` is null if no block of a class is there.
 struct Place {
   Span* span;
   uint32_t offset;  // of the block in its span
 };
 
-// Takes a block in a later slice of its span, or anything else that is unusual.
+// Finds a block in a later slice of its span or in an added window.
 NEAR_NOINLINE Place find_slowly(const void* pointer) {
   Span* span = span_of(pointer);
   if (span != nullptr && span->kind == SpanKind::inside) span -= span->back;
@@ -74,8 +75,8 @@ NEAR_NOINLINE Place find_slowly(const void* pointer) {
   return {span, static_cast<uint32_t>(offset)};
 }
 
-// Works as the fast path of free, which does not test for the waste behind the last block: line 1
-// of the descriptor is not touched.
+// Works as the fast path of free. It does not test whether the address lies in the waste behind the
+// last block, and does not touch line 1 of the descriptor.
 NEAR_INLINE Place find(const void* pointer) {
   const size_t place = offset_in_reservation(pointer);
   if (unlikely(place >= reserved_bytes)) return find_slowly(pointer);
@@ -186,7 +187,7 @@ class Batch {
     made_++;
   }
 
-  Group own_ = {};         // the preceding neighbours, if their span is not null
+  Group own_ = {};         // the open chain of an own span; none if its span is null
   Group groups_[kGroups];  // the first used_ are in use
   uint8_t slots_[kSlots];  // number of the group + 1, or 0; valid once there was a group
   unsigned used_ = 0;
@@ -207,7 +208,7 @@ void note(size_t blocks, size_t groups, size_t remote) {
   if (remote != 0) add(batches.remote, remote);
 }
 
-// Prefetches what a free writes to, while the blocks before are freed. The address may be anything.
+// Prefetches the lines that a later free will write. Any address is allowed.
 NEAR_INLINE void prefetch(const void* pointer) {
   __builtin_prefetch(pointer, 1);
   __builtin_prefetch(&reserved_spans[offset_in_reservation(pointer) >> kSliceShift], 1);

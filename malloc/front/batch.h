@@ -6,8 +6,8 @@
 
 namespace near {
 
-// Frees `count` blocks as `release` of each in this order would. Returns the number of groups: a
-// group is the blocks of one span that were returned together, or one that was returned alone.
+// Frees `count` blocks, as if `release` were called for each in order. Returns the number of
+// groups: a group is the blocks of one span that were returned together, or a block returned alone.
 size_t release_batch(void* const* blocks, size_t count);
 
 }  // namespace near

@@ -1,12 +1,12 @@
 // Reports a free list that the program damaged.
-// Thread-safety: any thread, without locks held, as for front/invalid.h.
+// Thread-safety: any thread, without locks held (see front/invalid.h).
 #pragma once
 
 #include "heap/damage.h"
 
 namespace near {
 
-// Takes what heap/damage.h noted, and reports it as an invalid free.
+// Takes the damage that heap/damage.h noted, and reports it as an invalid free.
 NEAR_COLD void report_damage();
 
 // Called at the end of each slow path in which a heap may have followed links.

@@ -28,13 +28,13 @@ char* make_pool() {
   if (usable && pool.compare_exchange_strong(made, start, kRelease, kAcquire)) {  // pairs: pool
     return start;
   }
-  os::unreserve(start, kPoolBytes);  // refused, or a handler in another thread was faster
+  os::unreserve(start, kPoolBytes);  // refused, or another handler made the pool first
   return made;
 }
 
 // Returns where in the pool a block of `size` bytes begins; kPoolBytes if the pool has no room.
 size_t claim(size_t size, size_t alignment) {
-  size_t before = used.load(kRelaxed);  // relaxed: numbers alone, the pool is acquired
+  size_t before = used.load(kRelaxed);  // relaxed: only a number; the pool is acquired separately
   while (true) {
     const size_t begin = align_up(before + kHeader, alignment);
     if (begin > kPoolBytes || size > kPoolBytes - begin) return kPoolBytes;
@@ -51,7 +51,7 @@ void* take_emergency(size_t size, size_t alignment) {
   size = max_of(size, 1);
   alignment = max_of(alignment, kBlockAlign);
   const bool possible = start != nullptr && size <= kPoolBytes && alignment <= kPoolBytes;
-  // The pool begins at 64 KiB: a larger alignment is refused.
+  // The pool is aligned to 64 KiB: a larger alignment is refused.
   const size_t begin = possible && alignment <= 64 * kKiB ? claim(size, alignment) : kPoolBytes;
   if (begin == kPoolBytes) {
     errno = ENOMEM;

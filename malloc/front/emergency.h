@@ -1,9 +1,9 @@
-// Memory for a slow path that a signal handler enters from inside another one: its own thread may
-// hold the locks, here or, after a fork, in the parent.
+// Memory for a slow path that a signal handler enters while its thread is inside another one: the
+// thread may hold the locks that the slow path needs.
 //
 // POSIX allows no malloc there. But a child that a handler forked, or a handler that reports a
 // crash, should reach its execve or _exit. So it gets blocks of a small pool, which are never
-// reused, and what it frees stays.
+// reused; freeing one has no effect.
 // Invariant: no lock is taken and only the pool is touched.
 // Thread-safety: any thread, also in a signal handler.
 #pragma once

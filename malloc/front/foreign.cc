@@ -1,5 +1,4 @@
-// Pointers that no region holds: the allocator that a foreign block belongs to frees, resizes and
-// measures it.
+// Handles pointers that no region holds: passes a block of another allocator to that allocator.
 #include <dlfcn.h>
 
 #include <cerrno>
@@ -24,8 +23,8 @@ bool may_be_another_allocators(const void* pointer) {
          !is_on_this_stack(pointer) && is_readable(pointer);
 }
 
-// A function of the allocator that gets foreign blocks: the next definition if this library exports
-// the standard names, else the one that the process uses. It is looked up once.
+// A function of the other allocator: the next definition of the name if this library exports the
+// standard names, else the one that the process uses. It is looked up once.
 template <class Function>
 class OtherAllocators {
  public:

@@ -7,8 +7,8 @@
 #include "heap/registry.h"
 #include "node/memory.h"
 
-// glibc's own fork calls these around its malloc's locks; it exports them for such use. They are
-// weak because another C library has none of them.
+// glibc's fork calls these functions around the locks of its malloc, and exports them for other
+// allocators. They are weak because other C libraries do not have them.
 extern "C" {
 extern char single_threaded asm("__libc_single_threaded") __attribute__((weak));
 void _IO_list_lock() __attribute__((weak));
@@ -19,9 +19,10 @@ void _IO_list_resetlock() __attribute__((weak));
 namespace near {
 namespace {
 
-bool holds_streams = false;  // guard: the lock itself
+bool holds_streams = false;  // guard: the lock of the list of streams
 
-// A process of one thread has no thread to wait for, but its signal handler could wait for itself.
+// Locks the list of streams. Not in a process with one thread: no other thread can hold the lock,
+// and a signal handler that forks could wait for its own thread.
 void lock_streams() {
   if (&single_threaded != nullptr && single_threaded != 0) return;
   if (&_IO_list_lock == nullptr) return;
@@ -71,7 +72,7 @@ void after_fork_in_parent() {
   unlock_streams(false);
 }
 
-// Frees every lock in a child whose thread is outside, and recovers what other threads had.
+// Releases every lock in a child when its thread is outside, and recovers what other threads held.
 void end_child() {
   unlock_memory_in_child();
   unlock_heaps_in_child(has_heap() ? current_heap : nullptr);

@@ -1,10 +1,10 @@
 // malloc and free: the straight-line fast paths, and the names of their slow paths.
 //
-//   malloc   class from a byte table; pop the bin if its first block's link is whole. No counter,
-//            no atomic, no call.
-//   free     descriptor by arithmetic; if this thread's heap owns the span and the address is a
-//            block's: push it on the list the descriptor points to (the bin while the span is hot,
-//            the span's own list otherwise) and count down.
+//   malloc   take the class from a byte table; pop the bin if the link of its first block is
+//            intact. No counter, no atomic operation, no call.
+//   free     find the descriptor by arithmetic; if this thread's heap owns the span and a block
+//            starts at the address, push it on the list that the descriptor points to (the bin
+//            while the span is hot, else the span's own list) and count down.
 //
 // Every test that fails leads to a slow path, which determines the reason.
 // Instruction budget: tools/fast_path_budget.toml. Measured: docs/decisions/0002-fast-path.md and
@@ -23,14 +23,14 @@ namespace near {
 
 // Null with ENOMEM if memory is refused or `size` is beyond PTRDIFF_MAX.
 NEAR_NOINLINE void* allocate_slow(size_t size);
-// Tries again after everything possible was given back. `alignment`: of a large block.
+// Gives back everything possible and tries again. `alignment` applies to a large block.
 NEAR_NOINLINE void* allocate_in_need(size_t size, size_t alignment);
-// Gives back all that can be, except about `keep` bytes, and returns how many bytes that was.
-// Called before out-of-memory is reported, and when a trim asks for it.
+// Gives back everything possible, except about `keep` bytes, and returns how many bytes it gave
+// back. Called before out-of-memory is reported, and by a trim.
 NEAR_NOINLINE size_t reclaim_everything(size_t keep = 0);
-// The need of a request that was refused. The constructor gives everything back, unless that cannot
-// help: the request is larger than all that the system could give, the free memory plus what the
-// system has left is less, or nothing was freed since this was last done in vain. No lock is held.
+// Tries to make room for a request that was refused. The constructor gives everything back, unless
+// that cannot help: the request exceeds the system's limits or the sum of what can be given back
+// and what the system grants now, or nothing was freed since the last vain try. No lock is held.
 class Need {
  public:
   explicit Need(size_t bytes);
@@ -44,11 +44,11 @@ class Need {
 };
 
 NEAR_NOINLINE void release_slow(void* pointer);
-// The pointer is in the first reservation, and its slice begins no span of this thread's heap. The
-// span may lie on another node, so each of its fields is read only once.
+// Called if the pointer is in the first window, and its slice is not the first of a span of this
+// thread's heap. The span may lie on another node, so this reads each of its fields only once.
 NEAR_NOINLINE void release_other(void* pointer);
 NEAR_NOINLINE void release_count(void* pointer);
-// Called when the count of a span of this thread's heap reached its event.
+// Called when the countdown of a span of this thread's heap reached zero.
 NEAR_NOINLINE void reach_count(Span* span);
 
 NEAR_INLINE void* allocate(size_t size) {
@@ -89,8 +89,8 @@ void* allocate_zeroed(size_t count, size_t size);
 
 void* reallocate(void* pointer, size_t size);
 
-// Returns the bytes usable at `pointer`; 0 if it is null or no live block. Another allocator
-// measures its own block.
+// Returns the bytes usable at `pointer`; 0 if it is null or no live block. For a block of another
+// allocator it asks that allocator.
 size_t usable_size(const void* pointer);
 
 // free_sized, free_aligned_sized, sized delete: the check build compares `size` with the block.

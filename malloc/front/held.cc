@@ -8,7 +8,7 @@
 namespace near {
 namespace {
 
-// The word and the bit that stand for a block.
+// The word and the bit that record a block.
 struct Held {
   Atomic<uint64_t>& word;
   uint64_t bit;
@@ -21,7 +21,7 @@ struct Held {
   }
 };
 
-// Returns the span of a block of a class.
+// Returns the span that holds a block of a class.
 Span* head_of(const void* pointer) {
   Span* span = span_of(pointer);
   return span->kind == SpanKind::inside ? span - span->back : span;

@@ -1,7 +1,7 @@
-// The check build's record of the blocks that the program holds: it finds every double free, not
-// only that of the last block. In other builds these functions are empty.
-// Thread-safety: the thread that allocates or frees the block. Different threads may change bits of
-// one span.
+// The check build's record of the blocks that the program holds. It finds every double free, not
+// only that of the block freed last. In other builds these functions are empty.
+// Thread-safety: the thread that allocates or frees the block. Several threads may change bits of
+// one span at once.
 #pragma once
 
 #include <cstddef>

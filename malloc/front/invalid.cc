@@ -16,7 +16,7 @@
 namespace near {
 namespace {
 
-// Describes whose heap it is, for the calling thread. A hint: it may change meanwhile.
+// Describes which thread has the heap. A hint: that may change meanwhile.
 const char* whose(uint32_t heap) {
   if (has_heap() && current_heap->id() == heap) return "this thread's";
   switch (state_of_heap(heap)) {
@@ -41,7 +41,7 @@ void describe_block(const void* pointer, const Span& span) {
           size, start, seen.owner(), whose(seen.owner()));
 }
 
-// Prints what lies at a pointer into our memory.
+// Prints what lies at a pointer, if it points into our memory.
 void describe(const void* pointer) {
   const Span* span = enclosing_span(pointer);
   if (span == nullptr) return;
@@ -61,7 +61,7 @@ void describe(const void* pointer) {
   }
 }
 
-// `format` has room for the pointer and for what is wrong.
+// `format` takes the pointer and `what`.
 __attribute__((format(printf, 1, 0))) void react(const char* format, const void* pointer,
                                                  const char* what) {
   const auto reaction = static_cast<OnInvalid>(option(Option::invalid));
@@ -79,7 +79,7 @@ NEAR_COLD void report_invalid(const void* pointer, const char* what) {
 
 NEAR_COLD void report_damage() {
   const Damage damage = take_damage();
-  if (!damage.present()) return;  // another thread was faster
+  if (!damage.present()) return;  // another thread reported it first
   react(damage.flaw == Flaw::ring
             ? "invalid free list at %p: %s; a block was freed twice"
             : "invalid free list at %p: %s; a block was written to after it was freed, or past its "

@@ -1,20 +1,20 @@
-// Handles a pointer that `free` should not have been given.
+// Handles pointers that must not be passed to `free`.
 //
-// A report is one line that says what is wrong, and one that says what lies at the address: the
-// block with its size, and the heap that owns its span. docs/misuse.md lists what is found.
-// Thread-safety: any thread, without locks held: a handler of SIGABRT may allocate, and fork.
+// A report has one line that says what is wrong, and one that says what lies at the address: the
+// block with its size, and the heap that owns its span. docs/misuse.md lists what is detected.
+// Thread-safety: any thread, without locks held: a handler of SIGABRT may allocate and fork.
 #pragma once
 
 #include <cstddef>
 
 namespace near {
 
-// Reports `pointer` and what is known about it. Then it aborts or returns; the option `invalid`
-// decides that, and whether it prints.
+// Reports `pointer` and what lies there. The option `invalid` decides whether this prints, and
+// whether it aborts or returns.
 void report_invalid(const void* pointer, const char* what);
 
-// A pointer that no region holds: another allocator's block goes to that allocator, anything else
-// is reported.
+// Frees a pointer that no region holds: passes another allocator's block to that allocator, and
+// reports anything else.
 void release_foreign(void* pointer);
 
 // As release_foreign, for realloc. Returns null with ENOMEM if the pointer is reported.

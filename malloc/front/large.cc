@@ -18,15 +18,15 @@ void discount(size_t slices) {
   bytes_in_use.fetch_sub(slices << kSliceShift, kRelaxed);
 }  // relaxed: as above
 
-// True if it is known without a try that there is no such span. Beyond kHuge a try may be
-// expensive, so the system is asked first.
+// True if taking such a span would certainly fail. From kHuge on an attempt may be expensive, so
+// this first asks whether the system would refuse.
 bool is_hopeless(size_t size, size_t alignment) {
   constexpr size_t kHuge = 64 * kMiB;
   if (slices_for(size) + (alignment >> kSliceShift) > UINT32_MAX / 2) return true;
   return size + alignment >= kHuge && os::refuses(size + alignment);
 }
 
-// A span, or null, becomes a large block.
+// Makes `span`, which may be null, a large block.
 void* make_large(Span* span, size_t size) {
   if (span == nullptr) return nullptr;
   span->kind = SpanKind::large;
@@ -45,7 +45,7 @@ void* allocate_large(size_t size, size_t alignment, bool* zero) {
   bool clean = false;
   if (has_heap()) rehome_if_moved();
   const auto slices = static_cast<uint32_t>(slices_for(size));
-  // Not the heap's node: the thread may have to keep that heap until it has settled.
+  // Not the heap's node: a thread that moved may have to keep its old heap for a while.
   void* block = make_large(take_slices(current_node(), slices, clean, alignment), size);
   if (zero != nullptr) *zero = clean;
   return block;
@@ -59,7 +59,7 @@ void* allocate_large_at(unsigned node, size_t size, size_t alignment) {
 }
 
 void release_large(Span& span) {
-  if (unlikely(is_inside())) return;  // the block stays
+  if (unlikely(is_inside())) return;  // the block is not freed
   discount(span.slices);
   blocks_in_use.fetch_sub(1, kRelaxed);  // relaxed: a statistic
   count_freed(span.node, 1);

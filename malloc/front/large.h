@@ -23,7 +23,7 @@ void release_large(Span& span);
 // behind it.
 bool resize_large(Span& span, size_t size);
 
-// The totals in use now.
+// The sums over all large blocks in use now.
 size_t large_bytes();
 size_t large_blocks();
 

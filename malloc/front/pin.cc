@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
-// Weak: an old static C library has none.
+// Weak: an old static C library does not have it.
 #pragma weak dladdr1
 
 namespace near {
@@ -26,7 +26,8 @@ void pin_own_object() {
   const auto* here = reinterpret_cast<const void*>(&pin_own_object);
   if (dladdr1(here, &place, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP) == 0) return;
   if (object == nullptr || stays_by_itself(*object)) return;
-  // Not by its name: in a static program, which never comes here, the linker warns about that.
+  // Looked up at run time: a direct call would make the linker warn in a static program, although
+  // that never gets here.
   const auto open = reinterpret_cast<decltype(&dlopen)>(dlsym(RTLD_DEFAULT, "dlopen"));
   if (open != nullptr) open(object->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }

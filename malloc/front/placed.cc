@@ -26,7 +26,8 @@ struct Request {
   bool is_large() const { return size_class == kClasses; }
 };
 
-// From a shared heap, which may be missing, or its node; null if that has none.
+// Takes a block from a shared heap (none if `heap` is null), or a large block from the node. Null
+// if there is no memory.
 void* take_from(Heap* heap, unsigned node, const Request& wanted) {
   if (wanted.is_large()) return allocate_large_at(node, wanted.size, wanted.alignment);
   if (heap == nullptr) return nullptr;
@@ -40,7 +41,7 @@ Heap* heap_for(const Request& wanted, unsigned node) {
   return wanted.is_large() ? nullptr : placed_heap(node);
 }
 
-// Allocates from `own`, or from the heap that all threads share if it is null.
+// Allocates from `own`, or, if that is null, from the placed heap of the node.
 void* find(unsigned node, Heap* own, const Request& wanted, Placement placement) {
   void* block = take_from(own != nullptr ? own : heap_for(wanted, node), node, wanted);
   if (block != nullptr || placement == Placement::strict) return block;

@@ -1,8 +1,8 @@
 // Blocks of a node that the caller names, and heaps that the program makes.
 //
-// They come from shared heaps (heap/registry.h): threads use them under their lock, and free into
-// them by remote frees. All spans of such a heap lie on its node, so a block is where it was asked
-// for, whatever was freed and reused before.
+// The blocks come from shared heaps (heap/registry.h): threads allocate from these under their
+// lock, and free into them by remote frees. All spans of such a heap lie on its node, so a block
+// always lies on the requested node, even if it was freed and reused before.
 // Thread-safety: any thread; no thread may use a bound heap while it ends.
 #pragma once
 
@@ -21,11 +21,12 @@ enum class Placement : bool { advisory, strict };
 // node that has some, counted as a spill.
 void* allocate_on(unsigned node, size_t alignment, size_t size, Placement placement);
 
-// One heap for each node that it serves; the nodes take turns.
+// A heap that the program made: one shared heap for each node that it serves. Allocations go to the
+// nodes in turn.
 struct BoundHeap {
   Placement placement;
-  unsigned first;  // node
-  unsigned count;  // of nodes
+  unsigned first;  // the first node
+  unsigned count;  // number of nodes
   Atomic<uint32_t> turn;
   Heap* heaps[kMaxNodes];  // the first `count`
 };
@@ -33,10 +34,10 @@ struct BoundHeap {
 // Makes a heap for nodes `first` to `first` + `count` - 1. Null with ENOMEM.
 BoundHeap* make_bound_heap(unsigned first, unsigned count, Placement placement);
 
-// Returns a block of the heap's next node, as allocate_on.
+// Returns a block of the heap's next node, in the same way as allocate_on.
 void* allocate_from(BoundHeap& bound, size_t alignment, size_t size);
 
-// Ends the heap. Its blocks stay valid; threads of its nodes get its memory.
+// Ends the heap. Its blocks stay valid; threads of its nodes reuse its memory.
 void end_bound_heap(BoundHeap* bound);
 
 }  // namespace near

@@ -11,7 +11,8 @@
 namespace near {
 namespace {
 
-// A block of a whole chunk, so that a huge page is made at once; it links to the block before.
+// The link to the block before, at the start of a populated block. A block is a whole chunk, so
+// that it gets a huge page.
 struct Populated {
   Populated* before;
 };

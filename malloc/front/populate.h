@@ -1,5 +1,5 @@
-// Makes memory resident before it is needed, so that no malloc waits for a page fault: the option
-// `populate_mib`.
+// The option `populate_mib`: makes memory resident before it is needed, so that malloc waits for no
+// page fault while that memory lasts.
 // Thread-safety: any thread, without locks held.
 #pragma once
 

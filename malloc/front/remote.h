@@ -1,5 +1,5 @@
-// Frees into a span that this thread does not own, with one atomic operation on the span's list and
-// at most one on its owner's inbox, for any number of blocks.
+// Frees any number of blocks into a span that this thread does not own, with one atomic operation
+// on the span's list and at most one on its owner's inbox.
 // Thread-safety: any thread that holds the blocks.
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace near {
 
-// Frees blocks of `span` that are linked from `first` to `last`. `blocks` begins at the span's
-// first block; `seen` is a look at its list. On a double free (`last` is the block freed last, or
-// the list was closed) it returns false and does nothing.
+// Frees the blocks of `chain`. `blocks` begins at the span's first block; `seen` is the result of
+// span.remote.look(). On a double free (`chain.last` is the head of the list, or the list is
+// closed) it returns false and does nothing.
 NEAR_INLINE bool release_remote(Span& span, SpanBlocks blocks,
                                 const RemoteList<Block>::Chain& chain,
                                 RemoteList<Block>::Seen seen) {

@@ -1,4 +1,4 @@
-// calloc, aligned allocation, realloc, usable size: the functions built on malloc and free.
+// The functions built on malloc and free: calloc, aligned allocation, realloc, usable size.
 #include <cerrno>
 #include <cstring>
 
@@ -31,8 +31,8 @@ size_t usable_in(const Span& span) {
   return span.kind == SpanKind::large ? span.bytes() : span.shape().size;
 }
 
-// True if a block of `usable` bytes should serve `size` from now on: it fits, and less than half of
-// it would be idle.
+// True if a block of `usable` bytes should be kept for `size` bytes: they fit, and they fill at
+// least half of it, or the block is tiny.
 bool fits_well(size_t size, size_t usable) {
   return size <= usable && (size >= usable / 2 || usable <= 2 * kBlockAlign);
 }

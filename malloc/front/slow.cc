@@ -1,4 +1,4 @@
-// The slow paths of malloc and free: they find out why the fast path failed, and do the work.
+// The slow paths of malloc and free: they determine why the fast path failed, and do the work.
 #include <cerrno>
 #include <cstdint>
 
@@ -16,7 +16,7 @@
 namespace near {
 namespace {
 
-// Serves a thread without a heap of its own: it ends, or could not get one.
+// Serves a thread without a heap of its own: the thread is ending, or could not get one.
 NEAR_COLD void* allocate_late(unsigned size_class) {
   start_library();
   Heap* heap = late_heap(current_node());
@@ -47,7 +47,7 @@ NEAR_COLD void report_no_block(const void* pointer) {
                                  : "it was freed before, or never allocated");
 }
 
-// Repeats the fast path for a block in a later slice of its span. False if anything is unusual.
+// The fast path of free for a block in any slice of its span. False if a test fails.
 NEAR_INLINE bool release_local(Span& span, Block* block) {
   if (span.owner.load(kRelaxed) != current_heap) return false;  // relaxed: as on the fast path
   const auto offset = static_cast<uint64_t>(reinterpret_cast<char*>(block) - span.start);
@@ -93,7 +93,8 @@ void* allocate_slow(size_t size) {
   void* pointer = nullptr;
   if (likely(size <= kMediumMax)) {
     const unsigned size_class = class_of(size);
-    // The medium classes count what they hand out. The bin of a small one is empty, or damaged.
+    // A medium class may still have blocks in its bin: the fast path does not serve it, because it
+    // counts the blocks handed out. The bin of a small class is empty or damaged.
     Block* block = size > kSmallMax ? current_heap->bins[size_class].pop() : nullptr;
     if (block != nullptr) {
       current_heap->count_taken(size_class);
@@ -117,8 +118,8 @@ void flush_own_heap() {
   current_heap->flush();
 }
 
-// Changes when a thread ends, or when any thread frees what may give memory back: a run to its
-// node, blocks of other heaps, or spans of its own.
+// A number that changes when a thread ends or frees something that may allow more memory to be
+// given back: a run of slices, blocks of other heaps, or blocks of its own spans.
 uint64_t freed_so_far() {
   uint64_t sum = heap_totals().parked;
   for (unsigned n = 0; n < topology.count; n++) sum += nodes[n].gives();
@@ -126,7 +127,7 @@ uint64_t freed_so_far() {
     const Heap& heap = *heap_by_id(id);
     sum += heap.returns.local.load(kRelaxed);  // relaxed: as below
     for (unsigned n = 0; n < topology.count; n++)
-      sum += heap.freed_of[n].load(kRelaxed);  // relaxed: the caller's own frees are seen at least
+      sum += heap.freed_of[n].load(kRelaxed);  // relaxed: it must see only the caller's own frees
   }
   return sum;
 }
@@ -134,7 +135,7 @@ uint64_t freed_so_far() {
 // The value of freed_so_far() when everything was last given back in vain.
 constinit Atomic<uint64_t> freed_at_refusal{~uint64_t{0}};
 
-// The upper bound of what giving everything back could unmap.
+// An upper bound of what giving everything back could unmap.
 size_t most_reclaimable() {
   size_t committed = 0;
   for (unsigned n = 0; n < topology.count; n++) committed += nodes[n].totals().committed;
@@ -177,7 +178,7 @@ static void* reclaim_and_allocate(size_t size, size_t alignment) {
 }
 
 NEAR_COLD void* allocate_in_need(size_t size, size_t alignment) {
-  if (is_inside()) {  // the size class may be chosen for its alignment, which divides its size
+  if (is_inside()) {  // an aligned request asks for a class size, a multiple of its alignment
     return take_emergency(size, size <= kMediumMax ? size & -size : alignment);
   }
   void* pointer = reclaim_and_allocate(size, alignment);

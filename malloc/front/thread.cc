@@ -25,8 +25,9 @@ constinit Mutex start_lock{Rank::start};
 
 namespace {
 
-// TSan ends its own record of a thread in the last round, and our code must not run after that. The
-// last round is also skipped for a thread whose first allocation is in a destructor.
+// The round of destructors in which a thread gives its heap up. It is not the last round, because
+// the first allocation of a thread may be in a destructor. Under TSan it is one earlier: TSan ends
+// its record of a thread in the last round, and our code must not run after that.
 constexpr uint8_t kExitRounds = PTHREAD_DESTRUCTOR_ITERATIONS - 1 - (NEAR_TSAN ? 1 : 0);
 constexpr uint8_t kSettle =
     8;  // the least number of slow paths between two changes of a thread's heap
@@ -36,10 +37,10 @@ pthread_key_t exit_key;
 bool have_exit_key = false;
 bool threads_are_announced = false;
 
-// Lets the library learn of the calling thread's end. False if the system refuses.
+// Arranges that on_thread_exit runs when the calling thread ends. False if the system refuses.
 bool watch_exit() { return have_exit_key && pthread_setspecific(exit_key, &exited_heap) == 0; }
 
-// Counts the calling thread from now on, unless its end is past or would not be noticed.
+// Counts the calling thread, unless it has given its heap up or its end would not be noticed.
 void count_this_thread(bool may_start) {
   if (thread_record.counted || current_heap == &exited_heap || !watch_exit()) return;
   thread_record.counted = true;
@@ -77,8 +78,8 @@ NEAR_COLD void start_library() {
   started.store(true, kRelease);  // pairs: started
 }
 
-// Does what is possible only when the process is far enough. The environment comes as an argument:
-// the C library's own constructor may run later.
+// Does the steps that need a constructor. It reads the environment from its arguments, because the
+// C library's own constructor may run later.
 __attribute__((constructor)) static void finish_start(int, char**, char** environment) {
   read_options(environment);
   start_library();
@@ -128,8 +129,8 @@ void mark_counted_thread() {
   discount_thread();
 }
 
-// The rule: a thread gets a heap on its node at its first slow path there, but keeps its present
-// heap for at least kSettle of its slow paths. So a thread that moves soon has a local heap, and
+// The rule: a thread gets a heap on its node at its first slow path there, but keeps each heap for
+// at least kSettle slow paths. So a thread that moves to another node soon has a local heap, and
 // one that moves back and forth changes heaps at most once in kSettle slow paths.
 // docs/decisions/0011-numa.md
 void rehome_if_moved() {

@@ -1,4 +1,4 @@
-// What other threads do with a heap whose owner does not come or is gone.
+// What other threads do with a heap if its owner is idle or gone.
 // Thread-safety: requires the heap's lock; a walk of its bins also requires the owner's rights.
 #include "heap/heap.h"
 #include "node/memory.h"
@@ -11,7 +11,7 @@ void Heap::flush() {
     if (hot_[c] != nullptr) cool_hot(c, count_hot_free(c));
   }
   drop_cache();
-  shrunk_ = 0;  // everything that could leave has left
+  shrunk_ = 0;  // every span that could leave has left
 }
 
 void Heap::drop_cache() {
@@ -42,8 +42,8 @@ uint32_t Heap::claim_for_sleeper() {
   return claimed;
 }
 
-// All blocks of a cold span are free, so no thread has one to push on its lists: the span leaves.
-// The bins and the other spans belong to the owner, which may be running.
+// Makes a cold span leave whose blocks are all free: no thread has a block to push on its lists.
+// Touches no bin and no other span, because these belong to the owner, which may be running.
 void Heap::claim(Span& span) {
   take_remote(span);
   unfile(span);
@@ -59,7 +59,7 @@ Span* Heap::release_span(unsigned size_class, Heap& adopter) {
   Span* span = first_filed(size_class);
   if (adopter.home_only && (span == nullptr || span->node != adopter.node_)) return nullptr;
   if (span != nullptr && span->remote.change_owner(id_, adopter.id_)) {
-    // Done before this heap's lock is released: its next thread must not find the span its own.
+    // Stored before this heap's lock is released: this heap's next thread must not own the span.
     span->owner.store(&adopter, kRelaxed);  // relaxed: that thread acquires the lock
     unfile(*span);
     count_span(*span, -1);

@@ -1,9 +1,9 @@
-// The damage that heaps found under their locks, until a thread without locks reports it.
+// Holds the damage that a heap found under its lock until a thread without locks reports it.
 //
 // A report may end the process, and a handler of SIGABRT may allocate or fork, so no lock may be
-// held during a report. There is room for one finding: later damage, until that one is reported, is
-// handled alike but not reported. The slow paths of front/ look here before they return.
-// Thread-safety: any thread; `note_damage` may be called with locks held, it allocates nothing.
+// held during a report. There is room for one finding: damage found before that one is reported is
+// handled in the same way but not reported. The slow paths of front/ look here before they return.
+// Thread-safety: any thread. `note_damage` may be called with locks held; it does not allocate.
 #pragma once
 
 #include "base/atomic.h"

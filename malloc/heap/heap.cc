@@ -47,8 +47,8 @@ bool Heap::make_ready(unsigned size_class) {
     if (span == nullptr) return false;
     heat(*span, size_class);
   } else if (Span* adopted = adopt_span(*this, size_class)) {
-    // It has only uncarved units left, most of them untouched: blocks of heaps without a
-    // thread come first because they are in memory already.
+    // The hot span has only uncarved units left, most of them untouched. The adopted span's blocks
+    // come first, because they are in memory already.
     cool_hot(size_class, count_uncarved(*span));
     span = own(adopted);
     heat(*span, size_class);
@@ -71,7 +71,7 @@ Span* Heap::find_span(unsigned size_class) {
   return span == nullptr ? nullptr : own(span);
 }
 
-// Takes an empty span from the cache, preferably of this class (its free list is still good).
+// Takes an empty span from the cache, preferably one of this class: its free list is still valid.
 Span* Heap::take_cached(unsigned size_class) {
   if (cached_count_ == 0 || kSizeClasses[size_class].slices != 1) return nullptr;
   unsigned at = cached_count_ - 1;
@@ -123,8 +123,7 @@ void Heap::heat(Span& span, unsigned size_class) {
   }
 }
 
-// The hot span of a class becomes cold. `freed` of its blocks are free: those of its bin and the
-// uncarved ones.
+// Makes the hot span of a class cold. `freed` of its blocks are free: in its bin or uncarved.
 void Heap::cool_hot(unsigned size_class, uint32_t freed) {
   Span& span = *hot_[size_class];
   count_frees(span);
@@ -133,7 +132,7 @@ void Heap::cool_hot(unsigned size_class, uint32_t freed) {
   settle(span, freed);
 }
 
-// A hot span stops being hot and takes its free blocks back from the bin.
+// Ends the hot state of a span: moves its free blocks from the bin back to its own list.
 void Heap::take_bin(Span& span) {
   hot_[span.size_class] = nullptr;
   span.local.set(bins[span.size_class].head());
@@ -178,7 +177,8 @@ uint32_t Heap::take_remote(Span& span) {
   return chain.count;
 }
 
-// Files a counted span with `freed` free blocks where it belongs now.
+// Moves a span with `freed` free blocks to the state and list that this number calls for, and sets
+// its next event.
 void Heap::settle(Span& span, uint32_t freed) {
   const SizeClass& shape = span.shape();
   if (unlikely(freed > shape.capacity)) return abandon_list(span, {Flaw::ring, span.start});
@@ -210,8 +210,8 @@ void Heap::settle(Span& span, uint32_t freed) {
   if (span.sparse && shall_sweep()) sweep();
 }
 
-// Counts what the owner's thread freed into a span since the last count. For a hot medium span,
-// `freed` fell with each block taken, so `taken` is added.
+// Counts the blocks that the owner's thread freed into a span since the last count. For a hot
+// medium span, each block taken lowered freed(), so `taken` is added.
 void Heap::count_frees(Span& span) {
   const uint32_t freed = span.frees.freed();
   uint64_t frees = uint64_t{freed} - span.counted;
@@ -221,7 +221,8 @@ void Heap::count_frees(Span& span) {
     taken = 0;
   }
   span.counted = static_cast<uint16_t>(freed);
-  if (static_cast<int64_t>(frees) < 0) return;  // a fork came between the two halves of count_taken
+  // A fork between the two writes of count_taken can leave a negative number in the child.
+  if (static_cast<int64_t>(frees) < 0) return;
   if (span.node == node_) {
     tally(returns.local, frees);
   } else if (frees > 0) {

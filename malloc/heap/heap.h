@@ -1,22 +1,22 @@
-// One thread's heap: a bin and a hot span per size class, spans worth allocating from again, and an
-// inbox.
+// One thread's heap: per size class a bin, a hot span and lists of spans with enough free blocks to
+// allocate from again; and an inbox.
 //
 // A span of the heap is in one of these states (guard: `lock`):
-//   hot       hot_[class] == span; its free blocks hang in bins[class]; *span.list == bins[class]
-//   cold      its free blocks hang in span.local; freed() is known; `reusable` if in
-//             reusable_[class]
-//   empty     all free: it leaves the heap at once, through a small cache (kind == none meanwhile)
-// The thread allocates from bins and frees into its own spans without the lock: that is the fast
-// path, and it touches only bins, *span.list and span.frees. Everything else holds `lock`, which is
-// almost never contended: the purge thread takes it to free spans for an idle owner; fork takes it
-// so that the child finds every heap between two slow paths.
+//   hot       hot_[class] == span; its free blocks are in bins[class]; span.list == &bins[class]
+//   cold      its free blocks are in span.local; freed() is known; `reusable` if in
+//             reusable_[class] or swept_[class]
+//   empty     all free: it leaves at once, to its node or to the heap's small cache (kind == none)
+// The thread allocates from bins and frees into its own spans without the lock: this is the fast
+// path, which touches only bins, *span.list and span.frees. Everything else holds `lock`, which is
+// almost never contended: the purge thread takes it to free spans for an idle owner, and fork takes
+// it so that the child finds every heap between two slow paths.
 //
-// Why the purge thread may take a cold span from a running owner: freed() is released after the
-// list writes that it counts, and it only grows while the lock is held; the same holds for the
-// remote count. If freed + remote == capacity, no block is live, so no thread, not even the owner,
-// has one to free: the claiming thread owns the span. docs/decisions/0001.
+// Why the purge thread may take a cold span from a running owner: the owner releases freed() after
+// the list writes that it counts, and freed() only grows while the purge thread holds the lock. The
+// same holds for the remote count. If freed + remote == capacity, no block is live, so no thread,
+// not even the owner, has one to free: the claiming thread owns the span. docs/decisions/0001.
 //
-// A heap without a thread is parked (heap/registry.h); a thread that takes it from there and holds
+// A heap without a thread is parked (heap/registry.h). A thread that takes it from there and holds
 // `lock` is its owner. A shared heap has no thread either: the holder of its lock is its owner.
 #pragma once
 
@@ -52,29 +52,30 @@ class Heap {
   // Returns a block of the class. The caller holds the lock and the owner's rights.
   void* take_locked(unsigned size_class);
 
-  // The countdown of an own span reached zero. Owner's thread; takes the lock.
+  // Called when the countdown of one of this heap's spans reached zero. Owner's thread; takes the
+  // lock.
   void on_count(Span* span);
 
-  // A medium block was taken from the bin without the lock. Owner's thread.
+  // Called after a medium block was taken from the bin without the lock. Owner's thread.
   void count_taken(unsigned size_class) {
     hot_[size_class]->frees.untick();
     taken_[size_class - kSmallClasses]++;
   }
 
-  // Files a span whose remote list was empty and has a block now. Any thread.
+  // Puts a span into the inbox: its remote list was empty and now has a block. Any thread.
   void receive(Span* span) { inbox_.push(span); }
 
   // Takes what other threads freed. Lock held, owner's rights.
   void drain();
 
-  // Gives back everything that holds no live block; it walks bins. Lock held, owner's rights.
+  // Gives back every span without live blocks; it walks bins. Lock held, owner's rights.
   void flush();
 
   // Gives cached empty spans to their nodes. Lock held.
   void drop_cache();
 
-  // On behalf of an owner that does not come to its inbox, frees the spans whose blocks all came
-  // back. Lock held. Returns how many spans it freed.
+  // For an owner that does not empty its inbox: frees the spans in the inbox that have no live
+  // block. Lock held. Returns how many spans it freed.
   uint32_t claim_for_sleeper();
 
   // Lets hot spans of small classes leave if all their blocks are free. Lock held, owner's rights.
@@ -100,15 +101,15 @@ class Heap {
   // Counts what was freed into the hot spans so far (Returns::local). Lock held, owner's rights.
   void count_hot();
 
-  // Adds the bytes of the cached empty spans to their nodes'. Lock held.
+  // Adds the bytes of the cached empty spans to the sums of their nodes. Lock held.
   void add_cached(uint64_t* bytes_of_node) const;
 
   // False if all spans of this heap lie on its node. For a parked heap, hold the registry's lock:
   // then no thread gives it spans. relaxed: a span that leaves meanwhile does no harm
   bool has_foreign() const { return foreign_.load(kRelaxed) != 0; }
 
-  // What near_free_batch freed through this heap; any thread may sum it. The owner's thread writes
-  // it; the placeholder heaps of threads without one are written by any thread.
+  // Statistics of near_free_batch through this heap; any thread may sum them. The owner's thread
+  // writes them; any thread writes those of the two placeholder heaps (front/thread.h).
   struct Batches {
     Atomic<uint64_t> calls{0};
     Atomic<uint64_t> blocks{0};
@@ -117,14 +118,14 @@ class Heap {
   };
   Batches batches;
 
-  // How often the lock was taken, except for visits(), and what that returned. Written under the
-  // lock; any thread may sum it.
+  // Statistics of frees; visits() counts the slow paths of malloc. Written under the lock; any
+  // thread may sum them.
   struct Returns {
-    Atomic<uint64_t> counts{0};  // counts of spans that reached their event
-    Atomic<uint64_t> remote{0};  // blocks that other threads had freed
-    // Blocks of spans of this node that its own threads freed. Counted when a span reaches an
-    // event; those of hot spans when their owner asks or ends. The hot spans of other threads are
-    // missing.
+    Atomic<uint64_t> counts{0};  // times that a span's countdown reached zero
+    Atomic<uint64_t> remote{0};  // blocks that other threads freed and the heap took back
+    // Blocks that the owner's thread freed into the heap's spans on its node. Counted when a span
+    // reaches an event, and for hot spans also when the owner calls count_hot or ends; so recent
+    // frees of running threads are missing.
     Atomic<uint64_t> local{0};
   };
   Returns returns;
@@ -135,9 +136,9 @@ class Heap {
 
   Mutex lock{Rank::heap};
 
-  // Set with the registry's lock while the heap has no user, cleared with `lock` held too.
+  // Set under the registry's lock, before any thread uses the heap; cleared under `lock`.
   Atomic<bool> shared{false};
-  bool home_only = false;  // a shared heap that has spans of its node alone
+  bool home_only = false;  // a shared heap that takes spans of its node only
 
   // relaxed: with `lock` held, true stays true, and the lock orders what the last owner did
   bool is_shared() const { return shared.load(kRelaxed); }
@@ -146,17 +147,17 @@ class Heap {
   Heap* next = nullptr;
   Heap* prev = nullptr;
   bool parked = false;
-  bool interrupted = false;  // lost its thread in a fork, perhaps between a list and its count
+  // it lost its thread in a fork, perhaps between the updates of a list and its count
+  bool interrupted = false;
 
-  bool clean = false;  // guard: lock; it was cleaned since it was parked
-  Atomic<uint64_t> seen_visits{0};
+  bool clean = false;               // guard: lock; it was cleaned since it was parked
+  Atomic<uint64_t> seen_visits{0};  // visits() when clean_heaps last looked
 
  private:
   static constexpr unsigned kCached = 5;
-  static constexpr unsigned kSweeps =
-      4;  // spans looked at for each that leaves a heap that shrinks
+  static constexpr unsigned kSweeps = 4;  // sweeps for each span that leaves a heap that has shrunk
   static constexpr unsigned kPagedClasses =
-      kSmallClasses + 7;  // those with blocks smaller than a page
+      kSmallClasses + 7;  // the classes with blocks smaller than a page
   static constexpr unsigned kIdle = 2;
   static constexpr uint16_t kLookAgainAfter = 512;  // events, in a heap that has shrunk
 
@@ -206,11 +207,11 @@ class Heap {
   void note_wanted_again(Span& span);
 
   Span* hot_[kClasses] = {};
-  List<Span> reusable_[kClasses];    // filed last first
-  List<Span> swept_[kPagedClasses];  // free pages searched: allocated from last
+  List<Span> reusable_[kClasses];    // the span filed last comes first
+  List<Span> swept_[kPagedClasses];  // searched for free pages; allocated from after reusable_
   Span* cached_[kCached] = {};       // empty spans of one slice, oldest first
   unsigned cached_count_ = 0;
-  uint8_t looks_[kSmallClasses] = {};  // recent looks at hot spans: each delays the next
+  uint8_t looks_[kSmallClasses] = {};  // recent looks at hot spans; each delays the next one
   Span* idle_[kIdle] = {};  // medium spans that stay hot though all their blocks are free
   unsigned idle_next_ = 0;
   // Medium blocks taken from the hot span since its frees were counted. Guard: the owner
@@ -220,13 +221,12 @@ class Heap {
   uint32_t unswept_ = 0;         // reusable, with blocks smaller than a page, and not swept
   uint32_t sparse_ = 0;          // reusable and half free or more
   uint32_t shrunk_ = 0;          // spans that left, less those that came since
-  uint32_t shrunk_before_ = 0;   // shrunk_ when all hot spans were looked at
-  uint16_t events_ =
-      0;  // counts that reached their event: the time by which sweeps tell what lies still
-  uint16_t looked_when_ = 0;   // events_ when all hot spans were looked at
-  unsigned sweep_class_ = 0;   // of the last sweep
-  uint64_t pages_purged_ = 0;  // inside spans, given back
-  uint64_t pages_wanted_ = 0;  // purged pages carved again, or in spans that left soon
+  uint32_t shrunk_before_ = 0;   // shrunk_ when all hot spans were last looked at
+  uint16_t events_ = 0;  // calls of `settle`: the clock of the heap by which sweeps find idle spans
+  uint16_t looked_when_ = 0;   // events_ when all hot spans were last looked at
+  unsigned sweep_class_ = 0;   // the class of the last sweep
+  uint64_t pages_purged_ = 0;  // pages inside spans that were given back
+  uint64_t pages_wanted_ = 0;  // purged pages that were carved again or whose span left
   uint32_t id_ = 0;
   uint8_t node_ = 0;
   Atomic<uint64_t> visits_{0};  // slow paths of the owner's malloc

@@ -1,10 +1,10 @@
 // When hot spans of the small classes leave.
 //
-// Small blocks are not counted when they are allocated, so only a walk of its bin shows whether a
-// hot span is all free. The heap walks it after as many frees as blocks were live: if none was
+// Small blocks are not counted when they are allocated, so only a walk of the bin shows whether a
+// hot span is all free. The heap walks the bin after as many frees as blocks were live: if none was
 // allocated since, the span leaves at the free of its last block. Each walk delays the next one,
-// until the heap has shrunk or the purge thread reports that time has passed. In a heap that has
-// shrunk, a span that is half free cools as well, so that its free pages can leave.
+// until the heap has shrunk or the purge thread asks for a look. In a heap that has shrunk, a span
+// that is half free becomes cold as well, so that its free pages can be given back.
 // Thread-safety: only the heap's owner, with the lock held.
 #include <iterator>
 

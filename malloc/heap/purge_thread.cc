@@ -19,9 +19,9 @@
 namespace near {
 namespace {
 
-constexpr uint32_t kRoundMs = 100;  // between two rounds at least
+constexpr uint32_t kRoundMs = 100;  // least time between two rounds
 constexpr uint32_t kPatienceMs =
-    3200;  // at most between two looks at memory that waits for an idle owner
+    3200;  // longest time between two looks at memory that waits for an idle owner
 constexpr size_t kStackBytes = 128 * kKiB;
 
 enum State : uint32_t { absent, starting, running, stopping };
@@ -30,8 +30,8 @@ constinit Mutex thread_lock{Rank::purge_thread};
 constinit Atomic<uint32_t> state{absent};        // changed under the lock, awaited without it
 constinit int threads = 0;                       // guard: thread_lock
 constinit StartRation ration;                    // guard: thread_lock
-pthread_t helper;                                // written by the starter before it is running
-bool stray = false;                              // not made by the main thread; written likewise
+pthread_t helper;                                // written before `state` becomes running
+bool stray = false;                              // another thread than the main one created it
 CreateThread* create_function = pthread_create;  // set before there are threads
 
 // --- the thread ---
@@ -89,8 +89,8 @@ uint32_t more_patience(uint32_t patience) {
 
 void* run(void*) {
   bool capable = become_helper("nearmalloc", stray);
-  uint32_t patience = kRoundMs;  // with owners that do not come
-  uint32_t watch = kRoundMs;     // between looks at capabilities, whose changes no call announces
+  uint32_t patience = kRoundMs;  // wait while an inbox has spans of an idle owner
+  uint32_t watch = kRoundMs;     // between looks at the main thread's capabilities, until given up
   uint32_t pause = kRoundMs;     // longer when the system refuses a purge (locked memory)
   while (true) {
     purge_signal.begin_round();
@@ -110,9 +110,9 @@ void* run(void*) {
   }
 }
 
-// --- its life ---
+// --- starting and stopping it ---
 
-// All signals are blocked while the thread is made, and therefore in the thread.
+// Blocks all signals while the thread is created, because the thread inherits that mask.
 bool create_thread() {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return false;
@@ -153,7 +153,8 @@ void change_state(State next) {
   futex_wake(state, INT32_MAX);
 }
 
-// Takes the step from `from` to `to` if `allowed` agrees. Waits for other threads that take a step.
+// Changes the state from `from` to `to` (a step) if `allowed` agrees. Waits for the end of another
+// thread's step.
 template <typename Allowed>
 bool claim_step(State from, State to, Allowed allowed) {
   while (true) {
@@ -162,7 +163,7 @@ bool claim_step(State from, State to, Allowed allowed) {
     const uint32_t now = state.load(kRelaxed);  // relaxed: changed under the lock
     if (now == starting || now == stopping) continue;
     if (now != from || !allowed()) return false;
-    state.store(to, kRelaxed);  // relaxed: the step's end is what others wait for
+    state.store(to, kRelaxed);  // relaxed: other threads wait for the end of the step
     return true;
   }
 }
@@ -179,7 +180,7 @@ void start() {
   if (!claim_step(absent, starting, allowed)) return;
   const SavedErrno saved;
   purge_signal.reset();
-  purge_signal.set_present(true);  // first: its first round finds what is asked from now on
+  purge_signal.set_present(true);  // before the thread starts: its first round finds new requests
   const bool created = create_thread();
   if (!created) purge_signal.set_present(false);
   finish_step(created ? running : absent);
@@ -194,8 +195,8 @@ bool stop(Unwanted unwanted) {
   purge_signal.stop();
   join_thread();
   finish_step(absent);
-  // The process may do nothing more, so this is the last chance: clean the heaps that ended threads
-  // left, and give back what exceeds the limits of a process without a helper.
+  // The process may make no further call, so this is the last chance: clean the heaps of threads
+  // that ended, and give back what exceeds the limits of a process without a helper.
   clean_parked_heaps();
   for (unsigned n = 0; n < topology.count; n++) nodes[n].obey_limits();
   return true;

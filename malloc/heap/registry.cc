@@ -13,7 +13,7 @@ constexpr unsigned kAdoptTries = 32;  // parked heaps looked at for one span
 
 constinit Mutex registry_lock{Rank::registry};
 constinit Atomic<Heap*> heaps[kMaxHeaps];  // by number; filled in order, never changed
-constinit uint8_t heap_nodes[kMaxHeaps];   // by number; written before the heap is
+constinit uint8_t heap_nodes[kMaxHeaps];   // by number; written before heaps[number]
 constinit Atomic<uint32_t> made{0};
 constinit List<Heap> parked_heaps[kMaxNodes];  // newest first; guard: registry_lock
 constinit Atomic<uint32_t> parked_counts[kMaxNodes];
@@ -25,7 +25,7 @@ uint32_t locked_for_fork = 0;  // heaps; guard: registry_lock
 // The first heap needs no system call: programs with one thread start fast.
 alignas(Heap) char first_heap_room[sizeof(Heap)];
 
-// Requires the lock. Null if no more than `kept` numbers are left, which are reserved.
+// Requires the lock. Null if at most `kept` numbers are left: these are reserved.
 Heap* make_heap(unsigned node, uint32_t kept) {
   const uint32_t id = made.load(kRelaxed);  // relaxed: changed under the lock only
   if (id + kept >= most_heaps.load(kRelaxed)) return nullptr;  // relaxed: a limit
@@ -74,7 +74,7 @@ Heap* take_shared(unsigned node, bool home_only, uint32_t kept) {
   return heap;
 }
 
-// Returns the heap of a slot, which is filled once.
+// Returns the heap of a slot. The first call fills it.
 Heap* shared_heap(Atomic<Heap*>& slot, unsigned node, bool home_only) {
   Heap* heap = slot.load(kAcquire);  // pairs: shared-heap
   if (heap != nullptr) return heap;
@@ -127,8 +127,8 @@ uint32_t heap_count() { return made.load(kAcquire); }  // pairs: heap-made
 
 namespace {
 
-// Takes a parked heap that may have blocks of the class, and its lock. It only tries the locks: the
-// caller holds its own heap's lock, and fork, which takes all of them, may be waiting for that one.
+// Takes a parked heap that may have blocks of the class, and locks it. It only tries the locks: the
+// caller holds its own heap's lock, and a forking thread may hold others and wait for that one.
 Heap* take_with_blocks(unsigned node, unsigned size_class) {
   const LockGuard guard(registry_lock);
   Heap* heap = parked_heaps[node].front();
@@ -167,10 +167,10 @@ bool take_if_parked(Heap* heap) {
   return true;
 }
 
-// For a heap that heap_count() counts; does not touch it.
+// True if heap `id`, which must be below heap_count(), is of `node`. Does not touch the heap.
 bool is_of(uint32_t id, unsigned node) { return node == kEveryNode || heap_nodes[id] == node; }
 
-// Visits one heap at a time: threads that start meanwhile find the others.
+// Takes one heap at a time out of the list, so that threads that start meanwhile find the others.
 void visit_parked_of(unsigned node, void (*visit)(Heap& heap, void* argument), void* argument) {
   const uint32_t count = heap_count();
   for (uint32_t id = 0; id < count; id++) {
@@ -283,8 +283,8 @@ void lock_heaps() {
   }
 }
 
-// Another thread may have locked a heap that was made since the others were locked. In the parent
-// that thread holds the lock, in the child no thread does.
+// Another thread may have locked a heap that was made after lock_heaps. In the parent that thread
+// holds the lock, so this does not release it; in the child no thread does, and this releases it.
 void unlock_heaps() {
   const uint32_t locked = locked_for_fork;
   registry_lock.unlock_for_fork();
@@ -292,7 +292,7 @@ void unlock_heaps() {
 }
 
 void unlock_heaps_in_child(const Heap* mine) {
-  // Threads that are gone here may have been writing a list's head and its first block's link.
+  // Threads that do not exist here may have been writing a list's head and its first block's link.
   std::atomic_thread_fence(kAcquire);  // pairs: forked-list
   for (uint32_t id = 0; id < heap_count(); id++) {
     Heap* heap = heap_by_id(id);

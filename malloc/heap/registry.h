@@ -1,13 +1,13 @@
 // All heaps, by number, and the heaps that have no thread now.
 //
-// Heaps are type-stable: never freed, so a remote free may use one whose thread is gone. A thread
-// that ends parks its heap whole; the next thread of the node takes it whole. Spans of parked heaps
-// are also adopted one by one by heaps of the same node that run out of blocks.
+// Heaps are type-stable: they are never freed, so a remote free may use one after its thread ended.
+// A thread that ends parks its heap whole; the next thread of the node takes it whole. A heap of
+// the same node that runs out of blocks also adopts single spans of parked heaps.
 // Invariant: each heap is in one of four states: parked; owned by a thread; held by a thread that
 // took it from the parked ones and holds its lock; or shared: any thread uses it under its lock.
-// The shared heaps are the late heap of each node (for threads that gave theirs up, or could not
-// get one), the placed heap of each node (for blocks of a node that the caller names) and the bound
-// heaps that the program makes.
+// The shared heaps are the late heap of each node (for threads that gave their heap up, or could
+// not get one), the placed heap of each node (for blocks of a node that the caller names) and the
+// bound heaps that the program makes.
 // Thread-safety: any thread.
 #pragma once
 
@@ -20,8 +20,8 @@ namespace near {
 inline constexpr unsigned kEveryNode = kMaxNodes;
 inline constexpr uint32_t kMaxHeaps = 1 << 16;  // a heap's number has 16 bits in RemoteList
 
-// This many numbers are kept for the late and the placed heap of each node: the late heap serves a
-// thread that can get no other.
+// This many numbers are reserved for the late and the placed heap of each node: the late heap
+// serves a thread that can get no other.
 inline constexpr uint32_t kKeptHeaps = 2 * kMaxNodes;
 
 // The limit on the number of heaps of every kind. Tests lower it.
@@ -31,7 +31,7 @@ extern NEAR_HIDDEN Atomic<uint32_t> most_heaps;
 // refused or the limit is reached.
 Heap* take_heap(unsigned node);
 
-// Parks the calling thread's heap, which the thread no longer uses.
+// Parks a heap that its thread no longer uses.
 void park_heap(Heap* heap);
 
 // Returns the heap of `node` for threads without one. Use it under its lock. Null if memory is
@@ -51,9 +51,9 @@ Heap* heap_by_id(uint32_t id);
 // returns null. The caller holds its own heap's lock.
 Span* adopt_span(Heap& adopter, unsigned size_class);
 
-// Gives back unused memory that heaps of `node` hold if they have no thread or their owners do not
-// come to their inbox; no heap of another node is touched. `everything`: also heaps that were
-// parked or drained just now. Returns true if an inbox still waits for its owner.
+// Gives back unused memory of the heaps of `node` that have no thread or an idle owner. It touches
+// no heap of another node. `everything`: also heaps of busy owners and heaps cleaned before.
+// Returns true if an inbox still waits for its owner.
 bool clean_heaps(bool everything, unsigned node = kEveryNode);
 
 // As clean_heaps, for the parked heaps of all nodes alone.

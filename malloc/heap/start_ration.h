@@ -1,8 +1,8 @@
-// How often the helper thread may be started: a bucket of starts that fills with time.
+// Limits how often the helper thread may be started: a bucket of starts that fills with time.
 //
 // Without a limit, a program that creates and joins one thread after another would pay for a helper
-// each time. A few starts in a row are free, so that a program's short threads at start do not keep
-// the helper from the long ones that follow. docs/decisions/0014-helper-thread-and-fork.md
+// each time. A few starts in a row are allowed, so that short threads at the program's start do not
+// prevent a helper for the long ones that follow. docs/decisions/0014-helper-thread-and-fork.md
 // Invariant: left <= kBurst.
 // Thread-safety: guarded by the lock of heap/purge_thread.cc.
 #pragma once
@@ -35,8 +35,6 @@ class StartRation {
   }
 
  private:
-  // The clock wraps: if a process takes no start for a multiple of its range, the bucket may be
-  // less full than it could be.
   void refill(Time now) {
     const Time passed = (now - since_) / kEveryMs;
     if (passed == 0) return;

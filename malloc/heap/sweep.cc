@@ -1,13 +1,13 @@
 // How a heap that has shrunk gives back free pages inside its spans.
 //
 // A span with live blocks cannot leave the heap, but its wholly free pages can be given back.
-// Looking for them walks the free list, and pages that are wanted again cost a fault each. So a
-// heap looks only
+// Looking for them walks the free list, and each page that is needed again costs a page fault. So a
+// heap looks for them only
 //  - when it has shrunk: half of its spans are half free, or an eighth of its spans left it and did
 //    not come back;
-//  - at spans that have had free blocks for a while: spans that a phase of the program empties
-//    leave without a sweep;
-//  - while the record is good: less than half of the pages given back were wanted again.
+//  - in spans that have had free blocks for a while, because spans that a phase of the program
+//    empties leave without a sweep;
+//  - while the record is good: at most half of the pages given back were needed again.
 // Thread-safety: only the heap's owner, lock held. docs/decisions/0005-pages-inside-spans.md
 #include "base/bits.h"
 #include "heap/heap.h"
@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint16_t kWhile = 256;      // events of the heap before a span is looked at
 constexpr unsigned kSweepTries = 4;   // classes asked for a span to look at
-constexpr uint32_t kFreeTrial = 256;  // pages that may be wanted again before the record counts
+constexpr uint32_t kFreeTrial = 256;  // pages that may be needed again before the record counts
 
 }  // namespace
 
@@ -27,7 +27,7 @@ bool Heap::shall_sweep() const {
   return unswept_ > 0 && pages_wanted_ * 2 <= pages_purged_ + kFreeTrial && has_shrunk();
 }
 
-// Called when a span left a heap that has shrunk: gives back empty spans and pages of others.
+// Called when a span left a heap that has shrunk: gives back empty spans and free pages of others.
 void Heap::shrink() {
   drop_cache();
   for (unsigned i = 0; i < kSweeps && shall_sweep(); i++) sweep();
@@ -66,7 +66,7 @@ void Heap::look_for_pages(Span& span) {
 
 void Heap::note_retired(Span& span) {
   shrunk_++;
-  pages_wanted_ += span.purged_pages;  // it would have left by itself
+  pages_wanted_ += span.purged_pages;  // purging them was needless: the span leaves anyway
   span.purged_pages = 0;
 }
 

@@ -1,5 +1,5 @@
-// Checks all structures at rest: the nodes, the caller's heap, the parked heaps and the shared
-// ones.
+// Checks all structures that no other thread is changing: the nodes, the caller's heap, the parked
+// heaps and the shared ones.
 #include "front/thread.h"
 #include "heap/registry.h"
 #include "inspect/statistics.h"
@@ -14,7 +14,7 @@ size_t check_heap(const Heap& heap) {
   size_t wrong = 0;
   for (unsigned n = 0; n < topology.count; n++) {
     nodes[n].for_each_span([&](const Span& span) {
-      // relaxed: it is at rest. The owner comes first: the rest of another heap's span may change.
+      // relaxed: our spans do not change now. Test the owner first: another heap's span may change.
       if (span.owner.load(kRelaxed) == &heap && span.kind == SpanKind::blocks) {
         wrong += heap.check_span(span);
       }

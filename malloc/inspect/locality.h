@@ -1,5 +1,5 @@
-// What the allocator knows about each node and about the frees between nodes, and what the kernel
-// reports about the placement of pages.
+// Statistics of each node and of frees between nodes, and what the kernel reports about the
+// placement of pages.
 // Thread-safety: any thread, without locks held.
 #pragma once
 
@@ -20,11 +20,11 @@ struct FreedBy {
 };
 FreedBy gather_freed(unsigned node);
 
-// Prints a line for each node, one for its row of the matrix, and a sample of the kernel's view, on
-// stderr, without allocating.
+// Prints on stderr, without allocating: for each node its counters and its FreedBy, and a sample of
+// where the kernel placed pages.
 void print_node_statistics();
 
-// Writes all statistics as one JSON object; null: on stderr, without allocating.
+// Writes all statistics as one JSON object to `stream`; if null, to stderr without allocating.
 void write_statistics_json(FILE* stream);
 
 // Has the contract of near_sample_placement.

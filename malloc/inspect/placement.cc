@@ -8,7 +8,7 @@
 namespace near {
 namespace {
 
-// Takes every n-th page that it is shown, and asks for many pages at once.
+// Takes every n-th page that `show` passes to it, and asks the kernel about many pages at once.
 class Sample {
  public:
   Sample(size_t stride, size_t most) : stride_(stride), left_(most) {}
@@ -50,7 +50,7 @@ class Sample {
 
   const size_t stride_;
   size_t left_;
-  size_t skip_ = 0;  // pages until the next one that is taken
+  size_t skip_ = 0;  // pages to skip before the next one to take
   size_t count_ = 0;
   void* pages_[kBatch];
   unsigned nodes_[kBatch];

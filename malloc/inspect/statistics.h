@@ -1,5 +1,5 @@
-// What the allocator knows about itself, gathered from counters that the slow paths keep; and the
-// check of all structures.
+// Statistics of the whole allocator, gathered from counters that the slow paths keep; the check of
+// all structures; and trim.
 // Thread-safety: any thread, without locks held.
 #pragma once
 
@@ -12,14 +12,14 @@ namespace near {
 
 void gather_statistics(near_stats& stats);
 
-// Prints one fact a line, on stderr, without allocating.
+// Prints the totals on stderr, without allocating; with several nodes also those of each node.
 void print_statistics();
 
 // Writes glibc's malloc_info format, as far as it applies.
 void write_statistics_xml(FILE* stream);
 
-// Checks the nodes, the caller's own heap and the parked ones. Returns the number of violations,
-// and names each on stderr.
+// Checks the nodes, the caller's own heap, the parked heaps and the shared ones. Returns the number
+// of violations, and names each on stderr.
 size_t check_everything();
 
 }  // namespace near

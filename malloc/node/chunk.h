@@ -1,11 +1,11 @@
-// A chunk: 2 MiB of address space of one node, 32 slices; and lists of chunks by number.
+// A chunk: 2 MiB of address space of one node, 32 slices. Also lists of chunks by number.
 //
-// A region has one entry for every chunk of its window. It owns those that are not `other`; of
-// those it owns, `absent` ones are address space without memory, which a take maps again.
-// Invariant: free, away and growing are disjoint, and dirty is a subset of free and growing; an
-// absent chunk has all of its slices free or growing. A slice is free, or withdrawn while the
-// system is called without the lock (away: it is being purged; growing: the run that it is in is
-// being mapped), or belongs to a span.
+// A region has one entry for every chunk of its window. It owns the chunks that are not `other`. An
+// `absent` chunk that it owns is address space without memory; a take that needs it maps it.
+// Each slice of a mapped chunk is free, or belongs to a span, or is withdrawn while the system is
+// called without the lock (away: to purge it; growing: to map the run that it is in).
+// Invariant: free, away and growing are disjoint, and dirty is a subset of free | growing; an
+// absent chunk has all of its slices free or growing.
 // Thread-safety: guarded by the node's lock.
 #pragma once
 
@@ -20,20 +20,20 @@ namespace near {
 inline constexpr uint32_t kWholeChunk = ~uint32_t{0};  // a mask of all its slices
 inline constexpr uint32_t kNoChunk = ~uint32_t{0};
 
-// What pages a chunk asks for. `split`: huge ones until a part of it was purged, then small ones
-// until all of it is; if it is unmapped then, also when it is mapped again.
+// The page size that a chunk asks the system for. `split`: a huge chunk of which a part was purged:
+// it has small pages until all of it is purged. It stays split if it is unmapped and mapped again.
 enum class Pages : uint8_t { small, huge, split };
 
-// `other`: of another node, or given to none; `lost`: another user of the process's address space
-// sits there.
+// `other`: the chunk belongs to another node or to none; `lost`: other code in the process has
+// mapped something there.
 enum class Presence : uint8_t { other, absent, mapped, lost };
 
-// Free slices of neighbouring chunks. Runs that touch neither end of their chunk do not count: they
-// are found by their chunk's longest run.
+// The free runs in a group of neighbouring chunks. Runs that touch neither end of their chunk are
+// not counted: the bucket of the chunk covers them.
 struct Run {
-  uint32_t head;     // slices that are free from the start on
-  uint32_t tail;     // slices that are free at the end
-  uint32_t longest;  // the longest run
+  uint32_t head;     // free slices at the start
+  uint32_t tail;     // free slices at the end
+  uint32_t longest;  // slices of the longest run
   bool operator==(const Run&) const = default;
 };
 
@@ -42,27 +42,29 @@ struct Links {  // kNoChunk at the ends
   uint32_t prev;
 };
 
-// Where a chunk with dirty slices waits to be purged: with all others, with those that are wholly
-// free as well, or (`stuck`) apart, because the system refused.
+// The lists in which a chunk with dirty slices waits to be purged. `in_part`: in the list of all
+// such chunks; `whole`: also in that of the wholly free ones; `stuck`: in a list of its own kind,
+// because the system refused to purge it.
 enum class Waiting : uint8_t { no, in_part, whole, stuck };
 
 struct Chunk {
-  uint64_t stamp;    // coarse ms when a slice became dirty last
+  uint64_t stamp;    // coarse ms when a slice last became dirty
   uint32_t free;     // bit i: slice i is free
   uint32_t dirty;    // bit i: slice i is free and may hold old bytes
   uint32_t away;     // bit i: slice i is withdrawn to be purged
   uint32_t growing;  // bit i: slice i is withdrawn until its run is mapped
-  Links fit;         // in the list of its longest run
-  Links age;         // in the list of those that wait to be purged
-  Links whole;       // in the list of those that are wholly free besides
-  Run above;         // of an inner node of the tree of runs (node/run_tree.h)
-  // How many chunks the region had before this one, at most kLate: constant. It shares its word
-  // with what changes under regions_lock as well: map_growth reads both under that lock alone.
+  Links fit;         // in the list of its longest run, or of absent chunks
+  Links age;         // in the list of chunks that wait to be purged
+  Links whole;       // in the list of those that are also wholly free
+  Run above;         // the Run of an inner node of the tree of runs (node/run_tree.h)
+  // How many chunks the region had before this one, at most kLate: constant. It may share a word
+  // with `presence`, because that changes only under regions_lock, and map_growth reads both under
+  // that lock alone.
   uint16_t order : 14;
   Presence presence : 2;
   uint8_t : 0;
   uint8_t bucket : 6;  // longest run of free slices
-  bool in_dirty : 1;   // which set of lists it is in
+  bool in_dirty : 1;   // true: in the lists of chunks with dirty slices
   uint8_t : 0;
   Pages pages : 2;
   Waiting waiting : 2;
@@ -72,7 +74,7 @@ struct Chunk {
 };
 static_assert(sizeof(Chunk) == 64);
 
-// A list through one pair of links of a table of chunks. It begins with clear().
+// A list through one pair of links in a table of chunks. Call clear() before anything else.
 template <Links Chunk::* kLinks>
 class ChunkList {
  public:
@@ -97,14 +99,14 @@ class ChunkList {
     (links.next == kNoChunk ? last_ : (chunks[links.next].*kLinks).prev) = links.prev;
   }
 
-  // True if the chunk before it, or the list, says that it is the next.
+  // True if the chunk before this one, or the head of the list, links to it.
   bool has(const Chunk* chunks, uint32_t index) const {
     const uint32_t before = (chunks[index].*kLinks).prev;
     return (before == kNoChunk ? first_ : (chunks[before].*kLinks).next) == index;
   }
 
  private:
-  uint32_t first_ = 0;  // not kNoChunk: a list that is not in use costs no memory
+  uint32_t first_ = 0;  // not kNoChunk: an unused list is all zero and costs no memory
   uint32_t last_ = 0;
 };
 

@@ -5,13 +5,13 @@
 namespace near {
 namespace {
 
-// So that the CPUs of a node do not all write to one line.
+// Several stripes, so that the CPUs of a node do not all write to one cache line.
 constexpr unsigned kStripes = 8;
 
 struct alignas(64) Stripe {
   Atomic<uint64_t> blocks_of[kMaxNodes];
 };
-constinit Stripe apart[kMaxNodes][kStripes];  // by the node of the thread
+constinit Stripe apart[kMaxNodes][kStripes];  // by the home node of the freeing thread
 
 }  // namespace
 

@@ -21,18 +21,18 @@ constinit Mutex regions_lock{Rank::regions};
 namespace {
 
 constexpr size_t kRegionMin = 4 * kMiB;
-constexpr size_t kAddedWindow = kGiB;        // planned size of a window added later, at least
-constexpr size_t kChosenWindow = 64 * kMiB;  // of one that the system places
+constexpr size_t kAddedWindow = kGiB;        // smallest planned size of a window added later
+constexpr size_t kChosenWindow = 64 * kMiB;  // first size to try if the system places the window
 constexpr uint32_t kMaxAdded = 4096;         // windows added later
-constexpr unsigned kPlaceTries = 8;          // places that are in use before the system chooses one
+constexpr unsigned kPlaceTries = 8;          // occupied places to try before the system chooses one
 constexpr size_t kMetadataStep = 64 * kKiB;
 
 constinit Window first_window;
 constinit Region first_regions[kMaxNodes];
 constinit Atomic<Region*> added_regions[kMaxAdded];  // slots are filled in order and never change
 constinit Atomic<uint32_t> added_count{0};
-constinit size_t region_bytes = 0;     // that each node may take of the first window
-constinit uintptr_t lowest_place = 0;  // of the windows planned so far; guard: regions_lock
+constinit size_t region_bytes = 0;     // each node's share of the first window
+constinit uintptr_t lowest_place = 0;  // start of the lowest window so far; guard: regions_lock
 
 struct MetadataPool {  // guard: regions_lock
   char* at = nullptr;
@@ -47,16 +47,16 @@ size_t wished_region_bytes() {
   return max_of(std::bit_ceil(2 * os::physical_memory()), kGiB);
 }
 
-// Spreads the bits that differ from run to run, so that a place tells next to nothing of them: the
-// C library guards the stack with them.
+// Mixes the bits that differ from run to run, so that an address made from the result reveals next
+// to nothing of them: the C library makes its stack guard from them.
 uint64_t scramble(uint64_t bits) {
   bits = (bits ^ bits >> 31) * 0x9e37'79b9'7f4a'7c15;
   return (bits ^ bits >> 29) * 0xbf58'476d'1ce4'e5b9 >> 32;
 }
 
-// A place for the first window: below the program's end of the address space by a gap in which the
-// system maps what it places itself, and by a little that differs from run to run. Null if there is
-// no room for half of it there.
+// The start of the first window. It ends below the upper end of the program's address space by a
+// gap, in which the system places its own mappings, and by an offset that differs from run to run.
+// Null if the gap, the offset and `bytes` exceed half of the address space.
 uintptr_t first_place(size_t bytes) {
   const os::Landmark end = os::landmark();
   const size_t gap = min_of(512 * kGiB, end.address / 4);
@@ -98,7 +98,7 @@ void bind_to(unsigned node, void* start, size_t bytes) {
   }
 }
 
-// The first window is planned for all nodes, and halved until there is room for it.
+// Plans the first window for all nodes, and halves it until there is room for it.
 NEAR_COLD void start_memory() {
   os::note_limits();
   link_key.value = process_random();
@@ -123,7 +123,7 @@ NEAR_COLD void start_memory() {
 
 namespace {
 
-// The region of another window than the first that has the address.
+// The region whose window holds the address, among the windows added later; or null.
 const Region* added_region_of(const void* address) {
   const uint32_t count = added_count.load(kAcquire);  // pairs: added-regions
   for (uint32_t i = 0; i < count; i++) {
@@ -158,7 +158,7 @@ const Span* enclosing_span(const void* address) {
 
 namespace {
 
-// regions_lock is held.
+// Requires regions_lock.
 void* take_metadata_locked(unsigned node, size_t bytes) {
   MetadataPool& pool = metadata_pools[node];
   bytes = align_up(bytes, 128);
@@ -184,14 +184,14 @@ void* take_metadata(unsigned node, size_t bytes) {
 
 namespace {
 
-// A window of one node, made when the others are full.
+// A window for one node, added when the windows before it are full.
 struct Added {
   Window window;
   Region region;
 };
 constinit void* spare_room[kMaxNodes] = {};  // for an Added; guard: regions_lock
 
-// What is asked of a new window.
+// A request for slices from a new window.
 struct Request {
   unsigned node;
   uint32_t slices;
@@ -202,8 +202,9 @@ struct Request {
   }
 };
 
-// Takes the run from a window at `start`, which nobody else knows yet. Null if refused or if
-// somebody else sits there; then nothing is left of it.
+// Plans a window at `start`, which no other thread knows yet, and takes the run from it. Null if
+// the system refuses or other code has mapped something there; then a window that was not `mapped`
+// leaves no mapping behind.
 Span* try_window(Added& added, char* start, size_t bytes, bool mapped, const Request& request,
                  bool& zero) {
   const auto chunks = static_cast<uint32_t>(bytes >> kChunkShift);
@@ -216,7 +217,7 @@ Span* try_window(Added& added, char* start, size_t bytes, bool mapped, const Req
   return span;
 }
 
-// Below the windows that there are, where it is free.
+// Places the new window below the existing ones, at the first free place.
 Span* take_from_planned(void* room, const Request& request, bool& zero) {
   // If the first window has ended early, the others take its place.
   const size_t usual = first_window.occupied() ? max_of(region_bytes, kAddedWindow) : kAddedWindow;
@@ -234,7 +235,7 @@ Span* take_from_planned(void* room, const Request& request, bool& zero) {
   return nullptr;
 }
 
-// Where the system chooses, all of it mapped: for want of a better place.
+// The last resort: a window at a place that the system chooses, mapped as a whole.
 Span* take_from_chosen(void* room, const Request& request, bool& zero) {
   const size_t least = request.bytes();
   for (size_t bytes = max_of(least, kChosenWindow); bytes != 0;
@@ -249,10 +250,10 @@ Span* take_from_chosen(void* room, const Request& request, bool& zero) {
   return nullptr;
 }
 
-// From a window that is added to the node. Null if refused.
+// Takes the run from a new window, which it adds to the node. Null if refused.
 Span* take_from_added(const Request& request, bool& zero) {
   const uint32_t chunk_slices = static_cast<uint32_t>(request.bytes() >> kSliceShift);
-  if (nodes[request.node].has_room(chunk_slices)) return nullptr;  // what refused was the system
+  if (nodes[request.node].has_room(chunk_slices)) return nullptr;  // the system refused the memory
   const LockGuard guard(regions_lock);
   const uint32_t count = added_count.load(kRelaxed);  // relaxed: changed under the lock only
   void*& room = spare_room[request.node];
@@ -271,7 +272,8 @@ Span* take_from_added(const Request& request, bool& zero) {
 
 }  // namespace
 
-// Other nodes serve before a window is added, unless no node has all that was planned for it.
+// Other nodes serve the request before a window is added, unless the first window ended early: then
+// each node that is tried may add one.
 Span* take_slices(unsigned node, uint32_t slices, bool& zero, size_t alignment) {
   for (unsigned i = 0; i < topology.count; i++) {
     const unsigned other = topology.order[node][i];

@@ -1,7 +1,7 @@
-// All memory of the allocator: the nodes, the first window with one region for each, and windows
-// added later.
+// All memory of the allocator: the nodes, the first window with one region for each node, and the
+// windows added later.
 //
-// Thread-safety: `start_memory` once; the rest from any thread.
+// Thread-safety: `start_memory` is called once; any thread calls the rest.
 #pragma once
 
 #include <cstddef>
@@ -17,22 +17,22 @@ namespace near {
 extern NEAR_HIDDEN Topology topology;
 extern NEAR_HIDDEN Node nodes[kMaxNodes];
 
-// Reads the topology and plans the first window. Nothing is mapped.
+// Reads the topology and plans the first window. It maps nothing.
 void start_memory();
 
-// The descriptor of the slice that holds `address`, in any window; null if the allocator does not
-// manage it.
+// The descriptor of the slice that holds `address`, in any window; null if no window holds it.
 Span* span_of(const void* address);
 
-// The span that holds `address`, also if it is a later slice of a large block (which is not marked:
-// this walks back to the head). The slice's own descriptor if nothing does, null as above.
+// The span that holds `address`. Later slices of a large block are not marked, so this walks back
+// to the block's first one. If no span holds it: the slice's own descriptor, or null as above.
 const Span* enclosing_span(const void* address);
 
-// A run of slices from `node`, or from another by distance (counted as a spill), or from a new
-// window; null if refused. The first slice lies at a multiple of `alignment`.
+// Takes a run of slices from `node`, else from the nearest other node that has it (counted as a
+// spill), else from a new window; null if refused. The run begins at a multiple of `alignment`.
+// `zero`: all of it reads as zero.
 Span* take_slices(unsigned node, uint32_t slices, bool& zero, size_t alignment = kSliceSize);
 
-// The same from `node` alone, or from a new window of it.
+// As take_slices, from `node` alone or from a new window of it.
 Span* take_slices_at(unsigned node, uint32_t slices, bool& zero, size_t alignment = kSliceSize);
 
 // The node a span belongs to.
@@ -46,7 +46,7 @@ uint64_t spill_count();
 uint64_t bind_refused_count();
 size_t metadata_bytes();
 
-// Around fork: every lock of this layer.
+// Called around fork: they take and release every lock of this layer.
 void lock_memory();
 void unlock_memory();
 void unlock_memory_in_child();

@@ -13,12 +13,11 @@ namespace {
 
 constexpr size_t kLearnedMin = 128 * kKiB >> kSliceShift;
 constexpr size_t kLargeRun = kMiB >> kSliceShift;
-constexpr size_t kRunOfChunks = kChunkSlices;  // from this length on a run is a chunk, or has one
-constexpr size_t kKeptOfLimit = 16;  // under a limit that part of it may be free and mapped
-constexpr size_t kLikes = 8;
-constexpr uint32_t kDecaySteps = 8;  // decay runs this often in its time
-constexpr size_t kLookEvery =
-    4;  // slices given back between two looks at clock and limits, at least
+constexpr size_t kRunOfChunks = kChunkSlices;  // freed runs of at least a chunk are large runs
+constexpr size_t kKeptOfLimit = 16;            // 1/16 of a process limit may be free and mapped
+constexpr size_t kLikes = 8;         // a large block, or memory needed again, counts this often
+constexpr uint32_t kDecaySteps = 8;  // decay runs this often in each decay_ms
+constexpr size_t kLookEvery = 4;  // least number of slices freed between looks at clock and limits
 
 }  // namespace
 
@@ -54,12 +53,12 @@ size_t Node::bound_slices() {
   return static_cast<size_t>(option(Option::dirty_mib)) * kMiB >> kSliceShift;
 }
 
-// Half more than was live lately may be dirty, or `dirty_mib` if that is more: blocks that come and
-// go are then found again.
+// The limit with a purge thread: 1.5 times the recent peak of live memory, or `dirty_mib` if that
+// is more. Blocks that come and go then find memory that is still resident.
 size_t Node::most_slices() const { return max_of(bound_slices(), peak_slices_ + peak_slices_ / 2); }
 
-// Follows live memory: up at once, down by a quarter in each decay time. What was learned falls as
-// well.
+// Makes the peak follow live memory: it rises at once and falls by a quarter in each decay time.
+// The learned limit falls likewise.
 void Node::follow_peak(uint64_t now) {
   const auto decay_ms = static_cast<uint32_t>(option(Option::decay_ms));
   if (is_old(now, peak_ms_, decay_ms)) {
@@ -75,19 +74,22 @@ size_t Node::limit_slices() const {
   return purge_signal.present() ? most : min_of(most, max_of(learned_slices_, kLearnedMin));
 }
 
-// A large block is given back: its like will be wanted again, a few of them at a time. Beyond twice
-// `dirty_mib` only experience says so.
+// Called when a large block is freed. Assumes that the program will need blocks of this size again,
+// several at a time: raises the learned limit to 8 of them, but at most to twice `dirty_mib`; only
+// note_regret raises it further.
 void Node::expect_another(size_t slices) {
   learned_slices_ = max_of(learned_slices_, min_of(kLikes * slices, 2 * bound_slices()));
 }
 
-// Memory that is wanted again only after half a decay time was rightly given back.
+// Memory that is not needed again within half a decay time was rightly given back: clears the
+// credit.
 void Node::forget_credit(uint64_t now) {
   const auto decay_ms = static_cast<uint32_t>(option(Option::decay_ms));
   if (is_old(now, credit_ms_, decay_ms / 2)) credit_slices_ = 0;
 }
 
-// Clean memory is wanted while some was given back by the limit just now: the limit was too low.
+// Called when clean memory is taken soon after the limit made the node purge some: the limit was
+// too low. When such regret reaches a quarter of the limit, the limit rises.
 void Node::note_regret(uint32_t slices) {
   forget_credit(coarse_now_ms());
   const size_t regret = min_of(slices, credit_slices_);
@@ -114,7 +116,7 @@ Span* Node::take_from(Region& region, uint32_t slices, bool& zero, size_t alignm
 }
 
 // Makes a region grow as `plan(generous)` says, and then calls `use(growth)`; both with the lock
-// held. What is generous is tried first, and then what is needed. regions_lock is held.
+// held. Tries a generous plan first, then one for what is needed. Requires regions_lock.
 template <typename Plan, typename Use>
 Node::Grown Node::grow(Region& region, Plan plan, Use use) {
   for (bool generous = true;;) {
@@ -130,7 +132,7 @@ Node::Grown Node::grow(Region& region, Plan plan, Use use) {
     if (growth.slices == 0) return Grown::no_room;
     os::Mapped mapped = region.map_growth(growth);
     const LockGuard guard(lock);
-    // Not all of what is generous is given up if another user of the address space is in its way.
+    // If other mappings are in the way of a generous plan, its chunks are not given up for that.
     if (mapped == os::Mapped::occupied && generous) mapped = os::Mapped::refused;
     region.end_growth(growth, mapped);
     if (mapped == os::Mapped::done) {
@@ -170,7 +172,7 @@ Span* Node::take(uint32_t slices, bool& zero, size_t alignment) {
   };
   if (Span* span = take_mapped()) return span;
   const LockGuard growing(regions_lock);
-  Span* span = take_mapped();  // another thread may have grown it meanwhile
+  Span* span = take_mapped();  // another thread may have made the node grow meanwhile
   for (Region* each = nullptr; span == nullptr && (each = region_after(each)) != nullptr;) {
     span = grow_and_take(*each, slices, zero, alignment);
   }
@@ -236,7 +238,7 @@ void Node::keep(size_t bytes) {
     const LockGuard guard(lock);
     kept_slices_ = bytes >> kSliceShift;
   }
-  purge_signal.ask();  // it may be less than before
+  purge_signal.ask();  // if fewer bytes are kept than before, there is memory to purge
 }
 
 void Node::obey_limits() {
@@ -247,8 +249,8 @@ void Node::obey_limits() {
   look_at_limits();
 }
 
-// Gives memory back if there is too much of it, or (in a process without a purge thread) if some is
-// old enough.
+// Gives memory back if more than the limit is dirty, or (in a process without a purge thread) if
+// some is old enough.
 void Node::look_at_limits() {
   const auto decay_ms = static_cast<uint32_t>(option(Option::decay_ms));
   size_t limit = 0;
@@ -277,7 +279,7 @@ void Node::look_at_limits() {
 
 // --- looking ---
 
-// The region after `region`, the first after none.
+// The region after `region`; the first one if that is null.
 Region* Node::region_after(const Region* region) {
   const LockGuard guard(lock);
   return region == nullptr ? regions_ : region->next;

@@ -1,19 +1,20 @@
-// One NUMA node's memory: its regions, and the policy of what is kept and what is given back.
+// One NUMA node's memory: its regions, and the policy of what to keep and what to give back.
 //
 // Freed slices stay dirty for a while, because giving memory back and faulting it in again costs
-// more than most programs gain. They leave when they are older than `decay_ms` (purge thread, or
-// slow paths of a process without one), or at once when dirty bytes exceed a limit. With a purge
-// thread the limit is max(dirty_mib, 1.5 times what was live lately). Without one nothing would
-// shrink an idle process, so there the limit starts small and grows by what was given back and then
-// wanted again soon, or when a large block leaves: a program that cycles quickly through memory
-// keeps it, one that has shrunk for good gives it back at the free itself. Under a limit of address
-// space or data, large runs leave at once: the rest of the process needs the room.
-// So much as `keep` says stays in any case: the program had it made resident ahead of need.
-// A chunk that is wholly free is unmapped, so that it counts against no limit, and in memory that
-// is locked; of others the free pages are dropped, and where the system refuses that they wait
-// until the chunk is whole.
-// Thread-safety: any thread; `lock` guards the regions and the fields below it, regions_lock
-// what maps or unmaps chunks (and is taken first).
+// more than most programs gain. The purge thread, or the slow paths of a process without one, give
+// slices back when they are older than `decay_ms`, or at once when dirty bytes exceed a limit.
+//  - With a purge thread the limit is max(dirty_mib, 1.5 times the recent peak of live memory).
+//  - Without one, an idle process would never shrink, so the limit starts small. It grows when
+//    memory that it gave back is soon needed again, and when a large block is freed. So a program
+//    that cycles quickly through memory keeps it; one that has shrunk for good gives it back.
+//  - If the process has a limit of address space or data, large runs leave at once, because the
+//    rest of the process needs the room.
+//  - The amount set by `keep` always stays: the program had it made resident in advance.
+// A wholly free chunk is unmapped, so that it counts against no limit; this works for locked memory
+// too. In other chunks the free pages are dropped; if the system refuses that, they wait until the
+// chunk is whole.
+// Thread-safety: any thread. `lock` guards the regions and the private fields; regions_lock (taken
+// first) is held to map or unmap chunks.
 #pragma once
 
 #include <cstddef>
@@ -24,53 +25,57 @@
 
 namespace near {
 
-// Alone on its lines: threads of other nodes read and lock the neighbours in the table of nodes.
+// It has cache lines of its own: other nodes' threads read and lock its neighbours in the table.
 class alignas(128) Node {
  public:
-  // Adds a region, at start or when the others are exhausted.
+  // Adds a region: at start, or when the node's other regions are exhausted.
   void add(Region* region);
 
-  // A run of slices from this node, or null (errno is untouched). `zero`: all of it reads as zero.
+  // Takes a run of slices; null if there is none (errno is unchanged). `zero`: all of it reads as
+  // zero.
   Span* take(uint32_t slices, bool& zero, size_t alignment);
 
-  // The same from a region that this node does not have yet. regions_lock is held.
+  // As `take`, from a region that this node does not have yet. Requires regions_lock.
   Span* take_from_new(Region& region, uint32_t slices, bool& zero, size_t alignment);
 
   // Gives back a span, or its slices from number `keep` on.
   void give(Span* span, uint32_t keep = 0);
 
-  // Makes a span longer in place, if what lies behind it is free. Memory is mapped for that only if
-  // there is no place yet where the span could double: a block that grows moves into memory that is
-  // resident already.
+  // Makes a span longer in place, if the slices behind it are free. Maps memory for that only if no
+  // mapped run is twice as long as the extended span: otherwise a growing block should move to
+  // memory that is mapped already.
   bool extend(Span* span, uint32_t slices);
 
-  // Gives memory back to the system: free slices not used for `age_ms`, until at most `keep_bytes`
-  // are dirty, or `is_over` says so. Returns the bytes given back. Takes the lock for one chunk at
-  // a time.
+  // Gives free slices that were not used for `age_ms` back to the system, until at most
+  // `keep_bytes` are dirty or `is_over` returns true. Returns the bytes given back. Takes the lock
+  // for one chunk at a time.
   size_t purge(uint32_t age_ms, size_t keep_bytes, bool (*is_over)() = nullptr);
 
-  // From now on so much stays dirty, once it is, whatever asks for it to be given back.
+  // From now on, once `bytes` are dirty, no purge leaves fewer dirty.
   void keep(size_t bytes);
 
-  // The purge thread has ended: gives back what a process without one would not have kept.
+  // Called when the purge thread has ended: gives back what exceeds the limit without one.
   void obey_limits();
 
-  // All of it, also what the system refused before, and free chunks that are clean.
+  // Purges memory of any age, also what the system refused before. With `keep_bytes` 0 it also
+  // unmaps free chunks that are clean.
   size_t trim(size_t keep_bytes);
 
-  // In the child of a fork: what another thread was purging is free again. The lock is held.
+  // Called in the child of a fork, with the lock held: frees the slices that another thread was
+  // purging.
   void restore_withdrawn();
 
-  // Changes when something is given back. Without the lock.
+  // A number that changes with each `give`. Needs no lock.
   uint64_t gives() const { return gives_.load(kRelaxed); }  // relaxed: a hint
 
-  // Pages inside a span with live blocks were given back.
+  // Called after pages inside a span with live blocks were given back.
   void note_pages_purged(const Span& span);
 
-  // True if there is address space left for a run of slices: what refused it was the system.
+  // True if there is address space left for a run of slices. Then a take that failed was refused by
+  // the system.
   bool has_room(uint32_t slices);
 
-  // What can be purged.
+  // Bytes that can be purged.
   size_t dirty_bytes();
 
   struct Totals {
@@ -86,7 +91,7 @@ class alignas(128) Node {
 
   size_t check();
 
-  // Calls visit(span) for the descriptor of every usable slice, the lock held.
+  // Calls visit(span) for the descriptor of every slice of mapped chunks, with the lock held.
   template <typename Visit>
   void for_each_span(Visit visit) {
     const LockGuard guard(lock);
@@ -100,8 +105,8 @@ class alignas(128) Node {
     }
   }
 
-  // Calls visit(start of the chunk, mask of its slices that belong to spans) for every usable
-  // chunk, without the lock: spans come and go meanwhile.
+  // Calls visit(start of the chunk, mask of its slices in use) for every mapped chunk that has any.
+  // Calls it without the lock, so spans come and go meanwhile.
   template <typename Visit>
   void for_each_chunk(Visit visit) {
     for (Region* region = nullptr; (region = region_after(region)) != nullptr;) {
@@ -115,7 +120,7 @@ class alignas(128) Node {
   Mutex lock{Rank::node};
 
  private:
-  // What became of a try to grow.
+  // The result of an attempt to grow.
   enum class Grown : uint8_t { yes, no_room, refused };
 
   Region* region_after(const Region* region);
@@ -147,15 +152,15 @@ class alignas(128) Node {
   Region* last_region_ = nullptr;
   uint64_t now_ms_ = 0;  // the clock, read at each look at the limits
   uint64_t last_decay_ms_ = 0;
-  size_t look_every_ = 0;       // slices given back between two looks: an eighth of the limit
-  size_t unlooked_slices_ = 0;  // given back since the limits were looked at
-  size_t peak_slices_ = 0;      // live, lately at most
-  uint64_t peak_ms_ = 0;        // when the peak was lowered last
+  size_t look_every_ = 0;       // slices freed between two looks: an eighth of the limit
+  size_t unlooked_slices_ = 0;  // freed since the last look at the limits
+  size_t peak_slices_ = 0;      // recent peak of live slices; decays
+  uint64_t peak_ms_ = 0;        // when the peak was last lowered
   size_t learned_slices_ = 0;   // the limit without a purge thread
-  size_t credit_slices_ = 0;    // given back by the limit, and not wanted again since
-  uint64_t credit_ms_ = 0;      // when that happened last
-  size_t regret_slices_ = 0;    // given back by the limit, and wanted again
-  size_t kept_slices_ = 0;      // that stay dirty, once they are
+  size_t credit_slices_ = 0;    // purged because of the limit, and not needed again so far
+  uint64_t credit_ms_ = 0;      // when that last happened
+  size_t regret_slices_ = 0;    // purged because of the limit, and soon needed again
+  size_t kept_slices_ = 0;      // stay dirty, once they are (see `keep`)
   uint64_t purged_bytes_ = 0;
   uint64_t purge_calls_ = 0;
   Atomic<uint64_t> gives_{0};

@@ -1,5 +1,4 @@
-// How a node gives memory back to the system: one chunk at a time, that became dirty first comes
-// first.
+// How a node gives memory back to the system: one chunk at a time, the one dirty for longest first.
 #include <bit>
 
 #include "node/node.h"
@@ -9,9 +8,9 @@
 
 namespace near {
 
-// Drops the pages of the dirty slices of a chunk. Returns how many bytes that were.
+// Drops the pages of a chunk's dirty slices. Returns the bytes given back.
 size_t Node::purge_chunk(Region& region, uint32_t index) {
-  const Inside inside;  // the slices are withdrawn between two holdings of the lock
+  const Inside inside;  // the slices are withdrawn while the lock is not held
   uint32_t dirty = 0;
   uint32_t slices = 0;
   {
@@ -39,8 +38,9 @@ size_t Node::purge_chunk(Region& region, uint32_t index) {
   return bytes;
 }
 
-// Unmaps a chunk that is wholly free, or drops its pages if that is refused. Nobody grows
-// meanwhile, and nobody forks: a child could not tell whether the chunk is still there.
+// Unmaps a chunk that is wholly free, or drops its pages if that is refused. regions_lock keeps
+// other threads from growing and from forking meanwhile: a child could not know whether the chunk
+// is still mapped.
 size_t Node::unmap_chunk(Region& region, uint32_t index) {
   {
     const LockGuard growing(regions_lock);
@@ -64,7 +64,7 @@ size_t Node::unmap_chunk(Region& region, uint32_t index) {
   return purge_chunk(region, index);
 }
 
-// Purges the chunk of a region that is dirty for longest. `any`: there was one that is old enough.
+// Purges the chunk of a region that has been dirty for longest. `any`: one was old enough.
 size_t Node::purge_oldest(Region& region, uint64_t now, uint32_t age_ms, bool whole_only,
                           bool& any) {
   uint32_t index = kNoChunk;
@@ -79,7 +79,8 @@ size_t Node::purge_oldest(Region& region, uint64_t now, uint32_t age_ms, bool wh
   return unmap ? unmap_chunk(region, index) : purge_chunk(region, index);
 }
 
-// As many chunks as are dirty when it begins, at most: other threads may make them dirty again.
+// Ends even if other threads keep making chunks dirty: in each region it purges at most as many
+// chunks as slices are dirty at the start.
 size_t Node::purge_until(uint32_t age_ms, size_t keep_slices, bool whole_only, bool (*is_over)()) {
   size_t purged = 0;
   const uint64_t now = coarse_now_ms();
@@ -106,7 +107,7 @@ size_t Node::purge(uint32_t age_ms, size_t keep_bytes, bool (*is_over)()) {
   return purge_until(age_ms, keep_bytes >> kSliceShift, false, is_over);
 }
 
-// Free chunks that were never used, or whose pages are gone already: their address space.
+// Unmaps free chunks that were never used or whose pages were dropped: this frees address space.
 void Node::unmap_clean() {
   for (Region* region = nullptr; (region = region_after(region)) != nullptr;) {
     while (true) {
@@ -118,7 +119,7 @@ void Node::unmap_clean() {
       if (index == kNoChunk) break;
       unmap_chunk(*region, index);
       const LockGuard guard(lock);
-      if (region->is_mapped(index)) break;  // refused, or taken by another thread
+      if (region->is_mapped(index)) break;  // refused, or another thread took it
     }
   }
 }

@@ -1,9 +1,10 @@
-// How the lower layers tell the purge thread that there is something to do, and how it is told to
-// end. The thread itself is heap/purge_thread.cc.
+// How the lower layers tell the purge thread that there is work, and how it is told to end. The
+// thread itself is heap/purge_thread.cc.
 //
-// Invariant: what was asked before the purge thread sleeps is found by it or wakes it, and so does
-// the order to end: it sleeps neither in `pause` nor in `wait` once `stop` has returned.
-// Thread-safety: any thread; starting and stopping is serialised by heap/purge_thread.cc.
+// Invariant: no request is lost: the purge thread sees each one before it sleeps, or is woken by
+// it. The same holds for the order to end: once `stop` has returned, the thread sleeps neither in
+// `pause` nor in `wait`.
+// Thread-safety: any thread; heap/purge_thread.cc serialises start and stop.
 #pragma once
 
 #include <cstdint>
@@ -16,27 +17,27 @@ namespace near {
 
 class PurgeSignal {
  public:
-  // True while a purge thread runs: then memory decays by itself, and more of it may be kept
-  // meanwhile.
+  // True while a purge thread runs: it purges old memory, so the nodes may keep more until then.
   bool present() const { return present_.load(kRelaxed); }  // relaxed: a hint for policy
   void set_present(bool present) { present_.store(present, kRelaxed); }  // relaxed: as above
 
-  // Something became dirty (under a lock that the thread takes) or pending (in an Inbox). Costs a
-  // load while the thread is awake or absent. Of push then load here, and exchange then look there,
-  // one sees the other: all four are in one order.
+  // Called after something became dirty (under a lock that the purge thread takes) or pending (in
+  // an Inbox). Costs one load while the thread is awake or absent. The caller pushes and then loads
+  // the flag; the purge thread clears the flag and then looks at the inbox. All four are seq_cst,
+  // so at least one of the two sees what the other did.
   void ask() {
     if (!present() || work_.load(kSeqCst) != 0) return;          // pairs: purge-signal
     if (work_.exchange(1, kRelease) == 0) futex_wake(work_, 1);  // pairs: purge-signal
   }
 
-  // Before a purge thread starts; nobody sleeps here. Also in the child of a fork.
+  // Called before a purge thread starts, when no thread sleeps here, and in the child of a fork.
   void reset() {
     work_.store(0, kRelaxed);  // relaxed: the thread is created after it
     stop_.store(0, kRelaxed);  // relaxed: as above
   }
 
-  // The purge thread shall end, wherever it is. If it forgets the request, it takes what was stored
-  // before; else it finds the request when it would sleep.
+  // Orders the purge thread to end, wherever it is. If begin_round clears this request, it also
+  // acquires the store to stop_; if not, the request keeps `wait` from sleeping.
   void stop() {
     stop_.store(1, kRelease);  // pairs: purge-stop
     futex_wake(stop_, 1);
@@ -44,16 +45,16 @@ class PurgeSignal {
     futex_wake(work_, 1);
   }
 
-  // The purge thread, between two pieces of work, and after begin_round.
+  // Called by the purge thread between two pieces of work, and after begin_round.
   bool stopping() const { return stop_.load(kAcquire) != 0; }  // pairs: purge-stop
 
-  // The purge thread: lets time pass, unless it shall end.
+  // Called by the purge thread: sleeps for that time, or until ordered to end.
   void pause(uint32_t milliseconds) { futex_wait_for(stop_, 0, milliseconds); }
 
-  // The purge thread: forgets what was asked, before it looks for work.
+  // Called by the purge thread before it looks for work: clears the request flag.
   void begin_round() { work_.exchange(0, kSeqCst); }  // pairs: purge-signal
 
-  // The purge thread: sleeps until asked, or for at most `milliseconds` (0: without limit).
+  // Called by the purge thread: sleeps until a request, at most `milliseconds` (0: without limit).
   void wait(uint32_t milliseconds) {
     if (milliseconds == 0) {
       futex_wait(work_, 0);

@@ -44,7 +44,7 @@ void Region::unlink(uint32_t index) {
   if (list.empty()) filled_[chunk.in_dirty] &= ~(uint64_t{1} << chunk.bucket);
 }
 
-// What is free or dirty in a mapped chunk has changed.
+// Called after the free or dirty slices of a mapped chunk changed: moves it to the right lists.
 void Region::changed(uint32_t index) {
   const Chunk& chunk = chunks_[index];
   if (chunk.bucket != longest_run(chunk.free) || chunk.in_dirty != (chunk.dirty != 0)) {
@@ -65,7 +65,7 @@ bool Region::are_mapped(uint64_t first, uint32_t slices) const {
   return true;
 }
 
-// True if the slices are free, of absent chunks as well.
+// True if the slices are free, in mapped or absent chunks.
 bool Region::is_free(uint64_t first, uint32_t slices) const {
   while (slices > 0) {
     const auto index = static_cast<uint32_t>(first / kChunkSlices);
@@ -79,7 +79,7 @@ bool Region::is_free(uint64_t first, uint32_t slices) const {
   return true;
 }
 
-// Takes free slices out of their chunks. Returns how many of them were clean.
+// Marks free slices as used. Returns how many of them were clean.
 uint32_t Region::claim(uint64_t first, uint32_t slices) {
   free_slices_ -= slices;
   uint32_t clean = slices;
@@ -119,7 +119,7 @@ void Region::release(uint64_t first, uint32_t slices, uint64_t now_ms) {
   }
 }
 
-// A chunk with a run of `slices` (at most a chunk's), or kNoChunk.
+// A mapped chunk with a free run of `slices` (at most kChunkSlices), or kNoChunk.
 uint32_t Region::find_in_chunks(uint32_t slices) const {
   for (unsigned dirty = 2; dirty-- > 0;) {
     const uint64_t fitting = filled_[dirty] >> slices << slices;
@@ -128,8 +128,8 @@ uint32_t Region::find_in_chunks(uint32_t slices) const {
   return kNoChunk;
 }
 
-// The first slice of a run of mapped slices, or kNowhere. Of runs over several chunks the lowest
-// one counts: if a part of it is absent, the region must grow.
+// The first slice of a free run of mapped slices, or kNowhere. Among runs over several chunks only
+// the lowest is tried: if a part of it is absent, the region must grow.
 uint64_t Region::find(uint32_t slices) const {
   const uint32_t index = slices > kChunkSlices ? kNoChunk : find_in_chunks(slices);
   if (index == kNoChunk && slices <= kClassSlices) return RunTree::kNowhere;
@@ -143,7 +143,7 @@ uint64_t Region::find(uint32_t slices) const {
   return uint64_t{index} * kChunkSlices + offset;
 }
 
-// The free slices from `first` on, with room for the alignment, become a span.
+// Makes a span of the free slices from `first` on; they include room to align it.
 Span* Region::make_span(uint64_t first, uint32_t slices, uint32_t& clean, size_t alignment) {
   const auto address = reinterpret_cast<uintptr_t>(base_) + (first << kSliceShift);
   first += (align_up(address, alignment) - address) >> kSliceShift;
@@ -178,7 +178,7 @@ void Region::give(Span* span, uint32_t keep, uint64_t now_ms) {
       for (uint32_t i = 1; i < slices; i++) span[i].kind = SpanKind::none;
     }
     span->kind = SpanKind::none;
-    span->owner.store(nullptr, kRelaxed);  // relaxed: nobody holds a block of it
+    span->owner.store(nullptr, kRelaxed);  // relaxed: no thread holds a block of it
   }
   span->slices = keep;
   release(first + keep, slices, now_ms);

@@ -1,15 +1,15 @@
 // A region: the chunks of one NUMA node in one window.
 //
-// Invariant of a mapped chunk: bucket == longest_run(free), and the chunk is in list
-// [dirty != 0][bucket]; an absent one is in absent_ unless a growth has withdrawn it. A chunk waits
-// to be purged if and only if it has dirty slices, and there in the order of stamps.
-// Policy: take from the chunk whose longest run is the shortest that fits, dirty chunks first:
-// chunks fill one after another, so whole huge pages stay free or stay full. Where no chunk fits,
-// the lowest run over several of them is taken, and chunks in it that are absent are mapped.
-// Growing is done in three steps, so that the system is called without the node's lock: plan_growth
-// withdraws what is to be mapped, map_growth maps it, end_growth puts it back.
-// Thread-safety: guarded by its node's lock, except `node` and the descriptors of live spans;
-// what grows it (extend_to, map_growth, and the window) by regions_lock.
+// Invariant: a mapped chunk has bucket == longest_run(free) and is in list [dirty != 0][bucket]. An
+// absent chunk is in absent_, unless a growth has withdrawn it. A chunk is in a list of those that
+// wait to be purged if and only if it has dirty slices; that list is in the order of stamps.
+// Policy: take from the chunk whose longest run is the shortest that fits, dirty chunks first. So
+// chunks fill one after another, and whole huge pages stay free or stay full. If no chunk fits,
+// take the lowest run over several chunks, and map those of them that are absent.
+// A region grows in three steps, so that the system is called without the node's lock: plan_growth
+// withdraws the chunks to map, map_growth maps them, end_growth puts them back.
+// Thread-safety: guarded by its node's lock, except `node` and the descriptors of live spans. The
+// steps of growing (extend_to, map_growth) and the window are guarded by regions_lock.
 #pragma once
 
 #include <cstddef>
@@ -25,23 +25,23 @@
 
 namespace near {
 
-// Runs of at most this length lie in one chunk: the links of a span's blocks (span/free_list.h)
-// lead no further.
+// Runs of at most this length lie in one chunk, because the links of a span's blocks
+// (span/free_list.h) reach no further.
 inline constexpr uint32_t kClassSlices = [] {
   uint32_t most = 0;
   for (const SizeClass& shape : kSizeClasses) most = most > shape.slices ? most : shape.slices;
   return most;
 }();
 
-// How many heaps there are: set by the registry, read where page sizes are chosen.
+// The number of heaps. The registry sets it; the choice of page sizes reads it.
 extern NEAR_HIDDEN Atomic<uint32_t> heaps_in_use;
 
-// Chunks that are withdrawn until they are mapped, or how many are missing for that.
+// A plan to grow: the chunks withdrawn until they are mapped, or how many chunks are missing.
 struct Growth {
-  uint64_t first = 0;      // slice of the run
-  uint32_t slices = 0;     // none: there is no such run
-  uint32_t end = 0;        // chunk behind the last
-  uint32_t missing = 0;    // chunks that the window has to give first
+  uint64_t first = 0;      // first slice of the run
+  uint32_t slices = 0;     // length of the run; 0: there is no such run
+  uint32_t end = 0;        // the chunk after the last withdrawn one
+  uint32_t missing = 0;    // chunks that the window must give first
   size_t small_pages = 0;  // chunks of a lower order than this have small pages
 
   uint32_t begin() const { return static_cast<uint32_t>(first / kChunkSlices); }
@@ -49,12 +49,12 @@ struct Growth {
 
 class alignas(128) Region {
  public:
-  // `table`: the number of its table in the window. It may own `share` chunks of it.
+  // `table`: the number of the region's table in the window. The region may own `share` chunks.
   void init(Window& window, unsigned table, unsigned node, uint32_t share);
 
-  // Takes a run of slices from mapped chunks; null if there is none. `clean` tells how many of them
-  // read as zero. The descriptor has `start`, `slices` and `region` set. The run begins at a
-  // multiple of `alignment`, at least a slice.
+  // Takes a run of slices from mapped chunks; null if there is none. Sets `clean` to the number of
+  // them that read as zero, and `start`, `slices`, `region` and `node` of the descriptor. The run
+  // begins at a multiple of `alignment`, which is at least a slice.
   Span* take(uint32_t slices, uint32_t& clean, size_t alignment);
 
   // Makes `span` longer by the slices behind it, if they are free and mapped.
@@ -65,16 +65,17 @@ class alignas(128) Region {
 
   // --- growing ---
 
-  // Withdraws chunks such that a run of slices is free in them once they are mapped; with
-  // `generous` some more, if the system does not mind. If there are none: `missing` says how many
-  // the region must get from its window.
+  // Withdraws a run of free slices and the absent chunks that must be mapped for it; with
+  // `generous` some more absent chunks. If there is no such run, `missing` says how many chunks the
+  // region must get from its window.
   Growth plan_growth(uint32_t slices, bool generous);
 
-  // The same for the slices behind a span. Neither a run nor missing chunks: they are in use.
+  // As plan_growth, for the slices behind a span. If these are in use, the plan is empty: no run
+  // and no missing chunks.
   Growth plan_extension(const Span& span, uint32_t slices);
 
-  // Gets chunks from the window, at least `least`: they are absent. False if it has too few.
-  // The node's lock is `lock`, not held; regions_lock is.
+  // Gets at least `least` chunks from the window; they are absent. False if it has too few.
+  // Requires regions_lock; `lock` is the node's lock, which the caller must not hold.
   bool extend_to(uint32_t least, Mutex& lock);
 
   // Maps the absent chunks of a growth, without the node's lock: all of them or none.
@@ -83,7 +84,7 @@ class alignas(128) Region {
   // Puts the chunks of a growth back: mapped, or absent as they were, or (`occupied`) given up.
   void end_growth(const Growth& growth, os::Mapped mapped);
 
-  // A span in the run of a growth just ended.
+  // Makes a span in the run of a growth that has just ended.
   Span* take_grown(const Growth& growth, uint32_t slices, uint32_t& clean, size_t alignment) {
     return make_span(growth.first, slices, clean, alignment);
   }
@@ -94,39 +95,43 @@ class alignas(128) Region {
   // True if there is address space left for a run of slices.
   bool has_room(uint32_t slices) const;
 
-  // All chunks of a window that is mapped already.
+  // Takes all chunks of a window that is mapped already.
   void own_mapped();
 
   // --- purging ---
 
-  // The chunk whose dirty slices are the oldest, if they are at least `age_ms` old; with
-  // `whole_only`, of those that are wholly free. kNoChunk if there is none.
+  // The chunk that has been dirty for longest, if for at least `age_ms`; with `whole_only`, only
+  // among the wholly free ones. kNoChunk if there is none.
   uint32_t find_purgeable(uint64_t now_ms, uint32_t age_ms, bool whole_only) const;
 
-  // True if the chunk is wholly free, and unmapping it leaves the process mappings enough.
+  // True if the chunk is wholly free, and unmapping it does not bring the process too near to the
+  // system's limit on mappings.
   bool can_unmap(uint32_t chunk) const;
 
-  // A mapped chunk, wholly free and clean, that can be unmapped; or kNoChunk.
+  // A wholly free and clean mapped chunk that can be unmapped; or kNoChunk.
   uint32_t find_clean_whole() const;
 
-  // Withdraws the dirty slices of a chunk so that they can be purged without the lock, and puts
-  // them back, those of `dirty` as they were. Of a chunk of huge pages all that is free: those make
-  // slices resident that were never used.
+  // withdraw_dirty withdraws the dirty slices of a chunk, so that they can be purged without the
+  // lock; from a chunk with huge pages all free slices, because a huge page makes unused slices
+  // resident too. put_back puts them back; those in `dirty` are still dirty.
   uint32_t withdraw_dirty(uint32_t chunk);
   void put_back(uint32_t chunk, uint32_t slices, uint32_t dirty);
 
-  // The same for a whole chunk that is unmapped; it is absent then if `unmapped`, else as before.
+  // The same for a whole chunk, to unmap it. After put_back_whole the chunk is absent if
+  // `unmapped`, else as before.
   void withdraw_whole(uint32_t chunk);
   void put_back_whole(uint32_t chunk, uint32_t dirty, bool unmapped);
 
-  // The system refused to purge the chunk: it waits until it is whole, or for retry_stuck.
+  // note_stuck: the system refused to purge the chunk. It waits until it is wholly free, or until
+  // retry_stuck.
   void note_stuck(uint32_t chunk);
   void retry_stuck();
 
-  // In the child of a fork: the thread that was purging is gone.
+  // Called in the child of a fork, where the thread that was purging does not exist: puts back what
+  // it withdrew.
   void restore_withdrawn();
 
-  // Pages of a span with live blocks were purged.
+  // Called after pages of a span with live blocks were purged.
   void note_pages_purged(const Span& span) {
     adapt_pages(static_cast<uint32_t>((span.start - base_) >> kChunkShift), false);
   }
@@ -139,7 +144,7 @@ class alignas(128) Region {
     return &spans_[static_cast<size_t>(static_cast<const char*>(address) - base_) >> kSliceShift];
   }
   const Span& span(size_t slice) const { return spans_[slice]; }
-  uint32_t chunks_end() const { return end_; }  // chunks from here on are not its own
+  uint32_t chunks_end() const { return end_; }  // the region owns no chunk from here on
   bool is_mapped(uint32_t chunk) const { return chunks_[chunk].presence == Presence::mapped; }
   size_t owned_bytes() const { return size_t{owned_} << kChunkShift; }
   size_t committed_bytes() const { return size_t{mapped_} << kChunkShift; }
@@ -153,7 +158,7 @@ class alignas(128) Region {
   // Checks the invariants; returns the number of violations, each named on stderr.
   size_t check() const;
 
-  Region* next = nullptr;  // of the same node, the first made first
+  Region* next = nullptr;  // the next region of the same node, in the order of their creation
 
  private:
   static constexpr unsigned kBuckets = kChunkSlices + 1;
@@ -201,21 +206,21 @@ class alignas(128) Region {
   uint32_t share_ = 0;
   uint32_t owned_ = 0;  // chunks that are absent or mapped
   uint32_t mapped_ = 0;
-  uint32_t end_ = 0;   // all its chunks lie below
+  uint32_t end_ = 0;   // all its chunks lie below this one
   uint32_t away_ = 0;  // chunks that have slices away
   unsigned node_ = 0;
   int32_t split_ = 0;  // chunks whose pages are split
   int32_t holes_ = 0;  // groups of absent chunks between mapped ones
   uint64_t growths_ = 0;
   size_t dirty_slices_ = 0;
-  size_t stuck_slices_ = 0;      // dirty, and the system refused to purge them
-  size_t free_slices_ = 0;       // of mapped chunks
+  size_t stuck_slices_ = 0;      // dirty slices that the system refused to purge
+  size_t free_slices_ = 0;       // free slices of mapped chunks
   uint64_t filled_[2] = {0, 0};  // bit b: list [dirty][b] is not empty
   FitList fitting_[2][kBuckets];
   FitList absent_;   // absent chunks that no growth has withdrawn
-  AgeList waiting_;  // to be purged; that became dirty first comes first
+  AgeList waiting_;  // chunks to purge, the one dirty for longest first
   AgeList stuck_;
-  WholeList whole_;  // of those in waiting_, the wholly free ones
+  WholeList whole_;  // the wholly free chunks of waiting_
   RunTree runs_;
 };
 

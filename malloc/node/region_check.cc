@@ -16,7 +16,7 @@ size_t expect(bool holds, const char* what, unsigned node, uint32_t index) {
 
 }  // namespace
 
-// The lists that a mapped chunk is in.
+// Checks that a mapped chunk is in the right lists.
 size_t Region::check_lists(uint32_t index) const {
   const Chunk& chunk = chunks_[index];
   const auto want = [&](bool holds, const char* what) { return expect(holds, what, node_, index); };

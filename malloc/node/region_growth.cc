@@ -1,4 +1,4 @@
-// How a region grows: chunks from its window, and memory for those that have none.
+// How a region grows: it gets chunks from its window, and maps memory for absent chunks.
 #include <bit>
 
 #include "base/assert.h"
@@ -9,15 +9,15 @@
 namespace near {
 namespace {
 
-constexpr uint32_t kGrowMax = 32;         // chunks mapped at once at most, without need
-constexpr uint32_t kSmallPageChunks = 4;  // 8 MiB for each heap
-constexpr uint32_t kExtentMin = 16;       // chunks from the window at once
+constexpr uint32_t kGrowMax = 32;         // a generous plan maps at most this many chunks
+constexpr uint32_t kSmallPageChunks = 4;  // chunks with small pages: 8 MiB for each heap
+constexpr uint32_t kExtentMin = 16;       // chunks to get from the window at once
 constexpr uint32_t kExtentMax = 512;
 
-// Small pages for the first chunks of each heap, because small programs and threads that use little
-// leave most pages of their spans untouched; huge ones beyond, where they pay.
+// The first chunks get small pages, four of them for each heap, because small programs and threads
+// that use little memory leave most pages of their spans untouched. Later chunks get huge pages.
 size_t small_page_chunks() {
-  // relaxed: a policy. A large block may be the first of all, before there is a heap.
+  // relaxed: a policy. It may be 0: a large block may come before the first heap.
   const size_t heaps = max_of(heaps_in_use.load(kRelaxed), 1);
   return option(Option::huge_pages) == 0 ? SIZE_MAX : kSmallPageChunks * heaps;
 }
@@ -32,7 +32,7 @@ int Region::absent_neighbours(uint32_t index) const {
     return i < end_ && chunks_[i].presence == Presence::absent;
   };
   return (is_absent(index - 1) ? 1 : 0) +
-         (is_absent(index + 1) ? 1 : 0);  // 0 - 1 is beyond the end
+         (is_absent(index + 1) ? 1 : 0);  // index 0: 0 - 1 wraps to a number beyond end_
 }
 
 void Region::become(uint32_t index, Presence presence) {
@@ -45,7 +45,7 @@ void Region::become(uint32_t index, Presence presence) {
   chunk.presence = presence;
 }
 
-// Chunks that the window gave are absent.
+// Adds chunks that the window gave; they are absent.
 void Region::own(uint32_t first, uint32_t count) {
   end_ = first + count;
   runs_.grow_to(end_);
@@ -99,8 +99,8 @@ bool Region::has_room(uint32_t slices) const {
 
 // --- planning ---
 
-// How many chunks to map where `chunks` are needed: more in a large heap, one at a time in a small
-// one.
+// How many chunks to map when `chunks` are needed: more if many are mapped, up to a full set of
+// small-page chunks if few are.
 uint32_t Region::generous_count(uint32_t chunks) const {
   auto generous = static_cast<uint32_t>(max_of(chunks, min_of(mapped_ / 8, kGrowMax)));
   if (mapped_ < kSmallPageChunks) {
@@ -109,7 +109,7 @@ uint32_t Region::generous_count(uint32_t chunks) const {
   return generous;
 }
 
-// The slices of a chunk that a growth withdraws: of the run alone if the chunk is mapped.
+// The slices of a chunk that a growth withdraws: all if the chunk is absent, else those of the run.
 uint32_t Region::mask_of(const Growth& growth, uint32_t index) const {
   if (!is_mapped(index)) return kWholeChunk;
   const uint64_t start = uint64_t{index} * kChunkSlices;
@@ -118,7 +118,7 @@ uint32_t Region::mask_of(const Growth& growth, uint32_t index) const {
   return bit_run(static_cast<unsigned>(first - start), static_cast<unsigned>(end - first));
 }
 
-// Withdraws a run, and the chunks behind it up to `end`, which are absent.
+// Withdraws a run, and the absent chunks behind it up to `end`.
 Growth Region::withdraw(uint64_t first, uint32_t slices, uint32_t end) {
   const Growth growth{first, slices, end, 0, 0};
   for (uint32_t index = growth.begin(); index < end; index++) {
@@ -138,8 +138,8 @@ Growth Region::withdraw(uint64_t first, uint32_t slices, uint32_t end) {
   return growth;
 }
 
-// Free slices at the end, as far as `most` and chunks that the window gives next would continue
-// them.
+// How many free slices end the region's last chunk and continue below it, about `most` at most. 0
+// if the chunks that the window gives next would not lie right behind them.
 uint64_t Region::free_at_end(uint64_t most) const {
   if (end_ != window_->end()) return 0;
   uint64_t free = 0;
@@ -151,7 +151,7 @@ uint64_t Region::free_at_end(uint64_t most) const {
   return free;
 }
 
-// The first slice of a free run, of absent chunks as well; or kNowhere.
+// The first slice of a free run in mapped or absent chunks; or kNowhere.
 uint64_t Region::find_anywhere(uint32_t slices) const {
   if (slices > kClassSlices) return runs_.find(slices);
   const uint32_t index = find_in_chunks(slices);
@@ -195,8 +195,8 @@ Growth Region::plan_extension(const Span& span, uint32_t slices) {
 
 // --- mapping ---
 
-// What pages a chunk gets when it is mapped. One that was split before it was unmapped gets small
-// ones again, because it is used in parts, unless a large block fills it.
+// The page size of a chunk when it is mapped. A chunk that was split before it was unmapped gets
+// small pages again, because it is used in parts; but not if a large block fills it.
 Pages Region::pages_of(const Growth& growth, uint32_t index) const {
   const Chunk& chunk = chunks_[index];
   if (chunk.order < growth.small_pages) return Pages::small;
@@ -224,7 +224,8 @@ os::Mapped Region::map_run(const Growth& growth, uint32_t first, uint32_t end) {
   return mapped;
 }
 
-// Unmaps the absent chunks from `first` up to `end`, of a growth that was refused later on.
+// Undoes the mapping of the chunks from `first` up to `end` when a later part of the growth was
+// refused; they still count as absent.
 void Region::unmap_run(uint32_t first, uint32_t end) {
   for (uint32_t index = first; index < end; index++) {
     if (!is_mapped(index)) os::unmap(chunk_start(index), kChunkSize);

@@ -1,4 +1,5 @@
-// How a region gives memory back: which chunks wait for it, and their way out and in.
+// How a region gives memory back: which chunks wait to be purged, and how they are withdrawn and
+// put back.
 #include <bit>
 
 #include "base/assert.h"
@@ -9,8 +10,8 @@
 namespace near {
 namespace {
 
-constexpr int32_t kMostSplit = 4000;  // chunks: each may be a mapping of its own
-constexpr int32_t kMostHoles = 8000;  // each is the end of a mapping; a process may have 65,530
+constexpr int32_t kMostSplit = 4000;  // most split chunks: each may be a mapping of its own
+constexpr int32_t kMostHoles = 8000;  // each hole ends a mapping; a process may have 65,530 of them
 
 size_t count_of(uint32_t mask) { return static_cast<size_t>(std::popcount(mask)); }
 
@@ -25,7 +26,7 @@ void Region::set_dirty(uint32_t index, uint32_t mask) {
   chunk.dirty = mask;
 }
 
-// Moves a chunk between the lists. From in_part to whole and back it keeps its age.
+// Moves a chunk between the lists. Between in_part and whole it keeps its place in waiting_.
 void Region::wait_as(uint32_t index, Waiting how) {
   Chunk& chunk = chunks_[index];
   const auto is_aging = [](Waiting each) {
@@ -56,7 +57,7 @@ void Region::wait_again(uint32_t index) {
 
 uint32_t Region::find_purgeable(uint64_t now_ms, uint32_t age_ms, bool whole_only) const {
   uint32_t index = whole_only ? whole_.front() : waiting_.front();
-  // Those that another thread has withdrawn from are passed by: no more than it asks for just now.
+  // Skips chunks from which other threads have withdrawn slices; there are only a few at a time.
   while (index != kNoChunk && (chunks_[index].away | chunks_[index].growing) != 0)
     index = whole_only ? whole_.after(chunks_, index) : waiting_.after(chunks_, index);
   if (index == kNoChunk || !is_old(now_ms, chunks_[index].stamp, age_ms)) return kNoChunk;
@@ -91,8 +92,8 @@ uint32_t Region::withdraw_dirty(uint32_t index) {
   return slices;
 }
 
-// A chunk loses a part of its pages, or (`whole`) all of them. Asking for huge ones would bring the
-// part back.
+// Called when a part of a chunk's pages is purged, or (`whole`) all of them. Advises small pages
+// for a partly purged chunk, because a huge page would bring the purged part back.
 void Region::adapt_pages(uint32_t index, bool whole) {
   Chunk& chunk = chunks_[index];
   if (chunk.pages != (whole ? Pages::split : Pages::huge)) return;

@@ -5,7 +5,7 @@
 namespace near {
 namespace {
 
-// Two neighbours of `size` slices each.
+// The Run of two neighbours of `size` slices each.
 Run join(const Run& left, const Run& right, uint32_t size) {
   return {left.head == size ? size + right.head : left.head,
           right.tail == size ? size + left.tail : right.tail,
@@ -37,7 +37,7 @@ void RunTree::grow_to(uint32_t end) {
   }
 }
 
-// Brings the nodes above the chunk that changed last up to date.
+// Updates the nodes above the chunk that changed last.
 void RunTree::settle() const {
   if (changed_ == kNoChunk) return;
   const uint32_t chunk = changed_;

@@ -1,14 +1,13 @@
-// The lowest run of free slices that reaches over chunks, in a time that grows with the logarithm
-// of the heap.
+// Finds the lowest run of free slices across chunks, in time logarithmic in the size of the region.
 //
-// A binary tree over the chunks of a region: a leaf is a chunk, and an inner node knows the Run of
-// the chunks below it. Inner nodes lie in the table of chunks itself, in order: the node that joins
-// two neighbouring subtrees is in the last entry of the left one. So the tree has no size: its
-// height follows the highest chunk, and a low chunk's nodes are low entries.
-// Spans come and go many times in one chunk before a run over chunks is looked for, so the nodes
-// above the chunk that changed last are not brought up to date before another chunk changes.
-// Invariant: every inner node is the sum of its two halves, except above `changed_`. The table
-// is readable up to the next power of two above the highest chunk, and zero where there is none.
+// A binary tree over the chunks of a region: a leaf is a chunk, and an inner node holds the Run of
+// the chunks below it. Inner nodes are stored in the table of chunks: the node that joins two
+// neighbouring subtrees is in the last entry of the left one. So the tree has no fixed size: its
+// height follows the highest chunk, and low chunks use only low entries.
+// Spans come and go many times in one chunk before a run across chunks is needed. So the nodes
+// above the chunk that changed last are updated only when another chunk changes, or in `find`.
+// Invariant: every inner node is the sum of its two halves, except above `changed_`. The table is
+// readable up to the next power of two above the highest chunk; entries without a chunk are zero.
 // Thread-safety: guarded by the node's lock.
 #pragma once
 
@@ -27,7 +26,7 @@ class RunTree {
   // Chunks below `end` exist from now on; end > 0.
   void grow_to(uint32_t end);
 
-  // The free slices of a chunk changed.
+  // Called after the free slices of a chunk changed.
   void update(uint32_t chunk) {
     if (chunk == changed_) return;
     settle();
@@ -37,7 +36,7 @@ class RunTree {
   // The first slice of the lowest run of `slices`; kNowhere if there is none.
   uint64_t find(uint32_t slices) const;
 
-  // True if every inner node is the sum of its halves that should be.
+  // True if every inner node that should be the sum of its halves is.
   bool check() const;
 
  private:

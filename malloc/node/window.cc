@@ -9,7 +9,7 @@
 namespace near {
 namespace {
 
-constexpr size_t kStep = 64 * kKiB;     // tables grow by this, a multiple of every page size
+constexpr size_t kStep = 64 * kKiB;     // tables grow in this step, a multiple of every page size
 constexpr uint32_t kDescribeStep = 16;  // chunks whose descriptors are mapped together
 static_assert(kStep % sizeof(Chunk) == 0);
 
@@ -52,7 +52,7 @@ bool Window::map(char* start, size_t bytes) {
   return true;
 }
 
-// Descriptors that are not in use yet are zero and read as "no block here".
+// Maps the descriptors of chunks below `end`. Unused ones are zero, which means "no block here".
 bool Window::describe(uint32_t end) {
   if (end <= described_) return true;
   const auto to = static_cast<uint32_t>(
@@ -86,7 +86,7 @@ uint32_t Window::give(uint32_t least, uint32_t wished, unsigned table, unsigned 
   if (!describe(end) || !extend_table(table, end, node)) return 0;
   first = end_;
   end_ = end;
-  // Whole pages of this extent alone: a page that it shares may be another node's.
+  // Binds only whole pages of this extent's descriptors: a shared page may be another node's.
   const size_t page = os::page_size();
   const auto from =
       align_up(reinterpret_cast<uintptr_t>(spans_ + size_t{first} * kChunkSlices), page);

@@ -1,15 +1,15 @@
-// A window: address space where chunks can be mapped, planned and not reserved.
+// A window: a range of addresses where chunks can be mapped. It is planned, not reserved.
 //
 //   tables of chunks, one for each node │ descriptors │ heap
 //
-// Nothing of it exists before it is needed. Chunks are given to regions from the lowest on, in
-// extents of neighbours, so that a node's memory has few neighbours of other nodes (each is a
-// mapping of its own). Tables and descriptors of an extent are mapped when it is given away, the
-// chunks themselves by their region. Mapping never moves another mapping: where somebody else sits
-// already, the window ends.
+// Nothing in it is mapped before it is needed. The window gives chunks to regions in extents of
+// neighbouring chunks, the lowest first: memory of different nodes needs separate mappings, and
+// extents keep their number low. An extent's table entries and descriptors are mapped when it is
+// given away; its chunks are mapped by the region. Mapping never replaces another mapping: where
+// other code has mapped something already, the window ends.
 // Invariant: chunks below `end` are given away, and have descriptors; end <= described <= planned.
-// Thread-safety: guarded by regions_lock, except `contains` and `occupied`, which any thread may
-// ask.
+// Thread-safety: guarded by regions_lock. Any thread may call `contains`, `described_bytes` and
+// `occupied`.
 #pragma once
 
 #include <cstddef>
@@ -23,36 +23,37 @@
 
 namespace near {
 
-// Serialises growth: whatever changes what is mapped or given away. Taken before a node's lock.
+// Serialises growth: held to map or unmap chunks or to give them away. Taken before a node's lock.
 extern NEAR_HIDDEN Mutex regions_lock;
 
-// Binds memory to a node as the option `bind` says. A refusal is counted.
+// Binds memory to a node as the option `bind` says. Counts a refusal.
 void bind_to(unsigned node, void* start, size_t bytes);
 
 class Window {
  public:
-  // How much address space a window of so many chunks for so many nodes takes.
+  // The bytes of address space of a window of `chunks` chunks with `tables` tables.
   static size_t bytes_for(uint32_t chunks, unsigned tables);
 
-  // The window begins at `start`, a multiple of a chunk, and nothing of it is mapped yet; or
-  // (`mapped`) all of it is, as one block of zeroes.
+  // Plans a window at `start`, a multiple of a chunk. Nothing in it is mapped yet; or, with
+  // `mapped`, all of it is mapped and reads as zero.
   void plan(char* start, uint32_t chunks, unsigned tables, bool mapped);
 
-  // Gives away the lowest chunks that are left: `wished` of them, or as many as there are, at least
-  // `least`. Returns how many: from `first` on; none if they are too few or refused.
+  // Gives away the lowest chunks that are left: `wished` of them, or all if fewer are left. Returns
+  // their number and sets `first`. Returns 0 if it would be less than `least`, or if the system
+  // refuses memory for tables.
   uint32_t give(uint32_t least, uint32_t wished, unsigned table, unsigned node, uint32_t& first);
 
-  // No more chunks are given away: somebody else sits here.
+  // Called when other code has mapped something here: no more chunks are given away.
   void end_here() {
     planned_ = end_;
     occupied_.store(true, kRelaxed);  // relaxed: a hint
   }
   bool occupied() const { return occupied_.load(kRelaxed); }  // relaxed: a hint
 
-  // Where `give` tells how much has descriptors, besides described_bytes().
+  // `give` also stores described_bytes() in `size`.
   void publish_to(GrowingSize& size) { published_ = &size; }
 
-  // Unmaps tables and descriptors. Of a window that nobody knows yet.
+  // Unmaps tables and descriptors of a window that no other thread knows yet.
   void vanish();
 
   char* base() const { return base_; }
@@ -83,7 +84,7 @@ class Window {
   Atomic<bool> occupied_{false};
   Atomic<size_t> described_bytes_{0};
   GrowingSize* published_ = nullptr;
-  uint32_t table_ends_[kMaxNodes] = {};  // entries that are mapped
+  uint32_t table_ends_[kMaxNodes] = {};  // how many entries of each table are mapped
 };
 
 }  // namespace near

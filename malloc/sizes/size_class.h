@@ -1,10 +1,11 @@
-// Size classes: which block size serves a request, and how long the span is that holds such blocks.
+// Size classes: which block size serves a request, and how long the spans of such blocks are.
 //
-// 16, 32, …, 128, then four to a doubling up to 32 KiB. Small classes (to 1 KiB) are found by a
-// byte table, because that is the fewest instructions; medium ones by arithmetic. Larger requests
-// are large blocks: whole slices.
-// Invariants (asserted below): sizes ascend; block_size(class_of(n)) >= n and the class before is
-// too small; capacity * size <= span bytes, and the waste is at most 12.5 %.
+// The sizes are 16, 32, …, 128, and then four per doubling up to 32 KiB. A byte table gives the
+// class of a small request (up to 1 KiB), because that takes the fewest instructions; arithmetic
+// gives that of a medium one. A larger request gets a large block: whole slices.
+// Invariants (asserted below): sizes ascend; size(class_of(n)) >= n, and the class before is too
+// small; capacity * size <= span bytes, and at most 12.5 % of a span is waste.
+// Thread-safety: any thread; everything is constant.
 #pragma once
 
 #include <array>
@@ -26,8 +27,8 @@ inline constexpr size_t kBlockAlign = 16;
 struct SizeClass {
   uint32_t size;  // bytes of a block
   uint32_t
-      reciprocal;     // ceil(2^32 / size): for offsets in the first slice, starts_block in 32 bits
-  uint64_t exact;     // ceil(2^64 / size): the same for any offset in a span
+      reciprocal;     // ceil(2^32 / size): starts_block in 32 bits, for offsets in the first slice
+  uint64_t exact;     // ceil(2^64 / size): starts_block in 64 bits, for any offset in a span
   uint16_t capacity;  // blocks of a span
   // free blocks that make a span worth allocating from again: an eighth, at least one
   uint16_t reuse_at;
@@ -61,7 +62,8 @@ constexpr std::array<SizeClass, kClasses> make_size_classes() {
 
 inline constexpr std::array<SizeClass, kClasses> kSizeClasses = make_size_classes();
 
-// The class of a request above 128 bytes: its two bits below the leading one, rounded up.
+// The class of a request above 128 bytes: the leading bit of size - 1 gives the doubling, the two
+// bits below it the quarter.
 constexpr unsigned class_of_computed(size_t size) {
   const size_t last = size - 1;
   const unsigned log = log2_floor(last);
@@ -73,7 +75,7 @@ constexpr std::array<uint8_t, kSmallMax + 1> make_class_table() {
   for (size_t size = 1; size <= kSmallMax; size++) {
     table[size] = static_cast<uint8_t>(size <= 128 ? (size - 1) / 16 : class_of_computed(size));
   }
-  return table;  // a request of 0 is served by class 0
+  return table;  // class 0 serves a request of 0
 }
 
 inline constexpr std::array<uint8_t, kSmallMax + 1> kClassOfSmall = make_class_table();
@@ -83,16 +85,16 @@ constexpr unsigned class_of(size_t size) {
   return size <= kSmallMax ? kClassOfSmall[size] : class_of_computed(size);
 }
 
-// The first class from that of `size` whose block size is a multiple of `alignment` (a power of
-// two), or kClasses.
+// The smallest class for `size` whose block size is a multiple of `alignment` (a power of two), or
+// kClasses.
 constexpr unsigned class_of_aligned(size_t size, size_t alignment) {
   unsigned index = class_of(size);
   while (index < kClasses && kSizeClasses[index].size % alignment != 0) index++;
   return index;
 }
 
-// The class that serves `size` bytes at a multiple of `alignment` (a power of two), or kClasses: it
-// takes a large block.
+// The class that serves `size` bytes at a multiple of `alignment` (a power of two); kClasses if
+// that takes a large block.
 constexpr unsigned class_for(size_t size, size_t alignment) {
   if (size > kMediumMax || alignment > kMediumMax) return kClasses;
   return alignment <= kBlockAlign ? class_of(size) : class_of_aligned(size, alignment);

@@ -1,10 +1,10 @@
-// From an address to the descriptor of its slice.
+// Finds the descriptor of the slice that holds an address.
 //
-// The first window's descriptors are one array, so the way there is a subtraction, a comparison and
-// a shift. The array grows: descriptors exist below `reserved_bytes` only, and that never shrinks.
-// Windows made later are found in a table, on slow paths.
-// Thread-safety: the base is written once at start, before any block exists, and the size by the
-// thread that adds descriptors (its lock: regions_lock); any thread reads both.
+// The first window's descriptors are one array, so this takes a subtraction, a comparison and a
+// shift. The array grows: descriptors exist only below `reserved_bytes`, which never shrinks. Slow
+// paths find the windows that were added later in a table.
+// Thread-safety: the base is written once at start, before any block exists; the size is written
+// under regions_lock; any thread reads both.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@
 
 namespace near {
 
-// A size that only grows, and that any thread may read late. A plain load, because GCC 12 makes two
-// instructions of a relaxed one that is compared: a thread that frees a block has it by way of its
-// allocation, which comes after the store, and a thread that sees less takes the slow path, which
-// reads again. Under TSan both sides are atomic, so that it stays silent about this and nothing
-// else.
+// A size that only grows, and that a thread may read late. The load is plain, because GCC 12
+// compiles a relaxed load and a comparison to two instructions. That is safe: a block is allocated
+// after the store that covers it, so the thread that frees it sees that size; a thread that sees
+// less takes the slow path, which reads again. Under TSan the load is atomic, so that TSan reports
+// all other races but not this one.
 class GrowingSize {
  public:
   NEAR_INLINE operator size_t() const {
@@ -35,10 +35,10 @@ class GrowingSize {
   size_t value_ = 0;
 };
 
-// Alone on its lines: every free on every processor reads it, and it is hardly ever written.
+// It has cache lines of its own: every free on every processor reads it, and writes are rare.
 struct alignas(128) AddressMap {
-  uintptr_t base = 0;     // of the first window's heap; 0 before there is one
-  GrowingSize bytes;      // of it, with descriptors; 0 before there are any: no address is inside
+  uintptr_t base = 0;     // start of the first window's heap; 0 before there is one
+  GrowingSize bytes;      // bytes from `base` on that have descriptors; 0 at first
   Span* spans = nullptr;  // descriptor of the slice at `base`
 };
 extern NEAR_HIDDEN AddressMap address_map;
@@ -48,7 +48,7 @@ inline constexpr const uintptr_t& reserved_base = address_map.base;
 inline constexpr const GrowingSize& reserved_bytes = address_map.bytes;
 inline constexpr Span* const& reserved_spans = address_map.spans;
 
-// How far `address` lies in the first window; reserved_bytes and more if it does not.
+// The offset of `address` in the first window; at least reserved_bytes if it lies elsewhere.
 NEAR_INLINE size_t offset_in_reservation(const void* address) {
   return reinterpret_cast<uintptr_t>(address) - reserved_base;
 }

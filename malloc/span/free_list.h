@@ -1,20 +1,20 @@
-// The free blocks of a span, linked through themselves.
+// The free blocks of a span; each holds the link to the next.
 //
 //   link of a block = next ^ block ^ link_key
-//   next: the address of the block after it or, odd, the end of the list
+//   next: the address of the next block, or an odd address, which ends the list
 //
 // The key is random, one for each process. Both addresses lie in one chunk of kLinkReach bytes, so
-// link ^ link_key = next ^ block is less than kLinkReach while the link is whole. A program that
-// writes to a freed block, or past the end of the block before it, changes the link: a pop decodes
-// something larger, unless the writer knows the key or hits one of 2^43, and does not follow it. No
-// link leads out of its chunk. The end of a list is no null but an odd address in the chunk: it
-// passes that test, so the last block of a list needs no slow path. The pop after it sees the
-// lowest bit. docs/decisions/0013-encoded-links.md
+// link ^ link_key = next ^ block is less than kLinkReach while the link is intact. A program that
+// writes to a freed block, or past the end of the block before it, changes the link. Then a pop
+// decodes a larger value and does not follow it, unless the writer knows the key or hits one of the
+// values that pass (1 in 2^43). So no link leads out of its chunk. A list ends not with null but
+// with an odd address in the chunk: this passes the same test, so popping the last block needs no
+// slow path; the next pop sees the lowest bit. docs/decisions/0013-encoded-links.md
 //
-// Invariant: the head of a span's list is a block of it or, odd, an address in its chunk. A list of
-// no span holds kNoSpan, and nobody pushes there.
-// Thread-safety: a block's link, the thread that frees the block or guards the list; a list, as
-// Span::list in span/layout.h. The key is written once, before any block is linked.
+// Invariant: the head of a span's list is a block of the span, or an odd address in its chunk. A
+// list without a span holds kNoSpan, and no thread pushes to it.
+// Thread-safety: a block's link belongs to the thread that frees the block or guards the list. A
+// list is guarded as Span::list (span/layout.h). The key is written once, before any link.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@
 
 namespace near {
 
-// Alone on its lines, because every malloc and free on every processor reads it.
+// It has cache lines of its own, because every malloc and free on every processor reads it.
 struct alignas(128) LinkKey {
   uintptr_t value = 0;
   NEAR_INLINE operator uintptr_t() const { return value; }
@@ -65,12 +65,13 @@ class FreeList {
   bool is_empty() const { return is_end(head()); }
   Block* front() const { return is_empty() ? nullptr : reinterpret_cast<Block*>(head()); }
 
-  // A head of another list of the span, or an end.
+  // `head` is the head of another list of the same span, or an odd end.
   void set(uintptr_t head) { head_ = head; }
-  // No block of the span that begins at `start` is left.
+  // Makes the list empty; its span begins at `start`.
   void clear(const char* start) { set(reinterpret_cast<uintptr_t>(start) | 1); }
 
-  // The first block; null if there is none, or if its link was overwritten: then it stays.
+  // Removes and returns the first block. Null if there is none, or if its link was overwritten;
+  // then it stays.
   NEAR_INLINE Block* pop() {
     const uintptr_t first = head();
     if (unlikely(is_end(first))) return nullptr;
@@ -81,8 +82,8 @@ class FreeList {
     return block;
   }
 
-  // True if the block is the first one already. `distance` becomes head ^ `block`: a push asks for
-  // it, so that free computes it once.
+  // True if `block` is the first one already. `distance` becomes head ^ `block`, which `push`
+  // takes, so that free computes it once.
   NEAR_INLINE bool is_first(const Block* block, uintptr_t& distance) const {
     distance = head_;
     return xor_is_zero(distance, block->address());
@@ -93,15 +94,15 @@ class FreeList {
     publish(block);
   }
 
-  // Pushes blocks that are linked from `first` up to `last`, whose link is written here.
+  // Pushes blocks that are linked from `first` to `last`. The link of `last` is written here.
   NEAR_INLINE void splice(Block* first, Block* last) {
     last->link_to(head());
     publish(first);
   }
 
  private:
-  // Another thread may fork at any moment, and the child goes on with this list: it must not find a
-  // head without the link that was written before. (On x86 this costs nothing.)
+  // Another thread may fork at any moment, and the child goes on with this list. So the child must
+  // not find a new head whose link is not yet written. (On x86 the release costs nothing.)
   NEAR_INLINE void publish(const Block* first) {
     std::atomic_ref(head_).store(first->address(), kRelease);  // pairs: forked-list
   }

@@ -1,24 +1,25 @@
 // Every structure of a span, on one page.
 //
-//   slice   64 KiB of a region. Descriptor: one Span per slice in a table, found by arithmetic from
-//           any address.
-//   span    a run of slices that serves one size class, or one large block. The descriptor of its
-//           first slice is the span's; a slice inside a span of a class says how far back that is.
-//   block   what malloc returns: start + i * size. A free block holds the link to the next, encoded
+//   slice   64 KiB of a region. A table holds one descriptor (Span) per slice, which arithmetic
+//           finds from any address.
+//   span    a run of slices that serves one size class, or one large block. Its descriptor is that
+//           of its first slice. In a span of a class, later slices say how far back the first is.
+//   block   what malloc returns: start + i * size. A free block holds the encoded link to the next
 //           (span/free_list.h).
 //   page    here always 4 KiB.
-//   unit    the least that is carved (put on a free list) at once: the blocks that start in a page,
-//           or one block if it is as large as a page. `uncarved` has one bit for each unit that was
-//           never carved, or was given back to the system.
+//   unit    the smallest part that is carved (put on a free list) at once: the blocks that start in
+//           a page, or one block if it is as large as a page. `uncarved` has one bit for each unit
+//           that was never carved, or was given back to the system.
 //
 // The invariant of every span of a class:
 //   live + local free + remote free + uncarved = capacity
-// where local free = blocks on *list that belong to it. While a span is cold (or of a medium class)
-// its owner knows freed() = local free + uncarved. While it is hot its free blocks hang in the
-// heap's bin and nobody counts: when the bin runs dry the number is known again, it is zero.
+// where local free = the span's blocks on *list. While a span is cold (or of a medium class), its
+// owner knows freed() = local free + uncarved. While it is hot, its free blocks are in the heap's
+// bin and are not counted; when the bin is empty, the number is known again: zero.
 //
-// Line 0 is written by the owner alone, so a local free never meets a line that remote frees write
+// Only the owner writes line 0, so a local free never touches the line that remote frees write
 // (line 1).
+// Thread-safety: the "Guard" notes below.
 #pragma once
 
 #include <cstddef>
@@ -45,45 +46,46 @@ inline constexpr unsigned kChunkSlices = kChunkSize / kSliceSize;
 enum class SpanKind : uint8_t { none, blocks, inside, large };
 
 struct alignas(128) Span {
-  // Line 0. Guard: the owner's thread, or whoever holds a threadless owner's lock.
-  Atomic<Heap*> owner;  // whose thread frees locally; null unless kind == blocks
+  // Line 0. Guard: the owner's thread, or the lock of an owner without a thread.
+  Atomic<Heap*> owner;  // the heap whose thread frees locally; null unless kind == blocks
   FreeList* list;       // where a local free pushes: the heap's bin while hot, &local while cold
   FreeList local;       // the free blocks of a cold span
   FreeCount frees;      // freed(), as a countdown to the next event
-  uint32_t reciprocal;  // of the block size, to recognise the start of a block
-  // the same: two memory operands are an instruction less on the fast path than one load
+  uint32_t reciprocal;  // of the block size: recognises the start of a block
+  // a copy of it: two memory operands cost the fast path one instruction less than one load
   uint32_t reciprocal_again;
   SpanKind kind;  // Guard: the node's lock, and the owner
   uint8_t size_class;
-  bool reusable;  // in a list of the owner's spans to allocate from. Guard: the owner's lock
-  bool sparse;    // reusable, and half free or more. Guard: the owner's lock
-  uint16_t back;  // kind == inside: slices back to the head
-  // hot, of a medium class, and allowed to stay so with all blocks free. Guard: the owner
+  bool reusable;  // in the owner's lists of spans to allocate from. Guard: the owner's lock
+  bool sparse;    // reusable, and at least half free. Guard: the owner's lock
+  uint16_t back;  // kind == inside: slices back to the span's first one
+  // hot, of a medium class, and allowed to stay hot when all blocks are free. Guard: the owner
   bool idle;
   uint32_t uncarved;  // bit i: unit i is uncarved
-  Span* next;         // in a list of the owner. Guard: the owner's lock
+  Span* next;         // in one of the owner's lists. Guard: the owner's lock
   Span* prev;
 
   // Line 1: any thread.
   alignas(64) RemoteList<Block> remote;  // open while kind == blocks
   Span* pending_next;                    // in the owner's inbox
-  // freed() when its free pages were looked for last. Guard of these but `node`: the owner's lock
+  // freed() at the last search for free pages. Guard from here to purged_pages, except `node`: the
+  // owner's lock
   uint16_t looked_at;
   uint16_t filed_when;  // the heap's time when it became reusable
-  bool swept;    // its free pages were looked for since the last event: in the owner's second list
-  uint8_t node;  // the region's; constant while kind != none
-  uint16_t purged_pages;  // given back and not carved since
-  // bit i: page i of the first slice was written since the system gave it. Outlives the span: a
-  // hint for carving, kept as long as the memory is dirty
+  bool swept;           // searched for free pages since the last event: in the owner's second list
+  uint8_t node;         // the region's; constant while kind != none
+  uint16_t purged_pages;  // pages given back and not carved since
+  // bit i: page i of the first slice was written since the system provided it. A hint for carving.
+  // It outlives the span, and is kept as long as the memory is dirty
   uint16_t touched;
-  uint16_t counted;  // freed() when the owner's frees were counted last. Guard: the owner's lock
-  uint32_t slices;   // length of the span; constant while kind != none, but for a large block's
+  uint16_t counted;  // freed() when the owner's frees were last counted. Guard: the owner's lock
+  uint32_t slices;   // length of the span; constant while kind == blocks; large blocks resize
   char* start;       // address of the first block; constant while kind != none
   Region* region;    // constant
   size_t asked;      // large: bytes asked for
 
 #if NEAR_CHECK
-  // One bit for each block that the program holds: finds every double free.
+  // One bit for each block that the program holds, which finds every double free.
   Atomic<uint64_t> held[kSliceSize / kBlockAlign / 64];
 #endif
 
@@ -91,8 +93,8 @@ struct alignas(128) Span {
   size_t bytes() const { return size_t{slices} << kSliceShift; }
 };
 
-// True if pages of a span with live blocks can be free: its blocks are smaller than a page, and it
-// is one slice long.
+// True if a span with live blocks can have free pages: its blocks are smaller than a page (so it is
+// one slice long).
 inline bool is_purgeable(const Span& span) { return span.shape().size < kPageSize; }
 
 inline bool is_sparse(const Span& span, uint32_t freed) {

@@ -1,19 +1,19 @@
-// The blocks of one span that were freed by threads that do not own it, and all that such a thread
-// has to know of the span, in one 64-bit word: a thread on another node looks there once.
+// The blocks of one span that were freed by threads that do not own it. One 64-bit word holds the
+// list and all that such a thread needs to know of the span, so it reads one word of another node.
 //
 //   word = { size class + 1 : 8 | node : 8 | owner : 16 | count : 16 | head : 16 }
-//   0: the list is closed, the slice begins no span of a class. Class and node are constant while
-//   blocks live. head: index of the block pushed last, meaningless if count == 0
+//   0: the list is closed: the slice is not the first of a span of a class. Class and node are
+//   constant while blocks live. head: index of the block pushed last, meaningless if count == 0
 //
-// Invariant: count blocks hang from head by their links; count > 0 <=> the span is in (or on its
-// way to) its owner's inbox. So the push that finds count == 0 delivers the span, once, and nobody
-// else does; while count > 0 the owner in the word cannot change and the span cannot be empty for
-// its owner, hence not be reused: it outlives the delivery. Items leave only all together, so ABA
-// on the head is harmless: the link a push wrote still names the head it replaces.
-// Thread-safety: any thread looks and pushes; `take` and `change_owner` are for whoever took the
-// span from the owner's inbox, or holds the owner's lock; `open` and `close` for whoever has the
-// span while no block of it lives. [Aigner15 §4.2 keeps the count in the
-// pointer for the same reason]
+// Invariant: count blocks are linked from head; count > 0 <=> the span is in (or on its way to) its
+// owner's inbox. So only the push that finds count == 0 delivers the span. While count > 0, the
+// owner in the word cannot change, and the owner cannot find the span empty and reuse it: the span
+// outlives the delivery. Items leave only all together, so ABA on the head is harmless: the link
+// that a push wrote still names the head that it replaces.
+// [Aigner15 §4.2 keeps the count in the pointer for the same reason]
+// Thread-safety: any thread calls `look` and `push`. `take` and `change_owner`: the thread that
+// took the span from the owner's inbox, or a holder of the owner's lock. `open` and `close`: the
+// thread that has the span while none of its blocks is live.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@
 
 namespace near {
 
-// `Blocks` names the blocks of the span: Block* at(uint32_t index), uint32_t index_of(Block*);
+// `Blocks` maps the span's blocks to numbers: Block* at(uint32_t index), uint32_t index_of(Block*).
 // Block has link_to(Block*) and link_to_end().
 template <typename Block>
 class RemoteList {
  public:
-  // What one look at the word tells.
+  // The fields of the word at one moment.
   class Seen {
    public:
     explicit Seen(uint64_t word) : word_(word) {}
@@ -45,10 +45,10 @@ class RemoteList {
   struct Pushed {
     bool first;      // the list was empty: deliver the span to the inbox of `owner`
     uint32_t owner;  // the heap number at the moment of the push
-    uint32_t node;   // where the span lies
-    uint32_t count;  // blocks in the list, those pushed included
+    uint32_t node;   // the span's node
+    uint32_t count;  // blocks in the list, including those pushed
     bool repeated;   // a double free: the block was already the head, or the list was closed
-                     // meanwhile; nothing was done
+                     // meanwhile; nothing was pushed
   };
   struct Chain {
     Block* first;  // null if empty
@@ -56,14 +56,14 @@ class RemoteList {
     uint32_t count;
   };
 
-  // Before a block of the span is handed out. relaxed: handing it out is what shares it
+  // Called before a block of the span is handed out. relaxed: handing a block out publishes it
   void open(uint32_t owner, uint32_t node, uint32_t size_class) {
     word_.store(uint64_t{size_class + 1} << kClassShift | uint64_t{node} << 48 | owner_bits(owner),
                 kRelaxed);
   }
 
-  // Before the span is given away. relaxed: who gets the slices, and whose blocks are then freed,
-  // has them by way of the heap's or the node's lock
+  // Called before the span is given away. relaxed: the heap's or the node's lock orders it before
+  // the next use of the slices, and so before frees of the blocks that are then in them
   void close() { word_.store(0, kRelaxed); }
 
   Seen look() const { return Seen(word_.load(kAcquire)); }  // pairs: remote-list
@@ -73,9 +73,9 @@ class RemoteList {
     return push_chain(blocks, {block, block, 1}, look());
   }
 
-  // Pushes a chain that is linked from `first` up to `last`, whose link is written here. It is
-  // `repeated` if `last` is the head already, as in a push of the blocks one by one, `last` first.
-  // `seen` is a look made while the caller had all blocks of the chain.
+  // Pushes a chain that is linked from `first` to `last`; the link of `last` is written here. The
+  // chain is `repeated` if `last` is the head already, as if the blocks were pushed one by one,
+  // `last` first. The caller called look() for `seen` when it had all blocks of the chain.
   template <typename Blocks>
   Pushed push_chain(const Blocks& blocks, const Chain& chain, Seen seen) {
     const uint32_t first = blocks.index_of(chain.first);
@@ -93,8 +93,8 @@ class RemoteList {
     return {seen.count() == 0, seen.owner(), seen.node(), seen.count() + chain.count, false};
   }
 
-  // Empties the list in constant time. The caller took the span from the inbox, so `last_` is
-  // written.
+  // Empties the list in constant time. `last_` is written by now, because the caller took the span
+  // from the inbox.
   template <typename Blocks>
   Chain take(const Blocks& blocks) {
     Block* last = last_;
@@ -103,7 +103,7 @@ class RemoteList {
     return {blocks.at(seen.head()), last, seen.count()};
   }
 
-  // Gives the span to another heap, unless blocks are on their way to the present owner.
+  // Gives the span to another heap. False if the list holds blocks for the present owner.
   bool change_owner(uint32_t from, uint32_t to) {
     const uint64_t word = word_.load(kRelaxed);  // relaxed: the exchange checks it
     const uint64_t place = word & kPlaceMask;
@@ -115,7 +115,7 @@ class RemoteList {
   uint32_t count() const { return look().count(); }
   uint32_t owner() const { return look().owner(); }
 
-  // For `check`: the head, or null. Meaningful only while nobody pushes.
+  // For `check`: the head, or null. Meaningful only while no thread pushes.
   template <typename Blocks>
   Block* peek(const Blocks& blocks) const {
     const Seen seen = look();
@@ -131,8 +131,7 @@ class RemoteList {
   static uint64_t owner_bits(uint32_t owner) { return uint64_t{owner} << 32; }
 
   Atomic<uint64_t> word_;
-  // The block at the end; written by the push that found the list empty, before the span is
-  // delivered.
+  // The block at the end. The push that finds the list empty writes it before it delivers the span.
   Plain<Block*> last_;
 };
 

@@ -9,13 +9,13 @@ namespace near {
 
 namespace {
 
-// Carved at once at most, where it costs no fault: what is linked now shall be in a near cache when
-// it is handed out.
+// The most to carve at once where that costs no page fault: a block that is linked now should still
+// be in a near cache when it is handed out.
 constexpr size_t kCarveBlocks = 64;
 constexpr size_t kCarvePages = 4;
 constexpr uint32_t kPages = kSliceSize >> kPageShift;
 
-// The blocks of the units from `first` up to `end`.
+// The blocks of the units from `first` up to (not including) `last`.
 struct Blocks {
   uint32_t begin;
   uint32_t end;
@@ -32,7 +32,7 @@ struct Blocks {
   }
 };
 
-// All units of a class in which a block starts: the last page of a span may be waste.
+// All units of a class in which a block starts. No block may start in the last page of a span.
 constexpr uint32_t all_units(const SizeClass& shape) {
   uint32_t units = 0;
   for (uint32_t unit = 0; unit < (carves_blocks(shape) ? shape.capacity : kSliceSize >> kPageShift);
@@ -79,8 +79,9 @@ uint16_t pages_from_to(size_t begin, size_t end) {
   return static_cast<uint16_t>(bit_run(first, last - first + 1));
 }
 
-// How many units from number `unit` on: one, or as many as were touched before, but no more than a
-// few blocks that are as large as pages, or else kCarvePages or the pages that hold kCarveBlocks.
+// How many units to carve from number `unit` on: one, or as many as were touched before. At most 16
+// blocks if a unit is a block, else kCarvePages or the pages that hold kCarveBlocks if these are
+// more.
 uint32_t units_to_carve(const Span& span, uint32_t unit) {
   const SizeClass& shape = span.shape();
   const bool by_block = carves_blocks(shape);
@@ -131,7 +132,7 @@ Block* ListWalk::end(Flaw flaw, uintptr_t block) {
 
 namespace {
 
-// How many free blocks touch each page of a span, against how many blocks do.
+// How many free blocks touch each page of a span.
 struct PageUse {
   uint16_t free[kPages] = {};
 
@@ -148,7 +149,8 @@ uint32_t blocks_touching(uint32_t page, const SizeClass& shape) {
   return static_cast<uint32_t>(min_of(last, shape.capacity - size_t{1}) - first + 1);
 }
 
-// The pages whose every block is free, as whole pages of the system; none if the list is damaged.
+// The pages on which every block is free, in whole pages of the system; none if the list is
+// damaged.
 uint32_t free_pages(const Span& span, Damage& damage) {
   const SizeClass& shape = span.shape();
   PageUse use;
@@ -175,7 +177,7 @@ uint32_t free_pages(const Span& span, Damage& damage) {
   return pages;
 }
 
-// Takes the blocks that begin in `pages` off the span's list.
+// Removes the blocks that begin in `pages` from the span's list.
 Damage unlink_pages(Span& span, uint32_t pages) {
   ListWalk walk(span, span.local);
   span.local.clear(span.start);

@@ -1,25 +1,26 @@
-// What can be done with one span: carve it, look at its pages, check it.
-// Thread-safety: the span's owner (or whoever holds a threadless owner's lock).
+// Operations on one span: carve it, give its free pages back, check it.
+// Thread-safety: the thread of the span's owner, or a holder of the lock of an owner without a
+// thread.
 #pragma once
 
 #include "span/layout.h"
 
 namespace near {
 
-// Makes a run of slices a span of `size_class` with all blocks uncarved. Owner, list and count are
-// the heap's business.
+// Makes a run of slices a span of `size_class` with all blocks uncarved. The heap sets owner, list
+// and count.
 void form_span(Span& span, unsigned size_class, bool clean);
 
-// Pushes the blocks of the lowest uncarved pages onto `list`: of one page, or of several if they
-// were touched before, so that this costs no fault. The span has an uncarved page.
+// Pushes the blocks of the lowest uncarved unit onto `list`, or of several units if they were
+// touched before, so that this costs no page fault. The span must have an uncarved unit.
 void carve(Span& span, FreeList& list);
 
-// What can be wrong with a free list, and where.
+// A fault in a free list, and where it is.
 enum class Flaw : uint8_t {
   none,
   overwritten,  // the link in `block` was overwritten
   stray,        // the link in `block` leads to no block of the span
-  ring,         // a block is in the list twice; `block` is one of them, or near
+  ring,         // a block is in the list twice; `block` is that block, or one near it in the list
 };
 struct Damage {
   Flaw flaw;
@@ -27,11 +28,11 @@ struct Damage {
   bool present() const { return flaw != Flaw::none; }
 };
 
-// In words, for a message.
+// Describes the flaw for a message.
 const char* describe(Flaw flaw);
 
-// The blocks of a span's list, one after another. Follows no link that leads to no block of the
-// span, and ends after as many blocks as the span has.
+// Visits the blocks of a span's list one after another. It follows only links that lead to a block
+// of the span, and stops after as many blocks as the span has.
 class ListWalk {
  public:
   ListWalk(const Span& span, const FreeList& list)
@@ -42,7 +43,7 @@ class ListWalk {
         capacity_(left_),
         at_(list.head()) {}
 
-  // Null after the last. The link of the block was read already: the caller may change it.
+  // Null after the last. The link of the returned block was read already: the caller may change it.
   NEAR_INLINE Block* next() {
     if (is_end(at_)) return nullptr;
     const uintptr_t offset = at_ - start_;
@@ -58,7 +59,7 @@ class ListWalk {
     return block;
   }
 
-  uint32_t count() const { return capacity_ - left_; }  // of the blocks so far
+  uint32_t count() const { return capacity_ - left_; }  // blocks visited so far
   const Damage& damage() const { return damage_; }
 
  private:
@@ -74,19 +75,19 @@ class ListWalk {
   Damage damage_ = {Flaw::none, nullptr};
 };
 
-// Gives the pages on which every block is free back to the system: takes their blocks off `local`
-// and marks them uncarved. Returns the bytes given back. The span is cold and its blocks are
-// smaller than a page. If the list is damaged, that is told, nothing is given back, and the list is
-// of no use any more.
+// Gives the pages on which every block is free back to the system: removes their blocks from
+// `local` and marks them uncarved. Returns the bytes given back. The span must be cold and its
+// blocks smaller than a page. If the list is damaged, `damage` says how, no page is given back, and
+// the list must not be used any more.
 size_t purge_free_pages(Span& span, Damage& damage);
 
-// How many blocks hang from `list` of this span: those before the damage if there is any.
+// How many blocks of this span are on `list`; if it is damaged, only those before the damage.
 uint32_t count_list(const Span& span, const FreeList& list);
 
 // How many blocks are uncarved.
 uint32_t count_uncarved(const Span& span);
 
-// The free blocks of a span whose list is `list`, the uncarved ones included.
+// How many blocks of a span whose list is `list` are free, including the uncarved ones.
 inline uint32_t count_free(const Span& span, const FreeList& list) {
   return count_list(span, list) + count_uncarved(span);
 }
