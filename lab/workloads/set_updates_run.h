@@ -2,7 +2,8 @@
 //
 // Invariant: at the end the structure holds exactly the keys that were inserted and not erased, by
 // number and by sum, and its check() passes; otherwise the result is not verified.
-// Thread-safety: as each function says. One file for each structure includes this header.
+// Thread-safety: one thread calls run(), which starts the others. One file for each structure
+// includes this header.
 #pragma once
 
 #include <algorithm>
