@@ -1,6 +1,6 @@
-// xenium's pins: a guard_ptr inside a region_guard, as its structures read. Its `debra` as it comes
+// xenium's pins: a guard_ptr inside a region_guard, as its structures read. Its default `debra`
 // ignores the region_guard; `debra_region` does not. Source: github.com/mpoeter/xenium.
-#include <array>  // xenium uses this and assert, and includes neither
+#include <array>  // xenium uses this and assert, but does not include them
 #include <cassert>
 #include <xenium/reclamation/generic_epoch_based.hpp>
 #include <xenium/reclamation/hazard_pointer.hpp>
