@@ -4,7 +4,7 @@
 # near_design(<name> [FOLDER <folder>] [DEFINITIONS <definition>...]): the sources of
 # designs/<folder>/ (default: the name) with designs/shared/{front,life,summary}.cc, which see the
 # design through its `this_design.h`. near_design_<name>: these objects; libraries of a family
-# differ by definitions alone. A sanitizer owns malloc, so sanitizer builds stop at the objects.
+# differ only by definitions. A sanitizer owns malloc, so sanitizer builds stop at the objects.
 
 set(designs_dir ${PROJECT_SOURCE_DIR}/designs)
 set(near_design_names "" CACHE INTERNAL "designs that have a library")

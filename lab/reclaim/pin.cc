@@ -28,7 +28,7 @@ std::atomic<int*> shared{&object};
 
 double load(size_t times) {
   return ns_each(times, [] {
-    keep(shared.load(std::memory_order_acquire));  // pairs: none, nobody writes; as protect() does
+    keep(shared.load(std::memory_order_acquire));  // pairs: none, no thread writes; as protect()
   });
 }
 

@@ -24,7 +24,7 @@ double pin(size_t times) {
   return ns_each(times, [&] {
     [[maybe_unused]] const typename Reclaimer::region_guard region;
     typename Pointer::guard_ptr guard;
-    guard.acquire(pointer, std::memory_order_acquire);  // pairs: none, nobody writes
+    guard.acquire(pointer, std::memory_order_acquire);  // pairs: none, no thread writes
     keep(guard.get());
   });
 }

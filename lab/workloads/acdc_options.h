@@ -12,7 +12,7 @@ namespace acdc {
 struct Options {
   size_t threads = 2;
   size_t min_exponent = 4;      // sizes from 2^min ...
-  size_t max_exponent = 9;      // ... up to, but not, 2^max
+  size_t max_exponent = 9;      // ... and below 2^max
   size_t liveness_low = 1;      // quanta a set lives
   size_t liveness_high = 5;     //
   size_t quantum = 1'000'000;   // bytes a thread allocates in a quantum

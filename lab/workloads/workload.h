@@ -157,8 +157,8 @@ class Workload {
   // Ends the program with status 2 and this message when the options contradict each other.
   void require(bool condition, const char* message) const;
 
-  // Begins the measured region; blocks allocated before it must be live until its end. `threads`:
-  // how many threads will allocate at a time (the limit allocator needs it, bench/limit.c).
+  // Begins the measured region. The limit allocator (bench/limit.c) does not reuse blocks from
+  // before it, and needs to know how many threads will allocate at a time.
   void begin(size_t threads = 1);
   void end();
   // How long the measured region took, once it has ended.
