@@ -7,6 +7,7 @@ only the listed data of the process, so it does not read the number of nodes.
 """
 
 import argparse
+import itertools
 import platform
 import re
 import subprocess
@@ -42,7 +43,7 @@ def entry_of(library: Path, function: str) -> int | None:
 
 def fast_path(code: dict[int, str], entry: int) -> tuple[list[str], str | None]:
     """Returns the instructions from `entry` to `ret`, and their first fault."""
-    following = dict(zip(sorted(code), sorted(code)[1:]))
+    following = dict(itertools.pairwise(sorted(code)))
     path: list[str] = []
     address: int | None = entry
     while address in code and len(path) < LONGEST:
@@ -52,7 +53,7 @@ def fast_path(code: dict[int, str], entry: int) -> tuple[list[str], str | None]:
             path.append(instruction)
         if "ret" in name or name == "repz":
             return path, None
-        if name.startswith("lock") or name.startswith("xchg") and "(" in instruction:
+        if name.startswith("lock") or (name.startswith("xchg") and "(" in instruction):
             return path, f"a locked instruction: {instruction}"
         if name.startswith("call"):
             return path, f"a call: {instruction}"

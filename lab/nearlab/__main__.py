@@ -41,7 +41,7 @@ def _split(names: str) -> list[str]:
 
 
 def _console() -> Console:
-    """Wide enough for the tables when the output is a file."""
+    """The console is wide enough for the tables when the output is a file."""
     console = Console()
     return console if console.is_terminal else Console(width=180)
 

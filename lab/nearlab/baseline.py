@@ -1,7 +1,7 @@
 """Measures nearmalloc beside its peers over all rows and prints the tables and the verdicts.
 
-Every ratio carries the 95 % interval of its interleaved runs. Raw runs are kept as JSON lines, the
-summary as a figure, both in build/lab.
+Every ratio carries the 95 % interval of its interleaved runs. The raw runs (JSON lines) and the
+summary (a figure) are written to build/lab.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from .rows import SPEED, STEADY, Row
 from .targets import OURS, Counts, Verdict
 
 _QUICK_ROUNDS = 3
-# Counting takes a while and does not vary: quick counts these only.
+# Counting is slow and its result does not vary, so --quick counts only these.
 _QUICK_COUNTED = ("glibc", OURS, "mimalloc3")
 
 
@@ -30,7 +30,7 @@ def run(
     allocators: Sequence[str],
     out: Console,
 ) -> list[Verdict]:
-    """Measures what is chosen, prints it, and returns the verdicts."""
+    """Measures the chosen rows, prints the tables, and returns the verdicts."""
     chosen = [] if list(only) == ["instructions"] else rows.select(only)
     found = peers.ensure(tuple(allocators) or peers.CORE)
     for allocator in found:
@@ -47,7 +47,7 @@ def run(
     if results:
         _print_results(out, results, chosen)
     verdicts = targets.verdicts(results, counts)
-    if only:  # the rest was not asked for
+    if only:  # the user did not ask for the other rows
         verdicts = [verdict for verdict in verdicts if verdict.reached is not None]
     out.print(verdict_table(verdicts, quick))
     out.print(f"raw runs: {_shown(raw)}", highlight=False)
@@ -61,7 +61,7 @@ def run(
 def _measure(
     chosen: Sequence[Row], found: Sequence[Allocator], rounds: int, quick: bool, raw: Path
 ) -> Results | None:
-    """The speed rows, then the rows that mostly sleep; quick runs those once."""
+    """Runs the speed rows, then the rows that mostly sleep; --quick runs the latter once."""
     runs = []
     for group, title in ((SPEED, "speed"), (STEADY, "steady")):
         chosen_cases = [
@@ -116,7 +116,7 @@ def instruction_table(found: Sequence[Allocator], counts: Counts) -> Table:
 def ratio_table(
     title: str, results: Results, chosen: Sequence[Row], metric: str, references: Sequence[str]
 ) -> Table:
-    """Medians of all allocators, and our ratio to each reference with its interval."""
+    """Shows all allocators' medians, and nearmalloc's ratio to each reference with its interval."""
     names = [a for a in results.allocators if a.available]
     known = [a for a in names if a.name in references]
     table = _table(title, ["row"], names)
@@ -134,7 +134,7 @@ def ratio_table(
 
 
 def _add_means(table: Table, label: str, results, chosen, metric, names, known) -> None:
-    """Geometric means: of every allocator against the first reference, of ours against each."""
+    """Adds geometric means: each allocator / the first reference, nearmalloc / each reference."""
     rows_of = [row.name for row in chosen]
     base = known[0].name if known else OURS
     cells = [_ratio_cell(results, rows_of, base, metric, of=a.name, short=True) for a in names]

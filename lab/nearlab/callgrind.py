@@ -1,10 +1,10 @@
 """Counts the instructions of a program under callgrind, with the allocator preloaded.
 
-The count is of the whole program, from its start to its exit; `idle`, the same program with no
-work to do, is subtracted where only the work is wanted. The processes that a program starts are not
-counted. Callgrind runs one thread at a time: spinning and contention are not what they are on
-processors. Invariant: a number is of a program that ended well and executed code of the preloaded
-library; everything else is a failure in words.
+The count covers the whole program, from its start to its exit. To count the work alone, the caller
+passes `idle`, the same program without work, whose count is subtracted. Processes that the program
+starts are not counted. Callgrind runs one thread at a time, so spinning and contention differ from
+those on real processors. Invariant: a number comes only from a program that succeeded and executed
+code of the preloaded library; every other case has a failure text.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ _TIMEOUT_S = 300
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Instructions, or why there are none."""
+    """Number of instructions, or the reason why there is none."""
 
     instructions: int | None
     failure: str | None = None
@@ -37,7 +37,7 @@ def count(
     *,
     idle: Sequence[str | Path] | None = None,
 ) -> Count:
-    """The instructions of one run of `argv`, less those of `idle` if there is one."""
+    """Counts the instructions of one run of `argv`, minus those of `idle` if it is given."""
     whole = _run(argv, library, env, timeout)
     if whole.instructions is None or idle is None:
         return whole
@@ -55,7 +55,7 @@ def _run(
 ) -> Count:
     preload = {"LD_PRELOAD": str(library)} if library else {}
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as log:
-        # A forked child goes on under callgrind: %p keeps its counts apart.
+        # A forked child also runs under callgrind; %p gives each process its own output file.
         tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/%p", "--"]
         try:
             process = subprocess.Popen(
@@ -81,14 +81,14 @@ def _run(
 
 
 def _end(process: subprocess.Popen) -> None:
-    """Ends what the program left running."""
+    """Ends all processes that the program left running."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signals.SIGKILL)
     process.wait()
 
 
 def _ending(status: int, log: str) -> str:
-    """How it ended, with the last words of the program or of valgrind on why."""
+    """How the program ended, with the reason that it or valgrind printed last."""
     if status < 0:
         how = f"ended by {signals.Signals(-status).name} under callgrind"
     else:
@@ -99,7 +99,7 @@ def _ending(status: int, log: str) -> str:
 
 
 def _read(counts: Path, library: str | Path | None) -> Count:
-    """The total of callgrind's file. `ob=` and `cob=` name the files whose code was executed."""
+    """Reads the total. Lines `ob=` and `cob=` name the files whose code was executed."""
     total, executed = None, set()
     try:
         with counts.open(errors="replace") as lines:

@@ -1,8 +1,8 @@
 """Runs the baseline's cases under every allocator, interleaved, and keeps every run.
 
 The first round warms up files and caches and is not counted. Invariant: every run is in the JSON
-lines, failures and warm-up included; a run that another malloc served is a failure. Touched by:
-the baseline, one thread. Source: DESIGN, the lab.
+lines, failures and warm-up included; a run that another malloc served is a failure.
+Thread-safety: one thread (the baseline).
 """
 
 import json
@@ -17,7 +17,7 @@ from .measure import Sample
 from .peers import Allocator
 from .progress import Watch
 
-_LINE_EVERY_S = 30.0  # between two lines of progress where there is no terminal
+_LINE_EVERY_S = 30.0  # between two lines of progress when stderr is no terminal
 
 
 def default_metrics(sample: Sample) -> dict[str, float]:
@@ -26,7 +26,7 @@ def default_metrics(sample: Sample) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One program to run. `metrics` reads the numbers out of a run; it may raise ValueError."""
+    """One program to run. `metrics` extracts the numbers of a run; it may raise ValueError."""
 
     name: str
     argv: Sequence[str | Path]
@@ -35,13 +35,13 @@ class Case:
     timeout: float = 120
     tree: bool = False
     stdin: str | bytes | Path | None = None
-    # What glibc must be given to serve it: a program linked to another malloc gets it preloaded.
+    # Preloaded in runs under glibc, for a program that is linked to another malloc.
     glibc_preload: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of one case. Metrics are empty when it failed."""
+    """One run of one case. `metrics` is empty if the run failed."""
 
     case: str
     allocator: str
@@ -59,7 +59,7 @@ class Results:
         self.allocators = list(allocators)
 
     def series(self, case: str, allocator: str, metric: str) -> list[float]:
-        """The metric run by run; empty when any counted run failed: no claim from a part."""
+        """The metric, run by run. Empty if any counted run failed: a part supports no claim."""
         runs = self._counted(case, allocator)
         if any(run.failure for run in runs):
             return []
@@ -109,7 +109,7 @@ def measure_all(
 
 
 def run_once(case: Case, allocator: Allocator, number: int) -> Run:
-    """One run; whatever goes wrong in the child is the run's failure."""
+    """Does one run; any error in the child is recorded as the run's failure."""
     preload = allocator.library or case.glibc_preload
     sample = measure.run_child(
         case.argv,

@@ -1,7 +1,7 @@
 """The cells of a plan: one for each workload, number of threads and value of the swept option.
 
-Invariant: a cell's name is unique in its plan and says all that distinguishes it: `threadtest 64 B
-t=2`, `sizes size=64`.
+Invariant: a cell's name is unique in its plan and holds everything that distinguishes the cell:
+`threadtest 64 B t=2`, `sizes size=64`.
 """
 
 import os
@@ -12,12 +12,12 @@ from itertools import product
 from . import chosen, workloads
 from .plan import Plan, PlanError, Timeline, Value, Workload
 
-LIMIT = "limit"  # the allocator that is a bound and not for everyone
+LIMIT = "limit"  # the allocator that is a bound; not every workload can run under it
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What is run in each round under each allocator."""
+    """One program with its arguments, run in each round under each allocator."""
 
     name: str
     workload: str
@@ -26,7 +26,7 @@ class Cell:
     threads: int | None
     x: dict[str, int | float | str]
     group: str
-    argv: tuple[str, ...]  # empty of a real program, which knows its own
+    argv: tuple[str, ...]  # empty for a real program, whose class makes its own command
     rounds: int
     timeout_s: float
     limit_mib: int | None
@@ -36,7 +36,7 @@ class Cell:
     foreign: tuple[str, ...] = ()  # but for those that the plan names for other cells alone
 
     def takes(self, allocator: str) -> bool:
-        """False also for the limit allocator where the limit makes no sense."""
+        """Whether the cell runs under `allocator`; False for `limit` where a limit makes no sense."""
         if self.allocators:
             return allocator in self.allocators
         return allocator not in self.foreign and (allocator != LIMIT or self.limit_mib != 0)
@@ -47,7 +47,7 @@ class Cell:
 
     @property
     def oversubscribed(self) -> bool:
-        """More threads than processors: what is measured is the scheduler as well."""
+        """True if there are more threads than processors: the times then include the scheduler."""
         running = (self.threads or 1) * self.threads_each
         return running > len(os.sched_getaffinity(0))
 
@@ -68,7 +68,7 @@ class Cell:
 
 
 def of_plan(plan: Plan, rounds: int | None = None) -> list[Cell]:
-    """All cells in order; `rounds` overrides those of the plan and of its workloads."""
+    """All cells in order; `rounds` overrides the rounds of the plan and of its workloads."""
     cells = [cell for workload in plan.keys.workload for cell in _of_workload(plan, workload)]
     seen = set()
     for cell in cells:

@@ -1,8 +1,8 @@
-"""The allocators that are asked for: names of the list, designs with switches, or NAME=LIBRARY for
-one's own.
+"""The allocators that the user chose: listed names, designs with switches, or NAME=LIBRARY for the
+user's own.
 
-Invariant: a choice is right before anything runs, or it is said what is wrong with it; a library
-that is not there is a missing allocator, with the reason. Touched by: plans and the command line.
+Invariant: choices are checked before anything runs, and an error names the wrong one. A library
+that does not exist gives a missing allocator with a reason. Plans and the command line use this.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from .peers import Allocator
 
 
 def problem(choices: Sequence[str]) -> str | None:
-    """What is wrong with a list of choices, in a few words."""
+    """The first error in a list of choices, in a few words; None if there is none."""
     for choice in choices:
         name, own, path = choice.partition("=")
         if own and (not name or not path or name in peers.NAMES):
@@ -33,7 +33,7 @@ def name_of(choice: str) -> str:
 
 
 def find(choices: Sequence[str]) -> list[Allocator]:
-    """The allocators in order; those of the list are installed or built if that can be done."""
+    """The allocators in order; listed ones are installed or built where possible."""
     listed = [choice for choice in choices if "=" not in choice]
     found = {one.name: one for one in (peers.ensure(listed) if listed else ())}
     return [found[choice] if choice in found else _own(choice) for choice in choices]

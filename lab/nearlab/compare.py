@@ -1,22 +1,23 @@
 """Compares two sets of results, A before and B after: what got faster, slower, larger, smaller.
 
-The rounds of A and of B share nothing, so the two files are resampled each on its own. But a
-machine is rarely as fast on two days, and no interval of A or B alone speaks of that. Hence
+The rounds of A and of B share nothing, so each file is resampled on its own. But a machine is
+rarely equally fast on two days, and the intervals of A and of B do not contain that difference. So
 - time is compared by its ratio to a reference allocator that both files hold (glibc, same version):
-  (B / B's reference) / (A / A's reference), paired by round within each file. What slowed a whole
-  file is in both of its series and cancels; the price is the noise of the reference, which is in
-  the interval. Without a reference the ratio is B / A, and a warning says so;
-- memory and counts do not depend on how fast the machine is: always B / A. A reference would only
-  add its own noise;
-- callgrind's instructions are one exact number: no interval;
-- the system calls of one counting run have no measured spread: taken as Poisson counts if they
-  differ. So a few calls more prove nothing, and the threshold is wide.
-Time is that of an operation, where operations are counted: some programs run for a fixed time.
+  (B / B's reference) / (A / A's reference), paired by round within each file. A slowdown of a whole
+  file affects both of its series and cancels. The cost is the reference's noise, which the interval
+  includes. Without a reference the ratio is B / A, and a warning says so;
+- memory and counts do not depend on the machine's speed, so they are always compared as B / A. A
+  reference would only add its own noise;
+- callgrind's instructions are one exact number and have no interval;
+- the system calls of one counting run have no measured spread. If they differ, they are treated as
+  Poisson counts, so a few more calls prove nothing; the threshold is wide.
+Time is per operation where operations are counted, because some programs run for a fixed time.
 
-Verdicts: with the threshold t, a change is certain when the whole 95 % interval lies beyond 1 + t
-or below 1 / (1 + t); `same` when all of it lies between; else `unclear`, as is everything from
-fewer than five rounds, and the time of a program that hardly allocates. Invariant: swapping A and B
-mirrors every verdict; a failed run spoils its series, and a failure that appeared is a regression.
+Verdicts: with the threshold t, a change is certain when the whole 95 % interval lies above 1 + t
+or below 1 / (1 + t). It is `same` when the whole interval lies between them, and `unclear` in all
+other cases, with fewer than five rounds, and for the time of a program that hardly allocates.
+Invariant: swapping A and B mirrors every verdict; one failed run invalidates its series; a failure
+that only B has is a regression.
 """
 
 import math
@@ -31,12 +32,12 @@ from .stats import Interval
 
 SYSTEM_CALLS = ("mmap", "munmap", "madvise", "mremap", "mprotect", "brk")
 _Z95 = 1.96
-_RESAMPLES = 2_000  # for each of a thousand rows; a tail still has 50
+_RESAMPLES = 2_000  # for each of about a thousand rows; each tail still holds 50
 _Sides = Sequence[dict[int, float]]  # of A and of B: values by round
 
 
 class Way(Enum):
-    """How a quantity is compared, and whose threshold it has."""
+    """How a quantity is compared, and which threshold applies."""
 
     TIME = "time"
     MEMORY = "memory"
@@ -46,7 +47,7 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What is compared: its name, how, the words for less and for more, its key in the results."""
+    """A compared quantity: its name, its way, the words for less and more, its key in results."""
 
     name: str
     way: Way
@@ -68,7 +69,7 @@ FAILING = {"run": "runs", "count": "counting", "instructions": "callgrind"}
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Whose results are compared, and from what part on a change matters."""
+    """Which allocators are compared, and the thresholds from which a change matters."""
 
     thresholds: Mapping[Way, float]
     allocators: tuple[str, ...] = ()  # none: those that both hold
@@ -77,24 +78,24 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One quantity of one cell and allocator. Without a ratio the note says why."""
+    """One quantity of one cell and allocator. If there is no ratio, the note says why."""
 
     cell: str
     allocator: str
     quantity: Quantity | None  # None: whether it runs at all
     verdict: str
     change: int = 0  # -1 certainly better, 1 certainly worse
-    before: float | None = None  # medians; in times of the reference if relative
+    before: float | None = None  # medians; multiples of the reference's if relative
     after: float | None = None
     ratio: Interval | None = None
     relative: bool = False
-    importance: float = 0  # how many thresholds the change is
+    importance: float = 0  # the change as a multiple of its threshold
     note: str = ""
 
 
 def rows(before: Measured, after: Measured, settings: Settings) -> list[Row]:
-    """Everything that both files tell, the most important first: what is certainly worse, what is
-    certainly better, what is unclear, what is the same."""
+    """All comparisons that both files allow, the most important first: certainly worse, certainly
+    better, unclear, the same."""
     found: list[Row] = []
     for cell in shared_cells(before, after):
         for allocator in chosen(before, after, settings):
@@ -109,12 +110,12 @@ def _order(row: Row) -> tuple:
 
 
 def shared_cells(before: Measured, after: Measured) -> list[str]:
-    """The cells that both hold and that are the same work."""
+    """The cells that both files hold and that do the same work in both."""
     return [c for c in before.cells if c in after.cells and before.work(c) == after.work(c)]
 
 
 def chosen(before: Measured, after: Measured, settings: Settings) -> list[str]:
-    """The allocators to compare. ValueError when a wanted one is not in both."""
+    """The allocators to compare. Raises ValueError if a requested one is not in both files."""
     was, now = before.allocators, after.allocators
     both = [name for name in was if name in now and not absent(was[name], now[name])]
     for name in settings.allocators:
@@ -124,7 +125,7 @@ def chosen(before: Measured, after: Measured, settings: Settings) -> list[str]:
 
 
 def absent(was: dict, now: dict) -> bool:
-    """A peer that was installed for one of the two alone: nothing of ours changed it."""
+    """True for a peer that was installed for one file alone: no change of this repository."""
     return now.get("group") != "ours" and bool(was.get("missing")) != bool(now.get("missing"))
 
 
@@ -137,7 +138,7 @@ def reference_of(before: Measured, after: Measured, settings: Settings) -> str |
 
 
 def drift(before: Measured, after: Measured, reference: str) -> list[float]:
-    """Time of the reference in B / in A, for every cell: what the machine did to everyone."""
+    """The reference's time in B / in A for every cell: the change in the machine's speed."""
     found = []
     for cell in shared_cells(before, after):
         sides = _times((before, after), cell, [reference], "seconds")[0]
@@ -186,7 +187,7 @@ class _Pair:
             yield from ways[quantity.way](quantity)
 
     def _time(self, quantity: Quantity) -> Iterator[Row]:
-        """Nothing for the reference: see `drift`."""
+        """Rows of the time; none for the reference, which `drift` covers."""
         if self._allocator == self._reference:
             return
         names = [self._allocator, *([self._reference] if self._reference else [])]
@@ -237,7 +238,7 @@ class _Pair:
         doubts: list[str],
         notes: list[str],
     ) -> Row:
-        """What was measured in rounds. Doubts keep it from being certain, notes do not."""
+        """The row of a quantity measured in rounds. Doubts make it uncertain, notes do not."""
         try:
             if reference is None:
                 before, after = (list(side.values()) for side in own)
@@ -286,7 +287,7 @@ class _Pair:
 
 
 def judge(ratio: Interval, threshold: float, quantity: Quantity) -> tuple[str, int]:
-    """The word for a change, and 1 if it is certainly for the worse, -1 for the better."""
+    """The word for a change, and 1 if it is certainly worse, -1 if certainly better, else 0."""
     limit = 1 + threshold
     if ratio.low > limit:
         return quantity.more, 1
@@ -298,7 +299,7 @@ def judge(ratio: Interval, threshold: float, quantity: Quantity) -> tuple[str, i
 
 
 def _times(files: Sequence[Measured], cell: str, names: Sequence[str], key: str) -> list[_Sides]:
-    """For each allocator the times in A and in B; of an operation, if not all did as many."""
+    """Each allocator's times in A and in B; per operation if the numbers of operations differ."""
     times = [[file.series(cell, name, key) for file in files] for name in names]
     work = [[file.series(cell, name, "operations") for file in files] for name in names]
     if len({count for sides in work for side in sides for count in side.values()}) <= 1:
@@ -323,8 +324,8 @@ def _noisy(side: dict[int, float]) -> bool:
 
 
 def _poisson_ratio(after: int, after_runs: int, before: int, before_runs: int) -> Interval:
-    """Ratio of two rates with its interval (normal in the logarithm; half a count added to each,
-    so that none is not certainly none). Most calls are the same in every run: equal is equal."""
+    """Ratio of two rates with its interval (normal in the logarithm; half a count is added to each,
+    so a count of 0 is not exact). Most calls repeat exactly, so equal counts give exactly 1."""
     if after * before_runs == before * after_runs:
         return Interval(1, 1, 1)
     value = math.log((after + 0.5) / after_runs) - math.log((before + 0.5) / before_runs)

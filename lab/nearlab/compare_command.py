@@ -1,8 +1,8 @@
-"""The command `compare`: warns of what makes two results differ, shows the changes, judges them.
+"""The command `compare`: warns of other causes of a difference, shows the changes, judges them.
 
-Invariant: exit status 0; 1 with --fail-on-regression when a change for the worse is certain; 2 when
-the input is bad, there was nothing to compare, or with --fail-on-regression everything is unclear:
-a gate that checked nothing has not passed.
+Invariant: the exit status is 0; 1 with --fail-on-regression if a change is certainly worse; 2 if
+the input is bad, if nothing can be compared, or with --fail-on-regression if every change is
+unclear: a gate that checked nothing has not passed.
 """
 
 import json
@@ -33,7 +33,7 @@ _WIDTH_OF_A_FILE = 180
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two results, side by side."""
+    """Two results and the rows that compare them."""
 
     before: Measured
     after: Measured
@@ -47,7 +47,7 @@ class Comparison:
 
 
 def compare_files(first: Path, second: Path, settings: Settings) -> Comparison:
-    """ValueError when there is nothing to compare."""
+    """Compares two files. Raises ValueError if there is nothing to compare."""
     before, after = load(first), load(second)
     rows = comparing.rows(before, after, settings)
     if not rows:
@@ -56,7 +56,7 @@ def compare_files(first: Path, second: Path, settings: Settings) -> Comparison:
 
 
 def _warnings(before: Measured, after: Measured, settings: Settings) -> Iterator[str]:
-    """What else differs, and may be the reason of a change."""
+    """Other differences between the files, which may be the cause of a change."""
     if before.path.resolve() == after.path.resolve():
         yield "A and B are the same file"
     for name, file in (("A", before), ("B", after)):
@@ -110,7 +110,7 @@ def _some(names: Sequence[str], most: int = 3) -> str:
 
 
 def table(comparison: Comparison, everything: bool) -> Table:
-    """The changes, the most important first; with `everything` also what is the same."""
+    """The changes, the most important first; `everything` adds the rows that did not change."""
     found = Table(box=box.SIMPLE_HEAD, title_justify="left")
     for heading in ("cell", "allocator", "quantity"):
         found.add_column(heading)
@@ -127,7 +127,7 @@ def table(comparison: Comparison, everything: bool) -> Table:
 
 
 def _worth_showing(row: Row) -> bool:
-    """Certain, or unclear with an estimate beyond the threshold."""
+    """True if the change is certain, or unclear with an estimate beyond the threshold."""
     return row.change != 0 or (row.verdict == "unclear" and row.importance > 1)
 
 
@@ -156,7 +156,7 @@ def _percent(ratio: float) -> str:
 
 
 def reference_sentence(comparison: Comparison) -> str | None:
-    """What the machine did in between, as the reference saw it."""
+    """How the machine's speed changed between the files, measured by the reference."""
     before, after = comparison.before, comparison.after
     reference = comparing.reference_of(before, after, comparison.settings)
     found = comparing.drift(before, after, reference) if reference else []
@@ -170,7 +170,7 @@ def reference_sentence(comparison: Comparison) -> str | None:
 
 
 def summary(comparison: Comparison) -> str:
-    """One sentence."""
+    """The result in one sentence."""
     rows = comparison.rows
     count = Counter(row.verdict for row in rows)
     worse = comparison.regressions
@@ -193,7 +193,7 @@ def _named(row: Row) -> str:
 
 
 def to_json(comparison: Comparison) -> dict:
-    """Everything, for a program to read."""
+    """The whole comparison, as JSON for other programs."""
     return {
         "format": _FORMAT,
         "a": str(comparison.before.path),

@@ -1,7 +1,7 @@
 """Reads a file of results for a comparison.
 
-Invariant: warm-up does not count; one failed run spoils its series; a file that was cut off is
-incomplete.
+Invariant: warm-up does not count; one failed run invalidates its series; a file that was cut off
+is reported as incomplete.
 """
 
 from collections import defaultdict
@@ -14,7 +14,7 @@ Place = tuple[str, str, str]  # kind of record, cell, allocator
 
 
 class LoadError(ValueError):
-    """What a results file says is not what it should say."""
+    """A results file does not have the expected content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ class Measured:
         return {allocator["name"]: allocator for allocator in self.plan["allocators"]}
 
     def work(self, cell: str) -> list[str]:
-        """The options of a cell's program; of files only the names."""
+        """The options of a cell's program; paths are reduced to file names."""
         return [Path(word).name if "/" in word else word for word in self.cells[cell]["argv"][1:]]
 
     def series(self, cell: str, allocator: str, metric: str) -> dict[int, float]:
-        """The metric by round, where it is known; nothing when any run failed."""
+        """The metric by round, where it is known; empty if any run failed."""
         if self.failure("run", cell, allocator):
             return {}
         runs = self.records["run", cell, allocator]
@@ -47,7 +47,7 @@ class Measured:
         return {number: value for number, value in values.items() if value is not None}
 
     def counts(self, kind: str, cell: str, allocator: str, key: str) -> list:
-        """What the counting runs have under `key`; they may know one number and not another."""
+        """The counting runs' values under `key`; a run may have one number and lack another."""
         found = [record.get(key) for record in self.records.get((kind, cell, allocator), [])]
         return [value for value in found if value is not None]
 
@@ -57,7 +57,7 @@ class Measured:
         )
 
     def failure(self, kind: str, cell: str, allocator: str) -> str | None:
-        """Why there is no number, or not a whole series; None when there is."""
+        """Why there is no number, or no complete series; None if there is one."""
         missing = self._missing(cell, allocator)
         if missing:
             return missing
@@ -69,7 +69,7 @@ class Measured:
         return None if records else "not measured"
 
     def malloc_share(self, cell: str) -> float | None:
-        """The part of the time that the cell's program spends in malloc and free."""
+        """The share of its time that the cell's program spends in malloc and free."""
         found = [
             record.get("malloc_share")
             for (kind, name, _), records in self.records.items()
@@ -83,7 +83,7 @@ class Measured:
 
 
 def load(path: Path) -> Measured:
-    """The results in a file. JournalError or LoadError when it is none."""
+    """Reads the results in a file. Raises JournalError or LoadError if it holds none."""
     plan, *records = journal.read_result(path)
     by_place: dict[Place, dict[object, dict]] = defaultdict(dict)
     complete = False

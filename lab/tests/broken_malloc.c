@@ -1,14 +1,14 @@
-// An allocator that is wrong on purpose, to show that the workloads notice.
+// An allocator with deliberate faults, to show that the workloads detect them.
 //
-// BROKEN (environment) says how. `twice`: now and then the program gets a block that it holds
-// already. `short`: now and then a block turns out shorter than was asked for, so that its tail and
-// the next block overlap. Only blocks that the program itself asks for are wrong, one in
-// BROKEN_EVERY (default 5), where it holds another; those of the libraries are sound, so that what
-// finds the fault is the workload's stamps and not a crash of the C++ runtime.
+// BROKEN (environment) selects the fault. `twice`: now and then the program gets a block that it
+// holds already. `short`: now and then a block is shorter than was requested, so that its tail and
+// the next block overlap. Only blocks that the program itself allocates are faulty, one in
+// BROKEN_EVERY (default 5), while it holds another; those of the libraries are sound, so that the
+// workload's stamps find the fault and not a crash of the C++ runtime.
 //
-// Invariants: no memory is used again once freed (a block freed twice is therefore no crash), and
+// Invariants: no memory is reused once freed (a block freed twice therefore causes no crash), and
 // behind each of the program's blocks there is room for another of its size.
-// Thread-safety: the lab's tests, which compile and preload it.
+// Thread-safety: any thread, under `lock`. The lab's tests compile and preload it.
 #define _GNU_SOURCE
 #include <link.h>
 #include <pthread.h>
@@ -64,7 +64,7 @@ static char* bump(size_t size) {
   return block;
 }
 
-// A place in a block that is held, where another one of `size` bytes overlaps it; NULL without one.
+// A place in a held block where another block of `size` bytes overlaps it; NULL without one.
 static char* overlapping(size_t size) {
   for (int i = 0; i < kHeld; ++i) {
     if (held[i].address == NULL || held[i].size < size || size == 0) continue;
@@ -104,7 +104,7 @@ void free(void* address) {
   pthread_mutex_unlock(&lock);
 }
 
-// How long the old block was is not known; what lies behind it can be read, and does no harm.
+// The old block's size is unknown; the memory behind it can be read, and copying it does no harm.
 void* realloc(void* address, size_t size) {
   void* const moved = allocate(size, __builtin_return_address(0));
   if (address != NULL) memmove(moved, address, size);

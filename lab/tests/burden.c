@@ -1,7 +1,7 @@
 // A library that serves glibc's malloc with a known burden: WORK loop iterations at every malloc,
-// and PAD percent more bytes than were asked for. What a comparison must notice is made of it.
-// Invariant: with both 0 it does nothing but pass on. Thread-safety: the lab's tests, which
-// compile it.
+// and PAD percent more bytes than requested. It makes the changes that a comparison must detect.
+// Invariant: with both 0 it only forwards the calls. Thread-safety: that of glibc's malloc. The
+// lab's tests compile it.
 #include <stddef.h>
 
 #ifndef WORK

@@ -1,4 +1,4 @@
-"""Prints how many cases ran, for whoever counts; with none, pytest itself fails (exit status 5).
+"""Prints how many cases ran, for the calling tool; with none, pytest itself fails (exit status 5).
 
 Hypothesis tries the same examples every time and keeps its files in build.
 """
@@ -28,13 +28,13 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.fixture(scope="session")
 def found():
-    """The allocators by name, as they are on this machine; nothing is installed by a test."""
+    """The allocators of this machine by name; a test installs none."""
     return {allocator.name: allocator for allocator in peers.find_all()}
 
 
 @pytest.fixture
 def fake(tmp_path, monkeypatch):
-    """Makes a stand-in for QEMU: a shell script that knows the files of the serial lines."""
+    """Makes a substitute for QEMU: a shell script that knows the files of the serial lines."""
     monkeypatch.setenv("NEAR_VM", str(tmp_path / "vm"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     (tmp_path / "bin").mkdir()

@@ -1,7 +1,7 @@
-"""Guests of the NUMA machine for tests, without QEMU: what they say, and a whole one (`main`).
+"""Guests of the NUMA machine for tests, without QEMU: their output, and a whole guest (`main`).
 
-The whole one reads the file system that it is given: each step in it goes well, and each measured
-one has counts, as many remote accesses as the test wants of its allocator and seed.
+The whole guest reads the file system that it is given. Each step in it succeeds, and each measured
+step has counts, with as many remote accesses as the test sets for its allocator and seed.
 """
 
 import json
@@ -26,13 +26,13 @@ def guest_that_says(fake, result: str, facts: str = FACTS, step: str = "audit"):
 
 
 def guest_that_counts(fake, remote: Mapping[str, Sequence[int]]):
-    """`remote` is by the file of the preloaded library, `glibc` where there is none."""
+    """The keys of `remote` are file names of preloaded libraries; without a library, `glibc`."""
     made = json.dumps({name: list(numbers) for name, numbers in remote.items()})
     return fake(f"exec '{sys.executable}' '{__file__}' '{made}' \"$@\"")
 
 
 def region(remote: int) -> dict:
-    """Of a processor of node 0 that accessed so much of node 1."""
+    """A region with a processor of node 0 that accessed node 1 so often."""
     heap = {"0": EVENTS, "1": EVENTS | {"loads": remote, "stores": 0}}
     cpus = {"0": CPU | {"heap": heap}}
     return {"complete": True, "excluded_pages": 9, "pages_4k": 5, "pages_2m": 1, "cpus": cpus}
@@ -47,7 +47,7 @@ def counts_of(*regions: dict) -> str:
 
 
 def main(remote: dict[str, list[int]], words: list[str]) -> None:
-    """As QEMU with these words."""
+    """Behaves as QEMU does with these words."""
     if "--version" in words:
         print("QEMU emulator version 0 (none)")
         return

@@ -1,7 +1,7 @@
 """A lab with workloads of the tests' own: shell scripts that succeed, crash, hang or lie.
 
-Invariant: each knows --help and --size as a real workload does, and reports in the same form.
-Touched by: the tests of plans and of the driver.
+Invariant: each accepts --help and --size as a real workload does, and reports in the same form.
+Thread-safety: one thread, in the tests of plans and of the driver.
 """
 
 import os
@@ -27,10 +27,10 @@ SCRIPTS = {
     "crash": "kill -SEGV $$",
     "hang": "sleep 100; report cafe",
     "overlap": "report cafe false; exit 3",
-    "moody": 'report "$$"',  # another checksum each time
+    "moody": 'report "$$"',  # each run has another checksum
     "silent": "true",
     "liar": "LD_PRELOAD=/usr/lib/other.so; report cafe",
-    "preloaded": '[ -n "$LD_PRELOAD" ] && exit 7; report cafe',  # fails but under glibc
+    "preloaded": '[ -n "$LD_PRELOAD" ] && exit 7; report cafe',  # fails except under glibc
     "recorder": 'for word; do [ "$last" = --timeline ] && echo "$@" > "$word"; last=$word; done; '
     "report cafe",
     "arguments": 'echo "$@" >&2; exit 9',
@@ -38,7 +38,7 @@ SCRIPTS = {
 
 
 def build(folder: Path) -> Path:
-    """Makes the lab's folder: our workloads, the true tools. Returns it, for NEAR_LAB_BUILD."""
+    """Makes the lab's folder: fake workloads, real tools. Returns it, for NEAR_LAB_BUILD."""
     (folder / "workloads").mkdir(parents=True)
     os.symlink(places.bench_dir().resolve(), folder / "bench")
     libc = next(Path("/lib").glob("*/libc.so.6"))

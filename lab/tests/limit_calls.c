@@ -1,5 +1,5 @@
-// What the limit allocator's calls promise, checked under it (it is preloaded, LIMIT_MIB=1).
-// Prints what is wrong and ends with status 1. Thread-safety: the lab's tests, which compile it.
+// Checks the promises of the limit allocator's calls (it is preloaded, with LIMIT_MIB=1). Prints
+// each fault and ends with status 1. Thread-safety: one thread. The lab's tests compile it.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <malloc.h>
@@ -35,7 +35,7 @@ static void check_early(void) {
 }
 
 static void check_laps(void) {
-  for (int i = 0; i < kMiB / 64; ++i) (void)!malloc(64);  // what is left of the early memory
+  for (int i = 0; i < kMiB / 64; ++i) (void)!malloc(64);  // uses up the rest of the early memory
   char* const first = malloc(64);
   long others = 0;
   while (malloc(64) != first && others < kMiB) ++others;
@@ -46,7 +46,7 @@ static void check_laps(void) {
     check(block - first < kMiB && first - block < kMiB, "a lap leaves the buffer");
   }
   for (int i = 0; i < 100; ++i) check(holds(calloc(5, 100), 0, 500), "calloc is not zeroed");
-  volatile size_t huge = SIZE_MAX;  // the compiler would warn
+  volatile size_t huge = SIZE_MAX;  // volatile, because the compiler would warn
   check(calloc(huge / 2, 3) == NULL && malloc(huge) == NULL, "a size overflows");
 }
 

@@ -1,5 +1,5 @@
-// A set that loses one insert of a thousand, under the work of the set programs: the proof must not
-// hold. With --threads 1 nothing else can be wrong.
+// A set that loses one insert in a thousand, under the work of the set programs: the proof must
+// fail. With --threads 1 nothing else can be wrong.
 #include <set>
 
 #include "set_work.h"

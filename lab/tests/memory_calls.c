@@ -1,6 +1,6 @@
-// Makes a known number of memory calls in a process, a thread of it and a child of it, while a
-// timer's signals come in between: `memory_calls N`. Thread-safety: the tests of the lab, which
-// compile it.
+// Makes a known number of memory calls in a process, in a thread of it and in a child of it, while
+// a timer's signals interrupt them: `memory_calls N`. Thread-safety: a program of its own, which
+// the lab's tests compile.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -14,7 +14,7 @@ enum { kPage = 4096 };
 
 static void ignore(int signal) { (void)signal; }
 
-// Of `count` turns each: 2 mmap, 3 madvise, 1 mremap, 2 mprotect, 2 munmap.
+// Makes these calls `count` times: 2 mmap, 3 madvise, 1 mremap, 2 mprotect, 2 munmap.
 static void* make_calls(void* count) {
   for (long i = 0; i < *(long*)count; ++i) {
     const int both = PROT_READ | PROT_WRITE;
@@ -34,7 +34,7 @@ static void* make_calls(void* count) {
 
 int main(int argc, char** argv) {
   long count = argc > 1 ? strtol(argv[1], NULL, 10) : 0;
-  // What the kernel restarts after a signal must not be counted again.
+  // A call that the kernel restarts after a signal must not be counted again.
   sigaction(SIGALRM, &(struct sigaction){.sa_handler = ignore, .sa_flags = SA_RESTART}, NULL);
   setitimer(ITIMER_REAL, &(struct itimerval){{0, 200}, {0, 200}}, NULL);
   make_calls(&count);

@@ -1,11 +1,11 @@
-"""What a test may ask about a process that it did not start itself."""
+"""Queries about a process that the test did not start itself."""
 
 import time
 from pathlib import Path
 
 
 def ends(pid: int, within_s: float = 30) -> bool:
-    """Whether it has ended by then: the kernel ends it a moment after it was killed."""
+    """True if it ends within the time: the kernel ends it a moment after it was killed."""
     deadline = time.monotonic() + within_s
     while not _has_ended(pid):
         if time.monotonic() > deadline:
@@ -19,4 +19,4 @@ def _has_ended(pid: int) -> bool:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2]
     except (FileNotFoundError, ProcessLookupError):
         return True
-    return state.startswith("Z")  # who waits for it may be long in coming
+    return state.startswith("Z")  # its parent may be slow to wait for it

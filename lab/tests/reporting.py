@@ -1,4 +1,4 @@
-"""Small results, worked out by hand, and what a report makes of them, for the report's tests."""
+"""Small results, worked out by hand, and the parts of a report on them, for the report's tests."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def frame_of(analysis: Analysis) -> Frame:
 
 
 def drawn(tmp_path: Path, figure: str, lines: list[dict] | None = None) -> figures.Figure:
-    """The one planned figure."""
+    """The only planned figure."""
     analysis = analyse(tmp_path, lines or content(figure=figure))
     (found,) = planned.planned(analysis, frame_of(analysis))
     for panel in found.panels:

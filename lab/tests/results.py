@@ -1,6 +1,6 @@
-"""Writes files of results as the driver does, for tests of what reads them.
+"""Writes files of results as the driver does, for tests of code that reads them.
 
-Invariant: what is written obeys the format; a test that wants a broken file breaks it itself.
+Invariant: the files obey the format; a test that needs a broken file breaks it itself.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""Writes results files for the tests of what reads them: small ones, and one with everything."""
+"""Writes results files for the tests of their readers: small ones, and one with everything."""
 
 import json
 import random

@@ -1,6 +1,6 @@
 // A library that poses as nearmalloc in the lab's tests: glibc's malloc under four names.
-// Invariant: it serves malloc and names itself as nearmalloc does, but for the one fault it is
-// built with (-DFAULT=...). Thread-safety: the lab's tests, which compile it.
+// Invariant: it serves malloc and names itself as nearmalloc does, except for the one fault it is
+// built with (-DFAULT=...). Thread-safety: that of glibc's malloc. The lab's tests compile it.
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>

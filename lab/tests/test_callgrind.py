@@ -1,4 +1,4 @@
-"""A count is of the whole program that was named, alone; whatever prevents it is told in words."""
+"""A count covers the whole named program and nothing else; an error says what prevents it."""
 
 import shutil
 import subprocess
@@ -30,7 +30,7 @@ def test_the_same_run_gives_the_same_count():
 
 
 def test_what_the_program_costs_without_work_can_be_taken_off():
-    """The loop alone is linear, so ten times the work is ten times the count."""
+    """Only the loop is linear: without the rest, ten times the work is ten times the count."""
     idle = pairs(0)
     once, ten = (
         callgrind.count(pairs(rounds), idle=idle).instructions for rounds in (10_000, 100_000)

@@ -1,4 +1,4 @@
-"""The commands of README.md and lab/README.md work as they stand there, scaled down."""
+"""The commands of README.md and lab/README.md work as written, scaled down."""
 
 import json
 import os
@@ -14,7 +14,7 @@ SCALED = ["--rounds", "1", "--allocators", "glibc,nearmalloc"]
 
 @pytest.fixture(scope="module")
 def near(tmp_path_factory):
-    """Runs `./near lab ...` on results of its own; its output."""
+    """Runs `./near lab ...` on its own results; returns its output."""
     results = tmp_path_factory.mktemp("results")
 
     def run(*words: str | Path, status: int = 0) -> str:
@@ -85,7 +85,7 @@ def test_an_ablation_is_run_and_reported(near, tmp_path, name):
     path = places.ROOT / said.rpartition("result: ")[2].strip()
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     runs = [line for line in lines if line["kind"] == "run"]
-    assert {run["allocator"] for run in runs} == {design, switched}  # not glibc, which has none
+    assert {run["allocator"] for run in runs} == {design, switched}  # glibc has no switch
     for run in runs:
         assert run["failure"] is None
         assert any(key.startswith("design_") for key in run["result"])

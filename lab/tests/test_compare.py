@@ -27,7 +27,7 @@ def noise(seed: int, part: float = 0.01, rounds: int = 9) -> list[float]:
 def measured(
     times: dict[str, list[float]], memory: float = 10_000, operations: float = 1000, **more
 ) -> list[dict]:
-    """The runs of one cell: a warm-up that would spoil everything if it counted, and the rounds."""
+    """The runs of one cell: the rounds, and a warm-up that would change the result if counted."""
     records = []
     for by, seconds in times.items():
         records.append(results.run(CELL, by, 0, {}, "warm-up may fail"))
@@ -108,7 +108,7 @@ def test_a_reference_that_failed_in_a_cell_is_not_used_there(tmp_path):
 def test_rounds_are_paired_by_their_number(tmp_path):
     slow = [1.0, 3.0] * 5
     before = measured({GLIBC: slow, OURS: slow})
-    shuffled = before[:11] + before[11:][::-1]  # ours, the last round first
+    shuffled = before[:11] + before[11:][::-1]  # nearmalloc's runs, the last round first
     row = compared(tmp_path, before, shuffled)["time", OURS]
     assert (row.ratio.low, row.ratio.high) == (1, 1)
     assert compared(tmp_path, before, before, reference="none")["time", OURS].verdict == "unclear"
@@ -250,7 +250,7 @@ def test_verdicts_are_mirrored_when_the_files_are_swapped(low, wide, threshold):
 
 
 def test_an_unchanged_program_is_rarely_called_changed(tmp_path):
-    """At the threshold 0 a certain change is one in twenty by design, at 5 % it is none."""
+    """At the threshold 0 one change in twenty is certain by design, at 5 % none is."""
     alarms = {0.0: 0, 0.05: 0}
     trials = 200
     for trial in range(trials):

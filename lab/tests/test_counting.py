@@ -1,4 +1,4 @@
-"""The counter counts what a program does, under whatever allocator, and loses nothing."""
+"""The counter counts a program's calls under any allocator, and loses none."""
 
 import pytest
 
@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   delete new char;
 }
 """
-# What one round of PROGRAM asks for.
+# The calls in one round of PROGRAM.
 ROUND = {"malloc": 1, "calloc": 1, "realloc": 1, "aligned": 1, "free": 3, "free_null": 1}
 ROUND_BYTES = 10 + 20 + 15 + 7
 
@@ -118,9 +118,9 @@ def test_the_allocator_behind_the_counter_is_named(found, name):
 
 def test_a_counter_that_is_not_loaded_is_a_failure(found):
     static = counting.count(["sh", "-c", "unset LAB_COUNT_FILE; exec true"], found["glibc"])
-    assert static.failure is None  # the shell had it
+    assert static.failure is None  # the shell was counted
     counted = counting.count(["env", "true"], found["glibc"], env={"LAB_COUNT_FILE": "x"})
-    assert counted.failure is None  # the reader's own file wins
+    assert counted.failure is None  # the reader's own file takes precedence
     calls = counting.Calls.parse(bytes(2048))
     assert counting._failure(calls, counted.sample, found["glibc"]).endswith("not loaded")
 

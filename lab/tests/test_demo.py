@@ -1,7 +1,7 @@
-"""The demo: its table, its judgement of runs, and that nothing it starts is left behind.
+"""The demo: its table, its judgement of runs, and that it leaves no process behind.
 
 Invariant: results go to a temporary folder. The library is the built nearmalloc where there is one,
-else a stand-in; faults are always those of stand-ins (stand_in.c). Touched by: pytest.
+else a stand-in; faults are always those of stand-ins (stand_in.c). Thread-safety: pytest.
 """
 
 import json
@@ -27,7 +27,7 @@ from nearlab.progress import Forecast, clock
 
 GLIBC = Allocator("glibc", "glibc", None, "glibc 2.36")
 HERE = Path(__file__).resolve().parent
-GOOD = "echo 1; exec true"  # a shell may leave without running its exit handlers, `true` does not
+GOOD = "echo 1; exec true"  # a shell may end without running its exit handlers, `true` does not
 
 
 class Shell(CommandProgram):

@@ -1,4 +1,4 @@
-"""A plan is run as its log says, every failure is a record, and what was ended goes on."""
+"""A plan runs as its log says, every failure is a record, and an interrupted run can be resumed."""
 
 import itertools
 import json
@@ -91,7 +91,7 @@ def failures(records: list[dict], **wanted) -> list[str]:
     return [one["failure"] for one in runs(records, **wanted)]
 
 
-# What is run, in which order, and what is written.
+# --- what is run, in which order, and what is written ----------------------------------------
 
 
 def test_the_order_is_what_the_log_says(found):
@@ -179,7 +179,7 @@ def test_an_allocator_of_ones_own_is_measured_by_its_library(tmp_path):
     assert count["failure"] is None and count["calls"]["malloc"] > 0
 
 
-# What goes wrong.
+# --- what goes wrong -------------------------------------------------------------------------
 
 
 def test_a_crash_is_recorded_and_not_repeated_for_ever(given):
@@ -257,7 +257,7 @@ def test_a_real_program_is_run_and_its_answer_compared(given):
 
 
 class Liar(Program):
-    """A real program that answers wrongly where anything is preloaded."""
+    """A real program that answers wrongly if any library is preloaded."""
 
     name = "liar"
 
@@ -277,7 +277,7 @@ def test_of_a_real_program_glibc_is_right_whoever_comes_first(monkeypatch):
     assert bench.run(cell, peers.find("glibc")).failure is None
 
 
-# What is counted.
+# --- counts ----------------------------------------------------------------------------------
 
 
 def test_counts_come_after_the_rounds(given):
@@ -306,7 +306,7 @@ def test_instructions_are_counted_on_request(given, monkeypatch):
     assert asked == [(str(places.workload_dir() / "steady"), None, {})]
 
 
-# What is shown.
+# --- the summary -----------------------------------------------------------------------------
 
 
 def test_the_summary_tells_ratios_noise_and_failures(capsys):
@@ -343,7 +343,7 @@ def test_the_summary_tells_ratios_noise_and_failures(capsys):
     assert "Fewer than" not in capsys.readouterr().out, "who failed has no runs to be ranked by"
 
 
-# What is chosen, and what cannot be.
+# --- choices, good and bad -------------------------------------------------------------------
 
 
 def test_cells_allocators_and_rounds_are_chosen(given):
@@ -373,7 +373,7 @@ def test_a_wrong_choice_is_one_line_and_status_two(capsys, monkeypatch, word, ch
     assert complaint in said and "\n" not in said
 
 
-# What was ended goes on.
+# --- resuming --------------------------------------------------------------------------------
 
 
 COMMAND = """
@@ -384,7 +384,7 @@ __main__.app()
 
 
 def command(*words: str) -> subprocess.Popen:
-    """The command line, in a process of its own."""
+    """The command line in a separate process."""
     return subprocess.Popen(
         [sys.executable, "-c", COMMAND, "run", *words],
         env={**os.environ, "PYTHONPATH": str(places.ROOT / "lab")},
@@ -397,7 +397,7 @@ def command(*words: str) -> subprocess.Popen:
 
 
 def wait_for_runs(results: Path, count: int, process: subprocess.Popen) -> None:
-    """Until the newest result holds so many runs."""
+    """Waits until the newest result holds so many runs."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
         files = list(results.glob("try/*.jsonl"))
@@ -415,7 +415,7 @@ def test_an_ended_run_goes_on_with_exactly_what_is_missing(tmp_path, monkeypatch
     results = places.plan_results()
     monkeypatch.setenv("GATES", str(tmp_path))
     for gate in cells[1:3]:
-        (tmp_path / gate).touch()  # such a run waits until this is gone
+        (tmp_path / gate).touch()  # such a run waits until its gate is gone
 
     first = command(str(path))
     wait_for_runs(results, 2, first)
@@ -509,7 +509,7 @@ def test_a_broken_line_in_the_middle_is_told(tmp_path):
         journal.read(tmp_path / "a.jsonl")
 
 
-# The probe.
+# --- the probe -------------------------------------------------------------------------------
 
 
 def test_the_probe_is_a_short_piece_of_work_that_asks_for_no_memory():

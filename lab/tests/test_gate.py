@@ -1,8 +1,8 @@
-"""The regression gate on real measurements: it sees 5 % more instructions and 10 % more memory that
-a library was given, and nothing when the same library is measured twice.
+"""The regression gate on real measurements: it detects 5 % more instructions and 10 % more memory
+that a library was given, and nothing when the same library is measured twice.
 
 Invariant: the instructions are added so that callgrind itself counts 5 % more. Time is measured but
-not judged: on a loaded machine the two halves of this test are as unlike as two days.
+not judged: on a loaded machine the two halves of this test differ as much as two days.
 """
 
 import json
@@ -21,9 +21,9 @@ pytestmark = pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind i
 
 HERE = Path(__file__).parent
 CELL = "threadtest"
-# 16 MiB at a time, so that the program itself is a small part of the memory.
+# 16 MiB at a time, so that the program itself has a small share of the memory.
 LIVE = ("--threads", "1", "--size", "1024", "--objects", "16384", "--rounds", "1")
-SAMPLE = 1000  # iterations from which the price of one is found
+SAMPLE = 1000  # the iterations in the run that gives the price of one
 
 
 class Libraries:
@@ -87,7 +87,7 @@ def before(libraries, tmp_path_factory) -> Path:
 
 
 def work_for(libraries: Libraries, part: float) -> int:
-    """The iterations that make so much more instructions of the whole program."""
+    """The iterations that add this fraction to the instructions of the whole program."""
     none, many = counted(libraries.built()), counted(libraries.built(work=SAMPLE))
     return round(part * none / ((many - none) / SAMPLE))
 

@@ -1,7 +1,7 @@
-"""The generators make what their headers say: sizes, lifetimes, sharing, remote frees, curves.
+"""The generators do what their headers say: sizes, lifetimes, sharing, remote frees, curves.
 
-That they do equal work under every allocator, and notice a wrong one, is in test_workloads.py. What
-a result does not say is read from a recording of the workload.
+test_workloads.py shows that they do equal work under every allocator and detect a faulty one. Facts
+that a result lacks are read from a recording of the workload.
 """
 
 import json
@@ -47,7 +47,7 @@ def test_acdc_allocates_a_quantum_of_bytes_in_each_cycle():
     "lifetimes,count", [("--liveness-low 1 --liveness-high 1", 4), ("--liveness-low 5", 4)]
 )
 def test_acdc_sets_have_the_objects_of_their_size_and_life(lifetimes, count):
-    # S - c + 1 = 2 and L - l + 1 = 1: 4 objects, but for the last set of a quantum.
+    # S - c + 1 = 2 and L - l + 1 = 1: 4 objects, except in the last set of a quantum.
     options = f"--min-exponent 4 --max-exponent 5 --cycles 10 --quantum 10000 {lifetimes}"
     result = run("acdc", options)
     assert 0 <= count * result["sets"] - result["operations"] < count * 2 * 10
@@ -88,7 +88,7 @@ def test_acdc_reports_the_resident_set_without_its_tables():
     options = "--min-exponent 18 --max-exponent 20 --liveness-high 1 --shared 0 --threads 1"
     result = run("acdc", f"{options} --quantum {64 * KIB * KIB} --cycles 4")
     assert result["rss_samples"] == 4 - 2
-    # The program itself is 4 MiB; freed memory that the allocator keeps is on top.
+    # The program itself takes 4 MiB; freed memory that the allocator keeps is added to that.
     assert 64 * KIB * 0.95 < result["acdc_rss_kib"] < 64 * KIB * 1.25
     tables = run("acdc", "--min-exponent 4 --quantum 4000000 --cycles 12 --shared 0 --threads 1")
     assert tables["acdc_rss_kib"] < 0.7 * tables["vm_hwm_kib"]
@@ -97,7 +97,7 @@ def test_acdc_reports_the_resident_set_without_its_tables():
 def test_acdc_keeps_the_three_times_apart():
     result = run("acdc", "--cycles 40 --threads 1 --shared 0")
     parts = [result[f"{part}_ns"] for part in ("allocation", "access", "deallocation")]
-    # No part is timed twice, and little but the sampling of memory, left out, is not timed.
+    # No part is timed twice; the time outside is small, except the sampling of memory, left out.
     assert min(parts) > 0 and sum(parts) < result["seconds"] * 1e9
     assert result["allocator_ns_per_thread"] == pytest.approx(parts[0] + parts[2])
 
@@ -127,9 +127,9 @@ def test_acdc_refuses_what_makes_no_sense(options, message):
     "name,lists", [("nalloc_private", "--lists 4"), ("nalloc_global", "--stacks 4")]
 )
 def test_nalloc_pools_fill_to_their_levels(name, lists):
-    # Mallocs and frees are so many; the frees at the end, of what the pools then hold, come on
-    # top. A list grows below 500 blocks, shrinks above 1000, and wanders in between; it comes
-    # from below here.
+    # There is a known number of mallocs and frees, plus the frees at the end of what the pools
+    # then hold. A list grows below 500 blocks, shrinks above 1000, and varies in between; here it
+    # comes from below.
     result = run(name, f"--threads 1 --operations 100000 {lists}")
     held = 2 * result["operations"] - 100_000
     assert 4 * 450 < held < 4 * 900
@@ -156,7 +156,7 @@ def test_nalloc_producer_frees_everything_remotely(tmp_path):
     options = "--operations 40000 --threads 3 --batch 100"
     summary = recorded(tmp_path, "nalloc_producer", options)
     assert 20_000 <= summary.remote_frees < 20_050
-    # Four batches a consumer are on their way, one more is filled.
+    # For each consumer, four batches are on their way and one more is being filled.
     assert summary.peak_live_objects < 3 * 5 * 100 + 400
 
 

@@ -1,4 +1,4 @@
-"""The counts are exact on a known malloc, and ours are no worse than the ones that were reached."""
+"""The counts are exact on a known malloc, and ours are no worse than those reached before."""
 
 import tomllib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Memory, time, endings and processes are measured as they are."""
+"""Memory, time, exit statuses and processes are measured correctly."""
 
 import json
 import os
@@ -14,7 +14,7 @@ MIB = 1024
 
 
 def touch(mebibytes: int) -> list:
-    """A program that allocates and touches so much and frees it."""
+    """A program that allocates, touches and frees this much."""
     arguments = ["--held", "1", "--operations", "1", "--low", mebibytes, "--high", mebibytes]
     return [places.workload_dir() / "large_churn", *arguments]
 
@@ -25,7 +25,7 @@ def test_peak_rss_is_the_known_footprint_within_two_percent():
 
 
 def test_page_tables_of_the_known_footprint_are_seen():
-    # 8 bytes for each page of 4 KiB.
+    # Page tables have 8 bytes for each page of 4 KiB.
     more = held("524288:200")[0].peak_pte_kib - held("1024:1")[0].peak_pte_kib
     assert more == pytest.approx(511 * MIB / 4096 * 8, rel=0.05)
 
@@ -47,13 +47,13 @@ def test_mean_rss_lies_below_the_peak():
 
 
 def held(*steps: str) -> tuple[measure.Sample, dict]:
-    """A run of `footprint`, and what it says it held."""
+    """A run of `footprint`, and the memory that it reports to have held."""
     sample = measure.run_child([places.bench_dir() / "footprint", *steps])
     return sample, json.loads(sample.stdout)
 
 
 def test_mean_and_peak_of_known_amounts_over_known_times_are_right_within_two_percent():
-    # Small and early, where samples are close together; then large, then in between: a mean over
+    # First small, where samples are close together; then large, then in between: a mean over
     # samples instead of time would be far too small.
     small, _ = held("0:100")
     for attempt in range(3):  # on a loaded machine a sample may be late
@@ -103,7 +103,7 @@ def test_calls_are_counted_only_when_asked_for():
 
 
 def test_a_kernel_that_refuses_to_count_is_told():
-    # A listener within the reach of a listener is refused; the program runs all the same.
+    # The kernel refuses a listener inside another listener's reach; the program runs all the same.
     inner = [places.bench_dir() / "launch", "--report", 1, "--count-calls", "--", "true"]
     counted("true")
     sample = measure.run_child(inner, count_calls=True)

@@ -1,4 +1,4 @@
-"""The plans of the documents ask what the documents measured."""
+"""The plans of the papers request what the papers measured."""
 
 import math
 
@@ -22,7 +22,7 @@ def test_chapter_4_has_the_threads_of_its_claim_on_more_threads_than_processors(
 
 
 def test_chapter_4_asks_for_the_text_where_it_asks_for_its_number_of_processors():
-    """With the constants of the binaries no depth follows from it."""
+    """With the constants of the binaries no depth depends on the number of processors."""
     keys = plans.load(plans.find("paper-kim-ch4")).keys
     names = [name for workload in keys.workload for name in workload.allocators or ()]
     deep = [name for name in names if "processors:" in name]

@@ -1,4 +1,4 @@
-"""Allocators are found or said to be missing; crates are built once, and a failure is recorded."""
+"""Allocators are found or reported missing; crates are built once, and a failure is recorded."""
 
 import json
 import shutil
@@ -102,7 +102,7 @@ DEBIAN = [name for name, source in SOURCES.items() if isinstance(source, debian.
 
 
 def compiled(folder, name, source):
-    """A program that neither knows malloc nor removes it."""
+    """Compiles a program that neither uses malloc nor drops it."""
     path = folder / name
     path.write_text(source)
     compiler = "g++" if name.endswith(".cc") else "cc"
@@ -124,7 +124,7 @@ TRUE_TOOLS = crates.get_tools
 
 @pytest.fixture
 def crate(tmp_path, monkeypatch):
-    """A crate of no repository, and a place to build it in."""
+    """A crate outside the repository, and a place to build it in."""
     monkeypatch.setattr(places, "crates_dir", lambda: tmp_path / "crates")
     monkeypatch.setattr(places, "peers_build", lambda: tmp_path / "build")
     monkeypatch.setattr(places, "logs_dir", lambda: tmp_path / "logs")
@@ -138,7 +138,7 @@ def crate(tmp_path, monkeypatch):
 
 @pytest.fixture
 def cargo(tmp_path, monkeypatch):
-    """Puts a script in cargo's place, which notes its calls."""
+    """Puts a script in cargo's place, which logs its calls."""
     calls = tmp_path / "calls"
 
     def install(script):
@@ -245,7 +245,7 @@ def test_a_cargo_that_hangs_is_ended_with_all_it_started(crate, cargo, tmp_path,
     crate.build()
     assert crate.hint() == "cargo did not end within 0.5 s"
     started = pid.read_text().strip() if pid.exists() else ""
-    assert not started or processes.ends(int(started))  # a loaded machine may not come so far
+    assert not started or processes.ends(int(started))  # on a loaded machine it may not start
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Plans become the right cells; what is wrong with one is told by file and key."""
+"""Plans become the right cells; an error in one names its file and key."""
 
 import hashlib
 import os

@@ -1,8 +1,8 @@
 """The real programs: each gives its answer under glibc and under nearmalloc, served by the right
-one; what goes wrong is a complaint, and nothing is left running.
+malloc; a fault is a complaint, and no process is left running.
 
 Invariant: nothing is installed here. A program that is missing is skipped with its packages named.
-Touched by: pytest.
+Thread-safety: pytest.
 """
 
 import os
@@ -41,7 +41,7 @@ while True:
 
 
 class Echo(server.ServerProgram):
-    """A server that replies with what it was sent."""
+    """A server that replies with the bytes that it received."""
 
     name = title = "echo"
     version = ("echo",)
@@ -65,7 +65,7 @@ class Echo(server.ServerProgram):
 
 
 def clean(echo: Echo) -> bool:
-    """Nothing of the program's runs is left."""
+    """True if no process or folder of the program's runs is left."""
     gone = all(processes.ends(pid) for pid in echo.pids)
     return gone and not any(folder.exists() for folder in echo.folders)
 

@@ -1,4 +1,4 @@
-"""Which malloc serves a process is found by the linker's own rule."""
+"""The malloc that serves a process is found by the linker's own rule."""
 
 import os
 import shutil
@@ -90,7 +90,7 @@ def test_a_running_process_is_seen_to_map_its_library():
 
 
 def wait_until_mapped(pid: int, library: str) -> None:
-    """The loader maps the libraries after exec; a loaded machine may take long over it."""
+    """The loader maps the libraries after exec; on a loaded machine this may take long."""
     deadline = time.monotonic() + 9
     while time.monotonic() < deadline and not proof.maps_library(pid, library):
         time.sleep(0.01)

@@ -1,5 +1,5 @@
-"""The peers of the reclamation library do the work they are measured by, all the same work, and one
-that this machine cannot have is missing with its reason.
+"""The peers of the reclamation library do the work they are measured by, all of them the same work;
+a peer that this machine cannot run is missing with its reason.
 """
 
 import ctypes
@@ -26,20 +26,20 @@ FORMS = [
     ("crossbeam_set", "--structure list"),
     ("crossbeam_set", "--structure hash_map"),
 ]
-# Many meet at few keys; most nodes are retired several times over.
+# Four threads on few keys; most nodes are retired several times over.
 SMALL = "--threads 4 --keys 64 --operations 40000"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def built():
-    """The crate is built where there is a cargo; no tool is installed by a test."""
+    """Builds the crate if there is a cargo; a test installs no tool."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(crates, "get_tools", lambda: None)
         workloads.provide(["crossbeam_set"])
 
 
 def run_one(name: str, options: str, preload: Path | None = None) -> tuple[int, dict, str]:
-    """The exit status, the result, the errors."""
+    """Returns the exit status, the result, the errors."""
     if reason := workloads.missing(name):
         pytest.skip(reason)
     variables = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
@@ -163,7 +163,7 @@ def test_a_peer_that_cannot_be_had_is_missing_and_the_rest_is_run(tmp_path, monk
 
 
 def has_membarrier() -> bool:
-    """Whether pins need no fence here: membarrier(2) has its private expedited command."""
+    """True if pins need no fence here: membarrier(2) has its private expedited command."""
     if platform.machine() != "x86_64":
         return False
     return ctypes.CDLL(None).syscall(324, 0, 0, 0) & 8 != 0
@@ -174,12 +174,12 @@ def test_a_pin_without_a_fence_costs_less_than_one_with_it():
         pytest.skip("no membarrier(2)")
     result = run_one("pin", "--rounds 25 --operations 40000")[1]
     assert result["verified"] is True
-    # The shortest of many short rounds: others use the processor as well. `goals` in the result is
-    # what the library is to reach.
+    # The shortest of many short rounds is used, because other programs use the processor too. In
+    # the result, `goals` are the times that the library should reach.
     best = result["best"]
     saved = {name: best[f"{name}_fenced"] - best[name] for name in ("debra", "hazard_pointers")}
     saved["token"] = best["token_alone_fenced"] - best["token"]
-    # A fence takes 2 ns on some processors (AMD EPYC), of which a pin hides most, 7 on others.
+    # A fence takes 2 ns on some processors (AMD EPYC), most of it hidden by a pin, 7 on others.
     fence = best["handshake_fenced"] - best["handshake"]
     for name, nanoseconds in saved.items():
         assert nanoseconds > 0.07 * fence, (name, best)

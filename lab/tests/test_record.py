@@ -1,4 +1,4 @@
-"""Reading results: what is damaged, failed, missing or twice there is told and never taken."""
+"""Reading results: damaged, failed, missing or duplicate records are reported and never used."""
 
 import json
 
@@ -9,7 +9,7 @@ from nearlab import journal, record
 
 
 def lines(seconds: dict[str, list[float]], **more) -> list[dict]:
-    """One cell `churn` with a run a second given; round 0 is a warm-up that must not count."""
+    """One cell `churn` with one run for each number of seconds; round 0 must not count."""
     found = [make.plan_line(list(seconds), [make.cell("churn")])]
     for name, values in seconds.items():
         for number, value in enumerate([99.0, *values]):

@@ -1,4 +1,4 @@
-"""The report's numbers, worked out by hand, and what it says of failures and of too few runs."""
+"""The report's numbers, worked out by hand, and its text on failures and on too few runs."""
 
 import csv
 import json
@@ -25,7 +25,7 @@ from nearlab.report.verdict import verdict
 
 def test_means_are_geometric_over_the_cells_all_completed(tmp_path):
     analysis = analyse(tmp_path, content())
-    # Ratios to glibc: nearmalloc 1/2, 1/2, 4; tbb 2, 2, 2.
+    # The ratios to glibc are 1/2, 1/2, 4 for nearmalloc and 2, 2, 2 for tbb.
     assert analysis.mean("nearmalloc", TIME, analysis.common(TIME)).value == pytest.approx(1)
     assert analysis.mean("tbb", MEMORY, analysis.common(MEMORY)).value == pytest.approx(2)
     without = {name: dict(found) for name, found in SECONDS.items()}

@@ -1,4 +1,4 @@
-"""What a report claims and of what it says that it means nothing: subject, limit, means, figures
+"""A report's claims, and the results that it declares meaningless: subject, limit, means, figures
 that have no subject or no numbers on their axis."""
 
 import pytest
@@ -37,7 +37,7 @@ def test_the_only_library_of_ones_own_is_the_subject(tmp_path, own, subject):
 
 
 def limited(seconds: dict[str, dict[str, list]] = SECONDS) -> list[dict]:
-    """With a limit that tbb beats in phong alone: there it misses the cache."""
+    """With a limit that tbb beats in phong alone: there the limit misses the cache."""
     found = {cell: by | {"limit": [0.5] * 5} for cell, by in seconds.items()}
     found["phong"] = found["phong"] | {"limit": [3] * 5}
     return content(found, names=("nearmalloc", "glibc", "tbb", "limit"))

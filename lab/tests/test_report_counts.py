@@ -13,7 +13,7 @@ def extra(kind: str, cell: str, name: str, **found) -> dict:
 
 
 def counted(missing: set[tuple[str, str]]) -> list[dict]:
-    """With a counting run of each but the missing."""
+    """Adds a counting run for every pair except the missing ones."""
     lines = content()
     for cell, calls in (("churn", 5), ("larson", 7), ("phong", 100)):
         for name in NAMES:

@@ -27,10 +27,10 @@ _OPTIONS = (
     "--disable-quic",
     "--window-size=1280,900",
 )
-_SECONDS = 60  # what a condition may take on a busy machine
+_SECONDS = 60  # the limit for a condition on a busy machine
 
 _NAMES = ("nearmalloc", "glibc", "limit", "jemalloc", "rpmalloc", "tbb")
-_COMPARED = 5  # the limit did not complete every cell
+_COMPARED = 5  # the limit allocator did not complete every cell
 
 _MISSING = [name for name in ("chromium", "chromedriver") if not shutil.which(name)]
 pytestmark = pytest.mark.skipif(bool(_MISSING), reason=f"not installed: {', '.join(_MISSING)}")
@@ -77,7 +77,7 @@ def _screen(driver, width: int, scheme: str) -> None:
 
 
 def _wait(driver, condition: str | Callable):
-    """Until a JavaScript expression or a function of the driver is true; gives what it is."""
+    """Waits until a JavaScript expression or a function of the driver is true; returns it."""
     if callable(condition):
         return WebDriverWait(driver, _SECONDS).until(condition)
     return WebDriverWait(driver, _SECONDS).until(
@@ -93,7 +93,7 @@ def _draw_all(driver) -> None:
 
 
 def _marks(driver, figure: str) -> int:
-    """The symbols and bars that a figure has."""
+    """The number of symbols and bars in a figure."""
     query = f"#{figure} svg .mark-symbol path, #{figure} svg .mark-rect.role-mark path"
     return len(driver.find_elements(By.CSS_SELECTOR, query))
 

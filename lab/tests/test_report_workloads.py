@@ -100,7 +100,7 @@ caption = "A thesis, figure 3.3."
 
 
 def timeline_lines(**by_allocator: str | None) -> list[dict]:
-    """A record under each allocator: the failure, or None."""
+    """A record under each allocator; the values are the failure, or None."""
     return lines_of(TIMELINE) + [
         {
             "kind": "timeline",

@@ -1,4 +1,4 @@
-"""Every row runs, does the same work under every allocator, and says who served it."""
+"""Every row runs, does the same work under every allocator, and names the malloc that served it."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def tiny(row: rows.Row) -> Case:
 def test_a_row_does_equal_work_under_all_allocators(found, name):
     case = tiny(rows.ROWS[name])
     for allocator in found.values():
-        if allocator.available and allocator.group != "bound":  # what lives may not fit that one
+        if allocator.available and allocator.group != "bound":  # its buffer may be too small
             run = cases.run_once(case, allocator, 1)
             assert run.failure is None, f"{allocator.name}: {run.failure} {run.sample.stderr}"
             assert run.metrics["memory_kib"] > 500 and run.metrics["seconds"] >= 0

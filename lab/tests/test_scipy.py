@@ -1,9 +1,9 @@
-"""The statistics are those of scipy, on series that hypothesis makes up, and hold what they say.
+"""The statistics equal those of scipy on series that hypothesis generates, and have their coverage.
 
-Two bootstraps of one series differ by chance: an edge of an interval is a quantile of so many
+Two bootstraps of one series differ by chance: an edge of an interval is a quantile of a number of
 draws. Invariant: an edge lies between the quantiles of scipy's draws a little below and above the
-wanted one, which is what chance leaves open; a coverage is held to the binomial error of its
-trials. Where draws are few values, the quantiles leave the same room.
+nominal one; chance explains this difference. A coverage may differ by the binomial error of its
+trials. If the draws have few distinct values, the quantiles leave the same margin.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from scipy import stats as scipy_stats
 from nearlab import stats
 from nearlab.stats import Interval
 
-RESAMPLES = 10_000  # as many as ours
+RESAMPLES = 10_000  # the number that nearlab uses
 TAIL = 0.025
 # Between two quantiles of so many draws: 4.5 standard errors, sqrt(2 TAIL (1 - TAIL) / RESAMPLES).
 CHANCE = 0.01
@@ -100,7 +100,7 @@ def test_intervals_of_two_sessions_are_those_of_scipy(seed, first, second):
 @settings(max_examples=15)
 @given(seeds, lengths, lengths)
 def test_intervals_against_a_reference_are_those_of_scipy(seed, first, second):
-    """Scipy knows no pairs within two samples: each session's draws are its, divided in turn."""
+    """Scipy has no pairs within two samples: each session is drawn alone, then they are divided."""
     generator = np.random.default_rng(seed)
     after, before = (
         (noisy(generator, count, mean=2), noisy(generator, count)) for count in (first, second)
@@ -122,7 +122,7 @@ def test_intervals_of_a_mean_over_rows_are_those_of_scipy(seed, count):
 
 
 def shared(generator: np.random.Generator, rounds: int) -> Interval:
-    slow = noisy(generator, rounds)  # what slowed both in a round
+    slow = noisy(generator, rounds)  # a delay common to both in a round
     return stats.ratio(
         slow * noisy(generator, rounds, 2), slow * noisy(generator, rounds), resamples=500
     )
@@ -147,7 +147,7 @@ def away(generator: np.random.Generator, rounds: int) -> Interval:
 @pytest.mark.parametrize("rounds", [5, 9, 15])
 @pytest.mark.parametrize("measure", [shared, apart, referred, away])
 def test_an_interval_holds_the_truth_about_as_often_as_it_says(measure, rounds):
-    """The truth is 2. Few rounds may miss a little more; medians of many err on the safe side."""
+    """The truth is 2. Few rounds may miss a little more; medians of many cover it more often."""
     generator = np.random.default_rng(rounds)
     found = [measure(generator, rounds) for _ in range(TRIALS)]
     part = sum(interval.low <= 2 <= interval.high for interval in found) / TRIALS

@@ -1,4 +1,4 @@
-"""The workload `set_updates`: every structure under every scheme proves its keys; what it reports.
+"""The workload `set_updates`: every structure under every scheme proves its keys; its results.
 
 Invariant: a structure, scheme or policy of its options that is not run here fails.
 """
@@ -39,7 +39,7 @@ def result(options: str, program: str = "set_updates", **environment: str) -> di
 
 
 def choices(option: str) -> set[str]:
-    """The words that --help gives for an option."""
+    """The words that --help lists for an option."""
     found = re.search(rf"--{option} TEXT:{{([^}}]*)}}", ran("--help").stdout)
     return set(found[1].split(","))
 
@@ -129,7 +129,7 @@ def test_a_reader_that_sleeps_inside_an_operation_stops_epochs_and_not_hazards()
 def test_a_thread_that_sleeps_between_operations_stops_the_published_token_alone():
     options = "--keys 400 --operations 60000 --threads 2 --sleep-between-ms 60000 --scheme "
     freed = {name: result(options + name)["freed"] for name in ("debra", "token_periodic", "token")}
-    # On a busy machine the sleeper's first operation may come late; the other thread frees.
+    # On a busy machine the sleeping thread may start late; meanwhile the other thread frees.
     for _ in range(4):
         if freed["token_periodic"] > 0:
             freed["token_periodic"] = result(options + "token_periodic")["freed"]
@@ -195,7 +195,7 @@ def test_options_that_make_no_sense_are_refused():
 
 @pytest.mark.parametrize("name", ["paper-kim-ch3", "reclamation", "reclamation-matrix"])
 def test_the_plans_cells_run(name):
-    """Each cell with little work; of the matrix those of the fewest threads."""
+    """Runs each cell with little work; in the matrix only cells of the fewest threads."""
     for cell in cells.of_plan(plan.load(plan.find(name))):
         if name == "reclamation-matrix" and cell.threads != 2:
             continue

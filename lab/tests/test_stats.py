@@ -1,4 +1,4 @@
-"""What the statistics mean: pairing, seeds, intervals, refusals. test_scipy.py has the proof."""
+"""The meaning of the statistics: pairing, seeds, intervals, refusals. Proof: test_scipy.py."""
 
 import math
 

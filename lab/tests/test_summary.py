@@ -1,4 +1,4 @@
-"""The table at the end of a run: who is compared with whom."""
+"""The table at the end of a run: which allocators are compared with which."""
 
 import io
 import re
@@ -10,7 +10,7 @@ from nearlab import summary
 
 
 def printed(allocators: list[str], runs: dict[str, dict[str, float | None]]) -> str:
-    """What is shown of medians by cell and allocator; None: the runs failed."""
+    """The table for medians by cell and allocator; None: the runs failed."""
     header = results.plan(map(results.allocator, allocators), map(results.cell, runs))
     records = [
         results.run(cell, name, number, {"seconds": value or 0}, None if value else "SIGSEGV")
@@ -24,12 +24,12 @@ def printed(allocators: list[str], runs: dict[str, dict[str, float | None]]) -> 
 
 
 def bases(text: str) -> list[str]:
-    """Whom the tables compare with; titles are wrapped."""
+    """The allocators that the tables compare with; titles are wrapped."""
     return re.findall(r"ratio to (\w+)", " ".join(text.split()))
 
 
 def row(text: str, name: str) -> list[str]:
-    """What stands in the row of a cell."""
+    """The entries in the row of a cell."""
     rows = ([part.strip() for part in line.split("\u2502")[1:-1]] for line in text.splitlines())
     return next(parts for parts in rows if parts and parts[0] == name)
 

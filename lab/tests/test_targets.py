@@ -1,4 +1,4 @@
-"""A target is reached only at the unfavourable edge, and never when something is missing."""
+"""A target is reached only at the unfavourable edge, and never with a missing result."""
 
 import pytest
 
@@ -20,7 +20,7 @@ METRICS = {
 def results(
     changes: dict[tuple[str, str, str], float], skip: tuple[str, str] = ("", "")
 ) -> Results:
-    """Nine equal rounds; `changes` are (row or *, allocator, metric) to value."""
+    """Nine equal rounds; `changes` maps (row or *, allocator, metric) to a value."""
     runs = []
     for row in rows.ROWS:
         for name in NAMES:

@@ -1,6 +1,6 @@
-"""What the recorder wrote is what is read, drawn and traced; every broken file is one line.
+"""What the recorder wrote is read, drawn and traced exactly; a broken file is an error of one line.
 
-Files are made here, byte by byte as docs/timeline.md says, and by the example of that document.
+The files are made here, byte by byte as docs/timeline.md says, and by the example of that document.
 """
 
 import itertools
@@ -56,7 +56,7 @@ def make(tmp_path):
 
 @pytest.fixture
 def two(make):
-    """Two threads for 10 ms: the one frees for 5 ms and the other, which joined at 5, for 1."""
+    """Two threads for 10 ms: one frees for 5 ms; the other, which joined at 5 ms, for 1."""
     return make(
         row(
             event(POINT, EPOCH, 0, value=2),
@@ -166,7 +166,7 @@ def test_a_figure_says_what_it_shows(two, tmp_path):
         assert said in text
     for said in ("a &amp; &lt;b&gt;", "unreclaimed objects", "the thread changed the epoch"):
         assert said in text
-    for colour in timeline_figure.COLOURS[:2]:  # two epochs, though they are two apart
+    for colour in timeline_figure.COLOURS[:2]:  # two epochs, whose numbers differ by two
         assert colour in text
     assert timeline_figure.COLOURS[2] not in text
 
@@ -202,7 +202,7 @@ def test_an_empty_timeline_has_a_figure_too(make, tmp_path):
 
 
 def test_short_boxes_are_drawn_together(make, tmp_path):
-    """A thousand of 100 ns in 100 ms, ten of them in a pixel: each such pixel is there, faintly."""
+    """A thousand of 100 ns in 100 ms, ten in a pixel: each such pixel is drawn, faintly."""
     begins = range(10 * MS, 16 * MS, 6000)
     short = [event(INTERVAL, FREE, begin, begin + 100) for begin in begins]
     long = event(INTERVAL, FREE, 50 * MS, 90 * MS, value=1)
@@ -245,7 +245,7 @@ def test_neighbouring_epochs_look_different(sight):
     for first, second in itertools.pairwise([*seen, seen[0]]):
         assert np.linalg.norm(_lab(first) - _lab(second)) > 38
     for colour in timeline_figure.COLOURS:
-        assert 1.05 / (_TO_XYZ[1] @ _linear(colour) + 0.05) >= 3  # against white
+        assert 1.05 / (_TO_XYZ[1] @ _linear(colour) + 0.05) >= 3  # the contrast with white
 
 
 def trace_of(path, *options) -> dict:
@@ -272,7 +272,7 @@ def test_a_trace_has_every_event_once(two):
     assert by_phase["C"][0]["args"] == {"objects": 100}
 
 
-# What Chrome's trace format asks of each kind of event.
+# The entries that Chrome's trace format requires for each kind of event.
 _REQUIRED = {
     "M": {"name": str, "pid": int, "tid": int, "args": dict},
     "X": {"name": str, "ts": float, "dur": float, "pid": int, "tid": int, "args": dict},

@@ -1,7 +1,7 @@
-"""What is recorded is what the program did, whoever ends it how; what is replayed is the same.
+"""A recording has the program's calls, however the program ends; a replay makes the same calls.
 
-The known program is trace_calls.c. Sizes that it alone asks for are counted; the C library's own
-calls (threads, the loader) are in the trace too.
+The known program is trace_calls.c. The tests count sizes that only it allocates, because the C
+library's own calls (threads, the loader) are in the trace too.
 """
 
 import json
@@ -55,7 +55,7 @@ def of_size(summary: trace.Summary, least: int) -> int:
 
 
 def calls_of(summary: trace.Summary, objects: int) -> bool:
-    """Every call of the program is there: aligned ones, which the C library makes none of."""
+    """True if every call of the program is there; the C library makes no aligned ones."""
     return (
         summary.calls["aligned"] == summary.calls["realloc"] == objects
         and 0 <= of_size(summary, 256) - objects <= 50
@@ -67,7 +67,7 @@ def test_the_trace_of_a_known_program_counts_its_calls(threaded):
     objects = 4 * 3000
     assert summary.ended and summary.threads == 5 and summary.unknown_frees == 0
     assert objects <= of_size(summary, 256) <= objects + 50  # 300 bytes, aligned
-    # 48; 96; 2 x 100. The C library adds a few of its own.
+    # 48; 96; 2 x 100 bytes. The C library adds a few calls.
     for least, name in ((32, "malloc"), (64, "realloc"), (128, "calloc")):
         assert objects <= of_size(summary, least) <= objects + 50
         assert objects <= summary.calls[name] <= objects + 150
@@ -159,7 +159,7 @@ def test_a_trace_of_the_preloaded_allocator_is_recorded_too(calls, tmp_path, mon
 
 def test_times_are_kept_on_request(tmp_path):
     trace.run_recorded(tmp_path / "t", ["sh", "-c", "sleep 0.3; exit 0"])
-    # The pause is that of the first process, between two of its calls or behind the last.
+    # The pause is in the trace of the first process, between two calls or after the last.
     file = max(trace.files_of(tmp_path / "t"), key=lambda each: trace.read(each).seconds)
     recorded = trace.read(file).seconds
     command = [places.workload_dir() / "replay", "--file", file, "--timed", "2"]
@@ -168,11 +168,11 @@ def test_times_are_kept_on_request(tmp_path):
     assert replay(file)["seconds"] < recorded or recorded < 0.1
 
 
-# --- files that are none ------------------------------------------------------------------
+# --- invalid files ------------------------------------------------------------------------
 
 
 def events_end(data: bytes) -> int:
-    """Where the end event begins: a kind, a time of 0, a number."""
+    """The offset of the end event, which has a kind, a time of 0, a number."""
     at = len(data) - 1
     while data[at - 1] & 0x80:
         at -= 1

@@ -1,4 +1,4 @@
-"""What a guest of the NUMA machine is made of: topologies, cases, its file system, its steps."""
+"""The parts of a guest of the NUMA machine: topologies, cases, its file system, its steps."""
 
 import stat
 from pathlib import Path
@@ -139,7 +139,7 @@ def test_what_is_wrong_with_a_case_is_named(text, complaint):
 
 
 def entries(data: bytes) -> dict[str, tuple[int, bytes]]:
-    """An archive read back: name: mode, contents."""
+    """An archive read back, as name: (mode, contents)."""
     found = {}
     at = 0
     while data[at : at + 6] == b"070701":

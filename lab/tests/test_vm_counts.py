@@ -1,4 +1,4 @@
-"""What the counting plugin writes is read, summed and distrusted. No QEMU is needed."""
+"""The file of the counting plugin is read, summed and validated. No QEMU is needed."""
 
 import copy
 import json
@@ -19,7 +19,7 @@ def cpu(heap: dict, excluded: dict | None = None, pages: int = 1) -> dict:
     return {"pages_4k": pages, "pages_2m": 1, "heap": heap, "excluded": excluded or {}}
 
 
-# CPUs 0 and 1 on node 0, CPU 2 on node 4; node 7 has memory alone.
+# CPUs 0 and 1 are on node 0, CPU 2 is on node 4; node 7 has memory only.
 FILE = {
     "format": 1,
     "exited": True,

@@ -1,4 +1,4 @@
-"""Plans of the NUMA machine: read, run by a guest that counts what the test wants, compared, shown.
+"""Plans of the NUMA machine: read, run by a guest with counts that the test sets, compared, shown.
 No QEMU is needed."""
 
 import json
@@ -141,7 +141,7 @@ def plan_file(tmp_path) -> str:
 
 @pytest.fixture
 def undrawn(monkeypatch):
-    """A figure takes longer than all the rest."""
+    """Skips the figure, which takes longer than all the rest."""
     monkeypatch.setattr(plan_figure, "draw", lambda *_: None)
 
 
@@ -188,7 +188,7 @@ def test_a_guest_that_fails_fails_the_plan_and_has_no_numbers(fake, plan_file, t
 def test_a_failure_is_enough_where_nothing_is_compared(fake, tmp_path, undrawn):
     path = tmp_path / "try.toml"
     path.write_text(PLAN.partition("[[compare]]")[0])
-    guest_that_counts(fake, {OURS: FEW})  # and ends with an error under glibc
+    guest_that_counts(fake, {OURS: FEW})  # under glibc it ends with an error
     status, out = command("plan", str(path), "--seeds", "1")
     assert status == 1 and "2 passed, 2 failed" in out
 
@@ -196,7 +196,7 @@ def test_a_failure_is_enough_where_nothing_is_compared(fake, tmp_path, undrawn):
 def test_a_plan_that_was_ended_is_gone_on_with(fake, plan_file, tmp_path, undrawn):
     folder = tmp_path / "o"
     words = ("plan", plan_file, "--out", str(folder))
-    guest_that_counts(fake, {OURS: FEW})  # and ends with an error under glibc
+    guest_that_counts(fake, {OURS: FEW})  # under glibc it ends with an error
     assert command(*words)[0] == 1
     (kept,) = folder.glob("*.jsonl")
     kept.write_text("".join(kept.read_text().splitlines(keepends=True)[:-4]) + '{"kind": "verd')

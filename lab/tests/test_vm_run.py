@@ -1,5 +1,5 @@
-"""Guests of the NUMA machine, played by a script in QEMU's place: what they say is read and judged,
-and whatever they do, there is a verdict."""
+"""Guests of the NUMA machine, played by a script in QEMU's place: their output is read and judged,
+and there is a verdict whatever they do."""
 
 import dataclasses
 import json
@@ -144,7 +144,7 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch):
 
 
 def executed(fake, facts: str = FACTS, audit: str = AUDIT) -> dict:
-    """The verdict of the audit on two nodes, in a guest that says this."""
+    """The verdict of the audit on two nodes, in a guest with this output."""
     (one,) = runs.plan("2n", ["audit"])
     (made,) = runs.execute(guest_that_says(fake, audit, facts), one)
     return made

@@ -1,6 +1,6 @@
-"""Every workload does equal work under every allocator, and notices one that is wrong.
+"""Every workload does equal work under every allocator, and detects a faulty one.
 
-Invariant: a workload without small options here fails; so does a file that nobody builds.
+Invariant: a workload without small options here fails; so does a file that no target builds.
 """
 
 import functools
@@ -18,8 +18,8 @@ from nearlab import places, trace
 
 HERE = Path(__file__).resolve().parent
 FOLDER = HERE.parent / "workloads"
-# Small work, for each workload in one or more forms. With a broken allocator, blocks must live side
-# by side in it: threads that hold one block each need to be preempted while they do.
+# Little work, for each workload in one or more forms. A fault needs blocks that live side by side
+# in the broken allocator: threads that hold one block each must be preempted while they do.
 SMALL = {
     "acdc": [
         "--cycles 8 --quantum 20000",
@@ -73,8 +73,8 @@ SMALL = {
     "threadtest": ["--objects 2000 --rounds 3 --size 8", "--objects 999 --rounds 2 --work 3"],
     "xmalloc_like": ["--rounds 30", "--rounds 30 --threads 1"],
 }
-# Blocks of these are nodes without stamps: one that is wrong ends in a crash, or in a key that is
-# lost (test_set_updates.py).
+# The blocks of these are nodes without stamps: a faulty one ends in a crash or in a lost key
+# (test_set_updates.py).
 UNSTAMPED = {"set_updates", "set_updates_pool"}
 FORMS = [(name, options) for name, forms in SMALL.items() for options in forms]
 
@@ -98,7 +98,7 @@ def recorded() -> Path:
 
 
 def run(name: str, options: str, preload: Path | None = None, **environment: str) -> Ran:
-    """Runs a workload under a library, with more in its environment."""
+    """Runs a workload under a library, with more environment variables."""
     variables = {**os.environ, **environment}
     variables.pop("LD_PRELOAD", None)
     if preload:
@@ -116,7 +116,7 @@ def limit() -> Path:
 
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory) -> Path:
-    """The allocator that is wrong on purpose."""
+    """The allocator with deliberate faults."""
     library = tmp_path_factory.mktemp("broken") / "libbroken.so"
     source = HERE / "broken_malloc.c"
     subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, source], check=True)

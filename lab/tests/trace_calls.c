@@ -1,12 +1,12 @@
 // A program whose calls are known, to compare its trace with.
 //
 // Each of THREADS threads allocates ROUNDS blocks of 48 bytes (malloc), ROUNDS of 2 x 100 (calloc),
-// ROUNDS of 300 aligned to 64, grows the first kind to 96 (realloc), frees the second, and hands
+// ROUNDS of 300 aligned to 64, grows the first kind to 96 (realloc), frees the second, and passes
 // the third to the next thread, which frees it behind a barrier. The first thread allocates 100
-// blocks of 5000 bytes before and frees them after all that. ENDING: `return`, `_exit`, `kill`,
+// blocks of 5000 bytes before all this and frees them after it. ENDING: `return`, `_exit`, `kill`,
 // `fork` (in another thread; the child allocates 7 blocks of 1000 bytes and frees them) or `exec`
-// (another instance of it takes over, and returns). Thread-safety: lab/tests/test_trace.py,
-// which compiles it.
+// (another instance of it replaces it, and returns). Thread-safety: a program of its own, which
+// lab/tests/test_trace.py compiles.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -37,7 +37,7 @@ static void* run(void* argument) {
 }
 
 static void* fork_once(void* unused) {
-  free(malloc(1));  // it has a number among the threads
+  free(malloc(1));  // gives this thread a number
   if (fork() == 0) {
     for (int i = 0; i < 7; ++i) free(malloc(1000));
     exit(0);

@@ -10,7 +10,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-import unittest
 from dataclasses import dataclass
 from pathlib import Path
 

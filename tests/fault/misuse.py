@@ -8,7 +8,6 @@ SIGABRT or by itself, whatever the size of the blocks.
 import os
 import re
 import signal
-import unittest
 from pathlib import Path
 
 from preload import PROGRAMS, PreloadTest, Result, count, main, run

@@ -7,7 +7,6 @@ glibc refuses too.
 
 import os
 import resource
-import unittest
 from pathlib import Path
 
 from preload import LIBRARY, PROGRAMS, PreloadTest, count, environment, main, program, run

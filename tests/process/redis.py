@@ -28,7 +28,7 @@ class Server:
     def __enter__(self) -> "Server":
         command = [program("redis-server"), "--port", "0", "--unixsocket", str(self.socket),
                    "--dir", str(self.folder), "--save", "", "--enable-debug-command", "yes"]
-        self.errors = open(self.folder / "errors", "wb")
+        self.errors = (self.folder / "errors").open("wb")
         self.process = subprocess.Popen(command, env=environment(self.preload),
                                         stdout=subprocess.DEVNULL, stderr=self.errors)
         end = time.monotonic() + 20

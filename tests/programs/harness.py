@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import unittest
 from dataclasses import asdict
 from pathlib import Path
 

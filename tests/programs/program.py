@@ -213,7 +213,8 @@ def last_line(result: Result) -> str:
 
 
 def difference(out: bytes, expected: bytes) -> str:
-    for number, (one, other) in enumerate(zip(out.splitlines(), expected.splitlines()), 1):
+    for number, (one, other) in enumerate(
+            zip(out.splitlines(), expected.splitlines(), strict=False), 1):
         if one != other:
             return f"line {number} is {one[:100]!r}, not {other[:100]!r}"
     return f"{len(out)} bytes, not {len(expected)}"

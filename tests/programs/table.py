@@ -31,8 +31,10 @@ def lines(folder: Path) -> list[tuple[str, ...]]:
 
 def text_of(table: list[tuple[str, ...]]) -> str:
     widths = [max(len(line[column]) for line in table) for column in range(len(HEAD) - 1)]
-    return "\n".join("  ".join([*(cell.ljust(width) for cell, width in zip(line, widths)),
-                                line[-1]]).rstrip() for line in table) + "\n"
+    padded = [[cell.ljust(width) for cell, width in zip(line, widths, strict=False)]
+              for line in table]
+    return "\n".join("  ".join([*cells, line[-1]]).rstrip()
+                     for cells, line in zip(padded, table, strict=True)) + "\n"
 
 
 def main() -> None:

@@ -87,7 +87,7 @@ def measure() -> dict[tuple[str, int, int, str], Cost]:
     if len(cases) != len(found):
         raise RuntimeError(f"{len(cases)} cases, {len(found)} traces")
     return {case[:4]: cost(trace, case[4], ranges["descriptors"], ranges["blocks"])
-            for case, trace in zip(cases, found)}
+            for case, trace in zip(cases, found, strict=True)}
 
 
 class BatchTrace(unittest.TestCase):

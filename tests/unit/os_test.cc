@@ -91,8 +91,11 @@ TEST_F(Os, AdviceAndBindingMayBeRefusedButKeepErrno) {
 // populate memory that is not mapped.
 bool system_populates() {
   const size_t page = os::page_size();
-  void* const unmapped = os::map_anywhere(page, page);
-  return os::unmap(unmapped, page) && !os::populate(unmapped, page);
+  void* const gone = mmap(nullptr, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  munmap(gone, page);
+  const bool refuses = madvise(gone, page, MADV_POPULATE_WRITE) != 0;
+  errno = 77;
+  return refuses;
 }
 
 TEST_F(Os, PopulatedPagesAreThereWithTheirContents) {

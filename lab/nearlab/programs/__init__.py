@@ -1,7 +1,7 @@
 """The real programs of the demo and of the lab's plans.
 
 Invariant: every program of the demo spends more than 1 % of its time in malloc under glibc; the
-lab has others too. The file of each says how much, sampled with perf under glibc 2.36.
+lab has others too. The file of each program gives its share, sampled with perf under glibc 2.36.
 """
 
 from .base import Program
@@ -21,7 +21,7 @@ from .z3 import Z3
 
 
 def all_programs() -> list[Program]:
-    """Those of the demo, in the order of its table."""
+    """The programs of the demo, in the order of its table."""
     return [
         Python("python", "dicts and JSON", "default"),
         Python("python-malloc", "all from malloc", "malloc"),
@@ -33,7 +33,7 @@ def all_programs() -> list[Program]:
 
 
 def lab_programs() -> list[Program]:
-    """All there are: those of the demo, then the other servers and commands."""
+    """All programs: those of the demo, then the other servers and commands."""
     return [
         *all_programs(),
         MariaDb(),

@@ -1,7 +1,7 @@
-"""What the demo knows of a program: what it needs, how it is run once, and what a run gave.
+"""The demo's interface to a program: what it needs, how it is run once, and the result of a run.
 
 Invariant: a program's answer depends on its inputs alone, so it is equal under every allocator.
-Touched by: the demo, one thread; a program writes only below the folder given to `prepare`.
+Thread-safety: the demo, one thread; a program writes only below the folder given to `prepare`.
 """
 
 import os
@@ -22,7 +22,7 @@ _SERVERS = ("/usr/local/sbin", "/usr/sbin")  # not on the path of a user of Debi
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run: what it took, what it answered; `complaint` says why it does not count."""
+    """One run: its measurements and its answer; `complaint` says why it does not count."""
 
     sample: measure.Sample | None
     wall_s: float
@@ -34,12 +34,12 @@ class Program(ABC):
     """A real program with a fixed workload. Subclasses say how to run it once."""
 
     name: str
-    title: str  # what it does, in a few words
+    title: str  # its work in a few words
     needs: Mapping[str, str] = {}  # command -> Debian package
-    version: Sequence[str]  # a command that prints it
+    version: Sequence[str]  # a command that prints the version
 
     def version_line(self) -> str:
-        """The first line of what the program says of itself; empty when it cannot be asked."""
+        """The first line that the version command prints; empty if it cannot run."""
         command, *options = self.version
         try:
             done = subprocess.run(
@@ -56,7 +56,7 @@ class Program(ABC):
         return (done.stdout.strip().splitlines() or [""])[0]
 
     def missing(self) -> dict[str, str]:
-        """The needed commands that are not there, with their packages."""
+        """The needed commands that are not installed, with their packages."""
         return {command: package for command, package in self.needs.items() if not which(command)}
 
     @abstractmethod
@@ -73,13 +73,13 @@ class PrepareError(RuntimeError):
 
 
 def which(command: str) -> str | None:
-    """Where a command is, servers included; None when it is not there."""
+    """The path of a command, servers included; None if it is not installed."""
     return shutil.which(command) or shutil.which(command, path=os.pathsep.join(_SERVERS))
 
 
 @dataclass(slots=True)
 class Command:
-    """A command to run: its arguments and all that surrounds it."""
+    """A command to run: its arguments, environment and input."""
 
     argv: Sequence[str | Path]
     env: Mapping[str, str] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class CommandProgram(Program):
         """The command of one run; called after `prepare`."""
 
     def answer(self, sample: measure.Sample) -> str:
-        """What must be equal under every allocator; by default all that was printed."""
+        """The text that must be equal under every allocator; by default all printed text."""
         return sample.stdout.strip()
 
     def run(self, allocator: Allocator, env: Mapping[str, str]) -> Run:
@@ -115,7 +115,7 @@ class CommandProgram(Program):
 
 
 def last_line(text: str) -> str:
-    """`: LINE` with the last line of a program's stderr, shortened; empty when it said nothing."""
+    """`: LINE` with the last line of a program's stderr, shortened; empty if stderr is empty."""
     lines = text.strip().splitlines()
     return f": {lines[-1][:100]}" if lines else ""
 

@@ -1,8 +1,8 @@
 """GCC compiles a large C++ file full of templates (programs/templates.py writes it) to assembly.
 
-5 % of the time is spent in malloc: GCC keeps its trees in memory of its own.
-Invariant: the assembly depends on the source alone. Memory is that of the driver and the compiler
-proper together.
+5 % of the time is spent in malloc, because GCC keeps its trees in its own memory.
+Invariant: the assembly depends on the source alone. The memory figure is that of the driver and the
+compiler proper together.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""A multi-threaded server of our own (lab/programs/kvserver.cc): threads hand buffers to others.
+"""Our multi-threaded server (lab/programs/kvserver.cc): threads pass buffers to other threads.
 
 30 % of the time is spent in malloc.
 Invariant: the checksum it prints depends on its arguments alone.

@@ -1,8 +1,8 @@
 """LAMMPS, serial: a Lennard-Jones crystal melts (lab/programs/melt.lammps).
 
-Insensitive: 0.1 % of the time is spent in malloc; arrays live as long as the run.
-Invariant: the rows of temperature, energy and pressure are equal to four digits; later ones would
-show how sums were vectorized.
+The program is insensitive: 0.1 % of the time is spent in malloc; arrays live as long as the run.
+Invariant: the rows of temperature, energy and pressure are equal to four digits; later digits
+depend on how sums were vectorized.
 """
 
 import re
@@ -32,7 +32,7 @@ class Lammps(CommandProgram):
                 *("lmp", "-log", "none", "-nocite", "-in", SOURCES / "melt.lammps"),
                 *("-var", "cells", str(self._cells), "-var", "steps", str(self._steps)),
             ],
-            # Alone, without the daemon that Open MPI would start for it.
+            # The process runs alone, without the daemon that Open MPI would start for it.
             env={"OMP_NUM_THREADS": "1", "OMPI_MCA_ess_singleton_isolated": "1"},
         )
 

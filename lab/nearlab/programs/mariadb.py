@@ -1,9 +1,9 @@
 """MariaDB: the server answers a script (lab/programs/shop.sql), then four threads of sysbench.
 
-At the edge of what an allocator can change: 1.7 % of the server's time is spent in malloc with
+It is barely sensitive to the allocator: 1.7 % of the server's time is spent in malloc with
 quick inputs, 1.1 % with the others; statements take their memory in blocks of kilobytes.
-Invariant: the answers to the script depend on the script alone; sysbench's threads share their work
-as they come, but the number of its queries is fixed. A run works on a copy of one data folder.
+Invariant: the answers to the script depend on the script alone; sysbench's threads take the next
+free work, but the number of its queries is fixed. A run works on a copy of one data folder.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ class MariaDb(ServerProgram):
 
     def server(self, folder: Path) -> Sequence[str | Path]:
         data = shutil.copytree(self._data, folder / "data")
-        # Its data ends with the run: what it would write at its end is left out.
+        # The data folder is deleted after the run, so the shutdown need not write it.
         return [*_server(data), f"--socket={folder / 'socket'}", "--innodb-fast-shutdown=2"]
 
     def load(self, server: measure.Child, folder: Path) -> tuple[str, float]:
@@ -79,7 +79,7 @@ class MariaDb(ServerProgram):
         return run_client(["mariadb", *options], input=self._script)
 
     def _sysbench(self, path: Path, test: str, events: int) -> str:
-        """The number of its queries by kind. They are sent as text, to be parsed each time."""
+        """The number of queries by kind. They are sent as text, to be parsed each time."""
         printed = run_client(
             [
                 *("sysbench", test, *_TABLES, f"--mysql-socket={path}", "--mysql-user=root"),
@@ -94,7 +94,7 @@ class MariaDb(ServerProgram):
 
 
 def _server(data: Path) -> list[str | Path]:
-    """Alone with its data: no network, no privileges, no log that outlives it."""
+    """The server with only its data: no network, no privileges, no log that outlives it."""
     return [
         *(which("mariadbd") or "mariadbd", "--no-defaults", "--skip-networking"),
         *(f"--user={pwd.getpwuid(os.geteuid()).pw_name}", "--skip-grant-tables"),

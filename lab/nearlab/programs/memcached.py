@@ -1,9 +1,9 @@
 """memcached: four threads, a fixed stream of commands, then memcslap's sets and gets.
 
-Insensitive: memcached cuts items from slabs of a megabyte that it never gives back. Of a thousand
-samples of it none was in malloc; three quarters were in the kernel.
-Invariant: the replies to the stream depend on the stream alone; nothing is evicted, the store is
-large enough.
+It is insensitive: memcached cuts items from slabs of a megabyte that it never returns. In a
+thousand samples of it none was in malloc; three quarters were in the kernel.
+Invariant: the replies to the stream depend on the stream alone; nothing is evicted, because the
+store is large enough.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ class Memcached(ServerProgram):
         self._chunks = list(_stream(40 if quick else 150))
 
     def server(self, folder: Path) -> Sequence[str | Path]:
-        user = pwd.getpwuid(os.geteuid()).pw_name  # as root it wants to be told
+        user = pwd.getpwuid(os.geteuid()).pw_name  # memcached refuses to run as root without -u
         options = ("-s", "socket", "-U", "0", "-m", "512", "-t", "4", "-u", user)
         return [which("memcached") or "memcached", *options]
 
@@ -59,7 +59,7 @@ class Memcached(ServerProgram):
 
 
 def _stream(chunks: int) -> Iterator[bytes]:
-    """Commands over one key space, so that values change their sizes."""
+    """Commands over one key space, so that values change in size."""
     rng = random.Random(5)
     for _ in range(chunks):
         yield b"".join(_any_command(rng) for _ in range(_CHUNK)) + b"mn\r\n"

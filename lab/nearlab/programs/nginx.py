@@ -1,10 +1,10 @@
 """nginx: a master and two workers serve files to ab, a new connection for each request.
 
-Hardly sensitive: 0.3 % (quick inputs) and 0.8 % of the samples are in malloc, page faults on its
-memory not among them. A connection and a request are pools, each of a few blocks. The pages are
-small; more of them compressed, and the time would be zlib's.
-Invariant: the bytes of every page depend on the pages alone. A port that was taken between our
-choice and nginx's is answered by another port; who answers says the name of its folder first.
+It is barely sensitive: 0.3 % (quick inputs) and 0.8 % of the samples are in malloc, without page
+faults on its memory. A connection and a request are pools, each of a few blocks. The pages are
+small; if more were compressed, most of the time would be zlib's.
+Invariant: the bytes of every page depend on the pages alone. If our port is taken before nginx
+binds it, another port is tried; the first reply must be the name of this server's folder.
 """
 
 import hashlib
@@ -80,7 +80,7 @@ class Nginx(ServerProgram):
         with socket.create_server(("127.0.0.1", 0)) as free:
             self._port = free.getsockname()[1]
         user = ""
-        if os.geteuid() == 0:  # the workers stay who we are: the pages are ours
+        if os.geteuid() == 0:  # the workers keep our user, because the pages are ours
             name = pwd.getpwuid(0).pw_name
             user = f"user {name} {name};"
         configuration = folder / "nginx.conf"
@@ -126,7 +126,7 @@ class Nginx(ServerProgram):
         return hashlib.sha256(body).hexdigest()[:16]
 
     def _benchmark(self, page: str) -> str:
-        """What ab received: so many pages, none of them bad, of so many bytes."""
+        """ab's summary: the number of pages, none of them bad, and their bytes."""
         packed = ("-H", "Accept-Encoding: gzip") if page == "medium" else ()
         address = f"http://127.0.0.1:{self._port}/{page}.html"
         printed = run_client(["ab", "-q", "-c", "20", "-n", str(self._requests), *packed, address])

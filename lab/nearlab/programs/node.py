@@ -1,6 +1,6 @@
 """Node (lab/programs/ledger.js): buffers, maps, text and compression.
 
-V8 keeps its objects in memory of its own; buffers, zlib and the compiler's zones come from malloc:
+V8 keeps its objects in its own memory; buffers, zlib and the compiler's zones come from malloc:
 12 % of the time with quick inputs, 18 % with the others.
 Invariant: the printed digest depends on the number of rounds alone.
 """

@@ -1,7 +1,7 @@
 """pbzip2: threads compress blocks of a text that is written from a seed.
 
-Insensitive: less than 0.1 % of the time is spent in malloc. A block takes a few buffers of its size
-from one thread, which another frees: memory is what differs.
+It is insensitive: less than 0.1 % of the time is spent in malloc. One thread allocates a few
+buffers of a block's size, and another frees them: only memory differs between allocators.
 Invariant: the compressed file depends on the text alone; blocks are written in order.
 """
 
@@ -37,7 +37,7 @@ class Pbzip2(CommandProgram):
 
 
 def _text(words: int) -> str:
-    """Words of which few are frequent, as in a language."""
+    """Random words, a few of which are frequent, as in a language."""
     rng = random.Random(11)
     known = ["".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 9))) for _ in range(5000)]
     return " ".join(known[int(5000 * rng.random() ** 3)] for _ in range(words))

@@ -12,7 +12,7 @@ from .base import SOURCES, Command, CommandProgram
 
 
 class Python(CommandProgram):
-    """One of Python's two ways to allocate."""
+    """Python with one of its two ways to allocate."""
 
     def __init__(self, name: str, title: str, allocator: str):
         self.name = name

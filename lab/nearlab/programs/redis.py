@@ -1,8 +1,8 @@
 """Redis: a server under the allocator, a fixed stream of commands, then redis-benchmark.
 
-Invariant: the replies to the stream depend on the stream alone. It keeps nothing on disk. Debian's
-Redis links jemalloc, see ServerProgram. 8 % of the server's time is spent in malloc.
-Touched by: one thread.
+Invariant: the replies to the stream depend on the stream alone. Redis keeps nothing on disk.
+Debian's Redis links jemalloc, see ServerProgram. 8 % of the server's time is spent in malloc.
+Thread-safety: one thread.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ class Redis(ServerProgram):
     def server(self, folder: Path) -> Sequence[str | Path]:
         command: str | Path | None = shutil.which("redis-server")
         if command is None:
-            # The same program under another name; it looks at the name it was called by.
+            # redis-check-rdb is the same program; it behaves by the name that it is called by.
             command = folder / "redis-server"
             command.symlink_to(shutil.which("redis-check-rdb") or "redis-check-rdb")
         return [
@@ -58,7 +58,7 @@ class Redis(ServerProgram):
         return answer, ended - started
 
     def _benchmark(self, path: Path) -> None:
-        """Three sizes over one key space, so that values change theirs; lists, hashes, reads."""
+        """Three sizes over one key space, so that values change in size; lists, hashes, reads."""
         common = [
             "redis-benchmark",
             "-s",
@@ -127,7 +127,7 @@ def _any_words(rng: random.Random) -> tuple[str | int, ...]:
 
 
 def _replay(connection: socket.socket, chunks: list[bytes]) -> str:
-    """Sends the stream; the digest of all replies."""
+    """Sends the stream; returns the digest of all replies."""
     digest = hashlib.sha256()
     for chunk in chunks:
         digest.update(ask(connection, chunk, _DONE))

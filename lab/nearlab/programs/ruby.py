@@ -1,6 +1,6 @@
 """Ruby (lab/programs/words.rb): threads build, sort, cut and join strings, arrays and hashes.
 
-Objects are slots in pages of Ruby's own; what does not fit into a slot comes from malloc: 13 % of
+Objects are slots in Ruby's own pages; what does not fit into a slot comes from malloc: 13 % of
 the time with quick inputs, 17 % with the others.
 Invariant: the printed digest depends on the number of rounds alone.
 """

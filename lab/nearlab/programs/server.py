@@ -1,10 +1,10 @@
 """A program that is a server: started under the allocator in a private folder, loaded by clients.
 
-Invariant: the server ends with the run, whatever happens, and its folder with it; it listens below
-that folder or on a port of the loopback that is its own. Memory and CPU time are the server's, the
-time is that of the clients' work. libc is preloaded for the system's malloc: a server may link
-another. A server that dies, or answers otherwise than its protocol says, is a complaint.
-Touched by: one thread.
+Invariant: the server and its folder are gone after the run in every case; it listens below
+that folder or on its own port of the loopback. Memory and CPU time are the server's, the
+time is that of the clients' work. For the system's malloc, libc is preloaded, because a server may
+link another malloc. A server that dies, or violates its protocol, is a complaint.
+Thread-safety: one thread.
 """
 
 import contextlib
@@ -27,18 +27,18 @@ _PIECE = 1 << 16
 
 
 class ServerError(RuntimeError):
-    """The server or its client did not do what was asked."""
+    """The server or its client failed."""
 
 
 class NotStarted(ServerError):
-    """The server ended, or listened to nobody, before its first answer."""
+    """The server ended, or did not listen, before its first answer."""
 
 
 class ServerProgram(Program):
     """Subclasses say how the server is started and what its clients do."""
 
     tree = False  # the server forks
-    attempts = 1  # how often it is started when it does not come up, as when its port was taken
+    attempts = 1  # starts at most, if it does not come up, as when its port was taken
 
     @abstractmethod
     def server(self, folder: Path) -> Sequence[str | Path]:
@@ -58,7 +58,7 @@ class ServerProgram(Program):
         raise AssertionError("a server is started at least once")
 
     def _run_once(self, allocator: Allocator, env: Mapping[str, str]) -> Run:
-        # A socket's path has at most 107 bytes, so it is not below the build folder.
+        # A socket's path has at most 107 bytes, so the folder is not below the build folder.
         with tempfile.TemporaryDirectory(prefix=f"near-{self.name}-") as name:
             folder = Path(name)
             with measure.start_child(
@@ -88,14 +88,14 @@ class ServerProgram(Program):
 
 
 def _let_end(server: measure.Child) -> None:
-    """A server that is about to end says why by its own exit, not by our signal."""
+    """Waits for a server that is about to end, so that its own exit status says why."""
     deadline = time.monotonic() + _LAST_WORDS_S
     while server.running() and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
 def run_client(argv: Sequence[str | Path], **options) -> str:
-    """Runs a client to its end; what it printed. Raises ServerError when it failed."""
+    """Runs a client to its end; returns its output. Raises ServerError if it failed."""
     done = subprocess.run(
         argv,
         capture_output=True,
@@ -112,7 +112,7 @@ def run_client(argv: Sequence[str | Path], **options) -> str:
 
 
 def wait_until(ready: Callable[[], bool], server: measure.Child) -> None:
-    """Asks until `ready`; raises NotStarted when the server ended or takes too long."""
+    """Polls until `ready`; raises NotStarted if the server ended or takes too long."""
     deadline = time.monotonic() + _START_S
     while not ready():
         if not server.running() or time.monotonic() > deadline:
@@ -139,8 +139,8 @@ def connect(server: measure.Child, path: Path) -> Iterator[socket.socket]:
 
 
 def ask(connection: socket.socket, commands: bytes, done: bytes) -> bytes:
-    """The replies to `commands`, of which the last is `done`. Reads while it sends: a server may
-    wait until its replies are taken before it takes more commands."""
+    """The replies to `commands`, of which the last is `done`. Reads while it sends, because a
+    server may wait until its replies are read before it reads more commands."""
     left, reply = memoryview(commands), bytearray()
     while left or not reply.endswith(done):
         readable, writable, _ = select.select([connection], [connection] if left else [], [], 60)

@@ -1,7 +1,7 @@
 """Writes the C++ file that GCC compiles in the demo: templates, instantiated for many types.
 
 Invariant: the text depends on the number of groups alone.
-Touched by: programs/gcc.py; `make` is pure.
+Thread-safety: programs/gcc.py; `make` is pure.
 """
 
 _HEAD = """// Written by the demo: expression templates, visitors, containers.

@@ -1,7 +1,7 @@
-"""z3 solves a problem of our own in SMT-LIB: queens, a pigeonhole, and the factors of a number.
+"""z3 solves our problem in SMT-LIB: queens, a pigeonhole, and the factors of a number.
 
 2 % of the time is spent in malloc.
-Invariant: the verdicts depend on the problem alone; only they are printed, a model may differ.
+Invariant: the verdicts depend on the problem alone; only they are printed, as models may differ.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ class Z3(CommandProgram):
 
 
 def _queens(size: int) -> Iterator[str]:
-    """Queens in integers, none of which attacks another; has a solution."""
+    """Queens as integers, none of which attacks another; this has a solution."""
     yield "(reset)(set-logic QF_LIA)"
     rows = [f"q{column}" for column in range(size)]
     for row in rows:
@@ -45,7 +45,7 @@ def _queens(size: int) -> Iterator[str]:
 
 
 def _pigeons(holes: int) -> Iterator[str]:
-    """One pigeon more than holes; has no solution, and no short proof of that."""
+    """One pigeon more than holes; this has no solution, and no short proof of that."""
     yield "(reset)(set-logic QF_UF)"
     for pigeon in range(holes + 1):
         places = [f"p{pigeon}h{hole}" for hole in range(holes)]
@@ -59,7 +59,7 @@ def _pigeons(holes: int) -> Iterator[str]:
 
 
 def _factors(product: int) -> Iterator[str]:
-    """The factors of a number as words of bits; has a solution, found by multiplying bit by bit."""
+    """The factors of a number as bit vectors; this has a solution, found by bitwise multiplying."""
     width = product.bit_length() + 1
     yield "(reset)(set-logic QF_BV)"
     for factor in "xy":

@@ -1,4 +1,4 @@
-"""The NUMA machine: a Linux guest with several nodes under QEMU, one JSON verdict a case.
+"""The NUMA machine: a Linux guest with several nodes under QEMU, one JSON verdict for each case.
 
-What it shows is where memory lies and how often it is accessed; it never yields a time.
+It shows where memory lies and how often it is accessed; it never yields a time.
 """

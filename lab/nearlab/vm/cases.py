@@ -1,9 +1,9 @@
-"""A case: one program in a guest, what it may not do, and what must come of it.
+"""A case: one program in a guest, its limits, and the conditions that its result must meet.
 
 Cases are the files of lab/vm/cases; the fields below say what each key means. Invariant: a Case
-that was made has a program, and conditions that can be read; what is wrong is a CaseError of one
-line. In arguments, environment and conditions, {cpus}, {pairs}, {homes} and {memory_nodes} stand
-for what the topology, under the case's limits, makes of them.
+that was made has a program, and conditions that can be read; any fault is a CaseError of one
+line. In arguments, environment and conditions, {cpus}, {pairs}, {homes} and {memory_nodes} are
+replaced by their values for the topology under the case's limits.
 """
 
 import re
@@ -53,27 +53,27 @@ class _Keys(_Table):
     """The whole file."""
 
     description: str
-    program: str = ""  # one that is written for the guest, of tests/numa
+    program: str = ""  # a program that is written for the guest, in tests/numa
     workload: str = ""  # or a workload of the lab
     arguments: list[str] = []
     counted: bool = False  # its accesses are counted where the plugin is there
-    # Then; next threads on other nodes, or on one; or nobody is pinned.
+    # For a counted case: next threads on other nodes, or on one node; or threads are not pinned.
     pin: Literal["spread", "compact", "none"] = "spread"
-    seeded: bool = False  # a program that takes --seed, as workloads do
+    seeded: bool = False  # the program takes --seed, as workloads do
     allocators: _Some = ["nearmalloc"]
-    topologies: _Some = ["2n"]  # where the whole matrix runs it
+    topologies: _Some = ["2n"]  # the topologies on which the whole matrix runs it
     huge_pages: HugePages = "madvise"
     timeout_s: Annotated[float, Field(gt=0)] = TIMEOUT_S
     environment: dict[str, str] = {}
     limits: _Limits = _Limits()
-    # Of the result: KEY = "== 0"; of what was counted: "counts.heap.remote" = "== 0".
+    # For the result: KEY = "== 0"; for the counts: "counts.heap.remote" = "== 0".
     expect: Annotated[dict[str, str], Field(min_length=1)]
-    expect_nearmalloc: dict[str, str] = {}  # and where nearmalloc serves
+    expect_nearmalloc: dict[str, str] = {}  # more conditions, where nearmalloc serves
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A case that is right, under the name of its file."""
+    """A valid case, under the name of its file."""
 
     name: str
     keys: _Keys
@@ -118,7 +118,7 @@ def load(name: str) -> Case:
 
 
 def parse(text: str, name: str) -> Case:
-    """`name` is what errors name."""
+    """`name` is the name that errors give."""
     return Case(name, files.parse(text, name, _Keys, _problems, CaseError))
 
 

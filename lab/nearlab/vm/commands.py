@@ -1,6 +1,6 @@
-"""The commands of `./near vm`: what there is; cases on a topology, each to a verdict.
+"""The commands of `./near vm`: list what there is; run cases on a topology, each to a verdict.
 
-Invariant: the exit status is 1 if a verdict is not `pass`, 2 if what was asked for is wrong.
+Invariant: the exit status is 1 if a verdict is not `pass`, 2 if the request is wrong.
 """
 
 from typing import Annotated
@@ -51,7 +51,7 @@ def run(
 ) -> None:
     """Runs cases in guests of a topology; `all`: on those that each case names, or all cases.
 
-    Prints the tables of what came of them and of what was counted; the verdicts are kept in
+    Prints the tables of their outcomes and of their counts; the verdicts are kept in
     build/vm/verdicts."""
     err = error_console()
     verdicts: list[dict] = []
@@ -78,7 +78,7 @@ def run(
 
 
 def tell(err: Console, made: dict) -> None:
-    """What came of a run, as it comes."""
+    """Prints the outcome of a run as soon as it is known."""
     what = f"{made['topology']} {made['case']} {made['allocator']} seed {made['seed']}"
     err.print(f"near vm: {what}: {made['outcome']}")
     for reason in made["why"]:

@@ -1,7 +1,7 @@
-"""What a plan wants to hold between allocators, held against the medians of its runs.
+"""The comparisons that a plan demands between allocators, tested on the medians of its runs.
 
 Invariant: each comparison of the plan has one outcome for each topology, case and other allocator:
-it holds, falls short, or, where an allocator has no run that passed, could not be made.
+it holds, is noise, falls short, or could not be made, as an allocator has no run that passed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ Outcome = Literal["holds", "noise", "falls short", "not made"]
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One allocator beside another one."""
+    """One allocator compared with another one."""
 
     compare: Compare
     topology: str

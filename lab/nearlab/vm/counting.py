@@ -1,7 +1,7 @@
-"""How a run's accesses are counted: QEMU's plugin, the step that calibrates it, what it wrote.
+"""How a run's accesses are counted: QEMU's plugin, the step that calibrates it, the plugin's file.
 
-Invariant: a case that is counted runs its workload with marks, its threads where the case has them,
-and its counts are read, or it is said why not; without the plugin it does not run.
+Invariant: a counted case runs its workload with marks and pins its threads as the case says; the
+verdict has its counts, or the reason why there are none. Without the plugin it does not run.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _CALIBRATE = "calibrate"
 
 
 def missing(case: Case) -> str | None:
-    """Why the case cannot be counted as it wants to be; None if it can, or does not want to."""
+    """Why the case cannot be counted; None if it can, or need not be."""
     if case.keys.counted and not places.vm_program(PLUGIN).is_file():
         return f"{PLUGIN}, which counts accesses, is not built"
     return None
@@ -28,7 +28,7 @@ def missing(case: Case) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """Of one run. `out` is None where nothing is counted."""
+    """Counts one run. `out` is None where nothing is counted."""
 
     topology: Topology
     out: Path | None
@@ -48,15 +48,15 @@ class Counter:
         return [Step(_CALIBRATE, places.vm_program(_CALIBRATE))] if self.out else []
 
     def arguments(self) -> list[str]:
-        """What the workload is told besides."""
+        """More arguments of the workload."""
         return ["--mark", "--pin", self.pin] if self.out else []
 
     def environment(self) -> dict[str, str]:
-        """What the program runs with besides: the loader looks no name up while it is counted."""
+        """More environment of the program: the loader looks no name up while accesses count."""
         return {"LD_BIND_NOW": "1"} if self.out else {}
 
     def read(self, regions: int) -> list[tuple[dict | None, str | None]]:
-        """Of each of so many marked regions what was counted, or why nothing was; neither where
+        """For each of so many marked regions, its counts, or why there are none; neither where
         nothing is counted."""
         if self.out is None:
             return [(None, None)] * regions

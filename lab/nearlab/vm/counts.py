@@ -1,7 +1,7 @@
-"""What the counting plugin wrote (lab/vm/plugin/README.md), checked, and its sums.
+"""The file of the counting plugin (lab/vm/plugin/README.md), checked, and its sums.
 
-Invariant: Counts that were made are of a calibrated plugin whose markers all made sense; else a
-CountsError says in one line what is wrong. A region may be useless by itself: `complaint` says so.
+Invariant: Counts that were made are of a calibrated plugin and valid markers; else a
+CountsError says in one line what is wrong. A single region may be useless: `complaint` says why.
 An access is local if its memory is on the node of its processor, remote if it is on another one,
 and else unknown.
 """
@@ -29,7 +29,7 @@ class _Table(BaseModel):
 
 
 class Events(_Table):
-    """Of one CPU and the memory of one node."""
+    """The events of one CPU in the memory of one node."""
 
     loads: Number
     stores: Number
@@ -43,7 +43,7 @@ class Events(_Table):
 
 
 class Cpu(_Table):
-    """Of one CPU. The keys are numbers of nodes, or `unknown`."""
+    """The counts of one CPU. The keys are numbers of nodes, or `unknown`."""
 
     pages_4k: Number
     pages_2m: Number
@@ -52,13 +52,13 @@ class Cpu(_Table):
 
 
 class Region(_Table):
-    """What was counted between a begin marker and its end."""
+    """The counts between a begin marker and its end."""
 
     complete: bool
     excluded_pages: Number
     pages_4k: Number
     pages_2m: Number
-    remote_pages: list[tuple[int, int]] = []  # address, accesses from other nodes; the most first
+    remote_pages: list[tuple[int, int]] = []  # address, accesses from other nodes; descending
     cpus: dict[int, Cpu]
 
 
@@ -71,7 +71,7 @@ class Cache(_Table):
 
 
 class Shown(_Table):
-    """What calibration showed of a node."""
+    """The pages of one node that calibration showed."""
 
     samples: Number
     first: Number
@@ -98,7 +98,7 @@ class File(_Table):
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Of one kind of memory, all CPUs together: accesses, and what of them left the caches."""
+    """Sums for one kind of memory over all CPUs: accesses, and those that left the caches."""
 
     local: int
     remote: int
@@ -115,7 +115,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Distinct pages of the heap: of all CPUs together, and the sum of what each one touched."""
+    """Distinct pages of the heap: of all CPUs together, and the sum over each CPU's own."""
 
     all_4k: int
     all_2m: int
@@ -127,7 +127,7 @@ def _names(table: type) -> list[str]:
     return [field.name for field in fields(table)]
 
 
-# What entry() has, as conditions name it.
+# The entries of entry(), as conditions name them.
 ENTRIES = [
     *(f"{kind}.{name}" for kind in get_args(Kind) for name in ("accesses", *_names(Sums))),
     *(f"pages.{name}" for name in _names(Pages)),
@@ -136,7 +136,7 @@ ENTRIES = [
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """A file that can be trusted."""
+    """A valid file of counts."""
 
     file: File
 
@@ -164,7 +164,7 @@ class Counts:
         sums = self.sums(region)
         if not self.regions[region].complete:
             return f"region {region} did not come to its end"
-        if sums.unknown:  # calibration was shown nearly all that the guest has free: none was seen
+        if sums.unknown:  # calibration showed nearly all free memory, so none may be unknown
             return f"region {region}: no known node has {sums.unknown} of {sums.accesses} accesses"
         return None
 
@@ -178,7 +178,7 @@ class Counts:
         )
 
     def entry(self, region: int = 0) -> dict:
-        """What a verdict says of a region."""
+        """The counts of a region, as a verdict has them."""
         made: dict = {}
         for kind in get_args(Kind):
             sums = self.sums(region, kind)
@@ -186,7 +186,7 @@ class Counts:
         return made | {"pages": asdict(self.pages(region)), "cache": self.file.cache.model_dump()}
 
     def matrix(self, region: int = 0, kind: Kind = "heap") -> dict[tuple[int, str], int]:
-        """Accesses by the node of the CPU and that of the memory."""
+        """Accesses by the node of the CPU and by that of the memory."""
         made: dict[tuple[int, str], int] = {}
         for own, node, events in self._events(self.regions[region], kind):
             place = (int(own), node)
@@ -217,7 +217,7 @@ def _anywhere(own: str, node: str) -> bool:
 
 
 def read(path: Path) -> Counts:
-    """The counts in a file of the plugin's."""
+    """The counts in a file that the plugin wrote."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -230,7 +230,7 @@ def read(path: Path) -> Counts:
 
 
 def parse(text: str, name: str = "counts") -> Counts:
-    """`name` is what errors name."""
+    """`name` is the name that errors give."""
     try:
         file = File.model_validate(json.loads(text))
     except json.JSONDecodeError as error:

@@ -1,6 +1,6 @@
-"""The files that describe a machine or a case: found by name, read, held against a model.
+"""The files that describe a machine or a case: found by name, read, validated by a model.
 
-Invariant: what is wrong is an error of one line, of the kind that the caller names.
+Invariant: any fault is an error of one line, of the type that the caller passes.
 """
 
 import tomllib
@@ -22,7 +22,7 @@ def names(folder: Path) -> list[str]:
 
 
 def find(folder: Path, kind: str, name: str, error: type[Exception]) -> tuple[str, str]:
-    """Text and name of the file of that name in the folder, or of that file."""
+    """Text and name of the file with that name in the folder, or of the .toml file `name`."""
     path = Path(name) if name.endswith(".toml") else folder / f"{name}.toml"
     if not path.is_file():
         raise error(f"there is no {kind} {name!r}; there are: {', '.join(names(folder))}")
@@ -39,7 +39,7 @@ def parse(
     problems: Callable[[_Keys], Iterator[str]],
     error: type[Exception],
 ) -> _Keys:
-    """`problems` says what the model alone does not; `name` is what errors name."""
+    """`problems` yields what the model does not detect; `name` is the name that errors give."""
     try:
         keys = model.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as reason:
@@ -52,7 +52,7 @@ def parse(
 
 
 def _first(error: ValidationError) -> str:
-    """The first thing that a model did not like, as `key: what`."""
+    """The first fault that a model found, as `key: what`."""
     first = error.errors()[0]
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
     what = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]

@@ -1,7 +1,7 @@
 """What runs in a guest: steps, each a small script, with the programs they need.
 
-Invariant: a step runs one program, in the box of its Limits, under its allocator; the first step
-tells what the kernel made of the topology. Programs are in /lab of the guest, allocators too.
+Invariant: a step runs one program, within its Limits, under its allocator; the first step
+reports how the kernel read the topology. Programs and allocators are in /lab of the guest.
 """
 
 import shlex
@@ -25,10 +25,10 @@ _BOX = "/sys/fs/cgroup/box"
 class Limits:
     """What a program in the guest may not do or have."""
 
-    mems: str = ""  # the nodes of its cpuset, as `0,2`
-    refuse: str = ""  # "mbind", or "policies": with it get_mempolicy and set_mempolicy
+    mems: str = ""  # the nodes of its cpuset, such as `0,2`
+    refuse: str = ""  # "mbind"; or "policies": also get_mempolicy and set_mempolicy
     no_sysfs: bool = False
-    membind: str = ""  # the nodes of its memory policy, as numactl --membind gives it
+    membind: str = ""  # the nodes of its memory policy, as for numactl --membind
     fill: str = ""  # NODE:MIB: another process leaves this much of the node's memory
 
 
@@ -39,13 +39,13 @@ class Step:
     name: str
     program: Path
     arguments: Sequence[str] = ()
-    library: Path | None = None  # preloaded
+    library: Path | None = None  # preloaded, if there is one
     environment: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = Limits()
 
     def script(self) -> str:
-        """The shell's text. `env` is a program of its own, without libraries: what is preloaded
-        serves the measured program alone."""
+        """The shell script of the step. `env` is a separate program without libraries: the
+        allocator is preloaded into the measured program alone."""
         lines = []
         if self.limits.mems:
             lines += [
@@ -59,7 +59,7 @@ class Step:
         return "\n".join(lines) + "\n"
 
     def confinement(self) -> list[str]:
-        """The launcher that takes rights away, if the limits need it."""
+        """The launcher's command, if the limits need it."""
         limits = self.limits
         words = ["--no-sysfs"] if limits.no_sysfs else []
         values = {"--refuse": limits.refuse, "--membind": limits.membind, "--fill": limits.fill}
@@ -73,12 +73,12 @@ class Step:
 
 
 def _inside(path: Path) -> str:
-    """Where a program or a library is in the guest."""
+    """The path of a program or a library in the guest."""
     return f"/lab/{path.name}"
 
 
 def archive(steps: Sequence[Step], busybox: Path, more: Mapping[str, Path] | None = None) -> bytes:
-    """The initramfs for some steps; `more` are files of any other kind by their guest path."""
+    """The initramfs for some steps; `more` are other files by their path in the guest."""
     made = Archive()
     made.file("init", places.vm_guest() / "init")
     made.file("bin/busybox", busybox)

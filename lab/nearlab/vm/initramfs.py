@@ -1,6 +1,6 @@
 """The file system that a guest starts with: a cpio archive ("newc") made in memory.
 
-Invariant: equal contents give equal bytes; a folder precedes what is in it; a program comes with
+Invariant: equal contents give equal bytes; a folder precedes its files; with a program comes
 every library that the loader maps for it, at the path where the loader finds it.
 """
 
@@ -17,7 +17,7 @@ _LOST = re.compile(r"^\s+(\S+) => not found$", re.MULTILINE)
 
 
 class InitramfsError(ValueError):
-    """Contents that cannot be had, in one line."""
+    """Contents that cannot be read, in one line."""
 
 
 def libraries(program: Path) -> list[Path]:
@@ -48,7 +48,7 @@ class Archive:
         return list(self._entries)
 
     def folder(self, path: str) -> None:
-        """The folder and those above it."""
+        """Adds the folder and those above it."""
         parts = Path(path.strip("/")).parts
         for count in range(1, len(parts) + 1):
             self._entries.setdefault("/".join(parts[:count]), (stat.S_IFDIR | 0o755, b""))
@@ -60,7 +60,7 @@ class Archive:
         self._add(path, stat.S_IFLNK | 0o777, target.encode())
 
     def file(self, path: str, source: Path) -> None:
-        """A copy of a file, executable as it is."""
+        """Adds a copy of a file, executable if the source is."""
         try:
             mode = 0o755 if source.stat().st_mode & stat.S_IXUSR else 0o644
             self._add(path, stat.S_IFREG | mode, source.read_bytes())
@@ -68,7 +68,7 @@ class Archive:
             raise InitramfsError(f"{source}: {error.strerror}") from None
 
     def program(self, path: str, source: Path) -> None:
-        """A program or a library, with the libraries it needs."""
+        """Adds a program or a library, with the libraries it needs."""
         self.file(path, source)
         for library in libraries(source):
             if str(library).strip("/") not in self._entries:
@@ -100,7 +100,7 @@ def _entry(number: int, name: str, mode: int, contents: bytes) -> bytes:
     path = name.encode() + b"\0"
     links = 2 if stat.S_ISDIR(mode) else 1
     owner = group = time = 0
-    device = (0, 0, 0, 0)  # major and minor of the file's device, and of the one it may stand for
+    device = (0, 0, 0, 0)  # major and minor of the file's device, and of the one it represents
     fields = (number, mode, owner, group, links, time, len(contents), *device, len(path), 0)
     head = _MAGIC + b"".join(b"%08X" % field for field in fields)
     return _padded(head + path, 4) + _padded(contents, 4)

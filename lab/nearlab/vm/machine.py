@@ -1,9 +1,9 @@
-"""Boots a guest with a topology, lets it run its steps, and returns what it said.
+"""Boots a guest with a topology, lets it run its steps, and returns its output.
 
 Invariant: whatever a guest does, QEMU has ended when `boot` returns or raises: one that hangs is
-killed, and the error holds the end of its console. What is missing here is an error that names it.
-About one guest in a hundred hangs before its first step, in the emulator or the kernel, without a
-word on its console: none of our code ran, so it is booted again, and the output says how often.
+killed, and the error has the end of its console. Anything missing here is an error that names it.
+About one guest in a hundred hangs before its first step, in the emulator or the kernel, with an
+empty console: none of our code ran, so it is booted again, and the output says how often.
 """
 
 import re
@@ -22,14 +22,14 @@ from .guest import Step
 from .topology import Topology
 
 HugePages = Literal["always", "madvise", "never"]
-TIMEOUT_S = 180.0  # of the steps
-BOOT_S = 60.0  # until the first of them; seconds are usual
+TIMEOUT_S = 180.0  # for the steps
+BOOT_S = 60.0  # until the first step; it usually takes seconds
 _BOOTS = 3  # at most
 _POLL_S = 0.1
 _QEMU = "qemu-system-x86_64"
-_SHELLS = ("bin/busybox", "usr/bin/busybox")  # where Debian's package has it, by its age
-_TAIL = 1200  # of the console, in an error
-# Emulated well, and all that the allocators ask of a processor.
+_SHELLS = ("bin/busybox", "usr/bin/busybox")  # its path in Debian's package depends on the age
+_TAIL = 1200  # characters of the console that an error has
+# A processor that QEMU emulates well and that has every feature the allocators need.
 _PROCESSOR = "Nehalem"
 _KERNEL = (
     "console=ttyS0 quiet panic=-1 nokaslr mitigations=off nowatchdog tsc=reliable "
@@ -38,7 +38,7 @@ _KERNEL = (
 
 
 class MachineError(RuntimeError):
-    """There is no machine, or its guest did not end as it should; says why."""
+    """There is no machine, or its guest did not end normally; the text says why."""
 
 
 class _NeverBegan(MachineError):
@@ -62,7 +62,7 @@ class Plugin:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What every guest is made of."""
+    """The parts that every guest is made of."""
 
     qemu: Path
     kernel: Path
@@ -71,11 +71,11 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a guest wrote to its serial lines: what its steps said, and the end of its console."""
+    """The output of a guest on its serial lines: of its steps, and the end of its console."""
 
     said: str
     console: str
-    boots: int = 1  # the last of which reached the first step
+    boots: int = 1  # only the last one reached the first step
 
 
 def find() -> Machine:
@@ -97,7 +97,7 @@ def _version(kernel: Path) -> list[tuple[int, str]]:
 
 
 def qemu_version(machine: Machine) -> str:
-    """As QEMU says it."""
+    """The version that QEMU prints."""
     try:
         asked = subprocess.run(
             [machine.qemu, "--version"], capture_output=True, text=True, check=False, timeout=60
@@ -118,7 +118,7 @@ def boot(
     timeout_s: float = TIMEOUT_S,
     boot_s: float = BOOT_S,
 ) -> Output:
-    """Runs the guest to its end. `files` are more files of its, by path."""
+    """Runs the guest to its end. `files` are more files for it, by path."""
     with tempfile.TemporaryDirectory(prefix="near-vm-") as name:
         folder = Path(name)
         initramfs = folder / "initramfs"
@@ -154,7 +154,7 @@ def _command(
 
 
 def _run(words: Sequence[str], folder: Path, boot_s: float, timeout_s: float) -> None:
-    """Returns when QEMU has ended by itself, without complaint."""
+    """Returns when QEMU has ended by itself; raises if it reported an error."""
     for line in ("said", "console"):
         (folder / line).unlink(missing_ok=True)
     with (folder / "errors").open("wb") as errors:

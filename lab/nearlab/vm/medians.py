@@ -1,7 +1,7 @@
-"""Medians of what some runs counted, which differ by their seed alone.
+"""Medians of the counts of runs that differ only by their seed.
 
-Invariant: a run that did not pass gives no number; a Median says of how many runs it is, of how
-many that were asked for, and how far the farthest of them is from it.
+Invariant: a run that did not pass gives no number; a Median has the number of its runs, the number
+that was asked for, and the largest deviation of a run from it.
 """
 
 import math
@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 PASS = "pass"
-WIDE = 0.05  # a spread that is flagged: with it the median says little
+WIDE = 0.05  # a spread that is flagged: with it the median means little
 WIDE_MARK = "!"
 
 Key = tuple[str, str, str]  # topology, case, allocator
 Counted = Callable[[dict], float]
 
 # The numbers of the entry `counts` of a verdict, by the names that plans use. A TLB belongs to a
-# processor: what TLBs have to cover is the sum of what each one touched.
+# processor: the reach that TLBs need is the sum of the pages that each processor touched.
 NUMBERS: dict[str, Counted] = {
     "accesses": lambda counts: counts["heap"]["accesses"],
     "remote": lambda counts: counts["heap"]["remote"],
@@ -33,7 +33,7 @@ NUMBERS: dict[str, Counted] = {
 
 @dataclass(frozen=True, slots=True)
 class Median:
-    """Of the runs that passed."""
+    """The median of the runs that passed."""
 
     value: float
     low: float
@@ -43,7 +43,7 @@ class Median:
 
     @property
     def spread(self) -> float:
-        """The farthest run's distance from the median, as a part of it."""
+        """The farthest run's distance from the median, as a fraction of it."""
         widest = max(self.high - self.value, self.value - self.low)
         if not widest:
             return 0.0
@@ -65,7 +65,7 @@ class Median:
 
 
 def of(numbers: Sequence[float], asked: int | None = None) -> Median | None:
-    """None of no numbers."""
+    """None if there are no numbers."""
     if not numbers:
         return None
     middle = float(statistics.median(numbers))
@@ -91,7 +91,7 @@ def passed(runs: Iterable[dict]) -> list[dict]:
 
 
 def grouped(verdicts: Iterable[dict]) -> dict[Key, list[dict]]:
-    """The verdicts that differ by their seed alone, in order."""
+    """The verdicts in groups that differ only by their seed, in order."""
     groups: dict[Key, list[dict]] = {}
     for each in verdicts:
         groups.setdefault((each["topology"], each["case"], each["allocator"]), []).append(each)

@@ -1,7 +1,8 @@
-"""The commands `./near vm plan` and `./near vm figure`: a plan run and shown; shown again.
+"""The commands `./near vm plan`, which runs and shows a plan, and `./near vm figure`, which shows
+its newest verdicts again.
 
-Invariant: the exit status is 1 if a verdict is not `pass` or a comparison does not hold, 2 if what
-was asked for is wrong. What is shown is what the file of verdicts says.
+Invariant: the exit status is 1 if a verdict is not `pass` or a comparison does not hold, 2 if the
+request is wrong. Everything shown is computed from the file of verdicts.
 """
 
 from collections import Counter
@@ -33,8 +34,8 @@ def plan(
     out: _Out = None,
     resume: Annotated[bool, typer.Option("--resume", help="Goes on with one that ended.")] = False,
 ) -> None:
-    """Runs a plan: its cases on its topologies, under its allocators; holds the medians against
-    what the plan wants between allocators.
+    """Runs a plan: its cases on its topologies, under its allocators; tests on the medians the
+    comparisons between allocators that the plan demands.
 
     Prints the tables; verdicts, figure.svg, figure.png and table.md are in build/vm/plans/PLAN."""
     err = error_console()
@@ -68,7 +69,7 @@ def figure(name: _Name, out: _Out = None) -> None:
 
 
 def _show(wanted: Plan, result: Result, folder: Path) -> int:
-    """Prints and writes all that there is to see. Returns the exit status."""
+    """Prints the tables and writes the files. Returns the exit status."""
     from . import plan_figure  # the figure's library takes a second to load
 
     compared = comparisons.judged(wanted, result.verdicts)

@@ -1,9 +1,9 @@
 """The figure of a plan: workloads by allocators, relative to the plan's baseline.
 
-A column of panels for each topology, a row for each number. Invariant: a bar is a median over the
-seeds whose runs passed, its line goes from the lowest of these to the highest; it begins at 1, the
-baseline, on a logarithmic axis. Where the baseline is only noise (the floor of the plan) the bar is
-hatched, relative to the floor, and has its absolute number. What has no number has a cross.
+It has a column of panels for each topology and a row for each number. Invariant: a bar is a median
+over the seeds whose runs passed; its line goes from the lowest to the highest of these. A bar
+begins at 1, the baseline, on a logarithmic axis. Where the baseline is within the plan's floor, the
+bar is hatched, relative to the floor, and has its absolute number. A cross means no number.
 """
 
 from collections.abc import Iterator
@@ -31,15 +31,15 @@ _TITLES = {
     "tlb_2m": "2 MiB pages touched,\nsum over CPUs",
 }
 _INK, _QUIET, _LINES = "#2c3440", "#6b747d", "#e6e9ec"
-_GROUP = 0.84  # of the place of a workload, for its bars
-_LEAST, _MOST = 1e-4, 1e4  # what is beyond ends there: zero, for one, has no place on the axis
+_GROUP = 0.84  # the width of a workload's bars, as a fraction of its place
+_LEAST, _MOST = 1e-4, 1e4  # bars are cut off there: zero, for example, has no place on the axis
 _WIDTH_BY_BAR, _HEIGHT, _DPI = 0.15, 2.3, 150
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """`against` is what `median` is shown relative to, the baseline or, where it is noise, the
+    """`median` is shown relative to `against`, which is the baseline or, where that is noise, the
     floor."""
 
     at: float
@@ -102,7 +102,7 @@ def _title(plan: Plan, result: Result) -> str:
 
 
 def _shown(plan: Plan) -> list[str]:
-    """The baseline would be a bar without height."""
+    """All but the baseline, whose bar would have no height."""
     return [name for name in plan.keys.allocators if name != plan.keys.baseline]
 
 
@@ -126,7 +126,7 @@ def bars(plan: Plan, result: Result, where: str, number: str) -> Iterator[Bar]:
 def _against(
     plan: Plan, result: Result, where: str, case: str, number: str
 ) -> tuple[float | None, bool]:
-    """What bars are relative to, None if there is nothing, and whether that is the floor."""
+    """The number that bars are relative to, None without one, and whether it is the floor."""
     runs = medians.grouped(result.verdicts).get((where, case, plan.keys.baseline), [])
     base = medians.counted(runs, number)
     if base is None:
@@ -185,10 +185,10 @@ def _baseline(axes: Axes, plan: Plan, result: Result, where: str, number: str) -
 
 
 def _scale(axes: Axes) -> None:
-    """Ticks that are legible: powers of ten over a wide range, about those of two else."""
+    """Legible ticks: powers of ten over a wide range, else about powers of two."""
     low, high = axes.get_ylim()
     low, high = min(low, 0.6), max(high, 1.7)
-    room = (high / low) ** 0.17  # for the numbers at the ends of the bars
+    room = (high / low) ** 0.17  # space for the numbers at the ends of the bars
     low, high = low / room, high * room
     axes.set_ylim(low, high)
     if high / low > 100:
@@ -205,7 +205,7 @@ def _factor(value: float, _: object = None) -> str:
 
 
 def _short(value: float) -> str:
-    """`2.3 M`, `48 k`, `213`."""
+    """A number as `2.3 M`, `48 k`, `213`."""
     for size, unit in _UNITS:
         if value >= size:
             return f"{value / size:.{1 if value < 10 * size else 0}f} {unit}"
@@ -213,7 +213,7 @@ def _short(value: float) -> str:
 
 
 def _legend(plan: Plan) -> list[Patch]:
-    """In the order of the bars."""
+    """The allocators in the order of the bars."""
     return [Patch(color=color, label=name) for name, color in _colors(plan).items()]
 
 

@@ -1,7 +1,7 @@
-"""The runs of a plan, and the file that keeps what came of them, line by line.
+"""The runs of a plan, and the file that keeps their verdicts, line by line.
 
-Invariant: a verdict is on disk before the next guest starts. A result is only gone on with where
-plan, seeds and libraries are those it began with, and only runs that passed are not run again.
+Invariant: a verdict is on disk before the next guest starts. A result is resumed only if plan,
+seeds and libraries are those it began with; only runs that passed are not run again.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ _SAME = ("text", "seeds", "allocators")
 
 @dataclass(slots=True)
 class Result:
-    """The head says what ran where and when."""
+    """The head says what ran, where and when."""
 
     head: dict
     verdicts: list[dict] = field(default_factory=list)
@@ -47,7 +47,7 @@ def planned(plan: Plan, seeds: int) -> list[Run]:
 def begin(
     plan: Plan, guests: Machine, wanted: Sequence[Run], folder: Path, resume: bool
 ) -> tuple[Journal, Result]:
-    """The open file, and the result so far: of an unfinished one, what passed in it."""
+    """The open file, and the result so far: the passed verdicts of an unfinished file."""
     head = _head(plan, guests, wanted)
     folder.mkdir(parents=True, exist_ok=True)
     before = None
@@ -67,7 +67,7 @@ def begin(
 def execute(
     guests: Machine, wanted: Sequence[Run], kept: Journal, result: Result
 ) -> Iterator[dict]:
-    """Runs what is not in the result yet; each verdict, after it was kept."""
+    """Runs what is not in the result yet; yields each verdict after it is on disk."""
     groups = medians.grouped(result.verdicts)
     for one in wanted:
         before = groups.get((one.topology.name, one.case.name, one.allocator.name), [])
@@ -90,7 +90,7 @@ def newest(folder: Path) -> Result:
 
 
 def _result(records: Sequence[dict]) -> Result:
-    """Of a run that is there twice, after a resume, the last verdict counts."""
+    """If a run has two verdicts after a resume, the last one counts."""
     found = {}
     for each in records:
         if each["kind"] == "verdict":
@@ -114,7 +114,7 @@ def _head(plan: Plan, guests: Machine, wanted: Sequence[Run]) -> dict:
 
 
 def _described(one: Allocator) -> dict:
-    """`digest` tells one build of a library from another."""
+    """`digest` distinguishes builds of a library."""
     digest = ""
     if one.library is not None:
         digest = hashlib.sha256(one.library.read_bytes()).hexdigest()[:16]

@@ -1,6 +1,6 @@
-"""What came of a plan, in Markdown: medians with their spread, and every comparison.
+"""The results of a plan in Markdown: medians with their spread, and every comparison.
 
-Invariant: every topology, case and allocator of the plan has its line, also where nothing passed;
+Invariant: every topology, case and allocator of the plan has its line, even if no run passed;
 a comparison shows both numbers.
 """
 

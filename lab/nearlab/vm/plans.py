@@ -1,9 +1,9 @@
-"""A plan of the NUMA machine: cases on topologies under several allocators, and what must hold
-between these.
+"""A plan of the NUMA machine: cases on topologies under several allocators, and the comparisons
+that must hold between these.
 
 Plans are the files of lab/vm/plans; the fields below say what each key means. Invariant: a Plan
 that was made can be run: its topologies, cases and allocators are known, and its cases are counted.
-What is wrong is a PlanError of one line that names the file and the key.
+Any fault is a PlanError of one line that names the file and the key.
 """
 
 from collections.abc import Iterator
@@ -30,16 +30,16 @@ class _Table(BaseModel):
 
 
 class Compare(_Table):
-    """`[[compare]]`: what must hold between the medians of an allocator and of each other one."""
+    """`[[compare]]`: a bound on the median of an allocator relative to that of each other one."""
 
     reason: str
     allocator: str = "nearmalloc"
-    others: list[str] = []  # all others of the plan where none is named
-    cases: list[str] = []  # all
-    topologies: list[str] = []  # all
+    others: list[str] = []  # if empty, all others of the plan
+    cases: list[str] = []  # if empty, all
+    topologies: list[str] = []  # if empty, all
     number: str = "remote"  # one of medians.NUMBERS
-    at_most: Annotated[float, Field(gt=0)] = 1.0  # times the other's
-    # Only what lies beyond the spread counts: the lowest run of the one, the highest of the other.
+    at_most: Annotated[float, Field(gt=0)] = 1.0  # times the other's median
+    # Compares the lowest run of the allocator with the highest of the other, not the medians.
     beyond_spread: bool = False
 
 
@@ -51,16 +51,16 @@ class _Keys(_Table):
     cases: _Some
     allocators: _Some
     seeds: Annotated[int, Field(ge=1)] = 5
-    baseline: str = "glibc"  # what the figure shows the others relative to
-    # What is not more than its number's floor is the harness's noise: it meets every comparison,
-    # and where the baseline has no more, the figure shows the others relative to the floor.
+    baseline: str = "glibc"  # the figure shows the others relative to this one
+    # A number not above its floor is noise of the harness: it meets every comparison; where the
+    # baseline is not above it, the figure shows the others relative to the floor.
     floors: dict[str, Annotated[int, Field(ge=1)]] = {}
     compare: list[Compare] = []
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A plan that is right, under the name of its file."""
+    """A valid plan, under the name of its file."""
 
     name: str
     keys: _Keys
@@ -80,7 +80,7 @@ def load(name: str) -> Plan:
 
 
 def parse(text: str, name: str) -> Plan:
-    """`name` is what errors name."""
+    """`name` is the name that errors give."""
     return Plan(name, files.parse(text, name, _Keys, _problems, PlanError), text)
 
 

@@ -1,9 +1,9 @@
 """Runs: a case on a topology under an allocator, in one guest, once for each seed.
 
-Invariant: each seed ends in a verdict of its own, which is kept as a file: `pass`, `fail` with the
-reasons, or `missing` where the allocator or what counts accesses is not on this machine. A file
-that a guest needs and that is gone costs the verdicts of that guest. What is wrong with a choice is
-a ChoiceError of one line before any guest starts.
+Invariant: each seed ends in its own verdict, which is kept as a file: `pass`, `fail` with the
+reasons, or `missing` where the allocator or the counting plugin is not on this machine. If a file
+that a guest needs is gone, only that guest's verdicts fail. A wrong choice is a ChoiceError of
+one line before any guest starts.
 """
 
 import json
@@ -67,7 +67,7 @@ def _allocators(case: Case, asked: str) -> list[Allocator]:
 
 
 def verdict_folder() -> Path:
-    """Where the verdicts are; one replaces that of the same run before."""
+    """The folder of the verdicts; a verdict replaces that of the same run before."""
     return places.vm_files() / "verdicts"
 
 
@@ -125,7 +125,7 @@ def _judged(one: Run, counter: Counter, output: Output) -> Iterator[dict]:
         step = said.get(_name(one.case, seed), Said(_name(one.case, seed)))
         why = common or verdict.problems(step, conditions, counted)
         if complaint and step.failure() is None and not common:
-            why = [complaint]  # and not what it leaves without numbers
+            why = [complaint]  # not also the conditions that lack numbers because of it
         if why and step.status is None:
             why = [*why, tail]
         facts = said[FACTS].result() if FACTS in said else None
@@ -134,7 +134,7 @@ def _judged(one: Run, counter: Counter, output: Output) -> Iterator[dict]:
 
 
 def _common_problems(one: Run, said: Mapping[str, Said], counter: Counter) -> list[str]:
-    """What is wrong with a guest before the case begins: its nodes, or a step before."""
+    """The faults of a guest before the case begins: wrong nodes, or a step that failed."""
     facts = said.get(FACTS, Said(FACTS))
     found = facts.result()
     if found is None:
@@ -156,7 +156,7 @@ def _kept(
     result: dict | None = None,
     counts: dict | None = None,
 ) -> dict:
-    """The verdict, after it was written to its file."""
+    """Writes the verdict to its file and returns it."""
     made = {
         "topology": one.topology.name,
         "case": one.case.name,

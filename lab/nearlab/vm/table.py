@@ -1,7 +1,7 @@
-"""What came of some runs, as a table: a row for each topology, case and allocator.
+"""The outcomes of some runs as a table: a row for each topology, case and allocator.
 
 Invariant: numbers are medians over the seeds whose runs passed, with the widest deviation from it
-in percent; what is odd about one is marked, and the marks are explained below; no number is a time.
+in percent; an unusual number is marked, and the marks are explained below; no number is a time.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from .medians import Median
 
 _SHOWN = ("pages", "wrong", "pages_away", "blocks_away", "spills", "bind_refused")
 
-# What the table of counts shows, and the heads of these columns.
+# The columns of the table of counts, and their heads.
 COUNTED = {
     "accesses": "accesses",
     "remote": "remote",
@@ -29,7 +29,7 @@ COUNTED = {
 
 
 def show(out: Console, verdicts: Sequence[dict]) -> None:
-    """The table of the placement; what passed without numbers has its outcome alone."""
+    """The table of the placement; a run that passed without numbers shows only its outcome."""
     shown = Table(box=None, pad_edge=False)
     for head in ("topology", "case", "allocator", "outcome"):
         shown.add_column(head, no_wrap=True)
@@ -45,7 +45,7 @@ def show(out: Console, verdicts: Sequence[dict]) -> None:
 
 
 def show_counts(out: Console, verdicts: Sequence[dict]) -> None:
-    """The table of the accesses, of the runs that were counted; none without such."""
+    """The table of the accesses in counted runs; nothing if there are none."""
     if not (caches := [each["counts"]["cache"] for each in verdicts if each["counts"]]):
         return
     shown = Table(box=None, pad_edge=False, title=title_of(caches[0]), title_justify="left")
@@ -67,7 +67,7 @@ def title_of(cache: dict) -> str:
 
 
 def legend(found: Iterable[Median | None]) -> list[str]:
-    """What the marks of these numbers mean; nothing if none has a mark."""
+    """The meaning of the marks of these numbers; nothing if none has a mark."""
     shown = [each for each in found if each is not None]
     lines = []
     if any(each.is_wide for each in shown):

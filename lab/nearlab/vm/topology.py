@@ -1,9 +1,9 @@
-"""A machine of NUMA nodes, read from lab/vm/topologies, as QEMU and the kernel are told of it.
+"""A machine of NUMA nodes, read from lab/vm/topologies, in the words of QEMU and of the kernel.
 
 Invariant: a Topology that was made can be booted, and the kernel numbers nodes and processors as
-the file does: those of a node follow those of the node before, and the nodes without processors,
-which the kernel numbers last, are last. What is wrong is a TopologyError of one line that names
-the file and the key.
+the file does: the processors of a node follow those of the node before; the nodes without
+processors, which the kernel numbers last, are last. Any fault is a TopologyError of one line that
+names the file and the key.
 """
 
 from collections.abc import Collection, Iterator
@@ -16,13 +16,13 @@ from .. import places
 from . import files
 
 _MIB = 1024 * 1024
-_MOST_MIB = 3072  # one stretch of addresses: what absent nodes hide is told by address
-_LEAST_MIB = 32  # of a node; the kernel drops one of less than 4
-_NEAR, _FAR = 10, 20  # what the kernel assumes where no distances are given
+_MOST_MIB = 3072  # memory is one range of addresses, because absent nodes are hidden by address
+_LEAST_MIB = 32  # per node; the kernel drops one of less than 4
+_NEAR, _FAR = 10, 20  # the kernel's assumption where no distances are given
 
 
 class TopologyError(ValueError):
-    """A topology that cannot be had, in one line."""
+    """A topology that cannot be built, in one line."""
 
 
 class _Table(BaseModel):
@@ -47,7 +47,7 @@ class _Keys(_Table):
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """A topology that is right, under the name of its file."""
+    """A valid topology, under the name of its file."""
 
     name: str
     keys: _Keys
@@ -62,7 +62,7 @@ class Topology:
 
     @property
     def with_memory(self) -> list[int]:
-        """The nodes that the kernel has memory of."""
+        """The nodes whose memory the kernel has."""
         return [n for n, node in enumerate(self.nodes) if node.memory_mib and not node.absent]
 
     @property
@@ -74,7 +74,7 @@ class Topology:
         return sum(node.memory_mib for node in self.nodes)
 
     def allowed(self, nodes: Collection[int] = ()) -> list[int]:
-        """Those of `nodes` that have memory; all that have, if none is named."""
+        """The nodes in `nodes` that have memory; all with memory, if `nodes` is empty."""
         return [node for node in self.with_memory if not nodes or node in nodes]
 
     def distance(self, one: int, other: int) -> int:
@@ -83,20 +83,20 @@ class Topology:
         return _NEAR if one == other else _FAR
 
     def home(self, cpu: int, allowed: Collection[int] = ()) -> int:
-        """The node whose memory a thread on `cpu` should get, of the allowed ones (default: all):
+        """The node of the allowed ones (default: all) whose memory a thread on `cpu` should get:
         its own, else the nearest."""
         own = self.node_of_cpu[cpu]
         usable = self.allowed(allowed)
         return min(usable, key=lambda node: (node != own, self.distance(own, node), node))
 
     def homes(self, allowed: Collection[int] = ()) -> str:
-        """`CPU:NODE,...` as the audit takes it."""
+        """`CPU:NODE,...`, in the form that the audit takes."""
         cpus = range(len(self.node_of_cpu))
         return ",".join(f"{cpu}:{self.home(cpu, allowed)}" for cpu in cpus)
 
     def qemu(self) -> list[str]:
-        """The words of QEMU's command line. A processor is a socket: sharing one, two of different
-        nodes would share a cache."""
+        """The words of QEMU's command line. Each processor is a socket: if two of different nodes
+        were in one, they would have a common cache."""
         cpus = len(self.node_of_cpu)
         words = ["-smp", f"cpus={cpus},sockets={cpus},cores=1,threads=1"]
         words += ["-m", f"{self.memory_mib}M"]
@@ -119,7 +119,7 @@ class Topology:
         return [*words, "-numa", text]
 
     def kernel(self) -> list[str]:
-        """The words of the kernel's command line: what it must not use."""
+        """The words of the kernel's command line: the memory that it must not use."""
         words = []
         start = 0
         for node in self.nodes:
@@ -139,7 +139,7 @@ def load(name: str) -> Topology:
 
 
 def parse(text: str, name: str) -> Topology:
-    """`name` is what errors name."""
+    """`name` is the name that errors give."""
     return Topology(name, files.parse(text, name, _Keys, _problems, TopologyError))
 
 

@@ -1,7 +1,7 @@
-"""What a guest said, read and judged: the results of its steps, and the verdict of a case.
+"""Reads and judges a guest's output: the results of its steps, and the verdict of a case.
 
-Invariant: a step that did not begin, did not end, printed no result, or ran without the library it
-should have is a failure with a reason, never an absent line. A verdict is one JSON object.
+Invariant: a step that did not begin, did not end, printed no result, or ran without its
+library is a failure with a reason, never an absent line. A verdict is one JSON object.
 """
 
 import json
@@ -29,12 +29,12 @@ class VerdictError(ValueError):
 
 @dataclass(slots=True)
 class Said:
-    """What one step printed."""
+    """The output of one step."""
 
     name: str
     lines: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)  # of its error output
-    status: int | None = None  # None: it never ended
+    notes: list[str] = field(default_factory=list)  # lines of its error output
+    status: int | None = None  # None if it never ended
 
     def result(self) -> dict | None:
         """The last line that is a JSON object."""
@@ -80,7 +80,7 @@ def read(text: str) -> list[Said]:
 
 
 def _bare(name: str) -> str:
-    """Without the number that orders the steps."""
+    """The name without the number that orders the steps."""
     return name.partition("-")[2]
 
 
@@ -91,7 +91,7 @@ def _status(words: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What must hold of one entry of a result: `== 0`, `> 0`, `== true`. A key with dots names an
+    """A condition on one entry of a result: `== 0`, `> 0`, `== true`. A key with dots names an
     entry of a table in it: `counts.heap.remote`."""
 
     key: str
@@ -127,8 +127,8 @@ class Condition:
 def problems(
     said: Said, conditions: Sequence[Condition], counts: dict | None = None
 ) -> list[str]:
-    """All that is wrong with what a step said, and with what was counted of it, to conditions the
-    entry `counts`; empty if it is as expected."""
+    """All faults of a step's output and of its counts, which conditions read as the entry
+    `counts`; empty if all is as expected."""
     if failure := said.failure():
         return [failure]
     result = (said.result() or {}) | {"counts": counts or {}}
@@ -136,7 +136,7 @@ def problems(
 
 
 def cpu_list(text: str) -> list[int]:
-    """`0-1,4` as the kernel writes sets of numbers."""
+    """The numbers in a text such as `0-1,4`, the kernel's form of sets of numbers."""
     numbers: list[int] = []
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")

@@ -1,10 +1,10 @@
 // Takes rights and memory from a program of the guest, then runs it:
 //   confine [--refuse mbind|policies] [--no-sysfs] [--membind NODE,...] [--fill NODE:MIB]
 //     -- PROGRAM ARGUMENT...
-// --refuse: mbind(2) fails with EPERM, or with it get_mempolicy(2) and set_mempolicy(2), as in many
-// containers; --no-sysfs: /sys is empty; --membind: the memory policy that numactl --membind sets;
-// --fill: a process beside it takes the node's memory but for MIB.
-// Invariant: the program runs with all that was asked for, or not at all (status 125).
+// --refuse: mbind(2) fails with EPERM; for `policies`, so do get_mempolicy(2) and
+// set_mempolicy(2), as in many containers. --no-sysfs: /sys is empty. --membind: the memory policy
+// that numactl --membind sets. --fill: another process takes all but MIB of the node's memory.
+// Invariant: the program runs with all these limits, or not at all (status 125).
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>
@@ -30,7 +30,7 @@ static _Noreturn void fail(const char* what) {
   exit(cannot);
 }
 
-// What --refuse refuses: "mbind" the first, "policies" all.
+// The calls that --refuse refuses: `mbind` the first one, `policies` all.
 static const unsigned calls[] = {SYS_mbind, SYS_get_mempolicy, SYS_set_mempolicy};
 enum { all_calls = sizeof calls / sizeof calls[0] };
 
@@ -57,7 +57,7 @@ static size_t calls_of(const char* text) {
   fail(text);
 }
 
-// The set of "0,2".
+// The set of numbers in a text such as "0,2".
 static unsigned long nodes_of(const char* text) {
   unsigned long nodes = 0;
   while (*text != '\0') {
@@ -76,7 +76,7 @@ static void bind_all(const char* text) {
   if (syscall(SYS_set_mempolicy, MPOL_BIND, &nodes, node_bits + 1UL) != 0) fail("set_mempolicy");
 }
 
-// The free memory of a node, as the kernel says it.
+// The free memory of a node, as the kernel reports it.
 static size_t free_bytes(unsigned long node) {
   char path[80];
   snprintf(path, sizeof path, "/sys/devices/system/node/node%lu/meminfo", node);
@@ -129,11 +129,11 @@ static void fill(const char* text) {
   }
   close(ready[1]);
   char byte;
-  if (read(ready[0], &byte, 1) != 1) exit(cannot);  // the child said why
+  if (read(ready[0], &byte, 1) != 1) exit(cannot);  // the child printed the reason
   close(ready[0]);
 }
 
-// For this process and what it runs.
+// The policy holds for this process and the program that it runs.
 static void unmount_sysfs(void) {
   if (unshare(CLONE_NEWNS) != 0) fail("unshare");
   if (umount2("/sys", MNT_DETACH) != 0) fail("/sys");
@@ -162,7 +162,7 @@ int main(int argc, char** argv) {
     errno = EINVAL;
     fail("-- PROGRAM");
   }
-  // Last: --fill looks at /sys and binds memory.
+  // This is last because --fill reads /sys and binds memory.
   if (hide_sysfs) unmount_sysfs();
   if (refused > 0) refuse(refused);
   execvp(argv[at + 1], argv + at + 1);

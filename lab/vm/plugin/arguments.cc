@@ -20,7 +20,7 @@ size_t number_in(const std::string& text, const std::string& where) {
   return number;
 }
 
-// 0:0+1:0+2:1, the CPUs in any order.
+// Parses 0:0+1:0+2:1, with the CPUs in any order.
 std::vector<unsigned> nodes_in(const std::string& text) {
   std::vector<unsigned> nodes;
   std::istringstream pairs(text);

@@ -1,7 +1,7 @@
 // The plugin's arguments: `cpus=0:0+1:0+2:1,out=FILE[,cache_kib=256][,ways=8][,line=64]`.
 //
 // Invariant: what parse() returns is usable: every CPU from 0 on has a node, the file can be
-// written, the cache has whole sets, a power of two of them. Thread-safety: plugin.cc, once.
+// written, the number of the cache's sets is a power of two. Thread-safety: plugin.cc, once.
 #pragma once
 
 #include <stdexcept>
@@ -22,7 +22,7 @@ struct Arguments {
   CacheSize cache;
 };
 
-// Throws ArgumentError: what is wrong, in one line.
+// Throws ArgumentError, which says in one line what is wrong.
 Arguments parse(const std::vector<std::string>& words);
 
 }  // namespace nearcount

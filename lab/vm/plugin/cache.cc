@@ -23,7 +23,7 @@ LineDirectory::Word& LineDirectory::word_of(uint64_t line) {
   Word* there = granule.load(std::memory_order_acquire);
   if (there == nullptr) {
     auto made = std::make_unique<Word[]>(size_t{1} << lines_bits_);
-    // Of two that make it, one wins. pairs: granule
+    // If two threads make it, one wins. pairs: granule
     if (granule.compare_exchange_strong(there, made.get(), std::memory_order_acq_rel)) {
       there = made.release();
     }
@@ -37,7 +37,7 @@ Outcome LineDirectory::read(unsigned cpu, uint64_t line) {
   uint64_t shared;
   do {
     if ((old & bit_of(cpu)) != 0) return {};
-    shared = (old & kHolders) | bit_of(cpu);  // whoever owned it shares it now
+    shared = (old & kHolders) | bit_of(cpu);  // no CPU owns it any more
   } while (!word.compare_exchange_weak(old, shared, std::memory_order_relaxed));
   return {.miss = true, .bounce = (old & ~kHolders) != 0};
 }

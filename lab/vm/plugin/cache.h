@@ -1,10 +1,10 @@
-// A model of private caches: a set-associative one for each CPU, which a line leaves that another
-// CPU has taken away, or else the least recently used one; and a directory that knows of each line
-// which caches hold it and which one wrote.
+// A model of private caches. Each CPU has a set-associative one; a set evicts a line that another
+// CPU has invalidated, or else the least recently used one. A directory knows of each line which
+// caches hold it and which CPU wrote it.
 //
 // Invariant: a CPU's bit in a line's word says that its cache holds the line; then the line is in
 // its set. A line has an owner only while no other cache holds it: the last CPU that wrote.
-// Thread-safety: access() any thread, one at a time for each CPU; clear() when nobody counts.
+// Thread-safety: access() any thread, one at a time for each CPU; clear() while no thread counts.
 #pragma once
 
 #include <atomic>
@@ -43,14 +43,14 @@ class LineDirectory {
 
   Outcome read(unsigned cpu, uint64_t line);
   Outcome write(unsigned cpu, uint64_t line);
-  // False: another CPU wrote it since.
+  // False: another CPU has written the line since.
   bool has(unsigned cpu, uint64_t line);
-  // The CPU's cache has no room for the line any more.
+  // The CPU's cache has evicted the line.
   void drop(unsigned cpu, uint64_t line);
   void clear();
 
  private:
-  // The caches that hold it, one bit each; above, one more than the owner's number, or 0.
+  // Low bits: the caches that hold the line; above them: the owner's number plus 1, or 0.
   using Word = std::atomic<uint64_t>;
   static constexpr uint64_t kHolders = (uint64_t{1} << kMostCpus) - 1;
   static uint64_t bit_of(unsigned cpu) { return uint64_t{1} << cpu; }
@@ -76,9 +76,9 @@ class CacheModel {
 
   using Place = std::vector<uint64_t>::iterator;
 
-  // Makes the line the newest of its set.
+  // Makes the line the newest of its set, in the place of another one if it was not there.
   void take_in(unsigned cpu, uint64_t line);
-  // The place of the line that leaves the set.
+  // The place of the line that the set evicts.
   Place leaving(unsigned cpu, Place set);
 
   size_t ways_;

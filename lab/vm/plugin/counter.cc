@@ -31,7 +31,7 @@ Counter::Counter(const Arguments& arguments)
 }
 
 void Counter::add(std::atomic<uint64_t>& counter) {
-  // relaxed: one writer; whoever reads it compares it with an earlier reading
+  // relaxed: one writer; a reader compares the value with an earlier reading
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
@@ -71,7 +71,7 @@ void Counter::count_page(Cpu& cpu, uint64_t address) {
   const uint64_t small = page_of(address);
   if (!cpu.small.add(small)) return;
   add(cpu.small_pages);
-  // relaxed: sums that are compared with earlier ones
+  // relaxed: a sum; readers compare it with an earlier reading
   if (small_pages_.add(small)) small_page_count_.fetch_add(1, std::memory_order_relaxed);
   const uint64_t huge = address >> kHugePageBits;
   if (!cpu.huge.add(huge)) return;
@@ -143,7 +143,7 @@ std::vector<std::pair<uint64_t, uint64_t>> Counter::remote_pages() const {
 Region Counter::totals() const {
   Region now;
   now.excluded_pages = excluded_pages_;
-  // relaxed: what the CPUs counted before the marker is there, for the guest itself ordered that
+  // relaxed: the counts from before the marker are visible, because the guest itself ordered them
   // before it executed the marker
   now.small_pages = small_page_count_.load(std::memory_order_relaxed);
   now.huge_pages = huge_page_count_.load(std::memory_order_relaxed);

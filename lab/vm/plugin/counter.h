@@ -1,11 +1,11 @@
-// The counts: of each region between two markers, for each CPU and each memory node, the accesses
-// to user addresses and what the model of private caches makes of them.
+// The counts: for each region between two markers, each CPU and each memory node, the accesses
+// to user addresses and their outcomes in the model of private caches.
 //
-// Counters only ever grow; a region is what they grew by between its markers. So nothing is reset
-// under a CPU that is just counting.
+// Counters only ever grow; a region's counts are their growth between its markers. So no counter
+// is reset while its CPU is counting.
 // Invariant: a CPU's numbers are written by that CPU alone; loads + stores of a region are exactly
 // the accesses that its CPUs made while it was open.
-// Thread-safety: count() each CPU for itself; everything else any thread, under the lock.
+// Thread-safety: count() only the CPU itself; everything else any thread, under the lock.
 #pragma once
 
 #include <array>
@@ -25,15 +25,15 @@
 namespace nearcount {
 
 enum Event : unsigned { kLoads, kStores, kMisses, kBounces, kUpgrades, kEvents };
-// Memory of the heap, and ranges that were excluded: stacks, images of programs and libraries.
+// Heap memory, or ranges that were excluded: stacks, images of programs and libraries.
 enum Kind : unsigned { kHeap, kExcluded, kKinds };
 
 struct Access {
   static constexpr uint64_t kNoValue = ~uint64_t{0};  // no RAM
 
-  uint64_t address;  // of its first byte
+  uint64_t address;  // of the access's first byte
   uint64_t value;    // QEMU's number for that byte's memory (see NodeMap)
-  // The same of its last byte: it may reach into another line, or another page.
+  // The address and value of the last byte, which may be in another line or another page.
   uint64_t last_address;
   uint64_t last_value;
   bool is_store;
@@ -51,10 +51,10 @@ struct CpuCounts {
 struct Region {
   bool complete = false;  // false: the program ended before its end marker
   uint64_t excluded_pages = 0;
-  uint64_t small_pages = 0;  // of all CPUs together
+  uint64_t small_pages = 0;  // all CPUs together
   uint64_t huge_pages = 0;
-  // Addresses of pages of the heap and how often CPUs of other nodes accessed them, the most
-  // accessed first: so many at most.
+  // Addresses of the heap pages that CPUs of other nodes accessed most, with the number of these
+  // accesses, in descending order; at most so many.
   static constexpr size_t kRemotePages = 32;
   std::vector<std::pair<uint64_t, uint64_t>> remote_pages;
   std::vector<CpuCounts> cpus;
@@ -64,11 +64,11 @@ class Counter {
  public:
   explicit Counter(const Arguments& arguments);
 
-  // True between begin and end.
+  // True between the begin and end markers.
   bool is_counting() const { return counting_.load(std::memory_order_acquire); }  // pairs: region
   void count(unsigned cpu, const Access& access);
 
-  // The markers.
+  // One call for each kind of marker.
   void program();
   void begin();
   void end();
@@ -76,11 +76,11 @@ class Counter {
   void include(uint64_t first, uint64_t last);
   void calibrate(uint64_t value, uint64_t node);
   void here(unsigned cpu, uint64_t number, uint64_t node);
-  // A marker that makes no sense where it is.
+  // A marker that is invalid where it was executed.
   void malformed();
 
   size_t cpus() const { return cpus_.size(); }
-  // Everything as JSON.
+  // All counts as JSON.
   std::string report(bool exited);
 
  private:
@@ -100,7 +100,7 @@ class Counter {
   void count_line(unsigned cpu, Kind kind, uint64_t value, bool is_store);
   void count_page(Cpu& cpu, uint64_t address);
 
-  // With the lock.
+  // The caller holds the lock.
   bool is_range(uint64_t first, uint64_t last);
   Region totals() const;
   std::vector<std::pair<uint64_t, uint64_t>> remote_pages() const;
@@ -112,12 +112,12 @@ class Counter {
   NodeMap nodes_;
   CacheModel cache_;
   PageSet excluded_;
-  PageSet small_pages_;  // of all CPUs
+  PageSet small_pages_;  // all CPUs together
   PageSet huge_pages_;
   std::atomic<uint64_t> small_page_count_{0};
   std::atomic<uint64_t> huge_page_count_{0};
 
-  std::mutex lock_;  // for all below, and for learning
+  std::mutex lock_;  // guards all below, and learning
   uint64_t excluded_pages_ = 0;
   uint64_t wrong_cpus_ = 0;
   uint64_t malformed_ = 0;

@@ -1,12 +1,12 @@
-// The instructions by which a guest program speaks to the plugin. On a processor they do nothing.
+// The instructions that a guest program uses to call the plugin. On a processor they do nothing.
 //
 // begin, end, program: a long NOP whose displacement is kMagic plus the kind.
 // exclude, include, calibrate, here: these have two parameters, the addresses of two bytes; a
-// string comparison reads both (first RDI's, then RSI's) under as many DS prefixes as say the kind.
-// One instruction, so that no interrupt, page fault or migration comes between a marker and its
+// string comparison reads both (first RDI's, then RSI's); the number of its DS prefixes gives the
+// kind. It is one instruction, so no interrupt, page fault or migration separates a marker from its
 // parameters. A number n < kNumbers is passed as an address with n in its lowest bits.
 //
-// Invariant: no compiler makes either. Thread-safety: lab/workloads/marker.h and the plugin.
+// Invariant: no compiler emits either. Thread-safety: lab/workloads/marker.h and the plugin.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@ namespace nearcount {
 enum class Marker : uint8_t {
   kNone,
   kProgram,    // a program that will be measured starts: no range is excluded yet
-  kBegin,      // the accesses from here on are counted
-  kEnd,        // no longer; the counts are written
-  kExclude,    // (first byte, last byte) of a range that is no heap
+  kBegin,      // from here on accesses are counted
+  kEnd,        // counting stops; the counts are written
+  kExclude,    // (first byte, last byte) of a range that is not heap
   kInclude,    // (first byte, last byte) of a range that may be heap again
   kCalibrate,  // (a byte of a page, the number of its node)
   kHere,       // (the number of the CPU that executes it, the number of its node)
@@ -28,7 +28,7 @@ enum class Marker : uint8_t {
 
 constexpr uint32_t kMagic = 0x6e656100;
 constexpr size_t kNumbers = 4096;
-constexpr unsigned kFewestPrefixes = 3;  // kExclude has so many, each next kind one more
+constexpr unsigned kFewestPrefixes = 3;  // the number for kExclude; each next kind has one more
 
 constexpr unsigned prefixes_of(Marker marker) {
   return static_cast<unsigned>(marker) - static_cast<unsigned>(Marker::kExclude) + kFewestPrefixes;

@@ -29,7 +29,7 @@ void NodeMap::learn(uint64_t value, unsigned node) {
 }
 
 void NodeMap::close() {
-  size_t before = kGranules;  // the granule learned last; none yet
+  size_t before = kGranules;  // the granule learned last; kGranules: none yet
   for (size_t after = 0; after <= kGranules; ++after) {
     if (after < kGranules && learned_[after] == kUnknownNode) continue;
     for (size_t granule = before < kGranules ? before + 1 : 0; granule < after; ++granule) {

@@ -1,12 +1,12 @@
-// Which NUMA node the memory behind a value of QEMU's belongs to, learned from known pages.
+// The NUMA node of the memory behind each of QEMU's values, learned from known pages.
 //
-// A plugin sees, for a page of RAM, a number that is not its physical address in the guest: an
-// offset among QEMU's blocks of RAM plus that of the block's region. What belongs to which node is
-// learned, a granule at a time, from pages that the guest knows the node of (tests/numa/calibrate).
+// For a page of RAM, a plugin sees a number that is not its physical address in the guest: an
+// offset among QEMU's blocks of RAM plus that of the block's region. The map learns the nodes of
+// these, a granule at a time, from pages whose node the guest knows (tests/numa/calibrate).
 // Invariant: a granule belongs to the node it was learned for; between two that were learned for
-// one node, to that one; else to that of the nearest one within kReach, for what the kernel uses
-// itself it cannot show; every other one is kUnknownNode.
-// Thread-safety: node_of any thread; the rest one at a time (Counter's lock).
+// one node, to that one; else to that of the nearest one within kReach, because memory that the
+// kernel itself uses cannot be shown; every other granule is kUnknownNode.
+// Thread-safety: node_of any thread; the rest one thread at a time (Counter's lock).
 #pragma once
 
 #include <array>
@@ -25,8 +25,8 @@ class NodeMap {
  public:
   static constexpr unsigned kGranuleBits = 21;
   static constexpr size_t kGranules = size_t{1} << 16;
-  static constexpr size_t kReach = 32;                         // granules: 64 MiB
-  static constexpr uint64_t kEnd = kGranules << kGranuleBits;  // of the values
+  static constexpr size_t kReach = 32;                         // in granules: 64 MiB
+  static constexpr uint64_t kEnd = kGranules << kGranuleBits;  // exclusive bound of the values
 
   struct Learned {
     unsigned node;
@@ -37,24 +37,24 @@ class NodeMap {
 
   NodeMap();
 
-  // The page with this value lies on the node.
+  // Notes that the page with this value lies on the node.
   void learn(uint64_t value, unsigned node);
-  // Fills the gaps between what was learned, and its edges.
+  // Fills the gaps between learned granules, and the two ends of the map.
   void close();
 
   unsigned node_of(uint64_t value) const {
     if (value >= kEnd) return kUnknownNode;
-    // relaxed: a byte stands for itself; close() is over before the first access is counted
+    // relaxed: a byte is complete by itself; close() is over before the first access is counted
     return nodes_[value >> kGranuleBits].load(std::memory_order_relaxed);
   }
 
-  // By node.
+  // In the order of the nodes.
   std::vector<Learned> learned() const;
-  // Samples that contradict earlier ones, or that have no place here: must be 0.
+  // Samples that contradict earlier ones, or that are outside the map: must be 0.
   uint64_t conflicts() const { return conflicts_; }
 
  private:
-  // Of a granule that was not learned, between two that were, or an end of the map.
+  // The node of a granule that was not learned, between two that were, or an end of the map.
   unsigned between(size_t granule, size_t before, size_t after) const;
 
   std::vector<uint8_t> learned_;  // by granule

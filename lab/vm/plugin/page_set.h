@@ -1,6 +1,6 @@
 // A set of page numbers of a user address space: one bit each, in leaves made when first needed.
 //
-// Invariant: a leaf that is there stays, so that whoever still holds it may write; clear() empties
+// Invariant: a leaf is never deleted, so a thread that still holds it may write; clear() empties
 // it. Thread-safety: any thread; a page that is added while clear() runs may or may not stay.
 #pragma once
 
@@ -19,7 +19,7 @@ constexpr unsigned kHugePageBits = 21;
 
 constexpr uint64_t page_of(uint64_t address) { return address >> kPageBits; }
 
-// relaxed in this file: membership is all there is to see; nothing is published by a bit.
+// relaxed in this file: membership is the only information; nothing is published by a bit.
 class PageSet {
  public:
   PageSet() : leaves_(std::make_unique<std::atomic<Leaf*>[]>(kLeaves)) {}
@@ -29,7 +29,7 @@ class PageSet {
     for (size_t i = 0; i < kLeaves; ++i) delete leaves_[i].load(std::memory_order_relaxed);
   }
 
-  // True if it was not there. Requires: page < 2^(kUserBits - kPageBits).
+  // True if the page was not in the set. Requires: page < 2^(kUserBits - kPageBits).
   bool add(uint64_t page) {
     std::atomic<uint64_t>& word = word_of(leaf(page >> kLeafBits), page);
     const uint64_t bit = uint64_t{1} << (page % 64);
@@ -37,7 +37,7 @@ class PageSet {
     return (word.fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
   }
 
-  // True if it was there.
+  // True if the page was in the set.
   bool remove(uint64_t page) {
     if (!has(page)) return false;
     const uint64_t bit = uint64_t{1} << (page % 64);
@@ -76,7 +76,7 @@ class PageSet {
     Leaf* there = leaves_[index].load(std::memory_order_acquire);
     if (there != nullptr) return *there;
     auto made = std::make_unique<Leaf>();
-    // Of two that make it, one wins. pairs: page-leaf
+    // If two threads make it, one wins. pairs: page-leaf
     if (leaves_[index].compare_exchange_strong(there, made.get(), std::memory_order_acq_rel)) {
       there = made.release();
     }

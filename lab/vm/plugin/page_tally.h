@@ -1,8 +1,8 @@
-// How often each page was accessed: by one CPU, from memory of a fixed size.
+// How often one CPU accessed each page, in memory of a fixed size.
 //
-// Invariant: the sum of all numbers is that of the calls of add(); a page that found no place near
-// where it belongs is counted among the others. Thread-safety: add() one thread at a time;
-// clear() and the rest when nobody counts.
+// Invariant: the sum of all numbers is the number of calls of add(); a page that finds no free
+// place within kTries of its hash is counted in others_. Thread-safety: add() one thread at a time;
+// clear() and the rest while no thread counts.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace nearcount {
 
-// relaxed in this file: one writer, and whoever reads later reads between regions.
+// relaxed in this file: one writer; other threads read only between regions.
 class PageTally {
  public:
   static constexpr size_t kPlaces = 4096;

@@ -1,10 +1,10 @@
-// libnearcount.so: QEMU's callbacks, and what becomes of them.
+// libnearcount.so: QEMU's callbacks and their handling.
 //
-// Code at user addresses is instrumented as it is translated: a marker calls what it stands for,
-// every other instruction reports its accesses. The kernel's code runs as if there were no plugin.
-// Invariant: what callbacks use is there before the first one, and never goes: QEMU's threads may
-// still run when the process ends, and the last callback comes after destructors.
-// Thread-safety: QEMU.
+// User code is instrumented as it is translated: a marker calls its function in Counter,
+// every other instruction reports its accesses. The kernel's code is not instrumented.
+// Invariant: what callbacks use exists before the first one and is never destroyed: QEMU's threads
+// may still run when the process ends, and the last callback comes after destructors.
+// Thread-safety: called by QEMU's threads.
 #include <array>
 #include <cstdio>
 #include <string>
@@ -23,7 +23,7 @@ namespace {
 struct alignas(128) Parameters {
   unsigned count = 0;
   uint64_t first = 0;        // an address
-  uint64_t first_value = 0;  // and QEMU's number for its memory
+  uint64_t first_value = 0;  // QEMU's number for its memory
 };
 
 Counter* counter;
@@ -39,7 +39,7 @@ uint64_t value_at(qemu_plugin_meminfo_t info, uint64_t address) {
   return qemu_plugin_hwaddr_phys_addr(memory);
 }
 
-// Whoever reads the file finds a whole one: it is written beside it and takes its place.
+// A reader finds a whole file: it is written under another name, then renamed.
 void write_report(bool exited) {
   const std::string text = counter->report(exited);
   const std::string& out = arguments_given->out;
@@ -72,7 +72,7 @@ void on_nop(unsigned, void* data) {
   }
 }
 
-// A marker with parameters starts, perhaps again after a page fault.
+// A marker with parameters starts; after a page fault it starts again.
 void on_comparison(unsigned cpu, void*) { parameters[cpu].count = 0; }
 
 void obey(unsigned cpu, Marker marker, const Parameters& given, uint64_t second) {

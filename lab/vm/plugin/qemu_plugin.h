@@ -1,8 +1,8 @@
-// What this plugin uses of QEMU's plugin interface, version 1 (QEMU 7.2): Debian packages no
-// header.
+// The part of QEMU's plugin interface, version 1 (QEMU 7.2), that this plugin uses: Debian packages
+// no header.
 //
 // Invariant: names and types are those of the interface; QEMU exports the functions, and looks up
-// the plugin's two symbols. Thread-safety: plugin.cc alone. Structures are QEMU's, never seen.
+// the plugin's two symbols. Thread-safety: plugin.cc alone. Structures are opaque.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct qemu_plugin_tb;
 struct qemu_plugin_insn;
 struct qemu_plugin_hwaddr;
 
-// What QEMU says of itself and of its machine.
+// QEMU's description of itself and of its machine.
 struct qemu_info_t {
   const char* target_name;
   struct {
@@ -39,7 +39,7 @@ using qemu_plugin_vcpu_udata_cb_t = void (*)(unsigned vcpu, void*);
 using qemu_plugin_vcpu_mem_cb_t = void (*)(unsigned vcpu, qemu_plugin_meminfo_t, uint64_t address,
                                            void*);
 
-// The plugin's own symbols.
+// The symbols that the plugin defines.
 [[gnu::visibility("default")]] extern int qemu_plugin_version;
 [[gnu::visibility("default")]] int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t* info,
                                                        int count, char** arguments);

@@ -1,4 +1,4 @@
-// What the counter writes: lab/vm/plugin/README.md says what each key means; nearlab/vm/counts.py
+// The counter's JSON: lab/vm/plugin/README.md says what each key means; nearlab/vm/counts.py
 // reads it.
 #include <nlohmann/json.hpp>
 
@@ -17,7 +17,7 @@ std::string name_of(unsigned node) {
   return node == kUnknownNode ? "unknown" : std::to_string(node);
 }
 
-// By node, those with something to tell.
+// By node, only nodes with a count above 0.
 Json to_json(const Totals::value_type& nodes) {
   Json result = Json::object();
   for (unsigned node = 0; node <= kNodes; ++node) {

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Public linters pass: ruff on every Python file, shellcheck on every shell script.
+
+pyproject.toml says what ruff is asked. A linter that is not installed is a skipped test.
+"""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from checking import ROOT, SKIPPED, Example, Findings, run
+
+SKIPPED_FOLDERS = {"build", ".git", "__pycache__"}
+RUFF = str(Path(sys.executable).parent / "ruff")
+
+
+def files(root: Path) -> list[Path]:
+    return [path for path in sorted(root.rglob("*"))
+            if path.is_file() and not SKIPPED_FOLDERS & set(path.relative_to(root).parts)]
+
+
+def is_shell(path: Path) -> bool:
+    if path.suffix not in {"", ".sh"}:
+        return False
+    with path.open("rb") as file:
+        return file.readline().rstrip().endswith((b"/sh", b" bash", b"/bash", b" sh"))
+
+
+def lint(root: Path, command: list[str], paths: list[Path], findings: Findings) -> None:
+    """Runs the command on the paths; it prints a line `FILE:LINE:...` for each fault."""
+    findings.count(len(paths))
+    result = subprocess.run([*command, *(str(path.relative_to(root)) for path in paths)], cwd=root,
+                            capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        findings.faults += (result.stdout + result.stderr).strip().splitlines()
+
+
+def check(root: Path, findings: Findings) -> None:
+    tree = files(root)
+    python = [path for path in tree if path.suffix == ".py"]
+    shell = [path for path in tree if is_shell(path)]
+    if python:
+        lint(root, [RUFF, "check", "--quiet", "--no-cache", "--output-format", "concise",
+                    "--config", str(ROOT / "pyproject.toml")], python, findings)
+    if shell:
+        lint(root, ["shellcheck", "--format", "gcc"], shell, findings)
+
+
+EXAMPLES = [
+    Example("right", {"a.py": "import sys\n\nprint(sys.argv)\n", "b": "#!/bin/sh\necho \"$1\"\n"},
+            None),
+    Example("python", {"a.py": "import sys\n"}, "F401"),
+    Example("shell", {"b": "#!/usr/bin/env bash\nrm $1\n"}, "SC2086"),
+]
+
+if __name__ == "__main__":
+    for linter in (RUFF, "shellcheck"):
+        if shutil.which(linter) is None:
+            print(f"{linter} is not installed")
+            sys.exit(SKIPPED)
+    run(__doc__, "files", check, EXAMPLES)
