@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every folder of src/ has a unit test: tests/unit/<name>_test.cc, named after one of its files."""
+"""Every folder of src/ has a unit test tests/unit/<name>_test.cc, named after one of its files."""
 
 from pathlib import Path
 
