@@ -1,11 +1,11 @@
-# GTest::gtest and GTest::gtest_main: the system's libraries, or, in a cross-build, built from the
-# system's sources (Debian: googletest), because only they exist for every architecture.
+# GTest::gtest and GTest::gtest_main: the system's libraries. A cross-build compiles them from the
+# system's sources (Debian: googletest), because only sources exist for every architecture.
 
 if(NOT TARGET GTest::gtest AND NOT CMAKE_CROSSCOMPILING)
   find_package(GTest CONFIG QUIET)
 endif()
 if(NOT TARGET GTest::gtest AND EXISTS /usr/src/googletest/CMakeLists.txt)
-  # The sources ask for an older CMake, and are not ours to warn about.
+  # The sources require an older CMake; warnings about code of others are off.
   set(INSTALL_GTEST OFF)
   set(warnings_were_errors ${CMAKE_COMPILE_WARNING_AS_ERROR})
   set(CMAKE_COMPILE_WARNING_AS_ERROR OFF)

@@ -1,10 +1,10 @@
-# The published designs: build/<preset>/designs/lib<name>.so, each one folder of designs/ on the
+# The published designs: build/<preset>/designs/lib<name>.so. Each is one folder of designs/ and the
 # shared parts.
 #
 # near_design(<name> [FOLDER <folder>] [DEFINITIONS <definition>...]): the sources of
 # designs/<folder>/ (default: the name) with designs/shared/{front,life,summary}.cc, which see the
 # design through its `this_design.h`. near_design_<name>: these objects; libraries of a family
-# differ by definitions alone. A sanitizer owns malloc, so sanitizer builds stop at the objects.
+# differ only by definitions. A sanitizer owns malloc, so sanitizer builds stop at the objects.
 
 set(designs_dir ${PROJECT_SOURCE_DIR}/designs)
 set(near_design_names "" CACHE INTERNAL "designs that have a library")
@@ -15,7 +15,7 @@ set(per_design ${designs_dir}/shared/front.cc ${designs_dir}/shared/life.cc
   ${designs_dir}/shared/summary.cc)
 list(REMOVE_ITEM shared_sources ${per_design})
 
-# What all designs stand on.
+# The code that all designs use.
 function(near_design_parts target)
   near_object_library(${target}
     ${design_shared_sources} ${shared_sources} ${PROJECT_SOURCE_DIR}/malloc/front/foreign.cc)
@@ -24,7 +24,7 @@ endfunction()
 near_design_parts(near_design_shared)
 
 function(near_design_flags target)
-  # Before malloc/, where front/front.h is that of nearmalloc.
+  # This folder precedes malloc/, whose front/front.h is nearmalloc's.
   target_include_directories(${target} BEFORE PRIVATE ${designs_dir}/shared/shim)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
 endfunction()
@@ -38,7 +38,7 @@ endif()
 
 near_fake_os_library(near_design_fake_os near_design_shared)
 
-# What a design is made of, with these definitions.
+# The objects of a design, compiled with these definitions.
 function(near_design_objects target folder)
   file(GLOB sources CONFIGURE_DEPENDS ${designs_dir}/${folder}/*.cc)
   near_object_library(${target} ${sources} ${per_design})

@@ -1,18 +1,17 @@
 # Compiler and linker flags, as two interface targets: near_flags for all code here,
-# near_library_flags for what ends up in the allocator's libraries. Both compilers get the same
-# rules.
+# near_library_flags for the code of the allocator's libraries. Both compilers get the same rules.
 
 add_library(near_flags INTERFACE)
 target_compile_features(near_flags INTERFACE cxx_std_20)
 target_include_directories(near_flags INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/common> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/malloc>
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
-# With NEAR_CHECK everything is checked at run time, else targets whose property NEAR_CHECKED is on.
+# With NEAR_CHECK all targets have run-time checks; without it only those with NEAR_CHECKED on.
 target_compile_definitions(near_flags INTERFACE
   NEAR_CHECK=$<OR:$<BOOL:${NEAR_CHECK}>,$<BOOL:$<TARGET_PROPERTY:NEAR_CHECKED>>>)
 target_compile_options(near_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-  # Clang counts signedness as part of -Wconversion, GCC does not for C++: one rule for both.
+  # Clang includes signedness in -Wconversion; GCC does not for C++. This makes them equal.
   -Wno-sign-conversion)
 if(NEAR_SANITIZE)
   target_compile_options(near_flags INTERFACE
@@ -20,16 +19,16 @@ if(NEAR_SANITIZE)
   target_link_options(near_flags INTERFACE -fsanitize=${NEAR_SANITIZE})
 endif()
 if(NEAR_SANITIZE MATCHES "undefined" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # Instrumented arithmetic hides from GCC that a value fits; every other build keeps the warning.
+  # In instrumented arithmetic GCC cannot see that a value fits; other builds keep the warning.
   target_compile_options(near_flags INTERFACE -Wno-conversion)
 endif()
 if(NEAR_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # GCC warns that its TSan does not see fences; the protocols order by operations, and Relacy
-  # models the fences.
+  # GCC warns that its TSan ignores fences. The protocols order by operations, and Relacy models the
+  # fences.
   target_compile_options(near_flags INTERFACE -Wno-tsan)
 endif()
 
-# Else the compiler may turn our malloc + memset into a call of calloc, which is us.
+# Without these flags the compiler may turn malloc + memset in our calloc into a call of calloc.
 set(own_names
   malloc calloc realloc free aligned_alloc posix_memalign memalign valloc pvalloc reallocarray)
 list(TRANSFORM own_names PREPEND -fno-builtin-)

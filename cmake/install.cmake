@@ -1,5 +1,5 @@
-# What `cmake --install` puts where: six libraries, the headers, a CMake package, three pkg-config
-# files, the man page and what it refers to.
+# `cmake --install` installs six libraries, the headers, a CMake package, three pkg-config files,
+# the man page and the files that it refers to.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)

@@ -2,8 +2,8 @@
 #
 # near_sources_of(<variable> <folder>...) collects the sources of folders, so that a new file needs
 # no edit here. A static library is one relocatable object: a program that needs one name gets all
-# of them, so no program ends up with this library's malloc and glibc's aligned_alloc; names that are
-# not exported cannot clash with the program's.
+# of them, so no program mixes this library's malloc with glibc's aligned_alloc; names that are not
+# exported cannot clash with the program's.
 
 function(near_sources_of variable)
   set(sources)
@@ -25,8 +25,8 @@ near_sources_of(core_sources common/base common/platform common/sync
 # The allocator needs no asymmetric fence.
 list(FILTER core_sources EXCLUDE REGEX "/platform/fence\\.cc$")
 near_sources_of(shim_sources malloc/shim)
-# Designs have neither the options nor the map of the files that interpose functions of the C
-# library.
+# Designs leave out the files that interpose functions of the C library, because these files need
+# options and a map that designs do not have.
 list(FILTER shim_sources EXCLUDE REGEX
   "/(near_(api|node|standard)|dlopen|limits|thread_create)\\.cc$")
 
@@ -34,8 +34,7 @@ near_object_library(near_core ${core_sources})
 near_object_library(near_api
   malloc/shim/near_api.cc malloc/shim/near_node.cc malloc/shim/near_standard.cc)
 
-# Objects on an operating system that tests control: os_linux.cc is replaced by
-# tests/support/fake_os.cc.
+# Objects on an operating system that tests control: tests/support/fake_os.cc replaces os_linux.cc.
 function(near_fake_os_library name objects)
   set(fake_os ${PROJECT_SOURCE_DIR}/tests/support/fake_os.cc)
   if(NOT NEAR_TESTS OR NOT EXISTS ${fake_os})
@@ -49,7 +48,7 @@ endfunction()
 
 near_fake_os_library(near_core_fake_os near_core)
 
-# The option table as text, for docs/options.md and its check.
+# This program prints the option table, for docs/options.md and its check.
 if(EXISTS ${PROJECT_SOURCE_DIR}/tools/near_options.cc)
   add_executable(near_options tools/near_options.cc)
   target_link_libraries(near_options PRIVATE near_core near_api)
@@ -61,7 +60,8 @@ if(NEAR_SANITIZE)
 endif()
 
 near_object_library(near_shim ${shim_sources})
-# An archive must not take names of the C library that a program defines or wraps itself.
+# These are not in the archives, which must not define names of the C library that a program defines
+# or wraps itself.
 near_object_library(near_interposed malloc/shim/dlopen.cc malloc/shim/limits.cc
   malloc/shim/thread_create.cc)
 # GCC's other register allocator saves a move in malloc (15 instructions instead of 16).
@@ -69,9 +69,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(near_api PRIVATE -fira-algorithm=priority)
   target_compile_options(near_shim PRIVATE -fira-algorithm=priority)
 endif()
-# The one file that catches an exception.
+# Only this file catches an exception.
 set_source_files_properties(malloc/shim/new_catch.cc PROPERTIES COMPILE_OPTIONS -fexceptions)
-# What calls a public name jumps through the GOT, without a stub in between.
+# Calls of public names in these files jump through the GOT, without a stub.
 set_source_files_properties(malloc/shim/new_delete.cc malloc/shim/new_nothrow.cc
   PROPERTIES COMPILE_OPTIONS -fno-plt)
 
@@ -83,18 +83,18 @@ function(near_shared_library name output_name version_script)
     OUTPUT_NAME ${output_name}
     LINKER_LANGUAGE CXX
     LINK_DEPENDS "${version_script};${PROJECT_SOURCE_DIR}/malloc/shim/replaceable.list")
-  # libgcc is the static helper library of the compiler (aarch64 calls it for atomics); libc is all
-  # that is loaded.
+  # libgcc is the static helper library of the compiler (aarch64 calls it for atomics); only libc is
+  # loaded.
   target_link_libraries(${name} PRIVATE gcc c)
   target_link_options(${name} PRIVATE
     -nodefaultlibs
     LINKER:--version-script=${version_script}
     LINKER:--no-undefined
     LINKER:-z,now,-z,relro
-    # Calls inside the library stay inside it, except those that a program may replace.
+    # Calls inside the library bind to it, except those of names that a program may replace.
     LINKER:-Bsymbolic-functions
     LINKER:--dynamic-list=${PROJECT_SOURCE_DIR}/malloc/shim/replaceable.list
-    # The thread-exit hook and the blocks that were handed out outlive any dlclose.
+    # The thread-exit hook and live blocks are needed after any dlclose.
     LINKER:-z,nodelete)
 endfunction()
 
@@ -115,7 +115,7 @@ function(near_static_library name output_name)
   near_public_interface(${name})
 endfunction()
 
-# What programs are linked to has a version in its name; what is only preloaded does not.
+# Libraries that programs link have a version in their names; libraries only for preload do not.
 function(near_public_interface name)
   get_target_property(type ${name} TYPE)
   if(type STREQUAL "SHARED_LIBRARY")
@@ -133,13 +133,13 @@ near_shared_library(nearmalloc_api nearmalloc-api
   near_core near_api)
 near_public_interface(nearmalloc)
 near_public_interface(nearmalloc_api)
-# Their fork handlers are registered before any other library's.
+# With initfirst their fork handlers are registered before any other library's.
 target_link_options(nearmalloc PRIVATE LINKER:-z,initfirst)
 target_link_options(nearmalloc_api PRIVATE LINKER:-z,initfirst)
 near_static_library(nearmalloc_static nearmalloc near_core near_api near_shim)
 near_static_library(nearmalloc_api_static nearmalloc-api near_core near_api)
 
-# A program may allocate through libraries alone: it has to ask for the name to get the object.
+# A program may call malloc only through libraries; -u makes the linker take the object anyway.
 target_link_options(nearmalloc_static INTERFACE LINKER:-u,malloc)
 
 set_target_properties(nearmalloc_static PROPERTIES EXPORT_NAME static)

@@ -1,4 +1,4 @@
-# NEAR_PYTHON: the interpreter that tests run scripts with; `./near` names the virtual
+# NEAR_PYTHON: the interpreter for the tests' scripts; `./near` sets it to the virtual
 # environment's.
 
 set(NEAR_PYTHON "" CACHE FILEPATH "Python 3.11 or newer for the tests; found when empty")

@@ -1,9 +1,9 @@
-# The reclamation library: reclaim/ on the layers of common/. Its headers are templates; what
-# needs the system is compiled here.
+# The reclamation library: reclaim/ on the layers of common/. Its headers are templates; the parts
+# that need the system are compiled here.
 #
-# near_reclaim_objects: the objects; near_reclaim: the same for tests, with all they need;
-# nearreclaim, nearreclaim_static: what is installed. The names in namespace near::reclaim are what
-# the headers call; everything else is hidden.
+# near_reclaim_objects: the objects; near_reclaim: the objects with all that tests need;
+# nearreclaim, nearreclaim_static: the installed libraries. They export the names in namespace
+# near::reclaim, which the headers call; everything else is hidden.
 
 file(GLOB reclaim_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/reclaim/*.cc)
 set(reclaim_platform clock fence futex message)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Every atomic operation of the libraries states its order and its reason.
 
-A non-relaxed one carries, on its own lines or one of the three before, a comment
-`pairs: <label>[, <label>]`. A label has two sides: at least two operations, of which one releases
-and one acquires. A relaxed one carries `relaxed: <why>` in the same place, unless its file says
-`relaxed in this file: <why>`. A barrier call may carry a label too: it is then both sides.
-A label that belongs to no operation is a fault. `pairs: program` names a partner in the program
-that uses the library.
+A non-relaxed operation has, on its own lines or one of the three before, a comment
+`pairs: <label>[, <label>]`. A label needs at least two operations, of which one releases and one
+acquires. A relaxed operation has `relaxed: <why>` in the same place, unless its file has
+`relaxed in this file: <why>`. A barrier call may have a label too, and then both releases and
+acquires. A label that belongs to no operation is a fault. `pairs: program` means that the partner
+is in the program that uses the library.
 """
 
 import re
@@ -68,7 +68,7 @@ def operations_of(code: str) -> list[Operation]:
     for number, line in enumerate(code.splitlines(), 1):
         if number in covered or DEFINITION.search(line):
             continue
-        if orders_in(line):  # handed to a function of ours
+        if orders_in(line):  # an order passed to a function of ours
             found.append(Operation(number, number, orders_in(line)))
         elif BARRIER.search(line):
             found.append(Operation(number, number, set(RELEASING), is_barrier=True))
@@ -109,7 +109,7 @@ def check_file(text: str, name: Path, sides, findings: Findings) -> None:
     for operation in operations:
         before = range(operation.first - LINES_BEFORE, operation.first)
         own = range(operation.first, operation.last + 1)
-        # A comment behind another operation is that one's.
+        # A comment on the line of another operation belongs to that operation.
         near = [line for line in before if line not in taken] + list(own)
         labelled = [line for line in near if PAIRS.search(comments.get(line, ""))]
         labelled = [line for line in labelled if line in own] or labelled[-1:]

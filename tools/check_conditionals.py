@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Conditional compilation lives in platform/ and base/ of common/; elsewhere NEAR_CHECK and guards.
+"""Only platform/ and base/ of common/ compile conditionally; elsewhere NEAR_CHECK and guards may.
 
-The headers that the model checker explores may ask for it (NEAR_MODEL), and those that C programs
-include for C++, in include/nearmalloc alone.
+Headers in include/nearmalloc may also test NEAR_MODEL, because the model checker explores them, and
+__cplusplus, because C programs include them.
 """
 
 import re

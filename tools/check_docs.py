@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The documents tell the truth: their commands run, and docs/options.md is what the library prints.
+"""The documents' commands run, and docs/options.md is what near-options prints.
 
 In the `sh` blocks of the READMEs, ARCHITECTURE.md, CONTRIBUTING.md, docs/*.md and designs/, it runs
-each line that starts with `./near` and expects success, except those in
-tools/documented_commands.toml, which names the test that runs them: lines that take long, and all
-lines that are not `./near`.
+each line that starts with `./near` and expects success. It does not run the lines in
+tools/documented_commands.toml, which names the test that runs each: lines that take long, and all
+lines that do not start with `./near`.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def documents(root: Path) -> list[Path]:
 
 
 def commands(text: str) -> list[tuple[int, str]]:
-    """(line, command) of each command in the `sh` blocks."""
+    """Returns (line, command) of each command in the `sh` blocks."""
     found = []
     for block in BLOCK.finditer(text):
         first = line_of(text, block.start(1))

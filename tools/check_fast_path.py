@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The fast path of malloc and free in machine code, against tools/fast_path_budget.toml.
+"""The machine code of malloc's and free's fast path keeps to tools/fast_path_budget.toml.
 
-From the entry to the first `ret`, with no conditional jump taken and direct jumps followed: not
-more instructions than budgeted, no call, no lock prefix, no indirect jump, and of the process's
-data nothing but what is listed: so nothing that tells how many nodes there are.
+The path goes from the entry to the first `ret`, takes no conditional jump and follows direct jumps.
+It has no more instructions than budgeted, no call, no lock prefix and no indirect jump. It reads
+only the listed data of the process, so it does not read the number of nodes.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def entry_of(library: Path, function: str) -> int | None:
 
 
 def fast_path(code: dict[int, str], entry: int) -> tuple[list[str], str | None]:
-    """The instructions from `entry` to `ret`, and what is wrong with them."""
+    """Returns the instructions from `entry` to `ret`, and their first fault."""
     following = dict(itertools.pairwise(sorted(code)))
     path: list[str] = []
     address: int | None = entry

@@ -16,10 +16,10 @@ BOUNDARY = re.compile(r"[{};]")
 
 
 def functions(text: str) -> Iterator[tuple[str, int, int]]:
-    """(name, first line, last line) of each function that is not inside another one."""
+    """Yields (name, first line, last line) of each function that is not inside another one."""
     code = DIRECTIVE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()),
                          without_comments(text))
-    stack: list[tuple[bool, str, int]] = []  # of open braces: is it a function's, its name, where
+    stack: list[tuple[bool, str, int]] = []  # open braces: is it a function's, its name, its start
     head_start = 0
     for match in BOUNDARY.finditer(code):
         if match.group() == "{":

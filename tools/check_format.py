@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""clang-format agrees with every C and C++ file (.clang-format); --fix rewrites the others."""
+"""Every C and C++ file is formatted by clang-format (.clang-format); --fix rewrites the others."""
 
 import argparse
 import subprocess

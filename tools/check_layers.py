@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Includes of common/ and malloc/ point downward; reclaim/ and designs use the lowest layers and
-their own."""
+"""A layer of common/ and malloc/ includes only itself and lower layers; reclaim/ and designs only
+the lowest layers and their own files."""
 
 import re
 from pathlib import Path
@@ -13,16 +13,16 @@ LAYERS = {
 }
 ORDER = [layer for layers in LAYERS.values() for layer in layers]
 OF_RECLAIM = {"base", "platform", "sync", "reclaim", "nearmalloc/impl", "nearmalloc/reclaim"}
-# A design stands on the lowest layers and on what all designs share; the shim and what becomes of
-# invalid pointers are reached by two headers of front/.
+# A design uses the lowest layers and the parts that all designs share. Two headers of front/
+# connect it with the shim and with the handling of invalid pointers.
 OF_DESIGNS = {"base", "platform", "sync", "designs/shared", "sizes/size_class.h",
               "front/front.h", "front/invalid.h", "this_design.h"}
-# What installed headers may use: nothing that is not installed.
+# Installed headers may include only installed headers.
 OF_HEADERS = {"nearmalloc/impl", "nearmalloc/reclaim"}
-# The public header, the atomic type both libraries share, and the model checker's stand-ins
+# Every layer may include these: the public header, and the model checker's replacements
 # (tests/model).
 OUTSIDE = {"nearmalloc/nearmalloc.h", "model_atomic.h", "model_fence.h"}
-# Installed headers that are the allocator's too, each by one layer, which passes it on.
+# Installed headers that the allocator uses too. Only this layer includes each, for the others.
 SHARED = {"base": "nearmalloc/impl/atomic.hpp", "platform": "nearmalloc/impl/fence.hpp"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 

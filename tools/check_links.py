@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What the two shared libraries need, keep and show.
+"""The two shared libraries have the right dependencies, static TLS and exported names.
 
-Each needs libc.so.6 alone, has its SONAME, no IFUNC, at most 64 bytes of static TLS, and exports
-exactly what its version script names; the api library exports no name but near_*.
+Each needs only libc.so.6, has its SONAME, no IFUNC, at most 64 bytes of static TLS, and exports
+exactly the names of its version script; the api library exports only near_* names.
 """
 
 import argparse
@@ -25,7 +25,7 @@ def output_of(*command: str) -> str:
 
 
 def named_in(script: str) -> set[str]:
-    """The names and patterns after `global:` of a version script."""
+    """Returns the names and patterns after `global:` of a version script."""
     script = re.sub(r"/\*.*?\*/|#[^\n]*|//[^\n]*", "", script, flags=re.DOTALL)
     names: set[str] = set()
     for part in re.findall(r"global:(.*?)(?=local:|\})", script, re.DOTALL):
@@ -34,7 +34,7 @@ def named_in(script: str) -> set[str]:
 
 
 def exported_by(library: Path) -> tuple[set[str], set[str]]:
-    """(exported names, those of them that are IFUNCs); the versions' own symbols are left out."""
+    """Returns the exported names, without the versions' own symbols, and the IFUNCs among them."""
     names, indirect = set(), set()
     for line in output_of("nm", "-D", "--defined-only", str(library)).splitlines():
         _, kind, name = line.split()

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Every order and every fence of the reclamation protocols is one that a model cannot do without.
+"""Every order and every fence of the reclamation protocols is necessary in a model.
 
 In the headers PROTOCOLS each non-relaxed operation, and each call of a fence, has a mutation in
-tests/model/*_model.cc that weakens it and that the model has to find, or is listed as redundant in
-docs/decisions/0009-reclamation-orders.md: a line that begins with "- `<file>` `<function>`
-`<text>`:", where the text is a piece of its line of code. A mutation or an entry that fits nothing
-is a fault.
+tests/model/*_model.cc that weakens it and that the model must find. Otherwise it is listed as
+redundant in docs/decisions/0009-reclamation-orders.md, in a line that begins with "- `<file>`
+`<function>` `<text>`:", where the text is a piece of its line of code. A mutation or an entry that
+fits nothing is a fault.
 """
 
 import re

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Citations have an entry in docs/papers.bib, each entry is cited, and links between pages lead to
-a file and, if they name one, a heading."""
+"""Each citation has an entry in docs/papers.bib, each entry is cited, and each link between pages
+leads to a file and, if it names one, a heading."""
 
 import re
 from pathlib import Path
@@ -19,12 +19,12 @@ SKIPPED_FOLDERS = {"build", ".git", "__pycache__"}
 
 
 def anchor_of(heading: str) -> str:
-    """How Markdown's readers turn a heading into a name."""
+    """Returns the anchor that Markdown renderers make from a heading."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
 def blanked(text: str) -> str:
-    """The text of a page without its code; lines stay."""
+    """Returns the text of a page with its code blanked; line numbers stay."""
     return CODE.sub(lambda code: re.sub(r"[^\n]", " ", code.group()), text)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""clang-tidy, and with it Clang's own warnings, finds nothing in the libraries (.clang-tidy).
+"""clang-tidy, which includes Clang's own warnings, finds no fault in the libraries (.clang-tidy).
 
-Public names of the reclamation library are like the standard library's: lower case.
+Public names of the reclamation library are lower case, like the standard library's.
 """
 
 import argparse
@@ -38,17 +38,17 @@ def check_files(build: Path, files: list[Path], findings: Findings) -> None:
     findings.count(len(files))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         outputs = list(pool.map(lambda file: tidy(build, file), files))
-    # A header's fault shows in every file that includes it.
+    # clang-tidy reports a header's fault for every file that includes it.
     for path, line, message in sorted({found for each in outputs for found in FAULT.findall(each)}):
         if PUBLIC not in path or not LIKE_STANDARD.search(message):
             findings.fault(path, int(line), message)
 
 
 def library_commands(build: Path) -> list[dict[str, str]]:
-    """How the libraries' sources are compiled, without the flags that Clang does not know.
+    """Returns the libraries' compile commands, without the flags that Clang does not know.
 
-    Their objects lie in the build's own CMakeFiles: what a subfolder compiles again (tests/model)
-    is other code, with the model checker's headers in it.
+    Their objects are in the build's own CMakeFiles. A subfolder that compiles a source again
+    (tests/model) compiles other code, because it uses the model checker's headers.
     """
     commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
     return [{**command, "command": re.sub(r" -fira-\S+", "", command["command"])}
@@ -69,7 +69,7 @@ def check_sources(root: Path, build: Path, findings: Findings) -> None:
 
 
 def self_test() -> int:
-    """A fault is found, a file that is not compiled too, and a second compilation is left out."""
+    """Expects that it finds a fault and a file not compiled, and ignores a second compilation."""
     findings = Findings()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)

@@ -1,8 +1,8 @@
-"""What every check of this folder shares: the command line, the count, the report, the self-test.
+"""The checks of this folder share this: the command line, the count, the report, the self-test.
 
-A check is a function `check(root, findings)` that reads the tree at `root`, counts each thing it
-looked at and records what is wrong. A check that counted nothing has failed. A self-test runs it
-on small trees whose faults are known.
+A check is a function `check(root, findings)` that reads the tree at `root`, counts each thing that
+it checked and records the faults. A check that counted nothing has failed. A self-test runs it on
+small trees with known faults.
 """
 
 import argparse
@@ -15,14 +15,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SKIPPED = 77  # the exit status that CTest counts as skipped
-# Where the code of the libraries is: the allocator's, and the reclamation library's.
+# The folders of the libraries' code: the allocator's, and the reclamation library's.
 CODE = ("common", "malloc", "reclaim", "designs", "include/nearmalloc/impl",
         "include/nearmalloc/reclaim")
 
 
 @dataclass
 class Findings:
-    """What a check saw: how many things it checked, and what was wrong with them."""
+    """The result of a check: how many things it checked, and their faults."""
 
     checked: int = 0
     faults: list[str] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class Example:
-    """A small tree and a piece of the one fault it must give; `fault` None: the tree is right."""
+    """A small tree and a part of the fault message that it must give; None: it has no fault."""
 
     name: str
     files: dict[str, str]
@@ -96,7 +96,7 @@ def self_test(check: Check, examples: list[Example]) -> int:
 
 def sources(root: Path, *folders: str, suffixes: tuple[str, ...] = (".h", ".hpp", ".cc")
             ) -> Iterator[Path]:
-    """The files under root/folder with one of the suffixes, sorted; build trees are no sources."""
+    """Yields the files under root/folder with one of the suffixes, sorted, without build trees."""
     for folder in folders:
         for path in sorted((root / folder).rglob("*")):
             if path.is_file() and path.suffix in suffixes and "build" not in path.parts[:-1]:
@@ -111,7 +111,7 @@ TOKEN = re.compile(
 
 
 def without_comments(text: str) -> str:
-    """C++ with comments and the contents of literals blanked; lines and columns stay."""
+    """Returns C++ with comments and the contents of literals blanked; lines and columns stay."""
 
     def blank(match: re.Match[str]) -> str:
         token = match.group()

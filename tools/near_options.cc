@@ -1,5 +1,5 @@
 // Prints the option table: as Markdown for docs/options.md, or as help text.
-// The table itself (platform/options.cc) is the only place where an option is described.
+// Only the table itself (platform/options.cc) describes options.
 #include <cctype>
 #include <cstdio>
 #include <cstring>
@@ -15,7 +15,7 @@ std::string environment_name(const char* name) {
   return capitals;
 }
 
-// The value as a user writes it: its word if it has one.
+// Returns the value as a user writes it: its word if it has one.
 std::string shown(const near::OptionInfo& option, long value) {
   if (option.words == nullptr) return std::to_string(value);
   const char* word = option.words;

@@ -1,10 +1,10 @@
-// Counts the memory calls of a program and of all its descendants: the kernel asks before each one
-// (a seccomp filter with user notification), is told to go on, and nobody is traced or stopped.
+// Counts the memory calls of a program and of all its descendants: a seccomp filter with user
+// notification makes the kernel ask the launcher before each one. No process is traced.
 //
-// Invariant: every call of kCounted that a process of the tree began is counted once; all others
-// never notice the filter. A counted call takes some microseconds more, so the run is not to be
-// timed; and it can be interrupted by a signal whose handler forbids restarts (no SA_RESTART).
-// Thread-safety: launch.c alone, one thread. Source: seccomp_unotify(2).
+// Invariant: every call of kCounted that a process of the tree began is counted once; other calls
+// pass the filter at once. A counted call takes some microseconds more, so the run should not be
+// timed; a signal whose handler forbids restarts (no SA_RESTART) can interrupt it.
+// Thread-safety: only launch.c, one thread. Source: seccomp_unotify(2).
 #pragma once
 
 #include <errno.h>
@@ -44,7 +44,7 @@ struct calls {
   long counts[kCountedCalls];
 };
 
-// The child's side, just before exec: from here on its counted calls wait for the launcher.
+// Called by the child just before exec: from here on its counted calls wait for the launcher.
 // Returns the listener, or -1 with errno.
 static int install_filter(void) {
   struct sock_filter code[kCountedCalls + 5];
@@ -63,13 +63,13 @@ static int install_filter(void) {
   code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF);
   const struct sock_fprog program = {(unsigned short)at, code};
-  // With WAIT_KILLABLE_RECV a signal handler does not make the kernel ask twice.
+  // With WAIT_KILLABLE_RECV the kernel does not ask twice after a signal handler.
   static const unsigned kFlags[] = {
       SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
       SECCOMP_FILTER_FLAG_NEW_LISTENER};
   int listener = -1;
   for (int i = 0; i < 4 && listener < 0; ++i) {
-    if (i == 2) prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);  // what a user needs to be allowed a filter
+    if (i == 2) prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);  // lets an unprivileged user set a filter
     listener = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, kFlags[i % 2], &program);
   }
   return listener;
@@ -80,7 +80,7 @@ union control {
   struct cmsghdr aligned;
 };
 
-// The child's side: gives the listener to the launcher, or the reason why there is none.
+// Called by the child: sends the listener to the launcher, or the reason why there is none.
 static void hand_over_listener(int socket) {
   const int listener = install_filter();
   int reason = listener < 0 ? errno : 0;
@@ -96,7 +96,7 @@ static void hand_over_listener(int socket) {
     head->cmsg_len = CMSG_LEN(sizeof listener);
     memcpy(CMSG_DATA(head), &listener, sizeof listener);
   }
-  // Without the launcher's ear the first counted call would wait for ever.
+  // If the launcher does not listen, the first counted call would wait forever.
   if (sendmsg(socket, &message, 0) != sizeof reason) _exit(126);
 }
 
@@ -114,13 +114,13 @@ static void receive_listener(struct calls* calls, int socket) {
   if (reason == 0 && head != NULL) memcpy(&calls->listener, CMSG_DATA(head), sizeof(int));
 }
 
-// Counts one call that waits and lets it go on. False when none waits any more.
+// Counts one waiting call and lets it continue. False when none waits.
 static bool count_waiting(struct calls* calls) {
   struct pollfd ready = {.fd = calls->listener, .events = POLLIN};
   if (calls->listener < 0 || poll(&ready, 1, 0) <= 0 || (ready.revents & POLLIN) == 0) return false;
   struct seccomp_notif call = {0};
   if (ioctl(calls->listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0)
-    return errno == ENOENT || errno == EINTR;  // its process was killed meanwhile
+    return errno == ENOENT || errno == EINTR;  // the calling process was killed
   for (int i = 0; i < kCountedCalls; ++i)
     calls->counts[i] += kCounted[i].number == (unsigned)call.data.nr;
   struct seccomp_notif_resp answer = {.id = call.id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};

@@ -1,11 +1,11 @@
-// A library preloaded before an allocator: counts the calls of the malloc family, the bytes they
-// ask for, and estimates the time inside by timing about one call in 64.
+// A library preloaded before an allocator: it counts the calls of the malloc family and the bytes
+// requested, and estimates the time inside by timing about one call in 64.
 //
-// Invariant: every call goes on to the next definition, unchanged; a call that an allocator makes
-// inside another one is passed on and not counted. The counters are a shared mapping of the file
-// LAB_COUNT_FILE, which the reader made: nothing is lost by a crash or _exit, and children of fork
-// and exec add to the same ones. Without that file nothing is counted.
-// Thread-safety: any thread. The reader is nearlab/counting.py, which knows this layout.
+// Invariant: every call is passed to the next definition, unchanged; a call that an allocator makes
+// inside another call is passed on and not counted. The counters are a shared mapping of the file
+// LAB_COUNT_FILE, which the reader made: a crash or _exit loses no count, and children of fork and
+// exec add to the same counters. Without that file nothing is counted.
+// Thread-safety: any thread. The reader is nearlab/counting.py, which uses this layout.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,13 +24,13 @@
 enum kind { kMalloc, kCalloc, kRealloc, kAligned, kFree, kFreeNull, kKinds };
 enum { kSlots = 16, kSampledEvery = 64, kClockTries = 64 };
 
-// Threads take slots in turn, so that counting costs them little even when they are many.
+// Threads take slots in turn, so that even many threads rarely contend for a counter.
 struct slot {
   _Alignas(128) _Atomic uint64_t calls[kKinds];
   _Atomic uint64_t bytes;
   _Atomic uint64_t samples;
   _Atomic uint64_t sampled_ns;
-  _Atomic uint64_t processes;  // that found the file
+  _Atomic uint64_t processes;  // processes that opened the file
 };
 
 static struct slot nowhere[kSlots];
@@ -58,7 +58,7 @@ static __thread struct thread self __attribute__((tls_model("initial-exec")));
 
 // --- before the next definitions are known -------------------------------------------------------
 
-// dlsym may allocate: it gets memory from here, which is never given back.
+// dlsym may allocate. Its blocks come from here and are never freed.
 static _Alignas(16) char early[16384];
 static atomic_size_t early_used;
 
@@ -72,7 +72,7 @@ static void* early_malloc(size_t size) {
   return at + size <= sizeof early ? early + at : NULL;
 }
 
-// Sets the function pointer at `place`, NULL where there is no such function.
+// Sets the function pointer at `place`, to NULL if there is no such function.
 static void find_next(void* place, const char* name) {
   void* found = dlsym(RTLD_NEXT, name);
   memcpy(place, &found, sizeof found);
@@ -120,7 +120,7 @@ static void find_family(void) {
   find_next(&next_pvalloc, "pvalloc");
 }
 
-// False while the first call of all looks for the next definitions.
+// False while the process's first call looks for the next definitions.
 static bool ready(void) {
   enum { kFresh, kLooking, kReady };
   static atomic_int state;
@@ -137,7 +137,7 @@ static bool ready(void) {
   return true;
 }
 
-// A program that never allocates is counted too: at 0.
+// A program that never allocates is a counted process too, with 0 calls.
 __attribute__((constructor)) static void start(void) { ready(); }
 
 // --- one call ------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ static void add(_Atomic uint64_t* counter, uint64_t value) {
   atomic_fetch_add_explicit(counter, value, memory_order_relaxed);
 }
 
-// At random distances, 64 on average: a program's own rhythm must not decide what is timed.
+// A random distance, 64 on average, so that a program's own period does not bias the samples.
 static int draw_distance(void) {
   self.random ^= self.random << 13;
   self.random ^= self.random >> 17;
@@ -181,8 +181,8 @@ static struct call begin(enum kind kind, size_t bytes) {
   return call;
 }
 
-// The smaller of the two clocks: one has the precision, the other stands still while the thread
-// does not run. An exception of operator new passes here too.
+// Records the smaller of two times: the monotonic clock is more precise, and the CPU clock stops
+// while the thread does not run. An exception of operator new calls this too.
 static void end(const struct call* call) {
   --self.depth;
   if (!call->sampled) return;
@@ -272,8 +272,8 @@ void* pvalloc(size_t size) {
 
 // --- C++: an allocator may have operators of its own ---------------------------------------------
 
-// A program may load its C++ library where RTLD_NEXT does not look; that library's operators are
-// malloc and free. The look-up is inside the counted call: what it allocates is not the program's.
+// A program may load its C++ library where RTLD_NEXT does not look; then malloc and free serve as
+// operators. The look-up is inside the counted call, so its allocations are not counted.
 #define NEXT_OPERATOR(type, name)                               \
   static _Atomic(type) known;                                   \
   type to = atomic_load_explicit(&known, memory_order_relaxed); \

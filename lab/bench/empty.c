@@ -1,4 +1,4 @@
-// See empty.h. A translation unit of its own, so that the calls are made and not inlined.
+// See empty.h. These are in a translation unit of their own, so that calls are not inlined.
 #include "empty.h"
 
 void* empty_malloc(size_t size) { return (void*)size; }

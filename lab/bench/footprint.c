@@ -1,7 +1,8 @@
-// Holds known amounts of memory for known times: `footprint KIB:MS ...` grows, shrinks, holds. What
-// the lab measures of it is compared with what it prints: its largest amount, and the integral of
-// the amount over time, by its own clock; the sleeps of a busy machine are longer than asked for.
-// Invariant: of the reserved memory exactly the first `held` KiB are resident. Nothing is malloced.
+// Holds known amounts of memory for known times: `footprint KIB:MS ...` grows, shrinks, holds. A
+// test compares the lab's measurement with what it prints: its largest amount, and the integral of
+// the amount over time, by its own clock, because a busy machine prolongs sleeps.
+// Invariant: exactly the first `held` bytes of the reserved memory are resident. It never calls
+// malloc.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ int main(int argc, char** argv) {
   char* const memory = mmap(NULL, reserved, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return 1;
-  madvise(memory, reserved, MADV_NOHUGEPAGE);  // a huge page would be more than was asked for
+  madvise(memory, reserved, MADV_NOHUGEPAGE);  // a huge page would exceed the wanted amount
   size_t held = 0;
   double kib_seconds = 0;
   for (int i = 1; i < argc; ++i) {

@@ -1,4 +1,4 @@
-// A process that does nothing but one malloc and free: what an allocator costs everyone.
+// A process that only calls malloc and free once, to measure an allocator's fixed cost.
 // Prints its memory, or nothing when an argument is given (see start_up.cc).
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   free(block);
   if (argc > 1) return 0;
   const struct memory_use memory = own_memory();
-  char line[512];  // and not printf, whose buffer would come from malloc
+  char line[512];  // written without printf, which would allocate its buffer by malloc
   const int length = snprintf(line, sizeof line,
                               "{\"name\": \"idle\", \"malloc_from\": \"%s\", \"rss_kib\": %ld, "
                               "\"vm_hwm_kib\": %ld, \"vm_pte_kib\": %ld}\n",

@@ -1,8 +1,8 @@
-// Calls malloc and free in a fixed loop, to be counted by callgrind (nearlab/instructions.py).
+// Calls malloc and free in a fixed loop; callgrind counts them (nearlab/instructions.py).
 // pair: free right after malloc. batch: 1,000 allocated, then all freed in the same order.
-// With `empty`, the same loop calls functions of this program that return at once: subtracted, what
-// is left is the allocator and the jump to it through the procedure linkage table.
-// Invariant: but for the called address, both loops are the same machine code.
+// With `empty`, the same loop calls functions of this program that return at once. The difference
+// of the two counts is the allocator and the jump to it through the procedure linkage table.
+// Invariant: both loops are the same machine code except the called address.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,16 +1,17 @@
-// Starts one program, watches its memory, and reports what it took: the lab's stop-watch.
+// Starts one program, samples its memory, and reports its times and memory: the lab's stop-watch.
 //
-// Why not from Python: on Linux a child's ru_maxrss starts at the resident set of the process that
+// It is not in Python: on Linux a child's ru_maxrss starts at the resident set of the process that
 // called exec, so a child of a large parent never looks small. This launcher is small, and reads
 // VmHWM and VmPTE at the last moment they exist: the child is traced (PTRACE_O_TRACEEXIT, nothing
-// else) and stops when it exits, or for a moment when it gets a signal. Where tracing is refused,
-// the samples and ru_maxrss remain.
-// Samples of /proc are taken while the program runs on, by a launcher that is nice: close together
-// at first, later one each fiftieth of the time that went by. The mean resident set is that of
-// time, not of samples. What the launcher itself took of the CPU is in the report.
-// Invariant: every process that descends from the program is gone when the launcher returns (it is
-// their subreaper). Report, one fact a line, to the descriptor of --report: pid, process, program,
-// object, left, calls (with --count-calls), usage. Source: ptrace(2), proc(5), getrusage(2).
+// else) and stops when it exits, and briefly when it gets a signal. If tracing is refused, the
+// report has only the samples and ru_maxrss.
+// The launcher, at low priority, samples /proc while the program runs: at short intervals at first,
+// later at a fiftieth of the elapsed time. The mean resident set is a mean over time, not over
+// samples. The report includes the launcher's own CPU time.
+// Invariant: every descendant of the program has ended when the launcher returns (it is their
+// subreaper). The report goes to the descriptor of --report, one fact a line: pid, process,
+// program, object, left, calls (with --count-calls), usage. Source: ptrace(2), proc(5),
+// getrusage(2).
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -28,7 +29,7 @@
 
 static const double kShortestInterval = 0.004;
 static const double kLongestInterval = 0.05;
-static const double kPart = 0.02;  // of the run so far, between two samples
+static const double kPart = 0.02;  // interval between two samples as a part of the elapsed time
 enum { kNice = 5, kCallsInARow = 1000 };
 
 struct run {
@@ -37,11 +38,11 @@ struct run {
   pid_t pid;
   double deadline;  // 0: none
   double started;
-  double paused;  // spent reading /proc while the program stood still at its exit
+  double paused;  // time for reading /proc while the program was stopped at its exit
   int samples;
   double sampled_from, sampled_to;  // when the first and the last sample were taken
   long last_rss;
-  double rss_seconds;  // the integral of the resident set between them, in KiB s
+  double rss_seconds;  // the integral of the resident set between these two, in KiB s
   struct memory peak;
   bool timed_out;
   bool counts_calls;
@@ -61,7 +62,7 @@ static void fail(const char* what) {
 
 static long larger(long a, long b) { return a > b ? a : b; }
 
-// Between two samples the resident set is taken to change evenly.
+// Assumes that the resident set changes linearly between two samples.
 static void add_to_mean(struct run* run, long rss) {
   const double at = now();
   if (run->samples++ == 0) {
@@ -82,12 +83,12 @@ static void sample(struct run* run) {
   const struct memory memory = run->tree ? memory_of_tree(run->pid) : memory_of(run->pid);
   if (memory.rss == 0) return;
   add_to_mean(run, memory.rss);
-  // Of a tree only what is resident at one time counts; of one process, its own high-water mark.
+  // A tree's peak is the largest sum at one time; a single process has a high-water mark.
   run->peak.hwm = larger(run->peak.hwm, run->tree ? memory.rss : memory.hwm);
   run->peak.pte = larger(run->peak.pte, memory.pte);
 }
 
-// The program stands still in exit: its memory and link map can be read for the last time.
+// The process is stopped in exit, the last moment to read its memory and link map.
 static void record_exit(struct run* run, pid_t pid) {
   const double before = now();
   const struct memory memory = memory_of(pid);
@@ -105,7 +106,7 @@ static void handle_stop(struct run* run, pid_t pid, int status) {
   const int signal = WSTOPSIG(status);
   if (event == PTRACE_EVENT_EXIT) record_exit(run, pid);
   if (event == PTRACE_EVENT_STOP && signal != SIGTRAP) {
-    ptrace(PTRACE_LISTEN, pid, 0, 0);  // stopped by job control: stays so until SIGCONT
+    ptrace(PTRACE_LISTEN, pid, 0, 0);  // job control stopped it: it stays stopped until SIGCONT
   } else {
     ptrace(PTRACE_CONT, pid, 0, event == 0 ? signal : 0);
   }
@@ -127,7 +128,7 @@ static void report_usage(const struct run* run, double wall, int status,
           WIFSIGNALED(status) ? WTERMSIG(status) : 0, run->timed_out, own_cpu);
 }
 
-// Reaps everything that can be reaped now; true when the program itself has ended.
+// Reaps every process that has ended; true when the program itself has ended.
 static bool reap(struct run* run, int* status_of_program, struct rusage* usage_of_program) {
   int status;
   struct rusage usage;
@@ -143,7 +144,7 @@ static bool reap(struct run* run, int* status_of_program, struct rusage* usage_o
   return false;
 }
 
-// Ends what the program left behind, daemons included: as subreaper the launcher is their parent.
+// Ends the processes that the program left, even daemons: the launcher is their subreaper.
 static void end_leftovers(struct run* run) {
   char name[64], text[4096];
   const pid_t self = getpid();
@@ -164,7 +165,7 @@ static void end_leftovers(struct run* run) {
   fprintf(run->report, "left %d\n", left);
 }
 
-// Waits for so long, or until there is something to do. Signals meant for the program go to it.
+// Waits `seconds`, or until an event, and handles it. Passes on signals meant for the program.
 static void wait_for_event(struct run* run, int signals, double seconds) {
   struct pollfd events[] = {{.fd = signals, .events = POLLIN},
                             {.fd = run->calls.listener, .events = POLLIN}};
@@ -175,7 +176,7 @@ static void wait_for_event(struct run* run, int signals, double seconds) {
       signal.ssi_signo != SIGCHLD)
     kill(run->pid, (int)signal.ssi_signo);
   for (int i = 0; i < kCallsInARow && count_waiting(&run->calls); ++i) continue;
-  if ((events[1].revents & POLLHUP) != 0) run->calls.listener = -1;  // nobody is left to ask
+  if ((events[1].revents & POLLHUP) != 0) run->calls.listener = -1;  // all counted processes ended
 }
 
 static void watch(struct run* run, int signals) {
@@ -202,7 +203,8 @@ static void watch(struct run* run, int signals) {
   report_usage(run, wall, status, &usage);
 }
 
-// The child's side: waits to be watched, then becomes the program. Never returns.
+// Called by the child: waits until the launcher watches it, then executes the program. Never
+// returns.
 static void become_program(char** argv, const char* preload, const sigset_t* mask, int go,
                            int failed, int listener) {
   char byte;
@@ -243,7 +245,7 @@ static void launch(struct run* run, char** argv, const char* preload, double tim
 
   long options = PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL;
   if (run->tree) options |= PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
-  ptrace(PTRACE_SEIZE, run->pid, 0, options);  // refused in some containers: the samples remain
+  ptrace(PTRACE_SEIZE, run->pid, 0, options);  // some containers refuse: only samples then
   fprintf(run->report, "pid %d\n", run->pid);
   fflush(run->report);
   run->started = now();

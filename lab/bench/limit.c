@@ -1,18 +1,18 @@
 // The allocator that does least: malloc bumps a pointer, free does nothing.
 //
-// Until limit_begin() memory is never used again. From then on each thread bumps through a buffer
-// of its own, again and again: LIMIT_MIB MiB (environment; default 16), populated in advance, so
-// that no page fault is measured. A block's life is therefore one lap of its thread's buffer; a
-// workload that holds more, or keeps a block longer, finds its blocks overwritten. That is a
-// result, not a fault: the limit makes no sense there. Blocks that no buffer can hold are mappings
-// of their own, and the only ones that free returns.
-// It is a bound for the calls, not for the cache: a lap wider than a real allocator's working set
-// costs misses, so LIMIT_MIB should be as small as the workload's live set allows.
+// Until limit_begin() memory is never reused. After it each thread bumps through its own buffer in
+// laps: LIMIT_MIB MiB (environment; default 16), populated in advance, so that no page fault is
+// measured. A block's memory is therefore reused after one lap of its thread's buffer; a workload
+// that holds more, or keeps a block longer, finds its blocks overwritten. That is a result, not a
+// fault: the limit does not apply to that workload. Blocks that no buffer can hold are mappings of
+// their own, and only these are returned by free.
+// It bounds the time of the calls, not of the cache: a lap larger than a real allocator's working
+// set costs misses, so LIMIT_MIB should be as small as the workload's live set allows.
 //
-// Invariants: a block is aligned to 16 bytes, and the 8 before it hold the size it was asked for
-// (realloc and malloc_usable_size need it); everything but mappings of their own lies in `arena`.
-// A buffer belongs to one thread, or to the pool when its thread has ended, and keeps its place.
-// Thread-safety: any thread; the pool is guarded by `pool_lock`.
+// Invariants: a block is aligned to 16 bytes, and the 8 bytes before it hold its requested size
+// (realloc and malloc_usable_size need it); all blocks except those mappings are in `arena`. A
+// buffer belongs to one thread, or to the pool once its thread has ended, and keeps its position.
+// Thread-safety: any thread; `pool_lock` guards the pool.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -29,23 +29,23 @@
 
 static const size_t kUnit = 16;                       // blocks are aligned to it
 static const size_t kReserve = (size_t)1 << 40;       // address space, not memory
-static const size_t kEarlyChunk = (size_t)256 << 10;  // what a thread takes before the beginning
+static const size_t kEarlyChunk = (size_t)256 << 10;  // a thread's chunk before limit_begin()
 static const size_t kPage = 4096;
 
 // The first bytes of a buffer.
 struct buffer {
   struct buffer* below;  // in the pool
-  char* next;            // where its last thread had come to
+  char* next;            // the position of its last thread
 };
 
-// Where a mapping of its own begins, in the 16 bytes before its block.
+// The 16 bytes before a block that has its own mapping.
 struct big_head {
   char* mapping;
   size_t size;
 };
 
 static __thread char* next __attribute__((tls_model("initial-exec")));
-// Invariant: next <= end; both are NULL as long as a thread has no memory.
+// Invariant: next <= end; both are NULL while the thread has no memory.
 static __thread char* end __attribute__((tls_model("initial-exec")));
 static __thread struct buffer* own __attribute__((tls_model("initial-exec")));
 
@@ -59,13 +59,13 @@ static pthread_key_t at_thread_end;
 static uintptr_t loader;
 static char *kept_next, *kept_end;  // of the loader's chunk; guarded by pool_lock
 
-enum { kHead = 8, kSlack = 96 };  // before a block; more than a buffer's own bytes and a head
+enum { kHead = 8, kSlack = 96 };  // bytes before a block; more than a buffer's header and a head
 
 static size_t* size_before(void* block) { return (size_t*)block - 1; }
 static size_t rounded(size_t size, size_t unit) { return (size + unit - 1) & ~(unit - 1); }
 static int in_arena(const void* block) { return (uintptr_t)block - (uintptr_t)arena < kReserve; }
 
-// Makes the next `size` bytes of the arena usable; NULL when there is no memory.
+// Makes the next `size` bytes of the arena usable; NULL if memory is refused.
 static char* grow_arena(size_t size) {
   const size_t at = atomic_fetch_add_explicit(&arena_used, size, memory_order_relaxed);
   if (at + size > kReserve) return NULL;
@@ -79,7 +79,7 @@ static void bump_in(char* from, char* to) {
   end = to;
 }
 
-// The first block of a buffer begins where a block's alignment and head allow.
+// The first address in a buffer that leaves room for its header and a block's head, aligned.
 static char* first_block(struct buffer* buffer) { return (char*)buffer + 2 * kUnit + kUnit; }
 
 static struct buffer* new_buffer(void) {
@@ -110,7 +110,7 @@ static void give_buffer_back(void* buffer) {
   put_into_pool(buffer);
 }
 
-// The arena is there before the first block: the first call of all comes from the loader.
+// Reserves the arena before the first block. The loader makes the process's first call.
 static void start(void) {
   void* const memory =
       mmap(NULL, kReserve, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -123,7 +123,7 @@ static void start(void) {
   if (pthread_key_create(&at_thread_end, give_buffer_back) != 0) abort();
 }
 
-// The measured region begins; buffers for so many threads are made ready.
+// Begins the measured region: prepares buffers for `threads` threads.
 EXPORT void limit_begin(size_t threads) {
   atomic_store_explicit(&begun, 1, memory_order_relaxed);  // relaxed: threads start after this
   for (; threads > 0; --threads) {
@@ -159,7 +159,7 @@ COLD static void unmap_block(void* block) {
   munmap(head.mapping, mapped_length(block, &head));
 }
 
-// A block when there is no room left: after a new lap, from a new chunk, or a mapping.
+// Allocates when there is no room left: by a new lap, from a new chunk, or as a mapping.
 COLD static void* allocate_elsewhere(size_t size) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, start);
@@ -200,7 +200,7 @@ EXPORT void free(void* block) {
   if (!in_arena(block)) unmap_block(block);
 }
 
-// What the dynamic loader keeps of each thread outlives the thread that asked for it by far.
+// The dynamic loader's blocks for each thread live much longer than the thread that allocates them.
 static int is_loader(void* caller) { return (uintptr_t)caller - loader < ((size_t)1 << 20); }
 
 COLD static void* allocate_for_good(size_t size) {
@@ -244,7 +244,7 @@ static void* remap_block(char* block, size_t size) {
   return now;
 }
 
-// The thread's last block grows or shrinks where it is, if there is room.
+// Grows or shrinks the thread's last block in place, if there is room.
 static int resize_last(char* block, size_t before, size_t size) {
   if (block + rounded(before + kHead, kUnit) != next || size > buffer_size) return 0;
   const size_t step = rounded(size + kHead, kUnit);

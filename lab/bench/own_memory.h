@@ -1,6 +1,6 @@
-// What the running program itself uses, and which malloc serves it, asked without calling malloc.
+// Reads the memory use of the running program, and which malloc serves it, without calling malloc.
 //
-// Invariant: reading changes neither the heap nor, beyond one stack page, the resident set.
+// Invariant: reading does not change the heap, and adds at most one stack page to the resident set.
 // Thread-safety: any thread; C and C++. Source: proc(5), dlsym(3), dladdr(3).
 #pragma once
 
@@ -17,7 +17,7 @@ struct memory_use {
   long pte_kib;
 };
 
-// The number after `label` in a file of /proc, 0 when there is none.
+// The number after `label` in a file of /proc; 0 if there is none.
 static inline long proc_number(const char* path, const char* label) {
   char text[4096];
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -29,7 +29,8 @@ static inline long proc_number(const char* path, const char* label) {
   return found == NULL ? 0 : strtol(found + strlen(label), NULL, 10);
 }
 
-// RSS is counted page by page (smaps_rollup): before Linux 6.16, VmRSS may be off by some 100 KiB.
+// RSS comes from smaps_rollup, which counts pages: before Linux 6.16, VmRSS may be wrong by some
+// 100 KiB.
 static inline struct memory_use own_memory(void) {
   struct memory_use memory;
   memory.rss_kib = proc_number("/proc/self/smaps_rollup", "\nRss:");

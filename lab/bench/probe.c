@@ -1,9 +1,9 @@
-// How fast the machine is at this moment: prints the seconds of a small fixed work, about 10 ms.
+// Measures the present speed of the machine: prints the seconds of a fixed work of about 10 ms.
 //
-// The work is a chain of dependent steps, each a multiplication and a load from 1 MiB that a
-// first pass touched: the speed of a core and of its caches, whatever else the machine does. It is
-// cut into equal slices and the median slice counts, so that one interrupt is not taken for a slow
-// machine. Invariant: equal work on every run; no malloc is called.
+// The work is a chain of dependent steps, each a multiplication and a load from 1 MiB that a first
+// pass touched. It measures a core and its caches under the present load. It is cut into equal
+// slices and the median slice counts, so that one interrupt does not look like a slow machine.
+// Invariant: equal work on every run; no malloc is called.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static void sort(double* values, int count) {
 int main(void) {
   for (uint32_t i = 0; i < kWords; ++i) words[i] = i * 2246822519U;
   double seconds[kSlices];
-  uint32_t state = slice(1);  // the first pass: caches and the core's frequency
+  uint32_t state = slice(1);  // the first pass warms the caches and raises the core's frequency
   for (int i = 0; i < kSlices; ++i) {
     const double started = now();
     state = slice(state);

@@ -1,14 +1,14 @@
 // A library to preload that records every allocation of a process (trace_format.h).
 //
-// NEAR_TRACE names the file; a process that finds it there (a child, or a program that took this
-// one's place) writes to NAME.<process>, or NAME.<process>.<number>. The calls themselves go to the
-// next malloc in search order. The file is written through a window that is mapped shared, so
-// nothing is lost when the process is killed, and memory is bounded by the window.
+// NEAR_TRACE names the file. A process that finds that file present (a child, or a program after
+// exec) writes to NAME.<process>, or NAME.<process>.<number>. The calls themselves go to the next
+// malloc in search order. The file is written through a window that is mapped shared, so nothing is
+// lost when the process is killed, and memory is bounded by the window.
 // Invariants: under `lock`, bytes [0, at) of the window are whole events, the rest is 0; a block of
 // `bootstrap`, which serves while dlsym looks for the next malloc, is neither recorded nor freed.
-// Thread-safety: any thread; what is not atomic only under `lock`. A thread inside the recorder
-// is not recorded. Sources: dlsym(3), pthread_atfork(3); the two events of a realloc are needed
-// because another thread may get the old block before the call returns.
+// Thread-safety: any thread; what is not atomic is guarded by `lock`. A thread inside the recorder
+// is not recorded. Sources: dlsym(3), pthread_atfork(3). A realloc needs two events because another
+// thread may get the old block before the call returns.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -54,7 +54,7 @@ static size_t at;
 static uint64_t last_ns, last_address, events;
 static uint32_t last_thread, threads;
 
-// initial-exec: the first access must not allocate.
+// With initial-exec, the first access does not allocate.
 #define INITIAL_EXEC __attribute__((tls_model("initial-exec")))
 static __thread INITIAL_EXEC uint32_t thread_number;  // + 1; 0: not seen yet
 static __thread INITIAL_EXEC bool is_inside;
@@ -68,7 +68,7 @@ static void find(const char* name, void* function) {
   memcpy(function, &found, sizeof found);
 }
 
-// Effect: `next` is set. Returns false inside its own search, when the bootstrap has to serve.
+// Effect: `next` is set. Returns false inside its own search, when the bootstrap must serve.
 static bool is_ready(void) {
   if (next.free != NULL) return true;
   if (is_searching) return false;
@@ -86,7 +86,7 @@ static bool is_bootstrap(const void* block) {
   return (const char*)block >= bootstrap && (const char*)block < bootstrap + kBootstrap;
 }
 
-// The memory is zero: it is never used twice.
+// The memory is zero, because it is never reused.
 static void* bootstrap_malloc(size_t size) {
   if (size > kBootstrap) return NULL;
   const size_t step = (size + kBootstrapAlignment) & -(size_t)kBootstrapAlignment;
@@ -109,7 +109,7 @@ static bool move_window(off_t position) {
   if (window != NULL) munmap(window, kWindow);
   window = NULL;
   window_start = position / page * page;
-  // Without the blocks, a full disk would be a fatal signal in the middle of a malloc.
+  // If blocks were not allocated now, a full disk would raise a fatal signal inside a malloc.
   errno = posix_fallocate(file, window_start, kWindow);
   if (errno != 0) return false;
   void* const mapped = mmap(NULL, kWindow, PROT_READ | PROT_WRITE, MAP_SHARED, file, window_start);
@@ -172,7 +172,7 @@ static uint64_t now_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-// Its kind goes in last: a window that is looked at from outside holds whole events only.
+// Writes the event's kind last, so that a reader in another process sees only whole events.
 static void put_event(enum TraceKind kind, const void* block, size_t size, size_t alignment) {
   const size_t start = at++;
   const uint64_t now = now_ns();
@@ -209,7 +209,7 @@ static void* recorded(enum TraceKind kind, void* block, size_t size, size_t alig
 
 // --- the process --------------------------------------------------------------------------------
 
-// What the handlers of others allocate in between is not recorded: the lock is taken.
+// Allocations by other fork handlers in between are not recorded, because the lock is held.
 static void before_fork(void) {
   is_inside = true;
   pthread_mutex_lock(&lock);
@@ -220,7 +220,7 @@ static void after_fork(void) {
   is_inside = false;
 }
 
-// The child has a file of its own; the window it inherited is its parent's.
+// The child opens a file of its own, because the inherited window is its parent's.
 static void in_child(void) {
   if (window != NULL) munmap(window, kWindow);
   if (file >= 0) close(file);
@@ -236,7 +236,7 @@ __attribute__((constructor)) static void begin(void) {
   pthread_atfork(before_fork, after_fork, in_child);
 }
 
-// What is called after it, by others' destructors, is not recorded.
+// Calls after it, by other destructors, are not recorded.
 __attribute__((destructor)) static void end(void) {
   pthread_mutex_lock(&lock);
   if (state == kOpen && (at + kLongestEvent <= kWindow || move_window(window_start + (off_t)at))) {
@@ -268,7 +268,7 @@ void free(void* block) {
   next.free(block);
 }
 
-// What is behind the end of a bootstrap block is readable up to the end of the bootstrap.
+// Copies past the end of the block if `size` is larger; the whole bootstrap is readable.
 static void* leave_bootstrap(const char* block, size_t size) {
   void* const moved = malloc(size);
   const size_t readable = (size_t)(bootstrap + kBootstrap - block);

@@ -1,23 +1,23 @@
 // The file of a recorded malloc trace; written by record.c, read by workloads/trace_reader.cc.
 //
-// A file is a TraceHeader and events, one process a file. All integers of the header are
-// little-endian; a varint has seven bits a byte, the lowest first, all bytes but the last with bit
-// 7 set; a signed one is zigzag-coded (0, -1, 1, -2, ...). An event is
-//   a byte          its kind, with kTraceOtherThread when it is another thread's than the last
+// A file has a TraceHeader and the events of one process. All integers of the header are
+// little-endian. A varint has seven bits in a byte, the lowest first; bit 7 is set in all bytes
+// except the last. A signed varint is zigzag-coded (0, -1, 1, -2, ...). An event is
+//   a byte          its kind, with kTraceOtherThread if the last event is another thread's
 //   [varint         that thread's number, from 0, in order of first appearance]
 //   varint          ns since the last event
 //   and, by kind    kTraceMalloc, kTraceCalloc, kTraceResized: varint size, signed address
 //                   kTraceAligned: varint alignment, varint size, signed address
 //                   kTraceFree, kTraceResize: signed address
 //                   kTraceEnd: varint number of events before it; the file ends behind it
-// where an address is its difference to the last address of the file. The first event is thread
-// 0's unless it says otherwise, the first difference is to 0. A realloc is two events of its
-// thread: kTraceResize with the old block before the call, kTraceResized with the new one after it
-// (address 0: it failed, the old block lives on).
-// Invariant: events are in an order in which they may have happened: an allocation stands behind
-// the call that made it, a free before its call. A kind of 0 where an event should begin is the
-// end of a process that ended without its exit handlers (killed, _exit, exec); a file that ends in
-// any other way was cut. Thread-safety: the writer alone while its process lives.
+// where an address is coded as its difference to the previous address of the file. The first
+// event is thread 0's unless it says otherwise; the first difference is to 0. A realloc is two
+// events of its thread: kTraceResize with the old block before the call, kTraceResized with the new
+// block after it (address 0: it failed, and the old block stays live).
+// Invariant: events are in a possible order of execution: an allocation is recorded after its call,
+// a free before its call. A kind of 0 at the start of an event means that the process ended without
+// its exit handlers (killed, _exit, exec); a file that ends in any other way was cut.
+// Thread-safety: only the writer while its process lives.
 #pragma once
 
 #include <stdint.h>

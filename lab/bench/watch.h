@@ -1,9 +1,9 @@
-// What the kernel says about a process: memory from /proc/PID/status, loaded objects from its link
-// map, children.
+// Reads the state of a process from the kernel: memory from /proc/PID/status, loaded objects from
+// its link map, children.
 //
 // Invariant: nothing here writes to the watched process or allocates on its behalf; every number is
-// in KiB and 0 where the kernel gives none (a zombie has no memory any more). Thread-safety:
-// launch.c alone, one thread.
+// in KiB, and 0 if the kernel reports none (a zombie has no memory). Thread-safety: only launch.c,
+// one thread.
 #pragma once
 
 #include <elf.h>
@@ -22,7 +22,7 @@ struct memory {
   long pte;  // VmPTE: page tables
 };
 
-// Reads a small /proc file whole; returns its length, 0 on failure. The text ends with a NUL.
+// Reads a whole small /proc file; returns its length, 0 on failure. The text ends with a NUL.
 static size_t read_proc(pid_t pid, const char* name, char* text, size_t capacity) {
   char path[64];
   text[0] = 0;
@@ -34,7 +34,7 @@ static size_t read_proc(pid_t pid, const char* name, char* text, size_t capacity
   while (length + 1 < capacity && (got = read(fd, text + length, capacity - 1 - length)) > 0)
     length += (size_t)got;
   close(fd);
-  if (length + 1 == capacity) {  // cut off: the last number may be half of one
+  if (length + 1 == capacity) {  // cut off: the last number may be incomplete
     while (length > 0 && text[length - 1] != ' ' && text[length - 1] != '\n') --length;
   }
   text[length] = 0;
@@ -53,7 +53,7 @@ static struct memory memory_of(pid_t pid) {
 }
 
 // The sum over `pid` and every living descendant that a main thread forked. Needs
-// CONFIG_PROC_CHILDREN; without it, `pid` alone.
+// CONFIG_PROC_CHILDREN; without it, only `pid` counts.
 static struct memory memory_of_tree(pid_t pid) {
   struct memory sum = memory_of(pid);
   char name[64], text[4096];
@@ -67,8 +67,8 @@ static struct memory memory_of_tree(pid_t pid) {
   return sum;
 }
 
-// Where the dynamic section of the program is, 0 for a static one. From the auxiliary vector and
-// the program headers.
+// The address of the program's dynamic section, from the auxiliary vector and the program headers;
+// 0 for a static program.
 static unsigned long dynamic_section(pid_t pid, int memory_fd) {
   char text[1024];
   const size_t length = read_proc(pid, "auxv", text, sizeof text);
@@ -91,8 +91,8 @@ static unsigned long dynamic_section(pid_t pid, int memory_fd) {
   return dynamic == 0 ? 0 : bias + dynamic;
 }
 
-// Prints `object PID PATH` for every object of the link map, in search order: the first that
-// defines a symbol provides it. The program itself has an empty name there and is printed as
+// Prints `object PID PATH` for every object of the link map, in search order: the first object that
+// defines a symbol provides it. The program itself has an empty name there, and is printed as
 // `program PID PATH`.
 static void print_objects(pid_t pid, FILE* out) {
   char path[4096];

@@ -1,9 +1,9 @@
 // The malloc family under its C names, each a jump into the allocator that the crate binds as
 // `crate::heap`. C++'s operators reach it through libstdc++.
 //
-// Invariant: nothing here allocates, keeps state or unwinds; what an allocator does not answer
-// itself (reallocarray, valloc, pvalloc, a wrong alignment) is made of what it does. Who may touch
-// it: any thread, any time, before any constructor ran.
+// Invariant: nothing here allocates, keeps state or unwinds. Calls that the allocator does not
+// provide (reallocarray, valloc, pvalloc, a wrong alignment) are built from those that it does.
+// Thread-safety: any thread, at any time, even before the first constructor.
 
 use crate::heap;
 use core::ffi::{c_char, c_int, c_void};
@@ -16,7 +16,7 @@ unsafe extern "C" {
     fn __errno_location() -> *mut c_int;
 }
 
-/// The version of the allocator inside, which the crate carries as its own.
+/// The version of the allocator inside, which is also the crate's version.
 #[unsafe(no_mangle)]
 pub extern "C" fn lab_peer_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn posix_memalign(
     size: usize,
 ) -> c_int {
     if !alignment.is_power_of_two() || alignment < size_of::<*mut c_void>() {
-        return INVALID; // not every allocator says so, or leaves *out alone
+        return INVALID; // some allocators do not return it, or change *out
     }
     unsafe { heap::posix_memalign(out, alignment, size) }
 }

@@ -1,7 +1,7 @@
-"""A Python program of the demo: threads build large dictionaries, walk them, and make JSON of them.
+"""A Python program of the demo: threads build large dictionaries, walk them, and write JSON.
 
-Invariant: the printed digest depends on the arguments alone (fixed seeds, one digest per thread,
-joined in order). Touched by: the demo, which runs it as a child; it imports nothing of the lab.
+Invariant: the printed digest depends only on the arguments (fixed seeds, one digest per thread,
+joined in order). The demo runs it as a child; it imports nothing of the lab.
 """
 
 import hashlib
@@ -14,12 +14,12 @@ WORDS = [f"w{i:x}" * (1 + i % 5) for i in range(997)]
 
 
 def make_text(rng, words):
-    """A text of `words` words: above 512 bytes Python asks malloc, not its own pools."""
+    """A text of `words` words. Above 512 bytes Python calls malloc instead of using its pools."""
     return " ".join(rng.choices(WORDS, k=words))
 
 
 def make_document(rng, key):
-    """One nested record; the sizes are skewed, a few are large."""
+    """One nested record; most sizes are small, a few are large."""
     body = make_text(rng, rng.choice((4, 12, 60, 120, 200, 900)))
     words = body.split()
     return {
@@ -32,7 +32,7 @@ def make_document(rng, key):
 
 
 def walk(value):
-    """Visits every leaf; returns how many there are and a checksum of them."""
+    """Visits every leaf; returns the number of leaves and a checksum of them."""
     leaves = 0
     checksum = 0
     stack = [value]
@@ -49,7 +49,7 @@ def walk(value):
 
 
 def work(seed, documents, rounds, digests):
-    """Keeps a store of documents; each round replaces a third and a quarter goes through JSON."""
+    """Keeps a store of documents; each round replaces a third and converts a quarter by JSON."""
     rng = random.Random(seed)
     digest = hashlib.sha256()
     store = {f"key-{i:08d}": make_document(rng, i) for i in range(documents)}

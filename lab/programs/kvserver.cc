@@ -1,12 +1,12 @@
 // A server of the demo: clients hand request buffers to workers, workers keep a sharded store with
 // eviction and hand response buffers back.
-// Invariant: the checksum depends on the arguments alone. A client's requests for one shard reach
-// the shard's only worker in order, no shard is shared by two clients, and responses are summed.
-// Thread-safety: a queue's mutex guards the queue; a shard belongs to one worker; a buffer to
-// whoever holds it.
+// Invariant: the checksum depends only on the arguments. A client's requests for one shard reach
+// the shard's only worker in order, no two clients share a shard, and responses are summed.
+// Thread-safety: a queue's mutex guards the queue; a shard belongs to one worker; a buffer to the
+// thread that holds it.
 //
-// Every request buffer is allocated by a client and freed by a worker, every response the other way
-// round: both are remote frees. Values live long, are evicted by age, and change their size.
+// A client allocates every request buffer and a worker frees it; for responses it is the reverse,
+// so both are remote frees. Values live long, are evicted by age, and change their size.
 
 #include <array>
 #include <condition_variable>
@@ -28,12 +28,12 @@
 namespace {
 
 constexpr int kShardsPerClient = 8;
-constexpr int kBatch = 32;   // requests handed over at a time, as one read of a socket would find
+constexpr int kBatch = 32;   // requests handed over at a time, as if one read of a socket got them
 constexpr int kWindow = 64;  // batches a client may have under way
 constexpr size_t kKeys = 24000;          // keys of one client
 constexpr size_t kShardBytes = 3 << 19;  // a shard evicts above this
 
-// xorshift64*: small and the same everywhere.
+// xorshift64*: small, and equal on every machine.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed * 2654435769U + 1) {}
@@ -61,7 +61,7 @@ struct Request {
   Verb verb;
   uint32_t number;
   std::string key;
-  std::unique_ptr<char[]> body;  // the value as it came from the wire
+  std::unique_ptr<char[]> body;  // the value as received
   size_t size = 0;
 };
 
@@ -78,7 +78,7 @@ struct Batch {
   std::vector<std::unique_ptr<T>> items;
 };
 
-// An unbounded queue; the clients' windows bound what is in it.
+// An unbounded queue; the clients' windows bound its length.
 template <typename T>
 class Queue {
  public:
@@ -115,7 +115,7 @@ class Queue {
   bool closed_ = false;
 };
 
-// A hash map with the keys in order of use; the oldest go when the shard is too large.
+// A hash map with the keys in order of use; it evicts the oldest when the shard is too large.
 class Shard {
  public:
   std::unique_ptr<Response> serve(const Request& request) {
@@ -210,7 +210,7 @@ class Shard {
     return answer(request, "removed");
   }
 
-  // The newest keys and the sizes of their values, as one document.
+  // Returns the newest keys and the sizes of their values as one document.
   std::unique_ptr<Response> scan(const Request& request) {
     std::vector<std::string> lines;
     for (const std::string& key : ages_) {
@@ -297,7 +297,7 @@ class Client {
   uint64_t answered() const { return answered_; }
 
  private:
-  // Skewed as values are: most are small, one in 64 is a page or more.
+  // Skewed as real values are: most are small, one in 64 is a page or more.
   size_t value_size() {
     const size_t kind = random_.below(64);
     if (kind == 0) return 4096 + random_.below(28672);
@@ -340,7 +340,7 @@ class Client {
   void receive() {
     const std::optional<Batch<Response>> batch = server_.outbox(id_).pop();
     for (const std::unique_ptr<Response>& response : batch->items) {
-      // The ends are enough: a value is one letter, and an append changes the tail.
+      // Hashing the ends suffices: a value repeats one letter, and an append changes the tail.
       const size_t seen = response->size < 48 ? response->size : 48;
       const std::string_view head(response->body.get(), seen);
       const std::string_view tail(response->body.get() + response->size - seen, seen);

@@ -1,7 +1,7 @@
 // A Node program of the lab: buffers, maps, text and compression over the entries of a ledger.
 //
-// Invariant: the printed digest depends on the argument alone: its own generator, a fixed seed.
-// Who runs it: nearlab.programs.node, as a child.
+// Invariant: the printed digest depends only on the argument: own generator, a fixed seed.
+// nearlab.programs.node runs it as a child.
 'use strict';
 const crypto = require('crypto');
 const zlib = require('zlib');
@@ -18,7 +18,7 @@ function round(number, digest) {
   for (let i = 0; i < 1500; ++i) {
     const entry = { id: i, round: number, account: `account-${random(300)}`, cents: random(99999) };
     accounts.set(entry.account, (accounts.get(entry.account) ?? 0) + entry.cents);
-    // Beyond half of Buffer.poolSize a buffer is a block of malloc's.
+    // Above half of Buffer.poolSize, malloc allocates a buffer.
     const buffer = Buffer.alloc(5000 + random(9000), JSON.stringify(entry));
     held.push(buffer);
     if (held.length > 200) digest.update(held.splice(random(200), 1)[0].subarray(0, 99));

@@ -1,6 +1,6 @@
 -- An SQLite program of the demo: a shop's orders in memory, inserted, joined, aggregated, changed.
--- Invariant: the output depends on :rows alone (a multiplicative hash makes what looks random).
--- Touched by: the demo, which sets :rows and feeds this file to the sqlite3 shell.
+-- Invariant: the output depends only on :rows (a multiplicative hash makes pseudo-random values).
+-- The demo sets :rows and feeds this file to the sqlite3 shell.
 
 PRAGMA cache_size = -200000;
 PRAGMA temp_store = MEMORY;

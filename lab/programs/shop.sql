@@ -1,6 +1,6 @@
--- Questions to MariaDB: sorts, joins, aggregates, texts, JSON, tables that last one query.
--- Invariant: every printed row depends on :rows alone. Who runs it: nearlab.programs.mariadb; the
--- tables sbtest1 and sbtest2 are for sysbench after it (whose own rows differ from run to run).
+-- Queries for MariaDB: sorts, joins, aggregates, texts, JSON, tables that live for one query.
+-- Invariant: every printed row depends only on :rows. nearlab.programs.mariadb runs it; sysbench
+-- then uses sbtest1 and sbtest2 (its own rows differ from run to run).
 CREATE TABLE customer (id INT PRIMARY KEY, name VARCHAR(60), town VARCHAR(30), note TEXT);
 CREATE TABLE sale (
   id INT PRIMARY KEY, customer INT, cents INT, article VARCHAR(40), day DATE, KEY (customer)

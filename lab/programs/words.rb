@@ -1,7 +1,7 @@
-# A Ruby program of the lab: strings, arrays and hashes built, sorted, cut and joined by threads.
+# A Ruby program of the lab: threads build, sort, cut and join strings, arrays and hashes.
 #
-# Invariant: the printed digest depends on the argument alone (a fixed seed per thread, hashes are
-# walked in order of insertion). Who runs it: nearlab.programs.ruby, as a child.
+# Invariant: the printed digest depends only on the argument (a fixed seed per thread; hashes are
+# walked in order of insertion). nearlab.programs.ruby runs it as a child.
 require 'digest/sha2' # whole, as threads would race to load its parts
 
 def round(random, kept)

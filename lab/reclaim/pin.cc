@@ -1,10 +1,11 @@
-// What a pin costs: ns of pin, read of a shared pointer and unpin under every scheme here, beside a
-// plain read, a bare handshake with a fence and without, the same schemes with a fence at every
-// pin, and xenium's. In each round everyone is timed once, one after the other; a number is the
-// median of the rounds, and a ratio that of the ratios within a round, so that a slow moment of the
-// machine strikes both sides; `best` has the shortest time of each. `goals` are what the library is
-// to reach: DEBRA's pin against its fenced one, the look for the token against a read.
-// Invariant: the numbers are of one thread's own time; no object is retired.
+// The cost of a pin: ns of pin, read of a shared pointer and unpin under every scheme here. For
+// comparison it times a plain read, a bare handshake with a fence and without, the same schemes
+// with a fence at every pin, and xenium's. Each round times every subject once, one after the
+// other. A number is the median of the rounds, and a ratio is the median of the ratios within a
+// round, so that a slow moment of the machine affects both sides; `best` has each subject's
+// shortest time. `goals` has the library's goals: DEBRA's pin against its fenced one, and the
+// token's check against a read.
+// Invariant: times are CPU times of one thread; no object is retired.
 #include <algorithm>
 #include <atomic>
 #include <nearmalloc/reclaim/domain.hpp>
@@ -27,23 +28,23 @@ std::atomic<int*> shared{&object};
 
 double load(size_t times) {
   return ns_each(times, [] {
-    keep(shared.load(std::memory_order_acquire));  // pairs: none, nobody writes; as protect() does
+    keep(shared.load(std::memory_order_acquire));  // pairs: none, no thread writes; as protect()
   });
 }
 
-// What every announcement is, and no more: a store, the fence or none, a load, a store.
+// The least work of an announcement: a store, a fence or none, a load, a store.
 template <bool kAsymmetric>
 double handshake(size_t times) {
   std::atomic<int> word{0};
   return ns_each(times, [&] {
-    word.store(1, std::memory_order_relaxed);  // relaxed: nobody reads it
+    word.store(1, std::memory_order_relaxed);  // relaxed: no other thread reads it
     near::light_fence(kAsymmetric);
     keep(shared.load(std::memory_order_acquire));  // pairs: none, as in `load`
     word.store(0, std::memory_order_release);      // pairs: none, as in `load`
   });
 }
 
-// Through a handle.
+// Pins through a handle.
 template <typename Scheme, bool kAsymmetric>
 double pin(size_t times) {
   reclaim::domain<Scheme> domain(reclaim::options{.asymmetric = kAsymmetric});
@@ -54,7 +55,7 @@ double pin(size_t times) {
   });
 }
 
-// While the token is with somebody who keeps it, as it is for most operations among many threads.
+// Pins while another thread keeps the token, as for most operations among many threads.
 double token_elsewhere(size_t times) {
   reclaim::domain<reclaim::token<>> domain;
   auto handle = domain.attach();
@@ -66,7 +67,7 @@ double token_elsewhere(size_t times) {
   });
 }
 
-// The pin that finds the thread's handle by itself.
+// Pins by domain.pin(), which looks up the thread's handle.
 template <typename Scheme>
 double implicit(size_t times) {
   reclaim::domain<Scheme> domain;
@@ -105,7 +106,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// What was timed: of each subject one number for each round.
+// The times: one number for each subject and round.
 class Times {
  public:
   explicit Times(std::vector<Subject> subjects) : subjects_(std::move(subjects)) {

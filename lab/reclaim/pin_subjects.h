@@ -1,6 +1,6 @@
-// What the workload `pin` times: each is a pin, the read of one shared pointer, and the unpin.
-// Invariant: all read the same way and are timed by the same loop, so that their differences are
-// those of the pins. Thread-safety: one thread.
+// The subjects of the workload `pin`: each is a pin, the read of one shared pointer, and the unpin.
+// Invariant: all read the same way and the same loop times them, so their times differ only by
+// their pins. Thread-safety: one thread.
 #pragma once
 
 #include <time.h>
@@ -13,19 +13,19 @@ namespace reclaim_lab {
 
 struct Subject {
   const char* name;
-  double (*ns)(size_t times);  // of one of so many, on average
+  double (*ns)(size_t times);  // runs `times` pins; returns the mean time of one
 };
 
-// Those of xenium; empty where its headers are not installed (pin_xenium.cc, pin_no_xenium.cc).
+// xenium's subjects; none if its headers are not installed (pin_xenium.cc, pin_no_xenium.cc).
 std::vector<Subject> xenium_subjects();
 
-// The compiler takes `value` for used.
+// Makes the compiler treat `value` as used.
 template <typename T>
 void keep(const T& value) {
   asm volatile("" : : "r"(value));
 }
 
-// Of the thread's own time: that others ran meanwhile does not count.
+// The CPU time of the calling thread, in ns; time of other threads does not count.
 inline uint64_t thread_ns() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

@@ -1,6 +1,6 @@
-// xenium's pins: a guard_ptr inside a region_guard, as its structures read. Its `debra` as it comes
+// xenium's pins: a guard_ptr inside a region_guard, as its structures read. Its default `debra`
 // ignores the region_guard; `debra_region` does not. Source: github.com/mpoeter/xenium.
-#include <array>  // xenium uses this and assert, and includes neither
+#include <array>  // xenium uses this and assert, but does not include them
 #include <cassert>
 #include <xenium/reclamation/generic_epoch_based.hpp>
 #include <xenium/reclamation/hazard_pointer.hpp>
@@ -24,7 +24,7 @@ double pin(size_t times) {
   return ns_each(times, [&] {
     [[maybe_unused]] const typename Reclaimer::region_guard region;
     typename Pointer::guard_ptr guard;
-    guard.acquire(pointer, std::memory_order_acquire);  // pairs: none, nobody writes
+    guard.acquire(pointer, std::memory_order_acquire);  // pairs: none, no thread writes
     keep(guard.get());
   });
 }

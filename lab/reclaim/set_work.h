@@ -1,9 +1,10 @@
-// The work of the programs that measure other libraries' sets, the same as that of `set_updates`
+// The work of the programs that measure other libraries' sets. It is that of `set_updates`
 // (lab/workloads): a fixed number of inserts, erases and finds of uniform keys in [0, keys), by
 // threads that start together, on a set that updates have made half full.
-// Invariants: operation i is the same whoever executes it, so equal options give an equal checksum,
+// Invariants: operation i is the same whichever thread executes it, so equal options give an equal
+// checksum,
 //   sum over all operations of mixed(i);
-// and the set holds what was put in, by number and by sum:
+// and the set holds the keys that were put in, by number and by sum:
 //   sum of its keys = sum of keys inserted - sum of keys erased.
 // Thread-safety: a program's main; each Tally is one thread's.
 // Source: the protocol of [Kim23 §3.1], with the work fixed instead of the time.
@@ -20,7 +21,7 @@ namespace reclaim_lab {
 
 using Key = int64_t;
 
-// Every bit of the result depends on every bit of the number. [Steele14, splitmix64]
+// A hash: every bit of the result depends on every bit of `number`. [Steele14, splitmix64]
 inline uint64_t mixed(uint64_t number) {
   uint64_t word = (number + 1) * 0x9e3779b97f4a7c15;
   word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9;
@@ -28,12 +29,12 @@ inline uint64_t mixed(uint64_t number) {
   return word ^ (word >> 31);
 }
 
-// Numbers of operations, handed out in chunks: threads finish within one of each other.
+// Hands out numbers of operations in chunks, so threads finish within one chunk of each other.
 class Numbers {
  public:
   Numbers(uint64_t first, uint64_t count) : next_(first), end_(first + count) {}
 
-  // Calls each(number) for every number that is this thread's.
+  // Calls each(number) for every number that the calling thread gets.
   template <typename F>
   void take_all(F each) {
     for (;;) {
@@ -51,13 +52,13 @@ class Numbers {
   const uint64_t end_;
 };
 
-// What one thread did. Aligned, so that no two threads' counters share a cache line.
+// The counts of one thread. Aligned, so that no two threads' counters share a cache line.
 struct alignas(128) Tally {
   uint64_t operations = 0;
   uint64_t checksum = 0;
   uint64_t inserted = 0;
   uint64_t erased = 0;
-  uint64_t key_sum = 0;  // of what was inserted less what was erased, modulo 2^64
+  uint64_t key_sum = 0;  // inserted keys less erased keys, modulo 2^64
 
   void add(const Tally& other) {
     operations += other.operations;
@@ -83,7 +84,7 @@ class SetWork {
     workload_.require(operations_ >= threads_, "--operations is below --threads");
   }
 
-  // The measured region, and the proof of it. Set: insert, erase, contains; any thread.
+  // Runs the measured region and its proof. `Set` has insert, erase and contains, for any thread.
   template <typename Set>
   void run(Set& set) {
     const Tally before = prefill(set);
@@ -98,9 +99,9 @@ class SetWork {
   }
 
  private:
-  static constexpr uint64_t kPrefillNumbers = uint64_t{1} << 40;  // others than those measured
+  static constexpr uint64_t kPrefillNumbers = uint64_t{1} << 40;  // the region uses lower numbers
 
-  // After two updates for each key, half of the keys less 2 % are in.
+  // Executes two updates for each key, after which half of the keys less 2 % are in the set.
   template <typename Set>
   Tally prefill(Set& set) const {
     Numbers numbers(kPrefillNumbers, 2 * keys_);

@@ -1,10 +1,10 @@
-// xenium's Harris-Michael list and hash map under xenium's reclamation: what the structures here
-// are measured against, with the same work (set_work.h), the same hash and as many buckets. Every
-// operation is inside a region_guard, as xenium advises. xenium's `debra` as it comes ignores
-// region_guards and enters its critical region with the first guard_ptr; `debra_region` is the same
-// with regions. Its list allocates a node for every insert, also for one that finds the key there;
-// its map is asked to allocate only when it inserts.
-// Thread-safety: the set's operations any thread.
+// xenium's Harris-Michael list and hash map under xenium's reclamation, for comparison with the
+// structures here: with the same work (set_work.h), the same hash and as many buckets. Every
+// operation is inside a region_guard, as xenium advises. xenium's default `debra` ignores
+// region_guards and enters its critical region with the first guard_ptr; `debra_region` uses them.
+// Its list allocates a node for every insert, even if the key is present; its map is used so that
+// it allocates only when it inserts.
+// Thread-safety: any thread may call the set's operations.
 // Source: github.com/mpoeter/xenium; the structures of [Michael02].
 #include <array>  // xenium uses this and assert, and includes neither
 #include <cassert>
@@ -39,15 +39,15 @@ template <typename Reclaimer>
 class List {
  public:
   bool insert(Key key) {
-    [[maybe_unused]] const Region region;  // of hazard pointers it is empty
+    [[maybe_unused]] const Region region;  // empty for hazard pointers
     return set_.emplace(key);
   }
   bool erase(Key key) {
-    [[maybe_unused]] const Region region;  // of hazard pointers it is empty
+    [[maybe_unused]] const Region region;  // empty for hazard pointers
     return set_.erase(key);
   }
   bool contains(Key key) {
-    [[maybe_unused]] const Region region;  // of hazard pointers it is empty
+    [[maybe_unused]] const Region region;  // empty for hazard pointers
     return set_.contains(key);
   }
   template <typename F>
@@ -64,15 +64,15 @@ template <typename Reclaimer>
 class HashMap {
  public:
   bool insert(Key key) {
-    [[maybe_unused]] const Region region;  // of hazard pointers it is empty
+    [[maybe_unused]] const Region region;  // empty for hazard pointers
     return map_.get_or_emplace_lazy(key, [key] { return key; }).second;
   }
   bool erase(Key key) {
-    [[maybe_unused]] const Region region;  // of hazard pointers it is empty
+    [[maybe_unused]] const Region region;  // empty for hazard pointers
     return map_.erase(key);
   }
   bool contains(Key key) {
-    [[maybe_unused]] const Region region;  // of hazard pointers it is empty
+    [[maybe_unused]] const Region region;  // empty for hazard pointers
     return map_.contains(key);
   }
   template <typename F>

@@ -1,18 +1,18 @@
 // A mutator with chosen sizes, lifetimes, sharing and locality, after ACDC.
 //
-// Time is logical: in each quantum a thread allocates QUANTUM bytes in sets. A set draws its size
-// exponent c and its liveness l uniformly, its object size uniformly in [2^c, 2^(c+1)), and has
-// (S - c + 1)^2 (L - l + 1)^2 objects (S = --max-exponent, L = --liveness-high); the last of a
-// quantum is cut. It is read once a quantum by its thread or, when shared, by all; whoever reads it
-// last in its last quantum frees it, so with T threads a free is remote with probability 1 - 1/T.
-// The quanta begin at a barrier; who waits there counts for nothing. Reported are the ns of all
-// threads in malloc, access and free, and the RSS, at each barrier after 2L quanta, less the
-// tables (acdc_set.h has the links, acdc_thread.h what is timed).
+// Time is logical: in each quantum a thread allocates QUANTUM bytes in sets. A set's size exponent
+// c and liveness l are uniformly random, and so is its object size in [2^c, 2^(c+1)). It has
+// (S - c + 1)^2 (L - l + 1)^2 objects (S = --max-exponent, L = --liveness-high); the last set of a
+// quantum is cut. Once a quantum its thread reads it or, if it is shared, all threads do; the last
+// reader in its last quantum frees it, so with T threads a free is remote with probability 1 - 1/T.
+// The quanta begin at a barrier, and waiting there is not timed. The result has the ns of all
+// threads in malloc, access and free, and the RSS less the tables, at each barrier after 2L quanta
+// (acdc_set.h has the links; acdc_thread.h says what is timed).
 // Invariant: a set is freed once, by its last reader.
 // Source: [Aigner13]; parameters of [Aigner15]: the defaults are the producer-consumer run (§7.3).
 // Object sizes (§7.5): --min-exponent X --max-exponent X+2 --liveness-high 1 --shared 0 --quantum
 // 1024*2^X --threads 40. Locality (§7.6): --max-exponent 5 --liveness-high 10 --shared 0
-// --threads 1 --list-percent 0..100, of which the access time is the figure.
+// --threads 1 --list-percent 0..100; its figure shows the access time.
 #include <barrier>
 
 #include "acdc_thread.h"
@@ -23,8 +23,8 @@ namespace {
 constexpr size_t kSamples = 100;
 constexpr size_t kIntervalBytes = size_t{64} << 20;
 
-// RSS at the barriers after the first 2L quanta, at kSamples to 2 kSamples of them where there are
-// more. Thread-safety: whoever all others wait for.
+// Samples RSS at the barriers after the first 2L quanta; if there are many, at kSamples to
+// 2 kSamples of them. Thread-safety: the thread that all others wait for.
 class Resident {
  public:
   Resident(size_t first, size_t quanta)
@@ -38,7 +38,7 @@ class Resident {
     seconds_ += workload::now() - asked;
     ++samples_;
   }
-  double seconds() const { return seconds_; }  // while all threads waited for the samples
+  double seconds() const { return seconds_; }  // how long all threads waited for the samples
   size_t samples() const { return samples_; }
   double mean_kib() const { return samples_ == 0 ? 0 : sum_kib_ / static_cast<double>(samples_); }
 
@@ -69,9 +69,9 @@ void add_results(workload::Workload& workload, const acdc::Options& options,
   workload.add("damaged_sets", totals.damaged_sets);
 }
 
-// The object sizes of [Aigner15 §7.5]: of [2^interval, 2^(interval + 2)), 2^interval KiB a quantum,
-// all private and freed in the next quantum. Small ones take more quanta, so that each thread
-// allocates kIntervalBytes at least and there is something to measure.
+// The object sizes of [Aigner15 §7.5]: in [2^interval, 2^(interval + 2)), 2^interval KiB a quantum,
+// all private and freed in the next quantum. Small objects get more quanta, so that each thread
+// allocates at least kIntervalBytes, enough to measure.
 void use_interval(acdc::Options& options, size_t interval) {
   options.min_exponent = interval;
   options.max_exponent = interval + 2;
@@ -108,7 +108,7 @@ int main(int argc, char** argv) {
   size_t metadata = 0;
   for (size_t id = 0; id < options.threads; ++id)
     metadata += threads.emplace_back(options, id).metadata_bytes();
-  // 2L quanta begin before the first that counts.
+  // RSS is not sampled at the beginning of the first 2L quanta.
   Resident resident(2 * options.liveness_high, options.cycles);
   std::barrier quantum_begins(static_cast<std::ptrdiff_t>(options.threads),
                               [&]() noexcept { resident.sample(); });

@@ -1,6 +1,6 @@
-// What an ACDC run is made of. Invariant: after check(), every object has room for two links, every
-// set at least one object and one quantum to live. Source: the ACDC of [Aigner13], as it is used
-// and described in [Aigner15 §7.3, §7.5, §7.6]; our own words and code.
+// The parameters of an ACDC run. Invariant: after check(), every object has room for two links, and
+// every set has at least one object and lives at least one quantum. Source: the ACDC of [Aigner13],
+// as it is used and described in [Aigner15 §7.3, §7.5, §7.6]; our own words and code.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace acdc {
 struct Options {
   size_t threads = 2;
   size_t min_exponent = 4;      // sizes from 2^min ...
-  size_t max_exponent = 9;      // ... up to, but not, 2^max
+  size_t max_exponent = 9;      // ... and below 2^max
   size_t liveness_low = 1;      // quanta a set lives
   size_t liveness_high = 5;     //
   size_t quantum = 1'000'000;   // bytes a thread allocates in a quantum
@@ -29,16 +29,16 @@ struct Options {
     workload.require(shared_percent <= 100, "--shared is above 100");
   }
 
-  // Small and short-lived objects are many: (S - c + 1)^2 (L - l + 1)^2 in a set.
+  // There are more objects of small size and short life: (S - c + 1)^2 (L - l + 1)^2 in a set.
   size_t objects_of_a_set(size_t exponent, size_t liveness) const {
     const size_t sizes = max_exponent - exponent + 1;
     const size_t lives = liveness_high - liveness + 1;
     return sizes * sizes * lives * lives;
   }
 
-  // At most so many fit into a quantum; the last object may exceed it.
+  // An upper bound; the last object may exceed the quantum.
   size_t objects_of_a_quantum() const { return (quantum >> min_exponent) + 1; }
-  // No set but the last of a quantum is smaller than objects_of_a_set(S - 1, L) = 4.
+  // Every set except the last of a quantum has at least objects_of_a_set(S - 1, L) = 4 objects.
   size_t sets_of_a_quantum() const { return objects_of_a_quantum() / 4 + 1; }
 };
 

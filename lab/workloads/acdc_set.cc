@@ -50,7 +50,7 @@ Links links_of(const char* address) {
   return links;
 }
 
-// Writes a byte of every cache line between the links and the stamp at the end.
+// Writes a byte in every cache line between the links and the stamp at the end.
 void fill(const workload::Block& block) {
   for (size_t at = kLine; at + workload::kStampedEnd < block.size; at += kLine)
     block.address[at] = static_cast<char>(at);
@@ -63,7 +63,7 @@ void read_lines(const char* address, size_t size) {
   }
 }
 
-// The address in a link of the right tag. Opaque, so that the compiler follows what was read.
+// The address in a link. The asm hides it, so the compiler must use the value that was read.
 const char* follow(uint64_t link) {
   uint64_t address = link & kAddressMask;
   asm volatile("" : "+r"(address));

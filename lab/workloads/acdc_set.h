@@ -1,13 +1,13 @@
-// A set of objects that are allocated, read and freed together, chained by links of their own.
+// A set of objects that are allocated, read and freed together, chained by links inside them.
 //
 // While a set lives, the first two words of its objects are links: to the next object of a list, or
 // to the left and right subtree of a tree, whose objects were allocated in depth-first,
-// left-to-right order. A link carries the set's tag in its upper 16 bits; an object whose links
-// have another tag was overwritten, and is not followed. unlink() compares every link with what it
-// must be and restores the stamp where it is, so the harness finds what was not.
+// left-to-right order. A link has the set's tag in its upper 16 bits; an object whose links have
+// another tag was overwritten, and its links are not followed. unlink() compares every link with
+// its right value and restores the stamp only if they agree, so a wrong link breaks the checksum.
 // Invariant between link() and unlink(): following the links visits every object exactly once.
-// Thread-safety: the thread that allocates it, up to the barrier of the quantum; then every
-// reader reads, and the last of them unlinks and frees. Source: [Aigner15 §7.6].
+// Thread-safety: only the allocating thread, up to the barrier of the quantum; then every reader
+// reads, and the last reader unlinks and frees. Source: [Aigner15 §7.6].
 #pragma once
 
 #include <atomic>
@@ -25,15 +25,16 @@ struct Object {
 struct Set {
   Object* objects;
   size_t count;
-  size_t last_quantum;  // its readers are done with it at the end of this one
+  size_t last_quantum;  // at the end of this one it is free
   uint16_t tag;
   bool is_list;
   bool is_shared;
   std::atomic<size_t> readers;
 
   void link();
-  // Follows the links, a list first to last and a tree right to left, and reads a byte of every
-  // cache line. Returns the number of objects visited: `count`, unless something was overwritten.
+  // Follows the links, in a list from first to last and in a tree from right to left, and reads a
+  // byte of every cache line. Returns how many objects it visited: `count`, unless something was
+  // overwritten.
   size_t read() const;
   void unlink();
 

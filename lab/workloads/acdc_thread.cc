@@ -5,7 +5,7 @@
 namespace acdc {
 namespace {
 
-// Adds the time from its making to its end to a sum.
+// Adds the time between its construction and its destruction to a sum.
 class Stopwatch {
  public:
   explicit Stopwatch(uint64_t& sum) : sum_(sum), start_(std::chrono::steady_clock::now()) {}
@@ -52,7 +52,7 @@ size_t Thread::metadata_bytes() const {
 
 void Thread::make_set(Set& set, size_t quantum) {
   const size_t liveness = random_.between(options_.liveness_low, options_.liveness_high);
-  // At the end of the run, everything has lived.
+  // Every set ends with the run at the latest.
   set.last_quantum = std::min(quantum + liveness, options_.cycles) - 1;
   set.is_list = random_.below(100) < options_.list_percent;
   set.is_shared = random_.below(100) < options_.shared_percent;
@@ -111,7 +111,7 @@ void Thread::read_sets_of(workload::Worker& worker, Thread& owner, size_t made, 
       totals_.damaged_sets += set.read() != set.count;
     }
     if (set.last_quantum != quantum) continue;
-    // The last reader has seen what all others did before.
+    // acq_rel: the last reader sees everything that the other readers did before
     if (set.readers.fetch_sub(1, std::memory_order_acq_rel) == 1)
       free_set(worker, set, &owner != this);
   }

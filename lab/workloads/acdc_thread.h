@@ -1,10 +1,11 @@
-// One thread of ACDC: allocates its sets, reads what is live, frees what it is the last reader of.
+// One thread of ACDC: it allocates its sets, reads the live sets, and frees each set whose last
+// reader it is.
 //
-// Times are taken a set at a time. Allocation is malloc with the stamp; access is linking, reading
-// and unlinking; deallocation is free, of objects that unlinking has just read.
+// Each set is timed separately. Allocation time is malloc with the stamp; access time is linking,
+// reading and unlinking; deallocation time is free of objects that unlinking has just read.
 // Invariant: in quantum q a thread uses the sets of the quanta q - L + 1 .. q of every thread, and
-// fills those of its own q: a ring of L + 1 quanta keeps the two apart although threads differ by
-// one barrier. Thread-safety: its thread; other threads its sets, as acdc_set.h says.
+// fills those of its own q. A ring of L + 1 quanta keeps the two apart although threads may be one
+// barrier apart. Thread-safety: only its thread; other threads use its sets as in acdc_set.h.
 #pragma once
 
 #include <vector>
@@ -28,7 +29,7 @@ class Thread {
   Thread(const Options& options, size_t id);
 
   void allocate(workload::Worker& worker, size_t quantum);
-  // Reads the live sets of all threads, beginning with a random one's; frees those that end.
+  // Reads the live sets of all threads, beginning with a random thread; frees those that end.
   void read_and_free(workload::Worker& worker, std::vector<Thread>& all, size_t quantum);
 
   const Totals& totals() const { return totals_; }
@@ -50,7 +51,7 @@ class Thread {
   const Options& options_;
   size_t id_;
   workload::Random random_;        // what is allocated
-  workload::Random order_random_;  // whose sets are read first
+  workload::Random order_random_;  // which thread's sets are read first
   std::vector<Quantum> quanta_;
   size_t tags_ = 0;
   Totals totals_{};

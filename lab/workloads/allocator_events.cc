@@ -60,11 +60,11 @@ void AllocatorEvents::read_nearmalloc(Counters& out) {
   const auto owns = find<int(const void*)>("near_owns");
   const auto get_stats = find<void(near_stats*)>("near_get_stats");
   if (owns == nullptr || get_stats == nullptr) return;
-  void* volatile block = std::malloc(1);  // it may be in the process and serve nobody
+  void* volatile block = std::malloc(1);  // the library may be loaded without serving malloc
   const bool serves = owns(block) != 0;
   std::free(block);
   if (!serves) return;
-  near_stats stats{};  // an older library fills less of it
+  near_stats stats{};  // an older library fills only a part of it
   get_stats(&stats);
   out.add("fills_per_1000", stats.refills);
   out.add("locks_per_1000", stats.refills + stats.span_events);

@@ -1,10 +1,10 @@
-// How often the allocator that serves this program left its fast path, where it can be asked.
+// How often the allocator that serves this program left its fast path, if it reports that.
 //
-// jemalloc tells how often thread caches were flushed and filled and a bin's lock was taken;
-// nearmalloc how often malloc and free took the heap's lock, what other threads' frees brought, and
-// what near_free_batch made of its blocks. The others keep no such counts, or show them to nobody:
-// of them nothing is told.
-// Invariant: nothing is allocated but one block, freed at once. Thread-safety: one thread at a
+// jemalloc reports how often thread caches were flushed and filled and a bin's lock was taken.
+// nearmalloc reports how often malloc and free took the heap's lock, the blocks that other threads
+// freed, and the counts of near_free_batch. The other allocators publish no such counts, so nothing
+// is reported for them.
+// Invariant: only one block is allocated, and it is freed at once. Thread-safety: one thread at a
 // time.
 #pragma once
 
@@ -18,15 +18,15 @@ namespace workload {
 
 class AllocatorEvents {
  public:
-  // From here on.
+  // Events count from here on.
   AllocatorEvents() { read(before_); }
-  // Adds what happened since then to the result, for each thousand of the workload's operations.
+  // Adds the events since then to the result, for each thousand of the workload's operations.
   void report(Workload& workload, uint64_t operations) const;
 
  private:
   static constexpr size_t kMost = 7;
 
-  // Counters with their keys in the result; no keys: the allocator tells none.
+  // Counters with their keys in the result; empty if the allocator reports none.
   struct Counters {
     std::array<const char*, kMost> keys{};
     std::array<uint64_t, kMost> values{};

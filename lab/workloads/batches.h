@@ -1,5 +1,5 @@
-// Batches of blocks on their way between threads: full ones to whoever frees their blocks, empty
-// ones back to whoever allocates.
+// Two queues of batches of blocks between threads: full batches go to the threads that free their
+// blocks, empty ones return to the threads that allocate.
 //
 // Invariant: every batch is in one of the two queues or held by one thread; nothing here allocates
 // after the constructor. Thread-safety: any thread.
@@ -16,7 +16,7 @@ using Batch = Blocks;
 
 class Batches {
  public:
-  // `count` batches, each of `size` places for blocks.
+  // Makes `count` batches, each of which has `size` places for blocks.
   Batches(size_t count, size_t size) : batches_(count, Batch(size)), empty_(count), full_(count) {
     for (Batch& batch : batches_) empty_.put(&batch);
   }
@@ -27,7 +27,7 @@ class Batches {
   void put_full(Batch& batch) { put(full_, batch); }
 
  private:
-  // First in, first out. Invariant: 0 <= put_ - taken_ <= slots_.size().
+  // A ring, first in, first out. Invariant: 0 <= put_ - taken_ <= slots_.size().
   class Queue {
    public:
     explicit Queue(size_t capacity) : slots_(capacity) {}

@@ -1,10 +1,10 @@
-// A block with the stamp that proves it is nobody else's.
+// A block with a stamp at both ends, which detects that two live blocks overlap.
 //
 // Invariant: from write_stamp to read_stamp the first and the last kStampedEnd bytes of the block
-// hold copies of its stamp (where the ends overlap, the last ones as a whole). Live blocks that
-// share up to 31 bytes, as those of an allocator that is a unit short, or that begin or end at one
-// place, change each other's stamps. Thread-safety: whoever holds the block; a workload writes
-// between the ends alone.
+// hold copies of its stamp (where the ends overlap, the last copy is complete). Two live blocks
+// change each other's stamps if they share up to 31 bytes, as from an allocator that makes blocks a
+// unit too short, or if they begin or end at one address. Thread-safety: only the thread that holds
+// the block; a workload writes only between the ends.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ inline uint64_t word_at(const Block& block, size_t at) {
   return word;
 }
 
-// Returns what is to be added to the sum of stamps read.
+// Returns the summand for the sum of stamps read.
 inline uint64_t read_stamp(const Block& block) {
   constexpr size_t kWord = sizeof(uint64_t);
   const size_t size = block.size;
@@ -51,7 +51,7 @@ inline uint64_t read_stamp(const Block& block) {
   return word;
 }
 
-// Returns what is to be added to the sum of stamps written.
+// Returns the summand for the sum of stamps written.
 inline uint64_t write_stamp(const Block& block, uint64_t stamp) {
   const uint64_t twice[] = {stamp, stamp};
   static_assert(sizeof twice == kStampedEnd);

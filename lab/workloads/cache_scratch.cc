@@ -1,8 +1,8 @@
 // Passive false sharing: one thread allocates neighbouring objects and hands one to each worker.
-// A worker frees its own and goes on as in cache_thrash; an allocator that gives it the same place
-// again leaves the workers writing to one cache line for good.
+// A worker frees its object and continues as in cache_thrash. If the allocator gives it the same
+// place again, the workers write to one cache line for the whole run.
 // Source: Hoard's cache-scratch [Berger et al., ASPLOS 2000]; parameters of scalloc's scripts
-// [Aigner15]: T 1000 8 1000000, the last divided by T. [Boritz] uses 100000.
+// [Aigner15]: T 1000 8 1000000, the last value divided by T. [Boritz] uses 100000.
 #include "false_sharing.h"
 #include "workload.h"
 

@@ -1,7 +1,7 @@
-// Active false sharing: each thread allocates an object, writes it many times and frees it. An
-// allocator that serves two threads from one cache line makes them fight for it.
+// Active false sharing: each thread allocates an object, writes it many times and frees it. If the
+// allocator serves two threads from one cache line, they contend for it.
 // Source: Hoard's cache-thrash [Berger et al., ASPLOS 2000]; parameters of scalloc's scripts
-// [Aigner15]: T 1000 8 1000000, the last divided by T. [Boritz] uses 100000.
+// [Aigner15]: T 1000 8 1000000, the last value divided by T. [Boritz] uses 100000.
 #include "false_sharing.h"
 #include "workload.h"
 

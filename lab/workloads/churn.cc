@@ -1,5 +1,5 @@
 // Each thread holds a set of blocks of very different sizes and keeps replacing random ones: the
-// steady state of a program with caches. Tests reuse inside partly filled spans. Our own.
+// steady state of a program with caches. It tests reuse inside partly filled spans. Our own.
 #include "workload.h"
 
 int main(int argc, char** argv) {

@@ -1,6 +1,6 @@
-// A large heap of mixed small blocks of which nine in ten are freed: what stays resident?
-// Freed in contiguous stretches of allocation order (a phase ends) or at random (a cache thins
-// out). RSS is given less what the process had before the heap, the table of blocks included.
+// Nine in ten blocks of a large heap of mixed small blocks are freed: how much stays resident?
+// They are freed in contiguous stretches of allocation order (a phase ends) or at random (a cache
+// thins out). The result has RSS less the RSS before the heap, which includes the table of blocks.
 // Invariant: the table is resident before the first measurement.
 // Our own.
 #include "own_memory.h"
@@ -8,13 +8,13 @@
 
 namespace {
 
-// Every block goes but the first tenth of each of `stretches` equal parts of the heap.
+// Every block is freed except the first tenth of each of `stretches` equal parts of the heap.
 bool freed_in_stretches(size_t index, size_t count, size_t stretches) {
   const size_t part = std::max<size_t>(1, count / stretches);
   return index % part >= part / 10;
 }
 
-// Blocks without an address, of `total` bytes together.
+// Returns blocks without addresses, whose sizes sum to `total` bytes.
 workload::Blocks draw_sizes(size_t total, const workload::Sizes& sizes, size_t low) {
   workload::Random random(1);
   workload::Blocks table;

@@ -1,12 +1,12 @@
-// A server over a long time: what it allocates changes from phase to phase while the bytes it holds
-// stay the same. How much memory does it need, beside what it holds?
+// A server over a long time: block sizes change from phase to phase while the live bytes stay the
+// same. How much memory does it need beyond its live bytes?
 //
 // The phases, in turn: small records; medium documents; a cache of large entries; log buffers that
 // grow by realloc until they are shipped; a mix. Each step allocates a part of the live bytes in
-// the sizes of its phase, then frees what makes up for it: mostly the young, some of any age, so
-// that old blocks keep pages of every phase half full.
-// Invariant: after a step the live bytes are at most LIVE. The result's `curve` holds a row a step:
-// [step, live KiB, RSS KiB], RSS less what the process had before; reading it is not timed.
+// the sizes of its phase, then frees as many bytes: mostly young blocks, some of any age, so that
+// old blocks keep pages of every phase half full.
+// Invariant: after a step the live bytes are at most LIVE. The result's `curve` has one row for
+// each step: [step, live KiB, RSS KiB], where RSS is less its value before; reading is not timed.
 // Source: the fragmentation of long-running programs [Johnstone98, Robson77]; the phases are ours.
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@
 namespace {
 
 struct Phase {
-  size_t low, high;  // sizes, every factor of two equally likely
+  size_t low, high;  // sizes; every factor of two is equally likely
   bool grows;        // blocks begin at `low` and double by realloc, to `high` at most
 };
 
@@ -38,7 +38,7 @@ struct Row {
 
 class Server {
  public:
-  // `peak`: the bytes at which a step ends to allocate, less its last block.
+  // `peak`: the live bytes at which a step stops allocating; its last block may exceed them.
   Server(workload::Worker& worker, size_t live_limit, size_t peak)
       : worker_(worker), limit_(live_limit), blocks_(peak / kSmallest + 1) {
     for (const Phase& phase : kPhases) sizes_.emplace_back(phase.low, phase.high);
@@ -67,7 +67,7 @@ class Server {
     return size;
   }
 
-  // Two of three are young ones, if there are any.
+  // Frees a young block in at least two of three cases, if there is one.
   void release(size_t young) {
     const bool is_young = young < held_ && random_.below(3) != 0;
     drop(is_young ? random_.between(young, held_ - 1) : random_.below(held_));
@@ -126,7 +126,7 @@ int main(int argc, char** argv) {
   workload.begin();
   double sampling = 0;
   for (size_t step = 0; step < steps; ++step) {
-    // The first fills the heap.
+    // The first step fills the heap.
     server.step(step / phase_steps % kPhaseCount, step == 0 ? live : replaced);
     const double asked = workload::now();
     const size_t rss = std::max(before, static_cast<size_t>(own_memory().rss_kib)) - before;

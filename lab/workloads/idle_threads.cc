@@ -1,5 +1,5 @@
-// Many threads that once used every size, freed everything, and now sleep: a thread pool at night.
-// What they retain is what the allocator keeps for them. Our own.
+// Many threads use every size once, free everything, and then sleep, as in an idle thread pool. It
+// measures the memory that the allocator keeps for them. Our own.
 #include <barrier>
 
 #include "own_memory.h"
@@ -7,7 +7,7 @@
 
 namespace {
 
-// Sizes an eighth apart, and at least 16 bytes.
+// Each size exceeds the one before by an eighth, at least by 16 bytes.
 std::vector<size_t> sizes_up_to(size_t largest) {
   std::vector<size_t> sizes;
   for (size_t size = 16; size <= largest; size += std::max<size_t>(16, size / 8)) {
@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
   for (size_t i = 0; i < threads; ++i) {
     running.emplace_back([&, i] {
       workload::settle(i);
-      all.arrive_and_wait();  // all stacks are there
+      all.arrive_and_wait();  // all stacks exist
       all.arrive_and_wait();
       use_once(workers[i], sizes, blocks);
       all.arrive_and_wait();  // everything is freed

@@ -1,5 +1,5 @@
-// Large blocks, allocated, written on every page and freed: images, matrices, network buffers.
-// Shows what returning memory to the system and faulting it in again costs. Our own.
+// Allocates large blocks, writes every page and frees them, as images, matrices, network buffers.
+// It shows the cost of returning memory to the system and faulting it in again. Our own.
 #include "workload.h"
 
 namespace {
@@ -7,7 +7,7 @@ namespace {
 constexpr size_t kPage = 4096;
 constexpr size_t kMiB = size_t{1} << 20;
 
-// A byte of every page; the first and the last are written already, with the stamp.
+// Writes a byte of every page; the stamp has already written the first and the last page.
 void write_pages(const workload::Block& block) {
   for (size_t at = kPage; at + kPage < block.size; at += kPage) {
     block.address[at] = static_cast<char>(at / kPage);

@@ -1,12 +1,12 @@
 // A server: every thread replaces random blocks of its set, then hands the set over to a new thread
-// and ends, as a request handler does. Blocks are freed by threads that did not allocate them.
+// and ends, as a request handler does. Threads free blocks that they did not allocate.
 // Source: Larson and Krishnan, Memory Allocation for Long-Running Server Applications, ISMM 1998;
 // parameters of [Aigner15 §7.3], `10 7 8 1000 10000 1 T`: a thread replaces 10,000 blocks for each
-// of its 1,000, all of 7 bytes (the range leaves its end out). The original counts what it does in
-// ten seconds; here the work is fixed, about that much of it, and the time is measured. There the
-// main thread allocates the first sets, and so it does here; with `--sets threads` the first thread
-// of each chain allocates its own before the region: what threads on other nodes then have from
-// far is the allocator's doing alone.
+// of its 1,000, all of 7 bytes (the range excludes its end). The original counts operations in ten
+// seconds; here about as many operations are fixed and the time is measured. As in the original,
+// the main thread allocates the first sets. With `--sets threads` the first thread of each chain
+// allocates its own set before the region, so a thread gets memory of another node only from the
+// allocator.
 #include <pthread.h>
 
 #include <latch>
@@ -18,8 +18,8 @@ namespace {
 struct Server {
   workload::Sizes sizes;
   size_t operations;
-  std::latch ready;  // the sets that threads allocate
-  std::latch begun;  // the measured region
+  std::latch ready;  // the first threads have allocated their sets
+  std::latch begun;  // the measured region has begun
   std::latch finished;
 };
 
@@ -29,7 +29,7 @@ struct Chain {
   workload::Worker worker;
   workload::Random random;
   workload::Blocks blocks;
-  size_t generations;  // threads still to come
+  size_t generations;  // threads that are still to run
   bool has_set = false;
 };
 
@@ -40,10 +40,10 @@ void allocate_set(Chain& chain) {
   chain.has_set = true;
 }
 
-// A plain thread: the state of a std::thread would be a block of the thread that ends.
+// Uses pthread_create: the state of a std::thread would be a block that the ending thread made.
 void start_thread(Chain& chain);
 
-// One thread of a chain. The last thing it does is to start the next one, or to report the end.
+// One thread of a chain. At its end it starts the next one, or reports the end of the chain.
 void* serve(void* argument) {
   Chain& chain = *static_cast<Chain*>(argument);
   workload::settle(chain.index);
@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
   }
   for (Chain& chain : chains) by_threads ? start_thread(chain) : allocate_set(chain);
   if (by_threads) server.ready.wait();
-  workload.begin(2 * threads + 1);  // a thread and the one that it starts
+  workload.begin(2 * threads + 1);  // a thread may overlap with the one that it starts
   if (by_threads) {
     server.begun.count_down();
   } else {

@@ -1,4 +1,4 @@
-// How long calls took: counts in buckets of 1/8 of a power of two, so a percentile is right within
+// A histogram of call times in buckets of 1/8 of a power of two, so a percentile is right within
 // 12.5 %. Invariant: the sum of the buckets is count(). Thread-safety: one thread.
 #pragma once
 
@@ -18,15 +18,15 @@ class Latencies {
   void add(const Latencies& other);
 
   uint64_t count() const;
-  // The lower end of the bucket that holds the given part of all calls, 0 <= part <= 1; in ns.
+  // The lower end, in ns, of the bucket that contains the given quantile, 0 <= part <= 1.
   uint64_t percentile(double part) const;
   uint64_t largest() const { return largest_; }
 
  private:
-  static constexpr unsigned kSteps = 8;  // a power of two is cut into so many buckets
+  static constexpr unsigned kSteps = 8;  // buckets for each power of two
   static constexpr unsigned kBuckets = kSteps * 40;
 
-  // Below 8 ns a bucket each; above, the three bits after the leading one choose.
+  // Below 8 ns each value has a bucket; above, the three bits after the leading one select it.
   static unsigned bucket_of(uint64_t ns) {
     if (ns < kSteps) return static_cast<unsigned>(ns);
     const unsigned power = static_cast<unsigned>(std::bit_width(ns)) - 4;

@@ -1,10 +1,10 @@
-// Every thread allocates its objects and frees them, nothing else: the plainest test of whether
-// threads get in each other's way. The work grows with the threads.
+// Every thread only allocates its objects and frees them: the simplest test of whether threads
+// disturb each other. The work grows with the number of threads.
 // Source: Lever and Boreham, malloc() Performance in a Multithreaded Linux Environment, USENIX
 // 2000.
-// Defaults are those of [Boritz] (CSC469's version): 100,000 objects of 128 bytes, all held before
-// the first is freed. Hoard's version frees each at once: --held 1 --objects 10000000, sizes 8 and
-// 512.
+// The defaults are those of [Boritz] (CSC469's version): 100,000 objects of 128 bytes, all held
+// before the first is freed. Hoard's version frees each object at once: --held 1 --objects
+// 10000000, sizes 8 and 512.
 #include "workload.h"
 
 int main(int argc, char** argv) {

@@ -1,5 +1,5 @@
-// Producers fill batches of 4096 objects, consumers free them; all share one queue. Models stages
-// of a pipeline under load: every free is remote, and comes in bursts.
+// Producers fill batches of 4096 objects, consumers free them; all share one queue. It models
+// stages of a pipeline under load: every free is remote, and frees come in bursts.
 // Source: Lever and Boreham's malloc-test, USENIX 2000, in the form of SuperMalloc's evaluation
 // [Kuszmaul, ISMM 2015], which runs for a fixed time; here the number of batches is fixed.
 #include "batches.h"

@@ -1,15 +1,16 @@
-// The instructions by which a program in a guest speaks to the counting plugin (lab/vm/plugin).
+// The instructions by which a program in a guest passes data to the counting plugin
+// (lab/vm/plugin).
 //
-// On a processor they do nothing: a NOP, and comparisons of bytes. x86-64 alone.
-// Invariant: both bytes of a marker with parameters can be read; a page fault on them is fine.
-// Thread-safety: any thread, on the CPU where it is.
+// On a real processor they have no effect: they are a NOP and comparisons of bytes. x86-64 only.
+// Invariant: both bytes of a marker with parameters can be read; a page fault on them is harmless.
+// Thread-safety: any thread; a marker applies to the CPU that executes it.
 #pragma once
 
 #include "../vm/plugin/marker_code.h"
 
 namespace workload::marker {
 
-// A number is the address of its byte.
+// A number is passed as the address of its byte.
 alignas(nearcount::kNumbers) inline constexpr char kNumberBytes[nearcount::kNumbers] = {};
 
 template <nearcount::Marker kind>
@@ -29,22 +30,22 @@ inline void pass(const void* first, const void* second) {
 
 inline const void* number(size_t value) { return kNumberBytes + value % nearcount::kNumbers; }
 
-// A program that will be measured starts.
+// Tells the plugin that a program to be measured starts.
 inline void program() { say<nearcount::Marker::kProgram>(); }
 inline void begin() { say<nearcount::Marker::kBegin>(); }
 inline void end() { say<nearcount::Marker::kEnd>(); }
-// The pages of these two bytes and all between them are no heap.
+// The pages of these two bytes and all pages between them are not heap.
 inline void exclude(const void* first, const void* last) {
   pass<nearcount::Marker::kExclude>(first, last);
 }
 inline void include(const void* first, const void* last) {
   pass<nearcount::Marker::kInclude>(first, last);
 }
-// This byte's page lies on that node.
+// This byte's page is on that node.
 inline void calibrate(const void* byte, size_t node) {
   pass<nearcount::Marker::kCalibrate>(byte, number(node));
 }
-// This thread runs on that CPU, which is of that node.
+// This thread runs on that CPU, which belongs to that node.
 inline void here(size_t cpu, size_t node) {
   pass<nearcount::Marker::kHere>(number(cpu), number(node));
 }

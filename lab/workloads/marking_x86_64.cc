@@ -17,13 +17,14 @@
 namespace workload::marking {
 namespace {
 
-// The C library keeps 40 MiB of stacks for coming threads: as many as a workload ever needs.
+// The C library caches 40 MiB of stacks for later threads: as many as a workload ever needs.
 constexpr size_t kStackBytes = size_t{256} << 10;
-// What the C library keeps of a thread above its thread-local storage, at least.
+// The least size of the thread descriptor, which the C library keeps above thread-local storage.
 constexpr uintptr_t kThreadDescriptor = 2048;
 constexpr uintptr_t kPage = 4096;
-// Above the main thread's, in the same mapping, is what the loader notes of thread-local storage
-// and reads whenever a thread starts. What lies above that was mapped before: no allocator's.
+// Above the main thread's descriptor, in the same mapping, are the loader's notes of thread-local
+// storage, which it reads whenever a thread starts. Memory above them was mapped before any
+// allocator's.
 constexpr uintptr_t kLoaderNotes = 8 * kPage;
 
 struct Range {
@@ -32,7 +33,7 @@ struct Range {
 };
 
 bool enabled = false;
-Range main_thread{};  // its thread-local storage, or more, its descriptor and kLoaderNotes
+Range main_thread{};  // at least its thread-local storage, its descriptor and kLoaderNotes
 
 void exclude(Range range) {
   if (range.begin >= range.end) return;
@@ -40,7 +41,7 @@ void exclude(Range range) {
                   reinterpret_cast<const void*>(range.end - 1));
 }
 
-// The segments of an image: where one holds zeros, its mapping looks like heap.
+// Excludes the segments of an image, because the mapping of a zeroed part looks like heap.
 int exclude_image(dl_phdr_info* image, size_t, void*) {
   for (unsigned i = 0; i < image->dlpi_phnum; ++i) {
     const ElfW(Phdr)& part = image->dlpi_phdr[i];
@@ -75,17 +76,17 @@ void exclude_mapping(const Mapping& mapping) {
   };
   const bool is_shared_memory = is("/dev/zero") || is("/memfd:") || is("/SYSV");
   if ((is("/") && !is_shared_memory) || is("[vdso]") || is("[stack]")) exclude(range);
-  // Of the kernel's pages beside its code only the first one is sure to be there.
+  // Only the first page of the kernel's [vvar] data is certain to exist.
   if (is("[vvar]")) exclude({range.begin, range.begin + 1});
   exclude({std::max(range.begin, main_thread.begin), std::min(range.end, main_thread.end)});
 }
 
-// Calls visit(mapping) for all that can be read.
+// Calls visit(mapping) for every mapping that can be read.
 template <typename Visit>
 void for_mappings(Visit visit) {
   std::FILE* const maps = std::fopen("/proc/self/maps", "r");
   if (maps == nullptr) fail("cannot read /proc/self/maps");
-  char line[4352];  // a path, and what is before it
+  char line[4352];  // a path and the fields before it
   while (std::fgets(line, sizeof line, maps) != nullptr) {
     Range range{};
     char access[5] = "";
@@ -99,8 +100,8 @@ void for_mappings(Visit visit) {
   std::fclose(maps);
 }
 
-// An address in a thread's descriptor, 0 if the thread is gone. Whoever has not come so far as to
-// tell the kernel of its list of robust mutexes, which is there, is waited for.
+// An address in a thread's descriptor; 0 if the thread has ended. The descriptor holds the list of
+// robust mutexes, so this waits until the thread has registered that list with the kernel.
 uintptr_t descriptor_of(pid_t thread) {
   for (int tries = 0; tries < 10'000; ++tries) {
     void* list = nullptr;
@@ -112,12 +113,12 @@ uintptr_t descriptor_of(pid_t thread) {
   fail("a thread that is not the C library's");
 }
 
-// At the end of a thread's stack the C library keeps thread-local storage and, in the last page,
-// the descriptor.
+// The C library keeps thread-local storage at the end of a thread's stack, and the descriptor in
+// the last page.
 uintptr_t end_of_stack(uintptr_t descriptor) { return descriptor / kPage * kPage + kPage; }
 
-// The stack of a thread that is not the workload's: the mapping that begins above its guard. What
-// follows may be anybody's, though the kernel shows it as one.
+// Excludes the stack of a thread that the workload did not start: its mapping begins above its
+// guard. The kernel may show memory of another owner behind the stack as the same mapping.
 void exclude_stack_of(pid_t thread) {
   const uintptr_t descriptor = descriptor_of(thread);
   for_mappings([descriptor](const Mapping& mapping) {
@@ -145,8 +146,8 @@ pthread_barrier_t meeting;
   while (true) pause();
 }
 
-// Allocators that have threads of their own start them at the latest for a second thread. This one
-// stays: what it has of the allocator's would be the next thread's, on another node perhaps.
+// An allocator with threads of its own starts them at the latest for a second thread. The second
+// thread never ends: otherwise the next thread, perhaps on another node, would get its heap.
 void have_threads_started() {
   pthread_t second;
   pthread_barrier_init(&meeting, nullptr, 2);
@@ -157,7 +158,7 @@ void have_threads_started() {
   pthread_detach(second);
 }
 
-// What the loader notes of each image, and reads whenever a thread starts.
+// Excludes the loader's record of each image, which it reads whenever a thread starts.
 void exclude_loader_notes() {
   for (const link_map* image = _r_debug.r_map; image != nullptr; image = image->l_next) {
     const auto begin = reinterpret_cast<uintptr_t>(image);
@@ -174,7 +175,7 @@ void enable() {
                      pthread_setattr_default_np(&attributes) == 0;
   pthread_attr_destroy(&attributes);
   if (!small) fail("stacks cannot be made small");
-  // A thread is named by the address of its descriptor, below which is its thread-local storage.
+  // pthread_self() is the address of the descriptor; thread-local storage is below it.
   const auto descriptor = static_cast<uintptr_t>(pthread_self());
   uintptr_t thread_local_bytes = 0;
   dl_iterate_phdr(add_thread_local_bytes, &thread_local_bytes);
@@ -188,7 +189,7 @@ void enable() {
 
 void exclude_thread() {
   if (!enabled) return;
-  // Not by pthread_getattr_np, which allocates.
+  // Does not use pthread_getattr_np, which allocates.
   const uintptr_t end = end_of_stack(static_cast<uintptr_t>(pthread_self()));
   exclude({end - kStackBytes, end});
 }

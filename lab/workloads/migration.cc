@@ -1,7 +1,7 @@
-// Threads that come to another node: each builds up a set of blocks, moves on (with --migrate) and
-// replaces random blocks of a second set, which it has from there. Only that is measured, and none
-// of the first set is touched in it: whose memory the new blocks are is the allocator's doing. One
-// large block, before, lets the allocator notice the move. Our own.
+// Threads that move to another node: each allocates a set of blocks, moves on (with --migrate) and
+// replaces random blocks of a second set, which it allocates there. Only the second part is
+// measured, and it does not touch the first set, so the allocator alone decides on which node the
+// blocks are. One large block, before, lets the allocator notice the move. Our own.
 #include "workload.h"
 
 namespace {

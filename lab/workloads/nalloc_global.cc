@@ -1,8 +1,8 @@
-// Threads that allocate into one pool of shared lock-free stacks and free what anybody put there:
-// most blocks are freed by another thread. Much of the time goes into the stacks, as the author of
-// the test says himself; nalloc_producer and acdc measure remote frees with less of it.
+// Threads allocate into one pool of shared lock-free stacks and free blocks from it, most of which
+// other threads allocated. The stacks take much of the time, as the test's author says;
+// nalloc_producer and acdc measure remote frees with less overhead.
 // Invariant: a thread frees at most as many blocks as it allocated, so there is always one to pop,
-// and how many each allocates does not depend on who wins a race. Source: the second test of nalloc
+// and how many each allocates does not depend on races. Source: the second test of nalloc
 // [Podolsky13]: 1e7 operations of all threads, 32 stacks; each thread fills its share of them
 // (nalloc_levels.h).
 #include "nalloc_levels.h"
@@ -19,7 +19,7 @@ class Pool {
   workload::StackNode& node(uint32_t number) { return nodes_[number]; }
   void push(size_t stack, uint32_t node) { stacks_[stack].push(nodes_.data(), node); }
 
-  // Pops from the stack or, when it is empty, from the next that is not.
+  // Pops from the stack or, if it is empty, from the next stack that is not.
   uint32_t pop(size_t stack) {
     for (size_t tried = 1;; ++tried) {
       const uint32_t found = stacks_[stack].pop(nodes_.data());
@@ -34,7 +34,7 @@ class Pool {
   workload::Table<workload::StackNode> nodes_;
 };
 
-// One thread: its nodes that are on no stack, and how many more blocks it put than it took.
+// One thread's state: its nodes that are on no stack, and how many more blocks it put than took.
 class Member {
  public:
   Member(Pool& pool, size_t id, size_t limit)

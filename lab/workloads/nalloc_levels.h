@@ -1,6 +1,6 @@
-// How full a pool of blocks is decides whether the next operation allocates: 75 % below 500 blocks
-// a list, 50 % below 1000, 25 % below 2000, never above. Invariant: a pool that follows it never
-// holds more than kFullest blocks a list. Source: nalloc's tests [Podolsky13].
+// The probability that the next operation on a pool of blocks allocates: 75 % below 500 blocks for
+// each list, 50 % below 1000, 25 % below 2000, 0 above. Invariant: a pool that follows it never
+// holds more than kFullest blocks for each list. Source: nalloc's tests [Podolsky13].
 #pragma once
 
 #include "random.h"

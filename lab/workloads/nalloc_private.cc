@@ -1,8 +1,8 @@
-// Threads that allocate into, write and free from private lists of their own, first in, first out:
-// perfectly parallel, nothing wanders. The work is the same for every number of threads.
+// Threads allocate into, write and free from private lists, first in, first out: perfectly
+// parallel, and no block changes threads. The work is the same for every number of threads.
 // Invariant: a list is a ring that holds at most kFullest blocks. Source: the first test of nalloc
 // [Podolsky13]: 1e7 operations of all threads together, 16 lists a thread, sizes to 1024 bytes;
-// how full a list is decides (nalloc_levels.h).
+// whether it allocates depends on how full the list is (nalloc_levels.h).
 #include "nalloc_levels.h"
 #include "workload.h"
 

@@ -1,11 +1,12 @@
-// One thread allocates, all others free: every free is a remote one.
+// One thread allocates, all others free: every free is remote.
 //
 // In nalloc's own third test the pool between them took most of the time: one contended exchange a
 // block. Here the producer fills a batch and hands it over whole, by one store, to the queue of one
-// consumer, which nobody else reads; it serves the consumers in turn. A hand-over costs two cache
-// misses per BATCH blocks, so what remains is the allocator's. It waits when a queue is full
-// (`producer_waits` counts those), as a consumer does at an empty one: live blocks are bounded.
-// Invariant: a slot's `full` says whose it is: the consumer's when set, else the producer's.
+// consumer, which no other thread reads; it serves the consumers in turn. A hand-over costs two
+// cache misses for BATCH blocks, so the remaining time is the allocator's. The producer waits when
+// a queue is full (`producer_waits` counts that), and a consumer waits when its queue is empty, so
+// live blocks are bounded. Invariant: a slot belongs to the consumer while `full`, else to the
+// producer.
 // Source: the third test of nalloc [Podolsky13] and its author's remark that it was flawed.
 #include <atomic>
 
@@ -18,12 +19,12 @@ struct alignas(128) Slot {
   size_t held;
 };
 
-// The batches on their way to one consumer, a ring.
+// A ring of batches for one consumer.
 class Queue {
  public:
   Queue(size_t slots, size_t batch) : slots_(slots), blocks_(slots * batch), batch_(batch) {}
 
-  // Waits until the slot of a turn is full, or empty; returns whether it had to.
+  // Waits until the slot of `turn` is full (or empty, as `full` says); returns whether it waited.
   bool wait(size_t turn, bool full) {
     const std::atomic<bool>& state = slots_[turn % slots_.size()].full;
     if (state.load(std::memory_order_acquire) == full) return false;
@@ -90,7 +91,7 @@ int main(int argc, char** argv) {
   workload.sizes(options.low, options.high);
   workload.parse(argc, argv);
 
-  // Every consumer gets as many batches, the last of them perhaps empty.
+  // Every consumer gets `turns` batches; its last one may be empty.
   const size_t per_turn = options.batch * options.threads;
   const size_t turns = (options.operations / 2 + per_turn - 1) / per_turn;
   std::vector<Queue> queues;

@@ -1,9 +1,9 @@
-// Every thread allocates and frees at random moments and in no order; sizes of 10 to 1024 bytes,
-// mostly small. Models a program whose objects have unrelated lives. A place is picked at random:
-// empty, it gets a block; taken, its block is freed, or resized in --resized percent of the cases.
-// Source: the phong benchmark of Hoard's collection [Berger et al., ASPLOS 2000], after Kiem-Phong
-// Vo's test of Vmalloc; parameters of [Boritz]: 100,000 allocations divided by the threads,
-// realloc left out. How lifetimes are drawn is our own.
+// Every thread allocates and frees in random order; sizes are 10 to 1024 bytes, mostly small. It
+// models a program whose objects have unrelated lifetimes. Each step picks a place at random: an
+// empty place gets a block; the block of a taken place is freed, or resized in --resized percent
+// of the cases. Source: the phong benchmark of Hoard's collection [Berger et al., ASPLOS 2000],
+// after Kiem-Phong Vo's test of Vmalloc; parameters of [Boritz]: 100,000 allocations divided by
+// the threads, without realloc. The choice of lifetimes is our own.
 #include "workload.h"
 
 int main(int argc, char** argv) {

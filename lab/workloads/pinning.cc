@@ -15,20 +15,20 @@ namespace {
 
 using Cpus = std::vector<int>;
 
-Cpus order;                      // the CPU of each thread; empty while threads run where they like
-size_t operations_in_place = 0;  // of a thread, between two moves; 0: it stays
+Cpus order;                      // the CPU of each thread; empty while threads are not bound
+size_t operations_in_place = 0;  // of a thread, between two moves; 0: threads do not move
 
-// Of a thread that moves.
+// The state of a thread that moves.
 struct Traveller {
   cpu_set_t allowed;
-  size_t place;    // in the order
-  size_t since;    // operations it had done when it came there
+  size_t place;    // its index in `order`
+  size_t since;    // operations it had done when it arrived there
   bool has_begun;  // `since` is known
 };
 thread_local Traveller self;
 std::atomic<size_t> move_count{0};
 
-// The numbers of a list as the kernel writes it: 0-3,8; none where there is no such file.
+// The numbers of a list in the kernel's format, as 0-3,8; none if the file does not exist.
 Cpus numbers_in(const std::string& path) {
   Cpus numbers;
   std::ifstream file(path);
@@ -43,7 +43,7 @@ Cpus numbers_in(const std::string& path) {
   return numbers;
 }
 
-// By node, the CPUs that this process may use.
+// For each node, the CPUs that this process may use.
 std::vector<Cpus> cpus_of_nodes() {
   const std::string folder = "/sys/devices/system/node/";
   cpu_set_t allowed;
@@ -56,7 +56,7 @@ std::vector<Cpus> cpus_of_nodes() {
     if (!cpus.empty()) nodes.push_back(cpus);
   }
   if (!nodes.empty()) return nodes;
-  Cpus all;  // a kernel that knows no nodes
+  Cpus all;  // the kernel reports no nodes
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (CPU_ISSET(cpu, &allowed)) all.push_back(cpu);
   }
@@ -90,7 +90,7 @@ void run_on(int cpu) {
   std::exit(1);
 }
 
-// To the first CPU from `place` on that this thread may use, if there is any.
+// Moves to the first CPU from `place` on that this thread may use, if there is one.
 void travel_to(size_t place) {
   for (size_t i = 0; i < order.size(); ++i) {
     const size_t found = (place + i) % order.size();

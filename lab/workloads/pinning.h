@@ -1,10 +1,10 @@
-// Where the threads of a workload run: the options --pin and --migrate.
+// The options --pin and --migrate: on which CPUs the threads of a workload run.
 //
-// Invariant: off until use() or migrate(); then thread i of a run is bound to one CPU, the same in
-// every run on one machine, of those that the process may use. With migrate() it begins there and
-// moves on, as the kernel might move it: to the next of these CPUs that its own mask names, which
-// the allocator may have set when the thread started. Thread-safety: use() and migrate() the
-// main thread before others start; the rest each thread for itself.
+// Invariant: without use() and migrate() threads are not bound. After either, thread i of a run is
+// bound to one of the process's CPUs, the same in every run on one machine. With migrate() it
+// begins there and moves on, as the kernel might move it: to the next of these CPUs that is in its
+// own mask, which the allocator may have set when the thread started. Thread-safety: use() and
+// migrate(): the main thread before others start; the rest: each thread for itself.
 #pragma once
 
 #include <cstddef>
@@ -12,23 +12,24 @@
 
 namespace workload::pinning {
 
-// `spread`: one thread after the other on the next node; `compact`: a node's CPUs before the next
-// node's; `none`: nowhere. More threads than CPUs begin again.
+// `spread`: each thread goes to the next node; `compact`: a node's CPUs are used before the next
+// node's; `none`: threads are not bound. If there are more threads than CPUs, CPUs are reused.
 void use(const std::string& policy);
 
-// Threads are not pinned: each moves whenever it has done so many operations.
+// Instead of pinning: each thread moves after every `operations` operations.
 void migrate(size_t operations);
 
-// This thread is thread `index` of the run. Ends the program with status 1 if the kernel refuses.
+// Binds the calling thread as thread `index` of the run. Ends the program with status 1 if the
+// kernel refuses.
 void pin(size_t index);
 
-// With migrate(): this thread moves now.
+// With migrate(), moves the calling thread now.
 void move_on();
 
-// This thread has done so many operations in all. It may move.
+// Moves the calling thread if it is due, given how many operations it has done in all.
 void may_move(size_t operations);
 
-// How often threads changed their CPU until now.
+// How often threads have changed their CPU.
 size_t moves();
 
 }  // namespace workload::pinning

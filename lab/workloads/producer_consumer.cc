@@ -1,5 +1,5 @@
-// One thread allocates, another frees: every free is remote. Models a pipeline stage or a logger.
-// The ring is bounded, so that the two stay in step and memory is what the allocator makes of it.
+// One thread allocates, another frees: every free is remote. It models a pipeline stage or a
+// logger. The ring is bounded, so that live blocks are few and memory use depends on the allocator.
 // Our own.
 #include <atomic>
 #include <deque>
@@ -8,7 +8,7 @@
 
 namespace {
 
-// Single producer, single consumer. Invariant: taken <= put <= taken + capacity.
+// A queue of one producer and one consumer. Invariant: taken <= put <= taken + capacity.
 class Ring {
  public:
   explicit Ring(size_t capacity) : slots_(capacity) {}

@@ -1,4 +1,4 @@
-// Random numbers and sizes: the same sequence on every machine.
+// Random numbers and sizes. Every machine gets the same sequence.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,8 @@ class Random {
   explicit Random(uint64_t seed)
       : state_(seed * 0x9e3779b97f4a7c15 + 0x2545f4914f6cdd1d + seed_of_run * 0xd1342543de82ef95) {}
 
-  // All that are made from here on have other sequences; 0 is the usual one. Before threads start.
+  // Generators made after this call have the sequences of `seed`; 0 is the default. Call it before
+  // threads start.
   static void use_seed(uint64_t seed) { seed_of_run = seed; }
 
   uint64_t next() {
@@ -35,7 +36,7 @@ class Random {
   uint64_t state_;
 };
 
-// Sizes from `low` to `high`, each factor of two equally likely: most requests are small.
+// Sizes from `low` to `high`. Each factor of two is equally likely, so most requests are small.
 class Sizes {
  public:
   Sizes(size_t low, size_t high) {

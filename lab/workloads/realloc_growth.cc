@@ -1,5 +1,5 @@
-// Blocks that grow by realloc: vectors that grow by half to many MiB, a string that grows a little
-// at a time, and many small strings that grow side by side, so that none can always stay in place.
+// Grows blocks by realloc: vectors grow by half to many MiB, a string grows a little at a time, and
+// many small strings grow side by side, so that none can always grow in place.
 // Our own.
 #include "workload.h"
 
@@ -9,7 +9,7 @@ constexpr size_t kPage = 4096;
 constexpr size_t kKiB = 1024;
 constexpr size_t kMiB = kKiB * kKiB;
 
-// Grows to `size` and writes a byte of every page that is new, but not where the stamp is.
+// Grows to `size` and writes a byte of every new page, but not over the stamp.
 void grow(workload::Worker& worker, workload::Block& buffer, size_t size) {
   const size_t before = buffer.size;
   buffer = worker.resize(buffer, size);

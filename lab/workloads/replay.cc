@@ -1,13 +1,13 @@
 // Runs the allocations of a recorded program again, on any allocator: the same threads, each in its
 // own order.
 //
-// Who frees or resizes a block that another thread makes waits for it; otherwise threads run as
-// fast as they can (--timed 1 keeps the times of the recording, --timed 0.1 a tenth of them). All
-// threads live from the start to the end. Blocks are stamped, not filled; what the program never
-// freed is checked at the end and left to the exit.
-// Invariant: object n carries stamp n + 1 times an odd number, so the checksum is a property of the
-// trace. Who may touch an object: its maker until `address` is stored, then who ends it.
-// Source: `./near lab record`; the format is lab/bench/trace_format.h.
+// A thread that frees or resizes a block of another thread waits until the block exists; otherwise
+// threads run as fast as they can (--timed 1 keeps the recorded times, --timed 0.1 a tenth of
+// them). All threads live from the start to the end. Blocks are stamped, not filled; blocks that
+// the program never freed are checked at the end and not freed.
+// Invariant: object n has stamp n + 1 times an odd number, so the checksum depends only on the
+// trace. Thread-safety of an object: the thread that makes it, until that stores `address`; then
+// the thread that ends it. Source: `./near lab record`; the format is in lab/bench/trace_format.h.
 #include <atomic>
 #include <bit>
 #include <chrono>
@@ -39,7 +39,7 @@ class alignas(128) Player {
     const auto start = std::chrono::steady_clock::now();
     for (size_t i = 0; i < operations.size(); ++i) {
       const Operation& operation = operations[i];
-      // The rest of the table belongs to events that were left out.
+      // The rest of the table is empty, because some events were left out.
       if (operation.kind == kTraceNothing) break;
       if (timed_ > 0) {
         const double ns = static_cast<double>(operation.ns) * timed_;
@@ -78,8 +78,8 @@ class alignas(128) Player {
     return posix_memalign(&block, alignment, operation.size) == 0 ? block : nullptr;
   }
 
-  // The block's first bytes must have come along. One that was made before the recording is made
-  // here.
+  // Checks that realloc copied the block's first bytes. A block that is older than the recording is
+  // made here.
   void resize(const Operation& operation) {
     if (operation.ended == kNone) return made(operation, std::malloc(operation.size));
     const Block old = await(operation.ended);

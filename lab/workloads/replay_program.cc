@@ -103,7 +103,7 @@ void ReplayProgram::resize(const TraceEvent& event) {
   resizing_.erase(found);
   if (event.address != 0) {
     make(event, ended.object);
-  } else if (ended.object != kNone) {  // it failed: the old one lives on
+  } else if (ended.object != kNone) {  // realloc failed: the old block is still live
     if (!live_.emplace(address, ended).second) fail("a block lives on that another one replaced");
     live_bytes_ += ended.size;
   }

@@ -1,11 +1,11 @@
-// A trace as a program to run again: what each thread does, by number of object.
+// A trace as a program to run again: the operations of each thread, on numbered objects.
 //
-// Invariant: an object is made by one operation and ended by at most one, which stands behind it in
-// the trace; so threads that each keep their own order and wait for an object to be made never wait
-// for each other in a circle. What the trace frees without having made it (made before the
-// recording began, or before a fork) is counted and left out. The tables are mapped: the program
-// that replays asks malloc for what the trace asks for.
-// Thread-safety: one thread builds it; then nobody changes it.
+// Invariant: an object is made by one operation and ended by at most one, which comes later in the
+// trace. So threads that each keep their own order, and wait until an object is made, never wait
+// for each other in a circle. A free of an object that the trace did not make (it was made before
+// the recording or a fork) is counted and left out. The tables are mapped, so the replaying program
+// calls malloc only for what the trace allocates.
+// Thread-safety: one thread builds it; then it is constant.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@
 
 namespace workload {
 
-// Memory for tables that grow, from no malloc.
+// Mapped memory, not malloc's, for tables that grow.
 class MappedMemory : public std::pmr::memory_resource {
   void* do_allocate(size_t bytes, size_t) override { return Mapped<char>().allocate(bytes); }
   void do_deallocate(void* start, size_t bytes, size_t) override {
@@ -30,7 +30,7 @@ class MappedMemory : public std::pmr::memory_resource {
   bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
 };
 
-// A resize ends `ended` and makes `object`. A failed one is left out.
+// A resize ends `ended` and makes `object`. A failed resize is left out.
 struct Operation {
   uint64_t ns;
   uint64_t size;
@@ -81,7 +81,7 @@ class ReplayProgram {
   MappedMemory memory_;
   std::pmr::unsynchronized_pool_resource pool_{&memory_};
   std::pmr::unordered_map<uint64_t, Live> live_{&pool_};  // by address
-  // By thread; with the address of its block.
+  // By thread: the block that it is resizing, with its address.
   std::pmr::map<uint32_t, std::pair<uint64_t, Live>> resizing_{&pool_};
 };
 

@@ -1,10 +1,10 @@
-// A server: a fixed pool of threads, each with connections of its own, which it serves in random
-// order. A request is read into a block, parsed into headers and answered from a buffer that grows
-// while it is written; beside that live the connections' sessions, for many requests, and a cache
-// whose entries are replaced. No block leaves its thread: all is private to a node by nature. What
-// a thread has at the start it allocates itself, before the measured region. What holds contents is
-// written from end to end: else the growing buffer would be copied from pages that nobody touched,
-// which are all one page of the kernel's, on one node. Our own.
+// A server: a fixed pool of threads, each of which serves connections of its own in random order.
+// A request is read into a block, parsed into headers and answered from a buffer that grows while
+// it is written. A connection's session lives for many requests; entries of a cache are replaced.
+// No block leaves its thread, so no memory need be shared between nodes. Each thread allocates its
+// initial blocks itself, before the measured region. Blocks with contents are written from end to
+// end: otherwise realloc would copy untouched pages, which all map the kernel's one zero page, on
+// one node. Our own.
 #include <cstring>
 
 #include "workload.h"
@@ -29,7 +29,7 @@ constexpr size_t kMostHeaders = 16;
 constexpr size_t kFirstAnswer = 512;
 constexpr size_t kReplacedOneIn = 4;  // requests whose answer goes to the cache
 
-// Contents, from `begin` on; the ends are the stamps'.
+// Writes contents from `begin` on, but not over the stamps at the ends.
 void write_contents(const workload::Block& block, size_t begin = 0) {
   begin = std::max(begin, workload::kStampedEnd);
   const size_t end = block.size - std::min(block.size, workload::kStampedEnd);
@@ -41,7 +41,7 @@ struct Connection {
   workload::Block buffer;
 };
 
-// What one thread has, for as long as the server runs; its notes are no heap.
+// What one thread holds while the server runs. Its tables are mapped, so they are not heap.
 class Pool {
  public:
   Pool(const Options& options, workload::Worker& worker, size_t index)
@@ -84,7 +84,7 @@ class Pool {
     worker.release(connection.session);
   }
 
-  // One request, from its first byte to the last one of its answer.
+  // Serves one request, from its first byte to the last byte of its answer.
   void answer(workload::Worker& worker) {
     const workload::Block input = written(worker, kInputs.pick(random_));
     workload::Block headers[kMostHeaders];

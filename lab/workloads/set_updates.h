@@ -1,8 +1,8 @@
-// What the files of the workload `set_updates` share: its options, the operations, what the threads
-// count, and one function for each structure.
+// What the files of the workload `set_updates` share: its options, the operations, the counts of
+// the threads, and one function for each structure.
 //
-// Invariant: operation i of a run is the same whoever executes it, so equal options give an equal
-// checksum. Thread-safety: a Setting is constant once parsed; a Tally is one thread's.
+// Invariant: operation i of a run is the same whichever thread executes it, so equal options give
+// an equal checksum. Thread-safety: a Setting is constant once parsed; a Tally is one thread's.
 #pragma once
 
 #include <atomic>
@@ -31,53 +31,53 @@ struct Setting {
   near::reclaim::options domain_options(near::reclaim::timeline* record_to) const;
 };
 
-// Memory for what is allocated in the measured region, see set_updates_pool.cc.
+// Memory for blocks that are allocated in the measured region; see set_updates_pool.cc.
 struct Pool {
   void (*open)(size_t bytes);
   size_t (*used)();
 };
 
-// Every bit of it depends on every bit of the number.
+// A hash: every bit of the result depends on every bit of `number`.
 uint64_t mixed(uint64_t number);
 
 struct Operation {
   enum Kind { kInsert, kErase, kFind, kRange };
 
-  uint64_t word;  // what it is made of
+  uint64_t word;  // the random bits that determine it
   Kind kind;
   int64_t key;
 };
 
-// The operation of this number.
+// The operation that has this number.
 Operation operation(const Setting& setting, uint64_t number);
 
-// Which value belongs to a key: one that another block left is noticed.
+// The value that belongs to a key, so that a value left by another block is detected.
 inline uint64_t value_of(int64_t key) { return static_cast<uint64_t>(key) * 0x9e3779b97f4a7c15; }
 
-// What one thread did.
+// The counts of one thread.
 struct alignas(128) Tally {
-  uint64_t key_sum = 0;  // of inserted less of erased keys, modulo 2^64
+  uint64_t key_sum = 0;  // inserted keys less erased keys, modulo 2^64
   int64_t keys = 0;
-  uint64_t words = 0;  // of its operations
+  uint64_t words = 0;  // sum over its operations
   uint64_t operations = 0;
   uint64_t wrong = 0;    // values that were not the key's
   uint64_t visited = 0;  // keys of range queries
   uint64_t cpu_ns = 0;   // how long the thread ran
-  // The thread's row for its range queries, if there is a timeline and there are such.
+  // The thread's row of the timeline for range queries, if there is a timeline and there are any.
   near::reclaim::track* ranges = nullptr;
   workload::Latencies latencies;
 
   void add(const Tally& other);
 };
 
-// Numbers of operations, handed out in chunks: threads finish within one of each other.
+// Hands out numbers of operations in chunks, so threads finish within one chunk of each other.
 class Numbers {
  public:
   static constexpr uint64_t kChunk = 64;
 
   Numbers(uint64_t first, uint64_t count) : next_(first), end_(first + count) {}
 
-  // The first number of a chunk and the one behind it; both 0 at the end.
+  // The first number of a chunk and the number after its last; both are 0 at the end.
   struct Chunk {
     uint64_t begin, end;
   };
@@ -93,12 +93,12 @@ class Numbers {
   const uint64_t end_;
 };
 
-// Nanoseconds that this thread ran.
+// The CPU time of the calling thread, in ns.
 uint64_t thread_ns();
-// How long it ran since `start`, an earlier thread_ns(), less what reading the clock takes.
+// Its CPU time since `start`, an earlier thread_ns(), less the time that reading the clock takes.
 uint64_t thread_ns_since(uint64_t start);
 
-// A run of one structure: parsed options in, the numbers of the result out.
+// The arguments of a run of one structure, which adds its numbers to the workload's result.
 struct Run {
   workload::Workload& workload;
   const Setting& setting;
@@ -114,7 +114,7 @@ void run_occtree_spin(const Run& run);
 void run_list(const Run& run);
 void run_hash_map(const Run& run);
 
-// The program, with a pool or without.
+// The program's main function; `pool` is null without a pool.
 int run_program(const char* name, int argc, char** argv, const Pool* pool);
 
 }  // namespace set_updates

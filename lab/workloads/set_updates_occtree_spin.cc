@@ -1,4 +1,4 @@
-// `set_updates` on Bronson's tree, with locks that spin, as published.
+// `set_updates` on Bronson's tree with spin locks, as published.
 #include <nearmalloc/reclaim/occtree.hpp>
 
 #include "set_updates_run.h"

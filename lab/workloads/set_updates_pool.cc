@@ -1,9 +1,11 @@
-// `set_updates` under a bound: what is allocated in the measured region comes from memory that was
-// touched before, by moving a pointer, and is never freed. No allocator with any reclamation has
-// less to do; leaking through an allocator pays for page faults, so it is none. Use --scheme leaky.
+// `set_updates` with the least memory management: blocks of the measured region come from memory
+// that was touched before, by moving a pointer, and are never freed. No allocator with any
+// reclamation has less to do. (Leaking through an allocator has more: page faults.) Use --scheme
+// leaky.
 //
-// A program of its own, since it replaces operator new for all.
-// Invariant: a block is in the pool exactly if its address is. Thread-safety: any thread.
+// It is a program of its own because it replaces operator new everywhere.
+// Invariant: a block belongs to the pool exactly if its address is inside. Thread-safety: any
+// thread.
 #include <sys/mman.h>
 
 #include <atomic>
@@ -47,7 +49,7 @@ bool is_inside(const void* block) {
 
 [[noreturn]] void give_up() {
   static std::atomic<bool> said{false};
-  // relaxed: whoever is first says it
+  // relaxed: only the first thread prints it
   if (!said.exchange(true, std::memory_order_relaxed)) {
     std::fprintf(stderr, "set_updates_pool: --pool is too small\n");
   }

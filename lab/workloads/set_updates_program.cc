@@ -89,7 +89,7 @@ near::reclaim::options Setting::domain_options(near::reclaim::timeline* record_t
   near::reclaim::options options;
   options.reclaim = policy_of(*this);
   options.batch_size = batch;
-  // The published ring waits for a thread that begins no operation; only our own goes on.
+  // The published token ring waits for a thread that begins no operation; only ours skips it.
   options.skip_idle = scheme == "token";
   options.hand_over_runs = hook == "auto";
   options.measure_time = freeing_time != 0;

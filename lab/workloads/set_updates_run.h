@@ -1,8 +1,9 @@
 // The workload `set_updates` on one structure, for every scheme: prefill, measured region, proof.
 //
-// Invariant: at the end the keys that were inserted less those that were erased are exactly those
-// that the structure holds, by number and by sum, and it finds no fault with itself; else the
-// result is not verified. Thread-safety: included by one file for each structure.
+// Invariant: at the end the structure holds exactly the keys that were inserted and not erased, by
+// number and by sum, and its check() passes; otherwise the result is not verified.
+// Thread-safety: one thread calls run(), which starts the others. One file for each structure
+// includes this header.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +23,7 @@
 
 namespace set_updates {
 
-// Sleepers wake when the work is done.
+// Ends the waits of the other threads when the work is done.
 class Done {
  public:
   void set() {
@@ -71,7 +72,7 @@ class Execution {
   using Handle = typename Domain::handle_type;
   using Guard = typename Domain::guard_type;
   using Statistics = near::reclaim::statistics;
-  static constexpr uint64_t kPrefillNumbers = uint64_t{1} << 40;  // others than those measured
+  static constexpr uint64_t kPrefillNumbers = uint64_t{1} << 40;  // the region uses lower numbers
   static constexpr std::chrono::milliseconds kSampleEvery{2};
 
   void execute(Guard& guard, const Operation& wanted, Tally& tally) {
@@ -136,8 +137,8 @@ class Execution {
     tally.cpu_ns = thread_ns() - started;
   }
 
-  // Half of the keys are in the set afterwards, and nothing waits to be freed. Updates lead there:
-  // after 2 for each key, half of the keys less 2 % are in.
+  // Afterwards half of the keys are in the set, and no object waits to be freed. With `mixed`, two
+  // updates for each key leave half of the keys less 2 % in the set.
   void prefill() {
     if (setting_.prefill == "none") return;
     const bool mixed = setting_.prefill == "mixed";
@@ -150,7 +151,8 @@ class Execution {
     }
     for (std::thread& thread : threads) thread.join();
     for (const Tally& tally : tallies) prefilled_.add(tally);
-    // A barrier makes its thread a member until the thread ends; the token would wait for it.
+    // barrier() makes its thread a member until the thread ends. The token would wait for that
+    // member, so a thread of its own calls it.
     std::thread([&] { domain_.barrier(); }).join();
   }
 
@@ -167,7 +169,7 @@ class Execution {
     }
   }
 
-  // A coin for each key; in an order that has nothing to do with theirs.
+  // Inserts each key with probability 1/2, in an order unrelated to the order of the keys.
   void insert_half(Numbers& numbers, Tally& tally) {
     constexpr uint64_t kPrime = 2'654'435'761;
     Handle handle = domain_.attach();
@@ -201,7 +203,7 @@ class Execution {
     return others;
   }
 
-  // A thread that sleeps once inside an operation.
+  // Runs in a thread that sleeps once inside an operation.
   void sleep_inside(std::latch& asleep) {
     workload::marking::exclude_thread();
     Handle handle = domain_.attach();
@@ -211,7 +213,7 @@ class Execution {
     (void)done_.wait(std::chrono::milliseconds(setting_.stall_ms));
   }
 
-  // A thread that is attached all the time and hardly ever does something.
+  // Runs in a thread that is always attached and executes one operation after each sleep.
   void sleep_between() {
     workload::marking::exclude_thread();
     Handle handle = domain_.attach();
@@ -269,7 +271,7 @@ class Execution {
     return static_cast<double>(time - run_.recorded_from) * 1e-6;
   }
 
-  // Everything that was counted must be in the set, and nothing else.
+  // Checks that the set holds exactly the keys that were counted.
   void prove() {
     const uint64_t missing_sum = prefilled_.key_sum + measured_.key_sum - set_.key_sum();
     const int64_t missing = prefilled_.keys + measured_.keys - static_cast<int64_t>(set_.size());
@@ -291,12 +293,12 @@ class Execution {
   Tally measured_;
   uint64_t begun_ = 0;  // the measured region, by the clock of timelines
   uint64_t ended_ = 0;
-  uint64_t lost_before_ = 0;  // what was leaked by the prefill
+  uint64_t lost_before_ = 0;  // objects that the prefill leaked
   uint64_t peak_unreclaimed_ = 0;
   double mean_unreclaimed_ = 0;
 };
 
-// The structure under the scheme that was chosen; Structure<Domain> is its type.
+// Runs the structure under the chosen scheme; Structure<Domain> is its type.
 template <template <class> class Structure>
 void run_under_scheme(const Run& run) {
   using namespace near::reclaim;

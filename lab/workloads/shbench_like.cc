@@ -1,10 +1,10 @@
-// Small blocks of which most die young and some live on: the pattern of parsers and compilers.
-// Three kinds. `six`: rounds in which a thread allocates a batch, then frees it, in order and in
-// reverse by turns, but for every fourth block, which lives on for many rounds. `eight`: the same,
-// but what has lived on is left for another thread to free. `lifetimes`: a block that lives L steps
-// is put L places ahead on a wheel and freed when its turn comes or a later block takes its place.
-// Source: in the manner of MicroQuill's sh6bench and sh8bench (SmartHeap), whose text may not be
-// redistributed: design and code are our own. Parameters of [Aigner15 §7.2]: 10^6 rounds (here:
+// Most of its small blocks live briefly and some live long, as in parsers and compilers. There are
+// three kinds. `six`: in each round a thread allocates a batch and then frees it, alternately in
+// order and in reverse, except every fourth block, which lives for many rounds. `eight`: as `six`,
+// but another thread frees these survivors. `lifetimes`: a block that lives L steps is put L places
+// ahead on a wheel; it is freed when its turn comes or a later block takes its place.
+// Source: modelled on MicroQuill's sh6bench and sh8bench (SmartHeap), whose text may not be
+// redistributed; design and code are our own. Parameters of [Aigner15 §7.2]: 10^6 rounds (here:
 // allocations) per thread, 1 to 8 bytes.
 #include <mutex>
 
@@ -19,10 +19,10 @@ struct Parameters {
 
 using workload::Blocks;
 
-// Where threads leave blocks for each other. Invariant: a block here belongs to nobody else.
+// Threads leave blocks for each other here. Invariant: no thread holds a block that is here.
 class Exchange {
  public:
-  // Leaves `blocks` and takes what was there. `blocks` is not resized, but for the swap.
+  // Leaves `blocks` and takes the blocks that were there, by a swap of the two tables.
   void swap(Blocks& blocks) {
     const std::lock_guard lock(mutex_);
     blocks_.swap(blocks);
@@ -40,8 +40,8 @@ void release_all(workload::Worker& worker, Blocks& blocks) {
   blocks.clear();
 }
 
-// Frees a batch, in order or in reverse; every fourth block goes to the survivors instead, and the
-// oldest of these to the departing.
+// Frees a batch, in order or in reverse, except every fourth block: it replaces the oldest
+// survivor, which goes to `departing`.
 void retire(workload::Worker& worker, Blocks& batch, bool reverse, Blocks& survivors,
             size_t& oldest, Blocks& departing) {
   for (size_t i = 0; i < batch.size(); ++i) {

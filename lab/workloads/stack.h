@@ -1,8 +1,8 @@
-// A stack of the workload's own, for threads that follow each other.
+// A thread stack that the workload maps, for threads that run one after the other.
 //
-// One of the C library's would go to whichever thread starts next, on any node, and with it the
-// vector of its thread-local storage, a block of the heap. Of a thread on a stack of ours that
-// block is allocated by who starts it and freed by who joins it.
+// The C library gives a cached stack to any thread that starts next, on any node. The stack's
+// vector of thread-local storage, a block of the heap, goes with it. On a stack of ours, the
+// thread that starts the other allocates that block, and the thread that joins it frees the block.
 // Thread-safety: one thread, which waits for the other.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace workload {
 
 class Stack {
  public:
-  Stack() { bytes_.reserve(kBytes); }  // mapped, and touched by nobody but the thread
+  Stack() { bytes_.reserve(kBytes); }  // mapped; only the thread touches it
 
   // Runs body() in a thread and waits for its end.
   template <typename Body>
@@ -40,7 +40,7 @@ class Stack {
   }
 
  private:
-  static constexpr size_t kBytes = size_t{256} << 10;  // what the marking takes for a stack
+  static constexpr size_t kBytes = size_t{256} << 10;  // the marking's kStackBytes
 
   Table<std::byte> bytes_;
 };

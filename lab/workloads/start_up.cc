@@ -1,6 +1,6 @@
-// Starts a trivial program (bench/idle) many times, one after the other: shells, build systems,
-// CGI. The children inherit the preloaded allocator; each ends right after one malloc and free. Of
-// each child the parent keeps a note in a block of its own, as a shell keeps its jobs. Our own.
+// Starts a trivial program (bench/idle) many times, one after the other, as shells, build systems
+// and CGI do. The children inherit the preloaded allocator; each ends after one malloc and free.
+// The parent keeps a block for each child, as a shell keeps its jobs. Our own.
 #include <spawn.h>
 #include <sys/wait.h>
 
@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
       std::filesystem::read_symlink("/proc/self/exe").parent_path() / "../bench/idle";
   workload::Blocks notes(times);
   workload::Worker worker(0);
-  // The launcher that watches this program must not be woken for every child.
+  // Each delivered SIGCHLD would stop this traced program and wake the launcher.
   sigset_t children;
   sigemptyset(&children);
   sigaddset(&children, SIGCHLD);

@@ -1,8 +1,8 @@
-// Where a workload notes its blocks: vectors whose memory is mapped, not allocated.
+// The tables in which a workload records its blocks: vectors whose memory is mapped, not allocated.
 //
-// Invariant: what malloc serves in a workload's measured region is its blocks and what the C++
-// runtime needs for threads; so no allocator is charged for the bookkeeping, and one that is wrong,
-// or recycles by design (bench/limit.c), cannot break it. Who may touch a table: its holder.
+// Invariant: in a workload's measured region malloc serves only its blocks and what the C++ runtime
+// needs for threads. So bookkeeping costs no allocator any time, and an allocator that is wrong, or
+// recycles by design (bench/limit.c), cannot damage it. Thread-safety: only the table's owner.
 #pragma once
 
 #include <sys/mman.h>

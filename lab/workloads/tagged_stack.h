@@ -1,8 +1,8 @@
 // A stack of blocks that many threads share without a lock.
 //
-// Its nodes lie in a table beside the blocks, so a loser of a race reads a node, never freed
-// memory; the head carries a count of changes, so a head that looks the same is the same.
-// Invariant: a node is on one stack or in one thread's hands. Thread-safety: any thread.
+// Its nodes are in a table apart from the blocks, so a thread that loses a race reads a node, never
+// freed memory. The head includes a count of changes, so an equal head is an unchanged one.
+// Invariant: a node is on one stack or one thread holds it. Thread-safety: any thread.
 // Source: [Treiber86], with the tag of the IBM System/370 manual.
 #pragma once
 

@@ -1,6 +1,6 @@
-// Thousands of short threads, a few at a time. Each allocates a little, frees what the thread
-// before it left behind, and leaves some of its own: start and end of a thread's heap, and orphans.
-// Our own.
+// Thousands of short threads, a few at a time. Each allocates a little, frees the blocks that the
+// thread before it left, and leaves some of its own. It measures start and end of a thread's heap,
+// and orphans. Our own.
 #include "stack.h"
 #include "workload.h"
 

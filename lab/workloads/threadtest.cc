@@ -1,7 +1,7 @@
-// Threads that each allocate many small objects of one size and free them all, again and again.
-// Models batch work on private objects; scales perfectly unless the allocator shares something.
+// Each thread repeatedly allocates many small objects of one size and frees them all. It models
+// batch work on private objects, and scales perfectly unless the allocator shares something.
 // Source: Hoard's threadtest [Berger et al., ASPLOS 2000]; parameters of [Aigner15 §7.1]:
-// T 10000 100000 0 8, the last in units of 8 bytes.
+// T 10000 100000 0 8, the last value in units of 8 bytes.
 #include "workload.h"
 
 int main(int argc, char** argv) {

@@ -22,7 +22,7 @@ TraceReader::TraceReader(const std::string& path, Unchecked) : path_(path) {
   if (mapped != MAP_FAILED) data_ = static_cast<const uint8_t*>(mapped);
 }
 
-// Delegates: what an exception leaves mapped here is unmapped by the destructor.
+// Delegates, so that the destructor unmaps the file if this body throws.
 TraceReader::TraceReader(const std::string& path) : TraceReader(path, Unchecked{}) {
   TraceHeader header;
   const bool has_header = data_ != nullptr && size_ >= sizeof header;

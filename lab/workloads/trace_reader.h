@@ -1,7 +1,7 @@
 // Reads a recorded malloc trace (lab/bench/trace_format.h), event by event.
 //
-// Invariant: an event that is returned is whole and its numbers are what was written; anything else
-// in the file is a TraceError that says where. Thread-safety: one thread.
+// Invariant: an event that is returned is complete and has the numbers that were written; anything
+// else in the file throws a TraceError with its position. Thread-safety: one thread.
 #pragma once
 
 #include <cstddef>
@@ -33,13 +33,13 @@ class TraceReader {
   TraceReader(const TraceReader&) = delete;
   TraceReader& operator=(const TraceReader&) = delete;
 
-  // False at the end.
+  // Reads one event. False at the end.
   bool next(TraceEvent& event);
   void rewind();
 
   uint32_t process() const { return process_; }
   uint64_t events() const { return events_; }  // read so far
-  // At the end: the process ran its exit handlers.
+  // Valid at the end: whether the process ran its exit handlers.
   bool has_ended() const { return has_ended_; }
 
  private:

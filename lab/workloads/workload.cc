@@ -17,7 +17,7 @@
 namespace workload {
 namespace {
 
-// What two readings of the clock, one right after the other, differ by: the median of many.
+// The median difference between two successive readings of the clock.
 uint64_t clock_cost() {
   std::array<uint64_t, 1001> costs;
   for (uint64_t& cost : costs) {
@@ -46,7 +46,7 @@ uint64_t ns_since(uint64_t start) {
 double now() { return static_cast<double>(now_ns()) * 1e-9; }
 
 void settle(size_t index) {
-  marking::exclude_thread();  // first: what this thread does until then is counted
+  marking::exclude_thread();  // first, because the plugin counts accesses before it
   pinning::pin(index);
 }
 
@@ -74,14 +74,14 @@ void Worker::timed_free(const Block& block) {
 }
 
 Block Worker::resize(const Block& block, size_t size) {
-  // Of a block that shrinks, the tail's stamp is lost; the head shows that the contents came along.
+  // A block that shrinks loses its tail's stamp; the head shows that realloc copied the contents.
   const size_t kept = size < block.size ? std::min(size, sizeof(uint64_t)) : block.size;
   const uint64_t before = read_stamp({block.address, kept});
   read_ += read_stamp(block);
   void* const address =
       is_sampled() ? timed_realloc(block, size) : std::realloc(block.address, size);
   const Block resized{allocated(address, size), size};
-  read_ += read_stamp({resized.address, kept}) - before;  // nothing, if they did
+  read_ += read_stamp({resized.address, kept}) - before;  // 0 if it copied them
   ++operations_;
   written_ += write_stamp(resized, next_stamp(size));
   return resized;
@@ -89,14 +89,14 @@ Block Worker::resize(const Block& block, size_t size) {
 
 namespace {
 
-// What designs/shared/summary.h exports; null in a process that no design serves.
+// The layout of what designs/shared/summary.h exports.
 struct DesignCounter {
   const char* name;
   uint64_t value;
 };
 constexpr size_t kMostDesignCounters = 32;
 
-// What a published design counted until now, if one serves this process.
+// Adds the counters of the published design that serves this process, if one does.
 void add_design_events(nlohmann::ordered_json& result) {
   void* const counters = dlsym(RTLD_DEFAULT, "near_design_counters");
   if (counters == nullptr) return;
@@ -231,7 +231,7 @@ void Workload::require(bool condition, const char* message) const {
 }
 
 void Workload::begin(size_t threads) {
-  // The limit allocator recycles what is allocated from here on (lab/bench/limit.c).
+  // The limit allocator recycles blocks that are allocated from here on (lab/bench/limit.c).
   if (void* const hook = dlsym(RTLD_DEFAULT, "limit_begin")) {
     reinterpret_cast<void (*)(size_t)>(hook)(threads);
   }
@@ -275,7 +275,7 @@ int Workload::report() {
                                    {"malloc_from", malloc_from()},
                                    {"vm_hwm_kib", memory.hwm_kib},
                                    {"vm_pte_kib", memory.pte_kib}};
-  result["clock_ns"] = kClockCost;  // is subtracted from each of the following
+  result["clock_ns"] = kClockCost;  // already subtracted from each time below
   if (mallocs_.count() != 0) result["malloc_ns"] = to_json(mallocs_);
   if (reallocs_.count() != 0) result["realloc_ns"] = to_json(reallocs_);
   if (frees_.count() != 0) result["free_ns"] = to_json(frees_);

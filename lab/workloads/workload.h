@@ -1,13 +1,13 @@
-// What the workloads share: options with presets, blocks that prove themselves, threads that start
+// What the workloads share: options with presets, blocks that detect overlap, threads that start
 // together, latencies, the one line of result.
 //
 // A workload is `int main(argc, argv)` with a Workload: it declares its options (the paper's
-// parameters, and what two cores can do in a second or two), runs, and reports one JSON line.
-// Invariants: equal options give equal work and an equal checksum, whatever the allocator. Every
-// block carries a stamp of its own, written when it is allocated and read when it is released, so
+// parameters, and a preset that takes two cores a second or two), runs, and prints one JSON line.
+// Invariants: equal options give equal work and an equal checksum under every allocator. Each block
+// has a stamp of its own, which is written at its allocation and read at its release, so
 //   sum of stamps read = sum of stamps written
-// unless the allocator let two live blocks share a byte at their ends; a workload that finds it
-// broken reports "verified": false and ends with status 3.
+// unless the allocator let two live blocks share a byte at their ends; a workload that finds the
+// sums different reports "verified": false and ends with status 3.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ namespace workload {
 
 double now();  // seconds of the monotonic clock
 uint64_t now_ns();
-// How long it is since `start`, an earlier now_ns(), less what reading the clock takes.
+// The time since `start`, an earlier now_ns(), less the time that reading the clock takes.
 uint64_t ns_since(uint64_t start);
 
 // Work of a program between its calls, in iterations that the compiler keeps.
@@ -37,9 +37,9 @@ inline void spin(size_t iterations) {
   for (size_t i = 0; i < iterations; ++i) asm volatile("");
 }
 
-// Where threads wait for each other; the last to come does something before they go on. In one
-// piece: what std::barrier waits at is a block of the heap.
-// Invariant: arrived_ threads of this round have come. Thread-safety: `threads` threads.
+// A barrier: the last thread to arrive calls a function before all go on. std::barrier would
+// allocate its state on the heap; this class keeps it inside.
+// Invariant: arrived_ threads of this round have arrived. Thread-safety: `threads` threads.
 class Meeting {
  public:
   explicit Meeting(size_t threads) : threads_(threads) {}
@@ -63,15 +63,15 @@ class Meeting {
   std::atomic<int> round_{0};
 };
 
-// This thread is thread `index` of the run: with --pin it goes to its CPU, with --mark its stack is
-// no heap. For threads that run() did not start.
+// Called by each thread that run() did not start: it is thread `index` of the run. --pin binds it
+// to its CPU; --mark excludes its stack from the heap.
 void settle(size_t index);
 
-// With --migrate this thread moves to another CPU now.
+// With --migrate, moves the calling thread to another CPU now.
 void move_on();
 
-// One thread's access to the allocator: allocates, releases, counts, and times one call in 61.
-// Aligned, so that no two threads' counters share a cache line or its neighbour.
+// One thread's access to the allocator: allocates, releases, counts, and times one call in 61. It
+// is aligned so that no two threads' counters share a cache line or its neighbour.
 class alignas(128) Worker {
  public:
   explicit Worker(size_t id) : next_stamp_(stamp_of(id)) {}
@@ -94,16 +94,16 @@ class alignas(128) Worker {
     }
   }
 
-  // realloc: the stamp of the old block must have come along; the new one gets one of its own.
+  // Calls realloc, checks that it copied the old block's stamp, and writes a new stamp.
   Block resize(const Block& block, size_t size);
 
  private:
   friend class Workload;
   static constexpr uint64_t kStampStep = 0x9e3779b97f4a7c15;  // stamps do not repeat
-  static constexpr uint32_t kSampledOneIn = 61;  // odd: calls that alternate are both met
+  static constexpr uint32_t kSampledOneIn = 61;  // odd: samples both of two alternating calls
 
   static uint64_t stamp_of(size_t id) { return (id + 1) * 0xd1342543de82ef95; }
-  // The size is in it, so that the checksum tells other sizes from these.
+  // Includes the size, so that a run with other sizes has another checksum.
   uint64_t next_stamp(size_t size) { return next_stamp_ += kStampStep + size; }
   bool is_sampled() {
     if (--until_sample_ != 0) [[likely]]
@@ -118,14 +118,14 @@ class alignas(128) Worker {
   uint64_t next_stamp_;
   uint64_t written_ = 0;
   uint64_t read_ = 0;
-  uint64_t operations_ = 0;  // an allocation with its release is one
+  uint64_t operations_ = 0;  // an allocation and its release count as one
   uint32_t until_sample_ = kSampledOneIn;
   Latencies mallocs_;
   Latencies reallocs_;
   Latencies frees_;
 };
 
-// A random block of a set gives way to a new one.
+// Replaces a random block of a set by a new one.
 inline void replace_one(Worker& worker, Blocks& held, const Sizes& sizes, Random& random) {
   Block& block = held[random.below(held.size())];
   worker.release(block);
@@ -137,8 +137,8 @@ class Workload {
   Workload(const char* name, const char* description);
   ~Workload();
 
-  // An option whose default is the value now in `value`, the paper's; `two_cores` is what the
-  // preset `two-cores` makes of it.
+  // An option whose default is the present `value`, the paper's; the preset `two-cores` sets it to
+  // `two_cores`.
   void option(const char* flag, size_t& value, size_t two_cores, const char* description);
   void option(const char* flag, size_t& value, const char* description);
   void option(const char* flag, double& value, const char* description);
@@ -148,22 +148,22 @@ class Workload {
   void count(const char* flag, size_t& value, const char* description);
   // The options --low and --high: the range of the blocks' sizes.
   void sizes(size_t& low, size_t& high, const char* unit = "bytes");
-  // An option with a few words to choose from.
+  // An option whose value is one of `words`.
   void choice(const char* flag, std::string& value, std::vector<std::string> words,
               const char* description);
 
   // Reads the arguments; ends the program on --help and, with status 2, on a wrong one.
   void parse(int argc, char** argv);
-  // Ends the program with status 2 and this message when the options do not go together.
+  // Ends the program with status 2 and this message when the options contradict each other.
   void require(bool condition, const char* message) const;
 
-  // The measured region begins: what is allocated before it outlives it. So many threads will
-  // allocate at a time (an allocator may want to know, see bench/limit.c).
+  // Begins the measured region. The limit allocator (bench/limit.c) does not reuse blocks from
+  // before it, and needs to know how many threads will allocate at a time.
   void begin(size_t threads = 1);
   void end();
-  // How long the measured region was, once it has ended.
+  // How long the measured region took, once it has ended.
   double seconds() const { return seconds_; }
-  // Of the measured region so many seconds were not the work.
+  // Subtracts time of the measured region that was not the workload's work.
   void exclude(double seconds) { seconds_ -= seconds; }
 
   // Runs body(worker, index) in `threads` threads that start together, as the measured region.
@@ -175,11 +175,11 @@ class Workload {
         [&](Worker& worker, size_t index) { body(worker, index); }, more);
   }
 
-  // The same for threads that build up what they work on before the region: prepare(worker, index)
-  // makes it, each thread its own, and body(worker, made) is measured.
+  // Like run(), but each thread first calls prepare(worker, index), before the region; the region
+  // measures body(worker, made) on what prepare returned.
   template <typename Prepare, typename Body>
   void run_prepared(size_t threads, Prepare prepare, Body body, size_t more = 0) {
-    // The last to arrive takes the time, so that no thread is still being started or waited for.
+    // The last thread to arrive reads the clock, so the region excludes thread starts and joins.
     Meeting all(threads);
     bool running_now = false;
     const auto turn = [&] {
@@ -187,11 +187,11 @@ class Workload {
       running_now = true;
     };
     std::mutex joining;
-    // A function of its own: what a std::thread has of it is a block of another thread's, to which
-    // a thread shall not go back while it is measured.
+    // Not inlined: a std::thread keeps its function object in a block of the starting thread, which
+    // a measured thread should not read.
     const auto part = [&](size_t i) __attribute__((noinline)) {
       settle(i);
-      Worker worker(i);  // on its stack: no other thread's memory, no other node's
+      Worker worker(i);  // on this thread's stack, so in memory of its own node
       auto made = prepare(worker, i);
       all.arrive_and_wait(turn);
       body(worker, made);
@@ -204,26 +204,26 @@ class Workload {
     for (std::thread& thread : running) thread.join();
   }
 
-  // Takes over what a worker counted; for workloads that start their own threads. One at a time.
+  // Adds a worker's counts; for workloads that start their own threads. One call at a time.
   void join(const Worker& worker);
 
-  // For a workload whose data proves itself: `words` are those of its operations, the same in every
-  // run of equal options; `complaint` is what is wrong if it is not right.
+  // For a workload that checks its data itself: `words` is the sum over its operations, equal in
+  // every run of equal options; `complaint` is the message if `right` is false.
   void prove(uint64_t words, uint64_t operations, bool right, const char* complaint);
 
-  // One more entry of the result.
+  // Adds an entry to the result.
   void add(const char* key, const nlohmann::ordered_json& value);
   void add(const char* key, double value);
   void add(const char* key, uint64_t value);
   void add(const char* key, long value);
   void add(const char* key, const Latencies& value);
 
-  // Prints the result line. Returns main's status: 0, or 3 when a block (or what was proved)
-  // was not as it was left.
+  // Prints the result line. Returns main's status: 0, or 3 when a block was overwritten or prove()
+  // got a false `right`.
   int report();
 
  private:
-  struct Words;  // the options and the result: what needs CLI11 and nlohmann/json
+  struct Words;  // the options and the result, which need CLI11 and nlohmann/json
 
   const char* name_;
   std::unique_ptr<Words> words_;

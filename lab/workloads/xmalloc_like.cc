@@ -1,6 +1,6 @@
-// Threads in a ring: each allocates blocks for the next one and frees those of the one before, so
-// that every free is remote while all threads do both. Sizes are mixed. With one thread, frees are
-// local.
+// Threads in a ring: each allocates blocks for the next thread and frees those of the previous one,
+// so every free is remote, and every thread both allocates and frees. Sizes are mixed. With one
+// thread, frees are local.
 // Source: after xmalloc-test [Lever and Boreham 2000; Kuszmaul, ISMM 2015; mimalloc-bench], where
 // separate threads allocate and free for a fixed time; ring, sizes and fixed work are our own.
 #include <deque>

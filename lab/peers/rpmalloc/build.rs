@@ -1,4 +1,4 @@
-//! rpmalloc's object has a pthread_create of its own, which cargo cannot export; ours comes first.
+//! rpmalloc's object has its own pthread_create, which cargo cannot export; ours is linked first.
 
 fn main() {
     println!("cargo:rustc-link-arg-cdylib=-Wl,--allow-multiple-definition");

@@ -1,5 +1,5 @@
-//! rpmalloc as a library to preload. `preload` lets it start itself at a thread's first call;
-//! `validate_args` makes calloc see an overflow.
+//! rpmalloc as a library to preload. With `preload` it starts itself at a thread's first call;
+//! with `validate_args` calloc detects an overflow.
 
 use rpmalloc_sys as _;
 

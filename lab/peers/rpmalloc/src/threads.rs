@@ -1,4 +1,4 @@
-//! A thread gives its heap back when it ends, as it does in rpmalloc's own preload library.
+//! Returns a thread's heap when the thread ends, as rpmalloc's own preload library does.
 //!
 //! Invariant: every thread that pthread_create starts has a heap before its first call, and the
 //! destructor of one key returns it. Thread-safety: any thread.

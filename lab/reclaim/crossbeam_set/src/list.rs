@@ -1,5 +1,5 @@
-//! The ordered list of Harris and Michael: a node is removed by a tag in its `next`, then unlinked
-//! by whoever meets it, who also retires it.
+//! The ordered list of Harris and Michael: a tag in its `next` removes a node; then a thread that
+//! finds the tag unlinks and retires the node.
 //!
 //! Invariants: keys ascend; a node whose `next` is tagged is never linked again; a node is retired
 //! once, by the thread whose exchange unlinked it. Thread-safety: any thread, pinned.
@@ -14,7 +14,7 @@ pub type Key = i64;
 
 struct Node {
     key: Key,
-    _value: i64, // as large as the nodes it is compared with
+    _value: i64, // makes nodes as large as those of the other libraries
     next: Atomic<Node>,
 }
 
@@ -22,10 +22,10 @@ pub struct List {
     head: Atomic<Node>,
 }
 
-/// Where a key is, or would be.
+/// The place where a key is, or would be.
 struct Place<'g> {
-    link: &'g Atomic<Node>, // what points to `node`
-    node: Shared<'g, Node>, // the first that is not less than the key
+    link: &'g Atomic<Node>, // points to `node`
+    node: Shared<'g, Node>, // the first node that is not less than the key
     found: bool,
 }
 
@@ -69,7 +69,7 @@ impl List {
             if !place.found {
                 return false;
             }
-            let node = unsafe { place.node.deref() }; // pinned: what was linked stays readable
+            let node = unsafe { place.node.deref() }; // pinned, so a linked node stays readable
             let next = node.next.load(Acquire, guard);
             if next.tag() == REMOVED {
                 continue;
@@ -93,7 +93,7 @@ impl List {
         self.find(key, guard).found
     }
 
-    /// Every key in order; when no other thread is inside.
+    /// Visits every key in order. Requires that no other thread uses the list.
     pub fn for_each(&self, guard: &Guard, mut visit: impl FnMut(Key)) {
         let mut at = self.head.load(Acquire, guard);
         while let Some(node) = unsafe { at.as_ref() } {
@@ -132,7 +132,7 @@ impl List {
     }
 }
 
-/// Takes a removed node out and retires it; false when its predecessor changed.
+/// Unlinks a removed node and retires it; false if its predecessor changed.
 fn unlink(place: &Place, next: Shared<Node>, guard: &Guard) -> bool {
     let unlinked = place
         .link

@@ -1,8 +1,8 @@
-//! A workload of the lab over crossbeam-epoch: a list and a hash map of our own, the work of
-//! lab/reclaim/set_work.h, the same line of result.
+//! A workload of the lab over crossbeam-epoch: it does the work of lab/reclaim/set_work.h on a list
+//! and a hash map of our own, and prints a result line with the same entries.
 //!
-//! Memory is the process's malloc (`System`), so that the allocator that is preloaded serves it.
-//! Exit status as of every workload: 2 for wrong options, 3 when the proof does not hold.
+//! Memory comes from the process's malloc (`System`), so the preloaded allocator serves it.
+//! The exit status is that of every workload: 2 for wrong options, 3 if the proof fails.
 
 mod list;
 mod options;
@@ -72,7 +72,7 @@ fn report(outcome: &work::Outcome) {
     println!("\"size\":{size}}}");
 }
 
-/// As the C library lays it out, dladdr(3).
+/// The C library's layout, dladdr(3).
 #[repr(C)]
 struct DlInfo {
     file: *const c_char,
@@ -86,7 +86,7 @@ unsafe extern "C" {
     fn dladdr(address: *const c_void, info: *mut DlInfo) -> c_int;
 }
 
-/// The library that serves malloc here.
+/// The library that serves malloc in this process.
 fn malloc_from() -> String {
     let mut info: DlInfo = unsafe { std::mem::zeroed() };
     let file = unsafe {

@@ -1,6 +1,6 @@
-//! The options, as the lab's other workloads have them (help.txt, which the lab reads as well).
+//! The options, in the form of the lab's other workloads (help.txt, which the lab reads as well).
 //!
-//! Invariant: options that were read make sense together.
+//! Invariant: options that were read do not contradict each other.
 
 pub const HELP: &str = include_str!("help.txt");
 
@@ -20,7 +20,7 @@ pub struct Options {
     pub buckets: u64,
 }
 
-/// The options, none if help is asked for, or what is wrong in a line.
+/// Returns the options, None if the user asked for help, or a line that describes the fault.
 pub fn read(mut words: impl Iterator<Item = String>) -> Result<Option<Options>, String> {
     let mut options = Options {
         structure: Structure::List,

@@ -1,9 +1,9 @@
-//! The sets that are measured, behind one interface: the list, and a table of lists.
+//! The measured sets, behind one interface: the list, and a table of lists.
 
 use crate::list::{Key, List};
 use crossbeam_epoch as epoch;
 
-/// Operations of any thread; each pins for itself.
+/// Any thread may call these operations; each pins for itself.
 pub trait Set: Sync {
     fn insert(&self, key: Key) -> bool;
     fn erase(&self, key: Key) -> bool;

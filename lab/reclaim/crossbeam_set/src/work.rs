@@ -1,8 +1,8 @@
-//! The work of lab/reclaim/set_work.h: the same operations in the same order, the same checksum,
-//! the same proof.
+//! The work of lab/reclaim/set_work.h, with the same operations in the same order, the same
+//! checksum and the same proof.
 //!
-//! Invariant: operation i is the same whoever executes it; sum of the set's keys = sum of keys
-//! inserted - sum of keys erased.
+//! Invariant: operation i is the same whichever thread executes it; sum of the set's keys = sum of
+//! keys inserted - sum of keys erased.
 
 use crate::list::Key;
 use crate::options::Options;
@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Instant;
 
-/// What one thread did, or all of them. Aligned, so that no two threads' counters share a line.
+/// The counts of one thread, or of all. Aligned, so that no two threads' counters share a line.
 #[derive(Default)]
 #[repr(align(128))]
 pub struct Tally {
@@ -25,7 +25,7 @@ pub struct Tally {
     key_sum: u64,
 }
 
-/// What came of it.
+/// The result of a run.
 pub struct Outcome {
     pub seconds: f64,
     pub total: Tally, // without the prefill
@@ -58,7 +58,7 @@ impl Tally {
     }
 }
 
-/// Numbers of operations, handed out in chunks.
+/// Hands out numbers of operations in chunks.
 struct Numbers {
     next: AtomicU64,
     end: u64,
@@ -86,7 +86,7 @@ impl Numbers {
     }
 }
 
-const PREFILL_NUMBERS: u64 = 1 << 40; // others than those measured
+const PREFILL_NUMBERS: u64 = 1 << 40; // the measured region uses lower numbers
 
 pub fn run(set: &dyn Set, options: &Options) -> Outcome {
     let before = prefill(set, options);
@@ -112,7 +112,7 @@ pub fn run(set: &dyn Set, options: &Options) -> Outcome {
     }
 }
 
-/// Only pins, each with the read of one pointer; the operations are the checksum.
+/// Only pins, and reads one pointer under each pin; the checksum is the number of operations.
 pub fn pin(options: &Options) -> Outcome {
     let (each, more) = (
         options.operations / options.threads,
@@ -143,7 +143,7 @@ pub fn pin(options: &Options) -> Outcome {
     }
 }
 
-/// Runs threads that start together. The seconds are from the first that began to the last end.
+/// Runs threads that start together. The seconds are from the first start to the last end.
 fn timed<T: Send>(threads: u64, body: impl Fn(u64) -> T + Sync) -> (f64, Vec<T>) {
     let all = Barrier::new(threads as usize);
     let spans: Vec<(Instant, Instant, T)> = std::thread::scope(|scope| {
@@ -170,7 +170,7 @@ fn timed<T: Send>(threads: u64, body: impl Fn(u64) -> T + Sync) -> (f64, Vec<T>)
     )
 }
 
-/// After two updates for each key, half of the keys less 2 % are in.
+/// Executes two updates for each key, after which half of the keys less 2 % are in the set.
 fn prefill(set: &dyn Set, options: &Options) -> Tally {
     let numbers = Numbers::new(PREFILL_NUMBERS, 2 * options.keys);
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
