@@ -1,5 +1,5 @@
-// A stack of numbers on designs/shared/tagged_stack.h, which holds the links itself; or, as a fault,
-// a stack without the tag, which allows ABA.
+// A stack of numbers on designs/shared/tagged_stack.h, which holds the links itself; or, as a
+// fault, a stack without the tag, which allows ABA.
 // Thread-safety: only the threads of its suite use it.
 #pragma once
 
