@@ -9,7 +9,7 @@ namespace {
 
 void enter_epoch(Record& record) noexcept {
   Core& core = *record.core;
-  note_garbage(record, record.epoch.seen);
+  record_garbage(record, record.epoch.seen);
   record.active_at.store(record.epoch.seen, kRelaxed);  // relaxed: a hint
   const size_t left = record.limbo.waiting();
   record.lock.enter(core.asymmetric);
@@ -73,11 +73,11 @@ bool scan_epochs(Record& record, uint32_t records) noexcept {
       case Scan::blocked: {
         Record& blocker = *record.epoch.cursor;
         // relaxed: to recognise a stall
-        core.note_blocked(record, blocker, blocker.epoch.announced.load(kRelaxed));
+        core.record_blocked(record, blocker, blocker.epoch.announced.load(kRelaxed));
         return false;
       }
       case Scan::advanced:
-        core.note_epoch(record, record.epoch.seen + 1);
+        core.record_epoch(record, record.epoch.seen + 1);
         return true;
       case Scan::outdated:
         return true;

@@ -36,7 +36,7 @@ bool is_in_a_slot(const Core& core, const void* object) noexcept {
 
 void look_at_hazards(Record& record) noexcept {
   Core& core = *record.core;
-  core.note_look();
+  core.record_look();
   heavy_fence(core.asymmetric);
   const void* held[kRoom];
   size_t count = 0;
@@ -65,7 +65,7 @@ void keep_bound(Record& record, size_t limit) noexcept {
   if (record.working) return;
   record.working = true;
   while (record.limbo.waiting() > limit) {
-    record.limbo.note_run(free_now(record, record.limbo.waiting() - limit));
+    record.limbo.record_run(free_now(record, record.limbo.waiting() - limit));
   }
   record.working = false;
 }
@@ -88,7 +88,7 @@ void reclaim_by_slots(Record& record, size_t limit) noexcept {
 void retired_under_hazards(Record& record, size_t limit) noexcept {
   if (record.limbo.current() >= limit) {
     reclaim_by_slots(record, limit);
-    record.core->note_epoch(record, 0);
+    record.core->record_epoch(record, 0);
     record.active_at.store(record.core->now(), kRelaxed);  // relaxed: a hint
   }
   record.look_at = std::max(limit, record.limbo.current() + limit / 2);

@@ -173,7 +173,7 @@ uint64_t Limbo::unreclaimed() const {
   return all > gone ? all - gone : 0;
 }
 
-void Limbo::note_run(uint64_t objects) noexcept {
+void Limbo::record_run(uint64_t objects) noexcept {
   // relaxed: only the owner writes; read for statistics
   if (objects > longest_run_.load(kRelaxed)) longest_run_.store(objects, kRelaxed);
 }

@@ -42,7 +42,7 @@ void expect_own(const Record& record) noexcept {
 }
 
 // If there is no memory for a note, the object is not noted.
-void note_retired(const void* object) noexcept {
+void record_retired(const void* object) noexcept {
   if (object == nullptr) fail_with("retire of a null pointer");
   any.store(true, kRelaxed);  // relaxed: a thread that retires and frees this object is ordered
   pthread_mutex_lock(&notes_lock);
@@ -53,7 +53,7 @@ void note_retired(const void* object) noexcept {
   pthread_mutex_unlock(&notes_lock);
 }
 
-bool notes_retired() noexcept { return any.load(kRelaxed); }  // relaxed: see note_retired
+bool notes_retired() noexcept { return any.load(kRelaxed); }  // relaxed: see record_retired
 
 void forget_retired(const void* object) noexcept {
   pthread_mutex_lock(&notes_lock);

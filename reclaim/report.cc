@@ -16,7 +16,7 @@ constexpr uint64_t kLimitsOfRecord = 7;
 }  // namespace
 
 // relaxed in this file: counters for statistics, and hints
-void Core::note_epoch(Record& by, uint64_t epoch) noexcept {
+void Core::record_epoch(Record& by, uint64_t epoch) noexcept {
   if (by.row != nullptr) by.row->point(kind::epoch_change, timeline::now(), epoch);
   const uint64_t unreclaimed = garbage_.load(kRelaxed);
   epochs_.fetch_add(1, kRelaxed);
@@ -33,7 +33,7 @@ void Core::count_garbage(Record& record) noexcept {
   record.counted_garbage = garbage;
 }
 
-void Core::note_blocked(Record& by, Record& blocker, uint64_t state) noexcept {
+void Core::record_blocked(Record& by, Record& blocker, uint64_t state) noexcept {
   const uint64_t time = coarse_now_ms();
   if (by.blocker != &blocker || by.blocker_state != state) {
     by.blocker = &blocker;

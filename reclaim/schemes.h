@@ -12,7 +12,7 @@ namespace near::reclaim::impl {
 size_t free_by_policy(Record& record) noexcept;
 
 // Records in the timeline how many objects wait as this epoch begins.
-void note_garbage(Record& record, uint64_t epoch) noexcept;
+void record_garbage(Record& record, uint64_t epoch) noexcept;
 
 // Sets how many objects to free at a time from now on. Called when a grace period has ended, and
 // what it made safe was added to what waits. `left`: how many objects waited before that.

@@ -14,7 +14,7 @@ bool pass_on(Record& record, uint64_t word) noexcept {
   Core& core = *record.core;
   const auto moved = core.ring.pass(core.records, record, word, core.asymmetric);
   if (moved && TokenRing::round_of(*moved) != TokenRing::round_of(word)) {
-    core.note_epoch(record, TokenRing::round_of(*moved));
+    core.record_epoch(record, TokenRing::round_of(*moved));
   }
   return moved.has_value();
 }
@@ -37,7 +37,7 @@ void receive(Record& record, uint64_t word) noexcept {
   Core& core = *record.core;
   const TokenPass pass = core.traits.pass;
   if (pass != TokenPass::after_free && !pass_on(record, word)) return;
-  note_garbage(record, TokenRing::round_of(word));
+  record_garbage(record, TokenRing::round_of(word));
   record.active_at.store(TokenRing::round_of(word), kRelaxed);  // relaxed: a hint
   const size_t left = record.limbo.waiting();
   record.lock.enter(core.asymmetric);
@@ -47,10 +47,10 @@ void receive(Record& record, uint64_t word) noexcept {
   adapt_quota(record, left);
   core.adopt_left(record, false);
   if (record.limbo.waiting() > 0) {
-    const bool batch = core.settings.reclaim.how == policy::kind::batch;
+    const bool batch = core.settings.reclaim.type == policy::kind::batch;
     const bool looks = batch && pass == TokenPass::while_freeing;
     record.since_free = 0;
-    record.limbo.note_run(looks ? free_and_pass(record) : free_by_policy(record));
+    record.limbo.record_run(looks ? free_and_pass(record) : free_by_policy(record));
   }
   if (pass != TokenPass::after_free || pass_on(record, word)) record.token.passes++;
 }
@@ -66,7 +66,7 @@ void fetch(Record& record) noexcept {
     record.token.looks = 0;
     if (!core.settings.skip_idle && !core.ring.is_left(core.records)) return;
     Record* holder = core.ring.skip_idle(core.records, record, core.asymmetric);
-    if (holder != nullptr) core.note_blocked(record, *holder, word);
+    if (holder != nullptr) core.record_blocked(record, *holder, word);
   }
 }
 

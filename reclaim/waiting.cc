@@ -42,10 +42,10 @@ void Core::wait_for_epochs(Record& me) noexcept {
     if (words.seen >= start + 2) return;
     Scan scan = Scan::going;
     while (scan == Scan::going) scan = scan_step(clock, records, words, asymmetric);
-    if (scan == Scan::advanced) note_epoch(me, words.seen + 1);
+    if (scan == Scan::advanced) record_epoch(me, words.seen + 1);
     if (scan != Scan::blocked) continue;
     // relaxed: to recognise a stall
-    note_blocked(me, *words.cursor, words.cursor->epoch.announced.load(kRelaxed));
+    record_blocked(me, *words.cursor, words.cursor->epoch.announced.load(kRelaxed));
     patience.wait();
   }
 }
@@ -64,7 +64,7 @@ void Core::wait_for_rounds(Record& me) noexcept {
     const uint64_t word = ring.word();
     Record* holder = ring.skip_idle(records, me, asymmetric);
     if (holder == nullptr) continue;
-    note_blocked(me, *holder, word);
+    record_blocked(me, *holder, word);
     patience.wait();
   }
 }

@@ -37,7 +37,7 @@ size_t adaptive_share(const Record& record) noexcept {
   return std::max<size_t>(record.quota, rounded_up(record.limbo.waiting(), kSmallestPart));
 }
 
-bool frees_by_itself(const policy& how) noexcept { return how.how != policy::kind::manual; }
+bool frees_by_itself(const policy& how) noexcept { return how.type != policy::kind::manual; }
 
 // Sets when there is work again.
 void schedule(Record& record) noexcept {
@@ -90,7 +90,7 @@ size_t free_by_hand(Record& record, size_t most) noexcept {
 
 size_t free_by_policy(Record& record) noexcept {
   const policy& how = record.core->settings.reclaim;
-  switch (how.how) {
+  switch (how.type) {
     case policy::kind::batch:
       return free_now(record, SIZE_MAX);
     case policy::kind::amortized:
@@ -106,7 +106,7 @@ size_t free_by_policy(Record& record) noexcept {
   return 0;
 }
 
-void note_garbage(Record& record, uint64_t epoch) noexcept {
+void record_garbage(Record& record, uint64_t epoch) noexcept {
   if (record.row == nullptr) return;
   record.row->sample(kind::unreclaimed, timeline::now(), record.limbo.unreclaimed(),
                      static_cast<uint32_t>(epoch));
@@ -147,7 +147,7 @@ void work(Record& record) noexcept {
   if (record.limbo.waiting() > 0 && record.since_free >= settings.reclaim.every &&
       frees_by_itself(settings.reclaim)) {
     record.since_free = 0;
-    record.limbo.note_run(free_by_policy(record));
+    record.limbo.record_run(free_by_policy(record));
   }
   record.working = false;
   schedule(record);

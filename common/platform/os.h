@@ -21,7 +21,7 @@ size_t physical_memory();
 // Reads the limits of address space and data, and how much memory and swap the machine has. Called
 // only at start and after the program changed a limit: a sandbox may kill the process for asking at
 // another time.
-void note_limits();
+void record_limits();
 
 // The smaller of the limits of address space (RLIMIT_AS) and data (RLIMIT_DATA), in bytes, as
 // noted last; SIZE_MAX if there is none.

@@ -31,7 +31,7 @@ namespace {
 constexpr int kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS;
 constexpr int kWritable = PROT_READ | PROT_WRITE;
 
-constinit Atomic<size_t> noted_limit{SIZE_MAX};
+constinit Atomic<size_t> recorded_limit{SIZE_MAX};
 constinit Atomic<size_t> memory_and_swap{SIZE_MAX};
 
 size_t limit_of(decltype(RLIMIT_AS) which) {
@@ -52,17 +52,17 @@ void* keep_aligned(void* mapped, size_t all, size_t bytes, size_t alignment) {
 
 }  // namespace
 
-void note_limits() {
+void record_limits() {
   const SavedErrno saved;
   // relaxed: if two threads change limits at once, either may store last
-  noted_limit.store(min_of(limit_of(RLIMIT_AS), limit_of(RLIMIT_DATA)), kRelaxed);
+  recorded_limit.store(min_of(limit_of(RLIMIT_AS), limit_of(RLIMIT_DATA)), kRelaxed);
   struct sysinfo info{};
   if (sysinfo(&info) != 0) return;
   const auto all = static_cast<size_t>(info.totalram + info.totalswap) * info.mem_unit;
   memory_and_swap.store(all, kRelaxed);  // relaxed: as above
 }
 
-size_t limit() { return noted_limit.load(kRelaxed); }  // relaxed: used for policy only
+size_t limit() { return recorded_limit.load(kRelaxed); }  // relaxed: used for policy only
 
 Landmark landmark() {
   const auto* bytes = reinterpret_cast<const char*>(getauxval(AT_RANDOM));
@@ -102,7 +102,7 @@ bool unmap(void* start, size_t bytes) {
 }
 
 bool refuses(size_t bytes) {
-  // relaxed: as in note_limits
+  // relaxed: as in record_limits
   return bytes > min_of(limit(), memory_and_swap.load(kRelaxed)) && !grants(bytes);
 }
 

@@ -46,15 +46,15 @@ void Mutex::lock_slow() {
 void Mutex::wake_one() { futex_wake(state_, 1); }
 
 #if NEAR_CHECK
-void Mutex::note_lock() {
+void Mutex::record_lock() {
   for (unsigned rank = 0; rank <= static_cast<unsigned>(rank_); rank++)
     NEAR_ASSERT(held[rank] == 0);
-  note_try_lock();
+  record_try_lock();
 }
 
-void Mutex::note_try_lock() { held[static_cast<unsigned>(rank_)]++; }
+void Mutex::record_try_lock() { held[static_cast<unsigned>(rank_)]++; }
 
-void Mutex::note_unlock() {
+void Mutex::record_unlock() {
   NEAR_ASSERT(held[static_cast<unsigned>(rank_)] > 0);
   held[static_cast<unsigned>(rank_)]--;
 }

@@ -29,7 +29,7 @@ class Mutex {
 
   void lock() {
     if (unlikely(go_inside())) return;
-    note_lock();
+    record_lock();
     uint32_t expected = 0;
     // pairs: mutex
     if (unlikely(!state_.compare_exchange_strong(expected, 1, kAcquire, kRelaxed))) lock_slow();
@@ -43,13 +43,13 @@ class Mutex {
       go_outside();
       return false;
     }
-    note_try_lock();
+    record_try_lock();
     return true;
   }
 
   void unlock() {
     if (unlikely(holds_all())) return go_outside();
-    note_unlock();
+    record_unlock();
     if (unlikely(state_.exchange(0, kRelease) == 2)) wake_one();  // pairs: mutex
     go_outside();
   }
@@ -72,13 +72,13 @@ class Mutex {
   NEAR_COLD void lock_slow();
   NEAR_COLD void wake_one();
 #if NEAR_CHECK
-  void note_lock();
-  void note_try_lock();
-  void note_unlock();
+  void record_lock();
+  void record_try_lock();
+  void record_unlock();
 #else
-  void note_lock() {}
-  void note_try_lock() {}
-  void note_unlock() {}
+  void record_lock() {}
+  void record_try_lock() {}
+  void record_unlock() {}
 #endif
 
   Atomic<uint32_t> state_{0};

@@ -38,7 +38,7 @@ struct Parts {
 
 size_t largest_half(unsigned nodes) {
   size_t half = kLargestHalf;
-  os::note_limits();
+  os::record_limits();
   const size_t limit = os::limit();
   while (half > kSmallestHalf &&
          (2 * half * nodes > kLargestHeap || (limit != SIZE_MAX && 2 * half * nodes > limit / 2))) {

@@ -99,7 +99,7 @@ class Labs {
   bool is_terminated(uint64_t owner) const {
     return lab_of(owner).owner.load(kAcquire) != owner;  // pairs: scalloc-lab-owner
   }
-  void note_adoption() const { acting_.note(Event::spans_adopted); }
+  void record_adoption() const { acting_.note(Event::spans_adopted); }
   ReusableSet<Span>& set(uint64_t owner, uint32_t size_class) const {
     return lab_of(owner).reusable[size_class];
   }

@@ -64,7 +64,7 @@ uint64_t adopt_orphan(const Labs& labs, Span& span, uint64_t me) {
   while (owner != me && labs.is_terminated(owner)) {
     // pairs: scalloc-owner
     if (span.owner.compare_exchange_strong(owner, me, kAcqRel, kAcquire)) {
-      labs.note_adoption();
+      labs.record_adoption();
       return me;
     }
   }

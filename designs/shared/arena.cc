@@ -6,7 +6,7 @@
 namespace near::design {
 
 bool Arena::reserve(size_t wanted, size_t least, size_t alignment, size_t step) {
-  os::note_limits();
+  os::record_limits();
   const size_t limit = os::limit();
   if (limit != SIZE_MAX) {
     while (wanted > limit / 4 && wanted / 2 >= least) wanted /= 2;

@@ -126,7 +126,7 @@ class Batch {
   NEAR_INLINE void add_own(Span* span, Block* block) {
     if (own_.span == span) return append(own_, block);
     if (likely(own_.span != nullptr)) hand_over_own();
-    if (unlikely(!note_freed(span, block))) return report_invalid(block, "double free");
+    if (unlikely(!record_freed(span, block))) return report_invalid(block, "double free");
     own_ = {span, {block, block, 1}, 0};
   }
 
@@ -146,7 +146,7 @@ class Batch {
   }
 
   NEAR_INLINE static void append(Group& group, Block* block) {
-    if (unlikely(group.chain.first == block) || unlikely(!note_freed(group.span, block)))
+    if (unlikely(group.chain.first == block) || unlikely(!record_freed(group.span, block)))
       return report_invalid(block, "double free");
     block->link_to(group.chain.first);
     group.chain.first = block;
@@ -171,7 +171,7 @@ class Batch {
     const SizeClass& shape = place.span->shape();
     const uint32_t end = shape.capacity * shape.size;
     if (unlikely(place.offset >= end)) return add_unusual(block);
-    if (unlikely(!note_freed(place.span, block))) return report_invalid(block, "double free");
+    if (unlikely(!record_freed(place.span, block))) return report_invalid(block, "double free");
     if (unlikely(used_ == kGroups)) {
       flush();
       clear_slots();

@@ -10,8 +10,8 @@ namespace near {
 NEAR_COLD void report_damage();
 
 // Called at the end of each slow path in which a heap may have followed links.
-inline void report_noted_damage() {
-  if (unlikely(is_damage_noted())) report_damage();
+inline void report_recorded_damage() {
+  if (unlikely(is_damage_recorded())) report_damage();
 }
 
 }  // namespace near

@@ -36,7 +36,7 @@ class Need {
   explicit Need(size_t bytes);
   bool has_hope() const { return has_hope_; }
   // Records that the request was refused again.
-  void note_vain() const;
+  void record_vain() const;
 
  private:
   uint64_t freed_ = 0;
@@ -56,7 +56,7 @@ NEAR_INLINE void* allocate(size_t size) {
     Heap* heap = current_heap;
     Block* block = heap->bins[heap->class_of_small[size]].pop();
     if (likely(block != nullptr)) {
-      note_held(block);
+      record_held(block);
       return block;
     }
   }
@@ -76,7 +76,7 @@ NEAR_INLINE void release(void* pointer) {
   FreeList* list = span->list;
   uintptr_t distance;
   if (unlikely(list->is_first(block, distance))) return release_slow(pointer);  // a double free
-  if (unlikely(!note_freed(span, block))) return release_slow(pointer);
+  if (unlikely(!record_freed(span, block))) return release_slow(pointer);
   list->push(block, distance);
   if (unlikely(span->frees.tick())) release_count(pointer);
 }

@@ -29,12 +29,12 @@ Span* head_of(const void* pointer) {
 
 }  // namespace
 
-void note_held(const Block* block) {
+void record_held(const Block* block) {
   Held held(*head_of(block), block);
   held.word.fetch_or(held.bit, kRelaxed);  // relaxed: a block has one holder at a time
 }
 
-bool note_freed(Span* span, const Block* block) {
+bool record_freed(Span* span, const Block* block) {
   Held held(*span, block);
   return (held.word.fetch_and(~held.bit, kRelaxed) & held.bit) != 0;  // relaxed: as above
 }

@@ -13,18 +13,18 @@ namespace near {
 
 #if NEAR_CHECK
 
-void note_held(const Block* block);
+void record_held(const Block* block);
 
 // False if the program does not hold the block.
-bool note_freed(Span* span, const Block* block);
+bool record_freed(Span* span, const Block* block);
 
 // Reports a size that does not fit the block.
 void check_size(const void* pointer, size_t size);
 
 #else
 
-NEAR_INLINE void note_held(const Block*) {}
-NEAR_INLINE bool note_freed(Span*, const Block*) { return true; }
+NEAR_INLINE void record_held(const Block*) {}
+NEAR_INLINE bool record_freed(Span*, const Block*) { return true; }
 NEAR_INLINE void check_size(const void*, size_t) {}
 
 #endif

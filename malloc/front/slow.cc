@@ -19,7 +19,7 @@ namespace {
 // Serves a thread without a heap of its own: the thread is ending, or could not get one.
 NEAR_COLD void* allocate_late(unsigned size_class) {
   start_library();
-  Heap* heap = late_heap(current_node());
+  Heap* heap = fallback_heap(current_node());
   if (heap == nullptr) return nullptr;
   const LockGuard guard(heap->lock);
   return heap->take_locked(size_class);
@@ -30,7 +30,7 @@ void* allocate_class(unsigned size_class) {
   if (unlikely(!has_heap()) && !enter_thread()) return allocate_late(size_class);
   rehome_if_moved();
   void* block = current_heap->refill(size_class);
-  report_noted_damage();
+  report_recorded_damage();
   return block;
 }
 
@@ -53,7 +53,7 @@ NEAR_INLINE bool release_local(Span& span, Block* block) {
   const auto offset = static_cast<uint64_t>(reinterpret_cast<char*>(block) - span.start);
   if (unlikely(!starts_block(offset, span.shape().exact))) return false;
   uintptr_t distance;
-  if (unlikely(span.list->is_first(block, distance)) || unlikely(!note_freed(&span, block)))
+  if (unlikely(span.list->is_first(block, distance)) || unlikely(!record_freed(&span, block)))
     return false;
   span.list->push(block, distance);
   if (unlikely(span.frees.tick())) reach_count(&span);
@@ -61,7 +61,7 @@ NEAR_INLINE bool release_local(Span& span, Block* block) {
 }
 
 void push_remote(Span& span, SpanBlocks blocks, Block* block, RemoteList<Block>::Seen seen) {
-  if (unlikely(!note_freed(&span, block)) ||
+  if (unlikely(!record_freed(&span, block)) ||
       unlikely(!release_remote(span, blocks, {block, block, 1}, seen)))
     report_invalid(block, "double free");
 }
@@ -98,11 +98,11 @@ void* allocate_slow(size_t size) {
     Block* block = size > kSmallMax ? current_heap->bins[size_class].pop() : nullptr;
     if (block != nullptr) {
       current_heap->count_taken(size_class);
-      note_held(block);
+      record_held(block);
       return block;
     }
     pointer = allocate_class(size_class);
-    if (likely(pointer != nullptr)) note_held(static_cast<Block*>(pointer));
+    if (likely(pointer != nullptr)) record_held(static_cast<Block*>(pointer));
   } else {
     if (unlikely(size > PTRDIFF_MAX)) return refuse();
     pointer = allocate_large(size, kSliceSize, nullptr);
@@ -150,7 +150,7 @@ NEAR_COLD size_t reclaim_everything(size_t keep) {
   clean_heaps(true);
   size_t purged = 0;
   for (unsigned n = 0; n < topology.count; n++) purged += nodes[n].trim(keep / topology.count);
-  report_noted_damage();
+  report_recorded_damage();
   return purged;
 }
 
@@ -165,7 +165,7 @@ Need::Need(size_t bytes) {
   has_hope_ = true;
 }
 
-void Need::note_vain() const { freed_at_refusal.store(freed_, kRelaxed); }  // relaxed: a hint
+void Need::record_vain() const { freed_at_refusal.store(freed_, kRelaxed); }  // relaxed: a hint
 
 static void* reclaim_and_allocate(size_t size, size_t alignment) {
   const bool is_large = size > kMediumMax;
@@ -173,7 +173,7 @@ static void* reclaim_and_allocate(size_t size, size_t alignment) {
   if (!need.has_hope()) return nullptr;
   void* pointer =
       is_large ? allocate_large(size, alignment, nullptr) : allocate_class(class_of(size));
-  if (pointer == nullptr) need.note_vain();
+  if (pointer == nullptr) need.record_vain();
   return pointer;
 }
 
@@ -183,7 +183,7 @@ NEAR_COLD void* allocate_in_need(size_t size, size_t alignment) {
   }
   void* pointer = reclaim_and_allocate(size, alignment);
   if (pointer == nullptr) return refuse();
-  if (size <= kMediumMax) note_held(static_cast<Block*>(pointer));
+  if (size <= kMediumMax) record_held(static_cast<Block*>(pointer));
   return pointer;
 }
 
@@ -214,7 +214,7 @@ void release_count(void* pointer) {
 
 void reach_count(Span* span) {
   current_heap->on_count(span);
-  report_noted_damage();
+  report_recorded_damage();
 }
 
 }  // namespace near

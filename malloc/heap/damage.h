@@ -3,7 +3,7 @@
 // A report may end the process, and a handler of SIGABRT may allocate or fork, so no lock may be
 // held during a report. There is room for one finding: damage found before that one is reported is
 // handled in the same way but not reported. The slow paths of front/ look here before they return.
-// Thread-safety: any thread. `note_damage` may be called with locks held; it does not allocate.
+// Thread-safety: any thread. `record_damage` may be called with locks held; it does not allocate.
 #pragma once
 
 #include "base/atomic.h"
@@ -13,14 +13,14 @@
 namespace near {
 
 // The finding in one word: the flaw above the address; 0 if there is none.
-extern NEAR_HIDDEN Atomic<uint64_t> noted_damage;
+extern NEAR_HIDDEN Atomic<uint64_t> recorded_damage;
 
-void note_damage(const Damage& damage);
+void record_damage(const Damage& damage);
 
 // Returns the finding; no other caller gets it again.
 Damage take_damage();
 
 // relaxed: take_damage decides
-inline bool is_damage_noted() { return noted_damage.load(kRelaxed) != 0; }
+inline bool is_damage_recorded() { return recorded_damage.load(kRelaxed) != 0; }
 
 }  // namespace near

@@ -54,7 +54,7 @@ bool Heap::make_ready(unsigned size_class) {
     heat(*span, size_class);
   }
   if (bins[size_class].is_empty()) {
-    if (span->purged_pages > 0) note_wanted_again(*span);
+    if (span->purged_pages > 0) record_wanted_again(*span);
     carve(*span, bins[size_class]);
   }
   return true;
@@ -157,12 +157,12 @@ void Heap::on_count(Span* span) {
 void Heap::drain() {
   for (Span* span = inbox_.take_all(); span != nullptr;) {
     Span* rest = span->pending_next;
-    absorb(*span);
+    collect_remote(*span);
     span = rest;
   }
 }
 
-void Heap::absorb(Span& span) {
+void Heap::collect_remote(Span& span) {
   const uint32_t count = take_remote(span);
   if (is_hot(span) && is_small(span.size_class)) return;
   settle(span, span.frees.freed() + count);
@@ -319,7 +319,7 @@ void Heap::leave(Span& span) {
   NEAR_ASSERT(span.remote.count() == 0);
   span.remote.close();
   count_span(span, -1);
-  note_retired(span);
+  count_retired(span);
   // A span on another node is not kept: it was a second choice, and a thread that takes a parked
   // heap for blocks of one node must not find it in the cache.
   if (span.slices != 1 || span.node != node_ || has_shrunk()) {

@@ -177,7 +177,7 @@ class Heap {
   // As abandon_list, for a bin whose first block could not be popped.
   NEAR_COLD void abandon_bin(unsigned size_class);
   void await_look(Span& span, uint32_t live);
-  void absorb(Span& span);
+  void collect_remote(Span& span);
   uint32_t take_remote(Span& span);
   void settle(Span& span, uint32_t freed);
   void settle_idle(Span& span);
@@ -203,8 +203,8 @@ class Heap {
   void look_for_pages(Span& span);
   void shrink();
   void sweep();
-  void note_retired(Span& span);
-  void note_wanted_again(Span& span);
+  void count_retired(Span& span);
+  void record_wanted_again(Span& span);
 
   Span* hot_[kClasses] = {};
   List<Span> reusable_[kClasses];    // the span filed last comes first

@@ -17,8 +17,8 @@ constinit uint8_t heap_nodes[kMaxHeaps];   // by number; written before heaps[nu
 constinit Atomic<uint32_t> made{0};
 constinit List<Heap> parked_heaps[kMaxNodes];  // newest first; guard: registry_lock
 constinit Atomic<uint32_t> parked_counts[kMaxNodes];
-constinit Atomic<Heap*> late_heaps[kMaxNodes];
-constinit Atomic<Heap*> placed_heaps[kMaxNodes];
+constinit Atomic<Heap*> fallback_heaps[kMaxNodes];
+constinit Atomic<Heap*> node_heaps[kMaxNodes];
 constinit Atomic<uint64_t> claims{0};
 uint32_t locked_for_fork = 0;  // heaps; guard: registry_lock
 
@@ -112,9 +112,9 @@ void park_heap(Heap* heap) {
   push_parked(heap);
 }
 
-Heap* late_heap(unsigned node) { return shared_heap(late_heaps[node], node, false); }
+Heap* fallback_heap(unsigned node) { return shared_heap(fallback_heaps[node], node, false); }
 
-Heap* placed_heap(unsigned node) { return shared_heap(placed_heaps[node], node, true); }
+Heap* node_heap(unsigned node) { return shared_heap(node_heaps[node], node, true); }
 
 Heap* take_bound_heap(unsigned node) {
   const LockGuard guard(registry_lock);

@@ -5,9 +5,9 @@
 // the same node that runs out of blocks also adopts single spans of parked heaps.
 // Invariant: each heap is in one of four states: parked; owned by a thread; held by a thread that
 // took it from the parked ones and holds its lock; or shared: any thread uses it under its lock.
-// The shared heaps are the late heap of each node (for threads that gave their heap up, or could
-// not get one), the placed heap of each node (for blocks of a node that the caller names) and the
-// bound heaps that the program makes.
+// The shared heaps are the fallback heap of each node (for threads that gave their heap up, or
+// could not get one), the node heap of each node (for blocks of a node that the caller names) and
+// the bound heaps that the program makes.
 // Thread-safety: any thread.
 #pragma once
 
@@ -20,8 +20,8 @@ namespace near {
 inline constexpr unsigned kEveryNode = kMaxNodes;
 inline constexpr uint32_t kMaxHeaps = 1 << 16;  // a heap's number has 16 bits in RemoteList
 
-// This many numbers are reserved for the late and the placed heap of each node: the late heap
-// serves a thread that can get no other.
+// This many numbers are reserved for the fallback heap and the node heap of each node: the fallback
+// heap serves a thread that can get no other.
 inline constexpr uint32_t kKeptHeaps = 2 * kMaxNodes;
 
 // The limit on the number of heaps of every kind. Tests lower it.
@@ -36,11 +36,11 @@ void park_heap(Heap* heap);
 
 // Returns the heap of `node` for threads without one. Use it under its lock. Null if memory is
 // refused.
-Heap* late_heap(unsigned node);
+Heap* fallback_heap(unsigned node);
 
 // Returns the heap of `node` for callers that name that node: all its spans lie there. Use it under
 // its lock. Null if memory is refused.
-Heap* placed_heap(unsigned node);
+Heap* node_heap(unsigned node);
 
 // Returns another such heap, which the caller may share with any thread; park_heap ends it.
 Heap* take_bound_heap(unsigned node);

@@ -61,16 +61,16 @@ void Heap::look_for_pages(Span& span) {
   if (unlikely(damage.present())) return abandon_list(span, damage);
   span.purged_pages = static_cast<uint16_t>(span.purged_pages + pages);
   pages_purged_ += pages;
-  if (pages > 0) node_of(span).note_pages_purged(span);
+  if (pages > 0) node_of(span).record_pages_purged(span);
 }
 
-void Heap::note_retired(Span& span) {
+void Heap::count_retired(Span& span) {
   shrunk_++;
   pages_wanted_ += span.purged_pages;  // purging them was needless: the span leaves anyway
   span.purged_pages = 0;
 }
 
-void Heap::note_wanted_again(Span& span) {
+void Heap::record_wanted_again(Span& span) {
   span.purged_pages--;
   pages_wanted_++;
 }

@@ -1,7 +1,7 @@
 // Writes all statistics as one JSON object.
 #include <cstdarg>
 
-#include "inspect/locality.h"
+#include "inspect/node_statistics.h"
 #include "inspect/statistics.h"
 #include "node/memory.h"
 #include "platform/message.h"

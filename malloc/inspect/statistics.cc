@@ -6,7 +6,7 @@
 #include "front/large.h"
 #include "front/thread.h"
 #include "heap/registry.h"
-#include "inspect/locality.h"
+#include "inspect/node_statistics.h"
 #include "node/memory.h"
 #include "platform/message.h"
 #include "platform/options.h"

@@ -100,7 +100,7 @@ void bind_to(unsigned node, void* start, size_t bytes) {
 
 // Plans the first window for all nodes, and halves it until there is room for it.
 NEAR_COLD void start_memory() {
-  os::note_limits();
+  os::record_limits();
   link_key.value = process_random();
   find_topology();
   region_bytes = wished_region_bytes();

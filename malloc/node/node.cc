@@ -76,7 +76,7 @@ size_t Node::limit_slices() const {
 
 // Called when a large block is freed. Assumes that the program will need blocks of this size again,
 // several at a time: raises the learned limit to 8 of them, but at most to twice `dirty_mib`; only
-// note_regret raises it further.
+// record_regret raises it further.
 void Node::expect_another(size_t slices) {
   learned_slices_ = max_of(learned_slices_, min_of(kLikes * slices, 2 * bound_slices()));
 }
@@ -90,7 +90,7 @@ void Node::forget_credit(uint64_t now) {
 
 // Called when clean memory is taken soon after the limit made the node purge some: the limit was
 // too low. When such regret reaches a quarter of the limit, the limit rises.
-void Node::note_regret(uint32_t slices) {
+void Node::record_regret(uint32_t slices) {
   forget_credit(coarse_now_ms());
   const size_t regret = min_of(slices, credit_slices_);
   credit_slices_ -= regret;
@@ -103,16 +103,16 @@ void Node::note_regret(uint32_t slices) {
 
 // --- taking ---
 
-Span* Node::note_taken(Span* span, uint32_t slices, uint32_t clean, bool& zero) {
+Span* Node::record_taken(Span* span, uint32_t slices, uint32_t clean, bool& zero) {
   zero = clean == slices;
-  if (clean > 0 && credit_slices_ > 0) note_regret(clean);
+  if (clean > 0 && credit_slices_ > 0) record_regret(clean);
   return span;
 }
 
 Span* Node::take_from(Region& region, uint32_t slices, bool& zero, size_t alignment) {
   uint32_t clean = 0;
   Span* span = region.take(slices, clean, alignment);
-  return span == nullptr ? nullptr : note_taken(span, slices, clean, zero);
+  return span == nullptr ? nullptr : record_taken(span, slices, clean, zero);
 }
 
 // Makes a region grow as `plan(generous)` says, and then calls `use(growth)`; both with the lock
@@ -152,7 +152,7 @@ Span* Node::grow_and_take(Region& region, uint32_t slices, bool& zero, size_t al
       [&](const Growth& growth) {
         uint32_t clean = 0;
         span = region.take_grown(growth, slices, clean, alignment);
-        note_taken(span, slices, clean, zero);
+        record_taken(span, slices, clean, zero);
       });
   return span;
 }
@@ -188,9 +188,9 @@ bool Node::has_room(uint32_t slices) {
   return false;
 }
 
-void Node::note_pages_purged(const Span& span) {
+void Node::record_pages_purged(const Span& span) {
   const LockGuard guard(lock);
-  span.region->note_pages_purged(span);
+  span.region->record_pages_purged(span);
 }
 
 bool Node::has(const Region* region) const {

@@ -69,7 +69,7 @@ class alignas(128) Node {
   uint64_t gives() const { return gives_.load(kRelaxed); }  // relaxed: a hint
 
   // Called after pages inside a span with live blocks were given back.
-  void note_pages_purged(const Span& span);
+  void record_pages_purged(const Span& span);
 
   // True if there is address space left for a run of slices. Then a take that failed was refused by
   // the system.
@@ -127,7 +127,7 @@ class alignas(128) Node {
   bool has(const Region* region) const;
   bool slices_in_use(const Region& region, uint32_t chunk, uint32_t& mask);
   Span* take_from(Region& region, uint32_t slices, bool& zero, size_t alignment);
-  Span* note_taken(Span* span, uint32_t slices, uint32_t clean, bool& zero);
+  Span* record_taken(Span* span, uint32_t slices, uint32_t clean, bool& zero);
   template <typename Plan, typename Use>
   Grown grow(Region& region, Plan plan, Use use);
   Span* grow_and_take(Region& region, uint32_t slices, bool& zero, size_t alignment);
@@ -140,7 +140,7 @@ class alignas(128) Node {
   void look_at_limits();
   void expect_another(size_t slices);
   void forget_credit(uint64_t now);
-  void note_regret(uint32_t slices);
+  void record_regret(uint32_t slices);
   size_t purge_oldest(Region& region, uint64_t now, uint32_t age_ms, bool whole_only, bool& any);
   size_t purge_chunk(Region& region, uint32_t chunk);
   size_t unmap_chunk(Region& region, uint32_t chunk);

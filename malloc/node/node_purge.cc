@@ -32,7 +32,7 @@ size_t Node::purge_chunk(Region& region, uint32_t index) {
   const size_t bytes = purged ? static_cast<size_t>(std::popcount(dirty)) << kSliceShift : 0;
   const LockGuard guard(lock);
   region.put_back(index, slices, purged ? 0 : dirty);
-  if (!purged) region.note_stuck(index);
+  if (!purged) region.record_stuck(index);
   purged_bytes_ += bytes;
   purge_calls_ += calls;
   return bytes;

@@ -122,9 +122,9 @@ class alignas(128) Region {
   void withdraw_whole(uint32_t chunk);
   void put_back_whole(uint32_t chunk, uint32_t dirty, bool unmapped);
 
-  // note_stuck: the system refused to purge the chunk. It waits until it is wholly free, or until
+  // record_stuck: the system refused to purge the chunk. It waits until it is wholly free, or until
   // retry_stuck.
-  void note_stuck(uint32_t chunk);
+  void record_stuck(uint32_t chunk);
   void retry_stuck();
 
   // Called in the child of a fork, where the thread that was purging does not exist: puts back what
@@ -132,8 +132,8 @@ class alignas(128) Region {
   void restore_withdrawn();
 
   // Called after pages of a span with live blocks were purged.
-  void note_pages_purged(const Span& span) {
-    adapt_pages(static_cast<uint32_t>((span.start - base_) >> kChunkShift), false);
+  void record_pages_purged(const Span& span) {
+    update_huge_page_advice(static_cast<uint32_t>((span.start - base_) >> kChunkShift), false);
   }
 
   // --- looking ---
@@ -188,7 +188,7 @@ class alignas(128) Region {
   int absent_neighbours(uint32_t chunk) const;
   void advise_pages(const Growth& growth, uint32_t begin, uint32_t end);
 
-  void adapt_pages(uint32_t chunk, bool whole);
+  void update_huge_page_advice(uint32_t chunk, bool whole);
   void link(uint32_t chunk);
   void unlink(uint32_t chunk);
   void changed(uint32_t chunk);

@@ -64,7 +64,7 @@ uint32_t Region::find_purgeable(uint64_t now_ms, uint32_t age_ms, bool whole_onl
   return index;
 }
 
-void Region::note_stuck(uint32_t index) {
+void Region::record_stuck(uint32_t index) {
   if (chunks_[index].dirty != 0) wait_as(index, Waiting::stuck);
 }
 
@@ -88,13 +88,13 @@ uint32_t Region::withdraw_dirty(uint32_t index) {
   away_++;
   set_dirty(index, 0);
   changed(index);
-  adapt_pages(index, whole);
+  update_huge_page_advice(index, whole);
   return slices;
 }
 
 // Called when a part of a chunk's pages is purged, or (`whole`) all of them. Advises small pages
 // for a partly purged chunk, because a huge page would bring the purged part back.
-void Region::adapt_pages(uint32_t index, bool whole) {
+void Region::update_huge_page_advice(uint32_t index, bool whole) {
   Chunk& chunk = chunks_[index];
   if (chunk.pages != (whole ? Pages::split : Pages::huge)) return;
   if (!whole && split_ == kMostSplit) return;

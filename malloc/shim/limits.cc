@@ -18,7 +18,7 @@ namespace {
 int change(pid_t process, int resource, const struct rlimit64* wanted, struct rlimit64* before) {
   const auto result = static_cast<int>(syscall(SYS_prlimit64, process, resource, wanted, before));
   const bool is_own = process == 0 || process == getpid();
-  if (result == 0 && wanted != nullptr && is_own) near::os::note_limits();
+  if (result == 0 && wanted != nullptr && is_own) near::os::record_limits();
   return result;
 }
 

@@ -2,25 +2,25 @@
 #include <cerrno>
 #include <cstddef>
 
-#include "front/placed.h"
+#include "front/on_node.h"
 #include "front/thread.h"
-#include "inspect/locality.h"
+#include "inspect/node_statistics.h"
 #include "nearmalloc/nearmalloc.h"
 #include "node/memory.h"
 
 namespace {
 
 using near::BoundHeap;
-using near::Placement;
+using near::NodePolicy;
 using near::topology;
 
 struct Place {
   unsigned node;  // topology.count if the request is wrong
-  Placement placement;
+  NodePolicy policy;
 
   Place(int kernel_node, unsigned flags)
       : node(topology.count),
-        placement((flags & NEAR_STRICT) != 0 ? Placement::strict : Placement::advisory) {
+        policy((flags & NEAR_STRICT) != 0 ? NodePolicy::strict : NodePolicy::advisory) {
     if ((flags & ~NEAR_STRICT) != 0) return;
     for (unsigned n = 0; n < topology.count; n++) {
       if (topology.kernel_id[n] == kernel_node) node = n;
@@ -50,19 +50,19 @@ NEAR_API void* near_aligned_alloc_on_node(size_t alignment, size_t size, int nod
   near::start_library();
   const Place place(node, flags);
   if (place.is_wrong() || !near::is_power_of_two(alignment)) return refuse(EINVAL);
-  return near::allocate_on(place.node, alignment, size, place.placement);
+  return near::allocate_on(place.node, alignment, size, place.policy);
 }
 
 NEAR_API near_heap* near_heap_create_on_node(int node, unsigned flags) noexcept {
   near::start_library();
   const Place place(node, flags);
   if (place.is_wrong()) return refuse(EINVAL);
-  return handle_of(near::make_bound_heap(place.node, 1, place.placement));
+  return handle_of(near::make_bound_heap(place.node, 1, place.policy));
 }
 
 NEAR_API near_heap* near_heap_create_interleaved(void) noexcept {
   near::start_library();
-  return handle_of(near::make_bound_heap(0, topology.count, Placement::advisory));
+  return handle_of(near::make_bound_heap(0, topology.count, NodePolicy::advisory));
 }
 
 NEAR_API void* near_heap_malloc(near_heap* heap, size_t size) noexcept {

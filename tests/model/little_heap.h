@@ -168,7 +168,7 @@ class Heap {
   void drain() {
     for (Span* span = inbox_.take_all(); span != nullptr;) {
       Span* next = span->pending_next;
-      absorb(*span);
+      collect_remote(*span);
       span = next;
     }
   }
@@ -302,7 +302,7 @@ class Heap {
     retire(span);
   }
 
-  void absorb(Span& span) {
+  void collect_remote(Span& span) {
     const uint32_t count = take_remote(span);
     if (is_hot(span) && !shape_.medium) return;
     settle(span, span.frees.freed() + count);

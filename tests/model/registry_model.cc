@@ -1,12 +1,12 @@
-// Model of making and finding heaps (heap/registry.cc): numbers, the late heap, and fork, which
+// Model of making and finding heaps (heap/registry.cc): numbers, the fallback heap, and fork, which
 // takes every lock.
 //
 // Invariants: a number below heap_count(), and one found in a span, names a heap that is complete;
-// all threads without a heap share one late heap; while fork holds the locks no heap is made and
-// none is inside a slow path; fork and all other threads take locks in an order without a cycle.
+// all threads without a heap share one fallback heap; while fork holds the locks no heap is made
+// and none is inside a slow path; fork and all other threads take locks in an order without a cycle.
 // Bound: 2 heaps; a thread that makes one, gives a span of it away and parks it; a thread that
-// frees into that span and uses the late heap; the purge thread, which looks at all heaps and uses
-// the late one; a thread that forks.
+// frees into that span and uses the fallback heap; the purge thread, which looks at all heaps and
+// uses the fallback one; a thread that forks.
 #include "runner.h"
 #include "span/remote_list.h"
 #include "sync/inbox.h"
@@ -70,11 +70,11 @@ class Registry {
     heap.parked = true;
   }
 
-  Heap* late_heap() {
+  Heap* fallback_heap() {
     Heap* heap = late_.load(kAcquire);
     if (heap != nullptr) return heap;
     const LockGuard guard(lock_);
-    if (!mutated("late_heap does not look again under the lock")) {
+    if (!mutated("fallback_heap does not look again under the lock")) {
       heap = late_.load(kRelaxed);
       if (heap != nullptr) return heap;
     }
@@ -144,7 +144,7 @@ class Making : public rl::test_suite<Making, 4> {
   }
 
   void after() {
-    expect(late_[0] == late_[1], "there are two late heaps");
+    expect(late_[0] == late_[1], "there are two fallback heaps");
     expect(registry_.heap_count() == 2, "not as many heaps as were wanted");
   }
 
@@ -167,7 +167,7 @@ class Making : public rl::test_suite<Making, 4> {
   }
 
   Heap* use_late_heap() {
-    Heap* heap = registry_.late_heap();
+    Heap* heap = registry_.fallback_heap();
     heap->slow_path();
     return heap;
   }
@@ -213,11 +213,11 @@ int main(int count, char** arguments) {
        rl::mo_relaxed},
       {"the count is read without acquiring", "registry_model.cc", "::heap_count", rl::mo_acquire,
        rl::mo_relaxed},
-      {"the late heap is published without releasing it", "registry_model.cc", "::late_heap",
-       rl::mo_release, rl::mo_relaxed},
-      {"the late heap is read without acquiring", "registry_model.cc", "::late_heap",
+      {"the fallback heap is published without releasing it", "registry_model.cc",
+       "::fallback_heap", rl::mo_release, rl::mo_relaxed},
+      {"the fallback heap is read without acquiring", "registry_model.cc", "::fallback_heap",
        rl::mo_acquire, rl::mo_relaxed},
-      {"late_heap does not look again under the lock"},
+      {"fallback_heap does not look again under the lock"},
       {"fork takes the registry first"},
       {"fork does not count again"},
   };

@@ -117,7 +117,7 @@ class Frontend {
   bool is_terminated(uint64_t owner) const {
     return owners_[owner - 1].load(kAcquire) != owner;  // pairs: scalloc-lab-owner
   }
-  void note_adoption() const { adopted().note(); }
+  void record_adoption() const { adopted().note(); }
   Set& set(uint64_t owner, uint32_t) const { return sets_[owner - 1]; }
   static int32_t blocks(uint32_t) { return kBlocks; }
   int32_t reusable_at(uint32_t) const { return reusable_at_; }

@@ -35,7 +35,7 @@ void Simulation::keep(void* block, size_t size, size_t alignment) {
   journal.demand(reinterpret_cast<uintptr_t>(block) % alignment == 0, "a misaligned block",
                  {size, alignment});
   journal.demand(near_malloc_usable_size(block) >= size, "a block that is too small", {size});
-  model_.note_place("got", block, size);
+  model_.record_place("got", block, size);
   model_.add(static_cast<char*>(block), size, me().number);
 }
 
@@ -87,8 +87,8 @@ void Simulation::resize() {
     model_.journal.note("in place", {size});
   } else {
     placement_.check_block(me(), before, block, size, true);
-    model_.note_place("moved", block, size);
-    model_.note_free(origin);
+    model_.record_place("moved", block, size);
+    model_.record_free(origin);
   }
   journal.demand(range_holds(block, 0, std::min({old.size, size, kWholeUpTo}), old.pattern),
                  "realloc lost content", {old.size, size});
@@ -99,8 +99,8 @@ void Simulation::resize() {
 
 void Simulation::free_block(size_t index) {
   const LiveBlock block = model_.remove(index);
-  model_.note_place("free", block.start, block.size);
-  model_.note_free(origin_of(block.start));
+  model_.record_place("free", block.start, block.size);
+  model_.record_free(origin_of(block.start));
   const Placement::Before before = Placement::look();
   errno = INT_MAX;
   near_free(block.start);
@@ -124,8 +124,8 @@ void Simulation::free_batch() {
   for (size_t left = 1 + random_.below(is_rising() ? 20 : 100); left > 0 && !model_.blocks.empty();
        left--) {
     const LiveBlock block = model_.remove(random_.below(model_.blocks.size()));
-    model_.note_place("free", block.start, block.size);
-    model_.note_free(origin_of(block.start));
+    model_.record_place("free", block.start, block.size);
+    model_.record_free(origin_of(block.start));
     blocks.push_back(block.start);
   }
   const Placement::Before before = Placement::look();
@@ -197,7 +197,7 @@ void Simulation::fork_process() {
   journal.demand(waitpid(child, &status, 0) == child, "waitpid failed");
   journal.demand(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child of a fork failed",
                  {static_cast<uint64_t>(status)});
-  journal.absorb_child();
+  journal.read_child();
 }
 
 // Only the thread that forked is left; the heaps of the others are parked.

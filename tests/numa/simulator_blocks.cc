@@ -120,7 +120,7 @@ void Checks::check_blocks(const near::Span& span, Blocks::const_iterator live, s
 }
 
 // The state of every span enters the hash, in an order that is not that of addresses.
-void Checks::note_state() {
+void Checks::record_state() {
   for (unsigned node = 0; node < near::topology.count; node++) {
     near::nodes[node].for_each_span([&](const near::Span& span) {
       if (span.kind != near::SpanKind::blocks) return;

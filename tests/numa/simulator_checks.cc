@@ -135,7 +135,7 @@ void Checks::check_heaps() {
                  {parked, near::heap_totals().parked});
   size_t bound = 0;
   for (const BoundHeap& heap : model_.bound_heaps) bound += heap.count;
-  const size_t by_node = 2 * near::topology.count;  // each has a late and a placed heap
+  const size_t by_node = 2 * near::topology.count;  // each has a fallback heap and a node heap
   journal.demand(shared >= bound && shared <= bound + by_node, "shared heaps; bound heaps",
                  {shared, bound});
 }

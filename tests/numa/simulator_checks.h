@@ -28,7 +28,7 @@ class Checks {
   void begin_step(unsigned acting);
   void after_step();
   void everything();
-  void note_state();
+  void record_state();
 
   // After a trim without refusals: nothing but spans with blocks is left.
   void expect_trimmed();

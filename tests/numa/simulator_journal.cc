@@ -107,7 +107,7 @@ void Journal::become_child() {
   generation_++;
 }
 
-void Journal::absorb_child() {
+void Journal::read_child() {
   const Report& child = report_[1];
   demand(child.complete, "the child of a fork did not come to its end", {child.step});
   mix(child.hash);

@@ -76,7 +76,7 @@ class Journal {
   // Around fork: the child has its own report, which its parent takes into its own at the end.
   void prepare_child();
   void become_child();
-  void absorb_child();
+  void read_child();
 
   // The simulation has ended.
   void complete() { report_->complete = true; }

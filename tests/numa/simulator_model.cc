@@ -65,7 +65,7 @@ Origin origin_of(const void* block) {
   return {&span, span.kind, span.owner.load(), span.region->node()};
 }
 
-void Model::note_free(const Origin& origin) {
+void Model::record_free(const Origin& origin) {
   const near::Heap* mine = near::current_heap;
   const unsigned home = is_real(mine) ? mine->node() : near::current_node();
   NodeAccount& account = nodes[origin.node];
@@ -83,14 +83,14 @@ void Model::note_free(const Origin& origin) {
   remote_frees++;
 }
 
-void Model::note_spill(unsigned node, unsigned other) {
+void Model::record_spill(unsigned node, unsigned other) {
   nodes[node].spills_out++;
   nodes[other].spills_in++;
   journal.count(Event::spill);
   journal.note("spill", {node, other});
 }
 
-void Model::note_place(const char* what, const void* address, uint64_t size) {
+void Model::record_place(const char* what, const void* address, uint64_t size) {
   const near::Span& span = span_of_block(address);
   const auto offset = static_cast<const char*>(address) - span.region->chunk_start(0);
   journal.note(what, {size, span.region->node(), regions.of(span.region),

@@ -101,13 +101,13 @@ struct Model {
   void replace(size_t index, char* start, size_t size, unsigned maker);
 
   // The thread that is entered frees a block now, or did so last.
-  void note_free(const Origin& origin);
+  void record_free(const Origin& origin);
 
   // A request for a node was served by another.
-  void note_spill(unsigned node, unsigned other);
+  void record_spill(unsigned node, unsigned other);
 
   // Node, region, and offset in units of 16 bytes: a name for an address.
-  void note_place(const char* what, const void* address, uint64_t size);
+  void record_place(const char* what, const void* address, uint64_t size);
 
  private:
   uint64_t patterns_ = 0;

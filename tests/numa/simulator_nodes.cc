@@ -49,7 +49,7 @@ void Simulation::make_bound_heap() {
   placement_.check_block(me(), before, handle, sizeof(void*), false);
   fake_os::set_address_space_limit(limit);
   model_.journal.demand(handle != nullptr, "a heap was refused");
-  model_.note_place("heap at", handle, node);
+  model_.record_place("heap at", handle, node);
   model_.journal.count(Event::bound_heap);
   if (node == all) {
     model_.bound_heaps.push_back({handle, 0, all, false});
@@ -78,7 +78,7 @@ void Simulation::allocate_from_bound() {
 void Simulation::destroy_bound_heap(size_t index) {
   const BoundHeap heap = model_.bound_heaps[index];
   model_.bound_heaps.erase(model_.bound_heaps.begin() + static_cast<ptrdiff_t>(index));
-  model_.note_free(origin_of(heap.handle));
+  model_.record_free(origin_of(heap.handle));
   const Placement::Before before = Placement::look();
   near_heap_destroy(heap.handle);
   placement_.check_other(me(), before, false);

@@ -150,7 +150,7 @@ void Placement::check_placed(const Before& before, const void* block, unsigned n
   if (taken != node) {
     journal.demand(!strict, "a strict request was served by another node", {node, taken});
     journal.demand(was_refused(before), "a named node was passed by", {node, taken});
-    model_.note_spill(node, taken);
+    model_.record_spill(node, taken);
   }
   if (span.kind == near::SpanKind::large) return;
   const near::Heap* owner = span.owner.load();
@@ -163,7 +163,7 @@ void Placement::check_spill(const near::Span& span, unsigned home, const Before&
   const unsigned node = span.region->node();
   model_.journal.demand(node != home, "a spill was counted for a block at home", {node});
   if (span.kind == near::SpanKind::blocks) spilled_[&span] = home;
-  model_.note_spill(home, node);
+  model_.record_spill(home, node);
   if (was_refused(before)) return;
   const uint32_t slices = wanted_slices(span);
   for (const uint8_t nearer : near::topology.order[home]) {
@@ -192,7 +192,7 @@ void Placement::check_block(VirtualThread& thread, const Before& before, const v
   journal.demand(near_node_of(block) == near::topology.kernel_id[node], "near_node_of is wrong");
   if (span.kind == near::SpanKind::blocks) {
     const near::Heap* owner = span.owner.load();
-    journal.demand(owner == (is_real(mine) ? mine : near::late_heap(home)),
+    journal.demand(owner == (is_real(mine) ? mine : near::fallback_heap(home)),
                    "a block of a span that is not the heap's", {home, node});
   }
   journal.demand(spills <= 1, "more than one spill for a block", {spills});

@@ -132,7 +132,7 @@ void Simulation::after_step() {
   checks_.after_step();
   if (trimmed_) checks_.expect_trimmed();
   if (step % settings_.every == 0 || trimmed_) checks_.everything();
-  if (step % kStateEvery == 0) checks_.note_state();
+  if (step % kStateEvery == 0) checks_.record_state();
 }
 
 void Simulation::run_steps(uint64_t steps) {
@@ -185,7 +185,7 @@ void Simulation::finish() {
   checks_.everything();
   checks_.expect_trimmed();
   checks_.expect_nothing();
-  checks_.note_state();
+  checks_.record_state();
   model_.journal.complete();
 }
 

@@ -72,7 +72,7 @@ double time_of_notes(size_t records) {
   double least = 1;
   for (int round = 0; round < 20; round++) {
     const auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < 100; i++) core.note_epoch(mine, 1);
+    for (int i = 0; i < 100; i++) core.record_epoch(mine, 1);
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
     least = std::min(least, time.count());
   }

@@ -19,7 +19,7 @@ struct TestAccess {
   static Atomic<uint32_t>& records(domain<Scheme>& of) {
     return of.core_.record_count_;
   }
-  // The number that note_epoch uses as the objects waiting in all records.
+  // The number that record_epoch uses as the objects waiting in all records.
   template <class Scheme>
   static uint64_t garbage(domain<Scheme>& of) {
     return of.core_.garbage_;

@@ -332,7 +332,7 @@ using namespace near_test;
 
 size_t page_size() { return pretended_page; }
 size_t physical_memory() { return pretended_memory; }
-void note_limits() {}
+void record_limits() {}
 size_t limit() { return pretended_limit; }
 
 bool refuses(size_t bytes) {

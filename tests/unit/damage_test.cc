@@ -56,7 +56,7 @@ class DamageTest : public testing::TestWithParam<unsigned> {
     room_->flush();
     near::clean_heaps(true);
     for (const Span* span : all_spans()) EXPECT_EQ(before_.count(span), 1u);
-    EXPECT_FALSE(near::is_damage_noted());
+    EXPECT_FALSE(near::is_damage_recorded());
   }
 
   static std::vector<Span*> all_spans() {
@@ -123,13 +123,13 @@ class DamageTest : public testing::TestWithParam<unsigned> {
   }
 
   void expect_found(Flaw flaw, const char* block) {
-    EXPECT_TRUE(near::is_damage_noted());
+    EXPECT_TRUE(near::is_damage_recorded());
     const Damage damage = near::take_damage();
     EXPECT_EQ(damage.flaw, flaw);
     if (block != nullptr) {
       EXPECT_EQ(damage.block, block);
     }
-    EXPECT_FALSE(near::is_damage_noted());
+    EXPECT_FALSE(near::is_damage_recorded());
     count_cases();
   }
 
@@ -141,7 +141,7 @@ class DamageTest : public testing::TestWithParam<unsigned> {
       for (char* block : blocks) room_->free(block);
       for (const Span* span : room_->spans()) EXPECT_EQ(room_->heap().check_span(*span), 0u);
     }
-    EXPECT_FALSE(near::is_damage_noted()) << "it was told";
+    EXPECT_FALSE(near::is_damage_recorded()) << "it was told";
   }
 
   std::set<const Span*> before_;
@@ -154,7 +154,7 @@ TEST_P(DamageTest, IsFoundAtThePop) {
   EXPECT_EQ(abandoned().size(), 0u);
   overwrite(blocks[3]);
   take(2);
-  EXPECT_FALSE(near::is_damage_noted()) << "nobody came there";
+  EXPECT_FALSE(near::is_damage_recorded()) << "nobody came there";
   take(1);
   expect_found(Flaw::overwritten, blocks[3]);
   EXPECT_GE(abandoned().size(), 4u);

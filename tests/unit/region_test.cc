@@ -328,7 +328,7 @@ TEST_P(RegionTest, PurgeableChunksAreOldAndDirtyTheOldestFirst) {
   EXPECT_EQ(region_.find_purgeable(1000, 0, false), 1u);
   EXPECT_EQ(region_.find_purgeable(1000, 0, true), 2u) << "the wholly free one";
   model_.purge(1, true, [] {});
-  region_.note_stuck(1);
+  region_.record_stuck(1);
   EXPECT_EQ(region_.find_purgeable(1000, 0, false), 2u) << "what was refused waits";
   model_.check();
   EXPECT_EQ(region_.stuck_slices(), kChunkSlices - 8u);

@@ -74,9 +74,9 @@ TEST_F(RegistryTest, HeapsInUseAreDistinctAndNumbered) {
 }
 
 TEST_F(RegistryTest, TheLateHeapIsOneAndNeverParked) {
-  Heap* late = near::late_heap(0);
+  Heap* late = near::fallback_heap(0);
   ASSERT_NE(late, nullptr);
-  EXPECT_EQ(near::late_heap(0), late);
+  EXPECT_EQ(near::fallback_heap(0), late);
   EXPECT_FALSE(late->parked);
   Heap* other = near::take_heap(0);
   EXPECT_NE(other, late);
@@ -263,7 +263,7 @@ TEST_F(RegistryTest, AThreadForWhichThereIsNoHeapSharesTheLateOne) {
       EXPECT_FALSE(near::has_heap());
     }).join();
   }
-  EXPECT_NE(near::placed_heap(0), nullptr);
+  EXPECT_NE(near::node_heap(0), nullptr);
   for (void* block : blocks) near_free(block);
   near::most_heaps = before;
   for (Heap* heap : taken) near::park_heap(heap);
@@ -271,7 +271,7 @@ TEST_F(RegistryTest, AThreadForWhichThereIsNoHeapSharesTheLateOne) {
   count_cases(blocks.size());
 }
 
-// After threads have taken all heaps that they may, the late and the placed heap of each node
+// After threads have taken all heaps that they may, the fallback heap and the node heap of each node
 // can still be made, and no more. This runs in a child, since heaps stay.
 TEST_F(RegistryTest, NumbersAreKeptForSharedHeaps) {
   const pid_t child = fork();
@@ -281,7 +281,7 @@ TEST_F(RegistryTest, NumbersAreKeptForSharedHeaps) {
     while (near::take_heap(0) != nullptr) continue;
     bool served = near::take_bound_heap(0) == nullptr;
     for (unsigned n = 0; n < near::kMaxNodes; n++) {
-      served = served && near::late_heap(n) != nullptr && near::placed_heap(n) != nullptr;
+      served = served && near::fallback_heap(n) != nullptr && near::node_heap(n) != nullptr;
     }
     _exit(served && near::heap_count() <= near::most_heaps ? 0 : 1);
   }

@@ -305,7 +305,7 @@ class guarded_abtree {
         const Place place = descend(guard, key, stop);
         if (!stop(place)) return;
         if (place.node->tagged) {
-          absorb(guard, place, place.index, place.node);
+          collect_remote(guard, place, place.index, place.node);
         } else {
           share(guard, place);
         }
@@ -316,7 +316,7 @@ class guarded_abtree {
   }
 
   // A step: the tagged child `index` is absorbed by its parent, which may split.
-  void absorb(guard_type& guard, const Place& place, unsigned index, Node* child) {
+  void collect_remote(guard_type& guard, const Place& place, unsigned index, Node* child) {
     Update update;
     if (!link_above(guard, place, update)) return;
     if (place.parent->child(index) != child || !link(guard, child, update)) return;
@@ -336,7 +336,7 @@ class guarded_abtree {
     const unsigned other = place.index == 0 ? 1 : left;
     Node* const sibling = step(guard, kSiblingSlot, *place.parent, other);
     if (sibling == nullptr) return;
-    if (sibling->tagged) return absorb(guard, place, other, sibling);
+    if (sibling->tagged) return collect_remote(guard, place, other, sibling);
     Update update;
     if (!link_above(guard, place, update)) return;
     const Node* const parent = place.parent;

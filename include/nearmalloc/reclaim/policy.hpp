@@ -10,7 +10,7 @@ namespace near::reclaim {
 struct policy {
   enum class kind : uint8_t { batch, amortized, adaptive, budget, manual };
 
-  kind how = kind::adaptive;
+  kind type = kind::adaptive;
   uint32_t objects = 1;      // amortized: freed each time; adaptive: freed at first; 1 or more
   uint32_t every = 1;        // amortized, adaptive, budget: once in so many operations; 1 or more
   uint32_t nanoseconds = 0;  // budget: time for freeing, each time

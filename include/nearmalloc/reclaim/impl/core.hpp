@@ -70,12 +70,12 @@ class Core {
   const uint64_t serial;  // unique among the domains of a process
 
   // reclaim/core.cc, for the parts of the protocol in reclaim/*.cc.
-  void note_epoch(Record& by, uint64_t epoch) noexcept;  // in constant time
-  // Adds what the record holds now to the sum that note_epoch reads. Requires the record's lock.
+  void record_epoch(Record& by, uint64_t epoch) noexcept;  // in constant time
+  // Adds what the record holds now to the sum that record_epoch reads. Requires the record's lock.
   // Each thread calls it once in an epoch, and whenever objects move to another record.
   void count_garbage(Record& record) noexcept;
-  void note_blocked(Record& by, Record& blocker, uint64_t state) noexcept;
-  void note_look() noexcept { looks_.fetch_add(1, kRelaxed); }  // relaxed: a counter
+  void record_blocked(Record& by, Record& blocker, uint64_t state) noexcept;
+  void record_look() noexcept { looks_.fetch_add(1, kRelaxed); }  // relaxed: a counter
   // `by_slots`: also takes what is not known to be safe, as the caller is about to read slots.
   void adopt_left(Record& into, bool by_slots) noexcept;
   uint64_t now() const noexcept;  // the domain's time: the epoch, the round, or looks at hazards
@@ -148,13 +148,13 @@ inline constexpr bool kChecksUse = false;
 // Aborts unless the record belongs to the calling thread, and is not offline.
 void expect_own(const Record& record) noexcept;
 // Notes that `object` will be retired; aborts if it is null or was retired before.
-void note_retired(const void* object) noexcept;
+void record_retired(const void* object) noexcept;
 
 inline void check_use(const Record& record) noexcept {
   if constexpr (kChecksUse) expect_own(record);
 }
 inline void check_retired(const void* object) noexcept {
-  if constexpr (kChecksUse) note_retired(object);
+  if constexpr (kChecksUse) record_retired(object);
 }
 
 // Ends a guard that is not the last of its thread.

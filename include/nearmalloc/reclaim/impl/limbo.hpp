@@ -128,7 +128,7 @@ class Limbo {
   uint64_t unreclaimed() const;
   uint64_t longest_run() const { return longest_run_.load(kRelaxed); }  // relaxed: the same
   // Notes that so many objects were freed in one go; the most is `longest_run`.
-  void note_run(uint64_t objects) noexcept;
+  void record_run(uint64_t objects) noexcept;
 
  private:
   bool add_block() noexcept;

@@ -1,7 +1,7 @@
 // Asks the kernel where a sample of the pages of spans lies.
 #include "base/bits.h"
 #include "front/thread.h"
-#include "inspect/locality.h"
+#include "inspect/node_statistics.h"
 #include "node/memory.h"
 #include "platform/os.h"
 

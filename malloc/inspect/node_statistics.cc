@@ -1,4 +1,4 @@
-#include "inspect/locality.h"
+#include "inspect/node_statistics.h"
 
 #include "front/thread.h"
 #include "heap/registry.h"

@@ -14,17 +14,17 @@
 namespace near {
 
 // What to do if the node has no memory.
-enum class Placement : bool { advisory, strict };
+enum class NodePolicy : bool { advisory, strict };
 
 // Returns a block of `node` at a multiple of `alignment`, a power of two. If the node has no
 // memory: if strict, null with ENOMEM, counted (NodeCounters::refused); else a block of the nearest
 // node that has some, counted as a spill.
-void* allocate_on(unsigned node, size_t alignment, size_t size, Placement placement);
+void* allocate_on(unsigned node, size_t alignment, size_t size, NodePolicy policy);
 
 // A heap that the program made: one shared heap for each node that it serves. Allocations go to the
 // nodes in turn.
 struct BoundHeap {
-  Placement placement;
+  NodePolicy policy;
   unsigned first;  // the first node
   unsigned count;  // number of nodes
   Atomic<uint32_t> turn;
@@ -32,7 +32,7 @@ struct BoundHeap {
 };
 
 // Makes a heap for nodes `first` to `first` + `count` - 1. Null with ENOMEM.
-BoundHeap* make_bound_heap(unsigned first, unsigned count, Placement placement);
+BoundHeap* make_bound_heap(unsigned first, unsigned count, NodePolicy policy);
 
 // Returns a block of the heap's next node, in the same way as allocate_on.
 void* allocate_from(BoundHeap& bound, size_t alignment, size_t size);

@@ -1,4 +1,4 @@
-#include "front/placed.h"
+#include "front/on_node.h"
 
 #include <cerrno>
 #include <cstdint>
@@ -33,18 +33,18 @@ void* take_from(Heap* heap, unsigned node, const Request& wanted) {
   if (heap == nullptr) return nullptr;
   const LockGuard guard(heap->lock);
   void* block = heap->take_locked(wanted.size_class);
-  if (block != nullptr) note_held(static_cast<Block*>(block));
+  if (block != nullptr) record_held(static_cast<Block*>(block));
   return block;
 }
 
 Heap* heap_for(const Request& wanted, unsigned node) {
-  return wanted.is_large() ? nullptr : placed_heap(node);
+  return wanted.is_large() ? nullptr : node_heap(node);
 }
 
-// Allocates from `own`, or, if that is null, from the placed heap of the node.
-void* find(unsigned node, Heap* own, const Request& wanted, Placement placement) {
+// Allocates from `own`, or, if that is null, from the node heap of the node.
+void* find(unsigned node, Heap* own, const Request& wanted, NodePolicy policy) {
   void* block = take_from(own != nullptr ? own : heap_for(wanted, node), node, wanted);
-  if (block != nullptr || placement == Placement::strict) return block;
+  if (block != nullptr || policy == NodePolicy::strict) return block;
   for (unsigned i = 1; i < topology.count; i++) {
     const unsigned other = topology.order[node][i];
     block = take_from(heap_for(wanted, other), other, wanted);
@@ -60,33 +60,33 @@ NEAR_COLD void* refuse() {
   return nullptr;
 }
 
-void* place(unsigned node, Heap* own, size_t alignment, size_t size, Placement placement) {
+void* place(unsigned node, Heap* own, size_t alignment, size_t size, NodePolicy policy) {
   if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX / 2) return refuse();
   if (unlikely(is_inside())) return take_emergency(size, alignment);
   const Request wanted(alignment, size);
-  void* block = find(node, own, wanted, placement);
-  report_noted_damage();
+  void* block = find(node, own, wanted, policy);
+  report_recorded_damage();
   if (likely(block != nullptr)) return block;
   const Need need(wanted.is_large() ? size + alignment : size);
   if (need.has_hope()) {
-    block = find(node, own, wanted, placement);
+    block = find(node, own, wanted, policy);
     if (block != nullptr) return block;
-    need.note_vain();
+    need.record_vain();
   }
-  if (placement == Placement::strict) count_event(node_counters[node].refused);
+  if (policy == NodePolicy::strict) count_event(node_counters[node].refused);
   return refuse();
 }
 
 }  // namespace
 
-void* allocate_on(unsigned node, size_t alignment, size_t size, Placement placement) {
-  return place(node, nullptr, alignment, size, placement);
+void* allocate_on(unsigned node, size_t alignment, size_t size, NodePolicy policy) {
+  return place(node, nullptr, alignment, size, policy);
 }
 
-BoundHeap* make_bound_heap(unsigned first, unsigned count, Placement placement) {
+BoundHeap* make_bound_heap(unsigned first, unsigned count, NodePolicy policy) {
   void* room = allocate(sizeof(BoundHeap));
   if (room == nullptr) return nullptr;
-  auto* bound = new (room) BoundHeap{placement, first, 0, {0}, {}};
+  auto* bound = new (room) BoundHeap{policy, first, 0, {0}, {}};
   for (; bound->count < count; bound->count++) {
     Heap* heap = take_bound_heap(first + bound->count);
     if (heap == nullptr) {
@@ -102,7 +102,7 @@ BoundHeap* make_bound_heap(unsigned first, unsigned count, Placement placement) 
 void* allocate_from(BoundHeap& bound, size_t alignment, size_t size) {
   // relaxed: the order of the calls does not matter
   const uint32_t turn = bound.count == 1 ? 0 : bound.turn.fetch_add(1, kRelaxed) % bound.count;
-  return place(bound.first + turn, bound.heaps[turn], alignment, size, bound.placement);
+  return place(bound.first + turn, bound.heaps[turn], alignment, size, bound.policy);
 }
 
 void end_bound_heap(BoundHeap* bound) {
