@@ -3,7 +3,8 @@
 //
 // Invariants: a number below heap_count(), and one found in a span, names a heap that is complete;
 // all threads without a heap share one fallback heap; while fork holds the locks no heap is made
-// and none is inside a slow path; fork and all other threads take locks in an order without a cycle.
+// and none is inside a slow path; fork and all other threads take locks in an order without a
+// cycle.
 // Bound: 2 heaps; a thread that makes one, gives a span of it away and parks it; a thread that
 // frees into that span and uses the fallback heap; the purge thread, which looks at all heaps and
 // uses the fallback one; a thread that forks.

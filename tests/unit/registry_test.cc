@@ -271,8 +271,8 @@ TEST_F(RegistryTest, AThreadForWhichThereIsNoHeapSharesTheLateOne) {
   count_cases(blocks.size());
 }
 
-// After threads have taken all heaps that they may, the fallback heap and the node heap of each node
-// can still be made, and no more. This runs in a child, since heaps stay.
+// After threads have taken all heaps that they may, the fallback heap and the node heap of each
+// node can still be made, and no more. This runs in a child, since heaps stay.
 TEST_F(RegistryTest, NumbersAreKeptForSharedHeaps) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
