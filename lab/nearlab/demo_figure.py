@@ -1,7 +1,7 @@
 """The demo's figure: a panel for each measure, a dot with its interval for each program.
 
 Invariant: the figure shows the rows of the table, in their order, and nothing else; all panels have
-one scale. A failed program is named, never left out. Touched by: demo.py.
+one scale. A failed program is named, never left out.
 """
 
 from collections.abc import Sequence

@@ -131,8 +131,8 @@ def children(
     before: Sequence[Path] = (),
     env: Mapping[str, str] | None = None,
 ) -> Iterator[None]:
-    """Asks for this of every child that is started meanwhile, by whomever in this context: memory
-    calls counted, libraries preloaded before the allocator, more in the environment."""
+    """Applies to every child that is started within this context: memory calls are counted,
+    libraries are preloaded before the allocator, variables are added to the environment."""
     token = _asked.set(_Asked(count_calls, tuple(before), env or {}))
     try:
         yield

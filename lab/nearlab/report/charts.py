@@ -28,8 +28,8 @@ _BAR = 19  # the height of one bar with its gap
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Who is shown, how each looks, and who stands out. Where workloads are compared, each of
-    `series` has a look of its own beside those of the allocators, and `compared` are drawn."""
+    """The allocators shown, how each looks, and the highlighted one. Where workloads are compared,
+    each of `series` has its own look besides the allocators' looks, and `compared` are drawn."""
 
     looks: dict[str, Look]
     subject: str | None
