@@ -121,7 +121,7 @@ class _Asked:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-_asked: contextvars.ContextVar[_Asked] = contextvars.ContextVar("asked", default=_Asked())
+_asked: contextvars.ContextVar[_Asked] = contextvars.ContextVar("asked", default=_Asked())  # noqa: B039
 
 
 @contextlib.contextmanager
@@ -182,8 +182,8 @@ class Child:
         if timeout is not None:
             command += ["--timeout", str(timeout)]
         self._stdin = _stdin_file(stdin)
-        self._out = tempfile.TemporaryFile()
-        self._err = tempfile.TemporaryFile()
+        self._out = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the child)
+        self._err = tempfile.TemporaryFile()  # noqa: SIM115
         self._launcher = subprocess.Popen(
             [*command, "--", *self.argv],
             stdin=self._stdin,
@@ -276,7 +276,7 @@ def _stdin_file(stdin: str | bytes | Path | None):
         return subprocess.DEVNULL
     if isinstance(stdin, Path):
         return stdin.open("rb")
-    file = tempfile.TemporaryFile()
+    file = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
     file.write(stdin.encode() if isinstance(stdin, str) else stdin)
     file.seek(0)
     return file

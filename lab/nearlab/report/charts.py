@@ -13,9 +13,9 @@ from typing import Self
 import altair as alt
 import pandas as pd
 
+from ..record import MISSING, NOT_RUN
 from . import style
 from .labels import Box, Point, place
-from ..record import MISSING, NOT_RUN
 from .rows import NO_MEANING, NO_NUMBER, Row, shown
 from .style import Look
 

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 from .. import families
 from ..record import LIMIT, NOT_RUN, Cell, RecordError
-from . import charts, style
+from . import charts
 from .analysis import MEMORY, TIME, Analysis, meaningless
 from .charts import Frame
 from .figures import Figure, Panel, heat_figure, title_of

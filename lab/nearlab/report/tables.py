@@ -12,6 +12,7 @@ from . import style
 from .analysis import Analysis
 from .rows import NO_MEANING, Row, shown
 
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """Rows of words under a heading; `allocators` names each row's, so that it can be hidden."""
