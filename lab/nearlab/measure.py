@@ -121,7 +121,8 @@ class _Asked:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-_asked: contextvars.ContextVar[_Asked] = contextvars.ContextVar("asked", default=_Asked())  # noqa: B039
+_NOTHING_ASKED = _Asked()
+_asked: contextvars.ContextVar[_Asked] = contextvars.ContextVar("asked", default=_NOTHING_ASKED)
 
 
 @contextlib.contextmanager
