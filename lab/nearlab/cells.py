@@ -32,11 +32,11 @@ class Cell:
     limit_mib: int | None
     missing: str | None = None  # why it cannot be run here
     threads_each: int = 1
-    allocators: tuple[str, ...] = ()  # under these alone; empty: under any,
-    foreign: tuple[str, ...] = ()  # but for those that the plan names for other cells alone
+    allocators: tuple[str, ...] = ()  # runs under these alone; empty: any except `foreign`
+    foreign: tuple[str, ...] = ()  # allocators that the plan names for other cells alone
 
     def takes(self, allocator: str) -> bool:
-        """Whether the cell runs under `allocator`; False for `limit` where a limit makes no sense."""
+        """Whether the cell runs under `allocator`; False for `limit` where it makes no sense."""
         if self.allocators:
             return allocator in self.allocators
         return allocator not in self.foreign and (allocator != LIMIT or self.limit_mib != 0)

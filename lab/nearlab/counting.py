@@ -92,8 +92,8 @@ def count(
     tree: bool = False,
     preload: Path | None = None,
 ) -> Counted:
-    """Runs a program to its end under `allocator`, counted. `preload` stands in for glibc's missing
-    library, for a program that is linked to another malloc."""
+    """Runs a program to its end under `allocator` and counts its calls. `preload` is the library to
+    preload for glibc, which has none, if the program is linked to another malloc."""
     with children() as calls:
         sample = measure.run_child(
             argv,
@@ -110,7 +110,7 @@ def count(
 
 @contextlib.contextmanager
 def children() -> Iterator[Callable[[], Calls]]:
-    """Meanwhile every measured child is counted; what is yielded tells the calls so far."""
+    """Within this context every measured child is counted; yields a function that reads the sum."""
     with tempfile.NamedTemporaryFile(prefix="count.") as file:
         file.truncate(_SLOTS * _SLOT_BYTES)
         with measure.children(before=[library()], env={"LAB_COUNT_FILE": file.name}):

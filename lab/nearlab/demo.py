@@ -1,8 +1,8 @@
 """The demo: real programs under the system's malloc and under nearmalloc, side by side.
 
-Invariant: it ends with 0 only if every selected program that could be had ran, with the right
+Invariant: it ends with 0 only if every selected program that is available ran, with the right
 output, served by the right malloc. Nothing it starts outlives it. Results: a table on stdout,
-build/lab/demo.png and build/lab/demo.jsonl. Source: DESIGN §1, §7.
+build/lab/demo.png and build/lab/demo.jsonl.
 """
 
 import json

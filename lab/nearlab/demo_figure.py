@@ -1,7 +1,7 @@
 """The demo's figure: a panel for each measure, a dot with its interval for each program.
 
 Invariant: the figure shows the rows of the table, in their order, and nothing else; all panels have
-one scale. A failed program is named, never left out. Touched by: demo.py.
+one scale. A failed program is named, never left out.
 """
 
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-from matplotlib import pyplot  # noqa: E402 (the backend comes first)
-from matplotlib.axes import Axes  # noqa: E402
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # noqa: E402
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from . import stats  # noqa: E402
-from .demo_table import MEASURES, Measure, Row, geometric_means, medians, verdict  # noqa: E402
+from . import stats
+from .demo_table import MEASURES, Measure, Row, geometric_means, medians, verdict
 
 _COLORS = {-1: "#1a7f4b", 0: "#5f6b76", 1: "#c0392b"}  # by verdict
 _INK, _QUIET, _LINES, _SHADE = "#2c3440", "#7d8791", "#e6e9ec", "#f3f5f7"

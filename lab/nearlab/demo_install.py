@@ -2,7 +2,7 @@
 
 Invariant: nothing that is installed starts a service, now or at the next boot. While packages are
 installed a policy denies it, unless the machine has a policy of its own; it is removed afterwards,
-and so are the links by which a new service would be started. Touched by: demo.py, the driver.
+and so are the links that would start a new service. demo.py and the driver use this.
 Source: Debian's /usr/share/doc/init-system-helpers/README.policy-rc.d.gz.
 """
 

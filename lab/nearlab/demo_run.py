@@ -1,9 +1,9 @@
 """Runs the demo's programs under two allocators in turn, and judges every run.
 
-Invariant: in a round both allocators run a program one after the other, and who is first
+Invariant: in a round the two allocators run a program one after the other, and the first one
 alternates; round 0 warms up and asks the allocator to name itself. A run counts only when it did
 its work, gave the answer that every run of the program gives, left nothing running, and each of
-its processes was served by the allocator it was meant for. Touched by: demo.py, one thread.
+its processes was served by the allocator it was meant for. Thread-safety: one thread.
 """
 
 import re
@@ -28,7 +28,7 @@ class Record:
 
     @property
     def result(self) -> str:
-        """What came of it, in a few words."""
+        """The result of the run, in a few words."""
         return self.failure or f"{self.run.wall_s:.2f} s"
 
     def metrics(self) -> dict[str, float]:

@@ -1,10 +1,11 @@
 """Runs a plan: interleaved rounds, a probe of the machine's speed around each run, a journal.
 
-Every run of every (cell, allocator, round) ends as one line of the journal, failures included, so a
-run that was interrupted goes on with exactly what is missing. Who fails twice in the same way is
-not run again: the rounds left are recorded as failed before. Counting comes after the last round.
-Invariant: for each (cell, allocator, round) at most one line of kind `run`; times are scaled by the
-probe of the plan line, raw ones are beside them. Touched by: one thread. Source: DESIGN, the lab.
+Every run of every (cell, allocator, round) ends as one line of the journal, failures included, so
+an interrupted plan resumes with exactly the missing runs. An allocator that fails twice in the same
+way in a cell is not run there again: the remaining rounds are recorded as failed before. Counting
+comes after the last round. Invariant: the journal has at most one line of kind `run` for each
+(cell, allocator, round); times are scaled by the probe of the plan line, and the raw times are kept
+beside them. Thread-safety: one thread.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """What runs that are not timed tell: calls of malloc, memory calls, instructions, timelines.
 
 Invariant: nothing here adds to the timed runs; what cannot be counted has its reason in `failure`.
-Touched by: the driver, one thread.
+Thread-safety: one thread (the driver).
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Tables of a plan that stand for several: `each` makes one for every combination of its values.
+"""Families of tables in a plan: `each` makes one table for every combination of its values.
 
     [[workload]]
     program = "set_updates"
@@ -30,7 +30,7 @@ class Tables:
 
 
 def read(text: str) -> Tables:
-    """The tables of a plan's text, each family in the place of the table that stood for it."""
+    """The tables of a plan's text; a family's tables replace the table that has the `each`."""
     tables = tomllib.loads(text)
     origins: dict[str, list[int]] = {}
     for kind in KINDS:

@@ -1,11 +1,11 @@
 """The order of interleaved runs, and the state of the machine they meet.
 
-Within a round each case runs once under each allocator, in an order in which everyone takes every
-place and follows everyone else, so that neither drift of the machine nor the run before favours
-one (Williams 1949, Experimental designs balanced for the estimation of residual effects). Before
-each run a driver touches memory and gives it back: on a virtual machine the first touch of a page
-that the host took away costs ten times the usual, and whoever meets it is chance. Invariant: every
-driver takes its steps from `schedule`. Source: DESIGN, the lab.
+Within a round each case runs once under each allocator. Over the rounds every allocator takes every
+place and follows every other, so neither the machine's drift nor the preceding run favours one
+(Williams 1949, Experimental designs balanced for the estimation of residual effects). Before each
+run a driver touches memory and gives it back: on a virtual machine the first touch of a page that
+the host took away costs ten times the usual, and would hit an allocator by chance. Invariant: every
+driver takes its steps from `schedule`.
 """
 
 import contextlib
@@ -67,8 +67,8 @@ def schedule(
 
 
 def balanced(items: Sequence, turn: int) -> list:
-    """An order of `items`. In as many turns as there are items everyone takes every place, and (in
-    twice as many if their number is odd) everyone comes right after everyone else equally often."""
+    """An order of `items`. In as many turns as there are items, each item takes every place; in as
+    many (twice as many if their number is odd), each follows each other one equally often."""
     count = len(items)
     zigzag = [(place + 1) // 2 if place % 2 else -(place // 2) for place in range(count)]
     order = [items[(step + turn) % count] for step in zigzag]
@@ -85,7 +85,7 @@ def touch_memory(mib: int = 384) -> None:
         start = ctypes.c_char.from_buffer(memory)
         try:
             ctypes.memset(ctypes.addressof(start), 1, size)
-        finally:  # interrupted or not: memory that is pointed to cannot be given back
+        finally:  # also when interrupted: mmap cannot unmap memory while `start` refers to it
             del start
 
 

@@ -1,7 +1,7 @@
 """SIGTERM and SIGHUP end a command as Ctrl-C does, so that every child ends with it.
 
-Invariant: when the context is left, the handlers are those that were there before. Touched by: the
-main thread.
+Invariant: when the context is left, the previous handlers are installed again.
+Thread-safety: main thread only.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
-"""A result on disk: JSON lines, written run by run, found by name and read by whoever wants it.
+"""A result on disk: JSON lines, written run by run, found by name.
 
-Invariant: what was written is never rewritten, and a line is whole or the last one: whoever is
-ended in the middle of a line leaves a file that can be read, and the half line is cut off before
-the next is written. A file that is being written is locked. Touched by: one driver at a time.
+Invariant: written lines are never rewritten, and every line except the last is whole. A driver that
+is killed in the middle of a line leaves a readable file; `reopen` cuts off the partial line before
+the next is written. A file that is being written is locked, so it has one driver at a time.
 """
 
 import fcntl

@@ -121,7 +121,8 @@ class _Asked:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-_asked: contextvars.ContextVar[_Asked] = contextvars.ContextVar("asked", default=_Asked())
+_NOTHING_ASKED = _Asked()
+_asked: contextvars.ContextVar[_Asked] = contextvars.ContextVar("asked", default=_NOTHING_ASKED)
 
 
 @contextlib.contextmanager
@@ -131,8 +132,8 @@ def children(
     before: Sequence[Path] = (),
     env: Mapping[str, str] | None = None,
 ) -> Iterator[None]:
-    """Asks for this of every child that is started meanwhile, by whomever in this context: memory
-    calls counted, libraries preloaded before the allocator, more in the environment."""
+    """Applies to every child that is started within this context: memory calls are counted,
+    libraries are preloaded before the allocator, variables are added to the environment."""
     token = _asked.set(_Asked(count_calls, tuple(before), env or {}))
     try:
         yield
@@ -182,8 +183,8 @@ class Child:
         if timeout is not None:
             command += ["--timeout", str(timeout)]
         self._stdin = _stdin_file(stdin)
-        self._out = tempfile.TemporaryFile()
-        self._err = tempfile.TemporaryFile()
+        self._out = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the child)
+        self._err = tempfile.TemporaryFile()  # noqa: SIM115
         self._launcher = subprocess.Popen(
             [*command, "--", *self.argv],
             stdin=self._stdin,
@@ -276,7 +277,7 @@ def _stdin_file(stdin: str | bytes | Path | None):
         return subprocess.DEVNULL
     if isinstance(stdin, Path):
         return stdin.open("rb")
-    file = tempfile.TemporaryFile()
+    file = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
     file.write(stdin.encode() if isinstance(stdin, str) else stdin)
     file.seek(0)
     return file

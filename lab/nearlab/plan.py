@@ -50,7 +50,7 @@ class Workload(_Table):
     limit_mib: Annotated[int | None, Field(ge=0)] = None  # 0: not under the limit allocator
     timeout_s: Annotated[float | None, Field(gt=0)] = None
     rounds: Annotated[int | None, Field(ge=1)] = None
-    allocators: list[str] = []  # under these alone, whoever else is in the plan
+    allocators: list[str] = []  # runs under these alone, whatever others the plan has
 
     @property
     def label(self) -> str:

@@ -43,7 +43,7 @@ def reference() -> float:
 
 
 def around(work: Callable[[], T]) -> tuple[T, float]:
-    """Does the work; returns what came of it and the mean of the probes before and after."""
+    """Does the work; returns its result and the mean of the probes before and after."""
     before = take()
     outcome = work()
     return outcome, (before + take()) / 2

@@ -1,7 +1,7 @@
 """How far a series of runs is: a bar with the time left on a terminal, else plain lines.
 
 Invariant: all of it goes to stderr, so that stdout holds the result alone. The time left is the
-sum over the steps to come of what steps of the same key took. Touched by: one thread.
+sum over the steps to come of what steps of the same key took. Thread-safety: one thread.
 """
 
 import os

@@ -2,7 +2,7 @@
 
 Invariant: nothing is left out in silence. A cell that an allocator did not complete has a reason;
 of a run that is there twice, after a resume, the last one counts. No claim is made from a part: one
-failed counted run fails the allocator's cell. Touched by: the report and whoever reads results.
+failed counted run fails the allocator's cell.
 """
 
 import math
@@ -17,7 +17,7 @@ from .journal import JournalError
 LIMIT = "limit"  # a bound, not an allocator
 FEWEST_RUNS = 5  # nothing is ranked from fewer
 NOISY = 0.09  # relative MAD of a cell that is flagged
-INSENSITIVE = 0.01  # share of a program's time in malloc and free under which it ranks nobody
+INSENSITIVE = 0.01  # share of time in malloc and free; a program below it ranks no allocator
 NOT_RUN, MISSING = "not run", "missing"
 AGAIN = "failed before: "  # how the driver marks a run it did not try again
 

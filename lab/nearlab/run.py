@@ -1,4 +1,4 @@
-"""The command `run`: a plan, or workloads by name, under allocators; and what came of it.
+"""The command `run`: runs a plan, or workloads by name, under allocators; shows the result.
 
 Invariant: what is wrong with a plan or a choice is one line on stderr and exit status 2, before
 anything runs; an interrupted run leaves a result that --resume goes on with, and exit status 130.
@@ -113,7 +113,7 @@ def chosen_cells(plan: Plan, choice: Choice) -> list[Cell]:
     if not cells:
         known = ", ".join(cell.name for cell in every)
         raise PlanError(f"no cell is called {choice.only!r}; there are: {known}")
-    if choice.allocators:  # who is named is foreign nowhere
+    if choice.allocators:  # a named allocator is foreign to no cell
         return [replace(cell, foreign=()) for cell in cells]
     return cells
 

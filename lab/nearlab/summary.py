@@ -3,7 +3,7 @@
 Cells that other allocators ran than the rest, as the ablations of a design, have a table of their
 own, with ratios to its first allocator.
 Invariant: a cell of a table holds the median over the counted rounds, or says that there is none.
-The whole analysis, with intervals, is the report's. Source: DESIGN, the lab.
+The report has the full analysis, with intervals.
 """
 
 from collections import Counter, defaultdict

@@ -220,7 +220,7 @@ def _waiting(axes: Axes, epochs: np.ndarray, objects: np.ndarray, scale: str) ->
     )
     positive = objects[objects > 0]
     steep = len(positive) > 0 and positive.max() > _STEEP * np.median(positive)
-    if scale == "log" or scale == "auto" and steep:
+    if scale == "log" or (scale == "auto" and steep):
         axes.set_yscale("log", nonpositive="clip")
     else:
         axes.set_ylim(bottom=0)

@@ -7,7 +7,6 @@ Invariant: a file that exists is never overwritten; the program's exit status is
 
 import json
 import os
-import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path

@@ -2,8 +2,8 @@
 
 Invariant: all runs of a cell gave the same answer (a checksum, or what a real program prints); a
 run counts only when the allocator it was meant for served it, by the link map of its processes and,
-of a workload, by what it says itself. Whatever goes wrong is the failure of an Outcome. Touched by:
-the driver, one thread.
+for a workload, by its own output. Every error is recorded as the failure of an Outcome.
+Thread-safety: one thread (the driver).
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _OVERLAP = 3  # how a workload ends that found a block changed
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a run. Metrics are empty when it failed."""
+    """The outcome of a run. `metrics` is empty if the run failed."""
 
     metrics: dict[str, float]
     failure: str | None
@@ -79,7 +79,7 @@ class Bench:
         return None if found == expected else f"checksum: {found} instead of {expected}"
 
     def _answer_of_glibc(self, cell: Cell) -> str:
-        """Of a real program, which has no stamps that tell who is right; empty if it has none."""
+        """The answer of a real program, which has no stamps to check; empty if it has none."""
         if cell.real_program is None:
             return ""
         outcome = _run_program(self._programs[cell.real_program], peers.find("glibc"))

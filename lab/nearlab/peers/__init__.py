@@ -7,6 +7,4 @@ loaded library itself says. `find` looks and changes nothing; `ensure` also inst
 from .allocator import Allocator
 from .registry import CORE, NAMES, ensure, find, find_all, is_name, known, table
 
-__all__ = [
-    *("CORE", "NAMES", "Allocator", "ensure", "find", "find_all", "is_name", "known", "table"),
-]
+__all__ = ["CORE", "NAMES", "Allocator", "ensure", "find", "find_all", "is_name", "known", "table"]

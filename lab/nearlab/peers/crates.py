@@ -220,7 +220,7 @@ def _run(command: list[str], folder: Path, log: Path) -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    """So that nobody ever reads half a record."""
+    """Writes the file atomically, so a reader never sees a partial record."""
     new = path.with_suffix(f".{os.getpid()}")
     new.write_text(text)
     new.replace(path)

@@ -1,4 +1,4 @@
-"""The allocators that Debian packages. Invariant: nothing is installed but by `install`."""
+"""The allocators that Debian packages. Invariant: only `install` installs anything."""
 
 import subprocess
 import sysconfig

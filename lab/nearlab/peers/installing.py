@@ -32,5 +32,5 @@ def apt_install(packages: Sequence[str]) -> bool:
     install = [*apt, "install", "-y", "--no-install-recommends"]
     if attempt([*install, *packages], quiet):
         return True
-    # One that is refused must not cost the others.
-    return all([attempt([*install, package], quiet) for package in packages])
+    # Every package is tried: one that is refused must not cost the others.
+    return all([attempt([*install, package], quiet) for package in packages])  # noqa: C419

@@ -83,7 +83,7 @@ def known() -> tuple[str, ...]:
 def is_name(name: str) -> bool:
     """True of NAMES, and of a design with switches."""
     variant = _VARIANT.fullmatch(name)
-    return name in NAMES or variant is not None and variant[1] in own.DESIGNS
+    return name in NAMES or (variant is not None and variant[1] in own.DESIGNS)
 
 
 def _variant(name: str) -> _Entry:

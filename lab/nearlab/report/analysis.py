@@ -1,7 +1,7 @@
-"""What a record says: ratios with intervals, who may be ranked, the ranks, wins and losses.
+"""Analyses a record: ratios with intervals, which allocators are ranked, ranks, wins and losses.
 
 Invariant: a comparison of several allocators is over cells that all of them completed, with enough
-runs, for time in programs that are sensitive to malloc; who completed too few is named, not
+runs, for time in programs that are sensitive to malloc; one that completed too few is named, not
 averaged. Ranks are by intervals: an allocator is behind those whose whole interval is better than
 its own. The limit has no memory: each of its threads has a buffer of a size that the plan chose.
 """
@@ -181,7 +181,7 @@ class Analysis:
         return f"{count} ({over} of {len(cells)} oversubscribed)" if over else count
 
     def left_out(self) -> list[str]:
-        """Who is not among the compared, and why."""
+        """The allocators that are not compared, and the reasons."""
         names = [name for name in self.shown if name not in self.compared]
         return [f"{name} ({self.completion(name)})" for name in names]
 

@@ -13,9 +13,9 @@ from typing import Self
 import altair as alt
 import pandas as pd
 
+from ..record import MISSING, NOT_RUN
 from . import style
 from .labels import Box, Point, place
-from ..record import MISSING, NOT_RUN
 from .rows import NO_MEANING, NO_NUMBER, Row, shown
 from .style import Look
 
@@ -28,8 +28,8 @@ _BAR = 19  # the height of one bar with its gap
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Who is shown, how each looks, and who stands out. Where workloads are compared, each of
-    `series` has a look of its own beside those of the allocators, and `compared` are drawn."""
+    """The allocators shown, how each looks, and the highlighted one. Where workloads are compared,
+    each of `series` has its own look besides the allocators' looks, and `compared` are drawn."""
 
     looks: dict[str, Look]
     subject: str | None

@@ -15,7 +15,7 @@ from .charts import Frame
 from .figures import Figure, Panel
 from .rows import Row, mean_row
 
-_ENOUGH = 0.6  # of the cells of whoever has the most
+_ENOUGH = 0.6  # share of the cells of the allocator that has the most
 _COUNTED = {  # what the counting run counts, and what every run does
     "mmap": "calls of mmap",
     "munmap": "calls of munmap",
@@ -33,7 +33,7 @@ _Known = Callable[[str, str], object]  # by cell and allocator; false: there is 
 def _shared(
     analysis: Analysis, names: Sequence[str], known: _Known
 ) -> tuple[list[str], list[str], tuple[str, ...]]:
-    """Who has enough, the cells that all of these have, and a note that names the others. The
+    """The allocators with enough cells, the cells they share, and a note naming the others. The
     limit, which is not for every cell, costs none."""
     cells = [cell.name for cell in analysis.record.cells]
     done = {name: {cell for cell in cells if known(cell, name)} for name in names}

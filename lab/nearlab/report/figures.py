@@ -36,7 +36,7 @@ class Figure:
 
     @property
     def alt(self) -> str:
-        """What the figure shows, for who cannot see it; the table has the numbers."""
+        """What the figure shows, for readers who cannot see it; the table has the numbers."""
         shown = list(dict.fromkeys(row.allocator for row in self.rows))
         return f"{self.title}. Allocators: {', '.join(shown)}. The numbers are in the table below."
 
@@ -133,7 +133,7 @@ _LIMIT = (
 
 
 def _faster_than_limit(analysis: Analysis, cells: Sequence[str]) -> dict[str, str]:
-    """Cells where the limit is none, for an allocator's whole interval is below it; with whose."""
+    """Cells where an allocator's whole interval is below the limit's, with that allocator."""
     found = {}
     for cell in cells:
         ratios = {name: analysis.ratio(cell, name, LIMIT, TIME) for name in analysis.shown}

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 from .. import families
 from ..record import LIMIT, NOT_RUN, Cell, RecordError
-from . import charts, style
+from . import charts
 from .analysis import MEMORY, TIME, Analysis, meaningless
 from .charts import Frame
 from .figures import Figure, Panel, heat_figure, title_of
@@ -88,12 +88,12 @@ def _panels(analysis: Analysis, found: dict) -> tuple[str, ...]:
 
 
 def _present(analysis: Analysis, name: str | None) -> str | None:
-    """What ratios are relative to; glibc, when it was not measured, gives way to who stands in."""
+    """What ratios are relative to; the baseline replaces glibc if glibc was not measured."""
     return analysis.base if name == "glibc" else name
 
 
 def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
-    """Who has no number where, in a line for each reason."""
+    """The allocators without a number and their cells, in one line for each reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row.value is None and row.note != NOT_RUN:

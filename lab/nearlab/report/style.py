@@ -77,7 +77,7 @@ def looks(names: Sequence[str], subject: str | None) -> dict[str, Look]:
         known = _LOOKS.get(name)
         if name == subject:
             found[name] = SUBJECT
-        elif known is None or known is SUBJECT and subject not in (None, name):
+        elif known is None or (known is SUBJECT and subject not in (None, name)):
             start = zlib.crc32(name.encode())
             turns = (_MORE[(start + step) % len(_MORE)] for step in range(len(_MORE)))
             taken = [*_LOOKS.values(), *found.values()]

@@ -12,6 +12,7 @@ from . import style
 from .analysis import Analysis
 from .rows import NO_MEANING, Row, shown
 
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """Rows of words under a heading; `allocators` names each row's, so that it can be hidden."""
@@ -29,7 +30,7 @@ def _rank(number: int | None, ranks: Sequence[int | None]) -> str:
 
 
 def ranks(analysis: Analysis) -> Table:
-    """Everyone over the common cells; those whose intervals overlap share a rank."""
+    """All compared allocators over the common cells; overlapping intervals share a rank."""
     found = analysis.standings
     times = [one.time_rank for one in found]
     memories = [one.memory_rank for one in found]
@@ -120,7 +121,7 @@ def noisy(record: Record) -> Table:
 
 
 def unranked(record: Record) -> Table:
-    """Cells that rank nobody, and why."""
+    """Cells that rank no allocator, and the reasons."""
     rows = []
     for cell in record.cells:
         few = [a.name for a in record.allocators if record.few_runs(cell.name, a.name)]

@@ -35,7 +35,7 @@ def verdict(analysis: Analysis) -> Verdict:
 
 
 def _of_all(analysis: Analysis) -> Verdict:
-    """Without a subject: who needs the least."""
+    """The verdict without a subject: the allocators that need the least."""
     real = [one for one in analysis.standings if one.time_rank is not None]
     if not real:
         return Verdict("No verdict: the allocators completed no cell in common.")
