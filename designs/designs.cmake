@@ -1,19 +1,18 @@
 # All designs; near_design is in cmake/designs.cmake.
 
-near_design(scalloc)
-
-near_design(a2alloc DEFINITIONS NEAR_DESIGN_CONFIG=kA2alloc)
-near_design(kheap FOLDER a2alloc DEFINITIONS NEAR_DESIGN_CONFIG=kKheap)
-foreach(number 0 1 2 3 4)
-  near_design(super${number} FOLDER super DEFINITIONS NEAR_DESIGN_CONFIG=kSuper${number})
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${designs_dir}/list.txt)
+file(STRINGS ${designs_dir}/list.txt design_lines REGEX "^[a-z]")
+foreach(line IN LISTS design_lines)
+  separate_arguments(words UNIX_COMMAND "${line}")
+  list(POP_FRONT words name folder config)
+  set(definitions)
+  if(config)
+    set(definitions DEFINITIONS NEAR_DESIGN_CONFIG=${config})
+  endif()
+  near_design(${name} FOLDER ${folder} ${definitions})
 endforeach()
-near_design(supersocket FOLDER super DEFINITIONS NEAR_DESIGN_CONFIG=kSuperSocket)
-near_design(nalloc DEFINITIONS NEAR_DESIGN_CONFIG=kNalloc)
-near_design(nalloc0 FOLDER nalloc DEFINITIONS NEAR_DESIGN_CONFIG=kNalloc0)
 
-# NUMAlloc; its binding is also a separate library. Objects for tests do not interpose
-# pthread_create.
-near_design(numalloc)
+# NUMAlloc's binding is also a separate library. Objects for tests do not interpose pthread_create.
 target_sources(near_design_numalloc PRIVATE
   ${designs_dir}/numalloc/binding/binding.cc ${designs_dir}/numalloc/binding/rules.cc)
 if(NOT NEAR_SANITIZE)

@@ -38,6 +38,12 @@ def plan_results() -> Path:
     return Path(os.environ.get("NEAR_LAB_RESULTS", RESULTS / "results"))
 
 
+def design_names() -> tuple[str, ...]:
+    """The published designs, in the order of designs/list.txt."""
+    lines = (ROOT / "designs" / "list.txt").read_text(encoding="utf-8").splitlines()
+    return tuple(line.split()[0] for line in lines if line and not line.startswith("#"))
+
+
 def design_library(name: str) -> Path:
     """A design of a paper, built beside nearmalloc."""
     return nearmalloc_library().parent / "designs" / f"lib{name}.so"

@@ -12,6 +12,8 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
+from . import places
+
 _SHT_DYNSYM = 11
 _SHN_UNDEF = 0
 _DEFINED_KINDS = {
@@ -26,7 +28,7 @@ _NAMES = (
     (r"^libmimalloc\.so", "mimalloc3"),
     (r"^libtbbmalloc(_proxy)?\.so", "tbb"),
     (r"^lib(limit|jemalloc5\.3\.1|google-tcmalloc|snmalloc|rpmalloc)\.so$", r"\1"),
-    (r"^lib(scalloc|numalloc|super[0-4]|supersocket|a2alloc|kheap|nalloc0?)\.so$", r"\1"),
+    (rf"^lib({'|'.join(places.design_names())})\.so$", r"\1"),
     (r"^libc(\.so\.6|-\d.*\.so)$", "glibc"),
 )
 

@@ -9,10 +9,7 @@ from pathlib import Path
 
 from .. import places
 
-DESIGNS = (
-    *("scalloc", "numalloc", "super0", "super1", "super2", "super3", "super4", "supersocket"),
-    *("a2alloc", "kheap", "nalloc", "nalloc0"),
-)
+DESIGNS = places.design_names()
 
 
 @dataclass(frozen=True, slots=True)

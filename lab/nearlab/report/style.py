@@ -10,6 +10,8 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .. import places
+
 NEUTRAL = ("glibc", "limit")
 
 
@@ -62,12 +64,11 @@ _HUES = (
     ("#2c7f94", "#7ccfe2"),
 )
 _SHAPES = ("circle", "triangle-up", "square", "triangle-left", "cross")
-_DESIGNS = "scalloc numalloc super0 super1 super2 super3 super4 supersocket a2alloc kheap nalloc"
 _MORE = tuple(  # of the designs, then of what nobody has heard of yet
     Look(*_HUES[at % 6], _SHAPES[at % 5], ((4, 2), (1, 2), (8, 2, 1, 2))[at // 6 % 3])
     for at in range(30)
 )
-_LOOKS |= dict(zip(f"{_DESIGNS} nalloc0".split(), _MORE, strict=False))
+_LOOKS |= dict(zip(places.design_names(), _MORE, strict=False))
 
 
 def looks(names: Sequence[str], subject: str | None) -> dict[str, Look]:
