@@ -65,6 +65,7 @@ class Execution {
     const Statistics after = domain_.collect();
     done_.set();
     for (std::thread& other : others) other.join();
+    record_garbage(after);
     report(before, after, events);
   }
 
@@ -194,12 +195,11 @@ class Execution {
   std::vector<std::thread> start_others() {
     std::vector<std::thread> others;
     others.emplace_back([&] { sample_garbage(); });
-    if (setting_.stall_ms != 0) {
-      std::latch asleep(1);
-      others.emplace_back([&] { sleep_inside(asleep); });
-      asleep.wait();
-    }
-    if (setting_.sleep_between_ms != 0) others.emplace_back([&] { sleep_between(); });
+    const bool inside = setting_.stall_ms != 0, between = setting_.sleep_between_ms != 0;
+    std::latch asleep(ptrdiff_t{inside} + ptrdiff_t{between});
+    if (inside) others.emplace_back([&] { sleep_inside(asleep); });
+    if (between) others.emplace_back([&] { sleep_between(asleep); });
+    asleep.wait();
     return others;
   }
 
@@ -213,27 +213,31 @@ class Execution {
     (void)done_.wait(std::chrono::milliseconds(setting_.stall_ms));
   }
 
-  // Runs in a thread that is always attached and executes one operation after each sleep.
-  void sleep_between() {
+  // Runs in a thread that is always attached and executes one operation before each sleep.
+  void sleep_between(std::latch& asleep) {
     workload::marking::exclude_thread();
     Handle handle = domain_.attach();
-    do {
-      Guard guard = handle.pin();
-      (void)set_.find(guard, static_cast<int64_t>(setting_.keys / 2));
-    } while (!done_.wait(std::chrono::milliseconds(setting_.sleep_between_ms)));
+    find_middle(handle);
+    asleep.count_down();
+    while (!done_.wait(std::chrono::milliseconds(setting_.sleep_between_ms))) find_middle(handle);
+  }
+
+  void find_middle(Handle& handle) {
+    Guard guard = handle.pin();
+    (void)set_.find(guard, static_cast<int64_t>(setting_.keys / 2));
   }
 
   void sample_garbage() {
     workload::marking::exclude_thread();
-    uint64_t sum = 0, samples = 0;
-    do {
-      const Statistics now = domain_.collect();
-      const uint64_t unreclaimed = now.unreclaimed + now.lost - lost_before_;
-      sum += unreclaimed;
-      ++samples;
-      peak_unreclaimed_ = std::max(peak_unreclaimed_, unreclaimed);
-    } while (!done_.wait(kSampleEvery));
-    mean_unreclaimed_ = static_cast<double>(sum) / static_cast<double>(samples);
+    do record_garbage(domain_.collect());
+    while (!done_.wait(kSampleEvery));
+  }
+
+  void record_garbage(const Statistics& now) {
+    const uint64_t unreclaimed = now.unreclaimed + now.lost - lost_before_;
+    sum_unreclaimed_ += unreclaimed;
+    ++samples_;
+    peak_unreclaimed_ = std::max(peak_unreclaimed_, unreclaimed);
   }
 
   void report(const Statistics& before, const Statistics& after,
@@ -249,7 +253,8 @@ class Execution {
     result.add("freed", after.freed - before.freed);
     result.add("lost", after.lost - before.lost);
     result.add("peak_unreclaimed", peak_unreclaimed_);
-    result.add("mean_unreclaimed", mean_unreclaimed_);
+    result.add("mean_unreclaimed",
+               static_cast<double>(sum_unreclaimed_) / static_cast<double>(samples_));
     result.add("bound_unreclaimed", after.bound);
     result.add("longest_free_run", after.longest_run);
     result.add("heavy_fences", after.heavy_fences - before.heavy_fences);
@@ -295,7 +300,8 @@ class Execution {
   uint64_t ended_ = 0;
   uint64_t lost_before_ = 0;  // objects that the prefill leaked
   uint64_t peak_unreclaimed_ = 0;
-  double mean_unreclaimed_ = 0;
+  uint64_t sum_unreclaimed_ = 0;
+  uint64_t samples_ = 0;
 };
 
 // Runs the structure under the chosen scheme; Structure<Domain> is its type.
