@@ -39,6 +39,11 @@ bool record_freed(Span* span, const Block* block) {
   return (held.word.fetch_and(~held.bit, kRelaxed) & held.bit) != 0;  // relaxed: as above
 }
 
+bool is_held(Span* span, const Block* block) {
+  Held held(*span, block);
+  return (held.word.load(kRelaxed) & held.bit) != 0;  // relaxed: as above
+}
+
 void check_size(const void* pointer, size_t size) {
   if (pointer == nullptr) return;
   const size_t usable = usable_size(pointer);

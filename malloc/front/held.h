@@ -18,6 +18,9 @@ void record_held(const Block* block);
 // False if the program does not hold the block.
 bool record_freed(Span* span, const Block* block);
 
+// True if the program holds the block.
+bool is_held(Span* span, const Block* block);
+
 // Reports a size that does not fit the block.
 void check_size(const void* pointer, size_t size);
 
@@ -25,6 +28,7 @@ void check_size(const void* pointer, size_t size);
 
 NEAR_INLINE void record_held(const Block*) {}
 NEAR_INLINE bool record_freed(Span*, const Block*) { return true; }
+NEAR_INLINE bool is_held(Span*, const Block*) { return true; }
 NEAR_INLINE void check_size(const void*, size_t) {}
 
 #endif

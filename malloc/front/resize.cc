@@ -37,6 +37,16 @@ bool fits_well(size_t size, size_t usable) {
   return size <= usable && (size >= usable / 2 || usable <= 2 * kBlockAlign);
 }
 
+// False if the program does not hold the block. The check build finds this always, other builds if
+// the block is the one that this thread freed last in its list, as `release` does.
+bool is_live(Span& span, void* pointer) {
+  auto* block = static_cast<Block*>(pointer);
+  uintptr_t distance;
+  // relaxed: only this thread makes its own heap the owner, so a stale value names another heap
+  const bool is_own = span.owner.load(kRelaxed) == current_heap;
+  return !(is_own && span.list->is_first(block, distance)) && is_held(&span, block);
+}
+
 void* move(void* pointer, size_t usable, size_t size) {
   void* moved = allocate(size);
   if (moved == nullptr) return size <= usable ? pointer : nullptr;
@@ -87,7 +97,9 @@ void* reallocate(void* pointer, size_t size) {
   if (span->kind == SpanKind::large) {
     if (size > kMediumMax && size <= PTRDIFF_MAX && resize_large(*span, size)) return pointer;
   } else if (fits_well(size, usable)) {
-    return pointer;
+    if (likely(is_live(*span, pointer))) return pointer;
+    report_invalid(pointer, "realloc of a block that was freed before");
+    return refuse();
   }
   return move(pointer, usable, size);
 }

@@ -249,6 +249,13 @@ static int realloc_after_free(void) {
   return 1;
 }
 
+static int realloc_in_place_after_free(void) {
+  char* block = make();
+  release(block);
+  resize(block, size);
+  return 1;
+}
+
 static int realloc_of_a_large_one_after_free(void) {
   char* block = allocate(kLarge);
   release(block);
@@ -291,6 +298,7 @@ static const struct {
     {"write-behind-link", written_behind_the_link},
     {"write-after-remote-free", written_after_a_remote_free},
     {"realloc-after-free", realloc_after_free},
+    {"realloc-in-place-after-free", realloc_in_place_after_free},
     {"realloc-large-after-free", realloc_of_a_large_one_after_free},
     {"realloc-interior", realloc_of_interior},
 };
