@@ -172,32 +172,74 @@ class Prediction {
   uint64_t fragmentation_ = 0;
 };
 
+// Allocates and frees in one thread, and compares the counter with the prediction at every step.
+class PredictedSteps {
+ public:
+  void allocate(unsigned size_class) {
+    live_.push_back(Scalloc::allocate(kSizeClasses[size_class].size));
+    prediction_.allocated(live_.back(), size_class);
+    compare();
+  }
+
+  void free_at(size_t position) {
+    std::swap(live_[position], live_.back());
+    Scalloc::deallocate(live_.back());
+    prediction_.freed(live_.back());
+    live_.pop_back();
+    compare();
+  }
+
+  size_t live() const { return live_.size(); }
+
+  ~PredictedSteps() {
+    for (void* block : live_) Scalloc::deallocate(block);
+  }
+
+ private:
+  void compare() {
+    EXPECT_EQ(counter(kFragmentation) - before_, prediction_.fragmentation()) << "step " << step_;
+    step_++;
+    count_cases();
+  }
+
+  const uint64_t before_ = counter(kFragmentation);
+  Prediction prediction_;
+  std::vector<void*> live_;
+  size_t step_ = 0;
+};
+
+constexpr unsigned kSomeClasses[] = {1, 9, 16, 17, 20, 24, 27, 28};
+
 TEST(Scalloc, TheFragmentationEquationsHoldAtEveryStep) {
   in_thread([] {
     std::mt19937_64 random(seed());
-    const uint64_t before = counter(kFragmentation);
-    Prediction prediction;
-    std::vector<void*> live;
-    const unsigned classes[] = {1, 9, 16, 17, 20, 24, 27, 28};
-    const size_t steps = std::max<size_t>(scaled(20'000), 9'000);  // six waves at least
-    for (size_t step = 0; step < steps; step++) {
+    PredictedSteps steps;
+    const size_t count = std::max<size_t>(scaled(20'000), 9'000);  // six waves at least
+    for (size_t step = 0; step < count && !testing::Test::HasFailure(); step++) {
       // Waves, so that spans fill, become reusable, are used again, and become empty.
-      const bool grow = live.empty() || random() % 100 < (step / 1500 % 2 == 0 ? 75 : 25);
+      const bool grow = steps.live() == 0 || random() % 100 < (step / 1500 % 2 == 0 ? 75 : 25);
       if (grow) {
-        const unsigned size_class = classes[random() % std::size(classes)];
-        live.push_back(Scalloc::allocate(kSizeClasses[size_class].size));
-        prediction.allocated(live.back(), size_class);
+        steps.allocate(kSomeClasses[random() % std::size(kSomeClasses)]);
       } else {
-        std::swap(live[random() % live.size()], live.back());
-        Scalloc::deallocate(live.back());
-        prediction.freed(live.back());
-        live.pop_back();
+        steps.free_at(random() % steps.live());
       }
-      ASSERT_EQ(counter(kFragmentation) - before, prediction.fragmentation()) << "step " << step;
-      count_cases();
     }
-    EXPECT_GT(counter("reusable spans made hot"), 0u);
-    for (void* block : live) Scalloc::deallocate(block);
+  });
+}
+
+TEST(Scalloc, TheFragmentationEquationsHoldWhenASpanIsReused) {
+  in_thread([] {
+    for (const unsigned size_class : kSomeClasses) {
+      const size_t blocks = kSizeClasses[size_class].blocks;
+      if (blocks - 1 <= blocks * 80 / 100) continue;  // one live block is too many to reuse it
+      const uint64_t reused = counter("reusable spans made hot");
+      PredictedSteps steps;
+      for (size_t i = 0; i < 2 * blocks; i++) steps.allocate(size_class);
+      // The first span keeps one block. The second span is hot and full.
+      for (size_t i = 0; i < blocks - 1; i++) steps.free_at(i);
+      steps.allocate(size_class);
+      EXPECT_EQ(counter("reusable spans made hot"), reused + 1) << "class " << size_class;
+    }
   });
 }
 
