@@ -115,9 +115,15 @@ Record* Core::attach() noexcept {
   return record;
 }
 
-void Core::detach(Record& record) noexcept { park(record, kFree); }
+void Core::detach(Record& record) noexcept {
+  if (record.is_offline) fail_with("a handle ends inside its offline_scope");
+  park(record, kFree);
+}
 
-void Core::go_offline(Record& record) noexcept { park(record, kOffline); }
+void Core::go_offline(Record& record) noexcept {
+  expect_own(record);
+  park(record, kOffline);
+}
 
 void Core::come_online(Record& record) noexcept {
   while (!take(record, kOffline, kAttached)) yield();  // another thread takes what it left

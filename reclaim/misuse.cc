@@ -38,7 +38,7 @@ void expect_own(const Record& record) noexcept {
   if (record.user != this_user()) {
     fail_with("a guard or handle is used by another thread, which did not adopt the handle");
   }
-  if (record.is_offline) fail_with("a thread pins or retires inside its offline_scope");
+  if (record.is_offline) fail_with("a thread uses a domain inside its offline_scope");
 }
 
 // If there is no memory for a note, the object is not noted.

@@ -119,18 +119,18 @@ void Core::abandon_other_threads(int32_t survivor) noexcept {
     record->interrupted = false;
     record->working = false;
     record->parked_at = now();
-    if (!record->has_left && record->limbo.held() + record->limbo.waiting() > 0) {
-      record->has_left = true;
-      parked_.fetch_add(1, kRelaxed);
-    }
+    record->has_left = record->limbo.held() + record->limbo.waiting() > 0;
     record->attached.store(kFree, kRelaxed);
   }
   garbage_.store(0, kRelaxed);
+  unsigned parked = 0;
   // pairs: records
   for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
     record->counted_garbage = 0;
     count_garbage(*record);
+    parked += record->has_left ? 1 : 0;
   }
+  parked_.store(parked, kRelaxed);
 }
 
 }  // namespace near::reclaim::impl

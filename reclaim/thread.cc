@@ -217,8 +217,10 @@ Use* spare_use() {
   if (Use* use = find_use(0)) return use;
   void* room = std::malloc(sizeof(Use));
   if (room == nullptr) return nullptr;
-  uses = new (room) Use{.list = &uses, .next = uses};
-  return uses;
+  Use* const use = new (room) Use{.list = &uses, .next = uses};
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // pairs: own-handlers
+  uses = use;
+  return use;
 }
 
 void begin_use(Use& use, Core& core, Record& record) {

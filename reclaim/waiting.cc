@@ -95,6 +95,7 @@ Record& Core::to_wait_with(const char* misuse) noexcept {
   }
   Record* me = of_this_thread();
   if (me == nullptr) fail_with("there is no memory for the record of a thread that waits");
+  expect_own(*me);  // while offline it cannot take part in what it waits for
   return *me;
 }
 

@@ -80,6 +80,7 @@ size_t free_now(Record& record, size_t most) noexcept {
 }
 
 size_t free_by_hand(Record& record, size_t most) noexcept {
+  expect_own(record);  // another thread may be taking what a record left behind
   const Inside inside(record);
   const bool was_working = record.working;
   record.working = true;

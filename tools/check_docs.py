@@ -7,15 +7,13 @@ tools/documented_commands.toml, which names the test that runs each: lines that 
 lines that do not start with `./near`.
 """
 
-import argparse
 import re
 import subprocess
-import sys
 import tempfile
 import tomllib
 from pathlib import Path
 
-from checking import ROOT, Findings, line_of, report
+from checking import ROOT, Findings, line_of, run_on_build
 
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SECONDS = 120
@@ -23,7 +21,7 @@ SECONDS = 120
 
 def documents(root: Path) -> list[Path]:
     names = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "lab/README.md",
-             "lab/vm/README.md")
+             "numa/README.md")
     named = [root / name for name in names]
     more = [*sorted((root / "docs").glob("*.md")), *sorted((root / "designs").rglob("*.md"))]
     return [path for path in named if path.exists()] + more
@@ -120,18 +118,10 @@ def self_test() -> int:
     return 1 if missing or len(findings.faults) != len(EXPECTED) else 0
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--self-test", action="store_true", help="check the check on known faults")
-    parser.add_argument("--build", type=Path, default=ROOT / "build/release")
-    arguments = parser.parse_args()
-    if arguments.self_test:
-        return self_test()
-    findings = Findings()
+def check(build: Path, findings: Findings) -> None:
     check_commands(ROOT, findings)
-    check_options(ROOT, arguments.build, findings)
-    return report("commands and tables", findings)
+    check_options(ROOT, build, findings)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_on_build(__doc__, "commands and tables", check, self_test)

@@ -10,7 +10,7 @@ from pathlib import Path
 from checking import ROOT, Findings, report, sources
 
 FORMATTER = "clang-format-19"
-FOLDERS = ("common", "malloc", "include", "reclaim", "designs", "tests", "tools", "lab")
+FOLDERS = ("common", "malloc", "include", "reclaim", "designs", "tests", "tools", "lab", "numa")
 SUFFIXES = (".h", ".hpp", ".cc", ".c")
 
 

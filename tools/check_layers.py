@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A layer of common/ and malloc/ includes only itself and lower layers; reclaim/ and designs only
-the lowest layers and their own files."""
+the lowest layers and their own files. lab/ neither includes nor imports what is in numa/."""
 
 import re
 from pathlib import Path
@@ -25,6 +25,7 @@ OUTSIDE = {"nearmalloc/nearmalloc.h", "model_atomic.h", "model_fence.h"}
 # Installed headers that the allocator uses too. Only this layer includes each, for the others.
 SHARED = {"base": "nearmalloc/impl/atomic.hpp", "platform": "nearmalloc/impl/fence.hpp"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
+IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
 
 
 def check(root: Path, findings: Findings) -> None:
@@ -44,6 +45,13 @@ def check(root: Path, findings: Findings) -> None:
         check_file(path, name, OF_DESIGNS | {own}, own, findings)
     for path in sources(root, "include/nearmalloc/impl", "include/nearmalloc/reclaim"):
         check_file(path, path.relative_to(root), OF_HEADERS, "an installed header", findings)
+    for path in sources(root, "lab", suffixes=(".h", ".cc", ".c", ".py")):
+        text = path.read_text(encoding="utf-8")
+        for match in (IMPORT if path.suffix == ".py" else INCLUDE).finditer(text):
+            findings.count()
+            if {"numa", "nearnuma"} & set(re.split(r"[./]+", match.group(1))):
+                findings.fault(path.relative_to(root), line_of(text, match.start(1)),
+                               f"lab may not use {match.group(1)}")
 
 
 def check_file(path: Path, name: Path, allowed: set[str], who: str, findings: Findings) -> None:
@@ -76,6 +84,9 @@ EXAMPLES = [
     Example("two designs", {"designs/one/a.h": '#include "designs/two/b.h"\n'},
             "designs/one may not include designs/two"),
     Example("design above", {"designs/one/a.h": '#include "heap/heap.h"\n'}, "may not include"),
+    Example("lab", {"lab/a.py": "from nearlab import b\n", "lab/a.h": '#include "b.h"\n'}, None),
+    Example("lab imports numa", {"lab/a.py": "import nearnuma.runs\n"}, "lab may not use nearnuma"),
+    Example("lab includes numa", {"lab/w/a.h": '#include "../../numa/p.h"\n'}, "lab may not use"),
     Example("reclaim", {"reclaim/a.hpp": '#include "heap/heap.h"\n'}, "reclaim may not"),
 ]
 

@@ -5,15 +5,13 @@ Each needs only libc.so.6, has its SONAME, no IFUNC, at most 64 bytes of static 
 exactly the names of its version script; the api library exports only near_* names.
 """
 
-import argparse
 import re
 import subprocess
-import sys
 import tempfile
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from checking import ROOT, Findings, report
+from checking import ROOT, Findings, run_on_build
 
 ALLOWED_NEEDS = re.compile(r"libc\.so\.6|ld-linux.*\.so\.\d")
 TLS_BYTES = 64
@@ -110,18 +108,10 @@ def self_test() -> int:
     return 1 if missing else 0
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--self-test", action="store_true", help="check the check on known faults")
-    parser.add_argument("--build", type=Path, default=ROOT / "build/release")
-    arguments = parser.parse_args()
-    if arguments.self_test:
-        return self_test()
-    findings = Findings()
+def check(build: Path, findings: Findings) -> None:
     for name, script in LIBRARIES.items():
-        check_library(arguments.build / name, ROOT / "malloc/shim" / script, findings)
-    return report("facts", findings)
+        check_library(build / name, ROOT / "malloc/shim" / script, findings)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_on_build(__doc__, "facts", check, self_test)

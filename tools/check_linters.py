@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Public linters pass: ruff on every Python file, shellcheck on every shell script.
+"""Public linters pass: ruff on every Python file, mypy on the packages, shellcheck on the shell.
 
-pyproject.toml says what ruff is asked. A linter that is not installed is a skipped test.
+pyproject.toml says what ruff and mypy check. A linter that is not installed is a skipped test.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,9 @@ from pathlib import Path
 from checking import ROOT, SKIPPED, Example, Findings, run
 
 SKIPPED_FOLDERS = {"build", ".git", "__pycache__"}
-RUFF = str(Path(sys.executable).parent / "ruff")
+RUFF, MYPY = (str(Path(sys.executable).parent / name) for name in ("ruff", "mypy"))
+CONFIGURATION = str(ROOT / "pyproject.toml")
+PACKAGES = (Path("lab/nearlab"), Path("numa/py/nearnuma"))
 
 
 def files(root: Path) -> list[Path]:
@@ -30,8 +33,10 @@ def is_shell(path: Path) -> bool:
 def lint(root: Path, command: list[str], paths: list[Path], findings: Findings) -> None:
     """Runs the command on the paths; it prints a line `FILE:LINE:...` for each fault."""
     findings.count(len(paths))
+    modules = os.pathsep.join(str(root / package.parent) for package in PACKAGES)
     result = subprocess.run([*command, *(str(path.relative_to(root)) for path in paths)], cwd=root,
-                            capture_output=True, text=True, check=False)
+                            env=os.environ | {"MYPYPATH": modules}, capture_output=True, text=True,
+                            check=False)
     if result.returncode != 0:
         findings.faults += (result.stdout + result.stderr).strip().splitlines()
 
@@ -42,7 +47,11 @@ def check(root: Path, findings: Findings) -> None:
     shell = [path for path in tree if is_shell(path)]
     if python:
         lint(root, [RUFF, "check", "--quiet", "--no-cache", "--output-format", "concise",
-                    "--config", str(ROOT / "pyproject.toml")], python, findings)
+                    "--config", CONFIGURATION], python, findings)
+    packages = [root / package for package in PACKAGES if (root / package).is_dir()]
+    if packages:
+        lint(root, [MYPY, "--no-error-summary", "--cache-dir", str(ROOT / "build" / "mypy"),
+                    "--config-file", CONFIGURATION], packages, findings)
     if shell:
         lint(root, ["shellcheck", "--format", "gcc"], shell, findings)
 
@@ -51,11 +60,13 @@ EXAMPLES = [
     Example("right", {"a.py": "import sys\n\nprint(sys.argv)\n", "b": "#!/bin/sh\necho \"$1\"\n"},
             None),
     Example("python", {"a.py": "import sys\n"}, "F401"),
+    Example("types", {"lab/nearlab/__init__.py": "",
+                      "lab/nearlab/a.py": "def f(x):\n    return x\n"}, "no-untyped-def"),
     Example("shell", {"b": "#!/usr/bin/env bash\nrm $1\n"}, "SC2086"),
 ]
 
 if __name__ == "__main__":
-    for linter in (RUFF, "shellcheck"):
+    for linter in (RUFF, MYPY, "shellcheck"):
         if shutil.which(linter) is None:
             print(f"{linter} is not installed")
             sys.exit(SKIPPED)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each layer has a unit test: tests/unit/<name>_test.cc, named after one of its files."""
+"""Each layer has a unit test in the folder of its name in tests/, named after one of its files."""
 
 from pathlib import Path
 
@@ -7,22 +7,25 @@ from checking import Example, Findings, run, sources
 
 
 def check(root: Path, findings: Findings) -> None:
-    tests = sources(root, "tests/unit", suffixes=(".cc",))
-    tested = {path.stem.removesuffix("_test") for path in tests if path.stem.endswith("_test")}
     layers = [path for product in ("common", "malloc") for path in (root / product).glob("*")]
     for folder in sorted(path for path in layers if path.is_dir()):
-        parts = {path.stem for path in sources(root, str(folder.relative_to(root)))}
+        layer = folder.relative_to(root)
+        parts = {path.stem for path in sources(root, str(layer))}
         if not parts:
             continue
         findings.count()
-        if not parts & tested:
-            findings.fault(folder.relative_to(root), 0, "no part of it has a test in tests/unit "
-                                                        f"(of {', '.join(sorted(parts))})")
+        tests = sources(root, f"tests/{layer}", suffixes=(".cc",))
+        if not parts & {path.stem.removesuffix("_test") for path in tests}:
+            findings.fault(layer, 0, f"no part of it has a test in tests/{layer} "
+                                     f"(of {', '.join(sorted(parts))})")
 
 
 EXAMPLES = [
-    Example("tested", {"common/sync/inbox.h": "", "tests/unit/sync/inbox_test.cc": ""}, None),
-    Example("untested", {"malloc/span/a.h": "", "tests/unit/b_test.cc": ""}, "malloc/span: no"),
+    Example("tested", {"common/sync/inbox.h": "", "tests/common/sync/inbox_test.cc": ""}, None),
+    Example("untested", {"malloc/span/a.h": "", "tests/malloc/span/b_test.cc": ""},
+            "malloc/span: no"),
+    Example("elsewhere", {"malloc/span/a.h": "", "tests/malloc/node/a_test.cc": ""},
+            "malloc/span: no"),
 ]
 
 if __name__ == "__main__":

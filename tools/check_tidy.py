@@ -4,17 +4,15 @@
 Public names of the reclamation library are lower case, like the standard library's.
 """
 
-import argparse
 import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from checking import ROOT, Findings, report
+from checking import ROOT, Findings, run_on_build
 
 TIDY = "clang-tidy-19"
 FAULT = re.compile(r"^(\S+?):(\d+):\d+: (?:warning|error): (.*)$", re.MULTILINE)
@@ -93,17 +91,9 @@ def self_test() -> int:
     return 0 if right else 1
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--self-test", action="store_true", help="check the check on known faults")
-    parser.add_argument("--build", type=Path, default=ROOT / "build/release")
-    arguments = parser.parse_args()
-    if arguments.self_test:
-        return self_test()
-    findings = Findings()
-    check_sources(ROOT, arguments.build, findings)
-    return report("files", findings)
+def check(build: Path, findings: Findings) -> None:
+    check_sources(ROOT, build, findings)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_on_build(__doc__, "files", check, self_test)

@@ -59,6 +59,20 @@ def run(description: str, what: str, check: Check, examples: list[Example]) -> N
     sys.exit(report(what, findings))
 
 
+def run_on_build(description: str | None, what: str, check: Check, self_test: Callable[[], int]
+                 ) -> None:
+    """The `main` of a check that needs a build: `check` gets the build's folder."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--self-test", action="store_true", help="check the check on known faults")
+    parser.add_argument("--build", type=Path, default=ROOT / "build/release")
+    arguments = parser.parse_args()
+    if arguments.self_test:
+        sys.exit(self_test())
+    findings = Findings()
+    check(arguments.build, findings)
+    sys.exit(report(what, findings))
+
+
 def report(what: str, findings: Findings) -> int:
     for fault in findings.faults:
         print(fault)

@@ -1,4 +1,5 @@
-// An intrusive doubly linked list: T has members `next` and `prev`.
+// An intrusive doubly linked list. T has members `next` and `prev`, or kLinksOf returns the part of
+// a T that has them.
 // Invariant: the first has no prev, the last has no next, and x->next->prev == x for all but the
 // last.
 // Thread-safety: not synchronised; the lock that guards the structure around the list guards it.
@@ -9,6 +10,11 @@
 namespace near {
 
 template <typename T>
+T& links_in_item(T& item) {
+  return item;
+}
+
+template <typename T, auto kLinksOf = links_in_item<T>>
 class List {
  public:
   T* front() const { return head_; }
@@ -16,17 +22,19 @@ class List {
   bool empty() const { return head_ == nullptr; }
 
   void push_front(T* item) {
-    item->prev = nullptr;
-    item->next = head_;
-    (head_ != nullptr ? head_->prev : last_) = item;
+    auto& links = kLinksOf(*item);
+    links.prev = nullptr;
+    links.next = head_;
+    (head_ != nullptr ? kLinksOf(*head_).prev : last_) = item;
     head_ = item;
   }
 
   void remove(T* item) {
-    NEAR_ASSERT(item->prev != nullptr || head_ == item);
-    (item->prev != nullptr ? item->prev->next : head_) = item->next;
-    (item->next != nullptr ? item->next->prev : last_) = item->prev;
-    item->next = item->prev = nullptr;
+    auto& links = kLinksOf(*item);
+    NEAR_ASSERT(links.prev != nullptr || head_ == item);
+    (links.prev != nullptr ? kLinksOf(*links.prev).next : head_) = links.next;
+    (links.next != nullptr ? kLinksOf(*links.next).prev : last_) = links.prev;
+    links.next = links.prev = nullptr;
   }
 
  private:

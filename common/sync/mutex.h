@@ -16,7 +16,8 @@
 
 namespace near {
 
-// The ranks of all locks of the allocator: a thread that holds a lock may take only lower ones.
+// The ranks of all locks of the allocator: a thread that holds a lock may wait only for lower ones;
+// try_lock may take any, because it never waits.
 // (The rank of the nodes' locks is 0, so that the table of nodes is all zero and costs no memory.)
 enum class Rank : uint8_t { node, regions, registry, heap, purge_thread, start };
 

@@ -12,7 +12,7 @@
 #include "front/invalid.h"
 #include "platform/cpu.h"
 
-namespace near::a2alloc {
+namespace near::design::a2alloc {
 namespace {
 
 constexpr size_t kMostMemory = size_t{1} << 44;
@@ -28,7 +28,7 @@ std::span<Heap> all_heaps() { return {heaps, heap_count.load(kAcquire)}; }  // p
 // The pageref of a live small block; null if the block is large, or no block.
 Pageref* pageref_of(const void* block) {
   char* page = page_of(block);
-  if (!kConfig.per_processor) {
+  if (!kVariant.per_processor) {
     for (unsigned size_class = 0; size_class < kClasses; size_class++) {
       if (Pageref* pageref = heaps[0].find(page, size_class)) return pageref;
     }
@@ -75,9 +75,9 @@ Freed put(Pageref* pageref, void* block) {
 }  // namespace
 
 bool A2alloc::start() {
-  settle();
+  apply_switches();
   if (!arena.reserve(kMostMemory, kLeastMemory, kPage, 2 * kMiB)) return false;
-  const auto count = kConfig.per_processor ? min_of(design::processors(), kMaxHeaps) : 1;
+  const auto count = kVariant.per_processor ? min_of(design::processors(), kMaxHeaps) : 1;
   for (size_t i = 0; i < count; i++) heaps[i].start(static_cast<int32_t>(i));
   heap_count.store(static_cast<unsigned>(count), kRelease);  // pairs: heap-count
   return true;
@@ -104,7 +104,7 @@ void* A2alloc::allocate_aligned(size_t alignment, size_t size) {
 void A2alloc::deallocate(void* block) {
   if (unlikely(!arena.contains(block))) return release_foreign(block);
   Freed freed = Freed::yes;
-  if (!kConfig.per_processor) {
+  if (!kVariant.per_processor) {
     const LockGuard guard(heaps[0].lock());
     Pageref* pageref = pageref_of(block);
     if (pageref != nullptr) {
@@ -128,7 +128,7 @@ void* A2alloc::allocate_zeroed(size_t size) {
 
 size_t A2alloc::usable_size(const void* block) {
   if (!arena.contains(block)) return 0;
-  if (!kConfig.per_processor) {
+  if (!kVariant.per_processor) {
     const LockGuard guard(heaps[0].lock());
     const Pageref* pageref = pageref_of(block);
     return pageref != nullptr ? usable_in(*pageref, block) : large_list.usable(block);
@@ -160,7 +160,7 @@ design::Footprint A2alloc::footprint() {
           .large_blocks = large.blocks};
 }
 
-size_t A2alloc::counters(design::Counter* out) {
+size_t A2alloc::counters(Counter* out) {
   Heap::Totals heap_totals{};
   for (Heap& heap : all_heaps()) {
     const LockGuard guard(heap.lock());
@@ -187,4 +187,4 @@ void A2alloc::for_each_lock(void (*visit)(Mutex&)) {
   visit(large_list.lock());
 }
 
-}  // namespace near::a2alloc
+}  // namespace near::design::a2alloc

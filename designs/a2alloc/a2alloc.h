@@ -2,14 +2,14 @@
 // Thread-safety: any thread.
 #pragma once
 
-#include "designs/a2alloc/config.h"
+#include "designs/a2alloc/settings.h"
 #include "designs/shared/design.h"
 
-namespace near::a2alloc {
+namespace near::design::a2alloc {
 
 struct A2alloc : design::Defaults<A2alloc> {
-  static constexpr const char* kName = kConfig.name;
-  static std::span<design::Switch> switches() { return a2alloc::switches(); }
+  static constexpr const char* kName = kVariant.name;
+  static std::span<Switch> switches() { return a2alloc::switches(); }
   static bool start();
   // Heaps belong to processors, so a thread has no state.
   static bool thread_enter() { return true; }
@@ -22,8 +22,8 @@ struct A2alloc : design::Defaults<A2alloc> {
   static size_t usable_size(const void* block);
   static bool trim();
   static design::Footprint footprint();
-  static size_t counters(design::Counter* out);
+  static size_t counters(Counter* out);
   static void for_each_lock(void (*visit)(Mutex& lock));
 };
 
-}  // namespace near::a2alloc
+}  // namespace near::design::a2alloc

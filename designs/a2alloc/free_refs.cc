@@ -2,7 +2,7 @@
 
 #include "platform/os.h"
 
-namespace near::a2alloc {
+namespace near::design::a2alloc {
 namespace {
 
 Pageref* pop(Pageref*& list) {
@@ -83,4 +83,4 @@ FreeRefs::Totals FreeRefs::totals() {
   return totals_;
 }
 
-}  // namespace near::a2alloc
+}  // namespace near::design::a2alloc

@@ -8,7 +8,7 @@
 #include "designs/shared/arena.h"
 #include "designs/shared/ranks.h"
 
-namespace near::a2alloc {
+namespace near::design::a2alloc {
 
 // The arena of all memory; the report calls it mem_sbrk and limits it.
 extern design::Arena arena;
@@ -43,4 +43,4 @@ class alignas(64) FreeRefs {
 
 extern FreeRefs free_refs;
 
-}  // namespace near::a2alloc
+}  // namespace near::design::a2alloc

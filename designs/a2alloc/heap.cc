@@ -3,7 +3,7 @@
 #include "designs/a2alloc/free_refs.h"
 #include "designs/a2alloc/shared_heap.h"
 
-namespace near::a2alloc {
+namespace near::design::a2alloc {
 
 constinit Heap heaps[kMaxHeaps];
 
@@ -128,4 +128,4 @@ Pageref* Heap::find(const char* page, unsigned size_class) {
   return walk(full_[size_class], page);
 }
 
-}  // namespace near::a2alloc
+}  // namespace near::design::a2alloc

@@ -12,7 +12,7 @@
 #include "designs/a2alloc/page.h"
 #include "designs/shared/ranks.h"
 
-namespace near::a2alloc {
+namespace near::design::a2alloc {
 
 class alignas(64) Heap {
  public:
@@ -59,4 +59,4 @@ class alignas(64) Heap {
 inline constexpr unsigned kMaxHeaps = 1024;
 extern Heap heaps[kMaxHeaps];
 
-}  // namespace near::a2alloc
+}  // namespace near::design::a2alloc

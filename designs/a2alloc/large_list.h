@@ -5,8 +5,8 @@
 
 #include "designs/shared/page_runs.h"
 
-namespace near::a2alloc {
+namespace near::design::a2alloc {
 
 extern design::PageRuns large_list;
 
-}  // namespace near::a2alloc
+}  // namespace near::design::a2alloc

@@ -1,12 +1,12 @@
 #include "designs/a2alloc/page.h"
 
-namespace near::a2alloc {
+namespace near::design::a2alloc {
 namespace {
 
 Header* page_header(const Pageref& pageref) { return reinterpret_cast<Header*>(pageref.page); }
 
 bool page_has_header() {
-  return kConfig.per_processor && !settings.block_metadata && !settings.pageref_in_page;
+  return kVariant.per_processor && !settings.block_metadata && !settings.pageref_in_page;
 }
 
 void write(Header* header, const Pageref& pageref) {
@@ -92,4 +92,4 @@ size_t usable_in(const Pageref& pageref, const void* block) {
   return whole - block_header_bytes();
 }
 
-}  // namespace near::a2alloc
+}  // namespace near::design::a2alloc

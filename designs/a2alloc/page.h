@@ -14,9 +14,9 @@
 
 #include "base/atomic.h"
 #include "base/bits.h"
-#include "designs/a2alloc/config.h"
+#include "designs/a2alloc/settings.h"
 
-namespace near::a2alloc {
+namespace near::design::a2alloc {
 
 inline constexpr size_t kPage = 4096;
 inline constexpr size_t kSmallest = 8;
@@ -50,7 +50,7 @@ struct Block {
 };
 
 // In a2alloc each pageref has a cache line of its own; in kheap it does not.
-inline constexpr size_t kPagerefGrain = kConfig.per_processor ? 64 : 16;
+inline constexpr size_t kPagerefGrain = kVariant.per_processor ? 64 : 16;
 
 // The state of a page, stored apart or at the page's start. [Boritz §2]
 struct alignas(kPagerefGrain) Pageref {
@@ -74,7 +74,7 @@ struct PageLayout {
 
 inline size_t page_header_bytes() {
   if (settings.pageref_in_page) return sizeof(Pageref);
-  return kConfig.per_processor && !settings.block_metadata ? sizeof(Header) : 0;
+  return kVariant.per_processor && !settings.block_metadata ? sizeof(Header) : 0;
 }
 inline size_t block_header_bytes() { return settings.block_metadata ? sizeof(Header) : 0; }
 
@@ -122,4 +122,4 @@ inline char* page_of(const void* block) {
   return reinterpret_cast<char*>(align_down(reinterpret_cast<uintptr_t>(block), kPage));
 }
 
-}  // namespace near::a2alloc
+}  // namespace near::design::a2alloc

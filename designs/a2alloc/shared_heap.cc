@@ -2,7 +2,7 @@
 
 #include "designs/a2alloc/free_refs.h"
 
-namespace near::a2alloc {
+namespace near::design::a2alloc {
 
 constinit SharedHeap shared_heap;
 
@@ -30,4 +30,4 @@ Freed SharedHeap::put(Pageref* pageref, void* block) {
   return Freed::yes;
 }
 
-}  // namespace near::a2alloc
+}  // namespace near::design::a2alloc

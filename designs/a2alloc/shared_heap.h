@@ -8,7 +8,7 @@
 #include "designs/a2alloc/page.h"
 #include "designs/shared/ranks.h"
 
-namespace near::a2alloc {
+namespace near::design::a2alloc {
 
 class alignas(64) SharedHeap {
  public:
@@ -31,4 +31,4 @@ class alignas(64) SharedHeap {
 
 extern SharedHeap shared_heap;
 
-}  // namespace near::a2alloc
+}  // namespace near::design::a2alloc

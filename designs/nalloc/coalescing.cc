@@ -4,7 +4,7 @@
 
 #include "front/invalid.h"
 
-namespace near::nalloc {
+namespace near::design::nalloc {
 namespace {
 
 constexpr uint32_t kFree = 1;
@@ -176,4 +176,4 @@ bool Coalescing::check(const void* block) {
   return total == kWhole;
 }
 
-}  // namespace near::nalloc
+}  // namespace near::design::nalloc

@@ -20,7 +20,7 @@
 #include "designs/nalloc/pages.h"
 #include "sync/inbox.h"
 
-namespace near::nalloc {
+namespace near::design::nalloc {
 
 class Coalescing;
 
@@ -92,4 +92,4 @@ class Coalescing {
   alignas(64) Inbox<Wayward, &Wayward::next> wayward_;
 };
 
-}  // namespace near::nalloc
+}  // namespace near::design::nalloc

@@ -4,7 +4,7 @@
 
 #include "front/invalid.h"
 
-namespace near::nalloc {
+namespace near::design::nalloc {
 
 constinit Heap no_heap;
 __thread Heap* current NEAR_TLS_INITIAL_EXEC = &no_heap;
@@ -107,4 +107,4 @@ void push_wayward(Slab* slab, void* block) {
   make_clean(slab);
 }
 
-}  // namespace near::nalloc
+}  // namespace near::design::nalloc

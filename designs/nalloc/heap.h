@@ -17,7 +17,7 @@
 #include "designs/nalloc/coalescing.h"
 #include "designs/nalloc/slab.h"
 
-namespace near::nalloc {
+namespace near::design::nalloc {
 
 // Counts of events. The owner of the heap writes them; any thread reads them.
 struct Counts {
@@ -106,4 +106,4 @@ NEAR_NOINLINE void push_wayward(Slab* slab, void* block);
 
 NEAR_COLD void free_twice(void* block);
 
-}  // namespace near::nalloc
+}  // namespace near::design::nalloc

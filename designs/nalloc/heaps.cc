@@ -2,7 +2,7 @@
 
 #include <new>
 
-namespace near::nalloc {
+namespace near::design::nalloc {
 
 static_assert(sizeof(Heap) <= kPage);
 
@@ -49,4 +49,4 @@ void Heaps::collect_parked() {
   }
 }
 
-}  // namespace near::nalloc
+}  // namespace near::design::nalloc

@@ -6,7 +6,7 @@
 
 #include "designs/nalloc/heap.h"
 
-namespace near::nalloc {
+namespace near::design::nalloc {
 
 class Heaps {
  public:
@@ -34,4 +34,4 @@ class Heaps {
 
 extern Heaps heaps NEAR_HIDDEN;
 
-}  // namespace near::nalloc
+}  // namespace near::design::nalloc

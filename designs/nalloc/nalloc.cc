@@ -7,7 +7,7 @@
 #include "designs/shared/ranks.h"
 #include "front/invalid.h"
 
-namespace near::nalloc {
+namespace near::design::nalloc {
 
 namespace {
 
@@ -60,7 +60,7 @@ void free_beyond_slabs(void* block) {
 }
 
 bool Nalloc::start() {
-  settle();
+  apply_switches();
   return (pages.reserved() > 0 || pages.start()) &&
          run_arena.reserve(kMostRuns, kLeastRuns, kPage, 2 * kMiB);
 }
@@ -82,7 +82,7 @@ void* Nalloc::allocate_aligned(size_t alignment, size_t size) {
   if (!design::start()) return nullptr;
   // Blocks begin at 64 or 128, so those of a multiple of an alignment up to 64 are aligned to it.
   const size_t bytes = align_up(max_of(size, alignment), alignment);
-  if (kConfig.slabs && alignment <= sizeof(Slab) && bytes <= kLargest) return allocate(bytes);
+  if (kVariant.slabs && alignment <= sizeof(Slab) && bytes <= kLargest) return allocate(bytes);
   return runs.take(size, alignment);
 }
 
@@ -122,7 +122,7 @@ design::Footprint Nalloc::footprint() {
           .large_blocks = large.blocks};
 }
 
-size_t Nalloc::counters(design::Counter* out) {
+size_t Nalloc::counters(Counter* out) {
   constexpr const char* kNames[] = {"slabs_taken",    "popalls",        "blocks_moved",
                                     "slabs_given_up", "slabs_regained", "slabs_stolen",
                                     "slabs_cleaned",  "arena_popalls"};
@@ -154,4 +154,4 @@ void Nalloc::for_each_lock(void (*visit)(Mutex&)) {
   visit(runs.lock());
 }
 
-}  // namespace near::nalloc
+}  // namespace near::design::nalloc

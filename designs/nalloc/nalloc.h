@@ -3,32 +3,32 @@
 #pragma once
 
 #include "base/compiler.h"
-#include "designs/nalloc/config.h"
 #include "designs/nalloc/heap.h"
+#include "designs/nalloc/settings.h"
 #include "designs/shared/design.h"
 
-namespace near::nalloc {
+namespace near::design::nalloc {
 
 // Requests that the small path does not serve.
 NEAR_COLD void* allocate_beyond_slabs(size_t size);
 NEAR_COLD void free_beyond_slabs(void* block);
 
 struct Nalloc : design::Defaults<Nalloc> {
-  static constexpr const char* kName = kConfig.name;
-  static std::span<design::Switch> switches() { return nalloc::switches(); }
+  static constexpr const char* kName = kVariant.name;
+  static std::span<Switch> switches() { return nalloc::switches(); }
   static bool start();
   static bool thread_enter();
   static void thread_exit();
 
   static void* allocate(size_t size) {
     Heap* heap = current;
-    if (unlikely(!kConfig.slabs || size > kLargest)) return allocate_beyond_slabs(size);
+    if (unlikely(!kVariant.slabs || size > kLargest)) return allocate_beyond_slabs(size);
     return heap->take(class_of(size));
   }
   static void* allocate_aligned(size_t alignment, size_t size);
   static void deallocate(void* block) {
     auto* slab = reinterpret_cast<Slab*>(page_of(block));
-    if (unlikely(!kConfig.slabs || !pages.contains(block) || slab->kind != Kind::slab)) {
+    if (unlikely(!kVariant.slabs || !pages.contains(block) || slab->kind != Kind::slab)) {
       return free_beyond_slabs(block);
     }
     Heap* heap = current;
@@ -39,8 +39,8 @@ struct Nalloc : design::Defaults<Nalloc> {
   static size_t usable_size(const void* block);
   static bool trim();
   static design::Footprint footprint();
-  static size_t counters(design::Counter* out);
+  static size_t counters(Counter* out);
   static void for_each_lock(void (*visit)(Mutex& lock));
 };
 
-}  // namespace near::nalloc
+}  // namespace near::design::nalloc

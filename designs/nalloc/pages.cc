@@ -1,9 +1,9 @@
 #include "designs/nalloc/pages.h"
 
-#include "designs/nalloc/config.h"
+#include "designs/nalloc/settings.h"
 #include "platform/os.h"
 
-namespace near::nalloc {
+namespace near::design::nalloc {
 
 constinit Pages pages;
 
@@ -68,4 +68,4 @@ void Pages::push(TaggedStack& stack, Atomic<size_t>& count, uint32_t index) {
   stack.push(*this, index);
 }
 
-}  // namespace near::nalloc
+}  // namespace near::design::nalloc

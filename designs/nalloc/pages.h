@@ -16,7 +16,7 @@
 #include "designs/shared/arena.h"
 #include "designs/shared/tagged_stack.h"
 
-namespace near::nalloc {
+namespace near::design::nalloc {
 
 inline constexpr size_t kPage = 4096;
 
@@ -85,4 +85,4 @@ class Pages {
 
 extern Pages pages NEAR_HIDDEN;
 
-}  // namespace near::nalloc
+}  // namespace near::design::nalloc

@@ -16,11 +16,11 @@
 
 #include "base/bits.h"
 #include "base/compiler.h"
-#include "designs/nalloc/config.h"
 #include "designs/nalloc/pages.h"
+#include "designs/nalloc/settings.h"
 #include "designs/nalloc/wayward.h"
 
-namespace near::nalloc {
+namespace near::design::nalloc {
 
 inline constexpr size_t kSmallest = 16;
 inline constexpr size_t kLastStep = 128;  // up to here every multiple of 16, then powers of two
@@ -125,4 +125,4 @@ struct alignas(64) Slab {
 };
 static_assert(sizeof(Slab) == 64 && sizeof(WaywardStack<Block>) == 8);
 
-}  // namespace near::nalloc
+}  // namespace near::design::nalloc

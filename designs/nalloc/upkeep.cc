@@ -1,7 +1,7 @@
 // What a heap does when its thread ends or memory is to be given back, and its check for tests.
 #include "designs/nalloc/heap.h"
 
-namespace near::nalloc {
+namespace near::design::nalloc {
 
 void Heap::collect() {
   for (auto& stack : stacks_) {
@@ -30,4 +30,4 @@ bool Heap::check() const {
   return true;
 }
 
-}  // namespace near::nalloc
+}  // namespace near::design::nalloc

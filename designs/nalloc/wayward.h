@@ -15,7 +15,7 @@
 
 #include "base/atomic.h"
 
-namespace near::nalloc {
+namespace near::design::nalloc {
 
 // `Blocks` maps indices to the blocks of the slab: Block* at(uint32_t index),
 // uint32_t index_of(Block*); Block has `next`. `Word` is an atomic 64-bit word.
@@ -76,4 +76,4 @@ class WaywardStack {
   Word word_{0};
 };
 
-}  // namespace near::nalloc
+}  // namespace near::design::nalloc

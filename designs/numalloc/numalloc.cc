@@ -69,7 +69,7 @@ bool Numalloc::start() {
 }
 
 void Numalloc::configure() {
-  const Switch& chosen = switch_table()[0];
+  const Switch& chosen = switches()[0];
   binding::start(static_cast<binding::Policy>(chosen.value), chosen.text);
 }
 

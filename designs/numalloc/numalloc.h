@@ -14,7 +14,7 @@ namespace near::design::numalloc {
 
 struct Numalloc : Defaults<Numalloc> {
   static constexpr const char* kName = "numalloc";
-  static std::span<Switch> switches() { return switch_table(); }
+  static std::span<Switch> switches() { return numalloc::switches(); }
   static bool start();
   static void configure();
   static bool thread_enter();

@@ -23,7 +23,7 @@ Switch table[kSwitches] = {
 
 constinit Settings settings;
 
-std::span<Switch> switch_table() { return table; }
+std::span<Switch> switches() { return table; }
 
 void apply_switches() {
   settings.origin_aware = table[kOriginAware].value != 0;

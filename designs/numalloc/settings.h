@@ -20,7 +20,7 @@ struct Settings {
 
 NEAR_HIDDEN extern Settings settings;
 
-std::span<Switch> switch_table();
+std::span<Switch> switches();
 void apply_switches();
 
 }  // namespace near::design::numalloc

@@ -38,7 +38,8 @@ Span* take_from(Batch& batch) {
   const uint32_t real_span = batch.real_span.load(kRelaxed);
   const bool guarded = (static_cast<uint32_t>(word) & kGuarded) != 0;
   // relaxed: the span is the caller's alone
-  span.accessible.store(guarded ? real_span : static_cast<uint32_t>(policy.virtual_span), kRelaxed);
+  span.accessible.store(guarded ? real_span : static_cast<uint32_t>(settings.virtual_span),
+                        kRelaxed);
   return &span;
 }
 
@@ -49,7 +50,7 @@ Span* take_spare() {
 
 // Files the spans after the first, which the caller takes.
 void file(Batch& batch, Span& first, uint32_t count, size_t accessible) {
-  const uint32_t guarded = accessible < policy.virtual_span ? kGuarded : 0;
+  const uint32_t guarded = accessible < settings.virtual_span ? kGuarded : 0;
   const uint64_t filed = uint64_t{number_of(first) + 1} << 32 | guarded | (count - 1);
   uint64_t word = batch.word.load(kRelaxed);  // relaxed: the exchange checks it
   while (spans_in(word) == 0) {
@@ -67,16 +68,17 @@ void file(Batch& batch, Span& first, uint32_t count, size_t accessible) {
 Span* prepare(Lab& lab, Batch& batch, size_t real_span) {
   const uint32_t before = batch.prepared.load(kRelaxed);  // relaxed: only a measure
   auto count = static_cast<uint32_t>(max_of(kLeastInBatch, min_of(before / 4, kMostInBatch)));
-  auto* start = static_cast<char*>(arena.take(count * policy.virtual_span));
+  auto* start = static_cast<char*>(arena.take(count * settings.virtual_span));
   if (start == nullptr) {
     count = 1;
-    start = static_cast<char*>(arena.take(policy.virtual_span));
+    start = static_cast<char*>(arena.take(settings.virtual_span));
   }
   if (start == nullptr) return nullptr;
   batch.prepared.fetch_add(count, kRelaxed);                          // relaxed: as above
   batch.real_span.store(static_cast<uint32_t>(real_span), kRelaxed);  // relaxed: `file` publishes
   lab.note(Event::fresh_batches);
-  const size_t accessible = guard_batch(start, count, real_span) ? real_span : policy.virtual_span;
+  const size_t accessible =
+      guard_batch(start, count, real_span) ? real_span : settings.virtual_span;
   Span& first = *reinterpret_cast<Span*>(start);
   first.accessible.store(static_cast<uint32_t>(accessible), kRelaxed);  // relaxed: the caller's
   file(batch, first, count, accessible);

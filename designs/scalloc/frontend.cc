@@ -21,7 +21,7 @@ void pool_empty_spans(Lab& lab, unsigned size_class) {
 // A hot span of the class for the owner: a reusable one, or one from the pool; null if there is
 // none. [Aigner15 listing 3, get_span]
 Span* get_span(Lab& lab, unsigned size_class) {
-  if (policy.reclaim == Reclaim::allocation) pool_empty_spans(lab, size_class);
+  if (settings.reclaim == Reclaim::allocation) pool_empty_spans(lab, size_class);
   if (Span* span = lab.reusable[size_class].take(State::hot)) {
     lab.note(Event::spans_made_hot_again);
     return span;
@@ -29,7 +29,7 @@ Span* get_span(Lab& lab, unsigned size_class) {
   Span* span = get_from_pool(lab, size_class);
   if (span == nullptr) return nullptr;
   // relaxed: the caller's LAB
-  span->assign(size_class, lab.owner.load(kRelaxed), policy.event_at[size_class]);
+  span->assign(size_class, lab.owner.load(kRelaxed), settings.event_at[size_class]);
   span->epoch.mark_hot();
   return span;
 }
@@ -45,7 +45,7 @@ void refill_from_remotes(Lab& lab, Span& span) {
 void* allocate_in(Lab& lab, unsigned size_class) {
   Span* span = lab.hot[size_class];
   if (void* block = span->take()) return block;  // with CLABs nothing has tried this yet
-  if (span != &no_span && free_blocks(*span) >= policy.reusable_at[size_class]) {
+  if (span != &no_span && free_blocks(*span) >= settings.reusable_at[size_class]) {
     refill_from_remotes(lab, *span);
     return span->take();
   }
@@ -56,7 +56,7 @@ void* allocate_in(Lab& lab, unsigned size_class) {
   }
   lab.hot[size_class] = fresh;
   // relaxed: the caller's LAB
-  if (span != &no_span && leave_hot(Labs(lab), *span, lab.owner.load(kRelaxed), policy.reclaim)) {
+  if (span != &no_span && leave_hot(Labs(lab), *span, lab.owner.load(kRelaxed), settings.reclaim)) {
     put_in_pool(lab, *span);
   }
   if (fresh->local.empty()) refill_from_remotes(lab, *fresh);
@@ -73,7 +73,7 @@ NEAR_COLD void report(const Span& span, const void* pointer) {
 }
 
 void free_of_another(Lab& lab, Span& span, Block* block) {
-  if (unlikely(!free_remote(span, block, policy.asymmetric))) {
+  if (unlikely(!free_remote(span, block, settings.asymmetric))) {
     return report_invalid(block, "it is free already");
   }
   settle_and_pool(lab, span);
@@ -116,7 +116,7 @@ void deallocate_slow(void* pointer) {
 void settle_and_pool(Lab& lab, Span& span) {
   const SavedErrno saved;
   // relaxed: the caller's LAB
-  if (settle(Labs(lab), span, lab.owner.load(kRelaxed), policy.reclaim)) put_in_pool(lab, span);
+  if (settle(Labs(lab), span, lab.owner.load(kRelaxed), settings.reclaim)) put_in_pool(lab, span);
 }
 
 void drop_hot(Lab& lab, unsigned size_class) {
@@ -124,7 +124,7 @@ void drop_hot(Lab& lab, unsigned size_class) {
   if (span == &no_span) return;
   lab.hot[size_class] = &no_span;
   // relaxed: the caller's LAB
-  if (leave_hot(Labs(lab), *span, lab.owner.load(kRelaxed), policy.reclaim)) {
+  if (leave_hot(Labs(lab), *span, lab.owner.load(kRelaxed), settings.reclaim)) {
     put_in_pool(lab, *span);
   }
 }
@@ -136,7 +136,7 @@ void drop_empty_spans() {
   for (unsigned i = 1; i < kClasses; i++) {
     const Span* span = lab->hot[i];
     if (span != &no_span && free_blocks(*span) == Labs::blocks(i)) drop_hot(*lab, i);
-    if (policy.reclaim == Reclaim::allocation) pool_empty_spans(*lab, i);
+    if (settings.reclaim == Reclaim::allocation) pool_empty_spans(*lab, i);
   }
   if (lab == core_lab) lab->lock.unlock();
 }

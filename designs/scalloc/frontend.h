@@ -38,7 +38,7 @@ NEAR_INLINE void* allocate_block(unsigned size_class) {
 NEAR_INLINE void free_local(Lab& lab, Span& span, Block* block) {
   if (likely(span.epoch.is_hot_for_owner())) return span.local.push_hot(block);
   const int32_t event_at = span.event_at.load(kRelaxed);  // relaxed: the owner assigned it
-  const int32_t free = free_cold(span, block, policy.asymmetric);
+  const int32_t free = free_cold(span, block, settings.asymmetric);
   if (unlikely(free >= event_at)) settle_and_pool(lab, span);
 }
 

@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "base/atomic.h"
-#include "designs/scalloc/policy.h"
+#include "designs/scalloc/settings.h"
 #include "platform/saved_errno.h"
 
 namespace near::design::scalloc {
@@ -22,7 +22,9 @@ constexpr int kThisThread = -10000;
 // False once the kernel has refused markers: it has none, or a system-call filter forbids them.
 constinit Atomic<bool> have_markers{true};
 
-size_t reach() { return policy.guard == Guard::markers ? kLeastVirtualSpan : policy.virtual_span; }
+size_t reach() {
+  return settings.guard == Guard::markers ? kLeastVirtualSpan : settings.virtual_span;
+}
 
 bool install_all(const iovec* ranges, size_t count, size_t bytes) {
   const auto call = [&](long process) {
@@ -39,34 +41,34 @@ bool install_all(const iovec* ranges, size_t count, size_t bytes) {
 }
 
 bool forbid(char* from, size_t bytes) {
-  if (policy.guard == Guard::markers) return madvise(from, bytes, kInstall) == 0;
+  if (settings.guard == Guard::markers) return madvise(from, bytes, kInstall) == 0;
   // Gives the pages back first: pages behind a protection stay resident.
   return madvise(from, bytes, MADV_DONTNEED) == 0 && mprotect(from, bytes, PROT_NONE) == 0;
 }
 
 bool allow(char* from, size_t bytes) {
-  if (policy.guard == Guard::markers) return madvise(from, bytes, kRemove) == 0;
+  if (settings.guard == Guard::markers) return madvise(from, bytes, kRemove) == 0;
   return mprotect(from, bytes, PROT_READ | PROT_WRITE) == 0;
 }
 
 bool can_guard() {
   // relaxed: publishes nothing, and one more refusal is harmless
-  return policy.guard == Guard::mprotect ||
-         (policy.guard == Guard::markers && have_markers.load(kRelaxed));
+  return settings.guard == Guard::mprotect ||
+         (settings.guard == Guard::markers && have_markers.load(kRelaxed));
 }
 
 }  // namespace
 
 bool guard_batch(char* start, size_t count, size_t accessible) {
-  if (policy.guard != Guard::markers || !can_guard()) return false;
+  if (settings.guard != Guard::markers || !can_guard()) return false;
   const SavedErrno saved;
   iovec ranges[kMostInBatch];
   for (size_t i = 0; i < count; i++) {
-    ranges[i] = {start + i * policy.virtual_span + accessible, reach() - accessible};
+    ranges[i] = {start + i * settings.virtual_span + accessible, reach() - accessible};
   }
   if (install_all(ranges, count, count * (reach() - accessible))) return true;
   have_markers.store(false, kRelaxed);  // relaxed: publishes nothing
-  madvise(start, count * policy.virtual_span, kRemove);
+  madvise(start, count * settings.virtual_span, kRemove);
   return false;
 }
 

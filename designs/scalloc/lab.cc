@@ -97,7 +97,7 @@ bool reserve_labs() {
 }
 
 bool enter_lab() {
-  if (policy.lab == LabModel::clab) {
+  if (settings.lab == LabModel::clab) {
     core_lab = take_clab();
     return core_lab != nullptr;
   }
@@ -108,7 +108,7 @@ bool enter_lab() {
 }
 
 void leave_lab() {
-  const bool is_shared = policy.lab == LabModel::clab;
+  const bool is_shared = settings.lab == LabModel::clab;
   Lab& lab = is_shared ? *core_lab : *current_lab;
   current_lab = &no_lab;
   core_lab = nullptr;
@@ -165,7 +165,7 @@ void unlock_labs_after_fork(bool child) {
     lab.users = 0;
     open_now--;
     terminate(lab);
-    if (policy.lab == LabModel::clab) continue;
+    if (settings.lab == LabModel::clab) continue;
     lab.next_idle = idle;
     idle = &lab;
   }

@@ -13,8 +13,8 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
-#include "designs/scalloc/policy.h"
 #include "designs/scalloc/reusable_set.h"
+#include "designs/scalloc/settings.h"
 #include "designs/scalloc/span.h"
 
 namespace near::design::scalloc {
@@ -106,7 +106,7 @@ class Labs {
   static int32_t blocks(uint32_t size_class) {
     return static_cast<int32_t>(kSizeClasses[size_class].blocks);
   }
-  static int32_t reusable_at(uint32_t size_class) { return policy.reusable_at[size_class]; }
+  static int32_t reusable_at(uint32_t size_class) { return settings.reusable_at[size_class]; }
 
  private:
   Lab& acting_;

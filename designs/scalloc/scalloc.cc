@@ -53,10 +53,10 @@ Census take_census() {
 
 }  // namespace
 
-std::span<Switch> Scalloc::switches() { return policy_switches(); }
+std::span<Switch> Scalloc::switches() { return scalloc::switches(); }
 
 bool Scalloc::start() {
-  read_policy();
+  apply_switches();
   return reserve_labs() && start_span_pool();
 }
 
@@ -136,7 +136,7 @@ void Scalloc::unlock_after_fork(bool child) {
   unlock_huge_after_fork();
   unlock_labs_after_fork(child);
   if (child)
-    policy.asymmetric = register_membarrier();  // the parent's registration is not inherited
+    settings.asymmetric = register_membarrier();  // the parent's registration is not inherited
 }
 
 }  // namespace near::design::scalloc

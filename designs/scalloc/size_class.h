@@ -16,7 +16,7 @@
 
 namespace near::design::scalloc {
 
-inline constexpr size_t kLeastVirtualSpan = 2 * kMiB;  // the run's value is in policy.h
+inline constexpr size_t kLeastVirtualSpan = 2 * kMiB;  // the run's value is in settings.h
 inline constexpr size_t kSpanHeader = 128;
 inline constexpr unsigned kClasses = 29;
 inline constexpr unsigned kFineClasses = 16;

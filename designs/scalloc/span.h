@@ -15,8 +15,8 @@
 #include "designs/scalloc/epoch.h"
 #include "designs/scalloc/life_cycle.h"
 #include "designs/scalloc/local_free_list.h"
-#include "designs/scalloc/policy.h"
 #include "designs/scalloc/remote_free_list.h"
+#include "designs/scalloc/settings.h"
 #include "designs/scalloc/size_class.h"
 
 namespace near::design::scalloc {
@@ -51,7 +51,7 @@ struct alignas(64) Span {
 
   // The distance of a pointer into the virtual span from the header's end; wraps inside the header.
   uint32_t offset_of(const void* pointer) const {
-    const auto inside = reinterpret_cast<uintptr_t>(pointer) & (policy.virtual_span - 1);
+    const auto inside = reinterpret_cast<uintptr_t>(pointer) & (settings.virtual_span - 1);
     return static_cast<uint32_t>(inside) - static_cast<uint32_t>(kSpanHeader);
   }
 
@@ -90,7 +90,7 @@ static_assert(sizeof(Span) == kSpanHeader);
 
 inline Span* span_of(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
-  return reinterpret_cast<Span*>(align_down(address, policy.virtual_span));
+  return reinterpret_cast<Span*>(align_down(address, settings.virtual_span));
 }
 
 }  // namespace near::design::scalloc

@@ -56,18 +56,18 @@ constinit Arena arena;
 
 bool start_span_pool() {
   page_size = os::page_size();
-  cores = policy.one_stack ? 1 : processors();
+  cores = settings.one_stack ? 1 : processors();
   const size_t bytes = align_up(kRealSpans * cores * sizeof(Stack), kRoomStep);
   if (stacks == nullptr) {
     if (room.size() == 0 && !room.reserve(bytes, bytes, kRoomStep, kRoomStep)) return false;
     stacks = static_cast<Stack*>(room.take(bytes));
     if (stacks == nullptr) return false;
   }
-  const size_t span = policy.virtual_span;
+  const size_t span = settings.virtual_span;
   if (!start_fresh_spans(cores) || !arena.reserve(kArena, kLeastSpans * span, span, span)) {
     return false;
   }
-  os::advise_huge_pages(reinterpret_cast<void*>(arena.start()), arena.size(), policy.huge_pages);
+  os::advise_huge_pages(reinterpret_cast<void*>(arena.start()), arena.size(), settings.huge_pages);
   return true;
 }
 
@@ -79,8 +79,8 @@ void put_in_pool(Lab& lab, Span& span) {
   const uint32_t touched = span.touched.load(kRelaxed);    // relaxed: as above
   if (used > touched) span.touched.store(used, kRelaxed);  // relaxed: published with the stack
   span.bump.store(0, kRelaxed);                            // relaxed: as above
-  const bool give_back = policy.madvise == Madvise::eager ||
-                         (policy.madvise == Madvise::on && shape.real_span > kMadviseThreshold);
+  const bool give_back = settings.madvise == Madvise::eager ||
+                         (settings.madvise == Madvise::on && shape.real_span > kMadviseThreshold);
   if (give_back && madvise_span(span)) lab.note(Event::madvise_calls);
   lab.note(Event::spans_to_pool);
   stack_of(shape.real_span_index, core_of(lab)).push(SpanLinks(), number_of(span));

@@ -17,11 +17,11 @@ NEAR_HIDDEN extern Arena arena;
 
 // Spans by number, from 1 on in address order, as stacks store them.
 inline Span& span_at(uint32_t number) {
-  return *reinterpret_cast<Span*>(arena.start() + (number - size_t{1}) * policy.virtual_span);
+  return *reinterpret_cast<Span*>(arena.start() + (number - size_t{1}) * settings.virtual_span);
 }
 inline uint32_t number_of(const Span& span) {
   return static_cast<uint32_t>((reinterpret_cast<uintptr_t>(&span) - arena.start()) /
-                               policy.virtual_span) +
+                               settings.virtual_span) +
          1;
 }
 struct SpanLinks {
@@ -48,7 +48,7 @@ size_t used_stacks(uint32_t real_span_index);
 template <typename Visit>
 void for_each_span(Visit visit) {
   const uintptr_t end = arena.start() + arena.taken();
-  for (uintptr_t at = arena.start(); at < end; at += policy.virtual_span) {
+  for (uintptr_t at = arena.start(); at < end; at += settings.virtual_span) {
     visit(*reinterpret_cast<Span*>(at));
   }
 }

@@ -16,7 +16,7 @@
 #include "base/bits.h"
 #include "designs/super/folio.h"
 
-namespace near::super {
+namespace near::design::super {
 
 inline constexpr size_t kChunk = 2 * kMiB;
 inline constexpr size_t kPage = 4 * kKiB;
@@ -102,4 +102,4 @@ static_assert(kSizes[small_bin(0)] == 8 && kSizes[small_bin(9)] == 16);
 static_assert(kSizes[small_bin(64)] == 64 && kSizes[small_bin(128)] == 160);
 static_assert(kSizes[small_bin(kLargestSmall)] == kLargestSmall);
 
-}  // namespace near::super
+}  // namespace near::design::super

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace near::super {
+namespace near::design::super {
 
 struct Block {
   Block* next;
@@ -58,4 +58,4 @@ struct CachedList {
   }
 };
 
-}  // namespace near::super
+}  // namespace near::design::super

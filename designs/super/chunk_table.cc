@@ -1,6 +1,6 @@
 #include "designs/super/chunk_table.h"
 
-namespace near::super {
+namespace near::design::super {
 namespace {
 
 // At most 2^21 chunks, of the 2^24 that an entry can number; at least 32.
@@ -18,4 +18,4 @@ bool ChunkTable::start() {
   return arena.take(align_up(arena.size() / kChunk * sizeof(uint32_t), kChunk)) != nullptr;
 }
 
-}  // namespace near::super
+}  // namespace near::design::super

@@ -13,7 +13,7 @@
 #include "designs/shared/arena.h"
 #include "designs/super/bin.h"
 
-namespace near::super {
+namespace near::design::super {
 
 // All memory: the table, the caches' memory (room.h), then chunks.
 extern design::Arena arena NEAR_HIDDEN;
@@ -53,4 +53,4 @@ class ChunkTable {
   static Atomic<uint32_t>* entries() { return reinterpret_cast<Atomic<uint32_t>*>(arena.start()); }
 };
 
-}  // namespace near::super
+}  // namespace near::design::super

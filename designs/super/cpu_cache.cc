@@ -4,7 +4,7 @@
 #include "designs/super/room.h"
 #include "designs/super/socket_cache.h"
 
-namespace near::super {
+namespace near::design::super {
 
 CpuCache* cpu_caches = nullptr;
 unsigned cpu_cache_count = 0;
@@ -15,12 +15,12 @@ namespace {
 constexpr unsigned kMostCpus = 128;
 
 CachedList take_above(unsigned bin, unsigned socket) {
-  if constexpr (kConfig.per_socket) return socket_cache(socket, bin).take();
+  if constexpr (kVariant.per_socket) return socket_cache(socket, bin).take();
   return global_caches[bin].take();
 }
 
 bool put_above(unsigned bin, unsigned socket, const CachedList& list) {
-  if constexpr (kConfig.per_socket) return socket_cache(socket, bin).put(list);
+  if constexpr (kVariant.per_socket) return socket_cache(socket, bin).put(list);
   return global_caches[bin].put(list);
 }
 
@@ -68,7 +68,7 @@ bool CpuCache::fill(ThreadList& list, unsigned socket) {
   const Section section(lock_);
   if (!refill(socket)) return false;
   const uint32_t full = thread_list_full(bin_);
-  if (kConfig.equal_lists || lists_.last().count <= full) {
+  if (kVariant.equal_lists || lists_.last().count <= full) {
     list.put(lists_.take());
   } else {
     list.put(lists_.last().split(full));
@@ -105,4 +105,4 @@ CpuCache::Totals CpuCache::totals() {
   return {.accesses = accesses_, .walked = walked_, .cached = lists_.blocks()};
 }
 
-}  // namespace near::super
+}  // namespace near::design::super

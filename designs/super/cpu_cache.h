@@ -9,7 +9,7 @@
 #include "designs/super/section.h"
 #include "designs/super/thread_list.h"
 
-namespace near::super {
+namespace near::design::super {
 
 class alignas(64) CpuCache {
  public:
@@ -63,4 +63,4 @@ inline uint32_t thread_list_full(unsigned bin) {
   return static_cast<uint32_t>(div_up(settings.thread_list_bytes, kSizes[bin]));
 }
 
-}  // namespace near::super
+}  // namespace near::design::super

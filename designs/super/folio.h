@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace near::super {
+namespace near::design::super {
 
 struct Folio {
   static constexpr unsigned kMaxBlocks = 512;
@@ -51,4 +51,4 @@ struct Folio {
   }
 };
 
-}  // namespace near::super
+}  // namespace near::design::super

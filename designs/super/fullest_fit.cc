@@ -3,7 +3,7 @@
 #include "designs/super/chunk_table.h"
 #include "platform/os.h"
 
-namespace near::super {
+namespace near::design::super {
 namespace {
 
 char* chunk_of(const void* pointer) {
@@ -123,4 +123,4 @@ void FullestFit::trim() {
   purge(kept);
 }
 
-}  // namespace near::super
+}  // namespace near::design::super

@@ -12,7 +12,7 @@
 #include "designs/super/bin.h"
 #include "designs/super/cached_list.h"
 
-namespace near::super {
+namespace near::design::super {
 
 class FullestFit {
  public:
@@ -61,4 +61,4 @@ inline char* block_around(const Bin& bin, const void* pointer) {
   return reinterpret_cast<char*>(address - (offset - bin.first) % bin.size);
 }
 
-}  // namespace near::super
+}  // namespace near::design::super

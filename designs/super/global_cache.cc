@@ -1,6 +1,6 @@
 #include "designs/super/global_cache.h"
 
-namespace near::super {
+namespace near::design::super {
 
 constinit GlobalCache global_caches[kBins];
 
@@ -100,4 +100,4 @@ GlobalCache::Totals GlobalCache::totals() {
   return now;
 }
 
-}  // namespace near::super
+}  // namespace near::design::super

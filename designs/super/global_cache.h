@@ -9,7 +9,7 @@
 #include "designs/super/list_cache.h"
 #include "designs/super/section.h"
 
-namespace near::super {
+namespace near::design::super {
 
 class alignas(64) GlobalCache {
  public:
@@ -63,4 +63,4 @@ class alignas(64) GlobalCache {
 
 extern GlobalCache global_caches[kBins];
 
-}  // namespace near::super
+}  // namespace near::design::super

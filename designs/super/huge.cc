@@ -3,10 +3,10 @@
 #include <cstring>
 
 #include "base/compiler.h"
-#include "designs/super/config.h"
+#include "designs/super/settings.h"
 #include "platform/os.h"
 
-namespace near::super {
+namespace near::design::super {
 
 constinit Huge huge;
 
@@ -135,4 +135,4 @@ Huge::Totals Huge::totals() {
   return totals_;
 }
 
-}  // namespace near::super
+}  // namespace near::design::super

@@ -11,7 +11,7 @@
 #include "designs/shared/ranks.h"
 #include "designs/super/chunk_table.h"
 
-namespace near::super {
+namespace near::design::super {
 
 class Huge {
  public:
@@ -50,4 +50,4 @@ class Huge {
 
 extern Huge huge;
 
-}  // namespace near::super
+}  // namespace near::design::super

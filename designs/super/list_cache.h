@@ -7,7 +7,7 @@
 #include "base/bits.h"
 #include "designs/super/cached_list.h"
 
-namespace near::super {
+namespace near::design::super {
 
 class ListCache {
  public:
@@ -71,4 +71,4 @@ class ListCache {
   uint32_t full_ = 0;
 };
 
-}  // namespace near::super
+}  // namespace near::design::super

@@ -2,7 +2,7 @@
 
 #include "designs/super/chunk_table.h"
 
-namespace near::super {
+namespace near::design::super {
 namespace {
 
 char* next = nullptr;
@@ -28,4 +28,4 @@ void* take_room(size_t bytes) {
   return taken;
 }
 
-}  // namespace near::super
+}  // namespace near::design::super

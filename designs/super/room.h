@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <new>
 
-namespace near::super {
+namespace near::design::super {
 
 // Zeroed memory, a multiple of a cache line; null if memory is refused.
 void* take_room(size_t bytes);
@@ -17,4 +17,4 @@ T* take_room_for(size_t count) {
   return static_cast<T*>(take_room(count * sizeof(T)));
 }
 
-}  // namespace near::super
+}  // namespace near::design::super

@@ -1,6 +1,6 @@
 #include "designs/super/section.h"
 
-namespace near::super {
+namespace near::design::super {
 namespace {
 
 constexpr int kTries = 10;
@@ -26,4 +26,4 @@ NEAR_COLD bool begin_transaction(const Mutex& mutex) {
   return false;
 }
 
-}  // namespace near::super
+}  // namespace near::design::super

@@ -5,11 +5,11 @@
 #pragma once
 
 #include "base/compiler.h"
-#include "designs/super/config.h"
+#include "designs/super/settings.h"
 #include "designs/super/transaction.h"
 #include "sync/mutex.h"
 
-namespace near::super {
+namespace near::design::super {
 
 // True if a transaction has begun; it fails as soon as a thread takes the lock.
 NEAR_COLD bool begin_transaction(const Mutex& mutex);
@@ -41,4 +41,4 @@ class Section {
   bool in_transaction_ = false;
 };
 
-}  // namespace near::super
+}  // namespace near::design::super

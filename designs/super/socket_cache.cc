@@ -4,13 +4,13 @@
 #include "designs/super/global_cache.h"
 #include "designs/super/room.h"
 
-namespace near::super {
+namespace near::design::super {
 
 SocketCache* socket_caches = nullptr;
 unsigned socket_cache_count = 0;
 
 bool start_socket_caches() {
-  if (!kConfig.per_socket) return true;
+  if (!kVariant.per_socket) return true;
   const unsigned count = design::topology().count * kBins;
   const unsigned depth = settings.socket_lists;
   auto* lists = take_room_for<CachedList>(size_t{count} * depth);
@@ -58,4 +58,4 @@ SocketCache::Totals SocketCache::totals() {
   return {.accesses = accesses_, .cached = lists_.blocks()};
 }
 
-}  // namespace near::super
+}  // namespace near::design::super

@@ -11,7 +11,7 @@
 #include "designs/super/list_cache.h"
 #include "designs/super/section.h"
 
-namespace near::super {
+namespace near::design::super {
 
 class alignas(64) SocketCache {
  public:
@@ -50,4 +50,4 @@ inline SocketCache& socket_cache(unsigned socket, unsigned bin) {
   return socket_caches[socket * kBins + bin];
 }
 
-}  // namespace near::super
+}  // namespace near::design::super

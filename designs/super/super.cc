@@ -10,7 +10,7 @@
 #include "designs/super/room.h"
 #include "designs/super/socket_cache.h"
 
-namespace near::super {
+namespace near::design::super {
 namespace {
 
 constexpr size_t kLargestPowerOfTwo = 128 * kKiB;  // among the bins
@@ -66,7 +66,7 @@ size_t folios_purged() {
 }  // namespace
 
 bool Super::start() {
-  settle();
+  apply_switches();
   return ChunkTable::start() && start_global_caches() && start_socket_caches() &&
          start_cpu_caches();
 }
@@ -159,7 +159,7 @@ design::Footprint Super::footprint() {
           .large_blocks = runs.blocks};
 }
 
-size_t Super::counters(design::Counter* out) {
+size_t Super::counters(Counter* out) {
   GlobalCache::Totals all{};
   for (GlobalCache& cache : global_caches) {
     const GlobalCache::Totals one = cache.totals();
@@ -213,4 +213,4 @@ void Super::unlock_after_fork(bool child) {
   Defaults::unlock_after_fork(child);
 }
 
-}  // namespace near::super
+}  // namespace near::design::super

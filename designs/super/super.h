@@ -5,18 +5,18 @@
 
 #include "designs/shared/design.h"
 #include "designs/super/chunk_table.h"
-#include "designs/super/config.h"
+#include "designs/super/settings.h"
 #include "designs/super/thread_cache.h"
 #include "front/invalid.h"
 
-namespace near::super {
+namespace near::design::super {
 
 NEAR_COLD void* allocate_slow(size_t size);
 NEAR_COLD void deallocate_slow(void* block);
 
 struct Super : design::Defaults<Super> {
-  static constexpr const char* kName = kConfig.name;
-  static std::span<design::Switch> switches() { return super::switches(); }
+  static constexpr const char* kName = kVariant.name;
+  static std::span<Switch> switches() { return super::switches(); }
   static bool start();
   static bool thread_enter() { return threads.enter(); }
   static void thread_exit() { threads.exit(); }
@@ -44,9 +44,9 @@ struct Super : design::Defaults<Super> {
   static size_t usable_size(const void* block);
   static bool trim();
   static design::Footprint footprint();
-  static size_t counters(design::Counter* out);
+  static size_t counters(Counter* out);
   static void for_each_lock(void (*visit)(Mutex& lock));
   static void unlock_after_fork(bool child);
 };
 
-}  // namespace near::super
+}  // namespace near::design::super

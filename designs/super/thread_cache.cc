@@ -6,7 +6,7 @@
 #include "designs/super/room.h"
 #include "platform/cpu.h"
 
-namespace near::super {
+namespace near::design::super {
 
 constinit ThreadCache no_cache;
 __thread ThreadCache* current NEAR_TLS_INITIAL_EXEC = &no_cache;
@@ -159,4 +159,4 @@ size_t Threads::made() {
   return made_;
 }
 
-}  // namespace near::super
+}  // namespace near::design::super

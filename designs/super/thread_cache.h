@@ -12,7 +12,7 @@
 #include "designs/super/bin.h"
 #include "designs/super/thread_list.h"
 
-namespace near::super {
+namespace near::design::super {
 
 class ThreadCache {
  public:
@@ -125,4 +125,4 @@ class Threads {
 
 extern Threads threads;
 
-}  // namespace near::super
+}  // namespace near::design::super

@@ -11,7 +11,7 @@
 #include "base/compiler.h"
 #include "designs/super/cached_list.h"
 
-namespace near::super {
+namespace near::design::super {
 
 class ThreadList {
  public:
@@ -79,4 +79,4 @@ class ThreadList {
   uint32_t full_ = 0;
 };
 
-}  // namespace near::super
+}  // namespace near::design::super

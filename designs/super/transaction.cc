@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #endif
 
-namespace near::transaction {
+namespace near::design::super::transaction {
 
 #if defined(__x86_64__)
 
@@ -34,4 +34,4 @@ void abandon() {}
 
 #endif
 
-}  // namespace near::transaction
+}  // namespace near::design::super::transaction

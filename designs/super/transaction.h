@@ -2,7 +2,7 @@
 // Thread-safety: any thread. A system call aborts the transaction.
 #pragma once
 
-namespace near::transaction {
+namespace near::design::super::transaction {
 
 bool supported();
 
@@ -14,4 +14,4 @@ void commit();
 // Called in a transaction: makes it fail, so that it does not return.
 void abandon();
 
-}  // namespace near::transaction
+}  // namespace near::design::super::transaction

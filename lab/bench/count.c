@@ -5,7 +5,7 @@
 // inside another call is passed on and not counted. The counters are a shared mapping of the file
 // LAB_COUNT_FILE, which the reader made: a crash or _exit loses no count, and children of fork and
 // exec add to the same counters. Without that file nothing is counted.
-// Thread-safety: any thread. The reader is nearlab/counting.py, which uses this layout.
+// Thread-safety: any thread. The reader is nearlab/measure/counting.py, which uses this layout.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

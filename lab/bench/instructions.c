@@ -1,4 +1,4 @@
-// Calls malloc and free in a fixed loop; callgrind counts them (nearlab/instructions.py).
+// Calls malloc and free in a fixed loop; callgrind counts them (nearlab/measure/instructions.py).
 // pair: free right after malloc. batch: 1,000 allocated, then all freed in the same order.
 // With `empty`, the same loop calls functions of this program that return at once. The difference
 // of the two counts is the allocator and the jump to it through the procedure linkage table.

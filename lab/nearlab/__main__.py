@@ -5,16 +5,16 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from . import baseline as baseline_module
-from . import instructions as instructions_module
-from . import measure, peers, targets, trace
-from .compare_command import compare
-from .demo import demo
-from .listing import list_all
-from .report.command import report
-from .run import run
-from .timeline import timeline
-from .timeline_cost import timeline_cost
+from nearlab import peers
+from nearlab.compare.command import compare
+from nearlab.demo.command import demo
+from nearlab.measure import instructions as instructions_module
+from nearlab.measure import trace
+from nearlab.plan.listing import list_all
+from nearlab.report.command import report
+from nearlab.runs.command import run
+from nearlab.timeline.command import timeline
+from nearlab.timeline.cost import timeline_cost
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command()(demo)
@@ -47,37 +47,11 @@ def _console() -> Console:
 
 
 @app.command()
-def baseline(
-    rounds: Annotated[int, typer.Option(min=1, help="Counted rounds.")] = 9,
-    quick: Annotated[bool, typer.Option("--quick", help="3 rounds, scaled: 3 minutes.")] = False,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ROW", help="Only rows that begin so, or `instructions`."),
-    ] = None,
-    allocators: _Allocators = "",
-) -> None:
-    """Measures nearmalloc beside its peers: time, memory, instructions, and the targets."""
-    try:
-        baseline_module.run(
-            rounds=rounds,
-            quick=quick,
-            only=only or [],
-            allocators=_split(allocators),
-            out=_console(),
-        )
-    except (KeyError, measure.MeasureError) as error:
-        raise typer.BadParameter(str(error.args[0])) from None
-
-
-@app.command()
 def instructions(allocators: _Allocators = "") -> None:
     """Counts the instructions of a malloc with its free, exactly."""
     found = peers.ensure(_split(allocators) or peers.CORE)
     counts = instructions_module.count(found)
-    out = _console()
-    out.print(baseline_module.instruction_table(found, counts))
-    for verdict in targets.verdicts(None, counts):
-        out.print(f"{verdict.target}: {verdict.found}", highlight=False)
+    _console().print(instructions_module.table(found, counts))
 
 
 if __name__ == "__main__":

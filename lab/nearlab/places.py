@@ -1,4 +1,4 @@
-"""Where things are: the repository, the release build, results. The one file that knows."""
+"""Paths of the repository, the release build and results. Only this module knows them."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ RESULTS = ROOT / "build" / "lab"
 
 
 def lab_build() -> Path:
-    """Where the lab's compiled programs are. NEAR_LAB_BUILD names those of another build."""
+    """The folder of the lab's compiled programs. NEAR_LAB_BUILD names that of another build."""
     return Path(os.environ.get("NEAR_LAB_BUILD", RELEASE / "lab"))
 
 
@@ -34,7 +34,7 @@ def plans_dir() -> Path:
 
 
 def plan_results() -> Path:
-    """Where results of plans go, a folder each. NEAR_LAB_RESULTS names another place."""
+    """The folder of results, with a folder for each plan. NEAR_LAB_RESULTS names another one."""
     return Path(os.environ.get("NEAR_LAB_RESULTS", RESULTS / "results"))
 
 
@@ -59,34 +59,6 @@ def count_library() -> Path:
     return bench_dir() / "libcount.so"
 
 
-def vm_topologies() -> Path:
-    """The machines of ./near vm. What they run is beside them."""
-    return ROOT / "lab" / "vm" / "topologies"
-
-
-def vm_cases() -> Path:
-    return ROOT / "lab" / "vm" / "cases"
-
-
-def vm_plans() -> Path:
-    return ROOT / "lab" / "vm" / "plans"
-
-
-def vm_guest() -> Path:
-    """The scripts that become part of a guest."""
-    return ROOT / "lab" / "vm" / "guest"
-
-
-def vm_program(name: str) -> Path:
-    """A program that is written for the guest, or the library that counts there."""
-    return lab_build() / "vm" / name
-
-
-def vm_files() -> Path:
-    """The guest's kernel and shell, and the verdicts. NEAR_VM names another place."""
-    return Path(os.environ.get("NEAR_VM", ROOT / "build" / "vm"))
-
-
 def crates_dir() -> Path:
     """The crates that make peers into libraries."""
     return ROOT / "lab" / "peers"
@@ -98,7 +70,7 @@ def rust_workloads_dir() -> Path:
 
 
 def peers_build() -> Path:
-    """What is built of them."""
+    """The folder of what cargo builds from these crates."""
     return ROOT / "build" / "peers"
 
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import results_file as make
-from nearlab import record
 from nearlab.report import figures, planned, style
 from nearlab.report.analysis import Analysis
 from nearlab.report.charts import Frame
+from nearlab.results import record
 
 # Seconds by cell and allocator; memory is the same number of MiB. Medians: churn 4, 2, 8; larson
 # 2, 1, 4; phong 1, 4 for glibc and nearmalloc.

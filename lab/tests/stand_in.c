@@ -1,12 +1,11 @@
 // A library that poses as nearmalloc in the lab's tests: glibc's malloc under four names.
-// Invariant: it serves malloc and names itself as nearmalloc does, except for the one fault it is
-// built with (-DFAULT=...). Thread-safety: that of glibc's malloc. The lab's tests compile it.
+// Invariant: it serves malloc, except for the one fault it is built with (-DFAULT=...).
+// Thread-safety: that of glibc's malloc. The lab's tests compile it.
 #include <signal.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-enum { kNone, kSilent, kCrash };
+enum { kNone, kCrash };
 #ifndef FAULT
 #define FAULT kNone
 #endif
@@ -28,8 +27,3 @@ void* malloc(size_t size) {
 void* calloc(size_t count, size_t size) { return __libc_calloc(count, size); }
 void* realloc(void* block, size_t size) { return __libc_realloc(block, size); }
 void free(void* block) { __libc_free(block); }
-
-__attribute__((destructor)) static void name_itself(void) {
-  if (FAULT != kSilent && getenv("NEARMALLOC_STATS") != NULL)
-    fprintf(stderr, "nearmalloc %s: a stand-in\n", near_version());
-}

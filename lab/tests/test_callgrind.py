@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nearlab import callgrind, places
+from nearlab import places
+from nearlab.measure import callgrind
 
 HERE = Path(__file__).parent
 

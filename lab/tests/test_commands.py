@@ -45,6 +45,12 @@ def test_everything_is_listed(near):
         assert word in listed
 
 
+def test_a_plan_with_targets_says_which_are_reached(near):
+    words = ("--only", "start-up", "--rounds", "1", "--allocators", "glibc,nearmalloc")
+    out = near("run", "baseline", *words)
+    assert "start-up: at most 1.15x glibc" in out and "not measured" in out
+
+
 def test_a_plan_is_run_and_reported(two_results, tmp_path):
     assert "index.html" in two_results("report", "-o", tmp_path)
     assert (tmp_path / "index.html").stat().st_size > 100_000

@@ -10,10 +10,12 @@ from hypothesis import strategies as some
 from typer.testing import CliRunner
 
 import results
-from nearlab import compare, compare_command, places
+from nearlab import places
 from nearlab.__main__ import app
-from nearlab.compare import Settings, Way
-from nearlab.stats import Interval
+from nearlab.compare import command as compare_command
+from nearlab.compare import compare
+from nearlab.compare.compare import Settings, Way
+from nearlab.results.stats import Interval
 
 THRESHOLDS = {Way.TIME: 0.05, Way.MEMORY: 0.03, Way.INSTRUCTIONS: 0.02, Way.CALLS: 0.5}
 OURS, GLIBC = "nearmalloc", "glibc"

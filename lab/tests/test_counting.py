@@ -2,7 +2,8 @@
 
 import pytest
 
-from nearlab import counting, measure, places, proof
+from nearlab import places
+from nearlab.measure import counting, measure, proof
 from test_peers import compiled
 
 PROGRAM = r"""

@@ -1,7 +1,7 @@
-"""The demo: its table, its judgement of runs, and that it leaves no process behind.
+"""The demo: its table, how runs of real programs are judged, and that no process is left behind.
 
-Invariant: results go to a temporary folder. The library is the built nearmalloc where there is one,
-else a stand-in; faults are always those of stand-ins (stand_in.c). Thread-safety: pytest.
+Invariant: results go to a temporary folder; faults are always those of stand-ins (stand_in.c).
+Thread-safety: pytest.
 """
 
 import json
@@ -17,15 +17,22 @@ import pytest
 import typer
 
 import processes
-from nearlab import demo, demo_install, demo_table, measure, places, programs
-from nearlab.demo_run import Record, Runner
-from nearlab.interleave import Step, schedule
+import results_file
+from nearlab import peers, programs
+from nearlab.demo import command as demo
+from nearlab.demo import table as demo_table
+from nearlab.measure import measure
 from nearlab.peers import Allocator
+from nearlab.programs import install
 from nearlab.programs.base import Command, CommandProgram, PrepareError, Program, Run
 from nearlab.programs.redis import Redis
-from nearlab.progress import Forecast, clock
+from nearlab.results import record
+from nearlab.runs.interleave import schedule
+from nearlab.runs.progress import Forecast, clock
+from nearlab.runs.work import Bench
+from program_cells import cell_of
 
-GLIBC = Allocator("glibc", "glibc", None, "glibc 2.36")
+GLIBC = peers.find("glibc")
 HERE = Path(__file__).resolve().parent
 GOOD = "echo 1; exec true"  # a shell may end without running its exit handlers, `true` does not
 
@@ -35,7 +42,7 @@ class Shell(CommandProgram):
 
     version = ("echo", "a shell")
 
-    def __init__(self, script: str, name: str = "shell", tree: bool = False):
+    def __init__(self, script: str, name: str = "python", tree: bool = False):
         self.name = self.title = name
         self._script = script
         self._tree = tree
@@ -59,41 +66,32 @@ class Interrupted(Shell):
         raise AssertionError("not interrupted")
 
 
+def failures(program: Program, *allocators: Allocator) -> list[str | None]:
+    """Why the program's runs under the allocators do not count, in turn."""
+    bench = Bench(programs={program.name: program})
+    return [bench.run(cell_of(program), allocator).failure for allocator in allocators]
+
+
 @pytest.fixture(scope="session")
-def tools(tmp_path_factory) -> Path:
-    """A folder with the launcher and the stand-ins."""
-    folder = tmp_path_factory.mktemp("tools")
-    built = measure.places.bench_dir() / "launch"
-    if built.is_file():
-        (folder / "launch").symlink_to(built)
-    else:
-        _compile(HERE.parent / "bench" / "launch.c", folder / "launch")
-    for fault in ("kNone", "kSilent", "kCrash"):
+def stand_ins(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("stand-ins")
+    for fault in ("kNone", "kCrash"):
         (folder / fault).mkdir()
-        options = ("-shared", "-fPIC", f"-DFAULT={fault}")
-        _compile(HERE / "stand_in.c", folder / fault / "libnearmalloc.so", *options)
+        target = folder / fault / "libnearmalloc.so"
+        options = ("-O1", "-shared", "-fPIC", f"-DFAULT={fault}")
+        subprocess.run(["cc", *options, "-o", target, HERE / "stand_in.c"], check=True)
     return folder
 
 
-def _compile(source: Path, target: Path, *options: str) -> None:
-    subprocess.run(["cc", "-O1", *options, "-o", target, source], check=True)
+def stand_in(stand_ins: Path, fault: str = "kNone") -> Allocator:
+    return Allocator("nearmalloc", "nearmalloc", stand_ins / fault / "libnearmalloc.so", "0.0.0")
 
 
-@pytest.fixture(autouse=True)
-def results(tools, tmp_path, monkeypatch) -> Path:
-    """The folder of the results; the launcher is found."""
-    monkeypatch.setenv("NEAR_BENCH_DIR", str(tools))
-    monkeypatch.setenv("CI", "true")
-    monkeypatch.setattr(places, "RESULTS", tmp_path / "results")
-    return tmp_path / "results"
-
-
-def stand_in(tools: Path, fault: str = "kNone") -> Allocator:
-    return Allocator("nearmalloc", "nearmalloc", tools / fault / "libnearmalloc.so", "0.0.0")
-
-
-def run(program: Program, near: Allocator, rounds: int = 1) -> bool:
-    return demo.run([program], (GLIBC, near), rounds, quick=True)
+@pytest.fixture
+def results(tmp_path, monkeypatch) -> Path:
+    """The folder of the results."""
+    monkeypatch.setenv("NEAR_LAB_RESULTS", str(tmp_path / "results"))
+    return tmp_path / "results" / "demo"
 
 
 def exit_code(**options) -> int:
@@ -102,31 +100,34 @@ def exit_code(**options) -> int:
     return end.value.exit_code
 
 
+@pytest.fixture
+def python_is(monkeypatch):
+    """Puts another program in the place of the first one of the demo."""
+    every = programs.all_programs()[1:]
+
+    def replace(program: Program) -> None:
+        monkeypatch.setattr(programs, "all_programs", lambda: [program, *every])
+
+    return replace
+
+
 # The whole command.
 
 
-def test_the_command_runs_python_and_writes_table_figure_and_raw_results(
-    tools, results, monkeypatch, capsys
-):
-    if not places.nearmalloc_library().exists():
-        monkeypatch.setenv("NEAR_LIBRARY", str(tools / "kNone" / "libnearmalloc.so"))
-    assert exit_code(rounds=2, only=["python"], quick=True) == 0
+def test_the_command_runs_python_and_writes_table_figure_and_raw_results(results, capsys):
+    demo.demo(rounds=2, only=["python"], quick=True)
     shown = capsys.readouterr()
-    assert "python" in shown.out
-    assert "failed" not in shown.out
-    assert len(shown.err.strip().splitlines()) == 6  # the warm-up and two rounds of two
-    assert shown.err.strip().endswith("0:00 left")
-    assert (results / "demo.png").read_bytes().startswith(b"\x89PNG")
-    start, *runs = [json.loads(line) for line in (results / "demo.jsonl").read_text().splitlines()]
-    assert start["machine"]["kernel"]
-    assert start["date"]
-    assert start["cases"]["python"].startswith("Python 3")
+    assert "python" in shown.out and "failed" not in shown.out
+    (picture,), (lines,) = results.glob("*.png"), results.glob("*.jsonl")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    plan, *runs, end = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert plan["plan"] == "demo" and plan["machine"]["kernel"] and end["complete"]
     assert [one["round"] for one in runs] == [0, 0, 1, 1, 2, 2]
-    assert {one["answer"] for one in runs} == {runs[0]["answer"]}
+    assert len({one["result"]["checksum"] for one in runs}) == 1
     assert {one["sample"]["served_by"] for one in runs} == {"glibc", "nearmalloc"}
 
 
-def test_the_command_refuses_what_it_cannot_do(tmp_path, monkeypatch, capsys):
+def test_the_command_refuses_what_it_cannot_do(results, tmp_path, monkeypatch, capsys):
     assert exit_code(only=["python,nothing"]) == 2
     assert "there are python, python-malloc, sqlite" in capsys.readouterr().err
     monkeypatch.setenv("NEAR_LIBRARY", str(tmp_path / "libnearmalloc.so"))
@@ -134,64 +135,74 @@ def test_the_command_refuses_what_it_cannot_do(tmp_path, monkeypatch, capsys):
     assert "build" in capsys.readouterr().err
 
 
-def test_a_signal_ends_the_demo_and_restores_the_handlers(tools, monkeypatch, capsys):
-    monkeypatch.setenv("NEAR_LIBRARY", str(tools / "kNone" / "libnearmalloc.so"))
-    monkeypatch.setattr(programs, "all_programs", lambda: [Interrupted("true", "interrupted")])
+def test_a_signal_ends_the_demo_and_restores_the_handlers(results, python_is, capsys):
+    python_is(Interrupted("true"))
     before = signal.getsignal(signal.SIGTERM)
-    assert exit_code() == 130
+    assert exit_code(only=["python"]) == 130
     assert signal.getsignal(signal.SIGTERM) is before
     assert "interrupted" in capsys.readouterr().err
+
+
+def test_a_program_that_fails_is_named_and_the_others_are_compared(results, python_is, capsys):
+    python_is(Shell("echo no >&2; exit 3"))
+    assert exit_code(only=["python,sqlite"], rounds=1, quick=True) == 1
+    shown = capsys.readouterr().out
+    assert "python failed: glibc: exit code 3: no" in shown and "sqlite failed" not in shown
+
+
+def test_a_program_whose_inputs_cannot_be_made_is_skipped_with_the_reason(
+    results, python_is, capsys
+):
+    python_is(Unprepared("true"))
+    assert exit_code(only=["python"], quick=True) == 1
+    shown = capsys.readouterr().err
+    assert "python is skipped: cannot be made" in shown and "no program could be run" in shown
 
 
 # What makes a run fail.
 
 
 @pytest.mark.parametrize(
-    ("script", "fault", "why"),
+    ("script", "why"),
     [
-        ("kill -SEGV $$", "kNone", "glibc, warm-up: ended by SIGSEGV"),
-        ("echo no >&2; exit 3", "kNone", "glibc, warm-up: exit code 3: no"),
-        ("true", "kNone", "glibc, warm-up: no output"),
-        ("echo x$LD_PRELOAD; exec true", "kNone", "nearmalloc, warm-up: wrong output"),
-        (GOOD, "kSilent", "nearmalloc, warm-up: nearmalloc did not name itself"),
-        ("unset LD_PRELOAD; exec echo 1", "kNone", "nearmalloc, warm-up: served by glibc instead"),
-        ("setsid sleep 30 & echo 1", "kNone", "left 1 processes running"),
+        ("kill -SEGV $$", "ended by SIGSEGV"),
+        ("echo no >&2; exit 3", "exit code 3: no"),
+        ("true", "no checksum"),
+        ("setsid sleep 30 & echo 1", "left 1 processes running"),
     ],
 )
-def test_a_bad_run_is_reported(tools, capsys, script, fault, why):
-    assert not run(Shell(script), stand_in(tools, fault))
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "shell failed: " in shown
-    assert why in shown
+def test_a_bad_run_is_reported(script, why):
+    (failure,) = failures(Shell(script), GLIBC)
+    assert why in failure
 
 
-def test_every_process_of_a_tree_must_be_served(tools, capsys):
-    script = f"env -u LD_PRELOAD true; {GOOD}"
-    assert not run(Shell(script, tree=True), stand_in(tools))
-    assert "served by glibc, nearmalloc instead of nearmalloc" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("script", "tree", "why"),
+    [
+        ("echo x$LD_PRELOAD; exec true", False, "checksum: "),
+        ("unset LD_PRELOAD; exec echo 1", False, "served by glibc"),
+        (f"env -u LD_PRELOAD true; {GOOD}", True, "served by glibc, nearmalloc"),
+    ],
+)
+def test_a_bad_run_under_nearmalloc_is_reported(stand_ins, script, tree, why):
+    good, bad = failures(Shell(script, tree=tree), GLIBC, stand_in(stand_ins))
+    assert good is None and why in bad
 
 
-def test_a_crash_in_the_allocator_is_a_result_and_the_others_still_run(tools, results, capsys):
-    crashing = stand_in(tools, "kCrash")
-    python = next(program for program in programs.all_programs() if program.name == "python")
-    assert not demo.run([python, Shell(GOOD)], (GLIBC, crashing), 1, quick=True)
-    shown = capsys.readouterr().out
-    assert "python failed: nearmalloc, warm-up: ended by SIGSEGV" in shown
-    assert "shell failed" not in shown
-    runs = [json.loads(line) for line in (results / "demo.jsonl").read_text().splitlines()][1:]
-    assert [one["case"] for one in runs].count("shell") == 4
-    assert [one["case"] for one in runs].count("python") <= 2
+def test_a_crash_in_the_allocator_is_a_result(stand_ins):
+    loop = "exec env PYTHONMALLOC=malloc python3 -c 'print(len([str(i) for i in range(50000)]))'"
+    good, bad = failures(Shell(loop), GLIBC, stand_in(stand_ins, "kCrash"))
+    assert good is None and "ended by SIGSEGV" in bad
 
 
-def test_a_good_program_is_good(tools, capsys):
-    assert run(Shell(GOOD), stand_in(tools))
-    assert "failed" not in capsys.readouterr().out
+def test_an_allocator_runs_with_the_environment_it_asks_for():
+    asking = Allocator("glibc", "glibc", None, "", environment=(("LAB_ASKED", "yes"),))
+    script = "test $LAB_ASKED = yes && echo 1; exec true"
+    assert failures(Shell(script), asking, GLIBC) == [None, "no checksum"]
 
 
-def test_a_program_whose_inputs_cannot_be_made_has_failed(tools, capsys):
-    selected = [Unprepared("true", "unprepared"), Shell(GOOD)]
-    assert not demo.run(selected, (GLIBC, stand_in(tools)), 1, quick=True)
-    assert "unprepared failed: cannot be made" in capsys.readouterr().out
+def test_a_good_program_is_good(stand_ins):
+    assert failures(Shell(GOOD), GLIBC, stand_in(stand_ins)) == [None, None]
 
 
 # Programs that are missing.
@@ -201,13 +212,15 @@ class Lacking(Shell):
     needs: Mapping[str, str] = {"near-no-such-command": "near-no-such-package"}
 
 
-def test_without_root_a_missing_program_is_skipped_with_a_line(tools, monkeypatch, capsys):
+def test_without_root_a_missing_program_is_skipped_with_a_line(
+    results, python_is, monkeypatch, capsys
+):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert not run(Lacking(GOOD), stand_in(tools))
+    python_is(Lacking(GOOD))
+    assert exit_code(only=["python"], quick=True) == 1
     shown = capsys.readouterr().err
     assert "near-no-such-command is missing; as root: apt-get install near-no-such-package" in shown
     assert "no program could be run" in shown
-    assert demo.run([Lacking(GOOD), Shell(GOOD)], (GLIBC, stand_in(tools)), 1, quick=True)
 
 
 def test_as_root_it_is_installed_while_services_are_denied(tmp_path, monkeypatch):
@@ -222,8 +235,8 @@ def test_as_root_it_is_installed_while_services_are_denied(tmp_path, monkeypatch
     script.chmod(0o755)
     monkeypatch.setenv("PATH", str(commands), prepend=os.pathsep)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(demo_install, "POLICY", policy)
-    assert demo_install.provide(Lacking("true")) is None
+    monkeypatch.setattr(install, "POLICY", policy)
+    assert install.provide(Lacking("true")) is None
     assert not policy.exists()
 
 
@@ -233,8 +246,8 @@ def test_an_installation_that_fails_says_why(tmp_path, monkeypatch):
     script.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(demo_install, "POLICY", tmp_path / "policy-rc.d")
-    reason = demo_install.provide(Lacking("true"))
+    monkeypatch.setattr(install, "POLICY", tmp_path / "policy-rc.d")
+    reason = install.provide(Lacking("true"))
     assert (
         reason == "near-no-such-command is missing and could not be installed: E: no such package"
     )
@@ -243,7 +256,7 @@ def test_an_installation_that_fails_says_why(tmp_path, monkeypatch):
 def test_a_policy_of_the_machine_stays(tmp_path):
     policy = tmp_path / "policy-rc.d"
     policy.write_text("of the machine")
-    with demo_install.no_services(policy):
+    with install.no_services(policy):
         assert policy.read_text() == "of the machine"
     assert policy.read_text() == "of the machine"
 
@@ -251,44 +264,27 @@ def test_a_policy_of_the_machine_stays(tmp_path):
 # The table.
 
 
-def record(program: Program, allocator: Allocator, number: int, seconds: float) -> Record:
-    sample = measure.Sample(
-        argv=(),
-        wall_s=seconds,
-        user_s=2 * seconds,
-        sys_s=seconds,
-        peak_rss_kib=int(900 * seconds),
-        mean_rss_kib=0,
-        peak_pte_kib=int(100 * seconds),
-        minor_faults=0,
-        major_faults=0,
-        voluntary_switches=0,
-        involuntary_switches=0,
-        exit_code=0,
-        signal=0,
-        timed_out=False,
-        stdout="",
-        stderr="",
-        served_by=allocator.name,
-        samples=1,
-        left_running=0,
-        processes=(),
-    )
-    return Record(Step(number, program, allocator), Run(sample, seconds, "1"), None)
+@pytest.fixture
+def rows_with(tmp_path):
+    """The rows of programs by name: seconds of glibc and of nearmalloc in rounds from 0 on."""
+
+    def rows(**seconds: tuple[list[float], list[float]]) -> list[demo_table.Row]:
+        cells = [results_file.cell(name) | {"program": f"program:{name}"} for name in seconds]
+        lines = [results_file.plan_line(["glibc", "nearmalloc"], cells)]
+        for name, both in seconds.items():
+            for allocator, values in zip(("glibc", "nearmalloc"), both, strict=True):
+                for number, value in enumerate(values):
+                    metrics = {"seconds": value, "cpu_s": 3 * value, "memory_kib": 1000 * value}
+                    lines.append(results_file.run_line(name, allocator, number, metrics))
+        path = tmp_path / "result.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return demo_table.rows_of(record.read(path))
+
+    return rows
 
 
-def rows_with(program: Program, baseline: list[float], candidate: list[float]):
-    near = Allocator("nearmalloc", "nearmalloc", None, "")
-    records = [
-        record(program, allocator, number, seconds)
-        for allocator, values in ((GLIBC, baseline), (near, candidate))
-        for number, seconds in enumerate(values)
-    ]
-    return demo_table.rows_of(records, "glibc", "nearmalloc")
-
-
-def test_ratios_are_of_medians_and_the_warm_up_is_not_counted():
-    (row,) = rows_with(Shell("true"), [99, 1, 2, 3, 4, 5], [1, 2, 1, 1.5, 3, 1.5])
+def test_ratios_are_of_medians_and_the_warm_up_is_not_counted(rows_with):
+    (row,) = rows_with(python=([99, 1, 2, 3, 4, 5], [1, 2, 1, 1.5, 3, 1.5]))
     time_, cpu, memory = row.comparisons
     assert time_.baseline == (1, 2, 3, 4, 5)
     assert time_.ratio.value == pytest.approx(1.5 / 3)
@@ -299,26 +295,26 @@ def test_ratios_are_of_medians_and_the_warm_up_is_not_counted():
     assert demo_table.medians(demo_table.MEASURES[2], memory) == "3 → 1 MiB"
 
 
-def test_a_verdict_needs_the_whole_interval_on_one_side():
-    (better,) = rows_with(Shell("true"), [1, 2, 2, 2], [1, 1, 1.1, 1])
-    (unclear,) = rows_with(Shell("true"), [1, 2, 2, 2], [1, 1, 3, 2])
-    (single,) = rows_with(Shell("true"), [1, 2], [1, 1])
-    verdicts = [demo_table.verdict(row.comparisons[0].ratio) for row in (better, unclear, single)]
-    assert verdicts == [-1, 0, 0]
+def test_a_verdict_needs_the_whole_interval_on_one_side(rows_with):
+    rows = rows_with(
+        python=([1, 2, 2, 2], [1, 1, 1.1, 1]),
+        sqlite=([1, 2, 2, 2], [1, 1, 3, 2]),
+        gcc=([1, 2], [1, 1]),
+    )
+    assert [demo_table.verdict(row.comparisons[0].ratio) for row in rows] == [-1, 0, 0]
 
 
-def test_the_mean_leaves_failed_programs_out():
-    rows = rows_with(Shell("true"), [1, 2, 2], [1, 1, 1])
-    rows += rows_with(Shell("true", "other"), [1, 1, 1], [1, 2, 2])
+def test_the_mean_leaves_failed_programs_out(rows_with):
+    rows = rows_with(python=([1, 2, 2], [1, 1, 1]), sqlite=([1, 1, 1], [1, 2, 2]))
     rows.append(demo_table.Row("bad", "bad", (), "it failed"))
     assert [mean.value for mean in demo_table.geometric_means(rows)] == pytest.approx([1, 1, 1])
     assert demo_table.geometric_means(rows[2:]) == ()
     assert demo_table.render(rows).row_count == 4
 
 
-def test_an_unfinished_program_has_no_ratios():
-    (row,) = rows_with(Shell("true"), [1], [1])
-    assert row.failure == "no round was completed"
+def test_an_unfinished_program_has_no_ratios(rows_with):
+    (row,) = rows_with(python=([1], [1]))
+    assert row.failure == "glibc: not run"
 
 
 # The order and the time left.
@@ -368,10 +364,7 @@ needs_redis = pytest.mark.skipif(
 def test_redis_is_served_by_glibc_though_it_links_jemalloc(tmp_path):
     redis = Redis()
     redis.prepare(tmp_path, quick=True)
-    steps = schedule([redis], (GLIBC,), range(2))
-    done = list(Runner().do(steps, lambda _: None))
-    assert [one.failure for one in done] == [None, None]
-    assert {one.run.sample.served_by for one in done} == {"glibc"}
+    assert failures(redis, GLIBC, GLIBC) == [None, None]
 
 
 @needs_redis

@@ -16,25 +16,16 @@ import typer
 from rich.console import Console
 
 import fake_workloads
-from nearlab import (
-    callgrind,
-    driver,
-    interleave,
-    journal,
-    measure,
-    peers,
-    places,
-    plan,
-    probe,
-    record,
-    run,
-    summary,
-    work,
-)
-from nearlab.cells import Cell
+from nearlab import peers, places
+from nearlab.measure import callgrind, measure
 from nearlab.peers import Allocator
+from nearlab.plan import plan
+from nearlab.plan.cells import Cell
 from nearlab.programs.base import Program, Run
-from nearlab.run import Choice
+from nearlab.results import journal, record, summary
+from nearlab.runs import command as run
+from nearlab.runs import driver, interleave, probe, work
+from nearlab.runs.command import Choice
 
 GLIBC = Allocator("glibc", "glibc", None, "2")
 PRETENDER = Allocator("jemalloc", "jemalloc", None, "5")  # nothing is preloaded: glibc serves it
@@ -271,7 +262,7 @@ class Liar(Program):
 
 def test_of_a_real_program_glibc_is_right_whoever_comes_first(monkeypatch):
     cell = Cell(**(dict.fromkeys(Cell.__slots__) | {"name": "liar", "real_program": "liar"}))
-    bench = work.Bench(_programs={"liar": Liar()})
+    bench = work.Bench(programs={"liar": Liar()})
     ours = peers.find("nearmalloc")
     assert "checksum" in bench.run(cell, ours).failure
     assert bench.run(cell, peers.find("glibc")).failure is None
@@ -377,7 +368,8 @@ def test_a_wrong_choice_is_one_line_and_status_two(capsys, monkeypatch, word, ch
 
 
 COMMAND = """
-from nearlab import __main__, driver
+from nearlab import __main__
+from nearlab.runs import driver
 driver.touch_memory = lambda: None  # the test has no time for it
 __main__.app()
 """

@@ -14,8 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 import results
-from nearlab import callgrind, measure, places
+from nearlab import places
 from nearlab.__main__ import app
+from nearlab.measure import callgrind, measure
 
 pytestmark = pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
 

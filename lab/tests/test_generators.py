@@ -9,7 +9,8 @@ import subprocess
 
 import pytest
 
-from nearlab import places, trace
+from nearlab import places
+from nearlab.measure import trace
 
 KIB = 1024
 

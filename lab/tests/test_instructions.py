@@ -4,8 +4,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from nearlab import instructions
+from nearlab.measure import instructions
 
 PINNED = tomllib.loads(Path(__file__).with_name("instructions.toml").read_text())
 ROUNDING = 0.05
@@ -36,3 +37,14 @@ def test_instructions_stay_within_what_was_reached(found):
         if isinstance(value, str) or value > PINNED[mode][str(size)] + ROUNDING
     }
     assert not above, "more than instructions.toml has"
+
+
+def test_a_count_above_its_limit_is_marked(found):
+    ours = found["nearmalloc"]
+    counts = {key: float(limit) for key, limit in instructions.LIMITS.items()}
+    counts["pair", 256] += 0.1
+    counts["batch", 16] = "no count"
+    console = Console(record=True, width=120)
+    console.print(instructions.table([ours], {ours.name: counts}))
+    text = console.export_text()
+    assert text.count("above") == 1 and "36.1 above" in text and "no count" in text

@@ -2,12 +2,14 @@
 
 import json
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 import processes
-from nearlab import measure, places
+from nearlab import places
+from nearlab.measure import measure
 
 MIB = 1024
 
@@ -25,7 +27,7 @@ def test_peak_rss_is_the_known_footprint_within_two_percent():
 
 def test_page_tables_of_the_known_footprint_are_seen():
     # Page tables have 8 bytes for each page of 4 KiB.
-    more = held("524288:200")[0].peak_pte_kib - held("1024:1")[0].peak_pte_kib
+    more = held("524288:1500")[0].peak_pte_kib - held("1024:1")[0].peak_pte_kib
     assert more == pytest.approx(511 * MIB / 4096 * 8, rel=0.05)
 
 
@@ -55,11 +57,12 @@ def test_mean_and_peak_of_known_amounts_over_known_times_are_right_within_two_pe
     # First small, where samples are close together; then large, then in between: a mean over
     # samples instead of time would be far too small.
     small, _ = held("0:100")
-    for _ in range(3):  # on a loaded machine a sample may be late
+    for _ in range(10):  # on a loaded machine a sample may be late
         sample, known = held("8192:200", "98304:1100", "32768:700")
         mean = known["kib_seconds"] / sample.wall_s
         if sample.mean_rss_kib - small.mean_rss_kib == pytest.approx(mean, rel=0.02):
             break
+        time.sleep(1)
     assert sample.mean_rss_kib - small.mean_rss_kib == pytest.approx(mean, rel=0.02)
     assert sample.peak_rss_kib - small.peak_rss_kib == pytest.approx(known["peak_kib"], rel=0.02)
 

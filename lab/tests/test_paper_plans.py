@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from nearlab import plan as plans
+from nearlab.plan import plan as plans
 
 PROCESSORS = 2  # of the preset
 

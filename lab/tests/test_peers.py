@@ -7,7 +7,8 @@ import subprocess
 import pytest
 
 import processes
-from nearlab import measure, peers, places
+from nearlab import peers, places
+from nearlab.measure import measure
 from nearlab.peers import crates, debian, registry
 
 CONFORMS = r"""
@@ -299,3 +300,14 @@ def test_a_peer_conforms(found, conforms, name):
     assert sample.served_by == name
     # 400 threads that left their heaps behind would hold twice as much.
     assert sample.peak_rss_kib < 64 * 1024
+
+
+def test_unknown_allocators_are_named():
+    with pytest.raises(KeyError, match="unknown allocator"):
+        peers.find("bumpmalloc")
+
+
+def test_versions_are_what_the_libraries_say(found):
+    expected = {"mimalloc3": "3.", "mimalloc2": "2.", "jemalloc": "5.", "tcmalloc": "2."}
+    for name, start in expected.items():
+        assert found[name].missing or found[name].version.startswith(start)

@@ -6,8 +6,10 @@ import os
 import pytest
 
 import fake_workloads
-from nearlab import cells, listing, peers, places, plan, run, workloads
-from nearlab.plan import PlanError
+from nearlab import peers, places
+from nearlab.plan import cells, listing, plan, workloads
+from nearlab.plan.plan import PlanError
+from nearlab.runs import command as run
 
 TRUE_LAB = str(places.lab_build())
 ONE = '[[workload]]\nprogram = "steady"\n'
@@ -181,6 +183,14 @@ WRONG_FIGURES |= {
     COMPARED.format("lines") + 'y = "speedup"': "figure[0].y: a speed-up is an allocator's",
     COMPARED.replace('x = "threads"', "").format("heatmap"): "relative_to: is needed to compare",
     FIGURE.format("bars") + 'allocators = ["glibc"]': "allocators: has every allocator where",
+}
+TARGET = ONE + '[[target]]\nname = "g"\nkind = "{}"\nworkloads = ["st*"]\nat_most = 1\n'
+WRONG_FIGURES |= {
+    TARGET.format("best"): "target[0].kind: ",
+    TARGET.format("mean").replace("st*", "x*"): "target[0].workloads: no workload is called 'x*'",
+    TARGET.format("mean") + 'allocator = "gone"': "target[0].allocator: unknown 'gone'",
+    TARGET.format("mean") + 'relative_to = "gone"': "target[0].relative_to: unknown 'gone'",
+    TARGET.format("mean") + "slack = 1": "target[0].slack: is what `each` has",
 }
 TIMELINE = '[[workload]]\nprogram = "recorder"\nthreads = [2]\n[[timeline]]\nname = "t"\n'
 WRONG_TIMELINES = {

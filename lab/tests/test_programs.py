@@ -15,12 +15,13 @@ from pathlib import Path
 import pytest
 
 import processes
-from nearlab import demo_install, measure, programs
-from nearlab.demo_run import Runner
-from nearlab.interleave import schedule
-from nearlab.programs import base, server
+from nearlab import programs
+from nearlab.measure import measure
+from nearlab.programs import base, install, server
 from nearlab.programs.mariadb import MariaDb
 from nearlab.programs.nginx import Nginx
+from nearlab.runs.work import Bench
+from program_cells import cell_of
 
 _ECHO = """
 import os, signal, socket, sys
@@ -73,36 +74,31 @@ def clean(echo: Echo) -> bool:
 # Every program.
 
 
-@pytest.mark.parametrize("name", [program.name for program in programs.lab_programs()])
+@pytest.mark.parametrize("name", [program.name for program in programs.all_programs()])
 def test_the_answer_is_that_of_glibc_and_the_right_malloc_served_it(name, found, tmp_path):
-    (program,) = (one for one in programs.lab_programs() if one.name == name)
+    (program,) = (one for one in programs.all_programs() if one.name == name)
     if lacking := program.missing():
         pytest.skip(f"not installed: {', '.join(lacking.values())}")
     allocators = [found[one] for one in ("glibc", "nearmalloc") if found[one].available]
     program.prepare(tmp_path, quick=True)
-    steps = schedule([program], allocators, [0])
-    done = list(Runner().do(steps, lambda _: None))
-    assert [one.failure for one in done] == [None] * len(allocators)
-    assert {one.run.answer for one in done} == {done[0].run.answer}
-    for one in done:
-        assert {process.served_by for process in one.run.sample.processes} == {
-            one.step.allocator.name
-        }
-        assert one.metrics()["seconds"] > 0
+    bench = Bench(programs={program.name: program})
+    for allocator in allocators:
+        outcome = bench.run(cell_of(program), allocator)
+        assert outcome.failure is None, outcome.failure
+        served = {process.served_by for process in outcome.sample.processes}
+        assert served == {allocator.name} and outcome.metrics["seconds"] > 0
 
 
-def test_names_are_unique_and_those_of_the_demo_come_first():
-    names = [program.name for program in programs.lab_programs()]
-    demo = [program.name for program in programs.all_programs()]
-    assert names[: len(demo)] == demo
+def test_names_are_unique():
+    names = [program.name for program in programs.all_programs()]
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("program", programs.lab_programs(), ids=lambda program: program.name)
+@pytest.mark.parametrize("program", programs.all_programs(), ids=lambda program: program.name)
 def test_a_missing_program_is_reported_with_its_packages(program, monkeypatch):
     monkeypatch.setattr(base, "which", lambda _: None)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    reason = demo_install.provide(program)
+    reason = install.provide(program)
     if not program.needs:
         assert reason is None
         return
@@ -123,7 +119,7 @@ def test_what_is_installed_does_not_start_at_the_next_boot_and_the_rest_does(tmp
     wanted = tmp_path / "multi-user.target.wants"
     wanted.mkdir()
     (wanted / "old.service").symlink_to("/lib/systemd/system/old.service")
-    with demo_install.none_at_boot(tmp_path):
+    with install.none_at_boot(tmp_path):
         (wanted / "new.service").symlink_to("/lib/systemd/system/new.service")
     assert [link.name for link in wanted.iterdir()] == ["old.service"]
 
@@ -143,9 +139,7 @@ def test_a_reply_larger_than_what_a_socket_holds_is_taken_while_it_is_sent(found
     ("commands", "complaint"),
     [(b"die", "server: exit code 1: no more"), (b"hang up", "the server closed the connection")],
 )
-def test_a_server_that_dies_during_its_work_is_a_complaint(
-    found, monkeypatch, commands, complaint
-):
+def test_a_server_that_dies_during_its_work_is_a_complaint(found, monkeypatch, commands, complaint):
     monkeypatch.setattr(server, "_LAST_WORDS_S", 30 if commands == b"die" else 0)
     echo = Echo(commands)
     run = echo.run(found["glibc"], {})

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from nearlab import measure, peers, places, proof
+from nearlab import peers, places
+from nearlab.measure import measure, proof
 
 MAPPED = proof.mapped_files(os.getpid())
 LIBC = next(path for path in MAPPED if proof.allocator_name(path) == "glibc")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import results_file as make
-from nearlab import journal, record
+from nearlab.results import journal, record
 
 
 def lines(seconds: dict[str, list[float]], **more) -> list[dict]:

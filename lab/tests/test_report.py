@@ -8,11 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 import results_file as make
-from nearlab import places, record
+from nearlab import places
 from nearlab.__main__ import app
 from nearlab.report import figures, labels, page, planned, rows, style, tables, theme
 from nearlab.report.analysis import MEMORY, TIME
 from nearlab.report.verdict import verdict
+from nearlab.results import record
 from reporting import (
     FIGURE,
     SECONDS,

@@ -3,8 +3,8 @@
 import pytest
 
 import results_file as make
-from nearlab import timeline
 from nearlab.report import build, planned, timelines
+from nearlab.timeline import command as timeline
 from reporting import analyse, frame_of
 
 FIGURE = """

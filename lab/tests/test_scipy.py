@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from scipy import stats as scipy_stats
 
-from nearlab import stats
-from nearlab.stats import Interval
+from nearlab.results import stats
+from nearlab.results.stats import Interval
 
 RESAMPLES = 10_000  # the number that nearlab uses
 TAIL = 0.025

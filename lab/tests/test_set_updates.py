@@ -10,8 +10,10 @@ import subprocess
 
 import pytest
 
-from nearlab import cells, places, plan, timeline_file
-from nearlab.timeline_file import INTERVAL
+from nearlab import places
+from nearlab.plan import cells, plan
+from nearlab.timeline import file as timeline_file
+from nearlab.timeline.file import INTERVAL
 
 SMALL = "--keys 400 --operations 6000 --threads 3 --batch 32"
 STRUCTURES = ("abtree", "abtree13", "occtree", "occtree_spin", "list", "hash_map")

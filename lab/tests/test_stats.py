@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from nearlab import stats
+from nearlab.results import stats
 
 FIRST = [1.02, 1.10, 0.98, 1.05, 1.00, 1.31, 0.99, 1.03, 1.01]
 SECOND = [2.01, 2.22, 1.95, 2.12, 2.00, 2.58, 2.02, 2.05, 1.99]

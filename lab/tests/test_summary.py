@@ -6,7 +6,7 @@ import re
 from rich.console import Console
 
 import results
-from nearlab import summary
+from nearlab.results import summary
 
 
 def printed(allocators: list[str], runs: dict[str, dict[str, float | None]]) -> str:

@@ -15,9 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from nearlab import places, timeline, timeline_analysis, timeline_figure
+from nearlab import places
 from nearlab.__main__ import app
-from nearlab.timeline_file import INTERVAL, POINT, SAMPLE, TimelineError, read
+from nearlab.timeline import analysis as timeline_analysis
+from nearlab.timeline import command as timeline
+from nearlab.timeline import figure as timeline_figure
+from nearlab.timeline.file import INTERVAL, POINT, SAMPLE, TimelineError, read
 
 START = 5_000_000_000
 MS = 1_000_000

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from nearlab import places, trace
+from nearlab import places
 from nearlab.__main__ import app
+from nearlab.measure import trace
 
 HERE = Path(__file__).resolve().parent
 HEADER = 16

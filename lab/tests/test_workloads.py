@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from nearlab import places, trace
+from nearlab import places
+from nearlab.measure import trace
 
 HERE = Path(__file__).resolve().parent
 FOLDER = HERE.parent / "workloads"

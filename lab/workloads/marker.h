@@ -1,12 +1,12 @@
 // The instructions by which a program in a guest passes data to the counting plugin
-// (lab/vm/plugin).
+// (numa/plugin).
 //
 // On a real processor they have no effect: they are a NOP and comparisons of bytes. x86-64 only.
 // Invariant: both bytes of a marker with parameters can be read; a page fault on them is harmless.
 // Thread-safety: any thread; a marker applies to the CPU that executes it.
 #pragma once
 
-#include "../vm/plugin/marker_code.h"
+#include "marker_code.h"
 
 namespace workload::marker {
 

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "workload.h"
 
@@ -17,6 +18,15 @@ bool run(const std::string& program) {
   return posix_spawn(&child, program.c_str(), nullptr, nullptr, const_cast<char* const*>(arguments),
                      environ) == 0 &&
          waitpid(child, &status, 0) == child && status == 0;
+}
+
+// Resident memory and page tables of the trivial program, in KiB; 0 if it does not say.
+long memory_of(const std::string& program) {
+  FILE* const output = popen(program.c_str(), "r");
+  if (output == nullptr) return 0;
+  const auto result = nlohmann::json::parse(output, nullptr, false);
+  pclose(output);
+  return result.is_object() ? result.value("rss_kib", 0L) + result.value("vm_pte_kib", 0L) : 0;
 }
 
 }  // namespace
@@ -47,5 +57,6 @@ int main(int argc, char** argv) {
   workload.end();
   for (const workload::Block& note : notes) worker.release(note);
   workload.join(worker);
+  workload.add("idle_kib", memory_of(program));
   return workload.report();
 }

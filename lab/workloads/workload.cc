@@ -162,7 +162,7 @@ Workload::Workload(const char* name, const char* description)
          "bind threads to CPUs: one node after the other, or a node's CPUs first");
   option("--migrate", words_->migrate,
          "without --pin: a thread moves to the next node's CPU after so many operations");
-  options.add_flag("--mark", words_->mark, "mark what is measured, for lab/vm/plugin");
+  options.add_flag("--mark", words_->mark, "mark what is measured, for numa/plugin");
 }
 
 Workload::~Workload() = default;

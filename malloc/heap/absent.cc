@@ -11,14 +11,11 @@ void Heap::flush() {
     if (hot_[c] != nullptr) cool_hot(c, count_hot_free(c));
   }
   drop_cache();
-  shrunk_ = 0;  // every span that could leave has left
+  shrinking_.forget();
 }
 
 void Heap::drop_cache() {
-  while (cached_count_ > 0) {
-    Span* span = cached_[--cached_count_];
-    node_of(*span).give(span);
-  }
+  while (Span* span = cache_.take()) node_of(*span).give(span);
 }
 
 uint32_t Heap::claim_for_sleeper() {
@@ -46,23 +43,24 @@ uint32_t Heap::claim_for_sleeper() {
 // Touches no bin and no other span, because these belong to the owner, which may be running.
 void Heap::claim(Span& span) {
   take_remote(span);
-  unfile(span);
+  reusable_.unfile(span);
   count_frees(span);
   set_count(span, span.shape().capacity, span.shape().capacity);
   leave(span);
 }
 
 Span* Heap::release_span(unsigned size_class, Heap& adopter) {
-  if (first_filed(size_class) == nullptr && !bins[size_class].is_empty()) {
+  if (reusable_.first(size_class) == nullptr && !bins[size_class].is_empty()) {
     cool_hot(size_class, count_hot_free(size_class));
   }
-  Span* span = first_filed(size_class);
+  Span* span = reusable_.first(size_class);
   if (adopter.home_only && (span == nullptr || span->node != adopter.node_)) return nullptr;
   if (span != nullptr && span->remote.change_owner(id_, adopter.id_)) {
     // Stored before this heap's lock is released: this heap's next thread must not own the span.
     span->owner.store(&adopter, kRelaxed);  // relaxed: that thread acquires the lock
-    unfile(*span);
-    count_span(*span, -1);
+    reusable_.unfile(*span);
+    shrinking_.count_adopted();
+    count_foreign(*span, -1);
     return span;
   }
   span = take_cached(size_class);

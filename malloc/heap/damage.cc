@@ -38,7 +38,7 @@ void Heap::abandon_list(Span& span, const Damage& damage) {
   span.list->clear(span.start);
   const uint32_t freed = count_uncarved(span);
   if (!is_hot(span)) {
-    unfile(span);
+    reusable_.unfile(span);
     settle(span, freed);
   } else if (span.size_class >= kSmallClasses) {  // small classes are not counted
     set_count(span, freed, span.shape().capacity);

@@ -54,15 +54,15 @@ bool Heap::make_ready(unsigned size_class) {
     heat(*span, size_class);
   }
   if (bins[size_class].is_empty()) {
-    if (span->purged_pages > 0) record_wanted_again(*span);
+    if (span->purged_pages > 0) shrinking_.count_wanted(*span);
     carve(*span, bins[size_class]);
   }
   return true;
 }
 
 Span* Heap::find_span(unsigned size_class) {
-  if (Span* span = first_filed(size_class)) {
-    unfile(*span);
+  if (Span* span = reusable_.first(size_class)) {
+    reusable_.unfile(*span);
     return span;
   }
   Span* span = take_cached(size_class);
@@ -71,14 +71,10 @@ Span* Heap::find_span(unsigned size_class) {
   return span == nullptr ? nullptr : own(span);
 }
 
-// Takes an empty span from the cache, preferably one of this class: its free list is still valid.
+// Takes a span from the cache and makes it one of this class.
 Span* Heap::take_cached(unsigned size_class) {
-  if (cached_count_ == 0 || kSizeClasses[size_class].slices != 1) return nullptr;
-  unsigned at = cached_count_ - 1;
-  while (at > 0 && cached_[at]->size_class != size_class) at--;
-  Span* span = cached_[at];
-  cached_count_--;
-  for (; at < cached_count_; at++) cached_[at] = cached_[at + 1];
+  Span* span = kSizeClasses[size_class].slices == 1 ? cache_.take(size_class) : nullptr;
+  if (span == nullptr) return nullptr;
   if (span->size_class == size_class) {
     span->kind = SpanKind::blocks;
   } else {
@@ -105,8 +101,8 @@ Span* Heap::own(Span* span) {
   span->list = &span->local;
   span->owner.store(this,
                     kRelaxed);  // relaxed: only this heap's own thread concludes anything from it
-  count_span(*span, 1);
-  if (shrunk_ > 0) shrunk_--;
+  shrinking_.count_added();
+  count_foreign(*span, 1);
   return span;
 }
 
@@ -128,7 +124,7 @@ void Heap::cool_hot(unsigned size_class, uint32_t freed) {
   Span& span = *hot_[size_class];
   count_frees(span);
   take_bin(span);
-  if (span.idle) leave_idle(span);
+  if (span.idle) idle_.remove(span);
   settle(span, freed);
 }
 
@@ -190,22 +186,18 @@ void Heap::settle(Span& span, uint32_t freed) {
     return;
   }
   if (freed == shape.capacity) {
-    unfile(span);
+    reusable_.unfile(span);
     set_count(span, freed, freed);
     retire(span);
     return;
   }
   if (!span.reusable && freed >= shape.reuse_at) {
     span.looked_at = 0;
-    file(span);
+    reusable_.file(span, events_);
   } else if (span.swept) {
-    swept_[span.size_class].remove(&span);
-    file(span);
+    reusable_.file(span, events_);
   }
-  if (!span.sparse && is_sparse(span, freed)) {
-    span.sparse = true;
-    sparse_++;
-  }
+  if (!span.sparse && is_sparse(span, freed)) reusable_.mark_sparse(span);
   set_count(span, freed, next_event(span, freed));
   if (span.sparse && shall_sweep()) sweep();
 }
@@ -241,9 +233,8 @@ void Heap::set_count(Span& span, uint32_t freed, uint32_t target) {
   span.counted = static_cast<uint16_t>(freed);
 }
 
-// Counts a span that comes (1) or goes (-1).
-void Heap::count_span(const Span& span, int change) {
-  spans_ += static_cast<uint32_t>(change);
+// Counts a span of another node that comes (1) or goes (-1).
+void Heap::count_foreign(const Span& span, int change) {
   if (span.node == node_) return;
   const uint32_t before = foreign_.load(kRelaxed);  // relaxed: changed under the lock
   foreign_.store(before + static_cast<uint32_t>(change), kRelaxed);  // relaxed: see has_foreign()
@@ -260,52 +251,14 @@ uint32_t Heap::next_event(const Span& span, uint32_t freed) const {
                        : capacity;
 }
 
-void Heap::file(Span& span) {
-  span.reusable = true;
-  span.swept = false;
-  span.filed_when = events_;
-  reusable_[span.size_class].push_front(&span);
-  if (is_purgeable(span)) unswept_++;
-}
-
-// Returns the span to allocate from next: the one filed last. Spans whose pages were searched come
-// only if there is no other.
-Span* Heap::first_filed(unsigned size_class) const {
-  Span* span = reusable_[size_class].front();
-  return span == nullptr && size_class < kPagedClasses ? swept_[size_class].front() : span;
-}
-
-// Takes a span out of the list of those to allocate from, if it is there.
-void Heap::unfile(Span& span) {
-  if (span.reusable) {
-    (span.swept ? swept_ : reusable_)[span.size_class].remove(&span);
-    if (is_purgeable(span) && !span.swept) unswept_--;
-  }
-  if (span.sparse) sparse_--;
-  span.reusable = span.sparse = span.swept = false;
-}
-
-// Called when all blocks of a hot medium span are free. A few such spans may stay, so that a loop
-// of malloc and free does not make and break spans.
+// Called when all blocks of a hot medium span are free.
 void Heap::settle_idle(Span& span) {
   if (span.idle) return;
-  Span* before = idle_[idle_next_];
-  span.idle = true;
-  idle_[idle_next_] = &span;
-  idle_next_ = (idle_next_ + 1) % kIdle;
-  if (before == nullptr) return;
-  before->idle = false;
-  if (before->frees.freed() != before->shape().capacity) return;
+  Span* before = idle_.add(span);
+  if (before == nullptr || before->frees.freed() != before->shape().capacity) return;
   count_frees(*before);
   take_bin(*before);
   retire(*before);
-}
-
-void Heap::leave_idle(Span& span) {
-  span.idle = false;
-  for (Span*& idle : idle_) {
-    if (idle == &span) idle = nullptr;
-  }
 }
 
 // A span without live blocks leaves the heap. Needs the owner's rights: `shrink` walks other spans.
@@ -318,35 +271,19 @@ void Heap::retire(Span& span) {
 void Heap::leave(Span& span) {
   NEAR_ASSERT(span.remote.count() == 0);
   span.remote.close();
-  count_span(span, -1);
-  count_retired(span);
+  shrinking_.count_retired(span);
+  count_foreign(span, -1);
   // A span on another node is not kept: it was a second choice, and a thread that takes a parked
   // heap for blocks of one node must not find it in the cache.
   if (span.slices != 1 || span.node != node_ || has_shrunk()) {
-    node_of(span).give(&span);
-  } else {
-    cache(span);
+    return node_of(span).give(&span);
   }
-}
-
-// Keeps an empty span of one slice. If there are too many, gives away the one that was kept
-// longest.
-void Heap::cache(Span& span) {
   span.kind = SpanKind::none;
   span.owner.store(nullptr, kRelaxed);  // relaxed: no thread holds a block of it
-  if (cached_count_ == kCached) {
-    node_of(*cached_[0]).give(cached_[0]);
-    for (unsigned i = 1; i < kCached; i++) cached_[i - 1] = cached_[i];
-    cached_count_--;
-  }
-  cached_[cached_count_++] = &span;
+  if (Span* surplus = cache_.add(span)) node_of(*surplus).give(surplus);
 }
 
 // --- looking ---
-
-void Heap::add_cached(uint64_t* bytes_of_node) const {
-  for (unsigned i = 0; i < cached_count_; i++) bytes_of_node[cached_[i]->node] += kSliceSize;
-}
 
 size_t Heap::check_span(const Span& span) const {
   size_t wrong = 0;
@@ -372,7 +309,8 @@ size_t Heap::check_span(const Span& span) const {
   } else {
     expect(span.list == &span.local, "cold, but its list is not its own");
   }
-  if (interrupted) return wrong;  // the count may miss a block: it is lost, not doubled
+  if (registration.interrupted)
+    return wrong;  // the count may miss a block: it is lost, not doubled
   expect(span.frees.freed() == free + uncarved, "the count of free blocks is wrong");
   expect(is_hot(span) || span.reusable == (span.frees.freed() >= span.shape().reuse_at),
          "not filed as its free blocks demand");

@@ -3,9 +3,8 @@
 //
 // A span of the heap is in one of these states (guard: `lock`):
 //   hot       hot_[class] == span; its free blocks are in bins[class]; span.list == &bins[class]
-//   cold      its free blocks are in span.local; freed() is known; `reusable` if in
-//             reusable_[class] or swept_[class]
-//   empty     all free: it leaves at once, to its node or to the heap's small cache (kind == none)
+//   cold      its free blocks are in span.local; freed() is known; `reusable` if in reusable_
+//   empty     all free: it leaves at once, to its node or to cache_ (kind == none)
 // The thread allocates from bins and frees into its own spans without the lock: this is the fast
 // path, which touches only bins, *span.list and span.frees. Everything else holds `lock`, which is
 // almost never contended: the purge thread takes it to free spans for an idle owner, and fork takes
@@ -23,7 +22,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/list.h"
+#include "heap/idle_spans.h"
+#include "heap/reusable_spans.h"
+#include "heap/shrinking.h"
+#include "heap/span_cache.h"
 #include "platform/topology.h"
 #include "span/layout.h"
 #include "span/span.h"
@@ -86,7 +88,7 @@ class Heap {
   Span* release_span(unsigned size_class, Heap& adopter);
 
   bool has_blocks(unsigned size_class) const {
-    return first_filed(size_class) != nullptr || !bins[size_class].is_empty();
+    return reusable_.first(size_class) != nullptr || !bins[size_class].is_empty();
   }
   bool inbox_empty() const { return inbox_.empty(); }
   // Asks the owner to look again soon which hot spans are all free. relaxed: a request flag
@@ -102,7 +104,7 @@ class Heap {
   void count_hot();
 
   // Adds the bytes of the cached empty spans to the sums of their nodes. Lock held.
-  void add_cached(uint64_t* bytes_of_node) const;
+  void add_cached(uint64_t* bytes_of_node) const { cache_.add_bytes(bytes_of_node); }
 
   // False if all spans of this heap lie on its node. For a parked heap, hold the registry's lock:
   // then no thread gives it spans. relaxed: a span that leaves meanwhile does no harm
@@ -143,24 +145,20 @@ class Heap {
   // relaxed: with `lock` held, true stays true, and the lock orders what the last owner did
   bool is_shared() const { return shared.load(kRelaxed); }
 
-  // Guard: the registry's lock.
-  Heap* next = nullptr;
-  Heap* prev = nullptr;
-  bool parked = false;
-  // it lost its thread in a fork, perhaps between the updates of a list and its count
-  bool interrupted = false;
+  // What the registry knows of the heap. Guard: the registry's lock.
+  struct Registration {
+    Heap* next = nullptr;
+    Heap* prev = nullptr;
+    bool parked = false;
+    // it lost its thread in a fork, perhaps between the updates of a list and its count
+    bool interrupted = false;
+  };
+  Registration registration;
 
   bool clean = false;               // guard: lock; it was cleaned since it was parked
   Atomic<uint64_t> seen_visits{0};  // visits() when clean_heaps last looked
 
  private:
-  static constexpr unsigned kCached = 5;
-  static constexpr unsigned kSweeps = 4;  // sweeps for each span that leaves a heap that has shrunk
-  static constexpr unsigned kPagedClasses =
-      kSmallClasses + 7;  // the classes with blocks smaller than a page
-  static constexpr unsigned kIdle = 2;
-  static constexpr uint16_t kLookAgainAfter = 512;  // events, in a heap that has shrunk
-
   bool make_ready(unsigned size_class);
   Span* find_span(unsigned size_class);
   Span* take_cached(unsigned size_class);
@@ -182,51 +180,29 @@ class Heap {
   void settle(Span& span, uint32_t freed);
   void settle_idle(Span& span);
   void count_frees(Span& span);
-  void count_span(const Span& span, int change);
+  void count_foreign(const Span& span, int change);
   static void set_count(Span& span, uint32_t freed, uint32_t target);
-  void file(Span& span);
-  void unfile(Span& span);
-  Span* first_filed(unsigned size_class) const;
   void retire(Span& span);
   void leave(Span& span);
   void claim(Span& span);
-  void cache(Span& span);
-  void leave_idle(Span& span);
   uint32_t next_event(const Span& span, uint32_t freed) const;
   bool shall_sweep() const;
-
-  // Half of the heap's spans are half free, or an eighth of its spans left recently.
-  bool has_shrunk() const {
-    constexpr uint32_t kTiny = 2 * kMiB / kSliceSize;
-    return sparse_ > max_of(kTiny / 2, spans_ / 2) || shrunk_ > max_of(kTiny, spans_ / 8);
-  }
+  bool has_shrunk() const { return shrinking_.has_shrunk(reusable_.sparse()); }
   void look_for_pages(Span& span);
   void shrink();
   void sweep();
-  void count_retired(Span& span);
-  void record_wanted_again(Span& span);
 
   Span* hot_[kClasses] = {};
-  List<Span> reusable_[kClasses];    // the span filed last comes first
-  List<Span> swept_[kPagedClasses];  // searched for free pages; allocated from after reusable_
-  Span* cached_[kCached] = {};       // empty spans of one slice, oldest first
-  unsigned cached_count_ = 0;
+  ReusableSpans reusable_;
+  SpanCache cache_;
+  IdleSpans idle_;
+  Shrinking shrinking_;
   uint8_t looks_[kSmallClasses] = {};  // recent looks at hot spans; each delays the next one
-  Span* idle_[kIdle] = {};  // medium spans that stay hot though all their blocks are free
-  unsigned idle_next_ = 0;
   // Medium blocks taken from the hot span since its frees were counted. Guard: the owner
   uint64_t taken_[kClasses - kSmallClasses] = {};
-  uint32_t spans_ = 0;           // spans owned
   Atomic<uint32_t> foreign_{0};  // spans on another node
-  uint32_t unswept_ = 0;         // reusable, with blocks smaller than a page, and not swept
-  uint32_t sparse_ = 0;          // reusable and half free or more
-  uint32_t shrunk_ = 0;          // spans that left, less those that came since
-  uint32_t shrunk_before_ = 0;   // shrunk_ when all hot spans were last looked at
   uint16_t events_ = 0;  // calls of `settle`: the clock of the heap by which sweeps find idle spans
-  uint16_t looked_when_ = 0;   // events_ when all hot spans were last looked at
-  unsigned sweep_class_ = 0;   // the class of the last sweep
-  uint64_t pages_purged_ = 0;  // pages inside spans that were given back
-  uint64_t pages_wanted_ = 0;  // purged pages that were carved again or whose span left
+  uint16_t looked_when_ = 0;  // events_ when all hot spans were last looked at
   uint32_t id_ = 0;
   uint8_t node_ = 0;
   Atomic<uint64_t> visits_{0};  // slow paths of the owner's malloc

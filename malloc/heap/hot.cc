@@ -44,8 +44,7 @@ void Heap::look_at_hot(Span& span) {
 void Heap::look_at_all_hot() {
   look_again_.store(false, kRelaxed);  // relaxed: a request flag
   looked_when_ = events_;
-  if (shrunk_ <= shrunk_before_) shrunk_ -= shrunk_ / 4;  // the spans left some time ago
-  shrunk_before_ = shrunk_;
+  shrinking_.age();
   for (unsigned c = 0; c < kSmallClasses; c++) {
     looks_[c] = 0;
     if (hot_[c] != nullptr) look_at_hot(*hot_[c]);

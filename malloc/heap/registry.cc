@@ -9,13 +9,16 @@
 namespace near {
 namespace {
 
+Heap::Registration& registration_of(Heap& heap) { return heap.registration; }
+
 constexpr unsigned kAdoptTries = 32;  // parked heaps looked at for one span
 
 constinit Mutex registry_lock{Rank::registry};
 constinit Atomic<Heap*> heaps[kMaxHeaps];  // by number; filled in order, never changed
 constinit uint8_t heap_nodes[kMaxHeaps];   // by number; written before heaps[number]
 constinit Atomic<uint32_t> made{0};
-constinit List<Heap> parked_heaps[kMaxNodes];  // newest first; guard: registry_lock
+constinit List<Heap, registration_of>
+    parked_heaps[kMaxNodes];  // newest first; guard: registry_lock
 constinit Atomic<uint32_t> parked_counts[kMaxNodes];
 constinit Atomic<Heap*> fallback_heaps[kMaxNodes];
 constinit Atomic<Heap*> node_heaps[kMaxNodes];
@@ -40,7 +43,7 @@ Heap* make_heap(unsigned node, uint32_t kept) {
 }
 
 void push_parked(Heap* heap) {
-  heap->parked = true;
+  heap->registration.parked = true;
   parked_heaps[heap->node()].push_front(heap);
   auto& count = parked_counts[heap->node()];
   count.store(count.load(kRelaxed) + 1, kRelaxed);  // relaxed: a hint, changed under the lock
@@ -49,7 +52,7 @@ void push_parked(Heap* heap) {
 // Takes a parked heap out of the list.
 Heap* pop_parked(Heap* heap) {
   parked_heaps[heap->node()].remove(heap);
-  heap->parked = false;
+  heap->registration.parked = false;
   auto& count = parked_counts[heap->node()];
   count.store(count.load(kRelaxed) - 1, kRelaxed);  // relaxed: as above
   return heap;
@@ -65,7 +68,7 @@ Heap* take_parked_or_new(unsigned node) {
 Heap* take_shared(unsigned node, bool home_only, uint32_t kept) {
   Heap* heap = parked_heaps[node].front();
   for (unsigned i = 1; home_only && heap != nullptr && heap->has_foreign(); i++) {
-    heap = i < kAdoptTries ? heap->next : nullptr;
+    heap = i < kAdoptTries ? heap->registration.next : nullptr;
   }
   heap = heap != nullptr ? pop_parked(heap) : make_heap(node, kept);
   if (heap == nullptr) return nullptr;
@@ -132,7 +135,7 @@ namespace {
 Heap* take_with_blocks(unsigned node, unsigned size_class) {
   const LockGuard guard(registry_lock);
   Heap* heap = parked_heaps[node].front();
-  for (unsigned i = 0; i < kAdoptTries && heap != nullptr; i++, heap = heap->next) {
+  for (unsigned i = 0; i < kAdoptTries && heap != nullptr; i++, heap = heap->registration.next) {
     if (!heap->lock.try_lock()) continue;
     if (heap->has_blocks(size_class) || !heap->inbox_empty()) return pop_parked(heap);
     heap->lock.unlock();
@@ -162,7 +165,7 @@ namespace {
 // Takes the heap out of the list if it is parked. unpark_to_list puts it back.
 bool take_if_parked(Heap* heap) {
   const LockGuard guard(registry_lock);
-  if (!heap->parked) return false;
+  if (!heap->registration.parked) return false;
   pop_parked(heap);
   return true;
 }
@@ -262,9 +265,9 @@ HeapTotals heap_totals() {
 HeapState state_of_heap(uint32_t id) {
   if (id >= heap_count() || !registry_lock.try_lock()) return HeapState::unknown;
   const Heap* heap = heap_by_id(id);
-  const HeapState state = heap->is_shared() ? HeapState::shared
-                          : heap->parked    ? HeapState::parked
-                                            : HeapState::taken;
+  const HeapState state = heap->is_shared()           ? HeapState::shared
+                          : heap->registration.parked ? HeapState::parked
+                                                      : HeapState::taken;
   registry_lock.unlock();
   return state;
 }
@@ -296,9 +299,9 @@ void unlock_heaps_in_child(const Heap* mine) {
   std::atomic_thread_fence(kAcquire);  // pairs: forked-list
   for (uint32_t id = 0; id < heap_count(); id++) {
     Heap* heap = heap_by_id(id);
-    if (heap == mine || heap->parked || heap->is_shared()) continue;
+    if (heap == mine || heap->registration.parked || heap->is_shared()) continue;
     heap->clean = false;
-    heap->interrupted = true;
+    heap->registration.interrupted = true;
     push_parked(heap);
   }
   locked_for_fork = heap_count();

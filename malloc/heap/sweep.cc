@@ -16,15 +16,15 @@
 namespace near {
 namespace {
 
-constexpr uint16_t kWhile = 256;      // events of the heap before a span is looked at
-constexpr unsigned kSweepTries = 4;   // classes asked for a span to look at
-constexpr uint32_t kFreeTrial = 256;  // pages that may be needed again before the record counts
+constexpr unsigned kSweeps = 4;            // for each span that leaves a heap that has shrunk
+constexpr uint16_t kWhile = 256;           // events of the heap before a span is looked at
+constexpr uint16_t kLookAgainAfter = 512;  // events between looks at all hot spans
 
 }  // namespace
 
 // True if a span's free pages were not looked for and the record is good.
 bool Heap::shall_sweep() const {
-  return unswept_ > 0 && pages_wanted_ * 2 <= pages_purged_ + kFreeTrial && has_shrunk();
+  return reusable_.any_unswept() && shrinking_.is_purging_useful() && has_shrunk();
 }
 
 // Called when a span left a heap that has shrunk: gives back empty spans and free pages of others.
@@ -34,20 +34,8 @@ void Heap::shrink() {
   if (static_cast<uint16_t>(events_ - looked_when_) > kLookAgainAfter) look_at_all_hot();
 }
 
-// Looks for free pages in the span of a class that was filed first, if a while has passed. Each
-// call starts with another class.
 void Heap::sweep() {
-  for (unsigned i = 0; i < kSweepTries; i++) {
-    sweep_class_ = (sweep_class_ + 1) % kPagedClasses;
-    Span* span = reusable_[sweep_class_].back();
-    if (span == nullptr || static_cast<uint16_t>(events_ - span->filed_when) < kWhile) continue;
-    reusable_[sweep_class_].remove(span);
-    swept_[sweep_class_].push_front(span);
-    span->swept = true;
-    unswept_--;
-    look_for_pages(*span);
-    return;
-  }
+  if (Span* span = reusable_.sweep_next(events_, kWhile)) look_for_pages(*span);
 }
 
 // Gives back the free pages of a reusable span, if a sixteenth of its blocks were freed since the
@@ -59,20 +47,8 @@ void Heap::look_for_pages(Span& span) {
   Damage damage{};
   const auto pages = static_cast<uint32_t>(purge_free_pages(span, damage) >> kPageShift);
   if (unlikely(damage.present())) return abandon_list(span, damage);
-  span.purged_pages = static_cast<uint16_t>(span.purged_pages + pages);
-  pages_purged_ += pages;
+  shrinking_.count_purged(span, pages);
   if (pages > 0) node_of(span).record_pages_purged(span);
-}
-
-void Heap::count_retired(Span& span) {
-  shrunk_++;
-  pages_wanted_ += span.purged_pages;  // purging them was needless: the span leaves anyway
-  span.purged_pages = 0;
-}
-
-void Heap::record_wanted_again(Span& span) {
-  span.purged_pages--;
-  pages_wanted_++;
 }
 
 }  // namespace near

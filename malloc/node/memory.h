@@ -29,7 +29,8 @@ const Span* enclosing_span(const void* address);
 
 // Takes a run of slices from `node`, else from the nearest other node that has it (counted as a
 // spill), else from a new window; null if refused. The run begins at a multiple of `alignment`.
-// `zero`: all of it reads as zero.
+// `zero`: all of it reads as zero. Takes the locks of regions and nodes; the caller may hold a
+// heap's lock.
 Span* take_slices(unsigned node, uint32_t slices, bool& zero, size_t alignment = kSliceSize);
 
 // As take_slices, from `node` alone or from a new window of it.

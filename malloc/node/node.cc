@@ -11,13 +11,8 @@
 namespace near {
 namespace {
 
-constexpr size_t kLearnedMin = 128 * kKiB >> kSliceShift;
-constexpr size_t kLargeRun = kMiB >> kSliceShift;
 constexpr size_t kRunOfChunks = kChunkSlices;  // freed runs of at least a chunk are large runs
 constexpr size_t kKeptOfLimit = 16;            // 1/16 of a process limit may be free and mapped
-constexpr size_t kLikes = 8;         // a large block, or memory needed again, counts this often
-constexpr uint32_t kDecaySteps = 8;  // decay runs this often in each decay_ms
-constexpr size_t kLookEvery = 4;  // least number of slices freed between looks at clock and limits
 
 }  // namespace
 
@@ -48,64 +43,11 @@ size_t Node::live_slices() const {
   return sum;
 }
 
-// The option `dirty_mib`.
-size_t Node::bound_slices() {
-  return static_cast<size_t>(option(Option::dirty_mib)) * kMiB >> kSliceShift;
-}
-
-// The limit with a purge thread: 1.5 times the recent peak of live memory, or `dirty_mib` if that
-// is more. Blocks that come and go then find memory that is still resident.
-size_t Node::most_slices() const { return max_of(bound_slices(), peak_slices_ + peak_slices_ / 2); }
-
-// Makes the peak follow live memory: it rises at once and falls by a quarter in each decay time.
-// The learned limit falls likewise.
-void Node::follow_peak(uint64_t now) {
-  const auto decay_ms = static_cast<uint32_t>(option(Option::decay_ms));
-  if (is_old(now, peak_ms_, decay_ms)) {
-    peak_ms_ = now;
-    peak_slices_ -= peak_slices_ / 4;
-    learned_slices_ -= learned_slices_ / 4;
-  }
-  peak_slices_ = max_of(peak_slices_, live_slices() + unlooked_slices_);
-}
-
-size_t Node::limit_slices() const {
-  const size_t most = most_slices();
-  return purge_signal.present() ? most : min_of(most, max_of(learned_slices_, kLearnedMin));
-}
-
-// Called when a large block is freed. Assumes that the program will need blocks of this size again,
-// several at a time: raises the learned limit to 8 of them, but at most to twice `dirty_mib`; only
-// record_regret raises it further.
-void Node::expect_another(size_t slices) {
-  learned_slices_ = max_of(learned_slices_, min_of(kLikes * slices, 2 * bound_slices()));
-}
-
-// Memory that is not needed again within half a decay time was rightly given back: clears the
-// credit.
-void Node::forget_credit(uint64_t now) {
-  const auto decay_ms = static_cast<uint32_t>(option(Option::decay_ms));
-  if (is_old(now, credit_ms_, decay_ms / 2)) credit_slices_ = 0;
-}
-
-// Called when clean memory is taken soon after the limit made the node purge some: the limit was
-// too low. When such regret reaches a quarter of the limit, the limit rises.
-void Node::record_regret(uint32_t slices) {
-  forget_credit(coarse_now_ms());
-  const size_t regret = min_of(slices, credit_slices_);
-  credit_slices_ -= regret;
-  regret_slices_ += regret;
-  const size_t limit = max_of(learned_slices_, kLearnedMin);
-  if (regret_slices_ * 4 < limit) return;
-  learned_slices_ = min_of(limit + kLikes * regret_slices_, most_slices());
-  regret_slices_ = 0;
-}
-
 // --- taking ---
 
 Span* Node::record_taken(Span* span, uint32_t slices, uint32_t clean, bool& zero) {
   zero = clean == slices;
-  if (clean > 0 && credit_slices_ > 0) record_regret(clean);
+  if (clean > 0) keeping_.count_clean(clean);
   return span;
 }
 
@@ -219,9 +161,7 @@ void Node::give(Span* span, uint32_t keep) {
   {
     const LockGuard guard(lock);
     NEAR_ASSERT(has(span->region));
-    if (given >= kLargeRun) expect_another(given);
-    unlooked_slices_ += given;
-    look = unlooked_slices_ >= look_every_;
+    look = keeping_.count_freed(given);
     if (look) now_ms_ = coarse_now_ms();
     span->region->give(span, keep, now_ms_);
     gives_.store(gives() + 1, kRelaxed);  // relaxed: changed under the lock
@@ -236,7 +176,7 @@ void Node::give(Span* span, uint32_t keep) {
 void Node::keep(size_t bytes) {
   {
     const LockGuard guard(lock);
-    kept_slices_ = bytes >> kSliceShift;
+    keeping_.keep(bytes >> kSliceShift);
   }
   purge_signal.ask();  // if fewer bytes are kept than before, there is memory to purge
 }
@@ -252,29 +192,21 @@ void Node::obey_limits() {
 // Gives memory back if more than the limit is dirty, or (in a process without a purge thread) if
 // some is old enough.
 void Node::look_at_limits() {
-  const auto decay_ms = static_cast<uint32_t>(option(Option::decay_ms));
   size_t limit = 0;
   bool excess = false;
   bool decay = false;
   {
     const LockGuard guard(lock);
-    const uint64_t now = now_ms_;
-    follow_peak(now);
-    unlooked_slices_ = 0;
-    limit = limit_slices() + kept_slices_;
-    look_every_ = max_of(kLookEvery, limit / 8);
+    limit = keeping_.look(now_ms_, live_slices());
     excess = dirty_slices() > limit;
-    decay = !purge_signal.present() && is_old(now, last_decay_ms_, decay_ms / kDecaySteps);
-    if (decay) last_decay_ms_ = now;
+    decay = keeping_.should_decay(now_ms_);
   }
-  if (decay) purge(decay_ms, 0);
+  if (decay) purge(static_cast<uint32_t>(option(Option::decay_ms)), 0);
   if (!excess) return;
   const size_t keep = limit - limit / 16;
   const size_t bytes = purge_until(0, keep, true) + purge_until(0, keep, false);
   const LockGuard guard(lock);
-  forget_credit(now_ms_);
-  credit_slices_ += bytes >> kSliceShift;
-  credit_ms_ = now_ms_;
+  keeping_.count_purged(now_ms_, bytes >> kSliceShift);
 }
 
 // --- looking ---
@@ -295,7 +227,7 @@ bool Node::slices_in_use(const Region& region, uint32_t chunk, uint32_t& mask) {
 
 size_t Node::dirty_bytes() {
   const LockGuard guard(lock);
-  return (dirty_slices() - min_of(dirty_slices(), kept_slices_)) << kSliceShift;
+  return (dirty_slices() - min_of(dirty_slices(), keeping_.kept())) << kSliceShift;
 }
 
 Node::Totals Node::totals() {

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "node/keeping.h"
 #include "node/region.h"
 #include "sync/mutex.h"
 
@@ -32,7 +33,7 @@ class alignas(128) Node {
   void add(Region* region);
 
   // Takes a run of slices; null if there is none (errno is unchanged). `zero`: all of it reads as
-  // zero.
+  // zero. Takes regions_lock and the node's lock; the caller may hold a heap's lock.
   Span* take(uint32_t slices, bool& zero, size_t alignment);
 
   // As `take`, from a region that this node does not have yet. Requires regions_lock.
@@ -132,15 +133,8 @@ class alignas(128) Node {
   Grown grow(Region& region, Plan plan, Use use);
   Span* grow_and_take(Region& region, uint32_t slices, bool& zero, size_t alignment);
   size_t dirty_slices() const;
-  void follow_peak(uint64_t now);
-  static size_t bound_slices();
-  size_t most_slices() const;
-  size_t limit_slices() const;
   size_t live_slices() const;
   void look_at_limits();
-  void expect_another(size_t slices);
-  void forget_credit(uint64_t now);
-  void record_regret(uint32_t slices);
   size_t purge_oldest(Region& region, uint64_t now, uint32_t age_ms, bool whole_only, bool& any);
   size_t purge_chunk(Region& region, uint32_t chunk);
   size_t unmap_chunk(Region& region, uint32_t chunk);
@@ -151,16 +145,7 @@ class alignas(128) Node {
   Region* regions_ = nullptr;
   Region* last_region_ = nullptr;
   uint64_t now_ms_ = 0;  // the clock, read at each look at the limits
-  uint64_t last_decay_ms_ = 0;
-  size_t look_every_ = 0;       // slices freed between two looks: an eighth of the limit
-  size_t unlooked_slices_ = 0;  // freed since the last look at the limits
-  size_t peak_slices_ = 0;      // recent peak of live slices; decays
-  uint64_t peak_ms_ = 0;        // when the peak was last lowered
-  size_t learned_slices_ = 0;   // the limit without a purge thread
-  size_t credit_slices_ = 0;    // purged because of the limit, and not needed again so far
-  uint64_t credit_ms_ = 0;      // when that last happened
-  size_t regret_slices_ = 0;    // purged because of the limit, and soon needed again
-  size_t kept_slices_ = 0;      // stay dirty, once they are (see `keep`)
+  Keeping keeping_;
   uint64_t purged_bytes_ = 0;
   uint64_t purge_calls_ = 0;
   Atomic<uint64_t> gives_{0};

@@ -94,7 +94,7 @@ size_t Node::purge_until(uint32_t age_ms, size_t keep_slices, bool whole_only, b
     for (bool any = true; any && most > 0; most--) {
       {
         const LockGuard guard(lock);
-        if (dirty_slices() <= max_of(keep_slices, kept_slices_)) return purged;
+        if (dirty_slices() <= max_of(keep_slices, keeping_.kept())) return purged;
       }
       if (is_over != nullptr && is_over()) return purged;
       purged += purge_oldest(*region, now, age_ms, whole_only, any);

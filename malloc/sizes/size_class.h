@@ -5,6 +5,9 @@
 // gives that of a medium one. A larger request gets a large block: whole slices.
 // Invariants (asserted below): sizes ascend; size(class_of(n)) >= n, and the class before is too
 // small; capacity * size <= span bytes, and at most 12.5 % of a span is waste.
+// To change the classes: change kSmallClasses and kClasses, class_size and class_of_computed
+// together, and span lengths where the assertions ask for it; then size_class_test.cc and decision
+// 0003.
 // Thread-safety: any thread; everything is constant.
 #pragma once
 

@@ -17,12 +17,12 @@ endforeach()
 
 foreach(name a2alloc kheap)
   add_library(design_${name}_tests OBJECT
-    a2alloc_test.cc ${PROJECT_SOURCE_DIR}/tests/unit/fake_cpu.cc)
+    a2alloc_test.cc ${PROJECT_SOURCE_DIR}/tests/support/fake_cpu.cc)
   target_include_directories(design_${name}_tests PRIVATE ${PROJECT_SOURCE_DIR})
   string(SUBSTRING ${name} 0 1 first)
   string(TOUPPER ${first} first)
   string(SUBSTRING ${name} 1 -1 rest)
-  target_compile_definitions(design_${name}_tests PRIVATE NEAR_DESIGN_CONFIG=k${first}${rest})
+  target_compile_definitions(design_${name}_tests PRIVATE NEAR_DESIGN_VARIANT=k${first}${rest})
   target_link_libraries(design_${name}_tests PUBLIC near_test_flags GTest::gtest)
   near_test_precompiled(design_${name}_tests)
   near_test_executable(design_${name}

@@ -22,19 +22,19 @@
 #include "designs/zeroed.h"
 #include "platform/os.h"
 #include "support/cases.h"
+#include "support/fake_cpu.h"
 #include "support/fake_os.h"
-#include "unit/fake_cpu.h"
 
 namespace near_test {
 namespace {
 
-using near::a2alloc::A2alloc;
-using near::a2alloc::class_of;
-using near::a2alloc::free_refs;
-using near::a2alloc::heaps;
-using near::a2alloc::kPage;
-using near::a2alloc::settings;
-using near::a2alloc::size_of;
+using near::design::a2alloc::A2alloc;
+using near::design::a2alloc::class_of;
+using near::design::a2alloc::free_refs;
+using near::design::a2alloc::heaps;
+using near::design::a2alloc::kPage;
+using near::design::a2alloc::settings;
+using near::design::a2alloc::size_of;
 
 std::vector<void*> take(size_t count, size_t size) {
   std::vector<void*> blocks(count);
@@ -55,17 +55,17 @@ TEST(A2alloc, SharedStructuresLieOnDistinctCacheLines) {
                           &heaps[1],
                           &heaps[2],
                           &free_refs,
-                          &near::a2alloc::arena,
-                          &near::a2alloc::large_list,
-                          &near::a2alloc::shared_heap};
+                          &near::design::a2alloc::arena,
+                          &near::design::a2alloc::large_list,
+                          &near::design::a2alloc::shared_heap};
   for (const void* each : shared) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(each) % 64, 0u);
     EXPECT_TRUE(lines.insert(line(each)).second);
     count_cases();
   }
   EXPECT_EQ(sizeof(heaps[0]) % 64, 0u);
-  EXPECT_EQ(sizeof(near::a2alloc::Pageref), 64u);
-  EXPECT_EQ(alignof(near::a2alloc::Pageref), 64u);
+  EXPECT_EQ(sizeof(near::design::a2alloc::Pageref), 64u);
+  EXPECT_EQ(alignof(near::design::a2alloc::Pageref), 64u);
 }
 
 TEST(A2alloc, BlocksOfTwoProcessorsShareNoPage) {
@@ -79,8 +79,8 @@ TEST(A2alloc, BlocksOfTwoProcessorsShareNoPage) {
     others.push_back(A2alloc::allocate(16));
   }
   std::set<char*> pages;
-  for (void* block : mine) pages.insert(near::a2alloc::page_of(block));
-  for (void* block : others) EXPECT_EQ(pages.count(near::a2alloc::page_of(block)), 0u);
+  for (void* block : mine) pages.insert(near::design::a2alloc::page_of(block));
+  for (void* block : others) EXPECT_EQ(pages.count(near::design::a2alloc::page_of(block)), 0u);
   count_cases(mine.size());
   set_cpu(0);
   give(mine);
@@ -91,8 +91,8 @@ TEST(A2alloc, BlocksOfTwoProcessorsShareNoPage) {
 TEST(A2alloc, ABlockGoesBackToTheHeapItCameFrom) {
   if (near::design::processors() < 2) GTEST_SKIP() << "one processor, one heap";
   // Not the last class: a page holds one whole block of it, and is empty when that block is free.
-  for (unsigned size_class = 0; size_class + 1 < near::a2alloc::kClasses; size_class++) {
-    const size_t size = size_of(size_class) - near::a2alloc::block_header_bytes();
+  for (unsigned size_class = 0; size_class + 1 < near::design::a2alloc::kClasses; size_class++) {
+    const size_t size = size_of(size_class) - near::design::a2alloc::block_header_bytes();
     if (size > size_of(size_class)) continue;  // all of it is header
     set_cpu(0);
     void* keeps_the_page = A2alloc::allocate(size);
@@ -114,8 +114,8 @@ TEST(A2alloc, AnEmptyPageServesAnyClassAndTheLastOneFirst) {
   give(blocks);
   const uint64_t fresh = counter("pages_taken");
   const std::vector<void*> small = take(100, 40);
-  const char* last_freed = near::a2alloc::page_of(blocks.back());
-  EXPECT_EQ(near::a2alloc::page_of(small.front()), last_freed);
+  const char* last_freed = near::design::a2alloc::page_of(blocks.back());
+  EXPECT_EQ(near::design::a2alloc::page_of(small.front()), last_freed);
   EXPECT_EQ(counter("pages_taken"), fresh);
   give(small);
   count_cases(2);
@@ -123,8 +123,8 @@ TEST(A2alloc, AnEmptyPageServesAnyClassAndTheLastOneFirst) {
 
 // The original returned block 0 as a whole block, which then overlapped the next one.
 TEST(A2alloc, TheHeadSlotNeverServesAWholeBlock) {
-  for (unsigned size_class = 2; size_class < near::a2alloc::kClasses; size_class++) {
-    const size_t size = size_of(size_class) - near::a2alloc::block_header_bytes();
+  for (unsigned size_class = 2; size_class < near::design::a2alloc::kClasses; size_class++) {
+    const size_t size = size_of(size_class) - near::design::a2alloc::block_header_bytes();
     const std::vector<void*> short_ones = take(3 * kPage / size_of(size_class), size - 16);
     give(short_ones);
     std::vector<void*> blocks = take(3 * kPage / size_of(size_class), size);
@@ -143,17 +143,17 @@ TEST(A2alloc, TheHeadSlotNeverServesAWholeBlock) {
 
 // A page whose head slot alone is free is found again.
 TEST(A2alloc, AFreedHeadSlotServesAgain) {
-  if (near::a2alloc::page_header_bytes() == 0) GTEST_SKIP() << "pages have no head slot";
-  for (unsigned size_class = 2; size_class < near::a2alloc::kClasses; size_class++) {
-    const near::a2alloc::PageLayout layout = near::a2alloc::layout_of(size_class);
+  if (near::design::a2alloc::page_header_bytes() == 0) GTEST_SKIP() << "pages have no head slot";
+  for (unsigned size_class = 2; size_class < near::design::a2alloc::kClasses; size_class++) {
+    const near::design::a2alloc::PageLayout layout = near::design::a2alloc::layout_of(size_class);
     if (layout.head_room == 0) continue;
-    const size_t start = layout.head_start + near::a2alloc::block_header_bytes();
+    const size_t start = layout.head_start + near::design::a2alloc::block_header_bytes();
     const size_t size = layout.first - start;
-    if (class_of(size + near::a2alloc::block_header_bytes()) != size_class) continue;
+    if (class_of(size + near::design::a2alloc::block_header_bytes()) != size_class) continue;
     std::vector<void*> blocks = take(10 * kPage / size_of(size_class), size);
     std::vector<void*> heads;
     for (void*& block : blocks) {
-      if (static_cast<char*>(block) != near::a2alloc::page_of(block) + start) continue;
+      if (static_cast<char*>(block) != near::design::a2alloc::page_of(block) + start) continue;
       heads.push_back(block);
       block = nullptr;
     }
@@ -172,8 +172,9 @@ TEST(A2alloc, AFreedHeadSlotServesAgain) {
 
 // The other heaps' locks lie in memory that no thread writes.
 TEST(A2alloc, AForkTouchesNoHeapWithoutAProcessor) {
-  near::Mutex& last = heaps[near::a2alloc::kMaxHeaps - 1].lock();
-  if (near::design::processors() >= near::a2alloc::kMaxHeaps) GTEST_SKIP() << "all have one";
+  near::Mutex& last = heaps[near::design::a2alloc::kMaxHeaps - 1].lock();
+  if (near::design::processors() >= near::design::a2alloc::kMaxHeaps)
+    GTEST_SKIP() << "all have one";
   A2alloc::lock_for_fork();
   const bool free = last.try_lock();
   EXPECT_TRUE(free);
@@ -186,7 +187,7 @@ TEST(A2alloc, AForkTouchesNoHeapWithoutAProcessor) {
 // blocks fit; kheap has 32. [Boritz, table 4.2]
 TEST(A2allocPages, LinuxScalabilityTakesThePagesOfTheReport) {
   const std::vector<void*> blocks = take(100'000, 128);
-  EXPECT_EQ(counter("pages_taken"), near::a2alloc::kConfig.per_processor ? 3226u : 3125u);
+  EXPECT_EQ(counter("pages_taken"), near::design::a2alloc::kVariant.per_processor ? 3226u : 3125u);
   give(blocks);
   count_cases();
 }
@@ -198,7 +199,7 @@ TEST(A2allocPages, LinuxScalabilityTakesThePagesOfTheReport) {
 TEST(A2allocBytes, LinuxScalabilityTakesTheBytesOfTheReport) {
   void* array = A2alloc::allocate(100'000 * sizeof(void*));
   const std::vector<void*> blocks = take(100'000, 128);
-  const bool mine = near::a2alloc::kConfig.per_processor;
+  const bool mine = near::design::a2alloc::kVariant.per_processor;
   EXPECT_EQ(counter("bytes_taken"), (mine ? 3226 + 51 + 196 : 3125 + 37 + 196) * kPage);
   const double report = mine ? 14'233'599 : 13'709'311;
   EXPECT_NEAR(static_cast<double>(counter("bytes_taken")) / report, 1.0, 0.004);
@@ -212,7 +213,7 @@ TEST(A2allocWalk, TheListOfAClassIsWalkedOnlyWhereItIsAsked) {
   const std::vector<void*> blocks = take(16'000, 128);
   for (size_t i = 0; i < blocks.size(); i++) A2alloc::deallocate(blocks[i * 7919 % blocks.size()]);
   const uint64_t walked = counter("pagerefs_walked");
-  if (settings.walk || !near::a2alloc::kConfig.per_processor) {
+  if (settings.walk || !near::design::a2alloc::kVariant.per_processor) {
     EXPECT_GT(walked, 16'000u * 100);
   } else {
     EXPECT_EQ(walked, 0u);
@@ -248,11 +249,11 @@ TEST(A2allocEmptiness, PagesTooEmptyToKeepGoToAllHeaps) {
 // Metadata in each page costs less than in each block, where 120 bytes need a block of 256. A
 // pageref inside its page needs no other page.
 TEST(A2allocMetadata, WhatItCosts) {
-  const uint64_t before = near::a2alloc::arena.taken();
+  const uint64_t before = near::design::a2alloc::arena.taken();
   const std::vector<void*> blocks = take(10'000, 120);
   const uint64_t pages = settings.block_metadata ? 625 : 323;
   const uint64_t refs = settings.pageref_in_page ? 0 : (pages + 63) / 64;
-  EXPECT_EQ(near::a2alloc::arena.taken() - before, (pages + refs) * kPage);
+  EXPECT_EQ(near::design::a2alloc::arena.taken() - before, (pages + refs) * kPage);
   give(blocks);
   count_cases();
 }
@@ -263,13 +264,13 @@ TEST(A2allocMemory, ARefusalLosesNothing) {
   std::vector<void*> blocks;
   while (void* block = A2alloc::allocate(1000)) blocks.push_back(block);
   EXPECT_GT(blocks.size(), 100U);
-  const size_t taken = near::a2alloc::arena.taken();
-  EXPECT_LE(taken, near::a2alloc::arena.committed()) << "what was refused is not taken";
+  const size_t taken = near::design::a2alloc::arena.taken();
+  EXPECT_LE(taken, near::design::a2alloc::arena.committed()) << "what was refused is not taken";
   EXPECT_EQ(A2alloc::allocate(size_t{64} << 20), nullptr);
   give(blocks);
   blocks = take(blocks.size(), 1000);
   EXPECT_EQ(std::count(blocks.begin(), blocks.end(), nullptr), 0);
-  EXPECT_EQ(near::a2alloc::arena.taken(), taken);
+  EXPECT_EQ(near::design::a2alloc::arena.taken(), taken);
   fake_os::fail_none();
   blocks.push_back(A2alloc::allocate(1000));
   blocks.push_back(A2alloc::allocate(size_t{64} << 20));
@@ -306,23 +307,23 @@ void expect_reported(void* block, const char* as) {
 
 TEST(A2allocInvalidDeathTest, WhatIsNoBlockIsSaid) {
   constexpr const char* kNone = "it is not a block";
-  const std::vector<void*> blocks = take(50, 64 - near::a2alloc::block_header_bytes());
+  const std::vector<void*> blocks = take(50, 64 - near::design::a2alloc::block_header_bytes());
   for (size_t inside = 8; inside < 64; inside += 8) {
     expect_reported(static_cast<char*>(blocks[5]) + inside, kNone);
   }
-  char* page = near::a2alloc::page_of(blocks[5]);
-  if (near::a2alloc::kConfig.per_processor) expect_reported(page, kNone);
+  char* page = near::design::a2alloc::page_of(blocks[5]);
+  if (near::design::a2alloc::kVariant.per_processor) expect_reported(page, kNone);
   char* large = static_cast<char*>(A2alloc::allocate(9000));
   char* aligned = static_cast<char*>(A2alloc::allocate_aligned(2 * kPage, 9000));
   for (char* block : {large, aligned}) {
-    char* next_page = near::a2alloc::page_of(block) + kPage;
+    char* next_page = near::design::a2alloc::page_of(block) + kPage;
     for (char* inside : {block + 16, block + 100, next_page, next_page + 16, next_page + kPage}) {
       expect_reported(inside, kNone);
       EXPECT_EQ(A2alloc::usable_size(inside), 0U);
     }
   }
-  char* beyond = reinterpret_cast<char*>(near::a2alloc::arena.start()) +
-                 near::a2alloc::arena.committed() + 10 * kPage;
+  char* beyond = reinterpret_cast<char*>(near::design::a2alloc::arena.start()) +
+                 near::design::a2alloc::arena.committed() + 10 * kPage;
   ASSERT_EQ(mprotect(beyond, kPage, PROT_NONE), 0) << "as on the real system";
   for (const size_t offset : {size_t{0}, size_t{16}, kPage / 2}) {
     expect_reported(beyond + offset, kNone);
@@ -341,7 +342,7 @@ TEST(A2allocInvalidDeathTest, ASecondFreeIsSaid) {
   give({blocks[0], blocks[2]});
   // Their whole page is free; in kheap such a page belongs to no heap.
   const char* gone =
-      near::a2alloc::kConfig.per_processor ? "it was freed before" : "it is not a block";
+      near::design::a2alloc::kVariant.per_processor ? "it was freed before" : "it is not a block";
   for (void* block : blocks) expect_reported(block, gone);
 }
 

@@ -4,9 +4,11 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static void say(const char* who) {
@@ -20,8 +22,11 @@ static void say(const char* who) {
   fflush(stdout);
 }
 
+static sem_t said;
+
 static void* run(void* who) {
   say(who);
+  sem_post(&said);
   free(malloc(100));
   return who;
 }
@@ -39,15 +44,17 @@ static void create(const char* who, const pthread_attr_t* attributes, int joined
   pthread_t thread;
   void* result = NULL;
   if (pthread_create(&thread, attributes, run, (void*)who) != 0) exit(1);
-  if (!joined) {
-    usleep(200000);
-    return;
-  }
+  struct timespec limit;
+  clock_gettime(CLOCK_REALTIME, &limit);
+  limit.tv_sec += 30;
+  if (sem_timedwait(&said, &limit) != 0) exit(4);
+  if (!joined) return;
   pthread_join(thread, &result);
   if (result != who) exit(2);
 }
 
 int main(int count, char** arguments) {
+  sem_init(&said, 0, 0);
   cpu_set_t everywhere;
   sched_getaffinity(0, sizeof everywhere, &everywhere);
   say("main before");

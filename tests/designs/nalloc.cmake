@@ -6,7 +6,7 @@ near_test_design_variants(nalloc
 
 add_library(design_nalloc_tests OBJECT nalloc_test.cc)
 target_include_directories(design_nalloc_tests PRIVATE ${PROJECT_SOURCE_DIR})
-target_compile_definitions(design_nalloc_tests PRIVATE NEAR_DESIGN_CONFIG=kNalloc)
+target_compile_definitions(design_nalloc_tests PRIVATE NEAR_DESIGN_VARIANT=kNalloc)
 target_link_libraries(design_nalloc_tests PUBLIC near_test_flags GTest::gtest)
 near_test_precompiled(design_nalloc_tests)
 near_test_executable(design_nalloc

@@ -16,12 +16,12 @@
 namespace near_test {
 namespace {
 
-using near::nalloc::Coalescing;
-using near::nalloc::current;
-using near::nalloc::kPage;
-using near::nalloc::Nalloc;
-using near::nalloc::page_of;
-using near::nalloc::pages;
+using near::design::nalloc::Coalescing;
+using near::design::nalloc::current;
+using near::design::nalloc::kPage;
+using near::design::nalloc::Nalloc;
+using near::design::nalloc::page_of;
+using near::design::nalloc::pages;
 
 using Blocks = std::vector<void*>;
 

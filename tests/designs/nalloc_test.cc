@@ -25,15 +25,15 @@
 namespace near_test {
 namespace {
 
-using near::nalloc::Block;
-using near::nalloc::current;
-using near::nalloc::kPage;
-using near::nalloc::Nalloc;
-using near::nalloc::page_of;
-using near::nalloc::pages;
-using near::nalloc::settings;
-using near::nalloc::Slab;
-using near::nalloc::WaywardStack;
+using near::design::nalloc::Block;
+using near::design::nalloc::current;
+using near::design::nalloc::kPage;
+using near::design::nalloc::Nalloc;
+using near::design::nalloc::page_of;
+using near::design::nalloc::pages;
+using near::design::nalloc::settings;
+using near::design::nalloc::Slab;
+using near::design::nalloc::WaywardStack;
 
 using Blocks = std::vector<void*>;
 
@@ -125,7 +125,7 @@ TEST(NallocSteal, WhoBringsTheLastBlockHasTheSlab) {
   Slab* slab = slab_of(blocks[0]);
   in_another_thread([&] {
     give(take(1, 32));
-    const near::nalloc::Heap* mine = current;
+    const near::design::nalloc::Heap* mine = current;
     const size_t clean = pages.clean();
     for (size_t i = 0; i + 1 < blocks.size(); i++) Nalloc::deallocate(blocks[i]);
     EXPECT_NE(slab->host, mine) << "one block is still somebody's";
@@ -271,7 +271,7 @@ TEST(NallocLocks, SmallBlocksNeedNone) {
       give(shared);
     }
     for (const size_t size :
-         {size_t{0}, size_t{16}, size_t{100}, near::nalloc::kLargest, size_t{2000}}) {
+         {size_t{0}, size_t{16}, size_t{100}, near::design::nalloc::kLargest, size_t{2000}}) {
       give(take(20000, size));
     }
     promise.set_value();
@@ -285,7 +285,7 @@ TEST(NallocLocks, SmallBlocksNeedNone) {
 
 // A fork during a trim would lose the parked heaps that the trim has taken.
 TEST(NallocLocks, NoTrimHasParkedHeapsInHandDuringAFork) {
-  near::nalloc::Heap* parked = nullptr;
+  near::design::nalloc::Heap* parked = nullptr;
   void* left = nullptr;
   in_another_thread([&] {
     left = Nalloc::allocate(2000);

@@ -2,7 +2,7 @@
 
 add_library(design_numalloc_tests OBJECT
   numalloc_test.cc numalloc_node_test.cc numalloc_binding_test.cc
-  ${PROJECT_SOURCE_DIR}/tests/unit/fake_cpu.cc)
+  ${PROJECT_SOURCE_DIR}/tests/support/fake_cpu.cc)
 target_include_directories(design_numalloc_tests PRIVATE ${PROJECT_SOURCE_DIR})
 target_link_libraries(design_numalloc_tests PUBLIC near_test_flags GTest::gtest)
 near_test_precompiled(design_numalloc_tests)

@@ -15,12 +15,12 @@
 namespace near_test {
 namespace {
 
-using near::binding::choose_node;
-using near::binding::forget_thread;
-using near::binding::kAnywhere;
-using near::binding::kNobody;
-using near::binding::Rule;
-using near::binding::Rules;
+using near::design::numalloc::binding::choose_node;
+using near::design::numalloc::binding::forget_thread;
+using near::design::numalloc::binding::kAnywhere;
+using near::design::numalloc::binding::kNobody;
+using near::design::numalloc::binding::Rule;
+using near::design::numalloc::binding::Rules;
 
 std::vector<int> choose(int threads) {
   std::vector<int> nodes;
@@ -48,8 +48,8 @@ TEST(Binding, FollowsItsPolicy) {
     // A thread that has ended, joined or detached, leaves its place to the next.
     forget_thread(0);
     EXPECT_EQ(choose(1), std::vector<int>{0});
-    EXPECT_EQ(near::binding::threads_on(2), 3u);
-    EXPECT_EQ(near::binding::bound_node(), 1);
+    EXPECT_EQ(near::design::numalloc::binding::threads_on(2), 3u);
+    EXPECT_EQ(near::design::numalloc::binding::bound_node(), 1);
   }
   count_cases();
 }
@@ -77,15 +77,16 @@ TEST(Binding, ABoundThreadAllocatesOnItsNodeUntilItEnds) {
   set_cpu(0);
   for (int i = 0; i < 8; i++) {
     const int node = choose_node(nullptr);
-    const uint64_t before = near::binding::threads_on(static_cast<unsigned>(node));
+    const uint64_t before =
+        near::design::numalloc::binding::threads_on(static_cast<unsigned>(node));
     // It starts on another node.
     on_cpu(static_cast<unsigned>((node + 1) % 4 * 2), [&] {
-      near::binding::bind_self(node);
+      near::design::numalloc::binding::bind_self(node);
       void* block = near_malloc(100);
       EXPECT_EQ(node_of(block), static_cast<unsigned>(node));
       near_free(block);
     });
-    EXPECT_EQ(near::binding::threads_on(static_cast<unsigned>(node)), before - 1);
+    EXPECT_EQ(near::design::numalloc::binding::threads_on(static_cast<unsigned>(node)), before - 1);
     count_cases();
   }
 }

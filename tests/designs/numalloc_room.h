@@ -15,7 +15,7 @@
 #include "designs/shared/machine.h"
 #include "platform/os.h"
 #include "support/cases.h"
-#include "unit/threads.h"
+#include "support/threads.h"
 
 namespace near_test {
 

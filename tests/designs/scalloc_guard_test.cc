@@ -47,8 +47,8 @@ bool kernel_has_markers() {
 }
 
 bool spans_are_guarded() {
-  return policy.guard == Guard::mprotect ||
-         (policy.guard == Guard::markers && kernel_has_markers());
+  return settings.guard == Guard::mprotect ||
+         (settings.guard == Guard::markers && kernel_has_markers());
 }
 
 size_t real_span(unsigned size_class) {
@@ -80,8 +80,8 @@ void expect_to_end_at_its_real_span(const void* block, unsigned size_class) {
   }
   // Marks end with the first 2 MiB.
   const bool to_the_end =
-      guarded && (policy.guard == Guard::mprotect || policy.virtual_span == 2 * near::kMiB);
-  EXPECT_EQ(is_accessible(start + policy.virtual_span - 1), !to_the_end);
+      guarded && (settings.guard == Guard::mprotect || settings.virtual_span == 2 * near::kMiB);
+  EXPECT_EQ(is_accessible(start + settings.virtual_span - 1), !to_the_end);
 }
 
 class ScallocGuard : public testing::Test {
@@ -99,7 +99,7 @@ TEST_F(ScallocGuard, FreshSpansCostFewSystemCalls) {
   EXPECT_GT(fresh(), 2900u);
   EXPECT_LE(fake_os::calls(OsCall::commit) - commits, 50u);
   EXPECT_LE(batches(), 50u);
-  EXPECT_EQ(moved(), policy.guard == Guard::mprotect ? fresh() : 0u);
+  EXPECT_EQ(moved(), settings.guard == Guard::mprotect ? fresh() : 0u);
   give(blocks);
   count_cases(blocks.size());
 }
@@ -135,12 +135,12 @@ TEST_F(ScallocGuard, SpansLieAsFarApartAsTheSwitchSays) {
   std::set<const Span*> spans;
   std::vector<void*> blocks = take(10, 28);
   for (void* block : blocks) {
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(span_of(block)) % policy.virtual_span, 0u);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(span_of(block)) % settings.virtual_span, 0u);
     spans.insert(span_of(block));
   }
   EXPECT_EQ(spans.size(), blocks.size());
   for (const Span* span : spans) {
-    auto* inside = reinterpret_cast<const char*>(span) + policy.virtual_span - 1;
+    auto* inside = reinterpret_cast<const char*>(span) + settings.virtual_span - 1;
     EXPECT_EQ(span_of(inside), span);
     count_cases();
   }

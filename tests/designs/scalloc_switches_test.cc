@@ -57,8 +57,8 @@ TEST(ScallocSwitches, MadviseGivesBackWhatThePolicySays) {
       free_all(blocks);
       const bool is_large = kSizeClasses[size_class].real_span > 32 * 1024;
       const bool gives =
-          policy.madvise == Madvise::eager || (policy.madvise == Madvise::on && is_large);
-      if (policy.reclaim == Reclaim::free) {
+          settings.madvise == Madvise::eager || (settings.madvise == Madvise::on && is_large);
+      if (settings.reclaim == Reclaim::free) {
         EXPECT_EQ(pooled(), 1u) << "class " << size_class;
         EXPECT_EQ(calls(), gives ? 1u : 0u) << "class " << size_class;
       }
@@ -83,7 +83,7 @@ TEST(ScallocSwitches, TheSpanPoolHasAStackForEachCoreOrOne) {
   for (std::thread& thread : threads) thread.join();
   // All of them put spans of the first real-span size.
   const size_t used = used_stacks(0);
-  EXPECT_EQ(used, policy.one_stack ? 1u : near::design::processors());
+  EXPECT_EQ(used, settings.one_stack ? 1u : near::design::processors());
   EXPECT_GE(counter("span-pool stacks used"), used);
   count_cases(kThreads);
 }
@@ -94,7 +94,7 @@ TEST(ScallocSwitches, AnEmptySpanLeavesAtItsLastFreeOrAtAnAllocation) {
     const Rise pooled("spans put in the pool");
     const Rise emptied("spans emptied by allocation");
     free_all(blocks);
-    const bool at_free = policy.reclaim == Reclaim::free;
+    const bool at_free = settings.reclaim == Reclaim::free;
     EXPECT_EQ(pooled(), at_free ? 1u : 0u);
     // More than two spans of blocks: the class has to look for a span.
     std::vector<void*> more;
@@ -109,7 +109,7 @@ TEST(ScallocSwitches, AnEmptySpanLeavesAtItsLastFreeOrAtAnAllocation) {
 
 TEST(ScallocSwitches, TheThresholdDecidesWhenASpanIsReusable) {
   in_thread([] {
-    const auto percent = static_cast<size_t>(policy_switches()[3].value);
+    const auto percent = static_cast<size_t>(switches()[3].value);
     for (const unsigned size_class : {4u, 16u, 17u, 20u, 23u}) {
       const size_t blocks = kSizeClasses[size_class].blocks;
       const size_t threshold = blocks * percent / 100;
@@ -123,7 +123,7 @@ TEST(ScallocSwitches, TheThresholdDecidesWhenASpanIsReusable) {
         if (counter("reusable spans") > before) became = freed;
       }
       // More than the threshold, and not all of them, which makes the span free instead.
-      const bool never = policy.reclaim == Reclaim::free && threshold + 1 >= blocks;
+      const bool never = settings.reclaim == Reclaim::free && threshold + 1 >= blocks;
       const size_t expected = never ? 0 : std::min(threshold + 1, blocks);
       EXPECT_EQ(became, expected) << "class " << size_class;
       count_cases();
@@ -147,7 +147,7 @@ TEST(ScallocSwitches, ThreadsShareALabOrHaveOneEach) {
   for (std::thread& thread : running) thread.join();
   std::set<const Span*> spans;
   for (void* block : blocks) spans.insert(span_of(block));
-  EXPECT_EQ(spans.size(), policy.lab == LabModel::clab ? cores : threads);
+  EXPECT_EQ(spans.size(), settings.lab == LabModel::clab ? cores : threads);
   free_all(blocks);
   count_cases(threads);
 }
@@ -175,8 +175,8 @@ TEST(ScallocSwitches, HugePagesAreAskedForOrForbidden) {
   }
   void* block = Scalloc::allocate(64);
   const std::string flags = flags_of(block);
-  EXPECT_EQ(flags.find(" hg ") != std::string::npos, policy.huge_pages) << flags;
-  EXPECT_EQ(flags.find(" nh ") != std::string::npos, !policy.huge_pages) << flags;
+  EXPECT_EQ(flags.find(" hg ") != std::string::npos, settings.huge_pages) << flags;
+  EXPECT_EQ(flags.find(" nh ") != std::string::npos, !settings.huge_pages) << flags;
   Scalloc::deallocate(block);
   count_cases();
 }

@@ -1,11 +1,11 @@
 # SuperMalloc's family: the same claims of each, on eight processors of two sockets.
 
-set(super_configs super0=kSuper0 super1=kSuper1 super2=kSuper2 super3=kSuper3 super4=kSuper4
+set(super_variants super0=kSuper0 super1=kSuper1 super2=kSuper2 super3=kSuper3 super4=kSuper4
   supersocket=kSuperSocket)
-foreach(pair IN LISTS super_configs)
+foreach(pair IN LISTS super_variants)
   string(REPLACE "=" ";" pair "${pair}")
   list(GET pair 0 name)
-  list(GET pair 1 config)
+  list(GET pair 1 variant)
   # As published, super1 and super4 fill 96 MiB for each bin that a program uses.
   set(affordable)
   if(name MATCHES "^super[14]$")
@@ -17,9 +17,9 @@ foreach(pair IN LISTS super_configs)
     near_test_design(${name})
   endif()
   add_library(design_${name}_tests OBJECT
-    super_test.cc ${PROJECT_SOURCE_DIR}/tests/unit/fake_cpu.cc)
+    super_test.cc ${PROJECT_SOURCE_DIR}/tests/support/fake_cpu.cc)
   target_include_directories(design_${name}_tests PRIVATE ${PROJECT_SOURCE_DIR})
-  target_compile_definitions(design_${name}_tests PRIVATE NEAR_DESIGN_CONFIG=${config})
+  target_compile_definitions(design_${name}_tests PRIVATE NEAR_DESIGN_VARIANT=${variant})
   target_link_libraries(design_${name}_tests PUBLIC near_test_flags GTest::gtest)
   near_test_precompiled(design_${name}_tests)
   near_test_executable(design_${name}

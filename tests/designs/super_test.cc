@@ -25,13 +25,13 @@
 #include "designs/super/socket_cache.h"
 #include "designs/zeroed.h"
 #include "support/cases.h"
+#include "support/fake_cpu.h"
 #include "support/fake_os.h"
-#include "unit/fake_cpu.h"
 
 namespace near_test {
 namespace {
 
-using namespace near::super;
+using namespace near::design::super;
 using near::kMiB;
 
 GlobalCache::Totals global(size_t size) { return global_caches[small_bin(size)].totals(); }
@@ -63,7 +63,7 @@ TEST(SuperStart, TheGlobalLockIsTakenForManyBlocksAtATime) {
   constexpr size_t kList = kMiB / 64;
   take(kBlocks, 64);
   const GlobalCache::Totals now = global(64);
-  switch (kConfig.fill) {
+  switch (kVariant.fill) {
     case Fill::one:
       EXPECT_EQ(now.accesses, kBlocks);
       EXPECT_EQ(now.single, kBlocks);
@@ -82,7 +82,7 @@ TEST(SuperStart, TheGlobalLockIsTakenForManyBlocksAtATime) {
 
 // [Kim23 §4.3]
 TEST(SuperStart, AFillIsTwiceTheOneBefore) {
-  if (kConfig.fill != Fill::doubling) GTEST_SKIP() << "filled at once, or not at all";
+  if (kVariant.fill != Fill::doubling) GTEST_SKIP() << "filled at once, or not at all";
   take(15, 80);
   EXPECT_EQ(global(80).filled, 15u);
   EXPECT_EQ(global(80).accesses, 4u);
@@ -98,7 +98,7 @@ TEST(SuperFull, AFullGlobalCacheIsFreedToHalfOrBlocksAreFreedOneByOne) {
   constexpr size_t kBlocks = 25'000;
   give(take(kBlocks, kSize));
   const GlobalCache::Totals now = global(kSize);
-  if (kConfig.drain) {
+  if (kVariant.drain) {
     EXPECT_GE(now.drained, 4 * kMiB / 1216);
     EXPECT_EQ(now.freed, 0u);
     EXPECT_LT(now.accesses, kBlocks / 10);
@@ -123,7 +123,7 @@ TEST(SuperLists, WhatIsWalked) {
     }).join();
   }
   std::thread([] { take(1, 450); }).join();
-  if (kConfig.equal_lists) {
+  if (kVariant.equal_lists) {
     EXPECT_EQ(counter("links_walked"), 0u);
   } else {
     EXPECT_GT(counter("links_walked"), before + 1000);
@@ -146,8 +146,8 @@ TEST(SuperSocket, TheGlobalCacheIsAskedOnceForASocketNotForEachProcessor) {
       blocks.push_back(Super::allocate(kSize));
     }).join();
   }
-  EXPECT_EQ(global(kSize).accesses - before, kConfig.per_socket ? 1u : 4u);
-  if (kConfig.per_socket) {
+  EXPECT_EQ(global(kSize).accesses - before, kVariant.per_socket ? 1u : 4u);
+  if (kVariant.per_socket) {
     EXPECT_EQ(socket_cache(1, bin).totals().accesses, 4u);
   } else {
     EXPECT_EQ(socket_cache_count, 0u);
@@ -160,7 +160,7 @@ TEST(SuperSocket, TheGlobalCacheIsAskedOnceForASocketNotForEachProcessor) {
 class SuperPublished : public testing::Test {
  protected:
   static void SetUpTestSuite() { Super::deallocate(Super::allocate(1)); }
-  static bool is(const char* name) { return std::string(kConfig.name) == name; }
+  static bool is(const char* name) { return std::string(kVariant.name) == name; }
 };
 
 TEST_F(SuperPublished, TheConstantsAreThoseOfTheBinariesUnlessTheThesisIsAskedFor) {
@@ -217,12 +217,12 @@ TEST(SuperConstants, OfTheThesisAndOfTheBinaries) {
   EXPECT_EQ(text.socket_lists, 4u);
   EXPECT_EQ(text.cpu_lists, 2u);
   EXPECT_EQ(text.list_bytes, kMiB);
-  EXPECT_EQ(text.thread_list_bytes, kConfig.equal_lists ? kMiB : 8192);
+  EXPECT_EQ(text.thread_list_bytes, kVariant.equal_lists ? kMiB : 8192);
   near::design::Switch& constants = switches()[0];
   ASSERT_STREQ(constants.name, "constants");
   constants.value = 1;
-  settle();
-  const std::string name = kConfig.name;
+  apply_switches();
+  const std::string name = kVariant.name;
   EXPECT_EQ(settings.global_lists, name == "super0" || name == "super2" ? 8u : 192u);
   EXPECT_EQ(settings.cpu_lists, name == "super3" ? 96u : 2u);
   EXPECT_EQ(settings.list_bytes, name == "super3" ? 8192 : kMiB);
@@ -230,7 +230,7 @@ TEST(SuperConstants, OfTheThesisAndOfTheBinaries) {
   EXPECT_FALSE(settings.unmap_huge);
   EXPECT_EQ(settings.socket_lists, 48u);
   constants.value = 0;
-  settle();
+  apply_switches();
   count_cases(2);
 }
 
@@ -240,15 +240,15 @@ TEST(SuperConstants, TransactionsOnlyWhereThereAreAny) {
   const long before = sync.value;
   sync.value = 1;
   testing::internal::CaptureStderr();
-  settle();
+  apply_switches();
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(settings.transactions, near::transaction::supported());
-  EXPECT_EQ(said.empty(), near::transaction::supported()) << said;
+  EXPECT_EQ(settings.transactions, near::design::super::transaction::supported());
+  EXPECT_EQ(said.empty(), near::design::super::transaction::supported()) << said;
   sync.value = 0;
-  settle();
+  apply_switches();
   EXPECT_FALSE(settings.transactions);
   sync.value = before;
-  settle();
+  apply_switches();
   count_cases();
 }
 

@@ -15,7 +15,7 @@
 
 #include "fuzz/api_table.h"
 #include "fuzz/harness.h"
-#include "unit/threads.h"
+#include "support/threads.h"
 
 namespace near_test::fuzz {
 

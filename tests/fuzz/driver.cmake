@@ -7,7 +7,7 @@ endif()
 
 add_executable(fuzz_driver
   driver/main.cc driver/play.cc driver/life.cc driver/blocks.cc
-  ${PROJECT_SOURCE_DIR}/tests/unit/fake_cpu.cc $<TARGET_OBJECTS:near_api>)
+  ${PROJECT_SOURCE_DIR}/tests/support/fake_cpu.cc $<TARGET_OBJECTS:near_api>)
 target_link_libraries(fuzz_driver PRIVATE near_core_fake_os near_test_flags)
 
 set(forks)

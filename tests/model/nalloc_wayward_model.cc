@@ -33,7 +33,7 @@ struct Blocks {
 };
 
 struct Slab {
-  nalloc::WaywardStack<Block> wayward;
+  design::nalloc::WaywardStack<Block> wayward;
   Plain<Block*> top;
   Plain<uint32_t> free;
   Plain<uint32_t> capacity;

@@ -12,10 +12,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from nearlab import places
-from nearlab.vm import counts, machine, topology, verdict
-from nearlab.vm.guest import Step
-from nearlab.vm.machine import Machine, Plugin
+from nearnuma import counts, folders, machine, topology, verdict
+from nearnuma.guest import Step
+from nearnuma.machine import Machine, Plugin
 
 SKIPPED = 77
 EXACT = ("loads", "stores")  # counts that a pattern does not name must be 0
@@ -36,13 +35,13 @@ WRONG = {
 
 def plugin_of(place: topology.Topology, out: Path) -> Plugin:
     nodes = "+".join(f"{cpu}:{node}" for cpu, node in enumerate(place.node_of_cpu))
-    return Plugin(places.vm_program("libnearcount.so"), {"cpus": nodes, "out": str(out)})
+    return Plugin(folders.program("libnearcount.so"), {"cpus": nodes, "out": str(out)})
 
 
 def run(guests: Machine, where: str) -> tuple[dict, counts.Counts]:
     """What the guest says that it did, and what was counted."""
     place = topology.load(where)
-    steps = [Step(name, places.vm_program(name)) for name in PROGRAMS]
+    steps = [Step(name, folders.program(name)) for name in PROGRAMS]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "counts.json"
         output = machine.boot(guests, place, steps, plugin=plugin_of(place, out))
@@ -89,7 +88,7 @@ def refusals(qemu: Path) -> Iterator[str]:
     """Wrong arguments with which QEMU starts, or whose error does not say what is wrong."""
     with tempfile.TemporaryDirectory() as folder:
         for arguments, message in WRONG.items():
-            words = [places.vm_program("libnearcount.so"), *arguments.split(",")]
+            words = [folders.program("libnearcount.so"), *arguments.split(",")]
             plugin = ",".join(str(word) for word in words if str(word))
             plugin = plugin.replace("OUT", f"{folder}/out")
             command = [qemu, "-machine", "none", "-display", "none", "-S", "-plugin", plugin]

@@ -7,7 +7,7 @@ import argparse
 import json
 import sys
 
-from nearlab.vm import machine, runs
+from nearnuma import machine, runs
 
 SKIPPED = 77
 

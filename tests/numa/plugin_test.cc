@@ -1,4 +1,4 @@
-// The parts of the counting plugin (lab/vm/plugin) alone: markers, arguments, sets of pages, the
+// The parts of the counting plugin (numa/plugin) alone: markers, arguments, sets of pages, the
 // map of nodes, and how accesses and markers enter the report.
 #include <gtest/gtest.h>
 
@@ -10,12 +10,12 @@
 #include <set>
 #include <thread>
 
-#include "../../lab/vm/plugin/arguments.h"
-#include "../../lab/vm/plugin/counter.h"
-#include "../../lab/vm/plugin/marker_code.h"
-#include "../../lab/vm/plugin/node_map.h"
-#include "../../lab/vm/plugin/page_set.h"
-#include "../../lab/vm/plugin/page_tally.h"
+#include "../../lab/workloads/marker_code.h"
+#include "../../numa/plugin/arguments.h"
+#include "../../numa/plugin/counter.h"
+#include "../../numa/plugin/node_map.h"
+#include "../../numa/plugin/page_set.h"
+#include "../../numa/plugin/page_tally.h"
 #include "support/cases.h"
 
 namespace near_test {

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 
-from nearlab import instructions
+from nearlab.measure import instructions
 from nearlab.peers import Allocator, find
 
 SKIPPED = 77

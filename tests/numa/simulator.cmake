@@ -8,11 +8,11 @@ add_executable(numa_simulator
   simulator.cc simulator_actions.cc simulator_blocks.cc simulator_checks.cc simulator_damage.cc
   simulator_journal.cc simulator_model.cc simulator_nodes.cc simulator_placement.cc
   simulator_play.cc simulator_world.cc
-  ${PROJECT_SOURCE_DIR}/tests/unit/fake_cpu.cc $<TARGET_OBJECTS:near_api>)
+  ${PROJECT_SOURCE_DIR}/tests/support/fake_cpu.cc $<TARGET_OBJECTS:near_api>)
 target_link_libraries(numa_simulator PRIVATE near_core_fake_os near_test_flags)
 
 add_library(numa_simulator_tests OBJECT
-  simulator_test.cc ${PROJECT_SOURCE_DIR}/tests/unit/child.cc)
+  simulator_test.cc ${PROJECT_SOURCE_DIR}/tests/support/child.cc)
 target_link_libraries(numa_simulator_tests PUBLIC near_test_flags GTest::gtest)
 near_test_precompiled(numa_simulator_tests)
 near_test_executable(numa_simulator_test OBJECTS numa_simulator_tests)

@@ -170,7 +170,7 @@ void Simulation::end_thread() {
       const near::Heap* heap = near::current_heap;
       near::on_thread_exit(near::current_heap);
       const bool given_up = near::current_heap == &near::exited_heap;
-      model_.journal.demand(heap->parked == given_up,
+      model_.journal.demand(heap->registration.parked == given_up,
                             "a heap that ended is not parked, or too soon", {heap->id()});
       if (random_.below(2) == 0) free_own();
       if (random_.below(4) == 0 && !settling_) allocate();
@@ -208,8 +208,8 @@ void Simulation::live_in_child() {
   const VirtualThread left = me();
   for (const VirtualThread& other : model_.threads) {
     if (other.number == left.number || !is_real(other.heap)) continue;
-    model_.journal.demand(other.heap->parked, "a heap of a thread that a fork ended is not parked",
-                          {other.heap->id()});
+    model_.journal.demand(other.heap->registration.parked,
+                          "a heap of a thread that a fork ended is not parked", {other.heap->id()});
   }
   model_.threads.assign(1, left);
   acting_ = 0;

@@ -123,12 +123,13 @@ void Checks::check_heaps() {
   for (uint32_t id = 0; id < near::heap_count(); id++) {
     const near::Heap* heap = near::heap_by_id(id);
     check_binding(heap, heap->node());
-    journal.demand(!(heap->parked && has_thread[id]), "a heap with a thread is parked", {id});
-    journal.demand(heap->parked || has_thread[id] || heap->is_shared(),
+    journal.demand(!(heap->registration.parked && has_thread[id]), "a heap with a thread is parked",
+                   {id});
+    journal.demand(heap->registration.parked || has_thread[id] || heap->is_shared(),
                    "a heap is lost: no thread has it, nobody shares it, it is not parked", {id});
-    journal.demand(!heap->is_shared() || !(heap->parked || has_thread[id]),
+    journal.demand(!heap->is_shared() || !(heap->registration.parked || has_thread[id]),
                    "a shared heap is a thread's, or parked", {id});
-    if (heap->parked) parked++;
+    if (heap->registration.parked) parked++;
     if (heap->is_shared()) shared++;
   }
   journal.demand(parked == near::heap_totals().parked, "parked heaps are not counted right",

@@ -71,8 +71,8 @@ bool overwrite_a_byte(const Model& model) {
 bool unpark_a_heap() {
   for (uint32_t id = 0; id < near::heap_count(); id++) {
     Heap* heap = near::heap_by_id(id);
-    if (!heap->parked) continue;
-    heap->parked = false;
+    if (!heap->registration.parked) continue;
+    heap->registration.parked = false;
     return true;
   }
   return false;

@@ -1,7 +1,7 @@
 #include "numa/simulator_model.h"
 
+#include "support/fake_cpu.h"
 #include "support/pattern.h"
-#include "unit/fake_cpu.h"
 
 namespace near_test {
 

@@ -107,7 +107,7 @@ void Placement::check_heap(VirtualThread& thread, const Before& before, bool is_
   }
   if (moved) {
     // A thread that makes a bound heap may get the very heap that it left.
-    journal.demand(before.heap->parked || before.heap->is_shared(),
+    journal.demand(before.heap->registration.parked || before.heap->is_shared(),
                    "the heap that was left is not parked", {before.heap->id()});
     journal.count(Event::rehome);
     model_.nodes[after->node()].rehomes++;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "support/cases.h"
-#include "unit/child.h"
+#include "support/child.h"
 
 namespace near_test {
 namespace {

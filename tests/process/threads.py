@@ -10,7 +10,7 @@ import os, threading, time
 worker = threading.Thread(target=lambda: [bytearray(100000) for _ in range(10)])
 worker.start()
 worker.join()
-end = time.monotonic() + 2
+end = time.monotonic() + 20
 while len(os.listdir("/proc/self/task")) > 1 and time.monotonic() < end:
     time.sleep(0.01)
 print(len(os.listdir("/proc/self/task")), "task")
@@ -69,6 +69,9 @@ class Forks(Cases):
 class Helper(Cases):
     def test_comes_and_goes(self) -> None:
         self.run_case("helper", "comes_and_goes")
+
+    def test_enters_a_namespace(self) -> None:
+        self.run_case("helper", "enters_a_namespace")
 
     def test_threads_of_c11(self) -> None:
         self.run_case("helper", "threads_of_c11")

@@ -2,7 +2,9 @@
 // as programs are, and with NEAR_CHECK.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <new>
 #include <optional>
@@ -112,6 +114,54 @@ TYPED_TEST(MisuseDeathTest, AThreadPinsInsideAnOfflineScope) {
         handle.retire(new char);
       },
       "inside its offline_scope");
+}
+
+// The calls that may meet threads which take over what the scope's thread retired.
+TYPED_TEST(MisuseDeathTest, ADomainIsUsedInsideItsOfflineScope) {
+  const std::function<void(domain<TypeParam>&)> uses[] = {
+      [](auto& domain) { domain.reclaim(); },
+      [](auto& domain) {
+        domain.barrier();  // does nothing under leaky
+        domain.reclaim();
+      },
+      [](auto& domain) {
+        if constexpr (TypeParam::has_grace_periods) domain.synchronize();
+        domain.reclaim();
+      },
+      [](auto& domain) { const offline_scope<TypeParam> second(domain); },
+  };
+  for (const auto& use : uses) {
+    EXPECT_DEATH(
+        {
+          domain<TypeParam> domain;
+          domain.retire(new char);
+          const offline_scope<TypeParam> scope(domain);
+          use(domain);
+          std::_Exit(0);
+        },
+        "inside its offline_scope");
+  }
+}
+
+TYPED_TEST(MisuseDeathTest, AHandleEndsInsideItsOfflineScope) {
+  EXPECT_DEATH(
+      {
+        domain<TypeParam> domain;
+        auto handle = std::make_optional(domain.attach());
+        const offline_scope<TypeParam> scope(*handle);
+        handle.reset();
+      },
+      "ends inside its offline_scope");
+}
+
+TYPED_TEST(MisuseDeathTest, AHandleReclaimsInAThreadThatDidNotAdoptIt) {
+  EXPECT_DEATH(
+      {
+        domain<TypeParam> domain;
+        auto handle = domain.attach();
+        std::thread([handle = std::move(handle)]() mutable { handle.reclaim(); }).join();
+      },
+      "used by another thread");
 }
 
 TYPED_TEST(MisuseDeathTest, AHandleIsUsedByAThreadThatDidNotAdoptIt) {

@@ -289,9 +289,9 @@ TEST_F(Timeline, TheClockIsTheMonotonicOne) {
   uint64_t last = 0;
   for (int round = 0; round < 1000; round++) {
     const uint64_t before = monotonic_ns(), now = timeline::now(), after = monotonic_ns();
-    // 50 in a million of a test's second or two, and what two processors may differ by.
-    EXPECT_GE(now + 100'000, before);
-    EXPECT_LE(now, after + 100'000);
+    // The rate was measured once; meanwhile the system's clock may have been adjusted.
+    EXPECT_GE(now + 10'000'000, before);
+    EXPECT_LE(now, after + 10'000'000);
     EXPECT_GE(now, last);
     last = now;
     count_cases();

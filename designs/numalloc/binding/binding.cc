@@ -11,7 +11,7 @@
 #include "platform/message.h"
 #include "platform/saved_errno.h"
 
-namespace near::binding {
+namespace near::design::numalloc::binding {
 namespace {
 
 using design::current_node;
@@ -236,4 +236,4 @@ uint64_t threads_on(unsigned node) {
   return on_node[node];
 }
 
-}  // namespace near::binding
+}  // namespace near::design::numalloc::binding

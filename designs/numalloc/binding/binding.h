@@ -20,7 +20,7 @@
 
 #include "base/compiler.h"
 
-namespace near::binding {
+namespace near::design::numalloc::binding {
 
 enum class Policy : uint8_t { interleave, saturate, file, off };
 
@@ -56,4 +56,4 @@ struct Counts {
 Counts counts();
 uint64_t threads_on(unsigned node);  // bound and alive
 
-}  // namespace near::binding
+}  // namespace near::design::numalloc::binding

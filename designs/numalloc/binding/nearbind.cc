@@ -10,7 +10,7 @@
 #include "platform/message.h"
 #include "platform/options.h"
 
-namespace near::binding {
+namespace near::design::numalloc::binding {
 namespace {
 
 design::Switch table[] = {{"binding", "interleave|saturate|file:|off", 0, 0, 3,
@@ -37,4 +37,4 @@ __attribute__((constructor)) void begin(int, char**, char** environment) {
 }
 
 }  // namespace
-}  // namespace near::binding
+}  // namespace near::design::numalloc::binding

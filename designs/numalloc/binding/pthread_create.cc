@@ -33,7 +33,7 @@ Create next_create() {
 
 void* run_bound(void* start) {
   const Start own = *static_cast<Start*>(start);
-  near::binding::bind_self(own.node);
+  near::design::numalloc::binding::bind_self(own.node);
   free(start);
   return own.routine(own.argument);
 }
@@ -43,18 +43,19 @@ void* run_bound(void* start) {
 extern "C" NEAR_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                                           Routine routine, void* argument) noexcept {
   const Create create = next_create();
-  const int node = near::binding::choose_node(attributes);
-  if (node == near::binding::kNobody) return create(thread, attributes, routine, argument);
+  const int node = near::design::numalloc::binding::choose_node(attributes);
+  if (node == near::design::numalloc::binding::kNobody)
+    return create(thread, attributes, routine, argument);
   auto* start = static_cast<Start*>(malloc(sizeof(Start)));
   if (start == nullptr) {
-    near::binding::forget_thread(node);
+    near::design::numalloc::binding::forget_thread(node);
     return create(thread, attributes, routine, argument);
   }
   *start = {routine, argument, node};
   const int error = create(thread, attributes, run_bound, start);
   if (error != 0) {
     free(start);
-    near::binding::forget_thread(node);
+    near::design::numalloc::binding::forget_thread(node);
   }
   return error;
 }

@@ -10,7 +10,7 @@
 #include "platform/message.h"
 #include "platform/saved_errno.h"
 
-namespace near::binding {
+namespace near::design::numalloc::binding {
 namespace {
 
 constexpr size_t kMaxText = 16384;
@@ -123,4 +123,4 @@ Rule Rules::find(uint64_t thread) const {
   return {thread, thread, Rule::Kind::interleave, 0};
 }
 
-}  // namespace near::binding
+}  // namespace near::design::numalloc::binding

@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-namespace near::binding {
+namespace near::design::numalloc::binding {
 
 struct Rule {
   enum class Kind : uint8_t { node, interleave, saturate, any };
@@ -38,4 +38,4 @@ class Rules {
   unsigned count_ = 0;
 };
 
-}  // namespace near::binding
+}  // namespace near::design::numalloc::binding

@@ -20,8 +20,9 @@
 // it is pinned.
 //
 // Fork: in the child the forking thread continues. The guards of other threads end; their objects
-// are adopted, or leaked (statistics::lost) if the fork met them inside `retire`, freeing or a
-// barrier. Locks of an occtree that they held stay locked. Process exit: a domain of static storage
+// are adopted. Objects are leaked (statistics::lost) if, at the fork, their thread was in `retire`
+// or freeing, or another thread was in a barrier or was adopting them from an idle thread.
+// Locks of an occtree that other threads held stay locked. Process exit: a domain of static storage
 // duration is destroyed like any object, so no thread may use it then; default_domain never is.
 //
 // Misuse that is noticed is reported on stderr, and aborts:
@@ -29,12 +30,13 @@
 //   what                                              when it is noticed
 //   a domain, handle or thread ends while pinned      at once
 //   a domain ends before a handle of it               at once
+//   a handle ends inside its offline_scope            at once
 //   a slot, or a guard that holds, too many           at once
 //   synchronize, barrier: while pinned, by a deleter  at once
 //   a guard ends twice                                at once, if it is not nested
-//   pin or retire inside an offline_scope             at once, except under leaky
-//   a guard, or a handle that its thread did not      when an epoch or the token comes, or a batch
-//   adopt, is used by another thread                  is full; NEAR_CHECK: at once
+//   a domain is used inside its offline_scope         at once; pin, retire: not under leaky
+//   a guard, or a handle that its thread did not      in reclaim; when an epoch or the token comes,
+//   adopt, is used by another thread                  or a batch is full; NEAR_CHECK: at once
 //   an object is retired twice, or is null            NEAR_CHECK: at once, if it is retired by type
 //   retire before unlink; a pointer outlives its      never
 //   guard; a guard of another domain
@@ -215,7 +217,10 @@ class [[nodiscard]] handle {
   size_t reclaim(size_t most = SIZE_MAX) noexcept { return impl::free_by_hand(*record_, most); }
 
   // Objects of this thread that are safe and wait to be freed.
-  size_t waiting() const noexcept { return record_->limbo.waiting(); }
+  size_t waiting() const noexcept {
+    impl::check_use(*record_);
+    return record_->limbo.waiting();
+  }
 
  private:
   friend class domain<Scheme>;
@@ -332,7 +337,7 @@ domain<Scheme>& default_domain() {
 
 // Tells the domain that a thread will not use it for a while, for example before it blocks: no
 // thread waits for it, and other threads take over what it retired. The thread must not be pinned,
-// and must not use the handle (or, with a domain, its members pin and retire) until the scope ends.
+// and must not use the handle (or, with a domain, any of its members) until the scope ends.
 template <class Scheme>
 class [[nodiscard]] offline_scope {
  public:

@@ -4,7 +4,7 @@ Invariant: a missing allocator is a recorded reason, never an exception; a versi
 loaded library itself says. `find` looks and changes nothing; `ensure` also installs and builds.
 """
 
-from .allocator import Allocator
-from .registry import CORE, NAMES, ensure, find, find_all, is_name, known, table
+from nearlab.peers.allocator import Allocator
+from nearlab.peers.registry import CORE, NAMES, ensure, find, find_all, is_name, known, table
 
 __all__ = ["CORE", "NAMES", "Allocator", "ensure", "find", "find_all", "is_name", "known", "table"]

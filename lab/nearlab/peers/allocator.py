@@ -5,9 +5,7 @@ Invariant: an allocator is either available or says in one line why it is not.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
-
-GROUPS = ("ours", "system", "peer", "design", "bound")
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +18,14 @@ class Allocator:
     version: str
     missing: str | None = None
     flags: str = ""  # where it is from and how it was built
-    group: str = "peer"  # one of GROUPS
-    environment: tuple[tuple[str, str], ...] = ()  # what its documentation asks a user to set
+    group: str = "peer"  # ours, system, peer, design or bound
+    environment: tuple[tuple[str, str], ...] = ()  # variables that its documentation requires
 
     @property
     def available(self) -> bool:
         return self.missing is None
 
-    def to_json(self) -> dict:
+    def to_json(self) -> dict[str, Any]:
         record = {
             "name": self.name,
             "label": self.label,
@@ -44,10 +42,12 @@ class Source(Protocol):
     """Where the library of one allocator comes from."""
 
     def find(self) -> Path | None:
-        """The library, if it is there."""
+        """Returns the library if it is installed."""
 
     def flags(self) -> str:
-        """How it was built, as far as that is known; asked only when it is there."""
+        """Returns how the library was built, as far as that is known. Call it only if `find` found
+        it."""
 
     def hint(self) -> str:
-        """Why it is not there, or how to get it; asked only then."""
+        """Returns why the library is missing, or how to get it. Call it only if `find` found
+        nothing."""

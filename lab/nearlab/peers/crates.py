@@ -17,13 +17,14 @@ import time
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from .. import places
-from . import installing
+from nearlab import places
+from nearlab.peers import installing
 
 _TIMEOUT_S = 600
 _JOBS = 2
-# These change what is built or where, and no record says so.
+# These variables change what cargo builds or where, and the record would not show it.
 _MEDDLING = ("LD_PRELOAD", "RUSTFLAGS", "CARGO_BUILD_TARGET", "CARGO_BUILD_RUSTFLAGS")
 
 
@@ -31,7 +32,7 @@ _MEDDLING = ("LD_PRELOAD", "RUSTFLAGS", "CARGO_BUILD_TARGET", "CARGO_BUILD_RUSTF
 class Crate:
     name: str
     dependency: str  # the crate that holds the allocator's own source
-    settings: str = ""  # what that crate fixes and cargo does not say
+    settings: str = ""  # settings that the crate fixes and cargo does not report
 
     @property
     def folder(self) -> Path:
@@ -39,12 +40,12 @@ class Crate:
 
     @property
     def kind(self) -> str:
-        """What cargo makes of it."""
+        """What cargo builds: a library or a program."""
         return "library"
 
     @property
     def target(self) -> str:
-        """What cargo calls that."""
+        """The file name of what cargo builds."""
         return "libpeer.so"
 
     @property
@@ -55,8 +56,9 @@ class Crate:
     def record_file(self) -> Path:
         return places.peers_build() / f"{self.name}.json"
 
-    def record(self) -> dict:
-        """What the last build of this very crate left; empty when there was none."""
+    def record(self) -> dict[str, Any]:
+        """Returns the record of the last build if it was of this crate's present files; else an
+        empty one."""
         try:
             found = json.loads(self.record_file.read_text())
         except (OSError, ValueError):
@@ -64,7 +66,7 @@ class Crate:
         return found if found.get("hash") == self.hash() else {}
 
     def hash(self) -> str:
-        """Of every source file of the crate, and of the one that all crates share."""
+        """Returns a hash of every source file of the crate and of the one that all crates share."""
         digest = hashlib.sha256()
         own = [path for path in self.folder.rglob("*") if path.is_file()]
         for path in sorted([*own, *self.folder.parent.glob("*.rs")]):
@@ -83,15 +85,18 @@ class Crate:
         return "; ".join(part for part in parts if part)
 
     def hint(self) -> str:
-        return self.record().get("missing", f"not built: cargo builds it from {self.dependency}")
+        missing: str | None = self.record().get("missing")
+        return missing or f"not built: cargo builds it from {self.dependency}"
 
     def build(self) -> None:
-        """Builds it unless it is there. Effect: the record, with the library or with a reason."""
+        """Builds the crate unless it is built. Writes the record, with the library or with a
+        reason."""
         if self.find():
             return
         places.peers_build().mkdir(parents=True, exist_ok=True)
         started = time.monotonic()
-        record = {"hash": self.hash(), "crate": self._locked_crate(), "features": self._features()}
+        record: dict[str, Any] = {"hash": self.hash()}
+        record |= {"crate": self._locked_crate(), "features": self._features()}
         get_tools()
         cargo = find_cargo()
         if cargo is None:
@@ -105,7 +110,7 @@ class Crate:
         _write(self.record_file, json.dumps(record, indent=1) + "\n")
 
     def _compile(self, cargo: str) -> str | None:
-        """None, or why there is no library."""
+        """Returns None, or the reason why there is no library."""
         target = places.peers_build() / self.name
         log = places.logs_dir() / f"peer-{self.name}.log"
         command = [cargo, "build", "--release", "--locked", f"-j{_JOBS}", "--color=never"]
@@ -127,7 +132,7 @@ class Crate:
         return None
 
     def _locked_crate(self) -> str:
-        """`snmalloc-sys 0.7.6`, as locked."""
+        """Returns the dependency with its locked version, such as `snmalloc-sys 0.7.6`."""
         packages = tomllib.loads((self.folder / "Cargo.lock").read_text())["package"]
         versions = [each["version"] for each in packages if each["name"] == self.dependency]
         return f"{self.dependency} {versions[0]}" if versions else self.dependency
@@ -198,7 +203,8 @@ def _says(program: str, option: str) -> str:
 
 
 def _run(command: list[str], folder: Path, log: Path) -> int:
-    """The exit status; output goes to `log`. What runs at the time-out is ended, all of it."""
+    """Returns the exit status; output goes to `log`. At the time-out it ends all processes of the
+    command."""
     log.parent.mkdir(parents=True, exist_ok=True)
     kept = {k: v for k, v in os.environ.items() if k not in _MEDDLING}
     with log.open("wb") as out:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import installing
+from nearlab.peers import installing
 
 LIBRARIES = Path("/usr/lib") / (sysconfig.get_config_var("MULTIARCH") or "")
 
@@ -28,16 +28,17 @@ class DebianPackage:
 
 
 def package_version(package: str) -> str:
-    """`libjemalloc2 5.3.0-1`; empty where the package is not installed by dpkg."""
+    """Returns name and version, as `libjemalloc2 5.3.0-1`; empty if dpkg did not install the
+    package."""
     query = ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}", package]
     try:
         done = subprocess.run(query, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         return ""
-    state, _, named = done.stdout.strip().partition(" ")  # dpkg may know one that is not installed
+    state, _, named = done.stdout.strip().partition(" ")  # dpkg may know more packages
     return named if done.returncode == 0 and state == "installed" else ""
 
 
 def install(sources: Iterable[DebianPackage]) -> None:
-    """Tries to install the packages of those that are missing."""
+    """Tries to install the packages of the allocators that are missing."""
     installing.apt_install([source.package for source in sources if source.find() is None])

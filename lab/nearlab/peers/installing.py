@@ -1,4 +1,4 @@
-"""Runs installers. Their failure is no error: what stays missing is reported so by `find`."""
+"""Runs installers. A failure is no error here: `find` then reports what is missing."""
 
 import os
 import subprocess
@@ -32,5 +32,5 @@ def apt_install(packages: Sequence[str]) -> bool:
     install = [*apt, "install", "-y", "--no-install-recommends"]
     if attempt([*install, *packages], quiet):
         return True
-    # Every package is tried: one that is refused must not cost the others.
+    # Every package is tried, so that one that fails does not prevent the others.
     return all([attempt([*install, package], quiet) for package in packages])  # noqa: C419

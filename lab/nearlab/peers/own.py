@@ -1,20 +1,20 @@
 """What this repository builds: nearmalloc, the designs of the papers, the limit allocator.
 
-Invariant: nothing is built from here; `./near build` does that.
+Invariant: this module builds nothing; `./near build` does.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import places
+from nearlab import places
 
 DESIGNS = places.design_names()
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A library of our own build; `path` is asked each time, tests name other builds."""
+    """A library of this repository. `path` is called each time, because tests name other builds."""
 
     path: Callable[[], Path]
 

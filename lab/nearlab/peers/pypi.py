@@ -6,7 +6,7 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import installing
+from nearlab.peers import installing
 
 
 @dataclass(frozen=True, slots=True)

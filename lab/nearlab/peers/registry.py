@@ -9,13 +9,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from .. import places
-from . import debian, own, versions
-from .allocator import Allocator, Source
-from .crates import Crate
-from .debian import DebianPackage
-from .own import Built
-from .pypi import PythonPackage
+from nearlab import places
+from nearlab.peers import debian, own, versions
+from nearlab.peers.allocator import Allocator, Source
+from nearlab.peers.crates import Crate
+from nearlab.peers.debian import DebianPackage
+from nearlab.peers.own import Built
+from nearlab.peers.pypi import PythonPackage
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class _Entry:
 
 
 _CRATE_VERSION = "text('lab_peer_version')"
-# glibc registers the one rseq area a thread may have; google/tcmalloc wants it for itself.
+# A thread may have one rseq area. glibc registers it, but google/tcmalloc has to register its own.
 _OWN_RSEQ = (("GLIBC_TUNABLES", "glibc.pthread.rseq=0"),)
 
 _ENTRIES = {
@@ -67,7 +67,7 @@ _ENTRIES = {
 NAMES = ("glibc", *_ENTRIES)
 # A design with switches of its own: DESIGN+switch:value, and more of them.
 _VARIANT = re.compile(r"([a-z0-9]+)((?:\+[a-z_]+:[a-z0-9_]+)+)")
-# Those that are there in minutes on any machine: none is compiled but ours.
+# Allocators that any machine has within minutes: only ours are compiled.
 CORE = ("glibc", "nearmalloc", "mimalloc3", "mimalloc2", "jemalloc", "tcmalloc")
 
 
@@ -81,14 +81,16 @@ def known() -> tuple[str, ...]:
 
 
 def is_name(name: str) -> bool:
-    """True of NAMES, and of a design with switches."""
+    """True for each of NAMES and for a design with switches."""
     variant = _VARIANT.fullmatch(name)
     return name in NAMES or (variant is not None and variant[1] in own.DESIGNS)
 
 
 def _variant(name: str) -> _Entry:
     """A design with the switches of its name."""
-    design, switches = _VARIANT.fullmatch(name).groups()
+    variant = _VARIANT.fullmatch(name)
+    assert variant is not None, "`is_name` was asked"
+    design, switches = variant.groups()
     options = switches.removeprefix("+").replace("+", ",").replace(":", "=")
     entry = _ENTRIES[design]
     return replace(
@@ -128,7 +130,8 @@ def find_all(names: Sequence[str] | None = None) -> list[Allocator]:
 
 
 def ensure(names: Sequence[str] | None = None) -> list[Allocator]:
-    """As `find_all`, after trying to get what is missing: apt-get as root, pip in a venv, cargo."""
+    """As `find_all`, after an attempt to install what is missing: apt-get as root, pip in a venv,
+    cargo."""
     chosen = names or known()
     sources = [_ENTRIES[name].source for name in chosen if name in _ENTRIES]
     debian.install(source for source in sources if isinstance(source, DebianPackage))
@@ -141,7 +144,7 @@ def ensure(names: Sequence[str] | None = None) -> list[Allocator]:
 
 
 def table(names: Sequence[str] | None = None) -> list[dict[str, str]]:
-    """What a list of allocators shows: one row each, every value a text."""
+    """Returns the list of allocators as rows of texts."""
     return [
         {
             "name": each.name,

@@ -11,7 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .. import measure, places
+from nearlab import places
+from nearlab.measure import measure
 
 
 @functools.cache
@@ -36,7 +37,7 @@ def ask(
         reason = (result.stderr.strip().splitlines() or ["no message"])[-1]
         return "", f"{library.name} does not work when preloaded: {reason[:120]}"
     if complaint := re.search(r"^nearmalloc: \S+: (.*)", result.stderr, re.MULTILINE):
-        return "", f"{library.name}: {complaint[1]}"  # of a switch that the design has not
+        return "", f"{library.name}: {complaint[1]}"  # the design's message about an unknown switch
     return result.stdout.strip(), None
 
 
@@ -44,11 +45,12 @@ def text(function: str) -> str:
     """The version of a library that has a function for it."""
     call = getattr(ctypes.CDLL(None), function)
     call.restype = ctypes.c_char_p
-    return call().decode()
+    found: bytes = call()
+    return found.decode()
 
 
 def none() -> str:
-    """Of a library without a version of its own: that the process lives is all that is asked."""
+    """For a library without a version of its own: checks only that the process lives."""
     return "-"
 
 
@@ -77,7 +79,7 @@ def jemalloc() -> str:
 
 
 def tbb() -> str:
-    """Only the text of the library that the proxy loads has it."""
+    """Only the text of the library that the proxy loads contains the version."""
     maps = Path("/proc/self/maps").read_text()
     loaded = re.search(r"/\S*/libtbbmalloc\.so\S*", maps)
     found = loaded and re.search(rb"TBBmalloc: VERSION\s+([\d.]+)", Path(loaded[0]).read_bytes())

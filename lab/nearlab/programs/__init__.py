@@ -4,24 +4,24 @@ Invariant: every program of the demo spends more than 1 % of its time in malloc 
 lab has others too. The file of each program gives its share, sampled with perf under glibc 2.36.
 """
 
-from .base import Program
-from .gcc import Gcc
-from .kvserver import KvServer
-from .lammps import Lammps
-from .mariadb import MariaDb
-from .memcached import Memcached
-from .nginx import Nginx
-from .node import Node
-from .pbzip2 import Pbzip2
-from .python import Python
-from .redis import Redis
-from .ruby import Ruby
-from .sqlite import Sqlite
-from .z3 import Z3
+from nearlab.programs.base import Program
+from nearlab.programs.gcc import Gcc
+from nearlab.programs.kvserver import KvServer
+from nearlab.programs.lammps import Lammps
+from nearlab.programs.mariadb import MariaDb
+from nearlab.programs.memcached import Memcached
+from nearlab.programs.nginx import Nginx
+from nearlab.programs.node import Node
+from nearlab.programs.pbzip2 import Pbzip2
+from nearlab.programs.python import Python
+from nearlab.programs.redis import Redis
+from nearlab.programs.ruby import Ruby
+from nearlab.programs.sqlite import Sqlite
+from nearlab.programs.z3 import Z3
 
 
 def all_programs() -> list[Program]:
-    """The programs of the demo, in the order of its table."""
+    """All programs, in the order in which they are listed."""
     return [
         Python("python", "dicts and JSON", "default"),
         Python("python-malloc", "all from malloc", "malloc"),
@@ -29,13 +29,6 @@ def all_programs() -> list[Program]:
         Redis(),
         Gcc(),
         KvServer(),
-    ]
-
-
-def lab_programs() -> list[Program]:
-    """All programs: those of the demo, then the other servers and commands."""
-    return [
-        *all_programs(),
         MariaDb(),
         Memcached(),
         Nginx(),

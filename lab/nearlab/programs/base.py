@@ -1,7 +1,7 @@
-"""The demo's interface to a program: what it needs, how it is run once, and the result of a run.
+"""The lab's interface to a real program: its needs, how it is run once, the result of a run.
 
 Invariant: a program's answer depends on its inputs alone, so it is equal under every allocator.
-Thread-safety: the demo, one thread; a program writes only below the folder given to `prepare`.
+Thread-safety: one thread; a program writes only below the folder given to `prepare`.
 """
 
 import os
@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import measure
-from ..peers import Allocator
+from nearlab.measure import measure
+from nearlab.peers import Allocator
 
 SOURCES = Path(__file__).resolve().parents[2] / "programs"
 TIMEOUT_S = 180.0
-_SERVERS = ("/usr/local/sbin", "/usr/sbin")  # not on the path of a user of Debian
+_SERVERS = ("/usr/local/sbin", "/usr/sbin")  # folders that are not on a Debian user's path
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Program(ABC):
     """A real program with a fixed workload. Subclasses say how to run it once."""
 
     name: str
-    title: str  # its work in a few words
+    title: str  # a short description of its work
     needs: Mapping[str, str] = {}  # command -> Debian package
     version: Sequence[str]  # a command that prints the version
 
@@ -69,7 +69,7 @@ class Program(ABC):
 
 
 class PrepareError(RuntimeError):
-    """A program's inputs cannot be made; the program is reported as failed."""
+    """A program's inputs cannot be made; the driver reports the program as failed."""
 
 
 def which(command: str) -> str | None:

@@ -8,9 +8,9 @@ compiler proper together.
 import hashlib
 from pathlib import Path
 
-from .. import measure
-from . import templates
-from .base import Command, CommandProgram
+from nearlab.measure import measure
+from nearlab.programs import templates
+from nearlab.programs.base import Command, CommandProgram
 
 
 class Gcc(CommandProgram):
@@ -19,7 +19,7 @@ class Gcc(CommandProgram):
     needs = {"g++": "g++"}
     version = ("g++", "--version")
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._source = Path()
         self._assembly = Path()
 

@@ -7,7 +7,14 @@ Invariant: the checksum it prints depends on its arguments alone.
 import subprocess
 from pathlib import Path
 
-from .base import SOURCES, Command, CommandProgram, PrepareError, compiler, last_line
+from nearlab.programs.base import (
+    SOURCES,
+    Command,
+    CommandProgram,
+    PrepareError,
+    compiler,
+    last_line,
+)
 
 
 class KvServer(CommandProgram):
@@ -16,14 +23,14 @@ class KvServer(CommandProgram):
     needs = {"g++": "g++"}
     version = ("g++", "--version")
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._program = Path()
         self._requests = 0
 
     def prepare(self, folder: Path, quick: bool) -> None:
         self._requests = 120_000 if quick else 450_000
         self._program = folder / "kvserver"
-        build = [
+        build: list[str | Path] = [
             compiler(),
             "-std=c++20",
             "-O2",

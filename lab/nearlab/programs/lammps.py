@@ -8,8 +8,8 @@ depend on how sums were vectorized.
 import re
 from pathlib import Path
 
-from .. import measure
-from .base import SOURCES, Command, CommandProgram
+from nearlab.measure import measure
+from nearlab.programs.base import SOURCES, Command, CommandProgram
 
 _ROW = re.compile(r"^ +\d+ +\d+( +-?\d+\.\d+)+ *$", re.MULTILINE)
 
@@ -20,7 +20,7 @@ class Lammps(CommandProgram):
     needs = {"lmp": "lammps"}
     version = ("lmp", "-help")
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._cells = self._steps = 0
 
     def prepare(self, folder: Path, quick: bool) -> None:

@@ -16,9 +16,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from .. import measure
-from .base import SOURCES, TIMEOUT_S, PrepareError, last_line, which
-from .server import ServerError, ServerProgram, connect, run_client
+from nearlab.measure import measure
+from nearlab.programs.base import SOURCES, TIMEOUT_S, PrepareError, last_line, which
+from nearlab.programs.server import ServerError, ServerProgram, connect, run_client
 
 _TABLES = ("--tables=2", "--table-size=1000", "--rand-seed=7", "--db-driver=mysql")
 
@@ -33,7 +33,7 @@ class MariaDb(ServerProgram):
     }
     version = ("mariadbd", "--no-defaults", "--version")
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._data = Path()
         self._script = ""
         self._events = 0

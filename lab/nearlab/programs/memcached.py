@@ -14,9 +14,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .. import measure
-from .base import which
-from .server import ServerProgram, ask, connect, run_client
+from nearlab.measure import measure
+from nearlab.programs.base import which
+from nearlab.programs.server import ServerProgram, ask, connect, run_client
 
 _CHUNK = 400  # commands sent at a time
 _DONE = b"MN\r\n"  # the reply to the command that does nothing
@@ -28,7 +28,7 @@ class Memcached(ServerProgram):
     needs = {"memcached": "memcached", "memcslap": "libmemcached-tools"}
     version = ("memcached", "-V")
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._chunks: list[bytes] = []
         self._requests = 0
 

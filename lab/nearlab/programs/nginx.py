@@ -18,9 +18,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from .. import measure
-from .base import which
-from .server import ServerError, ServerProgram, run_client, wait_until
+from nearlab.measure import measure
+from nearlab.programs.base import which
+from nearlab.programs.server import ServerError, ServerProgram, run_client, wait_until
 
 _PAGES = {"small": 90, "medium": 900, "large": 9000}  # words
 _CONFIGURATION = """
@@ -59,7 +59,7 @@ class Nginx(ServerProgram):
     tree = True
     attempts = 4
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._pages = Path()
         self._requests = 0
         self._port = 0

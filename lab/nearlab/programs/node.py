@@ -7,7 +7,7 @@ Invariant: the printed digest depends on the number of rounds alone.
 
 from pathlib import Path
 
-from .base import SOURCES, Command, CommandProgram
+from nearlab.programs.base import SOURCES, Command, CommandProgram
 
 
 class Node(CommandProgram):
@@ -16,13 +16,11 @@ class Node(CommandProgram):
     needs = {"node": "nodejs"}
     version = ("node", "--version")
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._rounds = 0
 
     def prepare(self, folder: Path, quick: bool) -> None:
         self._rounds = 40 if quick else 160
 
     def command(self) -> Command:
-        return Command(
-            ["node", SOURCES / "ledger.js", str(self._rounds)], env={"NODE_OPTIONS": ""}
-        )
+        return Command(["node", SOURCES / "ledger.js", str(self._rounds)], env={"NODE_OPTIONS": ""})

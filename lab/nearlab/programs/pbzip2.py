@@ -9,8 +9,8 @@ import hashlib
 import random
 from pathlib import Path
 
-from .. import measure
-from .base import Command, CommandProgram
+from nearlab.measure import measure
+from nearlab.programs.base import Command, CommandProgram
 
 
 class Pbzip2(CommandProgram):
@@ -19,7 +19,7 @@ class Pbzip2(CommandProgram):
     needs = {"pbzip2": "pbzip2"}
     version = ("pbzip2", "--version")
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._text = Path()
         self._packed = Path()
 

@@ -8,7 +8,7 @@ Invariant: hashes are not randomized, so every run does the same work.
 import sys
 from pathlib import Path
 
-from .base import SOURCES, Command, CommandProgram
+from nearlab.programs.base import SOURCES, Command, CommandProgram
 
 
 class Python(CommandProgram):

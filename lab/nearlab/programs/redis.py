@@ -14,9 +14,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .. import measure
-from .base import TIMEOUT_S, last_line
-from .server import ServerError, ServerProgram, ask, connect
+from nearlab.measure import measure
+from nearlab.programs.base import TIMEOUT_S, last_line
+from nearlab.programs.server import ServerError, ServerProgram, ask, connect
 
 _CHUNK = 400  # commands sent at a time
 _DONE = b"$4\r\ndone\r\n"
@@ -28,7 +28,7 @@ class Redis(ServerProgram):
     needs = {"redis-benchmark": "redis-tools", "redis-check-rdb": "redis-tools"}
     version = ("redis-benchmark", "--version")
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._chunks: list[bytes] = []
         self._requests = 0
 

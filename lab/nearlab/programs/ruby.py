@@ -7,7 +7,7 @@ Invariant: the printed digest depends on the number of rounds alone.
 
 from pathlib import Path
 
-from .base import SOURCES, Command, CommandProgram
+from nearlab.programs.base import SOURCES, Command, CommandProgram
 
 
 class Ruby(CommandProgram):
@@ -16,7 +16,7 @@ class Ruby(CommandProgram):
     needs = {"ruby": "ruby"}
     version = ("ruby", "--version")
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._rounds = 0
 
     def prepare(self, folder: Path, quick: bool) -> None:

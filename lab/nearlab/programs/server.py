@@ -17,9 +17,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from .. import measure
-from ..peers import Allocator
-from .base import TIMEOUT_S, Program, Run, last_line
+from nearlab.measure import measure
+from nearlab.peers import Allocator
+from nearlab.programs.base import TIMEOUT_S, Program, Run, last_line
 
 _START_S = 15.0
 _LAST_WORDS_S = 1.0
@@ -38,7 +38,7 @@ class ServerProgram(Program):
     """Subclasses say how the server is started and what its clients do."""
 
     tree = False  # the server forks
-    attempts = 1  # starts at most, if it does not come up, as when its port was taken
+    attempts = 1  # attempts to start it; another program may have taken its port
 
     @abstractmethod
     def server(self, folder: Path) -> Sequence[str | Path]:
@@ -94,7 +94,7 @@ def _let_end(server: measure.Child) -> None:
         time.sleep(0.02)
 
 
-def run_client(argv: Sequence[str | Path], **options) -> str:
+def run_client(argv: Sequence[str | Path], input: str | None = None) -> str:
     """Runs a client to its end; returns its output. Raises ServerError if it failed."""
     done = subprocess.run(
         argv,
@@ -103,7 +103,7 @@ def run_client(argv: Sequence[str | Path], **options) -> str:
         errors="replace",
         check=False,
         timeout=TIMEOUT_S,
-        **options,
+        input=input,
     )
     if done.returncode != 0:
         said = last_line(done.stderr) or last_line(done.stdout)
@@ -122,7 +122,7 @@ def wait_until(ready: Callable[[], bool], server: measure.Child) -> None:
 
 @contextlib.contextmanager
 def connect(server: measure.Child, path: Path) -> Iterator[socket.socket]:
-    """A connection to the socket `path`, as soon as the server listens."""
+    """Returns a connection to the socket `path`, as soon as the server listens."""
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(60)
 
@@ -139,8 +139,8 @@ def connect(server: measure.Child, path: Path) -> Iterator[socket.socket]:
 
 
 def ask(connection: socket.socket, commands: bytes, done: bytes) -> bytes:
-    """The replies to `commands`, of which the last is `done`. Reads while it sends, because a
-    server may wait until its replies are read before it reads more commands."""
+    """Returns the replies to `commands`; the last one is the reply to `done`. It reads while it
+    sends, because a server may stop reading commands until its replies are read."""
     left, reply = memoryview(commands), bytearray()
     while left or not reply.endswith(done):
         readable, writable, _ = select.select([connection], [connection] if left else [], [], 60)

@@ -6,7 +6,7 @@ Invariant: the printed rows depend on the number of rows inserted alone.
 
 from pathlib import Path
 
-from .base import SOURCES, Command, CommandProgram
+from nearlab.programs.base import SOURCES, Command, CommandProgram
 
 
 class Sqlite(CommandProgram):
@@ -15,7 +15,7 @@ class Sqlite(CommandProgram):
     needs = {"sqlite3": "sqlite3"}
     version = ("sqlite3", "--version")
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._script = Path()
 
     def prepare(self, folder: Path, quick: bool) -> None:

@@ -1,4 +1,4 @@
-"""Writes the C++ file that GCC compiles in the demo: templates, instantiated for many types.
+"""Writes the C++ file that the program `gcc` compiles: templates, instantiated for many types.
 
 Invariant: the text depends on the number of groups alone.
 Thread-safety: programs/gcc.py; `make` is pure.

@@ -7,7 +7,7 @@ Invariant: the verdicts depend on the problem alone; only they are printed, as m
 from collections.abc import Iterator
 from pathlib import Path
 
-from .base import Command, CommandProgram
+from nearlab.programs.base import Command, CommandProgram
 
 
 class Z3(CommandProgram):
@@ -16,7 +16,7 @@ class Z3(CommandProgram):
     needs = {"z3": "z3"}
     version = ("z3", "--version")
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._problem = Path()
 
     def prepare(self, folder: Path, quick: bool) -> None:

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from .. import stats
-from ..record import FEWEST_RUNS, LIMIT, Record, RecordError
+from nearlab.results import stats
+from nearlab.results.record import FEWEST_RUNS, LIMIT, Record, RecordError
 
 RESAMPLES = 1000
 TIME, MEMORY = "time", "memory_kib"
-_TAKES_PART = 0.8  # of the cells an allocator must have completed to be in the means
-_LEAST_COMMON = 0.5  # of the cells that the means should cover
+_TAKES_PART = 0.8  # the share of cells that an allocator must complete to be in the means
+_LEAST_COMMON = 0.5  # the share of cells that the means should cover
 
 
 def is_memory(metric: str) -> bool:
@@ -61,10 +61,10 @@ class Analysis:
         self.subject = subject or self._own()
         others = [name for name in self.shown if name != LIMIT] or self.shown
         self.base = "glibc" if "glibc" in others else others[0]
-        self._ratios: dict[tuple, stats.Interval | None] = {}
+        self._ratios: dict[tuple[object, ...], stats.Interval | None] = {}
 
     def _own(self) -> str | None:
-        """nearmalloc; without it the one allocator that the user brought."""
+        """Returns nearmalloc, or without it the only allocator that the user named."""
         if "nearmalloc" in self.shown:
             return "nearmalloc"
         groups = {allocator.name: allocator.group for allocator in self.record.allocators}
@@ -100,19 +100,19 @@ class Analysis:
         return self._interval((cell, other, allocator, metric, "gain"), *pair)
 
     def _interval(
-        self, key: tuple, above: list[float], below: list[float]
+        self, key: tuple[object, ...], above: list[float], below: list[float]
     ) -> stats.Interval | None:
         if key not in self._ratios:
             usable = above and min(above + below) > 0
             found = stats.ratio(above, below, resamples=RESAMPLES) if usable else None
             if found is None and above and above == [0.0] * len(above):
-                found = stats.Interval(0.0, 0.0, 0.0)  # a count of nothing, in every run
+                found = stats.Interval(0.0, 0.0, 0.0)  # zero in every run
             self._ratios[key] = found
         return self._ratios[key]
 
     @cached_property
     def ranked(self) -> bool:
-        """There are enough runs to rank by."""
+        """True if there are enough runs for ranks."""
         return any(self._runs(cell.name, self.base) >= FEWEST_RUNS for cell in self.record.cells)
 
     def _runs(self, cell: str, allocator: str) -> int:
@@ -128,8 +128,8 @@ class Analysis:
         return [c.name for c in self.record.cells if self._runs(c.name, self.base) >= self._least]
 
     def usable(self, metric: str) -> list[str]:
-        """The cells that may be summed up: the baseline completed them and malloc matters. The
-        memory of a program is its allocator's, however little time it spends there."""
+        """Returns the cells that count: the baseline completed them, and malloc takes a share of
+        their time. For memory the share does not matter."""
         if is_memory(metric):
             return self._measured
         return [cell for cell in self._measured if not self.record.insensitive(cell)]
@@ -155,7 +155,7 @@ class Analysis:
         kept = [
             name
             for name in self.shown
-            # The limit frames the others; it must not cost a cell that they all completed.
+            # The limit is a bound; a cell that it did not complete still counts for the others.
             if len(done[name]) >= (1 if name == LIMIT else _TAKES_PART) * max(1, len(cells))
         ]
         while True:
@@ -175,7 +175,7 @@ class Analysis:
         return [cell for cell in self.usable(metric) if cell in self._parts[1]]
 
     def told(self, cells: Sequence[str]) -> str:
-        """How many cells, and how many of them are oversubscribed."""
+        """Returns, in words, how many cells there are and how many of them are oversubscribed."""
         over = sum(self.record.cell_by_name[cell].oversubscribed for cell in cells)
         count = f"{len(cells)} cell{'' if len(cells) == 1 else 's'}"
         return f"{count} ({over} of {len(cells)} oversubscribed)" if over else count
@@ -207,20 +207,23 @@ class Analysis:
 
     @cached_property
     def standings(self) -> list[Standing]:
-        """The compared allocators, least time first; without ranks when there are too few runs.
-        The limit is no allocator to be beaten and has no rank."""
-        time, memory = (
-            {n: self.mean(n, metric, self.common(metric)) for n in self.compared}
-            for metric in (TIME, MEMORY)
-        )
-        names = [n for n in self.compared if time[n] and (memory[n] or n == LIMIT)]
+        """Returns the compared allocators, least time first; without ranks if there are too few
+        runs. The limit is a bound and has no rank."""
+        time, memory = self._means(TIME), self._means(MEMORY)
+        names = [n for n in self.compared if n in time and (n in memory or n == LIMIT)]
         order = sorted(names, key=lambda name: time[name].value)
         return [
             Standing(
-                n, time[n], memory[n], self._rank(n, time, names), self._rank(n, memory, names)
+                n, time[n], memory.get(n), self._rank(n, time, names), self._rank(n, memory, names)
             )
             for n in order
         ]
+
+    def _means(self, metric: str) -> dict[str, stats.Interval]:
+        """Returns the means of the compared allocators that have one."""
+        cells = self.common(metric)
+        means = ((name, self.mean(name, metric, cells)) for name in self.compared)
+        return {name: mean for name, mean in means if mean}
 
     def _rank(self, name: str, means: dict[str, stats.Interval], names: list[str]) -> int | None:
         if not self.ranked or name == LIMIT:
@@ -229,7 +232,11 @@ class Analysis:
         return 1 + len(better)
 
     def duels(self, metric: str) -> list[Duel]:
-        """The subject against the best other in every usable cell, of those with enough runs."""
+        """Returns the subject against the best other allocator in every usable cell with enough
+        runs."""
+        subject = self.subject
+        if subject is None:
+            return []
         found = []
         for cell in self.usable(metric):
             values = {
@@ -238,9 +245,9 @@ class Analysis:
                 if name != LIMIT
             }
             enough = {name: runs for name, runs in values.items() if len(runs) >= self._least}
-            if enough.pop(self.subject, None) and enough:
+            if enough.pop(subject, None) and enough:
                 best = min(enough, key=lambda name: stats.median(enough[name]))
-                ratio = self.ratio(cell, self.subject, best, metric)
+                ratio = self.ratio(cell, subject, best, metric)
                 if ratio:
                     found.append(Duel(cell, best, ratio))
         return found
@@ -251,4 +258,3 @@ class Analysis:
         for cell in cells:
             found.setdefault(self.record.cell_by_name[cell].group or "all", []).append(cell)
         return found
-

@@ -5,18 +5,18 @@ Invariant: nothing is written before the results file was read to its end.
 
 from pathlib import Path
 
-from .. import record as record_module
-from ..record import RecordError
-from . import counts, figures, page, planned, style, theme, timelines
-from .analysis import Analysis
-from .charts import Frame
-from .figures import Figure
-from .rows import write_csv
-from .timelines import Timeline
+from nearlab.report import counts, figures, page, planned, style, theme, timelines
+from nearlab.report.analysis import Analysis
+from nearlab.report.charts import Frame
+from nearlab.report.figures import Figure
+from nearlab.report.rows import write_csv
+from nearlab.report.timelines import Timeline
+from nearlab.results import record as record_module
+from nearlab.results.record import RecordError
 
 
 def open_record(path: Path, subject: str | None = None) -> tuple[Analysis, Frame]:
-    """What every figure is made from."""
+    """Reads the results and analyses them, for every figure."""
     analysis = Analysis(record_module.read(path), subject)
     cpus = int((analysis.record.plan.get("machine") or {}).get("cpus", 0))
     looks = style.looks(analysis.shown, analysis.subject)
@@ -42,7 +42,7 @@ def contents_of(analysis: Analysis, frame: Frame) -> page.Contents:
 
 
 def build(path: Path, folder: Path, subject: str | None = None) -> Path:
-    """Writes the report of a results file into `folder`; gives the page. Raises RecordError."""
+    """Writes the report of a results file into `folder`. Returns the page. Raises RecordError."""
     analysis, frame = open_record(path, subject)
     contents = contents_of(analysis, frame)
     text = page.render(analysis, frame, contents)
@@ -63,7 +63,7 @@ def draw_figure(path: Path, name: str, target: Path, subject: str | None = None)
     """Writes the PNG of one figure. Raises RecordError when there is none of this name."""
     analysis, frame = open_record(path, subject)
     contents = contents_of(analysis, frame)
-    found = [*contents.all(), *contents.timelines]
+    found: list[Figure | Timeline] = [*contents.all(), *contents.timelines]
     chosen = next((figure for figure in found if figure.name == name), None)
     if chosen is None:
         names = ", ".join(figure.name for figure in found)

@@ -6,20 +6,20 @@ the allocator alone. The page gives a chart its width; the PNG's width is fixed 
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 import altair as alt
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]  # it has no types
 
-from ..record import MISSING, NOT_RUN
-from . import style
-from .labels import Box, Point, place
-from .rows import NO_MEANING, NO_NUMBER, Row, shown
-from .style import Look
+from nearlab.report import style
+from nearlab.report.labels import Box, Point, place
+from nearlab.report.rows import NO_MEANING, NO_NUMBER, Row, shown
+from nearlab.report.style import Look
+from nearlab.results.record import MISSING, NOT_RUN
 
-Chart = alt.Chart | alt.LayerChart
+Chart = alt.Chart | alt.LayerChart | alt.FacetChart
 SCATTER_HEIGHT = 420
 _WIDE, _NARROW = 640, 250  # plot widths for which the labels of a scatter are placed
 _HEIGHT = 260
@@ -28,8 +28,8 @@ _BAR = 19  # the height of one bar with its gap
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The allocators shown, how each looks, and the highlighted one. Where workloads are compared,
-    each of `series` has its own look besides the allocators' looks, and `compared` are drawn."""
+    """The allocators shown, the look of each, and the highlighted one. If workloads are compared,
+    each of `series` has a look of its own, and `compared` are drawn."""
 
     looks: dict[str, Look]
     subject: str | None
@@ -55,12 +55,13 @@ class Frame:
         return replace(self, subject=None, compared=tuple(labels))
 
     def color(self) -> alt.Color:
-        """The page's theme names the colours, in the order of the names."""
+        """The scale of colours, in the order of the names; the page's theme supplies the colours.
+        """
         scale = alt.Scale(domain=list(self.everything), range="category")
         return alt.Color("allocator:N", scale=scale, title=None, **self._legend())
 
     def color_alone(self) -> alt.Color:
-        """The same without a legend, where names are beside the marks."""
+        """The same without a legend, for charts with names beside the marks."""
         return self.color().legend(None)
 
     def shape(self) -> alt.Shape:
@@ -71,14 +72,14 @@ class Frame:
         scale = self._scale([list(look.dash) for look in self.everything.values()])
         return alt.StrokeDash("allocator:N", scale=scale, title=None, **self._legend())
 
-    def _scale(self, values: list) -> alt.Scale:
+    def _scale(self, values: list[str] | list[list[int]]) -> alt.Scale:
         return alt.Scale(domain=list(self.everything), range=values)
 
-    def _legend(self) -> dict:
-        """Where there are others too, the legend has those that are drawn."""
+    def _legend(self) -> dict[str, Any]:
+        """The legend of the marks that are drawn, if the frame has others too."""
         return {"legend": alt.Legend(values=self.drawn)} if self.series else {}
 
-    def by_subject(self, yes: float, no: float):
+    def by_subject(self, yes: float, no: float) -> Mapping[str, Any]:
         test = f"datum.allocator === {json.dumps(self.subject)}"
         return alt.condition(test, alt.value(yes), alt.value(no))
 
@@ -126,12 +127,15 @@ _STEPS = (  # ticks, by how many times the upper end of the axis is the lower on
 )
 
 
-_APART = {"labelOverlap": "greedy", "labelSeparation": 6}
-_SHORT = {"format": "~s", "labelExpr": "datum.value === 0 ? '0' : datum.label"}  # 0, 500, 1.5k
+_APART: dict[str, Any] = {"labelOverlap": "greedy", "labelSeparation": 6}
+_SHORT: dict[str, Any] = {  # 0, 500, 1.5k
+    "format": "~s",
+    "labelExpr": "datum.value === 0 ? '0' : datum.label",
+}
 
 
-def _ratio_axis(domain: Sequence[float], title: str) -> dict:
-    """A logarithmic scale of ratios, with ticks people can read."""
+def _ratio_axis(domain: Sequence[float], title: str) -> dict[str, Any]:
+    """A logarithmic scale of ratios, with ticks at round numbers."""
     wide = domain[1] / domain[0]
     steps = next(steps for most, steps in _STEPS if wide <= most)
     ticks = [step for step in steps if domain[0] <= step <= domain[1]]
@@ -142,8 +146,8 @@ def _ratio_axis(domain: Sequence[float], title: str) -> dict:
 def scatter(pairs: Sequence[tuple[Row, Row]], frame: Frame, titles: tuple[str, str]) -> Chart:
     """A point for each allocator at (first, second), both ratios, with both intervals."""
     whole = [(x, y) for x, y in pairs if x.value is not None and y.value is not None]
-    x_domain = _log_domain([v for x, _ in whole for v in (x.low, x.high)])
-    y_domain = _log_domain([v for _, y in whole for v in (y.low, y.high)])
+    x_domain = _log_domain([v for x, _ in whole for v in _reach(x)])
+    y_domain = _log_domain([v for _, y in whole for v in _reach(y)])
     x = alt.X("x:Q", **_ratio_axis(x_domain, titles[0]))
     y = alt.Y("y:Q", **_ratio_axis(y_domain, titles[1]))
     base = alt.Chart(_points(whole)).encode(color=frame.color_alone())
@@ -166,6 +170,13 @@ def scatter(pairs: Sequence[tuple[Row, Row]], frame: Frame, titles: tuple[str, s
     return alt.layer(*layers).properties(height=SCATTER_HEIGHT)
 
 
+def _reach(row: Row) -> tuple[float, float]:
+    """The ends of the row's interval."""
+    assert row.low is not None, "a ratio has an interval"
+    assert row.high is not None, "a ratio has an interval"
+    return row.low, row.high
+
+
 def _points(whole: Sequence[tuple[Row, Row]]) -> pd.DataFrame:
     return pd.DataFrame(
         [
@@ -185,16 +196,24 @@ def _points(whole: Sequence[tuple[Row, Row]]) -> pd.DataFrame:
     )
 
 
-def _scatter_labels(whole, frame: Frame, x_domain, y_domain) -> list[Chart]:
-    """Names beside the points, placed for a wide and for a narrow chart; its width chooses."""
+def _scatter_labels(
+    whole: Sequence[tuple[Row, Row]],
+    frame: Frame,
+    x_domain: Sequence[float],
+    y_domain: Sequence[float],
+) -> list[alt.Chart]:
+    """Names beside the points, placed for a wide and for a narrow chart; the chart's width selects
+    one."""
     points = [
         Point(
             x.allocator,
             _share(x.value, x_domain),
             1 - _share(y.value, y_domain),
-            (_share(x.low, x_domain), _share(x.high, x_domain)),
+            (_share(low, x_domain), _share(high, x_domain)),
         )
         for x, y in whole
+        for low, high in [_reach(x)]
+        if x.value is not None and y.value is not None
     ]
     found = []
     for width, wanted in ((_WIDE, "width >= 420"), (_NARROW, "width < 420")):
@@ -210,12 +229,12 @@ def _scatter_labels(whole, frame: Frame, x_domain, y_domain) -> list[Chart]:
             for label in place(points, box, lines)
         ]
         base = alt.Chart(pd.DataFrame(rows)).transform_filter(wanted)
-        for right, align, dx in ((True, "left", 11), (False, "right", -11)):
+        for right, dx in ((True, 11), (False, -11)):
             text = base.transform_filter(f"datum.right === {str(right).lower()}")
             found.append(
-                text.mark_text(align=align, dx=dx, fontSize=12, fontWeight="bold").encode(
-                    x="x:Q", y="y:Q", text="allocator:N", color=frame.color_alone()
-                )
+                text.mark_text(
+                    align="left" if right else "right", dx=dx, fontSize=12, fontWeight="bold"
+                ).encode(x="x:Q", y="y:Q", text="allocator:N", color=frame.color_alone())
             )
     return found
 
@@ -244,20 +263,25 @@ def _has_words(rows: Sequence[Row]) -> bool:
     return any(isinstance(row.x, str) for row in rows)
 
 
+def _numbers(rows: Iterable[Row]) -> list[float]:
+    """Returns the places of the rows on a numeric axis, in order."""
+    return sorted({row.x for row in rows if isinstance(row.x, float | int)})
+
+
 def _places(rows: Sequence[Row], title: str) -> alt.X:
-    """The x axis with a tick at each value; logarithmic when they span much, words in order."""
+    """The x axis with a tick at each value: logarithmic for wide ranges; words in their order."""
     if _has_words(rows):
         order = list(dict.fromkeys(str(row.x) for row in rows))
         return alt.X("x:O", sort=order, axis=alt.Axis(title=title, grid=False, labelAngle=0))
-    places = sorted({row.x for row in rows if row.x is not None})
+    places = _numbers(rows)
     wide = len(places) > 2 and places[0] > 0 and places[-1] / places[0] >= 8
-    how = {"type": "log", "base": 2} if wide else {"zero": False}
+    how: dict[str, Any] = {"type": "log", "base": 2} if wide else {"zero": False}
     axis = alt.Axis(values=places, labelExpr=_COUNT, title=title, grid=False, **_APART)
     return alt.X("x:Q", axis=axis, scale=alt.Scale(nice=False, padding=14, **how))
 
 
-def _heights(rows: Sequence[Row], title: str, ratio: bool) -> dict:
-    """The y axis: ratios and what spans much are logarithmic, the rest begins at 0."""
+def _heights(rows: Sequence[Row], title: str, ratio: bool) -> dict[str, Any]:
+    """The y axis: logarithmic for ratios and for wide ranges, otherwise from 0."""
     values = [v for row in rows for v in (row.low, row.high) if v is not None] or [1.0]
     if ratio:
         return _ratio_axis(_log_domain([value for value in values if value > 0] or [1.0]), title)
@@ -278,8 +302,8 @@ def _oversubscribed(rows: Sequence[Row]) -> list[Chart]:
     """The region of the x axis with more threads than CPUs, shaded and named."""
     if _has_words(rows):
         return []
-    over = sorted({row.x for row in rows if row.oversubscribed and row.x is not None})
-    within = sorted({row.x for row in rows if not row.oversubscribed and row.x is not None})
+    over = _numbers(row for row in rows if row.oversubscribed)
+    within = _numbers(row for row in rows if not row.oversubscribed)
     if not over:
         return []
     start = math.sqrt(within[-1] * over[0]) if within and within[-1] < over[0] else over[0]
@@ -292,8 +316,8 @@ def _oversubscribed(rows: Sequence[Row]) -> list[Chart]:
 def bars(
     rows: Sequence[Row], frame: Frame, title: str, ratio: bool, scale_of: Sequence[Row]
 ) -> Chart:
-    """A bar for each allocator, with its interval; a failure in words where the bar would be. The
-    scale of ratios is that of all rows in `scale_of`, so that panels can be compared."""
+    """A bar for each allocator, with its interval; a failed one has the reason in words instead.
+    The scale of ratios covers all rows in `scale_of`, so that panels can be compared."""
     data = _data(rows)
     values = [v for row in scale_of for v in (row.low, row.high) if v is not None and v > 0]
     names = [name for name in frame.drawn if any(row.allocator == name for row in rows)]
@@ -327,7 +351,7 @@ def bars(
 def curves(rows: Sequence[Row], frame: Frame, x_title: str, y_title: str) -> Chart:
     """A line of many points for each allocator."""
     axis = alt.Axis(title=x_title, tickCount=5, grid=False, **_SHORT)
-    return (
+    chart: alt.Chart = (
         alt.Chart(_data(rows))
         .mark_line()
         .encode(
@@ -340,10 +364,11 @@ def curves(rows: Sequence[Row], frame: Frame, x_title: str, y_title: str) -> Cha
         )
         .properties(height=_HEIGHT)
     )
+    return chart
 
 
 def heat_map(rows: Sequence[Row], frame: Frame, cells: Sequence[str]) -> Chart:
-    """Ratios as colours, blue less and orange more; what failed is grey and says so."""
+    """Ratios as colours, blue for less and orange for more; a failed cell is grey and says so."""
     data = _data(rows)
     data["text"] = [heat_text(row) for row in rows]
     data["level"] = [heat_level(row.value) for row in rows]
@@ -371,14 +396,14 @@ def heat_map(rows: Sequence[Row], frame: Frame, cells: Sequence[str]) -> Chart:
 
 
 def heat_text(row: Row) -> str:
-    """A tile's words."""
+    """Returns the text of a tile."""
     if row.value is None:
         return heat_word(row.note)
     return style.ratio(row.value) + ("~" if "noisy" in row.note else "")
 
 
 def heat_word(note: str) -> str:
-    """A missing number in one word."""
+    """Returns the word for a missing number."""
     if note in (NOT_RUN, NO_MEANING):
         return "–"
     return MISSING if note.startswith(MISSING) else "n/a" if note == NO_NUMBER else "failed"

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from .. import places
-from ..journal import JournalError, find
-from ..record import RecordError
+from nearlab import places
+from nearlab.results.journal import JournalError, find
+from nearlab.results.record import RecordError
 
 
 def report(
@@ -25,7 +25,10 @@ def report(
     ] = None,
 ) -> None:
     """Makes a page, and PNG and CSV of every figure, of the newest results or of those named."""
-    from .build import build, draw_figure  # the charts' library takes a second to load
+    from nearlab.report.build import (  # the charts' library takes a second to load
+        build,
+        draw_figure,
+    )
 
     try:
         path = find(result)

@@ -1,22 +1,23 @@
-"""Figures that every report has of what was counted and of latencies.
+"""Figures of counts and of latencies, which every report has.
 
-Invariant: one allocator that could not be counted costs no figure: it is left out by name when it
-has much fewer cells than the others.
+Invariant: an allocator that could not be counted does not suppress a figure. If it has much fewer
+cells than the others, the figure leaves it out and names it.
 """
 
 import statistics
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from .. import stats
-from ..record import LIMIT, Record
-from . import charts
-from .analysis import Analysis
-from .charts import Frame
-from .figures import Figure, Panel
-from .rows import Row, mean_row
+from nearlab.report import charts
+from nearlab.report.analysis import Analysis
+from nearlab.report.charts import Frame
+from nearlab.report.figures import Figure, Panel
+from nearlab.report.rows import Row, mean_row
+from nearlab.results import stats
+from nearlab.results.record import LIMIT, Record
 
 _ENOUGH = 0.6  # share of the cells of the allocator that has the most
-_COUNTED = {  # what the counting run counts, and what every run does
+_COUNTED = {  # counts of the counting run, and of every run
     "mmap": "calls of mmap",
     "munmap": "calls of munmap",
     "madvise": "calls of madvise",
@@ -33,8 +34,8 @@ _Known = Callable[[str, str], object]  # by cell and allocator; false: there is 
 def _shared(
     analysis: Analysis, names: Sequence[str], known: _Known
 ) -> tuple[list[str], list[str], tuple[str, ...]]:
-    """The allocators with enough cells, the cells they share, and a note naming the others. The
-    limit, which is not for every cell, costs none."""
+    """Returns the allocators with enough cells, the cells they share, and a note that names the
+    others. A cell without the limit counts."""
     cells = [cell.name for cell in analysis.record.cells]
     done = {name: {cell for cell in cells if known(cell, name)} for name in names}
     most = max((len(found) for name, found in done.items() if name != LIMIT), default=0)
@@ -46,7 +47,7 @@ def _shared(
 
 
 def counts(analysis: Analysis, frame: Frame) -> Figure | None:
-    """Sums over the cells that everyone shown completed and was counted in."""
+    """Sums over the cells in which all shown allocators were counted."""
     record = analysis.record
     names, cells, notes = _shared(
         analysis,
@@ -68,7 +69,7 @@ def counts(analysis: Analysis, frame: Frame) -> Figure | None:
     return figure if rows else None
 
 
-def _calls(record: Record, cell: str, name: str) -> dict | None:
+def _calls(record: Record, cell: str, name: str) -> dict[str, Any] | None:
     count = record.extras["count"].get((cell, name))
     if count is None or record.problem(cell, name):
         return None
@@ -87,7 +88,8 @@ def _sum_row(record: Record, cells: Sequence[str], name: str, key: str) -> Row:
 
 
 def instructions(analysis: Analysis, frame: Frame) -> Figure | None:
-    """Geometric means of callgrind's counts relative to the baseline's; exact, so one is enough."""
+    """Geometric means of callgrind's counts relative to the baseline's; exact, so one run is
+    enough."""
     found = {
         place: record["instructions"]
         for place, record in analysis.record.extras["instructions"].items()
@@ -102,7 +104,7 @@ def instructions(analysis: Analysis, frame: Frame) -> Figure | None:
     rows = []
     for name in names:
         parts = [found[cell, name] / found[cell, base] for cell in cells]
-        about = {"unit": f"of {base}", "relative_to": base, "runs": 1}
+        about: dict[str, Any] = {"unit": f"of {base}", "relative_to": base, "runs": 1}
         value = float(f"{stats.geometric_mean(parts):.12g}")
         cell = f"geometric mean of {len(cells)}"
         rows.append(Row(cell, name, "instructions", value=value, **about))

@@ -1,4 +1,4 @@
-"""What a report shows of itself: time against memory, heat-maps, means by group.
+"""The figures of every report: time against memory, heat-maps, means by group.
 
 Invariant: a figure names what it leaves out; its caption says which paper's parameters it has.
 """
@@ -6,11 +6,11 @@ Invariant: a figure names what it leaves out; its caption says which paper's par
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..record import LIMIT, Cell
-from . import charts, style
-from .analysis import MEMORY, TIME, Analysis
-from .charts import Chart, Frame
-from .rows import Row, cell_rows, mean_row
+from nearlab.report import charts, style
+from nearlab.report.analysis import MEMORY, TIME, Analysis
+from nearlab.report.charts import Chart, Frame
+from nearlab.report.rows import Row, cell_rows, mean_row
+from nearlab.results.record import LIMIT, Cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def heat_figure(
 
 
 def time_against_memory(analysis: Analysis, frame: Frame) -> Figure:
-    """The honest summary: every allocator's mean time and memory, with both intervals."""
+    """The summary: every allocator's mean time and memory, with both intervals."""
     base = analysis.base
     time, memory = analysis.common(TIME), analysis.common(MEMORY)
     pairs = [

@@ -20,7 +20,8 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A named place; x from the left and y from the top, as shares of the box, and its interval."""
+    """A named place with its interval. x counts from the left and y from the top, as shares of the
+    box."""
 
     name: str
     x: float
@@ -30,7 +31,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Where a name goes: at the right or the left of its point's x, at height y."""
+    """The place of a name: at the right or the left of its point's x, at height y."""
 
     name: str
     x: float
@@ -39,8 +40,8 @@ class Label:
 
 
 def place(points: Sequence[Point], box: Box, lines: tuple[float, float]) -> list[Label]:
-    """A label for each point; points are placed from the top, each as near as there is room. The
-    vertical and the horizontal line at the shares `lines` are not to be covered either."""
+    """Returns a label for each point. It places labels from the top, each as near to its point as
+    there is room, and keeps the lines at the shares `lines` free."""
     taken = [_square(point, box) for point in points]
     x, y = lines[0] * box.width, lines[1] * box.height
     taken += [_rule(point, box) for point in points]

@@ -12,18 +12,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import altair
 import jinja2
 import vl_convert
 
-from . import charts, tables, theme
-from .analysis import TIME, Analysis
-from .charts import Frame
-from .figures import Figure
-from .rows import Row, shown, write_csv
-from .timelines import Timeline
-from .verdict import verdict
+from nearlab.report import charts, tables, theme
+from nearlab.report.analysis import TIME, Analysis
+from nearlab.report.charts import Frame
+from nearlab.report.figures import Figure
+from nearlab.report.rows import Row, shown, write_csv
+from nearlab.report.timelines import Timeline
+from nearlab.report.verdict import verdict
 
 _HERE = Path(__file__).parent
 _HEAT_DEPTH = 66  # percent of the colour at two fifths, or at 2.5 times, of the baseline
@@ -49,7 +50,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class _Tile:
-    """One cell of a heat-map in the page."""
+    """A cell of a heat-map in the page."""
 
     allocator: str
     text: str
@@ -59,7 +60,7 @@ class _Tile:
 
 
 def render(analysis: Analysis, frame: Frame, contents: Contents) -> str:
-    """The whole page."""
+    """Returns the page as text."""
     loader = jinja2.FileSystemLoader(_HERE)
     environment = jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
@@ -105,9 +106,11 @@ _SHAPES = {  # as Vega draws them, in a box of 12
 }
 
 
-def _height(spec: dict) -> int:
-    """About how high the chart will be, so that the page does not move when it is drawn."""
-    return spec["height"] + 45
+def _height(spec: dict[str, Any]) -> int:
+    """Returns the estimated height of the chart, so that the page does not move when it is drawn.
+    """
+    height: int = spec["height"]
+    return height + 45
 
 
 def _date(text: str) -> str:
@@ -118,7 +121,7 @@ def _date(text: str) -> str:
     return f"{found.day} {found:%B %Y, %H:%M} UTC"
 
 
-def _json(value) -> str:
+def _json(value: object) -> str:
     """JSON that can stand in a script element."""
     return json.dumps(value, allow_nan=False).replace("</", "<\\/").replace("<!--", "<\\!--")
 
@@ -127,7 +130,9 @@ def _json(value) -> str:
 def _library() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script."""
     version = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    script = vl_convert.javascript_bundle(vl_version=version)
+    script = vl_convert.javascript_bundle(  # type: ignore[call-arg]  # snippet is optional
+        vl_version=version
+    )
     return re.sub(r"</(?=script)", r"<\\/", script, flags=re.IGNORECASE)
 
 

@@ -7,14 +7,15 @@ panel for each allocator; what it does not draw is a row with its reason.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import Any
 
-from .. import families
-from ..record import LIMIT, NOT_RUN, Cell, RecordError
-from . import charts
-from .analysis import MEMORY, TIME, Analysis, meaningless
-from .charts import Frame
-from .figures import Figure, Panel, heat_figure, title_of
-from .rows import Row, cell_rows, mean_row, origin
+from nearlab.plan import families
+from nearlab.report import charts
+from nearlab.report.analysis import MEMORY, TIME, Analysis, meaningless
+from nearlab.report.charts import Frame
+from nearlab.report.figures import Figure, Panel, heat_figure, title_of
+from nearlab.report.rows import Row, cell_rows, mean_row, origin
+from nearlab.results.record import LIMIT, NOT_RUN, Cell, RecordError
 
 KINDS = ("lines", "bars", "scatter", "heatmap", "curve")
 
@@ -32,7 +33,7 @@ class _Entry:
     series: str
     title: str
     caption: str
-    allocators: tuple[str, ...] = ()  # a panel each, where workloads are compared
+    allocators: tuple[str, ...] = ()  # each has a panel, if the figure compares workloads
 
     @property
     def workloads(self) -> list[str]:
@@ -40,7 +41,8 @@ class _Entry:
 
 
 def planned(analysis: Analysis, frame: Frame) -> list[Figure]:
-    """The figures that the plan asks for, in its order, but those of cells left out by choice."""
+    """Returns the figures that the plan asks for, in its order, except those of cells that the user
+    left out."""
     entries = [_entry(analysis, found) for found in _figures(analysis)]
     return [_DRAW[entry.kind](analysis, frame, entry) for entry in entries if entry.cells]
 
@@ -51,11 +53,13 @@ def compared(analysis: Analysis) -> list[list[str]]:
     return [entry.workloads for entry in entries if entry.allocators]
 
 
-def _figures(analysis: Analysis) -> list[dict]:
-    return families.read(analysis.record.plan.get("plan_toml", "")).tables.get("figure", [])
+def _figures(analysis: Analysis) -> list[dict[str, Any]]:
+    tables = families.read(analysis.record.plan.get("plan_toml", "")).tables
+    found: list[dict[str, Any]] = tables.get("figure", [])
+    return found
 
 
-def _entry(analysis: Analysis, found: dict) -> _Entry:
+def _entry(analysis: Analysis, found: dict[str, Any]) -> _Entry:
     name, kind = found.get("name", ""), found.get("kind", "")
     if not name or kind not in KINDS:
         raise RecordError(f"plan: figure '{name}' of unknown kind '{kind}'")
@@ -79,8 +83,8 @@ def _entry(analysis: Analysis, found: dict) -> _Entry:
     )
 
 
-def _panels(analysis: Analysis, found: dict) -> tuple[str, ...]:
-    """The allocators with a panel each; none where they are what is compared."""
+def _panels(analysis: Analysis, found: dict[str, Any]) -> tuple[str, ...]:
+    """Returns the allocators with a panel each; none if the figure compares allocators."""
     if found.get("by") != "workload":
         return ()
     wanted = found.get("allocators") or analysis.shown
@@ -88,12 +92,13 @@ def _panels(analysis: Analysis, found: dict) -> tuple[str, ...]:
 
 
 def _present(analysis: Analysis, name: str | None) -> str | None:
-    """What ratios are relative to; the baseline replaces glibc if glibc was not measured."""
+    """Returns the allocator that ratios are relative to; the baseline replaces an unmeasured glibc.
+    """
     return analysis.base if name == "glibc" else name
 
 
 def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
-    """The allocators without a number and their cells, in one line for each reason."""
+    """Returns the allocators without a number and their cells, in one line for each reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row.value is None and row.note != NOT_RUN:
@@ -137,12 +142,12 @@ def _lines(analysis: Analysis, frame: Frame, entry: _Entry) -> Figure:
 
 
 def _compared(rows: Sequence[Row], allocator: str) -> list[Row]:
-    """The allocator's rows as a chart that compares workloads draws them."""
+    """Returns the allocator's rows for a chart that compares workloads."""
     return [replace(row, allocator=row.workload) for row in rows if row.allocator == allocator]
 
 
 def _origins(analysis: Analysis, entry: _Entry) -> tuple[str, ...]:
-    """What a speed-up is relative to, where it is not glibc with one thread."""
+    """Returns what a speed-up is relative to, if that is not glibc with one thread."""
     if entry.y != "speedup":
         return ()
     starts = (origin(cell, entry.cells) for cell in entry.cells)
@@ -259,7 +264,8 @@ def _curve_rows(
     """The median curve of the runs when all have the same x, else the first counted run's; and
     the name of x."""
     arrays = analysis.record.arrays(cell.name, name, entry.series)
-    same = {"cell": cell.name, "allocator": name, "workload": cell.workload, "group": cell.group}
+    same: dict[str, Any] = {"cell": cell.name, "allocator": name}
+    same |= {"workload": cell.workload, "group": cell.group}
     if not arrays:
         note = analysis.record.problem(cell.name, name) or f"no '{entry.series}' in the result"
         return [Row(**same, metric=entry.series, unit="", note=note)], x_title
@@ -272,8 +278,9 @@ def _curve_rows(
         for at, x in enumerate(xs[0]):
             values = sorted(array[at][column] for array in used)
             middle = (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
-            found = {"value": middle, "low": values[0], "high": values[-1], "runs": len(values)}
-            rows.append(Row(**same, metric=labels[column], unit="", x=x, **found))
+            found: dict[str, Any] = {"value": middle, "low": values[0], "high": values[-1]}
+            found |= {"x": x, "runs": len(values)}
+            rows.append(Row(**same, metric=labels[column], unit="", **found))
     return rows, labels[0]
 
 

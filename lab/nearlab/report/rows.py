@@ -6,12 +6,12 @@ Invariant: a figure shows its rows and nothing else; a number that is missing is
 import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
-from typing import TextIO
+from typing import Any, TextIO
 
-from .. import stats
-from ..record import Cell
-from . import style
-from .analysis import Analysis, is_memory, meaningless
+from nearlab.report import style
+from nearlab.report.analysis import Analysis, is_memory, meaningless
+from nearlab.results import stats
+from nearlab.results.record import Cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ HEADER = tuple(field.name for field in fields(Row))
 
 
 def write_csv(rows: Sequence[Row], file: TextIO) -> None:
-    """All digits, one line a row."""
+    """Writes the rows with all digits, one line a row."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(HEADER)
     writer.writerows(astuple(row) for row in rows)
@@ -77,8 +77,8 @@ def cell_rows(
 
 
 def like(analysis: Analysis, cell: Cell, workload: str | None) -> Cell | None:
-    """The workload's cell at the place of this one: its threads, its value of a common sweep. None
-    when the name is an allocator's."""
+    """Returns the workload's cell with the same threads and the same value of a common sweep. None
+    if the name is an allocator's."""
     if workload in analysis.record.allocator_by_name:
         return None
     for other in analysis.record.cells:
@@ -120,8 +120,8 @@ def cell_row(
     )
 
 
-def _numbers(found: stats.Interval | None, factor: float = 1) -> dict[str, float]:
-    """Twelve digits: the rest is rounding of logarithms."""
+def _numbers(found: stats.Interval | None, factor: float = 1) -> dict[str, Any]:
+    """Returns the numbers with twelve digits: further digits are rounding errors of logarithms."""
     if found is None:
         return {}
     named = {"value": found.value, "low": found.low, "high": found.high}
@@ -177,8 +177,9 @@ def _note(
     if meaningless(name, key):
         return NO_MEANING
     if not found:
-        named = relative_to in record.allocator_by_name
-        other = record.problem(cell, relative_to) if named else None
+        other = None
+        if relative_to is not None and relative_to in record.allocator_by_name:
+            other = record.problem(cell, relative_to)
         return f"{relative_to}: {other}" if other else NO_NUMBER
     marks = []
     if record.noisy(cell, name):

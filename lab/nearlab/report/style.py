@@ -1,4 +1,4 @@
-"""How things look: one colour and one shape for each allocator, names and units of metrics, digits.
+"""The looks: one colour and one shape for each allocator, names and units of metrics, digits.
 
 Invariant: an allocator looks the same in every figure of every report. Every colour differs from
 its background (light or dark) by a contrast of 3 or more; shapes tell apart what colours do not.
@@ -10,9 +10,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .. import places
-
-NEUTRAL = ("glibc", "limit")
+from nearlab import places
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ _HUES = (
     ("#2c7f94", "#7ccfe2"),
 )
 _SHAPES = ("circle", "triangle-up", "square", "triangle-left", "cross")
-_MORE = tuple(  # of the designs, then of what nobody has heard of yet
+_MORE = tuple(  # the looks of the designs, then of allocators unknown here
     Look(*_HUES[at % 6], _SHAPES[at % 5], ((4, 2), (1, 2), (8, 2, 1, 2))[at // 6 % 3])
     for at in range(30)
 )
@@ -72,7 +70,7 @@ _LOOKS |= dict(zip(places.design_names(), _MORE, strict=False))
 
 
 def looks(names: Sequence[str], subject: str | None) -> dict[str, Look]:
-    """A look for each; the subject has the one that stands out, and nearmalloc gives it up."""
+    """Returns a look for each allocator. The prominent one is the subject's, or nearmalloc's."""
     found: dict[str, Look] = {}
     for name in names:
         known = _LOOKS.get(name)
@@ -89,8 +87,8 @@ def looks(names: Sequence[str], subject: str | None) -> dict[str, Look]:
 
 
 def looks_of_workloads(figures: Sequence[Sequence[str]]) -> dict[str, Look]:
-    """A look for each workload that a figure compares with others: the same in all figures, and in
-    a figure as few alike as can be."""
+    """Returns a look for each workload that a figure compares with others: the same in all figures,
+    and as few alike in one figure as possible."""
     found: dict[str, Look] = {}
     for names in figures:
         taken = [found[name] for name in names if name in found]
@@ -135,7 +133,7 @@ def metric(key: str) -> Metric:
 
 
 def number(value: float | None) -> str:
-    """Three sensible digits: 0.0123, 1.23, 12.3, 1,230, 1,230,000."""
+    """Returns a number with three significant digits: 0.0123, 1.23, 12.3, 1,230, 1,230,000."""
     if value is None or math.isnan(value):
         return "–"
     if value == 0:

@@ -1,16 +1,16 @@
-"""What the page says in tables: ranks, failures, noise, machine, versions.
+"""The tables of the page: ranks, failures, noise, machine, versions.
 
-Invariant: whatever was planned and gave no number is in one of these tables, with its reason.
+Invariant: every planned run that gave no number is in one of these tables, with its reason.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..record import FEWEST_RUNS, Allocator, Record
-from ..stats import Interval
-from . import style
-from .analysis import Analysis
-from .rows import NO_MEANING, Row, shown
+from nearlab.report import style
+from nearlab.report.analysis import Analysis
+from nearlab.report.rows import NO_MEANING, Row, shown
+from nearlab.results.record import FEWEST_RUNS, Allocator, Record
+from nearlab.results.stats import Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def _round(number: int | str) -> str:
 
 
 def missing(record: Record) -> Table:
-    """What was planned and could not be run at all."""
+    """The planned cells that could not run at all."""
     rows = [("allocator", a.name, a.missing) for a in record.allocators if a.missing]
     rows += [("cell", c.name, c.missing) for c in record.cells if c.missing]
     return Table(("what", "name", "why"), tuple(rows), empty="Nothing that was planned is missing.")

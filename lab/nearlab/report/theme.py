@@ -4,12 +4,13 @@ Invariant: a theme changes colours and nothing else.
 """
 
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 import vl_convert
 
-from .charts import Frame
-from .figures import Figure
+from nearlab.report.charts import Chart, Frame
+from nearlab.report.figures import Figure
 
 _INK = {"light": "#1b1f24", "dark": "#e8ebef"}
 _QUIET = {"light": "#59626d", "dark": "#a3adb9"}
@@ -18,7 +19,7 @@ _COLUMNS = 3
 _PANEL_WIDTH = 330
 
 
-def config(theme: str, frame: Frame) -> dict:
+def config(theme: str, frame: Frame) -> dict[str, Any]:
     """Vega-Lite's configuration of a theme: `light` or `dark`."""
     ink, quiet, lines = _INK[theme], _QUIET[theme], _LINES[theme]
     colors = [look.light if theme == "light" else look.dark for look in frame.everything.values()]
@@ -48,14 +49,15 @@ def config(theme: str, frame: Frame) -> dict:
     }
 
 
-def page_config(theme: str, frame: Frame) -> dict:
-    """The same for the page, which has its own legends and says itself what a chart shows."""
+def page_config(theme: str, frame: Frame) -> dict[str, Any]:
+    """The same for the page, which has its own legends and captions."""
     return config(theme, frame) | {"legend": {"disable": True}, "aria": False}
 
 
-def page_spec(chart, frame: Frame) -> dict:
-    """The chart for the page: as wide as its place, without what the page's filter hides."""
-    spec = chart.properties(width="container").to_dict(validate=False)
+def page_spec(chart: Chart, frame: Frame) -> dict[str, Any]:
+    """The chart for the page: as wide as its place, without the allocators that the page's filter
+    hides."""
+    spec: dict[str, Any] = chart.properties(width="container").to_dict(validate=False)
     del spec["config"], spec["$schema"]
     spec["params"] = [*spec.get("params", []), {"name": "hidden", "value": []}]
     _hide(spec)
@@ -66,7 +68,7 @@ def page_spec(chart, frame: Frame) -> dict:
     return spec
 
 
-def _hide(spec: dict) -> None:
+def _hide(spec: dict[str, Any]) -> None:
     """Every layer with allocators leaves out the hidden ones."""
     for layer in spec.get("layer", [spec]):
         if "allocator" in str(layer.get("encoding", {})) or "layer" not in spec:
@@ -75,7 +77,7 @@ def _hide(spec: dict) -> None:
 
 
 def write_png(figure: Figure, frame: Frame, path: Path) -> bool:
-    """Effect: the figure is in `path`, on white. False when it has nothing to draw."""
+    """Writes the figure to `path`, on white. Returns False if it has nothing to draw."""
     chart = figure.heat or _together(figure)
     if chart is None:
         return False
@@ -89,7 +91,7 @@ def write_png(figure: Figure, frame: Frame, path: Path) -> bool:
     return True
 
 
-def _together(figure: Figure) -> alt.Chart | alt.LayerChart | alt.ConcatChart | None:
+def _together(figure: Figure) -> Chart | alt.ConcatChart | None:
     if not figure.panels:
         return None
     if len(figure.panels) == 1:

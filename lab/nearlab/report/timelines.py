@@ -1,6 +1,6 @@
-"""The timelines that a plan asks for, drawn from what their runs recorded.
+"""The timelines that a plan asks for, drawn from the records of their runs.
 
-Invariant: a timeline that was asked for is here, drawn or with the reason why not.
+Invariant: each timeline that the plan asks for is here, drawn or with the reason why not.
 """
 
 import base64
@@ -8,28 +8,30 @@ import tempfile
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from ..journal import timelines_of
-from ..record import NOT_RUN
-from . import style
-from .analysis import Analysis
-from .tables import Table
+from nearlab.report import style
+from nearlab.report.analysis import Analysis
+from nearlab.report.tables import Table
+from nearlab.results.journal import timelines_of
+from nearlab.results.record import NOT_RUN
+from nearlab.timeline.file import TimelineError
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A [[timeline]] under one allocator; without a picture `problem` says why."""
+    """A [[timeline]] under one allocator. If there is no picture, `problem` says why."""
 
     name: str
     title: str
     caption: str
     png: bytes = b""
     problem: str = ""
-    result: dict = field(default_factory=dict)
+    result: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def numbers(self) -> Table:
-        """What its run reported."""
+        """Returns the numbers that its run reported."""
         numbers = {key: n for key, n in self.result.items() if isinstance(n, float | int)}
         rows = tuple((key, style.number(value)) for key, value in numbers.items())
         return Table(("number", "value"), rows, empty="The run gave no numbers.")
@@ -41,7 +43,7 @@ class Timeline:
 
 
 def of(analysis: Analysis) -> list[Timeline]:
-    """All timelines of the plan's cells that were chosen, in its order."""
+    """Returns all timelines of the chosen cells, in the plan's order."""
     plan = tomllib.loads(analysis.record.plan.get("plan_toml", ""))
     found = []
     for entry in plan.get("timeline", []):
@@ -52,7 +54,7 @@ def of(analysis: Analysis) -> list[Timeline]:
     return found
 
 
-def _timeline(analysis: Analysis, entry: dict, allocator: str) -> Timeline:
+def _timeline(analysis: Analysis, entry: dict[str, Any], allocator: str) -> Timeline:
     cell = entry["cell"]
     title = f"{entry.get('title') or cell}, {allocator}"
     about = f"{entry['name']}-{allocator}", title, entry.get("caption", "")
@@ -60,7 +62,7 @@ def _timeline(analysis: Analysis, entry: dict, allocator: str) -> Timeline:
     if record is None or record["failure"]:
         problem = record["failure"] if record else analysis.record.problem(cell, allocator)
         return Timeline(*about, problem=problem or NOT_RUN)
-    from .. import timeline  # the drawing library takes a second to load
+    from nearlab.timeline import command as timeline  # the drawing library takes a second to load
 
     result = record["result"] or {}
     path = timelines_of(analysis.record.path) / record["file"]
@@ -68,16 +70,15 @@ def _timeline(analysis: Analysis, entry: dict, allocator: str) -> Timeline:
         target = Path(folder) / "timeline.png"
         try:
             begin, end = _window(entry, result)
-            timeline.draw(
-                path, target, title, from_ms=begin, to_ms=end, kind=entry.get("kind")
-            )
+            timeline.draw(path, target, title, from_ms=begin, to_ms=end, kind=entry.get("kind"))
             return Timeline(*about, png=target.read_bytes(), result=result)
-        except (timeline.TimelineError, OSError) as error:
+        except (TimelineError, OSError) as error:
             return Timeline(*about, problem=str(error))
 
 
-def _window(entry: dict, result: dict) -> tuple[float | None, float | None]:
-    """What is drawn: of the measured region, where the workload says when that was."""
+def _window(entry: dict[str, Any], result: dict[str, Any]) -> tuple[float | None, float | None]:
+    """Returns the window to draw: within the measured region, if the workload says when that was.
+    """
     begin, end = result.get("timeline_from_ms"), result.get("timeline_to_ms")
     if "window_ms" in entry:
         first, last = entry["window_ms"]

@@ -6,9 +6,10 @@ verdict, and the text says so.
 
 from dataclasses import dataclass
 
-from ..record import FEWEST_RUNS, LIMIT
-from .analysis import MEMORY, TIME, Analysis, Duel, Standing
-from .style import ratio
+from nearlab.report.analysis import MEMORY, TIME, Analysis, Duel, Standing
+from nearlab.report.style import ratio
+from nearlab.results.record import FEWEST_RUNS, LIMIT
+from nearlab.results.stats import Interval
 
 _LISTED = 3
 
@@ -29,27 +30,28 @@ def verdict(analysis: Analysis) -> Verdict:
             "nothing is ranked. The figures show what was measured."
         )
     standings = {one.allocator: one for one in analysis.standings}
-    if analysis.subject not in (None, LIMIT, analysis.base):
-        return _of_subject(analysis, standings.get(analysis.subject))
+    subject = analysis.subject
+    if subject is not None and subject not in (LIMIT, analysis.base):
+        return _of_subject(analysis, subject, standings.get(subject))
     return _of_all(analysis)
 
 
 def _of_all(analysis: Analysis) -> Verdict:
-    """The verdict without a subject: the allocators that need the least."""
+    """Returns the verdict without a subject: it names the allocators that need the least."""
     real = [one for one in analysis.standings if one.time_rank is not None]
     if not real:
         return Verdict("No verdict: the allocators completed no cell in common.")
-    least = min(real, key=lambda one: one.memory.value)
+    least = min((one.memory for one in real if one.memory), key=lambda memory: memory.value)
     fastest = ", ".join(one.allocator for one in real if one.time_rank == 1)
     smallest = ", ".join(one.allocator for one in real if one.memory_rank == 1)
     return Verdict(
         f"Least time: {fastest} ({_interval(real[0].time)} of {analysis.base}); least memory: "
-        f"{smallest} ({_interval(least.memory)}); geometric means over {_told(analysis)} that all "
+        f"{smallest} ({_interval(least)}); geometric means over {_told(analysis)} that all "
         "completed."
     )
 
 
-def _of_subject(analysis: Analysis, standing: Standing | None) -> Verdict:
+def _of_subject(analysis: Analysis, subject: str, standing: Standing | None) -> Verdict:
     wins, losses = [], []
     words = []
     for metric, noun, adjective in ((TIME, "time", "fastest"), (MEMORY, "memory", "smallest")):
@@ -60,20 +62,20 @@ def _of_subject(analysis: Analysis, standing: Standing | None) -> Verdict:
         losses += [_line(duel, noun) for duel in behind[:_LISTED]]
         words.append(_score(adjective, duels, ahead, behind))
     cells = analysis.record.cells
-    failed = sum(analysis.record.failed(cell.name, analysis.subject) for cell in cells)
+    failed = sum(analysis.record.failed(cell.name, subject) for cell in cells)
     sentence = (
-        f"{_means(analysis, standing)}; cell by cell it is {', and '.join(words)}. It failed in "
-        f"{failed or 'none'} of {len(cells)} cells."
+        f"{_means(analysis, subject, standing)}; cell by cell it is {', and '.join(words)}. "
+        f"It failed in {failed or 'none'} of {len(cells)} cells."
     )
     return Verdict(sentence, tuple(wins), tuple(losses))
 
 
-def _means(analysis: Analysis, standing: Standing | None) -> str:
-    subject = analysis.subject
+def _means(analysis: Analysis, subject: str, standing: Standing | None) -> str:
     if subject not in analysis.compared:
         return f"{subject} {analysis.completion(subject)} cells: too few for a mean"
     if standing is None:
         return f"{subject} has no mean, for all completed no sensitive cell in common"
+    assert standing.memory is not None, "the limit alone has none"
     return (
         f"{subject} takes {_interval(standing.time)} of {analysis.base}’s time and "
         f"{_interval(standing.memory)} of its memory over the {_told(analysis)} that all "
@@ -82,7 +84,7 @@ def _means(analysis: Analysis, standing: Standing | None) -> str:
 
 
 def _told(analysis: Analysis) -> str:
-    """The cells of the means; of memory there are more when a program is insensitive."""
+    """Returns the number of cells in the means, in words; memory may have more cells than time."""
     time, memory = analysis.common(TIME), analysis.common(MEMORY)
     more = f", for memory {len(memory)}," if len(memory) > len(time) else ""
     return analysis.told(time) + more
@@ -95,7 +97,8 @@ def _place(analysis: Analysis, standing: Standing) -> str:
     return f"{time} of {len(rivals)} allocators in time and {memory} in memory"
 
 
-def _ordinal(rank: int, ranks: list[int]) -> str:
+def _ordinal(rank: int | None, ranks: list[int | None]) -> str:
+    assert rank is not None, "what has a place among the ranks has one"
     teens = 11 <= rank % 100 <= 13
     ending = "th" if teens else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
     return f"{'shared ' if ranks.count(rank) > 1 else ''}{rank}{ending}"
@@ -113,5 +116,5 @@ def _line(duel: Duel, noun: str) -> str:
     return f"{duel.cell}: {_interval(duel.ratio)} of the {noun} of {duel.rival}"
 
 
-def _interval(found) -> str:
+def _interval(found: Interval) -> str:
     return f"{ratio(found.value)} [{ratio(found.low)}, {ratio(found.high)}]"

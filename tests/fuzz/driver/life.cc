@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "fuzz/driver/play.h"
+#include "support/fake_cpu.h"
 #include "support/fake_os.h"
-#include "unit/fake_cpu.h"
 
 namespace near_test::driver {
 namespace {

@@ -60,7 +60,7 @@ static void end_resident(pthread_t thread) {
 }
 
 static int wait_for_helper(void) {
-  for (int i = 0; i < 200 && find_helper() == 0; ++i) sleep_ms(10);
+  for (int i = 0; i < 2000 && find_helper() == 0; ++i) sleep_ms(10);
   return find_helper();
 }
 
@@ -78,6 +78,44 @@ static int comes_and_goes(void) {
   for (int i = 0; i < kWorkers; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
   CHECK(settled_thread_count(1) == 1);
   if (unshare(CLONE_NEWUSER) != 0 && errno == EINVAL) return puts("two threads for the kernel");
+  return puts("ok");
+}
+
+/* Starts a child in a user namespace of its own; -1 if the machine refuses one. The child ends when
+ * this process has closed the writing end of the pipe `hold`. */
+static pid_t start_in_namespace(const int hold[2]) {
+  int told[2];
+  CHECK(pipe(told) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    char result = unshare(CLONE_NEWUSER) == 0;
+    close(hold[1]);
+    (void)!write(told[1], &result, 1);
+    (void)!read(hold[0], &result, 1);
+    _exit(0);
+  }
+  char is_there = 0;
+  CHECK(child > 0 && read(told[0], &is_there, 1) == 1);
+  return is_there ? child : -1;
+}
+
+/* When the last other thread has ended, the process may enter another user namespace: the kernel
+ * refuses that to a process with threads. */
+static int enters_a_namespace(void) {
+  end_resident(start_resident());
+  CHECK(settled_thread_count(1) == 1);
+  int hold[2];
+  CHECK(pipe(hold) == 0);
+  const pid_t child = start_in_namespace(hold);
+  if (child < 0) return skip("no user namespaces");
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/ns/user", (int)child);
+  const int user_namespace = open(path, O_RDONLY | O_CLOEXEC);
+  CHECK(user_namespace >= 0);
+  const bool entered = setns(user_namespace, CLONE_NEWUSER) == 0;
+  if (!entered && errno == EPERM) return skip("this user may not enter a namespace");
+  CHECK(entered);
+  use_memory();
   return puts("ok");
 }
 
@@ -299,6 +337,7 @@ static int is_switched_off(void) {
   CHECK(set_option("purge_thread", 0) == 0);
   CHECK(settled_thread_count(2) == 2);
   end_resident(resident);
+  CHECK(settled_thread_count(1) == 1);
   const pthread_t without = start_resident();
   CHECK(thread_count() == 2);
   forbid_threads(); /* the helper's work is done by the calls below */
@@ -374,6 +413,7 @@ static const struct {
   int (*run)(void);
 } kCases[] = {
     {"comes_and_goes", comes_and_goes},
+    {"enters_a_namespace", enters_a_namespace},
     {"threads_of_c11", threads_of_c11},
     {"every_end_counts", every_end_counts},
     {"has_manners", has_manners},

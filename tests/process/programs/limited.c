@@ -196,12 +196,12 @@ static void sandboxed(void) {
 /* No search for a place that cannot exist. */
 static void alignments(void) {
   struct timespec start, end;
-  clock_gettime(CLOCK_MONOTONIC, &start);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &start);
   for (unsigned shift = 40; shift < 62; ++shift) {
     void* block = NULL;
     CHECK(posix_memalign(&block, (size_t)1 << shift, 100) == ENOMEM);
   }
-  clock_gettime(CLOCK_MONOTONIC, &end);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
   CHECK(end.tv_sec - start.tv_sec <= 1);
   puts("refused");
 }

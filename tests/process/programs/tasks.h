@@ -47,9 +47,9 @@ static inline uint64_t status_number(int task, const char* key, int base) {
 static inline int thread_count(void) { return (int)status_number(0, "\nThreads:", 10); }
 
 /* The kernel takes a thread that was joined out of its list a moment later, whatever the allocator
- * is: waits for so many threads up to two seconds. Returns how many there are then. */
+ * is: waits for so many threads up to twenty seconds. Returns how many there are then. */
 static inline int settled_thread_count(int wanted) {
-  for (int i = 0; i < 200 && thread_count() != wanted; ++i) sleep_ms(10);
+  for (int i = 0; i < 2000 && thread_count() != wanted; ++i) sleep_ms(10);
   return thread_count();
 }
 

@@ -1,0 +1,17 @@
+# near_python_tests(<label>): each tests/test_<name>.py of the calling folder is a test
+# <label>.<name>, with this build's programs and library.
+function(near_python_tests label)
+  set(lab ${PROJECT_SOURCE_DIR}/lab)
+  set(environment
+    PYTHONDONTWRITEBYTECODE=1
+    PYTHONPATH=${lab}:${lab}/tests:${PROJECT_SOURCE_DIR}/numa/py
+    NEAR_LAB_BUILD=${PROJECT_BINARY_DIR}/lab
+    NEAR_LIBRARY=${PROJECT_BINARY_DIR}/libnearmalloc.so)
+  file(GLOB test_files CONFIGURE_DEPENDS tests/test_*.py)
+  foreach(file IN LISTS test_files)
+    string(REGEX REPLACE ".*/test_(.*)\\.py" "${label}.\\1" name ${file})
+    add_test(NAME ${name} COMMAND ${NEAR_PYTHON} -m pytest -q -p no:cacheprovider ${file})
+    set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 900
+      ENVIRONMENT "${environment}")
+  endforeach()
+endfunction()

@@ -1,0 +1,1 @@
+"""Compares two sets of results: what got faster, slower, larger or smaller."""

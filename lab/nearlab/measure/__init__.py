@@ -1,0 +1,1 @@
+"""One run of a program: time, memory, calls, instructions, and which malloc served it."""

@@ -1,0 +1,1 @@
+"""Plans: which cells run, read from lab/plans/*.toml."""

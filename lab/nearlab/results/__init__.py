@@ -1,0 +1,1 @@
+"""Results on disk, their statistics, and their summary."""

@@ -1,0 +1,1 @@
+"""Runs: a plan's cells in interleaved rounds, each judged, into a journal."""

@@ -1,0 +1,85 @@
+"""The runs that are not timed: they count calls of malloc, memory calls and instructions, or record
+timelines.
+
+Invariant: these runs do not affect the timed ones. If something cannot be counted, `failure` has
+the reason. Thread-safety: one thread (the driver).
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nearlab.measure import callgrind, counting, measure
+from nearlab.measure.counting import Counted
+from nearlab.peers import Allocator
+from nearlab.plan.cells import Cell
+from nearlab.runs.work import Bench
+
+BASE = "glibc"  # the allocator under which malloc's share of the time is measured
+_EMPTY = {
+    "count": ("calls", "syscalls", "malloc_share"),
+    "instructions": ("instructions",),
+    "timeline": ("file", "result"),
+}
+_CALLGRIND_SLOWDOWN = 60  # factor for a time-out
+
+
+def empty(kind: str, cell: Cell, allocator: Allocator, failure: str | None) -> dict[str, Any]:
+    """The record of something that was not counted, and why."""
+    nothing = dict.fromkeys(_EMPTY[kind])
+    named = {"kind": kind, "cell": cell.name, "allocator": allocator.name}
+    return {**named, **nothing, "failure": failure}
+
+
+def count(bench: Bench, cell: Cell, allocator: Allocator) -> dict[str, Any]:
+    """A record of kind `count`."""
+    with measure.children(count_calls=True):
+        outcome = bench.run(cell, allocator)
+    found = empty("count", cell, allocator, outcome.failure)
+    if outcome.failure or outcome.sample is None:
+        return found
+    if outcome.sample.syscalls_refused:
+        found["failure"] = f"system calls: {outcome.sample.syscalls_refused}"
+    found["syscalls"] = outcome.sample.syscalls
+    try:
+        counted = _count_malloc(bench, cell, allocator)
+    except (measure.MeasureError, OSError) as error:
+        return found | {"failure": str(error)}
+    if counted.failure:
+        return found | {"failure": f"calls of malloc: {counted.failure}"}
+    found["calls"] = counted.calls.to_json()
+    found["malloc_share"] = counted.malloc_share if allocator.name == BASE else None
+    return found
+
+
+def _count_malloc(bench: Bench, cell: Cell, allocator: Allocator) -> Counted:
+    """Counts malloc in a separate run, because the counter itself makes memory calls."""
+    if not cell.real_program:
+        env = cell.environment
+        return counting.count(cell.argv, allocator, env=env, timeout=cell.timeout_s)
+    with counting.children() as calls:
+        outcome = bench.run(cell, allocator)
+        return Counted(calls(), outcome.sample, outcome.failure)
+
+
+def instructions(cell: Cell, allocator: Allocator) -> dict[str, Any]:
+    """A record of kind `instructions`, of a workload."""
+    counted = callgrind.count(
+        cell.argv,
+        allocator.library,
+        dict(allocator.environment) | cell.environment,
+        cell.timeout_s * _CALLGRIND_SLOWDOWN,
+    )
+    found = empty("instructions", cell, allocator, counted.failure)
+    return found | {"instructions": counted.instructions}
+
+
+def timeline(bench: Bench, cell: Cell, allocator: Allocator, folder: Path) -> dict[str, Any]:
+    """A record of kind `timeline`; the file is in `folder`, named without it."""
+    folder.mkdir(exist_ok=True)
+    file = folder / f"{len(list(folder.iterdir())) + 1}.timeline"
+    outcome = bench.run(replace(cell, argv=(*cell.argv, "--timeline", str(file))), allocator)
+    found = empty("timeline", cell, allocator, outcome.failure)
+    if outcome.failure is None and not file.is_file():
+        found["failure"] = "no timeline was written"
+    return found | {"file": file.name, "result": outcome.result}

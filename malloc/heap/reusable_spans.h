@@ -1,0 +1,83 @@
+// The cold spans of a heap that have enough free blocks to allocate from again, by class.
+//
+// `reusable` spans of a class are in one of two lists: of those to allocate from first, and of
+// those whose free pages were given back (`swept`), which come last because they cost page faults.
+// Guard: the lock of the heap.
+#pragma once
+
+#include <cstdint>
+
+#include "base/list.h"
+#include "span/layout.h"
+
+namespace near {
+
+class ReusableSpans {
+ public:
+  // Adds a span, or moves it back from the swept ones. `now`: the heap's clock of events.
+  void file(Span& span, uint16_t now) {
+    if (span.swept) swept_[span.size_class].remove(&span);
+    span.reusable = true;
+    span.swept = false;
+    span.filed_when = now;
+    unswept_of_[span.size_class].push_front(&span);
+    if (is_purgeable(span)) unswept_++;
+  }
+
+  // Takes a span out, if it is here.
+  void unfile(Span& span) {
+    if (span.reusable) {
+      (span.swept ? swept_ : unswept_of_)[span.size_class].remove(&span);
+      if (is_purgeable(span) && !span.swept) unswept_--;
+    }
+    if (span.sparse) sparse_--;
+    span.reusable = span.sparse = span.swept = false;
+  }
+
+  // Returns the span to allocate from next: the one filed last. Swept spans come only if there is
+  // no other. Null if there is none.
+  Span* first(unsigned size_class) const {
+    Span* span = unswept_of_[size_class].front();
+    return span == nullptr && size_class < kPagedClasses ? swept_[size_class].front() : span;
+  }
+
+  // Counts a span that became half free or more.
+  void mark_sparse(Span& span) {
+    span.sparse = true;
+    sparse_++;
+  }
+
+  // Makes the span of a class that was filed first a swept one, if it has been here for `events`,
+  // and returns it. Each call starts with another class and asks a few; null if none has a span.
+  Span* sweep_next(uint16_t now, uint16_t events) {
+    for (unsigned i = 0; i < kSweepTries; i++) {
+      sweep_class_ = (sweep_class_ + 1) % kPagedClasses;
+      Span* span = unswept_of_[sweep_class_].back();
+      if (span == nullptr || static_cast<uint16_t>(now - span->filed_when) < events) continue;
+      unswept_of_[sweep_class_].remove(span);
+      swept_[sweep_class_].push_front(span);
+      span->swept = true;
+      unswept_--;
+      return span;
+    }
+    return nullptr;
+  }
+
+  bool any_unswept() const { return unswept_ > 0; }
+  uint32_t sparse() const { return sparse_; }
+
+ private:
+  // The classes with blocks smaller than a page.
+  static constexpr unsigned kPagedClasses = kSmallClasses + 7;
+  static_assert(kSizeClasses[kPagedClasses - 1].size < kPageSize &&
+                kSizeClasses[kPagedClasses].size >= kPageSize);
+  static constexpr unsigned kSweepTries = 4;
+
+  List<Span> unswept_of_[kClasses];  // by class; the span filed last comes first
+  List<Span> swept_[kPagedClasses];  // likewise
+  uint32_t unswept_ = 0;             // not swept, with blocks smaller than a page
+  uint32_t sparse_ = 0;              // half free or more
+  unsigned sweep_class_ = 0;         // the class of the last sweep
+};
+
+}  // namespace near

@@ -1,0 +1,36 @@
+"""Where the NUMA machine's files are: what comes with it, what is built for it, what it keeps."""
+
+import os
+from pathlib import Path
+
+from nearlab import places
+
+_NUMA = places.ROOT / "numa"
+
+
+def topologies() -> Path:
+    """The machines of ./near vm. What they run is beside them."""
+    return _NUMA / "topologies"
+
+
+def cases() -> Path:
+    return _NUMA / "cases"
+
+
+def plans() -> Path:
+    return _NUMA / "plans"
+
+
+def guest() -> Path:
+    """The scripts that become part of a guest."""
+    return _NUMA / "guest"
+
+
+def program(name: str) -> Path:
+    """A program that is written for the guest, or the library that counts there."""
+    return places.lab_build().parent / "numa" / name
+
+
+def files() -> Path:
+    """The guest's kernel and shell, and the verdicts. NEAR_VM names another place."""
+    return Path(os.environ.get("NEAR_VM", places.ROOT / "build" / "vm"))

@@ -1,0 +1,106 @@
+// A window alone: which parts of it are mapped when, and where it ends.
+#include "node/window.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+
+#include "base/bits.h"
+#include "support/cases.h"
+#include "support/fake_os.h"
+#include "support/region_room.h"
+
+namespace near_test {
+namespace {
+
+using near::Window;
+
+constexpr uint32_t kChunks = 1 << 15;  // 64 GiB
+
+class WindowTest : public testing::TestWithParam<size_t> {
+ protected:
+  WindowTest() {
+    const size_t bytes = near::align_up(Window::bytes_for(kChunks, 1), near::kChunkSize);
+    window_.plan(reinterpret_cast<char*>(next_place.fetch_add(bytes)), kChunks, 1, false);
+  }
+  ~WindowTest() override {
+    fake_os::fail_none();
+    window_.vanish();
+    EXPECT_EQ(fake_os::reserved_bytes(), reserved_before_) << "something of it is left";
+  }
+
+  uint32_t give(uint32_t least, uint32_t wished) {
+    return window_.give(least, wished, 0, 0, first_);
+  }
+
+  fake_os::PageSize page_size_{GetParam()};
+  size_t reserved_before_ = fake_os::reserved_bytes();
+  Window window_;
+  uint32_t first_ = 0;  // set by give()
+};
+
+TEST_P(WindowTest, NothingIsMappedBeforeItIsNeeded) {
+  EXPECT_EQ(fake_os::reserved_bytes(), reserved_before_);
+  EXPECT_FALSE(window_.contains(window_.base()));
+  EXPECT_EQ(give(1, 16), 16u);
+  // Descriptors and the table of chunks, each rounded up.
+  const size_t needed = 16 * (near::kChunkSlices * sizeof(near::Span) + sizeof(near::Chunk));
+  EXPECT_LE(fake_os::reserved_bytes() - reserved_before_, needed + 128 * near::kKiB);
+  EXPECT_TRUE(fake_os::is_committed(&window_.spans()[16 * near::kChunkSlices - 1]));
+  EXPECT_TRUE(window_.contains(window_.base() + 16 * near::kChunkSize - 1));
+  EXPECT_FALSE(window_.contains(window_.base() + 16 * near::kChunkSize));
+  EXPECT_FALSE(fake_os::is_committed(window_.base())) << "that is its region's to map";
+  count_cases();
+}
+
+// A search in the tree of runs reads this far.
+TEST_P(WindowTest, ATableReachesTheNextPowerOfTwo) {
+  for (const uint32_t wished : {1'000u, 100u, 1'500u, 3'000u}) {
+    ASSERT_EQ(give(wished, wished), wished);
+    EXPECT_TRUE(fake_os::is_committed(&window_.table(0)[std::bit_ceil(window_.end()) - 1]));
+    count_cases();
+  }
+}
+
+TEST_P(WindowTest, ChunksAreGivenFromTheLowestUntilNoneIsLeft) {
+  EXPECT_EQ(give(1, 10), 10u);
+  EXPECT_EQ(first_, 0u);
+  EXPECT_EQ(give(1, kChunks - 15), kChunks - 15);
+  EXPECT_EQ(first_, 10u);
+  EXPECT_EQ(give(6, 6), 0u) << "five are left";
+  EXPECT_EQ(give(2, 6), 5u);
+  EXPECT_EQ(first_, kChunks - 5);
+  EXPECT_EQ(give(0, 1), 0u);
+  count_cases(4);
+}
+
+TEST_P(WindowTest, ARefusedMappingCostsNoChunk) {
+  give(1, 16);
+  for (const uint64_t nth : {1u, 2u}) {  // descriptors, the table
+    fake_os::fail(OsCall::map, nth, true);
+    EXPECT_EQ(give(2'000, 2'000), 0u);
+    fake_os::fail_none();
+    EXPECT_EQ(window_.end(), 16u);
+    EXPECT_EQ(window_.described_bytes(), 16 * near::kChunkSize);
+    count_cases();
+  }
+  EXPECT_FALSE(window_.occupied());
+  EXPECT_EQ(give(2'000, 2'000), 2'000u);
+  EXPECT_EQ(first_, 16u);
+}
+
+TEST_P(WindowTest, EndsWhereAnotherMappingIs) {
+  give(1, 16);
+  fake_os::occupy_next();
+  EXPECT_EQ(give(1, 100), 0u);
+  EXPECT_TRUE(window_.occupied());
+  EXPECT_EQ(window_.left(), 0u);
+  EXPECT_EQ(give(1, 1), 0u);
+  EXPECT_TRUE(window_.contains(window_.base())) << "what was given away stays";
+  count_cases(3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Pages, WindowTest, testing::ValuesIn(kPageSizes));
+
+}  // namespace
+}  // namespace near_test
