@@ -193,8 +193,10 @@ void* work(void* argument) {
 
 void run() {
   std::array<pthread_t, kMostThreads> threads{};
-  for (size_t i = 0; i < options.threads; ++i) {
+  for (size_t i = 0; i < options.threads; ++i) {  // all of them first: a thread uses its neighbour's
     workers[i] = {i, options.seed * kMostThreads + i, table<Block>(options.blocks)};
+  }
+  for (size_t i = 0; i < options.threads; ++i) {
     if (pthread_create(&threads[i], nullptr, work, &workers[i]) != 0) {
       fail(1, "a thread cannot be started");
     }

@@ -9,16 +9,26 @@ target_compile_options(near_test_flags INTERFACE
   -fno-builtin -Wno-deprecated-declarations $<$<CXX_COMPILER_ID:GNU>:-fno-allocation-dce>)
 
 # Builds other than the plain ones exist for the allocator's sake: there the tests' own code is
-# compiled cheaply; precompiled headers may hide a missing #include, which the plain builds show.
+# compiled cheaply, and with AddressSanitizer not optimised at all, which halves the build.
 set(near_test_is_plain TRUE)
 if(NEAR_CHECK OR NEAR_SANITIZE OR CMAKE_CROSSCOMPILING)
   set(near_test_is_plain FALSE)
-  target_compile_options(near_test_flags INTERFACE -O1 -g1)
+  set(near_test_optimisation -O1)
+  if(NEAR_SANITIZE MATCHES "address" AND NOT NEAR_FUZZ)
+    set(near_test_optimisation -O0)
+  endif()
+  target_compile_options(near_test_flags INTERFACE ${near_test_optimisation} -g1)
+endif()
+
+# A precompiled header can hide a missing #include: the build with checks and Clang's use none.
+set(near_test_precompiles TRUE)
+if(NEAR_CHECK OR CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  set(near_test_precompiles FALSE)
 endif()
 
 add_library(near_test_main OBJECT support/main.cc support/proc_self.cc)
 target_link_libraries(near_test_main PUBLIC near_test_flags GTest::gtest)
-if(NOT near_test_is_plain)
+if(near_test_precompiles)
   target_precompile_headers(near_test_main PRIVATE
     <gtest/gtest.h> <algorithm> <atomic> <map> <string> <thread> <vector>)
 endif()
@@ -90,7 +100,7 @@ endfunction()
 
 # Object libraries of tests share one precompiled header where there is one.
 function(near_test_precompiled name)
-  if(NOT near_test_is_plain)
+  if(near_test_precompiles)
     target_precompile_headers(${name} REUSE_FROM near_test_main)
   endif()
 endfunction()
