@@ -193,7 +193,8 @@ void* work(void* argument) {
 
 void run() {
   std::array<pthread_t, kMostThreads> threads{};
-  for (size_t i = 0; i < options.threads; ++i) {  // all of them first: a thread uses its neighbour's
+  // All of them first, because a thread frees blocks of its neighbour.
+  for (size_t i = 0; i < options.threads; ++i) {
     workers[i] = {i, options.seed * kMostThreads + i, table<Block>(options.blocks)};
   }
   for (size_t i = 0; i < options.threads; ++i) {
