@@ -10,6 +10,7 @@ add_executable(numa_simulator
   simulator_play.cc simulator_world.cc
   ${PROJECT_SOURCE_DIR}/tests/support/fake_cpu.cc $<TARGET_OBJECTS:near_api>)
 target_link_libraries(numa_simulator PRIVATE near_core_fake_os near_test_flags)
+set_target_properties(numa_simulator PROPERTIES NEAR_TEST_OPTIMISED ON)
 
 add_library(numa_simulator_tests OBJECT
   simulator_test.cc ${PROJECT_SOURCE_DIR}/tests/support/child.cc)
