@@ -58,7 +58,8 @@ struct Machine {
   Time interrupt_take;  // what it costs the interrupted processor
   Time futex_wait, futex_wake;
   Time context_switch;
-  Time quantum;  // after which another runnable thread gets the processor
+  bool huge_pages_always;  // transparent huge pages: always, or only where madvise asks for them
+  Time quantum;            // after which another runnable thread gets the processor
 };
 
 // Reads the lines `name value...` of `text`. Returns nullptr, or the error message (a static buffer).
