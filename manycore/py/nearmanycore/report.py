@@ -13,6 +13,7 @@ from rich.table import Table
 from nearmanycore.symbols import Symbols
 
 _LINES, _PARTS, _OTHERS = 6, 4, 4
+_CONSIDERABLE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +134,16 @@ def part_name(symbols: Symbols, line: dict[str, Any], part: dict[str, Any]) -> s
 
 
 def is_falsely_shared(parts: list[dict[str, Any]]) -> bool:
-    """Whether two processors touch bytes that do not overlap, one of them writing, and no byte is
-    common to all that they touch."""
+    """Whether processors wait for a line because of bytes that do not overlap: of two places in it,
+    one is written, and each has a considerable part of the line's misses."""
+    least = _CONSIDERABLE * sum(part["count"] for part in parts)
+    kept = [part for part in parts if part["count"] >= least]
     return any(
         _are_apart(a, b)
-        for number, a in enumerate(parts)
-        for b in parts[number + 1 :]
-        if (a["kind"] != "read" or b["kind"] != "read")
-        and set(a["processors"]) != set(b["processors"])
-        or (len(a["processors"]) > 1 and a["kind"] != "read")
+        and (a["kind"] != "read" or b["kind"] != "read")
+        and len(set(a["processors"]) | set(b["processors"])) > 1
+        for number, a in enumerate(kept)
+        for b in kept[number + 1 :]
     )
 
 

@@ -79,17 +79,19 @@ class Symbols:
         return self._places.get(address, Place("", site))
 
     def data(self, address: int, size: int = 1) -> str | None:
-        """`symbol.field` of a global at the address; None outside all modules."""
-        module = self._module(address)
-        if module is None:
+        """`symbol.field` of a global at the address; None outside all modules. Zeroed data lies
+        behind a module's last mapping of its file."""
+        at = bisect.bisect_right([module.begin for module in self.modules], address) - 1
+        if at < 0:
             return None
+        module = self.modules[at]
         offset = address - self._base(module)
         for begin, length, name in _data_symbols(str(module.path)):
             if begin <= offset < begin + length:
                 inside = offset - begin
                 named = types_of.field_at(str(module.path), begin, inside, size)
                 return f"{name}{named}" if named else f"{name}+{inside}" if inside else name
-        return f"{module.path.name}+{offset:#x}"
+        return f"{module.path.name}+{offset:#x}" if address < module.end else None
 
 
 @cache
