@@ -73,10 +73,10 @@ class MemoryTest : public testing::Test {
 };
 
 TEST_F(MemoryTest, EachLevelHasItsCost) {
-  EXPECT_EQ(cost(0, 0x1000, Access::kRead), 1000U);       // memory of the own node
-  EXPECT_EQ(cost(0, 0x1000, Access::kRead), 1U);          // L1
-  EXPECT_EQ(cost(0, 0x2000, Access::kRead, 1), 3000U);    // memory of the other node
-  EXPECT_EQ(cost(0, 0x1008, Access::kWrite), 1U);         // the line is its own
+  EXPECT_EQ(cost(0, 0x1000, Access::kRead), 1000U);     // memory of the own node
+  EXPECT_EQ(cost(0, 0x1000, Access::kRead), 1U);        // L1
+  EXPECT_EQ(cost(0, 0x2000, Access::kRead, 1), 3000U);  // memory of the other node
+  EXPECT_EQ(cost(0, 0x1008, Access::kWrite), 1U);       // the line is its own
   EXPECT_EQ(cost(0, 0x1010, Access::kUpdate), 1U + 7U);
 }
 
@@ -176,8 +176,8 @@ TEST(MemoryRandom, AgreesWithASlowModel) {
     const Outcome outcome =
         memory.access(core, line * 64, write ? Access::kWrite : Access::kRead, 0, now);
     ASSERT_EQ(outcome.source == Source::kL1, hit) << i;
-    const bool moved = outcome.source == Source::kTransferNear ||
-                       outcome.source == Source::kTransferFar;
+    const bool moved =
+        outcome.source == Source::kTransferNear || outcome.source == Source::kTransferFar;
     std::set<unsigned> others = holds;
     others.erase(core);
     ASSERT_EQ(moved, !hit && !others.empty() && (write || owned[line])) << i;

@@ -133,8 +133,8 @@ void convoy(size_t) {
 }
 
 char* map(size_t pages) {
-  void* const made = mmap(nullptr, pages * kPage, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const made =
+      mmap(nullptr, pages * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (made == MAP_FAILED) abort();
   return static_cast<char*>(made);
 }
@@ -206,11 +206,16 @@ struct Pattern {
   void (*work)(size_t);
 };
 constexpr Pattern kPatterns[] = {
-    {"ping_pong", ping_pong},   {"false_sharing", false_sharing},
-    {"read_shared", read_shared}, {"private_lines", private_lines},
-    {"convoy", convoy},         {"faults", faults},
-    {"shootdowns", shootdowns}, {"own_blocks", own_blocks},
-    {"deadlock", wait_for_nothing}, {"exit", exit_here},
+    {"ping_pong", ping_pong},
+    {"false_sharing", false_sharing},
+    {"read_shared", read_shared},
+    {"private_lines", private_lines},
+    {"convoy", convoy},
+    {"faults", faults},
+    {"shootdowns", shootdowns},
+    {"own_blocks", own_blocks},
+    {"deadlock", wait_for_nothing},
+    {"exit", exit_here},
     {"crash", crash},
 };
 
