@@ -28,8 +28,8 @@ if(NEAR_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(near_flags INTERFACE -Wno-tsan)
 endif()
 
-# Code that runs on simulated processors (manycore/): each access, atomic operation and basic block is
-# a call of the engine. Later sources of events than the compiler's are unseen: inline assembly.
+# Code that runs on simulated processors (manycore/): each access, atomic operation and basic block
+# is a call of the engine. What inline assembly does is unseen.
 if(NEAR_MANYCORE)
   target_compile_options(near_flags INTERFACE
     -fsanitize=thread -fsanitize-coverage=trace-pc $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)

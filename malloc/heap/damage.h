@@ -12,8 +12,8 @@
 
 namespace near {
 
-// The finding in one word: the flaw above the address; 0 if there is none. Aligned, because every slow
-// path reads it: nothing that threads write shares its cache lines.
+// The finding in one word: the flaw above the address; 0 if there is none. Aligned, because every
+// slow path reads it: nothing that threads write shares its cache lines.
 struct alignas(128) RecordedDamage {
   Atomic<uint64_t> word{0};
 };

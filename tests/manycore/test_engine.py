@@ -1,4 +1,4 @@
-"""The engine counts known patterns exactly, runs repeat, and every end of a process has a result."""
+"""The engine counts known patterns exactly, runs repeat, every end of a process has a result."""
 
 import os
 import subprocess

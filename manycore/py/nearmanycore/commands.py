@@ -1,7 +1,7 @@
 """The commands of `./near manycore`: list what there is; run a workload; show a result again.
 
-Invariant: the exit status is 1 if a run failed, 2 if the request is wrong. Each run is kept as a file
-as soon as it ends.
+Invariant: the exit status is 1 if a run failed, 2 if the request is wrong. Each run is kept as a
+file as soon as it ends.
 """
 
 import json
@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from nearmanycore import machines, places, plot, report, simulate, subjects, workloads
+from nearmanycore import machines, places, report, simulate, subjects, workloads
 from nearmanycore.machines import MachineError
 from nearmanycore.simulate import Request, RunError
 from nearmanycore.subjects import SubjectError
@@ -123,6 +123,8 @@ def keep(folder: Path, name: str, record: dict[str, Any]) -> None:
 
 
 def show(records: list[dict[str, Any]], folder: Path) -> None:
+    from nearmanycore import plot
+
     out = _console()
     records.sort(key=lambda each: (each["request"]["allocator"], each["request"]["processors"]))
     report.show_table(out, records)

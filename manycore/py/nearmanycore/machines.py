@@ -123,7 +123,7 @@ def _check(name: str, machine: Machine) -> None:
     if machine.processors > _MOST_PROCESSORS:
         raise MachineError(f"{name}: {machine.processors} processors, {_MOST_PROCESSORS} at most")
     if nodes > machine.sockets or machine.sockets % nodes:
-        raise MachineError(f"{name}: {machine.sockets} sockets cannot be divided into {nodes} nodes")
+        raise MachineError(f"{name}: {machine.sockets} sockets do not divide into {nodes} nodes")
     for number, row in enumerate(machine.distances):
         if len(row) != nodes or row[number] != 10:
             raise MachineError(f"{name}: row {number} of the distances is not {nodes} with a 10")
@@ -133,7 +133,7 @@ def lines(named: Named) -> list[str]:
     """The machine in the lines of the engine's description."""
     machine = named.machine
     numbers = range(machine.processors)
-    listed = {
+    listed: dict[str, list[str | int]] = {
         "name": [named.name],
         "processors": [machine.processors],
         "cores": [machine.sockets * machine.cores],

@@ -7,9 +7,9 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-from matplotlib import pyplot  # noqa: E402
+from matplotlib import pyplot
 
-from nearmanycore.report import Measures, title  # noqa: E402
+from nearmanycore.report import Measures, title
 
 
 def write(records: list[dict[str, Any]], folder: Path) -> list[Path]:

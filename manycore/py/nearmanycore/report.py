@@ -77,7 +77,7 @@ def show_table(out: Console, records: list[dict[str, Any]]) -> None:
             f"{measures.rss_mib:.1f}",
         )
     out.print(table)
-    out.print("scaling: throughput, as a multiple of one processor's at the first point", style="dim")
+    out.print("scaling: throughput over that of one processor at the first point", style="dim")
 
 
 def show_why(out: Console, record: dict[str, Any]) -> None:
@@ -106,7 +106,7 @@ def show_why(out: Console, record: dict[str, Any]) -> None:
 
 
 def line_texts(symbols: Symbols, line: dict[str, Any]) -> list[str]:
-    """A contended cache line: what lies there, and which code touches it from how many processors."""
+    """A contended cache line: what lies there, and which code touches it from where."""
     transfers = line["transfers_near"] + line["transfers_far"]
     kind = "false sharing" if is_falsely_shared(line["parts"]) else "shared"
     texts = [

@@ -89,7 +89,7 @@ def _link(name: str, files: list[Path], library: Path) -> None:
             _run(name, [compiler, *FLAGS, "-c", str(file), "-o", str(made)])
             objects.append(made)
         else:
-            raise SubjectError(f"{name}: {file} is no source (.c, .cc), object (.o) or library (.so)")
+            raise SubjectError(f"{name}: {file} is no source (.c, .cc), object or library (.so)")
     _run(name, ["g++", "-shared", "-o", str(library), *map(str, objects), "-pthread"])
 
 

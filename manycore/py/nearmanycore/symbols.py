@@ -1,7 +1,7 @@
 """Names for the addresses of a result: source lines of code, symbols and fields of data.
 
-addr2line (binutils) finds lines; nm finds symbols; the fields of a symbol's type come from the DWARF
-of its library (pyelftools). What cannot be named is shown as a number.
+addr2line (binutils) finds lines; nm finds symbols; the fields of a symbol's type come from the
+DWARF of its library (pyelftools). What cannot be named is shown as a number.
 """
 
 import bisect

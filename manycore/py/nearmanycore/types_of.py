@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from elftools.elf.elffile import ELFFile  # type: ignore[import-untyped]
+from elftools.elf.elffile import ELFFile
 
 _PASSED = ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type")
 _RECORDS = ("DW_TAG_structure_type", "DW_TAG_class_type", "DW_TAG_union_type")

@@ -1,5 +1,5 @@
-"""The workloads that run simulated, from manycore/workloads.toml: programs of the lab with arguments
-for a number of threads, smaller than on real processors, because each access is an event."""
+"""The workloads that run simulated, from manycore/workloads.toml: programs of the lab with
+arguments for a number of threads, smaller than on real processors: each access is an event."""
 
 import tomllib
 from typing import Annotated

@@ -1,7 +1,7 @@
 // Known patterns of accesses, each with counts that the engine must find exactly.
 //
-// `patterns NAME THREADS COUNT` runs one; what each does is said where it is. The measured part is a
-// region of the engine (near_manycore_region_begin), so that the start of threads does not count.
+// `patterns NAME THREADS COUNT` runs one; a comment at each says what it does. The measured part is
+// a region of the engine (near_manycore_region_begin), so that the start of threads does not count.
 #include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
