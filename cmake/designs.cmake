@@ -60,7 +60,7 @@ function(near_design name)
   near_shared_library(near_design_${name}_library ${name} ${designs_dir}/shared/design.map
     near_design_${name} near_design_shared near_design_twins near_design_shim)
   # Its fork handlers are registered before any other library's.
-  target_link_options(near_design_${name}_library PRIVATE LINKER:-z,initfirst)
+  near_initialised_first(near_design_${name}_library)
   set_target_properties(near_design_${name}_library PROPERTIES
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/designs)
   set(near_design_names ${near_design_names} ${name}

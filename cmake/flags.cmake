@@ -28,6 +28,21 @@ if(NEAR_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(near_flags INTERFACE -Wno-tsan)
 endif()
 
+# Code that runs on simulated processors (manycore/): each access, atomic operation and basic block
+# is a call of the engine. What inline assembly does is unseen.
+if(NEAR_MANYCORE)
+  target_compile_options(near_flags INTERFACE
+    -fsanitize=thread -fsanitize-coverage=trace-pc $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)
+  target_link_libraries(near_flags INTERFACE $<LINK_ONLY:near_manycore>)
+endif()
+
+# Only one library of a process is initialised before the others: the engine, where it is.
+function(near_initialised_first target)
+  if(NOT NEAR_MANYCORE)
+    target_link_options(${target} PRIVATE LINKER:-z,initfirst)
+  endif()
+endfunction()
+
 # Without these flags the compiler may turn malloc + memset in our calloc into a call of calloc.
 set(own_names
   malloc calloc realloc free aligned_alloc posix_memalign memalign valloc pvalloc reallocarray)

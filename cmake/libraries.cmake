@@ -86,6 +86,9 @@ function(near_shared_library name output_name version_script)
   # libgcc is the static helper library of the compiler (aarch64 calls it for atomics); only libc is
   # loaded.
   target_link_libraries(${name} PRIVATE gcc c)
+  if(NEAR_MANYCORE)
+    target_link_libraries(${name} PRIVATE near_manycore)
+  endif()
   target_link_options(${name} PRIVATE
     -nodefaultlibs
     LINKER:--version-script=${version_script}
@@ -134,8 +137,8 @@ near_shared_library(nearmalloc_api nearmalloc-api
 near_public_interface(nearmalloc)
 near_public_interface(nearmalloc_api)
 # With initfirst their fork handlers are registered before any other library's.
-target_link_options(nearmalloc PRIVATE LINKER:-z,initfirst)
-target_link_options(nearmalloc_api PRIVATE LINKER:-z,initfirst)
+near_initialised_first(nearmalloc)
+near_initialised_first(nearmalloc_api)
 near_static_library(nearmalloc_static nearmalloc near_core near_api near_shim)
 near_static_library(nearmalloc_api_static nearmalloc-api near_core near_api)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A layer of common/ and malloc/ includes only itself and lower layers; reclaim/ and designs only
-the lowest layers and their own files. lab/ neither includes nor imports what is in numa/."""
+the lowest layers and their own files. Each folder of manycore/ includes only itself and those
+before it. lab/ neither includes nor imports what is in numa/."""
 
 import re
 from pathlib import Path
@@ -17,6 +18,8 @@ OF_RECLAIM = {"base", "platform", "sync", "reclaim", "nearmalloc/impl", "nearmal
 # connect it with the shim and with the handling of invalid pointers.
 OF_DESIGNS = {"base", "platform", "sync", "designs/shared", "sizes/size_class.h",
               "front/front.h", "front/invalid.h", "this_design.h"}
+# The simulated machine, which includes nothing of the allocator.
+OF_MANYCORE = ("model", "engine", "runtime")
 # Installed headers may include only installed headers.
 OF_HEADERS = {"nearmalloc/impl", "nearmalloc/reclaim"}
 # Every layer may include these: the public header, and the model checker's replacements
@@ -45,6 +48,10 @@ def check(root: Path, findings: Findings) -> None:
         check_file(path, name, OF_DESIGNS | {own}, own, findings)
     for path in sources(root, "include/nearmalloc/impl", "include/nearmalloc/reclaim"):
         check_file(path, path.relative_to(root), OF_HEADERS, "an installed header", findings)
+    for number, layer in enumerate(OF_MANYCORE):
+        for path in sources(root, f"manycore/{layer}"):
+            allowed = set(OF_MANYCORE[: number + 1])
+            check_file(path, path.relative_to(root), allowed, f"manycore/{layer}", findings)
     for path in sources(root, "lab", suffixes=(".h", ".cc", ".c", ".py")):
         text = path.read_text(encoding="utf-8")
         for match in (IMPORT if path.suffix == ".py" else INCLUDE).finditer(text):
@@ -84,6 +91,9 @@ EXAMPLES = [
     Example("two designs", {"designs/one/a.h": '#include "designs/two/b.h"\n'},
             "designs/one may not include designs/two"),
     Example("design above", {"designs/one/a.h": '#include "heap/heap.h"\n'}, "may not include"),
+    Example("manycore", {"manycore/engine/a.h": '#include "model/memory.h"\n'}, None),
+    Example("manycore upward", {"manycore/model/a.h": '#include "engine/fiber.h"\n'},
+            "manycore/model may not include engine/"),
     Example("lab", {"lab/a.py": "from nearlab import b\n", "lab/a.h": '#include "b.h"\n'}, None),
     Example("lab imports numa", {"lab/a.py": "import nearnuma.runs\n"}, "lab may not use nearnuma"),
     Example("lab includes numa", {"lab/w/a.h": '#include "../../numa/p.h"\n'}, "lab may not use"),

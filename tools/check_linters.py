@@ -15,7 +15,7 @@ from checking import ROOT, SKIPPED, Example, Findings, run
 SKIPPED_FOLDERS = {"build", ".git", "__pycache__"}
 RUFF, MYPY = (str(Path(sys.executable).parent / name) for name in ("ruff", "mypy"))
 CONFIGURATION = str(ROOT / "pyproject.toml")
-PACKAGES = (Path("lab/nearlab"), Path("numa/py/nearnuma"))
+PACKAGES = (Path("lab/nearlab"), Path("numa/py/nearnuma"), Path("manycore/py/nearmanycore"))
 
 
 def files(root: Path) -> list[Path]:

@@ -13,7 +13,8 @@ namespace near {
 inline constexpr unsigned kMaxNodes = 64;
 inline constexpr unsigned kMaxCpus = 4096;
 
-struct Topology {
+// Aligned, because every slow path reads it: nothing that threads write shares its cache lines.
+struct alignas(128) Topology {
   unsigned count = 1;                        // nodes that have memory
   unsigned unused = 0;                       // nodes with memory that are not counted in `count`
   bool real = true;                          // false: from text; memory is not bound

@@ -10,7 +10,7 @@
 
 namespace near {
 
-constinit Atomic<uint64_t> recorded_damage{0};
+constinit RecordedDamage recorded_damage;
 
 namespace {
 
@@ -22,12 +22,12 @@ void record_damage(const Damage& damage) {
   const auto flaw = static_cast<uint64_t>(damage.flaw);
   uint64_t none = 0;
   // relaxed: no other data is published
-  recorded_damage.compare_exchange_strong(
+  recorded_damage.word.compare_exchange_strong(
       none, flaw << kFlawShift | reinterpret_cast<uintptr_t>(damage.block), kRelaxed);
 }
 
 Damage take_damage() {
-  const uint64_t noted = recorded_damage.exchange(0, kRelaxed);  // relaxed: as above
+  const uint64_t noted = recorded_damage.word.exchange(0, kRelaxed);  // relaxed: as above
   const uint64_t address = noted & ((uint64_t{1} << kFlawShift) - 1);
   return {static_cast<Flaw>(noted >> kFlawShift), reinterpret_cast<const void*>(address)};
 }

@@ -12,8 +12,12 @@
 
 namespace near {
 
-// The finding in one word: the flaw above the address; 0 if there is none.
-extern NEAR_HIDDEN Atomic<uint64_t> recorded_damage;
+// The finding in one word: the flaw above the address; 0 if there is none. Aligned, because every
+// slow path reads it: nothing that threads write shares its cache lines.
+struct alignas(128) RecordedDamage {
+  Atomic<uint64_t> word{0};
+};
+extern NEAR_HIDDEN RecordedDamage recorded_damage;
 
 void record_damage(const Damage& damage);
 
@@ -21,6 +25,6 @@ void record_damage(const Damage& damage);
 Damage take_damage();
 
 // relaxed: take_damage decides
-inline bool is_damage_recorded() { return recorded_damage.load(kRelaxed) != 0; }
+inline bool is_damage_recorded() { return recorded_damage.word.load(kRelaxed) != 0; }
 
 }  // namespace near

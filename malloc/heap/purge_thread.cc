@@ -26,7 +26,7 @@ constexpr size_t kStackBytes = 128 * kKiB;
 
 enum State : uint32_t { absent, starting, running, stopping };
 
-constinit Mutex thread_lock{Rank::purge_thread};
+alignas(64) constinit Mutex thread_lock{Rank::purge_thread};
 constinit Atomic<uint32_t> state{absent};        // changed under the lock, awaited without it
 constinit int threads = 0;                       // guard: thread_lock
 constinit StartRation ration;                    // guard: thread_lock

@@ -13,7 +13,7 @@ Heap::Registration& registration_of(Heap& heap) { return heap.registration; }
 
 constexpr unsigned kAdoptTries = 32;  // parked heaps looked at for one span
 
-constinit Mutex registry_lock{Rank::registry};
+alignas(64) constinit Mutex registry_lock{Rank::registry};
 constinit Atomic<Heap*> heaps[kMaxHeaps];  // by number; filled in order, never changed
 constinit uint8_t heap_nodes[kMaxHeaps];   // by number; written before heaps[number]
 constinit Atomic<uint32_t> made{0};

@@ -16,7 +16,7 @@ constinit Topology topology;
 constinit Node nodes[kMaxNodes];
 constinit AddressMap address_map;
 constinit LinkKey link_key;
-constinit Mutex regions_lock{Rank::regions};
+alignas(64) constinit Mutex regions_lock{Rank::regions};
 
 namespace {
 

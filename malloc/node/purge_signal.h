@@ -15,7 +15,8 @@
 
 namespace near {
 
-class PurgeSignal {
+// Aligned, because threads that free look at it: what others write lies in other cache lines.
+class alignas(128) PurgeSignal {
  public:
   // True while a purge thread runs: it purges old memory, so the nodes may keep more until then.
   bool present() const { return present_.load(kRelaxed); }  // relaxed: a hint for policy

@@ -1,0 +1,28 @@
+// The description of a run, a text file that the driver writes: the machine's lines, and the run's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "model/machine.h"
+
+namespace near::manycore {
+
+struct Description {
+  Machine machine;
+  unsigned online = 0;       // the first so many processors exist for the process
+  uint64_t seed = 1;
+  Time slack = 0;            // how far a hit may run ahead of other processors
+  unsigned report_lines = 40;
+  bool blocks = true;        // allocations are recorded, to name them
+  char result[1024] = {};    // the path of the result
+  char pretended[1024] = {}; // the paths below this folder are
+  char folder[1024] = {};    // looked up in this one
+};
+
+const Description& description();
+
+// Reads the file, or ends the process with a message.
+void read_description(const char* path);
+
+}  // namespace near::manycore

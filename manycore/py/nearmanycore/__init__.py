@@ -1,0 +1,1 @@
+"""The driver of the simulated machine: machines, subjects, runs, reports."""

@@ -1,0 +1,13 @@
+"""The command line of the simulated machine: `python3 -m nearmanycore`, and `./near manycore`."""
+
+import typer
+
+from nearmanycore import commands
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.command("list")(commands.list_all)
+app.command()(commands.run)
+app.command("report")(commands.again)
+
+if __name__ == "__main__":
+    app(prog_name="near manycore")
