@@ -17,7 +17,7 @@ namespace near {
 
 class PurgeSignal {
  public:
-  // True while a purge thread runs: it purges old memory, so the nodes may keep more until then.
+  // True while a purge thread runs: it purges old memory, so the nodes may keep more meanwhile.
   bool present() const { return present_.load(kRelaxed); }  // relaxed: a hint for policy
   void set_present(bool present) { present_.store(present, kRelaxed); }  // relaxed: as above
 
