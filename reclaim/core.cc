@@ -126,7 +126,7 @@ void Core::go_offline(Record& record) noexcept {
 }
 
 void Core::come_online(Record& record) noexcept {
-  while (!take(record, kOffline, kAttached)) yield();  // another thread takes what it left
+  while (!take(record, kOffline, kAttached)) yield();  // another thread is taking from it
   unpark(record);
 }
 
@@ -139,7 +139,7 @@ void Core::unpark(Record& record) noexcept {
   record.row = settings.record_to != nullptr ? settings.record_to->join(nullptr) : nullptr;
   record.token.countdown = record.token.interval = 1;
   record.due = true;
-  // From here on each pass includes this thread, or it sees whatever was unlinked before.
+  // From here on each pass includes this thread, or this thread sees whatever was unlinked before.
   if (traits.scheme == Scheme::token) heavy_fence(asymmetric);
   record.is_offline = false;
   record.stay.end();
@@ -177,7 +177,8 @@ void Core::adopt_left(Record& into, bool by_slots) noexcept {
   // relaxed: hints
   const bool looks_for_idle = has_passed(idle_looked_for_.load(kRelaxed), kIdleTime);
   if (parked_.load(kRelaxed) == 0 && !looks_for_idle) return;  // relaxed: a hint
-  // Not during a barrier: objects that it has not seen would move to a record that it has passed.
+  // Does nothing during a barrier: objects that the barrier has not seen would move to a record
+  // that it has passed.
   if (pthread_mutex_trylock(&barrier_) != 0) return;
   if (parked_.load(kRelaxed) > 0) adopt_parked(into, by_slots);  // relaxed: a hint
   if (looks_for_idle) adopt_idle(into);

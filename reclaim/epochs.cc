@@ -25,7 +25,7 @@ void enter_epoch(Record& record) noexcept {
   record.due = true;  // there may be something to free
 }
 
-// Repeats the announcement until no handler ran between it and its look at the epoch.
+// Repeats the announcement until no handler ran between it and the look at the epoch after it.
 void settle_undisturbed(Record& record) noexcept {
   do {
     record.stay.begin();

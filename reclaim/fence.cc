@@ -36,7 +36,7 @@ Atomic<uint64_t> fences{0};
 pthread_once_t once = PTHREAD_ONCE_INIT;
 Atomic<bool> works{false};
 
-// The filter may refuse to sleep as well.
+// The filter may refuse the sleep as well; then the loop reads the clock until the time has passed.
 void wait_for_stores() noexcept {
   const SavedErrno saved;
   const uint64_t end = clock_ns(CLOCK_MONOTONIC) + kDrainTime;
@@ -53,7 +53,7 @@ bool register_membarrier() noexcept { return near::register_membarrier(); }
 bool membarrier_works() noexcept {
   // relaxed: the thread that makes a domain publishes the domain with it
   pthread_once(&once, [] { works.store(register_membarrier(), kRelaxed); });
-  return works.load(kRelaxed);  // relaxed: a domain that does not know yet waits
+  return works.load(kRelaxed);  // relaxed: a stale true costs heavy_fence a wait
 }
 
 void heavy_fence(bool asymmetric) noexcept {

@@ -1,4 +1,5 @@
-// `Inside` tells signal handlers that the thread does the library's own work, as long as it lives.
+// As long as an `Inside` lives, it tells signal handlers that the thread does the library's own
+// work.
 //
 // Invariant: beyond the few steps of a pin, the owner's words of a record change only while the
 // record's stay says that the owner is inside the library: then guards of handlers change nothing.

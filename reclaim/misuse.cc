@@ -44,7 +44,7 @@ void expect_own(const Record& record) noexcept {
 // If there is no memory for a note, the object is not noted.
 void record_retired(const void* object) noexcept {
   if (object == nullptr) fail_with("retire of a null pointer");
-  any.store(true, kRelaxed);  // relaxed: a thread that retires and frees this object is ordered
+  any.store(true, kRelaxed);  // relaxed: this object is freed after its retirement
   pthread_mutex_lock(&notes_lock);
   Note** link = find(object);
   if (*link != nullptr) fail_with("an object is retired that was retired before");

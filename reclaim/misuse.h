@@ -1,5 +1,5 @@
-// Notes the objects that a program compiled with NEAR_CHECK retired by type, until they are freed,
-// so that a second retirement is noticed.
+// Notes the objects that a program compiled with NEAR_CHECK retired by retire(T*), until they are
+// freed, so that a second retirement is noticed.
 //
 // Invariant: a noted object is in some limbo, about to go there, or lost.
 // Thread-safety: any thread; only the forking thread calls the functions around fork.

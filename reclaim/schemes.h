@@ -8,7 +8,7 @@
 
 namespace near::reclaim::impl {
 
-// Frees what the policy allows at once; returns how many objects.
+// Frees as many objects as the policy allows in one step; returns how many.
 size_t free_by_policy(Record& record) noexcept;
 
 // Records in the timeline how many objects wait as this epoch begins.
@@ -21,7 +21,7 @@ void adapt_quota(Record& record, size_t left) noexcept;
 // Looks once at what holds the epoch or the token.
 void check_others(Record& record) noexcept;
 void check_epochs(Record& record) noexcept;
-// Continues the scan, over at most so many records; after the last record the epoch advances.
+// Continues the scan, over at most `records` records; after the last one the epoch advances.
 // False: some thread is in an older epoch.
 bool scan_epochs(Record& record, uint32_t records) noexcept;
 void check_token(Record& record) noexcept;
@@ -33,7 +33,7 @@ void look_at_hazards(Record& record) noexcept;
 // deleter retires, this does nothing, and the code that runs the deleter frees.
 void keep_bound(Record& record, size_t limit) noexcept;
 
-// With so many objects in bags, a thread reads the hazards.
+// Returns how many objects in a thread's bags make the thread read the hazards.
 size_t hazard_limit(const Core& core) noexcept;
 
 }  // namespace near::reclaim::impl

@@ -17,7 +17,8 @@ namespace {
 // An adaptive policy frees at least this part of the backlog each time: policy.hpp has the bound
 // that follows. The number is large, as freeing one by one costs an allocator less than in runs.
 constexpr size_t kSmallestPart = 1024;
-// A thread that holds less than a batch looks at the others less often by this factor.
+// Under Token EBR, a thread that holds less than a batch looks at the token less often by this
+// factor.
 constexpr uint32_t kRarely = 8;
 // Objects between two readings of the clock.
 constexpr size_t kBudgetStep = 8;

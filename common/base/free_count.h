@@ -1,5 +1,5 @@
-// The number of a span's blocks that its owner has freed, kept as a countdown to the next number at
-// which the owner must act (the event).
+// How many of a span's blocks are free as far as its owner knows, kept as a countdown to the next
+// number at which the owner must act (the event).
 //
 // Invariant: target - remaining is the number of free blocks, or, after `await`, the number freed
 // since then. The two halves share a 32-bit word, so another thread reads a consistent pair with

@@ -25,8 +25,8 @@ bool read_capabilities(pid_t thread, Capabilities& found) {
   return syscall(SYS_capget, &header, found) == 0;
 }
 
-// Takes all capabilities but `kept` (a mask of the first 32) from the calling thread. Returns true
-// if it has some left.
+// Takes all capabilities except `kept` (a mask of the first 32) from the calling thread. Returns
+// true if the thread has some left.
 bool keep_capabilities(uint32_t kept) {
   Capabilities own = {};
   if (!read_capabilities(0, own)) return false;

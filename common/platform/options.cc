@@ -23,8 +23,8 @@ const OptionInfo kOptionTable[kOptions] = {
     {"decay_ms", 1000, 0, 600000, nullptr,
      "milliseconds that freed memory is kept before it is given back"},
     {"dirty_mib", 64, 0, 1048576, nullptr,
-     "free memory (MiB) kept at most before it is given back at once; 1.5 times what was live "
-     "lately if that is more"},
+     "free memory (MiB) kept at most before it is given back at once; 1.5 times what was "
+     "recently live if that is more"},
     {"huge_pages", 1, 0, 1, nullptr,
      "1: ask for transparent huge pages beyond the first chunks; 0: never"},
     {"bind", 1, 0, 2, "off|preferred|strict", "how memory is bound to its NUMA node"},

@@ -24,7 +24,7 @@ size_t physical_memory();
 void record_limits();
 
 // The smaller of the limits of address space (RLIMIT_AS) and data (RLIMIT_DATA), in bytes, as
-// noted last; SIZE_MAX if there is none.
+// record_limits last read them; SIZE_MAX if there is none.
 size_t limit();
 
 // True if the system refuses `bytes` in one request, however much is given back first: they exceed

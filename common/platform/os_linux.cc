@@ -72,8 +72,8 @@ Landmark landmark() {
   return {reinterpret_cast<uintptr_t>(bytes), words[0] ^ words[1]};
 }
 
-// Without MAP_NORESERVE, so that the system refuses what it cannot provide. Kernels before 4.17 and
-// some emulators treat the address as a hint.
+// Maps without MAP_NORESERVE, so that the system refuses what it cannot provide. Kernels before
+// 4.17 and some emulators treat the address as a hint.
 Mapped map(void* start, size_t bytes) {
   const SavedErrno saved;
   void* mapped = mmap(start, bytes, kWritable, kAnonymous | MAP_FIXED_NOREPLACE, -1, 0);

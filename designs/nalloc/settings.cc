@@ -17,7 +17,7 @@ Switch table[] = {
      "MiB of clean pages that keep their memory, beyond which it is given back; 0: no limit"},
     {"order", "contiguous|stack", 0, 0, 1, "where a slab's private blocks are taken first"},
     {"wayward", "beside|apart", 0, 0, 1, "whether the wayward stack has a cache line of its own"},
-    {"steal", "off|on", 1, 0, 1, "whether who completes a slab may keep it"},
+    {"steal", "off|on", 1, 0, 1, "whether the thread that completes a slab may keep it"},
     {"keep", nullptr, 5, 0, 1 << 16, "slabs of a class beyond which whole ones become clean"},
 };
 

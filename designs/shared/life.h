@@ -1,10 +1,10 @@
 // The life of a design: its start, its threads, forks, its end.
 //
-// A thread enters at its first allocation and leaves in the last round of its thread-local
-// destructors. Each later request is served in a short stay: the thread enters, is served, and
-// leaves again. The first frees of a thread that has not allocated yet are served the same way:
-// they may come after its last destructors, when nothing would make it leave. A thread that goes on
-// freeing enters.
+// A thread enters at its first allocation and leaves in the last round of thread-specific
+// destructors that it asks for (life.cc). Each later request is served in a short stay: the thread
+// enters, is served, and leaves again. The first frees of a thread that has not allocated yet are
+// served the same way: they may come after its last destructors, when nothing would make it leave.
+// A thread that goes on freeing enters.
 // Invariant: thread_enter and thread_exit of the design alternate in each thread.
 // Thread-safety: every function acts on the calling thread only.
 #pragma once

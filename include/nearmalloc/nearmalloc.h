@@ -6,8 +6,7 @@
  * exports the twins alone.
  *
  * Common to all functions below, unless a function says otherwise:
- *  - sizes are in bytes; a block of at least the asked size is returned, aligned to 16 bytes (to 8
- *    never less);
+ *  - sizes are in bytes; a block of at least the asked size is returned, aligned to 16 bytes;
  *  - they may be called from any thread at any time, also before `main`, from `atexit` handlers,
  *    from destructors of thread-local objects, and in the child after `fork`; they are not
  *    async-signal-safe (POSIX requires it of none), but a handler that interrupted one of them may
@@ -96,22 +95,23 @@ NEAR_API NEAR_MALLOC_LIKE void* near_pvalloc(size_t size) NEAR_NOEXCEPT;
  * [POSIX.1-2024] */
 NEAR_API void* near_reallocarray(void* block, size_t count, size_t size) NEAR_NOEXCEPT;
 
-/* The bytes usable at `block`, at least what was asked for; 0 for NULL. Of a block of another
- * allocator in the process, what that allocator says. [glibc] */
+/* The bytes usable at `block`, at least what was asked for; 0 for NULL. For a block of another
+ * allocator in the process, this is what that allocator says. [glibc] */
 NEAR_API size_t near_malloc_usable_size(void* block) NEAR_NOEXCEPT;
 
 /* Gives all free memory that can be given back to the system at once, except about `pad` bytes;
- * returns 1 if any was released, else 0. Frees cached by *other running* threads stay with them.
- * [glibc] */
+ * returns 1 if any was released, else 0. Free blocks in the lists that *other running* threads
+ * allocate from stay with them. [glibc] */
 NEAR_API int near_malloc_trim(size_t pad) NEAR_NOEXCEPT;
 
 /* glibc's parameters: accepted (1) and without effect; use `near_malloc_trim` for M_PURGE-like
  * needs. Unknown parameters return 0. [SVID] */
 NEAR_API int near_mallopt(int parameter, int value) NEAR_NOEXCEPT;
 
-/* Totals in glibc's structures: `arena` committed bytes, `uordblks` bytes in live blocks (what hot
- * bins hide counts as live), `fordblks` free bytes, `hblks`/`hblkhd` large blocks and their bytes,
- * `keepcost` what a trim could give back. `mallinfo` saturates at INT_MAX. [glibc] */
+/* Totals in glibc's structures: `arena` committed bytes, `uordblks` bytes in live blocks (free
+ * blocks in the lists that threads allocate from now count as live), `fordblks` free bytes,
+ * `hblks`/`hblkhd` large blocks and their bytes, `keepcost` what a trim could give back. `mallinfo`
+ * saturates at INT_MAX. [glibc] */
 NEAR_API struct mallinfo near_mallinfo(void) NEAR_NOEXCEPT;
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || (__GLIBC__ == 2 && __GLIBC_MINOR__ >= 33))
 NEAR_API struct mallinfo2 near_mallinfo2(void) NEAR_NOEXCEPT;
@@ -129,8 +129,8 @@ NEAR_API int near_malloc_info(int options, FILE* stream) NEAR_NOEXCEPT;
 /* "MAJOR.MINOR.PATCH" of the library that is loaded; a static string. */
 NEAR_API const char* near_version(void) NEAR_NOEXCEPT;
 
-/* What the allocator knows of itself. Bytes unless said. Snapshots of counters that other threads
- * move: consistent each, not together. */
+/* What the allocator knows of itself, in bytes unless a field says otherwise. Other threads change
+ * the counters meanwhile: each is consistent by itself, but not with the others. */
 struct near_stats {
   uint64_t reserved;  /* address space that nodes use: mapped, or free for them to map (again) */
   uint64_t committed; /* of it mapped */
@@ -154,14 +154,14 @@ struct near_stats {
   uint32_t nodes;             /* NUMA nodes in use */
   uint64_t free_batch_remote; /* groups handed to other threads, by one or two atomic operations */
   uint64_t refills;           /* times that malloc found no free block and took its heap's lock */
-  uint64_t span_events;       /* times that free took it: a span has as many free blocks as asked */
+  uint64_t span_events;       /* times that free took it, because a span's countdown ended */
   uint64_t remote_blocks;     /* blocks of other threads' frees, when their owners took them back */
 };
 
 /* Fills `*out`. Takes time in proportion to the number of nodes and heaps. */
 NEAR_API void near_get_stats(struct near_stats* out) NEAR_NOEXCEPT;
 
-/* What the allocator knows of one NUMA node. Bytes unless said; snapshots as above. */
+/* What the allocator knows of one NUMA node; units and consistency as above. */
 struct near_node_stats {
   uint32_t node;         /* the kernel's number of it */
   uint32_t heaps;        /* heaps at home there, parked ones included */
@@ -179,23 +179,23 @@ struct near_node_stats {
   uint64_t bind_refused; /* mbind calls for it that the kernel refused */
 };
 
-/* Fills `*out` for node number `index`, from 0 to `nodes` of near_stats less 1. 0, or EINVAL: there
- * is no such node. Takes time in proportion to the number of heaps. */
+/* Fills `*out` for node number `index`, from 0 to `nodes` of near_stats less 1. Returns 0, or
+ * EINVAL if there is no such node. Takes time in proportion to the number of heaps. */
 NEAR_API int near_get_node_stats(unsigned index, struct near_node_stats* out) NEAR_NOEXCEPT;
 
 /* Fills `freed_by`, which has room for `nodes` of near_stats: how many blocks of node number
  * `index` were freed, by the home node of the thread that freed them (for a thread without a heap,
- * the node it ran on). A free by the block's own thread is counted when its span has as many free
- * blocks as asked, when the thread ends, and for the spans that the calling thread allocates from
+ * the node it ran on). A free by the thread whose heap owns the span is counted when the span's
+ * countdown ends, when the thread ends, and for the spans that the calling thread allocates from
  * now: each other span hides some. All other frees are counted at once.
- * 0, or EINVAL: there is no such node. */
+ * Returns 0, or EINVAL if there is no such node. */
 NEAR_API int near_get_freed(unsigned index, uint64_t* freed_by) NEAR_NOEXCEPT;
 
 /* Writes all statistics to `stream`, as one JSON object: `totals` as near_stats, `nodes` as
  * near_node_stats each, `freed` as near_get_freed, a row for each node; `placement` as
- * near_sample_placement of up to 1024 pages, null where the topology is given by an option. 0; EIO,
- * also if the stream had an error before; EINVAL if it is NULL. (With the option `stats` = json it
- * goes to stderr at exit.) */
+ * near_sample_placement of up to 1024 pages, null where the topology is given by an option.
+ * Returns 0; EIO, also if the stream had an error before; EINVAL if it is NULL. (With the option
+ * `stats` = json the object goes to stderr at exit.) */
 NEAR_API int near_stats_json(FILE* stream) NEAR_NOEXCEPT;
 
 /* What the kernel says about some pages of spans. */
@@ -210,9 +210,9 @@ struct near_placement {
  * asked for while no span comes or goes. One system call for 64 pages; for operators and tests. */
 NEAR_API void near_sample_placement(size_t pages, struct near_placement* out) NEAR_NOEXCEPT;
 
-/* Walks every structure of the allocator that the caller may look at (its own heap, parked heaps,
- * every node) and checks its invariants. Returns the number of violations and names each on stderr.
- * Slow: for tests and debuggers. Other threads may run; their heaps are left out. */
+/* Walks every structure of the allocator that the caller may look at (its own heap, parked and
+ * shared heaps, every node) and checks its invariants. Returns the number of violations and names
+ * each on stderr. Slow: for tests and debuggers. Other threads may run; it omits their heaps. */
 NEAR_API size_t near_check(void) NEAR_NOEXCEPT;
 
 /* 1 if `block` lies in memory managed by this library, else 0. */
@@ -222,15 +222,14 @@ NEAR_API int near_owns(const void* block) NEAR_NOEXCEPT;
  * threads, NULL among them. It is made for runs of blocks that other threads allocated: those of a
  * span (64 KiB and more that serve one size) go to its owner together, with one atomic operation,
  * or two if the owner has to be told.
- * Of the calling thread's own, neighbours in `blocks` that lie in one span are freed together.
- * Returns the number of such groups; a large block and one of another allocator is a group by
- * itself, so blocks by groups is what was gained. Uses 4 KiB of stack and allocates nothing. If a
- * block is named twice, what `near_free` would detect is reported, and by the `check` build all of
- * it; the others are freed nevertheless. */
+ * Blocks of the calling thread's own spans are freed together if they are neighbours in `blocks`
+ * and lie in one span. Returns the number of such groups; a large block and one of another
+ * allocator is a group by itself, so the number of blocks for each group shows what was gained.
+ * Uses 4 KiB of stack and allocates nothing. If a block is named twice, what `near_free` would
+ * detect is reported, and by the `check` build all of it; the others are freed nevertheless. */
 NEAR_API size_t near_free_batch(void* const* blocks, size_t count) NEAR_NOEXCEPT;
 
-/* The NUMA node (kernel number) that `block` belongs to, or -1 if the library does not manage it.
- * */
+/* The NUMA node (kernel number) of `block`, or -1 if the library does not manage the block. */
 NEAR_API int near_node_of(const void* block) NEAR_NOEXCEPT;
 
 /* --- memory of a node, whichever the calling thread runs on ---
@@ -252,7 +251,8 @@ NEAR_API NEAR_MALLOC_LIKE void* near_malloc_on_node(size_t size, int node,
 NEAR_API NEAR_MALLOC_LIKE void* near_aligned_alloc_on_node(size_t alignment, size_t size, int node,
                                                            unsigned flags) NEAR_NOEXCEPT;
 
-/* A heap for any threads, behind one lock: of a node, or of all nodes in turn, a block of each. */
+/* A heap for any threads: of one node, under one lock; or interleaved, with a block of each node in
+ * turn, under one lock for each node. */
 struct near_heap;
 
 /* Flags hold for all blocks of the heap. NULL with ENOMEM: there is no memory, or there are 65408
@@ -269,13 +269,14 @@ NEAR_API NEAR_MALLOC_LIKE void* near_heap_aligned_alloc(struct near_heap* heap, 
  * is ignored. */
 NEAR_API void near_heap_destroy(struct near_heap* heap) NEAR_NOEXCEPT;
 
-/* The value of an option (docs/options.md) by its lower-case name: 0, or EINVAL if there is none of
- * that name. */
+/* Stores the value of the option (docs/options.md) with that lower-case name. Returns 0, or EINVAL
+ * if there is none of that name. */
 NEAR_API int near_get_option(const char* name, long* value) NEAR_NOEXCEPT;
 
-/* Sets an option; it wins over the environment. 0, or EINVAL: no such option, or `value` out of its
- * range; ENOMEM: `populate_mib` could not be met in full. After the first allocation `region_mib`
- * has no effect, and `bind` only on memory that is mapped later.
+/* Sets an option; this value replaces that of the environment. Returns 0; EINVAL if there is no
+ * such option, or `value` is out of its range; ENOMEM if `populate_mib` could not be met in full.
+ * After the first allocation `region_mib` has no effect, and `bind` only on memory that is mapped
+ * later.
  *
  * `purge_thread` 0 ends the library's own thread, and it is gone when the call returns; 1 starts it
  * if two threads are there, or lets the next pthread_create do so. There is such a thread only

@@ -13,8 +13,8 @@ struct Options {
   size_t threads = 2;
   size_t min_exponent = 4;      // sizes from 2^min ...
   size_t max_exponent = 9;      // ... and below 2^max
-  size_t liveness_low = 1;      // quanta a set lives
-  size_t liveness_high = 5;     //
+  size_t liveness_low = 1;      // quanta that a set lives at least ...
+  size_t liveness_high = 5;     // ... and at most
   size_t quantum = 1'000'000;   // bytes a thread allocates in a quantum
   size_t cycles = 30;           // quanta
   size_t list_percent = 100;    // sets that are lists; the others are trees

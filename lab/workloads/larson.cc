@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
   workload.count("--operations", operations, 1'000'000, "replacements by one thread");
   workload.count("--generations", generations,
                  "threads that follow each other, of all chains together");
-  workload.choice("--sets", sets, {"main", "threads"}, "who allocates the first sets");
+  workload.choice("--sets", sets, {"main", "threads"}, "which threads allocate the first sets");
   workload.sizes(low, high);
   workload.parse(argc, argv);
   workload.require(generations >= threads, "--generations is below --threads");

@@ -67,7 +67,7 @@ void add_reclamation(workload::Workload& workload, Setting& setting) {
   workload.choice("--scheme", setting.scheme,
                   {"leaky", "debra", "debra_free_first", "token_naive", "token_pass_first",
                    "token_periodic", "token", "hazard_pointers", "ping"},
-                  "who decides when an object is safe to free");
+                  "the scheme that decides when an object is safe to free");
   workload.choice("--policy", setting.policy,
                   {"batch", "amortized", "adaptive", "budget", "manual"},
                   "how what is safe is freed");

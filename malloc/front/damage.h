@@ -6,7 +6,7 @@
 
 namespace near {
 
-// Takes the damage that heap/damage.h noted, and reports it as an invalid free.
+// Takes the damage that a heap recorded (heap/damage.h), and reports it as an invalid free list.
 NEAR_COLD void report_damage();
 
 // Called at the end of each slow path in which a heap may have followed links.

@@ -7,7 +7,7 @@
 #include "heap/registry.h"
 #include "node/memory.h"
 
-// glibc's fork calls these functions around the locks of its malloc, and exports them for other
+// glibc's fork calls these functions around the locks of its malloc; glibc exports them for other
 // allocators. They are weak because other C libraries do not have them.
 extern "C" {
 extern char single_threaded asm("__libc_single_threaded") __attribute__((weak));
@@ -21,8 +21,8 @@ namespace {
 
 bool holds_streams = false;  // guard: the lock of the list of streams
 
-// Locks the list of streams. Not in a process with one thread: no other thread can hold the lock,
-// and a signal handler that forks could wait for its own thread.
+// Locks the list of streams. Does nothing in a process with one thread: no other thread can hold
+// the lock, and a signal handler that forks could wait for its own thread.
 void lock_streams() {
   if (&single_threaded != nullptr && single_threaded != 0) return;
   if (&_IO_list_lock == nullptr) return;

@@ -41,7 +41,8 @@ Heap* heap_for(const Request& wanted, unsigned node) {
   return wanted.is_large() ? nullptr : node_heap(node);
 }
 
-// Allocates from `own`, or, if that is null, from the node heap of the node.
+// Allocates from `own`, or, if that is null, from the node heap of the node; if that has no memory
+// and `policy` is not strict, from the other nodes, the nearest first.
 void* find(unsigned node, Heap* own, const Request& wanted, NodePolicy policy) {
   void* block = take_from(own != nullptr ? own : heap_for(wanted, node), node, wanted);
   if (block != nullptr || policy == NodePolicy::strict) return block;

@@ -1,8 +1,8 @@
 // Blocks of a node that the caller names, and heaps that the program makes.
 //
 // The blocks come from shared heaps (heap/registry.h): threads allocate from these under their
-// lock, and free into them by remote frees. All spans of such a heap lie on its node, so a block
-// always lies on the requested node, even if it was freed and reused before.
+// lock, and free into them by remote frees. All spans of such a heap lie on its node, so each of
+// its blocks lies on that node, even if the block was freed and reused before.
 // Thread-safety: any thread; no thread may use a bound heap while it ends.
 #pragma once
 

@@ -37,8 +37,9 @@ bool fits_well(size_t size, size_t usable) {
   return size <= usable && (size >= usable / 2 || usable <= 2 * kBlockAlign);
 }
 
-// False if the program does not hold the block. The check build finds this always, other builds if
-// the block is the one that this thread freed last in its list, as `release` does.
+// False if the program does not hold the block. The check build finds this always. Other builds
+// find it, as `release` does, only if this thread's heap owns the span and the block is the first
+// on the span's list.
 bool is_live(Span& span, void* pointer) {
   auto* block = static_cast<Block*>(pointer);
   uintptr_t distance;

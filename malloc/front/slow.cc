@@ -93,8 +93,9 @@ void* allocate_slow(size_t size) {
   void* pointer = nullptr;
   if (likely(size <= kMediumMax)) {
     const unsigned size_class = class_of(size);
-    // A medium class may still have blocks in its bin: the fast path does not serve it, because it
-    // counts the blocks handed out. The bin of a small class is empty or damaged.
+    // A medium class may still have blocks in its bin: the fast path does not serve it, because
+    // medium blocks are counted when they are handed out. The bin of a small class is empty or
+    // damaged.
     Block* block = size > kSmallMax ? current_heap->bins[size_class].pop() : nullptr;
     if (block != nullptr) {
       current_heap->count_taken(size_class);
@@ -127,7 +128,7 @@ uint64_t freed_so_far() {
     const Heap& heap = *heap_by_id(id);
     sum += heap.returns.local.load(kRelaxed);  // relaxed: as below
     for (unsigned n = 0; n < topology.count; n++)
-      sum += heap.freed_of[n].load(kRelaxed);  // relaxed: it must see only the caller's own frees
+      sum += heap.freed_of[n].load(kRelaxed);  // relaxed: to see the caller's own frees suffices
   }
   return sum;
 }

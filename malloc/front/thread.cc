@@ -50,7 +50,7 @@ void count_this_thread(bool may_start) {
 }  // namespace
 
 // Thread-specific destructors run in rounds, in no known order; those of other libraries may still
-// allocate. So the key is set again until the last round that POSIX promises.
+// allocate. So the key is set again until round kExitRounds.
 void on_thread_exit(void* value) {
   if (++thread_record.exit_rounds < kExitRounds) {
     pthread_setspecific(exit_key, value);
@@ -129,9 +129,9 @@ void mark_counted_thread() {
   discount_thread();
 }
 
-// The rule: a thread gets a heap on its node at its first slow path there, but keeps each heap for
-// at least kSettle slow paths. So a thread that moves to another node soon has a local heap, and
-// one that moves back and forth changes heaps at most once in kSettle slow paths.
+// The rule: a thread gets a heap on its node at its first slow path there, but keeps a heap that it
+// changed to for at least kSettle slow paths. So a thread that moves to another node soon has a
+// local heap, and one that moves back and forth changes heaps at most once in kSettle slow paths.
 // docs/decisions/0011-numa.md
 void rehome_if_moved() {
   if (topology.count == 1) return;

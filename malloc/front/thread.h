@@ -1,9 +1,9 @@
 // The calling thread's heap: how the thread gets it, changes it on another node, and gives it up.
 //
 // `current_heap` is the only thread-local variable on the fast path. It points to `empty_heap`
-// before the first allocation and to `exited_heap` after the last round of thread-specific
-// destructors. Both have empty bins and own no span, so the usual tests of the fast paths send such
-// a thread to the slow paths.
+// before the first allocation, and to `exited_heap` after the ending thread gave its heap up
+// (on_thread_exit). Both have empty bins and own no span, so the usual tests of the fast paths send
+// such a thread to the slow paths.
 // Thread-safety: the calling thread.
 #pragma once
 
@@ -35,16 +35,16 @@ inline bool has_heap() { return current_heap != &empty_heap && current_heap != &
 // Held while the library starts; fork takes it first.
 extern NEAR_HIDDEN Mutex start_lock;
 
-// Makes the library ready: options, topology, memory, fork and thread hooks. May be called any
-// number of times, from any thread.
+// Makes the library ready: options, topology, memory, and the key whose destructor runs when a
+// thread ends. May be called any number of times, from any thread.
 void start_library();
 
 // Gives the calling thread a heap. False if the thread is ending, or if memory is refused.
 bool enter_thread();
 
 // The destructor of the thread-specific key. It asks to run again for several rounds of
-// destructors. At the last of them the thread gives its heap up and is no longer counted: then
-// `current_heap` is `exited_heap`.
+// destructors. In the last round that it asked for, the thread gives its heap up and is no longer
+// counted: then `current_heap` is `exited_heap`.
 void on_thread_exit(void* value);
 
 // Declares that the three functions below are called for every thread; `create` makes the helper.

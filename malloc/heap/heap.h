@@ -76,7 +76,7 @@ class Heap {
   // Gives cached empty spans to their nodes. Lock held.
   void drop_cache();
 
-  // For an owner that does not empty its inbox: frees the spans in the inbox that have no live
+  // For an owner that does not empty its inbox: frees the cold spans in the inbox that have no live
   // block. Lock held. Returns how many spans it freed.
   uint32_t claim_for_sleeper();
 

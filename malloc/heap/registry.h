@@ -78,7 +78,8 @@ uint32_t heap_count();
 enum class HeapState : uint8_t { unknown, taken, parked, shared };
 HeapState state_of_heap(uint32_t id);
 
-// Called around fork. In the child, where only `mine` has a thread, the other heaps are parked.
+// Called around fork. In the child, where only `mine` has a thread, the other threads' heaps are
+// parked.
 // Between the two calls the forking thread may make heaps and use any heap.
 void lock_heaps();
 void unlock_heaps();

@@ -11,13 +11,13 @@ namespace near {
 
 class Shrinking {
  public:
-  // A span came to stay.
+  // The heap became the owner of a span.
   void count_added() {
     spans_++;
     if (retired_ > 0) retired_--;
   }
 
-  // An empty span left. Its purged pages need not have been purged.
+  // An empty span left. The purge of its pages was useless, so they count as needed again.
   void count_retired(Span& span) {
     spans_--;
     retired_++;
@@ -39,7 +39,8 @@ class Shrinking {
     pages_wanted_++;
   }
 
-  // True if half of the heap's spans are half free (`sparse`), or an eighth left recently.
+  // True if more than half of the heap's spans are half free (`sparse`), or more than an eighth
+  // left recently. A few spans (kTiny) never count as shrinking.
   bool has_shrunk(uint32_t sparse) const {
     constexpr uint32_t kTiny = 2 * kMiB / kSliceSize;
     return sparse > max_of(kTiny / 2, spans_ / 2) || retired_ > max_of(kTiny, spans_ / 8);
@@ -48,7 +49,8 @@ class Shrinking {
   // True if at most half of the purged pages were needed again.
   bool is_purging_useful() const { return pages_wanted_ * 2 <= pages_purged_ + kFreeTrial; }
 
-  // Time has passed: if no span left since the last call, some of those that left are forgotten.
+  // Time has passed: if no more spans left than came since the last call, a quarter of those that
+  // left are forgotten.
   void age() {
     if (retired_ <= retired_before_) retired_ -= retired_ / 4;
     retired_before_ = retired_;

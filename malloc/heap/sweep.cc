@@ -22,7 +22,7 @@ constexpr uint16_t kLookAgainAfter = 512;  // events between looks at all hot sp
 
 }  // namespace
 
-// True if a span's free pages were not looked for and the record is good.
+// True if the heap has shrunk, the record is good, and some reusable span is not yet swept.
 bool Heap::shall_sweep() const {
   return reusable_.any_unswept() && shrinking_.is_purging_useful() && has_shrunk();
 }

@@ -1,5 +1,5 @@
-// Statistics of the whole allocator, gathered from counters that the slow paths keep; the check of
-// all structures; and trim.
+// Statistics of the whole allocator, gathered from counters that the slow paths keep; and the check
+// of all structures.
 // Thread-safety: any thread, without locks held.
 #pragma once
 

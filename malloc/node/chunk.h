@@ -21,7 +21,8 @@ inline constexpr uint32_t kWholeChunk = ~uint32_t{0};  // a mask of all its slic
 inline constexpr uint32_t kNoChunk = ~uint32_t{0};
 
 // The page size that a chunk asks the system for. `split`: a huge chunk of which a part was purged:
-// it has small pages until all of it is purged. It stays split if it is unmapped and mapped again.
+// it has small pages until all of it is purged. It stays split if it is unmapped and mapped again,
+// unless a large block then fills it.
 enum class Pages : uint8_t { small, huge, split };
 
 // `other`: the chunk belongs to another node or to none; `lost`: other code in the process has

@@ -15,8 +15,8 @@
 namespace near {
 
 struct alignas(64) NodeCounters {
-  Atomic<uint64_t> spills_out{0};    // requests of its threads that another node served
-  Atomic<uint64_t> spills_in{0};     // requests of another node's threads that it served
+  Atomic<uint64_t> spills_out{0};    // requests for this node that another one served
+  Atomic<uint64_t> spills_in{0};     // requests for other nodes that this one served
   Atomic<uint64_t> rehomes{0};       // threads that moved here
   Atomic<uint64_t> adoptions{0};     // spans taken over from its parked heaps
   Atomic<uint64_t> refused{0};       // strict requests that it could not serve

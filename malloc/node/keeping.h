@@ -16,8 +16,8 @@ class Keeping {
   void keep(size_t slices) { kept_ = slices; }
   size_t kept() const { return kept_; }
 
-  // Called when a run is freed. Returns true if
-  // enough was freed since then for another look; the caller then reads the clock.
+  // Called when a run is freed. Returns true if enough was freed since the last look at the limit
+  // for another one; the caller then reads the clock.
   bool count_freed(size_t slices) {
     if (slices >= kLargeRun) expect_another(slices);
     unlooked_ += slices;
@@ -30,7 +30,8 @@ class Keeping {
     if (credit_ > 0) record_regret(slices);
   }
 
-  // Called at a look at the limit, with the live slices. Returns the limit.
+  // Called at a look at the limit, with the live slices. Returns the limit plus the amount that
+  // always stays.
   size_t look(uint64_t now_ms, size_t live);
 
   // Called after memory was purged because of the limit.

@@ -56,7 +56,7 @@ uint64_t scramble(uint64_t bits) {
 
 // The start of the first window. It ends below the upper end of the program's address space by a
 // gap, in which the system places its own mappings, and by an offset that differs from run to run.
-// Null if the gap, the offset and `bytes` exceed half of the address space.
+// Returns 0 if the gap, the offset and `bytes` exceed half of the address space.
 uintptr_t first_place(size_t bytes) {
   const os::Landmark end = os::landmark();
   const size_t gap = min_of(512 * kGiB, end.address / 4);
@@ -219,7 +219,7 @@ Span* try_window(Added& added, char* start, size_t bytes, bool mapped, const Req
 
 // Places the new window below the existing ones, at the first free place.
 Span* take_from_planned(void* room, const Request& request, bool& zero) {
-  // If the first window has ended early, the others take its place.
+  // If the first window has ended early, the added ones take its place and are as large.
   const size_t usual = first_window.occupied() ? max_of(region_bytes, kAddedWindow) : kAddedWindow;
   for (unsigned tries = 0; tries < kPlaceTries; tries++) {
     const size_t bytes = max_of(request.bytes(), usual);

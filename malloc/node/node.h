@@ -7,8 +7,9 @@
 //  - Without one, an idle process would never shrink, so the limit starts small. It grows when
 //    memory that it gave back is soon needed again, and when a large block is freed. So a program
 //    that cycles quickly through memory keeps it; one that has shrunk for good gives it back.
-//  - If the process has a limit of address space or data, large runs leave at once, because the
-//    rest of the process needs the room.
+//  - If the process has a limit of address space or data, the free of a large run gives wholly free
+//    chunks back at once, except a sixteenth of that limit, because the rest of the process needs
+//    the room.
 //  - The amount set by `keep` always stays: the program had it made resident in advance.
 // A wholly free chunk is unmapped, so that it counts against no limit; this works for locked memory
 // too. In other chunks the free pages are dropped; if the system refuses that, they wait until the

@@ -18,7 +18,7 @@ namespace near {
 // Aligned, because threads that free look at it: what others write lies in other cache lines.
 class alignas(128) PurgeSignal {
  public:
-  // True while a purge thread runs: it purges old memory, so the nodes may keep more until then.
+  // True while a purge thread runs: it purges old memory, so the nodes may keep more meanwhile.
   bool present() const { return present_.load(kRelaxed); }  // relaxed: a hint for policy
   void set_present(bool present) { present_.store(present, kRelaxed); }  // relaxed: as above
 

@@ -117,8 +117,8 @@ class alignas(128) Region {
   uint32_t withdraw_dirty(uint32_t chunk);
   void put_back(uint32_t chunk, uint32_t slices, uint32_t dirty);
 
-  // The same for a whole chunk, to unmap it. After put_back_whole the chunk is absent if
-  // `unmapped`, else as before.
+  // withdraw_whole withdraws a whole chunk, so that it can be unmapped. After put_back_whole it is
+  // absent if `unmapped`, else as before.
   void withdraw_whole(uint32_t chunk);
   void put_back_whole(uint32_t chunk, uint32_t dirty, bool unmapped);
 

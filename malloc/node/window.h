@@ -7,7 +7,8 @@
 // extents keep their number low. An extent's table entries and descriptors are mapped when it is
 // given away; its chunks are mapped by the region. Mapping never replaces another mapping: where
 // other code has mapped something already, the window ends.
-// Invariant: chunks below `end` are given away, and have descriptors; end <= described <= planned.
+// Invariant: chunks below `end` are given away, and have descriptors; end <= planned and
+// end <= described.
 // Thread-safety: guarded by regions_lock. Any thread may call `contains`, `described_bytes` and
 // `occupied`.
 #pragma once

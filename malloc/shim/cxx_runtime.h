@@ -23,8 +23,8 @@ class CxxRuntime {
   // Throws std::bad_alloc. Aborts with a message if there is no runtime.
   [[noreturn]] void throw_bad_alloc() const;
 
-  // Returns the runtime's own operator new(nothrow), which calls ours and catches; null if it has
-  // none.
+  // Calls the runtime's own operator new(nothrow), which calls our operator new and catches what
+  // that throws. Returns the block; null if there is none, or if the runtime has no such operator.
   void* new_nothrow(size_t size, size_t alignment) const;
 
  private:

@@ -1,10 +1,10 @@
 // setrlimit and prlimit, which report a changed limit to the allocator; only the overriding shared
 // library has them.
 //
-// Under a limit of address space, freed memory is unmapped at once, so the allocator has to know
-// the limit. It cannot ask when it frees: a sandbox may kill the process for a system call that the
-// C library's malloc does not make. So the limit is read at start and here. The functions make the
-// system call themselves; the C library's do nothing else.
+// Under a limit of address space, the free of a large run unmaps memory at once, so the allocator
+// has to know the limit. It cannot ask when it frees: a sandbox may kill the process for a system
+// call that the C library's malloc does not make. So the limit is read at start and here. The
+// functions make the system call themselves; the C library's do nothing else.
 // Thread-safety: any thread.
 #include <sys/resource.h>
 #include <sys/syscall.h>

@@ -1,5 +1,5 @@
-// The near_* twins of the standard names: C and POSIX semantics on top of front/. All libraries
-// have them, as have those of the published designs.
+// The near_* twins of the standard names: C and POSIX semantics on top of front/. All four
+// libraries and those of the published designs have them.
 #include <cerrno>
 #include <climits>
 

@@ -1,5 +1,6 @@
-// The forms of operator new that return null. Each calls its throwing form and catches; if that
-// form is ours, it is asked not to throw. Compiled without a PLT, as new_delete.cc is.
+// The forms of operator new that return null. Each calls its throwing form and catches what that
+// throws; if that form is ours, it allocates directly instead. This file is compiled without a PLT,
+// as new_delete.cc is.
 #include "front/front.h"
 #include "shim/new_slow.h"
 #include "shim/replaceable.h"

@@ -7,8 +7,9 @@
 
 namespace near {
 
-// Tries again after each call of the new-handler; without a handler throws std::bad_alloc, both of
-// the C++ runtime that code at `caller` uses. Aborts with a message if there is no runtime.
+// Calls the new-handler and tries again, until there is memory; without a handler throws
+// std::bad_alloc. Handler and exception are those of the C++ runtime that code at `caller` uses.
+// Aborts with a message if there is no runtime.
 void* new_slow(size_t size, size_t alignment, const void* caller);
 
 // As new_slow, but returns null where that throws.

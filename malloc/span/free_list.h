@@ -70,8 +70,8 @@ class FreeList {
   // Makes the list empty; its span begins at `start`.
   void clear(const char* start) { set(reinterpret_cast<uintptr_t>(start) | 1); }
 
-  // Removes and returns the first block. Null if there is none, or if its link was overwritten;
-  // then it stays.
+  // Removes and returns the first block. Null if there is none, or if its link was overwritten; in
+  // that case the block stays.
   NEAR_INLINE Block* pop() {
     const uintptr_t first = head();
     if (unlikely(is_end(first))) return nullptr;

@@ -14,8 +14,9 @@
 // The invariant of every span of a class:
 //   live + local free + remote free + uncarved = capacity
 // where local free = the span's blocks on *list. While a span is cold (or of a medium class), its
-// owner knows freed() = local free + uncarved. While it is hot, its free blocks are in the heap's
-// bin and are not counted; when the bin is empty, the number is known again: zero.
+// owner knows freed() = local free + uncarved. While a span of a small class is hot, its free
+// blocks are in the heap's bin and are not counted; when the bin is empty, their number is known
+// again: zero.
 //
 // Only the owner writes line 0, so a local free never touches the line that remote frees write
 // (line 1).

@@ -32,7 +32,7 @@ struct Blocks {
   }
 };
 
-// All units of a class in which a block starts. No block may start in the last page of a span.
+// All units of a class in which a block starts. In some classes no block starts in the last page.
 constexpr uint32_t all_units(const SizeClass& shape) {
   uint32_t units = 0;
   for (uint32_t unit = 0; unit < (carves_blocks(shape) ? shape.capacity : kSliceSize >> kPageShift);

@@ -37,7 +37,7 @@
 //   a domain is used inside its offline_scope         at once; pin, retire: not under leaky
 //   a guard, or a handle that its thread did not      in reclaim; when an epoch or the token comes,
 //   adopt, is used by another thread                  or a batch is full; NEAR_CHECK: at once
-//   an object is retired twice, or is null            NEAR_CHECK: at once, if it is retired by type
+//   an object is retired twice, or is null            NEAR_CHECK: at once, by retire(T*)
 //   retire before unlink; a pointer outlives its      never
 //   guard; a guard of another domain
 //

@@ -1,5 +1,6 @@
 // Timelines: what each thread of a program did and when, recorded in memory and written to a file
-// that `./near lab timeline` draws (threads as rows, intervals as boxes) or makes a Perfetto trace.
+// that `./near lab timeline` draws (threads as rows, intervals as boxes) or turns into a Perfetto
+// trace.
 //
 //   near::reclaim::timeline recorder(threads, events_per_thread);
 //   // in each thread:
@@ -127,7 +128,8 @@ class timeline {
   // that only counts what it drops, by an atomic addition, which perturbs what is measured.
   track* join(const char* name) noexcept;
 
-  // Defines a kind. Call it once for a name; the 64th name and later ones are `other`.
+  // Defines a kind. Call it once for a name. Each name after the 59th is `other`: five of the
+  // max_kinds are predefined.
   kind define(const char* name) noexcept;
 
   // Nanoseconds of CLOCK_MONOTONIC (to 2 parts in a million since the first timeline), from the

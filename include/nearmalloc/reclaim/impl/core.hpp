@@ -69,7 +69,7 @@ class Core {
   const bool asymmetric;
   const uint64_t serial;  // unique among the domains of a process
 
-  // reclaim/core.cc, for the parts of the protocol in reclaim/*.cc.
+  // For the parts of the protocol in reclaim/*.cc; defined in reclaim/core.cc and report.cc.
   void record_epoch(Record& by, uint64_t epoch) noexcept;  // in constant time
   // Adds what the record holds now to the sum that record_epoch reads. Requires the record's lock.
   // Each thread calls it once in an epoch, and whenever objects move to another record.

@@ -137,7 +137,7 @@ class Limbo {
   void expire(uint64_t now, unsigned distance) noexcept;
   void give_count(uint64_t objects, Limbo& to) noexcept;
   static void count(Atomic<uint64_t>& counter, uint64_t more) {
-    // relaxed: only the owner writes; read for statistics
+    // relaxed: one thread at a time writes; read for statistics
     counter.store(counter.load(kRelaxed) + more, kRelaxed);
   }
 

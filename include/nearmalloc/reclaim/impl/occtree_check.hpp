@@ -1,8 +1,8 @@
 // Checks an occtree while no operation is under way.
 //
-// Checks of every reachable node: keys are in order; the parent pointer is right; the node is
-// neither unlinked nor in the middle of a rotation; its lock is free; it is in order as
-// occtree_repair.hpp defines it, without exception.
+// For every reachable node it checks that keys are in order; that the parent pointer is right; that
+// the node is neither unlinked nor in the middle of a rotation; that its lock is free; and that the
+// node is in order as occtree_repair.hpp defines it, without exception.
 // Thread-safety: one thread, while no operation is under way.
 #pragma once
 

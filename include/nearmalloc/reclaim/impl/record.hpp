@@ -2,8 +2,8 @@
 // thread that leaves parks its record with the limbo in it, and the next thread that attaches takes
 // both.
 //
-// Thread-safety: any thread reads the first cache line; only the owner uses the rest, or another
-// thread that has claimed `lock`.
+// Thread-safety: any thread reads the atomic words and constants before `core`, the hazards and the
+// counters of the limbo; only the owner uses the rest, or another thread that has claimed `lock`.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct alignas(128) Record {
   const uint32_t index;
   Record* next = nullptr;  // constant once the record is in the list
 
-  // Only the owner uses the rest, or the claimant of `lock`.
+  // From here to `limbo`: only the owner, or the claimant of `lock`.
   alignas(128) Core* const core;
   const void* user = nullptr;  // this_user() of the owner
   Stay stay;
@@ -48,7 +48,7 @@ struct alignas(128) Record {
   size_t look_at = 0;            // with so many objects in the current bag, hazards are read
   bool is_offline = false;       // parked by an offline_scope that has not ended
   bool has_left = false;         // parked with something in the limbo
-  uint64_t parked_at = 0;        // the epoch or round when it was parked
+  uint64_t parked_at = 0;        // the domain's time when it was parked
   uint64_t counted_garbage = 0;  // its part of Core::garbage_; guard: lock
   const Record* blocker = nullptr;
   uint64_t blocker_state = 0;
