@@ -20,8 +20,8 @@ FOLDER = "include/nearmalloc/reclaim/impl"
 PROTOCOLS = ("epoch.hpp", "token.hpp", "hazard.hpp", "owner_lock.hpp", "record_list.hpp")
 REDUNDANT = "docs/decisions/0009-reclamation-orders.md"
 MUTATION = re.compile(
-    r'\{\s*"[^"]*",\s*"(?P<file>[\w.]+)",\s*"(?P<function>[^"]*)",\s*rl::mo_(?P<order>\w+),'
-    r'\s*[\w:]+(?:,\s*"(?P<text>[^"]*)")?\s*\}')
+    r'\{\s*"[^"]*",\s*"(?P<file>[\w.]+)",\s*"(?P<function>[^"]*)",\s*k(?P<order>\w+),'
+    r'\s*k\w+(?:,\s*"(?P<text>[^"]*)")?\s*\}')
 ENTRY = re.compile(r"^- `([\w.]+)` `([\w:]+)` `([^`]+)`:", re.MULTILINE)
 FENCE = re.compile(r"^\s*(?:light|heavy)_fence\(")
 
@@ -77,7 +77,7 @@ def claims_of(root: Path) -> list[Claim]:
             if match["file"] in PROTOCOLS:
                 claims.append(Claim(f"{path.name}: a mutation", match["file"],
                                     match["function"].strip(":("), match["text"] or "",
-                                    {match["order"].replace("_", "")}))
+                                    {match["order"].lower()}))
     if (root / REDUNDANT).exists():
         for entry in ENTRY.findall((root / REDUNDANT).read_text(encoding="utf-8")):
             claims.append(Claim(REDUNDANT, *entry, set()))
@@ -103,8 +103,8 @@ def check(root: Path, findings: Findings) -> None:
 
 HEADER = f"{FOLDER}/token.hpp"
 CODE = "void f() {\n  light_fence(x);\n  a.store(1, kRelease);\n  b.store(1, kRelaxed);\n}\n"
-ON_FENCE = '{"a", "token.hpp", "::f(", rl::mo_seq_cst, kNone},\n'
-ON_STORE = '{"b", "token.hpp", "::f(", rl::mo_release, kNone,\n "a.store"},\n'
+ON_FENCE = '{"a", "token.hpp", "::f(", kSeqCst, kRelaxed},\n'
+ON_STORE = '{"b", "token.hpp", "::f(", kRelease, kRelaxed,\n "a.store"},\n'
 MODEL = "tests/model/a_model.cc"
 EXAMPLES = [
     Example("all", {HEADER: CODE, MODEL: ON_FENCE + ON_STORE}, None),

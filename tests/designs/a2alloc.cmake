@@ -16,15 +16,12 @@ foreach(options "emptiness=25" "pageref=head")
 endforeach()
 
 foreach(name a2alloc kheap)
-  add_library(design_${name}_tests OBJECT
+  near_test_design_objects(design_${name}_tests
     a2alloc_test.cc ${PROJECT_SOURCE_DIR}/tests/support/fake_cpu.cc)
-  target_include_directories(design_${name}_tests PRIVATE ${PROJECT_SOURCE_DIR})
   string(SUBSTRING ${name} 0 1 first)
   string(TOUPPER ${first} first)
   string(SUBSTRING ${name} 1 -1 rest)
   target_compile_definitions(design_${name}_tests PRIVATE NEAR_DESIGN_VARIANT=k${first}${rest})
-  target_link_libraries(design_${name}_tests PUBLIC near_test_flags GTest::gtest)
-  near_test_precompiled(design_${name}_tests)
   near_test_executable(design_${name}
     OBJECTS design_${name}_tests near_design_${name} near_design_twins
     LIBRARIES near_design_fake_os)

@@ -4,11 +4,8 @@ near_test_design(nalloc)
 near_test_design_variants(nalloc
   "order=stack,wayward=apart" "steal=off,keep=0" "clean_mib=1")
 
-add_library(design_nalloc_tests OBJECT nalloc_test.cc)
-target_include_directories(design_nalloc_tests PRIVATE ${PROJECT_SOURCE_DIR})
+near_test_design_objects(design_nalloc_tests nalloc_test.cc)
 target_compile_definitions(design_nalloc_tests PRIVATE NEAR_DESIGN_VARIANT=kNalloc)
-target_link_libraries(design_nalloc_tests PUBLIC near_test_flags GTest::gtest)
-near_test_precompiled(design_nalloc_tests)
 near_test_executable(design_nalloc
   OBJECTS design_nalloc_tests near_design_nalloc near_design_twins LIBRARIES near_design_fake_os)
 

@@ -3,11 +3,8 @@
 near_test_design(nalloc0)
 near_test_design_variants(nalloc0 "clean_mib=1")
 
-add_library(design_nalloc0_tests OBJECT nalloc0_test.cc)
-target_include_directories(design_nalloc0_tests PRIVATE ${PROJECT_SOURCE_DIR})
+near_test_design_objects(design_nalloc0_tests nalloc0_test.cc)
 target_compile_definitions(design_nalloc0_tests PRIVATE NEAR_DESIGN_VARIANT=kNalloc0)
-target_link_libraries(design_nalloc0_tests PUBLIC near_test_flags GTest::gtest)
-near_test_precompiled(design_nalloc0_tests)
 near_test_executable(design_nalloc0
   OBJECTS design_nalloc0_tests near_design_nalloc0 near_design_twins LIBRARIES near_design_fake_os)
 

@@ -1,11 +1,8 @@
 # NUMAlloc: its parts alone; the whole on fake topologies; its switches; the binding.
 
-add_library(design_numalloc_tests OBJECT
+near_test_design_objects(design_numalloc_tests
   numalloc_test.cc numalloc_node_test.cc numalloc_binding_test.cc
   ${PROJECT_SOURCE_DIR}/tests/support/fake_cpu.cc)
-target_include_directories(design_numalloc_tests PRIVATE ${PROJECT_SOURCE_DIR})
-target_link_libraries(design_numalloc_tests PUBLIC near_test_flags GTest::gtest)
-near_test_precompiled(design_numalloc_tests)
 near_test_executable(design_numalloc
   OBJECTS design_numalloc_tests near_design_numalloc near_design_twins
   LIBRARIES near_design_fake_os)

@@ -1,7 +1,5 @@
 // NUMAlloc on nodes that tests make up: processor n belongs to node n (NEARMALLOC_TOPOLOGY), and a
 // thread runs on the processor that the test says.
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <memory>
@@ -12,6 +10,8 @@
 #include "designs/numalloc/node_heap.h"
 #include "designs/numalloc_room.h"
 #include "support/fake_os.h"
+#include "support/forked.h"
+#include "support/parallel.h"
 
 namespace near_test {
 namespace {
@@ -141,27 +141,23 @@ TEST_F(NumallocNodes, EveryFreedObjectEndsOnAListOfItsOriginUnderMigration) {
   const uint64_t made = counter("heaps made");
   std::mutex lock;
   std::vector<void*> shared(500);
-  std::vector<std::thread> threads;
   std::atomic<size_t> misplaced{0};
-  for (unsigned t = 0; t < kThreads; t++) {
-    threads.emplace_back([&, t] {
-      std::mt19937_64 random(t + seed());
-      for (size_t i = 0; i < steps / kThreads; i++) {
-        if (random() % 256 == 0) set_cpu(static_cast<unsigned>(random() % regions.count));
-        const size_t size = random() % 64 == 0 ? random() % (2 * kMiB) : random() % 2000;
-        void* block = near_malloc(size);
-        // A thread stays where its heap is until it needs more.
-        if (node_of(block) != current_heap->node->node) misplaced++;
-        memset(block, 1, std::min<size_t>(size, 64));
-        {
-          const std::lock_guard guard(lock);
-          std::swap(block, shared[random() % shared.size()]);
-        }
-        near_free(block);
+  run_threads(kThreads, [&](unsigned t) {
+    std::mt19937_64 random(t + seed());
+    for (size_t i = 0; i < steps / kThreads; i++) {
+      if (random() % 256 == 0) set_cpu(static_cast<unsigned>(random() % regions.count));
+      const size_t size = random() % 64 == 0 ? random() % (2 * kMiB) : random() % 2000;
+      void* block = near_malloc(size);
+      // A thread stays where its heap is until it needs more.
+      if (node_of(block) != current_heap->node->node) misplaced++;
+      memset(block, 1, std::min<size_t>(size, 64));
+      {
+        const std::lock_guard guard(lock);
+        std::swap(block, shared[random() % shared.size()]);
       }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+      near_free(block);
+    }
+  });
   free_all(shared);
   EXPECT_EQ(misplaced.load(), 0u);
   EXPECT_EQ(strangers(), 0u);
@@ -192,8 +188,7 @@ TEST_F(NumallocNodes, MetadataLieWithTheirNode) {
 TEST_F(NumallocNodes, AForkedChildLosesNoObjectsOfOtherThreads) {
   Worker other(1);
   other([] { free_all(allocate_many(64, 2048)); });
-  const pid_t child = fork();
-  if (child == 0) {
+  const int status = run_in_child([] {
     const size_t before = near_mallinfo2().uordblks;
     set_cpu(1);
     // A class that the child has not used yet makes it look for its node.
@@ -204,10 +199,8 @@ TEST_F(NumallocNodes, AForkedChildLosesNoObjectsOfOtherThreads) {
       for (void* block : blocks) near_free(block);
     }
     const bool moved = current_heap->node->node == 1;
-    _exit(!moved ? 1 : near_mallinfo2().uordblks != before ? 2 : 0);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+    return !moved ? 1 : near_mallinfo2().uordblks != before ? 2 : 0;
+  });
   EXPECT_EQ(status, 0);
   count_cases();
 }

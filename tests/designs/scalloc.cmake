@@ -3,18 +3,12 @@
 near_test_design(scalloc WIDE)
 near_test_design_variants(scalloc "lab=clab" "reclaim=allocation" "lab=clab,reclaim=allocation")
 
-add_library(design_scalloc_tests OBJECT
+near_test_design_objects(design_scalloc_tests
   scalloc_test.cc scalloc_switches_test.cc scalloc_guard_test.cc)
-target_link_libraries(design_scalloc_tests PUBLIC near_test_flags GTest::gtest)
-target_include_directories(design_scalloc_tests PRIVATE ${PROJECT_SOURCE_DIR})
-near_test_precompiled(design_scalloc_tests)
 near_test_executable(design_scalloc OBJECTS design_scalloc_tests near_design_scalloc
   LIBRARIES near_design_fake_os)
 # On the real system, whose pages say more.
-add_library(design_scalloc_os_tests OBJECT scalloc_switches_test.cc)
-target_link_libraries(design_scalloc_os_tests PUBLIC near_test_flags GTest::gtest)
-target_include_directories(design_scalloc_os_tests PRIVATE ${PROJECT_SOURCE_DIR})
-near_test_precompiled(design_scalloc_os_tests)
+near_test_design_objects(design_scalloc_os_tests scalloc_switches_test.cc)
 near_test_executable(design_scalloc_os OBJECTS design_scalloc_os_tests near_design_scalloc
   LIBRARIES near_design_shared)
 

@@ -23,6 +23,7 @@
 #include "platform/os.h"
 #include "support/cases.h"
 #include "support/fake_os.h"
+#include "support/forked.h"
 
 namespace near_test {
 namespace {
@@ -162,17 +163,14 @@ bool refuse_process_madvise() {
 
 TEST_F(ScallocGuard, AKernelWithoutMarksServesAllTheSame) {
   const std::vector<void*> before = take(4, 28);  // guarded
-  const pid_t child = fork();
-  if (child == 0) {
-    if (!refuse_process_madvise()) _exit(2);
+  const int status = run_in_child([&] {
+    if (!refuse_process_madvise()) return 2;
     give(before);
     for (const unsigned size_class : {1u, 20u, 28u, 3u, 28u}) {
       give(take(20 * kSizeClasses[size_class].blocks, size_class));
     }
-    _exit(counter("batches of fresh spans") > 4 ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+    return counter("batches of fresh spans") > 4 ? 0 : 1;
+  });
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "no filter of system calls here";
   EXPECT_EQ(WEXITSTATUS(status), 0);

@@ -19,6 +19,7 @@
 #include "designs/scalloc/scalloc.h"
 #include "designs/shared/machine.h"
 #include "support/cases.h"
+#include "support/parallel.h"
 
 namespace near_test {
 namespace {
@@ -69,18 +70,14 @@ TEST(ScallocSwitches, MadviseGivesBackWhatThePolicySays) {
 
 TEST(ScallocSwitches, TheSpanPoolHasAStackForEachCoreOrOne) {
   const size_t kThreads = std::max<size_t>(8, near::design::processors());
-  std::vector<std::thread> threads;
   std::atomic<size_t> entered{0};
-  for (size_t i = 0; i < kThreads; i++) {
-    threads.emplace_back([&] {
-      void* first = Scalloc::allocate(16);
-      entered++;
-      while (entered.load() < kThreads) std::this_thread::yield();
-      free_all(fill_span(16));
-      Scalloc::deallocate(first);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_threads(kThreads, [&](size_t) {
+    void* first = Scalloc::allocate(16);
+    entered++;
+    while (entered.load() < kThreads) std::this_thread::yield();
+    free_all(fill_span(16));
+    Scalloc::deallocate(first);
+  });
   // All of them put spans of the first real-span size.
   const size_t used = used_stacks(0);
   EXPECT_EQ(used, settings.one_stack ? 1u : near::design::processors());
@@ -135,16 +132,12 @@ TEST(ScallocSwitches, ThreadsShareALabOrHaveOneEach) {
   const size_t cores = near::design::processors();
   const size_t threads = 2 * cores;
   std::vector<void*> blocks(threads);
-  std::vector<std::thread> running;
   std::atomic<size_t> entered{0};
-  for (size_t i = 0; i < threads; i++) {
-    running.emplace_back([&, i] {
-      blocks[i] = Scalloc::allocate(224);
-      entered++;
-      while (entered.load() < threads) std::this_thread::yield();
-    });
-  }
-  for (std::thread& thread : running) thread.join();
+  run_threads(threads, [&](size_t i) {
+    blocks[i] = Scalloc::allocate(224);
+    entered++;
+    while (entered.load() < threads) std::this_thread::yield();
+  });
   std::set<const Span*> spans;
   for (void* block : blocks) spans.insert(span_of(block));
   EXPECT_EQ(spans.size(), settings.lab == LabModel::clab ? cores : threads);

@@ -3,7 +3,6 @@
 #include "designs/scalloc/scalloc.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +20,8 @@
 #include "designs/late_frees.h"
 #include "support/cases.h"
 #include "support/fake_os.h"
+#include "support/forked.h"
+#include "support/parallel.h"
 
 namespace near_test {
 namespace {
@@ -406,15 +407,11 @@ TEST(Scalloc, MoreThreadsThanTheOriginalCouldBear) {
   constexpr size_t kThreads = 400;
   std::vector<void*> blocks(kThreads);
   std::atomic<size_t> arrived{0};
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < kThreads; i++) {
-    threads.emplace_back([&, i] {
-      blocks[i] = Scalloc::allocate(64);
-      arrived++;
-      while (arrived.load() < kThreads) std::this_thread::yield();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_threads(kThreads, [&](size_t i) {
+    blocks[i] = Scalloc::allocate(64);
+    arrived++;
+    while (arrived.load() < kThreads) std::this_thread::yield();
+  });
   std::set<const Span*> spans;
   for (void* block : blocks) spans.insert(span_of(block));
   EXPECT_EQ(spans.size(), kThreads);
@@ -463,17 +460,14 @@ TEST(Scalloc, TheChildOfAForkAdoptsWhatOtherThreadsHad) {
     while (stage.load() != 2) std::this_thread::yield();
   });
   while (stage.load() != 1) std::this_thread::yield();
-  const pid_t child = fork();
-  if (child == 0) {
+  const int status = run_in_child([&] {
     std::set<const Span*> spans;
     for (void* block : blocks) spans.insert(span_of(block));
     const Rise adopted("orphaned spans adopted");
     const Rise pooled(kPooled);
     for (void* block : blocks) Scalloc::deallocate(block);
-    _exit(adopted() == spans.size() && pooled() == spans.size() ? 0 : 1);
-  }
-  int status = 1;
-  waitpid(child, &status, 0);
+    return adopted() == spans.size() && pooled() == spans.size() ? 0 : 1;
+  });
   EXPECT_EQ(status, 0);
   stage.store(2);
   other.join();

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <map>
 #include <random>
-#include <thread>
 #include <vector>
 
 #include "base/bits.h"
@@ -15,6 +14,7 @@
 #include "designs/shared/page_runs.h"
 #include "support/cases.h"
 #include "support/fake_os.h"
+#include "support/parallel.h"
 
 namespace near_test {
 namespace {
@@ -34,16 +34,12 @@ TEST(Arena, GivesEachByteOnceToAnyNumberOfThreads) {
   Arena arena;
   ASSERT_TRUE(arena.reserve(kThreads * each * kPage + kStep, kStep, kStep, kStep));
   std::vector<std::vector<char*>> taken(kThreads);
-  std::vector<std::thread> threads;
-  for (std::vector<char*>& mine : taken) {
-    threads.emplace_back([&] {
-      for (size_t i = 0; i < each; i++) {
-        mine.push_back(static_cast<char*>(arena.take(kPage)));
-        memset(mine.back(), 1, kPage);  // readable and writable
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_threads(kThreads, [&](size_t t) {
+    for (size_t i = 0; i < each; i++) {
+      taken[t].push_back(static_cast<char*>(arena.take(kPage)));
+      memset(taken[t].back(), 1, kPage);  // readable and writable
+    }
+  });
   std::vector<char*> all;
   for (const std::vector<char*>& mine : taken) all.insert(all.end(), mine.begin(), mine.end());
   std::sort(all.begin(), all.end());

@@ -6,7 +6,6 @@
 #include "designs/super/super.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +26,8 @@
 #include "support/cases.h"
 #include "support/fake_cpu.h"
 #include "support/fake_os.h"
+#include "support/forked.h"
+#include "support/parallel.h"
 
 namespace near_test {
 namespace {
@@ -362,16 +363,12 @@ TEST(SuperLists, CountsSurviveEveryMove) {
 TEST(SuperHuge, NoRunIsLostBetweenThreads) {
   constexpr unsigned kThreads = 4;
   const uint64_t before = huge.totals().taken;
-  std::vector<std::thread> running;
-  for (unsigned i = 0; i < kThreads; i++) {
-    running.emplace_back([] {
-      for (size_t round = 0; round < scaled(2000); round++) {
-        Super::deallocate(Super::allocate(3 * kMiB));
-        count_cases();
-      }
-    });
-  }
-  for (std::thread& thread : running) thread.join();
+  run_threads(kThreads, [](size_t) {
+    for (size_t round = 0; round < scaled(2000); round++) {
+      Super::deallocate(Super::allocate(3 * kMiB));
+      count_cases();
+    }
+  });
   EXPECT_LE(huge.totals().taken - before, kThreads);
   EXPECT_EQ(huge.totals().blocks, 0u);
 }
@@ -468,14 +465,11 @@ TEST(SuperFork, AThreadOfTheChildHasTheListsOfOneThatWasNotCopied) {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return freed_last != nullptr; });
   }
-  const pid_t child = fork();
-  if (child == 0) {
+  const int status = run_in_child([&] {
     void* got = nullptr;
     std::thread([&] { got = Super::allocate(kSize); }).join();
-    _exit(got == freed_last ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+    return got == freed_last ? 0 : 1;
+  });
   EXPECT_EQ(status, 0);
   {
     const std::lock_guard lock(mutex);

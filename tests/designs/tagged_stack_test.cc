@@ -5,10 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <thread>
-#include <vector>
 
 #include "support/cases.h"
+#include "support/parallel.h"
 
 namespace near_test {
 namespace {
@@ -41,27 +40,23 @@ TEST(TaggedStack, ANumberIsWithOneThreadAtATime) {
   near::TaggedStack stack;
   for (uint32_t number = 1; number <= kNumbers; number++) stack.push(Links{links}, number);
   std::atomic<uint64_t> taken{0};
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < kThreads; t++) {
-    threads.emplace_back([&] {
-      for (size_t i = 0; i < each; i++) {
-        // Takes two and returns them in the same order: this is what causes ABA.
-        const uint32_t mine[] = {stack.pop(Links{links}), stack.pop(Links{links})};
-        for (const uint32_t number : mine) {
-          if (number == 0) continue;
-          ASSERT_EQ(users[number].fetch_add(1), 0);
-          uses[number]++;
-          taken.fetch_add(1);
-        }
-        for (const uint32_t number : mine) {
-          if (number == 0) continue;
-          users[number].fetch_sub(1);
-          stack.push(Links{links}, number);
-        }
+  run_threads(kThreads, [&](size_t) {
+    for (size_t i = 0; i < each; i++) {
+      // Takes two and returns them in the same order: this is what causes ABA.
+      const uint32_t mine[] = {stack.pop(Links{links}), stack.pop(Links{links})};
+      for (const uint32_t number : mine) {
+        if (number == 0) continue;
+        ASSERT_EQ(users[number].fetch_add(1), 0);
+        uses[number]++;
+        taken.fetch_add(1);
       }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+      for (const uint32_t number : mine) {
+        if (number == 0) continue;
+        users[number].fetch_sub(1);
+        stack.push(Links{links}, number);
+      }
+    }
+  });
   uint64_t sum = 0;
   uint32_t found = 0;
   while (const uint32_t number = stack.pop(Links{links})) {

@@ -81,18 +81,16 @@ class Adoption : public rl::test_suite<Adoption, 4> {
 };
 
 }  // namespace
-}  // namespace near::model
 
-int main(int count, char** arguments) {
-  using namespace near::model;
-  const Exploration explorations[] = {
-      explore<Adoption>("adoption", Random{1'000'000}),
-  };
-  const near::Mutation mutations[] = {
-      {"the owner field follows when the heap is parked again"},
-      {"a span is adopted though blocks are on their way"},
-      {"an adoption does not wait for the lock"},
-      {"a delivery is forgotten"},
-  };
-  return run_models(count, arguments, explorations, mutations);
-}
+const std::vector<Exploration> kExplorations = {
+    explore<Adoption>("adoption", Random{1'000'000}),
+};
+
+const std::vector<Mutation> kMutations = {
+    {"the owner field follows when the heap is parked again"},
+    {"a span is adopted though blocks are on their way"},
+    {"an adoption does not wait for the lock"},
+    {"a delivery is forgotten"},
+};
+
+}  // namespace near::model

@@ -326,41 +326,37 @@ class Synchronize : public FencedSuite<Synchronize>, Reclaiming {
 };
 
 }  // namespace
-}  // namespace near::model
 
-int main(int count, char** arguments) {
-  using namespace near::model;
-  const Exploration explorations[] = {
-      explore<Epochs>("pin, retire, advance", Random{400'000}),
-      explore<TwoScanners>("two scanners", Random{200'000}),
-      explore<AnothersFence>("another's fence", Random{100'000}),
-      explore<Idle>("taken from an idle thread", Random{200'000}),
-      explore<Synchronize>("synchronize", Random{200'000}),
-  };
-  constexpr auto kNone = rl::mo_relaxed;
-  const near::Mutation mutations[] = {
-      {"pin without a fence", "epoch.hpp", "::announce(", rl::mo_seq_cst, kNone},
-      {"a scan without a fence", "epoch.hpp", "scan_step", rl::mo_seq_cst, kNone},
-      {"an announcement does not release", "epoch.hpp", "::announce(", rl::mo_release, kNone},
-      {"unpin does not release", "epoch.hpp", "::unannounce(", rl::mo_release, kNone},
-      {"the epoch is not acquired", "epoch.hpp", "announce_newest", rl::mo_acquire, kNone},
-      {"another's fence is not acquired", "epoch.hpp", "scan_step", rl::mo_acquire, kNone,
-       "fenced.load"},
-      {"the records are not acquired", "epoch.hpp", "scan_step", rl::mo_acquire, kNone,
-       "head.load"},
-      {"an announcement is not acquired", "epoch.hpp", "scan_step", rl::mo_acquire, kNone,
-       "announced.load"},
-      {"an advance does not release", "epoch.hpp", "scan_step", rl::mo_release, kNone,
-       "compare_exchange"},
-      {"a record is not released", "record_list.hpp", "add_record", rl::mo_acq_rel, rl::mo_acquire},
-      {"two bags"},
-      {"the label is taken before the announcement"},
-      {"a blocked scan goes on"},
-      {"unlinked outside of a pin"},
-      {"what is left waits for two epochs only"},
-      {"idle bags wait for two epochs only"},
-      {"synchronize begins without a fence"},
-      {"synchronize waits for one epoch"},
-  };
-  return run_models(count, arguments, explorations, mutations);
-}
+const std::vector<Exploration> kExplorations = {
+    explore<Epochs>("pin, retire, advance", Random{400'000}),
+    explore<TwoScanners>("two scanners", Random{200'000}),
+    explore<AnothersFence>("another's fence", Random{100'000}),
+    explore<Idle>("taken from an idle thread", Random{200'000}),
+    explore<Synchronize>("synchronize", Random{200'000}),
+};
+
+const std::vector<Mutation> kMutations = {
+    {"pin without a fence", "epoch.hpp", "::announce(", kSeqCst, kRelaxed},
+    {"a scan without a fence", "epoch.hpp", "scan_step", kSeqCst, kRelaxed},
+    {"an announcement does not release", "epoch.hpp", "::announce(", kRelease, kRelaxed},
+    {"unpin does not release", "epoch.hpp", "::unannounce(", kRelease, kRelaxed},
+    {"the epoch is not acquired", "epoch.hpp", "announce_newest", kAcquire, kRelaxed},
+    {"another's fence is not acquired", "epoch.hpp", "scan_step", kAcquire, kRelaxed,
+     "fenced.load"},
+    {"the records are not acquired", "epoch.hpp", "scan_step", kAcquire, kRelaxed, "head.load"},
+    {"an announcement is not acquired", "epoch.hpp", "scan_step", kAcquire, kRelaxed,
+     "announced.load"},
+    {"an advance does not release", "epoch.hpp", "scan_step", kRelease, kRelaxed,
+     "compare_exchange"},
+    {"a record is not released", "record_list.hpp", "add_record", kAcqRel, kAcquire},
+    {"two bags"},
+    {"the label is taken before the announcement"},
+    {"a blocked scan goes on"},
+    {"unlinked outside of a pin"},
+    {"what is left waits for two epochs only"},
+    {"idle bags wait for two epochs only"},
+    {"synchronize begins without a fence"},
+    {"synchronize waits for one epoch"},
+};
+
+}  // namespace near::model

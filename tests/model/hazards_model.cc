@@ -10,15 +10,6 @@
 #include "nearmalloc/reclaim/impl/record_list.hpp"
 #include "retired.h"
 
-namespace near::reclaim::impl {
-
-void fail_with(const char* what) noexcept {
-  model::expect(false, what);
-  std::abort();
-}
-
-}  // namespace near::reclaim::impl
-
 namespace near::model {
 namespace {
 
@@ -162,28 +153,25 @@ class Hazards : public FencedSuite<Hazards> {
 };
 
 }  // namespace
-}  // namespace near::model
 
-int main(int count, char** arguments) {
-  using namespace near::model;
-  const Exploration explorations[] = {
-      explore<Hazards>("protect, hold, collect", Random{300'000}),
-  };
-  constexpr auto kNone = rl::mo_relaxed;
-  const near::Mutation mutations[] = {
-      {"hold without a fence", "hazard.hpp", "::hold(", rl::mo_seq_cst, kNone},
-      {"hold does not release what the slot held", "hazard.hpp", "::hold(", rl::mo_release, kNone},
-      {"the source is not acquired", "hazard.hpp", "::protect(", rl::mo_acquire, kNone},
-      {"clear does not release", "hazard.hpp", "::empty(", rl::mo_release, kNone},
-      {"the records are not acquired", "hazard.hpp", "collect_hazards", rl::mo_acquire, kNone,
-       "head.load"},
-      {"a slot is not acquired", "hazard.hpp", "collect_hazards", rl::mo_acquire, kNone,
-       "slots[i].load"},
-      {"a record is not released", "record_list.hpp", "add_record", rl::mo_acq_rel, rl::mo_acquire},
-      {"a nested guard takes the slots of the other"},
-      {"a look without a fence"},
-      {"the source is not read again"},
-      {"the parent is not looked at again"},
-  };
-  return run_models(count, arguments, explorations, mutations);
-}
+const std::vector<Exploration> kExplorations = {
+    explore<Hazards>("protect, hold, collect", Random{300'000}),
+};
+
+const std::vector<Mutation> kMutations = {
+    {"hold without a fence", "hazard.hpp", "::hold(", kSeqCst, kRelaxed},
+    {"hold does not release what the slot held", "hazard.hpp", "::hold(", kRelease, kRelaxed},
+    {"the source is not acquired", "hazard.hpp", "::protect(", kAcquire, kRelaxed},
+    {"clear does not release", "hazard.hpp", "::empty(", kRelease, kRelaxed},
+    {"the records are not acquired", "hazard.hpp", "collect_hazards", kAcquire, kRelaxed,
+     "head.load"},
+    {"a slot is not acquired", "hazard.hpp", "collect_hazards", kAcquire, kRelaxed,
+     "slots[i].load"},
+    {"a record is not released", "record_list.hpp", "add_record", kAcqRel, kAcquire},
+    {"a nested guard takes the slots of the other"},
+    {"a look without a fence"},
+    {"the source is not read again"},
+    {"the parent is not looked at again"},
+};
+
+}  // namespace near::model

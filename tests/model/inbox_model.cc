@@ -68,19 +68,17 @@ class PushAndTakeAll : public rl::test_suite<PushAndTakeAll, 3> {
 };
 
 }  // namespace
-}  // namespace near::model
 
-int main(int count, char** arguments) {
-  using namespace near::model;
-  const Exploration explorations[] = {
-      explore<PushAndTakeAll>("push and take all", Bounded{5}),
-      explore<PushAndTakeAll>("push and take all", Random{1'000'000}),
-  };
-  const near::Mutation mutations[] = {
-      {"push does not release the item", "inbox.h", "::push_chain", rl::mo_seq_cst, rl::mo_relaxed},
-      {"take does not acquire the items", "inbox.h", "::take_all", rl::mo_acquire, rl::mo_relaxed},
-      {"an emptying forgets all but the first"},
-      {"the link is read after the item was given away"},
-  };
-  return run_models(count, arguments, explorations, mutations);
-}
+const std::vector<Exploration> kExplorations = {
+    explore<PushAndTakeAll>("push and take all", Bounded{5}),
+    explore<PushAndTakeAll>("push and take all", Random{1'000'000}),
+};
+
+const std::vector<Mutation> kMutations = {
+    {"push does not release the item", "inbox.h", "::push_chain", kSeqCst, kRelaxed},
+    {"take does not acquire the items", "inbox.h", "::take_all", kAcquire, kRelaxed},
+    {"an emptying forgets all but the first"},
+    {"the link is read after the item was given away"},
+};
+
+}  // namespace near::model

@@ -2,7 +2,7 @@
 // of its protocol and has to fail under every one.
 //   an order     one atomic operation of a production header, named by file and function, or by a
 //                piece of its line, runs at a weaker order than is written there
-//   a fence      the same; from mo_seq_cst to mo_relaxed, which removes it
+//   a fence      the same; from kSeqCst to kRelaxed, which removes it
 //   a step       the model's own code asks `mutated(step)` and does something wrong
 // Invariant: at most one mutation is tried at a time.
 // Thread-safety: the runner sets it between two runs; all other code only reads it.

@@ -49,27 +49,22 @@ class Exclusion : public rl::test_suite<Exclusion, 3> {
 };
 
 }  // namespace
-}  // namespace near::model
 
-int main(int count, char** arguments) {
-  using namespace near::model;
-  const Exploration explorations[] = {
-      explore<Exclusion>("exclusion", Bounded{2}),
-      explore<Exclusion>("exclusion", Random{2'000'000}),
-  };
-  const near::Mutation mutations[] = {
-      {"unlock does not release", "mutex.h", "::unlock()", rl::mo_release, rl::mo_relaxed},
-      {"unlock_for_fork does not release", "mutex.h", "::unlock_for_fork", rl::mo_release,
-       rl::mo_relaxed},
-      {"lock does not acquire", "mutex.h", "::lock()", rl::mo_acquire, rl::mo_relaxed},
-      {"lock_for_fork does not acquire", "mutex.h", "::lock_for_fork", rl::mo_acquire,
-       rl::mo_relaxed},
-      {"try_lock does not acquire", "mutex.h", "::try_lock", rl::mo_acquire, rl::mo_relaxed},
-      {"a lock taken late does not acquire", "mutex.cc", "::lock_slow", rl::mo_acquire,
-       rl::mo_relaxed},
-      {"nobody is woken"},
-      {"the kernel does not look before it sleeps"},
-      {"try_lock's answer is ignored"},
-  };
-  return run_models(count, arguments, explorations, mutations);
-}
+const std::vector<Exploration> kExplorations = {
+    explore<Exclusion>("exclusion", Bounded{2}),
+    explore<Exclusion>("exclusion", Random{2'000'000}),
+};
+
+const std::vector<Mutation> kMutations = {
+    {"unlock does not release", "mutex.h", "::unlock()", kRelease, kRelaxed},
+    {"unlock_for_fork does not release", "mutex.h", "::unlock_for_fork", kRelease, kRelaxed},
+    {"lock does not acquire", "mutex.h", "::lock()", kAcquire, kRelaxed},
+    {"lock_for_fork does not acquire", "mutex.h", "::lock_for_fork", kAcquire, kRelaxed},
+    {"try_lock does not acquire", "mutex.h", "::try_lock", kAcquire, kRelaxed},
+    {"a lock taken late does not acquire", "mutex.cc", "::lock_slow", kAcquire, kRelaxed},
+    {"nobody is woken"},
+    {"the kernel does not look before it sleeps"},
+    {"try_lock's answer is ignored"},
+};
+
+}  // namespace near::model

@@ -117,24 +117,18 @@ class Exit : public rl::test_suite<Exit, 4> {
 };
 
 }  // namespace
-}  // namespace near::model
 
-int main(int count, char** arguments) {
-  using namespace near::model;
-  const Exploration explorations[] = {
-      explore<Exit>("exit", Random{300'000}),
-  };
-  const near::Mutation mutations[] = {
-      {"an exit gives its arenas stacks of their own"},
-      {"a heap is parked before it is collected"},
-      {"parking does not release the heap", "tagged_stack.h", "::push", rl::mo_release,
-       rl::mo_relaxed},
-      {"who takes a parked heap does not acquire it", "tagged_stack.h", "::pop", rl::mo_acquire,
-       rl::mo_relaxed},
-      {"a free does not release the block", "inbox.h", "push_chain", rl::mo_seq_cst,
-       rl::mo_relaxed},
-      {"a collection does not acquire the blocks", "inbox.h", "take_all", rl::mo_acquire,
-       rl::mo_relaxed},
-  };
-  return run_models(count, arguments, explorations, mutations);
-}
+const std::vector<Exploration> kExplorations = {
+    explore<Exit>("exit", Random{300'000}),
+};
+
+const std::vector<Mutation> kMutations = {
+    {"an exit gives its arenas stacks of their own"},
+    {"a heap is parked before it is collected"},
+    {"parking does not release the heap", "tagged_stack.h", "::push", kRelease, kRelaxed},
+    {"who takes a parked heap does not acquire it", "tagged_stack.h", "::pop", kAcquire, kRelaxed},
+    {"a free does not release the block", "inbox.h", "push_chain", kSeqCst, kRelaxed},
+    {"a collection does not acquire the blocks", "inbox.h", "take_all", kAcquire, kRelaxed},
+};
+
+}  // namespace near::model

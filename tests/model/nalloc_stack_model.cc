@@ -61,20 +61,16 @@ class TakeAndPut : public rl::test_suite<TakeAndPut, 3> {
 };
 
 }  // namespace
-}  // namespace near::model
 
-int main(int count, char** arguments) {
-  using namespace near::model;
-  const Exploration explorations[] = {
-      explore<TakeAndPut>("take and put", Bounded{1}),
-      explore<TakeAndPut>("take and put", Random{300'000}),
-  };
-  const near::Mutation mutations[] = {
-      {"a put does not release the page", "tagged_stack.h", "::push", rl::mo_release,
-       rl::mo_relaxed},
-      {"a take does not acquire the page", "tagged_stack.h", "::pop", rl::mo_acquire,
-       rl::mo_relaxed},
-      {kUntagged},
-  };
-  return run_models(count, arguments, explorations, mutations);
-}
+const std::vector<Exploration> kExplorations = {
+    explore<TakeAndPut>("take and put", Bounded{1}),
+    explore<TakeAndPut>("take and put", Random{300'000}),
+};
+
+const std::vector<Mutation> kMutations = {
+    {"a put does not release the page", "tagged_stack.h", "::push", kRelease, kRelaxed},
+    {"a take does not acquire the page", "tagged_stack.h", "::pop", kAcquire, kRelaxed},
+    {kUntagged},
+};
+
+}  // namespace near::model

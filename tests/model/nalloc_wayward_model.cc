@@ -170,25 +170,21 @@ class Steal : public rl::test_suite<Steal, 3> {
 };
 
 }  // namespace
-}  // namespace near::model
 
-int main(int count, char** arguments) {
-  using namespace near::model;
-  const Exploration explorations[] = {
-      explore<Steal>("steal", Random{600'000}),
-  };
-  const near::Mutation mutations[] = {
-      {"a push does not release the block", "wayward.h", "::push", rl::mo_acq_rel, rl::mo_acquire},
-      {"who completes a slab does not acquire it", "wayward.h", "::push", rl::mo_acq_rel,
-       rl::mo_release},
-      {"popall does not acquire the blocks", "wayward.h", "::popall", rl::mo_acquire,
-       rl::mo_relaxed},
-      {"the number of wayward blocks is asked after the push"},
-      {"whether a slab is complete is asked before the push"},
-      {"the capacity is read after the push"},
-      {"a slab is given up after its last block was handed on"},
-      {"a slab is taken over with its wayward blocks"},
-      {"who completes a slab loses the block in hand"},
-  };
-  return run_models(count, arguments, explorations, mutations);
-}
+const std::vector<Exploration> kExplorations = {
+    explore<Steal>("steal", Random{600'000}),
+};
+
+const std::vector<Mutation> kMutations = {
+    {"a push does not release the block", "wayward.h", "::push", kAcqRel, kAcquire},
+    {"who completes a slab does not acquire it", "wayward.h", "::push", kAcqRel, kRelease},
+    {"popall does not acquire the blocks", "wayward.h", "::popall", kAcquire, kRelaxed},
+    {"the number of wayward blocks is asked after the push"},
+    {"whether a slab is complete is asked before the push"},
+    {"the capacity is read after the push"},
+    {"a slab is given up after its last block was handed on"},
+    {"a slab is taken over with its wayward blocks"},
+    {"who completes a slab loses the block in hand"},
+};
+
+}  // namespace near::model

@@ -17,11 +17,6 @@ namespace near::reclaim::impl {
 
 void yield() noexcept { rl::yield(1, debug_info(Place::current())); }
 
-void fail_with(const char* what) noexcept {
-  model::expect(false, what);
-  std::abort();
-}
-
 }  // namespace near::reclaim::impl
 
 namespace near::model {
@@ -244,41 +239,35 @@ class Handshake : public FencedSuite<Handshake> {
 };
 
 }  // namespace
-}  // namespace near::model
 
-int main(int count, char** arguments) {
-  using namespace near::model;
-  const Exploration explorations[] = {
-      explore<Handshake>("own, take, adopt", Random{300'000}),
-  };
-  constexpr auto kNone = rl::mo_relaxed;
-  const near::Mutation mutations[] = {
-      {"the owner enters without a fence", "owner_lock.hpp", "::enter(", rl::mo_seq_cst, kNone},
-      {"a claim without a fence", "owner_lock.hpp", "::claim(", rl::mo_seq_cst, kNone},
-      {"an adopter looks for a claim without a fence", "owner_lock.hpp", "::is_claimed(",
-       rl::mo_seq_cst, kNone},
-      {"the owner does not acquire", "owner_lock.hpp", "::enter(", rl::mo_acquire, kNone},
-      {"an owner that steps back does not release", "owner_lock.hpp", "::enter(", rl::mo_release,
-       kNone},
-      {"the owner does not release", "owner_lock.hpp", "::leave(", rl::mo_release, kNone},
-      {"an adopter does not acquire", "owner_lock.hpp", "::is_claimed(", rl::mo_acquire, kNone},
-      {"a claim does not release", "owner_lock.hpp", "::release(", rl::mo_release, kNone},
-      {"parking does not release", "owner_lock_model.cc", "::park(", rl::mo_release, kNone},
-      {"coming back does not acquire", "owner_lock_model.cc", "::come_online(", rl::mo_acquire,
-       kNone},
-      {"reuse does not acquire", "owner_lock_model.cc", "::reuse(", rl::mo_acquire, kNone},
-      {"claiming a record does not acquire", "owner_lock_model.cc", "::claim_parked(",
-       rl::mo_acquire, kNone},
-      {"an adopter does not release", "owner_lock_model.cc", "::adopt_parked(", rl::mo_release,
-       kNone},
-      {"a barrier does not release", "owner_lock_model.cc", "::take_limbo(", rl::mo_release, kNone},
-      {"an adopter of idle limbos does not acquire", "owner_lock.hpp", "::is_owner_inside(",
-       rl::mo_acquire, kNone},
-      {"an adopter of idle limbos does not fence"},
-      {"an adopter does not mind the owner"},
-      {"an adopter does not mind a claim"},
-      {"a barrier takes what is not attached"},
-      {"an adopter does not mind a barrier"},
-  };
-  return run_models(count, arguments, explorations, mutations);
-}
+const std::vector<Exploration> kExplorations = {
+    explore<Handshake>("own, take, adopt", Random{300'000}),
+};
+
+const std::vector<Mutation> kMutations = {
+    {"the owner enters without a fence", "owner_lock.hpp", "::enter(", kSeqCst, kRelaxed},
+    {"a claim without a fence", "owner_lock.hpp", "::claim(", kSeqCst, kRelaxed},
+    {"an adopter looks for a claim without a fence", "owner_lock.hpp", "::is_claimed(", kSeqCst,
+     kRelaxed},
+    {"the owner does not acquire", "owner_lock.hpp", "::enter(", kAcquire, kRelaxed},
+    {"an owner that steps back does not release", "owner_lock.hpp", "::enter(", kRelease, kRelaxed},
+    {"the owner does not release", "owner_lock.hpp", "::leave(", kRelease, kRelaxed},
+    {"an adopter does not acquire", "owner_lock.hpp", "::is_claimed(", kAcquire, kRelaxed},
+    {"a claim does not release", "owner_lock.hpp", "::release(", kRelease, kRelaxed},
+    {"parking does not release", "owner_lock_model.cc", "::park(", kRelease, kRelaxed},
+    {"coming back does not acquire", "owner_lock_model.cc", "::come_online(", kAcquire, kRelaxed},
+    {"reuse does not acquire", "owner_lock_model.cc", "::reuse(", kAcquire, kRelaxed},
+    {"claiming a record does not acquire", "owner_lock_model.cc", "::claim_parked(", kAcquire,
+     kRelaxed},
+    {"an adopter does not release", "owner_lock_model.cc", "::adopt_parked(", kRelease, kRelaxed},
+    {"a barrier does not release", "owner_lock_model.cc", "::take_limbo(", kRelease, kRelaxed},
+    {"an adopter of idle limbos does not acquire", "owner_lock.hpp", "::is_owner_inside(", kAcquire,
+     kRelaxed},
+    {"an adopter of idle limbos does not fence"},
+    {"an adopter does not mind the owner"},
+    {"an adopter does not mind a claim"},
+    {"a barrier takes what is not attached"},
+    {"an adopter does not mind a barrier"},
+};
+
+}  // namespace near::model

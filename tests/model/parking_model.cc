@@ -73,18 +73,16 @@ class Parking : public rl::test_suite<Parking, 4> {
 };
 
 }  // namespace
-}  // namespace near::model
 
-int main(int count, char** arguments) {
-  using namespace near::model;
-  const Exploration explorations[] = {
-      explore<Parking>("parking", Random{1'000'000}),
-  };
-  const near::Mutation mutations[] = {
-      {"a heap is parked before it is drained"},
-      {"a delivery is forgotten"},
-      {"parking does not release", "mutex.h", "::unlock()", rl::mo_release, rl::mo_relaxed},
-      {"taking does not acquire", "mutex.h", "::lock()", rl::mo_acquire, rl::mo_relaxed},
-  };
-  return run_models(count, arguments, explorations, mutations);
-}
+const std::vector<Exploration> kExplorations = {
+    explore<Parking>("parking", Random{1'000'000}),
+};
+
+const std::vector<Mutation> kMutations = {
+    {"a heap is parked before it is drained"},
+    {"a delivery is forgotten"},
+    {"parking does not release", "mutex.h", "::unlock()", kRelease, kRelaxed},
+    {"taking does not acquire", "mutex.h", "::lock()", kAcquire, kRelaxed},
+};
+
+}  // namespace near::model

@@ -10,15 +10,6 @@
 #include "nearmalloc/reclaim/impl/record_list.hpp"
 #include "retired.h"
 
-namespace near::reclaim::impl {
-
-void fail_with(const char* what) noexcept {
-  model::expect(false, what);
-  std::abort();
-}
-
-}  // namespace near::reclaim::impl
-
 namespace near::model {
 namespace {
 
@@ -124,23 +115,20 @@ class Ping : public FencedSuite<Ping> {
 };
 
 }  // namespace
-}  // namespace near::model
 
-int main(int count, char** arguments) {
-  using namespace near::model;
-  const Exploration explorations[] = {
-      explore<Ping>("protect, retire, advance, look", Random{300'000}),
-  };
-  constexpr auto kNone = rl::mo_relaxed;
-  const near::Mutation mutations[] = {
-      {"hold without a fence", "hazard.hpp", "::hold(", rl::mo_seq_cst, kNone},
-      {"clear does not release", "hazard.hpp", "::empty(", rl::mo_release, kNone},
-      {"a slot is not acquired", "hazard.hpp", "collect_hazards", rl::mo_acquire, kNone,
-       "slots[i].load"},
-      {"unpin does not release", "epoch.hpp", "::unannounce(", rl::mo_release, kNone},
-      {"a look without a fence"},
-      {"the source is not protected"},
-      {"protect outside of a pin"},
-  };
-  return run_models(count, arguments, explorations, mutations);
-}
+const std::vector<Exploration> kExplorations = {
+    explore<Ping>("protect, retire, advance, look", Random{300'000}),
+};
+
+const std::vector<Mutation> kMutations = {
+    {"hold without a fence", "hazard.hpp", "::hold(", kSeqCst, kRelaxed},
+    {"clear does not release", "hazard.hpp", "::empty(", kRelease, kRelaxed},
+    {"a slot is not acquired", "hazard.hpp", "collect_hazards", kAcquire, kRelaxed,
+     "slots[i].load"},
+    {"unpin does not release", "epoch.hpp", "::unannounce(", kRelease, kRelaxed},
+    {"a look without a fence"},
+    {"the source is not protected"},
+    {"protect outside of a pin"},
+};
+
+}  // namespace near::model

@@ -114,34 +114,27 @@ class AskAndStop : public rl::test_suite<AskAndStop, 3> {
 };
 
 }  // namespace
-}  // namespace near::model
 
-int main(int count, char** arguments) {
-  using namespace near::model;
-  const Exploration explorations[] = {
-      explore<AskAndWait>("ask and wait", Random{2'000'000}),
-      explore<AskAndStop>("ask and stop", Bounded{3}),
-      explore<AskAndStop>("ask and stop", Random{1'000'000}),
-  };
-  const near::Mutation mutations[] = {
-      {"nobody asks"},
-      {"nobody is woken"},
-      {"the kernel does not look before it sleeps"},
-      {"the work is left after the request"},
-      {"what was asked is forgotten after the look"},
-      {"what was asked is forgotten last"},
-      {"the order to end is not released", "purge_signal.h", "::stop()", rl::mo_release,
-       rl::mo_relaxed},
-      {"the order to end is not acquired", "purge_signal.h", "::stopping", rl::mo_acquire,
-       rl::mo_relaxed},
-      {"a push has no place in the one order", "inbox.h", "::push_chain", rl::mo_seq_cst,
-       rl::mo_acq_rel},
-      {"asking has no place in the one order", "purge_signal.h", "::ask", rl::mo_seq_cst,
-       rl::mo_acquire},
-      {"forgetting has no place in the one order", "purge_signal.h", "::begin_round",
-       rl::mo_seq_cst, rl::mo_acq_rel},
-      {"the look has no place in the one order", "inbox.h", "::empty", rl::mo_seq_cst,
-       rl::mo_acquire},
-  };
-  return run_models(count, arguments, explorations, mutations);
-}
+const std::vector<Exploration> kExplorations = {
+    explore<AskAndWait>("ask and wait", Random{2'000'000}),
+    explore<AskAndStop>("ask and stop", Bounded{3}),
+    explore<AskAndStop>("ask and stop", Random{1'000'000}),
+};
+
+const std::vector<Mutation> kMutations = {
+    {"nobody asks"},
+    {"nobody is woken"},
+    {"the kernel does not look before it sleeps"},
+    {"the work is left after the request"},
+    {"what was asked is forgotten after the look"},
+    {"what was asked is forgotten last"},
+    {"the order to end is not released", "purge_signal.h", "::stop()", kRelease, kRelaxed},
+    {"the order to end is not acquired", "purge_signal.h", "::stopping", kAcquire, kRelaxed},
+    {"a push has no place in the one order", "inbox.h", "::push_chain", kSeqCst, kAcqRel},
+    {"asking has no place in the one order", "purge_signal.h", "::ask", kSeqCst, kAcquire},
+    {"forgetting has no place in the one order", "purge_signal.h", "::begin_round", kSeqCst,
+     kAcqRel},
+    {"the look has no place in the one order", "inbox.h", "::empty", kSeqCst, kAcquire},
+};
+
+}  // namespace near::model

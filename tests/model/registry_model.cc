@@ -201,26 +201,24 @@ class Making : public rl::test_suite<Making, 4> {
 };
 
 }  // namespace
-}  // namespace near::model
 
-int main(int count, char** arguments) {
-  using namespace near::model;
-  const Exploration explorations[] = {
-      explore<Making>("making and forking", Random{1'000'000}),
-  };
-  const near::Mutation mutations[] = {
-      {"a heap is counted before it is there"},
-      {"a heap is counted without releasing it", "registry_model.cc", "::make_heap", rl::mo_release,
-       rl::mo_relaxed},
-      {"the count is read without acquiring", "registry_model.cc", "::heap_count", rl::mo_acquire,
-       rl::mo_relaxed},
-      {"the fallback heap is published without releasing it", "registry_model.cc",
-       "::fallback_heap", rl::mo_release, rl::mo_relaxed},
-      {"the fallback heap is read without acquiring", "registry_model.cc", "::fallback_heap",
-       rl::mo_acquire, rl::mo_relaxed},
-      {"fallback_heap does not look again under the lock"},
-      {"fork takes the registry first"},
-      {"fork does not count again"},
-  };
-  return run_models(count, arguments, explorations, mutations);
-}
+const std::vector<Exploration> kExplorations = {
+    explore<Making>("making and forking", Random{1'000'000}),
+};
+
+const std::vector<Mutation> kMutations = {
+    {"a heap is counted before it is there"},
+    {"a heap is counted without releasing it", "registry_model.cc", "::make_heap", kRelease,
+     kRelaxed},
+    {"the count is read without acquiring", "registry_model.cc", "::heap_count", kAcquire,
+     kRelaxed},
+    {"the fallback heap is published without releasing it", "registry_model.cc", "::fallback_heap",
+     kRelease, kRelaxed},
+    {"the fallback heap is read without acquiring", "registry_model.cc", "::fallback_heap",
+     kAcquire, kRelaxed},
+    {"fallback_heap does not look again under the lock"},
+    {"fork takes the registry first"},
+    {"fork does not count again"},
+};
+
+}  // namespace near::model

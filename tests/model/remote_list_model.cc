@@ -13,7 +13,6 @@
 namespace near::model {
 namespace {
 
-constexpr uint32_t kBlocks = 3;
 constexpr uint32_t kOwner = 5;
 constexpr uint32_t kNextOwner = 9;
 constexpr uint32_t kNode = 3;
@@ -52,9 +51,35 @@ void take_and_look(RemoteList<Block>& list, Block (&blocks)[kBlocks], uint32_t (
   expect(last == chain.last, "`last` is not the end of the chain");
 }
 
-class PushAndTake : public rl::test_suite<PushAndTake, 3> {
+// A list whose owner takes only what was delivered, of so many blocks.
+template <size_t kCount>
+class Delivering {
  public:
   void before() { list_.open(kOwner, kNode, kClass); }
+
+ protected:
+  void take_if_delivered() {
+    const uint32_t delivered = deliveries_.exchange(0, kAcquire);
+    expect(delivered <= 1, "two deliveries of one period");
+    if (delivered == 0 && !mutated("a list is taken that was not delivered")) return;
+    take_and_look(list_, blocks_, taken_);
+  }
+
+  void expect_each_taken_once() {
+    take_if_delivered();
+    expect(list_.count() == 0, "a block is left behind");
+    for (const uint32_t times : taken_) expect(times == 1, "a block was not taken once");
+  }
+
+  Block blocks_[kCount];
+  RemoteList<Block> list_;
+  Atomic<uint32_t> deliveries_;
+  uint32_t taken_[kCount] = {};
+};
+
+class PushAndTake : public rl::test_suite<PushAndTake, 3>, public Delivering<3> {
+ public:
+  using Delivering::before;
 
   void thread(unsigned index) {
     if (index == 2) {
@@ -66,9 +91,7 @@ class PushAndTake : public rl::test_suite<PushAndTake, 3> {
   }
 
   void after() {
-    take_if_delivered();
-    expect(list_.count() == 0, "a block is left behind");
-    for (uint32_t i = 0; i < kBlocks; i++) expect(taken_[i] == 1, "a block was not taken once");
+    expect_each_taken_once();
     expect(list_.change_owner(kOwner, kNextOwner), "an empty list keeps its owner");
     expect(list_.owner() == kNextOwner, "the owner did not change");
   }
@@ -90,27 +113,14 @@ class PushAndTake : public rl::test_suite<PushAndTake, 3> {
     pushed.first = list_.count() == 1;
     return pushed;
   }
-
-  // As the owner does: takes only a list that was delivered.
-  void take_if_delivered() {
-    const uint32_t delivered = deliveries_.exchange(0, kAcquire);
-    expect(delivered <= 1, "two deliveries of one period");
-    if (delivered == 0 && !mutated("a list is taken that was not delivered")) return;
-    take_and_look(list_, blocks_, taken_);
-  }
-
-  Block blocks_[kBlocks];
-  RemoteList<Block> list_;
-  Atomic<uint32_t> deliveries_;
-  uint32_t taken_[kBlocks] = {};
 };
 
 // Chains of several blocks among single ones: the thread that finds the list empty stores the end
 // of its chain, and the taken list links all chains. The owner takes while a stale `last_` of the
 // previous period is still visible.
-class PushChains : public rl::test_suite<PushChains, 3> {
+class PushChains : public rl::test_suite<PushChains, 3>, public Delivering<5> {
  public:
-  void before() { list_.open(kOwner, kNode, kClass); }
+  using Delivering::before;
 
   void thread(unsigned index) {
     if (index == 2) {
@@ -121,15 +131,9 @@ class PushChains : public rl::test_suite<PushChains, 3> {
     if (index == 0) push(4, 1);
   }
 
-  void after() {
-    take_if_delivered();
-    expect(list_.count() == 0, "a block is left behind");
-    for (const uint32_t times : taken_) expect(times == 1, "a block was not taken once");
-  }
+  void after() { expect_each_taken_once(); }
 
  private:
-  static constexpr uint32_t kInChains = 5;
-
   // Pushes `count` blocks from number `from` on, the last of them first.
   void push(uint32_t from, uint32_t count) {
     for (uint32_t i = from; i < from + count; i++) {
@@ -145,18 +149,6 @@ class PushChains : public rl::test_suite<PushChains, 3> {
            "a wrong answer");
     if (pushed.first) deliveries_.fetch_add(1, kRelease);
   }
-
-  void take_if_delivered() {
-    const uint32_t delivered = deliveries_.exchange(0, kAcquire);
-    expect(delivered <= 1, "two deliveries of one period");
-    if (delivered == 0) return;
-    take_and_look(list_, blocks_, taken_);
-  }
-
-  Block blocks_[kInChains];
-  RemoteList<Block> list_;
-  Atomic<uint32_t> deliveries_;
-  uint32_t taken_[kInChains] = {};
 };
 
 class RepeatedPush : public rl::test_suite<RepeatedPush, 2> {
@@ -224,33 +216,27 @@ class ChangeOwner : public rl::test_suite<ChangeOwner, 2> {
 };
 
 }  // namespace
-}  // namespace near::model
 
-int main(int count, char** arguments) {
-  using namespace near::model;
-  const Exploration explorations[] = {
-      explore<RepeatedPush>("repeated push", Full{}),
-      explore<ChangeOwner>("change of owner", Full{}),
-      explore<PushAndTake>("push and take", Bounded{5}),
-      explore<PushAndTake>("push and take", Random{400'000}),
-      explore<PushChains>("push chains", Bounded{5}),
-      explore<PushChains>("push chains", Random{400'000}),
-  };
-  const near::Mutation mutations[] = {
-      {"push does not release the block", "remote_list.h", "::push", rl::mo_acq_rel,
-       rl::mo_acquire},
-      {"push does not acquire the link of the head", "remote_list.h", "::push", rl::mo_acq_rel,
-       rl::mo_release},
-      {"take does not acquire the blocks", "remote_list.h", "::take", rl::mo_acq_rel,
-       rl::mo_release},
-      {"take does not release `last`", "remote_list.h", "::take", rl::mo_acq_rel, rl::mo_acquire},
-      {"the delivery does not release `last`", "remote_list_model.cc", "::push", rl::mo_release,
-       rl::mo_relaxed},
-      {"the end of a chain is taken for its front"},
-      {"a chain counts as one block"},
-      {"whether it is the first is asked after the push"},
-      {"a list is taken that was not delivered"},
-      {"the owner changes though blocks are on their way"},
-  };
-  return run_models(count, arguments, explorations, mutations);
-}
+const std::vector<Exploration> kExplorations = {
+    explore<RepeatedPush>("repeated push", Full{}),
+    explore<ChangeOwner>("change of owner", Full{}),
+    explore<PushAndTake>("push and take", Bounded{5}),
+    explore<PushAndTake>("push and take", Random{400'000}),
+    explore<PushChains>("push chains", Bounded{5}),
+    explore<PushChains>("push chains", Random{400'000}),
+};
+
+const std::vector<Mutation> kMutations = {
+    {"push does not release the block", "remote_list.h", "::push", kAcqRel, kAcquire},
+    {"push does not acquire the link of the head", "remote_list.h", "::push", kAcqRel, kRelease},
+    {"take does not acquire the blocks", "remote_list.h", "::take", kAcqRel, kRelease},
+    {"take does not release `last`", "remote_list.h", "::take", kAcqRel, kAcquire},
+    {"the delivery does not release `last`", "remote_list_model.cc", "::push", kRelease, kRelaxed},
+    {"the end of a chain is taken for its front"},
+    {"a chain counts as one block"},
+    {"whether it is the first is asked after the push"},
+    {"a list is taken that was not delivered"},
+    {"the owner changes though blocks are on their way"},
+};
+
+}  // namespace near::model

@@ -1,17 +1,17 @@
 // Runs the models of one protocol: a program explores its suites, and all of them have to hold.
 // Given `mutants`, the same program tries each mutation, and under each a suite has to fail.
 // Invariant: the line "cases: N" counts executions explored, or mutations found; none is a failure.
-// Thread-safety: only the main program of each model uses it.
+// Thread-safety: only the main program of each model (model_main.cc) uses it.
 #pragma once
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <ostream>
 #include <source_location>
 #include <span>
 #include <streambuf>
+#include <vector>
 
 #include "base/atomic.h"
 
@@ -185,15 +185,8 @@ inline int run_mutations(std::span<const Exploration> explorations,
   return tried > 0 && found == tried ? 0 : 1;
 }
 
-// The main program: no argument, or `mutants` [name].
-inline int run_models(int count, char** arguments, std::span<const Exploration> explorations,
-                      std::span<const Mutation> mutations) {
-  if (count == 1) return run_suites(explorations);
-  if (std::strcmp(arguments[1], "mutants") == 0) {
-    return run_mutations(explorations, mutations, count > 2 ? arguments[2] : nullptr);
-  }
-  std::fprintf(stderr, "usage: %s [mutants [name]]\n", arguments[0]);
-  return 2;
-}
+// Each model defines these.
+extern const std::vector<Exploration> kExplorations;
+extern const std::vector<Mutation> kMutations;
 
 }  // namespace near::model

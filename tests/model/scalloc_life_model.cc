@@ -90,39 +90,35 @@ class Adoption : public FencedSuite<Adoption> {
 };
 
 }  // namespace
-}  // namespace near::model
 
-int main(int count, char** arguments) {
-  using namespace near::model;
-  const Exploration explorations[] = {
-      explore<LastFree<Reclaim::free>>("last free", Random{300'000}),
-      explore<Termination<Reclaim::free>>("termination", Random{300'000}),
-      explore<Adoption>("adoption", Random{300'000}),
-      explore<LastFree<Reclaim::allocation>>("last free, reclaim in allocation", Random{100'000}),
-      explore<Termination<Reclaim::allocation>>("termination, reclaim in allocation",
-                                                Random{100'000}),
-  };
-  const near::Mutation mutations[] = {
-      // Race 1: a span is both in the pool and in a set.
-      {kUnlockedMark},
-      // Race 2: the last frees still saw the span hot.
-      {"who leaves a hot span does not look at it again"},
-      {kAsPublished},
-      {"leaving hot is not ordered with the look at the lists", "epoch.h", "::mark", rl::mo_seq_cst,
-       rl::mo_acq_rel},
-      {"a free is not ordered with the look at the epoch", "epoch.h", "::read", rl::mo_seq_cst,
-       rl::mo_acquire},
-      // Race 3: a local and a remote free each see the other's block as still live.
-      {"a local free is not ordered with the look at the remote list", "life_cycle.h",
-       "::free_cold", rl::mo_seq_cst, rl::mo_relaxed},
-      {"the first remote free is not ordered with the look at the local list", "life_cycle.h",
-       "::free_remote", rl::mo_seq_cst, rl::mo_relaxed},
-      {"the look at the local list is not ordered", "local_free_list.h", "::free", rl::mo_seq_cst,
-       rl::mo_acquire},
-      {"the look at the remote list is not ordered", "remote_free_list.h", "::blocks",
-       rl::mo_seq_cst, rl::mo_acquire},
-      // Race 4: spans of a thread that ended stay behind.
-      {"spans stay reusable when their thread ends"},
-  };
-  return run_models(count, arguments, explorations, mutations);
-}
+const std::vector<Exploration> kExplorations = {
+    explore<LastFree<Reclaim::free>>("last free", Random{300'000}),
+    explore<Termination<Reclaim::free>>("termination", Random{300'000}),
+    explore<Adoption>("adoption", Random{300'000}),
+    explore<LastFree<Reclaim::allocation>>("last free, reclaim in allocation", Random{100'000}),
+    explore<Termination<Reclaim::allocation>>("termination, reclaim in allocation",
+                                              Random{100'000}),
+};
+
+const std::vector<Mutation> kMutations = {
+    // Race 1: a span is both in the pool and in a set.
+    {kUnlockedMark},
+    // Race 2: the last frees still saw the span hot.
+    {"who leaves a hot span does not look at it again"},
+    {kAsPublished},
+    {"leaving hot is not ordered with the look at the lists", "epoch.h", "::mark", kSeqCst,
+     kAcqRel},
+    {"a free is not ordered with the look at the epoch", "epoch.h", "::read", kSeqCst, kAcquire},
+    // Race 3: a local and a remote free each see the other's block as still live.
+    {"a local free is not ordered with the look at the remote list", "life_cycle.h", "::free_cold",
+     kSeqCst, kRelaxed},
+    {"the first remote free is not ordered with the look at the local list", "life_cycle.h",
+     "::free_remote", kSeqCst, kRelaxed},
+    {"the look at the local list is not ordered", "local_free_list.h", "::free", kSeqCst, kAcquire},
+    {"the look at the remote list is not ordered", "remote_free_list.h", "::blocks", kSeqCst,
+     kAcquire},
+    // Race 4: spans of a thread that ended stay behind.
+    {"spans stay reusable when their thread ends"},
+};
+
+}  // namespace near::model

@@ -78,18 +78,15 @@ class TakeAndPut : public rl::test_suite<TakeAndPut, 3> {
 };
 
 }  // namespace
-}  // namespace near::model
 
-int main(int count, char** arguments) {
-  using namespace near::model;
-  const Exploration explorations[] = {
-      explore<TakeAndPut>("take and put", Random{200'000}),
-  };
-  const near::Mutation mutations[] = {
-      {kUntagged},
-      {"push does not release the span", "tagged_stack.h", "::push", rl::mo_release,
-       rl::mo_relaxed},
-      {"pop does not acquire the span", "tagged_stack.h", "::pop", rl::mo_acquire, rl::mo_relaxed},
-  };
-  return run_models(count, arguments, explorations, mutations);
-}
+const std::vector<Exploration> kExplorations = {
+    explore<TakeAndPut>("take and put", Random{200'000}),
+};
+
+const std::vector<Mutation> kMutations = {
+    {kUntagged},
+    {"push does not release the span", "tagged_stack.h", "::push", kRelease, kRelaxed},
+    {"pop does not acquire the span", "tagged_stack.h", "::pop", kAcquire, kRelaxed},
+};
+
+}  // namespace near::model

@@ -111,33 +111,30 @@ class ReplaceLeafAndParent : public rl::test_suite<ReplaceLeafAndParent, 3> {
 };
 
 }  // namespace
-}  // namespace near::model
 
-int main(int count, char** arguments) {
-  using namespace near::model;
-  const Exploration explorations[] = {
-      explore<ReplaceLeafAndParent>("replace leaf and parent", Random{200'000}),
-  };
-  const near::Mutation mutations[] = {
-      {"a freeze orders nothing", "abtree_node.hpp", "::freeze", rl::mo_acq_rel, rl::mo_relaxed},
-      {"a swing does not release the node", "abtree_node.hpp", "::swing", rl::mo_acq_rel,
-       rl::mo_relaxed},
-      {"a child is not acquired", "abtree_node.hpp", "::word", rl::mo_acquire, rl::mo_relaxed},
-      {"info is not acquired", "abtree_node.hpp", "::linked_info", rl::mo_acquire, rl::mo_relaxed},
-      {"fields are not released", "scx.hpp", "::set", rl::mo_release, rl::mo_relaxed},
-      {"fields are not acquired", "scx.hpp", "::get", rl::mo_acquire, rl::mo_relaxed},
-      {"a sequence is not released", "scx.hpp", "::begin", rl::mo_release, rl::mo_relaxed},
-      {"an end orders nothing", "scx.hpp", "::end", rl::mo_acq_rel, rl::mo_relaxed},
-      {"a status is not acquired", "scx.hpp", "::is_in_progress", rl::mo_acquire, rl::mo_relaxed},
-      {"a claim is not acquired", "scx.hpp", "::try_claim", rl::mo_acquire, rl::mo_relaxed},
-      {"a claim is not released", "scx.hpp", "::unclaim", rl::mo_release, rl::mo_relaxed},
-      {"a chunk is not released", "scx.hpp", "::grow", rl::mo_acq_rel, rl::mo_relaxed},
-      {"a chunk is not acquired", "scx.hpp", "::chunk", rl::mo_acquire, rl::mo_relaxed},
-      {"who meets an update in progress goes on"},
-      {"a finalized node is linked"},
-      {"the child is read before its parent is linked"},
-      {"the parent is copied before it is linked"},
-      {"the parent is not frozen"},
-  };
-  return run_models(count, arguments, explorations, mutations);
-}
+const std::vector<Exploration> kExplorations = {
+    explore<ReplaceLeafAndParent>("replace leaf and parent", Random{200'000}),
+};
+
+const std::vector<Mutation> kMutations = {
+    {"a freeze orders nothing", "abtree_node.hpp", "::freeze", kAcqRel, kRelaxed},
+    {"a swing does not release the node", "abtree_node.hpp", "::swing", kAcqRel, kRelaxed},
+    {"a child is not acquired", "abtree_node.hpp", "::word", kAcquire, kRelaxed},
+    {"info is not acquired", "abtree_node.hpp", "::linked_info", kAcquire, kRelaxed},
+    {"fields are not released", "scx.hpp", "::set", kRelease, kRelaxed},
+    {"fields are not acquired", "scx.hpp", "::get", kAcquire, kRelaxed},
+    {"a sequence is not released", "scx.hpp", "::begin", kRelease, kRelaxed},
+    {"an end orders nothing", "scx.hpp", "::end", kAcqRel, kRelaxed},
+    {"a status is not acquired", "scx.hpp", "::is_in_progress", kAcquire, kRelaxed},
+    {"a claim is not acquired", "scx.hpp", "::try_claim", kAcquire, kRelaxed},
+    {"a claim is not released", "scx.hpp", "::unclaim", kRelease, kRelaxed},
+    {"a chunk is not released", "scx.hpp", "::grow", kAcqRel, kRelaxed},
+    {"a chunk is not acquired", "scx.hpp", "::chunk", kAcquire, kRelaxed},
+    {"who meets an update in progress goes on"},
+    {"a finalized node is linked"},
+    {"the child is read before its parent is linked"},
+    {"the parent is copied before it is linked"},
+    {"the parent is not frozen"},
+};
+
+}  // namespace near::model

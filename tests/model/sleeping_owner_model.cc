@@ -106,30 +106,27 @@ class SleepingOwner : public rl::test_suite<SleepingOwner, 4> {
 };
 
 }  // namespace
-}  // namespace near::model
 
-int main(int count, char** arguments) {
-  using namespace near::model;
-  const Exploration explorations[] = {
-      explore<SleepingOwner>("sleeping owner", Random{1'000'000}),
-  };
-  const near::Mutation mutations[] = {
-      {"a free is counted without releasing its writes", "free_count.h", "::tick()", rl::mo_release,
-       rl::mo_relaxed},
-      {"a batch is counted without releasing its writes", "free_count.h", "::tick(uint32_t)",
-       rl::mo_release, rl::mo_relaxed},
-      {"the count is read without acquiring", "free_count.h", "::freed", rl::mo_acquire,
-       rl::mo_relaxed},
-      {"the count runs ahead of the list"},
-      {"a batch is counted before it is spliced"},
-      {"on_count does not look again under the lock"},
-      {"a hot span is claimed"},
-      {"a hot span is taken for empty after as many frees"},
-      {"a claim does not take the lock"},
-      {"a claim trusts the remote count"},
-      {"spans that are not complete are not put back"},
-      {"a delivery is forgotten"},
-      {"the list of a retired span stays open"},
-  };
-  return run_models(count, arguments, explorations, mutations);
-}
+const std::vector<Exploration> kExplorations = {
+    explore<SleepingOwner>("sleeping owner", Random{1'000'000}),
+};
+
+const std::vector<Mutation> kMutations = {
+    {"a free is counted without releasing its writes", "free_count.h", "::tick()", kRelease,
+     kRelaxed},
+    {"a batch is counted without releasing its writes", "free_count.h", "::tick(uint32_t)",
+     kRelease, kRelaxed},
+    {"the count is read without acquiring", "free_count.h", "::freed", kAcquire, kRelaxed},
+    {"the count runs ahead of the list"},
+    {"a batch is counted before it is spliced"},
+    {"on_count does not look again under the lock"},
+    {"a hot span is claimed"},
+    {"a hot span is taken for empty after as many frees"},
+    {"a claim does not take the lock"},
+    {"a claim trusts the remote count"},
+    {"spans that are not complete are not put back"},
+    {"a delivery is forgotten"},
+    {"the list of a retired span stays open"},
+};
+
+}  // namespace near::model

@@ -253,40 +253,36 @@ class Synchronize : public FencedSuite<Synchronize>, Reclaiming {
 };
 
 }  // namespace
-}  // namespace near::model
 
-int main(int count, char** arguments) {
-  using namespace near::model;
-  const Exploration explorations[] = {
-      explore<Rounds>("receive, pass, skip", Random{600'000}),
-      explore<Idle>("taken from an idle thread", Random{100'000}),
-      explore<Synchronize>("synchronize", Random{200'000}),
-  };
-  constexpr auto kNone = rl::mo_relaxed;
-  const near::Mutation mutations[] = {
-      {"an operation begins without a fence", "token.hpp", "activate", rl::mo_seq_cst, kNone},
-      {"a pass without a fence", "token.hpp", "::pass(", rl::mo_seq_cst, kNone},
-      {"a skip without a fence", "token.hpp", "::skip_idle(", rl::mo_seq_cst, kNone},
-      {"the end of an operation does not release", "token.hpp", "deactivate", rl::mo_release,
-       kNone},
-      {"a receipt does not acquire", "token.hpp", "::at(", rl::mo_acquire, kNone},
-      {"the round is not acquired", "token.hpp", "::word(", rl::mo_acquire, kNone},
-      {"the end of an operation is not acquired", "token.hpp", "is_active", rl::mo_acquire, kNone},
-      {"the records are not acquired", "token.hpp", "::find(", rl::mo_acquire, kNone},
-      {"the head of the ring is not acquired", "token.hpp", "::step(", rl::mo_acquire, kNone,
-       "head.load"},
-      {"the end of a thread is not acquired", "token.hpp", "::step(", rl::mo_acquire, kNone,
-       "attached.load"},
-      {"a pass does not release", "token.hpp", "::move(", rl::mo_release, kNone},
-      {"a record is not released", "record_list.hpp", "add_record", rl::mo_acq_rel, rl::mo_acquire},
-      {"a thread attaches without a fence"},
-      {"one bag"},
-      {"a receipt counts though the thread was skipped"},
-      {"what is left waits for two rounds"},
-      {"what an idle thread retired counts as safe"},
-      {"rounds are compared as if they did not wrap"},
-      {"synchronize begins without a fence"},
-      {"synchronize waits for two rounds"},
-  };
-  return run_models(count, arguments, explorations, mutations);
-}
+const std::vector<Exploration> kExplorations = {
+    explore<Rounds>("receive, pass, skip", Random{600'000}),
+    explore<Idle>("taken from an idle thread", Random{100'000}),
+    explore<Synchronize>("synchronize", Random{200'000}),
+};
+
+const std::vector<Mutation> kMutations = {
+    {"an operation begins without a fence", "token.hpp", "activate", kSeqCst, kRelaxed},
+    {"a pass without a fence", "token.hpp", "::pass(", kSeqCst, kRelaxed},
+    {"a skip without a fence", "token.hpp", "::skip_idle(", kSeqCst, kRelaxed},
+    {"the end of an operation does not release", "token.hpp", "deactivate", kRelease, kRelaxed},
+    {"a receipt does not acquire", "token.hpp", "::at(", kAcquire, kRelaxed},
+    {"the round is not acquired", "token.hpp", "::word(", kAcquire, kRelaxed},
+    {"the end of an operation is not acquired", "token.hpp", "is_active", kAcquire, kRelaxed},
+    {"the records are not acquired", "token.hpp", "::find(", kAcquire, kRelaxed},
+    {"the head of the ring is not acquired", "token.hpp", "::step(", kAcquire, kRelaxed,
+     "head.load"},
+    {"the end of a thread is not acquired", "token.hpp", "::step(", kAcquire, kRelaxed,
+     "attached.load"},
+    {"a pass does not release", "token.hpp", "::move(", kRelease, kRelaxed},
+    {"a record is not released", "record_list.hpp", "add_record", kAcqRel, kAcquire},
+    {"a thread attaches without a fence"},
+    {"one bag"},
+    {"a receipt counts though the thread was skipped"},
+    {"what is left waits for two rounds"},
+    {"what an idle thread retired counts as safe"},
+    {"rounds are compared as if they did not wrap"},
+    {"synchronize begins without a fence"},
+    {"synchronize waits for two rounds"},
+};
+
+}  // namespace near::model

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
-#include <thread>
 
 #include "../../lab/workloads/marker_code.h"
 #include "../../numa/plugin/arguments.h"
@@ -17,6 +16,7 @@
 #include "../../numa/plugin/page_set.h"
 #include "../../numa/plugin/page_tally.h"
 #include "support/cases.h"
+#include "support/parallel.h"
 
 namespace near_test {
 namespace {
@@ -132,13 +132,9 @@ TEST(PluginPages, OfTwoThatAddAPageOneIsFirst) {
   PageSet pages;
   constexpr size_t kThreads = 4, kPages = 100'000;
   std::array<size_t, kThreads> added{};
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&, i] {
-      for (uint64_t page = 0; page < kPages; ++page) added[i] += pages.add(page * 37) ? 1 : 0;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_threads(kThreads, [&](size_t i) {
+    for (uint64_t page = 0; page < kPages; ++page) added[i] += pages.add(page * 37) ? 1 : 0;
+  });
   EXPECT_EQ(added[0] + added[1] + added[2] + added[3], kPages);
   count_cases();
 }
@@ -379,16 +375,12 @@ TEST_F(PluginCounter, MarkersThatMakeNoSenseAreCounted) {
 TEST_F(PluginCounter, CpusCountAtTheSameTime) {
   constexpr size_t kEach = 100'000;
   counter.begin();
-  std::vector<std::thread> threads;
-  for (unsigned cpu = 0; cpu < 3; ++cpu) {
-    threads.emplace_back([this, cpu] {
-      for (size_t i = 0; i < kEach; ++i) {
-        load(cpu, 0x10000 + i % 4096, kHere + i % 4096);
-        store(cpu, 0x20000, kThere);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_threads(3, [this](unsigned cpu) {
+    for (size_t i = 0; i < kEach; ++i) {
+      load(cpu, 0x10000 + i % 4096, kHere + i % 4096);
+      store(cpu, 0x20000, kThere);
+    }
+  });
   counter.end();
   size_t misses = 0, bounces = 0;
   const nlohmann::json region = report()["regions"].at(0);

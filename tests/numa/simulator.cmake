@@ -12,10 +12,8 @@ add_executable(numa_simulator
 target_link_libraries(numa_simulator PRIVATE near_core_fake_os near_test_flags)
 set_target_properties(numa_simulator PROPERTIES NEAR_TEST_OPTIMISED ON)
 
-add_library(numa_simulator_tests OBJECT
+near_test_objects(numa_simulator_tests
   simulator_test.cc ${PROJECT_SOURCE_DIR}/tests/support/child.cc)
-target_link_libraries(numa_simulator_tests PUBLIC near_test_flags GTest::gtest)
-near_test_precompiled(numa_simulator_tests)
 near_test_executable(numa_simulator_test OBJECTS numa_simulator_tests)
 near_test_core(numa_simulator_test LABEL numa COMMAND numa_simulator_test
   ENVIRONMENT NEAR_TEST_EXPECT= NEAR_TEST_SIMULATOR=$<TARGET_FILE:numa_simulator>)

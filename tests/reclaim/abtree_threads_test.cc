@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "nearmalloc/reclaim/abtree.hpp"
@@ -14,6 +13,7 @@
 #include "reclaim/eager_domain.h"
 #include "reclaim/interrupter.h"
 #include "support/cases.h"
+#include "support/parallel.h"
 #include "support/pattern.h"
 
 namespace near_test {
@@ -114,14 +114,10 @@ void stress(MakeTrial make, const Load& load) {
   AnySet& tree = trial->set();
   Interrupter interrupter;
   std::vector<Balance> balances(load.threads);
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < load.threads; ++i) {
-    threads.emplace_back([&, i] {
-      const Interrupter::Watched watched(interrupter);
-      change_at_random(tree, load, i, balances[i]);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_threads(load.threads, [&](size_t i) {
+    const Interrupter::Watched watched(interrupter);
+    change_at_random(tree, load, i, balances[i]);
+  });
   Balance total;
   for (const Balance& each : balances) {
     total.key_sum += each.key_sum;
@@ -189,13 +185,10 @@ void ranges_under_churn(MakeTrial make, int64_t keys, size_t ranges) {
   for (int64_t key = 0; key < keys; key += 4) ASSERT_TRUE(tree.insert(key, value_of(key)));
   std::atomic<bool> done{false};
   Interrupter interrupter;
-  std::vector<std::thread> threads;
-  for (uint64_t i = 0; i < 3; ++i) {
-    threads.emplace_back([&, i] {
-      const Interrupter::Watched watched(interrupter);
-      churn(tree, keys, done, i);
-    });
-  }
+  Threads threads(3, [&](uint64_t i) {
+    const Interrupter::Watched watched(interrupter);
+    churn(tree, keys, done, i);
+  });
   Random random(seed());
   for (size_t i = 0; i < ranges && !testing::Test::HasFailure(); ++i) {
     const auto low = static_cast<int64_t>(random.below(static_cast<uint64_t>(keys)));
@@ -206,7 +199,7 @@ void ranges_under_churn(MakeTrial make, int64_t keys, size_t ranges) {
     count_cases();
   }
   done = true;
-  for (std::thread& thread : threads) thread.join();
+  threads.join();
   ASSERT_TRUE(tree.check());
 }
 
@@ -220,26 +213,22 @@ TEST_P(AbtreeThreads, EachSeesItsOwnChanges) {
   const std::unique_ptr<TreeTrial> trial = GetParam().small();
   AnySet& tree = trial->set();
   constexpr int64_t kThreads = 4;
-  std::vector<std::thread> threads;
   std::atomic<size_t> entries{0};
-  for (int64_t number = 0; number < kThreads; ++number) {
-    threads.emplace_back([&, number] {
-      std::map<int64_t, int64_t> model;
-      Random random(seed() + static_cast<uint64_t>(number));
-      for (size_t i = 0; i < scaled(20'000); ++i) {
-        const int64_t key = static_cast<int64_t>(random.below(300)) * kThreads + number;
-        if (random.below(2) == 0) {
-          ASSERT_EQ(tree.insert(key, value_of(key)), model.emplace(key, 0).second);
-        } else {
-          ASSERT_EQ(tree.erase(key), model.erase(key) == 1);
-        }
-        ASSERT_EQ(tree.contains(key), model.contains(key));
-        count_cases();
+  run_threads(kThreads, [&](int64_t number) {
+    std::map<int64_t, int64_t> model;
+    Random random(seed() + static_cast<uint64_t>(number));
+    for (size_t i = 0; i < scaled(20'000); ++i) {
+      const int64_t key = static_cast<int64_t>(random.below(300)) * kThreads + number;
+      if (random.below(2) == 0) {
+        ASSERT_EQ(tree.insert(key, value_of(key)), model.emplace(key, 0).second);
+      } else {
+        ASSERT_EQ(tree.erase(key), model.erase(key) == 1);
       }
-      entries += model.size();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+      ASSERT_EQ(tree.contains(key), model.contains(key));
+      count_cases();
+    }
+    entries += model.size();
+  });
   ASSERT_TRUE(tree.check());
   ASSERT_EQ(tree.size(), entries.load());
 }

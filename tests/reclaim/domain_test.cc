@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +15,8 @@
 
 #include "base/compiler.h"
 #include "support/cases.h"
+#include "support/forked.h"
+#include "support/parallel.h"
 
 namespace near::reclaim {
 namespace {
@@ -132,19 +133,16 @@ TYPED_TEST(DomainTest, BarrierFreesWhatIdleThreadsRetired) {
 TYPED_TEST(DomainTest, BarriersRunBesideRetirements) {
   domain<TypeParam> domain(every_policy(policy::adaptive()));
   std::atomic<bool> stop{false};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 3; t++) {
-    threads.emplace_back([&] {
-      while (!stop) {
-        for (int i = 0; i < 20; i++) domain.retire(new Counted);
-        if (auto handle = domain.attach(); !stop) handle.pin().retire(new Counted);
-      }
-    });
-  }
+  near_test::Threads threads(3, [&](size_t) {
+    while (!stop) {
+      for (int i = 0; i < 20; i++) domain.retire(new Counted);
+      if (auto handle = domain.attach(); !stop) handle.pin().retire(new Counted);
+    }
+  });
   const auto rounds = static_cast<int>(near_test::scaled(200));
   for (int i = 0; i < rounds; i++) domain.barrier();
   stop = true;
-  for (std::thread& thread : threads) thread.join();
+  threads.join();
   domain.barrier();
   EXPECT_EQ(live, 0);
   EXPECT_EQ(domain.collect().unreclaimed, 0u);
@@ -350,32 +348,24 @@ TYPED_TEST(DomainTest, RobustSchemesKeepTheirBoundWithAStalledReader) {
 TYPED_TEST(DomainTest, AForkedChildGoesOnAlone) {
   domain<TypeParam> domain(every_policy(policy::adaptive()));
   std::atomic<bool> stop{false};
-  std::vector<std::thread> others;
-  for (int t = 0; t < 2; t++) {
-    others.emplace_back([&] {
-      while (!stop) domain.retire(new Counted);
-    });
-  }
+  near_test::Threads others(2, [&](size_t) {
+    while (!stop) domain.retire(new Counted);
+  });
   auto handle = domain.attach();
   const auto forks = static_cast<int>(near_test::scaled(10));
   for (int i = 0; i < forks; i++) {
     handle.pin().retire(new Counted);
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      alarm(60);
+    const int status = near_test::run_in_child([&] {
       for (int k = 0; k < 1000; k++) handle.pin().retire(new Counted);
       std::thread([&] { domain.retire(new Counted); }).join();
       domain.barrier();
       const statistics sums = domain.collect();
-      _exit(sums.unreclaimed == 0 && sums.freed + sums.lost == sums.retired ? 0 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+      return sums.unreclaimed == 0 && sums.freed + sums.lost == sums.retired ? 0 : 1;
+    });
+    EXPECT_EQ(status, 0);
   }
   stop = true;
-  for (std::thread& other : others) other.join();
+  others.join();
 }
 
 TEST_F(Domain, ManyDomainsLiveSideBySide) {
@@ -493,18 +483,13 @@ TYPED_TEST(DomainTest, AForkedChildOfAnOfflineThreadOrBesideBarriersGoesOn) {
     for (int k = 0; k < 20; k++) handle.pin().retire(new Counted);
     auto scope = std::make_unique<offline_scope<TypeParam>>(handle);
     if (i % 2 == 0) scope.reset();
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      alarm(60);
+    const int status = near_test::run_in_child([&] {
       scope.reset();
       for (int k = 0; k < 1000; k++) handle.pin().retire(new Counted);
       domain.barrier();
-      _exit(domain.collect().unreclaimed == 0 ? 0 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+      return domain.collect().unreclaimed == 0 ? 0 : 1;
+    });
+    EXPECT_EQ(status, 0);
   }
   stop = true;
   other.join();

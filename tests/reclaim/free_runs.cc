@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
-#include <thread>
 #include <vector>
 
 #include "nearmalloc/reclaim/domain.hpp"
 #include "support/cases.h"
+#include "support/parallel.h"
 
 namespace near_test {
 namespace {
@@ -151,21 +151,17 @@ TEST_F(FreeRuns, OfSeveralThreadsHoldEachObjectOnce) {
   std::mutex guards_retired;
   {
     Domain domain({.reclaim = reclaim::policy::batch(), .batch_size = 100});
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 3; ++t) {
-      threads.emplace_back([&] {
-        for (size_t i = 0; i < scaled(20'000); ++i) {
-          // Noted before it is retired: afterwards another object may have the address.
-          auto* const object = new uint64_t(i);
-          {
-            const std::lock_guard lock(guards_retired);
-            retired.push_back(address(object));
-          }
-          domain.retire(object);
+    run_threads(3, [&](size_t) {
+      for (size_t i = 0; i < scaled(20'000); ++i) {
+        // Noted before it is retired: afterwards another object may have the address.
+        auto* const object = new uint64_t(i);
+        {
+          const std::lock_guard lock(guards_retired);
+          retired.push_back(address(object));
         }
-      });
-    }
-    for (std::thread& each : threads) each.join();
+        domain.retire(object);
+      }
+    });
   }
   EXPECT_EQ(handed_over.size(), retired.size());
   EXPECT_EQ(sorted(handed_over), sorted(retired));

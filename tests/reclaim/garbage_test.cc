@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <chrono>
 #include <latch>
-#include <thread>
 #include <vector>
 
 #include "every_scheme.h"
 #include "support/cases.h"
+#include "support/parallel.h"
 #include "test_access.h"
 
 namespace near_test {
@@ -36,14 +36,10 @@ TYPED_TEST(GarbageTest, TheSumHasWhatThreadsHoldAndLose) {
     constexpr int kMost = 10;
     const int count = round == 0 ? kMost : 1;
     std::latch all(count);
-    std::vector<std::thread> threads;
-    for (int t = 0; t < count; t++) {
-      threads.emplace_back([&] {
-        for (int i = 0; i < 100; i++) domain.retire(new char);
-        all.arrive_and_wait();
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    run_threads(count, [&](size_t) {
+      for (int i = 0; i < 100; i++) domain.retire(new char);
+      all.arrive_and_wait();
+    });
     for (int i = 0; i < 1000; i++) domain.retire(new char);
     const statistics sums = domain.collect();
     const uint64_t garbage = TestAccess::garbage(domain);

@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <latch>
 #include <thread>
-#include <vector>
 
 #include "every_scheme.h"
 #include "support/cases.h"
+#include "support/parallel.h"
 #include "support/pattern.h"
 
 namespace near_test {
@@ -27,29 +27,23 @@ template <class Scheme>
 class Waiting {
  public:
   Waiting(domain<Scheme>& domain, size_t threads, size_t objects)
-      : retired_(static_cast<ptrdiff_t>(threads)) {
-    for (size_t i = 0; i < threads; i++) {
-      threads_.emplace_back([&, objects] {
-        auto handle = domain.attach();
-        for (size_t k = 0; k < objects; k++) handle.pin().retire(new CountedObject);
-        retired_.count_down();
-        end_.wait();
-        handle.pin().retire(new CountedObject);  // it goes on as before
-      });
-    }
+      : retired_(static_cast<ptrdiff_t>(threads)), threads_(threads, [&, objects](size_t) {
+          auto handle = domain.attach();
+          for (size_t i = 0; i < objects; i++) handle.pin().retire(new CountedObject);
+          retired_.count_down();
+          end_.wait();
+          handle.pin().retire(new CountedObject);  // it goes on as before
+        }) {
     retired_.wait();
   }
-  ~Waiting() {
-    end_.count_down();
-    for (std::thread& each : threads_) each.join();
-  }
+  ~Waiting() { end_.count_down(); }
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
  private:
   std::latch retired_;
   std::latch end_{1};
-  std::vector<std::thread> threads_;
+  Threads threads_;
 };
 
 TYPED_TEST(HandoverTest, WhatWaitingThreadsRetiredIsFreedByOneThatGoesOn) {
@@ -78,20 +72,16 @@ TYPED_TEST(HandoverTest, ThreadsThatPauseAndGoOnLoseAndDoubleNothing) {
   options settings;
   settings.batch_size = 8;
   domain<TypeParam> domain(settings);
-  std::vector<std::thread> threads;
   const size_t rounds = scaled(300);
-  for (unsigned number = 0; number < 4; number++) {
-    threads.emplace_back([&, number] {
-      Random random(seed() + number);
-      auto handle = domain.attach();
-      for (size_t i = 0; i < rounds; i++) {
-        for (size_t k = random.below(300); k > 0; k--) handle.pin().retire(new CountedObject);
-        if (random.below(4) == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
-        if (random.below(4) == 0) std::this_thread::yield();
-      }
-    });
-  }
-  for (std::thread& each : threads) each.join();
+  run_threads(4, [&](unsigned number) {
+    Random random(seed() + number);
+    auto handle = domain.attach();
+    for (size_t i = 0; i < rounds; i++) {
+      for (size_t k = random.below(300); k > 0; k--) handle.pin().retire(new CountedObject);
+      if (random.below(4) == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+      if (random.below(4) == 0) std::this_thread::yield();
+    }
+  });
   domain.barrier();
   EXPECT_EQ(live_objects, 0);
   const statistics sums = domain.collect();

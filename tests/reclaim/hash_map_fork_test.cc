@@ -1,7 +1,5 @@
 // A hash map during a fork, while another thread links a bucket or enlarges the table.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <functional>
 #include <semaphore>
@@ -10,6 +8,7 @@
 #include "nearmalloc/reclaim/hash_map.hpp"
 #include "preempting_domain.h"
 #include "support/cases.h"
+#include "support/forked.h"
 #include "test_access.h"
 
 namespace near_test {
@@ -24,13 +23,7 @@ using Map = hash_map<long, long, Domain>;
 // Runs `child` in a child; whether it returned true.
 template <class Child>
 bool in_child(Child child) {
-  const pid_t pid = fork();
-  if (pid == 0) {
-    alarm(30);
-    _exit(child() ? 0 : 1);
-  }
-  int status = 0;
-  return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  return run_in_child([&] { return child() ? 0 : 1; }) == 0;
 }
 
 bool is_any_claimed(const Map& map) {

@@ -7,12 +7,11 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
-#include <thread>
-#include <vector>
 
 #include "nearmalloc/reclaim/domain.hpp"
 #include "nearmalloc/reclaim/impl/limbo.hpp"
 #include "support/cases.h"
+#include "support/parallel.h"
 #include "support/pattern.h"
 
 namespace near_test {
@@ -198,11 +197,7 @@ uint64_t lost_in_balance() {
   settings.batch_size = 1000;  // so that bags take new blocks all the time
   settings.reclaim = reclaim::policy::amortized(4);
   reclaim::domain<Scheme> domain(settings);
-  std::vector<std::thread> threads;
-  for (uint64_t number = 0; number < 3; ++number) {
-    threads.emplace_back([&, number] { retire_in_need(domain, number); });
-  }
-  for (std::thread& each : threads) each.join();
+  run_threads(3, [&](uint64_t number) { retire_in_need(domain, number); });
   const reclaim::statistics before = domain.collect();
   EXPECT_EQ(before.retired, before.freed + before.unreclaimed + before.lost);
   EXPECT_EQ(live, static_cast<long>(before.unreclaimed + before.lost));

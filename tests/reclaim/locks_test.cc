@@ -8,9 +8,9 @@
 #include <ctime>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "support/cases.h"
+#include "support/parallel.h"
 
 namespace near_test {
 namespace {
@@ -27,16 +27,12 @@ TYPED_TEST(ReclaimLocks, OneAtATime) {
   TypeParam lock;
   size_t shared = 0;
   const size_t rounds = scaled(50'000);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; t++) {
-    threads.emplace_back([&] {
-      for (size_t i = 0; i < rounds; i++) {
-        const std::lock_guard locked(lock);
-        shared++;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_threads(4, [&](size_t) {
+    for (size_t i = 0; i < rounds; i++) {
+      const std::lock_guard locked(lock);
+      shared++;
+    }
+  });
   EXPECT_EQ(shared, 4 * rounds);
   count_cases(shared);
 }
@@ -63,16 +59,13 @@ template <class Lock>
 double cost_of_waiting(double seconds, double enough = 0) {
   Lock lock;
   lock.lock();
-  std::vector<std::thread> waiters;
   std::atomic<int> begun{0};
   int entered = 0;
-  for (int t = 0; t < 16; t++) {
-    waiters.emplace_back([&] {
-      begun++;
-      const std::lock_guard locked(lock);
-      entered++;
-    });
-  }
+  Threads waiters(16, [&](size_t) {
+    begun++;
+    const std::lock_guard locked(lock);
+    entered++;
+  });
   while (begun < 16) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));  // by now they wait
   const double before = processor_seconds();
@@ -83,7 +76,7 @@ double cost_of_waiting(double seconds, double enough = 0) {
   }
   EXPECT_EQ(entered, 0);
   lock.unlock();
-  for (std::thread& waiter : waiters) waiter.join();
+  waiters.join();
   EXPECT_EQ(entered, 16);
   return cost;
 }

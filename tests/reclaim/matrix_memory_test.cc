@@ -4,8 +4,6 @@
 
 #include <new>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include "checked_heap.h"
 #include "nearmalloc/reclaim/abtree.hpp"
@@ -16,6 +14,7 @@
 #include "nearmalloc/reclaim/schemes.hpp"
 #include "set_checks.h"
 #include "support/cases.h"
+#include "support/parallel.h"
 
 namespace near_test {
 namespace {
@@ -113,13 +112,9 @@ TEST(HashMap, BucketsHaveOneDummyWhenThreadsMeetInThem) {
   for (size_t round = 0; round < scaled(10); ++round) {
     Domain domain;
     SmallMap map(domain, 1);
-    std::vector<std::thread> threads;
-    for (unsigned number = 0; number < 4; ++number) {
-      threads.emplace_back([&] {
-        for (int64_t key = 0; key < 20000; ++key) map.insert(key, stamp(key));
-      });
-    }
-    for (std::thread& each : threads) each.join();
+    run_threads(4, [&](size_t) {
+      for (int64_t key = 0; key < 20000; ++key) map.insert(key, stamp(key));
+    });
     ASSERT_TRUE(map.check());
     ASSERT_EQ(map.size(), 20000u);
     count_cases();

@@ -18,6 +18,7 @@
 #include "reclaim/any_set.h"
 #include "reclaim/eager_domain.h"
 #include "support/cases.h"
+#include "support/parallel.h"
 
 namespace near_test {
 namespace {
@@ -150,27 +151,21 @@ class Occtree : public testing::TestWithParam<Kind> {
   template <class Look>
   void during_updates(size_t operations, Look look) {
     std::atomic<int> working{2};
-    std::vector<std::thread> updaters;
-    for (size_t t = 0; t < 2; t++) {
-      updaters.emplace_back([&, t] {
-        update(t, kStaying, 3, operations, 1);
-        working--;
-      });
-    }
+    Threads updaters(2, [&](size_t t) {
+      update(t, kStaying, 3, operations, 1);
+      working--;
+    });
     do {
       look();
       count_cases();
     } while (working != 0);
-    for (std::thread& updater : updaters) updater.join();
+    updaters.join();
   }
 
   void expect_key_sum_after(unsigned threads, int64_t keys, size_t operations) {
     const uint64_t before = tree.key_sum();
     std::atomic<uint64_t> sum{0};
-    std::vector<std::thread> workers;
-    for (unsigned t = 0; t < threads; t++)
-      workers.emplace_back([&, t] { sum += update(t, keys, 1, operations); });
-    for (std::thread& worker : workers) worker.join();
+    run_threads(threads, [&](size_t t) { sum += update(t, keys, 1, operations); });
     EXPECT_EQ(tree.key_sum(), before + sum);
     EXPECT_TRUE(tree.check());
     count_cases(threads * operations);

@@ -14,10 +14,10 @@
 #include <cstddef>
 #include <latch>
 #include <thread>
-#include <vector>
 
 #include "every_scheme.h"
 #include "support/cases.h"
+#include "support/parallel.h"
 
 namespace near_test {
 namespace {
@@ -84,25 +84,22 @@ template <class Scheme>
     std::atomic<CountedObject*> shared{new CountedObject};
     std::atomic<bool> stop{false};
     std::latch all(kWritersThatAreReaders + 1);
-    std::vector<std::thread> threads;
-    for (int t = 0; t < kWritersThatAreReaders; t++) {
-      threads.emplace_back([&] {
-        auto guard = domain.pin();  // without a fence
-        all.arrive_and_wait();
-        while (!stop) {
-          guard.repin();
-          CountedObject* seen = guard.protect(0, shared);
-          if (!seen->is_alive()) _exit(3);
-          guard.retire(shared.exchange(new CountedObject));
-        }
-      });
-    }
+    Threads threads(kWritersThatAreReaders, [&](size_t) {
+      auto guard = domain.pin();  // without a fence
+      all.arrive_and_wait();
+      while (!stop) {
+        guard.repin();
+        CountedObject* seen = guard.protect(0, shared);
+        if (!seen->is_alive()) _exit(3);
+        guard.retire(shared.exchange(new CountedObject));
+      }
+    });
     all.arrive_and_wait();
     const uint64_t freed_before = domain.collect().freed;
     if (!refuse_membarrier()) _exit(4);
     while (domain.collect().freed < freed_before + 2000) usleep(1000);
     stop = true;
-    for (std::thread& thread : threads) thread.join();
+    threads.join();
     near::reclaim::domain<Scheme> later(settings);
     if (later.is_asymmetric()) result = 5;
     domain.retire(shared.exchange(nullptr));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "support/cases.h"
+#include "support/parallel.h"
 #include "test_access.h"
 
 namespace near_test {
@@ -261,15 +262,11 @@ TEST(ThreadNumbers, AreDistinctAndSmallerThanTheMostThreadsThatHaveOne) {
   EXPECT_EQ(near::reclaim::impl::thread_number(), mine);
   for (int round = 0; round < 10; ++round) {
     std::vector<unsigned> numbers(kThreads);
-    std::vector<std::thread> threads;
     std::latch all(kThreads);
-    for (unsigned& number : numbers) {
-      threads.emplace_back([&] {
-        number = near::reclaim::impl::thread_number();
-        all.arrive_and_wait();
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    run_threads(kThreads, [&](size_t i) {
+      numbers[i] = near::reclaim::impl::thread_number();
+      all.arrive_and_wait();
+    });
     std::set<unsigned> distinct(numbers.begin(), numbers.end());
     EXPECT_EQ(distinct.size(), kThreads);
     EXPECT_EQ(distinct.count(mine), 0u);

@@ -5,9 +5,9 @@
 #include <map>
 #include <memory>
 #include <random>
-#include <thread>
 
 #include "support/cases.h"
+#include "support/parallel.h"
 
 namespace near_test {
 namespace {
@@ -67,12 +67,10 @@ void check_concurrent(AnySet& set, const SetLoad& load, unsigned rounds) {
   SetLoad possible = load;
   possible.ranges = load.ranges && set.has_range();
   for (unsigned round = 0; round < rounds; ++round) {
-    std::vector<std::thread> threads;
-    for (unsigned number = 0; number < load.threads; ++number) {
+    run_threads(load.threads, [&](unsigned number) {
       const unsigned place = round * load.threads + number;
-      threads.emplace_back([&, place] { operate_in_thread(set, place, possible, tallies[place]); });
-    }
-    for (std::thread& each : threads) each.join();
+      operate_in_thread(set, place, possible, tallies[place]);
+    });
   }
   expect_sums(set, tallies);
   count_cases();

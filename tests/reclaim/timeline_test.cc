@@ -11,10 +11,10 @@
 #include <fstream>
 #include <nearmalloc/reclaim/timeline.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "support/cases.h"
+#include "support/parallel.h"
 
 namespace {
 
@@ -167,16 +167,12 @@ TEST_F(Timeline, AFullRowDropsAndCounts) {
 
 TEST_F(Timeline, ThreadsWithoutARowAreCounted) {
   timeline recorder(2, 100);
-  std::vector<std::thread> threads;
-  for (int number = 0; number < 5; number++) {
-    threads.emplace_back([&recorder] {
-      track* const row = recorder.join("some");
-      ASSERT_NE(row, nullptr);
-      for (uint64_t at = 0; at < 10; at++) row->point(kind::other, at);
-      row->leave();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  near_test::run_threads(5, [&recorder](size_t) {
+    track* const row = recorder.join("some");
+    ASSERT_NE(row, nullptr);
+    for (uint64_t at = 0; at < 10; at++) row->point(kind::other, at);
+    row->leave();
+  });
   const File file = written(recorder);
   EXPECT_EQ(file.threads, 5u);
   EXPECT_EQ(file.rows.size(), 2u);  // threads that ended keep theirs
@@ -237,15 +233,12 @@ TEST_F(Timeline, AFileWrittenMeanwhileHoldsWholeEvents) {
   constexpr size_t kThreads = 2;
   const size_t events = near_test::scaled(200'000);
   timeline recorder(kThreads, events);
-  std::vector<std::thread> threads;
-  for (size_t number = 0; number < kThreads; number++) {
-    threads.emplace_back([&] {
-      track* const row = recorder.join("busy");
-      for (uint64_t at = 0; at < events; at++) {
-        row->interval(kind::free_batch, at, 3 * at, at, static_cast<uint32_t>(at));
-      }
-    });
-  }
+  near_test::Threads threads(kThreads, [&](size_t) {
+    track* const row = recorder.join("busy");
+    for (uint64_t at = 0; at < events; at++) {
+      row->interval(kind::free_batch, at, 3 * at, at, static_cast<uint32_t>(at));
+    }
+  });
   for (int time = 0; time < 5; time++) {
     for (const Row& row : written(recorder).rows) {
       for (size_t at = 0; at < row.events.size(); at++) {
@@ -254,7 +247,7 @@ TEST_F(Timeline, AFileWrittenMeanwhileHoldsWholeEvents) {
       }
     }
   }
-  for (std::thread& thread : threads) thread.join();
+  threads.join();
   for (const Row& row : written(recorder).rows) EXPECT_EQ(row.events.size(), events);
   count_cases();
 }

@@ -9,6 +9,7 @@
 
 #include "every_scheme.h"
 #include "support/cases.h"
+#include "support/parallel.h"
 
 namespace near_test {
 namespace {
@@ -59,20 +60,17 @@ TEST(Uses, OfSeveralThreadsEndWithTheDomain) {
   domain<token<>> lasting;
   std::unique_ptr<domain<debra<>>> passing;
   std::barrier<> step(kThreads + 1);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; t++) {
-    threads.emplace_back([&] {
-      for (int i = 0; i < rounds; i++) {
-        step.arrive_and_wait();
-        passing->retire(new CountedObject);
-        std::thread([&] { passing->retire(new CountedObject); }).join();
-        step.arrive_and_wait();
-        domain<hazard_pointers> own;
-        own.retire(new CountedObject);
-        lasting.retire(new CountedObject);
-      }
-    });
-  }
+  Threads threads(kThreads, [&](size_t) {
+    for (int i = 0; i < rounds; i++) {
+      step.arrive_and_wait();
+      passing->retire(new CountedObject);
+      std::thread([&] { passing->retire(new CountedObject); }).join();
+      step.arrive_and_wait();
+      domain<hazard_pointers> own;
+      own.retire(new CountedObject);
+      lasting.retire(new CountedObject);
+    }
+  });
   for (int i = 0; i < rounds; i++) {
     passing = std::make_unique<domain<debra<>>>();
     step.arrive_and_wait();
@@ -80,7 +78,7 @@ TEST(Uses, OfSeveralThreadsEndWithTheDomain) {
     passing.reset();
     count_cases();
   }
-  for (std::thread& thread : threads) thread.join();
+  threads.join();
   lasting.barrier();
   EXPECT_EQ(live_objects, 0);
 }

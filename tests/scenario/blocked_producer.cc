@@ -2,6 +2,7 @@
 // must not hold memory.
 // Invariant: resident memory falls below a tenth of what was allocated within five seconds.
 #include "scenario/scenario.h"
+#include "support/parallel.h"
 
 namespace near_test {
 namespace {
@@ -28,13 +29,9 @@ void run_blocked_producer(size_t total, size_t largest, size_t consumers) {
   const size_t peak = resident_bytes();
   report("allocated", above(peak, before));
   EXPECT_GT(above(peak, before), total / 2);
-  std::vector<std::thread> threads;
-  for (size_t me = 0; me < consumers; ++me) {
-    threads.emplace_back([&, me] {
-      for (size_t i = me; i < blocks.size(); i += consumers) StandardNames::free(blocks[i]);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_threads(consumers, [&](size_t me) {
+    for (size_t i = me; i < blocks.size(); i += consumers) StandardNames::free(blocks[i]);
+  });
   const size_t own = blocks.size() * sizeof(void*);
   wait_for_resident(before + own + total / 20, 5);
   const size_t after = wait_for_resident(before + own + total / 10 - 1, 25);  // a busy machine
@@ -62,19 +59,16 @@ TEST(BlockedProducer, ManySleepingProducers) {
   std::barrier produced(kProducers + 1);
   std::barrier finish(kProducers + 1);
   const size_t before = resident_bytes();
-  std::vector<std::thread> producers;
-  for (size_t me = 0; me < kProducers; ++me) {
-    producers.emplace_back([&, me] {
-      Random random(me);
-      for (size_t i = 0; i < kEach; ++i) {
-        const size_t size = random.size_up_to(9);
-        blocks[me * kEach + i] = StandardNames::malloc(size);
-        touch(blocks[me * kEach + i], size);
-      }
-      produced.arrive_and_wait();
-      finish.arrive_and_wait();
-    });
-  }
+  Threads producers(kProducers, [&](size_t me) {
+    Random random(me);
+    for (size_t i = 0; i < kEach; ++i) {
+      const size_t size = random.size_up_to(9);
+      blocks[me * kEach + i] = StandardNames::malloc(size);
+      touch(blocks[me * kEach + i], size);
+    }
+    produced.arrive_and_wait();
+    finish.arrive_and_wait();
+  });
   produced.arrive_and_wait();
   const size_t peak = resident_bytes();
   for (size_t i = 0; i < blocks.size(); ++i) StandardNames::free(blocks[i]);
@@ -86,7 +80,7 @@ TEST(BlockedProducer, ManySleepingProducers) {
   report("after", above(after, before + own));
   EXPECT_LT(above(after, before + own), kProducers * kMiB);
   finish.arrive_and_wait();
-  for (std::thread& producer : producers) producer.join();
+  producers.join();
   count_cases(kProducers);
 }
 

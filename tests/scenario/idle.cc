@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "scenario/scenario.h"
+#include "support/parallel.h"
 
 namespace near_test {
 namespace {
@@ -45,18 +46,15 @@ void touch_every_class() {
 TEST(Idle, TwoHundredThreadsKeepAtMostAMebibyteEach) {
   constexpr size_t kThreads = 200;
   std::barrier gate(kThreads + 1);
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&gate] {
-      char stack[64 << 10];
-      touch(stack, sizeof stack);
-      gate.arrive_and_wait();
-      gate.arrive_and_wait();
-      touch_every_class();
-      gate.arrive_and_wait();
-      gate.arrive_and_wait();
-    });
-  }
+  Threads threads(kThreads, [&gate](size_t) {
+    char stack[64 << 10];
+    touch(stack, sizeof stack);
+    gate.arrive_and_wait();
+    gate.arrive_and_wait();
+    touch_every_class();
+    gate.arrive_and_wait();
+    gate.arrive_and_wait();
+  });
   gate.arrive_and_wait();
   const size_t before = resident_bytes();
   gate.arrive_and_wait();
@@ -67,7 +65,7 @@ TEST(Idle, TwoHundredThreadsKeepAtMostAMebibyteEach) {
   EXPECT_LE(above(after, before), kThreads * kMiB);
   EXPECT_EQ(violations(), 0u);
   gate.arrive_and_wait();
-  for (std::thread& thread : threads) thread.join();
+  threads.join();
   wait_for_resident(before, 3);
   const size_t ended = wait_for_resident(before + 64 * kMiB, 25);
   report("after they ended", above(ended, before));
@@ -80,22 +78,19 @@ TEST(Idle, AProcessOfThreadsGivesMemoryBack) {
   constexpr size_t kThreads = 4;
   for (const size_t largest : {size_t{500}, size_t{8000}, size_t{100'000}, 2 * kMiB}) {
     std::barrier gate(kThreads + 1);
-    std::vector<std::thread> threads;
     const size_t before = resident_bytes();
-    for (size_t me = 0; me < kThreads; ++me) {
-      threads.emplace_back([&, me] {
-        fill_and_free(kTotal / kThreads, largest, seed() + me);
-        gate.arrive_and_wait();
-        gate.arrive_and_wait();
-      });
-    }
+    Threads threads(kThreads, [&](size_t me) {
+      fill_and_free(kTotal / kThreads, largest, seed() + me);
+      gate.arrive_and_wait();
+      gate.arrive_and_wait();
+    });
     gate.arrive_and_wait();
     wait_for_resident(before + kTotal / 40, 3);
     const size_t after = wait_for_resident(before + kTotal / 10 - 1, 25);
     report("kept of 512 MiB", above(after, before));
     EXPECT_LT(above(after, before), kTotal / 10) << "blocks up to " << largest;
     gate.arrive_and_wait();
-    for (std::thread& thread : threads) thread.join();
+    threads.join();
     count_cases();
   }
 }

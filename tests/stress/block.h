@@ -1,4 +1,4 @@
-// A block with a pattern in it, and threads that run until they are joined: what the stress tests
+// A block with a pattern in it, and slots in which threads leave such blocks: what the stress tests
 // share.
 // Invariant: the thread that frees a block checks it, however many threads have held it.
 // Thread-safety: a block belongs to the thread that holds it; any thread may use a mailbox.
@@ -6,10 +6,10 @@
 
 #include <atomic>
 #include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "support/parallel.h"
 #include "support/suite.h"
 
 namespace near_test {
@@ -95,13 +95,6 @@ class Mailbox {
   std::mutex mutex_;
   std::vector<Block> slots_;
 };
-
-template <typename Body>
-void run_threads(size_t number, Body body) {
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < number; ++i) threads.emplace_back(body, i);
-  for (std::thread& thread : threads) thread.join();
-}
 
 template <typename Api>
 class StressTest : public AllocatorTest<Api> {

@@ -1,10 +1,10 @@
 // fork from a process whose other threads allocate all the time.
 // Invariant: the child finds the blocks of its parent whole, frees them, allocates, starts threads,
 // and never waits for ever.
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "stress/block.h"
+#include "support/forked.h"
 
 namespace near_test {
 namespace {
@@ -56,8 +56,7 @@ TYPED_TEST(Fork, WhileOtherThreadsAllocate) {
     ASSERT_GE(child, 0);
     if (child == 0) live_in_child<TypeParam>(blocks);
     for (const Block& block : blocks) check_and_free<TypeParam>(block);
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
+    const int status = status_of(child);
     EXPECT_TRUE(WIFEXITED(status)) << "the child ended by signal " << WTERMSIG(status);
     EXPECT_EQ(WEXITSTATUS(status), 0)
         << "1: a block was damaged, 2: near_check() found a violation";
@@ -82,16 +81,12 @@ TYPED_TEST(Fork, ThreeGenerationsDeep) {
       const pid_t grandchild = fork();
       std::vector<Block> blocks;
       if (grandchild == 0) live_in_child<TypeParam>(blocks);
-      int status = 0;
-      waitpid(grandchild, &status, 0);
+      const int status = status_of(grandchild);
       _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 3);
     }
     busy.join();
     mailbox.drain<TypeParam>();
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status));
-    EXPECT_EQ(WEXITSTATUS(status), 0);
+    EXPECT_EQ(status_of(child), 0);
     count_cases();
   }
 }

@@ -94,8 +94,13 @@ endfunction()
 
 # An object library of typed tests for the providers that `header` lists.
 function(near_typed_tests name header)
-  add_library(${name} OBJECT ${ARGN})
+  near_test_objects(${name} ${ARGN})
   target_compile_definitions(${name} PRIVATE NEAR_TEST_API_HEADER="support/${header}")
+endfunction()
+
+# An object library of tests.
+function(near_test_objects name)
+  add_library(${name} OBJECT ${ARGN})
   target_link_libraries(${name} PUBLIC near_test_flags GTest::gtest)
   near_test_precompiled(${name})
 endfunction()

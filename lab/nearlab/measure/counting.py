@@ -89,23 +89,15 @@ def count(
     allocator: Allocator,
     *,
     env: Mapping[str, str] | None = None,
-    cwd: str | Path | None = None,
     timeout: float | None = None,
-    stdin: str | bytes | Path | None = None,
-    tree: bool = False,
-    preload: Path | None = None,
 ) -> Counted:
-    """Runs a program to its end under `allocator` and counts its calls. `preload` is the library to
-    preload for glibc, which has none, if the program is linked to another malloc."""
+    """Runs a program to its end under `allocator` and counts its calls."""
     with children() as calls:
         sample = measure.run_child(
             argv,
-            preload=allocator.library or preload,
+            preload=allocator.library,
             env=dict(allocator.environment) | dict(env or {}),
-            cwd=cwd,
             timeout=timeout,
-            stdin=stdin,
-            tree=tree,
         )
         found = calls()
     return Counted(found, sample, _failure(found, sample, allocator))

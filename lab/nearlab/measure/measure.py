@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Self, TypedDict, Unpack
 
 from nearlab import places
 from nearlab.measure import proof
@@ -155,36 +155,38 @@ def child_environment(env: Mapping[str, str] | None) -> dict[str, str]:
     return kept | dict(env or {})
 
 
+class Options(TypedDict, total=False):
+    """How a child runs."""
+
+    preload: str | Path | Sequence[str | Path] | None  # libraries, for the child alone
+    env: Mapping[str, str] | None  # added to the environment
+    cwd: str | Path | None
+    timeout: float | None
+    stdin: str | bytes | Path | None  # text, bytes or a file to read; by default nothing
+    tree: bool  # sums memory over all descendants and reports each process at its exit
+    count_calls: bool  # counts the memory calls of the tree, which costs time
+
+
 class Child:
     """A program under measurement. Call `wait` exactly once; `with` ends a child that still runs.
     """
 
-    def __init__(
-        self,
-        argv: Sequence[str | Path],
-        *,
-        preload: str | Path | Sequence[str | Path] | None = None,
-        env: Mapping[str, str] | None = None,
-        cwd: str | Path | None = None,
-        timeout: float | None = None,
-        stdin: str | bytes | Path | None = None,
-        tree: bool = False,
-        count_calls: bool = False,
-    ):
+    def __init__(self, argv: Sequence[str | Path], **options: Unpack[Options]):
         self.argv = tuple(str(word) for word in argv)
         read_end, write_end = os.pipe()
         command = [str(launcher()), "--report", str(write_end)]
-        if tree:
+        if options.get("tree"):
             command.append("--tree")
         asked = _asked.get()
-        if count_calls or asked.count_calls:
+        if options.get("count_calls") or asked.count_calls:
             command.append("--count-calls")
+        preload = options.get("preload")
         libraries = [preload] if isinstance(preload, (str, Path)) else list(preload or ())
         if libraries := [*asked.before, *libraries]:
             command += ["--preload", ":".join(str(library) for library in libraries)]
-        if timeout is not None:
+        if (timeout := options.get("timeout")) is not None:
             command += ["--timeout", str(timeout)]
-        self._stdin = _stdin_file(stdin)
+        self._stdin = _stdin_file(options.get("stdin"))
         self._out = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the child)
         self._err = tempfile.TemporaryFile()  # noqa: SIM115
         self._launcher = subprocess.Popen(
@@ -192,8 +194,8 @@ class Child:
             stdin=self._stdin,
             stdout=self._out,
             stderr=self._err,
-            env=child_environment({**(env or {}), **asked.env}),
-            cwd=cwd,
+            env=child_environment({**(options.get("env") or {}), **asked.env}),
+            cwd=options.get("cwd"),
             pass_fds=[write_end],
             start_new_session=True,
         )
@@ -238,40 +240,14 @@ class Child:
         return file.read().decode(errors="replace")
 
 
-def start_child(argv: Sequence[str | Path], **options: Any) -> Child:
-    """Starts a program to be measured; the options are those of `run_child`."""
+def start_child(argv: Sequence[str | Path], **options: Unpack[Options]) -> Child:
+    """Starts a program to be measured."""
     return Child(argv, **options)
 
 
-def run_child(
-    argv: Sequence[str | Path],
-    *,
-    preload: str | Path | Sequence[str | Path] | None = None,
-    env: Mapping[str, str] | None = None,
-    cwd: str | Path | None = None,
-    timeout: float | None = None,
-    stdin: str | bytes | Path | None = None,
-    tree: bool = False,
-    count_calls: bool = False,
-) -> Sample:
-    """Runs a program to its end and measures it.
-
-    `preload` is one library or several, for the child alone; `env` adds to the environment; `stdin`
-    is text, bytes or a file to read (default: nothing). `tree` sums memory over all descendants and
-    reports each process at its exit. `count_calls` counts the memory calls of the tree; it costs
-    time.
-    """
-    child = Child(
-        argv,
-        preload=preload,
-        env=env,
-        cwd=cwd,
-        timeout=timeout,
-        stdin=stdin,
-        tree=tree,
-        count_calls=count_calls,
-    )
-    return child.wait()
+def run_child(argv: Sequence[str | Path], **options: Unpack[Options]) -> Sample:
+    """Runs a program to its end and measures it."""
+    return Child(argv, **options).wait()
 
 
 def _stdin_file(stdin: str | bytes | Path | None) -> int | IO[bytes]:

@@ -13,6 +13,8 @@ import numpy as np
 
 _SEED = 20260701
 _RESAMPLES = 10_000
+_LEVEL = 0.95  # of the intervals
+_TAILS = [50 * (1 - _LEVEL), 50 * (1 + _LEVEL)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,63 +48,54 @@ def ratio(
     numerator: Sequence[float],
     denominator: Sequence[float],
     *,
-    level: float = 0.95,
     resamples: int = _RESAMPLES,
     seed: int = _SEED,
 ) -> Interval:
     """median(numerator) / median(denominator); element i of both is from round i."""
-    return geometric_mean_of_ratios(
-        [(numerator, denominator)], level=level, resamples=resamples, seed=seed
-    )
+    return geometric_mean_of_ratios([(numerator, denominator)], resamples=resamples, seed=seed)
 
 
 def unpaired_ratio(
     numerator: Sequence[float],
     denominator: Sequence[float],
     *,
-    level: float = 0.95,
     resamples: int = _RESAMPLES,
-    seed: int = _SEED,
 ) -> Interval:
     """median(numerator) / median(denominator) of two sessions, of any lengths."""
     above, below = _positive(_series(numerator)), _positive(_series(denominator))
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(_SEED)
     drawn_above = _medians(above, _rounds(above, resamples, generator))
     drawn_below = _medians(below, _rounds(below, resamples, generator))
     exact = np.log(np.median(above) / np.median(below))
-    return _exp(exact, np.log(drawn_above / drawn_below), level)
+    return _exp(exact, np.log(drawn_above / drawn_below))
 
 
 def ratio_of_ratios(
     after: tuple[Sequence[float], Sequence[float]],
     before: tuple[Sequence[float], Sequence[float]],
     *,
-    level: float = 0.95,
     resamples: int = _RESAMPLES,
-    seed: int = _SEED,
 ) -> Interval:
     """How the ratio to a reference changed from one session to another. Each session is (series,
     series of the reference), paired by round. A slowdown of a whole session affects both of its
     series and cancels."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(_SEED)
     now, drawn_now = _log_ratios(*after, resamples, generator)
     then, drawn_then = _log_ratios(*before, resamples, generator)
-    return _exp(now - then, drawn_now - drawn_then, level)
+    return _exp(now - then, drawn_now - drawn_then)
 
 
 def difference(
     first: Sequence[float],
     second: Sequence[float],
     *,
-    level: float = 0.95,
     resamples: int = _RESAMPLES,
-    seed: int = _SEED,
 ) -> Interval:
     """median(first) - median(second); element i of both is from round i."""
     left, right = _paired(first, second)
-    rounds = np.random.default_rng(seed).integers(len(left), size=(resamples, len(left)))
+    rounds = np.random.default_rng(_SEED).integers(len(left), size=(resamples, len(left)))
     drawn = np.median(left[rounds], axis=1) - np.median(right[rounds], axis=1)
-    low, high = np.percentile(drawn, _tails(level))
+    low, high = np.percentile(drawn, _TAILS)
     return Interval(float(low), float(np.median(left) - np.median(right)), float(high))
 
 
@@ -113,7 +106,6 @@ def geometric_mean(values: Sequence[float]) -> float:
 def geometric_mean_of_ratios(
     rows: Sequence[tuple[Sequence[float], Sequence[float]]],
     *,
-    level: float = 0.95,
     resamples: int = _RESAMPLES,
     seed: int = _SEED,
 ) -> Interval:
@@ -125,7 +117,7 @@ def geometric_mean_of_ratios(
     logs = [_log_ratios(*row, resamples, generator) for row in rows]
     exact = sum(value for value, _ in logs)
     drawn = sum((values for _, values in logs), np.zeros(resamples))
-    return _exp(exact / len(rows), drawn / len(rows), level)
+    return _exp(exact / len(rows), drawn / len(rows))
 
 
 def _log_ratios(
@@ -151,14 +143,10 @@ def _medians(series: np.ndarray, rounds: np.ndarray) -> np.ndarray:
     return medians
 
 
-def _exp(value: float, drawn: np.ndarray, level: float) -> Interval:
+def _exp(value: float, drawn: np.ndarray) -> Interval:
     """From logarithms: the estimate, and the tails of its resamples."""
-    low, high = np.exp(np.percentile(drawn, _tails(level)))
+    low, high = np.exp(np.percentile(drawn, _TAILS))
     return Interval(float(low), float(np.exp(value)), float(high))
-
-
-def _tails(level: float) -> list[float]:
-    return [50 * (1 - level), 50 * (1 + level)]
 
 
 def _paired(first: Sequence[float], second: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:

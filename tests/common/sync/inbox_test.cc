@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <thread>
 #include <vector>
 
 #include "support/cases.h"
+#include "support/parallel.h"
 
 namespace near_test {
 namespace {
@@ -57,17 +57,14 @@ TEST(Inbox, NothingIsLostOrDoubledUnderContention) {
   std::vector<Item> items(kPushers * each);
   Inbox inbox;
   std::atomic<size_t> pushing{kPushers};
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < kPushers; t++) {
-    threads.emplace_back([&, t] {
-      for (size_t i = 0; i < each; i++) {
-        Item& item = items[t * each + i];
-        item.number = 1;  // read by the taker: the push must publish it
-        inbox.push(&item);
-      }
-      pushing.fetch_sub(1);
-    });
-  }
+  Threads threads(kPushers, [&](size_t t) {
+    for (size_t i = 0; i < each; i++) {
+      Item& item = items[t * each + i];
+      item.number = 1;  // read by the taker: the push must publish it
+      inbox.push(&item);
+    }
+    pushing.fetch_sub(1);
+  });
   size_t taken = 0;
   for (bool more = true; more;) {
     more = pushing.load() > 0;
@@ -78,7 +75,7 @@ TEST(Inbox, NothingIsLostOrDoubledUnderContention) {
       item = next;
     }
   }
-  for (std::thread& thread : threads) thread.join();
+  threads.join();
   EXPECT_EQ(taken, kPushers * each);
   count_cases(taken);
 }

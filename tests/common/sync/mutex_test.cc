@@ -5,9 +5,9 @@
 
 #include <chrono>
 #include <thread>
-#include <vector>
 
 #include "support/cases.h"
+#include "support/parallel.h"
 
 namespace near_test {
 namespace {
@@ -20,16 +20,12 @@ TEST(Mutex, OneAtATime) {
   Mutex mutex(Rank::node);
   size_t shared = 0;
   const size_t rounds = scaled(50'000);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; t++) {
-    threads.emplace_back([&] {
-      for (size_t i = 0; i < rounds; i++) {
-        const LockGuard guard(mutex);
-        shared++;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_threads(4, [&](size_t) {
+    for (size_t i = 0; i < rounds; i++) {
+      const LockGuard guard(mutex);
+      shared++;
+    }
+  });
   EXPECT_EQ(shared, 4 * rounds);
   count_cases(shared);
 }
@@ -37,19 +33,15 @@ TEST(Mutex, OneAtATime) {
 TEST(Mutex, SleepersAreWoken) {
   Mutex mutex(Rank::node);
   int entered = 0;
-  std::vector<std::thread> threads;
-  {
+  mutex.lock();
+  Threads threads(8, [&](size_t) {
     const LockGuard guard(mutex);
-    for (int t = 0; t < 8; t++) {
-      threads.emplace_back([&] {
-        const LockGuard inner(mutex);
-        entered++;
-      });
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));  // all threads sleep by now
-    EXPECT_EQ(entered, 0);
-  }
-  for (std::thread& thread : threads) thread.join();
+    entered++;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));  // all threads sleep by now
+  EXPECT_EQ(entered, 0);
+  mutex.unlock();
+  threads.join();
   EXPECT_EQ(entered, 8);
   count_cases(8);
 }

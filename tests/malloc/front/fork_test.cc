@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <nearmalloc/nearmalloc.h>
 #include <pthread.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,6 +19,7 @@
 #include "heap/registry.h"
 #include "node/memory.h"
 #include "support/cases.h"
+#include "support/forked.h"
 #include "support/threads.h"
 #include "sync/inside.h"
 #include "sync/mutex.h"
@@ -31,18 +31,10 @@ using near::LockGuard;
 
 constexpr size_t kSizes[] = {0, 1, 100, 5000, 40'000, 300'000};
 
-// Runs `live` in a child, which exits with its result. A child that hangs is killed.
+// Demands that `live` returns true in a child.
 template <typename Live>
 void in_child(Live live) {
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    alarm(20);
-    _exit(live() ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(run_in_child([&] { return live() ? 0 : 1; }), 0);
   count_cases();
 }
 
@@ -98,12 +90,7 @@ TEST_F(ForkTest, AThreadThatHoldsALockForks) {
 
 TEST_F(ForkTest, SoDoesTheChild) {
   const LockGuard guard(near::current_heap->lock);
-  in_child([] {
-    const pid_t child = fork();
-    if (child == 0) _exit(use_memory() ? 0 : 1);
-    int status = -1;
-    return waitpid(child, &status, 0) == child && status == 0 && use_memory();
-  });
+  in_child([] { return run_in_child([] { return use_memory() ? 0 : 1; }) == 0 && use_memory(); });
 }
 
 TEST_F(ForkTest, WhatWasInterruptedGoesOnInTheChild) {
@@ -115,9 +102,7 @@ TEST_F(ForkTest, WhatWasInterruptedGoesOnInTheChild) {
   const bool good = use_memory() && near_check() == 0 && !near::is_left_alone();
   if (child == 0) _exit(good ? 0 : 1);
   EXPECT_TRUE(good);
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(status_of(child), 0);
   count_cases();
 }
 
@@ -172,9 +157,7 @@ TEST_F(ForkTest, WhenTheCallHasEndedTheChildIsWhole) {
     heap_of_other->lock.unlock();
     near::start_lock.unlock();
   });
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(status_of(child), 0);
   count_cases();
 }
 
@@ -199,9 +182,7 @@ TEST_F(ForkTest, ThenItsThreadsWaitForEachOther) {
     other.join();
     _exit(waited ? 0 : 1);
   }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(status_of(child), 0);
   count_cases();
 }
 

@@ -1,18 +1,17 @@
 // Blocks of a node that the caller names, and heaps bound to nodes: they lie on that node,
 // whichever thread frees them and whatever is reused; what happens when a node is full.
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "heap/registry.h"
 #include "support/cases.h"
 #include "support/fake_os.h"
+#include "support/forked.h"
 #include "support/numa_room.h"
+#include "support/parallel.h"
 #include "support/pattern.h"
 #include "support/threads.h"
 
@@ -279,25 +278,21 @@ TEST_F(NumaPlaced, AHeapIsForManyThreadsAtOnce) {
   near_heap* heap = near_heap_create_interleaved();
   std::atomic<size_t> wrong{0};
   const size_t steps = scaled(20'000);
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < 4; t++) {
-    threads.emplace_back([&, t] {
-      set_cpu(t % topology.count);
-      Random random(seed() + t);
-      std::vector<std::pair<void*, size_t>> mine(64);
-      for (size_t i = 0; i < steps; i++) {
-        auto& [block, size] = mine[random.below(mine.size())];
-        wrong += block != nullptr && !holds(block, size, size) ? 1 : 0;
-        near_free(block);
-        size = random.size_up_to(12);
-        block = random.below(2) == 0 ? near_heap_malloc(heap, size)
-                                     : near_malloc_on_node(size, id(t % topology.count), 0);
-        fill(block, size, size);
-      }
-      for (auto& [block, size] : mine) near_free(block);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_threads(4, [&](unsigned t) {
+    set_cpu(t % topology.count);
+    Random random(seed() + t);
+    std::vector<std::pair<void*, size_t>> mine(64);
+    for (size_t i = 0; i < steps; i++) {
+      auto& [block, size] = mine[random.below(mine.size())];
+      wrong += block != nullptr && !holds(block, size, size) ? 1 : 0;
+      near_free(block);
+      size = random.size_up_to(12);
+      block = random.below(2) == 0 ? near_heap_malloc(heap, size)
+                                   : near_malloc_on_node(size, id(t % topology.count), 0);
+      fill(block, size, size);
+    }
+    for (auto& [block, size] : mine) near_free(block);
+  });
   EXPECT_EQ(wrong.load(), 0u);
   near_heap_destroy(heap);
   count_cases(4 * steps);
@@ -321,9 +316,7 @@ TEST_F(NumaPlaced, SharedHeapsSurviveAFork) {
   if (NEAR_TSAN != 0) GTEST_SKIP() << "forks are not for TSan";
   near_heap* heap = near_heap_create_on_node(id(other_node()), 0);
   void* before = near_heap_malloc(heap, 100);
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  const int status = run_in_child([&] {
     bool good = near_node_of(before) == id(other_node());
     near_free(before);
     for (int i = 0; i < 1'000 && good; i++) {
@@ -335,10 +328,8 @@ TEST_F(NumaPlaced, SharedHeapsSurviveAFork) {
       good = taken != nullptr && !taken->is_shared();
     }
     near_heap_destroy(heap);
-    _exit(good && near_check() == 0 ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+    return good && near_check() == 0 ? 0 : 1;
+  });
   EXPECT_EQ(status, 0);
   near_free(before);
   near_heap_destroy(heap);

@@ -13,6 +13,7 @@
 #include "node/purge_signal.h"
 #include "platform/options.h"
 #include "support/cases.h"
+#include "support/parallel.h"
 #include "support/pattern.h"
 #include "support/threads.h"
 
@@ -127,21 +128,17 @@ TEST_F(PurgeThreadTest, StartsAndEndsUnderLoad) {
       std::this_thread::sleep_for(std::chrono::milliseconds(i % 7));
     }
   });
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < 3; t++) {
-    threads.emplace_back([t] {
-      Random random(seed() + t);
-      for (size_t life = scaled(60); life > 0; life--) {
-        std::thread([&random] {
-          void* blocks[50];
-          for (void*& block : blocks) block = near_malloc(random.size_up_to(17));
-          for (void* block : blocks) near_free(block);
-        }).join();
-        count_cases();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_threads(3, [](unsigned t) {
+    Random random(seed() + t);
+    for (size_t life = scaled(60); life > 0; life--) {
+      std::thread([&random] {
+        void* blocks[50];
+        for (void*& block : blocks) block = near_malloc(random.size_up_to(17));
+        for (void* block : blocks) near_free(block);
+      }).join();
+      count_cases();
+    }
+  });
   over = true;
   toggler.join();
   EXPECT_EQ(near_set_option("purge_thread", 1), 0);
@@ -153,25 +150,21 @@ TEST_F(PurgeThreadTest, StartsAndEndsUnderLoad) {
 TEST_F(PurgeThreadTest, WorksBesideBusyThreads) {
   constexpr size_t kPlaces = 2'000;
   static std::atomic<void*> places[kPlaces];
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < 4; t++) {
-    threads.emplace_back([t] {
-      for (unsigned life = 0; life < 4; life++) {
-        std::thread([t, life] {
-          Random random(seed() + 10 * t + life);
-          for (size_t i = scaled(20'000); i > 0; i--) {
-            const size_t size = random.size_up_to(16);
-            auto* block = static_cast<unsigned char*>(near_malloc(size));
-            block[0] = block[size - 1] = 1;
-            near_free(places[random.below(kPlaces)].exchange(block));
-            if (random.below(5'000) == 0) near_malloc_trim(0);
-            count_cases();
-          }
-        }).join();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_threads(4, [](unsigned t) {
+    for (unsigned life = 0; life < 4; life++) {
+      std::thread([t, life] {
+        Random random(seed() + 10 * t + life);
+        for (size_t i = scaled(20'000); i > 0; i--) {
+          const size_t size = random.size_up_to(16);
+          auto* block = static_cast<unsigned char*>(near_malloc(size));
+          block[0] = block[size - 1] = 1;
+          near_free(places[random.below(kPlaces)].exchange(block));
+          if (random.below(5'000) == 0) near_malloc_trim(0);
+          count_cases();
+        }
+      }).join();
+    }
+  });
   for (auto& place : places) near_free(place.exchange(nullptr));
   EXPECT_EQ(near_check(), 0u);
 }

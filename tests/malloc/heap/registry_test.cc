@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <nearmalloc/nearmalloc.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -15,6 +14,7 @@
 #include "front/thread.h"
 #include "support/cases.h"
 #include "support/fake_os.h"
+#include "support/forked.h"
 #include "support/heap_room.h"
 
 namespace near_test {
@@ -274,19 +274,15 @@ TEST_F(RegistryTest, AThreadForWhichThereIsNoHeapSharesTheLateOne) {
 // After threads have taken all heaps that they may, the fallback heap and the node heap of each
 // node can still be made, and no more. This runs in a child, since heaps stay.
 TEST_F(RegistryTest, NumbersAreKeptForSharedHeaps) {
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  const int status = run_in_child([] {
     near::most_heaps = near::heap_count() + near::kKeptHeaps + 10;
     while (near::take_heap(0) != nullptr) continue;
     bool served = near::take_bound_heap(0) == nullptr;
     for (unsigned n = 0; n < near::kMaxNodes; n++) {
       served = served && near::fallback_heap(n) != nullptr && near::node_heap(n) != nullptr;
     }
-    _exit(served && near::heap_count() <= near::most_heaps ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+    return served && near::heap_count() <= near::most_heaps ? 0 : 1;
+  });
   EXPECT_EQ(status, 0);
   count_cases();
 }

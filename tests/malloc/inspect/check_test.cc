@@ -9,6 +9,7 @@
 #include "front/front.h"
 #include "node/memory.h"
 #include "support/cases.h"
+#include "support/parallel.h"
 #include "support/pattern.h"
 
 namespace near_test {
@@ -42,25 +43,22 @@ TEST(Check, FindsDamageInTheOwnHeapAndInParkedOnes) {
 
 TEST(Check, MayRunWhileOtherThreadsWork) {
   std::atomic<bool> stop{false};
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < 2; t++) {
-    threads.emplace_back([&, t] {
-      Random random(seed() + t);
-      std::vector<void*> live(100);
-      while (!stop.load()) {
-        void*& place = live[random.below(live.size())];
-        near_free(place);
-        place = near_malloc(random.size_up_to(17));
-      }
-      for (void* each : live) near_free(each);
-    });
-  }
+  Threads threads(2, [&](unsigned t) {
+    Random random(seed() + t);
+    std::vector<void*> live(100);
+    while (!stop.load()) {
+      void*& place = live[random.below(live.size())];
+      near_free(place);
+      place = near_malloc(random.size_up_to(17));
+    }
+    for (void* each : live) near_free(each);
+  });
   for (size_t i = 0; i < scaled(300); i++) {
     EXPECT_EQ(near_check(), 0u);
     count_cases();
   }
   stop = true;
-  for (std::thread& thread : threads) thread.join();
+  threads.join();
 }
 
 }  // namespace

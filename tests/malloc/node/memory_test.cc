@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 #include <nearmalloc/nearmalloc.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -15,6 +13,7 @@
 #include "platform/options.h"
 #include "support/cases.h"
 #include "support/fake_os.h"
+#include "support/forked.h"
 
 namespace near_test {
 namespace {
@@ -135,14 +134,11 @@ TEST_F(MemoryTest, AChildOfForkHasWhatWasBeingPurged) {
   nodes[0].lock.lock();
   const uint32_t slices = region.withdraw_dirty(chunk);
   nodes[0].lock.unlock();
-  const pid_t child = fork();
-  if (child == 0) {
+  const int status = run_in_child([&] {
     const bool whole = nodes[0].check() == 0 && nodes[0].dirty_bytes() == dirty &&
                        nodes[0].take(20, zero, kSliceSize) != nullptr && !zero;
-    _exit(whole ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+    return whole ? 0 : 1;
+  });
   EXPECT_EQ(status, 0);
   nodes[0].lock.lock();
   region.put_back(chunk, slices, slices);

@@ -16,6 +16,7 @@
 #include "support/cases.h"
 #include "support/fake_clock.h"
 #include "support/fake_os.h"
+#include "support/parallel.h"
 #include "support/pattern.h"
 #include "support/region_room.h"
 
@@ -414,37 +415,34 @@ TEST_P(NodeTest, MemoryDecaysAfterYearsAsleep) {
 TEST_P(NodeTest, ThreadsTakeAndGiveWhileOthersPurge) {
   node_.add(&rooms_[1].region());
   std::atomic<bool> stop{false};
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < 3; t++) {
-    threads.emplace_back([&, t] {
-      Random random(seed() + t);
-      std::vector<Span*> live;
-      for (size_t i = scaled(4'000); i > 0; i--) {
-        if (live.size() < 12 && random.below(2) == 0) {
-          bool zero = false;
-          const auto slices = static_cast<uint32_t>(1 + random.below(40));
-          Span* span = node_.take(slices, zero, kSliceSize);
-          if (span == nullptr) continue;
-          if (zero) {
-            EXPECT_TRUE(is_zero(span->start, 64));
-          }
-          std::memset(span->start, static_cast<int>(t + 1), 64);
-          live.push_back(span);
-        } else if (!live.empty()) {
-          Span* span = live.back();
-          live.pop_back();
-          EXPECT_EQ(span->start[63], static_cast<char>(t + 1));
-          node_.give(span);
+  Threads threads(3, [&](unsigned t) {
+    Random random(seed() + t);
+    std::vector<Span*> live;
+    for (size_t i = scaled(4'000); i > 0; i--) {
+      if (live.size() < 12 && random.below(2) == 0) {
+        bool zero = false;
+        const auto slices = static_cast<uint32_t>(1 + random.below(40));
+        Span* span = node_.take(slices, zero, kSliceSize);
+        if (span == nullptr) continue;
+        if (zero) {
+          EXPECT_TRUE(is_zero(span->start, 64));
         }
-        count_cases();
+        std::memset(span->start, static_cast<int>(t + 1), 64);
+        live.push_back(span);
+      } else if (!live.empty()) {
+        Span* span = live.back();
+        live.pop_back();
+        EXPECT_EQ(span->start[63], static_cast<char>(t + 1));
+        node_.give(span);
       }
-      for (Span* span : live) node_.give(span);
-    });
-  }
+      count_cases();
+    }
+    for (Span* span : live) node_.give(span);
+  });
   std::thread purger([&] {
     while (!stop.load()) node_.purge(0, 0);
   });
-  for (std::thread& thread : threads) thread.join();
+  threads.join();
   stop = true;
   purger.join();
   EXPECT_EQ(node_.totals().in_spans, 0u);

@@ -11,6 +11,7 @@
 
 #include "span/layout.h"
 #include "support/cases.h"
+#include "support/parallel.h"
 
 namespace near_test {
 namespace {
@@ -181,22 +182,19 @@ TEST_F(RemoteListTest, NothingIsLostOrDoubledUnderContention) {
   std::vector<std::atomic<int>> held(kBlocks);  // 1: pushed, 0: taken back
   std::atomic<size_t> deliveries{0};
   std::atomic<size_t> pushing{kPushers};
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < kPushers; t++) {
-    threads.emplace_back([&, t] {
-      for (size_t round = 0; round < rounds; round++) {
-        for (size_t i = t * kEach; i < (t + 1) * kEach; i++) {
-          while (held[i].exchange(1) != 0) std::this_thread::yield();
-          // Odd rounds push each even block as a chain with the odd one after it.
-          if (round % 2 == 1 && i % 2 == 0 && i + 1 < (t + 1) * kEach) continue;
-          const bool alone = round % 2 == 0 || i % 2 == 0 || i == t * kEach;
-          const auto pushed = alone ? list_.push(blocks_, block(i)) : push_chain(i - 1, 2);
-          if (pushed.first) deliveries.fetch_add(1);
-        }
+  Threads threads(kPushers, [&](size_t t) {
+    for (size_t round = 0; round < rounds; round++) {
+      for (size_t i = t * kEach; i < (t + 1) * kEach; i++) {
+        while (held[i].exchange(1) != 0) std::this_thread::yield();
+        // Odd rounds push each even block as a chain with the odd one after it.
+        if (round % 2 == 1 && i % 2 == 0 && i + 1 < (t + 1) * kEach) continue;
+        const bool alone = round % 2 == 0 || i % 2 == 0 || i == t * kEach;
+        const auto pushed = alone ? list_.push(blocks_, block(i)) : push_chain(i - 1, 2);
+        if (pushed.first) deliveries.fetch_add(1);
       }
-      pushing.fetch_sub(1);
-    });
-  }
+    }
+    pushing.fetch_sub(1);
+  });
   size_t taken = 0;
   size_t served = 0;
   while (pushing.load() > 0 || served < deliveries.load()) {
@@ -216,7 +214,7 @@ TEST_F(RemoteListTest, NothingIsLostOrDoubledUnderContention) {
     ASSERT_EQ(linked, chain.count);
     taken += chain.count;
   }
-  for (std::thread& thread : threads) thread.join();
+  threads.join();
   EXPECT_EQ(taken, kPushers * kEach * rounds);
   EXPECT_EQ(list_.count(), 0u);
   count_cases(taken);
