@@ -41,7 +41,8 @@ def commands(text: str) -> list[tuple[int, str]]:
 
 def check_commands(root: Path, findings: Findings) -> None:
     table = root / "tools/documented_commands.toml"
-    listed = tomllib.loads(table.read_text(encoding="utf-8"))["tested_by"]
+    tests = tomllib.loads(table.read_text(encoding="utf-8"))["tests"]
+    listed = {command: test for test, run in tests.items() for command in run}
     seen = set()
     for path in documents(root):
         name = path.relative_to(root)
@@ -93,7 +94,7 @@ EXAMPLE = """# Example
 cmake --install build/release
 ```
 """
-TABLE = '[tested_by]\n"./near demo" = "tests/none.py"\n"./near gone" = "near"\n'
+TABLE = '[tests]\n"tests/none.py" = ["./near demo"]\nnear = ["./near gone"]\n'
 EXPECTED = ["`./near fail` ended with 3: broken", "no test is listed for `cmake --install",
             "`./near gone` is in no document", "there is no tests/none.py"]
 
