@@ -42,9 +42,22 @@ uint64_t number(std::string_view name, std::string_view text, uint64_t most) {
   return value;
 }
 
-void copy(char (&to)[1024], std::string_view text) {
-  if (text.size() >= sizeof to) fail("the description has a path that is too long");
+template <size_t size>
+void copy(char (&to)[size], std::string_view text) {
+  if (text.size() >= size) fail("the description has a path that is too long");
   text.copy(to, text.size());
+}
+
+void add_pretended(std::string_view paths) {
+  const auto free = std::find_if(
+      std::begin(the_description.pretended), std::end(the_description.pretended),
+      [](const Pretended& each) { return each.path[0] == 0; });
+  const size_t space = paths.find(' ');
+  if (free == std::end(the_description.pretended) || space == paths.npos) {
+    fail("the description pretends too much, or nothing");
+  }
+  copy(free->path, paths.substr(0, space));
+  copy(free->other, paths.substr(space + 1));
 }
 
 // Reads a line of the run. Returns false if the line is the machine's.
@@ -63,9 +76,7 @@ bool read_line(std::string_view name, std::string_view value) {
   } else if (name == "result") {
     copy(run.result, value);
   } else if (name == "pretended") {
-    copy(run.pretended, value);
-  } else if (name == "folder") {
-    copy(run.folder, value);
+    add_pretended(value);
   } else {
     return false;
   }
@@ -108,15 +119,19 @@ void read_description(const char* path) {
 }
 
 const char* redirected(const char* path, char* buffer, size_t bytes) {
-  const std::string_view prefix = the_description.pretended, whole = path;
-  const std::string_view folder = the_description.folder;
-  if (prefix.empty() || whole.substr(0, prefix.size()) != prefix) return path;
-  const std::string_view rest = whole.substr(prefix.size());
-  if (folder.size() + rest.size() + 1 > bytes) return path;
-  folder.copy(buffer, folder.size());
-  rest.copy(buffer + folder.size(), rest.size());
-  buffer[folder.size() + rest.size()] = 0;
-  return buffer;
+  const std::string_view whole = path;
+  for (const Pretended& each : the_description.pretended) {
+    const std::string_view pretended = each.path, other = each.other;
+    if (pretended.empty() || !whole.starts_with(pretended)) continue;
+    const std::string_view rest = whole.substr(pretended.size());
+    if (!rest.empty() && rest[0] != '/') continue;
+    if (other.size() + rest.size() + 1 > bytes) return path;
+    other.copy(buffer, other.size());
+    rest.copy(buffer + other.size(), rest.size());
+    buffer[other.size() + rest.size()] = 0;
+    return buffer;
+  }
+  return path;
 }
 
 }  // namespace near::manycore

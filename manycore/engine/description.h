@@ -8,6 +8,12 @@
 
 namespace near::manycore {
 
+// A file or a folder that the process sees another one in place of.
+struct Pretended {
+  char path[256] = {};
+  char other[1024] = {};
+};
+
 struct Description {
   Machine machine;
   unsigned online = 0;       // the first so many processors exist for the process
@@ -16,8 +22,7 @@ struct Description {
   unsigned report_lines = 40;
   bool blocks = true;        // allocations are recorded, to name them
   char result[1024] = {};    // the path of the result
-  char pretended[1024] = {}; // the paths below this folder are
-  char folder[1024] = {};    // looked up in this one
+  Pretended pretended[4];    // the unused ones are empty
 };
 
 const Description& description();

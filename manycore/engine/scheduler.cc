@@ -80,7 +80,7 @@ void update_limit() {
 
 // The fiber runs on an idle processor from `at` on.
 void place(Processor& processor, Fiber* fiber, Time at) {
-  processor.clock = std::max(processor.clock, at);
+  if (processor.clock < at) processor.clock = at + machine().idle_wake;
   fiber->counts.waited_processor += processor.clock - std::min(processor.clock, fiber->since);
   processor.clock += machine().context_switch;
   processor.quantum_end = processor.clock + machine().quantum;

@@ -33,6 +33,7 @@ constexpr Field kTimes[] = {
     {"futex_wait", &Machine::futex_wait},
     {"futex_wake", &Machine::futex_wake},
     {"context_switch", &Machine::context_switch},
+    {"idle_wake", &Machine::idle_wake},
     {"quantum", &Machine::quantum},
 };
 

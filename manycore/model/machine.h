@@ -58,6 +58,7 @@ struct Machine {
   Time interrupt_take;  // what it costs the interrupted processor
   Time futex_wait, futex_wake;
   Time context_switch;
+  Time idle_wake;  // until an idle processor runs a thread that was woken, beyond the switch
   bool huge_pages_always;  // transparent huge pages: always, or only where madvise asks for them
   Time quantum;            // after which another runnable thread gets the processor
 };

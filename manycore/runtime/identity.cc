@@ -19,13 +19,10 @@
 namespace near::manycore {
 namespace {
 
-constexpr int kFirstThread = 1'000'000;  // above all identifiers of the host's threads
+// The process and its first thread have this identifier in every run. The host has none as large.
+constexpr int kProcess = 5'000'000;
 
-int thread_identifier() {
-  const auto process = static_cast<int>(host_call(SYS_getpid));
-  const unsigned id = id_of(current());
-  return id == 0 ? process : kFirstThread + static_cast<int>(id);
-}
+int thread_identifier() { return kProcess + static_cast<int>(id_of(current())); }
 
 void copy_set(const Processors& from, size_t bytes, void* to) {
   auto* const target = static_cast<unsigned char*>(to);
@@ -63,6 +60,9 @@ bool simulated_identity(long number, const long (&a)[6], long& result) {
     case SYS_gettid:
       result = thread_identifier();
       return true;
+    case SYS_getpid:
+      result = kProcess;
+      return true;
     case SYS_getcpu:
       if (a[0] != 0) *reinterpret_cast<unsigned*>(a[0]) = current_processor();
       if (a[1] != 0) *reinterpret_cast<unsigned*>(a[1]) = machine().node_of[current_processor()];
@@ -95,6 +95,7 @@ NEAR_INTERPOSED int getcpu(unsigned* processor, unsigned* node) noexcept {
   return 0;
 }
 NEAR_INTERPOSED pid_t gettid() noexcept { return thread_identifier(); }
+NEAR_INTERPOSED pid_t getpid() noexcept { return kProcess; }
 
 NEAR_INTERPOSED int sched_getaffinity(pid_t, size_t bytes, cpu_set_t* set) noexcept {
   copy_set(affinity_of(current()), bytes, set);

@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 
 from nearmanycore import machines, places, report, simulate
+from nearmanycore.subjects import Subject
 from nearmanycore.symbols import Symbols
 
 PROGRAM = Path(os.environ["NEAR_MANYCORE_PROGRAMS"]) / "patterns"
 ROOMS = machines.load("xeon-8160x4")  # sockets of 24 cores; processors 0 to 95 are cores
-LIBRARY = places.build() / "libnearmalloc.so"
+NEAR = Subject("near", places.build() / "libnearmalloc.so")
 
 
 def simulated(
     folder: Path, pattern: str, threads: int, count: int, processors: int = 96, seed: int = 1
 ) -> tuple["subprocess.CompletedProcess[str]", dict[str, Any]]:
     command = [str(PROGRAM), pattern, str(threads), str(count)]
-    done = simulate.execute(ROOMS, processors, seed, folder, LIBRARY, command, 120)
+    done = simulate.execute(ROOMS, processors, seed, folder, NEAR, command, 120)
     return done, simulate.read(folder, done, pattern)
 
 
@@ -54,7 +55,7 @@ def test_far_transfers_are_between_sockets(tmp_path: Path) -> None:
 
 
 def test_false_sharing_is_named_by_field(tmp_path: Path) -> None:
-    _, record = simulated(tmp_path, "false_sharing", 4, 300)
+    _, record = simulated(tmp_path, "false_sharing", 4, 3000)
     symbols = Symbols.of(record)
     named = {
         report.part_name(symbols, line, part): line
@@ -135,7 +136,7 @@ def test_runs_repeat_to_the_last_event(tmp_path: Path) -> None:
 def test_more_threads_than_processors(tmp_path: Path) -> None:
     machine = machines.load("epyc-256")
     command = [str(PROGRAM), "convoy", "1024", "2"]
-    done = simulate.execute(machine, 256, 1, tmp_path, LIBRARY, command, 240)
+    done = simulate.execute(machine, 256, 1, tmp_path, NEAR, command, 240)
     record = simulate.read(tmp_path, done, "threads")
     assert '"guarded": 2048' in done.stdout
     assert record["processors"] == 256

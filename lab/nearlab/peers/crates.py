@@ -39,6 +39,15 @@ class Crate:
         return places.crates_dir() / self.name
 
     @property
+    def built_in(self) -> Path:
+        """The folder of the library, the record and cargo's files."""
+        return places.peers_build()
+
+    def environment(self) -> dict[str, str]:
+        """Variables for the build."""
+        return {}
+
+    @property
     def kind(self) -> str:
         """What cargo builds: a library or a program."""
         return "library"
@@ -50,11 +59,11 @@ class Crate:
 
     @property
     def library(self) -> Path:
-        return places.peers_build() / f"lib{self.name}.so"
+        return self.built_in / f"lib{self.name}.so"
 
     @property
     def record_file(self) -> Path:
-        return places.peers_build() / f"{self.name}.json"
+        return self.built_in / f"{self.name}.json"
 
     def record(self) -> dict[str, Any]:
         """Returns the record of the last build if it was of this crate's present files; else an
@@ -66,8 +75,9 @@ class Crate:
         return found if found.get("hash") == self.hash() else {}
 
     def hash(self) -> str:
-        """Returns a hash of every source file of the crate and of the one that all crates share."""
-        digest = hashlib.sha256()
+        """Returns a hash of the build's variables, of every source file of the crate and of the
+        one that all crates share."""
+        digest = hashlib.sha256(repr(self.environment()).encode())
         own = [path for path in self.folder.rglob("*") if path.is_file()]
         for path in sorted([*own, *self.folder.parent.glob("*.rs")]):
             digest.update(f"{path.relative_to(self.folder.parent)}\0".encode())
@@ -93,7 +103,7 @@ class Crate:
         reason."""
         if self.find():
             return
-        places.peers_build().mkdir(parents=True, exist_ok=True)
+        self.built_in.mkdir(parents=True, exist_ok=True)
         started = time.monotonic()
         record: dict[str, Any] = {"hash": self.hash()}
         record |= {"crate": self._locked_crate(), "features": self._features()}
@@ -111,11 +121,12 @@ class Crate:
 
     def _compile(self, cargo: str) -> str | None:
         """Returns None, or the reason why there is no library."""
-        target = places.peers_build() / self.name
+        target = self.built_in / self.name
         log = places.logs_dir() / f"peer-{self.name}.log"
         command = [cargo, "build", "--release", "--locked", f"-j{_JOBS}", "--color=never"]
         try:
-            code = _run([*command, "--target-dir", str(target)], self.folder, log)
+            command += ["--target-dir", str(target)]
+            code = _run(command, self.folder, self.environment(), log)
         except OSError as error:
             return f"cargo does not run: {error.strerror}"
         except subprocess.TimeoutExpired:
@@ -202,16 +213,16 @@ def _says(program: str, option: str) -> str:
     return done.stdout.partition("\n")[0].strip()
 
 
-def _run(command: list[str], folder: Path, log: Path) -> int:
-    """Returns the exit status; output goes to `log`. At the time-out it ends all processes of the
-    command."""
+def _run(command: list[str], folder: Path, more: dict[str, str], log: Path) -> int:
+    """Runs a command with `more` environment. Returns the exit status; output goes to `log`. At
+    the time-out it ends all processes of the command."""
     log.parent.mkdir(parents=True, exist_ok=True)
     kept = {k: v for k, v in os.environ.items() if k not in _MEDDLING}
     with log.open("wb") as out:
         child = subprocess.Popen(
             command,
             cwd=folder,
-            env=kept | {"CARGO_TERM_PROGRESS_WHEN": "never"},
+            env=kept | {"CARGO_TERM_PROGRESS_WHEN": "never"} | more,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,

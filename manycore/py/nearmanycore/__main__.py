@@ -7,6 +7,10 @@ from nearmanycore import commands
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command("list")(commands.list_all)
 app.command()(commands.run)
+app.command("plan")(commands.run_plan)
+app.command("table")(commands.show_plan)
+app.command("calibrate")(commands.measure_here)
+app.command("validate")(commands.compare)
 app.command("report")(commands.again)
 
 if __name__ == "__main__":

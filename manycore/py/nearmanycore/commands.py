@@ -1,4 +1,5 @@
-"""The commands of `./near manycore`: list what there is; run a workload; show a result again.
+"""The commands of `./near manycore`: list what there is; run a workload or a plan; show results
+again; measure this machine and compare it with the simulation.
 
 Invariant: the exit status is 1 if a run failed, 2 if the request is wrong. Each run is kept as a
 file as soon as it ends.
@@ -12,14 +13,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from nearmanycore import machines, places, report, simulate, subjects, workloads
+from nearmanycore import calibrate, machines, places, plan, report, subjects, validate, workloads
+from nearmanycore.calibrate import CalibrationError
 from nearmanycore.machines import MachineError
+from nearmanycore.plan import PlanError
 from nearmanycore.simulate import Request, RunError
 from nearmanycore.subjects import SubjectError
 from nearmanycore.workloads import WorkloadError
 
 _WIDTH = 160  # where stdout is no terminal
-WRONG = (MachineError, SubjectError, WorkloadError)
+WRONG = (MachineError, SubjectError, WorkloadError, PlanError, CalibrationError)
 
 
 class ChoiceError(ValueError):
@@ -38,6 +41,11 @@ def list_all() -> None:
     for name, keys in workloads.all_of_them().items():
         table.add_row(name, keys.description)
     out.print(table)
+    table = Table("plan", "machine", "what it does")
+    for name in plan.names():
+        wanted = plan.load(name)
+        table.add_row(name, wanted.machine, wanted.description)
+    out.print(table)
     out.print(f"allocators: {' '.join(subjects.names())}; NAME=FILE.c, .cc, .o or .so is your own")
 
 
@@ -51,6 +59,7 @@ def run(
         str, typer.Option(metavar="NAME|NAME=FILE,...", help="Which allocators.")
     ] = "near",
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal runs.")] = 1,
+    scale: Annotated[float, typer.Option(min=1e-6, help="Times the operations.")] = 1,
     out: Annotated[Path | None, typer.Option(help="The folder of the results.")] = None,
     argument: Annotated[
         list[str] | None, typer.Option(help="One more argument of the workload.")
@@ -60,24 +69,103 @@ def run(
     err = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
     folder = out or places.RESULTS / workload
     try:
-        requests = _requests(workload, machine, processors, allocators, seed, argument or [])
+        requests = _requests(workload, machine, processors, allocators, seed, scale, argument or [])
     except (*WRONG, ChoiceError) as error:
         err.print(f"near manycore: {error}")
         raise typer.Exit(2) from None
-    records, failed = [], 0
-    for request in requests:
-        try:
-            record = simulate.run(request)
-        except RunError as error:
-            err.print(f"near manycore: {error}")
-            failed += 1
-            continue
-        keep(folder, request.name, record)
-        records.append(record)
-        err.print(f"near manycore: {request.name}: {record['events'] / 1e6:.1f} million events")
+    records = _run_all(requests, folder, err)
     if records:
         show(records, folder)
-    raise typer.Exit(1 if failed else 0)
+    raise typer.Exit(0 if len(records) == len(requests) else 1)
+
+
+def _run_all(requests: list[Request], folder: Path, err: Console) -> list[dict[str, Any]]:
+    """Runs all, keeps and returns the records of those that ended well."""
+    records = []
+
+    def done(request: Request, result: dict[str, Any] | RunError) -> None:
+        if isinstance(result, RunError):
+            err.print(f"near manycore: {result}")
+            return
+        keep(folder, request.name, result)
+        records.append(result)
+        events, seconds = result["events"] / 1e6, result["host_ns"] / 1e9
+        err.print(f"near manycore: {request.name}: {events:.1f} million events, {seconds:.0f} s")
+
+    plan.run(requests, done)
+    return records
+
+
+def run_plan(
+    name: Annotated[str, typer.Argument(metavar="PLAN", help="See `list`; or a TOML file.")],
+    most: Annotated[
+        int | None, typer.Option("--processors", min=1, help="At most so many.")
+    ] = None,
+    scale: Annotated[float, typer.Option(min=1e-6, help="Times the operations.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="The folder of the results.")] = None,
+) -> None:
+    """Runs the series of a plan; writes results.csv and a figure, prints a table."""
+    err = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    folder = out or places.RESULTS / Path(name).stem
+    try:
+        requests = list(plan.requests(plan.load(name), most, scale))
+    except WRONG as error:
+        err.print(f"near manycore: {error}")
+        raise typer.Exit(2) from None
+    records = _run_all(requests, folder, err)
+    if records:
+        plan.write([plan.row(record) for record in records], folder / "results.csv")
+        show_plan(folder / "results.csv")
+    raise typer.Exit(0 if len(records) == len(requests) else 1)
+
+
+def show_plan(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A plan's results.csv.")],
+) -> None:
+    """Prints the table of a plan's results, and draws its figure beside them."""
+    from nearmanycore import plot
+
+    try:
+        rows = plan.read(file)
+    except PlanError as error:
+        Console(stderr=True).print(f"near manycore: {error}")
+        raise typer.Exit(2) from None
+    print(plan.markdown(rows), end="")
+    print(f"figure: {plot.panels(rows, file.with_suffix('.svg'))}")
+
+
+def measure_here(
+    out: Annotated[Path, typer.Option(help="The machine file to write.")] = places.HERE,
+) -> None:
+    """Measures what operations cost on this machine, and writes it as a machine file."""
+    try:
+        text = calibrate.machine_file(calibrate.measure())
+    except CalibrationError as error:
+        Console(stderr=True).print(f"near manycore: {error}")
+        raise typer.Exit(1) from None
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(text, encoding="utf-8")
+    print(f"{text}\nwritten to {out}")
+
+
+def compare(
+    machine: Annotated[
+        str, typer.Option(help="This machine, measured: a name or a file.")
+    ] = "here",
+    scale: Annotated[float, typer.Option(min=1e-6, help="Times the operations.")] = 10,
+    out: Annotated[Path, typer.Option(help="The file of the results.")] = places.VALIDATION,
+) -> None:
+    """Compares the simulation of this machine with real runs on it."""
+    err = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    try:
+        pairs = validate.compare(
+            machines.load(machine), scale, lambda said: err.print(f"near manycore: {said}")
+        )
+    except (*WRONG, RunError) as error:
+        err.print(f"near manycore: {error}")
+        raise typer.Exit(1) from None
+    validate.write(pairs, out)
+    print(validate.markdown(pairs), end="")
 
 
 def again(
@@ -94,13 +182,21 @@ def again(
 
 
 def _requests(
-    name: str, machine: str, processors: str, allocators: str, seed: int, more: list[str]
+    name: str,
+    machine: str,
+    processors: str,
+    allocators: str,
+    seed: int,
+    scale: float,
+    more: list[str],
 ) -> list[Request]:
     keys = workloads.load(name)
     named = machines.load(machine)
     numbers = _numbers(processors, named.machine.processors)
     return [
-        Request(name, keys, subject, named, number, max(number, keys.least), seed, tuple(more))
+        Request(
+            name, keys, subject, named, number, max(number, keys.least), seed, scale, tuple(more)
+        )
         for subject in subjects.find(allocators)
         for number in numbers
     ]

@@ -53,6 +53,7 @@ class Costs(_Table):
     futex_wait: Ns
     futex_wake: Ns
     context_switch: Ns
+    idle_wake: Ns
     quantum: Ns
 
 

@@ -5,8 +5,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 MACHINES = ROOT / "manycore" / "machines"
+PLANS = ROOT / "manycore" / "plans"
+CALIBRATE = ROOT / "manycore" / "calibrate" / "calibrate.cc"
+PEERS = ROOT / "manycore" / "peers"
 WORKLOADS = ROOT / "manycore" / "workloads.toml"
 RESULTS = ROOT / "build" / "manycore-results"
+HERE = RESULTS / "here.toml"
+VALIDATION = RESULTS / "validation.csv"
 
 
 def build() -> Path:

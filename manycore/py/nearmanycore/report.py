@@ -57,8 +57,17 @@ def show_table(out: Console, records: list[dict[str, Any]]) -> None:
     table = Table(title=title(records[0]), title_justify="left")
     table.add_column("allocator")
     columns = (
-        "processors", "Mop/s", "scaling", "misses/op", "near/op", "far/op", "wait/op ns: lines",
-        "locks", "address space", "processor", "peak MiB",
+        "processors",
+        "Mop/s",
+        "scaling",
+        "misses/op",
+        "near/op",
+        "far/op",
+        "wait/op ns: lines",
+        "locks",
+        "address space",
+        "processor",
+        "peak MiB",
     )
     for column in columns:
         table.add_column(column, justify="right")

@@ -18,7 +18,13 @@ from nearmanycore.workloads import Workload
 
 _SLACK_NS = 50  # how far a processor's hits may run ahead of the others
 _REPORTED = 40  # lines and locks
-_STACK_KIB = 1 << 20
+# What the process reads as its /proc/self/status; the result has the simulated numbers.
+_STATUS = """Name:\tsimulated
+VmHWM:\t0 kB
+VmRSS:\t0 kB
+VmPTE:\t0 kB
+Mems_allowed_list:\t{nodes}
+"""
 
 
 class RunError(RuntimeError):
@@ -34,8 +40,13 @@ class Request:
     processors: int
     threads: int
     seed: int = 1
+    scale: float = 1  # of the workload's operations
     more: tuple[str, ...] = ()  # arguments of the workload
     timeout_s: float = 900
+
+    @property
+    def arguments(self) -> list[str]:
+        return self.keys.command(self.threads, self.scale, self.more)
 
     @property
     def name(self) -> str:
@@ -55,8 +66,8 @@ def run(request: Request) -> dict[str, Any]:
             request.processors,
             request.seed,
             folder,
-            request.subject.library,
-            [str(program), *request.keys.command(request.threads, list(request.more))],
+            request.subject,
+            [str(program), *request.arguments],
             request.timeout_s,
         )
         record = read(folder, done, request.name)
@@ -71,7 +82,7 @@ def run(request: Request) -> dict[str, Any]:
             "processors": request.processors,
             "threads": request.threads,
             "seed": request.seed,
-            "arguments": request.keys.command(request.threads, list(request.more)),
+            "arguments": request.arguments,
         },
         "workload": measured,
     }
@@ -82,7 +93,7 @@ def execute(
     processors: int,
     seed: int,
     folder: Path,
-    library: Path | None,
+    subject: Subject,
     command: list[str],
     timeout_s: float,
 ) -> "subprocess.CompletedProcess[str]":
@@ -91,6 +102,9 @@ def execute(
         raise RunError(f"{machine.name} has {machine.machine.processors} processors")
     topology = folder / "system"
     machines.write_topology(machine.machine, processors, topology)
+    status = folder / "status"
+    nodes = machines.ranges(list(range(machine.machine.nodes)))
+    status.write_text(_STATUS.format(nodes=nodes), encoding="utf-8")
     description = folder / "run.txt"
     lines = [
         *machines.lines(machine),
@@ -100,12 +114,16 @@ def execute(
         f"report_lines {_REPORTED}",
         "blocks 1",
         f"result {folder / 'result.json'}",
-        "pretended /sys/devices/system",
-        f"folder {topology}",
+        f"pretended /sys/devices/system {topology}",
+        f"pretended /proc/self/status {status}",
     ]
     description.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    preload = " ".join(str(part) for part in (places.engine(), library) if part)
-    environment = [f"NEAR_MANYCORE_RUN={description}", f"LD_PRELOAD={preload}"]
+    preload = f"{places.engine()} {subject.library}"
+    environment = [
+        *subject.environment,
+        f"NEAR_MANYCORE_RUN={description}",
+        f"LD_PRELOAD={preload}",
+    ]
     # `env` preloads into the program alone; setarch fixes the addresses.
     wrapped = ["setarch", "-R", "env", "-i", "LC_ALL=C", *environment, *command]
     try:
@@ -118,9 +136,7 @@ def execute(
         raise RunError("setarch is missing (Debian's package util-linux)") from None
 
 
-def read(
-    folder: Path, done: "subprocess.CompletedProcess[str]", name: str
-) -> dict[str, Any]:
+def read(folder: Path, done: "subprocess.CompletedProcess[str]", name: str) -> dict[str, Any]:
     """The result that the engine wrote."""
     try:
         record: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))

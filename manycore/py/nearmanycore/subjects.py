@@ -1,5 +1,6 @@
 """Subjects: what a run preloads. nearmalloc and the published designs come from the instrumented
-build; `NAME=FILE` is an allocator of one's own, of sources, objects or a library.
+build, a design also as DESIGN+switch:value, and peers from their crates; `NAME=FILE` is one's own,
+of sources, objects or a library.
 
 Invariant: a subject has a library that exists, or a SubjectError says in one line why not.
 """
@@ -10,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearlab import places as lab
-from nearmanycore import places
+from nearmanycore import peers, places
+from nearmanycore.peers import INSTRUMENTED
 
 _NEAR = "near"
-FLAGS = ["-O2", "-g", "-fPIC", "-fsanitize=thread", "-fsanitize-coverage=trace-pc", "-fno-builtin"]
+FLAGS = ["-O2", *INSTRUMENTED]
 _COMPILERS = {".c": "gcc", ".cc": "g++", ".cpp": "g++", ".cxx": "g++"}
 _REQUIRED = ("malloc", "free", "calloc", "realloc")
 _UNSEEN = {
@@ -29,11 +31,12 @@ class SubjectError(ValueError):
 class Subject:
     name: str
     library: Path
+    environment: tuple[str, ...] = ()  # variables that it needs
 
 
 def names() -> list[str]:
     """The subjects that need no file."""
-    return [_NEAR, *lab.design_names()]
+    return [_NEAR, *peers.NAMES, *lab.design_names()]
 
 
 def find(asked: str) -> list[Subject]:
@@ -52,8 +55,13 @@ def _find(asked: str) -> Subject:
         raise SubjectError(reason)
     if name in (_NEAR, "nearmalloc"):
         return Subject(_NEAR, _built(places.build() / "libnearmalloc.so"))
-    if name in lab.design_names():
-        return Subject(name, _built(places.build() / "designs" / f"lib{name}.so"))
+    design, *switches = name.split("+")
+    if design in lab.design_names():
+        options = ",".join(switches).replace(":", "=")
+        environment = (f"NEARMALLOC_DESIGN_OPTIONS={options}",) if switches else ()
+        return Subject(name, _built(places.build() / "designs" / f"lib{design}.so"), environment)
+    if name in peers.NAMES:
+        return Subject(name, _peer(name))
     known = " ".join(names())
     raise SubjectError(f"there is no allocator {name}; there are: {known}, and NAME=FILE")
 
@@ -61,6 +69,15 @@ def _find(asked: str) -> Subject:
 def _built(library: Path) -> Path:
     if not library.exists():
         raise SubjectError(f"{library} is not built")
+    return library
+
+
+def _peer(name: str) -> Path:
+    crate = peers.get(name)
+    crate.build()
+    library = crate.find()
+    if library is None:
+        raise SubjectError(f"{name}: {crate.hint()}")
     return library
 
 

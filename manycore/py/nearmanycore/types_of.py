@@ -41,7 +41,8 @@ def _type(entry: Any) -> Any:
         if "DW_AT_type" in entry.attributes:
             return entry.get_DIE_from_attribute("DW_AT_type")
         origin = [
-            name for name in ("DW_AT_specification", "DW_AT_abstract_origin")
+            name
+            for name in ("DW_AT_specification", "DW_AT_abstract_origin")
             if name in entry.attributes
         ]
         entry = entry.get_DIE_from_attribute(origin[0]) if origin else None

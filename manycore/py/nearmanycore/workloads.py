@@ -2,6 +2,7 @@
 arguments for a number of threads, smaller than on real processors: each access is an event."""
 
 import tomllib
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -18,12 +19,19 @@ class Workload(BaseModel):
 
     description: str
     program: str
-    arguments: list[str]  # {threads}, {pairs} and {total} are replaced
+    operations: Annotated[int, Field(ge=1)]  # of a thread
+    arguments: list[str]  # {threads}, {pairs}, {operations} and {total} are replaced
     least: Annotated[int, Field(ge=1)] = 1  # threads
 
-    def command(self, threads: int, more: list[str]) -> list[str]:
-        values = {"threads": threads, "pairs": max(1, threads // 2)}
-        return [argument.format(**values) for argument in self.arguments] + more
+    def command(self, threads: int, scale: float, more: Sequence[str]) -> list[str]:
+        own = max(1, round(self.operations * scale))
+        values = {
+            "threads": threads,
+            "pairs": max(1, threads // 2),
+            "operations": own,
+            "total": own * threads,
+        }
+        return [argument.format(**values) for argument in self.arguments] + list(more)
 
 
 def all_of_them() -> dict[str, Workload]:
