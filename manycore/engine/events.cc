@@ -50,7 +50,7 @@ inline void event(const volatile void* pointer, size_t bytes, Access kind, const
   const bool one_line = address % kLineBytes + bytes <= kLineBytes;
   if (__builtin_expect(one_line && memory.hit(here->id, address, kind), true)) {
     ++self->counts.by_source[static_cast<size_t>(Source::kL1)];
-    here->clock += machine().l1.hit;
+    here->clock += here->hit;
   } else {
     slow_event(address, bytes, kind, site);
   }
@@ -82,7 +82,7 @@ EVENT __tsan_init() {}
 EVENT __sanitizer_cov_trace_pc() {
   if (!simulated) return;
   ++self->counts.blocks;
-  here->clock += machine().basic_block;
+  here->clock += here->block;
 }
 
 EVENT __tsan_func_entry(void* caller) {

@@ -49,6 +49,8 @@ struct Fiber {
 
 struct Processor {
   Time clock;
+  Time hit;    // the cost of a hit in the L1, and of a basic block, which depend on whether another
+  Time block;  // processor of the core runs
   unsigned id;
   Fiber* running;  // nullptr: idle
   Fiber* first;    // the queue of ready fibers

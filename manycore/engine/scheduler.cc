@@ -46,6 +46,8 @@ struct Waiters {  // of the keys in a bucket, the oldest first
 
 Processor* processors;
 bool* running;
+uint16_t first_of_core[kMostCores];  // the processors of a core are a list, which ends with one
+uint16_t next_of_core[kMostProcessors];  // that is not online
 Heap<Processor, ByClock> runnable;  // without the current processor
 Heap<Fiber, ByDeadline> timers;
 Waiters* buckets;
@@ -78,6 +80,25 @@ void update_limit() {
   if (here->queued != 0) limit = std::min(limit, here->quantum_end);
 }
 
+// Recomputes the costs of the processors of a core.
+void share_core(unsigned core) {
+  const auto each = [&](auto visit) {
+    for (unsigned i = first_of_core[core]; i < online(); i = next_of_core[i]) visit(i);
+  };
+  unsigned busy = 0;
+  each([&](unsigned i) { busy += running[i]; });
+  const unsigned percent = busy > 1 ? machine().shared_core_percent : 100;
+  each([&](unsigned i) {
+    processors[i].hit = machine().l1.hit * percent / 100;
+    processors[i].block = machine().basic_block * percent / 100;
+  });
+}
+
+void set_running(unsigned processor, bool runs) {
+  running[processor] = runs;
+  share_core(machine().core_of[processor]);
+}
+
 // The fiber runs on an idle processor from `at` on.
 void place(Processor& processor, Fiber* fiber, Time at) {
   if (processor.clock < at) processor.clock = at + machine().idle_wake;
@@ -85,7 +106,7 @@ void place(Processor& processor, Fiber* fiber, Time at) {
   processor.clock += machine().context_switch;
   processor.quantum_end = processor.clock + machine().quantum;
   processor.running = fiber;
-  running[processor.id] = true;
+  set_running(processor.id, true);
   fiber->state = State::kRunning;
   fiber->processor = &processor;
   show_processor(fiber);
@@ -130,7 +151,7 @@ Fiber* steal(const Processor& thief) {
 // The current processor lost its fiber: it takes the next of its queue, or another's.
 void refill() {
   here->running = nullptr;
-  running[here->id] = false;
+  set_running(here->id, false);
   Fiber* next = dequeue(*here, *here);
   if (next == nullptr && queued != 0) next = steal(*here);
   if (next != nullptr) place(*here, next, std::max(here->clock, next->since));
@@ -203,13 +224,21 @@ void start_scheduler() {
   fibers = static_cast<Fiber**>(reserve(kMostFibers * sizeof(Fiber*)));
   runnable.create(static_cast<Processor**>(reserve(machine().processors * sizeof(Processor*))));
   timers.create(static_cast<Fiber**>(reserve(kMostFibers * sizeof(Fiber*))));
-  for (unsigned i = 0; i < machine().processors; ++i) processors[i].id = i;
+  std::fill_n(first_of_core, kMostCores, uint16_t{kMostProcessors});
+  for (unsigned i = machine().processors; i-- > 0;) {
+    processors[i].id = i;
+    processors[i].hit = machine().l1.hit;
+    processors[i].block = machine().basic_block;
+    uint16_t& first = first_of_core[machine().core_of[i]];
+    next_of_core[i] = first;
+    first = static_cast<uint16_t>(i);
+  }
   here = &processors[0];
   self = new_fiber();
   self->state = State::kRunning;
   self->processor = here;
   here->running = self;
-  running[0] = true;
+  set_running(0, true);
   here->quantum_end = machine().quantum;
   update_limit();
 }

@@ -47,6 +47,7 @@ constexpr Count kCounts[] = {
     {"cores", &Machine::cores, kMostCores},
     {"sockets", &Machine::sockets, kMostSockets},
     {"nodes", &Machine::nodes, kMostNodes},
+    {"shared_core_percent", &Machine::shared_core_percent, 1000},
 };
 
 struct List {

@@ -47,6 +47,9 @@ struct Machine {
 
   // --- computation ---
   Time basic_block;  // of instrumented code
+  // The time of a basic block and of a hit in the L1 while another processor of the core runs, in
+  // percent of the time alone.
+  unsigned shared_core_percent;
 
   // --- the kernel ---
   Time system_call;     // every call into the kernel

@@ -123,6 +123,20 @@ def test_returned_pages_interrupt_the_others(tmp_path: Path) -> None:
     assert calls["madvise"]["ns"] >= 100 * 7 * send
 
 
+def test_two_threads_of_a_core_slow_each_other(tmp_path: Path) -> None:
+    """Processors 96 to 191 are the second threads of the cores."""
+    each = {}
+    for processors in (96, 192):
+        ended = []
+        for count in (10_000, 20_000):
+            folder = tmp_path / f"{processors}-{count}"
+            folder.mkdir()
+            _, record = simulated(folder, "read_shared", processors, count, processors)
+            ended.append(record["virtual_ns"])
+        each[processors] = (ended[1] - ended[0]) / 10_000
+    assert each[192] / each[96] == pytest.approx(ROOMS.machine.shared_core_percent / 100, rel=0.02)
+
+
 def test_runs_repeat_to_the_last_event(tmp_path: Path) -> None:
     digests = set()
     for number in range(10):

@@ -98,6 +98,7 @@ def machine_file(measured: dict[str, Any]) -> str:
         "sockets = 1",
         f"cores = {number}",
         "threads = 1",
+        "shared_core_percent = 100",
         f"huge_pages = {str(_huge_pages_always()).lower()}",
         "distances = [\n  [10],\n]",
     ]

@@ -64,6 +64,8 @@ class Machine(_Table):
     sockets: Annotated[int, Field(ge=1, le=16)]  # groups of cores that share an L3
     cores: Annotated[int, Field(ge=1, le=512)]  # of a socket
     threads: Annotated[int, Field(ge=1, le=8)]  # of a core
+    # The time of computing while the core's other thread runs, in percent of the time alone.
+    shared_core_percent: Annotated[int, Field(ge=100, le=1000)]
     distances: Annotated[list[list[Annotated[int, Field(ge=10, le=254)]]], Field(min_length=1)]
     huge_pages: bool = False  # transparent huge pages without madvise
     l1: Cache
@@ -140,6 +142,7 @@ def lines(named: Named) -> list[str]:
         "cores": [machine.sockets * machine.cores],
         "sockets": [machine.sockets],
         "nodes": [machine.nodes],
+        "shared_core_percent": [machine.shared_core_percent],
         "core_of": [machine.core_of(i) for i in numbers],
         "socket_of": [machine.socket_of(i) for i in numbers],
         "node_of": [machine.node_of(i) for i in numbers],
