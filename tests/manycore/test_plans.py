@@ -1,5 +1,5 @@
-"""Plans run and repeat, peers run simulated, and the tables and figures of the pages are made of the
-rows in docs/data/manycore."""
+"""Plans run and repeat, peers run simulated, and the tables of the pages are made of the rows in
+docs/data/manycore."""
 
 import dataclasses
 from pathlib import Path

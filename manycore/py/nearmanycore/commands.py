@@ -89,8 +89,9 @@ def _run_all(requests: list[Request], folder: Path, err: Console) -> list[dict[s
             return
         keep(folder, request.name, result)
         records.append(result)
-        events, seconds = result["events"] / 1e6, result["host_ns"] / 1e9
-        err.print(f"near manycore: {request.name}: {events:.1f} million events, {seconds:.0f} s")
+        millions, seconds = result["events"] / 1e6, result["host_ns"] / 1e9
+        each = f"{seconds / millions * 1e3:.0f} ns each"
+        err.print(f"near manycore: {request.name}: {millions:.1f} million events, {each}")
 
     plan.run(requests, done)
     return records

@@ -128,10 +128,12 @@ def run(wanted: list[Request], done: Done) -> None:
             done(request, result)
 
 
+# What the programs of trees and tables add; empty for the others.
+RECLAMATION = ("epochs", "peak_unreclaimed", "longest_free_run")
 FIELDS = (
     "series", "allocator", "machine", "processors", "threads", "seed", "operations", "seconds",
     "mops", "misses", "near", "far", "wait_lines_ns", "wait_locks_ns", "wait_address_space_ns",
-    "wait_processor_ns", "peak_mib", "events", "digest", "host_s",
+    "wait_processor_ns", "peak_mib", *RECLAMATION, "events", "digest", "host_s",
 )  # fmt: skip
 
 
@@ -145,7 +147,8 @@ def row(record: dict[str, Any]) -> dict[str, str]:
         asked["threads"], asked["seed"], measured["operations"], f"{measured['seconds']:.9g}",
         f"{measures.mops:.4g}", f"{measures.misses:.3f}", f"{measures.near:.3f}",
         f"{measures.far:.3f}", *(f"{waits[kind]:.1f}" for kind in waits),
-        f"{measures.rss_mib:.1f}", record["events"], record["digest"],
+        f"{measures.rss_mib:.1f}", *(measured.get(key, "") for key in RECLAMATION),
+        record["events"], record["digest"],
         f"{record['host_ns'] / 1e9:.1f}",
     )  # fmt: skip
     return dict(zip(FIELDS, map(str, values), strict=True))
