@@ -5,8 +5,10 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from nearmanycore import calibrate, machines, places, plan, plot, simulate, subjects, validate
+from nearmanycore.__main__ import app
 from nearmanycore.plan import PlanError, Series
 from nearmanycore.simulate import Request, RunError
 from nearmanycore.validate import Pair
@@ -197,6 +199,27 @@ def test_validation_is_kept(tmp_path: Path) -> None:
     assert [dataclasses.astuple(p) for p in validate.read(tmp_path / "v.csv")] == [
         dataclasses.astuple(p) for p in kept
     ]
+
+
+def invoked(*words: str) -> str:
+    done = CliRunner().invoke(app, list(words))
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_the_commands_of_the_readme(tmp_path: Path) -> None:
+    said = invoked(
+        "plan", "scaling", "--processors", "1", "--scale", "0.001", "--out", str(tmp_path)
+    )
+    assert "| private-blocks | near |" in said
+    table = invoked("table", str(tmp_path / "results.csv"))
+    assert table.splitlines()[0] in said
+    assert (tmp_path / "results.svg").is_file()
+
+
+def test_this_machine_is_measured(tmp_path: Path) -> None:
+    invoked("calibrate", "--out", str(tmp_path / "here.toml"))
+    assert machines.load(str(tmp_path / "here.toml")).machine.ns.transfer_core > 0
 
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("*.csv")), ids=lambda path: path.stem)
