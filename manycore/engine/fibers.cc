@@ -17,6 +17,7 @@
 
 #include "engine/fiber.h"
 #include "engine/host.h"
+#include "engine/loader_blocks.h"
 
 // Saves the callee-saved registers and the stack pointer, changes the thread pointer, restores.
 asm(R"(
@@ -75,13 +76,12 @@ void unregister_rseq() {
 }
 
 void reap(Fiber* fiber) {
-  const bool before = simulated;
-  simulated = false;
+  const Unsimulated unsimulated;
+  const LoaderAllocates loader_allocates;
   fiber->park = 1;
   host_futex(&fiber->park, FUTEX_WAKE_PRIVATE, 1);
   static auto* const join = reinterpret_cast<int (*)(pthread_t, void**)>(real("pthread_join"));
   join(fiber->thread, nullptr);
-  simulated = before;
 }
 
 void reap_waiting() {
@@ -125,6 +125,7 @@ void* park(void* argument) {
 // Starts the real thread, with all signals blocked, and waits until it is parked.
 int start_real(Fiber* fiber, const pthread_attr_t* attributes) {
   const Unsimulated unsimulated;
+  const LoaderAllocates loader_allocates;
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
   static const auto create = reinterpret_cast<Create>(real("pthread_create"));
   Parking parking{fiber, 0};

@@ -2,9 +2,12 @@
 #include <dlfcn.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
+#include "engine/loader_blocks.h"
 #include "runtime/interposed.h"
 
 namespace near::manycore {
@@ -32,12 +35,25 @@ void* counted(void* address, size_t bytes, const void* site) {
   }())
 
 NEAR_INTERPOSED void* malloc(size_t bytes) noexcept {
+  if (LoaderAllocates::now()) return allocate_loader_block(bytes);
   return counted(NEAR_NEXT(malloc)(bytes), bytes, NEAR_SITE);
 }
 NEAR_INTERPOSED void* calloc(size_t count, size_t bytes) noexcept {
+  if (LoaderAllocates::now()) return allocate_loader_block(count * bytes);
   return counted(NEAR_NEXT(calloc)(count, bytes), count * bytes, NEAR_SITE);
 }
+NEAR_INTERPOSED void free(void* address) noexcept {
+  if (is_loader_block(address)) return free_loader_block(address);
+  NEAR_NEXT(free)(address);
+}
 NEAR_INTERPOSED void* realloc(void* address, size_t bytes) noexcept {
+  if (is_loader_block(address)) {
+    void* const moved = malloc(bytes);
+    if (moved == nullptr) return nullptr;
+    std::memcpy(moved, address, std::min(bytes, loader_block_size(address)));
+    free_loader_block(address);
+    return moved;
+  }
   return counted(NEAR_NEXT(realloc)(address, bytes), bytes, NEAR_SITE);
 }
 NEAR_INTERPOSED void* memalign(size_t alignment, size_t bytes) noexcept {
