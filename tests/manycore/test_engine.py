@@ -157,6 +157,17 @@ def test_more_threads_than_processors(tmp_path: Path) -> None:
     assert record["threads"] >= 1025
 
 
+def test_threads_start_while_others_allocate(tmp_path: Path) -> None:
+    """libc allocates in each start of a thread, also while others hold the allocator's locks."""
+    program = places.build() / "lab/workloads/thread_churn"
+    command = [str(program), "--threads", "16", "--generations", "160"]
+    machine = machines.load("epyc-256")
+    done = simulate.execute(machine, 16, 1, tmp_path, NEAR, command, 120)
+    record = simulate.read(tmp_path, done, "threads")
+    assert done.returncode == 0, done.stderr
+    assert record["threads"] > 160
+
+
 def test_a_deadlock_is_named(tmp_path: Path) -> None:
     done, record = simulated(tmp_path, "deadlock", 2, 1)
     assert done.returncode == 70

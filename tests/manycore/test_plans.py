@@ -208,10 +208,14 @@ def invoked(*words: str) -> str:
 
 
 def test_the_commands_of_the_readme(tmp_path: Path) -> None:
-    said = invoked(
-        "plan", "scaling", "--processors", "1", "--scale", "0.001", "--out", str(tmp_path)
+    text = (
+        'title = "t"\ndescription = "d"\nmachine = "epyc-256"\nprocessors = [1]\n'
+        'allocators = ["near"]\n[[series]]\nname = "churn"\nworkload = "thread-churn"\n'
     )
-    assert "| private-blocks | near |" in said
+    (tmp_path / "own.toml").write_text(text, encoding="utf-8")
+    words = ["--processors", "1", "--scale", "0.01", "--out", str(tmp_path)]
+    said = invoked("plan", str(tmp_path / "own.toml"), *words)
+    assert "| churn | near |" in said
     table = invoked("table", str(tmp_path / "results.csv"))
     assert table.splitlines()[0] in said
     assert (tmp_path / "results.svg").is_file()
