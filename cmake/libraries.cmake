@@ -22,8 +22,6 @@ endfunction()
 
 near_sources_of(core_sources common/base common/platform common/sync
   malloc/sizes malloc/span malloc/node malloc/heap malloc/front malloc/inspect)
-# The allocator needs no asymmetric fence.
-list(FILTER core_sources EXCLUDE REGEX "/platform/fence\\.cc$")
 near_sources_of(shim_sources malloc/shim)
 # Designs leave out the files that interpose functions of the C library, because these files need
 # options and a map that designs do not have.

@@ -213,6 +213,7 @@ const char* parse_cpus(Cursor& cursor, Topology& topology) {
       if (last >= kMaxCpus) return "cpus: a CPU number is too large";
       for (unsigned cpu = first; cpu <= last; cpu++) {
         topology.node_of_cpu[cpu] = static_cast<uint8_t>(node);
+        topology.cpus[node]++;
       }
     } while (cursor.take('+'));
   }
@@ -229,10 +230,23 @@ const char* parse_distances(Cursor& cursor, unsigned count, uint8_t (*distance)[
   return nullptr;
 }
 
-}  // namespace
+// Counts the CPUs on which the process may run at start. Threads that run elsewhere later find
+// fewer shards than CPUs, which costs time only.
+void count_allowed_cpus(Topology& topology) {
+  static unsigned long mask[kMaxCpus / 64];  // static: start-up runs once
+  const long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
+  for (long word = 0; word < bytes / 8; word++) {
+    for (unsigned long left = mask[word]; left != 0; left &= left - 1) {
+      const auto cpu = static_cast<unsigned>(word * 64 + std::countr_zero(left));
+      topology.cpus[topology.node_of(cpu)]++;
+    }
+  }
+  for (unsigned n = 0; n < topology.count; n++) {
+    if (topology.cpus[n] == 0) topology.cpus[n] = 1;
+  }
+}
 
-NEAR_COLD void read_topology(Topology& topology) {
-  const SavedErrno saved;
+void read_nodes(Topology& topology) {
   NodeSet allowed;
   if (!read_allowed(allowed) && !read_allowed_of_status(allowed)) return;
   unsigned count = 0;
@@ -260,9 +274,19 @@ NEAR_COLD void read_topology(Topology& topology) {
   sort_by_distance(topology, distance);
 }
 
+}  // namespace
+
+NEAR_COLD void read_topology(Topology& topology) {
+  const SavedErrno saved;
+  read_nodes(topology);
+  topology.cpus[0] = 0;
+  count_allowed_cpus(topology);
+}
+
 NEAR_COLD const char* parse_topology(const char* text, Topology& topology) {
   Topology parsed;
   parsed.real = false;
+  parsed.cpus[0] = 0;
   Cursor cursor{text};
   if (!cursor.take("nodes=") || !cursor.number(parsed.count)) return "it must begin with nodes=N";
   if (parsed.count < 1 || parsed.count > kMaxNodes) return "nodes: 1 to 64 are supported";
@@ -279,6 +303,9 @@ NEAR_COLD const char* parse_topology(const char* text, Topology& topology) {
     if (wrong != nullptr) return wrong;
   }
   if (*cursor.at != '\0') return "there is text after the last field";
+  for (unsigned n = 0; n < parsed.count; n++) {
+    if (parsed.cpus[n] == 0) parsed.cpus[n] = 1;
+  }
   sort_by_distance(parsed, distance);
   topology = parsed;
   return nullptr;

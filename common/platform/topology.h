@@ -19,6 +19,7 @@ struct alignas(128) Topology {
   unsigned unused = 0;                       // nodes with memory that are not counted in `count`
   bool real = true;                          // false: from text; memory is not bound
   uint16_t kernel_id[kMaxNodes] = {};        // the kernel's number of a node
+  uint16_t cpus[kMaxNodes] = {1};            // CPUs of a node that the process may use, at least 1
   uint8_t node_of_cpu[kMaxCpus] = {};        // CPUs out of range belong to node 0
   uint8_t order[kMaxNodes][kMaxNodes] = {};  // order[n]: all nodes, the nearest to n first
 

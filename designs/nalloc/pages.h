@@ -14,7 +14,7 @@
 #include "base/bits.h"
 #include "base/compiler.h"
 #include "designs/shared/arena.h"
-#include "designs/shared/tagged_stack.h"
+#include "sync/tagged_stack.h"
 
 namespace near::design::nalloc {
 

@@ -2,7 +2,7 @@
 
 #include "designs/scalloc/guard.h"
 #include "designs/scalloc/span_pool.h"
-#include "designs/shared/tagged_stack.h"
+#include "sync/tagged_stack.h"
 
 namespace near::design::scalloc {
 namespace {

@@ -3,8 +3,8 @@
 #include "designs/scalloc/fresh_spans.h"
 #include "designs/scalloc/guard.h"
 #include "designs/shared/machine.h"
-#include "designs/shared/tagged_stack.h"
 #include "platform/os.h"
+#include "sync/tagged_stack.h"
 
 namespace near::design::scalloc {
 namespace {

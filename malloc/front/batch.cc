@@ -1,7 +1,8 @@
 // Consecutive blocks of a batch that lie in one span of this thread's heap form a chain, which is
-// freed by one splice and one update of the count. Blocks of other owners' spans are collected in
-// one chain per span, in a small table on the stack. When the table is full, and at the end, each
-// chain is handed over with one atomic operation. A chain is linked as single frees would link it:
+// freed by one splice and one update of the count. Blocks of other owners' spans go into the
+// thread's magazines, as in free. A thread that has none (heap/magazines.h) collects them in one
+// chain per span, in a small table on the stack. When the table is full, and at the end, each chain
+// is handed over with one atomic operation. A chain is linked as single frees would link it:
 // the block freed last comes first. docs/decisions/0008-free-batch.md says why blocks of own spans
 // need no table.
 //
@@ -43,7 +44,7 @@ NEAR_INLINE bool release_chain(Span& span, const Chain& chain) {
   // relaxed: as on the fast path of free
   const bool local = span.owner.load(kRelaxed) == current_heap;
   return local ? splice_local(span, chain)
-               : release_remote(span, SpanBlocks{span.start}, chain, span.remote.look());
+               : release_to_span(span, SpanBlocks{span.start}, chain, span.remote.look());
 }
 
 // The last block is a double free: reports it, and frees the others.
@@ -137,12 +138,27 @@ class Batch {
   }
 
   NEAR_INLINE void add_remote(const Place& place, Block* block) {
+    if (likely(uses_magazines())) return release_alone(place, block);
     if (used_ == 0) clear_slots();
     const unsigned slot = slot_of(*place.span);
     if (slots_[slot] == 0) return open(place, slot, block);
     Group& group = groups_[slots_[slot] - 1];
     if (unlikely(place.offset >= group.end)) return add_unusual(block);
     append(group, block);
+  }
+
+  // Frees one block as free does; it counts as a group.
+  NEAR_INLINE void release_alone(const Place& place, Block* block) {
+    const auto seen = place.span->remote.look();
+    const SizeClass& shape = place.span->shape();
+    if (unlikely(!seen.is_open() || place.offset >= shape.capacity * shape.size)) {
+      return add_unusual(block);
+    }
+    made_++;
+    remote_++;
+    if (unlikely(!release_remote(*place.span, SpanBlocks{place.span->start}, block, seen))) {
+      report_invalid(block, "double free");
+    }
   }
 
   NEAR_INLINE static void append(Group& group, Block* block) {
@@ -196,16 +212,11 @@ class Batch {
 };
 
 void note(size_t blocks, size_t groups, size_t remote) {
-  const auto add = [own = has_heap()](Atomic<uint64_t>& sum, uint64_t more) {
-    // relaxed: statistics; a heap has one writer, a placeholder heap has many
-    if (likely(own)) return sum.store(sum.load(kRelaxed) + more, kRelaxed);
-    sum.fetch_add(more, kRelaxed);  // relaxed: as above
-  };
-  Heap::Batches& batches = current_heap->batches;
-  add(batches.calls, 1);
-  add(batches.blocks, blocks);
-  add(batches.groups, groups);
-  if (remote != 0) add(batches.remote, remote);
+  Heap& heap = *current_heap;
+  heap.add(heap.batches.calls, 1);
+  heap.add(heap.batches.blocks, blocks);
+  heap.add(heap.batches.groups, groups);
+  if (remote != 0) heap.add(heap.batches.remote, remote);
 }
 
 // Prefetches the lines that a later free will write. Any address is allowed.

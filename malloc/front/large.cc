@@ -1,22 +1,21 @@
 #include "front/large.h"
 
 #include "front/thread.h"
+#include "heap/registry.h"
 #include "node/memory.h"
 #include "platform/os.h"
 
 namespace near {
 namespace {
 
-constinit Atomic<size_t> bytes_in_use{0};
-constinit Atomic<size_t> blocks_in_use{0};
-
 size_t slices_for(size_t size) { return div_up(size, kSliceSize); }
 
-// relaxed: a statistic
-void count(size_t slices) { bytes_in_use.fetch_add(slices << kSliceShift, kRelaxed); }
-void discount(size_t slices) {
-  bytes_in_use.fetch_sub(slices << kSliceShift, kRelaxed);
-}  // relaxed: as above
+// Counts blocks that the calling thread took or (negative) freed. Only the sum over all heaps means
+// something.
+void count(int64_t blocks, int64_t slices) {
+  current_heap->add(current_heap->large.blocks, static_cast<uint64_t>(blocks));
+  current_heap->add(current_heap->large.bytes, static_cast<uint64_t>(slices) << kSliceShift);
+}
 
 // True if taking such a span would certainly fail. From kHuge on an attempt may be expensive, so
 // this first asks whether the system would refuse.
@@ -31,8 +30,7 @@ void* make_large(Span* span, size_t size) {
   if (span == nullptr) return nullptr;
   span->kind = SpanKind::large;
   span->asked = size;
-  count(span->slices);
-  blocks_in_use.fetch_add(1, kRelaxed);  // relaxed: a statistic
+  count(1, span->slices);
   return span->start;
 }
 
@@ -43,10 +41,8 @@ void* allocate_large(size_t size, size_t alignment, bool* zero) {
   start_library();
   if (is_hopeless(size, alignment)) return nullptr;
   bool clean = false;
-  if (has_heap()) rehome_if_moved();
   const auto slices = static_cast<uint32_t>(slices_for(size));
-  // Not the heap's node: a thread that moved may have to keep its old heap for a while.
-  void* block = make_large(take_slices(current_node(), slices, clean, alignment), size);
+  void* block = make_large(take_slices(current_shard(), slices, clean, alignment), size);
   if (zero != nullptr) *zero = clean;
   return block;
 }
@@ -55,15 +51,14 @@ void* allocate_large_at(unsigned node, size_t size, size_t alignment) {
   if (unlikely(is_inside()) || is_hopeless(size, alignment)) return nullptr;
   const auto slices = static_cast<uint32_t>(slices_for(size));
   bool clean = false;
-  return make_large(take_slices_at(node, slices, clean, alignment), size);
+  return make_large(take_slices_at(nodes[node].shard(0), slices, clean, alignment), size);
 }
 
 void release_large(Span& span) {
   if (unlikely(is_inside())) return;  // the block is not freed
-  discount(span.slices);
-  blocks_in_use.fetch_sub(1, kRelaxed);  // relaxed: a statistic
+  count(-1, -int64_t{span.slices});
   count_freed(span.node, 1);
-  node_of(span).give(&span);
+  shard_of(span).give(&span);
 }
 
 bool resize_large(Span& span, size_t size) {
@@ -72,18 +67,31 @@ bool resize_large(Span& span, size_t size) {
   if (slices > span.slices) {
     if (is_hopeless(size, 0)) return false;
     const size_t more = slices - span.slices;
-    if (!node_of(span).extend(&span, static_cast<uint32_t>(more))) return false;
-    count(more);
+    if (!shard_of(span).extend(&span, static_cast<uint32_t>(more))) return false;
+    count(0, static_cast<int64_t>(more));
   } else if (slices < span.slices) {
-    discount(span.slices - slices);
-    node_of(span).give(&span, static_cast<uint32_t>(slices));
+    count(0, -static_cast<int64_t>(span.slices - slices));
+    shard_of(span).give(&span, static_cast<uint32_t>(slices));
   }
   span.asked = size;
   return true;
 }
 
-size_t large_blocks() { return blocks_in_use.load(kRelaxed); }  // relaxed: a statistic
+namespace {
 
-size_t large_bytes() { return bytes_in_use.load(kRelaxed); }  // relaxed: a statistic
+size_t sum_of_heaps(Atomic<uint64_t> Heap::Large::* counter) {
+  const auto value = [&](const Heap& heap) {
+    return (heap.large.*counter).load(kRelaxed);  // relaxed: a statistic
+  };
+  uint64_t sum = value(empty_heap) + value(exited_heap);
+  for (uint32_t id = 0; id < heap_count(); id++) sum += value(*heap_by_id(id));
+  return sum;
+}
+
+}  // namespace
+
+size_t large_blocks() { return sum_of_heaps(&Heap::Large::blocks); }
+
+size_t large_bytes() { return sum_of_heaps(&Heap::Large::bytes); }
 
 }  // namespace near

@@ -8,6 +8,7 @@
 #include "front/invalid.h"
 #include "front/large.h"
 #include "front/remote.h"
+#include "heap/give_back.h"
 #include "heap/registry.h"
 #include "node/memory.h"
 #include "platform/os.h"
@@ -29,7 +30,9 @@ void* allocate_class(unsigned size_class) {
   if (unlikely(is_inside())) return nullptr;
   if (unlikely(!has_heap()) && !enter_thread()) return allocate_late(size_class);
   rehome_if_moved();
-  void* block = current_heap->refill(size_class);
+  void* block = current_heap->take_put_away(size_class);
+  if (block != nullptr) return block;
+  block = current_heap->refill(size_class);
   report_recorded_damage();
   return block;
 }
@@ -61,9 +64,7 @@ NEAR_INLINE bool release_local(Span& span, Block* block) {
 }
 
 void push_remote(Span& span, SpanBlocks blocks, Block* block, RemoteList<Block>::Seen seen) {
-  if (unlikely(!record_freed(&span, block)) ||
-      unlikely(!release_remote(span, blocks, {block, block, 1}, seen)))
-    report_invalid(block, "double free");
+  if (unlikely(!release_remote(span, blocks, block, seen))) report_invalid(block, "double free");
 }
 
 void release_block(Span& span, Block* block) {
@@ -71,7 +72,9 @@ void release_block(Span& span, Block* block) {
   if (release_local(span, block)) return;
   const bool local = span.owner.load(kRelaxed) == current_heap;  // relaxed: as on the fast path
   if (unlikely(local)) return report_invalid(block, "double free");
-  push_remote(span, SpanBlocks{span.start}, block, span.remote.look());
+  const auto seen = span.remote.look();
+  if (unlikely(!seen.is_open())) return report_invalid(block, "double free");
+  push_remote(span, SpanBlocks{span.start}, block, seen);
 }
 
 // `span` is the span of the slice at `pointer`, whatever its kind.
@@ -148,6 +151,7 @@ size_t most_reclaimable() {
 NEAR_COLD size_t reclaim_everything(size_t keep) {
   if (is_inside()) return 0;
   flush_own_heap();
+  give_back_magazines(true);
   clean_heaps(true);
   size_t purged = 0;
   for (unsigned n = 0; n < topology.count; n++) purged += nodes[n].trim(keep / topology.count);

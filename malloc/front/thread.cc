@@ -32,13 +32,19 @@ constexpr uint8_t kExitRounds = PTHREAD_DESTRUCTOR_ITERATIONS - 1 - (NEAR_TSAN ?
 constexpr uint8_t kSettle =
     8;  // the least number of slow paths between two changes of a thread's heap
 
-constinit Atomic<bool> started{false};
-pthread_key_t exit_key;
-bool have_exit_key = false;
-bool threads_are_announced = false;
+// Every slow path may read it, so nothing that is written later shares its cache lines.
+struct alignas(128) Start {
+  Atomic<bool> done{false};
+  pthread_key_t exit_key = 0;
+  bool have_exit_key = false;
+  bool threads_are_announced = false;
+};
+constinit Start start;
 
 // Arranges that on_thread_exit runs when the calling thread ends. False if the system refuses.
-bool watch_exit() { return have_exit_key && pthread_setspecific(exit_key, &exited_heap) == 0; }
+bool watch_exit() {
+  return start.have_exit_key && pthread_setspecific(start.exit_key, &exited_heap) == 0;
+}
 
 // Counts the calling thread, unless it has given its heap up or its end would not be noticed.
 void count_this_thread(bool may_start) {
@@ -53,7 +59,7 @@ void count_this_thread(bool may_start) {
 // allocate. So the key is set again until round kExitRounds.
 void on_thread_exit(void* value) {
   if (++thread_record.exit_rounds < kExitRounds) {
-    pthread_setspecific(exit_key, value);
+    pthread_setspecific(start.exit_key, value);
     return;
   }
   {
@@ -68,14 +74,14 @@ void on_thread_exit(void* value) {
 }
 
 NEAR_COLD void start_library() {
-  if (started.load(kAcquire)) return;  // pairs: started
+  if (start.done.load(kAcquire)) return;  // pairs: started
   const SavedErrno saved;
   const LockGuard guard(start_lock);
-  if (started.load(kRelaxed)) return;  // relaxed: changed under the lock only
+  if (start.done.load(kRelaxed)) return;  // relaxed: changed under the lock only
   read_options(environ);
   start_memory();
-  have_exit_key = pthread_key_create(&exit_key, on_thread_exit) == 0;
-  started.store(true, kRelease);  // pairs: started
+  start.have_exit_key = pthread_key_create(&start.exit_key, on_thread_exit) == 0;
+  start.done.store(true, kRelease);  // pairs: started
 }
 
 // Does the steps that need a constructor. It reads the environment from its arguments, because the
@@ -91,6 +97,15 @@ __attribute__((constructor)) static void finish_start(int, char**, char** enviro
 
 unsigned current_node() { return topology.count == 1 ? 0 : topology.node_of(current_cpu()); }
 
+// Not always the heap's shard: a thread that moved may have to keep its old heap for a while.
+Shard& current_shard() {
+  if (likely(has_heap()) || enter_thread()) rehome_if_moved();
+  const unsigned node = current_node();
+  if (!has_heap()) return nodes[node].shard_for(current_cpu());
+  if (likely(node == current_heap->node())) return current_heap->shard();
+  return nodes[node].shard_for(current_heap->id());
+}
+
 NEAR_COLD bool enter_thread() {
   if (current_heap == &exited_heap) return false;
   start_library();
@@ -102,14 +117,14 @@ NEAR_COLD bool enter_thread() {
   }
   const SavedErrno saved;
   handle_forks();
-  count_this_thread(!threads_are_announced);
+  count_this_thread(!start.threads_are_announced);
   return true;
 }
 
 // --- threads that are announced ---
 
 void announce_threads(CreateThread* create) {
-  threads_are_announced = true;
+  start.threads_are_announced = true;
   create_helper_by(create);
 }
 

@@ -71,6 +71,10 @@ NEAR_COLD void look_after_parked();
 // Returns the node of the CPU that the calling thread runs on.
 unsigned current_node();
 
+// Returns the shard on that node from which the calling thread takes large blocks. Gives the thread
+// a heap, if it can have one.
+Shard& current_shard();
+
 uint64_t rehome_count();
 
 // Counts blocks of `node` that the thread freed elsewhere than into its own spans.

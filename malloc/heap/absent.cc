@@ -15,7 +15,7 @@ void Heap::flush() {
 }
 
 void Heap::drop_cache() {
-  while (Span* span = cache_.take()) node_of(*span).give(span);
+  while (Span* span = cache_.take()) shard_of(*span).give(span);
 }
 
 uint32_t Heap::claim_for_sleeper() {

@@ -1,5 +1,7 @@
 #include "heap/heap.h"
 
+#include <new>
+
 #include "base/assert.h"
 #include "heap/registry.h"
 #include "node/memory.h"
@@ -27,7 +29,7 @@ void* Heap::refill(unsigned size_class) {
 void* Heap::take_locked(unsigned size_class) {
   visits_.store(visits_.load(kRelaxed) + 1, kRelaxed);  // relaxed: see visits()
   if (!inbox_.empty()) drain();
-  if (look_again_.load(kRelaxed)) look_at_all_hot();  // relaxed: a request flag
+  if (look_again_.load(kRelaxed)) look_again();  // relaxed: a request flag
   FreeList& bin = bins[size_class];
   while (true) {
     if (bin.is_empty() && !make_ready(size_class)) return nullptr;
@@ -88,7 +90,8 @@ Span* Heap::take_cached(unsigned size_class) {
 Span* Heap::take_fresh(unsigned size_class) {
   bool zero = false;
   const uint32_t slices = kSizeClasses[size_class].slices;
-  Span* span = home_only ? take_slices_at(node_, slices, zero) : take_slices(node_, slices, zero);
+  Span* span =
+      home_only ? take_slices_at(*shard_, slices, zero) : take_slices(*shard_, slices, zero);
   if (span == nullptr) return nullptr;
   form_span(*span, size_class, zero);
   set_count(*span, span->shape().capacity, span->shape().capacity);
@@ -134,6 +137,14 @@ void Heap::take_bin(Span& span) {
   span.local.set(bins[span.size_class].head());
   bins[span.size_class].set(FreeList::kNoSpan);
   span.list = &span.local;
+}
+
+Magazines* Heap::make_magazines() {
+  void* room = shard_->node().take_metadata(Magazines::bytes());
+  if (room == nullptr) return nullptr;
+  auto* made = new (room) Magazines(node_);
+  magazines_.store(made, kRelease);  // pairs: magazines-made
+  return made;
 }
 
 // --- frees ---
@@ -276,11 +287,11 @@ void Heap::leave(Span& span) {
   // A span on another node is not kept: it was a second choice, and a thread that takes a parked
   // heap for blocks of one node must not find it in the cache.
   if (span.slices != 1 || span.node != node_ || has_shrunk()) {
-    return node_of(span).give(&span);
+    return shard_of(span).give(&span);
   }
   span.kind = SpanKind::none;
   span.owner.store(nullptr, kRelaxed);  // relaxed: no thread holds a block of it
-  if (Span* surplus = cache_.add(span)) node_of(*surplus).give(surplus);
+  if (Span* surplus = cache_.add(span)) shard_of(*surplus).give(surplus);
 }
 
 // --- looking ---

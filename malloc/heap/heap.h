@@ -23,9 +23,11 @@
 #include <cstdint>
 
 #include "heap/idle_spans.h"
+#include "heap/magazines.h"
 #include "heap/reusable_spans.h"
 #include "heap/shrinking.h"
 #include "heap/span_cache.h"
+#include "node/node.h"
 #include "platform/topology.h"
 #include "span/layout.h"
 #include "span/span.h"
@@ -37,8 +39,11 @@ namespace near {
 class Heap {
  public:
   constexpr Heap() = default;
-  Heap(uint32_t id, unsigned node)
-      : class_of_small(kClassOfSmall), id_(id), node_(static_cast<uint8_t>(node)) {}
+  // A heap that takes its slices from `shard`.
+  explicit Heap(Shard& shard)
+      : class_of_small(kClassOfSmall),
+        shard_(&shard),
+        node_(static_cast<uint8_t>(shard.node().number())) {}
 
   // Free blocks of the hot spans, by class: the fast path of malloc pops here. The bin of a class
   // without a hot span holds FreeList::kNoSpan, and no thread pushes there. Owner's thread.
@@ -66,6 +71,31 @@ class Heap {
 
   // Puts a span into the inbox: its remote list was empty and now has a block. Any thread.
   void receive(Span* span) { inbox_.push(span); }
+
+  // Keeps a block of another heap's span, which the thread freed. Owner's thread.
+  NEAR_INLINE Magazines::Put put_away(unsigned node, unsigned size_class, Block* block) {
+    Magazines* mine = magazines_.load(kRelaxed);  // relaxed: only the owner writes it
+    if (unlikely(mine == nullptr)) mine = make_magazines();
+    return likely(mine != nullptr) ? mine->put(node, size_class, block) : Magazines::Put::declined;
+  }
+
+  // Returns a block of another heap's span that a thread freed and no span has got back; null if
+  // there is none. Owner's thread.
+  Block* take_put_away(unsigned size_class) {
+    Magazines* mine = magazines_.load(kRelaxed);  // relaxed: only the owner writes it
+    if (mine == nullptr) {
+      if (depots[node_].is_empty(size_class)) return nullptr;
+      mine = make_magazines();
+    }
+    return mine != nullptr ? mine->take(size_class) : nullptr;
+  }
+
+  // Null until the thread frees a foreign block or takes one. Any thread.
+  Magazines* magazines() const { return magazines_.load(kAcquire); }  // pairs: magazines-made
+
+  // True if the owner took no slow path since `seen_visits` was noted.
+  // relaxed: a hint
+  bool is_idle() const { return seen_visits.load(kRelaxed) == visits(); }
 
   // Takes what other threads freed. Lock held, owner's rights.
   void drain();
@@ -96,6 +126,8 @@ class Heap {
   // relaxed: compared with an earlier value, or a statistic
   uint64_t visits() const { return visits_.load(kRelaxed); }
   uint32_t id() const { return id_; }
+  void set_id(uint32_t id) { id_ = id; }  // before any thread uses the heap
+  Shard& shard() const { return *shard_; }
   unsigned node() const { return node_; }
   bool is_hot(const Span& span) const { return hot_[span.size_class] == &span; }
   size_t check_span(const Span& span) const;
@@ -119,6 +151,24 @@ class Heap {
     Atomic<uint64_t> remote{0};  // groups of other owners' spans: one atomic operation each
   };
   Batches batches;
+
+  // Large blocks that threads with this heap took, less those that they freed: wrapping sums, of
+  // which only the total of all heaps means something. Written as Batches.
+  struct Large {
+    Atomic<uint64_t> blocks{0};
+    Atomic<uint64_t> bytes{0};
+  };
+  Large large;
+
+  // Adds to one of the counters that only the owner's thread writes; in a placeholder heap, which
+  // has no shard, many threads do.
+  void add(Atomic<uint64_t>& counter, uint64_t more) {
+    if (unlikely(shard_ == nullptr)) {
+      counter.fetch_add(more, kRelaxed);  // relaxed: a statistic
+    } else {
+      counter.store(counter.load(kRelaxed) + more, kRelaxed);  // relaxed: as above
+    }
+  }
 
   // Statistics of frees; visits() counts the slow paths of malloc. Written under the lock; any
   // thread may sum them.
@@ -159,6 +209,7 @@ class Heap {
   Atomic<uint64_t> seen_visits{0};  // visits() when clean_heaps last looked
 
  private:
+  NEAR_NOINLINE Magazines* make_magazines();
   bool make_ready(unsigned size_class);
   Span* find_span(unsigned size_class);
   Span* take_cached(unsigned size_class);
@@ -186,6 +237,7 @@ class Heap {
   void leave(Span& span);
   void claim(Span& span);
   uint32_t next_event(const Span& span, uint32_t freed) const;
+  void look_again();
   bool shall_sweep() const;
   bool has_shrunk() const { return shrinking_.has_shrunk(reusable_.sparse()); }
   void look_for_pages(Span& span);
@@ -195,6 +247,7 @@ class Heap {
   Span* hot_[kClasses] = {};
   ReusableSpans reusable_;
   SpanCache cache_;
+  Atomic<Magazines*> magazines_{nullptr};
   IdleSpans idle_;
   Shrinking shrinking_;
   uint8_t looks_[kSmallClasses] = {};  // recent looks at hot spans; each delays the next one
@@ -203,6 +256,7 @@ class Heap {
   Atomic<uint32_t> foreign_{0};  // spans on another node
   uint16_t events_ = 0;  // calls of `settle`: the clock of the heap by which sweeps find idle spans
   uint16_t looked_when_ = 0;  // events_ when all hot spans were last looked at
+  Shard* shard_ = nullptr;
   uint32_t id_ = 0;
   uint8_t node_ = 0;
   Atomic<uint64_t> visits_{0};  // slow paths of the owner's malloc

@@ -40,6 +40,12 @@ void Heap::look_at_hot(Span& span) {
   }
 }
 
+// Answers the purge thread's request.
+void Heap::look_again() {
+  look_at_all_hot();
+  if (Magazines* mine = magazines()) mine->give_back_unused();
+}
+
 // Resets the counts of looks and looks now, because time has passed or the heap has shrunk.
 void Heap::look_at_all_hot() {
   look_again_.store(false, kRelaxed);  // relaxed: a request flag

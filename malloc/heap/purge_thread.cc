@@ -4,12 +4,14 @@
 
 #include <csignal>
 
+#include "heap/give_back.h"
 #include "heap/registry.h"
 #include "heap/start_ration.h"
 #include "node/memory.h"
 #include "node/purge_signal.h"
 #include "platform/affinity.h"
 #include "platform/clock.h"
+#include "platform/fence.h"
 #include "platform/futex.h"
 #include "platform/helper.h"
 #include "platform/options.h"
@@ -51,15 +53,17 @@ uint64_t purge_calls() {
 
 struct Found {
   bool waiting = false;  // an inbox waits for its owner
+  bool holding = false;  // blocks wait in magazines or depots
   size_t purged = 0;
 };
 
 bool is_over() { return purge_signal.stopping(); }
 
 void visit(unsigned node, Found& found) {
+  found.holding |= give_back_magazines(false, node);
   found.waiting |= clean_heaps(false, node);
   if (is_over()) return;
-  found.purged += nodes[node].purge(static_cast<uint32_t>(option(Option::decay_ms)), 0, is_over);
+  found.purged += nodes[node].purge(static_cast<uint32_t>(option(Option::decay_ms)), is_over);
 }
 
 // Visits each node from its own CPUs, so that its data stay out of the caches of the others.
@@ -99,13 +103,13 @@ void* run(void*) {
     watch = capable ? more_patience(watch) : 0;
     const uint64_t claims_before = heap_totals().claims;
     const uint64_t calls_before = purge_calls();
-    const auto [waiting, purged] = visit_nodes();
+    const auto [waiting, holding, purged] = visit_nodes();
     const bool useful = purged > 0 || heap_totals().claims != claims_before;
     patience = useful || !waiting ? kRoundMs : more_patience(patience);
     pause = purged == 0 && purge_calls() != calls_before ? more_patience(pause) : kRoundMs;
     purge_signal.pause(pause);
     if (is_over()) return nullptr;
-    if (is_dirty()) continue;
+    if (holding || is_dirty()) continue;
     purge_signal.wait(shorter_wait(waiting ? patience : 0, watch));
   }
 }
@@ -168,6 +172,9 @@ bool claim_step(State from, State to, Allowed allowed) {
   }
 }
 
+// relaxed: a policy
+void set_magazines_in_use(bool are) { magazines_in_use.value.store(are, kRelaxed); }
+
 bool is_wanted() { return threads >= 2 && option(Option::purge_thread) != 0; }
 
 void finish_step(State next) {
@@ -183,6 +190,7 @@ void start() {
   purge_signal.set_present(true);  // before the thread starts: its first round finds new requests
   const bool created = create_thread();
   if (!created) purge_signal.set_present(false);
+  if (created && register_membarrier()) set_magazines_in_use(true);
   finish_step(created ? running : absent);
 }
 
@@ -192,11 +200,13 @@ bool stop(Unwanted unwanted) {
   if (!claim_step(running, stopping, unwanted)) return false;
   const SavedErrno saved;
   purge_signal.set_present(false);
+  set_magazines_in_use(false);
   purge_signal.stop();
   join_thread();
   finish_step(absent);
   // The process may make no further call, so this is the last chance: clean the heaps of threads
   // that ended, and give back what exceeds the limits of a process without a helper.
+  give_back_magazines(true);
   clean_parked_heaps();
   for (unsigned n = 0; n < topology.count; n++) nodes[n].obey_limits();
   return true;
@@ -247,6 +257,8 @@ void lock_purge_thread() { thread_lock.lock_for_fork(); }
 void unlock_purge_thread() { thread_lock.unlock_for_fork(); }
 
 void forget_purge_thread(int counted) {
+  set_magazines_in_use(false);
+  forget_giving_back();
   threads = counted;
   state.store(absent, kRelaxed);  // relaxed: one thread lives
   purge_signal.set_present(false);

@@ -13,60 +13,83 @@ Heap::Registration& registration_of(Heap& heap) { return heap.registration; }
 
 constexpr unsigned kAdoptTries = 32;  // parked heaps looked at for one span
 
-alignas(64) constinit Mutex registry_lock{Rank::registry};
 constinit Atomic<Heap*> heaps[kMaxHeaps];  // by number; filled in order, never changed
 constinit uint8_t heap_nodes[kMaxHeaps];   // by number; written before heaps[number]
 constinit Atomic<uint32_t> made{0};
-constinit List<Heap, registration_of>
-    parked_heaps[kMaxNodes];  // newest first; guard: registry_lock
-constinit Atomic<uint32_t> parked_counts[kMaxNodes];
-constinit Atomic<Heap*> fallback_heaps[kMaxNodes];
-constinit Atomic<Heap*> node_heaps[kMaxNodes];
+// Guards the numbers; taken last.
+alignas(64) constinit Mutex numbers_lock{Rank::numbers};
+uint32_t locked_for_fork = 0;  // heaps; guard: numbers_lock
 constinit Atomic<uint64_t> claims{0};
-uint32_t locked_for_fork = 0;  // heaps; guard: registry_lock
+
+// The heaps of one node that have no thread. Nodes share no cache line here.
+struct alignas(128) NodeHeaps {
+  Mutex lock{Rank::registry};
+  List<Heap, registration_of> parked;  // newest first; guard: lock
+  Atomic<uint32_t> parked_count{0};
+  Atomic<Heap*> fallback{nullptr};
+  Atomic<Heap*> of_node{nullptr};
+};
+constinit NodeHeaps heaps_of[kMaxNodes];
 
 // The first heap needs no system call: programs with one thread start fast.
 alignas(Heap) char first_heap_room[sizeof(Heap)];
 
-// Requires the lock. Null if at most `kept` numbers are left: these are reserved.
+bool has_number(uint32_t kept) {
+  return made.load(kRelaxed) + kept < most_heaps.load(kRelaxed);  // relaxed: limits
+}
+
+// The shard for one more heap of the node. Makes one if all have a heap.
+Shard& shard_for_heap(Node& node) {
+  const auto least = [&]() -> Shard& {
+    Shard* best = &node.shard(0);
+    node.for_each_shard([&](Shard& each) { best = each.heaps() < best->heaps() ? &each : best; });
+    return *best;
+  };
+  if (least().heaps() > 0 && node.shard_count() < node.most_shards()) add_shard(node);
+  return least();
+}
+
+// Requires the node's lock. Null if at most `kept` numbers are left: these are reserved.
 Heap* make_heap(unsigned node, uint32_t kept) {
-  const uint32_t id = made.load(kRelaxed);  // relaxed: changed under the lock only
-  if (id + kept >= most_heaps.load(kRelaxed)) return nullptr;  // relaxed: a limit
-  void* room = id == 0 ? first_heap_room : take_metadata(node, sizeof(Heap));
+  if (!has_number(kept)) return nullptr;
+  static constinit Atomic<bool> first_is_taken{false};
+  const bool first = !first_is_taken.exchange(true, kRelaxed);  // relaxed: publishes nothing
+  void* room = first ? first_heap_room : nodes[node].take_metadata(sizeof(Heap));
   if (room == nullptr) return nullptr;
-  Heap* heap = new (room) Heap(id, node);
+  Shard& shard = shard_for_heap(nodes[node]);
+  Heap* heap = new (room) Heap(shard);
+  const LockGuard guard(numbers_lock);
+  if (!has_number(kept)) return nullptr;    // as many heaps of other nodes were made meanwhile
+  const uint32_t id = made.load(kRelaxed);  // relaxed: changed under the lock only
+  heap->set_id(id);
   heap_nodes[id] = static_cast<uint8_t>(node);
-  heaps[id].store(heap, kRelease);       // pairs: heap-made
-  made.store(id + 1, kRelease);          // pairs: heap-made
-  heaps_in_use.store(id + 1, kRelaxed);  // relaxed: a policy reads it
+  heaps[id].store(heap, kRelease);  // pairs: heap-made
+  made.store(id + 1, kRelease);     // pairs: heap-made
+  shard.count_heap();
   return heap;
 }
 
 void push_parked(Heap* heap) {
+  NodeHeaps& home = heaps_of[heap->node()];
   heap->registration.parked = true;
-  parked_heaps[heap->node()].push_front(heap);
-  auto& count = parked_counts[heap->node()];
-  count.store(count.load(kRelaxed) + 1, kRelaxed);  // relaxed: a hint, changed under the lock
+  home.parked.push_front(heap);
+  // relaxed: a hint, changed under the lock
+  home.parked_count.store(home.parked_count.load(kRelaxed) + 1, kRelaxed);
 }
 
 // Takes a parked heap out of the list.
 Heap* pop_parked(Heap* heap) {
-  parked_heaps[heap->node()].remove(heap);
+  NodeHeaps& home = heaps_of[heap->node()];
+  home.parked.remove(heap);
   heap->registration.parked = false;
-  auto& count = parked_counts[heap->node()];
-  count.store(count.load(kRelaxed) - 1, kRelaxed);  // relaxed: as above
+  // relaxed: as above
+  home.parked_count.store(home.parked_count.load(kRelaxed) - 1, kRelaxed);
   return heap;
 }
 
-// Requires the lock.
-Heap* take_parked_or_new(unsigned node) {
-  Heap* heap = parked_heaps[node].front();
-  return heap != nullptr ? pop_parked(heap) : make_heap(node, kKeptHeaps);
-}
-
-// Requires the lock. Returns a heap for many threads; `kept` as for make_heap.
+// Requires the node's lock. Returns a heap for many threads; `kept` as for make_heap.
 Heap* take_shared(unsigned node, bool home_only, uint32_t kept) {
-  Heap* heap = parked_heaps[node].front();
+  Heap* heap = heaps_of[node].parked.front();
   for (unsigned i = 1; home_only && heap != nullptr && heap->has_foreign(); i++) {
     heap = i < kAdoptTries ? heap->registration.next : nullptr;
   }
@@ -81,7 +104,7 @@ Heap* take_shared(unsigned node, bool home_only, uint32_t kept) {
 Heap* shared_heap(Atomic<Heap*>& slot, unsigned node, bool home_only) {
   Heap* heap = slot.load(kAcquire);  // pairs: shared-heap
   if (heap != nullptr) return heap;
-  const LockGuard guard(registry_lock);
+  const LockGuard guard(heaps_of[node].lock);
   heap = slot.load(kRelaxed);  // relaxed: changed under the lock only
   if (heap != nullptr) return heap;
   heap = take_shared(node, home_only, 0);
@@ -90,7 +113,7 @@ Heap* shared_heap(Atomic<Heap*>& slot, unsigned node, bool home_only) {
 }
 
 void unpark_to_list(Heap* heap) {
-  const LockGuard guard(registry_lock);
+  const LockGuard guard(heaps_of[heap->node()].lock);
   push_parked(heap);
 }
 
@@ -99,8 +122,9 @@ void unpark_to_list(Heap* heap) {
 constinit Atomic<uint32_t> most_heaps{kMaxHeaps};
 
 Heap* take_heap(unsigned node) {
-  const LockGuard guard(registry_lock);
-  return take_parked_or_new(node);
+  const LockGuard guard(heaps_of[node].lock);
+  Heap* heap = heaps_of[node].parked.front();
+  return heap != nullptr ? pop_parked(heap) : make_heap(node, kKeptHeaps);
 }
 
 void park_heap(Heap* heap) {
@@ -111,20 +135,21 @@ void park_heap(Heap* heap) {
   heap->clean = false;
   heap->shared.store(false, kRelaxed);  // relaxed: see is_shared
   heap->home_only = false;
-  const LockGuard guard(registry_lock);
-  push_parked(heap);
+  unpark_to_list(heap);
 }
 
-Heap* fallback_heap(unsigned node) { return shared_heap(fallback_heaps[node], node, false); }
+Heap* fallback_heap(unsigned node) { return shared_heap(heaps_of[node].fallback, node, false); }
 
-Heap* node_heap(unsigned node) { return shared_heap(node_heaps[node], node, true); }
+Heap* node_heap(unsigned node) { return shared_heap(heaps_of[node].of_node, node, true); }
 
 Heap* take_bound_heap(unsigned node) {
-  const LockGuard guard(registry_lock);
+  const LockGuard guard(heaps_of[node].lock);
   return take_shared(node, true, kKeptHeaps);
 }
 
 Heap* heap_by_id(uint32_t id) { return heaps[id].load(kAcquire); }  // pairs: heap-made
+
+bool is_heap_of(uint32_t id, unsigned node) { return node == kEveryNode || heap_nodes[id] == node; }
 
 uint32_t heap_count() { return made.load(kAcquire); }  // pairs: heap-made
 
@@ -133,8 +158,8 @@ namespace {
 // Takes a parked heap that may have blocks of the class, and locks it. It only tries the locks: the
 // caller holds its own heap's lock, and a forking thread may hold others and wait for that one.
 Heap* take_with_blocks(unsigned node, unsigned size_class) {
-  const LockGuard guard(registry_lock);
-  Heap* heap = parked_heaps[node].front();
+  const LockGuard guard(heaps_of[node].lock);
+  Heap* heap = heaps_of[node].parked.front();
   for (unsigned i = 0; i < kAdoptTries && heap != nullptr; i++, heap = heap->registration.next) {
     if (!heap->lock.try_lock()) continue;
     if (heap->has_blocks(size_class) || !heap->inbox_empty()) return pop_parked(heap);
@@ -147,7 +172,7 @@ Heap* take_with_blocks(unsigned node, unsigned size_class) {
 
 Span* adopt_span(Heap& adopter, unsigned size_class) {
   const unsigned node = adopter.node();
-  if (parked_counts[node].load(kRelaxed) == 0) return nullptr;  // relaxed: a hint
+  if (heaps_of[node].parked_count.load(kRelaxed) == 0) return nullptr;  // relaxed: a hint
   Heap* parked = take_with_blocks(node, size_class);
   if (parked == nullptr) return nullptr;
   parked->drain();
@@ -164,20 +189,17 @@ namespace {
 
 // Takes the heap out of the list if it is parked. unpark_to_list puts it back.
 bool take_if_parked(Heap* heap) {
-  const LockGuard guard(registry_lock);
+  const LockGuard guard(heaps_of[heap->node()].lock);
   if (!heap->registration.parked) return false;
   pop_parked(heap);
   return true;
 }
 
-// True if heap `id`, which must be below heap_count(), is of `node`. Does not touch the heap.
-bool is_of(uint32_t id, unsigned node) { return node == kEveryNode || heap_nodes[id] == node; }
-
 // Takes one heap at a time out of the list, so that threads that start meanwhile find the others.
 void visit_parked_of(unsigned node, void (*visit)(Heap& heap, void* argument), void* argument) {
   const uint32_t count = heap_count();
   for (uint32_t id = 0; id < count; id++) {
-    if (!is_of(id, node)) continue;
+    if (!is_heap_of(id, node)) continue;
     Heap* heap = heap_by_id(id);
     const Inside inside;  // the heap is neither parked nor owned
     if (!take_if_parked(heap)) continue;
@@ -222,7 +244,7 @@ void flush_parked(unsigned node, bool everything) {
 
 void clean_parked_heaps() {
   for (unsigned n = 0; n < topology.count; n++) {
-    if (parked_counts[n].load(kRelaxed) > 0) flush_parked(n, false);  // relaxed: a hint
+    if (heaps_of[n].parked_count.load(kRelaxed) > 0) flush_parked(n, false);  // relaxed: a hint
   }
 }
 
@@ -231,7 +253,7 @@ bool clean_heaps(bool everything, unsigned node) {
   bool waiting = false;
   const uint32_t count = heap_count();
   for (uint32_t id = 0; id < count; id++) {
-    if (!is_of(id, node)) continue;
+    if (!is_heap_of(id, node)) continue;
     Heap* heap = heap_by_id(id);
     const uint64_t visits = heap->visits();
     const bool asleep = heap->seen_visits.exchange(visits, kRelaxed) == visits;  // relaxed: a hint
@@ -256,33 +278,49 @@ HeapTotals heap_totals() {
   HeapTotals totals{};
   totals.heaps = heap_count();
   for (unsigned n = 0; n < topology.count; n++)
-    totals.parked += parked_counts[n].load(kRelaxed);  // relaxed: statistics
+    totals.parked += heaps_of[n].parked_count.load(kRelaxed);  // relaxed: statistics
   totals.adoptions = sum_of(&NodeCounters::adoptions);
   totals.claims = claims.load(kRelaxed);  // relaxed: a statistic
   return totals;
 }
 
 HeapState state_of_heap(uint32_t id) {
-  if (id >= heap_count() || !registry_lock.try_lock()) return HeapState::unknown;
+  if (id >= heap_count()) return HeapState::unknown;
   const Heap* heap = heap_by_id(id);
+  Mutex& lock = heaps_of[heap->node()].lock;
+  if (!lock.try_lock()) return HeapState::unknown;
   const HeapState state = heap->is_shared()           ? HeapState::shared
                           : heap->registration.parked ? HeapState::parked
                                                       : HeapState::taken;
-  registry_lock.unlock();
+  lock.unlock();
   return state;
 }
 
 // --- fork ---
+
+namespace {
+
+void lock_registry() {
+  for (unsigned n = 0; n < topology.count; n++) heaps_of[n].lock.lock_for_fork();
+  numbers_lock.lock_for_fork();
+}
+
+void unlock_registry() {
+  numbers_lock.unlock_for_fork();
+  for (unsigned n = topology.count; n-- > 0;) heaps_of[n].lock.unlock_for_fork();
+}
+
+}  // namespace
 
 void lock_heaps() {
   uint32_t locked = 0;
   while (true) {
     for (const uint32_t count = heap_count(); locked < count; locked++)
       heap_by_id(locked)->lock.lock_for_fork();
-    registry_lock.lock_for_fork();
+    lock_registry();
     locked_for_fork = locked;
     if (locked == heap_count()) return;
-    registry_lock.unlock_for_fork();  // a heap was made meanwhile
+    unlock_registry();  // a heap was made meanwhile
   }
 }
 
@@ -290,7 +328,7 @@ void lock_heaps() {
 // holds the lock, so this does not release it; in the child no thread does, and this releases it.
 void unlock_heaps() {
   const uint32_t locked = locked_for_fork;
-  registry_lock.unlock_for_fork();
+  unlock_registry();
   for (uint32_t id = locked; id-- > 0;) heap_by_id(id)->lock.unlock_for_fork();
 }
 
@@ -299,9 +337,13 @@ void unlock_heaps_in_child(const Heap* mine) {
   std::atomic_thread_fence(kAcquire);  // pairs: forked-list
   for (uint32_t id = 0; id < heap_count(); id++) {
     Heap* heap = heap_by_id(id);
-    if (heap == mine || heap->registration.parked || heap->is_shared()) continue;
+    if (heap == mine || heap->registration.parked || heap->is_shared()) {
+      if (Magazines* magazines = heap->magazines()) magazines->gate().open();
+      continue;
+    }
     heap->clean = false;
     heap->registration.interrupted = true;
+    if (Magazines* magazines = heap->magazines()) magazines->gate().reset();
     push_parked(heap);
   }
   locked_for_fork = heap_count();

@@ -47,6 +47,9 @@ Heap* take_bound_heap(unsigned node);
 
 Heap* heap_by_id(uint32_t id);
 
+// True if heap `id`, which must be below heap_count(), is of `node`. Does not touch the heap.
+bool is_heap_of(uint32_t id, unsigned node);
+
 // Takes a span with free blocks of `size_class` from a parked heap of the adopter's node, or
 // returns null. The caller holds its own heap's lock.
 Span* adopt_span(Heap& adopter, unsigned size_class);

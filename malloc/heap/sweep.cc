@@ -48,7 +48,7 @@ void Heap::look_for_pages(Span& span) {
   const auto pages = static_cast<uint32_t>(purge_free_pages(span, damage) >> kPageShift);
   if (unlikely(damage.present())) return abandon_list(span, damage);
   shrinking_.count_purged(span, pages);
-  if (pages > 0) node_of(span).record_pages_purged(span);
+  if (pages > 0) shard_of(span).record_pages_purged(span);
 }
 
 }  // namespace near

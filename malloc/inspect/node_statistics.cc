@@ -18,7 +18,7 @@ void for_each_heap(Visit visit) {
 
 void gather_node_statistics(unsigned node, near_node_stats& stats) {
   stats = near_node_stats{};
-  const Node::Totals totals = nodes[node].totals();
+  const Shard::Totals totals = nodes[node].totals();
   stats.node = topology.kernel_id[node];
   stats.reserved = totals.reserved;
   stats.committed = totals.committed;

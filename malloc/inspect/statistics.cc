@@ -30,7 +30,7 @@ void gather_statistics(near_stats& stats) {
   stats = near_stats{};
   if (is_inside()) return;
   for (unsigned n = 0; n < topology.count; n++) {
-    const Node::Totals totals = nodes[n].totals();
+    const Shard::Totals totals = nodes[n].totals();
     stats.reserved += totals.reserved;
     stats.committed += totals.committed;
     stats.in_spans += totals.in_spans;

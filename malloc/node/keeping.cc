@@ -13,16 +13,12 @@ constexpr size_t kLikes = 8;         // a large block, or memory needed again, c
 constexpr uint32_t kDecaySteps = 8;  // decay runs this often in each decay_ms
 constexpr size_t kLookEvery = 4;     // least number of slices freed between two looks
 
-// The option `dirty_mib`.
-size_t bound_slices() {
-  return static_cast<size_t>(option(Option::dirty_mib)) * kMiB >> kSliceShift;
-}
-
 uint32_t decay_ms() { return static_cast<uint32_t>(option(Option::decay_ms)); }
 
 }  // namespace
 
-size_t Keeping::look(uint64_t now_ms, size_t live) {
+size_t Keeping::look(uint64_t now_ms, size_t live, size_t bound) {
+  bound_ = bound;
   follow_peak(now_ms, live);
   unlooked_ = 0;
   const size_t slices = limit() + kept_;
@@ -32,7 +28,7 @@ size_t Keeping::look(uint64_t now_ms, size_t live) {
 
 // The limit with a purge thread: 1.5 times the recent peak of live memory, or `dirty_mib` if that
 // is more. Blocks that come and go then find memory that is still resident.
-size_t Keeping::most() const { return max_of(bound_slices(), peak_ + peak_ / 2); }
+size_t Keeping::most() const { return max_of(bound_, peak_ + peak_ / 2); }
 
 size_t Keeping::limit() const {
   return purge_signal.present() ? most() : min_of(most(), max_of(learned_, kLearnedMin));
@@ -52,8 +48,8 @@ void Keeping::follow_peak(uint64_t now_ms, size_t live) {
 // Called when a large block is freed. Assumes that the program will need blocks of this size again,
 // several at a time: raises the learned limit to 8 of them, but at most to twice `dirty_mib`; only
 // record_regret raises it further.
-void Keeping::expect_another(size_t slices) {
-  learned_ = max_of(learned_, min_of(kLikes * slices, 2 * bound_slices()));
+void Keeping::expect_another(size_t slices, size_t bound) {
+  learned_ = max_of(learned_, min_of(kLikes * slices, 2 * bound));
 }
 
 // Memory that is not needed again within half a decay time was rightly given back: clears the

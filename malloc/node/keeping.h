@@ -1,6 +1,6 @@
-// How much dirty memory a node keeps: the limit above which it gives memory back at once. The rules
-// are in node/node.h. Sizes are in slices.
-// Guard: the lock of the node.
+// How much dirty memory a shard keeps: the limit above which it gives memory back at once. The rules
+// are in node/shard.h. Sizes are in slices.
+// Guard: the lock of the shard.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ class Keeping {
   size_t kept() const { return kept_; }
 
   // Called when a run is freed. Returns true if enough was freed since the last look at the limit
-  // for another one; the caller then reads the clock.
-  bool count_freed(size_t slices) {
-    if (slices >= kLargeRun) expect_another(slices);
+  // for another one; the caller then reads the clock. `bound`: the shard's part of `dirty_mib`.
+  bool count_freed(size_t slices, size_t bound) {
+    if (slices >= kLargeRun) expect_another(slices, bound);
     unlooked_ += slices;
     return unlooked_ >= look_every_;
   }
@@ -30,9 +30,9 @@ class Keeping {
     if (credit_ > 0) record_regret(slices);
   }
 
-  // Called at a look at the limit, with the live slices. Returns the limit plus the amount that
-  // always stays.
-  size_t look(uint64_t now_ms, size_t live);
+  // Called at a look at the limit, with the live slices and the shard's part of `dirty_mib`. Returns
+  // the limit plus the amount that always stays.
+  size_t look(uint64_t now_ms, size_t live, size_t bound);
 
   // Called after memory was purged because of the limit.
   void count_purged(uint64_t now_ms, size_t slices);
@@ -46,13 +46,14 @@ class Keeping {
   void follow_peak(uint64_t now_ms, size_t live);
   size_t most() const;
   size_t limit() const;
-  void expect_another(size_t slices);
+  void expect_another(size_t slices, size_t bound);
   void forget_credit(uint64_t now_ms);
   void record_regret(uint32_t slices);
 
   uint64_t last_decay_ms_ = 0;
   size_t look_every_ = 0;   // slices freed between two looks: an eighth of the limit
   size_t unlooked_ = 0;     // freed since the last look
+  size_t bound_ = 0;        // the shard's part of `dirty_mib`, as of the last look
   size_t peak_ = 0;         // recent peak of live slices; decays
   uint64_t peak_ms_ = 0;    // when the peak was last lowered
   size_t learned_ = 0;      // the limit without a purge thread

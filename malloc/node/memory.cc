@@ -25,21 +25,15 @@ constexpr size_t kAddedWindow = kGiB;        // smallest planned size of a windo
 constexpr size_t kChosenWindow = 64 * kMiB;  // first size to try if the system places the window
 constexpr uint32_t kMaxAdded = 4096;         // windows added later
 constexpr unsigned kPlaceTries = 8;          // occupied places to try before the system chooses one
-constexpr size_t kMetadataStep = 64 * kKiB;
 
 constinit Window first_window;
 constinit Region first_regions[kMaxNodes];
+constinit Budget budgets[kMaxNodes];
+constinit unsigned first_tables[kMaxNodes];          // the table of shard 0; constant after start
 constinit Atomic<Region*> added_regions[kMaxAdded];  // slots are filled in order and never change
 constinit Atomic<uint32_t> added_count{0};
 constinit size_t region_bytes = 0;     // each node's share of the first window
 constinit uintptr_t lowest_place = 0;  // start of the lowest window so far; guard: regions_lock
-
-struct MetadataPool {  // guard: regions_lock
-  char* at = nullptr;
-  char* end = nullptr;
-};
-constinit MetadataPool metadata_pools[kMaxNodes];
-constinit Atomic<size_t> metadata_taken{0};
 
 size_t wished_region_bytes() {
   const auto fixed = static_cast<size_t>(option(Option::region_mib)) * kMiB;
@@ -105,15 +99,25 @@ NEAR_COLD void start_memory() {
   find_topology();
   region_bytes = wished_region_bytes();
   const auto chunks = [&] { return static_cast<uint32_t>(region_bytes >> kChunkShift); };
-  const auto bytes = [&] { return Window::bytes_for(chunks() * topology.count, topology.count); };
+  unsigned tables = 0;
+  for (unsigned n = 0; n < topology.count; n++) {
+    first_tables[n] = tables;
+    tables += static_cast<unsigned>(min_of(topology.cpus[n], kMaxShards));
+  }
+  const auto bytes = [&] { return Window::bytes_for(chunks() * topology.count, tables); };
   while (first_place(bytes()) == 0 && region_bytes > kRegionMin) region_bytes /= 2;
   lowest_place = first_place(bytes());
-  if (lowest_place == 0) return first_window.end_here();  // the system places every window
-  first_window.plan(reinterpret_cast<char*>(lowest_place), chunks() * topology.count,
-                    topology.count, false);
+  if (lowest_place == 0) {  // the system places every window, and each is shard 0's
+    for (unsigned n = 0; n < topology.count; n++) nodes[n].init(n, 1);
+    return first_window.end_here();
+  }
+  first_window.plan(reinterpret_cast<char*>(lowest_place), chunks() * topology.count, tables,
+                    false);
   for (unsigned n = 0; n < topology.count; n++) {
-    first_regions[n].init(first_window, n, n, chunks());
-    nodes[n].add(&first_regions[n]);
+    nodes[n].init(n, static_cast<unsigned>(min_of(topology.cpus[n], kMaxShards)));
+    budgets[n].left = chunks();
+    first_regions[n].init(first_window, first_tables[n], nodes[n].shard(0), budgets[n]);
+    nodes[n].shard(0).add(&first_regions[n]);
   }
   first_window.publish_to(address_map.bytes);
   address_map.spans = first_window.spans();
@@ -158,28 +162,71 @@ const Span* enclosing_span(const void* address) {
 
 namespace {
 
-// Requires regions_lock.
-void* take_metadata_locked(unsigned node, size_t bytes) {
-  MetadataPool& pool = metadata_pools[node];
-  bytes = align_up(bytes, 128);
-  if (static_cast<size_t>(pool.end - pool.at) < bytes) {
-    const size_t step = align_up(max_of(bytes, kMetadataStep), kMetadataStep);
-    auto* start = static_cast<char*>(os::map_anywhere(step, os::page_size()));
-    if (start == nullptr) return nullptr;
-    bind_to(node, start, step);
-    pool = {start, start + step};
+// A shard but the first of its node, and its region of the first window.
+struct MoreShard {
+  Shard shard;
+  Region region;
+};
+
+// Chunks that are mapped ahead for the next shards of a node: many threads that start together
+// should not wait for each other's system calls. Guard: regions_lock.
+struct Reserve {
+  static constexpr uint32_t kChunks = 4;  // for each shard
+  static constexpr unsigned kShards = 8;  // to map for at once
+
+  uint32_t table_entries = 0;  // of each table of the node, if all are mapped
+  uint32_t first = 0;
+  uint32_t left = 0;
+
+  bool fill(const Node& node);
+};
+constinit Reserve reserves[kMaxNodes];
+
+// Maps chunks for the next shards. False if that is not wise or refused.
+bool Reserve::fill(const Node& node) {
+  const unsigned number = node.number();
+  const unsigned shards = node.most_shards() - node.shard_count();
+  const auto wished = static_cast<uint32_t>(min_of(shards, kShards) * kChunks);
+  Budget& budget = budgets[number];
+  if (os::limit() != SIZE_MAX || budget.left / 2 < wished) return false;
+  left = first_window.give(wished, wished, number, first);
+  if (left == 0) return false;
+  budget.left -= left;
+  char* start = first_window.base() + (size_t{first} << kChunkShift);
+  const size_t bytes = size_t{left} << kChunkShift;
+  if (os::map(start, bytes) != os::Mapped::done) {
+    left = 0;  // the addresses are lost
+    return false;
   }
-  void* taken = pool.at;
-  pool.at += bytes;
-  metadata_taken.fetch_add(bytes, kRelaxed);  // relaxed: a statistic
-  return taken;
+  bind_to(number, start, bytes);
+  os::advise_huge_pages(start, bytes, false);
+  return true;
 }
 
 }  // namespace
 
-void* take_metadata(unsigned node, size_t bytes) {
-  const LockGuard guard(regions_lock);
-  return take_metadata_locked(node, bytes);
+NEAR_COLD void add_shard(Node& node) {
+  const LockGuard growing(regions_lock);
+  if (node.shard_count() >= node.most_shards() || first_window.occupied()) return;
+  void* room = node.take_metadata(sizeof(MoreShard));
+  if (room == nullptr) return;
+  auto* more = new (room) MoreShard;
+  Reserve& reserve = reserves[node.number()];
+  const unsigned table = first_tables[node.number()] + node.shard_count();
+  if (node.shard_count() == 1) {
+    const unsigned tables = node.most_shards() - 1;
+    reserve.table_entries = first_window.map_tables(table, tables, node.number());
+  }
+  node.add(more->shard, [&] {
+    more->region.init(first_window, table, more->shard, budgets[node.number()]);
+    more->region.set_table_end(reserve.table_entries);
+    if ((reserve.left > 0 || reserve.fill(node)) &&
+        more->region.own_reserved(reserve.first, Reserve::kChunks)) {
+      reserve.first += Reserve::kChunks;
+      reserve.left -= Reserve::kChunks;
+    }
+    more->shard.add(&more->region);
+  });
 }
 
 namespace {
@@ -188,6 +235,7 @@ namespace {
 struct Added {
   Window window;
   Region region;
+  Budget budget;
 };
 constinit void* spare_room[kMaxNodes] = {};  // for an Added; guard: regions_lock
 
@@ -209,11 +257,12 @@ Span* try_window(Added& added, char* start, size_t bytes, bool mapped, const Req
                  bool& zero) {
   const auto chunks = static_cast<uint32_t>(bytes >> kChunkShift);
   added.window.plan(start, chunks, 1, mapped);
-  added.region.init(added.window, 0, request.node, chunks);
+  added.budget.left = chunks;
+  added.region.init(added.window, 0, nodes[request.node].shard(0), added.budget);
   if (mapped) added.region.own_mapped();
-  Span* span =
-      nodes[request.node].take_from_new(added.region, request.slices, zero, request.alignment);
-  if (span == nullptr && !mapped) added.window.vanish();
+  Span* span = nodes[request.node].shard(0).take_from_new(added.region, request.slices, zero,
+                                                          request.alignment);
+  if (span == nullptr && !mapped) added.region.vanish();
   return span;
 }
 
@@ -257,7 +306,7 @@ Span* take_from_added(const Request& request, bool& zero) {
   const LockGuard guard(regions_lock);
   const uint32_t count = added_count.load(kRelaxed);  // relaxed: changed under the lock only
   void*& room = spare_room[request.node];
-  if (room == nullptr) room = take_metadata_locked(request.node, sizeof(Added));
+  if (room == nullptr) room = nodes[request.node].take_metadata(sizeof(Added));
   if (room == nullptr || count == kMaxAdded) return nullptr;
   Span* span = take_from_planned(room, request, zero);
   if (span == nullptr) span = take_from_chosen(room, request, zero);
@@ -266,7 +315,7 @@ Span* take_from_added(const Request& request, bool& zero) {
   room = nullptr;
   added_regions[count].store(region, kRelaxed);  // relaxed: published by the count
   added_count.store(count + 1, kRelease);        // pairs: added-regions
-  nodes[request.node].add(region);
+  nodes[request.node].shard(0).add(region);
   return span;
 }
 
@@ -274,11 +323,13 @@ Span* take_from_added(const Request& request, bool& zero) {
 
 // Other nodes serve the request before a window is added, unless the first window ended early: then
 // each node that is tried may add one.
-Span* take_slices(unsigned node, uint32_t slices, bool& zero, size_t alignment) {
+Span* take_slices(Shard& home, uint32_t slices, bool& zero, size_t alignment) {
+  const unsigned node = home.node().number();
   for (unsigned i = 0; i < topology.count; i++) {
     const unsigned other = topology.order[node][i];
-    Span* span = first_window.occupied() ? take_slices_at(other, slices, zero, alignment)
-                                         : nodes[other].take(slices, zero, alignment);
+    Shard& shard = i == 0 ? home : nodes[other].shard_for(home.number());
+    Span* span = first_window.occupied() ? take_slices_at(shard, slices, zero, alignment)
+                                         : nodes[other].take(shard, slices, zero, alignment);
     if (span == nullptr) continue;
     if (i > 0) count_spill(node, other);
     return span;
@@ -286,22 +337,22 @@ Span* take_slices(unsigned node, uint32_t slices, bool& zero, size_t alignment) 
   return take_from_added({node, slices, alignment}, zero);
 }
 
-Span* take_slices_at(unsigned node, uint32_t slices, bool& zero, size_t alignment) {
-  Span* span = nodes[node].take(slices, zero, alignment);
-  return span != nullptr ? span : take_from_added({node, slices, alignment}, zero);
+Span* take_slices_at(Shard& home, uint32_t slices, bool& zero, size_t alignment) {
+  Node& node = home.node();
+  Span* span = node.take(home, slices, zero, alignment);
+  return span != nullptr ? span : take_from_added({node.number(), slices, alignment}, zero);
 }
 
 uint64_t spill_count() { return sum_of(&NodeCounters::spills_out); }
 uint64_t bind_refused_count() { return sum_of(&NodeCounters::bind_refused); }
-size_t metadata_bytes() { return metadata_taken.load(kRelaxed); }  // relaxed: a statistic
 
 void lock_memory() {
   regions_lock.lock_for_fork();
-  for (unsigned n = 0; n < topology.count; n++) nodes[n].lock.lock_for_fork();
+  for (unsigned n = 0; n < topology.count; n++) nodes[n].lock_for_fork();
 }
 
 void unlock_memory() {
-  for (unsigned n = 0; n < topology.count; n++) nodes[n].lock.unlock_for_fork();
+  for (unsigned n = 0; n < topology.count; n++) nodes[n].unlock_for_fork();
   regions_lock.unlock_for_fork();
 }
 

@@ -27,25 +27,23 @@ Span* span_of(const void* address);
 // to the block's first one. If no span holds it: the slice's own descriptor, or null as above.
 const Span* enclosing_span(const void* address);
 
-// Takes a run of slices from `node`, else from the nearest other node that has it (counted as a
-// spill), else from a new window; null if refused. The run begins at a multiple of `alignment`.
-// `zero`: all of it reads as zero. Takes the locks of regions and nodes; the caller may hold a
-// heap's lock.
-Span* take_slices(unsigned node, uint32_t slices, bool& zero, size_t alignment = kSliceSize);
+// Takes a run of slices for a user of the shard `home`: from its node, else from the nearest other
+// node that has it (counted as a spill), else from a new window; null if refused. The run begins at
+// a multiple of `alignment`. `zero`: all of it reads as zero. Takes the locks of regions and
+// shards; the caller may hold a heap's lock.
+Span* take_slices(Shard& home, uint32_t slices, bool& zero, size_t alignment = kSliceSize);
 
-// As take_slices, from `node` alone or from a new window of it.
-Span* take_slices_at(unsigned node, uint32_t slices, bool& zero, size_t alignment = kSliceSize);
+// As take_slices, from the node of `home` alone or from a new window of it.
+Span* take_slices_at(Shard& home, uint32_t slices, bool& zero, size_t alignment = kSliceSize);
 
-// The node a span belongs to.
-inline Node& node_of(const Span& span) { return nodes[span.region->node()]; }
+// The shard a span belongs to.
+inline Shard& shard_of(const Span& span) { return span.region->shard(); }
 
-// Zeroed memory for the allocator's own structures, bound to `node`; never given back. Null if
-// refused.
-void* take_metadata(unsigned node, size_t bytes);
+// Adds a shard to the node, if it may have more and there is memory for its descriptor.
+void add_shard(Node& node);
 
 uint64_t spill_count();
 uint64_t bind_refused_count();
-size_t metadata_bytes();
 
 // Called around fork: they take and release every lock of this layer.
 void lock_memory();

@@ -1,155 +1,113 @@
-// One NUMA node's memory: its regions, and the policy of what to keep and what to give back.
+// One NUMA node's memory: its shards, and the pool of memory for the allocator's own structures.
 //
-// Freed slices stay dirty for a while, because giving memory back and faulting it in again costs
-// more than most programs gain. The purge thread, or the slow paths of a process without one, give
-// slices back when they are older than `decay_ms`, or at once when dirty bytes exceed a limit.
-//  - With a purge thread the limit is max(dirty_mib, 1.5 times the recent peak of live memory).
-//  - Without one, an idle process would never shrink, so the limit starts small. It grows when
-//    memory that it gave back is soon needed again, and when a large block is freed. So a program
-//    that cycles quickly through memory keeps it; one that has shrunk for good gives it back.
-//  - If the process has a limit of address space or data, the free of a large run gives wholly free
-//    chunks back at once, except a sixteenth of that limit, because the rest of the process needs
-//    the room.
-//  - The amount set by `keep` always stays: the program had it made resident in advance.
-// A wholly free chunk is unmapped, so that it counts against no limit; this works for locked memory
-// too. In other chunks the free pages are dropped; if the system refuses that, they wait until the
-// chunk is whole.
-// Thread-safety: any thread. `lock` guards the regions and the private fields; regions_lock (taken
-// first) is held to map or unmap chunks.
+// Why shards: with one lock for a node, 48 processors that allocate blocks of 40 KiB and more are
+// slower than one. A node has at most as many shards as CPUs. A shard is made when a heap comes
+// that would have to share one, so a program with one thread has one shard, and a program with more
+// threads than CPUs shares shards. Each heap takes its runs of slices from its own shard
+// (docs/decisions/0019-many-processors.md).
+//
+// What keeps shards from hoarding: before a shard maps memory, it borrows a run from a shard of its
+// node that has much dirty memory; if the system or the window refuses more, it takes from any. A
+// borrowed run returns to the shard that it came from. Runs of more than kMostSharded slices come
+// from shard 0, so that their address space is not cut into pieces.
+// Invariant: shards below shard_count() exist, and never change; shard_count() >= 1.
+// Thread-safety: any thread. `lock` guards the pool; new shards are made under regions_lock.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "node/keeping.h"
-#include "node/region.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "node/shard.h"
 #include "sync/mutex.h"
 
 namespace near {
 
-// It has cache lines of its own: other nodes' threads read and lock its neighbours in the table.
+inline constexpr unsigned kMaxShards = 256;   // of one node
+inline constexpr uint32_t kMostSharded = 64;  // slices: 4 MiB
+
 class alignas(128) Node {
  public:
-  // Adds a region: at start, or when the node's other regions are exhausted.
-  void add(Region* region);
+  // Called at start: the node may have up to `most` shards, and has one.
+  void init(unsigned number, unsigned most);
 
-  // Takes a run of slices; null if there is none (errno is unchanged). `zero`: all of it reads as
-  // zero. Takes regions_lock and the node's lock; the caller may hold a heap's lock.
-  Span* take(uint32_t slices, bool& zero, size_t alignment);
+  unsigned number() const { return number_; }
+  unsigned shard_count() const { return 1 + added_.load(kAcquire); }  // pairs: shard-made
+  unsigned most_shards() const { return most_; }
+  Shard& shard(unsigned number) {
+    return number == 0 ? first_ : *more_[number - 1].load(kRelaxed);  // relaxed: see shard_count
+  }
+  // The shard of a thread or heap with this number; it exists.
+  Shard& shard_for(uint32_t number) {
+    const unsigned count = shard_count();
+    return count == 1 ? first_ : shard(number % count);
+  }
 
-  // As `take`, from a region that this node does not have yet. Requires regions_lock.
-  Span* take_from_new(Region& region, uint32_t slices, bool& zero, size_t alignment);
+  // Adds a shard; `prepare` is called when the shard knows its node. Requires regions_lock.
+  template <typename Prepare>
+  void add(Shard& shard, Prepare prepare) {
+    const unsigned count = shard_count();
+    shard.init(*this, count);
+    prepare();
+    more_[count - 1].store(&shard, kRelaxed);  // relaxed: published by the count
+    added_.store(count, kRelease);             // pairs: shard-made
+  }
 
-  // Gives back a span, or its slices from number `keep` on.
-  void give(Span* span, uint32_t keep = 0);
+  // Takes a run of slices for a user of `home`, a shard of this node; null if there is none (errno
+  // is unchanged). `zero`: all of it reads as zero. The caller may hold a heap's lock.
+  Span* take(Shard& home, uint32_t slices, bool& zero, size_t alignment);
 
-  // Makes a span longer in place, if the slices behind it are free. Maps memory for that only if no
-  // mapped run is twice as long as the extended span: otherwise a growing block should move to
-  // memory that is mapped already.
-  bool extend(Span* span, uint32_t slices);
-
-  // Gives free slices that were not used for `age_ms` back to the system, until at most
-  // `keep_bytes` are dirty or `is_over` returns true. Returns the bytes given back. Takes the lock
-  // for one chunk at a time.
-  size_t purge(uint32_t age_ms, size_t keep_bytes, bool (*is_over)() = nullptr);
-
-  // From now on, once `bytes` are dirty, no purge leaves fewer dirty.
-  void keep(size_t bytes);
-
-  // Called when the purge thread has ended: gives back what exceeds the limit without one.
-  void obey_limits();
-
-  // Purges memory of any age, also what the system refused before. With `keep_bytes` 0 it also
-  // unmaps free chunks that are clean.
+  // The functions below apply the function of the same name to each shard: sums, or until done.
+  size_t purge(uint32_t age_ms, bool (*is_over)());
   size_t trim(size_t keep_bytes);
-
-  // Called in the child of a fork, with the lock held: frees the slices that another thread was
-  // purging.
-  void restore_withdrawn();
-
-  // A number that changes with each `give`. Needs no lock.
-  uint64_t gives() const { return gives_.load(kRelaxed); }  // relaxed: a hint
-
-  // Called after pages inside a span with live blocks were given back.
-  void record_pages_purged(const Span& span);
-
-  // True if there is address space left for a run of slices. Then a take that failed was refused by
-  // the system.
+  void keep(size_t bytes);
+  void obey_limits();
   bool has_room(uint32_t slices);
-
-  // Bytes that can be purged.
   size_t dirty_bytes();
-
-  struct Totals {
-    size_t reserved;
-    size_t committed;
-    size_t in_spans;
-    size_t dirty;
-    uint64_t purged;
-    uint64_t purge_calls;
-    uint64_t commit_calls;
-  };
-  Totals totals();
-
+  uint64_t gives();
+  Shard::Totals totals();
   size_t check();
 
-  // Calls visit(span) for the descriptor of every slice of mapped chunks, with the lock held.
+  template <typename Visit>
+  void for_each_shard(Visit visit) {
+    for (unsigned i = 0; i < shard_count(); i++) visit(shard(i));
+  }
   template <typename Visit>
   void for_each_span(Visit visit) {
-    const LockGuard guard(lock);
-    for (const Region* region = regions_; region != nullptr; region = region->next) {
-      for (uint32_t chunk = 0; chunk < region->chunks_end(); chunk++) {
-        if (!region->is_mapped(chunk)) continue;
-        for (size_t i = 0; i < kChunkSlices; i++) {
-          visit(region->span(size_t{chunk} * kChunkSlices + i));
-        }
-      }
-    }
+    for_each_shard([&](Shard& each) { each.for_each_span(visit); });
   }
-
-  // Calls visit(start of the chunk, mask of its slices in use) for every mapped chunk that has any.
-  // Calls it without the lock, so spans come and go meanwhile.
   template <typename Visit>
   void for_each_chunk(Visit visit) {
-    for (Region* region = nullptr; (region = region_after(region)) != nullptr;) {
-      uint32_t used = 0;
-      for (uint32_t index = 0; slices_in_use(*region, index, used); index++) {
-        if (used != 0) visit(region->chunk_start(index), used);
-      }
-    }
+    for_each_shard([&](Shard& each) { each.for_each_chunk(visit); });
   }
 
-  Mutex lock{Rank::node};
+  // Zeroed memory for the allocator's own structures, bound to the node; never given back. Null if
+  // refused.
+  void* take_metadata(size_t bytes);
+
+  // Called around fork: they take and release the pool's lock and those of all shards.
+  void lock_for_fork();
+  void unlock_for_fork();
+  // Called in the child with all locks held.
+  void restore_withdrawn();
 
  private:
-  // The result of an attempt to grow.
-  enum class Grown : uint8_t { yes, no_room, refused };
+  Span* borrow(const Shard& home, uint32_t slices, bool& zero, size_t alignment);
+  Span* take_anywhere(const Shard& home, uint32_t slices, bool& zero, size_t alignment);
 
-  Region* region_after(const Region* region);
-  bool has(const Region* region) const;
-  bool slices_in_use(const Region& region, uint32_t chunk, uint32_t& mask);
-  Span* take_from(Region& region, uint32_t slices, bool& zero, size_t alignment);
-  Span* record_taken(Span* span, uint32_t slices, uint32_t clean, bool& zero);
-  template <typename Plan, typename Use>
-  Grown grow(Region& region, Plan plan, Use use);
-  Span* grow_and_take(Region& region, uint32_t slices, bool& zero, size_t alignment);
-  size_t dirty_slices() const;
-  size_t live_slices() const;
-  void look_at_limits();
-  size_t purge_oldest(Region& region, uint64_t now, uint32_t age_ms, bool whole_only, bool& any);
-  size_t purge_chunk(Region& region, uint32_t chunk);
-  size_t unmap_chunk(Region& region, uint32_t chunk);
-  size_t purge_until(uint32_t age_ms, size_t keep_slices, bool whole_only,
-                     bool (*is_over)() = nullptr);
-  void unmap_clean();
+  // All zero at first, so that the table of nodes costs no memory.
+  unsigned number_ = 0;
+  unsigned most_ = 0;
+  Atomic<unsigned> added_{0};  // shards but the first
+  Atomic<Shard*> more_[kMaxShards - 1] = {};
+  Shard first_;
 
-  Region* regions_ = nullptr;
-  Region* last_region_ = nullptr;
-  uint64_t now_ms_ = 0;  // the clock, read at each look at the limits
-  Keeping keeping_;
-  uint64_t purged_bytes_ = 0;
-  uint64_t purge_calls_ = 0;
-  Atomic<uint64_t> gives_{0};
+  alignas(128) Mutex lock{Rank::node};
+  char* pool_at_ = nullptr;  // guard of the pool: lock
+  char* pool_end_ = nullptr;
 };
+
+size_t metadata_bytes();
 
 }  // namespace near

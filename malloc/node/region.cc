@@ -4,19 +4,19 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "node/node.h"
 
 namespace near {
 
-constinit Atomic<uint32_t> heaps_in_use{0};
-
-void Region::init(Window& window, unsigned table, unsigned node, uint32_t share) {
+void Region::init(Window& window, unsigned table, Shard& shard, Budget& budget) {
   window_ = &window;
   base_ = window.base();
   spans_ = window.spans();
   chunks_ = window.table(table);
   table_ = table;
-  node_ = node;
-  share_ = share;
+  shard_ = &shard;
+  node_ = shard.node().number();
+  budget_ = &budget;
   runs_.init(chunks_);
   for (auto& set : fitting_) {
     for (FitList& list : set) list.clear();

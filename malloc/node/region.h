@@ -33,8 +33,12 @@ inline constexpr uint32_t kClassSlices = [] {
   return most;
 }();
 
-// The number of heaps. The registry sets it; the choice of page sizes reads it.
-extern NEAR_HIDDEN Atomic<uint32_t> heaps_in_use;
+class Shard;
+
+// How many chunks of a window the regions of a node may still get. Guard: regions_lock.
+struct Budget {
+  uint32_t left = 0;
+};
 
 // A plan to grow: the chunks withdrawn until they are mapped, or how many chunks are missing.
 struct Growth {
@@ -49,8 +53,8 @@ struct Growth {
 
 class alignas(128) Region {
  public:
-  // `table`: the number of the region's table in the window. The region may own `share` chunks.
-  void init(Window& window, unsigned table, unsigned node, uint32_t share);
+  // `table`: the number of the region's table in the window. `budget`: of the region's node.
+  void init(Window& window, unsigned table, Shard& shard, Budget& budget);
 
   // Takes a run of slices from mapped chunks; null if there is none. Sets `clean` to the number of
   // them that read as zero, and `start`, `slices`, `region` and `node` of the descriptor. The run
@@ -97,6 +101,17 @@ class alignas(128) Region {
 
   // Takes all chunks of a window that is mapped already.
   void own_mapped();
+
+  // Takes chunks that were got from the window for the region's node, and mapped with small pages.
+  // False if memory for the table is refused. Requires regions_lock and the shard's lock.
+  bool own_reserved(uint32_t first, uint32_t count);
+
+  // `entries` of the table are mapped already.
+  void set_table_end(uint32_t entries) { table_end_ = entries; }
+
+  // Unmaps the tables and descriptors of the window, which has no other region and which no other
+  // thread knows yet.
+  void vanish() { window_->vanish(table_, table_end_); }
 
   // --- purging ---
 
@@ -148,6 +163,7 @@ class alignas(128) Region {
   bool is_mapped(uint32_t chunk) const { return chunks_[chunk].presence == Presence::mapped; }
   size_t owned_bytes() const { return size_t{owned_} << kChunkShift; }
   size_t committed_bytes() const { return size_t{mapped_} << kChunkShift; }
+  Shard& shard() const { return *shard_; }
   unsigned node() const { return node_; }
   size_t dirty_slices() const { return dirty_slices_ - stuck_slices_; }  // that can be purged
   size_t stuck_slices() const { return stuck_slices_; }
@@ -179,8 +195,11 @@ class alignas(128) Region {
   uint32_t generous_count(uint32_t chunks) const;
   Growth withdraw(uint64_t first, uint32_t slices, uint32_t end);
   uint32_t mask_of(const Growth& growth, uint32_t chunk) const;
+  uint32_t get_chunks(uint32_t least, uint32_t wished, uint32_t& first);
   void own(uint32_t first, uint32_t count);
+  void show_mapped(const Growth& growth, uint32_t first, uint32_t count);
   Pages pages_of(const Growth& growth, uint32_t chunk) const;
+  size_t small_page_chunks() const;
   os::Mapped map_run(const Growth& growth, uint32_t first, uint32_t end);
   void unmap_run(uint32_t first, uint32_t end);
   void end_growth_of(const Growth& growth, uint32_t chunk, os::Mapped mapped);
@@ -203,8 +222,10 @@ class alignas(128) Region {
   char* base_ = nullptr;
   Span* spans_ = nullptr;
   Chunk* chunks_ = nullptr;
-  uint32_t share_ = 0;
-  uint32_t owned_ = 0;  // chunks that are absent or mapped
+  Shard* shard_ = nullptr;
+  Budget* budget_ = nullptr;
+  uint32_t table_end_ = 0;  // how many entries of the table are mapped; guard: regions_lock
+  uint32_t owned_ = 0;      // chunks that are absent or mapped
   uint32_t mapped_ = 0;
   uint32_t end_ = 0;   // all its chunks lie below this one
   uint32_t away_ = 0;  // chunks that have slices away

@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "node/region.h"
+#include "node/shard.h"
 #include "platform/options.h"
 
 namespace near {
@@ -14,15 +15,15 @@ constexpr uint32_t kSmallPageChunks = 4;  // chunks with small pages: 8 MiB for 
 constexpr uint32_t kExtentMin = 16;       // chunks to get from the window at once
 constexpr uint32_t kExtentMax = 512;
 
-// The first chunks get small pages, four of them for each heap, because small programs and threads
-// that use little memory leave most pages of their spans untouched. Later chunks get huge pages.
-size_t small_page_chunks() {
-  // relaxed: a policy. It may be 0: a large block may come before the first heap.
-  const size_t heaps = max_of(heaps_in_use.load(kRelaxed), 1);
+}  // namespace
+
+// The first chunks get small pages, four of them for each heap of the shard, because small programs
+// and threads that use little memory leave most pages of their spans untouched. Later chunks get
+// huge pages.
+size_t Region::small_page_chunks() const {
+  const size_t heaps = max_of(shard_->heaps(), 1);  // a large block may come before the first heap
   return option(Option::huge_pages) == 0 ? SIZE_MAX : kSmallPageChunks * heaps;
 }
-
-}  // namespace
 
 // --- chunks from the window ---
 
@@ -41,7 +42,10 @@ void Region::become(uint32_t index, Presence presence) {
   if (chunk.presence == Presence::mapped) mapped_--;
   if (presence == Presence::absent) holes_ -= absent_neighbours(index) - 1;
   if (presence == Presence::mapped) mapped_++;
-  if (presence == Presence::lost) owned_--;
+  if (presence == Presence::lost) {
+    owned_--;
+    budget_->left++;
+  }
   chunk.presence = presence;
 }
 
@@ -58,18 +62,27 @@ void Region::own(uint32_t first, uint32_t count) {
   }
 }
 
+// Gets chunks from the window, as Window::give. Requires regions_lock.
+uint32_t Region::get_chunks(uint32_t least, uint32_t wished, uint32_t& first) {
+  const auto most = static_cast<uint32_t>(min_of(wished, window_->left()));
+  if (!window_->extend_table({table_, node_, table_end_}, window_->end() + most)) return 0;
+  const uint32_t count = window_->give(least, most, node_, first);
+  budget_->left -= count;
+  return count;
+}
+
 bool Region::extend_to(uint32_t least, Mutex& lock) {
   uint32_t wished = 0;
   {
     const LockGuard guard(lock);
-    const uint32_t left = share_ - owned_;
+    const uint32_t left = budget_->left;
     if (least > left) return false;
     wished =
         static_cast<uint32_t>(max_of(least, min_of(max_of(owned_ / 8, kExtentMin), kExtentMax)));
     wished = static_cast<uint32_t>(min_of(wished, left));
   }
   uint32_t first = 0;
-  const uint32_t count = window_->give(least, wished, table_, node_, first);
+  const uint32_t count = get_chunks(least, wished, first);
   if (count == 0) return false;
   const LockGuard guard(lock);
   own(first, count);
@@ -78,23 +91,35 @@ bool Region::extend_to(uint32_t least, Mutex& lock) {
 
 void Region::own_mapped() {
   uint32_t first = 0;
-  const uint32_t count = window_->give(1, share_, table_, node_, first);
+  const uint32_t count = get_chunks(1, budget_->left, first);
   own(first, count);
   const Growth growth{.small_pages = small_page_chunks()};
   advise_pages(growth, first, end_);
-  for (uint32_t index = first; index < end_; index++) {
+  show_mapped(growth, first, count);
+}
+
+void Region::show_mapped(const Growth& growth, uint32_t first, uint32_t count) {
+  for (uint32_t index = first; index < first + count; index++) {
     absent_.remove(chunks_, index);
     become(index, Presence::mapped);
     chunks_[index].pages = pages_of(growth, index);
     free_slices_ += kChunkSlices;
     link(index);
+    runs_.update(index);
   }
+}
+
+bool Region::own_reserved(uint32_t first, uint32_t count) {
+  if (!window_->extend_table({table_, node_, table_end_}, first + count)) return false;
+  own(first, count);
+  show_mapped({.small_pages = SIZE_MAX}, first, count);
+  return true;
 }
 
 bool Region::has_room(uint32_t slices) const {
   if (find_anywhere(slices) != RunTree::kNowhere) return true;
   const size_t chunks = div_up(slices, kChunkSlices);
-  return chunks <= min_of(share_ - owned_, window_->left());
+  return chunks <= min_of(budget_->left, window_->left());
 }
 
 // --- planning ---

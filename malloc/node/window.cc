@@ -9,7 +9,8 @@
 namespace near {
 namespace {
 
-constexpr size_t kStep = 64 * kKiB;     // tables grow in this step, a multiple of every page size
+constexpr size_t kStep = 64 * kKiB;  // tables grow in this step, a multiple of every page size
+constexpr size_t kMostTables = 256 * kMiB;
 constexpr uint32_t kDescribeStep = 16;  // chunks whose descriptors are mapped together
 static_assert(kStep % sizeof(Chunk) == 0);
 
@@ -32,16 +33,14 @@ size_t Window::bytes_for(uint32_t chunks, unsigned tables) {
 }
 
 void Window::plan(char* start, uint32_t chunks, unsigned tables, bool mapped) {
-  NEAR_ASSERT(chunks > 0 && tables <= kMaxNodes);
+  NEAR_ASSERT(chunks > 0);
   start_ = tables_ = start;
   table_bytes_ = table_bytes_for(chunks);
   spans_ = reinterpret_cast<Span*>(start + tables * table_bytes_);
   base_ = start + head_bytes_for(chunks, tables);
   planned_ = chunks;
-  if (!mapped) return;
-  described_ = chunks;
-  for (unsigned n = 0; n < tables; n++)
-    table_ends_[n] = static_cast<uint32_t>(table_bytes_ / sizeof(Chunk));
+  mapped_ = mapped;
+  if (mapped) described_ = chunks;
 }
 
 bool Window::map(char* start, size_t bytes) {
@@ -67,23 +66,32 @@ bool Window::describe(uint32_t end) {
   return true;
 }
 
-bool Window::extend_table(unsigned number, uint32_t end, unsigned node) {
-  if (end <= table_ends_[number]) return true;
-  const size_t from = size_t{table_ends_[number]} * sizeof(Chunk);
+bool Window::extend_table(Table table, uint32_t end) {
+  if (end <= table.end) return true;
+  const size_t from = size_t{table.end} * sizeof(Chunk);
   const size_t to = align_up(std::bit_ceil(size_t{end}) * sizeof(Chunk), kStep);
-  char* start = tables_ + number * table_bytes_;
-  if (!map(start + from, to - from)) return false;
-  bind_to(node, start + from, to - from);
-  table_ends_[number] = static_cast<uint32_t>(to / sizeof(Chunk));
+  char* start = tables_ + table.number * table_bytes_;
+  if (!mapped_) {
+    if (!map(start + from, to - from)) return false;
+    bind_to(table.node, start + from, to - from);
+  }
+  table.end = static_cast<uint32_t>(to / sizeof(Chunk));
   return true;
 }
 
-uint32_t Window::give(uint32_t least, uint32_t wished, unsigned table, unsigned node,
-                      uint32_t& first) {
+uint32_t Window::map_tables(unsigned first, unsigned count, unsigned node) {
+  const size_t bytes = count * table_bytes_;
+  char* start = tables_ + first * table_bytes_;
+  if (mapped_ || bytes > kMostTables || os::limit() != SIZE_MAX || !map(start, bytes)) return 0;
+  bind_to(node, start, bytes);
+  return static_cast<uint32_t>(table_bytes_ / sizeof(Chunk));
+}
+
+uint32_t Window::give(uint32_t least, uint32_t wished, unsigned node, uint32_t& first) {
   const auto count = static_cast<uint32_t>(min_of(wished, left()));
   if (count < least || count == 0) return 0;
   const uint32_t end = end_ + count;
-  if (!describe(end) || !extend_table(table, end, node)) return 0;
+  if (!describe(end)) return 0;
   first = end_;
   end_ = end;
   // Binds only whole pages of this extent's descriptors: a shared page may be another node's.
@@ -98,14 +106,10 @@ uint32_t Window::give(uint32_t least, uint32_t wished, unsigned table, unsigned 
   return count;
 }
 
-void Window::vanish() {
+void Window::vanish(unsigned table, uint32_t& entries) {
   if (described_ > 0) os::unmap(spans_, spans_bytes_for(described_));
-  for (unsigned n = 0; n < kMaxNodes; n++) {
-    if (table_ends_[n] > 0)
-      os::unmap(tables_ + n * table_bytes_, size_t{table_ends_[n]} * sizeof(Chunk));
-    table_ends_[n] = 0;
-  }
-  described_ = 0;
+  if (entries > 0) os::unmap(tables_ + table * table_bytes_, size_t{entries} * sizeof(Chunk));
+  entries = described_ = 0;
 }
 
 }  // namespace near

@@ -1,6 +1,6 @@
 // A window: a range of addresses where chunks can be mapped. It is planned, not reserved.
 //
-//   tables of chunks, one for each node │ descriptors │ heap
+//   tables of chunks, one for each shard │ descriptors │ heap
 //
 // Nothing in it is mapped before it is needed. The window gives chunks to regions in extents of
 // neighbouring chunks, the lowest first: memory of different nodes needs separate mappings, and
@@ -39,10 +39,24 @@ class Window {
   // `mapped`, all of it is mapped and reads as zero.
   void plan(char* start, uint32_t chunks, unsigned tables, bool mapped);
 
-  // Gives away the lowest chunks that are left: `wished` of them, or all if fewer are left. Returns
-  // their number and sets `first`. Returns 0 if it would be less than `least`, or if the system
-  // refuses memory for tables.
-  uint32_t give(uint32_t least, uint32_t wished, unsigned table, unsigned node, uint32_t& first);
+  // A region's table: its number, its node, and how many of its entries are mapped.
+  struct Table {
+    unsigned number;
+    unsigned node;
+    uint32_t& end;
+  };
+
+  // Maps the entries of a table below `end`. False if the system refuses.
+  bool extend_table(Table table, uint32_t end);
+
+  // Gives away the lowest chunks that are left, to `node`: `wished` of them, or all if fewer are
+  // left. Returns their number and sets `first`. Returns 0 if it would be less than `least`, or if
+  // the system refuses memory for descriptors.
+  uint32_t give(uint32_t least, uint32_t wished, unsigned node, uint32_t& first);
+
+  // Maps all entries of neighbouring tables of a node with one system call. Returns the number of
+  // entries of each; 0 if it is too much to map at once, or refused.
+  uint32_t map_tables(unsigned first, unsigned count, unsigned node);
 
   // Called when other code has mapped something here: no more chunks are given away.
   void end_here() {
@@ -54,8 +68,9 @@ class Window {
   // `give` also stores described_bytes() in `size`.
   void publish_to(GrowingSize& size) { published_ = &size; }
 
-  // Unmaps tables and descriptors of a window that no other thread knows yet.
-  void vanish();
+  // Unmaps the descriptors and the only used table, of which `entries` are mapped. No other thread
+  // knows the window yet.
+  void vanish(unsigned table, uint32_t& entries);
 
   char* base() const { return base_; }
   Span* spans() const { return spans_; }
@@ -71,9 +86,9 @@ class Window {
 
  private:
   bool describe(uint32_t end);
-  bool extend_table(unsigned table, uint32_t end, unsigned node);
   bool map(char* start, size_t bytes);
 
+  // Written when the window grows.
   char* start_ = nullptr;
   char* tables_ = nullptr;
   size_t table_bytes_ = 0;
@@ -82,10 +97,12 @@ class Window {
   uint32_t planned_ = 0;
   uint32_t end_ = 0;
   uint32_t described_ = 0;
-  Atomic<bool> occupied_{false};
-  Atomic<size_t> described_bytes_{0};
+  bool mapped_ = false;
   GrowingSize* published_ = nullptr;
-  uint32_t table_ends_[kMaxNodes] = {};  // how many entries of each table are mapped
+
+  // Any thread reads these on slow paths, so they have a cache line of their own.
+  alignas(128) Atomic<bool> occupied_{false};
+  Atomic<size_t> described_bytes_{0};
 };
 
 }  // namespace near

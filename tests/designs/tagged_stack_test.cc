@@ -1,6 +1,6 @@
 // The stack of numbers: order, emptiness; no number is lost or held by two threads under
 // contention.
-#include "designs/shared/tagged_stack.h"
+#include "sync/tagged_stack.h"
 
 #include <gtest/gtest.h>
 

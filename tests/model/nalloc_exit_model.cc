@@ -2,7 +2,7 @@
 // open. A freer reads which stack the arena names, the owner exits, and the freer pushes the block
 // on a stack without an owner. Here the heap outlives its thread, so the stack has an owner.
 // Mirrors Heaps::take and park, and Coalescing::push and collect, on sync/inbox.h and
-// designs/shared/tagged_stack.h.
+// sync/tagged_stack.h.
 //
 // Invariants: a block is collected once, by one thread at a time, with what its last user wrote;
 // when all threads have ended the parked heap has it.

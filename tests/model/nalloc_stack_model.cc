@@ -1,4 +1,4 @@
-// Model of designs/shared/tagged_stack.h as the stack of clean pages and of parked heaps: threads
+// Model of sync/tagged_stack.h as the stack of clean pages and of parked heaps: threads
 // that take pages, write them, and put them back.
 //
 // Invariants: a page belongs to one thread at a time, with what its last user wrote; no page is

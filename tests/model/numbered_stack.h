@@ -1,10 +1,10 @@
-// A stack of numbers on designs/shared/tagged_stack.h, which holds the links itself; or, as a
+// A stack of numbers on sync/tagged_stack.h, which holds the links itself; or, as a
 // fault, a stack without the tag, which allows ABA.
 // Thread-safety: only the threads of its suite use it.
 #pragma once
 
-#include "designs/shared/tagged_stack.h"
 #include "runner.h"
+#include "sync/tagged_stack.h"
 
 namespace near::model {
 

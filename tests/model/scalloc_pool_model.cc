@@ -1,4 +1,4 @@
-// Model of designs/shared/tagged_stack.h as the span-pool uses it: threads take spans out, use
+// Model of sync/tagged_stack.h as the span-pool uses it: threads take spans out, use
 // them, and put them back.
 //
 // Invariants: a span is with one thread or in the stack, and none is lost; a thread that takes a

@@ -79,7 +79,8 @@ TEST_F(ForkTest, AChildOfAThreadThatIsOutsideIsWhole) {
 
 // Runs what a signal handler runs that interrupts a slow path.
 TEST_F(ForkTest, AThreadThatHoldsALockForks) {
-  for (near::Mutex* lock : {&near::current_heap->lock, &near::nodes[0].lock, &near::start_lock}) {
+  for (near::Mutex* lock :
+       {&near::current_heap->lock, &near::nodes[0].shard(0).lock, &near::start_lock}) {
     const LockGuard guard(*lock);
     in_child([] { return use_memory() && near::is_left_alone(); });
   }
@@ -113,7 +114,7 @@ bool is_emulated() { return std::getenv("NEAR_TEST_EMULATOR") != nullptr; }
 TEST_F(ForkTest, AChildThatIsLeftAloneWaitsForNobody) {
   if (is_emulated()) GTEST_SKIP() << "forks beside threads are not for an emulator";
   Worker other;
-  other([] { near::nodes[0].lock.lock(); });
+  other([] { near::nodes[0].shard(0).lock.lock(); });
   {
     const LockGuard guard(near::current_heap->lock);
     in_child([] {
@@ -123,7 +124,7 @@ TEST_F(ForkTest, AChildThatIsLeftAloneWaitsForNobody) {
       return use_memory();
     });
   }
-  other([] { near::nodes[0].lock.unlock(); });
+  other([] { near::nodes[0].shard(0).lock.unlock(); });
 }
 
 // State that another thread held or had removed is whole once the interrupted call has ended.
@@ -136,7 +137,7 @@ TEST_F(ForkTest, WhenTheCallHasEndedTheChildIsWhole) {
     heap_of_other = near::current_heap;
     near::start_lock.lock();
     heap_of_other->lock.lock();
-    near::nodes[0].lock.lock();
+    near::nodes[0].shard(0).lock.lock();
   });
   near::current_heap->lock.lock();
   const pid_t child = fork();
@@ -144,7 +145,7 @@ TEST_F(ForkTest, WhenTheCallHasEndedTheChildIsWhole) {
   near::current_heap->lock.unlock();
   if (child == 0) {
     alarm(20);
-    const bool free = !near::nodes[0].lock.is_held() && !heap_of_other->lock.is_held() &&
+    const bool free = !near::nodes[0].shard(0).lock.is_held() && !heap_of_other->lock.is_held() &&
                       !near::start_lock.is_held();
     const bool parked = near::state_of_heap(heap_of_other->id()) == near::HeapState::parked;
     bool good = free && parked && !near::is_left_alone() && use_memory();
@@ -153,7 +154,7 @@ TEST_F(ForkTest, WhenTheCallHasEndedTheChildIsWhole) {
     _exit(good && near_check() == 0 && !HasFailure() ? 0 : 1);
   }
   other([&] {
-    near::nodes[0].lock.unlock();
+    near::nodes[0].shard(0).lock.unlock();
     heap_of_other->lock.unlock();
     near::start_lock.unlock();
   });
@@ -171,14 +172,14 @@ TEST_F(ForkTest, ThenItsThreadsWaitForEachOther) {
     alarm(20);
     bool released = false;
     bool waited = false;
-    near::nodes[0].lock.lock();
+    near::nodes[0].shard(0).lock.lock();
     std::thread other([&] {
-      const LockGuard guard(near::nodes[0].lock);
+      const LockGuard guard(near::nodes[0].shard(0).lock);
       waited = released;
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     released = true;
-    near::nodes[0].lock.unlock();
+    near::nodes[0].shard(0).lock.unlock();
     other.join();
     _exit(waited ? 0 : 1);
   }

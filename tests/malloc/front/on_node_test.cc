@@ -27,7 +27,7 @@ class NumaPlaced : public NumaTest {
  protected:
   void TearDown() override {
     fake_os::refuse_below(0);
-    for (near::Span* span : taken_) near::node_of(*span).give(span);
+    for (near::Span* span : taken_) near::shard_of(*span).give(span);
     NumaTest::TearDown();
   }
 
@@ -44,7 +44,8 @@ class NumaPlaced : public NumaTest {
     fake_os::refuse_below(reinterpret_cast<uintptr_t>(near::reserved_spans) - 64 * kMiB);
     bool zero = false;
     for (const uint32_t slices : {16u, 1u}) {
-      while (near::Span* span = near::nodes[node].take(slices, zero, near::kSliceSize)) {
+      while (near::Span* span = near::nodes[node].take(near::nodes[node].shard(0), slices, zero,
+                                                       near::kSliceSize)) {
         taken_.push_back(span);
       }
     }
@@ -152,7 +153,7 @@ TEST_F(NumaPlaced, AFullNodeRefusesStrictRequestsAndCountsThem) {
   EXPECT_EQ(near_malloc_on_node(3 * kMiB, id(full), NEAR_STRICT), nullptr);
   EXPECT_EQ(node_stats(full).refused, before + 2);
   free_all(left);
-  near::node_of(*taken_.back()).give(taken_.back());
+  near::shard_of(*taken_.back()).give(taken_.back());
   taken_.pop_back();
   void* block = near_malloc_on_node(900, id(full), NEAR_STRICT);
   EXPECT_EQ(near_node_of(block), id(full)) << "there is room again";
@@ -211,7 +212,7 @@ TEST_F(NumaPlaced, AHeapWithForeignSpansServesNoBoundHeap) {
     for (int i = 0; i < 600; i++) foreign.push_back(near_malloc(kSize));
     for (size_t i = 0; i < foreign.size(); i += 2) near_free(foreign[i]);
   });
-  for (near::Span* span : taken_) near::node_of(*span).give(span);
+  for (near::Span* span : taken_) near::shard_of(*span).give(span);
   taken_.clear();
   fake_os::refuse_below(0);
   near_heap* heap = near_heap_create_on_node(id(0), 0);

@@ -279,6 +279,7 @@ TEST_F(RegistryTest, NumbersAreKeptForSharedHeaps) {
     while (near::take_heap(0) != nullptr) continue;
     bool served = near::take_bound_heap(0) == nullptr;
     for (unsigned n = 0; n < near::kMaxNodes; n++) {
+      if (n >= near::topology.count) near::nodes[n].init(n, 1);
       served = served && near::fallback_heap(n) != nullptr && near::node_heap(n) != nullptr;
     }
     return served && near::heap_count() <= near::most_heaps ? 0 : 1;

@@ -150,7 +150,8 @@ TEST_F(NumaLocality, LocalBatchesAreCountedLikeFrees) {
 TEST_F(NumaLocality, FreesIntoSpilledSpansCountForTheirNode) {
   std::vector<near::Span*> taken;
   bool zero = false;
-  while (near::Span* span = near::nodes[0].take(1, zero, near::kSliceSize)) taken.push_back(span);
+  while (near::Span* span = near::nodes[0].take(near::nodes[0].shard(0), 1, zero, near::kSliceSize))
+    taken.push_back(span);
   const uint64_t spills = node_stats(0).spills_out;
   const unsigned next = topology.order[0][1];
   const uint64_t served = node_stats(next).spills_in;
@@ -167,7 +168,7 @@ TEST_F(NumaLocality, FreesIntoSpilledSpansCountForTheirNode) {
     trim_own_heap();
     EXPECT_EQ(freed(next, 0), before + spilled);
   });
-  for (near::Span* span : taken) near::node_of(*span).give(span);
+  for (near::Span* span : taken) near::shard_of(*span).give(span);
   spills_ = stats().spills;
   count_cases(3);
 }

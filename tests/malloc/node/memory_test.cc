@@ -37,7 +37,7 @@ class MemoryTest : public testing::Test {
     fake_os::fail_none();
     fake_os::set_address_space_limit(SIZE_MAX);
     fake_os::refuse_below(0);
-    for (Span* span : taken_) near::node_of(*span).give(span);
+    for (Span* span : taken_) near::shard_of(*span).give(span);
     for (unsigned n = 0; n < topology.count; n++) {
       EXPECT_EQ(nodes[n].check(), 0u);
       EXPECT_EQ(nodes[n].totals().in_spans, 0u);
@@ -46,7 +46,7 @@ class MemoryTest : public testing::Test {
 
   Span* take(unsigned node, uint32_t slices, size_t alignment = kSliceSize) {
     bool zero = false;
-    Span* span = near::take_slices(node, slices, zero, alignment);
+    Span* span = near::take_slices(near::nodes[node].shard(0), slices, zero, alignment);
     if (span != nullptr) taken_.push_back(span);
     return span;
   }
@@ -55,8 +55,10 @@ class MemoryTest : public testing::Test {
   // Takes all of a node's memory: afterwards the node has nothing left.
   void exhaust(unsigned node) {
     bool zero = false;
-    while (Span* span = nodes[node].take(16, zero, kSliceSize)) taken_.push_back(span);
-    while (Span* span = nodes[node].take(1, zero, kSliceSize)) taken_.push_back(span);
+    while (Span* span = nodes[node].take(nodes[node].shard(0), 16, zero, kSliceSize))
+      taken_.push_back(span);
+    while (Span* span = nodes[node].take(nodes[node].shard(0), 1, zero, kSliceSize))
+      taken_.push_back(span);
   }
   void exhaust_all() {
     for (unsigned n = 0; n < topology.count; n++) exhaust(n);
@@ -77,8 +79,8 @@ TEST_F(MemoryTest, WhatEveryFreeReadsLiesApart) {
   EXPECT_EQ(line_of(&near::reserved_base), line_of(&near::reserved_spans));
   EXPECT_EQ(line_of(&near::reserved_base), line_of(&near::reserved_bytes));
   for (unsigned n = 0; n < near::kMaxNodes; n++) {
-    EXPECT_NE(line_of(&near::reserved_base), line_of(&nodes[n].lock));
-    EXPECT_NE(line_of(&nodes[0].lock), line_of(&nodes[n == 0 ? 1 : n].lock));
+    EXPECT_NE(line_of(&near::reserved_base), line_of(&nodes[n].shard(0).lock));
+    EXPECT_NE(line_of(&nodes[0].shard(0).lock), line_of(&nodes[n == 0 ? 1 : n].shard(0).lock));
     count_cases();
   }
 }
@@ -113,7 +115,7 @@ TEST_F(MemoryTest, ANodeThatIsFullSpillsToTheNearest) {
       exhaust(topology.order[home][i]);
       count_cases();
     }
-    for (Span* span : taken_) near::node_of(*span).give(span);
+    for (Span* span : taken_) near::shard_of(*span).give(span);
     taken_.clear();
   }
 }
@@ -124,25 +126,25 @@ TEST_F(MemoryTest, AChildOfForkHasWhatWasBeingPurged) {
   near_malloc_trim(0);
   Span* kept = take(0, 1);
   bool zero = false;
-  Span* span = nodes[0].take(20, zero, kSliceSize);
+  Span* span = nodes[0].take(nodes[0].shard(0), 20, zero, kSliceSize);
   near::Region& region = *span->region;
   const auto chunk =
       static_cast<uint32_t>((span->start - region.chunk_start(0)) >> near::kChunkShift);
-  nodes[0].give(span);
+  nodes[0].shard(0).give(span);
   const size_t dirty = nodes[0].dirty_bytes();
   ASSERT_GE(dirty, 20 * kSliceSize);
-  nodes[0].lock.lock();
+  nodes[0].shard(0).lock.lock();
   const uint32_t slices = region.withdraw_dirty(chunk);
-  nodes[0].lock.unlock();
+  nodes[0].shard(0).lock.unlock();
   const int status = run_in_child([&] {
     const bool whole = nodes[0].check() == 0 && nodes[0].dirty_bytes() == dirty &&
-                       nodes[0].take(20, zero, kSliceSize) != nullptr && !zero;
+                       nodes[0].take(nodes[0].shard(0), 20, zero, kSliceSize) != nullptr && !zero;
     return whole ? 0 : 1;
   });
   EXPECT_EQ(status, 0);
-  nodes[0].lock.lock();
+  nodes[0].shard(0).lock.lock();
   region.put_back(chunk, slices, slices);
-  nodes[0].lock.unlock();
+  nodes[0].shard(0).lock.unlock();
   EXPECT_EQ(kept->slices, 1u);
   count_cases();
 }
@@ -150,7 +152,7 @@ TEST_F(MemoryTest, AChildOfForkHasWhatWasBeingPurged) {
 // Before memory is refused, the memory that heaps hold without need is used.
 TEST_F(MemoryTest, AllIsGivenBackBeforeMemoryIsRefused) {
   exhaust_all();
-  for (Span* span : taken_) near::node_of(*span).give(span);
+  for (Span* span : taken_) near::shard_of(*span).give(span);
   taken_.clear();
   fake_os::set_address_space_limit(fake_os::reserved_bytes() + near::kMiB);
   std::vector<void*> blocks;
@@ -276,7 +278,7 @@ TEST_F(MemoryTest, MetadataIsZeroAlignedAndApart) {
   std::vector<char*> pieces;
   for (unsigned n = 0; n < topology.count; n++) {
     for (const size_t bytes : {1u, 100u, 5'000u, 60'000u, 200'000u}) {
-      auto* piece = static_cast<char*>(near::take_metadata(n, bytes));
+      auto* piece = static_cast<char*>(near::nodes[n].take_metadata(bytes));
       ASSERT_NE(piece, nullptr);
       EXPECT_EQ(reinterpret_cast<uintptr_t>(piece) % 64, 0u);
       for (size_t i = 0; i < bytes; i++) ASSERT_EQ(piece[i], 0) << "pieces overlap";
@@ -286,7 +288,7 @@ TEST_F(MemoryTest, MetadataIsZeroAlignedAndApart) {
   }
   const size_t reserved = fake_os::reserved_bytes();
   fake_os::fail(OsCall::map, 1, true);
-  EXPECT_EQ(near::take_metadata(0, near::kMiB), nullptr);
+  EXPECT_EQ(near::nodes[0].take_metadata(near::kMiB), nullptr);
   EXPECT_EQ(fake_os::reserved_bytes(), reserved);
 }
 

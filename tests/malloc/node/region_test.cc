@@ -439,7 +439,6 @@ TEST_P(RegionTest, AbsentChunksAreMappedAgainTheLowestFirst) {
 
 // A chunk whose parts are purged and reused would get a huge page again at its first touch.
 TEST_P(RegionTest, AChunkThatWasPurgedInPartsKeepsSmallPages) {
-  const uint32_t heaps = near::heaps_in_use.exchange(1);
   Span* first = nullptr;
   Span* rest = nullptr;
   for (int i = 0; i < 5; i++) {  // the first four chunks of a heap have small pages anyway
@@ -462,7 +461,6 @@ TEST_P(RegionTest, AChunkThatWasPurgedInPartsKeepsSmallPages) {
   EXPECT_EQ(model_.index_of(model_.take(kChunkSlices)->start) / kChunkSlices, chunk);
   EXPECT_EQ(region_.chunk(chunk).pages, near::Pages::huge) << "one block fills it";
   model_.check();
-  near::heaps_in_use.store(heaps);
   count_cases(3);
 }
 

@@ -25,18 +25,21 @@ class WindowTest : public testing::TestWithParam<size_t> {
   }
   ~WindowTest() override {
     fake_os::fail_none();
-    window_.vanish();
+    window_.vanish(0, table_end_);
     EXPECT_EQ(fake_os::reserved_bytes(), reserved_before_) << "something of it is left";
   }
 
   uint32_t give(uint32_t least, uint32_t wished) {
-    return window_.give(least, wished, 0, 0, first_);
+    const auto end = static_cast<uint32_t>(near::min_of(wished, window_.left())) + window_.end();
+    return window_.extend_table({0, 0, table_end_}, end) ? window_.give(least, wished, 0, first_)
+                                                         : 0;
   }
 
   fake_os::PageSize page_size_{GetParam()};
   size_t reserved_before_ = fake_os::reserved_bytes();
   Window window_;
   uint32_t first_ = 0;  // set by give()
+  uint32_t table_end_ = 0;
 };
 
 TEST_P(WindowTest, NothingIsMappedBeforeItIsNeeded) {

@@ -1,5 +1,5 @@
-// One node alone: what it keeps, what it gives back, and when.
-#include "node/node.h"
+// One shard alone: what it keeps, what it gives back, and when.
+#include "node/shard.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -25,35 +25,38 @@ namespace {
 
 using near::kMiB;
 using near::kSliceSize;
-using near::Node;
+using near::Shard;
 using near::Span;
 
 constexpr uint32_t kMiBSlices = kMiB / kSliceSize;
 
-class NodeTest : public testing::TestWithParam<size_t> {
+class ShardTest : public testing::TestWithParam<size_t> {
  protected:
-  NodeTest() {
-    node_.add(&rooms_[0].region());
+  ShardTest() {
+    owner_.init(0, 1);
+    shard_.add(&rooms_[0].region());
     near::set_option("decay_ms", 600'000);
   }
-  ~NodeTest() override {
+  ~ShardTest() override {
     near::purge_signal.set_present(false);
     near::set_option("decay_ms", kept_decay_);
     near::set_option("dirty_mib", kept_dirty_);
     fake_os::fail_none();
-    EXPECT_EQ(node_.check(), 0u);
+    EXPECT_EQ(shard_.check(), 0u);
   }
 
   Span* take(uint32_t slices, bool expect_zero) {
     bool zero = !expect_zero;
-    Span* span = node_.take(slices, zero, kSliceSize);
+    bool refused = false;
+    Span* span = shard_.take(slices, zero, kSliceSize, refused);
     EXPECT_NE(span, nullptr);
     EXPECT_EQ(zero, expect_zero);
     return span;
   }
   Span* take(uint32_t slices) {
     bool zero = false;
-    Span* span = node_.take(slices, zero, kSliceSize);
+    bool refused = false;
+    Span* span = shard_.take(slices, zero, kSliceSize, refused);
     if (span == nullptr) return nullptr;
     if (zero) {
       EXPECT_TRUE(is_zero(span->start, span->bytes()));
@@ -62,13 +65,13 @@ class NodeTest : public testing::TestWithParam<size_t> {
     return span;
   }
 
-  uint64_t purge_calls() { return node_.totals().purge_calls; }
+  uint64_t purge_calls() { return shard_.totals().purge_calls; }
 
   // Takes `bytes` as spans of a mebibyte, and gives them all back.
   void cycle(size_t bytes) {
     std::vector<Span*> spans;
     for (size_t i = 0; i < bytes / kMiB; i++) spans.push_back(take(kMiBSlices));
-    for (Span* span : spans) node_.give(span);
+    for (Span* span : spans) shard_.give(span);
   }
 
   const long kept_decay_ = near::option(near::Option::decay_ms);
@@ -76,83 +79,84 @@ class NodeTest : public testing::TestWithParam<size_t> {
   fake_os::PageSize page_size_{GetParam()};
   RegionRoom rooms_[2] = {RegionRoom(64), RegionRoom(4)};
   std::vector<std::unique_ptr<RegionRoom>> more_rooms_;
-  Node node_;
+  near::Node owner_;
+  Shard& shard_ = owner_.shard(0);
 };
 
-TEST_P(NodeTest, WhatWasGivenBackIsDirtyUntilItIsPurged) {
+TEST_P(ShardTest, WhatWasGivenBackIsDirtyUntilItIsPurged) {
   near::purge_signal.set_present(true);
   Span* span = take(10, true);
   std::memset(span->start, 1, span->bytes());
-  node_.give(span);
-  EXPECT_EQ(node_.dirty_bytes(), 10 * kSliceSize);
+  shard_.give(span);
+  EXPECT_EQ(shard_.dirty_bytes(), 10 * kSliceSize);
   span = take(10, false);
-  node_.give(span);
-  EXPECT_EQ(node_.purge(0, 0), 10 * kSliceSize);
-  EXPECT_EQ(node_.dirty_bytes(), 0u);
+  shard_.give(span);
+  EXPECT_EQ(shard_.purge(0, 0), 10 * kSliceSize);
+  EXPECT_EQ(shard_.dirty_bytes(), 0u);
   span = take(10, true);
   EXPECT_TRUE(is_zero(span->start, span->bytes()));
-  node_.give(span);
+  shard_.give(span);
   count_cases(3);
 }
 
-TEST_P(NodeTest, PurgingStopsAtWhatShallBeKept) {
+TEST_P(ShardTest, PurgingStopsAtWhatShallBeKept) {
   near::purge_signal.set_present(true);
   cycle(20 * kMiB);
-  EXPECT_EQ(node_.dirty_bytes(), 20 * kMiB);
-  const size_t purged = node_.purge(0, 10 * kMiB);
-  EXPECT_EQ(node_.dirty_bytes(), 20 * kMiB - purged);
-  EXPECT_LE(node_.dirty_bytes(), 10 * kMiB);
-  EXPECT_GE(node_.dirty_bytes(), 8 * kMiB) << "a chunk too much at most";
-  EXPECT_EQ(node_.totals().purged, purged);
+  EXPECT_EQ(shard_.dirty_bytes(), 20 * kMiB);
+  const size_t purged = shard_.purge(0, 10 * kMiB);
+  EXPECT_EQ(shard_.dirty_bytes(), 20 * kMiB - purged);
+  EXPECT_LE(shard_.dirty_bytes(), 10 * kMiB);
+  EXPECT_GE(shard_.dirty_bytes(), 8 * kMiB) << "a chunk too much at most";
+  EXPECT_EQ(shard_.totals().purged, purged);
   count_cases();
 }
 
-TEST_P(NodeTest, PurgingByAgeLeavesWhatIsYoung) {
+TEST_P(ShardTest, PurgingByAgeLeavesWhatIsYoung) {
   near::purge_signal.set_present(true);
-  node_.purge(0, 0);  // also reads the clock
+  shard_.purge(0, 0);  // also reads the clock
   cycle(6 * kMiB);
-  EXPECT_EQ(node_.purge(10'000, 0), 0u);
-  EXPECT_EQ(node_.dirty_bytes(), 6 * kMiB);
+  EXPECT_EQ(shard_.purge(10'000, 0), 0u);
+  EXPECT_EQ(shard_.dirty_bytes(), 6 * kMiB);
   pass_time(60);
-  EXPECT_EQ(node_.purge(30, 0), 6 * kMiB);
+  EXPECT_EQ(shard_.purge(30, 0), 6 * kMiB);
   count_cases(2);
 }
 
-TEST_P(NodeTest, APurgeEndsBetweenChunksWhenItIsTold) {
+TEST_P(ShardTest, APurgeEndsBetweenChunksWhenItIsTold) {
   near::purge_signal.set_present(true);
   cycle(20 * kMiB);
-  EXPECT_EQ(node_.purge(0, 0, [] { return true; }), 0u);
+  EXPECT_EQ(shard_.purge(0, 0, [] { return true; }), 0u);
   static int looks;
   looks = 0;
-  EXPECT_EQ(node_.purge(0, 0, [] { return ++looks > 3; }), 3 * near::kChunkSize);
-  EXPECT_EQ(node_.dirty_bytes(), 14 * kMiB);
+  EXPECT_EQ(shard_.purge(0, 0, [] { return ++looks > 3; }), 3 * near::kChunkSize);
+  EXPECT_EQ(shard_.dirty_bytes(), 14 * kMiB);
   count_cases(2);
 }
 
 // Other threads free as fast as this one purges: it stops after as many chunks as could be dirty
 // when it began.
-TEST_P(NodeTest, APurgeEndsThoughMemoryBecomesDirtyAgain) {
+TEST_P(ShardTest, APurgeEndsThoughMemoryBecomesDirtyAgain) {
   near::purge_signal.set_present(true);
-  static Node* node;
+  static Shard* shard;
   static Span* spans[2];
   static unsigned looks;
-  node = &node_;
+  shard = &shard_;
   looks = 0;
   for (Span*& span : spans) span = take(near::kChunkSlices);
-  node_.give(spans[1], near::kChunkSlices - 1);
-  node_.purge(0, 0, [] {
+  shard_.give(spans[1], near::kChunkSlices - 1);
+  shard_.purge(0, 0, [] {
     Span* other = spans[looks % 2];
-    node->give(other, other->slices - 1);
+    shard->give(other, other->slices - 1);
     return ++looks == 20;
   });
   EXPECT_EQ(looks, 1u);
-  for (Span* span : spans) node_.give(span);
+  for (Span* span : spans) shard_.give(span);
   count_cases();
 }
 
 // A node maps more than it needs at once. Where that is refused, or another mapping is in the
 // way of the rest, it maps only what it needs.
-TEST_P(NodeTest, ARefusedGenerosityIsNoRefusal) {
+TEST_P(ShardTest, ARefusedGenerosityIsNoRefusal) {
   for (int i = 0; i < 16; i++) take(near::kChunkSlices);
   fake_os::set_commit_limit(fake_os::committed_bytes() + near::kChunkSize + kMiB / 2);
   EXPECT_NE(take(near::kChunkSlices), nullptr);
@@ -170,56 +174,57 @@ TEST_P(NodeTest, ARefusedGenerosityIsNoRefusal) {
 }
 
 // The last other thread has ended, and the purge thread with it.
-TEST_P(NodeTest, WithoutItsPurgeThreadAProcessKeepsLess) {
+TEST_P(ShardTest, WithoutItsPurgeThreadAProcessKeepsLess) {
   near::purge_signal.set_present(true);
   cycle(40 * kMiB);
-  EXPECT_EQ(node_.dirty_bytes(), 40 * kMiB);
+  EXPECT_EQ(shard_.dirty_bytes(), 40 * kMiB);
   near::purge_signal.set_present(false);
-  node_.obey_limits();
-  EXPECT_LE(node_.dirty_bytes(), 8 * kMiB);
+  shard_.obey_limits();
+  EXPECT_LE(shard_.dirty_bytes(), 8 * kMiB);
   count_cases(2);
 }
 
-TEST_P(NodeTest, ATrimThatIsRefusedEnds) {
+TEST_P(ShardTest, ATrimThatIsRefusedEnds) {
   near::purge_signal.set_present(true);
   cycle(20 * kMiB);
-  const size_t committed = node_.totals().committed;
+  const size_t committed = shard_.totals().committed;
   fake_os::fail(OsCall::unmap, 1, true);
-  node_.trim(0);
-  EXPECT_EQ(node_.totals().committed, committed);
-  EXPECT_EQ(node_.dirty_bytes(), 0u) << "pages are dropped where chunks cannot be unmapped";
+  shard_.trim(0);
+  EXPECT_EQ(shard_.totals().committed, committed);
+  EXPECT_EQ(shard_.dirty_bytes(), 0u) << "pages are dropped where chunks cannot be unmapped";
   fake_os::fail_none();
-  node_.trim(0);
-  EXPECT_EQ(node_.totals().committed, 0u);
+  shard_.trim(0);
+  EXPECT_EQ(shard_.totals().committed, 0u);
   count_cases(2);
 }
 
-TEST_P(NodeTest, ARefusedPurgeKeepsTheMemoryDirtyAndUsable) {
+TEST_P(ShardTest, ARefusedPurgeKeepsTheMemoryDirtyAndUsable) {
   near::purge_signal.set_present(true);
   cycle(6 * kMiB);
   fake_os::fail(OsCall::any, 1, true);
-  EXPECT_EQ(node_.purge(0, 0), 0u);
-  EXPECT_EQ(node_.totals().dirty, 6 * kMiB);
-  EXPECT_EQ(node_.dirty_bytes(), 0u) << "and is not tried again and again";
+  EXPECT_EQ(shard_.purge(0, 0), 0u);
+  EXPECT_EQ(shard_.totals().dirty, 6 * kMiB);
+  EXPECT_EQ(shard_.dirty_bytes(), 0u) << "and is not tried again and again";
   const uint64_t calls = fake_os::calls(OsCall::any);
-  EXPECT_EQ(node_.purge(0, 0), 0u);
+  EXPECT_EQ(shard_.purge(0, 0), 0u);
   EXPECT_EQ(fake_os::calls(OsCall::any), calls);
   fake_os::fail_none();
   bool zero = true;
-  Span* span = node_.take(kMiBSlices, zero, kSliceSize);
+  bool refused = false;
+  Span* span = shard_.take(kMiBSlices, zero, kSliceSize, refused);
   EXPECT_FALSE(zero);
-  node_.give(span);
-  EXPECT_EQ(node_.trim(0), 6 * kMiB) << "a trim tries";
-  EXPECT_EQ(node_.totals().dirty, 0u);
+  shard_.give(span);
+  EXPECT_EQ(shard_.trim(0), 6 * kMiB) << "a trim tries";
+  EXPECT_EQ(shard_.totals().dirty, 0u);
   count_cases(3);
 }
 
-TEST_P(NodeTest, WithAPurgeThreadAsMuchMayBeDirtyAsWasLiveLately) {
+TEST_P(ShardTest, WithAPurgeThreadAsMuchMayBeDirtyAsWasLiveLately) {
   near::set_option("dirty_mib", 1);
   near::purge_signal.set_present(true);
   cycle(40 * kMiB);
   EXPECT_EQ(purge_calls(), 0u);
-  EXPECT_EQ(node_.dirty_bytes(), 40 * kMiB);
+  EXPECT_EQ(shard_.dirty_bytes(), 40 * kMiB);
   // A while after its use has shrunk, the node is limited by what it uses now.
   near::set_option("decay_ms", 20);
   for (int i = 0; i < 15; i++) {
@@ -227,11 +232,11 @@ TEST_P(NodeTest, WithAPurgeThreadAsMuchMayBeDirtyAsWasLiveLately) {
     cycle(6 * kMiB);
   }
   EXPECT_GT(purge_calls(), 0u);
-  EXPECT_LE(node_.dirty_bytes(), 12 * kMiB);
+  EXPECT_LE(shard_.dirty_bytes(), 12 * kMiB);
   count_cases(2);
 }
 
-TEST_P(NodeTest, WithAPurgeThreadTheOptionIsKeptInAnyCase) {
+TEST_P(ShardTest, WithAPurgeThreadTheOptionIsKeptInAnyCase) {
   near::set_option("dirty_mib", 8);
   near::purge_signal.set_present(true);
   cycle(2 * kMiB);
@@ -241,92 +246,92 @@ TEST_P(NodeTest, WithAPurgeThreadTheOptionIsKeptInAnyCase) {
 }
 
 // Without a purge thread, memory that is no longer needed is given back at the free itself.
-TEST_P(NodeTest, WithoutAPurgeThreadMemoryLeavesAtTheFree) {
+TEST_P(ShardTest, WithoutAPurgeThreadMemoryLeavesAtTheFree) {
   std::vector<Span*> small;
   for (size_t i = 0; i < 40 * kMiBSlices; i++) small.push_back(take(1));
-  for (Span* span : small) node_.give(span);
-  EXPECT_LE(node_.dirty_bytes(), kMiB / 2);
+  for (Span* span : small) shard_.give(span);
+  EXPECT_LE(shard_.dirty_bytes(), kMiB / 2);
   count_cases();
 }
 
-TEST_P(NodeTest, ALargeRunMakesRoomForItsLike) {
+TEST_P(ShardTest, ALargeRunMakesRoomForItsLike) {
   cycle(40 * kMiB);
-  EXPECT_LE(node_.dirty_bytes(), 8 * kMiB) << "for eight like the last";
-  EXPECT_GE(node_.dirty_bytes(), 6 * kMiB);
+  EXPECT_LE(shard_.dirty_bytes(), 8 * kMiB) << "for eight like the last";
+  EXPECT_GE(shard_.dirty_bytes(), 6 * kMiB);
   count_cases();
 }
 
 // …but a program that cycles through memory keeps it after a few rounds.
-TEST_P(NodeTest, TheLimitGrowsByRegret) {
+TEST_P(ShardTest, TheLimitGrowsByRegret) {
   size_t rounds = 0;
   for (uint64_t before = ~uint64_t{0}; before != purge_calls() && rounds < 100; rounds++) {
     before = purge_calls();
     cycle(20 * kMiB);
   }
   EXPECT_LT(rounds, 15u) << "20 MiB were still given back and taken again";
-  EXPECT_GE(node_.dirty_bytes(), 15 * kMiB);
+  EXPECT_GE(shard_.dirty_bytes(), 15 * kMiB);
   // The limit was learned for 20 MiB, not for any amount.
   cycle(100 * kMiB);
-  EXPECT_LE(node_.dirty_bytes(), 80 * kMiB);
+  EXPECT_LE(shard_.dirty_bytes(), 80 * kMiB);
   count_cases(3);
 }
 
 // Without a purge thread, old memory is given back on later slow paths.
-TEST_P(NodeTest, WithoutAPurgeThreadMemoryDecaysOnSlowPaths) {
+TEST_P(ShardTest, WithoutAPurgeThreadMemoryDecaysOnSlowPaths) {
   near::set_option("decay_ms", 40);
   Span* old = take(1);
   Span* between = take(near::kChunkSlices - 1);
   Span* young = take(2);  // in the next chunk
-  node_.give(old);
-  EXPECT_EQ(node_.dirty_bytes(), kSliceSize) << "it is young, and not much";
+  shard_.give(old);
+  EXPECT_EQ(shard_.dirty_bytes(), kSliceSize) << "it is young, and not much";
   pass_time(100);
-  node_.give(young);
-  node_.give(take(2, false));  // enough was given for the clock to be read
-  EXPECT_EQ(node_.dirty_bytes(), 2 * kSliceSize);
+  shard_.give(young);
+  shard_.give(take(2, false));  // enough was given for the clock to be read
+  EXPECT_EQ(shard_.dirty_bytes(), 2 * kSliceSize);
   take(2, false);  // the young one is left
-  node_.give(between);
+  shard_.give(between);
   count_cases(2);
 }
 
-TEST_P(NodeTest, SpansShrinkAndGrowInPlace) {
+TEST_P(ShardTest, SpansShrinkAndGrowInPlace) {
   Span* span = take(10);
   Span* behind = take(1);
-  EXPECT_FALSE(node_.extend(span, 1)) << "somebody is behind it";
-  node_.give(behind);
-  EXPECT_TRUE(node_.extend(span, 5));
+  EXPECT_FALSE(shard_.extend(span, 1)) << "somebody is behind it";
+  shard_.give(behind);
+  EXPECT_TRUE(shard_.extend(span, 5));
   EXPECT_EQ(span->slices, 15u);
-  node_.give(span, 2);
+  shard_.give(span, 2);
   EXPECT_EQ(span->slices, 2u);
-  EXPECT_EQ(node_.totals().in_spans, 2 * kSliceSize);
-  EXPECT_TRUE(node_.extend(span, 64 * near::kChunkSlices - 2)) << "to the end of the region";
-  EXPECT_FALSE(node_.extend(span, 1));
-  node_.give(span);
-  EXPECT_EQ(node_.totals().in_spans, 0u);
+  EXPECT_EQ(shard_.totals().in_spans, 2 * kSliceSize);
+  EXPECT_TRUE(shard_.extend(span, 64 * near::kChunkSlices - 2)) << "to the end of the region";
+  EXPECT_FALSE(shard_.extend(span, 1));
+  shard_.give(span);
+  EXPECT_EQ(shard_.totals().in_spans, 0u);
   count_cases(5);
 }
 
 // A block that grows must not map memory after it while twice what it needs is free elsewhere.
-TEST_P(NodeTest, GrowingInPlaceMapsNothingWhereTheSpanCouldMoveAndDouble) {
+TEST_P(ShardTest, GrowingInPlaceMapsNothingWhereTheSpanCouldMoveAndDouble) {
   constexpr uint32_t kChunk = near::kChunkSlices;
   Span* low = take(4 * kChunk);
   Span* last = take(2 * kChunk);
-  const size_t committed = node_.totals().committed;
-  EXPECT_TRUE(node_.extend(last, kChunk)) << "nothing is free elsewhere";
-  EXPECT_GT(node_.totals().committed, committed);
-  node_.give(last, kChunk);
-  node_.purge(0, 0);
-  node_.give(low);
-  const size_t kept = node_.totals().committed;
-  EXPECT_FALSE(node_.extend(last, kChunk)) << "four chunks are free: twice what it asks for";
-  EXPECT_EQ(node_.totals().committed, kept);
-  EXPECT_TRUE(node_.extend(last, kChunk + 1)) << "moving would leave no room to double";
-  node_.give(last);
+  const size_t committed = shard_.totals().committed;
+  EXPECT_TRUE(shard_.extend(last, kChunk)) << "nothing is free elsewhere";
+  EXPECT_GT(shard_.totals().committed, committed);
+  shard_.give(last, kChunk);
+  shard_.purge(0, 0);
+  shard_.give(low);
+  const size_t kept = shard_.totals().committed;
+  EXPECT_FALSE(shard_.extend(last, kChunk)) << "four chunks are free: twice what it asks for";
+  EXPECT_EQ(shard_.totals().committed, kept);
+  EXPECT_TRUE(shard_.extend(last, kChunk + 1)) << "moving would leave no room to double";
+  shard_.give(last);
   count_cases(5);
 }
 
-TEST_P(NodeTest, TheSecondRegionServesWhenTheFirstIsFull) {
+TEST_P(ShardTest, TheSecondRegionServesWhenTheFirstIsFull) {
   EXPECT_EQ(take(65 * near::kChunkSlices), nullptr);
-  node_.add(&rooms_[1].region());
+  shard_.add(&rooms_[1].region());
   std::vector<Span*> spans;
   for (Span* span = nullptr; (span = take(4 * near::kChunkSlices)) != nullptr;) {
     spans.push_back(span);
@@ -334,42 +339,42 @@ TEST_P(NodeTest, TheSecondRegionServesWhenTheFirstIsFull) {
   ASSERT_EQ(spans.size(), 17u);
   EXPECT_EQ(spans[15]->region, &rooms_[0].region());
   EXPECT_EQ(spans[16]->region, &rooms_[1].region());
-  EXPECT_EQ(node_.totals().in_spans, 136 * kMiB);
+  EXPECT_EQ(shard_.totals().in_spans, 136 * kMiB);
   size_t seen = 0;
-  node_.for_each_span([&](const Span&) { seen++; });
+  shard_.for_each_span([&](const Span&) { seen++; });
   EXPECT_EQ(seen, 136 * kMiBSlices);
-  for (Span* span : spans) node_.give(span);
-  node_.purge(0, 0);
-  EXPECT_EQ(node_.dirty_bytes(), 0u);
-  EXPECT_EQ(node_.totals().committed, 0u);
-  EXPECT_EQ(node_.totals().reserved, 136 * kMiB);
+  for (Span* span : spans) shard_.give(span);
+  shard_.purge(0, 0);
+  EXPECT_EQ(shard_.dirty_bytes(), 0u);
+  EXPECT_EQ(shard_.totals().committed, 0u);
+  EXPECT_EQ(shard_.totals().reserved, 136 * kMiB);
   count_cases(5);
 }
 
 // Locked memory cannot be dropped, but it can be unmapped: where dropping pages is refused,
 // whole chunks are unmapped.
-TEST_P(NodeTest, WhatCannotBeDroppedIsUnmapped) {
+TEST_P(ShardTest, WhatCannotBeDroppedIsUnmapped) {
   near::purge_signal.set_present(true);
   Span* kept = take(1);
   cycle(6 * kMiB);
   fake_os::fail(OsCall::purge, 1, true);
-  EXPECT_EQ(node_.purge(0, 0), 4 * kMiB + kSliceSize) << "but not the chunk that is in use";
-  EXPECT_EQ(node_.totals().committed, 2 * kMiB);
-  EXPECT_EQ(node_.dirty_bytes(), 0u);
-  node_.give(kept);
-  EXPECT_EQ(node_.dirty_bytes(), 2 * kMiB) << "it is whole now";
-  node_.purge(0, 0);
-  EXPECT_EQ(node_.totals().dirty, 0u);
+  EXPECT_EQ(shard_.purge(0, 0), 4 * kMiB + kSliceSize) << "but not the chunk that is in use";
+  EXPECT_EQ(shard_.totals().committed, 2 * kMiB);
+  EXPECT_EQ(shard_.dirty_bytes(), 0u);
+  shard_.give(kept);
+  EXPECT_EQ(shard_.dirty_bytes(), 2 * kMiB) << "it is whole now";
+  shard_.purge(0, 0);
+  EXPECT_EQ(shard_.totals().dirty, 0u);
   count_cases(3);
 }
 
-TEST_P(NodeTest, WhatIsTrimmedLeavesTheAddressSpace) {
+TEST_P(ShardTest, WhatIsTrimmedLeavesTheAddressSpace) {
   near::purge_signal.set_present(true);
   const size_t before = fake_os::reserved_bytes();
   cycle(100 * kMiB);
-  const size_t tables = fake_os::reserved_bytes() - before - node_.totals().committed;
-  node_.trim(0);
-  EXPECT_EQ(node_.totals().committed, 0u) << "nor is what was mapped for later kept";
+  const size_t tables = fake_os::reserved_bytes() - before - shard_.totals().committed;
+  shard_.trim(0);
+  EXPECT_EQ(shard_.totals().committed, 0u) << "nor is what was mapped for later kept";
   EXPECT_EQ(fake_os::reserved_bytes() - before, tables);
   EXPECT_LE(tables, 2 * kMiB);
   take(100 * kMiBSlices, true);
@@ -377,43 +382,43 @@ TEST_P(NodeTest, WhatIsTrimmedLeavesTheAddressSpace) {
 }
 
 // The rest of the process needs the room: at most a sixteenth of the limit stays dirty.
-TEST_P(NodeTest, UnderALimitLargeRunsLeaveAtOnce) {
+TEST_P(ShardTest, UnderALimitLargeRunsLeaveAtOnce) {
   near::purge_signal.set_present(true);
   Span* span = take(20 * kMiBSlices);
   Span* small = take(4 * kMiBSlices);
   Span* last = take(8 * kMiBSlices);
-  node_.give(small);
-  EXPECT_EQ(node_.dirty_bytes(), 4 * kMiB);
+  shard_.give(small);
+  EXPECT_EQ(shard_.dirty_bytes(), 4 * kMiB);
   const size_t limit = fake_os::reserved_bytes() + kMiB;
   fake_os::set_address_space_limit(limit);
-  node_.give(span);
-  EXPECT_LE(node_.dirty_bytes(), limit / 16);
-  EXPECT_GT(node_.dirty_bytes() + near::kChunkSize, limit / 16);
+  shard_.give(span);
+  EXPECT_LE(shard_.dirty_bytes(), limit / 16);
+  EXPECT_GT(shard_.dirty_bytes() + near::kChunkSize, limit / 16);
   fake_os::set_address_space_limit(16 * kMiB);
-  node_.give(last);
-  EXPECT_LE(node_.dirty_bytes(), kMiB);
+  shard_.give(last);
+  EXPECT_LE(shard_.dirty_bytes(), kMiB);
   fake_os::set_address_space_limit(SIZE_MAX);
   count_cases(3);
 }
 
 // After years of suspension old memory counts as old, and what follows decays as before.
-TEST_P(NodeTest, MemoryDecaysAfterYearsAsleep) {
+TEST_P(ShardTest, MemoryDecaysAfterYearsAsleep) {
   constexpr uint64_t kDay = 86'400'000;
   near::set_option("decay_ms", 1'000);
   for (const uint64_t days : {25, 50, 3'650}) {
     cycle(20 * kMiB);
     pass_time(days * kDay);
     for (int i = 0; i < 200; i++) {
-      node_.give(take(kMiBSlices / 2));
+      shard_.give(take(kMiBSlices / 2));
       pass_time(100);
     }
-    EXPECT_LE(node_.totals().dirty, kMiB) << days << " days";
+    EXPECT_LE(shard_.totals().dirty, kMiB) << days << " days";
     count_cases();
   }
 }
 
-TEST_P(NodeTest, ThreadsTakeAndGiveWhileOthersPurge) {
-  node_.add(&rooms_[1].region());
+TEST_P(ShardTest, ThreadsTakeAndGiveWhileOthersPurge) {
+  shard_.add(&rooms_[1].region());
   std::atomic<bool> stop{false};
   Threads threads(3, [&](unsigned t) {
     Random random(seed() + t);
@@ -422,7 +427,8 @@ TEST_P(NodeTest, ThreadsTakeAndGiveWhileOthersPurge) {
       if (live.size() < 12 && random.below(2) == 0) {
         bool zero = false;
         const auto slices = static_cast<uint32_t>(1 + random.below(40));
-        Span* span = node_.take(slices, zero, kSliceSize);
+        bool refused = false;
+        Span* span = shard_.take(slices, zero, kSliceSize, refused);
         if (span == nullptr) continue;
         if (zero) {
           EXPECT_TRUE(is_zero(span->start, 64));
@@ -433,38 +439,38 @@ TEST_P(NodeTest, ThreadsTakeAndGiveWhileOthersPurge) {
         Span* span = live.back();
         live.pop_back();
         EXPECT_EQ(span->start[63], static_cast<char>(t + 1));
-        node_.give(span);
+        shard_.give(span);
       }
       count_cases();
     }
-    for (Span* span : live) node_.give(span);
+    for (Span* span : live) shard_.give(span);
   });
   std::thread purger([&] {
-    while (!stop.load()) node_.purge(0, 0);
+    while (!stop.load()) shard_.purge(0, 0);
   });
   threads.join();
   stop = true;
   purger.join();
-  EXPECT_EQ(node_.totals().in_spans, 0u);
+  EXPECT_EQ(shard_.totals().in_spans, 0u);
 }
 
 // A region may be added while another thread searches the existing regions.
-TEST_P(NodeTest, RegionsAreAddedWhileOthersPurge) {
+TEST_P(ShardTest, RegionsAreAddedWhileOthersPurge) {
   for (int i = 0; i < 20; i++) more_rooms_.push_back(std::make_unique<RegionRoom>(2));
   std::atomic<bool> stop{false};
   std::thread purger([&] {
-    while (!stop.load()) node_.purge(0, 0);
+    while (!stop.load()) shard_.purge(0, 0);
   });
   for (const auto& room : more_rooms_) {
-    node_.give(take(near::kChunkSlices));
-    node_.add(&room->region());
+    shard_.give(take(near::kChunkSlices));
+    shard_.add(&room->region());
     count_cases();
   }
   stop = true;
   purger.join();
 }
 
-INSTANTIATE_TEST_SUITE_P(Pages, NodeTest, testing::ValuesIn(kPageSizes));
+INSTANTIATE_TEST_SUITE_P(Pages, ShardTest, testing::ValuesIn(kPageSizes));
 
 }  // namespace
 }  // namespace near_test

@@ -44,6 +44,9 @@ class TaggedStack {
     return number_of(top);
   }
 
+  // relaxed: a hint
+  bool is_empty() const { return number_of(top_.load(kRelaxed)) == 0; }
+
   // For statistics. relaxed: the answer may be stale
   bool was_used() const { return top_.load(kRelaxed) != 0; }
 

@@ -1,7 +1,7 @@
-// How a node gives memory back to the system: one chunk at a time, the one dirty for longest first.
+// How a shard gives memory back to the system: one chunk at a time, the one dirty for longest first.
 #include <bit>
 
-#include "node/node.h"
+#include "node/shard.h"
 #include "platform/clock.h"
 #include "platform/os.h"
 #include "sync/inside.h"
@@ -9,7 +9,7 @@
 namespace near {
 
 // Drops the pages of a chunk's dirty slices. Returns the bytes given back.
-size_t Node::purge_chunk(Region& region, uint32_t index) {
+size_t Shard::purge_chunk(Region& region, uint32_t index) {
   const Inside inside;  // the slices are withdrawn while the lock is not held
   uint32_t dirty = 0;
   uint32_t slices = 0;
@@ -41,7 +41,7 @@ size_t Node::purge_chunk(Region& region, uint32_t index) {
 // Unmaps a chunk that is wholly free, or drops its pages if that is refused. regions_lock keeps
 // other threads from growing and from forking meanwhile: a child could not know whether the chunk
 // is still mapped.
-size_t Node::unmap_chunk(Region& region, uint32_t index) {
+size_t Shard::unmap_chunk(Region& region, uint32_t index) {
   {
     const LockGuard growing(regions_lock);
     uint32_t dirty = 0;
@@ -65,8 +65,8 @@ size_t Node::unmap_chunk(Region& region, uint32_t index) {
 }
 
 // Purges the chunk of a region that has been dirty for longest. `any`: one was old enough.
-size_t Node::purge_oldest(Region& region, uint64_t now, uint32_t age_ms, bool whole_only,
-                          bool& any) {
+size_t Shard::purge_oldest(Region& region, uint64_t now, uint32_t age_ms, bool whole_only,
+                           bool& any) {
   uint32_t index = kNoChunk;
   bool unmap = false;
   {
@@ -81,7 +81,7 @@ size_t Node::purge_oldest(Region& region, uint64_t now, uint32_t age_ms, bool wh
 
 // Ends even if other threads keep making chunks dirty: in each region it purges at most as many
 // chunks as slices are dirty at the start.
-size_t Node::purge_until(uint32_t age_ms, size_t keep_slices, bool whole_only, bool (*is_over)()) {
+size_t Shard::purge_until(uint32_t age_ms, size_t keep_slices, bool whole_only, bool (*is_over)()) {
   size_t purged = 0;
   const uint64_t now = coarse_now_ms();
   for (Region* region = nullptr; (region = region_after(region)) != nullptr;) {
@@ -103,12 +103,12 @@ size_t Node::purge_until(uint32_t age_ms, size_t keep_slices, bool whole_only, b
   return purged;
 }
 
-size_t Node::purge(uint32_t age_ms, size_t keep_bytes, bool (*is_over)()) {
+size_t Shard::purge(uint32_t age_ms, size_t keep_bytes, bool (*is_over)()) {
   return purge_until(age_ms, keep_bytes >> kSliceShift, false, is_over);
 }
 
 // Unmaps free chunks that were never used or whose pages were dropped: this frees address space.
-void Node::unmap_clean() {
+void Shard::unmap_clean() {
   for (Region* region = nullptr; (region = region_after(region)) != nullptr;) {
     while (true) {
       uint32_t index = kNoChunk;
@@ -124,7 +124,7 @@ void Node::unmap_clean() {
   }
 }
 
-size_t Node::trim(size_t keep_bytes) {
+size_t Shard::trim(size_t keep_bytes) {
   for (Region* region = nullptr; (region = region_after(region)) != nullptr;) {
     const LockGuard guard(lock);
     region->retry_stuck();
@@ -134,7 +134,7 @@ size_t Node::trim(size_t keep_bytes) {
   return purged;
 }
 
-void Node::restore_withdrawn() {
+void Shard::restore_withdrawn() {
   for (Region* region = regions_; region != nullptr; region = region->next) {
     region->restore_withdrawn();
   }

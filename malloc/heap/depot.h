@@ -1,0 +1,63 @@
+// The depots: where threads leave full magazines, and find them. One for each NUMA node, with a
+// rack for each size class.
+//
+// A thread that frees blocks of others fills a magazine, and leaves it here with one atomic
+// operation for up to 62 blocks; a thread of the node that runs out of blocks of the class takes it
+// whole. So blocks stay on their node, and no word is written once for each block.
+// A depot holds at most kDepotBytes for each CPU of its node; a thread that brings more gives the
+// blocks back to their spans itself. What no thread has asked for since the purge thread's last
+// round goes back to its spans too. docs/decisions/0019-many-processors.md
+// Invariant: a magazine is in one stack, or one thread has it.
+// Thread-safety: any thread. No function waits for a lock, except for memory for new magazines.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "platform/topology.h"
+#include "span/magazine.h"
+#include "sync/tagged_stack.h"
+
+namespace near {
+
+inline constexpr size_t kDepotBytes = 512 * kKiB;  // for each CPU
+
+class alignas(128) Depot {
+ public:
+  // Leaves a full magazine. False if the depot is full; then the caller keeps the magazine.
+  bool leave(unsigned size_class, Magazine& full);
+
+  // Takes a magazine of the class; null if there is none.
+  Magazine* take(unsigned size_class);
+
+  bool is_empty(unsigned size_class) const { return racks_[size_class].full.is_empty(); }
+
+  // Takes a magazine of the class for which no thread asked since the last `end_round`; null if
+  // there is none. The purge thread.
+  Magazine* take_surplus(unsigned size_class);
+  // True if the class still has magazines. The purge thread.
+  bool end_round(unsigned size_class);
+
+  // Bytes of the blocks in the depot's magazines.
+  size_t bytes() const { return bytes_.load(kRelaxed); }  // relaxed: a statistic
+
+  // Empty magazines. `take_empty` makes one if there is none; null if memory is refused.
+  Magazine* take_empty(unsigned node);
+  void leave_empty(Magazine& empty);
+
+ private:
+  struct alignas(64) Rack {
+    TaggedStack full;
+    Atomic<int32_t> count{0};
+    Atomic<int32_t> lowest{0};  // of `count` since the last round, approximately
+  };
+  Magazine* pop(Rack& rack, unsigned size_class);
+
+  Rack racks_[kClasses];
+  alignas(64) TaggedStack empty_;
+  alignas(64) Atomic<size_t> bytes_{0};
+};
+
+extern NEAR_HIDDEN Depot depots[kMaxNodes];
+
+}  // namespace near

@@ -1,0 +1,79 @@
+#include "heap/give_back.h"
+
+#include "node/memory.h"
+#include "platform/fence.h"
+
+namespace near {
+namespace {
+
+alignas(64) constinit Atomic<bool> at_work{false};
+
+// Calls visit(heap, magazines) for the heaps of `node` that have magazines.
+template <typename Visit>
+void for_each_magazines(unsigned node, Visit visit) {
+  for (uint32_t id = 0; id < heap_count(); id++) {
+    if (!is_heap_of(id, node)) continue;
+    Heap& heap = *heap_by_id(id);
+    if (Magazines* magazines = heap.magazines()) visit(heap, *magazines);
+  }
+}
+
+// Closes the gates of the heaps whose magazines should be emptied. Returns whether there are any.
+bool close_gates(bool everything, unsigned node) {
+  bool any = false;
+  for_each_magazines(node, [&](Heap& heap, Magazines& magazines) {
+    if (!magazines.holds()) return;
+    if (!everything && !heap.is_idle()) return heap.ask_to_look();
+    magazines.gate().close();
+    any = true;
+  });
+  return any;
+}
+
+// Empties the magazines behind closed gates, and opens the gates. `fenced`: the owners were made to
+// see that the gates are closed.
+void empty_and_open(bool fenced, unsigned node) {
+  for_each_magazines(node, [&](const Heap&, Magazines& magazines) {
+    Gate& gate = magazines.gate();
+    if (!gate.is_closed()) return;
+    if (fenced && !gate.is_owner_inside()) magazines.give_back_all();
+    gate.open();
+  });
+}
+
+bool empty_depot(Depot& depot) {
+  bool left = false;
+  for (unsigned c = 0; c < kClasses; c++) {
+    while (Magazine* surplus = depot.take_surplus(c)) {
+      return_blocks(*surplus);
+      depot.leave_empty(*surplus);
+    }
+    left |= depot.end_round(c);
+  }
+  return left;
+}
+
+}  // namespace
+
+bool give_back_magazines(bool everything, unsigned node) {
+  if (at_work.exchange(true, kAcquire)) return true;  // pairs: giving-back
+  if (close_gates(everything, node)) {
+    const bool fenced = heavy_fence(true);
+    // The kernel refused: a filter of system calls was installed. Threads no longer use magazines.
+    if (!fenced) magazines_in_use.value.store(false, kRelaxed);  // relaxed: a policy
+    empty_and_open(fenced, node);
+  }
+  bool left = false;
+  for (unsigned n = 0; n < topology.count; n++) {
+    if (node != kEveryNode && node != n) continue;
+    left |= empty_depot(depots[n]);
+    if (everything) left = empty_depot(depots[n]);
+  }
+  for_each_magazines(node, [&](const Heap&, const Magazines& each) { left |= each.holds(); });
+  at_work.store(false, kRelease);  // pairs: giving-back
+  return left;
+}
+
+void forget_giving_back() { at_work.store(false, kRelaxed); }  // relaxed: one thread
+
+}  // namespace near

@@ -1,0 +1,183 @@
+#include "heap/magazines.h"
+
+#include "heap/damage.h"
+#include "heap/delivery.h"
+#include "node/memory.h"
+#include "node/purge_signal.h"
+
+namespace near {
+
+constinit MagazinesInUse magazines_in_use;
+
+namespace {
+
+// The span of a free block that a magazine holds.
+Span& span_of_block(const Block* block) {
+  Span* span = span_of(block);
+  return span->kind == SpanKind::inside ? *(span - span->back) : *span;
+}
+
+void deliver_or_record(Span& span, const RemoteList<Block>::Chain& chain) {
+  const auto seen = span.remote.look();
+  // A closed list: the program freed the block twice, and the span left when it got the other one.
+  const bool closed = !seen.is_open();
+  if (closed || deliver(span, SpanBlocks{span.start}, chain, seen).repeated) {
+    record_damage({Flaw::ring, chain.last});
+  }
+}
+
+// Delivers all blocks that lie in the span of the first one as one chain, and moves the others to
+// the front. Returns how many are left.
+uint32_t deliver_first_span(Block** blocks, uint32_t count) {
+  Span& span = span_of_block(blocks[0]);
+  RemoteList<Block>::Chain chain{blocks[0], blocks[0], 1};
+  uint32_t left = 0;
+  for (uint32_t i = 1; i < count; i++) {
+    if (&span_of_block(blocks[i]) != &span) {
+      blocks[left++] = blocks[i];
+    } else if (span.remote.look().is_open()) {
+      blocks[i]->link_to(chain.first);
+      chain.first = blocks[i];
+      chain.count++;
+    }
+  }
+  deliver_or_record(span, chain);
+  return left;
+}
+
+}  // namespace
+
+// The blocks leave the magazine before they are delivered: a child of fork must not find a block in
+// both places.
+void return_blocks(Magazine& magazine) {
+  Block* blocks[Magazine::kMost];
+  uint32_t count = magazine.size();
+  for (uint32_t i = 0; i < count; i++) blocks[i] = magazine.blocks[i];
+  magazine.count.store(0, kRelease);  // pairs: forked-list
+  while (count > 0) count = deliver_first_span(blocks, count);
+}
+
+size_t Magazines::bytes() {
+  const size_t others = topology.count == 1 ? 0 : topology.count;
+  return sizeof(Magazines) + others * kClasses * sizeof(Slot);
+}
+
+void Magazines::mark_holding() {
+  if (holds()) return;
+  holds_.store(true, kRelaxed);  // relaxed: the purge thread is asked to look
+  purge_signal.ask();
+}
+
+// Returns a magazine with room in `slot`; null if memory is refused. A magazine leaves its slot
+// before another thread can take it: a child of fork must not find it twice.
+Magazine* Magazines::renew(Slot& slot, unsigned node, unsigned size_class) {
+  Magazine* full = slot.load(kRelaxed);  // relaxed: inside the gate
+  mark_holding();
+  if (full != nullptr) {
+    slot.store(nullptr, kRelease);  // pairs: forked-list
+    if (!depots[node].leave(size_class, *full)) {
+      return_blocks(*full);
+      slot.store(full, kRelease);  // pairs: forked-list
+      return full;
+    }
+  }
+  Magazine* empty = depots[node_].take_empty(node_);
+  slot.store(empty, kRelease);  // pairs: forked-list
+  return empty;
+}
+
+Block* Magazines::take(unsigned size_class) {
+  if (unlikely(!gate_.enter())) return nullptr;
+  Magazine* magazine = serving_[size_class].load(kRelaxed);  // relaxed: inside the gate
+  if (magazine == nullptr || magazine->size() == 0) magazine = serve(size_class);
+  Block* block = nullptr;
+  if (magazine != nullptr) {
+    block = magazine->pop();
+    if (magazine->size() > 0) __builtin_prefetch(magazine->blocks[magazine->size() - 1], 1);
+    used_[node_] |= uint64_t{1} << size_class;
+  }
+  gate_.leave();
+  return block;
+}
+
+// Puts a magazine with blocks into the slot `serving`. Null if there is none.
+Magazine* Magazines::serve(unsigned size_class) {
+  Slot& serving = serving_[size_class];
+  Slot& filling = filling_[size_class];
+  Magazine* empty = serving.load(kRelaxed);  // relaxed: inside the gate
+  Magazine* next = filling.load(kRelaxed);   // relaxed: as above
+  if (next != nullptr && next->size() * 2 >= kMagazineCapacity[size_class]) {
+    // In this order no magazine is ever in two slots.
+    filling.store(nullptr, kRelease);  // pairs: forked-list
+    serving.store(next, kRelease);     // pairs: forked-list
+    filling.store(empty, kRelease);    // pairs: forked-list
+    return next;
+  }
+  next = depots[node_].take(size_class);
+  if (next == nullptr) return nullptr;
+  mark_holding();
+  serving.store(next, kRelease);  // pairs: forked-list
+  if (empty != nullptr) depots[node_].leave_empty(*empty);
+  return next;
+}
+
+void Magazines::give_back(Slot& slot) {
+  Magazine* magazine = slot.load(kRelaxed);  // relaxed: see the callers
+  slot.store(nullptr, kRelease);             // pairs: forked-list
+  return_blocks(*magazine);
+  depots[node_].leave_empty(*magazine);
+}
+
+// Gives back the magazine of each slot for which chooses(node, size_class) is true. Returns whether
+// any magazine is left.
+template <typename Chooses>
+bool Magazines::give_back_if(Chooses chooses) {
+  bool left = false;
+  const auto look = [&](Slot& slot, unsigned node, unsigned size_class) {
+    if (slot.load(kRelaxed) == nullptr) return;  // relaxed: see the callers
+    if (chooses(node, size_class)) {
+      give_back(slot);
+    } else {
+      left = true;
+    }
+  };
+  for (unsigned c = 0; c < kClasses; c++) {
+    look(serving_[c], node_, c);
+    for (unsigned n = 0; n < topology.count; n++) look(slot_for(n, c), n, c);
+  }
+  return left;
+}
+
+void Magazines::give_back_unused() {
+  if (!gate_.enter()) return;
+  const auto is_unused = [&](unsigned node, unsigned size_class) {
+    return (used_[node] >> size_class & 1) == 0;
+  };
+  const bool left = give_back_if(is_unused);
+  for (unsigned n = 0; n < topology.count; n++) used_[n] = 0;
+  holds_.store(left, kRelaxed);  // relaxed: a hint
+  gate_.leave();
+}
+
+void Magazines::give_back_all() {
+  give_back_if([](unsigned, unsigned) { return true; });
+  holds_.store(false, kRelaxed);  // relaxed: a hint
+}
+
+size_t Magazines::held_bytes() const {
+  size_t bytes = 0;
+  const auto add = [&](const Slot& slot, unsigned size_class) {
+    const Magazine* magazine = slot.load(kRelaxed);  // relaxed: a statistic
+    if (magazine != nullptr) bytes += size_t{magazine->size()} * kSizeClasses[size_class].size;
+  };
+  for (unsigned c = 0; c < kClasses; c++) {
+    add(serving_[c], c);
+    add(filling_[c], c);
+    for (unsigned n = 0; n < topology.count; n++) {
+      if (n != node_) add(away_[n * kClasses + c], c);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace near

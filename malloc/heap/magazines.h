@@ -1,0 +1,108 @@
+// The magazines of one heap: blocks of other heaps' spans that its thread freed, and magazines from
+// the depot that it allocates from.
+//
+// For each class of the heap's node there are two: `filling` takes what the thread frees, `serving`
+// gives what it allocates. A full one goes to the depot of its node. The thread allocates from
+// `filling` only if that is at least half full: a thread that frees a foreign block now and then
+// does not get the neighbours of other threads' blocks, which it would share cache lines with. For
+// each other node there is one magazine a class, and it only fills.
+// Why this is fast: a thread that frees the blocks of 191 others writes to its own magazines, and
+// reads of the block's span only a word that seldom changes.
+// Bound: blocks wait here until the magazine is full; at most a tenth of a second after the thread
+// was last busy, the purge thread gives them back to their spans. A busy thread gives back what it
+// did not add to since the purge thread's last request.
+// Invariant: the owner works on the magazines inside `gate`; another thread only while it has
+// closed the gate and the owner is not inside.
+// Thread-safety: `put`, `take` and `give_back_unused`: the owner's thread. docs/decisions/0019
+#pragma once
+
+#include <cstdint>
+
+#include "heap/depot.h"
+#include "heap/gate.h"
+#include "platform/topology.h"
+#include "span/magazine.h"
+
+namespace near {
+
+// Whether threads use magazines. It starts with the purge thread, because that keeps their bound,
+// and if the kernel has membarrier. Aligned, because every free of a foreign block reads it.
+struct alignas(128) MagazinesInUse {
+  Atomic<bool> value{false};
+};
+extern NEAR_HIDDEN MagazinesInUse magazines_in_use;
+inline bool uses_magazines() { return magazines_in_use.value.load(kRelaxed); }  // relaxed: a policy
+
+class Magazines {
+ public:
+  enum class Put : uint8_t { kept, repeated, declined };
+
+  // The bytes of an object: its size depends on the number of nodes.
+  static size_t bytes();
+  explicit Magazines(unsigned node)
+      : node_(static_cast<uint8_t>(node)), away_(reinterpret_cast<Slot*>(this + 1)) {}
+
+  // Keeps a block that the thread freed. `repeated`: it is the block that was kept last (a double
+  // free). `declined`: the caller gives it back to its span.
+  NEAR_INLINE Put put(unsigned node, unsigned size_class, Block* block) {
+    if (unlikely(!gate_.enter())) return Put::declined;
+    Slot& slot = slot_for(node, size_class);
+    Magazine* magazine = slot.load(kRelaxed);  // relaxed: inside the gate
+    if (unlikely(magazine == nullptr || magazine->size() == kMagazineCapacity[size_class])) {
+      magazine = renew(slot, node, size_class);
+    }
+    Put result = Put::declined;
+    if (likely(magazine != nullptr)) {
+      result = magazine->is_last(block) ? Put::repeated : Put::kept;
+      if (likely(result == Put::kept)) magazine->push(block);
+      used_[node] |= uint64_t{1} << size_class;
+    }
+    gate_.leave();
+    return result;
+  }
+
+  // Returns a block of the heap's node; null if there is none here or in the depot.
+  Block* take(unsigned size_class);
+
+  // Gives back the magazines that were not added to since the last call.
+  void give_back_unused();
+
+  // Gives back everything. The caller is inside the gate, or has closed it, or the heap is parked
+  // and the caller has taken it.
+  void give_back_all();
+
+  // True if blocks may be here. Any thread.
+  bool holds() const { return holds_.load(kRelaxed); }  // relaxed: a hint
+
+  Gate& gate() { return gate_; }
+
+  // Bytes of the blocks here. relaxed loads: a statistic
+  size_t held_bytes() const;
+
+ private:
+  using Slot = Atomic<Magazine*>;
+
+  // The magazine for freed blocks.
+  NEAR_INLINE Slot& slot_for(unsigned node, unsigned size_class) {
+    return node == node_ ? filling_[size_class] : away_[node * kClasses + size_class];
+  }
+  NEAR_NOINLINE Magazine* renew(Slot& slot, unsigned node, unsigned size_class);
+  NEAR_NOINLINE Magazine* serve(unsigned size_class);
+  void mark_holding();
+  void give_back(Slot& slot);
+  template <typename Chooses>
+  bool give_back_if(Chooses chooses);
+
+  Gate gate_;
+  const uint8_t node_;
+  Atomic<bool> holds_{false};
+  Slot filling_[kClasses] = {};
+  Slot serving_[kClasses] = {};
+  uint64_t used_[kMaxNodes] = {};  // bit c of node n: a block of class c came or went
+  Slot* const away_;  // behind this object, by node and class; none if there is one node
+};
+
+// Gives the blocks of a magazine back to their spans, and empties it. Any thread that has it.
+void return_blocks(Magazine& magazine);
+
+}  // namespace near

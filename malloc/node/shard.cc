@@ -1,0 +1,323 @@
+#include "node/shard.h"
+
+#include <bit>
+
+#include "base/assert.h"
+#include "node/node.h"
+#include "node/purge_signal.h"
+#include "platform/clock.h"
+#include "platform/options.h"
+#include "platform/os.h"
+
+namespace near {
+namespace {
+
+constexpr size_t kRunOfChunks = kChunkSlices;  // freed runs of at least a chunk are large runs
+constexpr size_t kLeastBound = 4 * kMiB >> kSliceShift;
+constexpr size_t kKeptOfLimit = 16;  // 1/16 of a process limit may be free and mapped
+
+// The option `dirty_mib`.
+size_t bound_slices() {
+  return static_cast<size_t>(option(Option::dirty_mib)) * kMiB >> kSliceShift;
+}
+
+}  // namespace
+
+constinit PurgeSignal purge_signal;
+
+void Shard::init(Node& node, unsigned number) {
+  node_ = &node;
+  number_ = number;
+}
+
+// This shard's part of the option `dirty_mib`: not so little that random sizes soon exceed it.
+size_t Shard::bound() const {
+  return min_of(bound_slices(), max_of(of_node(bound_slices()), kLeastBound));
+}
+
+// This shard's part of an amount for the whole node.
+size_t Shard::of_node(size_t amount) const { return amount / node_->shard_count(); }
+
+void Shard::add(Region* region) {
+  const LockGuard guard(lock);
+  if (regions_ == nullptr) {
+    regions_ = region;
+  } else {
+    last_region_->next = region;
+  }
+  last_region_ = region;
+}
+
+size_t Shard::dirty_slices() const {
+  size_t sum = 0;
+  for (const Region* region = regions_; region != nullptr; region = region->next)
+    sum += region->dirty_slices();
+  return sum;
+}
+
+size_t Shard::live_slices() const {
+  size_t sum = 0;
+  for (const Region* region = regions_; region != nullptr; region = region->next) {
+    sum += (region->committed_bytes() >> kSliceShift) - region->free_slices();
+  }
+  return sum;
+}
+
+// Called after the number of dirty slices changed.
+void Shard::note_dirty() {
+  const size_t dirty = dirty_slices();
+  lowest_dirty_ = min_of(lowest_dirty_, dirty);
+  const size_t unneeded = min_of(lowest_dirty_, unneeded_);
+  const size_t spare = max_of(unneeded, min_of(keeping_.kept(), dirty));
+  if (spare != spare_.load(kRelaxed)) {  // relaxed: a hint, changed under the lock
+    spare_.store(static_cast<uint32_t>(spare), kRelaxed);  // relaxed: as above
+  }
+}
+
+void Shard::count_spare() {
+  const LockGuard guard(lock);
+  unneeded_ = lowest_dirty_;
+  lowest_dirty_ = dirty_slices();
+  note_dirty();
+}
+
+// --- taking ---
+
+Span* Shard::record_taken(Span* span, uint32_t slices, uint32_t clean, bool& zero) {
+  zero = clean == slices;
+  note_dirty();
+  if (clean > 0) keeping_.count_clean(clean);
+  return span;
+}
+
+Span* Shard::take_from(Region& region, uint32_t slices, bool& zero, size_t alignment) {
+  uint32_t clean = 0;
+  Span* span = region.take(slices, clean, alignment);
+  return span == nullptr ? nullptr : record_taken(span, slices, clean, zero);
+}
+
+// Makes a region grow as `plan(generous)` says, and then calls `use(growth)`; both with the lock
+// held. Tries a generous plan first, then one for what is needed. Requires regions_lock.
+template <typename Plan, typename Use>
+Shard::Grown Shard::grow(Region& region, Plan plan, Use use) {
+  for (bool generous = true;;) {
+    Growth growth;
+    {
+      const LockGuard guard(lock);
+      growth = plan(generous);
+    }
+    if (growth.missing > 0) {
+      if (!region.extend_to(growth.missing, lock)) return Grown::no_room;
+      continue;
+    }
+    if (growth.slices == 0) return Grown::no_room;
+    os::Mapped mapped = region.map_growth(growth);
+    const LockGuard guard(lock);
+    // If other mappings are in the way of a generous plan, its chunks are not given up for that.
+    if (mapped == os::Mapped::occupied && generous) mapped = os::Mapped::refused;
+    region.end_growth(growth, mapped);
+    if (mapped == os::Mapped::done) {
+      use(growth);
+      return Grown::yes;
+    }
+    if (mapped == os::Mapped::refused && !generous) return Grown::refused;
+    generous = false;
+  }
+}
+
+Span* Shard::grow_and_take(Region& region, uint32_t slices, bool& zero, size_t alignment,
+                           bool& refused) {
+  const uint32_t run = slices + static_cast<uint32_t>(alignment >> kSliceShift) - 1;
+  Span* span = nullptr;
+  const Grown grown = grow(
+      region, [&](bool generous) { return region.plan_growth(run, generous); },
+      [&](const Growth& growth) {
+        uint32_t clean = 0;
+        span = region.take_grown(growth, slices, clean, alignment);
+        record_taken(span, slices, clean, zero);
+      });
+  refused = grown == Grown::refused;
+  return span;
+}
+
+Span* Shard::take_from_new(Region& region, uint32_t slices, bool& zero, size_t alignment) {
+  bool refused = false;
+  return grow_and_take(region, slices, zero, alignment, refused);
+}
+
+// Requires the lock.
+Span* Shard::take_locked(uint32_t slices, bool& zero, size_t alignment) {
+  Span* span = nullptr;
+  for (Region* each = regions_; each != nullptr && span == nullptr; each = each->next) {
+    span = take_from(*each, slices, zero, alignment);
+  }
+  return span;
+}
+
+Span* Shard::take_mapped(uint32_t slices, bool& zero, size_t alignment) {
+  const LockGuard guard(lock);
+  return take_locked(slices, zero, alignment);
+}
+
+Span* Shard::try_take_mapped(uint32_t slices, bool& zero, size_t alignment) {
+  if (!lock.try_lock()) return nullptr;
+  Span* span = take_locked(slices, zero, alignment);
+  lock.unlock();
+  return span;
+}
+
+Span* Shard::take(uint32_t slices, bool& zero, size_t alignment, bool& refused) {
+  if (Span* span = take_mapped(slices, zero, alignment)) return span;
+  const LockGuard growing(regions_lock);
+  Span* span = take_mapped(slices, zero, alignment);  // the shard may have grown meanwhile
+  for (Region* each = nullptr; span == nullptr && (each = region_after(each)) != nullptr;) {
+    span = grow_and_take(*each, slices, zero, alignment, refused);
+  }
+  return span;
+}
+
+bool Shard::has_room(uint32_t slices) {
+  const LockGuard growing(regions_lock);
+  const LockGuard guard(lock);
+  for (const Region* region = regions_; region != nullptr; region = region->next) {
+    if (region->has_room(slices)) return true;
+  }
+  return false;
+}
+
+void Shard::record_pages_purged(const Span& span) {
+  const LockGuard guard(lock);
+  span.region->record_pages_purged(span);
+}
+
+bool Shard::has(const Region* region) const {
+  const Region* each = regions_;
+  while (each != nullptr && each != region) each = each->next;
+  return each != nullptr;
+}
+
+bool Shard::extend(Span* span, uint32_t slices) {
+  Region& region = *span->region;
+  {
+    const LockGuard guard(lock);
+    NEAR_ASSERT(has(&region));
+    if (region.extend(span, slices)) return true;
+    if (region.has_mapped_run(2 * (span->slices + slices))) return false;
+  }
+  const LockGuard growing(regions_lock);
+  const auto plan = [&](bool) { return region.plan_extension(*span, slices); };
+  const auto use = [&](const Growth&) { region.extend(span, slices); };
+  return grow(region, plan, use) == Grown::yes;
+}
+
+void Shard::give(Span* span, uint32_t keep) {
+  bool look = false;
+  const uint32_t given = span->slices - keep;
+  {
+    const LockGuard guard(lock);
+    NEAR_ASSERT(has(span->region));
+    look = keeping_.count_freed(given, bound());
+    if (look) now_ms_ = coarse_now_ms();
+    span->region->give(span, keep, now_ms_);
+    gives_.store(gives() + 1, kRelaxed);  // relaxed: changed under the lock
+    note_dirty();
+  }
+  purge_signal.ask();
+  if (look) look_at_limits();
+  if (given >= kRunOfChunks && os::limit() != SIZE_MAX) {
+    purge_until(0, of_node(os::limit() / kKeptOfLimit) >> kSliceShift, true);
+  }
+}
+
+void Shard::keep(size_t bytes) {
+  {
+    const LockGuard guard(lock);
+    keeping_.keep(bytes >> kSliceShift);
+  }
+  purge_signal.ask();  // if fewer bytes are kept than before, there is memory to purge
+}
+
+void Shard::obey_limits() {
+  {
+    const LockGuard guard(lock);
+    now_ms_ = coarse_now_ms();
+  }
+  look_at_limits();
+}
+
+// Gives memory back if more than the limit is dirty, or (in a process without a purge thread) if
+// some is old enough.
+void Shard::look_at_limits() {
+  size_t limit = 0;
+  bool excess = false;
+  bool decay = false;
+  {
+    const LockGuard guard(lock);
+    limit = keeping_.look(now_ms_, live_slices(), bound());
+    excess = dirty_slices() > limit;
+    decay = keeping_.should_decay(now_ms_);
+  }
+  if (decay) purge(static_cast<uint32_t>(option(Option::decay_ms)), 0);
+  if (!excess) return;
+  const size_t keep = limit - limit / 16;
+  const size_t bytes = purge_until(0, keep, true) + purge_until(0, keep, false);
+  const LockGuard guard(lock);
+  keeping_.count_purged(now_ms_, bytes >> kSliceShift);
+}
+
+// --- looking ---
+
+// The region after `region`; the first one if that is null.
+Region* Shard::region_after(const Region* region) {
+  const LockGuard guard(lock);
+  return region == nullptr ? regions_ : region->next;
+}
+
+// False if the region has no such chunk.
+bool Shard::slices_in_use(const Region& region, uint32_t chunk, uint32_t& mask) {
+  const LockGuard guard(lock);
+  if (chunk >= region.chunks_end()) return false;
+  mask = region.is_mapped(chunk) ? ~region.chunk(chunk).free : 0;
+  return true;
+}
+
+size_t Shard::dirty_bytes() {
+  const LockGuard guard(lock);
+  return (dirty_slices() - min_of(dirty_slices(), keeping_.kept())) << kSliceShift;
+}
+
+Shard::Totals& Shard::Totals::operator+=(const Totals& other) {
+  reserved += other.reserved;
+  committed += other.committed;
+  in_spans += other.in_spans;
+  dirty += other.dirty;
+  purged += other.purged;
+  purge_calls += other.purge_calls;
+  commit_calls += other.commit_calls;
+  return *this;
+}
+
+Shard::Totals Shard::totals() {
+  const LockGuard guard(lock);
+  Totals totals{};
+  for (const Region* region = regions_; region != nullptr; region = region->next) {
+    totals.reserved += region->owned_bytes();
+    totals.committed += region->committed_bytes();
+    totals.in_spans += region->committed_bytes() - (region->free_slices() << kSliceShift);
+    totals.dirty += (region->dirty_slices() + region->stuck_slices()) << kSliceShift;
+    totals.commit_calls += region->commit_calls();
+  }
+  totals.purged = purged_bytes_;
+  totals.purge_calls = purge_calls_;
+  return totals;
+}
+
+size_t Shard::check() {
+  const LockGuard guard(lock);
+  size_t wrong = 0;
+  for (const Region* region = regions_; region != nullptr; region = region->next)
+    wrong += region->check();
+  return wrong;
+}
+
+}  // namespace near
