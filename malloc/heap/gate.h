@@ -10,7 +10,7 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
-#include "nearmalloc/impl/fence.hpp"
+#include "platform/fence.h"
 
 namespace near {
 
