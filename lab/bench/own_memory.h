@@ -29,7 +29,7 @@ static inline long proc_number(const char* path, const char* label) {
   return found == NULL ? 0 : strtol(found + strlen(label), NULL, 10);
 }
 
-// What the process would have on the simulated machine that it runs on (manycore/engine/profile.cc).
+// What the process would have on the simulated machine, whose engine knows it (engine/profile.cc).
 static inline long simulated_rss_kib(void) {
   long (*present)(void) = NULL;
   void* const found = dlsym(RTLD_DEFAULT, "near_manycore_present_kib");

@@ -1,7 +1,7 @@
 // Many threads use every size once, free everything, and then sleep, as in an idle thread pool. It
 // measures the memory that the allocator keeps for them. With `--working N`, N more threads replace
-// blocks of their own while the others sleep: it then also measures what sleeping threads cost those
-// that work. Our own.
+// blocks of their own while the others sleep: it then also measures what sleeping threads cost
+// those that work. Our own.
 #include <barrier>
 
 #include "own_memory.h"

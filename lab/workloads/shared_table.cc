@@ -1,7 +1,7 @@
 // Threads exchange nodes in one table: each allocates a node, puts it into a random slot, and frees
 // the node that it takes out, which any thread may have allocated. With `--batch N` a thread keeps
-// what it takes out and frees N nodes at a time. It is what a concurrent structure does to its nodes
-// under memory reclamation [Kim23 §3], without the structure. Our own.
+// what it takes out and frees N nodes at a time. It is what a concurrent structure does to its
+// nodes under memory reclamation [Kim23 §3], without the structure. Our own.
 #include <atomic>
 
 #include "workload.h"
