@@ -29,11 +29,21 @@ static inline long proc_number(const char* path, const char* label) {
   return found == NULL ? 0 : strtol(found + strlen(label), NULL, 10);
 }
 
+// What the process would have on the simulated machine, whose engine knows it (engine/profile.cc).
+static inline long simulated_rss_kib(void) {
+  long (*present)(void) = NULL;
+  void* const found = dlsym(RTLD_DEFAULT, "near_manycore_present_kib");
+  memcpy(&present, &found, sizeof found);
+  return present == NULL ? 0 : present();
+}
+
 // RSS comes from smaps_rollup, which counts pages: before Linux 6.16, VmRSS may be wrong by some
 // 100 KiB.
 static inline struct memory_use own_memory(void) {
   struct memory_use memory;
-  memory.rss_kib = proc_number("/proc/self/smaps_rollup", "\nRss:");
+  memory.rss_kib = getenv("NEAR_MANYCORE_RUN") != NULL
+                       ? simulated_rss_kib()
+                       : proc_number("/proc/self/smaps_rollup", "\nRss:");
   memory.hwm_kib = proc_number("/proc/self/status", "\nVmHWM:");
   memory.pte_kib = proc_number("/proc/self/status", "\nVmPTE:");
   return memory;

@@ -32,13 +32,17 @@ SMALL = {
     "churn": [
         "--blocks 500 --operations 5000",
         "--blocks 500 --operations 5000 --migrate 300 --mark",
+        "--blocks 500 --operations 3000 --warm-up 2000",
     ],
     "fragmentation": [
         "--megabytes 1 --sleep 1 --pattern stretches",
         "--megabytes 1 --sleep 1 --pattern random",
     ],
     "fragmentation_over_time": ["--live-mib 1 --steps 12 --phase-steps 2"],
-    "idle_threads": ["--threads 4 --sleep 1 --largest 2048"],
+    "idle_threads": [
+        "--threads 4 --sleep 1 --largest 2048",
+        "--threads 4 --sleep 1 --largest 2048 --working 2 --operations 2000",
+    ],
     "large_churn": ["--operations 30 --high 4"],
     "larson": [
         "--operations 2000 --generations 6 --blocks 100 --low 7 --high 300",
@@ -64,6 +68,10 @@ SMALL = {
     ],
     "set_updates": ["--operations 3000 --keys 300 --threads 2"],
     "set_updates_pool": ["--operations 3000 --keys 300 --threads 2 --scheme leaky --pool 8"],
+    "shared_table": [
+        "--slots 100 --operations 5000",
+        "--slots 100 --operations 5000 --batch 512 --threads 3",
+    ],
     "shbench_like": [
         "--operations 5000 --kind six --high 8",
         "--operations 5000 --kind eight --high 100",

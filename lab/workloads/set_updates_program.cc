@@ -75,6 +75,8 @@ void add_reclamation(workload::Workload& workload, Setting& setting) {
   workload.count("--every", setting.every, "operations between two times");
   workload.count("--budget-ns", setting.budget_ns, "time for freeing, each time");
   workload.option("--batch", setting.batch, "objects a thread retires before it looks; 0: always");
+  workload.count("--check-every", setting.check_every,
+                 "operations between two looks at another thread, or for the token");
   workload.choice("--hook", setting.hook, {"auto", "none"}, "runs go to near_free_batch, or not");
   workload.option("--latency", setting.latency, "one operation in so many is timed; 0: none");
   workload.option("--freeing-time", setting.freeing_time, "1: the time spent freeing is measured");
@@ -89,6 +91,7 @@ near::reclaim::options Setting::domain_options(near::reclaim::timeline* record_t
   near::reclaim::options options;
   options.reclaim = policy_of(*this);
   options.batch_size = batch;
+  options.operations_between_checks = static_cast<uint32_t>(check_every);
   // The published token ring waits for a thread that begins no operation; only ours skips it.
   options.skip_idle = scheme == "token";
   options.hand_over_runs = hook == "auto";

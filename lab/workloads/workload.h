@@ -94,6 +94,12 @@ class alignas(128) Worker {
     }
   }
 
+  // What the worker did until now was preparation: neither its operations nor its times count.
+  void forget() {
+    operations_ = 0;
+    mallocs_ = reallocs_ = frees_ = {};
+  }
+
   // Calls realloc, checks that it copied the old block's stamp, and writes a new stamp.
   Block resize(const Block& block, size_t size);
 

@@ -11,6 +11,7 @@ namespace near::manycore {
 struct Counts {
   uint64_t by_source[kSources];
   uint64_t coherence;  // accesses that another core's access made dear
+  uint64_t transfers_allocator;  // of these, transfers to code of the allocator
   uint64_t atomics;
   uint64_t blocks;  // basic blocks
   uint64_t faults_small, faults_huge;
@@ -25,6 +26,7 @@ struct Counts {
 template <typename Visit>
 void Counts::each(Visit visit) {
   visit("coherence", &Counts::coherence);
+  visit("transfers_allocator", &Counts::transfers_allocator);
   visit("atomics", &Counts::atomics);
   visit("basic_blocks", &Counts::blocks);
   visit("faults_small", &Counts::faults_small);

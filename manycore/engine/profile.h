@@ -20,8 +20,9 @@ struct Part {
 struct ContendedLine {
   static constexpr unsigned kParts = 12;
   uint64_t key;  // the line number + 1
-  uint64_t near, far;  // transfers
-  Time waited;         // the cost of these transfers, queueing included
+  uint64_t near, far;     // transfers
+  Time waited;            // the cost of these transfers, queueing included
+  Time waited_allocator;  // of this, what the allocator's code waited
   unsigned part_count;
   Part* parts;
 };
@@ -31,7 +32,8 @@ struct LockProfile {
   const char* kind;
   uint64_t taken, contended;
   Time waited;
-  const void* site;  // of the newest wait
+  Time waited_allocator;  // of this, what the allocator's code waited
+  const void* site;       // of the newest wait
 };
 
 struct CallProfile {
@@ -52,7 +54,19 @@ struct Region {
   uint64_t entered;
 };
 
+// The part of the run that the workload measures, if it says so: then lines, locks, calls and
+// counts are of this part alone.
+struct Measured {
+  bool begun, ended;
+  Time time;  // of its begin, then how long it took
+  Counts counts;
+  size_t present_begin, present_end;  // bytes of present pages
+};
+extern Measured measured;
+
 void start_profile();
+// Of the part that is measured, or of the whole run.
+Counts counts_of_run();
 // An access that another core made dear.
 void count_transfer(uintptr_t address, size_t bytes, Access kind, const Outcome& outcome,
                     const void* site);

@@ -142,6 +142,7 @@ void write_line(Writer& out, const ContendedLine& line) {
   out.number("transfers_near", line.near);
   out.number("transfers_far", line.far);
   out.time("waited", line.waited);
+  out.time("waited_allocator", line.waited_allocator);
   out.begin('[', "parts");
   for (unsigned i = 0; i < line.part_count; ++i) write_part(out, line.parts[i]);
   out.end(']');
@@ -164,6 +165,7 @@ void write_lock(Writer& out, const LockProfile& lock) {
   out.number("taken", lock.taken);
   out.number("contended", lock.contended);
   out.time("waited", lock.waited);
+  out.time("waited_allocator", lock.waited_allocator);
   out.address("site", reinterpret_cast<uintptr_t>(lock.site));
   out.end('}');
 }
@@ -260,8 +262,15 @@ void write_all(Writer& out, const char* ended) {
   out.number("events", events);
   out.address("digest", digest ^ last);
   out.number("rss_peak_bytes", pages().most_present_bytes());
+  if (measured.ended) {
+    out.begin('{', "measured");
+    out.time("ns", measured.time);
+    out.number("present_begin", measured.present_begin);
+    out.number("present_end", measured.present_end);
+    out.end('}');
+  }
   out.begin('{', "counts");
-  write_counts(out, all);
+  write_counts(out, counts_of_run());
   out.end('}');
   write_calls(out);
   write_most(out, "lines", lines, write_line);

@@ -40,6 +40,7 @@ class Table {
   }
 
   size_t size() const { return count_; }
+  // Calls visit(entry) for each; it may change all but the key.
   template <typename Visit>
   void each(Visit visit) const {
     for (size_t i = 0; i <= mask_; ++i) {

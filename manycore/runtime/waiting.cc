@@ -26,7 +26,13 @@ long futex_wait(const uint32_t* address, uint32_t value, Time deadline, const vo
     return -EAGAIN;
   }
   charge("futex wait", machine().futex_wait);
-  return wait(address, Wait::kFutex, deadline, site) ? 0 : -ETIMEDOUT;
+  // A word that holds 2 is, by convention, a lock that is taken and waited for.
+  constexpr uint32_t kContended = 2;
+  const bool is_lock = value == kContended && deadline == kForever;
+  const Time begin = now();
+  const bool in_time = wait(address, Wait::kFutex, deadline, site);
+  if (is_lock) count_lock(address, "futex lock", now() - begin, site);
+  return in_time ? 0 : -ETIMEDOUT;
 }
 
 long futex_wake(const uint32_t* word, unsigned count) {

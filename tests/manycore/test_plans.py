@@ -132,8 +132,9 @@ def test_a_switch_of_a_design_reaches_it() -> None:
     assert switched.environment == ("NEARMALLOC_DESIGN_OPTIONS=span_pool=single,madvise=off",)
 
 
-def test_a_peer_from_its_crate_runs(tmp_path: Path) -> None:
-    peer = subjects.find("mimalloc3")[0]
+@pytest.mark.parametrize("name", ["mimalloc2", "mimalloc3"])
+def test_a_peer_from_its_crate_runs(tmp_path: Path, name: str) -> None:
+    peer = subjects.find(name)[0]
     machine = machines.load("xeon-8160x4")
     command = [str(places.workload("threadtest")), "--threads", "4", "--objects", "400"]
     done = simulate.execute(machine, 4, 1, tmp_path, peer, command, 300)

@@ -1,5 +1,5 @@
 """Peers whose source comes as a crate, instrumented by the compiler flags that crates pass on. The
-lab has a cdylib around each in lab/peers; the one of mimalloc is in manycore/peers.
+lab has a cdylib around each in lab/peers; those of mimalloc 2 and 3 are in manycore/peers.
 
 Invariant: as nearlab.peers.crates; instrumented libraries are in build/manycore/peers, others in
 the lab's folder.
@@ -54,6 +54,7 @@ class Peer(Crate):
 
 _CRATES = {
     "mimalloc3": ("mimalloc3", "libmimalloc-sys"),
+    "mimalloc2": ("mimalloc2", "libmimalloc-sys"),
     "jemalloc": ("jemalloc5.3.1", "tikv-jemalloc-sys"),
     "snmalloc": ("snmalloc", "snmalloc-sys"),
     "rpmalloc": ("rpmalloc", "rpmalloc-sys"),

@@ -6,6 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 MACHINES = ROOT / "manycore" / "machines"
 PLANS = ROOT / "manycore" / "plans"
+GOALS = ROOT / "manycore" / "goals.toml"
 CALIBRATE = ROOT / "manycore" / "calibrate" / "calibrate.cc"
 PEERS = ROOT / "manycore" / "peers"
 WORKLOADS = ROOT / "manycore" / "workloads.toml"

@@ -113,13 +113,17 @@ def requests(plan: Plan, most: int | None = None, scale: float = 1) -> Iterator[
 Done = Callable[[Request, dict[str, Any] | RunError], None]
 
 
-def run(wanted: list[Request], done: Done) -> None:
+def run(
+    wanted: list[Request],
+    done: Done,
+    run_one: Callable[[Request], dict[str, Any]] = simulate.run,
+) -> None:
     """Runs them, as many at once as the host has processors; `done` is called for each in order of
     the plan."""
 
     def one(request: Request) -> dict[str, Any] | RunError:
         try:
-            return simulate.run(request)
+            return run_one(request)
         except RunError as error:
             return error
 

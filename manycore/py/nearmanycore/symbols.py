@@ -59,6 +59,11 @@ class Symbols:
             other.begin - other.offset for other in self.modules if other.path == module.path
         )
 
+    def path(self, site: str) -> Path | None:
+        """The file that the code at the site is in."""
+        module = self._module(int(site, 16))
+        return module.path if module else None
+
     def look_up(self, sites: Iterable[str]) -> None:
         """Finds the lines of many sites at once: one addr2line for each module."""
         wanted: dict[Module, list[int]] = {}
