@@ -1,0 +1,238 @@
+// Blocks that another thread frees: magazines, the depot, and how they come back to their spans.
+// There is no purge thread here; the tests do its rounds.
+#include "heap/magazines.h"
+
+#include <gtest/gtest.h>
+#include <nearmalloc/nearmalloc.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <vector>
+
+#include "front/thread.h"
+#include "heap/give_back.h"
+#include "node/memory.h"
+#include "platform/fence.h"
+#include "platform/options.h"
+#include "support/cases.h"
+#include "support/forked.h"
+#include "support/said_of.h"
+#include "support/threads.h"
+
+namespace near_test {
+namespace {
+
+using near::kClasses;
+using near::kMagazineCapacity;
+using near::kSizeClasses;
+
+class MagazinesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    near_free(near_malloc(1));
+    ASSERT_TRUE(near::register_membarrier());
+    near::magazines_in_use.value.store(true);
+    other_([] { near_free(near_malloc(1)); });
+  }
+  void TearDown() override {
+    near::give_back_magazines(true);
+    near::magazines_in_use.value.store(false);
+    EXPECT_EQ(near::depots[0].bytes(), 0u);
+    EXPECT_FALSE(near::current_heap->magazines() != nullptr &&
+                 near::current_heap->magazines()->holds());
+    EXPECT_EQ(near_check(), 0u);
+  }
+
+  // Blocks that the other thread allocates.
+  std::vector<void*> blocks_of_other(size_t number, size_t size) {
+    std::vector<void*> blocks;
+    blocks.reserve(number);
+    other_([&] {
+      for (size_t i = 0; i < number; i++) blocks.push_back(near_malloc(size));
+    });
+    return blocks;
+  }
+  static void free_all(const std::vector<void*>& blocks) {
+    for (void* block : blocks) near_free(block);
+  }
+
+  static size_t held() { return near::current_heap->magazines()->held_bytes(); }
+
+  // The blocks of the spans of `blocks` that lie in remote lists.
+  static size_t returned(const std::vector<void*>& blocks) {
+    std::set<const near::Span*> spans;
+    for (const void* block : blocks) spans.insert(near::enclosing_span(block));
+    size_t sum = 0;
+    for (const near::Span* span : spans) sum += span->remote.count();
+    return sum;
+  }
+
+  Worker other_;
+};
+
+TEST_F(MagazinesTest, BlocksOfEveryClassWaitInMagazinesAndComeBack) {
+  for (unsigned c = 0; c < kClasses; c++) {
+    const size_t number = kMagazineCapacity[c] + 1;
+    const std::vector<void*> blocks = blocks_of_other(number, kSizeClasses[c].size);
+    free_all(blocks);
+    EXPECT_EQ(returned(blocks), 0u);
+    EXPECT_EQ(held(), kSizeClasses[c].size) << "the full one is in the depot";
+    EXPECT_EQ(near::depots[0].bytes(), (number - 1) * kSizeClasses[c].size);
+    near::give_back_magazines(true);
+    EXPECT_EQ(returned(blocks), number) << kSizeClasses[c].size;
+    EXPECT_EQ(held(), 0u);
+    other_([c] { near_free(near_malloc(kSizeClasses[c].size)); });  // takes them back
+    EXPECT_EQ(near_check(), 0u);
+    count_cases();
+  }
+}
+
+TEST_F(MagazinesTest, AThreadAllocatesWhatItFreed) {
+  const unsigned c = near::class_of(512);
+  const std::vector<void*> blocks = blocks_of_other(kMagazineCapacity[c] / 2, 512);
+  free_all(blocks);
+  while (near::current_heap->bins[c].pop() != nullptr) continue;  // lost to this heap
+  std::set<void*> expected(blocks.begin(), blocks.end());
+  std::vector<void*> again;
+  for (size_t i = 0; i < blocks.size(); i++) again.push_back(near_malloc(512));
+  for (void* block : again) EXPECT_EQ(expected.erase(block), 1u);
+  free_all(again);
+  count_cases(blocks.size());
+}
+
+// Otherwise threads that free one foreign block now and then would share cache lines.
+TEST_F(MagazinesTest, AThreadDoesNotAllocateAFewForeignBlocks) {
+  const unsigned c = near::class_of(16);
+  const std::vector<void*> blocks = blocks_of_other(kMagazineCapacity[c] / 2 - 1, 16);
+  free_all(blocks);
+  EXPECT_EQ(near::current_heap->take_put_away(c), nullptr);
+  count_cases();
+}
+
+TEST_F(MagazinesTest, AThreadThatFreesNothingAllocatesFromTheDepot) {
+  const unsigned c = near::class_of(100);
+  const size_t capacity = kMagazineCapacity[c];
+  const std::vector<void*> blocks = blocks_of_other(capacity + 1, 100);
+  free_all(blocks);
+  Worker third;
+  std::vector<void*> taken;
+  third([&] {
+    near_free(near_malloc(1));
+    for (size_t i = 0; i < capacity; i++) taken.push_back(near::current_heap->take_put_away(c));
+    EXPECT_EQ(near::current_heap->take_put_away(c), nullptr) << "the depot is empty";
+  });
+  const std::set<void*> expected(blocks.begin(), blocks.end());
+  for (void* block : taken) EXPECT_EQ(expected.count(block), 1u);
+  EXPECT_EQ(std::set<void*>(taken.begin(), taken.end()).size(), capacity);
+  EXPECT_EQ(near::depots[0].bytes(), 0u);
+  third([&] { free_all(taken); });
+  count_cases(capacity);
+}
+
+TEST_F(MagazinesTest, ADepotHoldsNoMoreThanItsBound) {
+  const size_t bound = near::topology.cpus[0] * near::kDepotBytes;
+  for (const size_t size : {size_t{16}, size_t{300}, size_t{32'768}}) {
+    const std::vector<void*> blocks = blocks_of_other(2 * bound / size, size);
+    free_all(blocks);
+    EXPECT_LE(near::depots[0].bytes(), bound);
+    EXPECT_GT(near::depots[0].bytes(), bound - 2 * near::kMagazineBytes - 2 * size);
+    EXPECT_GT(returned(blocks), blocks.size() / 3);
+    near::give_back_magazines(true);
+    EXPECT_EQ(returned(blocks), blocks.size());
+    other_([size] { near_free(near_malloc(size)); });
+    count_cases();
+  }
+}
+
+TEST_F(MagazinesTest, ARoundEmptiesThoseOfIdleThreads) {
+  const std::vector<void*> blocks = blocks_of_other(10, 64);
+  near::clean_heaps(false);  // notes how far each thread is
+  near_free(near_malloc(20'000));
+  ASSERT_FALSE(near::current_heap->is_idle());
+  free_all(blocks);
+  EXPECT_TRUE(near::give_back_magazines(false));
+  EXPECT_EQ(returned(blocks), 0u) << "the thread is busy";
+  near::clean_heaps(false);
+  EXPECT_FALSE(near::give_back_magazines(false));
+  EXPECT_EQ(returned(blocks), 10u);
+  count_cases(3);
+}
+
+TEST_F(MagazinesTest, ABusyThreadGivesBackWhatItNoLongerUses) {
+  const std::vector<void*> some = blocks_of_other(10, 64);
+  const std::vector<void*> more = blocks_of_other(10, 128);
+  free_all(some);
+  const auto slow_path = [] {
+    near::current_heap->ask_to_look();
+    std::vector<void*> own;
+    for (int i = 0; i < 200; i++) own.push_back(near_malloc(1'000));
+    free_all(own);
+  };
+  slow_path();
+  EXPECT_EQ(returned(some), 0u) << "used since the last request";
+  free_all(more);
+  slow_path();
+  EXPECT_EQ(returned(some), 10u);
+  EXPECT_EQ(returned(more), 0u);
+  count_cases(3);
+}
+
+TEST_F(MagazinesTest, AClosedGateSendsABlockToItsSpan) {
+  const std::vector<void*> blocks = blocks_of_other(3, 64);
+  near_free(blocks[0]);
+  near::Gate& gate = near::current_heap->magazines()->gate();
+  gate.close();
+  near_free(blocks[1]);
+  EXPECT_EQ(returned(blocks), 1u);
+  EXPECT_EQ(near::current_heap->take_put_away(near::class_of(64)), nullptr);
+  gate.open();
+  near_free(blocks[2]);
+  EXPECT_EQ(returned(blocks), 1u);
+  count_cases(4);
+}
+
+TEST_F(MagazinesTest, NothingIsEmptiedWhileItsOwnerIsInside) {
+  const std::vector<void*> blocks = blocks_of_other(3, 64);
+  free_all(blocks);
+  near::Gate& gate = near::current_heap->magazines()->gate();
+  ASSERT_TRUE(gate.enter());
+  EXPECT_FALSE(gate.enter()) << "as by a signal handler";
+  EXPECT_TRUE(near::give_back_magazines(true));
+  EXPECT_EQ(returned(blocks), 0u);
+  gate.leave();
+  EXPECT_FALSE(near::give_back_magazines(true));
+  EXPECT_EQ(returned(blocks), 3u);
+  count_cases(2);
+}
+
+TEST_F(MagazinesTest, TheBlockFreedLastIsADoubleFree) {
+  const std::vector<void*> blocks = blocks_of_other(2, 64);
+  const std::string said = said_of([&] {
+    free_all(blocks);
+    near_free(blocks[1]);
+  });
+  EXPECT_NE(said.find("double free"), std::string::npos) << said;
+  EXPECT_EQ(held(), 2 * 64u);
+  count_cases();
+}
+
+TEST_F(MagazinesTest, AChildOfForkFindsEachBlockOnce) {
+  const std::vector<void*> blocks = blocks_of_other(1'000, 64);
+  for (size_t i = 0; i < 500; i++) near_free(blocks[i]);
+  near::Gate& gate = near::current_heap->magazines()->gate();
+  gate.close();  // as a purge thread that does not exist in the child
+  const int status = run_in_child([&] {
+    for (size_t i = 500; i < blocks.size(); i++) near_free(blocks[i]);
+    near::give_back_magazines(true);
+    near_malloc_trim(0);
+    return near_check() == 0 && near::depots[0].bytes() == 0 ? 0 : 1;
+  });
+  gate.open();
+  EXPECT_EQ(status, 0);
+  for (size_t i = 500; i < blocks.size(); i++) near_free(blocks[i]);
+  count_cases();
+}
+
+}  // namespace
+}  // namespace near_test
