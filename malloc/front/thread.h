@@ -42,6 +42,9 @@ void start_library();
 // Gives the calling thread a heap. False if the thread is ending, or if memory is refused.
 bool enter_thread();
 
+// True if the thread has a heap, or got one now: a thread that only frees needs one, too.
+inline bool can_have_heap() { return likely(has_heap()) || (!is_inside() && enter_thread()); }
+
 // The destructor of the thread-specific key. It asks to run again for several rounds of
 // destructors. In the last round that it asked for, the thread gives its heap up and is no longer
 // counted: then `current_heap` is `exited_heap`.

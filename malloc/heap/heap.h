@@ -120,6 +120,12 @@ class Heap {
   bool has_blocks(unsigned size_class) const {
     return reusable_.first(size_class) != nullptr || !bins[size_class].is_empty();
   }
+  // Bit c: it has free blocks of class c. Lock held, owner's rights.
+  uint64_t offers() const {
+    uint64_t classes = 0;
+    for (unsigned c = 0; c < kClasses; c++) classes |= uint64_t{has_blocks(c)} << c;
+    return classes;
+  }
   bool inbox_empty() const { return inbox_.empty(); }
   // Asks the owner to look again soon which hot spans are all free. relaxed: a request flag
   void ask_to_look() { look_again_.store(true, kRelaxed); }
@@ -200,6 +206,8 @@ class Heap {
     Heap* next = nullptr;
     Heap* prev = nullptr;
     bool parked = false;
+    // bit c: it had free blocks of class c when it was parked; a hint for adopters
+    uint64_t offers = 0;
     // it lost its thread in a fork, perhaps between the updates of a list and its count
     bool interrupted = false;
   };

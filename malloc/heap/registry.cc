@@ -38,18 +38,17 @@ bool has_number(uint32_t kept) {
   return made.load(kRelaxed) + kept < most_heaps.load(kRelaxed);  // relaxed: limits
 }
 
-// The shard for one more heap of the node. Makes one if all have a heap.
+// The shard for one more heap of the node: a new one, until there are as many as there may be.
 Shard& shard_for_heap(Node& node) {
-  const auto least = [&]() -> Shard& {
-    Shard* best = &node.shard(0);
-    node.for_each_shard([&](Shard& each) { best = each.heaps() < best->heaps() ? &each : best; });
-    return *best;
-  };
-  if (least().heaps() > 0 && node.shard_count() < node.most_shards()) add_shard(node);
-  return least();
+  const uint32_t number = node.count_heap();
+  if (number > 0 && number < node.most_shards()) {
+    if (Shard* added = add_shard(node)) return *added;
+  }
+  return node.shard_for(number);
 }
 
-// Requires the node's lock. Null if at most `kept` numbers are left: these are reserved.
+// Needs no lock, so that threads that start together do not wait for each other. Null if at most
+// `kept` numbers are left, which are reserved, or if memory is refused.
 Heap* make_heap(unsigned node, uint32_t kept) {
   if (!has_number(kept)) return nullptr;
   static constinit Atomic<bool> first_is_taken{false};
@@ -59,7 +58,7 @@ Heap* make_heap(unsigned node, uint32_t kept) {
   Shard& shard = shard_for_heap(nodes[node]);
   Heap* heap = new (room) Heap(shard);
   const LockGuard guard(numbers_lock);
-  if (!has_number(kept)) return nullptr;    // as many heaps of other nodes were made meanwhile
+  if (!has_number(kept)) return nullptr;    // other threads made as many meanwhile
   const uint32_t id = made.load(kRelaxed);  // relaxed: changed under the lock only
   heap->set_id(id);
   heap_nodes[id] = static_cast<uint8_t>(node);
@@ -69,9 +68,11 @@ Heap* make_heap(unsigned node, uint32_t kept) {
   return heap;
 }
 
-void push_parked(Heap* heap) {
+// Requires the lock of the heap's node. `offers`: see Registration.
+void push_parked(Heap* heap, uint64_t offers) {
   NodeHeaps& home = heaps_of[heap->node()];
   heap->registration.parked = true;
+  heap->registration.offers = offers;
   home.parked.push_front(heap);
   // relaxed: a hint, changed under the lock
   home.parked_count.store(home.parked_count.load(kRelaxed) + 1, kRelaxed);
@@ -112,9 +113,12 @@ Heap* shared_heap(Atomic<Heap*>& slot, unsigned node, bool home_only) {
   return heap;
 }
 
-void unpark_to_list(Heap* heap) {
+// Puts a heap into the list that its thread no longer uses, or that was taken out. The caller holds
+// its lock and the owner's rights.
+void list_parked(Heap* heap) {
+  const uint64_t offers = heap->offers();
   const LockGuard guard(heaps_of[heap->node()].lock);
-  push_parked(heap);
+  push_parked(heap, offers);
 }
 
 }  // namespace
@@ -122,9 +126,12 @@ void unpark_to_list(Heap* heap) {
 constinit Atomic<uint32_t> most_heaps{kMaxHeaps};
 
 Heap* take_heap(unsigned node) {
-  const LockGuard guard(heaps_of[node].lock);
-  Heap* heap = heaps_of[node].parked.front();
-  return heap != nullptr ? pop_parked(heap) : make_heap(node, kKeptHeaps);
+  if (heaps_of[node].parked_count.load(kRelaxed) > 0) {  // relaxed: a hint
+    const LockGuard guard(heaps_of[node].lock);
+    Heap* heap = heaps_of[node].parked.front();
+    if (heap != nullptr) return pop_parked(heap);
+  }
+  return make_heap(node, kKeptHeaps);
 }
 
 void park_heap(Heap* heap) {
@@ -135,7 +142,7 @@ void park_heap(Heap* heap) {
   heap->clean = false;
   heap->shared.store(false, kRelaxed);  // relaxed: see is_shared
   heap->home_only = false;
-  unpark_to_list(heap);
+  list_parked(heap);
 }
 
 Heap* fallback_heap(unsigned node) { return shared_heap(heaps_of[node].fallback, node, false); }
@@ -161,9 +168,9 @@ Heap* take_with_blocks(unsigned node, unsigned size_class) {
   const LockGuard guard(heaps_of[node].lock);
   Heap* heap = heaps_of[node].parked.front();
   for (unsigned i = 0; i < kAdoptTries && heap != nullptr; i++, heap = heap->registration.next) {
-    if (!heap->lock.try_lock()) continue;
-    if (heap->has_blocks(size_class) || !heap->inbox_empty()) return pop_parked(heap);
-    heap->lock.unlock();
+    const bool offers = (heap->registration.offers >> size_class & 1) != 0;
+    if (!offers && heap->inbox_empty()) continue;
+    if (heap->lock.try_lock()) return pop_parked(heap);
   }
   return nullptr;
 }
@@ -177,8 +184,8 @@ Span* adopt_span(Heap& adopter, unsigned size_class) {
   if (parked == nullptr) return nullptr;
   parked->drain();
   Span* span = parked->release_span(size_class, adopter);
+  list_parked(parked);
   parked->lock.unlock();
-  unpark_to_list(parked);
   if (span != nullptr) count_event(node_counters[node].adoptions);
   return span;
 }
@@ -203,11 +210,9 @@ void visit_parked_of(unsigned node, void (*visit)(Heap& heap, void* argument), v
     Heap* heap = heap_by_id(id);
     const Inside inside;  // the heap is neither parked nor owned
     if (!take_if_parked(heap)) continue;
-    {
-      const LockGuard guard(heap->lock);
-      visit(*heap, argument);
-    }
-    unpark_to_list(heap);
+    const LockGuard guard(heap->lock);
+    visit(*heap, argument);
+    list_parked(heap);
   }
 }
 
@@ -344,7 +349,7 @@ void unlock_heaps_in_child(const Heap* mine) {
     heap->clean = false;
     heap->registration.interrupted = true;
     if (Magazines* magazines = heap->magazines()) magazines->gate().reset();
-    push_parked(heap);
+    push_parked(heap, heap->offers());
   }
   locked_for_fork = heap_count();
   unlock_heaps();

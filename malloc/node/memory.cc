@@ -205,12 +205,13 @@ bool Reserve::fill(const Node& node) {
 
 }  // namespace
 
-NEAR_COLD void add_shard(Node& node) {
-  const LockGuard growing(regions_lock);
-  if (node.shard_count() >= node.most_shards() || first_window.occupied()) return;
+NEAR_COLD Shard* add_shard(Node& node) {
+  if (node.shard_count() >= node.most_shards() || first_window.occupied()) return nullptr;
   void* room = node.take_metadata(sizeof(MoreShard));
-  if (room == nullptr) return;
+  if (room == nullptr) return nullptr;
   auto* more = new (room) MoreShard;
+  const LockGuard growing(regions_lock);
+  if (node.shard_count() >= node.most_shards()) return nullptr;
   Reserve& reserve = reserves[node.number()];
   const unsigned table = first_tables[node.number()] + node.shard_count();
   if (node.shard_count() == 1) {
@@ -227,6 +228,7 @@ NEAR_COLD void add_shard(Node& node) {
     }
     more->shard.add(&more->region);
   });
+  return &more->shard;
 }
 
 namespace {

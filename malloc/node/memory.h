@@ -39,8 +39,8 @@ Span* take_slices_at(Shard& home, uint32_t slices, bool& zero, size_t alignment 
 // The shard a span belongs to.
 inline Shard& shard_of(const Span& span) { return span.region->shard(); }
 
-// Adds a shard to the node, if it may have more and there is memory for its descriptor.
-void add_shard(Node& node);
+// Adds a shard to the node. Null if it may not have more, or if memory is refused.
+Shard* add_shard(Node& node);
 
 uint64_t spill_count();
 uint64_t bind_refused_count();

@@ -116,7 +116,9 @@ void* Node::take_metadata(size_t bytes) {
   bytes = align_up(bytes, 128);
   const LockGuard guard(lock);
   if (static_cast<size_t>(pool_end_ - pool_at_) < bytes) {
-    const size_t step = align_up(max_of(bytes, kPoolStep), kPoolStep);
+    // Larger steps where there are many heaps: fewer system calls while threads wait for the lock.
+    const size_t wished = kPoolStep * (1 + min_of(shard_count() / 4, 15));
+    const size_t step = align_up(max_of(bytes, wished), kPoolStep);
     auto* start = static_cast<char*>(os::map_anywhere(step, os::page_size()));
     if (start == nullptr) return nullptr;
     bind_to(number_, start, step);

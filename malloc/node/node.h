@@ -44,6 +44,11 @@ class alignas(128) Node {
     return count == 1 ? first_ : shard(number % count);
   }
 
+  // Counts one more heap of the node; returns how many there were.
+  uint32_t count_heap() {
+    return heaps_.fetch_add(1, kRelaxed);
+  }  // relaxed: it only has to be unique
+
   // Adds a shard; `prepare` is called when the shard knows its node. Requires regions_lock.
   template <typename Prepare>
   void add(Shard& shard, Prepare prepare) {
@@ -100,6 +105,7 @@ class alignas(128) Node {
   unsigned number_ = 0;
   unsigned most_ = 0;
   Atomic<unsigned> added_{0};  // shards but the first
+  Atomic<uint32_t> heaps_{0};  // heaps that were made for the node
   Atomic<Shard*> more_[kMaxShards - 1] = {};
   Shard first_;
 

@@ -60,10 +60,7 @@ struct Heap {
 // The names are those of heap/registry.cc.
 class Registry {
  public:
-  Heap* take_heap() {
-    const LockGuard guard(lock_);
-    return make_heap();
-  }
+  Heap* take_heap() { return make_heap(); }  // no heap is parked when one is taken
 
   void park_heap(Heap& heap) {
     const LockGuard heap_guard(heap.lock);
@@ -93,21 +90,25 @@ class Registry {
     while (true) {
       const uint32_t count = heap_count();
       for (; locked < count; locked++) heap_by_id(locked)->lock.lock_for_fork();
+      if (!mutated("fork takes the registry first")) lock_.lock_for_fork();
+      numbers_.lock_for_fork();
       if (mutated("fork takes the registry first")) return;
-      lock_.lock_for_fork();
       if (locked == heap_count() || mutated("fork does not count again")) return;
+      numbers_.unlock_for_fork();
       lock_.unlock_for_fork();
     }
   }
 
   void unlock_heaps() {
     const uint32_t count = heap_count();
+    numbers_.unlock_for_fork();
     lock_.unlock_for_fork();
     for (uint32_t id = count; id-- > 0;) heap_by_id(id)->lock.unlock_for_fork();
   }
 
  private:
   Heap* make_heap() {
+    const LockGuard guard(numbers_);
     const uint32_t id = made_.load(kRelaxed);
     expect(id < kMaxHeaps, "more heaps than threads want");
     rooms_[id].init(id);
@@ -122,6 +123,7 @@ class Registry {
   Atomic<uint32_t> made_{0};
   Atomic<Heap*> late_{nullptr};
   Mutex lock_{Rank::registry};
+  Mutex numbers_{Rank::numbers};
 };
 
 class Making : public rl::test_suite<Making, 4> {
