@@ -34,7 +34,7 @@ class Gate {
   bool is_owner_inside() const { return inside_.load(kAcquire); }  // pairs: gate
   void open() { closed_.store(false, kRelease); }                  // pairs: gate
 
-  // For the child of a fork, when neither the owner nor the purge thread exists. relaxed: one thread
+  // For the child of a fork, in which neither the owner nor the purge thread exists.
   void reset() {
     inside_.store(false, kRelaxed);  // relaxed: one thread
     closed_.store(false, kRelaxed);  // relaxed: one thread

@@ -1,5 +1,5 @@
-// How much dirty memory a shard keeps: the limit above which it gives memory back at once. The rules
-// are in node/shard.h. Sizes are in slices.
+// How much dirty memory a shard keeps: the limit above which it gives memory back at once. Sizes are
+// in slices. The rules are in node/shard.h.
 // Guard: the lock of the shard.
 #pragma once
 
@@ -30,8 +30,8 @@ class Keeping {
     if (credit_ > 0) record_regret(slices);
   }
 
-  // Called at a look at the limit, with the live slices and the shard's part of `dirty_mib`. Returns
-  // the limit plus the amount that always stays.
+  // Called at a look at the limit, with the live slices and the shard's part of `dirty_mib`.
+  // Returns the limit plus the amount that always stays.
   size_t look(uint64_t now_ms, size_t live, size_t bound);
 
   // Called after memory was purged because of the limit.

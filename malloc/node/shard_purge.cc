@@ -1,4 +1,4 @@
-// How a shard gives memory back to the system: one chunk at a time, the one dirty for longest first.
+// How a shard gives memory back to the system: one chunk at a time, the one dirty longest first.
 #include <bit>
 
 #include "node/shard.h"

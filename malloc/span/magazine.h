@@ -1,4 +1,4 @@
-// A magazine: free blocks of one size class and node, of any spans, that threads hand on as a whole.
+// A magazine: free blocks of one size class and node, of any spans. Threads hand it on as a whole.
 //
 // The spans of these blocks count them as live, so no span leaves and no page is given back while a
 // magazine holds a block of it. docs/decisions/0019-many-processors.md [Bonwick01 §3]

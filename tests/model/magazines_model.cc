@@ -1,13 +1,13 @@
 // Model of a heap's magazines (heap/gate.h, sync/tagged_stack.h): the owner puts blocks that it
 // freed into a magazine, leaves full ones in the depot and takes blocks from them, while the purge
 // thread empties the magazine of an owner that it takes for idle, and the depot. Mirrors
-// Magazines::put, take, renew, serve and give_back_all of heap/magazines.cc, Depot::leave and take of
-// heap/depot.cc (which count, but decide nothing by it), and give_back_magazines of
+// Magazines::put, take, renew, serve and give_back_all of heap/magazines.cc, Depot::leave and take
+// of heap/depot.cc (which count, but decide nothing by it), and give_back_magazines of
 // heap/give_back.cc.
 //
-// Invariants: a block is with one thread, in one magazine or back in its span; none is lost; a thread
-// that gets a block sees what the thread that freed it wrote; the owner and the purge thread are not
-// in the owner's magazines at once.
+// Invariants: a block is with one thread, in one magazine or back in its span; none is lost; a
+// thread that gets a block sees what the thread that freed it wrote; the owner and the purge thread
+// are not in the owner's magazines at once.
 // Bound: 3 threads, 5 blocks, magazines of 2. The owner frees 4 blocks and takes up to 2; another
 // heap's thread looks for a magazine in the depot up to 6 times; the purge thread makes up to 2
 // rounds.
