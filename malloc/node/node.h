@@ -45,9 +45,8 @@ class alignas(128) Node {
   }
 
   // Counts one more heap of the node; returns how many there were.
-  uint32_t count_heap() {
-    return heaps_.fetch_add(1, kRelaxed);
-  }  // relaxed: it only has to be unique
+  // relaxed: the numbers only have to differ
+  uint32_t count_heap() { return heaps_.fetch_add(1, kRelaxed); }
 
   // Adds a shard; `prepare` is called when the shard knows its node. Requires regions_lock.
   template <typename Prepare>
