@@ -19,7 +19,17 @@ namespace near {
 // The ranks of all locks of the allocator: a thread that holds a lock may wait only for lower ones;
 // try_lock may take any, because it never waits.
 // (The rank of the nodes' locks is 0, so that the table of nodes is all zero and costs no memory.)
-enum class Rank : uint8_t { node, regions, numbers, registry, heap, purge_thread, start };
+enum class Rank : uint8_t {
+  node,
+  windows,
+  growing,
+  regions,
+  numbers,
+  registry,
+  heap,
+  purge_thread,
+  start
+};
 
 class Mutex {
  public:

@@ -16,7 +16,7 @@ constinit Topology topology;
 constinit Node nodes[kMaxNodes];
 constinit AddressMap address_map;
 constinit LinkKey link_key;
-alignas(64) constinit Mutex regions_lock{Rank::regions};
+alignas(64) constinit Mutex windows_lock{Rank::windows};
 
 namespace {
 
@@ -26,6 +26,8 @@ constexpr size_t kChosenWindow = 64 * kMiB;  // first size to try if the system 
 constexpr uint32_t kMaxAdded = 4096;         // windows added later
 constexpr unsigned kPlaceTries = 8;          // occupied places to try before the system chooses one
 
+// Held to add a window.
+alignas(64) constinit Mutex adding_lock{Rank::regions};
 constinit Window first_window;
 constinit Region first_regions[kMaxNodes];
 constinit Budget budgets[kMaxNodes];
@@ -33,7 +35,7 @@ constinit unsigned first_tables[kMaxNodes];          // the table of shard 0; co
 constinit Atomic<Region*> added_regions[kMaxAdded];  // slots are filled in order and never change
 constinit Atomic<uint32_t> added_count{0};
 constinit size_t region_bytes = 0;     // each node's share of the first window
-constinit uintptr_t lowest_place = 0;  // start of the lowest window so far; guard: regions_lock
+constinit uintptr_t lowest_place = 0;  // start of the lowest window so far; guard: adding_lock
 
 size_t wished_region_bytes() {
   const auto fixed = static_cast<size_t>(option(Option::region_mib)) * kMiB;
@@ -169,7 +171,7 @@ struct MoreShard {
 };
 
 // Chunks that are mapped ahead for the next shards of a node: many threads that start together
-// should not wait for each other's system calls. Guard: regions_lock.
+// should not wait for each other's system calls. Guard: the node's lock `making`.
 struct Reserve {
   static constexpr uint32_t kChunks = 4;  // for each shard
   static constexpr unsigned kShards = 8;  // to map for at once
@@ -188,6 +190,7 @@ bool Reserve::fill(const Node& node) {
   const unsigned shards = node.most_shards() - node.shard_count();
   const auto wished = static_cast<uint32_t>(min_of(shards, kShards) * kChunks);
   Budget& budget = budgets[number];
+  const LockGuard guard(windows_lock);
   if (os::limit() != SIZE_MAX || budget.left / 2 < wished) return false;
   left = first_window.give(wished, wished, number, first);
   if (left == 0) return false;
@@ -210,7 +213,7 @@ NEAR_COLD Shard* add_shard(Node& node) {
   void* room = node.take_metadata(sizeof(MoreShard));
   if (room == nullptr) return nullptr;
   auto* more = new (room) MoreShard;
-  const LockGuard growing(regions_lock);
+  const LockGuard guard(node.making);
   if (node.shard_count() >= node.most_shards()) return nullptr;
   Reserve& reserve = reserves[node.number()];
   const unsigned table = first_tables[node.number()] + node.shard_count();
@@ -239,7 +242,7 @@ struct Added {
   Region region;
   Budget budget;
 };
-constinit void* spare_room[kMaxNodes] = {};  // for an Added; guard: regions_lock
+constinit void* spare_room[kMaxNodes] = {};  // for an Added; guard: adding_lock
 
 // A request for slices from a new window.
 struct Request {
@@ -305,7 +308,7 @@ Span* take_from_chosen(void* room, const Request& request, bool& zero) {
 Span* take_from_added(const Request& request, bool& zero) {
   const uint32_t chunk_slices = static_cast<uint32_t>(request.bytes() >> kSliceShift);
   if (nodes[request.node].has_room(chunk_slices)) return nullptr;  // the system refused the memory
-  const LockGuard guard(regions_lock);
+  const LockGuard guard(adding_lock);
   const uint32_t count = added_count.load(kRelaxed);  // relaxed: changed under the lock only
   void*& room = spare_room[request.node];
   if (room == nullptr) room = nodes[request.node].take_metadata(sizeof(Added));
@@ -349,13 +352,17 @@ uint64_t spill_count() { return sum_of(&NodeCounters::spills_out); }
 uint64_t bind_refused_count() { return sum_of(&NodeCounters::bind_refused); }
 
 void lock_memory() {
-  regions_lock.lock_for_fork();
+  adding_lock.lock_for_fork();
+  for (unsigned n = 0; n < topology.count; n++) nodes[n].lock_growing_for_fork();
+  windows_lock.lock_for_fork();
   for (unsigned n = 0; n < topology.count; n++) nodes[n].lock_for_fork();
 }
 
 void unlock_memory() {
   for (unsigned n = 0; n < topology.count; n++) nodes[n].unlock_for_fork();
-  regions_lock.unlock_for_fork();
+  windows_lock.unlock_for_fork();
+  for (unsigned n = 0; n < topology.count; n++) nodes[n].unlock_growing_for_fork();
+  adding_lock.unlock_for_fork();
 }
 
 void unlock_memory_in_child() {

@@ -135,6 +135,16 @@ size_t metadata_bytes() { return metadata_taken.load(kRelaxed); }  // relaxed: a
 
 // --- fork ---
 
+void Node::lock_growing_for_fork() {
+  making.lock_for_fork();
+  for_each_shard([](Shard& each) { each.growing.lock_for_fork(); });
+}
+
+void Node::unlock_growing_for_fork() {
+  for_each_shard([](Shard& each) { each.growing.unlock_for_fork(); });
+  making.unlock_for_fork();
+}
+
 void Node::lock_for_fork() {
   lock.lock_for_fork();
   for_each_shard([](Shard& each) { each.lock.lock_for_fork(); });

@@ -11,7 +11,7 @@
 // borrowed run returns to the shard that it came from. Runs of more than kMostSharded slices come
 // from shard 0, so that their address space is not cut into pieces.
 // Invariant: shards below shard_count() exist, and never change; shard_count() >= 1.
-// Thread-safety: any thread. `lock` guards the pool; new shards are made under regions_lock.
+// Thread-safety: any thread. `lock` guards the pool, `making` the number of shards.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +48,7 @@ class alignas(128) Node {
   // relaxed: the numbers only have to differ
   uint32_t count_heap() { return heaps_.fetch_add(1, kRelaxed); }
 
-  // Adds a shard; `prepare` is called when the shard knows its node. Requires regions_lock.
+  // Adds a shard; `prepare` is called when the shard knows its node. Requires `making`.
   template <typename Prepare>
   void add(Shard& shard, Prepare prepare) {
     const unsigned count = shard_count();
@@ -86,11 +86,17 @@ class alignas(128) Node {
     for_each_shard([&](Shard& each) { each.for_each_chunk(visit); });
   }
 
+  // Held to make a shard. Taken before the locks of growing.
+  Mutex making{Rank::regions};
+
   // Zeroed memory for the allocator's own structures, bound to the node; never given back. Null if
   // refused.
   void* take_metadata(size_t bytes);
 
-  // Called around fork: they take and release the pool's lock and those of all shards.
+  // Called around fork: the first two take and release the locks of making and growing, the others
+  // the pool's lock and those of all shards.
+  void lock_growing_for_fork();
+  void unlock_growing_for_fork();
   void lock_for_fork();
   void unlock_for_fork();
   // Called in the child with all locks held.

@@ -6,10 +6,11 @@
 // Policy: take from the chunk whose longest run is the shortest that fits, dirty chunks first. So
 // chunks fill one after another, and whole huge pages stay free or stay full. If no chunk fits,
 // take the lowest run over several chunks, and map those of them that are absent.
-// A region grows in three steps, so that the system is called without the node's lock: plan_growth
+// A region grows in three steps, so that the system is called without the shard's lock: plan_growth
 // withdraws the chunks to map, map_growth maps them, end_growth puts them back.
 // Thread-safety: guarded by its node's lock, except `node` and the descriptors of live spans. The
-// steps of growing (extend_to, map_growth) and the window are guarded by regions_lock.
+// steps of growing (extend_to, map_growth) and the table's end are guarded by the shard's lock of
+// growing.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +36,7 @@ inline constexpr uint32_t kClassSlices = [] {
 
 class Shard;
 
-// How many chunks of a window the regions of a node may still get. Guard: regions_lock.
+// How many chunks of a window the regions of a node may still get. Guard: windows_lock.
 struct Budget {
   uint32_t left = 0;
 };
@@ -79,7 +80,7 @@ class alignas(128) Region {
   Growth plan_extension(const Span& span, uint32_t slices);
 
   // Gets at least `least` chunks from the window; they are absent. False if it has too few.
-  // Requires regions_lock; `lock` is the node's lock, which the caller must not hold.
+  // Requires the lock of growing; `lock` is the shard's lock, which the caller must not hold.
   bool extend_to(uint32_t least, Mutex& lock);
 
   // Maps the absent chunks of a growth, without the node's lock: all of them or none.
@@ -103,7 +104,7 @@ class alignas(128) Region {
   void own_mapped();
 
   // Takes chunks that were got from the window for the region's node, and mapped with small pages.
-  // False if memory for the table is refused. Requires regions_lock and the shard's lock.
+  // False if memory for the table is refused. Only before other threads know the region.
   bool own_reserved(uint32_t first, uint32_t count);
 
   // `entries` of the table are mapped already.
@@ -224,7 +225,7 @@ class alignas(128) Region {
   Chunk* chunks_ = nullptr;
   Shard* shard_ = nullptr;
   Budget* budget_ = nullptr;
-  uint32_t table_end_ = 0;  // how many entries of the table are mapped; guard: regions_lock
+  uint32_t table_end_ = 0;  // how many entries of the table are mapped; guard: growing
   uint32_t owned_ = 0;      // chunks that are absent or mapped
   uint32_t mapped_ = 0;
   uint32_t end_ = 0;   // all its chunks lie below this one

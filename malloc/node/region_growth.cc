@@ -44,7 +44,6 @@ void Region::become(uint32_t index, Presence presence) {
   if (presence == Presence::mapped) mapped_++;
   if (presence == Presence::lost) {
     owned_--;
-    budget_->left++;
   }
   chunk.presence = presence;
 }
@@ -62,9 +61,11 @@ void Region::own(uint32_t first, uint32_t count) {
   }
 }
 
-// Gets chunks from the window, as Window::give. Requires regions_lock.
+// Gets chunks from the window, as Window::give.
 uint32_t Region::get_chunks(uint32_t least, uint32_t wished, uint32_t& first) {
-  const auto most = static_cast<uint32_t>(min_of(wished, window_->left()));
+  const LockGuard windows(windows_lock);
+  const auto most = static_cast<uint32_t>(min_of(min_of(wished, window_->left()), budget_->left));
+  if (most < least) return 0;
   if (!window_->extend_table({table_, node_, table_end_}, window_->end() + most)) return 0;
   const uint32_t count = window_->give(least, most, node_, first);
   budget_->left -= count;
@@ -75,11 +76,8 @@ bool Region::extend_to(uint32_t least, Mutex& lock) {
   uint32_t wished = 0;
   {
     const LockGuard guard(lock);
-    const uint32_t left = budget_->left;
-    if (least > left) return false;
     wished =
         static_cast<uint32_t>(max_of(least, min_of(max_of(owned_ / 8, kExtentMin), kExtentMax)));
-    wished = static_cast<uint32_t>(min_of(wished, left));
   }
   uint32_t first = 0;
   const uint32_t count = get_chunks(least, wished, first);
@@ -91,7 +89,7 @@ bool Region::extend_to(uint32_t least, Mutex& lock) {
 
 void Region::own_mapped() {
   uint32_t first = 0;
-  const uint32_t count = get_chunks(1, budget_->left, first);
+  const uint32_t count = get_chunks(1, UINT32_MAX, first);
   own(first, count);
   const Growth growth{.small_pages = small_page_chunks()};
   advise_pages(growth, first, end_);
@@ -125,11 +123,13 @@ bool Region::has_room(uint32_t slices) const {
 // --- planning ---
 
 // How many chunks to map when `chunks` are needed: more if many are mapped, up to a full set of
-// small-page chunks if few are.
+// small-page chunks if few are, and a set at a time if several heaps share the shard.
 uint32_t Region::generous_count(uint32_t chunks) const {
   auto generous = static_cast<uint32_t>(max_of(chunks, min_of(mapped_ / 8, kGrowMax)));
   if (mapped_ < kSmallPageChunks) {
     generous = static_cast<uint32_t>(max_of(chunks, min_of(generous, kSmallPageChunks - mapped_)));
+  } else if (mapped_ < kSmallPageChunks * shard_->heaps()) {
+    generous = static_cast<uint32_t>(max_of(generous, kSmallPageChunks));
   }
   return generous;
 }

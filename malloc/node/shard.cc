@@ -97,7 +97,7 @@ Span* Shard::take_from(Region& region, uint32_t slices, bool& zero, size_t align
 }
 
 // Makes a region grow as `plan(generous)` says, and then calls `use(growth)`; both with the lock
-// held. Tries a generous plan first, then one for what is needed. Requires regions_lock.
+// held. Tries a generous plan first, then one for what is needed. Requires `growing`.
 template <typename Plan, typename Use>
 Shard::Grown Shard::grow(Region& region, Plan plan, Use use) {
   for (bool generous = true;;) {
@@ -141,6 +141,7 @@ Span* Shard::grow_and_take(Region& region, uint32_t slices, bool& zero, size_t a
 }
 
 Span* Shard::take_from_new(Region& region, uint32_t slices, bool& zero, size_t alignment) {
+  const LockGuard growing_guard(growing);
   bool refused = false;
   return grow_and_take(region, slices, zero, alignment, refused);
 }
@@ -168,7 +169,7 @@ Span* Shard::try_take_mapped(uint32_t slices, bool& zero, size_t alignment) {
 
 Span* Shard::take(uint32_t slices, bool& zero, size_t alignment, bool& refused) {
   if (Span* span = take_mapped(slices, zero, alignment)) return span;
-  const LockGuard growing(regions_lock);
+  const LockGuard growing_guard(growing);
   Span* span = take_mapped(slices, zero, alignment);  // the shard may have grown meanwhile
   for (Region* each = nullptr; span == nullptr && (each = region_after(each)) != nullptr;) {
     span = grow_and_take(*each, slices, zero, alignment, refused);
@@ -177,7 +178,7 @@ Span* Shard::take(uint32_t slices, bool& zero, size_t alignment, bool& refused) 
 }
 
 bool Shard::has_room(uint32_t slices) {
-  const LockGuard growing(regions_lock);
+  const LockGuard windows(windows_lock);
   const LockGuard guard(lock);
   for (const Region* region = regions_; region != nullptr; region = region->next) {
     if (region->has_room(slices)) return true;
@@ -204,7 +205,7 @@ bool Shard::extend(Span* span, uint32_t slices) {
     if (region.extend(span, slices)) return true;
     if (region.has_mapped_run(2 * (span->slices + slices))) return false;
   }
-  const LockGuard growing(regions_lock);
+  const LockGuard growing_guard(growing);
   const auto plan = [&](bool) { return region.plan_extension(*span, slices); };
   const auto use = [&](const Growth&) { region.extend(span, slices); };
   return grow(region, plan, use) == Grown::yes;

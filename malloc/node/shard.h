@@ -17,7 +17,7 @@
 // A wholly free chunk is unmapped, so that it counts against no limit; this works for locked memory
 // too. In other chunks the free pages are dropped; if the system refuses that, they wait until the
 // chunk is whole.
-// Thread-safety: any thread. `lock` guards the regions and the private fields; regions_lock (taken
+// Thread-safety: any thread. `lock` guards the regions and the private fields; `growing` (taken
 // first) is held to map or unmap chunks.
 #pragma once
 
@@ -51,10 +51,10 @@ class alignas(128) Shard {
   Span* try_take_mapped(uint32_t slices, bool& zero, size_t alignment);
 
   // As take_mapped, and maps memory for the run if there is none. `refused`: the system refused
-  // that. Takes regions_lock and the shard's lock; errno is unchanged.
+  // that. Takes `growing` and the shard's lock; errno is unchanged.
   Span* take(uint32_t slices, bool& zero, size_t alignment, bool& refused);
 
-  // As `take`, from a region that this shard does not have yet. Requires regions_lock.
+  // As `take`, from a region that this shard does not have yet.
   Span* take_from_new(Region& region, uint32_t slices, bool& zero, size_t alignment);
 
   // Gives back a span, or its slices from number `keep` on.
@@ -150,7 +150,9 @@ class alignas(128) Shard {
     }
   }
 
-  Mutex lock{Rank::node};
+  // Held to map or unmap chunks. Aligned, because it is seldom taken and `lock` often.
+  alignas(64) Mutex growing{Rank::growing};
+  alignas(64) Mutex lock{Rank::node};
 
  private:
   // The result of an attempt to grow.

@@ -38,12 +38,12 @@ size_t Shard::purge_chunk(Region& region, uint32_t index) {
   return bytes;
 }
 
-// Unmaps a chunk that is wholly free, or drops its pages if that is refused. regions_lock keeps
+// Unmaps a chunk that is wholly free, or drops its pages if that is refused. The lock `growing` keeps
 // other threads from growing and from forking meanwhile: a child could not know whether the chunk
 // is still mapped.
 size_t Shard::unmap_chunk(Region& region, uint32_t index) {
   {
-    const LockGuard growing(regions_lock);
+    const LockGuard growing_guard(growing);
     uint32_t dirty = 0;
     {
       const LockGuard guard(lock);

@@ -55,7 +55,7 @@ bool Window::map(char* start, size_t bytes) {
 bool Window::describe(uint32_t end) {
   if (end <= described_) return true;
   const auto to = static_cast<uint32_t>(
-      min_of(align_up(end, kDescribeStep), align_up(end_ + left(), kDescribeStep)));
+      min_of(align_up(end, kDescribeStep), align_up(this->end() + left(), kDescribeStep)));
   const size_t from_byte = spans_bytes_for(described_);
   const size_t to_byte = spans_bytes_for(to);
   if (to_byte > from_byte &&
@@ -90,10 +90,10 @@ uint32_t Window::map_tables(unsigned first, unsigned count, unsigned node) {
 uint32_t Window::give(uint32_t least, uint32_t wished, unsigned node, uint32_t& first) {
   const auto count = static_cast<uint32_t>(min_of(wished, left()));
   if (count < least || count == 0) return 0;
-  const uint32_t end = end_ + count;
+  const uint32_t end = this->end() + count;
   if (!describe(end)) return 0;
-  first = end_;
-  end_ = end;
+  first = this->end();
+  end_.store(end, kRelaxed);  // relaxed: see `end`
   // Binds only whole pages of this extent's descriptors: a shared page may be another node's.
   const size_t page = os::page_size();
   const auto from =

@@ -9,8 +9,8 @@
 // other code has mapped something already, the window ends.
 // Invariant: chunks below `end` are given away, and have descriptors; end <= planned and
 // end <= described.
-// Thread-safety: guarded by regions_lock. Any thread may call `contains`, `described_bytes` and
-// `occupied`.
+// Thread-safety: guarded by windows_lock. Any thread may call `contains`, `described_bytes`,
+// `occupied`, `end_here`, `end` and `left`; the last two may be stale at once.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@
 
 namespace near {
 
-// Serialises growth: held to map or unmap chunks or to give them away. Taken before a node's lock.
-extern NEAR_HIDDEN Mutex regions_lock;
+// Held to give chunks of any window away. Taken after the locks of growing, before a shard's.
+extern NEAR_HIDDEN Mutex windows_lock;
 
 // Binds memory to a node as the option `bind` says. Counts a refusal.
 void bind_to(unsigned node, void* start, size_t bytes);
@@ -59,10 +59,7 @@ class Window {
   uint32_t map_tables(unsigned first, unsigned count, unsigned node);
 
   // Called when other code has mapped something here: no more chunks are given away.
-  void end_here() {
-    planned_ = end_;
-    occupied_.store(true, kRelaxed);  // relaxed: a hint
-  }
+  void end_here() { occupied_.store(true, kRelaxed); }        // relaxed: a hint
   bool occupied() const { return occupied_.load(kRelaxed); }  // relaxed: a hint
 
   // `give` also stores described_bytes() in `size`.
@@ -77,8 +74,8 @@ class Window {
   Chunk* table(unsigned number) const {
     return reinterpret_cast<Chunk*>(tables_ + number * table_bytes_);
   }
-  uint32_t end() const { return end_; }
-  uint32_t left() const { return planned_ - end_; }
+  uint32_t end() const { return end_.load(kRelaxed); }  // relaxed: its guard orders it
+  uint32_t left() const { return occupied() ? 0 : planned_ - end(); }
   size_t described_bytes() const { return described_bytes_.load(kAcquire); }  // pairs: described
   bool contains(const void* address) const {
     return static_cast<size_t>(static_cast<const char*>(address) - base_) < described_bytes();
@@ -95,7 +92,7 @@ class Window {
   Span* spans_ = nullptr;
   char* base_ = nullptr;
   uint32_t planned_ = 0;
-  uint32_t end_ = 0;
+  Atomic<uint32_t> end_{0};
   uint32_t described_ = 0;
   bool mapped_ = false;
   GrowingSize* published_ = nullptr;

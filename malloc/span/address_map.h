@@ -4,7 +4,7 @@
 // shift. The array grows: descriptors exist only below `reserved_bytes`, which never shrinks. Slow
 // paths find the windows that were added later in a table.
 // Thread-safety: the base is written once at start, before any block exists; the size is written
-// under regions_lock; any thread reads both.
+// under windows_lock; any thread reads both.
 #pragma once
 
 #include <cstddef>
