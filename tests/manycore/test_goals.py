@@ -135,8 +135,8 @@ def test_far_accesses_are_shown_beside() -> None:
     runs = {("near", at(8)): Numbers(30, far=2.5), ("a", at(8)): Numbers(20, far=0.5)}
     rows = judged(goal("peers", far=True), runs)
     text = goals.markdown(rows, "near")
-    assert "| 30 Mop/s, 2.5 far | a 20 Mop/s, 0.5 far | 1.50 (at least 1) | yes |" in text
-    assert "1 of 1 reached." in text
+    assert "| 30 Mop/s, 2.5 far | a 20 Mop/s, 0.5 far | 1.50 | at least 1 | yes |  |" in text
+    assert text.endswith("Reached: 1 of 1 goals, 1 of 1 rows.\n")
 
 
 # --- what was waited for --------------------------------------------------------------------------
