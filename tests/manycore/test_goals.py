@@ -231,7 +231,7 @@ def test_the_command_runs_keeps_and_judges(tmp_path: Path) -> None:
     files = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.json")}
     again = CliRunner().invoke(app, words)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.json")} == files
-    words += ["--from", str(tmp_path / "results.csv")]
+    words += ["--from", str(tmp_path / "partial.csv")]
     shown = CliRunner().invoke(app, words)
     assert again.stdout.endswith(shown.stdout) or shown.stdout in again.stdout
     assert shown.stdout.startswith("| goal, simulated |")
