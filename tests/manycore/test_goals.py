@@ -135,8 +135,8 @@ def test_far_accesses_are_shown_beside() -> None:
     runs = {("near", at(8)): Numbers(30, far=2.5), ("a", at(8)): Numbers(20, far=0.5)}
     rows = judged(goal("peers", far=True), runs)
     text = goals.markdown(rows, "near")
-    assert "| 30 Mop/s, 2.5 far | a 20 Mop/s, 0.5 far | 1.50 (at least 1) | yes |" in text
-    assert "1 of 1 reached." in text
+    assert "| 30 Mop/s, 2.5 far | a 20 Mop/s, 0.5 far | 1.50 | at least 1 | yes |  |" in text
+    assert text.endswith("Reached: 1 of 1 goals, 1 of 1 rows.\n")
 
 
 # --- what was waited for --------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_the_command_runs_keeps_and_judges(tmp_path: Path) -> None:
     files = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.json")}
     again = CliRunner().invoke(app, words)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.json")} == files
-    words += ["--from", str(tmp_path / "results.csv")]
+    words += ["--from", str(tmp_path / "partial.csv")]
     shown = CliRunner().invoke(app, words)
     assert again.stdout.endswith(shown.stdout) or shown.stdout in again.stdout
     assert shown.stdout.startswith("| goal, simulated |")

@@ -19,6 +19,8 @@ class Cause:
 
 
 NONE = Cause(0, "")
+# Calls that wait for other threads: what they wait for is a lock, or work of the program.
+_WAITING = ("futex", "sched_yield", "nanosleep", "clock_nanosleep")
 
 
 def processor_ns(record: dict[str, Any]) -> float:
@@ -42,7 +44,11 @@ def worst_line(record: dict[str, Any], library: Path) -> Cause:
 def worst(record: dict[str, Any], library: Path) -> Cause:
     """The same, or a call of the kernel, or the kernel's lock of the address space."""
     time = processor_ns(record)
-    calls = [Cause(min(1, call["ns"] / time), call["name"]) for call in record["calls"]]
+    calls = [
+        Cause(min(1, call["ns"] / time), call["name"])
+        for call in record["calls"]
+        if not call["name"].startswith(_WAITING)
+    ]
     waited = record["counts"]["waited_address_space"] / time
     space = Cause(min(1, waited), "the kernel's lock of the address space")
     return max([worst_line(record, library), space, *calls], key=lambda cause: cause.share)
@@ -52,7 +58,7 @@ def _line_name(symbols: Symbols, line: dict[str, Any], library: Path) -> str:
     own = [
         part
         for part in line["parts"]
-        if part["sites"] and symbols.path(part["sites"][0]) == library
+        if part["sites"] and symbols.path(part["sites"][0]) == library.resolve()
     ]
     if not own:
         return str(line["address"])

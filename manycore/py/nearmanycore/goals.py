@@ -220,41 +220,34 @@ def table(goals: Goals, rows: Sequence[dict[str, str]]) -> str:
 def markdown(rows: Iterable[Row], subject: str) -> str:
     rows = list(rows)
     text = [
-        f"| goal, simulated | workload | machine, processors | {subject} | best peer | "
-        "of target | reached | waited for most |",
-        "|---|---|---|--:|--:|--:|---|---|",
+        f"| goal, simulated | workload | machine, processors | {subject} | best peer | ratio | "
+        "target | reached | waited for most |",
+        "|---|---|---|--:|--:|--:|---|---|---|",
     ]
     text += [f"| {' | '.join(_cells(each))} |" for each in rows]
-    reached = sum(each.reached for each in rows)
-    return "\n".join(text) + f"\n\n{reached} of {len(rows)} reached.\n"
+    missed = {each.goal.name for each in rows if not each.reached}
+    all_goals = {each.goal.name for each in rows}
+    reached = f"{len(all_goals - missed)} of {len(all_goals)} goals"
+    in_rows = f"{sum(each.reached for each in rows)} of {len(rows)} rows"
+    return "\n".join(text) + f"\n\nReached: {reached}, {in_rows}.\n"
 
 
 def _cells(row: Row) -> list[str]:
-    far = row.far or (None, None)
-    best = f"{row.best[0]} {_shown(row.goal, row.best[1], far[1])}" if row.best else ""
+    goal, far = row.goal, row.far or (None, None)
+    best = f"{row.best[0]} {_shown(goal, row.best[1], far[1])}" if row.best else ""
+    ratio = "" if row.share is None or goal.kind not in ("peers", "times") else f"{row.share:.2f}"
+    bound = f"at least {goal.least:g}" if goal.least is not None else f"at most {goal.most:g}"
     return [
-        row.goal.name,
+        goal.name,
         row.point.workload,
         f"{row.point.machine}, {row.point.processors}",
-        _shown(row.goal, row.value, far[0]),
+        _shown(goal, row.value, far[0]),
         best,
-        _target(row),
+        ratio,
+        bound,
         "yes" if row.reached else "no",
         row.cause.replace("|", "\\|"),
     ]
-
-
-def _target(row: Row) -> str:
-    """What is judged, and the bound."""
-    goal = row.goal
-    bound = f"at least {goal.least:g}" if goal.least is not None else f"at most {goal.most:g}"
-    if goal.kind in ("peers", "times"):
-        return f"{_share(row.share)} ({bound})"
-    return bound
-
-
-def _share(value: float | None) -> str:
-    return "none" if value is None or math.isnan(value) else f"{value:.2f}"
 
 
 def _shown(goal: Goal, value: float | None, far: float | None) -> str:

@@ -39,7 +39,8 @@ def judge_goals(
     try:
         wanted = goals.chosen(goals.load(file), choice)
         if kept_rows is None:
-            rows, failed = _run(wanted, scale, out, err)
+            name = "results.csv" if choice == Choice() else "partial.csv"
+            rows, failed = _run(wanted, scale, out / name, err)
         else:
             rows = goals.read(kept_rows)
     except WRONG as error:
@@ -50,9 +51,10 @@ def judge_goals(
 
 
 def _run(
-    wanted: Goals, scale: float, folder: Path, err: Console
+    wanted: Goals, scale: float, file: Path, err: Console
 ) -> tuple[list[dict[str, str]], bool]:
-    """The rows of all runs, and whether one failed. A result that is kept is not run again."""
+    """The rows of all runs, and whether one failed. A result that is kept beside the file is not
+    run again."""
     requests = goals.requests(wanted, scale)
     rows, failed = [], False
 
@@ -66,7 +68,7 @@ def _run(
         said = f"{len(rows)} of {len(requests)}, {result['host_ns'] / 1e9:.1f} s"
         err.print(f"near manycore: {request.name}: {said}")
 
-    plan.run(requests, done, lambda request: kept.run(request, folder))
+    plan.run(requests, done, lambda request: kept.run(request, file.parent))
     if rows:
-        goals.write(rows, folder / "results.csv")
+        goals.write(rows, file)
     return rows, failed
