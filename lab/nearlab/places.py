@@ -33,6 +33,10 @@ def plans_dir() -> Path:
     return ROOT / "lab" / "plans"
 
 
+def plan_files() -> list[Path]:
+    return sorted(plans_dir().glob("*.toml"))
+
+
 def plan_results() -> Path:
     """The folder of results, with a folder for each plan. NEAR_LAB_RESULTS names another one."""
     return Path(os.environ.get("NEAR_LAB_RESULTS", RESULTS / "results"))
@@ -47,6 +51,11 @@ def design_names() -> tuple[str, ...]:
 def design_library(name: str) -> Path:
     """A design of a paper, built beside nearmalloc."""
     return nearmalloc_library().parent / "designs" / f"lib{name}.so"
+
+
+def workload_sources() -> Path:
+    """The sources of the workloads; an installed package has none."""
+    return ROOT / "lab" / "workloads"
 
 
 def limit_library() -> Path:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import results
 from nearlab import places
-from nearlab.__main__ import app
+from nearlab.__main__ import application
 from nearlab.compare import command as compare_command
 from nearlab.compare import compare
 from nearlab.compare.compare import Settings, Way
@@ -54,7 +54,7 @@ def compared(folder: Path, before: list[dict], after: list[dict], **settings):
 
 
 def near(*words: object) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["compare", *map(str, words)])
+    done = CliRunner().invoke(application(), ["compare", *map(str, words)])
     return done.exit_code, " ".join(done.stdout.split()), done.stderr
 
 

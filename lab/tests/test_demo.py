@@ -103,10 +103,10 @@ def exit_code(**options) -> int:
 @pytest.fixture
 def python_is(monkeypatch):
     """Puts another program in the place of the first one of the demo."""
-    every = programs.all_programs()[1:]
+    every = programs.by_name()
 
     def replace(program: Program) -> None:
-        monkeypatch.setattr(programs, "all_programs", lambda: [program, *every])
+        monkeypatch.setattr(programs, "by_name", lambda: {**every, program.name: program})
 
     return replace
 

@@ -277,7 +277,7 @@ def test_the_list_names_what_is_there_and_what_is_missing(capsys):
         assert word in printed
 
 
-@pytest.mark.parametrize("path", plan.paths(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", places.plan_files(), ids=lambda path: path.stem)
 def test_the_plans_of_the_lab_are_right(monkeypatch, path):
     monkeypatch.setenv("NEAR_LAB_BUILD", TRUE_LAB)
     found = plan.load(path)

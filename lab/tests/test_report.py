@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import results_file as make
 from nearlab import places
-from nearlab.__main__ import app
+from nearlab.__main__ import application
 from nearlab.report import figures, labels, page, planned, rows, style, tables, theme
 from nearlab.report.analysis import MEMORY, TIME
 from nearlab.report.verdict import verdict
@@ -264,7 +264,7 @@ def test_text_of_a_plan_cannot_become_markup(tmp_path):
 
 
 def run(*arguments: str):
-    return CliRunner().invoke(app, ["report", *arguments])
+    return CliRunner().invoke(application(), ["report", *arguments])
 
 
 @pytest.fixture

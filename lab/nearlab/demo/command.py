@@ -45,7 +45,7 @@ def demo(
             for cell in driver.cells:
                 if cell.missing:
                     err.print(f"demo: {cell.name} is skipped: {cell.missing}")
-            path = drive(driver, False, err, "demo")
+            path = drive(driver, False, err)
     except (PlanError, JournalError, MeasureError) as error:
         err.print(f"demo: {error}")
         raise typer.Exit(2) from None

@@ -7,6 +7,7 @@ listed where their library is built.
 import os
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from nearlab import places
@@ -61,8 +62,8 @@ _ENTRIES = {
     "snmalloc": _Entry("snmalloc", Crate("snmalloc", "snmalloc-sys"), _CRATE_VERSION),
     "rpmalloc": _Entry("rpmalloc", Crate("rpmalloc", "rpmalloc-sys", "-O2"), _CRATE_VERSION),
     "tbb": _Entry("oneTBB", DebianPackage("libtbbmalloc_proxy.so.2", "libtbbmalloc2"), "tbb()"),
-    "limit": _Entry("limit", Built(places.limit_library), "none()", "bound"),
-} | {name: _Entry(name, own.design(name), "none()", "design") for name in own.DESIGNS}
+    "limit": _Entry("limit", Built(places.limit_library), versions.NONE, "bound"),
+} | {name: _Entry(name, own.design(name), versions.NONE, "design") for name in own.DESIGNS}
 
 NAMES = ("glibc", *_ENTRIES)
 # A design with switches of its own: DESIGN+switch:value, and more of them.
@@ -112,7 +113,10 @@ def find(name: str) -> Allocator:
     library = entry.source.find()
     if library is None:
         return Allocator(name, entry.label, None, "", entry.source.hint(), group=entry.group)
-    version, problem = versions.ask(library, entry.version, entry.environment)
+    if entry.version == versions.NONE and name in _ENTRIES:
+        version, problem = versions.NONE, None  # it has no version, and no switches to be wrong
+    else:
+        version, problem = versions.ask(library, entry.version, entry.environment)
     return Allocator(
         name,
         entry.label,
@@ -126,7 +130,9 @@ def find(name: str) -> Allocator:
 
 
 def find_all(names: Sequence[str] | None = None) -> list[Allocator]:
-    return [find(name) for name in names or known()]
+    """The allocators of these names, in order. Each library is asked in a process of its own."""
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        return list(pool.map(find, names or known()))
 
 
 def ensure(names: Sequence[str] | None = None) -> list[Allocator]:
@@ -142,18 +148,3 @@ def ensure(names: Sequence[str] | None = None) -> list[Allocator]:
             source.build()
     return find_all(chosen)
 
-
-def table(names: Sequence[str] | None = None) -> list[dict[str, str]]:
-    """Returns the list of allocators as rows of texts."""
-    return [
-        {
-            "name": each.name,
-            "label": each.label,
-            "group": each.group,
-            "version": each.version,
-            "flags": each.flags,
-            "library": "the system's" if each.name == "glibc" else str(each.library or ""),
-            "missing": each.missing or "",
-        }
-        for each in find_all(names)
-    ]

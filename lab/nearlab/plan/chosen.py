@@ -28,6 +28,20 @@ def problem(choices: Sequence[str]) -> str | None:
     return None
 
 
+def split(names: str) -> tuple[str, ...]:
+    """The choices of a list with commas."""
+    return tuple(name.strip() for name in names.split(",") if name.strip())
+
+
+def missing_library(choices: Sequence[str]) -> str | None:
+    """Names the first library of the user's own that is not there."""
+    for choice in choices:
+        _, own, path = choice.partition("=")
+        if own and not Path(path).is_file():
+            return f"{choice!r}: there is no file {Path(path).absolute()}"
+    return None
+
+
 def name_of(choice: str) -> str:
     return choice.partition("=")[0]
 

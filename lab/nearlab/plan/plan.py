@@ -22,9 +22,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from nearlab import peers, places, programs
 from nearlab.plan import chosen, families, workloads
-from nearlab.programs.base import Program
 
-PROGRAM = "program:"  # what the name of a real program starts with
+PROGRAM = programs.PREFIX
 Preset = Literal["two-cores", "paper"]
 Value = bool | int | float | str
 _Threads = Annotated[int, Field(ge=1)]
@@ -151,15 +150,11 @@ class Plan:
         return tuple(dict.fromkeys((*self.everywhere, *own)))
 
 
-def paths() -> list[Path]:
-    return sorted(places.plans_dir().glob("*.toml"))
-
-
 def find(name: str) -> Path:
     """The file of a plan, given its name in lab/plans or its path."""
     path = Path(name) if name.endswith(".toml") else places.plans_dir() / f"{name}.toml"
     if not path.is_file():
-        known = ", ".join(path.stem for path in paths())
+        known = ", ".join(path.stem for path in places.plan_files())
         raise PlanError(f"there is no plan {name}; there are: {known}")
     return path
 
@@ -194,11 +189,6 @@ def parse(text: str, where: str) -> Plan:
     for key, problem in _problems(keys, found.origins):
         raise PlanError(f"{where}: {key}: {problem}")
     return Plan(keys, text)
-
-
-def real_programs() -> dict[str, Program]:
-    """The real programs by name."""
-    return {program.name: program for program in programs.all_programs()}
 
 
 def _first_error(error: ValidationError, origins: dict[str, list[int]]) -> str:
@@ -253,7 +243,7 @@ def _workload_problems(workload: Workload) -> Iterator[tuple[str, str]]:
     if workload.threads:
         asked["threads"] = "threads"
     if workload.real_program is not None:
-        known = real_programs()
+        known = programs.by_name()
         if workload.real_program not in known:
             yield "program", f"unknown {workload.program!r}; there are: {', '.join(known)}"
         for option, key in asked.items():

@@ -97,7 +97,7 @@ class Journal:
 
     def __init__(self, path: Path, mode: str):
         self.path = path
-        self._file = path.open(mode)
+        self._file = path.open(mode, buffering=0)  # a write that failed is not tried again
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -108,12 +108,15 @@ class Journal:
     def create(cls, folder: Path) -> Self:
         """Creates a file named after this second; if that name is taken, it waits for the next
         second."""
-        folder.mkdir(parents=True, exist_ok=True)
-        while True:
-            try:
-                return cls(folder / f"{datetime.now().strftime(_STAMP)}.jsonl", "xb")
-            except FileExistsError:
-                time.sleep(0.1)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            while True:
+                try:
+                    return cls(folder / f"{datetime.now().strftime(_STAMP)}.jsonl", "xb")
+                except FileExistsError:
+                    time.sleep(0.1)
+        except OSError as error:
+            raise JournalError(f"cannot write results to {folder}: {error.strerror}") from None
 
     @classmethod
     def reopen(cls, path: Path) -> Self:
@@ -131,6 +134,11 @@ class Journal:
         self._file.close()
 
     def write(self, record: Record) -> None:
-        self._file.write(json.dumps(record).encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        """Raises JournalError if it cannot: the disk is full. The file stays readable."""
+        try:
+            left = memoryview(json.dumps(record).encode() + b"\n")
+            while left:
+                left = left[self._file.write(left) :]
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise JournalError(f"{self.path}: cannot be written: {error.strerror}") from None

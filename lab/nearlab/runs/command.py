@@ -6,6 +6,7 @@ interrupted run leaves a result that --resume continues, and exit status 130.
 
 import contextlib
 import fnmatch
+import shlex
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +16,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from nearlab import places
+from nearlab import __main__ as commands
+from nearlab import first, places
 from nearlab.measure import measure
+from nearlab.peers import Allocator
 from nearlab.plan import cells as cells_module
 from nearlab.plan import chosen, workloads
 from nearlab.plan import plan as plans
@@ -29,6 +32,7 @@ from nearlab.runs.work import Bench
 
 _WIDTH = 180  # the table's width if stdout is no terminal
 _INTERRUPTED = 130
+REFUSED = (PlanError, journal.JournalError, measure.MeasureError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,17 @@ class Choice:
     only: str = "*"
     count: bool = False
     instructions: bool = False
+
+    def words(self) -> tuple[str, ...]:
+        """The options that make this choice."""
+        named = {
+            "--rounds": self.rounds,
+            "--allocators": ",".join(self.allocators),
+            "--only": self.only if self.only != "*" else None,
+        }
+        words = [word for name, value in named.items() if value for word in (name, str(value))]
+        words += ["--count"] if self.count else []
+        return (*words, "--instructions") if self.instructions else tuple(words)
 
 
 def run(
@@ -58,16 +73,20 @@ def run(
     ] = False,
 ) -> None:
     """Runs a plan (a name of lab/plans, or a path to a .toml) or workloads by name."""
-    err = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
-    names = tuple(name.strip() for name in allocators.split(",") if name.strip())
-    choice = Choice(rounds, names, only, count, instructions)
+    choice = Choice(rounds, chosen.split(allocators), only, count, instructions)
     try:
-        plan = find_plan(what)
-        with prepared(plan, choice) as driver:
-            path = drive(driver, resume, err, " ".join(what))
-    except (PlanError, journal.JournalError, measure.MeasureError) as error:
-        err.print(f"near lab: {error}")
+        if problem := first.refusal(what, choice.allocators, places.plan_results()):
+            raise PlanError(problem)
+        show_result(find_plan(what), choice, resume, ("run", *what))
+    except REFUSED as error:
+        error_console().print(f"{commands.program()}: {error}")
         raise typer.Exit(2) from None
+
+
+def show_result(plan: Plan, choice: Choice, resume: bool, words: Sequence[str]) -> None:
+    """Runs what was chosen and prints the summary; `words` make the command that resumes it."""
+    with prepared(plan, choice) as driver:
+        path = drive(driver, resume, error_console(), (*words, *choice.words()))
     out = Console()
     out = out if out.is_terminal else Console(width=_WIDTH)
     summary.show(out, journal.read(path))
@@ -76,21 +95,16 @@ def run(
     out.print(f"result: {shown(path)}", markup=False, highlight=False, soft_wrap=True)
 
 
+def error_console() -> Console:
+    return Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+
+
 def find_plan(what: Sequence[str]) -> Plan:
     """One plan, or the plan that several workloads make."""
-    if len(what) == 1 and (what[0].endswith(".toml") or what[0] in _plan_names()):
+    plan_names = [path.stem for path in places.plan_files()]
+    if len(what) == 1 and (what[0].endswith(".toml") or what[0] in plan_names):
         return plans.load(plans.find(what[0]))
-    for name in what:
-        if name not in workloads.names() and not name.startswith(plans.PROGRAM):
-            raise PlanError(
-                f"{name!r} is no plan ({', '.join(_plan_names())}), and no workload that is built "
-                f"({', '.join(workloads.names())})"
-            )
     return plans.ad_hoc(what)
-
-
-def _plan_names() -> list[str]:
-    return [path.stem for path in plans.paths()]
 
 
 @contextlib.contextmanager
@@ -98,8 +112,8 @@ def prepared(plan: Plan, choice: Choice) -> Iterator[Driver]:
     """Yields the driver of what the user chose; inputs of real programs exist within this context.
     """
     cells = chosen_cells(plan, choice)
-    names = chosen_allocators(plan, choice)
     measure.launcher()  # the driver needs it for every run
+    allocators = _allocators(plan, choice)
     bench = Bench()
     with tempfile.TemporaryDirectory(prefix="near-lab-") as folder:
         real = [cell.real_program for cell in cells if cell.real_program]
@@ -110,7 +124,16 @@ def prepared(plan: Plan, choice: Choice) -> Iterator[Driver]:
         ]
         counted = ["count"] if choice.count or plan.keys.count else []
         counted += ["instructions"] if choice.instructions else []
-        yield Driver(plan, ready, chosen.find(names), bench, counted=counted)
+        yield Driver(plan, ready, allocators, bench, counted=counted)
+
+
+def _allocators(plan: Plan, choice: Choice) -> list[Allocator]:
+    """Those of the plan, of which some may be missing; of those that the user named, none may."""
+    found = chosen.find(choice.allocators or plan.allocators)
+    absent = [one for one in found if one.missing] if choice.allocators else []
+    if absent:
+        raise PlanError(f"--allocators: {absent[0].name}: {absent[0].missing}")
+    return found
 
 
 def chosen_cells(plan: Plan, choice: Choice) -> list[Cell]:
@@ -124,13 +147,10 @@ def chosen_cells(plan: Plan, choice: Choice) -> list[Cell]:
     return cells
 
 
-def chosen_allocators(plan: Plan, choice: Choice) -> tuple[str, ...]:
-    if problem := chosen.problem(choice.allocators):
-        raise PlanError(f"--allocators: {problem}")
-    return choice.allocators or plan.allocators
 
 
-def drive(driver: Driver, resume: bool, err: Console, what: str) -> Path:
+def drive(driver: Driver, resume: bool, err: Console, words: Sequence[str] = ()) -> Path:
+    """Runs the driver to its end. `words` are those of the command that --resume is added to."""
     results = places.plan_results()
     with ended_by_signals():
         try:
@@ -138,9 +158,11 @@ def drive(driver: Driver, resume: bool, err: Console, what: str) -> Path:
                 try:
                     driver.run(lines)
                 except KeyboardInterrupt:
+                    again = shlex.join(words) + " --resume"
+                    more = f": {commands.program()} {again} goes on with it" if words else ""
                     err.print(
-                        f"near lab: interrupted, {driver.left()} runs are left; {shown(lines.path)}"
-                        f" is kept: ./near lab run {what} --resume goes on with it"
+                        f"{commands.program()}: interrupted, {driver.left()} runs are left; "
+                        f"{shown(lines.path)} is kept{more}"
                     )
                     raise
                 return lines.path

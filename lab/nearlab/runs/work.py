@@ -14,12 +14,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from nearlab import peers
+from nearlab import peers, programs
 from nearlab.measure import measure, proof
 from nearlab.measure.measure import Sample
 from nearlab.peers import Allocator
 from nearlab.plan.cells import Cell
-from nearlab.plan.plan import real_programs
 from nearlab.programs import install
 from nearlab.programs.base import PrepareError, Program, last_line
 
@@ -46,7 +45,7 @@ class Bench:
     def prepare(self, names: Sequence[str], folder: Path, quick: bool) -> dict[str, str]:
         """Prepares real programs in `folder`. Returns why others are missing."""
         missing = {}
-        known = real_programs()
+        known = programs.by_name()
         for name in dict.fromkeys(names):
             program = known[name]
             reason = install.provide(program)
