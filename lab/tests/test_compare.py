@@ -107,6 +107,15 @@ def test_a_reference_that_failed_in_a_cell_is_not_used_there(tmp_path):
     assert found[None, GLIBC].verdict == "fails"
 
 
+def test_a_result_of_a_busy_machine_decides_nothing_about_time(tmp_path):
+    before = measured({GLIBC: noise(1), OURS: noise(2)})
+    after = measured({GLIBC: noise(3), OURS: [1.5 * value for value in noise(4)]})
+    for run in after:
+        run["disturbed"] = "other work"
+    row = compared(tmp_path, before, after)["time", OURS]
+    assert row.verdict == "unclear" and "busy machine in B" in row.note
+
+
 def test_rounds_are_paired_by_their_number(tmp_path):
     slow = [1.0, 3.0] * 5
     before = measured({GLIBC: slow, OURS: slow})

@@ -25,8 +25,8 @@ from nearlab.plan import plan
 from nearlab.plan.cells import Cell
 from nearlab.programs.base import Program, Run
 from nearlab.results import journal, record, summary
+from nearlab.runs import busy, driver, interleave, probe, work
 from nearlab.runs import command as run
-from nearlab.runs import driver, interleave, probe, work
 from nearlab.runs.command import Choice
 
 GLIBC = Allocator("glibc", "glibc", None, "2")
@@ -42,6 +42,7 @@ def fakes(tmp_path, monkeypatch):
     monkeypatch.setenv("NEAR_LAB_RESULTS", str(tmp_path / "results"))
     monkeypatch.setattr(driver, "touch_memory", lambda: None)
     monkeypatch.setattr(probe, "take", lambda: 0.01)
+    monkeypatch.setattr(busy, "disturbance", lambda *_: None)  # the tests' own processes may
 
 
 @pytest.fixture
@@ -372,8 +373,9 @@ def test_a_wrong_choice_is_one_line_and_status_two(capsys, monkeypatch, word, ch
 
 COMMAND = """
 from nearlab import __main__
-from nearlab.runs import driver
+from nearlab.runs import busy, driver
 driver.touch_memory = lambda: None  # the test has no time for it
+busy.disturbance = lambda *_: None
 __main__.main()
 """
 

@@ -138,7 +138,7 @@ def _figures(row: Row) -> tuple[str, str, str, str, str]:
         return row.quantity.name, "", "", "", ""
     before = _value(row.quantity, row.before, row.relative)
     after = _value(row.quantity, row.after, row.relative)
-    edges = f"{_percent(row.ratio.low)} to {_percent(row.ratio.high)}"
+    edges = f"{_percent(row.ratio.low)} to {_percent(row.ratio.high)}" if row.ratio.known else ""
     return row.quantity.name, before, after, _percent(row.ratio.value), edges
 
 

@@ -24,15 +24,14 @@ from nearlab.results.record import Allocator, Record
 from nearlab.runs.command import Choice, drive, prepared, shown
 
 _WIDTH = 80  # the table's width, also if stdout is no terminal
-_QUICK_ROUNDS = 3
 
 
 def demo(
-    rounds: Annotated[int | None, typer.Option(min=1, help="Counted rounds (5; quick: 3).")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Counted rounds (5).")] = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Run this program; may be repeated.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small inputs: under a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Small inputs: about a minute.")] = False,
 ) -> None:
     """Runs real programs under glibc's malloc and under nearmalloc and compares them."""
     err = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
@@ -70,7 +69,7 @@ def _chosen(plan: Plan, names: Sequence[str], rounds: int | None, quick: bool) -
     workloads = [workload for workload in plan.keys.workload if workload.label in wanted]
     changes = {
         "workload": workloads,
-        "rounds": rounds or (_QUICK_ROUNDS if quick else plan.keys.rounds),
+        "rounds": rounds or plan.keys.rounds,
         "preset": "two-cores" if quick else plan.keys.preset,
     }
     return replace(plan, keys=plan.keys.model_copy(update=changes))

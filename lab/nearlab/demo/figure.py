@@ -62,7 +62,12 @@ def draw(rows: Sequence[Row], baseline: str, candidate: str, note: str, path: Pa
 def _reach(rows: Sequence[Row]) -> float:
     """Returns the factor from 1 to the ends of the axes."""
     ratios = [comparison.ratio for row in rows for comparison in row.comparisons]
-    return 1.06 * max([_LEAST_REACH, *(max(ratio.high, 1 / ratio.low) for ratio in ratios)])
+    ends = [end for one in ratios for end in (_ends(one))]
+    return 1.06 * max([_LEAST_REACH, *(max(end, 1 / end) for end in ends)])
+
+
+def _ends(ratio: stats.Interval) -> tuple[float, float]:
+    return (ratio.low, ratio.high) if ratio.known else (ratio.value, ratio.value)
 
 
 def _prepare_panel(panel: Axes, heading: str, reach: float) -> None:
@@ -92,7 +97,7 @@ def _draw_rows(panel: Axes, rows: Sequence[Row], column: int, measure: Measure) 
 def _draw_ratio(panel: Axes, place: int, ratio: stats.Interval, detail: str, marker: str) -> None:
     color = _COLORS[verdict(ratio)]
     panel.plot(
-        [ratio.low, ratio.high],
+        _ends(ratio),
         [place, place],
         color=color,
         linewidth=4,

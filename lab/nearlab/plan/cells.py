@@ -47,10 +47,14 @@ class Cell:
         return {} if self.limit_mib is None else {"LIMIT_MIB": str(self.limit_mib)}
 
     @property
+    def running(self) -> int:
+        """How many threads it has, as far as the plan says."""
+        return (self.threads or 1) * self.threads_each
+
+    @property
     def oversubscribed(self) -> bool:
         """True if there are more threads than processors: the times then include the scheduler."""
-        running = (self.threads or 1) * self.threads_each
-        return running > len(os.sched_getaffinity(0))
+        return self.running > len(os.sched_getaffinity(0))
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from nearlab.results import stats
-from nearlab.results.record import FEWEST_RUNS, LIMIT, Record, RecordError
+from nearlab.results.record import LIMIT, Record, RecordError
+from nearlab.results.stats import FEWEST_RUNS
 
 RESAMPLES = 1000
 TIME, MEMORY = "time", "memory_kib"

@@ -171,9 +171,10 @@ def scatter(pairs: Sequence[tuple[Row, Row]], frame: Frame, titles: tuple[str, s
 
 
 def _reach(row: Row) -> tuple[float, float]:
-    """The ends of the row's interval."""
-    assert row.low is not None, "a ratio has an interval"
-    assert row.high is not None, "a ratio has an interval"
+    """The ends of the row's interval; the value itself if it has none."""
+    assert row.value is not None, "only rows with a number are drawn"
+    if row.low is None or row.high is None:
+        return row.value, row.value
     return row.low, row.high
 
 
@@ -282,7 +283,7 @@ def _places(rows: Sequence[Row], title: str) -> alt.X:
 
 def _heights(rows: Sequence[Row], title: str, ratio: bool) -> dict[str, Any]:
     """The y axis: logarithmic for ratios and for wide ranges, otherwise from 0."""
-    values = [v for row in rows for v in (row.low, row.high) if v is not None] or [1.0]
+    values = [v for row in rows if row.value is not None for v in _reach(row)] or [1.0]
     if ratio:
         return _ratio_axis(_log_domain([value for value in values if value > 0] or [1.0]), title)
     wide = min(values) > 0 and max(values) / min(values) > 12
@@ -319,7 +320,7 @@ def bars(
     """A bar for each allocator, with its interval; a failed one has the reason in words instead.
     The scale of ratios covers all rows in `scale_of`, so that panels can be compared."""
     data = _data(rows)
-    values = [v for row in scale_of for v in (row.low, row.high) if v is not None and v > 0]
+    values = [v for row in scale_of if row.value is not None for v in _reach(row) if v > 0]
     names = [name for name in frame.drawn if any(row.allocator == name for row in rows)]
     y = alt.Y("allocator:N", sort=names, title=None, axis=alt.Axis(grid=False, domain=False))
     if ratio:
@@ -399,7 +400,7 @@ def heat_text(row: Row) -> str:
     """Returns the text of a tile."""
     if row.value is None:
         return heat_word(row.note)
-    return style.ratio(row.value) + ("~" if "noisy" in row.note else "")
+    return style.ratio(row.value) + ("~" if "noisy" in row.note or "busy" in row.note else "")
 
 
 def heat_word(note: str) -> str:

@@ -86,6 +86,7 @@ def render(analysis: Analysis, frame: Frame, contents: Contents) -> str:
         tables=tables,
         told=analysis.told(analysis.common(TIME)),
         failures=tables.failures(record),
+        busy=tables.disturbed(record),
         specs=_json(specs),
         themes=_json({name: theme.page_config(name, frame) for name in ("light", "dark")}),
         style=(_HERE / "page.css").read_text(encoding="utf-8"),

@@ -124,7 +124,9 @@ def _numbers(found: stats.Interval | None, factor: float = 1) -> dict[str, Any]:
     """Returns the numbers with twelve digits: further digits are rounding errors of logarithms."""
     if found is None:
         return {}
-    named = {"value": found.value, "low": found.low, "high": found.high}
+    named = {"value": found.value}
+    if found.known:
+        named |= {"low": found.low, "high": found.high}
     return {key: float(f"{value * factor:.12g}") for key, value in named.items()}
 
 
@@ -184,6 +186,8 @@ def _note(
     marks = []
     if record.noisy(cell, name):
         marks.append("noisy")
+    if record.busy(cell, name):
+        marks.append("busy machine")
     if record.few_runs(cell, name):
         marks.append("too few runs to rank")
     if record.insensitive(cell) and not is_memory(key):

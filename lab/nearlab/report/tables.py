@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from nearlab.report import style
 from nearlab.report.analysis import Analysis
 from nearlab.report.rows import NO_MEANING, Row, shown
-from nearlab.results.record import FEWEST_RUNS, Allocator, Record
-from nearlab.results.stats import Interval
+from nearlab.results.record import Allocator, Record, Run
+from nearlab.results.stats import FEWEST_RUNS, Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,7 @@ def ranks(analysis: Analysis) -> Table:
 
 
 def interval(found: Interval | None) -> str:
-    if found is None:
-        return NO_MEANING
-    return f"{style.ratio(found.value)} [{style.ratio(found.low)}, {style.ratio(found.high)}]"
+    return NO_MEANING if found is None else found.shown(style.ratio)
 
 
 def numbers(rows: Sequence[Row]) -> Table:
@@ -118,6 +116,19 @@ def noisy(record: Record) -> Table:
         if record.noisy(cell.name, name.name)
     ]
     return Table(("cell", "allocator", "relative MAD"), tuple(rows), empty="No cell is noisy.")
+
+
+def disturbed(record: Record) -> Table:
+    """The runs during which the machine did other work, by cell and allocator."""
+    found: dict[tuple[str, str], list[Run]] = {}
+    for run in record.disturbed():
+        found.setdefault((run.cell, run.allocator), []).append(run)
+    rows = [
+        (*place, str(len(runs)), "yes" if record.busy(*place) else "no", str(runs[0].disturbed))
+        for place, runs in found.items()
+    ]
+    heading = ("cell", "allocator", "runs", "among those that count", "what the first saw")
+    return Table(heading, tuple(rows), empty="No run was disturbed.")
 
 
 def unranked(record: Record) -> Table:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from nearlab.report.analysis import MEMORY, TIME, Analysis, Duel, Standing
 from nearlab.report.style import ratio
-from nearlab.results.record import FEWEST_RUNS, LIMIT
-from nearlab.results.stats import Interval
+from nearlab.results.record import LIMIT
+from nearlab.results.stats import FEWEST_RUNS, Interval
 
 _LISTED = 3
 
@@ -117,4 +117,4 @@ def _line(duel: Duel, noun: str) -> str:
 
 
 def _interval(found: Interval) -> str:
-    return f"{ratio(found.value)} [{ratio(found.low)}, {ratio(found.high)}]"
+    return found.shown(ratio)

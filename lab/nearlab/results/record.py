@@ -14,9 +14,9 @@ from typing import Any
 
 from nearlab.results import journal, stats
 from nearlab.results.journal import JournalError
+from nearlab.results.stats import FEWEST_RUNS
 
 LIMIT = "limit"  # a bound, not an allocator
-FEWEST_RUNS = 5  # the fewest runs from which allocators are ranked
 NOISY = 0.09  # relative MAD of a cell that is flagged
 INSENSITIVE = 0.01  # share of time in malloc and free; a program below it ranks no allocator
 NOT_RUN, MISSING = "not run", "missing"
@@ -70,6 +70,7 @@ class Run:
     metrics: dict[str, float]
     failure: str | None
     result: dict[str, Any]
+    disturbed: str | None = None  # what other work the machine did
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,21 @@ class Record:
     def counted(self, cell: str, allocator: str) -> list[Run]:
         return [run for run in self.runs.get((cell, allocator), ()) if run.round > 0]
 
+    def _kept(self, cell: str, allocator: str) -> list[Run]:
+        """The counted runs without the disturbed ones, if enough are left; else all."""
+        runs = self.counted(cell, allocator)
+        calm = [run for run in runs if run.disturbed is None]
+        return calm if len(calm) >= FEWEST_RUNS else runs
+
+    def busy(self, cell: str, allocator: str) -> bool:
+        """True if runs that other work disturbed are among those that count."""
+        return any(run.disturbed for run in self._kept(cell, allocator))
+
+    def disturbed(self) -> list[Run]:
+        """All counted runs that other work disturbed."""
+        every = (self.counted(*place) for place in self.runs)
+        return [run for runs in every for run in runs if run.disturbed]
+
     def problem(self, cell: str, allocator: str) -> str | None:
         """Why there is no number for the allocator in the cell; None when there is one."""
         runs = self.counted(cell, allocator)
@@ -127,7 +143,7 @@ class Record:
         where the workload counts operations, so that one that runs for a fixed time counts too."""
         if self.problem(cell, allocator):
             return {}
-        found = {run.round: _value(run, metric) for run in self.counted(cell, allocator)}
+        found = {run.round: _value(run, metric) for run in self._kept(cell, allocator)}
         return {number: value for number, value in found.items() if value is not None}
 
     def arrays(self, cell: str, allocator: str, key: str) -> list[list[list[float]]]:
@@ -240,6 +256,7 @@ def _run(record: dict[str, Any]) -> Run:
         metrics,
         record.get("failure"),
         record.get("result") or {},
+        record.get("disturbed"),
     )
 
 

@@ -14,7 +14,8 @@ from rich.table import Table
 
 from nearlab.results import stats
 from nearlab.results.journal import Record
-from nearlab.results.record import AGAIN, FEWEST_RUNS, NOISY
+from nearlab.results.record import AGAIN, NOISY
+from nearlab.results.stats import FEWEST_RUNS
 
 BASE = "glibc"
 
@@ -30,6 +31,9 @@ def show(out: Console, records: Sequence[Record]) -> None:
     fewest = min((len(series) for series in _series(runs).values() if series), default=0)
     if fewest < FEWEST_RUNS:
         out.print(f"Fewer than {FEWEST_RUNS} counted runs: nothing is ranked from these.")
+    if disturbed := [run["disturbed"] for run in runs if run.get("disturbed")]:
+        told = f"{len(disturbed)} of {len(runs)} counted runs were disturbed by other work"
+        out.print(f"{told} (the first: {disturbed[0]}).", style="yellow", markup=False)
     for line in failures(records):
         out.print(line, style="red", markup=False, soft_wrap=True)
     for cell in plan["cells"]:
