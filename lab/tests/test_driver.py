@@ -277,7 +277,9 @@ def test_counts_come_after_the_rounds(given):
     given(GLIBC)
     records = measured(a_plan(["steady", "crash"], ["glibc"], rounds=1), Choice(count=True))
     kinds = [one["kind"] for one in records]
-    assert kinds == ["plan", *["run"] * 4, "count", "count", "end"]
+    assert kinds == ["plan", "empty", *["run"] * 4, "count", "count", "end"]
+    (empty,) = (one for one in records if one["kind"] == "empty")
+    assert len(empty["memory_kib"]) == 5 and min(empty["memory_kib"]) > 500
     good, bad = (one for one in records if one["kind"] == "count")
     assert good["syscalls"]["mmap"] > 3 and good["syscalls"]["mremap"] == 0
     assert good["calls"]["malloc"] > 0 and 0 <= good["malloc_share"] <= 1 and not good["failure"]

@@ -27,6 +27,8 @@ class Cell:
     threads: int | None
     x: dict[str, int | float | str]
     group: str
+    origin: str
+    tuned: bool
     argv: tuple[str, ...]  # empty for a real program: its class makes the command
     rounds: int
     timeout_s: float
@@ -64,6 +66,8 @@ class Cell:
             "threads": self.threads,
             "x": self.x,
             "group": self.group,
+            "origin": self.origin,
+            "tuned": self.tuned,
             "argv": list(self.argv),
             "rounds": self.rounds,
             "limit_mib": self.limit_mib,
@@ -124,6 +128,8 @@ def _of_workload(plan: Plan, workload: Workload) -> Iterator[Cell]:
             threads_each=workload.threads_each,
             x=x,
             group=workload.group,
+            origin=_origin(plan, workload),
+            tuned=workload.tuned,
             argv=() if workload.real_program else _argv(plan, workload, threads, x),
             rounds=workload.rounds or plan.keys.rounds,
             timeout_s=workload.timeout_s or plan.keys.timeout_s,
@@ -131,6 +137,11 @@ def _of_workload(plan: Plan, workload: Workload) -> Iterator[Cell]:
             allocators=tuple(map(chosen.name_of, workload.allocators)),
             foreign=tuple({chosen.name_of(one) for one in plan.allocators} - everywhere),
         )
+
+
+def _origin(plan: Plan, workload: Workload) -> str:
+    default = "program" if workload.real_program else plan.keys.origin or "own"
+    return workload.origin or default
 
 
 def _threads_option(workload: Workload) -> int | None:

@@ -25,6 +25,7 @@ from nearlab.plan import chosen, families, workloads
 
 PROGRAM = programs.PREFIX
 Preset = Literal["two-cores", "paper"]
+Origin = Literal["published", "program", "own"]  # groups that are never averaged together
 Value = bool | int | float | str
 _Threads = Annotated[int, Field(ge=1)]
 
@@ -47,6 +48,8 @@ class Workload(_Table):
     threads_each: _Threads = 1  # threads for each of these: 2 if each producer has a consumer
     sweep: Annotated[dict[str, list[int | float | str]], Field(max_length=1)] = {}
     group: str = "other"
+    origin: Origin | None = None  # default: the plan's, else own, or program for a real program
+    tuned: bool = False  # the allocator under development was tuned by this row
     limit_mib: Annotated[int | None, Field(ge=0)] = None  # 0: not under the limit allocator
     timeout_s: Annotated[float | None, Field(gt=0)] = None
     rounds: Annotated[int | None, Field(ge=1)] = None
@@ -117,6 +120,7 @@ class _Keys(_Table):
     timeout_s: Annotated[float, Field(gt=0)] = 120
     count: bool = False
     preset: Preset = "two-cores"
+    origin: Origin | None = None  # of the workloads that name none
     workload: Annotated[list[Workload], Field(min_length=1)]
     figure: list[Figure] = []
     timeline: list[Timeline] = []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nearlab.report import style
-from nearlab.report.analysis import Analysis
+from nearlab.report.analysis import MEMORY, TIME, Analysis
 from nearlab.report.rows import NO_MEANING, Row, shown
 from nearlab.results.record import Allocator, Record, Run
 from nearlab.results.stats import FEWEST_RUNS, Interval
@@ -29,31 +29,45 @@ def _rank(number: int | None, ranks: Sequence[int | None]) -> str:
     return f"{number} =" if ranks.count(number) > 1 else str(number)
 
 
-def ranks(analysis: Analysis) -> Table:
-    """All compared allocators over the common cells; overlapping intervals share a rank."""
-    found = analysis.standings
+def ranks(analysis: Analysis, origin: str) -> Table:
+    """All compared allocators over the common cells of a group; overlapping intervals share a
+    rank."""
+    found = analysis.standings(origin)
     times = [one.time_rank for one in found]
     memories = [one.memory_rank for one in found]
+    base = analysis.base
     return Table(
         (
-            "rank in time",
-            "allocator",
-            f"time / {analysis.base}",
-            f"memory / {analysis.base}",
-            "rank in memory",
+            *("rank in time", "allocator", f"time / {base}", "with the choice of rows"),
+            *("without one row", f"memory / {base}", "with the choice of rows"),
+            *("without one row", "rank in memory"),
         ),
         tuple(
             (
-                _rank(one.time_rank, times),
-                one.allocator,
-                interval(one.time),
-                interval(one.memory),
+                *(_rank(one.time_rank, times), one.allocator),
+                *(interval(one.time), edges(one.time_rows)),
+                _without(analysis, one.allocator, TIME, origin),
+                *(interval(one.memory), edges(one.memory_rows)),
+                _without(analysis, one.allocator, MEMORY, origin),
                 _rank(one.memory_rank, memories),
             )
             for one in found
         ),
         tuple(one.allocator for one in found),
     )
+
+
+def _without(analysis: Analysis, allocator: str, metric: str, origin: str) -> str:
+    """The range of the means without one row, and the row that decides."""
+    out = analysis.without_one(allocator, metric, analysis.common(metric, origin))
+    if out is None:
+        return "–"
+    return f"{style.ratio(out.low)} to {style.ratio(out.high)} ({out.row})"
+
+
+def edges(found: Interval | None) -> str:
+    known = found is not None and found.known
+    return f"[{style.ratio(found.low)}, {style.ratio(found.high)}]" if found and known else "–"
 
 
 def interval(found: Interval | None) -> str:

@@ -20,6 +20,10 @@ LIMIT = "limit"  # a bound, not an allocator
 NOISY = 0.09  # relative MAD of a cell that is flagged
 INSENSITIVE = 0.01  # share of time in malloc and free; a program below it ranks no allocator
 NOT_RUN, MISSING = "not run", "missing"
+EMPTY_HEAP_KIB = 256  # a heap below it counts as this much: it fits in what a process has anyway
+SMALL_HEAP_KIB = 4096  # below it, ratios of heaps are those of constants
+# The groups of rows, which are never averaged together.
+ORIGINS = {"published": "published workloads", "program": "real programs", "own": "own workloads"}
 AGAIN = "failed before: "  # the driver's mark of a run that it did not try again
 
 
@@ -54,6 +58,8 @@ class Cell:
     argv: tuple[str, ...] = ()
     oversubscribed: bool = False
     missing: str | None = None
+    origin: str = "own"
+    tuned: bool = False  # the allocator under development was tuned by it
 
     def at(self, axis: str) -> float | str | None:
         """Returns the cell's place on the axis: its threads, or its value of a swept option."""
@@ -98,6 +104,7 @@ class Record:
     ]  # by kind: count, instructions, timeline
     resumes: int
     complete: bool
+    empty_kib: dict[str, float]  # by allocator: the memory of a process that does nothing
 
     @cached_property
     def allocator_by_name(self) -> dict[str, Allocator]:
@@ -140,10 +147,12 @@ class Record:
 
     def series(self, cell: str, allocator: str, metric: str) -> dict[int, float]:
         """The metric by round; empty when any counted run failed. `time` is seconds per operation
-        where the workload counts operations, so that one that runs for a fixed time counts too."""
+        where the workload counts operations, so that one that runs for a fixed time counts too.
+        `heap_kib` is the peak memory above that of an empty process under the same allocator."""
         if self.problem(cell, allocator):
             return {}
-        found = {run.round: _value(run, metric) for run in self._kept(cell, allocator)}
+        empty = self.empty_kib.get(allocator, 0.0)
+        found = {run.round: _value(run, metric, empty) for run in self._kept(cell, allocator)}
         return {number: value for number, value in found.items() if value is not None}
 
     def arrays(self, cell: str, allocator: str, key: str) -> list[list[list[float]]]:
@@ -202,8 +211,12 @@ class Record:
                 yield kind, found[place].get("failure")
 
 
-def _value(run: Run, metric: str) -> float | None:
-    if metric != "time":
+def _value(run: Run, metric: str, empty_kib: float) -> float | None:
+    if metric == "heap_kib":
+        found = run.metrics.get("memory_kib")
+        if found is not None and empty_kib:
+            found = max(found - empty_kib, EMPTY_HEAP_KIB)
+    elif metric != "time":
         found = run.metrics.get(metric)
     else:
         found = run.metrics.get("seconds")
@@ -233,6 +246,7 @@ def _assemble(path: Path, plan: dict[str, Any], records: list[dict[str, Any]]) -
             runs.setdefault(place, {})[record["round"]] = _run(record)
         elif record["kind"] in extras:
             extras[record["kind"]][record["cell"], record["allocator"]] = record
+    empties = [record for record in records if record["kind"] == "empty"]
     ends = [record for record in records if record["kind"] in ("end", "resume")]
     return Record(
         path=path,
@@ -243,6 +257,11 @@ def _assemble(path: Path, plan: dict[str, Any], records: list[dict[str, Any]]) -
         extras=extras,
         resumes=sum(record["kind"] == "resume" for record in records),
         complete=bool(ends) and bool(ends[-1].get("complete")),
+        empty_kib={
+            one["allocator"]: stats.median(one["memory_kib"])
+            for one in empties
+            if one["memory_kib"]
+        },
     )
 
 
@@ -275,6 +294,7 @@ def _allocator(entry: dict[str, Any]) -> Allocator:
 
 
 def _cell(entry: dict[str, Any]) -> Cell:
+    default = "program" if entry["program"].startswith("program:") else "own"
     return Cell(
         name=entry["cell"],
         workload=entry["workload"],
@@ -285,4 +305,6 @@ def _cell(entry: dict[str, Any]) -> Cell:
         argv=tuple(map(str, entry.get("argv") or ())),
         oversubscribed=bool(entry.get("oversubscribed")),
         missing=entry.get("missing"),
+        origin=entry.get("origin") or default,  # a result of an earlier version names none
+        tuned=bool(entry.get("tuned")),
     )

@@ -177,7 +177,8 @@ def leave_one_out(ratios: Mapping[str, float]) -> LeaveOneOut | None:
     logs = {name: math.log(value) for name, value in ratios.items()}
     whole, others = sum(logs.values()), len(logs) - 1
     means = {name: math.exp((whole - value) / others) for name, value in logs.items()}
-    row = max(logs, key=lambda name: abs(logs[name] - whole / len(logs)))
+    middle = whole / len(logs)
+    row = max(logs, key=lambda name: (round(abs(logs[name] - middle), 9), abs(logs[name])))
     return LeaveOneOut(min(means.values()), max(means.values()), row, means[row])
 
 

@@ -25,6 +25,7 @@ from nearlab.plan import chosen, workloads
 from nearlab.plan import plan as plans
 from nearlab.plan.cells import Cell
 from nearlab.plan.plan import Plan, PlanError
+from nearlab.report import terminal
 from nearlab.results import journal, record, summary, targets
 from nearlab.runs.driver import Driver
 from nearlab.runs.interrupt import ended_by_signals
@@ -90,6 +91,7 @@ def show_result(plan: Plan, choice: Choice, resume: bool, words: Sequence[str]) 
     out = Console()
     out = out if out.is_terminal else Console(width=_WIDTH)
     summary.show(out, journal.read(path))
+    terminal.show(out, record.read(path))
     if plan.keys.target:
         out.print(targets.table(targets.verdicts(record.read(path))))
     out.print(f"result: {shown(path)}", markup=False, highlight=False, soft_wrap=True)

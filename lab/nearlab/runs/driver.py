@@ -102,6 +102,7 @@ class Driver:
         self._reference_s = 0.0
         self._repeats_left = 0  # so that a machine that is always busy ends, too
         self._past: dict[tuple[str, str], _Past] = {}
+        self._empties: set[str] = set()  # allocators whose empty process was measured
         self._timelines = Path()  # the folder beside the journal
 
     def start(self, results: Path) -> Journal:
@@ -137,6 +138,11 @@ class Driver:
         self._timelines = timelines_of(journal.path)
         complete = False
         try:
+            for allocator in self.allocators:
+                if allocator.available and allocator.name not in self._empties:
+                    record = extras.empty_process(allocator)
+                    journal.write(record)
+                    self._remember(record)
             with Watch(steps, line_every_s=_LINE_EVERY_S) as watch:
                 for step in steps:
                     watch.before(step)
@@ -192,6 +198,8 @@ class Driver:
             past.add(record["round"], record["failure"])
             if record["failure"] is None:
                 self._bench.answers.setdefault(record["cell"], work.answer(record["result"]))
+        elif record["kind"] == "empty":
+            self._empties.add(record["allocator"])
         elif record["kind"] in ("count", "instructions", "timeline"):
             self._of(record["cell"], record["allocator"]).done.add(record["kind"])
 
