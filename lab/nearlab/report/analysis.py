@@ -134,13 +134,15 @@ class Analysis:
         return [c.name for c in self.record.cells if self._runs(c.name, self.base) >= self._least]
 
     def usable(self, metric: str) -> list[str]:
-        """Returns the cells that count: the baseline completed them, and malloc takes a share of
-        their time. For memory the share does not matter, but the heap must not be small."""
+        """Returns the cells that count. The baseline completed them; for time malloc takes a share
+        of it, and the harness at most half of the instructions; for memory the heap is not small.
+        """
         if metric == MEMORY:
             return [cell for cell in self._measured if not self.small(cell)]
         if is_memory(metric):
             return self._measured
-        return [cell for cell in self._measured if not self.record.insensitive(cell)]
+        silent = self.record.insensitive, self.record.harness
+        return [cell for cell in self._measured if not any(of(cell) for of in silent)]
 
     def small(self, cell: str) -> bool:
         """True if the heap is so small that its ratios are those of constants. An earlier version

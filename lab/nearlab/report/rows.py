@@ -196,6 +196,8 @@ def _note(
         marks.append("too few runs to rank")
     if record.insensitive(cell) and not is_memory(key):
         marks.append("insensitive to malloc")
+    if record.harness(cell) and not is_memory(key):
+        marks.append("mostly harness")
     return ", ".join(marks)
 
 

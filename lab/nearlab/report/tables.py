@@ -156,7 +156,18 @@ def unranked(record: Record) -> Table:
             share = 100 * (record.malloc_share(cell.name) or 0)
             why = f"in time, insensitive: {share:.1f} % of it in malloc and free under glibc"
             rows.append((cell.name, why))
+        if record.harness(cell.name):
+            share = record.harness_share(cell.name) or 0
+            why = f"in time: {share:.0%} of its instructions are the harness's (median)"
+            rows.append((cell.name, why))
     return Table(("cell", "why"), tuple(rows), empty="Every cell may rank.")
+
+
+def harness(record: Record) -> Table:
+    """The harness's share of the instructions of every cell in which it was counted."""
+    shares = ((cell.name, record.harness_share(cell.name)) for cell in record.cells)
+    rows = tuple((name, f"{share:.0%}") for name, share in shares if share is not None)
+    return Table(("cell", "harness, of all instructions"), rows, empty="It was not counted.")
 
 
 def versions(record: Record) -> Table:

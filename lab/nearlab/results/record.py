@@ -19,6 +19,7 @@ from nearlab.results.stats import FEWEST_RUNS
 LIMIT = "limit"  # a bound, not an allocator
 NOISY = 0.09  # relative MAD of a cell that is flagged
 INSENSITIVE = 0.01  # share of time in malloc and free; a program below it ranks no allocator
+HARNESS = 0.5  # share of instructions that are the harness's; a row above it ranks nobody in time
 NOT_RUN, MISSING = "not run", "missing"
 EMPTY_HEAP_KIB = 256  # a heap below it counts as this much: it fits in what a process has anyway
 SMALL_HEAP_KIB = 4096  # below it, ratios of heaps are those of constants
@@ -190,6 +191,21 @@ class Record:
     def insensitive(self, cell: str) -> bool:
         share = self.malloc_share(cell)
         return share is not None and share < INSENSITIVE
+
+    def harness_share(self, cell: str) -> float | None:
+        """The part of a workload's instructions that are not malloc's: the median of the
+        allocators, for a fast one leaves more to the harness."""
+        shares = [
+            found["harness_share"]
+            for (name, allocator), found in self.extras["count"].items()
+            if name == cell and allocator != LIMIT and found.get("harness_share") is not None
+        ]
+        return stats.median(shares) if shares else None
+
+    def harness(self, cell: str) -> bool:
+        """True if most of what is timed in the cell is the harness."""
+        share = self.harness_share(cell)
+        return share is not None and share > HARNESS
 
     def failures(self) -> Iterator[Failure]:
         """Failed runs, warm-up and counting included, in the order of the cells, one for each

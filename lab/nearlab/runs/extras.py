@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nearlab import places
-from nearlab.measure import callgrind, counting, measure
+from nearlab.measure import callgrind, counting, harness, measure
 from nearlab.measure.counting import Counted
 from nearlab.peers import Allocator
 from nearlab.plan.cells import Cell
@@ -18,7 +18,7 @@ from nearlab.runs.work import Bench
 
 BASE = "glibc"  # the allocator under which malloc's share of the time is measured
 _EMPTY = {
-    "count": ("calls", "syscalls", "malloc_share"),
+    "count": ("calls", "syscalls", "malloc_share", "harness_share"),
     "instructions": ("instructions",),
     "timeline": ("file", "result"),
 }
@@ -63,6 +63,9 @@ def count(bench: Bench, cell: Cell, allocator: Allocator) -> dict[str, Any]:
         return found | {"failure": f"calls of malloc: {counted.failure}"}
     found["calls"] = counted.calls.to_json()
     found["malloc_share"] = counted.malloc_share if allocator.name == BASE else None
+    if not cell.real_program:
+        env = dict(allocator.environment) | cell.environment
+        found["harness_share"] = harness.share(cell.argv, allocator.library, env).value
     return found
 
 
