@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # The module and the function of each command, and what it does.
 COMMANDS = {
     "run": ("runs.command", "run", "runs a plan, or workloads by name, under allocators"),
+    "compare-allocators": ("runs.one", "compare_allocators", "runs any command under allocators"),
     "report": ("report.command", "report", "writes the page of a result, or one of its figures"),
     "compare": ("compare.command", "compare", "shows what changed from one result to another"),
     "list": ("plan.listing", "list_all", "lists plans, workloads, real programs, allocators"),
@@ -26,7 +27,7 @@ COMMANDS = {
     "instructions": ("measure.instructions", "instructions", "counts those of malloc and free"),
     "demo": ("demo.command", "demo", "compares real programs on the system's malloc and on ours"),
 }
-_TAKES_A_PROGRAM = {"record", "timeline-cost"}
+_TAKES_A_PROGRAM = {"compare-allocators", "record", "timeline-cost"}
 
 
 def program() -> str:

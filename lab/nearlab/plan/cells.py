@@ -79,7 +79,7 @@ class Cell:
 def of_plan(plan: Plan, rounds: int | None = None) -> list[Cell]:
     """Returns all cells in order; `rounds` overrides the rounds of the plan and of its workloads.
     """
-    cells = [cell for workload in plan.keys.workload for cell in _of_workload(plan, workload)]
+    cells = [cell for workload in plan.rows for cell in _of_workload(plan, workload)]
     seen = set()
     for cell in cells:
         if cell.name in seen:

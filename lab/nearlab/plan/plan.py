@@ -22,6 +22,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from nearlab import peers, places, programs
 from nearlab.plan import chosen, families, workloads
+from nearlab.programs.base import Program
+from nearlab.programs.given import Given
 
 PROGRAM = programs.PREFIX
 Preset = Literal["two-cores", "paper"]
@@ -121,7 +123,8 @@ class _Keys(_Table):
     count: bool = False
     preset: Preset = "two-cores"
     origin: Origin | None = None  # of the workloads that name none
-    workload: Annotated[list[Workload], Field(min_length=1)]
+    workload: list[Workload] = []
+    program: list[Given] = []
     figure: list[Figure] = []
     timeline: list[Timeline] = []
     target: list[Target] = []
@@ -139,6 +142,16 @@ class Plan:
         return self.keys.name
 
     @property
+    def rows(self) -> list[Workload]:
+        """The rows of the plan: its workloads, then the programs that it describes."""
+        return _rows(self.keys)
+
+    @property
+    def given(self) -> dict[str, Program]:
+        """The programs that the plan describes, by name."""
+        return {one.name: one.program() for one in self.keys.program}
+
+    @property
     def hash(self) -> str:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
@@ -152,6 +165,21 @@ class Plan:
         """All allocators that have a cell."""
         own = (name for workload in self.keys.workload for name in workload.allocators)
         return tuple(dict.fromkeys((*self.everywhere, *own)))
+
+
+def _rows(keys: _Keys) -> list[Workload]:
+    described = [
+        Workload(
+            program=PROGRAM + one.name,
+            name=one.name,
+            group=one.group,
+            rounds=one.rounds,
+            tuned=one.tuned,
+            limit_mib=0,
+        )
+        for one in keys.program
+    ]
+    return [*keys.workload, *described]
 
 
 def find(name: str) -> Path:
@@ -210,8 +238,16 @@ def _first_error(error: ValidationError, origins: dict[str, list[int]]) -> str:
 def _problems(keys: _Keys, origins: dict[str, list[int]]) -> Iterator[tuple[str, str]]:
     """Yields errors that types do not exclude, as (key, problem)."""
     yield from _allocator_problems(keys)
-    for index, workload in zip(origins["workload"], keys.workload, strict=True):
-        for key, problem in _workload_problems(workload):
+    if not _rows(keys):
+        yield "workload", "is needed, or a program"
+    for index, one in enumerate(keys.program):
+        if wrong_key := one.problem():
+            yield f"program[{index}].{wrong_key[0]}", wrong_key[1]
+        if one.name in programs.by_name():
+            yield f"program[{index}].name", f"{one.name!r} is a program of the lab"
+    own = {one.name for one in keys.program}
+    for index, workload in zip(origins.get("workload", ()), keys.workload, strict=True):
+        for key, problem in _workload_problems(workload, own):
             yield f"workload[{index}].{key}", problem
         if wrong := chosen.problem(workload.allocators):
             yield f"workload[{index}].allocators", wrong
@@ -226,7 +262,7 @@ def _problems(keys: _Keys, origins: dict[str, list[int]]) -> Iterator[tuple[str,
             yield f"target[{index}].{key}", problem
     figures = [figure.name for figure in keys.figure]
     yield from _duplicates("target", [target.name for target in keys.target])
-    yield from _duplicates("workload", [workload.label for workload in keys.workload])
+    yield from _duplicates("workload", [workload.label for workload in _rows(keys)])
     yield from _duplicates("figure", [*figures, *(timeline.name for timeline in keys.timeline)])
 
 
@@ -242,13 +278,13 @@ def _allocator_problems(keys: _Keys) -> Iterator[tuple[str, str]]:
         yield "allocators", problem
 
 
-def _workload_problems(workload: Workload) -> Iterator[tuple[str, str]]:
+def _workload_problems(workload: Workload, own: set[str]) -> Iterator[tuple[str, str]]:
     asked = {**dict.fromkeys(workload.options, "options"), **dict.fromkeys(workload.sweep, "sweep")}
     if workload.threads:
         asked["threads"] = "threads"
     if workload.real_program is not None:
         known = programs.by_name()
-        if workload.real_program not in known:
+        if workload.real_program not in (*known, *own):
             yield "program", f"unknown {workload.program!r}; there are: {', '.join(known)}"
         for option, key in asked.items():
             yield f"{key}.{option}", "a real program takes no options"
@@ -277,7 +313,7 @@ def _repeated_options(workload: Workload) -> Iterator[tuple[str, str]]:
 
 
 def _target_problems(target: Target, keys: _Keys) -> Iterator[tuple[str, str]]:
-    labels = [workload.label for workload in keys.workload]
+    labels = [workload.label for workload in _rows(keys)]
     for pattern in target.workloads:
         if not fnmatch.filter(labels, pattern):
             yield "workloads", f"no workload is called {pattern!r}"
@@ -292,7 +328,7 @@ def _target_problems(target: Target, keys: _Keys) -> Iterator[tuple[str, str]]:
 def _figure_problems(figure: Figure, keys: _Keys) -> Iterator[tuple[str, str]]:
     shown = []
     for pattern in figure.workloads:
-        found = [one for one in keys.workload if fnmatch.fnmatchcase(one.label, pattern)]
+        found = [one for one in _rows(keys) if fnmatch.fnmatchcase(one.label, pattern)]
         if not found:
             yield "workloads", f"no workload is called {pattern!r}"
         shown += found
@@ -321,7 +357,7 @@ def _comparison_problems(figure: Figure, keys: _Keys) -> Iterator[tuple[str, str
         yield "y", "a speed-up is an allocator's"
     for name in set(figure.allocators) - _allocator_names(keys):
         yield "allocators", f"unknown {name!r}"
-    if figure.relative_to not in (None, *(workload.label for workload in keys.workload)):
+    if figure.relative_to not in (None, *(workload.label for workload in _rows(keys))):
         yield "relative_to", f"no workload is called {figure.relative_to!r}"
 
 

@@ -119,7 +119,8 @@ def prepared(plan: Plan, choice: Choice) -> Iterator[Driver]:
     bench = Bench()
     with tempfile.TemporaryDirectory(prefix="near-lab-") as folder:
         real = [cell.real_program for cell in cells if cell.real_program]
-        missing = bench.prepare(real, Path(folder), quick=plan.keys.preset == "two-cores")
+        quick = plan.keys.preset == "two-cores"
+        missing = bench.prepare(real, Path(folder), quick, plan.given)
         missing |= workloads.provide(cell.program for cell in cells if not cell.real_program)
         ready = [
             replace(cell, missing=missing.get(cell.real_program or cell.program)) for cell in cells

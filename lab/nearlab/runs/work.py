@@ -9,7 +9,7 @@ Thread-safety: one thread (the driver).
 import hashlib
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -42,10 +42,13 @@ class Bench:
     answers: dict[str, str] = field(default_factory=dict)  # by cell
     programs: dict[str, Program] = field(default_factory=dict)
 
-    def prepare(self, names: Sequence[str], folder: Path, quick: bool) -> dict[str, str]:
-        """Prepares real programs in `folder`. Returns why others are missing."""
+    def prepare(
+        self, names: Sequence[str], folder: Path, quick: bool, given: Mapping[str, Program]
+    ) -> dict[str, str]:
+        """Prepares real programs, the lab's and those given, in `folder`. Returns why others are
+        missing."""
         missing = {}
-        known = programs.by_name()
+        known = {**programs.by_name(), **given}
         for name in dict.fromkeys(names):
             program = known[name]
             reason = install.provide(program)
