@@ -69,15 +69,19 @@ NAMES = ("glibc", *_ENTRIES)
 # A design with switches of its own: DESIGN+switch:value, and more of them.
 _VARIANT = re.compile(r"([a-z0-9]+)((?:\+[a-z_]+:[a-z0-9_]+)+)")
 # Allocators that any machine has within minutes: only ours are compiled.
-CORE = ("glibc", "nearmalloc", "mimalloc3", "mimalloc2", "jemalloc", "tcmalloc")
+CORE = (
+    *(() if places.INSTALLED else ("nearmalloc",)),
+    *("glibc", "mimalloc3", "mimalloc2", "jemalloc", "tcmalloc"),
+)
 
 
 def known() -> tuple[str, ...]:
-    """All names but those of designs that are not built."""
+    """All names but those of designs that are not built, and of what an installed package lacks."""
+    optional = ("design", "ours") if places.INSTALLED else ("design",)
     return tuple(
         name
         for name in NAMES
-        if name == "glibc" or _ENTRIES[name].group != "design" or _ENTRIES[name].source.find()
+        if name == "glibc" or _ENTRIES[name].group not in optional or _ENTRIES[name].source.find()
     )
 
 

@@ -27,14 +27,14 @@ class Cell:
     threads: int | None
     x: dict[str, int | float | str]
     group: str
-    origin: str
-    tuned: bool
     argv: tuple[str, ...]  # empty for a real program: its class makes the command
     rounds: int
     timeout_s: float
     limit_mib: int | None
     missing: str | None = None  # why it cannot be run here
     threads_each: int = 1
+    origin: str = "own"
+    tuned: bool = False
     allocators: tuple[str, ...] = ()  # it runs under these; empty: all except `foreign`
     foreign: tuple[str, ...] = ()  # allocators that only other cells of the plan name
 

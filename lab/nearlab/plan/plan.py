@@ -158,7 +158,10 @@ class Plan:
     @property
     def everywhere(self) -> tuple[str, ...]:
         """The allocators for workloads that name none of their own."""
-        return peers.known() if self.keys.allocators == ["all"] else tuple(self.keys.allocators)
+        if self.keys.allocators == ["all"]:
+            return peers.known()
+        there = peers.known() if places.INSTALLED else peers.NAMES
+        return tuple(one for one in self.keys.allocators if one in there or one not in peers.NAMES)
 
     @property
     def allocators(self) -> tuple[str, ...]:

@@ -28,12 +28,12 @@ class WorkloadError(ValueError):
 
 def names() -> list[str]:
     """The programs in the folder of the workloads, and those that cargo builds or could build."""
-    return sorted({*_built(), *_CRATES})
+    return sorted({*_built(), *(name for name, one in _CRATES.items() if one.folder.is_dir())})
 
 
 def known() -> list[str]:
     """The workloads that are built, and those whose source is here."""
-    return sorted({*names(), *_HEADERS, *_sources()})
+    return sorted({*names(), *(() if places.INSTALLED else _HEADERS), *_sources()})
 
 
 def is_known(name: str) -> bool:

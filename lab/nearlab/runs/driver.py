@@ -319,6 +319,8 @@ def _digest_of_programs(cells: Sequence[Cell]) -> str:
 def _commit() -> str | None:
     """Returns the revision of this repository, with `-dirty` if files changed; None without a
     repository."""
+    if places.INSTALLED:
+        return None
     git = ("git", "-C", str(places.ROOT))
     try:
         asked = subprocess.run(

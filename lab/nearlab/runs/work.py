@@ -43,12 +43,16 @@ class Bench:
     programs: dict[str, Program] = field(default_factory=dict)
 
     def prepare(
-        self, names: Sequence[str], folder: Path, quick: bool, given: Mapping[str, Program]
+        self,
+        names: Sequence[str],
+        folder: Path,
+        quick: bool,
+        given: Mapping[str, Program] | None = None,
     ) -> dict[str, str]:
         """Prepares real programs, the lab's and those given, in `folder`. Returns why others are
         missing."""
         missing = {}
-        known = {**programs.by_name(), **given}
+        known = {**programs.by_name(), **(given or {})}
         for name in dict.fromkeys(names):
             program = known[name]
             reason = install.provide(program)
