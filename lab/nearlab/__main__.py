@@ -19,6 +19,7 @@ COMMANDS = {
     "compare-allocators": ("runs.one", "compare_allocators", "runs any command under allocators"),
     "report": ("report.command", "report", "writes the page of a result, or one of its figures"),
     "compare": ("compare.command", "compare", "shows what changed from one result to another"),
+    "tables": ("report.documents", "tables", "writes tables of documents from raw results"),
     "list": ("plan.listing", "list_all", "lists plans, workloads, real programs, allocators"),
     "record": ("measure.trace", "record", "records the allocations of a program"),
     "trace": ("measure.trace", "app", "says what such a record holds: trace info FILE"),

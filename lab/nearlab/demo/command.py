@@ -2,18 +2,16 @@
 
 It runs the plan `demo` and compares its two allocators. Invariant: it ends with 0 only if every
 selected program that is available ran, with the right output, served by the right malloc. Nothing
-it starts outlives it. Results: a table on stdout, and a picture beside the results of the plan.
+it starts outlives it. Results: a table on stdout; the page of the results is made by `report`.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from nearlab.demo import figure as demo_figure
 from nearlab.demo import table as demo_table
 from nearlab.measure.measure import MeasureError
 from nearlab.plan import plan as plans
@@ -97,10 +95,7 @@ def _report(rows: Sequence[demo_table.Row], record: Record) -> None:
                 f"{row.name} failed: {row.failure}", markup=False, style="red", soft_wrap=True
             )
     out.print(subtitle, markup=False, style="dim", soft_wrap=True)
-    picture: Path = record.path.with_suffix(".png")
-    demo_figure.draw(rows, baseline, candidate, subtitle, picture)
-    for path in (picture, record.path):
-        out.print(shown(path), markup=False, style="dim", soft_wrap=True)
+    out.print(shown(record.path), markup=False, style="dim", soft_wrap=True)
 
 
 def _named(allocator: Allocator) -> str:

@@ -46,9 +46,9 @@ def ranks(analysis: Analysis, origin: str) -> Table:
             (
                 *(_rank(one.time_rank, times), one.allocator),
                 *(interval(one.time), edges(one.time_rows)),
-                _without(analysis, one.allocator, TIME, origin),
+                without_one(analysis, one.allocator, TIME, origin),
                 *(interval(one.memory), edges(one.memory_rows)),
-                _without(analysis, one.allocator, MEMORY, origin),
+                without_one(analysis, one.allocator, MEMORY, origin),
                 _rank(one.memory_rank, memories),
             )
             for one in found
@@ -57,7 +57,7 @@ def ranks(analysis: Analysis, origin: str) -> Table:
     )
 
 
-def _without(analysis: Analysis, allocator: str, metric: str, origin: str) -> str:
+def without_one(analysis: Analysis, allocator: str, metric: str, origin: str) -> str:
     """The range of the means without one row, and the row that decides."""
     out = analysis.without_one(allocator, metric, analysis.common(metric, origin))
     if out is None:

@@ -7,6 +7,7 @@ the next is written. A file that is being written is locked, so it has one drive
 
 import fcntl
 import json
+import lzma
 import os
 import time
 from collections.abc import Callable
@@ -26,11 +27,13 @@ class JournalError(RuntimeError):
 
 
 def read(path: Path) -> list[Record]:
-    """Returns all whole lines. Raises JournalError if one of them has another format."""
+    """Returns all whole lines; a file .xz is compressed. Raises JournalError if one of them has
+    another format."""
     try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise JournalError(f"{path}: cannot be read: {error.strerror}") from None
+        data = path.read_bytes()
+        lines = (lzma.decompress(data) if path.suffix == ".xz" else data).split(b"\n")
+    except (OSError, lzma.LZMAError) as error:
+        raise JournalError(f"{path}: cannot be read: {error}") from None
     return [_record(path, number, line) for number, line in enumerate(lines[:-1], 1)]
 
 
