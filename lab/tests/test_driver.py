@@ -25,7 +25,7 @@ from nearlab.plan import plan
 from nearlab.plan.cells import Cell
 from nearlab.programs.base import Program, Run
 from nearlab.results import journal, record, summary
-from nearlab.runs import busy, driver, interleave, probe, work
+from nearlab.runs import busy, driver, huge_pages, interleave, probe, work
 from nearlab.runs import command as run
 from nearlab.runs.command import Choice
 
@@ -368,6 +368,38 @@ def test_a_wrong_choice_is_one_line_and_status_two(capsys, monkeypatch, word, ch
     said = capsys.readouterr().err.strip()
     assert ended.value.exit_code == 2 and said.startswith("nearlab: ")
     assert complaint in said and "\n" not in said
+
+
+def test_threads_are_bound_in_any_run(given):
+    given(GLIBC)
+    chosen = a_plan(["arguments"], ["glibc"], rounds=1, more="warm_up = 0")
+    (line,) = runs(measured(chosen, Choice(pin="spread")))
+    assert line["stderr"] == "--preset two-cores --pin spread\n"
+    with pytest.raises(typer.Exit):
+        run.run(["steady"], pin="tight")
+
+
+def test_the_setting_of_huge_pages_is_an_axis_and_given_back(given, monkeypatch, tmp_path):
+    given(GLIBC)
+    setting = tmp_path / "enabled"
+    setting.write_text("always [madvise] never")
+    monkeypatch.setattr(huge_pages, "SETTING", setting)
+    told = f'cp {setting} "$GATES/$$"; report cafe'
+    script = fake_workloads.HEAD.replace("LIBC", str(libc())) + told + "\n"
+    (places.workload_dir() / "steady").write_text(script)
+    monkeypatch.setenv("GATES", str(tmp_path))
+    text = fake_workloads.tables("steady") + '\nhuge_pages = ["always", "never"]'
+    head = 'allocators = ["glibc"]\nrounds = 1\nwarm_up = 0'
+    records = measured(plan.parse(fake_workloads.plan_text(text, head), "try.toml"))
+    names = [cell["cell"] for cell in records[0]["cells"]]
+    assert names == ["steady huge_pages=always", "steady huge_pages=never"]
+    assert records[0]["cells"][0]["x"] == {"huge_pages": "always"} and not any(failures(records))
+    seen = {file.read_text() for file in tmp_path.glob("[0-9]*") if file.is_file()}
+    assert seen == {"always", "never"} and setting.read_text() == "madvise"
+    monkeypatch.setattr(huge_pages, "SETTING", tmp_path / "gone")
+    records = measured(plan.parse(fake_workloads.plan_text(text, head), "try.toml"))
+    missing = {cell["missing"] for cell in records[0]["cells"]}
+    assert missing == {"this kernel has no transparent huge pages"}
 
 
 # --- resuming --------------------------------------------------------------------------------

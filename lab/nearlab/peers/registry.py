@@ -66,8 +66,8 @@ _ENTRIES = {
 } | {name: _Entry(name, own.design(name), versions.NONE, "design") for name in own.DESIGNS}
 
 NAMES = ("glibc", *_ENTRIES)
-# A design with switches of its own: DESIGN+switch:value, and more of them.
-_VARIANT = re.compile(r"([a-z0-9]+)((?:\+[a-z_]+:[a-z0-9_]+)+)")
+# An allocator with switches: NAME+switch:value, and more of them.
+_VARIANT = re.compile(r"([\w.-]+?)((?:\+\w+:[^+,=]+)+)")
 # Allocators that any machine has within minutes: only ours are compiled.
 CORE = (
     *(() if places.INSTALLED else ("nearmalloc",)),
@@ -86,31 +86,40 @@ def known() -> tuple[str, ...]:
 
 
 def is_name(name: str) -> bool:
-    """True for each of NAMES and for a design with switches."""
+    """True for each of NAMES, alone or with switches."""
+    return name in NAMES or switched(name)[0] in NAMES
+
+
+def switched(name: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The name without its switches, and the variables that set them: a design has one variable
+    for all of its own, for any other allocator a switch is a variable."""
     variant = _VARIANT.fullmatch(name)
-    return name in NAMES or (variant is not None and variant[1] in own.DESIGNS)
+    if variant is None:
+        return name, ()
+    pairs = [word.partition(":")[::2] for word in variant[2].removeprefix("+").split("+")]
+    if variant[1] in own.DESIGNS:
+        options = ",".join(f"{key}={value}" for key, value in pairs)
+        return variant[1], (("NEARMALLOC_DESIGN_OPTIONS", options),)
+    return variant[1], tuple(pairs)
 
 
 def _variant(name: str) -> _Entry:
-    """A design with the switches of its name."""
-    variant = _VARIANT.fullmatch(name)
-    assert variant is not None, "`is_name` was asked"
-    design, switches = variant.groups()
-    options = switches.removeprefix("+").replace("+", ",").replace(":", "=")
-    entry = _ENTRIES[design]
-    return replace(
-        entry,
-        label=f"{entry.label} {options}",
-        environment=(*entry.environment, ("NEARMALLOC_DESIGN_OPTIONS", options)),
-    )
+    """An allocator with the switches of its name."""
+    plain, settings = switched(name)
+    entry = _ENTRIES[plain]
+    told = name.removeprefix(plain).removeprefix("+").replace("+", ",").replace(":", "=")
+    environment = (*entry.environment, *settings)
+    return replace(entry, label=f"{entry.label} {told}", environment=environment)
 
 
 def find(name: str) -> Allocator:
     """One allocator by name (see NAMES), or a design with switches."""
-    if name == "glibc":
+    plain, settings = switched(name)
+    if plain == "glibc":
         version = (os.confstr("CS_GNU_LIBC_VERSION") or "unknown").removeprefix("glibc ")
         flags = debian.package_version("libc6")
-        return Allocator("glibc", "glibc", None, version, flags=flags, group="system")
+        about = {"flags": flags, "group": "system" if name == plain else "peer"}
+        return Allocator(name, name, None, version, environment=settings, **about)
     if not is_name(name):
         raise KeyError(f"unknown allocator {name}; there are {', '.join(NAMES)}")
     entry = _ENTRIES[name] if name in _ENTRIES else _variant(name)

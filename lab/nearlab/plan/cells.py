@@ -35,6 +35,7 @@ class Cell:
     threads_each: int = 1
     origin: str = "own"
     tuned: bool = False
+    huge_pages: str | None = None  # the machine's setting during its runs
     allocators: tuple[str, ...] = ()  # it runs under these; empty: all except `foreign`
     foreign: tuple[str, ...] = ()  # allocators that only other cells of the plan name
 
@@ -115,10 +116,12 @@ def _of_workload(plan: Plan, workload: Workload) -> Iterator[Cell]:
     swept: list[tuple[str, int | float | str] | None] = [
         (name, value) for name, values in workload.sweep.items() for value in values
     ]
-    for threads, point in product(numbers or [None], swept or [None]):
+    pages: list[str | None] = [*workload.huge_pages]
+    for threads, point, huge in product(numbers or [None], swept or [None], pages or [None]):
         x = {} if point is None else dict([point])
         marks = [f"t={threads}"] if threads else []
         marks += [f"{name}={value}" for name, value in x.items()]
+        marks += [f"huge_pages={huge}"] if huge else []
         yield Cell(
             name=" ".join([workload.label, *marks]),
             workload=workload.label,
@@ -126,7 +129,8 @@ def _of_workload(plan: Plan, workload: Workload) -> Iterator[Cell]:
             real_program=workload.real_program,
             threads=threads or _threads_option(workload),
             threads_each=workload.threads_each,
-            x=x,
+            x=x | ({"huge_pages": huge} if huge else {}),
+            huge_pages=huge,
             group=workload.group,
             origin=_origin(plan, workload),
             tuned=workload.tuned,

@@ -20,7 +20,7 @@ def problem(choices: Sequence[str]) -> str | None:
         if own and (not name or not path or name in peers.NAMES):
             return f"{choice!r} is not NAME=LIBRARY with a name of its own"
         if not own and not peers.is_name(name):
-            others = "DESIGN+SWITCH:VALUE, and NAME=LIBRARY"
+            others = "NAME+SWITCH:VALUE, and NAME=LIBRARY"
             return f"unknown {name!r}; there are: {', '.join(peers.NAMES)}, {others}"
     for name, count in Counter(map(name_of, choices)).items():
         if count > 1:
@@ -57,4 +57,6 @@ def _own(choice: str) -> Allocator:
     name, _, path = choice.partition("=")
     library = Path(path).resolve()
     missing = None if library.is_file() else f"{library} is not there"
-    return Allocator(name, name, None if missing else library, "", missing, f"{library}", "ours")
+    found = None if missing else library
+    settings = peers.switched(name)[1]
+    return Allocator(name, name, found, "", missing, f"{library}", "ours", settings)

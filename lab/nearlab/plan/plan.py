@@ -49,6 +49,7 @@ class Workload(_Table):
     threads: list[_Threads] = []  # each value makes a cell, with --threads N
     threads_each: _Threads = 1  # threads for each of these: 2 if each producer has a consumer
     sweep: Annotated[dict[str, list[int | float | str]], Field(max_length=1)] = {}
+    huge_pages: list[Literal["always", "madvise", "never"]] = []  # each makes cells; as root
     group: str = "other"
     origin: Origin | None = None  # default: the plan's, else own, or program for a real program
     tuned: bool = False  # the allocator under development was tuned by this row

@@ -34,6 +34,7 @@ class Figure:
     legend: tuple[str, ...] = ()
     heat: Chart | None = None
     notes: tuple[str, ...] = field(default=())
+    setting: str = ""  # cells, date and machine, for the picture
 
     @property
     def alt(self) -> str:
@@ -108,6 +109,7 @@ def time_against_memory(analysis: Analysis, frame: Frame) -> Figure:
             for title, pairs in panels
         ),
         notes=((f"Not here: {', '.join(out)}.",) if out else ()) + deciding(rows),
+        setting=f"{'; '.join(told)}. {machine_line(analysis)}",
     )
 
 

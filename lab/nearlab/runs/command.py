@@ -27,6 +27,7 @@ from nearlab.plan.cells import Cell
 from nearlab.plan.plan import Plan, PlanError
 from nearlab.report import terminal
 from nearlab.results import journal, record, summary, targets
+from nearlab.runs import huge_pages
 from nearlab.runs.driver import Driver
 from nearlab.runs.interrupt import ended_by_signals
 from nearlab.runs.work import Bench
@@ -45,6 +46,7 @@ class Choice:
     only: str = "*"
     count: bool = False
     instructions: bool = False
+    pin: str = ""
 
     def words(self) -> tuple[str, ...]:
         """The options that make this choice."""
@@ -52,6 +54,7 @@ class Choice:
             "--rounds": self.rounds,
             "--allocators": ",".join(self.allocators),
             "--only": self.only if self.only != "*" else None,
+            "--pin": self.pin,
         }
         words = [word for name, value in named.items() if value for word in (name, str(value))]
         words += ["--count"] if self.count else []
@@ -65,6 +68,9 @@ def run(
         str, typer.Option(metavar="NAME,...", help="These; NAME=LIBRARY is your own.")
     ] = "",
     only: Annotated[str, typer.Option(metavar="GLOB", help="Only cells called so.")] = "*",
+    pin: Annotated[
+        str, typer.Option(metavar="spread|compact", help="Binds threads of workloads to CPUs.")
+    ] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Go on where it was ended.")] = False,
     count: Annotated[
         bool, typer.Option("--count", help="Count calls of malloc and of the kernel.")
@@ -74,8 +80,10 @@ def run(
     ] = False,
 ) -> None:
     """Runs a plan (a name of lab/plans, or a path to a .toml) or workloads by name."""
-    choice = Choice(rounds, chosen.split(allocators), only, count, instructions)
+    choice = Choice(rounds, chosen.split(allocators), only, count, instructions, pin)
     try:
+        if pin not in ("", "spread", "compact"):
+            raise PlanError(f"--pin is spread or compact, not {pin!r}")
         if problem := first.refusal(what, choice.allocators, places.plan_results()):
             raise PlanError(problem)
         show_result(find_plan(what), choice, resume, ("run", *what))
@@ -123,11 +131,17 @@ def prepared(plan: Plan, choice: Choice) -> Iterator[Driver]:
         missing = bench.prepare(real, Path(folder), quick, plan.given)
         missing |= workloads.provide(cell.program for cell in cells if not cell.real_program)
         ready = [
-            replace(cell, missing=missing.get(cell.real_program or cell.program)) for cell in cells
+            replace(cell, missing=missing.get(cell.real_program or cell.program) or _unset(cell))
+            for cell in cells
         ]
         counted = ["count"] if choice.count or plan.keys.count else []
         counted += ["instructions"] if choice.instructions else []
         yield Driver(plan, ready, allocators, bench, counted=counted)
+
+
+def _unset(cell: Cell) -> str | None:
+    """Why the machine cannot be set as the cell wants it."""
+    return huge_pages.problem() if cell.huge_pages else None
 
 
 def _allocators(plan: Plan, choice: Choice) -> list[Allocator]:
@@ -145,6 +159,9 @@ def chosen_cells(plan: Plan, choice: Choice) -> list[Cell]:
     if not cells:
         known = ", ".join(cell.name for cell in every)
         raise PlanError(f"no cell is called {choice.only!r}; there are: {known}")
+    if choice.pin:
+        pin = ("--pin", choice.pin)
+        cells = [replace(c, argv=(*c.argv, *pin) if c.argv else ()) for c in cells]
     if choice.allocators:  # all cells run under a named allocator
         return [replace(cell, foreign=()) for cell in cells]
     return cells

@@ -31,7 +31,7 @@ from nearlab.results.journal import (
     read,
     timelines_of,
 )
-from nearlab.runs import busy, extras, probe, work
+from nearlab.runs import busy, extras, huge_pages, probe, work
 from nearlab.runs.interleave import Step, machine, schedule, touch_memory
 from nearlab.runs.progress import Watch
 from nearlab.runs.work import Bench, Outcome
@@ -231,7 +231,8 @@ class Driver:
 
     def _watched(self, step: Step[Cell]) -> tuple[Outcome, str | None]:
         before = busy.read()
-        outcome = self._bench.run(step.case, step.allocator)
+        with huge_pages.during(step.case.huge_pages):
+            outcome = self._bench.run(step.case, step.allocator)
         return outcome, busy.disturbance(step.case, outcome.sample, before, busy.read())
 
     def _skipped(self, step: Step[Cell], failure: str) -> Record:

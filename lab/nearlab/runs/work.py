@@ -153,7 +153,8 @@ def _ending(sample: Sample) -> str | None:
 
 def _wrong_allocator(sample: Sample, allocator: Allocator) -> str | None:
     """Returns an error unless the allocator's library served every process."""
-    wanted = proof.allocator_name(allocator.library) if allocator.library else allocator.name
+    plain = peers.switched(allocator.name)[0]
+    wanted = proof.allocator_name(allocator.library) if allocator.library else plain
     served = {process.served_by for process in sample.processes} or {sample.served_by}
     return None if served == {wanted} else f"served by {', '.join(sorted(served))}"
 
@@ -161,7 +162,7 @@ def _wrong_allocator(sample: Sample, allocator: Allocator) -> str | None:
 def _wrong_claim(result: dict[str, Any], allocator: Allocator) -> str | None:
     claimed = Path(str(result.get("malloc_from"))).resolve()
     if allocator.library is None:
-        right = proof.allocator_name(claimed) == allocator.name
+        right = proof.allocator_name(claimed) == peers.switched(allocator.name)[0]
     else:
         right = claimed == allocator.library.resolve()
     return None if right else f"says that {claimed} serves it"
