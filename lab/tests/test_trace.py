@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -241,9 +242,12 @@ def test_info_says_what_is_in_a_trace(threaded):
     assert json.loads(as_json.output)["events"] == summary.events
 
 
-def test_record_passes_the_exit_status_on(tmp_path):
+def test_record_passes_the_exit_status_on_and_warns_of_too_few_events(tmp_path):
     arguments = ["record", "-o", str(tmp_path / "t"), "--", "sh", "-c", "exit 7"]
-    assert CliRunner().invoke(application(), arguments).exit_code == 7
+    shown = CliRunner().invoke(application(), arguments)
+    assert shown.exit_code == 7 and "events are too few" in shown.output
+    many = replace(trace.read(tmp_path / "t"), events=100_000)
+    assert trace.warning(many) == ""
 
 
 @pytest.mark.parametrize(
