@@ -131,6 +131,8 @@ def test_few_rounds_are_unclear(tmp_path):
     found = compared(tmp_path, before, after)
     assert {found["time", OURS].verdict, found["peak memory", OURS].verdict} == {"unclear"}
     assert "rounds: 4" in found["time", OURS].note
+    shown = compare_command._row_json(found["time", OURS])
+    assert (shown["ratio"]["low"], shown["ratio"]["high"]) == (None, None)
 
 
 def test_memory_is_compared_without_the_reference(tmp_path):

@@ -214,6 +214,8 @@ def _row_json(row: Row) -> dict[str, Any]:
     record = asdict(row) | {"quantity": row.quantity.name if row.quantity else None}
     if not math.isfinite(row.importance):
         record["importance"] = None
+    if row.ratio is not None and not row.ratio.known:
+        record["ratio"] |= {"low": None, "high": None}
     return record
 
 
