@@ -10,7 +10,7 @@
 // samples. The report includes the launcher's own CPU time.
 // Invariant: every descendant of the program has ended when the launcher returns (it is their
 // subreaper). The report goes to the descriptor of --report, one fact a line: pid, process,
-// program, object, left, calls (with --count-calls), usage. Source: ptrace(2), proc(5),
+// program, object, waited, left, calls (with --count-calls), usage. Source: ptrace(2), proc(5),
 // getrusage(2).
 #define _GNU_SOURCE
 #include <errno.h>
@@ -97,6 +97,7 @@ static void record_exit(struct run* run, pid_t pid) {
   run->peak.hwm = larger(run->peak.hwm, memory.hwm);
   run->peak.pte = larger(run->peak.pte, memory.pte);
   if (pid != run->pid) return;
+  print_waiting(pid, run->report);
   sample(run);
   run->paused += now() - before;
 }

@@ -67,6 +67,16 @@ static struct memory memory_of_tree(pid_t pid) {
   return sum;
 }
 
+// Prints `waited NS`, how long the process's first thread waited for a processor, if the kernel
+// counts that.
+static void print_waiting(pid_t pid, FILE* out) {
+  char text[128];
+  if (read_proc(pid, "schedstat", text, sizeof text) == 0) return;
+  char* waited;
+  strtoul(text, &waited, 10);  // the first number is the time on a processor
+  fprintf(out, "waited %lu\n", strtoul(waited, NULL, 10));
+}
+
 // The address of the program's dynamic section, from the auxiliary vector and the program headers;
 // 0 for a static program.
 static unsigned long dynamic_section(pid_t pid, int memory_fd) {

@@ -1,58 +1,72 @@
-"""The lab's command line: `python3 -m nearlab COMMAND`, and `./near demo`, `./near lab COMMAND`."""
+"""The lab's command line: `nearlab COMMAND`, and `./near demo`, `./near lab COMMAND`.
 
-from typing import Annotated
+Invariant: the usage, `list`, and the refusal of a wrong request need only Python itself; a command
+imports its own module alone.
+"""
 
-import typer
-from rich.console import Console
+import importlib
+import os
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from nearlab import peers
-from nearlab.compare.command import compare
-from nearlab.demo.command import demo
-from nearlab.measure import instructions as instructions_module
-from nearlab.measure import trace
-from nearlab.plan.listing import list_all
-from nearlab.report.command import report
-from nearlab.runs.command import run
-from nearlab.timeline.command import timeline
-from nearlab.timeline.cost import timeline_cost
+if TYPE_CHECKING:
+    import typer
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-app.command()(demo)
-app.command()(run)
-app.command("list")(list_all)
-app.command()(compare)
-app.command(context_settings={"ignore_unknown_options": True})(trace.record)
-app.add_typer(trace.app, name="trace")
-app.command()(report)
-app.command()(timeline)
-app.command("timeline-cost", context_settings={"ignore_unknown_options": True})(timeline_cost)
-
-_Allocators = Annotated[
-    str, typer.Option(metavar="NAME,...", help=f"Which (default {', '.join(peers.CORE)}).")
-]
-
-
-def _split(names: str) -> list[str]:
-    chosen = [name.strip() for name in names.split(",") if name.strip()]
-    unknown = [name for name in chosen if name not in peers.NAMES]
-    if unknown:
-        raise typer.BadParameter(f"unknown allocator {unknown[0]}")
-    return chosen
+# The module and the function of each command, and what it does.
+COMMANDS = {
+    "run": ("runs.command", "run", "runs a plan, or workloads by name, under allocators"),
+    "compare-allocators": ("runs.one", "compare_allocators", "runs any command under allocators"),
+    "report": ("report.command", "report", "writes the page of a result, or one of its figures"),
+    "compare": ("compare.command", "compare", "shows what changed from one result to another"),
+    "tables": ("report.documents", "tables", "writes tables of documents from raw results"),
+    "list": ("plan.listing", "list_all", "lists plans, workloads, real programs, allocators"),
+    "record": ("measure.trace", "record", "records the allocations of a program"),
+    "trace": ("measure.trace", "app", "says what such a record holds: trace info FILE"),
+    "timeline": ("timeline.command", "timeline", "draws what threads did, or makes a trace of it"),
+    "timeline-cost": ("timeline.cost", "timeline_cost", "measures what recording one costs"),
+    "instructions": ("measure.instructions", "instructions", "counts those of malloc and free"),
+    "demo": ("demo.command", "demo", "compares real programs on the system's malloc and on ours"),
+}
+_TAKES_A_PROGRAM = {"compare-allocators", "record", "timeline-cost"}
 
 
-def _console() -> Console:
-    """The console is wide enough for the tables when the output is a file."""
-    console = Console()
-    return console if console.is_terminal else Console(width=180)
+def program() -> str:
+    """How this command line is called: `./near` names itself."""
+    return os.environ.get("NEAR_LAB_COMMAND", "nearlab")
 
 
-@app.command()
-def instructions(allocators: _Allocators = "") -> None:
-    """Counts the instructions of a malloc with its free, exactly."""
-    found = peers.ensure(_split(allocators) or peers.CORE)
-    counts = instructions_module.count(found)
-    _console().print(instructions_module.table(found, counts))
+def usage() -> str:
+    rows = "".join(f"  {name:19} {what}\n" for name, (_, _, what) in COMMANDS.items())
+    more = f"`{program()} COMMAND --help` has the options of a command."
+    return f"usage: {program()} COMMAND ...\n\n{rows}\n{more}"
+
+
+def application(names: Iterable[str] = tuple(COMMANDS)) -> "typer.Typer":
+    """The commands of these names."""
+    import typer  # the usage and `list` do without it
+
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.callback()(lambda: None)
+    for name in names:
+        module, function, _ = COMMANDS[name]
+        found = getattr(importlib.import_module(f"nearlab.{module}"), function)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            settings = {"ignore_unknown_options": name in _TAKES_A_PROGRAM}
+            app.command(name, context_settings=settings)(found)
+    return app
+
+
+def main() -> None:
+    from nearlab import first
+
+    status = first.answer(sys.argv[1:])
+    if status is not None:
+        sys.exit(status)
+    application([sys.argv[1]])(prog_name=program())
 
 
 if __name__ == "__main__":
-    app()
+    main()

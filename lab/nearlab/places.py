@@ -1,16 +1,23 @@
-"""Paths of the repository, the release build and results. Only this module knows them."""
+"""Paths of the repository or of the installed package, of builds and results.
+
+Invariant: only this module knows them. An installed package has no nearmalloc and no designs.
+"""
 
 import os
 from pathlib import Path
 
+_DATA = Path(__file__).resolve().parent / "data"  # programs and plans of an installed package
+INSTALLED = _DATA.is_dir()
 ROOT = Path(__file__).resolve().parents[2]
 RELEASE = ROOT / "build" / "release"
-RESULTS = ROOT / "build" / "lab"
+RESULTS = Path.cwd() / "nearlab-results" if INSTALLED else ROOT / "build" / "lab"
+_LAB = _DATA if INSTALLED else ROOT / "lab"
+_CACHE = Path.home() / ".cache" / "nearlab" if INSTALLED else ROOT / "build"
 
 
 def lab_build() -> Path:
     """The folder of the lab's compiled programs. NEAR_LAB_BUILD names that of another build."""
-    return Path(os.environ.get("NEAR_LAB_BUILD", RELEASE / "lab"))
+    return Path(os.environ.get("NEAR_LAB_BUILD", _DATA if INSTALLED else RELEASE / "lab"))
 
 
 def bench_dir() -> Path:
@@ -30,7 +37,11 @@ def nearmalloc_library() -> Path:
 
 def plans_dir() -> Path:
     """The plans that come with the lab."""
-    return ROOT / "lab" / "plans"
+    return _LAB / "plans"
+
+
+def plan_files() -> list[Path]:
+    return sorted(plans_dir().glob("*.toml"))
 
 
 def plan_results() -> Path:
@@ -40,6 +51,8 @@ def plan_results() -> Path:
 
 def design_names() -> tuple[str, ...]:
     """The published designs, in the order of designs/list.txt."""
+    if INSTALLED:
+        return ()
     lines = (ROOT / "designs" / "list.txt").read_text(encoding="utf-8").splitlines()
     return tuple(line.split()[0] for line in lines if line and not line.startswith("#"))
 
@@ -47,6 +60,11 @@ def design_names() -> tuple[str, ...]:
 def design_library(name: str) -> Path:
     """A design of a paper, built beside nearmalloc."""
     return nearmalloc_library().parent / "designs" / f"lib{name}.so"
+
+
+def workload_sources() -> Path:
+    """The sources of the workloads; an installed package has none."""
+    return _LAB / "workloads"
 
 
 def limit_library() -> Path:
@@ -61,21 +79,26 @@ def count_library() -> Path:
 
 def crates_dir() -> Path:
     """The crates that make peers into libraries."""
-    return ROOT / "lab" / "peers"
+    return _LAB / "peers"
+
+
+def program_sources() -> Path:
+    """What real programs work on."""
+    return _LAB / "programs"
 
 
 def rust_workloads_dir() -> Path:
     """The crates that are workloads."""
-    return ROOT / "lab" / "reclaim"
+    return _LAB / "reclaim"
 
 
 def peers_build() -> Path:
     """The folder of what cargo builds from these crates."""
-    return ROOT / "build" / "peers"
+    return _CACHE / "peers"
 
 
 def logs_dir() -> Path:
-    return ROOT / "build" / "logs"
+    return _CACHE / "logs"
 
 
 def results_dir() -> Path:

@@ -35,7 +35,7 @@ def near(tmp_path_factory):
 @pytest.fixture(scope="module")
 def two_results(near):
     for _ in range(2):
-        near("run", "quick", *SCALED, "--only", "larson*")
+        near("run", "quick", *SCALED, "--only", "linux_scalability")
     return near
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import results
 from nearlab import places
-from nearlab.__main__ import app
+from nearlab.__main__ import application
 from nearlab.compare import command as compare_command
 from nearlab.compare import compare
 from nearlab.compare.compare import Settings, Way
@@ -54,7 +54,7 @@ def compared(folder: Path, before: list[dict], after: list[dict], **settings):
 
 
 def near(*words: object) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["compare", *map(str, words)])
+    done = CliRunner().invoke(application(), ["compare", *map(str, words)])
     return done.exit_code, " ".join(done.stdout.split()), done.stderr
 
 
@@ -107,6 +107,15 @@ def test_a_reference_that_failed_in_a_cell_is_not_used_there(tmp_path):
     assert found[None, GLIBC].verdict == "fails"
 
 
+def test_a_result_of_a_busy_machine_decides_nothing_about_time(tmp_path):
+    before = measured({GLIBC: noise(1), OURS: noise(2)})
+    after = measured({GLIBC: noise(3), OURS: [1.5 * value for value in noise(4)]})
+    for run in after:
+        run["disturbed"] = "other work"
+    row = compared(tmp_path, before, after)["time", OURS]
+    assert row.verdict == "unclear" and "busy machine in B" in row.note
+
+
 def test_rounds_are_paired_by_their_number(tmp_path):
     slow = [1.0, 3.0] * 5
     before = measured({GLIBC: slow, OURS: slow})
@@ -122,6 +131,8 @@ def test_few_rounds_are_unclear(tmp_path):
     found = compared(tmp_path, before, after)
     assert {found["time", OURS].verdict, found["peak memory", OURS].verdict} == {"unclear"}
     assert "rounds: 4" in found["time", OURS].note
+    shown = compare_command._row_json(found["time", OURS])
+    assert (shown["ratio"]["low"], shown["ratio"]["high"]) == (None, None)
 
 
 def test_memory_is_compared_without_the_reference(tmp_path):

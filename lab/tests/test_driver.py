@@ -3,6 +3,8 @@
 import itertools
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,15 +18,15 @@ import typer
 from rich.console import Console
 
 import fake_workloads
-from nearlab import peers, places
+from nearlab import peers, places, programs
 from nearlab.measure import callgrind, measure
 from nearlab.peers import Allocator
 from nearlab.plan import plan
 from nearlab.plan.cells import Cell
 from nearlab.programs.base import Program, Run
 from nearlab.results import journal, record, summary
+from nearlab.runs import busy, driver, huge_pages, interleave, probe, work
 from nearlab.runs import command as run
-from nearlab.runs import driver, interleave, probe, work
 from nearlab.runs.command import Choice
 
 GLIBC = Allocator("glibc", "glibc", None, "2")
@@ -40,6 +42,7 @@ def fakes(tmp_path, monkeypatch):
     monkeypatch.setenv("NEAR_LAB_RESULTS", str(tmp_path / "results"))
     monkeypatch.setattr(driver, "touch_memory", lambda: None)
     monkeypatch.setattr(probe, "take", lambda: 0.01)
+    monkeypatch.setattr(busy, "disturbance", lambda *_: None)  # the tests' own processes may
 
 
 @pytest.fixture
@@ -160,11 +163,10 @@ def test_an_allocator_of_ones_own_is_measured_by_its_library(tmp_path):
     source = Path(__file__).with_name("stand_in.c")
     library = tmp_path / "libmine.so"
     subprocess.run(["cc", "-shared", "-fPIC", source, "-o", library], check=True)
-    choice = Choice(allocators=(f"mine={library}", "gone=/nowhere/libgone.so"), count=True)
+    choice = Choice(allocators=(f"mine={library}",), count=True)
     records = measured(a_plan(["steady"], ["glibc"], rounds=1), choice)
-    mine, gone = records[0]["allocators"]
+    (mine,) = records[0]["allocators"]
     assert (mine["name"], mine["missing"]) == ("mine", None) and mine["digest"]
-    assert gone["missing"] == "/nowhere/libgone.so is not there"
     assert failures(records) == [None, None]
     (count,) = (one for one in records if one["kind"] == "count")
     assert count["failure"] is None and count["calls"]["malloc"] > 0
@@ -238,7 +240,7 @@ def test_a_real_program_that_is_missing_is_a_cell_with_a_reason(given, monkeypat
 
 
 def test_a_real_program_is_run_and_its_answer_compared(given):
-    if plan.real_programs()["sqlite"].missing():
+    if programs.by_name()["sqlite"].missing():
         pytest.skip("sqlite3 is not installed")
     given(GLIBC)
     records = measured(a_plan(["program:sqlite"], ["glibc"], rounds=1))
@@ -275,7 +277,9 @@ def test_counts_come_after_the_rounds(given):
     given(GLIBC)
     records = measured(a_plan(["steady", "crash"], ["glibc"], rounds=1), Choice(count=True))
     kinds = [one["kind"] for one in records]
-    assert kinds == ["plan", *["run"] * 4, "count", "count", "end"]
+    assert kinds == ["plan", "empty", *["run"] * 4, "count", "count", "end"]
+    (empty,) = (one for one in records if one["kind"] == "empty")
+    assert len(empty["memory_kib"]) == 5 and min(empty["memory_kib"]) > 500
     good, bad = (one for one in records if one["kind"] == "count")
     assert good["syscalls"]["mmap"] > 3 and good["syscalls"]["mremap"] == 0
     assert good["calls"]["malloc"] > 0 and 0 <= good["malloc_share"] <= 1 and not good["failure"]
@@ -349,6 +353,8 @@ def test_cells_allocators_and_rounds_are_chosen(given):
     "word,choices,complaint",
     [
         ("nothing", {}, "'nothing' is no plan"),
+        ("steady", {"allocators": "mine=/none.so"}, "there is no file /none.so"),
+        ("steady", {"allocators": "mimalloc2"}, "mimalloc2: not found: on purpose"),
         ("gone.toml", {}, "there is no plan gone.toml"),
         ("steady", {"only": "x*"}, "no cell is called 'x*'; there are: steady"),
         ("steady", {"allocators": "bumpmalloc"}, "unknown 'bumpmalloc'"),
@@ -356,12 +362,44 @@ def test_cells_allocators_and_rounds_are_chosen(given):
     ],
 )
 def test_a_wrong_choice_is_one_line_and_status_two(capsys, monkeypatch, word, choices, complaint):
-    monkeypatch.setattr(peers, "ensure", peers.find_all)
+    monkeypatch.setattr(peers, "ensure", lambda names: [ABSENT])
     with pytest.raises(typer.Exit) as ended:
         run.run([word], **choices)
     said = capsys.readouterr().err.strip()
-    assert ended.value.exit_code == 2 and said.startswith("near lab: ")
+    assert ended.value.exit_code == 2 and said.startswith("nearlab: ")
     assert complaint in said and "\n" not in said
+
+
+def test_threads_are_bound_in_any_run(given):
+    given(GLIBC)
+    chosen = a_plan(["arguments"], ["glibc"], rounds=1, more="warm_up = 0")
+    (line,) = runs(measured(chosen, Choice(pin="spread")))
+    assert line["stderr"] == "--preset two-cores --pin spread\n"
+    with pytest.raises(typer.Exit):
+        run.run(["steady"], pin="tight")
+
+
+def test_the_setting_of_huge_pages_is_an_axis_and_given_back(given, monkeypatch, tmp_path):
+    given(GLIBC)
+    setting = tmp_path / "enabled"
+    setting.write_text("always [madvise] never")
+    monkeypatch.setattr(huge_pages, "SETTING", setting)
+    told = f'cp {setting} "$GATES/$$"; report cafe'
+    script = fake_workloads.HEAD.replace("LIBC", str(libc())) + told + "\n"
+    (places.workload_dir() / "steady").write_text(script)
+    monkeypatch.setenv("GATES", str(tmp_path))
+    text = fake_workloads.tables("steady") + '\nhuge_pages = ["always", "never"]'
+    head = 'allocators = ["glibc"]\nrounds = 1\nwarm_up = 0'
+    records = measured(plan.parse(fake_workloads.plan_text(text, head), "try.toml"))
+    names = [cell["cell"] for cell in records[0]["cells"]]
+    assert names == ["steady huge_pages=always", "steady huge_pages=never"]
+    assert records[0]["cells"][0]["x"] == {"huge_pages": "always"} and not any(failures(records))
+    seen = {file.read_text() for file in tmp_path.glob("[0-9]*") if file.is_file()}
+    assert seen == {"always", "never"} and setting.read_text() == "madvise"
+    monkeypatch.setattr(huge_pages, "SETTING", tmp_path / "gone")
+    records = measured(plan.parse(fake_workloads.plan_text(text, head), "try.toml"))
+    missing = {cell["missing"] for cell in records[0]["cells"]}
+    assert missing == {"this kernel has no transparent huge pages"}
 
 
 # --- resuming --------------------------------------------------------------------------------
@@ -369,9 +407,10 @@ def test_a_wrong_choice_is_one_line_and_status_two(capsys, monkeypatch, word, ch
 
 COMMAND = """
 from nearlab import __main__
-from nearlab.runs import driver
+from nearlab.runs import busy, driver
 driver.touch_memory = lambda: None  # the test has no time for it
-__main__.app()
+busy.disturbance = lambda *_: None
+__main__.main()
 """
 
 
@@ -409,16 +448,17 @@ def test_an_ended_run_goes_on_with_exactly_what_is_missing(tmp_path, monkeypatch
     for gate in cells[1:3]:
         (tmp_path / gate).touch()  # such a run waits until its gate is gone
 
-    first = command(str(path))
+    first = command(str(path), "--allocators", "nearmalloc,glibc", "--rounds", "3")
     wait_for_runs(results, 2, first)
     first.send_signal(signal.SIGTERM)
     assert first.wait(60) == 130, first.stderr.read()
-    assert "--resume goes on with it" in first.stderr.read()
+    said = first.stderr.read()
+    again = shlex.split(re.search(r"nearlab run (.*) goes on with it", said)[1])
     (result,) = results.glob("try/*.jsonl")
     assert journal.read(result)[-1]["kind"] == "end" and not journal.read(result)[-1]["complete"]
 
     (tmp_path / "first-gate").unlink()
-    second = command(str(path), "--resume")
+    second = command(*again)
     wait_for_runs(results, 4, second)
     os.kill(second.pid, signal.SIGKILL)
     second.wait()
@@ -427,7 +467,7 @@ def test_an_ended_run_goes_on_with_exactly_what_is_missing(tmp_path, monkeypatch
         file.write(b'{"kind": "run", "cell": "second-gate", "alloc')
 
     (tmp_path / "second-gate").unlink()
-    third = command(str(path), "--resume")
+    third = command(*again)
     out, err = third.communicate(timeout=120)
     assert third.returncode == 0, err
     assert "first-gate" in out and result.name in out

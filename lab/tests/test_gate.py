@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import results
 from nearlab import places
-from nearlab.__main__ import app
+from nearlab.__main__ import application
 from nearlab.measure import callgrind, measure
 
 pytestmark = pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
@@ -78,7 +78,7 @@ def gate(before: Path, after: Path) -> tuple[int, dict[str, dict]]:
     """Exit status, and the rows by quantity."""
     out = after.with_suffix(".json")
     options = ["--json", str(out), "--fail-on-regression", "--threshold-time", "1e6"]
-    done = CliRunner().invoke(app, ["compare", str(before), str(after), *options])
+    done = CliRunner().invoke(application(), ["compare", str(before), str(after), *options])
     return done.exit_code, {row["quantity"]: row for row in json.loads(out.read_text())["rows"]}
 
 

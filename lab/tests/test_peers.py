@@ -10,6 +10,7 @@ import processes
 from nearlab import peers, places
 from nearlab.measure import measure
 from nearlab.peers import crates, debian, registry
+from nearlab.plan import chosen
 
 CONFORMS = r"""
 #include <errno.h>
@@ -190,7 +191,7 @@ def test_a_design_may_have_switches_in_its_name(tmp_path, monkeypatch):
     assert found.available and found.label == "scalloc madvise=off,reuse_threshold=100"
     options = "madvise=off,reuse_threshold=100"
     assert found.environment == (("NEARMALLOC_DESIGN_OPTIONS", options),)
-    for name in ("glibc+x:y", "scalloc+", "scalloc+x", "scalloc+x:", "scalloc+x:y+"):
+    for name in ("nobody+x:y", "scalloc+", "scalloc+x", "scalloc+x:", "scalloc+x:y+"):
         assert not peers.is_name(name)
 
 
@@ -200,11 +201,21 @@ def test_a_switch_that_the_design_has_not_is_a_reason():
     assert "free is ignored: 'run' is not one of" in peers.find("a2alloc+free:run").missing
 
 
+def test_any_allocator_has_switches_which_are_variables_if_it_is_no_design():
+    found = peers.find("glibc+MALLOC_ARENA_MAX:1+MALLOC_TOP_PAD_:/a/b")
+    assert found.environment == (("MALLOC_ARENA_MAX", "1"), ("MALLOC_TOP_PAD_", "/a/b"))
+    assert found.available and found.name == "glibc+MALLOC_ARENA_MAX:1+MALLOC_TOP_PAD_:/a/b"
+    assert not peers.is_name("nobody+X:1") and peers.is_name("mimalloc3+MIMALLOC_VERBOSE:1")
+    mine = f"mine+SOME:thing={places.nearmalloc_library()}"
+    assert chosen.problem([mine, "glibc"]) is None
+    (own,) = chosen.find([mine])
+    assert own.environment == (("SOME", "thing"),) and own.name == "mine+SOME:thing"
+
+
 def test_the_table_has_a_row_for_everyone_and_a_reason_for_who_is_missing():
-    rows = peers.table()
+    rows = [one.to_json() for one in peers.find_all()]
     assert [row["name"] for row in rows] == list(peers.known())
-    assert all(bool(row["library"]) or bool(row["missing"]) for row in rows)
-    assert all(isinstance(value, str) for row in rows for value in row.values())
+    assert all(row["library"] or row.get("missing") or row["name"] == "glibc" for row in rows)
 
 
 def test_a_library_that_does_not_work_is_missing_with_its_version_unknown(tmp_path, monkeypatch):

@@ -264,6 +264,19 @@ def test_two_cells_of_one_name_are_refused():
         names(text)
 
 
+def test_every_row_belongs_to_a_group():
+    text = ONE + 'origin = "published"\ntuned = true\n[[workload]]\nprogram = "slow"'
+    first, second = cells.of_plan(parse(text))
+    assert (first.origin, first.tuned) == ("published", True)
+    assert (second.origin, second.tuned) == ("own", False)
+    (cell,) = cells.of_plan(parse(ONE, 'origin = "published"'))
+    assert cell.origin == "published"
+    (cell,) = cells.of_plan(parse('[[workload]]\nprogram = "program:gcc"'))
+    assert cell.origin == "program"
+    with pytest.raises(PlanError, match="origin"):
+        parse(ONE + 'origin = "ours"')
+
+
 def test_a_true_workload_tells_its_options(monkeypatch):
     monkeypatch.setenv("NEAR_LAB_BUILD", TRUE_LAB)
     assert {"preset", "threads", "size", "objects", "rounds"} <= workloads.options("threadtest")
@@ -277,7 +290,7 @@ def test_the_list_names_what_is_there_and_what_is_missing(capsys):
         assert word in printed
 
 
-@pytest.mark.parametrize("path", plan.paths(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", places.plan_files(), ids=lambda path: path.stem)
 def test_the_plans_of_the_lab_are_right(monkeypatch, path):
     monkeypatch.setenv("NEAR_LAB_BUILD", TRUE_LAB)
     found = plan.load(path)

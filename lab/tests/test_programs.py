@@ -74,9 +74,9 @@ def clean(echo: Echo) -> bool:
 # Every program.
 
 
-@pytest.mark.parametrize("name", [program.name for program in programs.all_programs()])
+@pytest.mark.parametrize("name", list(programs.by_name()))
 def test_the_answer_is_that_of_glibc_and_the_right_malloc_served_it(name, found, tmp_path):
-    (program,) = (one for one in programs.all_programs() if one.name == name)
+    program = programs.by_name()[name]
     if lacking := program.missing():
         pytest.skip(f"not installed: {', '.join(lacking.values())}")
     allocators = [found[one] for one in ("glibc", "nearmalloc") if found[one].available]
@@ -90,11 +90,11 @@ def test_the_answer_is_that_of_glibc_and_the_right_malloc_served_it(name, found,
 
 
 def test_names_are_unique():
-    names = [program.name for program in programs.all_programs()]
+    names = list(programs.by_name())
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("program", programs.all_programs(), ids=lambda program: program.name)
+@pytest.mark.parametrize("program", programs.by_name().values(), ids=lambda program: program.name)
 def test_a_missing_program_is_reported_with_its_packages(program, monkeypatch):
     monkeypatch.setattr(base, "which", lambda _: None)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import results_file as make
 from nearlab import places
-from nearlab.__main__ import app
+from nearlab.__main__ import application
 from nearlab.report import figures, labels, page, planned, rows, style, tables, theme
 from nearlab.report.analysis import MEMORY, TIME
 from nearlab.report.verdict import verdict
@@ -58,13 +58,13 @@ def test_the_limit_never_costs_a_cell_and_has_no_rank(tmp_path):
     assert len(analysis.common(TIME)) == 3 and "limit" not in analysis.compared
     seconds["phong"] = SECONDS["phong"] | {"limit": [1] * 5}
     analysis = analyse(tmp_path, content(seconds, names=names))
-    assert [s.time_rank for s in analysis.standings if s.allocator == "limit"] == [None]
+    assert [s.time_rank for s in analysis.standings("own") if s.allocator == "limit"] == [None]
 
 
 def test_ranks_are_shared_where_intervals_meet(tmp_path):
     # nearmalloc's median is the least, but its runs are on both sides of glibc's.
     seconds = {"churn": {"glibc": [4] * 5, "nearmalloc": [3, 3, 3.9, 5, 5], "tbb": [8] * 5}}
-    table = tables.ranks(analyse(tmp_path, content(seconds)))
+    table = tables.ranks(analyse(tmp_path, content(seconds)), "own")
     assert {row[1]: row[0] for row in table.rows} == {
         "nearmalloc": "1 =",
         "glibc": "1 =",
@@ -104,7 +104,7 @@ def test_nothing_is_ranked_from_four_runs(tmp_path):
     seconds = {cell: {a: v[:4] for a, v in by.items()} for cell, by in SECONDS.items()}
     analysis = analyse(tmp_path, content(seconds))
     assert verdict(analysis).sentence.startswith("No verdict")
-    assert {row[0] for row in tables.ranks(analysis).rows} == {"–"}
+    assert {row[0] for row in tables.ranks(analysis, "own").rows} == {"–"}
     assert len(tables.unranked(analysis.record).rows) == 3
 
 
@@ -130,11 +130,11 @@ def test_a_scatter_is_of_the_workloads_it_names(tmp_path):
     found = drawn(tmp_path, FIGURE + 'kind = "scatter"\nworkloads = ["churn", "larson"]\n')
     assert {(r.allocator, r.metric): round(r.value, 6) for r in found.rows} == {
         ("nearmalloc", "time"): 0.5,
-        ("nearmalloc", "memory_kib"): 0.5,
+        ("nearmalloc", "heap_kib"): 0.5,
         ("glibc", "time"): 1,
-        ("glibc", "memory_kib"): 1,
+        ("glibc", "heap_kib"): 1,
         ("tbb", "time"): 2,
-        ("tbb", "memory_kib"): 2,
+        ("tbb", "heap_kib"): 2,
     }
 
 
@@ -264,7 +264,7 @@ def test_text_of_a_plan_cannot_become_markup(tmp_path):
 
 
 def run(*arguments: str):
-    return CliRunner().invoke(app, ["report", *arguments])
+    return CliRunner().invoke(application(), ["report", *arguments])
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def test_a_cell_where_an_allocator_beats_the_limit_leaves_its_figure_by_name(tmp
     analysis = analyse(tmp_path, limited())
     figure = figures.ratios(analysis, frame_of(analysis))[-1]
     assert figure.name == "limit-ratios"
-    assert figure.notes == ("Left out, faster than the limit: phong (glibc 0.33).",)
+    assert figure.notes[0] == "Left out, faster than the limit: phong (glibc 0.33)."
     assert {row.allocator: row.value for row in figure.rows}["tbb"] == pytest.approx(128**0.5)
     assert "no allocator can be faster" not in figure.caption and "2 cells" in figure.caption
 
@@ -67,8 +67,8 @@ def test_the_memory_of_the_limit_means_nothing(tmp_path):
     assert {(row.value, row.note) for row in memory} == {(None, "no meaning")}
     assert "limit" not in {row.allocator for row in contents.scatter.rows}
     assert "limit" not in {row.allocator for row in contents.planned[0].rows}
-    ranks = {row[1]: row for row in tables.ranks(analysis).rows}
-    assert ranks["limit"][3] == "no meaning" and ranks["limit"][2] != "no meaning"
+    ranks = {row[1]: row for row in tables.ranks(analysis, "own").rows}
+    assert ranks["limit"][5] == "no meaning" and ranks["limit"][2] != "no meaning"
     assert charts.heat_word("no meaning") == "–"
 
 
@@ -97,7 +97,7 @@ def test_the_memory_of_an_insensitive_program_is_its_allocators(tmp_path):
     assert analysis.common(MEMORY) == ["churn", "larson", "phong"]
     assert len(analysis.duels(MEMORY)) == 3
     time, memory = figures.ratios(analysis, frame_of(analysis))
-    assert "over 2 cells" in time.caption and "over 3 cells" in memory.caption
+    assert "workloads, 2 cells" in time.caption and "workloads, 3 cells" in memory.caption
     assert "2 cells, for memory 3, that all" in verdict(analysis).sentence
 
 

@@ -33,9 +33,9 @@ def test_pairing_removes_the_noise_that_both_share():
 
 
 def test_difference_has_an_interval():
-    found = stats.difference([10, 12, 11], [1, 3, 2])
+    found = stats.difference([10, 12, 11, 10, 11], [1, 3, 2, 1, 2])
     assert (found.low, found.value, found.high) == (9, 9, 9)
-    spread = stats.difference([10, 12, 11], [1, 1, 1])
+    spread = stats.difference([9, 12, 10, 9, 11], [0] * 5)
     assert spread.low < spread.value == 10 < spread.high
 
 
@@ -45,7 +45,7 @@ def test_geometric_mean():
 
 
 def test_geometric_mean_of_ratios_multiplies_rows():
-    rows = [([2, 2, 2], [1, 1, 1]), ([8, 8, 8], [1, 1, 1])]
+    rows = [([2] * 5, [1] * 5), ([8] * 5, [1] * 5)]
     found = stats.geometric_mean_of_ratios(rows)
     assert (found.low, found.value, found.high) == pytest.approx((4, 4, 4))
 
@@ -90,3 +90,36 @@ def test_no_rows_have_no_mean():
 
 def test_an_interval_prints_as_value_and_edges():
     assert str(stats.Interval(0.5, 1, math.pi)) == "1.00 [0.50, 3.14]"
+
+
+def test_fewer_than_five_rounds_give_no_interval():
+    few, enough = ([2.0, 2.1, 2.2, 2.3], [1.0] * 4), ([2.0, 2.1, 2.2, 2.3, 2.2], [1.0] * 5)
+    for found in (
+        stats.ratio(*few),
+        stats.difference(*few),
+        stats.unpaired_ratio(few[0], enough[1]),
+        stats.ratio_of_ratios(few, enough),
+        stats.geometric_mean_of_ratios([enough, few]),
+        stats.over_rows([enough] * 5 + [few]),
+        stats.over_rows([enough] * 4),
+    ):
+        assert not found.known and "[" not in str(found)
+        assert found.low <= 0 < found.value < found.high, "so nothing is certain from it"
+    assert stats.ratio(*enough).known and stats.over_rows([enough] * 5).known
+
+
+def test_the_interval_over_rows_covers_which_rows_one_chose():
+    rows = [([ratio] * 5, [1.0] * 5) for ratio in (0.2, 0.5, 1.0, 2.0, 5.0)]
+    noise, rows_too = stats.geometric_mean_of_ratios(rows), stats.over_rows(rows)
+    assert (noise.low, noise.high) == pytest.approx((1, 1))  # the runs have no noise
+    assert rows_too.value == pytest.approx(1) and rows_too.low < 0.5 and rows_too.high > 2
+    assert stats.over_rows(rows) == rows_too
+    alike = stats.over_rows([([2.0] * 5, [1.0] * 5)] * 8)
+    assert (alike.low, alike.high) == pytest.approx((2, 2))
+
+
+def test_leaving_one_out_names_the_row_that_decides():
+    found = stats.leave_one_out({"a": 1.0, "b": 1.0, "idle": 1 / 64})
+    assert (found.row, found.without) == ("idle", pytest.approx(1))
+    assert (found.low, found.high) == (pytest.approx(1 / 8), pytest.approx(1))
+    assert stats.leave_one_out({"a": 2.0}) is None

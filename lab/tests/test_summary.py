@@ -9,11 +9,17 @@ import results
 from nearlab.results import summary
 
 
-def printed(allocators: list[str], runs: dict[str, dict[str, float | None]]) -> str:
+def printed(
+    allocators: list[str],
+    runs: dict[str, dict[str, float | None]],
+    metric: str = "seconds",
+    **marks: dict,
+) -> str:
     """The table for medians by cell and allocator; None: the runs failed."""
-    header = results.plan(map(results.allocator, allocators), map(results.cell, runs))
+    cells = [results.cell(name) | marks.get(name, {}) for name in runs]
+    header = results.plan(map(results.allocator, allocators), cells)
     records = [
-        results.run(cell, name, number, {"seconds": value or 0}, None if value else "SIGSEGV")
+        results.run(cell, name, number, {metric: value or 0}, None if value else "SIGSEGV")
         for cell, values in runs.items()
         for name, value in values.items()
         for number in (1, 2, 3)
@@ -67,3 +73,16 @@ def test_who_failed_is_named():
     assert row(text, "one") == ["one", "1.00", "failed"]
     assert row(text, "two") == ["two", "failed", "-"]
     assert "one, a: SIGSEGV (3 x)" in text
+
+
+def test_memory_has_a_table_of_its_own():
+    text = printed(["glibc", "a"], {"one": {"glibc": 100.0, "a": 150.0}}, "memory_kib")
+    assert "median peak KiB" in text and row(text, "one") == ["one", "1.00", "1.50"]
+
+
+def test_groups_stand_apart_and_tuned_rows_are_marked():
+    marks = {"one": {"origin": "published", "tuned": True}, "two": {"origin": "own"}}
+    both = {"glibc": 1.0, "a": 2.0}
+    text = printed(["glibc", "a"], {"two": both, "one": both}, **marks)
+    order = [text.index(word) for word in ("published workloads", "one (tuned)", "own workloads")]
+    assert order == sorted(order) and text.index("two") > order[-1]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from nearlab import places
-from nearlab.__main__ import app
+from nearlab.__main__ import application
 from nearlab.timeline import analysis as timeline_analysis
 from nearlab.timeline import command as timeline
 from nearlab.timeline import figure as timeline_figure
@@ -157,7 +157,7 @@ def test_garbage_is_the_mean_of_threads_by_epoch(two):
 
 
 def run(*words, status=0):
-    done = CliRunner().invoke(app, ["timeline", *map(str, words)])
+    done = CliRunner().invoke(application(), ["timeline", *map(str, words)])
     assert done.exit_code == status, done.output
     return done.output
 
@@ -363,9 +363,9 @@ def test_a_wrong_request_is_an_error_of_one_line(two, words, said):
 
 
 def test_the_cost_of_recording_is_measured(example):
-    done = CliRunner().invoke(app, ["timeline-cost", "--pairs", "3", str(example)])
+    done = CliRunner().invoke(application(), ["timeline-cost", "--pairs", "5", str(example)])
     assert done.exit_code == 0, done.output
-    assert "recording 1,800 events, 3 pairs" in done.output
+    assert "recording 1,800 events, 5 pairs" in done.output
     assert re.search(r"^time: [+-][\d.]+ % \[.*\]\nCPU time: [+-][\d.]+ % \[", done.output, re.M)
 
 
@@ -374,5 +374,5 @@ def test_the_cost_of_recording_is_measured(example):
     [("false", "status 1"), ("true", "no line of JSON"), ("/nowhere", "cannot run")],
 )
 def test_a_program_that_cannot_be_measured_is_an_error(command, said):
-    done = CliRunner().invoke(app, ["timeline-cost", command])
+    done = CliRunner().invoke(application(), ["timeline-cost", command])
     assert done.exit_code == 2 and said in done.output and done.output.count("\n") == 1

@@ -8,13 +8,14 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from nearlab import places
-from nearlab.__main__ import app
+from nearlab.__main__ import application
 from nearlab.measure import trace
 
 HERE = Path(__file__).resolve().parent
@@ -233,17 +234,20 @@ def test_a_damaged_file_never_crashes_the_reader(threaded, tmp_path):
 
 
 def test_info_says_what_is_in_a_trace(threaded):
-    shown = CliRunner().invoke(app, ["trace", "info", str(threaded)])
+    shown = CliRunner().invoke(application(), ["trace", "info", str(threaded)])
     summary = trace.read(threaded)
     assert shown.exit_code == 0
     assert f"{summary.events:,}" in shown.output and "ran to its end" in shown.output
-    as_json = CliRunner().invoke(app, ["trace", "info", "--json", str(threaded)])
+    as_json = CliRunner().invoke(application(), ["trace", "info", "--json", str(threaded)])
     assert json.loads(as_json.output)["events"] == summary.events
 
 
-def test_record_passes_the_exit_status_on(tmp_path):
+def test_record_passes_the_exit_status_on_and_warns_of_too_few_events(tmp_path):
     arguments = ["record", "-o", str(tmp_path / "t"), "--", "sh", "-c", "exit 7"]
-    assert CliRunner().invoke(app, arguments).exit_code == 7
+    shown = CliRunner().invoke(application(), arguments)
+    assert shown.exit_code == 7 and "events are too few" in shown.output
+    many = replace(trace.read(tmp_path / "t"), events=100_000)
+    assert trace.warning(many) == ""
 
 
 @pytest.mark.parametrize(
@@ -256,11 +260,11 @@ def test_record_passes_the_exit_status_on(tmp_path):
 )
 def test_record_refuses_what_cannot_be(tmp_path, name, program, message):
     (tmp_path / "there").write_text("kept")
-    shown = CliRunner().invoke(app, ["record", "-o", str(tmp_path / name), "--", program])
+    shown = CliRunner().invoke(application(), ["record", "-o", str(tmp_path / name), "--", program])
     assert shown.exit_code == 2 and message in shown.output
     assert (tmp_path / "there").read_text() == "kept"
 
 
 def test_info_of_no_trace_is_one_line(tmp_path):
-    shown = CliRunner().invoke(app, ["trace", "info", str(tmp_path)])
+    shown = CliRunner().invoke(application(), ["trace", "info", str(tmp_path)])
     assert shown.exit_code == 2 and shown.output.count("\n") == 1

@@ -50,7 +50,10 @@ SMALL = {
         "--operations 2000 --generations 6 --blocks 100 --low 7 --high 300 --sets threads",
     ],
     "linux_scalability": ["--objects 2000 --rounds 2", "--objects 2000 --held 10 --size 8"],
-    "malloc_test": ["--threads 2 --batches 20 --objects 200"],
+    "malloc_test": [
+        "--threads 2 --batches 20 --objects 200",
+        "--threads 3 --batches 90 --objects 50 --under-way 1",
+    ],
     "migration": ["--operations 5000 --blocks 300", "--operations 5000 --migrate 999 --mark"],
     "nalloc_global": ["--operations 20000", "--operations 5000 --threads 5 --stacks 2"],
     "nalloc_private": ["--operations 20000"],
@@ -80,7 +83,7 @@ SMALL = {
     "start_up": ["--times 6"],
     "thread_churn": ["--generations 20", "--generations 200 --mark"],
     "threadtest": ["--objects 2000 --rounds 3 --size 8", "--objects 999 --rounds 2 --work 3"],
-    "xmalloc_like": ["--rounds 30", "--rounds 30 --threads 1"],
+    "xmalloc_like": ["--rounds 30", "--rounds 30 --threads 1", "--rounds 99 --under-way 1"],
 }
 # The blocks of these are nodes without stamps: a faulty one ends in a crash or in a lost key
 # (test_set_updates.py).
@@ -223,6 +226,7 @@ def test_a_wrong_option_is_named(name, options):
         ("fragmentation", "--pattern neat", "--pattern"),
         ("thread_churn", "--left 201", "--left is above --blocks"),
         ("churn", "--migrate 9 --pin spread", "--migrate goes without --pin"),
+        ("churn", "--migrate 9 --stamps off", "--migrate needs stamps"),
         ("larson", "--generations 1", "--generations is below --threads"),
     ],
 )

@@ -11,21 +11,29 @@
 
 namespace {
 
-bool run(const std::string& program) {
-  const char* const arguments[] = {program.c_str(), "quiet", nullptr};
+// Runs the program to its end, quietly or with its output in the file of `actions`.
+bool run(const std::string& program, const posix_spawn_file_actions_t* actions = nullptr) {
+  const char* const arguments[] = {program.c_str(), actions ? nullptr : "quiet", nullptr};
   pid_t child;
   int status = 0;
-  return posix_spawn(&child, program.c_str(), nullptr, nullptr, const_cast<char* const*>(arguments),
+  return posix_spawn(&child, program.c_str(), actions, nullptr, const_cast<char* const*>(arguments),
                      environ) == 0 &&
          waitpid(child, &status, 0) == child && status == 0;
 }
 
-// Resident memory and page tables of the trivial program, in KiB; 0 if it does not say.
+// Resident memory and page tables of the trivial program, in KiB; 0 if it does not say. No shell
+// runs it, because a shell would run on the allocator under test.
 long memory_of(const std::string& program) {
-  FILE* const output = popen(program.c_str(), "r");
+  FILE* const output = std::tmpfile();
   if (output == nullptr) return 0;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, fileno(output), STDOUT_FILENO);
+  run(program, &actions);
+  posix_spawn_file_actions_destroy(&actions);
+  std::rewind(output);
   const auto result = nlohmann::json::parse(output, nullptr, false);
-  pclose(output);
+  std::fclose(output);
   return result.is_object() ? result.value("rss_kib", 0L) + result.value("vm_pte_kib", 0L) : 0;
 }
 

@@ -138,7 +138,7 @@ def _figures(row: Row) -> tuple[str, str, str, str, str]:
         return row.quantity.name, "", "", "", ""
     before = _value(row.quantity, row.before, row.relative)
     after = _value(row.quantity, row.after, row.relative)
-    edges = f"{_percent(row.ratio.low)} to {_percent(row.ratio.high)}"
+    edges = f"{_percent(row.ratio.low)} to {_percent(row.ratio.high)}" if row.ratio.known else ""
     return row.quantity.name, before, after, _percent(row.ratio.value), edges
 
 
@@ -214,6 +214,8 @@ def _row_json(row: Row) -> dict[str, Any]:
     record = asdict(row) | {"quantity": row.quantity.name if row.quantity else None}
     if not math.isfinite(row.importance):
         record["importance"] = None
+    if row.ratio is not None and not row.ratio.known:
+        record["ratio"] |= {"low": None, "high": None}
     return record
 
 

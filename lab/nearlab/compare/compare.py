@@ -28,8 +28,8 @@ from typing import Any
 
 from nearlab.compare.load import Measured
 from nearlab.results import stats
-from nearlab.results.record import FEWEST_RUNS, INSENSITIVE, NOISY
-from nearlab.results.stats import Interval
+from nearlab.results.record import INSENSITIVE, NOISY
+from nearlab.results.stats import FEWEST_RUNS, Interval
 
 SYSTEM_CALLS = ("mmap", "munmap", "madvise", "mremap", "mprotect", "brk")
 _Z95 = 1.96
@@ -198,6 +198,11 @@ class _Pair:
             reference = []
             notes.append(f"{self._reference} failed: not relative to it")
         doubts = [f"under {INSENSITIVE:.0%} of it is malloc"] if self._insensitive() else []
+        doubts += [
+            f"busy machine in {name}"
+            for name, file in zip("AB", self._files, strict=True)
+            if file.busy(self._cell, self._allocator)
+        ]
         if all(own):
             yield self._sampled(quantity, own, reference[0] if reference else None, doubts, notes)
 
@@ -212,8 +217,8 @@ class _Pair:
             for file in self._files
         )
         if before and after and min(before + after) > 0:
-            ratio = stats.unpaired_ratio(after, before, resamples=_RESAMPLES)
-            yield self._judged(quantity, stats.median(before), stats.median(after), ratio)
+            was, now = stats.median(before), stats.median(after)
+            yield self._judged(quantity, was, now, Interval(*[now / was] * 3))  # exact
 
     def _calls(self, quantity: Quantity) -> Iterator[Row]:
         before, after = (

@@ -47,6 +47,11 @@ class Measured:
         values = {run["round"]: run["metrics"].get(metric) for run in runs}
         return {number: value for number, value in values.items() if value is not None}
 
+    def busy(self, cell: str, allocator: str) -> bool:
+        """True if other work disturbed half of the runs or more."""
+        runs = self.records.get(("run", cell, allocator), [])
+        return bool(runs) and 2 * sum(bool(run.get("disturbed")) for run in runs) >= len(runs)
+
     def counts(self, kind: str, cell: str, allocator: str, key: str) -> list[Any]:
         """The counting runs' values under `key`; a run may have one number and lack another."""
         found = [record.get(key) for record in self.records.get((kind, cell, allocator), [])]

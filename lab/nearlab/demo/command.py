@@ -2,18 +2,16 @@
 
 It runs the plan `demo` and compares its two allocators. Invariant: it ends with 0 only if every
 selected program that is available ran, with the right output, served by the right malloc. Nothing
-it starts outlives it. Results: a table on stdout, and a picture beside the results of the plan.
+it starts outlives it. Results: a table on stdout; the page of the results is made by `report`.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from nearlab.demo import figure as demo_figure
 from nearlab.demo import table as demo_table
 from nearlab.measure.measure import MeasureError
 from nearlab.plan import plan as plans
@@ -24,15 +22,14 @@ from nearlab.results.record import Allocator, Record
 from nearlab.runs.command import Choice, drive, prepared, shown
 
 _WIDTH = 80  # the table's width, also if stdout is no terminal
-_QUICK_ROUNDS = 3
 
 
 def demo(
-    rounds: Annotated[int | None, typer.Option(min=1, help="Counted rounds (5; quick: 3).")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Counted rounds (5).")] = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Run this program; may be repeated.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small inputs: under a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Small inputs: about a minute.")] = False,
 ) -> None:
     """Runs real programs under glibc's malloc and under nearmalloc and compares them."""
     err = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
@@ -45,7 +42,7 @@ def demo(
             for cell in driver.cells:
                 if cell.missing:
                     err.print(f"demo: {cell.name} is skipped: {cell.missing}")
-            path = drive(driver, False, err, "demo")
+            path = drive(driver, False, err)
     except (PlanError, JournalError, MeasureError) as error:
         err.print(f"demo: {error}")
         raise typer.Exit(2) from None
@@ -70,7 +67,7 @@ def _chosen(plan: Plan, names: Sequence[str], rounds: int | None, quick: bool) -
     workloads = [workload for workload in plan.keys.workload if workload.label in wanted]
     changes = {
         "workload": workloads,
-        "rounds": rounds or (_QUICK_ROUNDS if quick else plan.keys.rounds),
+        "rounds": rounds or plan.keys.rounds,
         "preset": "two-cores" if quick else plan.keys.preset,
     }
     return replace(plan, keys=plan.keys.model_copy(update=changes))
@@ -98,10 +95,7 @@ def _report(rows: Sequence[demo_table.Row], record: Record) -> None:
                 f"{row.name} failed: {row.failure}", markup=False, style="red", soft_wrap=True
             )
     out.print(subtitle, markup=False, style="dim", soft_wrap=True)
-    picture: Path = record.path.with_suffix(".png")
-    demo_figure.draw(rows, baseline, candidate, subtitle, picture)
-    for path in (picture, record.path):
-        out.print(shown(path), markup=False, style="dim", soft_wrap=True)
+    out.print(shown(record.path), markup=False, style="dim", soft_wrap=True)
 
 
 def _named(allocator: Allocator) -> str:

@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from nearlab.plan.plan import PROGRAM, real_programs
+from nearlab import programs
 from nearlab.results import stats
 from nearlab.results.record import Cell, Record
 
@@ -65,7 +65,7 @@ def rows_of(record: Record) -> list[Row]:
 
 
 def _row(record: Record, cell: Cell) -> Row:
-    title = real_programs()[cell.program.removeprefix(PROGRAM)].title
+    title = programs.by_name()[cell.program.removeprefix(programs.PREFIX)].title
     baseline, candidate = (one.name for one in record.allocators)
     for name in (baseline, candidate):
         if problem := record.problem(cell.name, name):

@@ -12,13 +12,14 @@ import os
 import signal as signals
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nearlab.measure import measure
 
 _TIMEOUT_S = 300
+Running = subprocess.Popen[bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,25 +39,36 @@ def count(
     idle: Sequence[str | Path] | None = None,
 ) -> Count:
     """Counts the instructions of one run of `argv`, minus those of `idle` if it is given."""
-    whole = _run(argv, library, env, timeout)
+
+    def read(counts: Path, running: Running) -> Count:
+        try:
+            status = running.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return Count(None, f"timed out under callgrind after {timeout:g} s")
+        return Count(None, "") if status else _read(counts, library)
+
+    whole = run(argv, library, env, read)
     if whole.instructions is None or idle is None:
         return whole
-    start_up = _run(idle, library, env, timeout)
+    start_up = run(idle, library, env, read)
     if start_up.instructions is None:
         return Count(None, f"without work: {start_up.failure}")
     return Count(whole.instructions - start_up.instructions)
 
 
-def _run(
+def run(
     argv: Sequence[str | Path],
     library: str | Path | None,
     env: Mapping[str, str] | None,
-    timeout: float,
+    read: Callable[[Path, Running], Count],
+    options: Sequence[str] = (),
 ) -> Count:
+    """Starts `argv` under callgrind, and ends it when `read` has what it wants; `read` gets the
+    name of its file of counts, and the process."""
     preload = {"LD_PRELOAD": str(library)} if library else {}
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as log:
         # A forked child also runs under callgrind; %p gives each process its own output file.
-        tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/%p", "--"]
+        tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/%p", *options, "--"]
         try:
             process = subprocess.Popen(
                 [*tool, *(str(word) for word in argv)],
@@ -69,15 +81,14 @@ def _run(
         except FileNotFoundError:
             return Count(None, "valgrind is not installed")
         try:
-            status = process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            return Count(None, f"timed out under callgrind after {timeout:g} s")
+            found = read(Path(folder) / str(process.pid), process)
+            status = process.poll()
         finally:
             _end(process)
-        if status != 0:
+        if status:
             log.seek(0)
             return Count(None, _ending(status, log.read().decode(errors="replace")))
-        return _read(Path(folder) / str(process.pid), library)
+        return found
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

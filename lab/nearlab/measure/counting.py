@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from nearlab import places
+from nearlab import peers, places
 from nearlab.measure import measure, proof
 from nearlab.measure.measure import Sample
 from nearlab.peers import Allocator
@@ -117,7 +117,8 @@ def _failure(calls: Calls, sample: Sample, allocator: Allocator) -> str | None:
         return failure
     if calls.processes == 0:
         return "the counter was not loaded"
-    wanted = proof.allocator_name(allocator.library) if allocator.library else allocator.name
+    plain = peers.switched(allocator.name)[0]
+    wanted = proof.allocator_name(allocator.library) if allocator.library else plain
     if sample.served_by != wanted:
         return f"served by {sample.served_by}"
     return None

@@ -9,12 +9,16 @@ The definition is checked on glibc 2.36, whose count is known (lab/tests).
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Annotated
 
+import typer
+from rich.console import Console
 from rich.table import Table
 
-from nearlab import places
+from nearlab import peers, places
 from nearlab.measure import callgrind
 from nearlab.peers import Allocator
+from nearlab.plan import chosen
 
 MODES = ("pair", "batch")
 SIZES = (16, 64, 256, 1024, 32768)
@@ -24,6 +28,7 @@ LIMITS = {
     **{("batch", size): limit for size, limit in zip(SIZES, (36, 36, 44, 60, 200), strict=True)},
 }
 _BATCH = 1000
+_WIDTH = 180  # of the table if stdout is no terminal
 _EMPTY_FUNCTIONS = 2
 # Rounds of the short and the long run. The long run is long enough to include the rare slow paths.
 _ROUNDS = {"pair": (5_000, 105_000), "batch": (10, 110)}
@@ -107,3 +112,17 @@ def _run(words: Sequence[object], library: Path | None, environment: Mapping[str
     if found.instructions is None:
         raise CountError(found.failure)
     return found.instructions
+
+
+def instructions(
+    allocators: Annotated[
+        str, typer.Option(metavar="NAME,...", help=f"Which (default {', '.join(peers.CORE)}).")
+    ] = "",
+) -> None:
+    """Counts the instructions of a malloc with its free, exactly."""
+    names = chosen.split(allocators) or peers.CORE
+    if problem := chosen.problem(names) or chosen.missing_library(names):
+        raise typer.BadParameter(problem)
+    found = chosen.find(names)
+    out = Console()
+    (out if out.is_terminal else Console(width=_WIDTH)).print(table(found, count(found)))

@@ -71,6 +71,7 @@ class Sample:
     left_running: int  # processes that the child left running; the launcher ended them
     processes: tuple[Process, ...]
     sampler_cpu_s: float = 0.0  # the launcher's own seconds
+    waited_s: float | None = None  # the first thread's wait for a processor, if the kernel counts
     # Memory calls of the whole tree by name, if requested; or the reason why they were not counted.
     syscalls: dict[str, int] | None = None
     syscalls_refused: str | None = None
@@ -273,6 +274,7 @@ class _Report:
     calls: dict[str, int] | None = None
     refused: str | None = None
     left: int = 0
+    waited_ns: int | None = None
 
     def add(self, line: str) -> None:
         kind, _, rest = line.partition(" ")
@@ -284,6 +286,8 @@ class _Report:
             if kind == "program":
                 self.programs[int(pid_text)] = path
             self.objects.setdefault(int(pid_text), []).append(path)
+        elif kind == "waited":
+            self.waited_ns = int(rest)
         elif kind == "left":
             self.left = int(rest)
         elif kind == "calls" and rest.startswith("refused "):
@@ -345,6 +349,7 @@ def _parse(argv: tuple[str, ...], root_pid: int, text: str, stdout: str, stderr:
         left_running=report.left,
         processes=processes,
         sampler_cpu_s=float(report.usage[15]),
+        waited_s=None if report.waited_ns is None else report.waited_ns * 1e-9,
         syscalls=report.calls,
         syscalls_refused=report.refused,
     )

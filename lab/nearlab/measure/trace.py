@@ -18,6 +18,8 @@ from rich.table import Table
 
 from nearlab import places
 
+_FEW_EVENTS = 100_000  # about 10 ms of calls: less than the start of a process varies by
+
 app = typer.Typer(no_args_is_help=True, help="Looks at recorded malloc traces.")
 
 
@@ -91,6 +93,13 @@ def files_of(file: Path) -> list[Path]:
     return [file, *sorted(file.parent.glob(f"{file.name}.[0-9]*"))]
 
 
+def warning(summary: Summary) -> str:
+    """Says that a replay of the trace means nothing; empty if it may mean something."""
+    if summary.events >= _FEW_EVENTS:
+        return ""
+    return f"{summary.events:,} events are too few: the time of a replay means nothing"
+
+
 def _size(number: float) -> str:
     for unit in ("B", "KiB", "MiB", "GiB"):
         if number < 1024 or unit == "GiB":
@@ -149,6 +158,8 @@ def info(
     out = Console(highlight=False)
     out.print(table)
     out.print(_histogram(summary))
+    if told := warning(summary):
+        out.print(told, style="yellow")
 
 
 def record(
@@ -166,4 +177,6 @@ def record(
         raise _refuse(error) from None
     more = f", and {len(files) - 1} of its other processes" if len(files) > 1 else ""
     typer.echo(f"recorded {summary.events:,} events in {output}{more}", err=True)
+    if told := warning(summary):
+        typer.echo(f"nearlab: {told}", err=True)
     raise typer.Exit(status)

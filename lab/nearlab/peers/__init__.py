@@ -5,6 +5,16 @@ loaded library itself says. `find` looks and changes nothing; `ensure` also inst
 """
 
 from nearlab.peers.allocator import Allocator
-from nearlab.peers.registry import CORE, NAMES, ensure, find, find_all, is_name, known, table
+from nearlab.peers.registry import CORE, NAMES, ensure, find, find_all, is_name, known, switched
 
-__all__ = ["CORE", "NAMES", "Allocator", "ensure", "find", "find_all", "is_name", "known", "table"]
+__all__ = [
+    "CORE",
+    "NAMES",
+    "Allocator",
+    "ensure",
+    "find",
+    "find_all",
+    "is_name",
+    "known",
+    "switched",
+]

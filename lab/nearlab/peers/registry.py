@@ -7,6 +7,7 @@ listed where their library is built.
 import os
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from nearlab import places
@@ -61,58 +62,74 @@ _ENTRIES = {
     "snmalloc": _Entry("snmalloc", Crate("snmalloc", "snmalloc-sys"), _CRATE_VERSION),
     "rpmalloc": _Entry("rpmalloc", Crate("rpmalloc", "rpmalloc-sys", "-O2"), _CRATE_VERSION),
     "tbb": _Entry("oneTBB", DebianPackage("libtbbmalloc_proxy.so.2", "libtbbmalloc2"), "tbb()"),
-    "limit": _Entry("limit", Built(places.limit_library), "none()", "bound"),
-} | {name: _Entry(name, own.design(name), "none()", "design") for name in own.DESIGNS}
+    "limit": _Entry("limit", Built(places.limit_library), versions.NONE, "bound"),
+} | {name: _Entry(name, own.design(name), versions.NONE, "design") for name in own.DESIGNS}
 
 NAMES = ("glibc", *_ENTRIES)
-# A design with switches of its own: DESIGN+switch:value, and more of them.
-_VARIANT = re.compile(r"([a-z0-9]+)((?:\+[a-z_]+:[a-z0-9_]+)+)")
+# An allocator with switches: NAME+switch:value, and more of them.
+_VARIANT = re.compile(r"([\w.-]+?)((?:\+\w+:[^+,=]+)+)")
 # Allocators that any machine has within minutes: only ours are compiled.
-CORE = ("glibc", "nearmalloc", "mimalloc3", "mimalloc2", "jemalloc", "tcmalloc")
+CORE = (
+    *(() if places.INSTALLED else ("nearmalloc",)),
+    *("glibc", "mimalloc3", "mimalloc2", "jemalloc", "tcmalloc"),
+)
 
 
 def known() -> tuple[str, ...]:
-    """All names but those of designs that are not built."""
+    """All names but those of designs that are not built, and of what an installed package lacks."""
+    optional = ("design", "ours") if places.INSTALLED else ("design",)
     return tuple(
         name
         for name in NAMES
-        if name == "glibc" or _ENTRIES[name].group != "design" or _ENTRIES[name].source.find()
+        if name == "glibc" or _ENTRIES[name].group not in optional or _ENTRIES[name].source.find()
     )
 
 
 def is_name(name: str) -> bool:
-    """True for each of NAMES and for a design with switches."""
+    """True for each of NAMES, alone or with switches."""
+    return name in NAMES or switched(name)[0] in NAMES
+
+
+def switched(name: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The name without its switches, and the variables that set them: a design has one variable
+    for all of its own, for any other allocator a switch is a variable."""
     variant = _VARIANT.fullmatch(name)
-    return name in NAMES or (variant is not None and variant[1] in own.DESIGNS)
+    if variant is None:
+        return name, ()
+    pairs = [word.partition(":")[::2] for word in variant[2].removeprefix("+").split("+")]
+    if variant[1] in own.DESIGNS:
+        options = ",".join(f"{key}={value}" for key, value in pairs)
+        return variant[1], (("NEARMALLOC_DESIGN_OPTIONS", options),)
+    return variant[1], tuple(pairs)
 
 
 def _variant(name: str) -> _Entry:
-    """A design with the switches of its name."""
-    variant = _VARIANT.fullmatch(name)
-    assert variant is not None, "`is_name` was asked"
-    design, switches = variant.groups()
-    options = switches.removeprefix("+").replace("+", ",").replace(":", "=")
-    entry = _ENTRIES[design]
-    return replace(
-        entry,
-        label=f"{entry.label} {options}",
-        environment=(*entry.environment, ("NEARMALLOC_DESIGN_OPTIONS", options)),
-    )
+    """An allocator with the switches of its name."""
+    plain, settings = switched(name)
+    entry = _ENTRIES[plain]
+    told = name.removeprefix(plain).removeprefix("+").replace("+", ",").replace(":", "=")
+    environment = (*entry.environment, *settings)
+    return replace(entry, label=f"{entry.label} {told}", environment=environment)
 
 
 def find(name: str) -> Allocator:
     """One allocator by name (see NAMES), or a design with switches."""
-    if name == "glibc":
+    plain, settings = switched(name)
+    if plain == "glibc":
         version = (os.confstr("CS_GNU_LIBC_VERSION") or "unknown").removeprefix("glibc ")
         flags = debian.package_version("libc6")
-        return Allocator("glibc", "glibc", None, version, flags=flags, group="system")
+        about = {"flags": flags, "group": "system" if name == plain else "peer"}
+        return Allocator(name, name, None, version, environment=settings, **about)
     if not is_name(name):
         raise KeyError(f"unknown allocator {name}; there are {', '.join(NAMES)}")
     entry = _ENTRIES[name] if name in _ENTRIES else _variant(name)
     library = entry.source.find()
     if library is None:
         return Allocator(name, entry.label, None, "", entry.source.hint(), group=entry.group)
-    version, problem = versions.ask(library, entry.version, entry.environment)
+    if entry.version == versions.NONE and name in _ENTRIES:
+        version, problem = versions.NONE, None  # it has no version, and no switches to be wrong
+    else:
+        version, problem = versions.ask(library, entry.version, entry.environment)
     return Allocator(
         name,
         entry.label,
@@ -126,7 +143,9 @@ def find(name: str) -> Allocator:
 
 
 def find_all(names: Sequence[str] | None = None) -> list[Allocator]:
-    return [find(name) for name in names or known()]
+    """The allocators of these names, in order. Each library is asked in a process of its own."""
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        return list(pool.map(find, names or known()))
 
 
 def ensure(names: Sequence[str] | None = None) -> list[Allocator]:
@@ -142,18 +161,3 @@ def ensure(names: Sequence[str] | None = None) -> list[Allocator]:
             source.build()
     return find_all(chosen)
 
-
-def table(names: Sequence[str] | None = None) -> list[dict[str, str]]:
-    """Returns the list of allocators as rows of texts."""
-    return [
-        {
-            "name": each.name,
-            "label": each.label,
-            "group": each.group,
-            "version": each.version,
-            "flags": each.flags,
-            "library": "the system's" if each.name == "glibc" else str(each.library or ""),
-            "missing": each.missing or "",
-        }
-        for each in find_all(names)
-    ]

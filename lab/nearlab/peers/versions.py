@@ -11,8 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from nearlab import places
+import nearlab
 from nearlab.measure import measure
+
+NONE = "-"  # the expression of a library without a version: the process lives, or does not
 
 
 @functools.cache
@@ -21,10 +23,11 @@ def ask(
 ) -> tuple[str, str | None]:
     """(version, None), or ("", why the library does not work)."""
     script = f"from nearlab.peers import versions; print(versions.{expression})"
-    served = {"LD_PRELOAD": str(library), "PYTHONPATH": str(places.ROOT / "lab")}
+    served = {"LD_PRELOAD": str(library), "PYTHONPATH": str(Path(nearlab.__file__).parents[1])}
+    command = ["echo", "-"] if expression == NONE else [sys.executable, "-c", script]
     try:
         result = subprocess.run(
-            [sys.executable, "-c", script],
+            command,
             env=measure.child_environment(served | dict(environment)),
             capture_output=True,
             text=True,
@@ -47,11 +50,6 @@ def text(function: str) -> str:
     call.restype = ctypes.c_char_p
     found: bytes = call()
     return found.decode()
-
-
-def none() -> str:
-    """For a library without a version of its own: checks only that the process lives."""
-    return "-"
 
 
 def mimalloc() -> str:

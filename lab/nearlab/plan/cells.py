@@ -33,6 +33,9 @@ class Cell:
     limit_mib: int | None
     missing: str | None = None  # why it cannot be run here
     threads_each: int = 1
+    origin: str = "own"
+    tuned: bool = False
+    huge_pages: str | None = None  # the machine's setting during its runs
     allocators: tuple[str, ...] = ()  # it runs under these; empty: all except `foreign`
     foreign: tuple[str, ...] = ()  # allocators that only other cells of the plan name
 
@@ -47,10 +50,14 @@ class Cell:
         return {} if self.limit_mib is None else {"LIMIT_MIB": str(self.limit_mib)}
 
     @property
+    def running(self) -> int:
+        """How many threads it has, as far as the plan says."""
+        return (self.threads or 1) * self.threads_each
+
+    @property
     def oversubscribed(self) -> bool:
         """True if there are more threads than processors: the times then include the scheduler."""
-        running = (self.threads or 1) * self.threads_each
-        return running > len(os.sched_getaffinity(0))
+        return self.running > len(os.sched_getaffinity(0))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -60,6 +67,8 @@ class Cell:
             "threads": self.threads,
             "x": self.x,
             "group": self.group,
+            "origin": self.origin,
+            "tuned": self.tuned,
             "argv": list(self.argv),
             "rounds": self.rounds,
             "limit_mib": self.limit_mib,
@@ -71,7 +80,7 @@ class Cell:
 def of_plan(plan: Plan, rounds: int | None = None) -> list[Cell]:
     """Returns all cells in order; `rounds` overrides the rounds of the plan and of its workloads.
     """
-    cells = [cell for workload in plan.keys.workload for cell in _of_workload(plan, workload)]
+    cells = [cell for workload in plan.rows for cell in _of_workload(plan, workload)]
     seen = set()
     for cell in cells:
         if cell.name in seen:
@@ -107,10 +116,12 @@ def _of_workload(plan: Plan, workload: Workload) -> Iterator[Cell]:
     swept: list[tuple[str, int | float | str] | None] = [
         (name, value) for name, values in workload.sweep.items() for value in values
     ]
-    for threads, point in product(numbers or [None], swept or [None]):
+    pages: list[str | None] = [*workload.huge_pages]
+    for threads, point, huge in product(numbers or [None], swept or [None], pages or [None]):
         x = {} if point is None else dict([point])
         marks = [f"t={threads}"] if threads else []
         marks += [f"{name}={value}" for name, value in x.items()]
+        marks += [f"huge_pages={huge}"] if huge else []
         yield Cell(
             name=" ".join([workload.label, *marks]),
             workload=workload.label,
@@ -118,8 +129,11 @@ def _of_workload(plan: Plan, workload: Workload) -> Iterator[Cell]:
             real_program=workload.real_program,
             threads=threads or _threads_option(workload),
             threads_each=workload.threads_each,
-            x=x,
+            x=x | ({"huge_pages": huge} if huge else {}),
+            huge_pages=huge,
             group=workload.group,
+            origin=_origin(plan, workload),
+            tuned=workload.tuned,
             argv=() if workload.real_program else _argv(plan, workload, threads, x),
             rounds=workload.rounds or plan.keys.rounds,
             timeout_s=workload.timeout_s or plan.keys.timeout_s,
@@ -127,6 +141,11 @@ def _of_workload(plan: Plan, workload: Workload) -> Iterator[Cell]:
             allocators=tuple(map(chosen.name_of, workload.allocators)),
             foreign=tuple({chosen.name_of(one) for one in plan.allocators} - everywhere),
         )
+
+
+def _origin(plan: Plan, workload: Workload) -> str:
+    default = "program" if workload.real_program else plan.keys.origin or "own"
+    return workload.origin or default
 
 
 def _threads_option(workload: Workload) -> int | None:

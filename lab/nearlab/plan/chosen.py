@@ -20,11 +20,25 @@ def problem(choices: Sequence[str]) -> str | None:
         if own and (not name or not path or name in peers.NAMES):
             return f"{choice!r} is not NAME=LIBRARY with a name of its own"
         if not own and not peers.is_name(name):
-            others = "DESIGN+SWITCH:VALUE, and NAME=LIBRARY"
+            others = "NAME+SWITCH:VALUE, and NAME=LIBRARY"
             return f"unknown {name!r}; there are: {', '.join(peers.NAMES)}, {others}"
     for name, count in Counter(map(name_of, choices)).items():
         if count > 1:
             return f"{name!r} is given {count} times"
+    return None
+
+
+def split(names: str) -> tuple[str, ...]:
+    """The choices of a list with commas."""
+    return tuple(name.strip() for name in names.split(",") if name.strip())
+
+
+def missing_library(choices: Sequence[str]) -> str | None:
+    """Names the first library of the user's own that is not there."""
+    for choice in choices:
+        _, own, path = choice.partition("=")
+        if own and not Path(path).is_file():
+            return f"{choice!r}: there is no file {Path(path).absolute()}"
     return None
 
 
@@ -43,4 +57,6 @@ def _own(choice: str) -> Allocator:
     name, _, path = choice.partition("=")
     library = Path(path).resolve()
     missing = None if library.is_file() else f"{library} is not there"
-    return Allocator(name, name, None if missing else library, "", missing, f"{library}", "ours")
+    found = None if missing else library
+    settings = peers.switched(name)[1]
+    return Allocator(name, name, found, "", missing, f"{library}", "ours", settings)

@@ -1,71 +1,73 @@
 """The command `list`: it prints the plans, workloads, real programs and allocators.
 
-Invariant: what is missing is listed with the reason; nothing is installed or built.
+Invariant: what is missing is listed with the reason; nothing is installed or built, and only Python
+itself is needed.
 """
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+import shutil
+import textwrap
+import tomllib
+from collections.abc import Iterable, Sequence
 
-from nearlab import peers
-from nearlab.plan import plan as plans
+from nearlab import peers, places, programs
 from nearlab.plan import workloads
 
+_GAP = 2
 _WIDTH = 180  # if stdout is no terminal
 
 
 def list_all() -> None:
     """Lists plans, workloads, real programs and allocators."""
-    out = Console()
-    out = out if out.is_terminal else Console(width=_WIDTH)
-    for table in (_plans(), _workloads(), _programs(), _allocators()):
-        out.print(table)
+    for title, rows in (
+        ("Plans", _plans()),
+        ("Workloads", _workloads()),
+        ("Real programs", _programs()),
+        ("Allocators", _allocators()),
+    ):
+        print(f"{title}\n{_columns(list(rows))}\n")
 
 
-def list_table(title: str, *heads: str) -> Table:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for head in heads:
-        table.add_column(head, no_wrap=head == heads[0])
-    return table
+def _columns(rows: Sequence[Sequence[str]]) -> str:
+    """The rows with each column as wide as its widest entry; the last one is wrapped."""
+    if not rows:
+        return "  none"
+    widths = [max(len(row[at]) for row in rows) + _GAP for at in range(len(rows[0]) - 1)]
+    width = max(40, shutil.get_terminal_size((_WIDTH, 24)).columns - sum(widths) - _GAP)
+    lines = []
+    for row in rows:
+        start = "".join(f"{word:{size}}" for word, size in zip(row[:-1], widths, strict=True))
+        wrapped = textwrap.wrap(row[-1], width) or [""]
+        lines += [f"  {start}{wrapped[0]}".rstrip()]
+        lines += [" " * (_GAP + len(start)) + more for more in wrapped[1:]]
+    return "\n".join(lines)
 
 
-def _plans() -> Table:
-    table = list_table("Plans", "plan", "what it shows")
-    for path in plans.paths():
+def _plans() -> Iterable[tuple[str, str]]:
+    for path in places.plan_files():
         try:
-            keys = plans.load(path).keys
-            table.add_row(path.stem, keys.title or keys.description)
-        except plans.PlanError as error:
-            table.add_row(path.stem, escape(f"cannot be run: {error}"))
-    return table
+            keys = tomllib.loads(path.read_text(encoding="utf-8"))
+            yield path.stem, keys.get("title") or keys.get("description") or ""
+        except (OSError, ValueError) as error:
+            yield path.stem, f"cannot be run: {error}"
 
 
-def _workloads() -> Table:
-    table = list_table("Workloads", "workload", "what it does")
-    for name in workloads.names():
-        try:
-            reason = workloads.missing(name)
-            state = f" (missing: {reason})" if reason else ""
-            table.add_row(name, escape(workloads.description(name) + state))
-        except workloads.WorkloadError as error:
-            table.add_row(name, escape(str(error)))
-    return table
+def _workloads() -> Iterable[tuple[str, str]]:
+    for name in workloads.known():
+        reason = workloads.missing(name)
+        state = f" (missing: {reason})" if reason else ""
+        yield name, workloads.description(name) + state
 
 
-def _programs() -> Table:
-    table = list_table("Real programs", "program", "what it does", "state")
-    for program in plans.real_programs().values():
+def _programs() -> Iterable[tuple[str, str, str]]:
+    for name, program in programs.by_name().items():
         missing = program.missing()
         state = program.version_line() or "installed"
         if missing:
             state = f"missing: {', '.join(sorted(set(missing.values())))}"
-        table.add_row(plans.PROGRAM + program.name, program.title, state)
-    return table
+        yield programs.PREFIX + name, program.title, state
 
 
-def _allocators() -> Table:
-    table = list_table("Allocators", "allocator", "kind", "version", "from, and how it was built")
-    for one in peers.table(peers.NAMES):
-        missing = one["missing"] and f"missing: {one['missing']}"
-        table.add_row(one["name"], one["group"], one["version"], escape(missing or one["flags"]))
-    return table
+def _allocators() -> Iterable[tuple[str, str, str, str]]:
+    for one in peers.find_all(peers.NAMES):
+        state = f"missing: {one.missing}" if one.missing else one.flags
+        yield one.name, one.group, one.version, state

@@ -23,9 +23,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from nearlab import peers, places, programs
 from nearlab.plan import chosen, families, workloads
 from nearlab.programs.base import Program
+from nearlab.programs.given import Given
 
-PROGRAM = "program:"  # what the name of a real program starts with
+PROGRAM = programs.PREFIX
 Preset = Literal["two-cores", "paper"]
+Origin = Literal["published", "program", "own"]  # groups that are never averaged together
 Value = bool | int | float | str
 _Threads = Annotated[int, Field(ge=1)]
 
@@ -47,7 +49,10 @@ class Workload(_Table):
     threads: list[_Threads] = []  # each value makes a cell, with --threads N
     threads_each: _Threads = 1  # threads for each of these: 2 if each producer has a consumer
     sweep: Annotated[dict[str, list[int | float | str]], Field(max_length=1)] = {}
+    huge_pages: list[Literal["always", "madvise", "never"]] = []  # each makes cells; as root
     group: str = "other"
+    origin: Origin | None = None  # default: the plan's, else own, or program for a real program
+    tuned: bool = False  # the allocator under development was tuned by this row
     limit_mib: Annotated[int | None, Field(ge=0)] = None  # 0: not under the limit allocator
     timeout_s: Annotated[float | None, Field(gt=0)] = None
     rounds: Annotated[int | None, Field(ge=1)] = None
@@ -118,7 +123,9 @@ class _Keys(_Table):
     timeout_s: Annotated[float, Field(gt=0)] = 120
     count: bool = False
     preset: Preset = "two-cores"
-    workload: Annotated[list[Workload], Field(min_length=1)]
+    origin: Origin | None = None  # of the workloads that name none
+    workload: list[Workload] = []
+    program: list[Given] = []
     figure: list[Figure] = []
     timeline: list[Timeline] = []
     target: list[Target] = []
@@ -136,13 +143,26 @@ class Plan:
         return self.keys.name
 
     @property
+    def rows(self) -> list[Workload]:
+        """The rows of the plan: its workloads, then the programs that it describes."""
+        return _rows(self.keys)
+
+    @property
+    def given(self) -> dict[str, Program]:
+        """The programs that the plan describes, by name."""
+        return {one.name: one.program() for one in self.keys.program}
+
+    @property
     def hash(self) -> str:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
     def everywhere(self) -> tuple[str, ...]:
         """The allocators for workloads that name none of their own."""
-        return peers.known() if self.keys.allocators == ["all"] else tuple(self.keys.allocators)
+        if self.keys.allocators == ["all"]:
+            return peers.known()
+        there = peers.known() if places.INSTALLED else peers.NAMES
+        return tuple(one for one in self.keys.allocators if one in there or one not in peers.NAMES)
 
     @property
     def allocators(self) -> tuple[str, ...]:
@@ -151,15 +171,26 @@ class Plan:
         return tuple(dict.fromkeys((*self.everywhere, *own)))
 
 
-def paths() -> list[Path]:
-    return sorted(places.plans_dir().glob("*.toml"))
+def _rows(keys: _Keys) -> list[Workload]:
+    described = [
+        Workload(
+            program=PROGRAM + one.name,
+            name=one.name,
+            group=one.group,
+            rounds=one.rounds,
+            tuned=one.tuned,
+            limit_mib=0,
+        )
+        for one in keys.program
+    ]
+    return [*keys.workload, *described]
 
 
 def find(name: str) -> Path:
     """The file of a plan, given its name in lab/plans or its path."""
     path = Path(name) if name.endswith(".toml") else places.plans_dir() / f"{name}.toml"
     if not path.is_file():
-        known = ", ".join(path.stem for path in paths())
+        known = ", ".join(path.stem for path in places.plan_files())
         raise PlanError(f"there is no plan {name}; there are: {known}")
     return path
 
@@ -196,11 +227,6 @@ def parse(text: str, where: str) -> Plan:
     return Plan(keys, text)
 
 
-def real_programs() -> dict[str, Program]:
-    """The real programs by name."""
-    return {program.name: program for program in programs.all_programs()}
-
-
 def _first_error(error: ValidationError, origins: dict[str, list[int]]) -> str:
     first = error.errors()[0]
     where = list(first["loc"])
@@ -216,8 +242,16 @@ def _first_error(error: ValidationError, origins: dict[str, list[int]]) -> str:
 def _problems(keys: _Keys, origins: dict[str, list[int]]) -> Iterator[tuple[str, str]]:
     """Yields errors that types do not exclude, as (key, problem)."""
     yield from _allocator_problems(keys)
-    for index, workload in zip(origins["workload"], keys.workload, strict=True):
-        for key, problem in _workload_problems(workload):
+    if not _rows(keys):
+        yield "workload", "is needed, or a program"
+    for index, one in enumerate(keys.program):
+        if wrong_key := one.problem():
+            yield f"program[{index}].{wrong_key[0]}", wrong_key[1]
+        if one.name in programs.by_name():
+            yield f"program[{index}].name", f"{one.name!r} is a program of the lab"
+    own = {one.name for one in keys.program}
+    for index, workload in zip(origins.get("workload", ()), keys.workload, strict=True):
+        for key, problem in _workload_problems(workload, own):
             yield f"workload[{index}].{key}", problem
         if wrong := chosen.problem(workload.allocators):
             yield f"workload[{index}].allocators", wrong
@@ -232,7 +266,7 @@ def _problems(keys: _Keys, origins: dict[str, list[int]]) -> Iterator[tuple[str,
             yield f"target[{index}].{key}", problem
     figures = [figure.name for figure in keys.figure]
     yield from _duplicates("target", [target.name for target in keys.target])
-    yield from _duplicates("workload", [workload.label for workload in keys.workload])
+    yield from _duplicates("workload", [workload.label for workload in _rows(keys)])
     yield from _duplicates("figure", [*figures, *(timeline.name for timeline in keys.timeline)])
 
 
@@ -248,13 +282,13 @@ def _allocator_problems(keys: _Keys) -> Iterator[tuple[str, str]]:
         yield "allocators", problem
 
 
-def _workload_problems(workload: Workload) -> Iterator[tuple[str, str]]:
+def _workload_problems(workload: Workload, own: set[str]) -> Iterator[tuple[str, str]]:
     asked = {**dict.fromkeys(workload.options, "options"), **dict.fromkeys(workload.sweep, "sweep")}
     if workload.threads:
         asked["threads"] = "threads"
     if workload.real_program is not None:
-        known = real_programs()
-        if workload.real_program not in known:
+        known = programs.by_name()
+        if workload.real_program not in (*known, *own):
             yield "program", f"unknown {workload.program!r}; there are: {', '.join(known)}"
         for option, key in asked.items():
             yield f"{key}.{option}", "a real program takes no options"
@@ -283,7 +317,7 @@ def _repeated_options(workload: Workload) -> Iterator[tuple[str, str]]:
 
 
 def _target_problems(target: Target, keys: _Keys) -> Iterator[tuple[str, str]]:
-    labels = [workload.label for workload in keys.workload]
+    labels = [workload.label for workload in _rows(keys)]
     for pattern in target.workloads:
         if not fnmatch.filter(labels, pattern):
             yield "workloads", f"no workload is called {pattern!r}"
@@ -298,7 +332,7 @@ def _target_problems(target: Target, keys: _Keys) -> Iterator[tuple[str, str]]:
 def _figure_problems(figure: Figure, keys: _Keys) -> Iterator[tuple[str, str]]:
     shown = []
     for pattern in figure.workloads:
-        found = [one for one in keys.workload if fnmatch.fnmatchcase(one.label, pattern)]
+        found = [one for one in _rows(keys) if fnmatch.fnmatchcase(one.label, pattern)]
         if not found:
             yield "workloads", f"no workload is called {pattern!r}"
         shown += found
@@ -327,7 +361,7 @@ def _comparison_problems(figure: Figure, keys: _Keys) -> Iterator[tuple[str, str
         yield "y", "a speed-up is an allocator's"
     for name in set(figure.allocators) - _allocator_names(keys):
         yield "allocators", f"unknown {name!r}"
-    if figure.relative_to not in (None, *(workload.label for workload in keys.workload)):
+    if figure.relative_to not in (None, *(workload.label for workload in _rows(keys))):
         yield "relative_to", f"no workload is called {figure.relative_to!r}"
 
 

@@ -11,10 +11,11 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from nearlab import places
+from nearlab import places, programs
 from nearlab.peers.crates import ProgramCrate
 
 _OPTION = re.compile(r"^\s+(?:-\w,)?--([\w-]+)", re.MULTILINE)
+_DESCRIPTION = re.compile(r'Workload workload\([^,]*,\s*((?:"[^"]*"\s*)+)')
 _SECONDS = 20
 _CRATES = {crate.name: crate for crate in (ProgramCrate("crossbeam_set", "crossbeam-epoch"),)}
 # Workloads that need a library's headers, with the Debian package of the headers.
@@ -27,7 +28,25 @@ class WorkloadError(ValueError):
 
 def names() -> list[str]:
     """The programs in the folder of the workloads, and those that cargo builds or could build."""
-    return sorted({*_built(), *_CRATES})
+    return sorted({*_built(), *(name for name, one in _CRATES.items() if one.folder.is_dir())})
+
+
+def known() -> list[str]:
+    """The workloads that are built, and those whose source is here."""
+    return sorted({*names(), *(() if places.INSTALLED else _HEADERS), *_sources()})
+
+
+def is_known(name: str) -> bool:
+    """Whether there is a workload or a real program of this name."""
+    if name.startswith(programs.PREFIX):
+        return name.removeprefix(programs.PREFIX) in programs.by_name()
+    return name in known()
+
+
+def _sources() -> list[str]:
+    """The workloads that the build would make: files with a main function."""
+    files = places.workload_sources().glob("*.cc")
+    return [file.stem for file in files if "int main(" in file.read_text(encoding="utf-8")]
 
 
 def _built() -> list[str]:
@@ -66,8 +85,8 @@ def _help(program: str) -> str:
     if reason := missing(program):
         raise WorkloadError(f"{program} is {reason}")
     if program not in names():
-        if (places.ROOT / "lab" / "workloads" / f"{program}.cc").is_file():
-            raise WorkloadError(f"{program} is not built: `./near lab` builds it")
+        if program in _sources():
+            raise WorkloadError(f"{program} is not built: `./near lab run` builds it")
         raise WorkloadError(f"there is no workload {program!r}; there are: {', '.join(names())}")
     return _ask(places.workload_dir() / program)
 
@@ -94,5 +113,12 @@ def options(program: str) -> frozenset[str]:
 
 
 def description(program: str) -> str:
-    """Returns the line that says what the workload does."""
-    return (_help(program).strip().splitlines() or [""])[0]
+    """Returns the line that says what the workload does; from its source if it is not built."""
+    if program in names():
+        try:
+            return (_help(program).strip().splitlines() or [""])[0]
+        except WorkloadError as error:
+            return str(error)
+    source = places.workload_sources() / f"{program}.cc"
+    found = _DESCRIPTION.search(source.read_text(encoding="utf-8")) if source.is_file() else None
+    return "".join(re.findall(r'"([^"]*)"', found[1])) if found else "not built"

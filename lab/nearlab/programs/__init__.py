@@ -19,10 +19,12 @@ from nearlab.programs.ruby import Ruby
 from nearlab.programs.sqlite import Sqlite
 from nearlab.programs.z3 import Z3
 
+PREFIX = "program:"  # what the name of a real program starts with in a plan
 
-def all_programs() -> list[Program]:
+
+def by_name() -> dict[str, Program]:
     """All programs, in the order in which they are listed."""
-    return [
+    found: list[Program] = [
         Python("python", "dicts and JSON", "default"),
         Python("python-malloc", "all from malloc", "malloc"),
         Sqlite(),
@@ -38,3 +40,4 @@ def all_programs() -> list[Program]:
         Pbzip2(),
         Lammps(),
     ]
+    return {program.name: program for program in found}

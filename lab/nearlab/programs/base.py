@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nearlab import places
 from nearlab.measure import measure
 from nearlab.peers import Allocator
 
-SOURCES = Path(__file__).resolve().parents[2] / "programs"
+SOURCES = places.program_sources()
 TIMEOUT_S = 180.0
 _SERVERS = ("/usr/local/sbin", "/usr/sbin")  # folders that are not on a Debian user's path
 

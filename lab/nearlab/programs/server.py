@@ -9,6 +9,7 @@ Thread-safety: one thread.
 
 import contextlib
 import select
+import signal
 import socket
 import subprocess
 import tempfile
@@ -38,6 +39,7 @@ class ServerProgram(Program):
     """Subclasses say how the server is started and what its clients do."""
 
     tree = False  # the server forks
+    handles_term = True  # it ends with status 0 when it is told to
     attempts = 1  # attempts to start it; another program may have taken its port
 
     @abstractmethod
@@ -80,7 +82,8 @@ class ServerProgram(Program):
             _let_end(server)
         server.terminate()
         sample = server.wait()
-        if sample.failure():
+        told = not self.handles_term and sample.signal == signal.SIGTERM
+        if sample.failure() and not told:
             complaint = f"server: {sample.failure()}{last_line(sample.stderr)}"
         if not started:
             raise NotStarted(complaint)

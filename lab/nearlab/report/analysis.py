@@ -1,20 +1,23 @@
 """Analyses a record: ratios with intervals, which allocators are ranked, ranks, wins and losses.
 
+Published workloads, real programs and the lab's own rows are three groups: no mean is over two.
+
 Invariant: a comparison of several allocators is over cells that all of them completed, with enough
 runs, for time in programs that are sensitive to malloc; one that completed too few is named, not
 averaged. Ranks are by intervals: an allocator is behind those whose whole interval is better than
 its own. The limit has no memory: each of its threads has a buffer of a size that the plan chose.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from nearlab.results import stats
-from nearlab.results.record import FEWEST_RUNS, LIMIT, Record, RecordError
+from nearlab.results.record import LIMIT, ORIGINS, SMALL_HEAP_KIB, Record, RecordError
+from nearlab.results.stats import FEWEST_RUNS
 
 RESAMPLES = 1000
-TIME, MEMORY = "time", "memory_kib"
+TIME, MEMORY = "time", "heap_kib"
 _TAKES_PART = 0.8  # the share of cells that an allocator must complete to be in the means
 _LEAST_COMMON = 0.5  # the share of cells that the means should cover
 
@@ -38,13 +41,16 @@ class Duel:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One allocator over all common cells, relative to the baseline; the limit has no memory."""
+    """One allocator over the common cells of a group, relative to the baseline; the limit has no
+    memory. The intervals `..._rows` also cover the choice of rows."""
 
     allocator: str
-    time: stats.Interval
+    time: stats.Interval | None
     memory: stats.Interval | None
     time_rank: int | None
     memory_rank: int | None
+    time_rows: stats.Interval | None
+    memory_rows: stats.Interval | None
 
 
 class Analysis:
@@ -128,11 +134,21 @@ class Analysis:
         return [c.name for c in self.record.cells if self._runs(c.name, self.base) >= self._least]
 
     def usable(self, metric: str) -> list[str]:
-        """Returns the cells that count: the baseline completed them, and malloc takes a share of
-        their time. For memory the share does not matter."""
+        """Returns the cells that count. The baseline completed them; for time malloc takes a share
+        of it, and the harness at most half of the instructions; for memory the heap is not small.
+        """
+        if metric == MEMORY:
+            return [cell for cell in self._measured if not self.small(cell)]
         if is_memory(metric):
             return self._measured
-        return [cell for cell in self._measured if not self.record.insensitive(cell)]
+        silent = self.record.insensitive, self.record.harness
+        return [cell for cell in self._measured if not any(of(cell) for of in silent)]
+
+    def small(self, cell: str) -> bool:
+        """True if the heap is so small that its ratios are those of constants. An earlier version
+        did not measure the empty process: then no heap is known to be."""
+        heap = self.value(cell, self.base, MEMORY)
+        return bool(self.record.empty_kib) and heap is not None and heap.value < SMALL_HEAP_KIB
 
     def completed(self, allocator: str, cells: Iterable[str], base: str | None = None) -> set[str]:
         """The cells for which both ratios to the baseline are known, from enough runs."""
@@ -170,15 +186,29 @@ class Analysis:
         """The allocators that completed enough to be compared over the common cells."""
         return self._parts[0]
 
-    def common(self, metric: str) -> list[str]:
-        """The usable cells that all of `compared` completed."""
-        return [cell for cell in self.usable(metric) if cell in self._parts[1]]
+    def common(self, metric: str, origin: str | None = None) -> list[str]:
+        """The usable cells that all of `compared` completed; of one group if it is named."""
+        return [
+            cell
+            for cell in self.usable(metric)
+            if cell in self._parts[1] and origin in (None, self.record.cell_by_name[cell].origin)
+        ]
+
+    @cached_property
+    def origins(self) -> list[str]:
+        """The groups that have cells in common."""
+        return [one for one in ORIGINS if self.common(TIME, one) or self.common(MEMORY, one)]
 
     def told(self, cells: Sequence[str]) -> str:
-        """Returns, in words, how many cells there are and how many of them are oversubscribed."""
-        over = sum(self.record.cell_by_name[cell].oversubscribed for cell in cells)
+        """Returns, in words, how many cells there are, and how many oversubscribed or tuned."""
+        found = [self.record.cell_by_name[cell] for cell in cells]
+        marks = {
+            "oversubscribed": sum(cell.oversubscribed for cell in found),
+            "used for tuning": sum(cell.tuned for cell in found),
+        }
+        told = [f"{count} of {len(cells)} {mark}" for mark, count in marks.items() if count]
         count = f"{len(cells)} cell{'' if len(cells) == 1 else 's'}"
-        return f"{count} ({over} of {len(cells)} oversubscribed)" if over else count
+        return f"{count} ({', '.join(told)})" if told else count
 
     def left_out(self) -> list[str]:
         """The allocators that are not compared, and the reasons."""
@@ -193,42 +223,76 @@ class Analysis:
         self, allocator: str, metric: str, cells: Sequence[str], base: str | None = None
     ) -> stats.Interval | None:
         """The geometric mean of the ratios to the baseline over the cells."""
-        if meaningless(allocator, metric) or meaningless(base or self.base, metric):
-            return None
         key = (tuple(cells), allocator, base or self.base, metric)
         if key not in self._ratios:
-            pair = metric, metric
-            rows = [self.record.paired(c, allocator, base or self.base, pair) for c in cells]
-            usable = rows and all(above and min(above + below) > 0 for above, below in rows)
+            rows = self._rows(allocator, metric, cells, base)
             self._ratios[key] = (
-                stats.geometric_mean_of_ratios(rows, resamples=RESAMPLES) if usable else None
+                stats.geometric_mean_of_ratios(rows, resamples=RESAMPLES) if rows else None
             )
         return self._ratios[key]
 
+    def _rows(
+        self, allocator: str, metric: str, cells: Sequence[str], base: str | None = None
+    ) -> list[tuple[list[float], list[float]]]:
+        """The runs of both in each cell; none if one of the cells has no ratio."""
+        if meaningless(allocator, metric) or meaningless(base or self.base, metric):
+            return []
+        pair = metric, metric
+        rows = [self.record.paired(c, allocator, base or self.base, pair) for c in cells]
+        return rows if all(above and min(above + below) > 0 for above, below in rows) else []
+
+    def without_one(
+        self, allocator: str, metric: str, cells: Sequence[str], base: str | None = None
+    ) -> stats.LeaveOneOut | None:
+        """How far the mean over the cells depends on single ones."""
+        rows = self._rows(allocator, metric, cells, base)
+        ratios = [stats.median(above) / stats.median(below) for above, below in rows]
+        return stats.leave_one_out(dict(zip(cells, ratios, strict=True))) if ratios else None
+
     @cached_property
-    def standings(self) -> list[Standing]:
-        """Returns the compared allocators, least time first; without ranks if there are too few
-        runs. The limit is a bound and has no rank."""
-        time, memory = self._means(TIME), self._means(MEMORY)
-        names = [n for n in self.compared if n in time and (n in memory or n == LIMIT)]
-        order = sorted(names, key=lambda name: time[name].value)
+    def _standings(self) -> dict[str, list[Standing]]:
+        return {origin: self._standings_of(origin) for origin in self.origins}
+
+    def standings(self, origin: str) -> list[Standing]:
+        """Returns the compared allocators in a group, least time first; without ranks if there are
+        too few runs. The limit is a bound and has no rank."""
+        return self._standings[origin]
+
+    def _standings_of(self, origin: str) -> list[Standing]:
+        time, memory = (self._means(metric, origin) for metric in (TIME, MEMORY))
+        wide = [self._means(metric, origin, stats.over_rows) for metric in (TIME, MEMORY)]
+        # A group may have no cell in common whose time, or whose memory, counts.
+        names = [n for n in self.compared if n in time or (n in memory and not time)]
+        names = [n for n in names if n in memory or n == LIMIT or not memory]
+        order = sorted(names, key=lambda name: (time.get(name) or memory[name]).value)
         return [
             Standing(
-                n, time[n], memory.get(n), self._rank(n, time, names), self._rank(n, memory, names)
+                n,
+                time.get(n),
+                memory.get(n),
+                self._rank(n, time, names),
+                self._rank(n, memory, names),
+                wide[0].get(n),
+                wide[1].get(n),
             )
             for n in order
         ]
 
-    def _means(self, metric: str) -> dict[str, stats.Interval]:
+    def _means(
+        self,
+        metric: str,
+        origin: str,
+        mean: Callable[..., stats.Interval] = stats.geometric_mean_of_ratios,
+    ) -> dict[str, stats.Interval]:
         """Returns the means of the compared allocators that have one."""
-        cells = self.common(metric)
-        means = ((name, self.mean(name, metric, cells)) for name in self.compared)
-        return {name: mean for name, mean in means if mean}
+        cells = self.common(metric, origin)
+        rows = {name: self._rows(name, metric, cells) for name in self.compared}
+        return {name: mean(one, resamples=RESAMPLES) for name, one in rows.items() if one}
 
     def _rank(self, name: str, means: dict[str, stats.Interval], names: list[str]) -> int | None:
-        if not self.ranked or name == LIMIT:
+        if not self.ranked or name == LIMIT or name not in means:
             return None
-        better = [n for n in names if n != LIMIT and means[n].high < means[name].low]
+        better = [n for n in names if n != LIMIT and n in means and means[n].high < means[name].low]
         return 1 + len(better)
 
     def duels(self, metric: str) -> list[Duel]:

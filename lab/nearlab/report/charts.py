@@ -143,19 +143,33 @@ def _ratio_axis(domain: Sequence[float], title: str) -> dict[str, Any]:
     return {"scale": alt.Scale(type="log", domain=list(domain), nice=False), "axis": axis}
 
 
-def scatter(pairs: Sequence[tuple[Row, Row]], frame: Frame, titles: tuple[str, str]) -> Chart:
-    """A point for each allocator at (first, second), both ratios, with both intervals."""
+def scatter(
+    pairs: Sequence[tuple[Row, Row]],
+    frame: Frame,
+    titles: tuple[str, str],
+    *,
+    narrow: bool = False,
+) -> Chart:
+    """A point for each allocator at (first, second), both ratios, with both intervals, and thin
+    lines to the means without one of the rows. `narrow`: beside other panels."""
     whole = [(x, y) for x, y in pairs if x.value is not None and y.value is not None]
-    x_domain = _log_domain([v for x, _ in whole for v in _reach(x)])
-    y_domain = _log_domain([v for _, y in whole for v in _reach(y)])
+    x_domain = _log_domain([v for x, _ in whole for v in (*_reach(x), *_without(x))])
+    y_domain = _log_domain([v for _, y in whole for v in (*_reach(y), *_without(y))])
     x = alt.X("x:Q", **_ratio_axis(x_domain, titles[0]))
     y = alt.Y("y:Q", **_ratio_axis(y_domain, titles[1]))
     base = alt.Chart(_points(whole)).encode(color=frame.color_alone())
     one = alt.Chart(pd.DataFrame([{"one": 1}])).mark_rule(opacity=0.6, style="base")
     reach = base.mark_rule(strokeWidth=1.5, opacity=0.6)
+    thin = base.mark_rule(strokeWidth=0.8, opacity=0.35)
+    corner = alt.Chart(pd.DataFrame([{"text": "↙ better"}])).mark_text(
+        align="left", baseline="bottom", style="quiet", fontStyle="italic"
+    )
     layers = [
+        corner.encode(x=alt.value(6), y=alt.value(SCATTER_HEIGHT - 6), text="text:N"),
         one.encode(x="one:Q"),
         one.encode(y="one:Q"),
+        thin.encode(x=alt.X("x_without_low:Q"), x2="x_without_high:Q", y=y),
+        thin.encode(x=x, y=alt.Y("y_without_low:Q"), y2="y_without_high:Q"),
         reach.encode(x=alt.X("x_low:Q"), x2="x_high:Q", y=y),
         reach.encode(x=x, y=alt.Y("y_low:Q"), y2="y_high:Q"),
         base.mark_point(filled=True, opacity=1).encode(
@@ -165,16 +179,22 @@ def scatter(pairs: Sequence[tuple[Row, Row]], frame: Frame, titles: tuple[str, s
             size=frame.by_subject(260, 110),
             tooltip=[alt.Tooltip(f"{name}:N") for name in ("allocator", "time", "memory")],
         ),
-        *_scatter_labels(whole, frame, x_domain, y_domain),
+        *_scatter_labels(whole, frame, x_domain, y_domain, narrow),
     ]
     return alt.layer(*layers).properties(height=SCATTER_HEIGHT)
 
 
 def _reach(row: Row) -> tuple[float, float]:
-    """The ends of the row's interval."""
-    assert row.low is not None, "a ratio has an interval"
-    assert row.high is not None, "a ratio has an interval"
+    """The ends of the row's interval; the value itself if it has none."""
+    assert row.value is not None, "only rows with a number are drawn"
+    if row.low is None or row.high is None:
+        return row.value, row.value
     return row.low, row.high
+
+
+def _without(row: Row) -> tuple[float, ...]:
+    """The ends of the means without one of the rows."""
+    return tuple(end for end in (row.without_low, row.without_high) if end is not None)
 
 
 def _points(whole: Sequence[tuple[Row, Row]]) -> pd.DataFrame:
@@ -188,6 +208,10 @@ def _points(whole: Sequence[tuple[Row, Row]]) -> pd.DataFrame:
                 "y": y.value,
                 "y_low": y.low,
                 "y_high": y.high,
+                "x_without_low": x.without_low,
+                "x_without_high": x.without_high,
+                "y_without_low": y.without_low,
+                "y_without_high": y.without_high,
                 "time": shown(x),
                 "memory": shown(y),
             }
@@ -201,9 +225,10 @@ def _scatter_labels(
     frame: Frame,
     x_domain: Sequence[float],
     y_domain: Sequence[float],
+    narrow: bool,
 ) -> list[alt.Chart]:
     """Names beside the points, placed for a wide and for a narrow chart; the chart's width selects
-    one."""
+    one, unless it is narrow anyway."""
     points = [
         Point(
             x.allocator,
@@ -216,7 +241,8 @@ def _scatter_labels(
         if x.value is not None and y.value is not None
     ]
     found = []
-    for width, wanted in ((_WIDE, "width >= 420"), (_NARROW, "width < 420")):
+    wide = ((_WIDE, "width >= 420"), (_NARROW, "width < 420"))
+    for width, wanted in ((_NARROW, "true"),) if narrow else wide:
         box = Box(width, SCATTER_HEIGHT)
         lines = _share(1, x_domain), 1 - _share(1, y_domain)
         rows = [
@@ -282,7 +308,7 @@ def _places(rows: Sequence[Row], title: str) -> alt.X:
 
 def _heights(rows: Sequence[Row], title: str, ratio: bool) -> dict[str, Any]:
     """The y axis: logarithmic for ratios and for wide ranges, otherwise from 0."""
-    values = [v for row in rows for v in (row.low, row.high) if v is not None] or [1.0]
+    values = [v for row in rows if row.value is not None for v in _reach(row)] or [1.0]
     if ratio:
         return _ratio_axis(_log_domain([value for value in values if value > 0] or [1.0]), title)
     wide = min(values) > 0 and max(values) / min(values) > 12
@@ -319,8 +345,9 @@ def bars(
     """A bar for each allocator, with its interval; a failed one has the reason in words instead.
     The scale of ratios covers all rows in `scale_of`, so that panels can be compared."""
     data = _data(rows)
-    values = [v for row in scale_of for v in (row.low, row.high) if v is not None and v > 0]
-    names = [name for name in frame.drawn if any(row.allocator == name for row in rows)]
+    values = [v for row in scale_of if row.value is not None for v in _reach(row) if v > 0]
+    found = {row.allocator: math.inf if row.value is None else row.value for row in rows}
+    names = sorted((name for name in frame.drawn if name in found), key=lambda name: found[name])
     y = alt.Y("allocator:N", sort=names, title=None, axis=alt.Axis(grid=False, domain=False))
     if ratio:
         x = _ratio_axis(_log_domain(values or [1.0]), title)
@@ -399,7 +426,7 @@ def heat_text(row: Row) -> str:
     """Returns the text of a tile."""
     if row.value is None:
         return heat_word(row.note)
-    return style.ratio(row.value) + ("~" if "noisy" in row.note else "")
+    return style.ratio(row.value) + ("~" if "noisy" in row.note or "busy" in row.note else "")
 
 
 def heat_word(note: str) -> str:

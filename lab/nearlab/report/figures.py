@@ -3,14 +3,15 @@
 Invariant: a figure names what it leaves out; its caption says which paper's parameters it has.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nearlab.report import charts, style
 from nearlab.report.analysis import MEMORY, TIME, Analysis
 from nearlab.report.charts import Chart, Frame
-from nearlab.report.rows import Row, cell_rows, mean_row
-from nearlab.results.record import LIMIT, Cell
+from nearlab.report.rows import Row, cell_rows, deciding, mean_row
+from nearlab.results.record import LIMIT, ORIGINS, Cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Figure:
     legend: tuple[str, ...] = ()
     heat: Chart | None = None
     notes: tuple[str, ...] = field(default=())
+    setting: str = ""  # cells, date and machine, for the picture
 
     @property
     def alt(self) -> str:
@@ -66,32 +68,80 @@ def heat_figure(
     return Figure(name, title, caption, tuple(rows), (), heat=chart)
 
 
+def heading(analysis: Analysis, origin: str, cells: Sequence[str]) -> str:
+    """The title of a group's panel."""
+    return f"{ORIGINS[origin]}, {analysis.told(cells)}"
+
+
 def time_against_memory(analysis: Analysis, frame: Frame) -> Figure:
-    """The summary: every allocator's mean time and memory, with both intervals."""
+    """The summary: every allocator's mean time and memory in each group, with both intervals."""
     base = analysis.base
-    time, memory = analysis.common(TIME), analysis.common(MEMORY)
-    pairs = [
-        (
-            mean_row(analysis, one.allocator, TIME, time, base),
-            mean_row(analysis, one.allocator, MEMORY, memory, base),
-        )
-        for one in analysis.standings
-        if one.memory
-    ]
-    titles = f"time / {base} (← less is better)", f"peak memory / {base} (← less is better)"
+    titles = f"time / {base} (← less is better)", f"{_memory(analysis)} / {base}"
+    rows, panels, told = [], [], []
+    for origin in analysis.origins:
+        time, memory = analysis.common(TIME, origin), analysis.common(MEMORY, origin)
+        pairs = [
+            (
+                mean_row(analysis, one.allocator, TIME, time, base, origin),
+                mean_row(analysis, one.allocator, MEMORY, memory, base, origin),
+            )
+            for one in analysis.standings(origin)
+            if one.memory and one.time
+        ]
+        if pairs:
+            panels.append((heading(analysis, origin, time), pairs))
+            rows += [row for pair in pairs for row in pair]
+            more = f", memory of {len(memory)}" if len(memory) != len(time) else ""
+            told.append(f"{ORIGINS[origin]}: {analysis.told(time)}{more}")
     out = analysis.left_out()
-    more = " (memory also of programs that are insensitive)" if len(memory) > len(time) else ""
+    alone = len(panels) == 1
     return Figure(
         name="time-against-memory",
-        title="Time against memory",
+        title=_result(analysis) or "Time against memory",
         caption=(
-            f"Geometric means over the {analysis.told(time)} that every allocator here "
-            f"completed{more}, relative to {base}, with 95 % intervals. Lower left is better."
+            f"Geometric means relative to {base} over the cells that every allocator here "
+            f"completed ({'; '.join(told)}), with 95 % intervals; thin lines: if one row is left "
+            f"out. Lower left is better. {machine_line(analysis)}"
         ),
-        rows=tuple(row for pair in pairs for row in pair),
-        panels=(Panel("", charts.scatter(pairs, frame, titles)),) if pairs else (),
-        notes=(f"Not here: {', '.join(out)}.",) if out else (),
+        rows=tuple(rows),
+        panels=tuple(
+            Panel("" if alone else title, charts.scatter(pairs, frame, titles, narrow=not alone))
+            for title, pairs in panels
+        ),
+        notes=((f"Not here: {', '.join(out)}.",) if out else ()) + deciding(rows),
+        setting=f"{'; '.join(told)}. {machine_line(analysis)}",
     )
+
+
+def _memory(analysis: Analysis) -> str:
+    """What the memory is: an earlier version did not measure the empty process."""
+    return style.metric(MEMORY if analysis.record.empty_kib else "memory_kib").label
+
+
+def machine_line(analysis: Analysis) -> str:
+    """When and where it was measured."""
+    plan = analysis.record.plan
+    machine = plan.get("machine") or {}
+    return (
+        f"{plan.get('date', '')[:10]}, {machine.get('cpu', 'unknown processor')}, "
+        f"{machine.get('cpus', '?')} CPUs, {plan.get('rounds', '?')} rounds."
+    )
+
+
+def _result(analysis: Analysis) -> str:
+    """The result in a title: the subject's time and memory in the first group, or the fastest."""
+    for origin in analysis.origins:
+        standings = [one for one in analysis.standings(origin) if one.time and one.memory]
+        real = [one for one in standings if one.allocator != LIMIT]
+        mine = [one for one in real if one.allocator == analysis.subject] or real[:1]
+        for one in mine:
+            assert one.time is not None, "it was chosen so"
+            assert one.memory is not None, "it was chosen so"
+            return (
+                f"{one.allocator}: {style.ratio(one.time.value)} of {analysis.base}’s time, "
+                f"{style.ratio(one.memory.value)} of its memory, {ORIGINS[origin]}"
+            )
+    return ""
 
 
 def heat_maps(analysis: Analysis, frame: Frame) -> list[Figure]:
@@ -113,7 +163,8 @@ def heat_maps(analysis: Analysis, frame: Frame) -> list[Figure]:
 
 
 def ratios(analysis: Analysis, frame: Frame) -> list[Figure]:
-    """Bars of the means by group: relative to the baseline, and time relative to the limit."""
+    """Bars of the means by group: relative to the baseline, and time relative to the limit; memory
+    also by size."""
     base = analysis.base
     found = [
         _mean_bars(analysis, frame, TIME, base, "time-ratios", f"Time relative to {base}"),
@@ -122,7 +173,7 @@ def ratios(analysis: Analysis, frame: Frame) -> list[Figure]:
     if LIMIT in analysis.shown and base != LIMIT:
         title = "Time relative to the limit"
         found.append(_mean_bars(analysis, frame, TIME, LIMIT, "limit-ratios", title))
-    return [figure for figure in found if figure.panels]
+    return [figure for figure in (*found, *memory_by_size(analysis, frame)) if figure.panels]
 
 
 _LIMIT = (
@@ -152,17 +203,91 @@ def _mean_bars(
     cells = [cell for cell in common if cell in analysis.completed(base, common)]
     faster = _faster_than_limit(analysis, cells) if base == LIMIT else {}
     cells = [cell for cell in cells if cell not in faster]
-    rows, panels = [], []
-    groups = analysis.groups(cells)
-    groups = {"all": cells} | groups if len(groups) > 1 else groups
-    for group, chosen in groups.items():
-        rows += [mean_row(analysis, one, key, chosen, base, group) for one in names]
-    for group, chosen in groups.items():
-        own = [row for row in rows if row.group == group]
-        if any(row.value is not None for row in own):
-            chart = charts.bars(own, frame, title_of(key, base), True, rows)
-            panels.append(Panel(f"{group}, {len(chosen)} cell{'s'[: len(chosen) > 1]}", chart))
-    caption = f"Geometric means by group over {analysis.told(cells)}, with 95 % intervals."
+    parts = {
+        heading(analysis, origin, chosen): [
+            mean_row(analysis, one, key, chosen, base, origin) for one in names
+        ]
+        for origin in analysis.origins
+        if (chosen := [cell for cell in cells if cell in analysis.common(key, origin)])
+    }
+    caption = f"Geometric means over {'; '.join(parts)}, with 95 % intervals."
     caption += _LIMIT if base == LIMIT else " Less is better."
     notes = (f"Left out, faster than the limit: {', '.join(faster.values())}.",) if faster else ()
-    return Figure(name, title, caption, tuple(rows), tuple(panels), notes=notes)
+    return bars_of(name, title, caption, parts, frame, title_of(key, base), notes)
+
+
+def bars_of(
+    name: str,
+    title: str,
+    caption: str,
+    parts: Mapping[str, Sequence[Row]],
+    frame: Frame,
+    axis: str,
+    notes: Sequence[str] = (),
+    *,
+    ratio: bool = True,
+) -> Figure:
+    """A panel of bars for each part that has a number, the least first."""
+    rows = [row for own in parts.values() for row in own]
+    panels = [
+        Panel(part, charts.bars(own, frame, axis, ratio, rows))
+        for part, own in parts.items()
+        if any(row.value is not None for row in own)
+    ]
+    more = (*notes, *deciding(rows))
+    return Figure(name, title, caption, tuple(rows), tuple(panels), notes=more)
+
+
+def memory_by_size(analysis: Analysis, frame: Frame) -> list[Figure]:
+    """Heaps above an empty process by the size of the program, and what an empty process takes."""
+    empty, base = analysis.record.empty_kib, analysis.base
+    if not empty:
+        return []
+    names = [name for name in analysis.compared if name != LIMIT]
+    sizes: dict[str, list[str]] = {}
+    for cell in analysis.common(MEMORY):
+        heap = analysis.value(cell, base, MEMORY)
+        assert heap is not None, "a common cell has numbers"
+        sizes.setdefault(next(word for most, word in _SIZES if heap.value < most), []).append(cell)
+    parts = {
+        f"{word}, {analysis.told(sizes[word])}": [
+            mean_row(analysis, name, MEMORY, sizes[word], base) for name in names if name != base
+        ]
+        for _, word in _SIZES
+        if word in sizes
+    }
+    small = [cell.name for cell in analysis.record.cells if analysis.small(cell.name)]
+    notes = (f"Left out, under 4 MiB under {base}: {', '.join(small)}.",) if small else ()
+    fixed = [
+        Row("empty process", name, "empty_kib", "MiB", value=round(empty[name] / 1024, 4), runs=5)
+        for name in names
+        if name in empty
+    ]
+    return [
+        bars_of(
+            "memory-by-size",
+            "Heap above an empty process, by the size of the program",
+            f"Geometric means of peak memory less that of an empty process under the same "
+            f"allocator, relative to {base}; the size is that under {base}. All groups.",
+            parts,
+            frame,
+            title_of(MEMORY, base),
+            notes,
+        ),
+        bars_of(
+            "fixed-cost",
+            "What an empty process takes",
+            "Peak memory of a C++ program that allocates and frees one object; medians of five.",
+            {"": fixed},
+            frame,
+            title_of("empty_kib", None),
+            ratio=False,
+        ),
+    ]
+
+
+_SIZES = (
+    (16 << 10, "4 to 16 MiB"),
+    (64 << 10, "16 to 64 MiB"),
+    (math.inf, "over 64 MiB"),
+)

@@ -18,7 +18,7 @@ import altair
 import jinja2
 import vl_convert
 
-from nearlab.report import charts, tables, theme
+from nearlab.report import charts, figures, tables, theme
 from nearlab.report.analysis import TIME, Analysis
 from nearlab.report.charts import Frame
 from nearlab.report.figures import Figure
@@ -84,8 +84,10 @@ def render(analysis: Analysis, frame: Frame, contents: Contents) -> str:
         contents=contents,
         verdict=verdict(analysis),
         tables=tables,
-        told=analysis.told(analysis.common(TIME)),
+        headings={one: figures.heading(analysis, one, analysis.common(TIME, one))
+                  for one in analysis.origins},
         failures=tables.failures(record),
+        busy=tables.disturbed(record),
         specs=_json(specs),
         themes=_json({name: theme.page_config(name, frame) for name in ("light", "dark")}),
         style=(_HERE / "page.css").read_text(encoding="utf-8"),

@@ -34,8 +34,12 @@ class Row:
     threads: int | None = None
     oversubscribed: bool = False
     note: str = ""
+    without_low: float | None = None  # of a mean: the least and the largest without one of its rows
+    without_high: float | None = None
+    decides: str = ""  # the row without which the mean changes most
 
 
+_DECIDES = 1.05
 NO_NUMBER, NO_MEANING = "no such number", "no meaning"
 HEADER = tuple(field.name for field in fields(Row))
 
@@ -124,7 +128,9 @@ def _numbers(found: stats.Interval | None, factor: float = 1) -> dict[str, Any]:
     """Returns the numbers with twelve digits: further digits are rounding errors of logarithms."""
     if found is None:
         return {}
-    named = {"value": found.value, "low": found.low, "high": found.high}
+    named = {"value": found.value}
+    if found.known:
+        named |= {"low": found.low, "high": found.high}
     return {key: float(f"{value * factor:.12g}") for key, value in named.items()}
 
 
@@ -184,10 +190,14 @@ def _note(
     marks = []
     if record.noisy(cell, name):
         marks.append("noisy")
+    if record.busy(cell, name):
+        marks.append("busy machine")
     if record.few_runs(cell, name):
         marks.append("too few runs to rank")
     if record.insensitive(cell) and not is_memory(key):
         marks.append("insensitive to malloc")
+    if record.harness(cell) and not is_memory(key):
+        marks.append("mostly harness")
     return ", ".join(marks)
 
 
@@ -196,6 +206,7 @@ def mean_row(
 ) -> Row:
     """The geometric mean over the cells, relative to `base`."""
     found = analysis.mean(name, key, cells, base)
+    out = analysis.without_one(name, key, cells, base)
     return Row(
         cell=f"geometric mean of {len(cells)}",
         allocator=name,
@@ -206,4 +217,22 @@ def mean_row(
         runs=min((len(analysis.record.series(cell, name, key)) for cell in cells), default=0),
         group=group,
         note="" if found else NO_MEANING if meaningless(name, key) else "not completed",
+        without_low=out.low if out else None,
+        without_high=out.high if out else None,
+        decides=out.row if out else "",
     )
+
+
+def deciding(rows: Iterable[Row]) -> tuple[str, ...]:
+    """Names the rows without which a mean changes by more than a twentieth."""
+    found = []
+    for row in rows:
+        ends = row.value, row.without_low, row.without_high
+        value, low, high = (end or 0.0 for end in ends)
+        if row.value is not None and row.decides and max(high / value, value / low) > _DECIDES:
+            found.append(
+                f"{row.allocator}, {style.metric(row.metric).label} {style.ratio(value)}: "
+                f"{style.ratio(low)} to {style.ratio(high)} if one row is left out; "
+                f"{row.decides} decides."
+            )
+    return tuple(found)

@@ -112,6 +112,8 @@ _METRICS = {
         Metric("ops_per_s", "operations", "million/s", 1e-6, True),
         Metric("speedup", "speed-up", "×", 1, True),
         Metric("memory_kib", "peak memory", "MiB", 1 / 1024),
+        Metric("heap_kib", "heap above an empty process", "MiB", 1 / 1024),
+        Metric("empty_kib", "empty process", "MiB", 1 / 1024),
         Metric("peak_rss_kib", "peak RSS", "MiB", 1 / 1024),
         Metric("mean_rss_kib", "mean RSS", "MiB", 1 / 1024),
         Metric("pte_kib", "page tables", "MiB", 1 / 1024),

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nearlab.report import style
-from nearlab.report.analysis import Analysis
+from nearlab.report.analysis import MEMORY, TIME, Analysis
 from nearlab.report.rows import NO_MEANING, Row, shown
-from nearlab.results.record import FEWEST_RUNS, Allocator, Record
-from nearlab.results.stats import Interval
+from nearlab.results.record import Allocator, Record, Run
+from nearlab.results.stats import FEWEST_RUNS, Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +29,26 @@ def _rank(number: int | None, ranks: Sequence[int | None]) -> str:
     return f"{number} =" if ranks.count(number) > 1 else str(number)
 
 
-def ranks(analysis: Analysis) -> Table:
-    """All compared allocators over the common cells; overlapping intervals share a rank."""
-    found = analysis.standings
+def ranks(analysis: Analysis, origin: str) -> Table:
+    """All compared allocators over the common cells of a group; overlapping intervals share a
+    rank."""
+    found = analysis.standings(origin)
     times = [one.time_rank for one in found]
     memories = [one.memory_rank for one in found]
+    base = analysis.base
     return Table(
         (
-            "rank in time",
-            "allocator",
-            f"time / {analysis.base}",
-            f"memory / {analysis.base}",
-            "rank in memory",
+            *("rank in time", "allocator", f"time / {base}", "with the choice of rows"),
+            *("without one row", f"memory / {base}", "with the choice of rows"),
+            *("without one row", "rank in memory"),
         ),
         tuple(
             (
-                _rank(one.time_rank, times),
-                one.allocator,
-                interval(one.time),
-                interval(one.memory),
+                *(_rank(one.time_rank, times), one.allocator),
+                *(interval(one.time), edges(one.time_rows)),
+                without_one(analysis, one.allocator, TIME, origin),
+                *(interval(one.memory), edges(one.memory_rows)),
+                without_one(analysis, one.allocator, MEMORY, origin),
                 _rank(one.memory_rank, memories),
             )
             for one in found
@@ -56,10 +57,21 @@ def ranks(analysis: Analysis) -> Table:
     )
 
 
+def without_one(analysis: Analysis, allocator: str, metric: str, origin: str) -> str:
+    """The range of the means without one row, and the row that decides."""
+    out = analysis.without_one(allocator, metric, analysis.common(metric, origin))
+    if out is None:
+        return "–"
+    return f"{style.ratio(out.low)} to {style.ratio(out.high)} ({out.row})"
+
+
+def edges(found: Interval | None) -> str:
+    known = found is not None and found.known
+    return f"[{style.ratio(found.low)}, {style.ratio(found.high)}]" if found and known else "–"
+
+
 def interval(found: Interval | None) -> str:
-    if found is None:
-        return NO_MEANING
-    return f"{style.ratio(found.value)} [{style.ratio(found.low)}, {style.ratio(found.high)}]"
+    return NO_MEANING if found is None else found.shown(style.ratio)
 
 
 def numbers(rows: Sequence[Row]) -> Table:
@@ -120,6 +132,19 @@ def noisy(record: Record) -> Table:
     return Table(("cell", "allocator", "relative MAD"), tuple(rows), empty="No cell is noisy.")
 
 
+def disturbed(record: Record) -> Table:
+    """The runs during which the machine did other work, by cell and allocator."""
+    found: dict[tuple[str, str], list[Run]] = {}
+    for run in record.disturbed():
+        found.setdefault((run.cell, run.allocator), []).append(run)
+    rows = [
+        (*place, str(len(runs)), "yes" if record.busy(*place) else "no", str(runs[0].disturbed))
+        for place, runs in found.items()
+    ]
+    heading = ("cell", "allocator", "runs", "among those that count", "what the first saw")
+    return Table(heading, tuple(rows), empty="No run was disturbed.")
+
+
 def unranked(record: Record) -> Table:
     """Cells that rank no allocator, and the reasons."""
     rows = []
@@ -131,7 +156,18 @@ def unranked(record: Record) -> Table:
             share = 100 * (record.malloc_share(cell.name) or 0)
             why = f"in time, insensitive: {share:.1f} % of it in malloc and free under glibc"
             rows.append((cell.name, why))
+        if record.harness(cell.name):
+            share = record.harness_share(cell.name) or 0
+            why = f"in time: {share:.0%} of its instructions are the harness's (median)"
+            rows.append((cell.name, why))
     return Table(("cell", "why"), tuple(rows), empty="Every cell may rank.")
+
+
+def harness(record: Record) -> Table:
+    """The harness's share of the instructions of every cell in which it was counted."""
+    shares = ((cell.name, record.harness_share(cell.name)) for cell in record.cells)
+    rows = tuple((name, f"{share:.0%}") for name, share in shares if share is not None)
+    return Table(("cell", "harness, of all instructions"), rows, empty="It was not counted.")
 
 
 def versions(record: Record) -> Table:

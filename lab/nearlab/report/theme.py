@@ -82,7 +82,14 @@ def write_png(figure: Figure, frame: Frame, path: Path) -> bool:
     if chart is None:
         return False
     chart = chart.properties(
-        title=alt.TitleParams(text=figure.title, fontSize=16, anchor="start", offset=14),
+        title=alt.TitleParams(
+            text=figure.title,
+            subtitle=figure.setting,
+            fontSize=16,
+            subtitlePadding=5,
+            anchor="start",
+            offset=14,
+        ),
         padding=14,
     )
     spec = chart.to_dict(validate=False)

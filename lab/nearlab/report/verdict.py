@@ -4,12 +4,13 @@ Invariant: every number comes from the analysis with its interval; with too few 
 verdict, and the text says so.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nearlab.report.analysis import MEMORY, TIME, Analysis, Duel, Standing
 from nearlab.report.style import ratio
-from nearlab.results.record import FEWEST_RUNS, LIMIT
-from nearlab.results.stats import Interval
+from nearlab.results.record import LIMIT, ORIGINS
+from nearlab.results.stats import FEWEST_RUNS, Interval
 
 _LISTED = 3
 
@@ -29,29 +30,42 @@ def verdict(analysis: Analysis) -> Verdict:
             f"No verdict: every cell has fewer than {FEWEST_RUNS} counted runs, and from so few "
             "nothing is ranked. The figures show what was measured."
         )
-    standings = {one.allocator: one for one in analysis.standings}
     subject = analysis.subject
     if subject is not None and subject not in (LIMIT, analysis.base):
-        return _of_subject(analysis, subject, standings.get(subject))
-    return _of_all(analysis)
+        return _of_subject(analysis, subject)
+    told = [_of_all(analysis, origin) for origin in analysis.origins]
+    return Verdict(" ".join(told) or "No verdict: the allocators completed no cell in common.")
 
 
-def _of_all(analysis: Analysis) -> Verdict:
-    """Returns the verdict without a subject: it names the allocators that need the least."""
-    real = [one for one in analysis.standings if one.time_rank is not None]
-    if not real:
-        return Verdict("No verdict: the allocators completed no cell in common.")
-    least = min((one.memory for one in real if one.memory), key=lambda memory: memory.value)
-    fastest = ", ".join(one.allocator for one in real if one.time_rank == 1)
-    smallest = ", ".join(one.allocator for one in real if one.memory_rank == 1)
-    return Verdict(
-        f"Least time: {fastest} ({_interval(real[0].time)} of {analysis.base}); least memory: "
-        f"{smallest} ({_interval(least)}); geometric means over {_told(analysis)} that all "
-        "completed."
+def _of_all(analysis: Analysis, origin: str) -> str:
+    """Returns the verdict on a group without a subject: which allocators need the least."""
+    words = []
+    for metric in (TIME, MEMORY):
+        first = [one for one in analysis.standings(origin) if _rank(one, metric) == 1]
+        means = [found for one in first if (found := _mean(one, metric))]
+        if means:
+            names = ", ".join(one.allocator for one in first)
+            best = min(means, key=lambda mean: mean.value)
+            words.append(f"least {_NOUNS[metric]}: {names} ({_interval(best)} of {analysis.base})")
+    told = "; ".join(words)
+    return (
+        f"{told[:1].upper()}{told[1:]}; geometric means over {_told(analysis, origin)} that all "
+        f"completed ({ORIGINS[origin]})."
     )
 
 
-def _of_subject(analysis: Analysis, subject: str, standing: Standing | None) -> Verdict:
+_NOUNS = {TIME: "time", MEMORY: "memory"}
+
+
+def _rank(standing: Standing, metric: str) -> int | None:
+    return standing.time_rank if metric == TIME else standing.memory_rank
+
+
+def _mean(standing: Standing, metric: str) -> Interval | None:
+    return standing.time if metric == TIME else standing.memory
+
+
+def _of_subject(analysis: Analysis, subject: str) -> Verdict:
     wins, losses = [], []
     words = []
     for metric, noun, adjective in ((TIME, "time", "fastest"), (MEMORY, "memory", "smallest")):
@@ -64,41 +78,55 @@ def _of_subject(analysis: Analysis, subject: str, standing: Standing | None) -> 
     cells = analysis.record.cells
     failed = sum(analysis.record.failed(cell.name, subject) for cell in cells)
     sentence = (
-        f"{_means(analysis, subject, standing)}; cell by cell it is {', and '.join(words)}. "
+        f"{_means(analysis, subject)}; cell by cell it is {', and '.join(words)}. "
         f"It failed in {failed or 'none'} of {len(cells)} cells."
     )
     return Verdict(sentence, tuple(wins), tuple(losses))
 
 
-def _means(analysis: Analysis, subject: str, standing: Standing | None) -> str:
+def _means(analysis: Analysis, subject: str) -> str:
     if subject not in analysis.compared:
         return f"{subject} {analysis.completion(subject)} cells: too few for a mean"
-    if standing is None:
-        return f"{subject} has no mean, for all completed no sensitive cell in common"
-    assert standing.memory is not None, "the limit alone has none"
+    found = [
+        _of_group(analysis, origin, standing)
+        for origin in analysis.origins
+        for standing in analysis.standings(origin)
+        if standing.allocator == subject
+    ]
+    return f"{subject} {'; '.join(found) or 'has no mean, for no cell in common is sensitive'}"
+
+
+def _of_group(analysis: Analysis, origin: str, standing: Standing) -> str:
+    base = f"{analysis.base}’s"
+    parts = [
+        f"{_interval(mean)} of {base} {noun}"
+        for mean, noun in ((standing.time, "time"), (standing.memory, "memory"))
+        if mean
+    ]
     return (
-        f"{subject} takes {_interval(standing.time)} of {analysis.base}’s time and "
-        f"{_interval(standing.memory)} of its memory over the {_told(analysis)} that all "
-        f"completed, {_place(analysis, standing)}"
+        f"takes {' and '.join(parts)} over the {_told(analysis, origin)} that all completed "
+        f"({ORIGINS[origin]}), {_place(analysis, origin, standing)}"
     )
 
 
-def _told(analysis: Analysis) -> str:
-    """Returns the number of cells in the means, in words; memory may have more cells than time."""
-    time, memory = analysis.common(TIME), analysis.common(MEMORY)
-    more = f", for memory {len(memory)}," if len(memory) > len(time) else ""
+def _told(analysis: Analysis, origin: str) -> str:
+    """Returns the number of cells in the means, in words; time and memory may differ."""
+    time, memory = analysis.common(TIME, origin), analysis.common(MEMORY, origin)
+    more = f", for memory {len(memory)}," if len(memory) != len(time) else ""
     return analysis.told(time) + more
 
 
-def _place(analysis: Analysis, standing: Standing) -> str:
-    rivals = [one for one in analysis.standings if one.time_rank is not None]
-    time = _ordinal(standing.time_rank, [one.time_rank for one in rivals])
-    memory = _ordinal(standing.memory_rank, [one.memory_rank for one in rivals])
-    return f"{time} of {len(rivals)} allocators in time and {memory} in memory"
+def _place(analysis: Analysis, origin: str, standing: Standing) -> str:
+    rivals = [one for one in analysis.standings(origin) if one.allocator != LIMIT]
+    found = [
+        f"{_ordinal(rank, [_rank(one, metric) for one in rivals])} in {noun}"
+        for metric, noun in _NOUNS.items()
+        if (rank := _rank(standing, metric)) is not None
+    ]
+    return f"of {len(rivals)} allocators {' and '.join(found)}"
 
 
-def _ordinal(rank: int | None, ranks: list[int | None]) -> str:
-    assert rank is not None, "what has a place among the ranks has one"
+def _ordinal(rank: int, ranks: Sequence[int | None]) -> str:
     teens = 11 <= rank % 100 <= 13
     ending = "th" if teens else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
     return f"{'shared ' if ranks.count(rank) > 1 else ''}{rank}{ending}"
@@ -117,4 +145,4 @@ def _line(duel: Duel, noun: str) -> str:
 
 
 def _interval(found: Interval) -> str:
-    return f"{ratio(found.value)} [{ratio(found.low)}, {ratio(found.high)}]"
+    return found.shown(ratio)

@@ -7,6 +7,7 @@ the next is written. A file that is being written is locked, so it has one drive
 
 import fcntl
 import json
+import lzma
 import os
 import time
 from collections.abc import Callable
@@ -26,11 +27,13 @@ class JournalError(RuntimeError):
 
 
 def read(path: Path) -> list[Record]:
-    """Returns all whole lines. Raises JournalError if one of them has another format."""
+    """Returns all whole lines; a file .xz is compressed. Raises JournalError if one of them has
+    another format."""
     try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise JournalError(f"{path}: cannot be read: {error.strerror}") from None
+        data = path.read_bytes()
+        lines = (lzma.decompress(data) if path.suffix == ".xz" else data).split(b"\n")
+    except (OSError, lzma.LZMAError) as error:
+        raise JournalError(f"{path}: cannot be read: {error}") from None
     return [_record(path, number, line) for number, line in enumerate(lines[:-1], 1)]
 
 
@@ -97,7 +100,7 @@ class Journal:
 
     def __init__(self, path: Path, mode: str):
         self.path = path
-        self._file = path.open(mode)
+        self._file = path.open(mode, buffering=0)  # a write that failed is not tried again
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -108,12 +111,15 @@ class Journal:
     def create(cls, folder: Path) -> Self:
         """Creates a file named after this second; if that name is taken, it waits for the next
         second."""
-        folder.mkdir(parents=True, exist_ok=True)
-        while True:
-            try:
-                return cls(folder / f"{datetime.now().strftime(_STAMP)}.jsonl", "xb")
-            except FileExistsError:
-                time.sleep(0.1)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            while True:
+                try:
+                    return cls(folder / f"{datetime.now().strftime(_STAMP)}.jsonl", "xb")
+                except FileExistsError:
+                    time.sleep(0.1)
+        except OSError as error:
+            raise JournalError(f"cannot write results to {folder}: {error.strerror}") from None
 
     @classmethod
     def reopen(cls, path: Path) -> Self:
@@ -131,6 +137,11 @@ class Journal:
         self._file.close()
 
     def write(self, record: Record) -> None:
-        self._file.write(json.dumps(record).encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        """Raises JournalError if it cannot: the disk is full. The file stays readable."""
+        try:
+            left = memoryview(json.dumps(record).encode() + b"\n")
+            while left:
+                left = left[self._file.write(left) :]
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise JournalError(f"{self.path}: cannot be written: {error.strerror}") from None

@@ -14,12 +14,17 @@ from typing import Any
 
 from nearlab.results import journal, stats
 from nearlab.results.journal import JournalError
+from nearlab.results.stats import FEWEST_RUNS
 
 LIMIT = "limit"  # a bound, not an allocator
-FEWEST_RUNS = 5  # the fewest runs from which allocators are ranked
 NOISY = 0.09  # relative MAD of a cell that is flagged
 INSENSITIVE = 0.01  # share of time in malloc and free; a program below it ranks no allocator
+HARNESS = 0.5  # share of instructions that are the harness's; a row above it ranks nobody in time
 NOT_RUN, MISSING = "not run", "missing"
+EMPTY_HEAP_KIB = 256  # a heap below it counts as this much: it fits in what a process has anyway
+SMALL_HEAP_KIB = 4096  # below it, ratios of heaps are those of constants
+# The groups of rows, which are never averaged together.
+ORIGINS = {"published": "published workloads", "program": "real programs", "own": "own workloads"}
 AGAIN = "failed before: "  # the driver's mark of a run that it did not try again
 
 
@@ -54,6 +59,8 @@ class Cell:
     argv: tuple[str, ...] = ()
     oversubscribed: bool = False
     missing: str | None = None
+    origin: str = "own"
+    tuned: bool = False  # the allocator under development was tuned by it
 
     def at(self, axis: str) -> float | str | None:
         """Returns the cell's place on the axis: its threads, or its value of a swept option."""
@@ -70,6 +77,7 @@ class Run:
     metrics: dict[str, float]
     failure: str | None
     result: dict[str, Any]
+    disturbed: str | None = None  # what other work the machine did
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +105,7 @@ class Record:
     ]  # by kind: count, instructions, timeline
     resumes: int
     complete: bool
+    empty_kib: dict[str, float]  # by allocator: the memory of a process that does nothing
 
     @cached_property
     def allocator_by_name(self) -> dict[str, Allocator]:
@@ -108,6 +117,21 @@ class Record:
 
     def counted(self, cell: str, allocator: str) -> list[Run]:
         return [run for run in self.runs.get((cell, allocator), ()) if run.round > 0]
+
+    def _kept(self, cell: str, allocator: str) -> list[Run]:
+        """The counted runs without the disturbed ones, if enough are left; else all."""
+        runs = self.counted(cell, allocator)
+        calm = [run for run in runs if run.disturbed is None]
+        return calm if len(calm) >= FEWEST_RUNS else runs
+
+    def busy(self, cell: str, allocator: str) -> bool:
+        """True if runs that other work disturbed are among those that count."""
+        return any(run.disturbed for run in self._kept(cell, allocator))
+
+    def disturbed(self) -> list[Run]:
+        """All counted runs that other work disturbed."""
+        every = (self.counted(*place) for place in self.runs)
+        return [run for runs in every for run in runs if run.disturbed]
 
     def problem(self, cell: str, allocator: str) -> str | None:
         """Why there is no number for the allocator in the cell; None when there is one."""
@@ -124,10 +148,12 @@ class Record:
 
     def series(self, cell: str, allocator: str, metric: str) -> dict[int, float]:
         """The metric by round; empty when any counted run failed. `time` is seconds per operation
-        where the workload counts operations, so that one that runs for a fixed time counts too."""
+        where the workload counts operations, so that one that runs for a fixed time counts too.
+        `heap_kib` is the peak memory above that of an empty process under the same allocator."""
         if self.problem(cell, allocator):
             return {}
-        found = {run.round: _value(run, metric) for run in self.counted(cell, allocator)}
+        empty = self.empty_kib.get(allocator, 0.0)
+        found = {run.round: _value(run, metric, empty) for run in self._kept(cell, allocator)}
         return {number: value for number, value in found.items() if value is not None}
 
     def arrays(self, cell: str, allocator: str, key: str) -> list[list[list[float]]]:
@@ -166,6 +192,21 @@ class Record:
         share = self.malloc_share(cell)
         return share is not None and share < INSENSITIVE
 
+    def harness_share(self, cell: str) -> float | None:
+        """The part of a workload's instructions that are not malloc's: the median of the
+        allocators, for a fast one leaves more to the harness."""
+        shares = [
+            found["harness_share"]
+            for (name, allocator), found in self.extras["count"].items()
+            if name == cell and allocator != LIMIT and found.get("harness_share") is not None
+        ]
+        return stats.median(shares) if shares else None
+
+    def harness(self, cell: str) -> bool:
+        """True if most of what is timed in the cell is the harness."""
+        share = self.harness_share(cell)
+        return share is not None and share > HARNESS
+
     def failures(self) -> Iterator[Failure]:
         """Failed runs, warm-up and counting included, in the order of the cells, one for each
         reason."""
@@ -186,8 +227,12 @@ class Record:
                 yield kind, found[place].get("failure")
 
 
-def _value(run: Run, metric: str) -> float | None:
-    if metric != "time":
+def _value(run: Run, metric: str, empty_kib: float) -> float | None:
+    if metric == "heap_kib":
+        found = run.metrics.get("memory_kib")
+        if found is not None and empty_kib:
+            found = max(found - empty_kib, EMPTY_HEAP_KIB)
+    elif metric != "time":
         found = run.metrics.get(metric)
     else:
         found = run.metrics.get("seconds")
@@ -217,6 +262,7 @@ def _assemble(path: Path, plan: dict[str, Any], records: list[dict[str, Any]]) -
             runs.setdefault(place, {})[record["round"]] = _run(record)
         elif record["kind"] in extras:
             extras[record["kind"]][record["cell"], record["allocator"]] = record
+    empties = [record for record in records if record["kind"] == "empty"]
     ends = [record for record in records if record["kind"] in ("end", "resume")]
     return Record(
         path=path,
@@ -227,6 +273,11 @@ def _assemble(path: Path, plan: dict[str, Any], records: list[dict[str, Any]]) -
         extras=extras,
         resumes=sum(record["kind"] == "resume" for record in records),
         complete=bool(ends) and bool(ends[-1].get("complete")),
+        empty_kib={
+            one["allocator"]: stats.median(one["memory_kib"])
+            for one in empties
+            if one["memory_kib"]
+        },
     )
 
 
@@ -240,6 +291,7 @@ def _run(record: dict[str, Any]) -> Run:
         metrics,
         record.get("failure"),
         record.get("result") or {},
+        record.get("disturbed"),
     )
 
 
@@ -258,6 +310,7 @@ def _allocator(entry: dict[str, Any]) -> Allocator:
 
 
 def _cell(entry: dict[str, Any]) -> Cell:
+    default = "program" if entry["program"].startswith("program:") else "own"
     return Cell(
         name=entry["cell"],
         workload=entry["workload"],
@@ -268,4 +321,6 @@ def _cell(entry: dict[str, Any]) -> Cell:
         argv=tuple(map(str, entry.get("argv") or ())),
         oversubscribed=bool(entry.get("oversubscribed")),
         missing=entry.get("missing"),
+        origin=entry.get("origin") or default,  # a result of an earlier version names none
+        tuned=bool(entry.get("tuned")),
     )

@@ -14,7 +14,8 @@ from rich.table import Table
 
 from nearlab.results import stats
 from nearlab.results.journal import Record
-from nearlab.results.record import AGAIN, FEWEST_RUNS, NOISY
+from nearlab.results.record import AGAIN, NOISY, ORIGINS
+from nearlab.results.stats import FEWEST_RUNS
 
 BASE = "glibc"
 
@@ -30,6 +31,9 @@ def show(out: Console, records: Sequence[Record]) -> None:
     fewest = min((len(series) for series in _series(runs).values() if series), default=0)
     if fewest < FEWEST_RUNS:
         out.print(f"Fewer than {FEWEST_RUNS} counted runs: nothing is ranked from these.")
+    if disturbed := [run["disturbed"] for run in runs if run.get("disturbed")]:
+        told = f"{len(disturbed)} of {len(runs)} counted runs were disturbed by other work"
+        out.print(f"{told} (the first: {disturbed[0]}).", style="yellow", markup=False)
     for line in failures(records):
         out.print(line, style="red", markup=False, soft_wrap=True)
     for cell in plan["cells"]:
@@ -41,8 +45,19 @@ def show(out: Console, records: Sequence[Record]) -> None:
 
 
 def tables(plan: Record, runs: Iterable[Record]) -> list[Table]:
-    """One table of all cells that glibc ran, and one for each set of allocators of the others."""
-    series = _series(runs)
+    """Tables of time and of memory: of all cells that glibc ran, and of each set of allocators of
+    the others."""
+    every_run = list(runs)
+    found = []
+    for metric, noun in (("seconds", "median seconds"), ("memory_kib", "median peak KiB")):
+        series = _series(every_run, metric)
+        title = f"{plan['title']}: {noun}"
+        found += [_table(title, *part, series) for part in _parts(plan, series)]
+    return found
+
+
+def _parts(plan: Record, series: Series) -> list[tuple[list[Record], Sequence[str]]]:
+    """The cells and the allocators of each table."""
     order = [one["name"] for one in plan["allocators"] if not one["missing"]]
     groups: dict[tuple[str, ...], list[Record]] = defaultdict(list)
     for cell in plan["cells"]:
@@ -51,13 +66,13 @@ def tables(plan: Record, runs: Iterable[Record]) -> list[Table]:
             groups[() if BASE in ran else ran].append(cell)
     beside = {cell["cell"] for cell in groups.get((), ())}
     every = [name for name in order if any((cell, name) in series for cell in beside)]
-    return [_table(plan["title"], cells, ran or every, series) for ran, cells in groups.items()]
+    return [(cells, ran or every) for ran, cells in groups.items()]
 
 
 def _table(title: str, cells: Sequence[Record], ran: Sequence[str], series: Series) -> Table:
     base = BASE if BASE in ran else ran[0] if len(ran) > 1 else None
     table = Table(
-        title=f"{title}: median seconds" + (f", ratio to {base}" if base else ""),
+        title=title + (f", ratio to {base}" if base else ""),
         title_justify="left",
         caption=f"~ noisy: the median deviation is over {NOISY:.0%} of the median",
         caption_justify="left",
@@ -65,12 +80,18 @@ def _table(title: str, cells: Sequence[Record], ran: Sequence[str], series: Seri
     table.add_column("cell")
     for name in ran:
         table.add_column(name, justify="right")
-    for cell in cells:
-        name = cell["cell"]
-        bases = series[name, base] if base else None
-        mark = " (oversubscribed)" if cell["oversubscribed"] else ""
-        shown = (_shown(series.get((name, one)), bases) for one in ran)
-        table.add_row(escape(name + mark), *shown)
+    for origin, heading in ORIGINS.items():
+        own = [cell for cell in cells if cell.get("origin", "own") == origin]
+        if own and len(own) < len(cells):
+            table.add_section()
+            table.add_row(f"[dim]{heading}[/]")
+        for cell in own:
+            name = cell["cell"]
+            bases = series[name, base] if base else None
+            marks = [mark for mark in ("oversubscribed", "tuned") if cell.get(mark)]
+            mark = f" ({', '.join(marks)})" if marks else ""
+            shown = (_shown(series.get((name, one)), bases) for one in ran)
+            table.add_row(escape(name + mark), *shown)
     return table
 
 
@@ -87,19 +108,18 @@ def failures(records: Iterable[Record]) -> list[str]:
     ]
 
 
-def _series(runs: Iterable[Record]) -> Series:
-    """Returns the seconds by cell and allocator; empty if a run failed."""
+def _series(runs: Iterable[Record], metric: str = "seconds") -> Series:
+    """Returns the metric by cell and allocator; empty if a run failed."""
     series: Series = defaultdict(list)
     failed = set()
     for run in runs:
         key = run["cell"], run["allocator"]
         if run["failure"]:
             failed.add(key)
-        else:
-            series[key].append(run["metrics"]["seconds"])
-    return {key: values for key, values in series.items() if key not in failed} | {
-        key: [] for key in failed
-    }
+        elif metric in run["metrics"]:
+            series[key].append(run["metrics"][metric])
+    found = {key: values for key, values in series.items() if key not in failed}
+    return found and found | {key: [] for key in failed}
 
 
 def _shown(values: list[float] | None, base: list[float] | None) -> str:

@@ -99,7 +99,10 @@ def _pair(record: Record, cell: str, target: Target) -> _Pair:
     for name, one in ((ours, metrics[0]), (peer, metrics[1])):
         if not record.series(cell, name, one):
             raise _NotMeasured(f"{cell}, {name}: {record.problem(cell, name) or 'no ' + one}")
-    return _Pair(cell, *record.paired(cell, ours, peer, metrics), peer)
+    pair = _Pair(cell, *record.paired(cell, ours, peer, metrics), peer)
+    if len(pair.ours) < stats.FEWEST_RUNS and target.kind != "value":
+        raise _NotMeasured(f"{cell}: fewer than {stats.FEWEST_RUNS} rounds")
+    return pair
 
 
 def _smallest(record: Record, cell: str, ours: str, metric: str) -> str:

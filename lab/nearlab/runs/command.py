@@ -6,6 +6,7 @@ interrupted run leaves a result that --resume continues, and exit status 130.
 
 import contextlib
 import fnmatch
+import shlex
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,20 +16,25 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from nearlab import places
+from nearlab import __main__ as commands
+from nearlab import first, places
 from nearlab.measure import measure
+from nearlab.peers import Allocator
 from nearlab.plan import cells as cells_module
 from nearlab.plan import chosen, workloads
 from nearlab.plan import plan as plans
 from nearlab.plan.cells import Cell
 from nearlab.plan.plan import Plan, PlanError
+from nearlab.report import terminal
 from nearlab.results import journal, record, summary, targets
+from nearlab.runs import huge_pages
 from nearlab.runs.driver import Driver
 from nearlab.runs.interrupt import ended_by_signals
 from nearlab.runs.work import Bench
 
 _WIDTH = 180  # the table's width if stdout is no terminal
 _INTERRUPTED = 130
+REFUSED = (PlanError, journal.JournalError, measure.MeasureError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,19 @@ class Choice:
     only: str = "*"
     count: bool = False
     instructions: bool = False
+    pin: str = ""
+
+    def words(self) -> tuple[str, ...]:
+        """The options that make this choice."""
+        named = {
+            "--rounds": self.rounds,
+            "--allocators": ",".join(self.allocators),
+            "--only": self.only if self.only != "*" else None,
+            "--pin": self.pin,
+        }
+        words = [word for name, value in named.items() if value for word in (name, str(value))]
+        words += ["--count"] if self.count else []
+        return (*words, "--instructions") if self.instructions else tuple(words)
 
 
 def run(
@@ -49,6 +68,9 @@ def run(
         str, typer.Option(metavar="NAME,...", help="These; NAME=LIBRARY is your own.")
     ] = "",
     only: Annotated[str, typer.Option(metavar="GLOB", help="Only cells called so.")] = "*",
+    pin: Annotated[
+        str, typer.Option(metavar="spread|compact", help="Binds threads of workloads to CPUs.")
+    ] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Go on where it was ended.")] = False,
     count: Annotated[
         bool, typer.Option("--count", help="Count calls of malloc and of the kernel.")
@@ -58,39 +80,41 @@ def run(
     ] = False,
 ) -> None:
     """Runs a plan (a name of lab/plans, or a path to a .toml) or workloads by name."""
-    err = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
-    names = tuple(name.strip() for name in allocators.split(",") if name.strip())
-    choice = Choice(rounds, names, only, count, instructions)
+    choice = Choice(rounds, chosen.split(allocators), only, count, instructions, pin)
     try:
-        plan = find_plan(what)
-        with prepared(plan, choice) as driver:
-            path = drive(driver, resume, err, " ".join(what))
-    except (PlanError, journal.JournalError, measure.MeasureError) as error:
-        err.print(f"near lab: {error}")
+        if pin not in ("", "spread", "compact"):
+            raise PlanError(f"--pin is spread or compact, not {pin!r}")
+        if problem := first.refusal(what, choice.allocators, places.plan_results()):
+            raise PlanError(problem)
+        show_result(find_plan(what), choice, resume, ("run", *what))
+    except REFUSED as error:
+        error_console().print(f"{commands.program()}: {error}")
         raise typer.Exit(2) from None
+
+
+def show_result(plan: Plan, choice: Choice, resume: bool, words: Sequence[str]) -> None:
+    """Runs what was chosen and prints the summary; `words` make the command that resumes it."""
+    with prepared(plan, choice) as driver:
+        path = drive(driver, resume, error_console(), (*words, *choice.words()))
     out = Console()
     out = out if out.is_terminal else Console(width=_WIDTH)
     summary.show(out, journal.read(path))
+    terminal.show(out, record.read(path))
     if plan.keys.target:
         out.print(targets.table(targets.verdicts(record.read(path))))
     out.print(f"result: {shown(path)}", markup=False, highlight=False, soft_wrap=True)
 
 
+def error_console() -> Console:
+    return Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+
+
 def find_plan(what: Sequence[str]) -> Plan:
     """One plan, or the plan that several workloads make."""
-    if len(what) == 1 and (what[0].endswith(".toml") or what[0] in _plan_names()):
+    plan_names = [path.stem for path in places.plan_files()]
+    if len(what) == 1 and (what[0].endswith(".toml") or what[0] in plan_names):
         return plans.load(plans.find(what[0]))
-    for name in what:
-        if name not in workloads.names() and not name.startswith(plans.PROGRAM):
-            raise PlanError(
-                f"{name!r} is no plan ({', '.join(_plan_names())}), and no workload that is built "
-                f"({', '.join(workloads.names())})"
-            )
     return plans.ad_hoc(what)
-
-
-def _plan_names() -> list[str]:
-    return [path.stem for path in plans.paths()]
 
 
 @contextlib.contextmanager
@@ -98,19 +122,35 @@ def prepared(plan: Plan, choice: Choice) -> Iterator[Driver]:
     """Yields the driver of what the user chose; inputs of real programs exist within this context.
     """
     cells = chosen_cells(plan, choice)
-    names = chosen_allocators(plan, choice)
     measure.launcher()  # the driver needs it for every run
+    allocators = _allocators(plan, choice)
     bench = Bench()
     with tempfile.TemporaryDirectory(prefix="near-lab-") as folder:
         real = [cell.real_program for cell in cells if cell.real_program]
-        missing = bench.prepare(real, Path(folder), quick=plan.keys.preset == "two-cores")
+        quick = plan.keys.preset == "two-cores"
+        missing = bench.prepare(real, Path(folder), quick, plan.given)
         missing |= workloads.provide(cell.program for cell in cells if not cell.real_program)
         ready = [
-            replace(cell, missing=missing.get(cell.real_program or cell.program)) for cell in cells
+            replace(cell, missing=missing.get(cell.real_program or cell.program) or _unset(cell))
+            for cell in cells
         ]
         counted = ["count"] if choice.count or plan.keys.count else []
         counted += ["instructions"] if choice.instructions else []
-        yield Driver(plan, ready, chosen.find(names), bench, counted=counted)
+        yield Driver(plan, ready, allocators, bench, counted=counted)
+
+
+def _unset(cell: Cell) -> str | None:
+    """Why the machine cannot be set as the cell wants it."""
+    return huge_pages.problem() if cell.huge_pages else None
+
+
+def _allocators(plan: Plan, choice: Choice) -> list[Allocator]:
+    """Those of the plan, of which some may be missing; of those that the user named, none may."""
+    found = chosen.find(choice.allocators or plan.allocators)
+    absent = [one for one in found if one.missing] if choice.allocators else []
+    if absent:
+        raise PlanError(f"--allocators: {absent[0].name}: {absent[0].missing}")
+    return found
 
 
 def chosen_cells(plan: Plan, choice: Choice) -> list[Cell]:
@@ -119,18 +159,18 @@ def chosen_cells(plan: Plan, choice: Choice) -> list[Cell]:
     if not cells:
         known = ", ".join(cell.name for cell in every)
         raise PlanError(f"no cell is called {choice.only!r}; there are: {known}")
+    if choice.pin:
+        pin = ("--pin", choice.pin)
+        cells = [replace(c, argv=(*c.argv, *pin) if c.argv else ()) for c in cells]
     if choice.allocators:  # all cells run under a named allocator
         return [replace(cell, foreign=()) for cell in cells]
     return cells
 
 
-def chosen_allocators(plan: Plan, choice: Choice) -> tuple[str, ...]:
-    if problem := chosen.problem(choice.allocators):
-        raise PlanError(f"--allocators: {problem}")
-    return choice.allocators or plan.allocators
 
 
-def drive(driver: Driver, resume: bool, err: Console, what: str) -> Path:
+def drive(driver: Driver, resume: bool, err: Console, words: Sequence[str] = ()) -> Path:
+    """Runs the driver to its end. `words` are those of the command that --resume is added to."""
     results = places.plan_results()
     with ended_by_signals():
         try:
@@ -138,9 +178,11 @@ def drive(driver: Driver, resume: bool, err: Console, what: str) -> Path:
                 try:
                     driver.run(lines)
                 except KeyboardInterrupt:
+                    again = shlex.join(words) + " --resume"
+                    more = f": {commands.program()} {again} goes on with it" if words else ""
                     err.print(
-                        f"near lab: interrupted, {driver.left()} runs are left; {shown(lines.path)}"
-                        f" is kept: ./near lab run {what} --resume goes on with it"
+                        f"{commands.program()}: interrupted, {driver.left()} runs are left; "
+                        f"{shown(lines.path)} is kept{more}"
                     )
                     raise
                 return lines.path

@@ -2,13 +2,15 @@
 
 Every run of every (cell, allocator, round) ends as one line of the journal, failures included, so
 an interrupted plan resumes with exactly the missing runs. An allocator that fails twice in the same
-way in a cell is not run there again: the remaining rounds are recorded as failed before. Counting
-comes after the last round. Invariant: the journal has at most one line of kind `run` for each
+way in a cell is not run there again: the remaining rounds are recorded as failed before. A run that
+other work disturbed is repeated, at most twice, and marked if that does not help. Counting comes
+after the last round. Invariant: the journal has at most one line of kind `run` for each
 (cell, allocator, round); times are scaled by the probe of the plan line, and the raw times are kept
 beside them. Thread-safety: one thread.
 """
 
 import hashlib
+import itertools
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,13 +31,14 @@ from nearlab.results.journal import (
     read,
     timelines_of,
 )
-from nearlab.runs import extras, probe, work
+from nearlab.runs import busy, extras, huge_pages, probe, work
 from nearlab.runs.interleave import Step, machine, schedule, touch_memory
 from nearlab.runs.progress import Watch
 from nearlab.runs.work import Bench, Outcome
 
 FORMAT = 1
 _GIVE_UP_AFTER = 2  # equal failures in a row after which a case is not tried again
+_REPEATS = 2  # of a run that other work disturbed
 _LINE_EVERY_S = 10.0  # seconds between two lines of progress if there is no terminal
 _SHOWN = 2000  # characters of what a failed run printed
 
@@ -97,7 +100,9 @@ class Driver:
         self.plan, self.cells, self.allocators = plan, list(cells), list(allocators)
         self._bench, self._counted = bench, counted
         self._reference_s = 0.0
+        self._repeats_left = 0  # so that a machine that is always busy ends, too
         self._past: dict[tuple[str, str], _Past] = {}
+        self._empties: set[str] = set()  # allocators whose empty process was measured
         self._timelines = Path()  # the folder beside the journal
 
     def start(self, results: Path) -> Journal:
@@ -129,9 +134,15 @@ class Driver:
     def run(self, journal: Journal) -> None:
         """Runs everything that the journal lacks, and writes its end."""
         steps = self._missing_steps()
+        self._repeats_left = len(steps) // 10 + _REPEATS
         self._timelines = timelines_of(journal.path)
         complete = False
         try:
+            for allocator in self.allocators:
+                if allocator.available and allocator.name not in self._empties:
+                    record = extras.empty_process(allocator)
+                    journal.write(record)
+                    self._remember(record)
             with Watch(steps, line_every_s=_LINE_EVERY_S) as watch:
                 for step in steps:
                     watch.before(step)
@@ -187,6 +198,8 @@ class Driver:
             past.add(record["round"], record["failure"])
             if record["failure"] is None:
                 self._bench.answers.setdefault(record["cell"], work.answer(record["result"]))
+        elif record["kind"] == "empty":
+            self._empties.add(record["allocator"])
         elif record["kind"] in ("count", "instructions", "timeline"):
             self._of(record["cell"], record["allocator"]).done.add(record["kind"])
 
@@ -204,10 +217,23 @@ class Driver:
         return extras.instructions(step.case, step.allocator)
 
     def _run(self, step: Step[Cell]) -> Record:
-        started = _now()
-        touch_memory()
-        outcome, probe_s = probe.around(lambda: self._bench.run(step.case, step.allocator))
-        return self._record(step, outcome, started, probe_s)
+        """Runs the step, again if other work disturbed it; the last run counts, and is marked."""
+        for repeats in itertools.count():
+            started = _now()
+            touch_memory()
+            (outcome, disturbed), probe_s = probe.around(lambda: self._watched(step))
+            calm = disturbed is None or outcome.failure is not None
+            if calm or repeats == _REPEATS or self._repeats_left == 0:
+                break
+            self._repeats_left -= 1
+        found = self._record(step, outcome, started, probe_s)
+        return found | {"disturbed": disturbed, "repeats": repeats}
+
+    def _watched(self, step: Step[Cell]) -> tuple[Outcome, str | None]:
+        before = busy.read()
+        with huge_pages.during(step.case.huge_pages):
+            outcome = self._bench.run(step.case, step.allocator)
+        return outcome, busy.disturbance(step.case, outcome.sample, before, busy.read())
 
     def _skipped(self, step: Step[Cell], failure: str) -> Record:
         outcome = Outcome({}, f"failed before: {failure}", None, None)
@@ -294,6 +320,8 @@ def _digest_of_programs(cells: Sequence[Cell]) -> str:
 def _commit() -> str | None:
     """Returns the revision of this repository, with `-dirty` if files changed; None without a
     repository."""
+    if places.INSTALLED:
+        return None
     git = ("git", "-C", str(places.ROOT))
     try:
         asked = subprocess.run(

@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nearlab.measure import callgrind, counting, measure
+from nearlab import places
+from nearlab.measure import callgrind, counting, harness, measure
 from nearlab.measure.counting import Counted
 from nearlab.peers import Allocator
 from nearlab.plan.cells import Cell
@@ -17,10 +18,11 @@ from nearlab.runs.work import Bench
 
 BASE = "glibc"  # the allocator under which malloc's share of the time is measured
 _EMPTY = {
-    "count": ("calls", "syscalls", "malloc_share"),
+    "count": ("calls", "syscalls", "malloc_share", "harness_share"),
     "instructions": ("instructions",),
     "timeline": ("file", "result"),
 }
+_EMPTY_RUNS = 5
 _CALLGRIND_SLOWDOWN = 60  # factor for a time-out
 
 
@@ -29,6 +31,18 @@ def empty(kind: str, cell: Cell, allocator: Allocator, failure: str | None) -> d
     nothing = dict.fromkeys(_EMPTY[kind])
     named = {"kind": kind, "cell": cell.name, "allocator": allocator.name}
     return {**named, **nothing, "failure": failure}
+
+
+def empty_process(allocator: Allocator) -> dict[str, Any]:
+    """A record of kind `empty`: peak memory of processes that do nothing under the allocator."""
+    program = places.bench_dir() / "nothing"
+    environment = dict(allocator.environment)
+    samples = [
+        measure.run_child([program], preload=allocator.library, env=environment, timeout=60)
+        for _ in range(_EMPTY_RUNS)
+    ]
+    kib = [sample.peak_total_kib for sample in samples if sample.ok]
+    return {"kind": "empty", "allocator": allocator.name, "memory_kib": kib}
 
 
 def count(bench: Bench, cell: Cell, allocator: Allocator) -> dict[str, Any]:
@@ -49,6 +63,9 @@ def count(bench: Bench, cell: Cell, allocator: Allocator) -> dict[str, Any]:
         return found | {"failure": f"calls of malloc: {counted.failure}"}
     found["calls"] = counted.calls.to_json()
     found["malloc_share"] = counted.malloc_share if allocator.name == BASE else None
+    if not cell.real_program:
+        env = dict(allocator.environment) | cell.environment
+        found["harness_share"] = harness.share(cell.argv, allocator.library, env).value
     return found
 
 

@@ -9,17 +9,16 @@ Thread-safety: one thread (the driver).
 import hashlib
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from nearlab import peers
+from nearlab import peers, programs
 from nearlab.measure import measure, proof
 from nearlab.measure.measure import Sample
 from nearlab.peers import Allocator
 from nearlab.plan.cells import Cell
-from nearlab.plan.plan import real_programs
 from nearlab.programs import install
 from nearlab.programs.base import PrepareError, Program, last_line
 
@@ -43,10 +42,17 @@ class Bench:
     answers: dict[str, str] = field(default_factory=dict)  # by cell
     programs: dict[str, Program] = field(default_factory=dict)
 
-    def prepare(self, names: Sequence[str], folder: Path, quick: bool) -> dict[str, str]:
-        """Prepares real programs in `folder`. Returns why others are missing."""
+    def prepare(
+        self,
+        names: Sequence[str],
+        folder: Path,
+        quick: bool,
+        given: Mapping[str, Program] | None = None,
+    ) -> dict[str, str]:
+        """Prepares real programs, the lab's and those given, in `folder`. Returns why others are
+        missing."""
         missing = {}
-        known = real_programs()
+        known = {**programs.by_name(), **(given or {})}
         for name in dict.fromkeys(names):
             program = known[name]
             reason = install.provide(program)
@@ -147,7 +153,8 @@ def _ending(sample: Sample) -> str | None:
 
 def _wrong_allocator(sample: Sample, allocator: Allocator) -> str | None:
     """Returns an error unless the allocator's library served every process."""
-    wanted = proof.allocator_name(allocator.library) if allocator.library else allocator.name
+    plain = peers.switched(allocator.name)[0]
+    wanted = proof.allocator_name(allocator.library) if allocator.library else plain
     served = {process.served_by for process in sample.processes} or {sample.served_by}
     return None if served == {wanted} else f"served by {', '.join(sorted(served))}"
 
@@ -155,7 +162,7 @@ def _wrong_allocator(sample: Sample, allocator: Allocator) -> str | None:
 def _wrong_claim(result: dict[str, Any], allocator: Allocator) -> str | None:
     claimed = Path(str(result.get("malloc_from"))).resolve()
     if allocator.library is None:
-        right = proof.allocator_name(claimed) == allocator.name
+        right = proof.allocator_name(claimed) == peers.switched(allocator.name)[0]
     else:
         right = claimed == allocator.library.resolve()
     return None if right else f"says that {claimed} serves it"

@@ -84,7 +84,9 @@ def _cpu_of_children() -> float:
 
 def timeline_cost(
     command: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGUMENT]...")],
-    pairs: Annotated[int, typer.Option(min=2, help="Of a run with and a run without.")] = 9,
+    pairs: Annotated[
+        int, typer.Option(min=stats.FEWEST_RUNS, help="Of a run with and a run without.")
+    ] = 9,
 ) -> None:
     """Measures what a timeline costs a program that takes `--timeline FILE`."""
     try:

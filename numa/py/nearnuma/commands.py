@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 from nearlab.plan import workloads
-from nearlab.plan.listing import list_table
 from nearlab.runs.interrupt import ended_by_signals
 from nearnuma import cases, machine, medians, plans, runs, table, topology
 from nearnuma.cases import CaseError
@@ -21,6 +21,13 @@ from nearnuma.topology import TopologyError
 _WIDTH = 160  # where stdout is no terminal
 INTERRUPTED = 130
 WRONG = (CaseError, ChoiceError, MachineError, TopologyError)
+
+
+def list_table(title: str, *heads: str) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for head in heads:
+        table.add_column(head, no_wrap=head == heads[0])
+    return table
 
 
 def list_all() -> None:

@@ -1,0 +1,210 @@
+"""A program that a plan describes: `[[program]]`, a command or a server with its client.
+
+In its words `{folder}` is the folder of the run, `{inputs}` that of the inputs, `{port}` a free
+port of the loopback, and `$NAME` a variable of the environment (`$$` is a dollar). Invariant: a
+variable that is not set, or a command that is not there, makes the program missing, with the
+reason.
+Thread-safety: one thread.
+"""
+
+import hashlib
+import os
+import re
+import socket
+import string
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from nearlab.measure import measure
+from nearlab.measure.measure import Sample
+from nearlab.peers import Allocator
+from nearlab.programs.base import TIMEOUT_S, PrepareError, Program, Run, last_line, which
+from nearlab.programs.server import ServerError, ServerProgram, run_client, wait_until
+
+_Words = Annotated[list[str], Field(min_length=1)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Server(_Table):
+    """A server: it is measured, the client's time is the score, the client's output the answer."""
+
+    start: _Words
+    ready: _Words  # a command that succeeds once the server listens
+    client: _Words
+    stop: list[str] = []  # a command; empty: SIGTERM
+
+
+class Given(_Table):
+    """`[[program]]`: one row of the plan."""
+
+    name: Annotated[str, Field(pattern=r"^[\w][\w.+-]*$")]
+    title: str = ""
+    argv: list[str] = []  # this, or a server
+    server: Server | None = None
+    inputs: list[_Words] = []  # commands that make inputs, run once in {inputs}
+    stdin: str = ""  # a file
+    env: dict[str, str] = {}
+    cwd: str = "{folder}"
+    answer: str = "output"  # or "file:PATH", or "none": only the exit status counts
+    score: str = "wall"  # or "cpu", or a pattern whose group is a number in the output
+    unit: Literal["seconds", "per second"] = "seconds"  # of the number in the output
+    tree: bool = False  # counts the memory of its processes, and asks each for its malloc
+    group: str = "program"
+    rounds: Annotated[int | None, Field(ge=1)] = None
+    tuned: bool = False
+
+    def problem(self) -> tuple[str, str] | None:
+        """A key and what is wrong with it."""
+        if bool(self.argv) == (self.server is not None):
+            return "argv", "is needed, or else a server"
+        if self.answer not in ("output", "none") and not self.answer.startswith("file:"):
+            return "answer", "is output, none or file:PATH"
+        try:
+            pattern = re.compile(self.score)
+        except re.error as error:
+            return "score", f"is no pattern: {error}"
+        if self.score not in ("wall", "cpu") and pattern.groups != 1:
+            return "score", "is wall, cpu, or a pattern with one group"
+        return None
+
+    def program(self) -> Program:
+        return _GivenServer(self) if self.server else _GivenCommand(self)
+
+
+class _Filled(Program):
+    """What both kinds of given programs do with their table."""
+
+    def __init__(self, table: Given):
+        self.name, self.title = table.name, table.title or table.name
+        self.version = ("true",)
+        self.tree = table.tree
+        self._table = table
+        self._inputs = Path()
+
+    def prepare(self, folder: Path, quick: bool) -> None:
+        """Makes the inputs once, and checks that the command is there."""
+        self._inputs = folder
+        server = self._table.server
+        argv = server.start if server else self._table.argv
+        for words in (*self._table.inputs, argv):
+            filled = self._filled(words, folder)
+            if which(str(filled[0])) is None:
+                raise PrepareError(f"{filled[0]} is not there")
+            if words is not argv:
+                done = subprocess.run(
+                    filled, cwd=folder, capture_output=True, text=True, check=False
+                )
+                if done.returncode != 0:
+                    raise PrepareError(f"{filled[0]} makes no inputs{last_line(done.stderr)}")
+
+    def _filled(self, words: Sequence[str], folder: Path, port: int = 0) -> list[str]:
+        return [self._word(word, folder, port) for word in words]
+
+    def _word(self, word: str, folder: Path, port: int = 0) -> str:
+        try:
+            found = string.Template(word).substitute(os.environ)
+        except KeyError as error:
+            raise PrepareError(f"the variable {error.args[0]} is not set") from None
+        except ValueError:
+            raise PrepareError(f"a dollar in {word!r} names no variable") from None
+        for name, value in (("folder", folder), ("inputs", self._inputs), ("port", port)):
+            found = found.replace(f"{{{name}}}", str(value))
+        return found
+
+    def _environment(self, env: Mapping[str, str], folder: Path) -> dict[str, str]:
+        return {key: self._word(value, folder) for key, value in self._table.env.items()} | {**env}
+
+    def _answer(self, output: str, folder: Path) -> str:
+        if self._table.answer == "none":
+            return "none"
+        if self._table.answer == "output":
+            return output.strip() or "nothing"
+        path = folder / self._word(self._table.answer.removeprefix("file:"), folder)
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+
+    def _score(self, run: Run, output: str) -> Run:
+        """The run with the number that the table wants as its time."""
+        if self._table.score == "wall" or run.complaint or run.sample is None:
+            return run
+        if self._table.score == "cpu":
+            return replace(run, wall_s=run.sample.cpu_s)
+        found = re.search(self._table.score, output)
+        try:
+            number = float(found[1].replace(",", "")) if found else 0.0
+        except ValueError:
+            number = 0.0
+        if number <= 0:
+            return replace(run, complaint="the output has no such number")
+        return replace(run, wall_s=number if self._table.unit == "seconds" else 1 / number)
+
+
+class _GivenCommand(_Filled):
+    def run(self, allocator: Allocator, env: Mapping[str, str]) -> Run:
+        with tempfile.TemporaryDirectory(prefix=f"near-{self.name}-") as name:
+            folder = Path(name)
+            sample = measure.run_child(
+                self._filled(self._table.argv, folder),
+                preload=allocator.library,
+                env=self._environment(env, folder),
+                cwd=self._word(self._table.cwd, folder),
+                stdin=Path(self._word(self._table.stdin, folder)) if self._table.stdin else None,
+                tree=self.tree,
+                timeout=TIMEOUT_S,
+            )
+            return self._judged(sample, folder)
+
+    def _judged(self, sample: Sample, folder: Path) -> Run:
+        if complaint := sample.failure():
+            return Run(sample, sample.wall_s, "", complaint + last_line(sample.stderr))
+        try:
+            answer = self._answer(sample.stdout, folder)
+        except OSError as error:
+            return Run(sample, sample.wall_s, "", f"no answer: {error.strerror}")
+        return self._score(Run(sample, sample.wall_s, answer), sample.stdout)
+
+
+class _GivenServer(_Filled, ServerProgram):
+    attempts = 3
+    handles_term = False
+    _port = 0
+    _said = ""
+
+    def server(self, folder: Path) -> Sequence[str | Path]:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self._port = free.getsockname()[1]
+        return self._filled(self._words.start, folder, self._port)
+
+    @property
+    def _words(self) -> Server:
+        assert self._table.server is not None, "it was made of one"
+        return self._table.server
+
+    def load(self, server: measure.Child, folder: Path) -> tuple[str, float]:
+        def is_ready() -> bool:
+            try:
+                run_client(self._filled(self._words.ready, folder, self._port))
+            except ServerError:
+                return False
+            return True
+
+        wait_until(is_ready, server)
+        started = time.monotonic()
+        self._said = run_client(self._filled(self._words.client, folder, self._port))
+        ended = time.monotonic()
+        answer = self._answer(self._said, folder)
+        if self._words.stop:
+            run_client(self._filled(self._words.stop, folder, self._port))
+        return answer, ended - started
+
+    def run(self, allocator: Allocator, env: Mapping[str, str]) -> Run:
+        return self._score(super().run(allocator, self._environment(env, Path())), self._said)

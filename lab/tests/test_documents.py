@@ -1,0 +1,62 @@
+"""Tables of documents are made from the raw results that they name."""
+
+import lzma
+
+import pytest
+from typer.testing import CliRunner
+
+import results_file as make
+from nearlab import places
+from nearlab.__main__ import application
+from nearlab.report import documents
+from reporting import content
+
+DOCUMENT = """# Title
+<!-- table: means data/a.jsonl.xz nearmalloc -->
+old
+<!-- end of table -->
+Text stays.
+<!-- table: cells data/a.jsonl.xz -->
+<!-- end of table -->
+"""
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    raw = make.write(tmp_path / "a.jsonl", content()).read_bytes()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.jsonl.xz").write_bytes(lzma.compress(raw))
+    monkeypatch.setattr(places, "ROOT", tmp_path)
+    return tmp_path
+
+
+def tables(*words: object) -> int:
+    return CliRunner().invoke(application(["tables"]), ["tables", *map(str, words)]).exit_code
+
+
+def test_tables_are_made_from_the_compressed_results(root):
+    path = root / "README.md"
+    path.write_text(DOCUMENT)
+    assert tables("--check", path) == 1 and path.read_text() == DOCUMENT
+    assert tables(path) == 0
+    text = path.read_text()
+    means = "| own workloads, 3 cells | nearmalloc | 1.00 [0.89, 1.14] | 0.50 to 1.41 (phong) |"
+    assert means.split("|")[:3] == text.splitlines()[4].split("|")[:3]
+    assert "0.50 to 1.41 (phong)" in text.splitlines()[4] and "old" not in text
+    assert "| larson | 0.50 [0.50, 0.50], 0.50 [0.50, 0.50] |" in text and "Text stays." in text
+    assert tables("--check", path) == 0 and tables(path) == 0 and path.read_text() == text
+
+
+@pytest.mark.parametrize("words", ["totals data/a.jsonl.xz", "means data/gone.jsonl.xz", "means"])
+def test_a_table_that_cannot_be_made_is_an_error(root, words):
+    path = root / "README.md"
+    path.write_text(f"<!-- table: {words} -->\n<!-- end of table -->\n")
+    assert tables(path) == 2
+
+
+def test_the_tables_of_the_documents_are_those_of_their_data():
+    paths = [places.ROOT / "README.md", *sorted((places.ROOT / "docs").rglob("*.md"))]
+    assert len(paths) > 10
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        assert documents.filled(text, places.ROOT) == text, path

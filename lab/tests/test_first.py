@@ -1,0 +1,94 @@
+"""What is answered before anything is installed or built: help, the list, wrong requests."""
+
+import os
+import resource
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from nearlab import first, places
+from nearlab.results import journal
+
+COPIED = ("near", "lab", "designs/list.txt")
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory) -> Path:
+    """The files of a fresh clone that the lab's first answers need; nothing is built there."""
+    folder = tmp_path_factory.mktemp("clone")
+    for name in COPIED:
+        source, target = places.ROOT / name, folder / name
+        target.parent.mkdir(exist_ok=True)
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
+    return folder
+
+
+def asked(clone: Path, *words: str, status: int, seconds: float = 2.0) -> str:
+    """Processor seconds count: other tests may have the processors."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("NEAR", "PYTHON"))}
+    done = subprocess.run(
+        [clone / "near", "lab", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env=environment,
+    )
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == status, done.stdout + done.stderr
+    took = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
+    assert took < seconds
+    assert not (clone / "build").exists(), "nothing is installed or built for an answer"
+    return done.stdout + done.stderr
+
+
+def test_help_and_the_list_come_at_once_on_a_fresh_clone(clone):
+    assert "usage: ./near lab COMMAND" in asked(clone, "--help", status=0)
+    listed = asked(clone, "list", status=0)
+    for word in ("quick", "threadtest", "allocates OBJECTS of SIZE", "program:redis", "mimalloc3"):
+        assert word in listed
+
+
+@pytest.mark.parametrize(
+    "words,complaint",
+    [
+        (["run", "quick", "--allocators", "mine=/none.so"], "there is no file /none.so"),
+        (["run", "quick", "--allocators=glibc,bumpmalloc"], "unknown 'bumpmalloc'"),
+        (["run", "nonsense"], "'nonsense' is no plan"),
+        (["run", "gone.toml"], "there is no plan gone.toml"),
+        (["fly"], "unknown command 'fly'"),
+    ],
+)
+def test_a_wrong_request_is_refused_before_anything_is_installed(clone, words, complaint):
+    said = asked(clone, *words, status=2).strip()
+    assert complaint in said and said.startswith("./near lab: ") and "\n" not in said
+
+
+def test_what_is_not_wrong_goes_on():
+    for words in ("run quick", "run threadtest larson", "report", "run --wrong", "list --help"):
+        assert first.answer(words.split()) is None
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
+    file = tmp_path / "file"
+    file.touch()
+    assert "Not a directory" in first.refusal(["quick"], [], file / "results")
+    assert first.refusal(["quick"], [], tmp_path / "not" / "yet") is None
+    nothing = shutil._ntuple_diskusage(1 << 30, 1 << 30, 0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: nothing)
+    assert "only 0 MiB are free" in first.refusal(["quick"], [], tmp_path)
+
+
+def test_a_disk_that_fills_up_is_an_error_of_one_line(tmp_path):
+    folder = tmp_path / "file"
+    folder.touch()
+    with pytest.raises(journal.JournalError, match="cannot write results to .*file/quick"):
+        journal.Journal.create(folder / "quick")
+    with (
+        journal.Journal(Path("/dev/full"), "r+b") as full,
+        pytest.raises(journal.JournalError, match="/dev/full: cannot be written: No space left"),
+    ):
+        full.write({"kind": "plan"})
