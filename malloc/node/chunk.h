@@ -59,8 +59,8 @@ struct Chunk {
   Links whole;       // in the list of those that are also wholly free
   Run above;         // the Run of an inner node of the tree of runs (node/run_tree.h)
   // How many chunks the region had before this one, at most kLate: constant. It may share a word
-  // with `presence`, because that changes only under the shard's lock of growing, and map_growth reads both under
-  // that lock alone.
+  // with `presence`, because that changes only under the shard's lock of growing, and map_growth
+  // reads both under that lock alone.
   uint16_t order : 14;
   Presence presence : 2;
   uint8_t : 0;

@@ -1,5 +1,5 @@
-// How much dirty memory a shard keeps: the limit above which it gives memory back at once. Sizes are
-// in slices. The rules are in node/shard.h.
+// How much dirty memory a shard keeps: the limit above which it gives memory back at once. The
+// rules are in node/shard.h. Sizes are in slices.
 // Guard: the lock of the shard.
 #pragma once
 

@@ -38,9 +38,9 @@ size_t Shard::purge_chunk(Region& region, uint32_t index) {
   return bytes;
 }
 
-// Unmaps a chunk that is wholly free, or drops its pages if that is refused. The lock `growing` keeps
-// other threads from growing and from forking meanwhile: a child could not know whether the chunk
-// is still mapped.
+// Unmaps a chunk that is wholly free, or drops its pages if that is refused. The lock `growing`
+// keeps other threads from growing and from forking meanwhile: a child could not know whether the
+// chunk is still mapped.
 size_t Shard::unmap_chunk(Region& region, uint32_t index) {
   {
     const LockGuard growing_guard(growing);
