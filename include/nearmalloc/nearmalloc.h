@@ -168,7 +168,7 @@ struct near_node_stats {
   uint64_t reserved;     /* address space */
   uint64_t committed;    /* of it mapped */
   uint64_t in_spans;     /* in spans that serve blocks, and cached */
-  uint64_t cached;       /* of it in empty spans that heaps keep */
+  uint64_t cached;       /* of it in empty spans that heaps keep, and in freed blocks that wait */
   uint64_t dirty;        /* in free slices that are still resident */
   uint64_t purged;       /* total ever given back to the system */
   uint64_t rehomes;      /* threads that moved there */

@@ -141,8 +141,12 @@ class Heap {
   // Counts what was freed into the hot spans so far (Returns::local). Lock held, owner's rights.
   void count_hot();
 
-  // Adds the bytes of the cached empty spans to the sums of their nodes. Lock held.
-  void add_cached(uint64_t* bytes_of_node) const { cache_.add_bytes(bytes_of_node); }
+  // Adds the bytes of cached empty spans and of blocks in magazines to the sums of their nodes. Lock
+  // held.
+  void add_cached(uint64_t* bytes_of_node) const {
+    cache_.add_bytes(bytes_of_node);
+    if (const Magazines* mine = magazines()) mine->add_bytes(bytes_of_node);
+  }
 
   // False if all spans of this heap lie on its node. For a parked heap, hold the registry's lock:
   // then no thread gives it spans. relaxed: a span that leaves meanwhile does no harm

@@ -81,7 +81,8 @@ Magazine* Magazines::renew(Slot& slot, unsigned node, unsigned size_class) {
       return full;
     }
   }
-  Magazine* empty = depots[node_].take_empty(node_);
+  // Of the blocks' node, where the magazine will be emptied: so as many come back as are taken.
+  Magazine* empty = depots[node].take_empty(node);
   slot.store(empty, kRelease);  // pairs: forked-list
   return empty;
 }
@@ -121,11 +122,11 @@ Magazine* Magazines::serve(unsigned size_class) {
   return next;
 }
 
-void Magazines::give_back(Slot& slot) {
+void Magazines::give_back(Slot& slot, unsigned node) {
   Magazine* magazine = slot.load(kRelaxed);  // relaxed: see the callers
   slot.store(nullptr, kRelease);             // pairs: forked-list
   return_blocks(*magazine);
-  depots[node_].leave_empty(*magazine);
+  depots[node].leave_empty(*magazine);
 }
 
 // Gives back the magazine of each slot for which chooses(node, size_class) is true. Returns whether
@@ -136,7 +137,7 @@ bool Magazines::give_back_if(Chooses chooses) {
   const auto look = [&](Slot& slot, unsigned node, unsigned size_class) {
     if (slot.load(kRelaxed) == nullptr) return;  // relaxed: see the callers
     if (chooses(node, size_class)) {
-      give_back(slot);
+      give_back(slot, node);
     } else {
       left = true;
     }
@@ -164,20 +165,19 @@ void Magazines::give_back_all() {
   holds_.store(false, kRelaxed);  // relaxed: a hint
 }
 
-size_t Magazines::held_bytes() const {
-  size_t bytes = 0;
-  const auto add = [&](const Slot& slot, unsigned size_class) {
+void Magazines::add_bytes(uint64_t* bytes_of_node) const {
+  const auto add = [&](const Slot& slot, unsigned node, unsigned size_class) {
     const Magazine* magazine = slot.load(kRelaxed);  // relaxed: a statistic
-    if (magazine != nullptr) bytes += size_t{magazine->size()} * kSizeClasses[size_class].size;
+    if (magazine == nullptr) return;
+    bytes_of_node[node] += uint64_t{magazine->size()} * kSizeClasses[size_class].size;
   };
   for (unsigned c = 0; c < kClasses; c++) {
-    add(serving_[c], c);
-    add(filling_[c], c);
+    add(serving_[c], node_, c);
+    add(filling_[c], node_, c);
     for (unsigned n = 0; n < topology.count; n++) {
-      if (n != node_) add(away_[n * kClasses + c], c);
+      if (n != node_) add(away_[n * kClasses + c], n, c);
     }
   }
-  return bytes;
 }
 
 }  // namespace near

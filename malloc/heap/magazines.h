@@ -76,8 +76,9 @@ class Magazines {
 
   Gate& gate() { return gate_; }
 
-  // Bytes of the blocks here. relaxed loads: a statistic
-  size_t held_bytes() const;
+  // Adds the bytes of the blocks here to the sums of their nodes. Any thread: the numbers may be
+  // stale.
+  void add_bytes(uint64_t* bytes_of_node) const;
 
  private:
   using Slot = Atomic<Magazine*>;
@@ -89,7 +90,7 @@ class Magazines {
   NEAR_NOINLINE Magazine* renew(Slot& slot, unsigned node, unsigned size_class);
   NEAR_NOINLINE Magazine* serve(unsigned size_class);
   void mark_holding();
-  void give_back(Slot& slot);
+  void give_back(Slot& slot, unsigned node);
   template <typename Chooses>
   bool give_back_if(Chooses chooses);
 

@@ -31,7 +31,7 @@ void gather_node_statistics(unsigned node, near_node_stats& stats) {
     const LockGuard guard(heap.lock);
     heap.add_cached(cached);
   });
-  stats.cached = cached[node];
+  stats.cached = cached[node] + depots[node].bytes();
   const NodeCounters& counters = node_counters[node];
   stats.rehomes = counters.rehomes.load(kRelaxed);            // relaxed: statistics
   stats.adoptions = counters.adoptions.load(kRelaxed);        // relaxed: as above

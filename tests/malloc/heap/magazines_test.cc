@@ -57,7 +57,11 @@ class MagazinesTest : public testing::Test {
     for (void* block : blocks) near_free(block);
   }
 
-  static size_t held() { return near::current_heap->magazines()->held_bytes(); }
+  static size_t held() {
+    uint64_t bytes[near::kMaxNodes] = {};
+    near::current_heap->magazines()->add_bytes(bytes);
+    return bytes[0];
+  }
 
   // The blocks of the spans of `blocks` that lie in remote lists.
   static size_t returned(const std::vector<void*>& blocks) {
@@ -143,6 +147,16 @@ TEST_F(MagazinesTest, ADepotHoldsNoMoreThanItsBound) {
     other_([size] { near_free(near_malloc(size)); });
     count_cases();
   }
+}
+
+// A flow in one direction uses the same magazines again and again.
+TEST_F(MagazinesTest, AFlowOfBlocksMakesNoMoreMagazines) {
+  constexpr size_t kFlow = 20'000;
+  for (int i = 0; i < 2; i++) free_all(blocks_of_other(kFlow, 64));  // both threads have theirs
+  const size_t metadata = near::metadata_bytes();
+  for (int i = 0; i < 10; i++) free_all(blocks_of_other(kFlow, 64));
+  EXPECT_EQ(near::metadata_bytes(), metadata);
+  count_cases(10);
 }
 
 TEST_F(MagazinesTest, ARoundEmptiesThoseOfIdleThreads) {
