@@ -248,5 +248,44 @@ TEST_F(MagazinesTest, AChildOfForkFindsEachBlockOnce) {
   count_cases();
 }
 
+// Runs with NEARMALLOC_TOPOLOGY of several nodes. The other thread is on node 1.
+class NumaMagazines : public MagazinesTest {
+ protected:
+  NumaMagazines() { set_cpu(0); }
+  void SetUp() override {
+    ASSERT_GE(near::topology.count, 2u) << "NEARMALLOC_TOPOLOGY is missing";
+    MagazinesTest::SetUp();
+    ASSERT_EQ(near::current_heap->node(), 0u);
+  }
+  std::vector<void*> blocks_of_node_1(size_t number) {
+    std::vector<void*> blocks;
+    far_([&] {
+      for (size_t i = 0; i < number; i++) blocks.push_back(near_malloc(64));
+    });
+    return blocks;
+  }
+  Worker far_{1};
+};
+
+TEST_F(NumaMagazines, BlocksStayOnTheirNode) {
+  const std::vector<void*> blocks = blocks_of_node_1(1'000);
+  free_all(blocks);
+  EXPECT_EQ(near::depots[0].bytes(), 0u);
+  EXPECT_GT(near::depots[1].bytes(), 0u);
+  EXPECT_EQ(near::current_heap->take_put_away(near::class_of(64)), nullptr);
+  near::give_back_magazines(true);
+  EXPECT_EQ(returned(blocks), blocks.size());
+  count_cases(blocks.size());
+}
+
+TEST_F(NumaMagazines, AFlowBetweenNodesMakesNoMoreMagazines) {
+  constexpr size_t kFlow = 5'000;
+  for (int i = 0; i < 2; i++) free_all(blocks_of_node_1(kFlow));  // both threads have theirs
+  const size_t metadata = near::metadata_bytes();
+  for (int i = 0; i < 10; i++) free_all(blocks_of_node_1(kFlow));
+  EXPECT_EQ(near::metadata_bytes(), metadata);
+  count_cases(10);
+}
+
 }  // namespace
 }  // namespace near_test
