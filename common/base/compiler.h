@@ -35,6 +35,16 @@ inline constexpr bool kCheckBuild = NEAR_CHECK != 0;
 NEAR_INLINE bool likely(bool condition) { return __builtin_expect(condition, true); }
 NEAR_INLINE bool unlikely(bool condition) { return __builtin_expect(condition, false); }
 
+// Fetches a cache line that will be written. Any address is allowed. GCC makes prefetchw of its
+// builtin only for processors that must have it; those that do not have it ignore it.
+NEAR_INLINE void prefetch_to_write(const void* address) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
+#else
+  __builtin_prefetch(address, 1);
+#endif
+}
+
 // A pause in a spin loop: lets the sibling hyper-thread run.
 NEAR_INLINE void cpu_relax() {
 #if defined(__x86_64__) || defined(__i386__)

@@ -15,6 +15,7 @@ enum class Option : unsigned {
   stats,
   verbose,
   purge_thread,
+  magazines,
   decay_ms,
   dirty_mib,
   huge_pages,

@@ -18,7 +18,7 @@ namespace near {
 
 // The ranks of all locks of the allocator: a thread that holds a lock may wait only for lower ones;
 // try_lock may take any, because it never waits.
-// (The rank of the nodes' locks is 0, so that the table of nodes is all zero and costs no memory.)
+// (Only the check build keeps a lock's rank, so that in others tables of locks are all zero.)
 enum class Rank : uint8_t {
   node,
   windows,
@@ -33,8 +33,11 @@ enum class Rank : uint8_t {
 
 class Mutex {
  public:
+#if NEAR_CHECK
   constexpr explicit Mutex(Rank rank) : rank_(rank) {}
-  Rank rank() const { return rank_; }
+#else
+  constexpr explicit Mutex(Rank) {}
+#endif
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 
@@ -93,7 +96,9 @@ class Mutex {
 #endif
 
   Atomic<uint32_t> state_{0};
+#if NEAR_CHECK
   const Rank rank_;
+#endif
 };
 
 class LockGuard {

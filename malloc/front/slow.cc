@@ -96,6 +96,8 @@ void* allocate_slow(size_t size) {
   void* pointer = nullptr;
   if (likely(size <= kMediumMax)) {
     const unsigned size_class = class_of(size);
+    // A heap that has magazines often serves from them: this is the short way.
+    Magazines* magazines = current_heap->magazines();
     // A medium class may still have blocks in its bin: the fast path does not serve it, because
     // medium blocks are counted when they are handed out. The bin of a small class is empty or
     // damaged.
@@ -105,7 +107,8 @@ void* allocate_slow(size_t size) {
       record_held(block);
       return block;
     }
-    pointer = allocate_class(size_class);
+    if (block == nullptr && magazines != nullptr) block = magazines->take(size_class);
+    pointer = block != nullptr ? block : allocate_class(size_class);
     if (likely(pointer != nullptr)) record_held(static_cast<Block*>(pointer));
   } else {
     if (unlikely(size > PTRDIFF_MAX)) return refuse();

@@ -20,7 +20,7 @@
 
 namespace near {
 
-inline constexpr size_t kDepotBytes = 512 * kKiB;  // for each CPU
+inline constexpr size_t kDepotBytes = 256 * kKiB;  // for each CPU
 
 class alignas(128) Depot {
  public:

@@ -11,39 +11,53 @@ constinit MagazinesInUse magazines_in_use;
 
 namespace {
 
+using Chain = RemoteList<Block>::Chain;
+
 // The span of a free block that a magazine holds.
 Span& span_of_block(const Block* block) {
   Span* span = span_of(block);
   return span->kind == SpanKind::inside ? *(span - span->back) : *span;
 }
 
-void deliver_or_record(Span& span, const RemoteList<Block>::Chain& chain) {
-  const auto seen = span.remote.look();
-  // A closed list: the program freed the block twice, and the span left when it got the other one.
-  const bool closed = !seen.is_open();
-  if (closed || deliver(span, SpanBlocks{span.start}, chain, seen).repeated) {
-    record_damage({Flaw::ring, chain.last});
+// Blocks on their way to their spans: one chain for each of the spans that came last.
+class Returning {
+ public:
+  ~Returning() {
+    for (Entry& entry : entries_) deliver_chain(entry);
   }
-}
 
-// Delivers all blocks that lie in the span of the first one as one chain, and moves the others to
-// the front. Returns how many are left.
-uint32_t deliver_first_span(Block** blocks, uint32_t count) {
-  Span& span = span_of_block(blocks[0]);
-  RemoteList<Block>::Chain chain{blocks[0], blocks[0], 1};
-  uint32_t left = 0;
-  for (uint32_t i = 1; i < count; i++) {
-    if (&span_of_block(blocks[i]) != &span) {
-      blocks[left++] = blocks[i];
+  void add(Block* block) {
+    Span& span = span_of_block(block);
+    Entry& entry = entries_[reinterpret_cast<uintptr_t>(&span) / alignof(Span) % kEntries];
+    if (entry.span != &span) {
+      deliver_chain(entry);
+      entry = {&span, {block, block, 1}};
     } else if (span.remote.look().is_open()) {
-      blocks[i]->link_to(chain.first);
-      chain.first = blocks[i];
-      chain.count++;
+      block->link_to(entry.chain.first);
+      entry.chain.first = block;
+      entry.chain.count++;
     }
   }
-  deliver_or_record(span, chain);
-  return left;
-}
+
+ private:
+  static constexpr unsigned kEntries = 16;
+  struct Entry {
+    Span* span = nullptr;
+    Chain chain = {};
+  };
+
+  // A closed list: the program freed a block twice, and the span left when it got the other one.
+  static void deliver_chain(const Entry& entry) {
+    if (entry.span == nullptr) return;
+    Span& span = *entry.span;
+    const auto seen = span.remote.look();
+    if (!seen.is_open() || deliver(span, SpanBlocks{span.start}, entry.chain, seen).repeated) {
+      record_damage({Flaw::ring, entry.chain.last});
+    }
+  }
+
+  Entry entries_[kEntries];
+};
 
 }  // namespace
 
@@ -51,10 +65,11 @@ uint32_t deliver_first_span(Block** blocks, uint32_t count) {
 // both places.
 void return_blocks(Magazine& magazine) {
   Block* blocks[Magazine::kMost];
-  uint32_t count = magazine.size();
+  const uint32_t count = magazine.size();
   for (uint32_t i = 0; i < count; i++) blocks[i] = magazine.blocks[i];
   magazine.count.store(0, kRelease);  // pairs: forked-list
-  while (count > 0) count = deliver_first_span(blocks, count);
+  Returning returning;
+  for (uint32_t i = 0; i < count; i++) returning.add(blocks[i]);
 }
 
 size_t Magazines::bytes() {
@@ -85,20 +100,6 @@ Magazine* Magazines::renew(Slot& slot, unsigned node, unsigned size_class) {
   Magazine* empty = depots[node].take_empty(node);
   slot.store(empty, kRelease);  // pairs: forked-list
   return empty;
-}
-
-Block* Magazines::take(unsigned size_class) {
-  if (unlikely(!gate_.enter())) return nullptr;
-  Magazine* magazine = serving_[size_class].load(kRelaxed);  // relaxed: inside the gate
-  if (magazine == nullptr || magazine->size() == 0) magazine = serve(size_class);
-  Block* block = nullptr;
-  if (magazine != nullptr) {
-    block = magazine->pop();
-    if (magazine->size() > 0) __builtin_prefetch(magazine->blocks[magazine->size() - 1], 1);
-    used_[node_] |= uint64_t{1} << size_class;
-  }
-  gate_.leave();
-  return block;
 }
 
 // Puts a magazine with blocks into the slot `serving`. Null if there is none.

@@ -25,8 +25,8 @@
 
 namespace near {
 
-// Whether threads use magazines. It starts with the purge thread, because that keeps their bound,
-// and if the kernel has membarrier. Aligned, because every free of a foreign block reads it.
+// Whether threads use magazines. It starts with the purge thread, because that keeps their bound, if
+// the kernel has membarrier and the option `magazines` allows it. Aligned, because every free of a foreign block reads it.
 struct alignas(128) MagazinesInUse {
   Atomic<bool> value{false};
 };
@@ -62,7 +62,19 @@ class Magazines {
   }
 
   // Returns a block of the heap's node; null if there is none here or in the depot.
-  Block* take(unsigned size_class);
+  NEAR_INLINE Block* take(unsigned size_class) {
+    if (unlikely(!gate_.enter())) return nullptr;
+    Magazine* magazine = serving_[size_class].load(kRelaxed);  // relaxed: inside the gate
+    if (unlikely(magazine == nullptr || magazine->size() == 0)) magazine = serve(size_class);
+    Block* block = nullptr;
+    if (magazine != nullptr) {
+      block = magazine->pop();
+      magazine->fetch_ahead();
+      used_[node_] |= uint64_t{1} << size_class;
+    }
+    gate_.leave();
+    return block;
+  }
 
   // Gives back the magazines that were not added to since the last call.
   void give_back_unused();

@@ -172,6 +172,15 @@ bool claim_step(State from, State to, Allowed allowed) {
   }
 }
 
+// On a few processors a word that two of them write costs less than the slow path of a malloc that
+// is served from a magazine. docs/decisions/0019-many-processors.md
+bool wants_magazines() {
+  unsigned cpus = 0;
+  for (unsigned n = 0; n < topology.count; n++) cpus += topology.cpus[n];
+  const long least = option(Option::magazines);
+  return least != 0 && cpus >= static_cast<unsigned long>(least);
+}
+
 // relaxed: a policy
 void set_magazines_in_use(bool are) { magazines_in_use.value.store(are, kRelaxed); }
 
@@ -190,7 +199,7 @@ void start() {
   purge_signal.set_present(true);  // before the thread starts: its first round finds new requests
   const bool created = create_thread();
   if (!created) purge_signal.set_present(false);
-  if (created && register_membarrier()) set_magazines_in_use(true);
+  if (created && wants_magazines() && register_membarrier()) set_magazines_in_use(true);
   finish_step(created ? running : absent);
 }
 

@@ -123,13 +123,11 @@ bool Region::has_room(uint32_t slices) const {
 // --- planning ---
 
 // How many chunks to map when `chunks` are needed: more if many are mapped, up to a full set of
-// small-page chunks if few are, and a set at a time if several heaps share the shard.
+// small-page chunks if few are.
 uint32_t Region::generous_count(uint32_t chunks) const {
   auto generous = static_cast<uint32_t>(max_of(chunks, min_of(mapped_ / 8, kGrowMax)));
   if (mapped_ < kSmallPageChunks) {
     generous = static_cast<uint32_t>(max_of(chunks, min_of(generous, kSmallPageChunks - mapped_)));
-  } else if (mapped_ < kSmallPageChunks * shard_->heaps()) {
-    generous = static_cast<uint32_t>(max_of(generous, kSmallPageChunks));
   }
   return generous;
 }

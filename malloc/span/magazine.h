@@ -23,6 +23,7 @@ inline constexpr size_t kMagazineBytes =
 
 struct alignas(128) Magazine {
   static constexpr uint32_t kMost = 62;
+  static constexpr uint32_t kAhead = 8;
 
   Atomic<uint32_t> next;  // the link in a stack of magazines
   uint32_t number;
@@ -41,6 +42,11 @@ struct alignas(128) Magazine {
     const uint32_t left = size() - 1;
     count.store(left, kRelaxed);  // relaxed: the holder's own
     return blocks[left];
+  }
+  // Fetches the block that `pop` returns kAhead calls from now: another processor wrote it last, and
+  // the program will write it at once.
+  NEAR_INLINE void fetch_ahead() const {
+    if (size() >= kAhead) prefetch_to_write(blocks[size() - kAhead]);
   }
   bool is_last(const Block* block) const { return size() > 0 && blocks[size() - 1] == block; }
 };
