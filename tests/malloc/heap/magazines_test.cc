@@ -10,6 +10,7 @@
 #include <set>
 #include <vector>
 
+#include "front/held.h"
 #include "front/thread.h"
 #include "heap/give_back.h"
 #include "node/memory.h"
@@ -123,7 +124,11 @@ TEST_F(MagazinesTest, AThreadThatFreesNothingAllocatesFromTheDepot) {
   std::vector<void*> taken;
   third([&] {
     near_free(near_malloc(1));
-    for (size_t i = 0; i < capacity; i++) taken.push_back(near::current_heap->take_put_away(c));
+    for (size_t i = 0; i < capacity; i++) {
+      near::Block* block = near::current_heap->take_put_away(c);
+      near::record_held(block);  // as malloc does
+      taken.push_back(block);
+    }
     EXPECT_EQ(near::current_heap->take_put_away(c), nullptr) << "the depot is empty";
   });
   const std::set<void*> expected(blocks.begin(), blocks.end());
