@@ -41,8 +41,8 @@ class alignas(128) Depot {
   // Bytes of the blocks in the depot's magazines.
   size_t bytes() const { return bytes_.load(kRelaxed); }  // relaxed: a statistic
 
-  // Empty magazines for blocks of the node; each comes back here. `take_empty` makes one if there is
-  // none; null if memory is refused.
+  // Empty magazines for blocks of the node; each comes back here. `take_empty` makes one if there
+  // is none; null if memory is refused.
   Magazine* take_empty(unsigned node);
   void leave_empty(Magazine& empty);
 

@@ -25,8 +25,9 @@
 
 namespace near {
 
-// Whether threads use magazines. It starts with the purge thread, because that keeps their bound, if
-// the kernel has membarrier and the option `magazines` allows it. Aligned, because every free of a foreign block reads it.
+// Whether threads use magazines. It starts with the purge thread, because that keeps their bound,
+// if the kernel has membarrier and the option `magazines` allows it. Aligned, because every free of
+// a foreign block reads it.
 struct alignas(128) MagazinesInUse {
   Atomic<bool> value{false};
 };

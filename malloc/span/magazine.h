@@ -43,8 +43,8 @@ struct alignas(128) Magazine {
     count.store(left, kRelaxed);  // relaxed: the holder's own
     return blocks[left];
   }
-  // Fetches the block that `pop` returns kAhead calls from now: another processor wrote it last, and
-  // the program will write it at once.
+  // Fetches the block that `pop` returns kAhead calls from now: another processor wrote it last,
+  // and the program will write it at once.
   NEAR_INLINE void fetch_ahead() const {
     if (size() >= kAhead) prefetch_to_write(blocks[size() - kAhead]);
   }
