@@ -70,7 +70,7 @@ class Magazines {
     Block* block = nullptr;
     if (magazine != nullptr) {
       block = magazine->pop();
-      magazine->fetch_ahead();
+      magazine->prefetch_next();
       used_[node_] |= uint64_t{1} << size_class;
     }
     gate_.leave();

@@ -45,7 +45,7 @@ struct alignas(128) Magazine {
   }
   // Fetches the block that `pop` returns kAhead calls from now: another processor wrote it last,
   // and the program will write it at once.
-  NEAR_INLINE void fetch_ahead() const {
+  NEAR_INLINE void prefetch_next() const {
     if (size() >= kAhead) prefetch_to_write(blocks[size() - kAhead]);
   }
   bool is_last(const Block* block) const { return size() > 0 && blocks[size() - 1] == block; }
