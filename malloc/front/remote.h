@@ -27,7 +27,7 @@ NEAR_INLINE bool release_to_span(Span& span, SpanBlocks blocks,
 NEAR_INLINE bool release_remote(Span& span, SpanBlocks blocks, Block* block,
                                 RemoteList<Block>::Seen seen) {
   if (unlikely(!record_freed(&span, block))) return false;
-  if (likely(uses_magazines() && can_have_heap())) {
+  if (likely(uses_magazines() && !is_inside() && can_have_heap())) {
     const auto put = current_heap->put_away(seen.node(), seen.size_class(), block);
     if (likely(put == Magazines::Put::kept)) {
       count_freed(seen.node(), 1);

@@ -107,7 +107,7 @@ void* allocate_slow(size_t size) {
       record_held(block);
       return block;
     }
-    if (block == nullptr && magazines != nullptr) block = magazines->take(size_class);
+    if (block == nullptr && magazines != nullptr) block = magazines->take_serving(size_class);
     pointer = block != nullptr ? block : allocate_class(size_class);
     if (likely(pointer != nullptr)) record_held(static_cast<Block*>(pointer));
   } else {
@@ -153,8 +153,8 @@ size_t most_reclaimable() {
 
 NEAR_COLD size_t reclaim_everything(size_t keep) {
   if (is_inside()) return 0;
+  give_back_magazines(true);  // before the flush: some of these blocks are the caller's own
   flush_own_heap();
-  give_back_magazines(true);
   clean_heaps(true);
   size_t purged = 0;
   for (unsigned n = 0; n < topology.count; n++) purged += nodes[n].trim(keep / topology.count);

@@ -43,7 +43,7 @@ void start_library();
 bool enter_thread();
 
 // True if the thread has a heap, or got one now: a thread that only frees needs one, too.
-inline bool can_have_heap() { return likely(has_heap()) || (!is_inside() && enter_thread()); }
+inline bool can_have_heap() { return likely(has_heap()) || enter_thread(); }
 
 // The destructor of the thread-specific key. It asks to run again for several rounds of
 // destructors. In the last round that it asked for, the thread gives its heap up and is no longer

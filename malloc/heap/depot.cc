@@ -74,13 +74,16 @@ Magazine* Depot::take_surplus(unsigned size_class) {
 
 bool Depot::end_round(unsigned size_class) {
   Rack& rack = racks_[size_class];
-  const int32_t count = rack.count.load(kRelaxed);                              // relaxed: a policy
+  int32_t count = rack.count.load(kRelaxed);  // relaxed: a policy
+  // In the child of a fork that interrupted `leave` in another thread, the count is too low.
+  if (count <= 0 && !rack.full.is_empty()) count = 1;
   if (rack.lowest.load(kRelaxed) != count) rack.lowest.store(count, kRelaxed);  // relaxed: as above
   return !rack.full.is_empty();
 }
 
 Magazine* Depot::take_empty(unsigned node) {
   if (const uint32_t number = empty_.pop(MagazineLinks())) return &MagazineLinks::at(number);
+  if (slabs_made.load(kRelaxed) >= kMaxSlabs) return nullptr;  // relaxed: a limit
   auto* slab = static_cast<Magazine*>(nodes[node].take_metadata(kSlabBytes));
   if (slab == nullptr) return nullptr;
   const uint32_t index = slabs_made.fetch_add(1, kRelaxed);  // relaxed: it only has to be unique

@@ -1,5 +1,7 @@
 #include "heap/give_back.h"
 
+#include <sched.h>
+
 #include "node/memory.h"
 #include "platform/fence.h"
 
@@ -23,7 +25,8 @@ bool close_gates(bool everything, unsigned node) {
   bool any = false;
   for_each_magazines(node, [&](Heap& heap, Magazines& magazines) {
     if (!magazines.holds()) return;
-    if (!everything && !heap.is_idle()) return heap.ask_to_look();
+    const bool idle = magazines.are_idle() && heap.is_idle();
+    if (!everything && !idle) return heap.ask_to_look();
     magazines.gate().close();
     any = true;
   });
@@ -41,6 +44,15 @@ void empty_and_open(bool fenced, unsigned node) {
   });
 }
 
+// The kernel refused the fence: a filter of system calls was installed. Threads no longer use
+// magazines, and give back what they have when they take a slow path.
+void end_use() {
+  magazines_in_use.value.store(false, kRelaxed);  // relaxed: a policy
+  for_each_magazines(kEveryNode, [](Heap& heap, const Magazines& magazines) {
+    if (magazines.holds()) heap.ask_to_look();
+  });
+}
+
 bool empty_depot(Depot& depot) {
   bool left = false;
   for (unsigned c = 0; c < kClasses; c++) {
@@ -55,13 +67,26 @@ bool empty_depot(Depot& depot) {
 
 }  // namespace
 
+namespace {
+
+// A thread that needs everything waits for another one's round; but not for ever, because a signal
+// handler may have interrupted that round.
+bool begin_work(bool everything) {
+  for (int tries = everything ? 1000 : 1; tries > 0; tries--) {
+    if (!at_work.exchange(true, kAcquire)) return true;  // pairs: giving-back
+    if (tries > 1) sched_yield();
+  }
+  return false;
+}
+
+}  // namespace
+
 bool give_back_magazines(bool everything, unsigned node) {
-  if (at_work.exchange(true, kAcquire)) return true;  // pairs: giving-back
+  if (!begin_work(everything)) return true;
   if (close_gates(everything, node)) {
     const bool fenced = heavy_fence(true);
-    // The kernel refused: a filter of system calls was installed. Threads no longer use magazines.
-    if (!fenced) magazines_in_use.value.store(false, kRelaxed);  // relaxed: a policy
     empty_and_open(fenced, node);
+    if (!fenced) end_use();
   }
   bool left = false;
   for (unsigned n = 0; n < topology.count; n++) {
@@ -69,7 +94,9 @@ bool give_back_magazines(bool everything, unsigned node) {
     left |= empty_depot(depots[n]);
     if (everything) left = empty_depot(depots[n]);
   }
-  for_each_magazines(node, [&](const Heap&, const Magazines& each) { left |= each.holds(); });
+  if (uses_magazines()) {
+    for_each_magazines(node, [&](const Heap&, const Magazines& each) { left |= each.holds(); });
+  }
   at_work.store(false, kRelease);  // pairs: giving-back
   return left;
 }

@@ -140,6 +140,7 @@ void Heap::take_bin(Span& span) {
 }
 
 Magazines* Heap::make_magazines() {
+  const Inside inside;  // a signal handler must not make others meanwhile
   void* room = shard_->node().take_metadata(Magazines::bytes());
   if (room == nullptr) return nullptr;
   auto* made = new (room) Magazines(node_);

@@ -43,7 +43,7 @@ void Heap::look_at_hot(Span& span) {
 // Answers the purge thread's request.
 void Heap::look_again() {
   look_at_all_hot();
-  if (Magazines* mine = magazines()) mine->give_back_unused();
+  if (Magazines* mine = magazines()) mine->give_back_unused(!uses_magazines());
 }
 
 // Resets the counts of looks and looks now, because time has passed or the heap has shrunk.

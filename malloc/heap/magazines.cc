@@ -77,7 +77,8 @@ size_t Magazines::bytes() {
   return sizeof(Magazines) + others * kClasses * sizeof(Slot);
 }
 
-void Magazines::mark_holding() {
+void Magazines::mark_exchange() {
+  exchanges_.store(exchanges_.load(kRelaxed) + 1, kRelaxed);  // relaxed: a hint
   if (holds()) return;
   holds_.store(true, kRelaxed);  // relaxed: the purge thread is asked to look
   purge_signal.ask();
@@ -87,7 +88,7 @@ void Magazines::mark_holding() {
 // before another thread can take it: a child of fork must not find it twice.
 Magazine* Magazines::renew(Slot& slot, unsigned node, unsigned size_class) {
   Magazine* full = slot.load(kRelaxed);  // relaxed: inside the gate
-  mark_holding();
+  mark_exchange();
   if (full != nullptr) {
     slot.store(nullptr, kRelease);  // pairs: forked-list
     if (!depots[node].leave(size_class, *full)) {
@@ -100,6 +101,14 @@ Magazine* Magazines::renew(Slot& slot, unsigned node, unsigned size_class) {
   Magazine* empty = depots[node].take_empty(node);
   slot.store(empty, kRelease);  // pairs: forked-list
   return empty;
+}
+
+Block* Magazines::take(unsigned size_class) {
+  if (unlikely(!gate_.enter())) return nullptr;
+  const Magazine* magazine = serving_[size_class].load(kRelaxed);  // relaxed: inside the gate
+  const bool ready = (magazine != nullptr && magazine->size() > 0) || serve(size_class) != nullptr;
+  gate_.leave();
+  return ready ? take_serving(size_class) : nullptr;
 }
 
 // Puts a magazine with blocks into the slot `serving`. Null if there is none.
@@ -117,7 +126,7 @@ Magazine* Magazines::serve(unsigned size_class) {
   }
   next = depots[node_].take(size_class);
   if (next == nullptr) return nullptr;
-  mark_holding();
+  mark_exchange();
   serving.store(next, kRelease);  // pairs: forked-list
   if (empty != nullptr) depots[node_].leave_empty(*empty);
   return next;
@@ -150,10 +159,10 @@ bool Magazines::give_back_if(Chooses chooses) {
   return left;
 }
 
-void Magazines::give_back_unused() {
+void Magazines::give_back_unused(bool all) {
   if (!gate_.enter()) return;
   const auto is_unused = [&](unsigned node, unsigned size_class) {
-    return (used_[node] >> size_class & 1) == 0;
+    return all || (used_[node] >> size_class & 1) == 0;
   };
   const bool left = give_back_if(is_unused);
   for (unsigned n = 0; n < topology.count; n++) used_[n] = 0;

@@ -13,7 +13,7 @@
 // did not add to since the purge thread's last request.
 // Invariant: the owner works on the magazines inside `gate`; another thread only while it has
 // closed the gate and the owner is not inside.
-// Thread-safety: `put`, `take` and `give_back_unused`: the owner's thread. docs/decisions/0019
+// Thread-safety: `put`, both takes and `give_back_unused`: the owner's thread. docs/decisions/0019
 #pragma once
 
 #include <cstdint>
@@ -62,13 +62,12 @@ class Magazines {
     return result;
   }
 
-  // Returns a block of the heap's node; null if there is none here or in the depot.
-  NEAR_INLINE Block* take(unsigned size_class) {
+  // Returns a block of the heap's node from the magazine that serves; null if it has none.
+  NEAR_INLINE Block* take_serving(unsigned size_class) {
     if (unlikely(!gate_.enter())) return nullptr;
     Magazine* magazine = serving_[size_class].load(kRelaxed);  // relaxed: inside the gate
-    if (unlikely(magazine == nullptr || magazine->size() == 0)) magazine = serve(size_class);
     Block* block = nullptr;
-    if (magazine != nullptr) {
+    if (likely(magazine != nullptr && magazine->size() > 0)) {
       block = magazine->pop();
       magazine->prefetch_next();
       used_[node_] |= uint64_t{1} << size_class;
@@ -77,8 +76,19 @@ class Magazines {
     return block;
   }
 
-  // Gives back the magazines that were not added to since the last call.
-  void give_back_unused();
+  // As take_serving; first puts another magazine in its place if that is empty and there is one.
+  Block* take(unsigned size_class);
+
+  // True if the owner exchanged no magazine since the last call. The purge thread.
+  bool are_idle() {
+    const uint32_t exchanges = exchanges_.load(kRelaxed);  // relaxed: a hint
+    const bool idle = exchanges == seen_exchanges_;
+    seen_exchanges_ = exchanges;
+    return idle;
+  }
+
+  // Gives back the magazines that were not used since the last call, or all of them.
+  void give_back_unused(bool all);
 
   // Gives back everything. The caller is inside the gate, or has closed it, or the heap is parked
   // and the caller has taken it.
@@ -102,7 +112,7 @@ class Magazines {
   }
   NEAR_NOINLINE Magazine* renew(Slot& slot, unsigned node, unsigned size_class);
   NEAR_NOINLINE Magazine* serve(unsigned size_class);
-  void mark_holding();
+  void mark_exchange();
   void give_back(Slot& slot, unsigned node);
   template <typename Chooses>
   bool give_back_if(Chooses chooses);
@@ -110,6 +120,8 @@ class Magazines {
   Gate gate_;
   const uint8_t node_;
   Atomic<bool> holds_{false};
+  Atomic<uint32_t> exchanges_{0};  // magazines that came or went
+  uint32_t seen_exchanges_ = 0;    // by the purge thread
   Slot filling_[kClasses] = {};
   Slot serving_[kClasses] = {};
   uint64_t used_[kMaxNodes] = {};  // bit c of node n: a block of class c came or went

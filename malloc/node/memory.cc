@@ -179,6 +179,7 @@ struct Reserve {
   uint32_t table_entries = 0;  // of each table of the node, if all are mapped
   uint32_t first = 0;
   uint32_t left = 0;
+  bool refused = false;  // it is not tried again
 
   bool fill(const Node& node);
 };
@@ -191,7 +192,7 @@ bool Reserve::fill(const Node& node) {
   const auto wished = static_cast<uint32_t>(min_of(shards, kShards) * kChunks);
   Budget& budget = budgets[number];
   const LockGuard guard(windows_lock);
-  if (os::limit() != SIZE_MAX || budget.left / 2 < wished) return false;
+  if (refused || os::limit() != SIZE_MAX || budget.left / 2 < wished) return false;
   left = first_window.give(wished, wished, number, first);
   if (left == 0) return false;
   budget.left -= left;
@@ -199,6 +200,7 @@ bool Reserve::fill(const Node& node) {
   const size_t bytes = size_t{left} << kChunkShift;
   if (os::map(start, bytes) != os::Mapped::done) {
     left = 0;  // the addresses are lost
+    refused = true;
     return false;
   }
   bind_to(number, start, bytes);
@@ -209,6 +211,7 @@ bool Reserve::fill(const Node& node) {
 }  // namespace
 
 NEAR_COLD Shard* add_shard(Node& node) {
+  if (holds_all()) return nullptr;  // fork releases the locks of the shards that it locked
   if (node.shard_count() >= node.most_shards() || first_window.occupied()) return nullptr;
   void* room = node.take_metadata(sizeof(MoreShard));
   if (room == nullptr) return nullptr;

@@ -114,7 +114,7 @@ size_t Node::check() {
 
 void* Node::take_metadata(size_t bytes) {
   bytes = align_up(bytes, 128);
-  const LockGuard guard(lock);
+  const LockGuard guard(lock_);
   if (static_cast<size_t>(pool_end_ - pool_at_) < bytes) {
     // Larger steps where there are many heaps: fewer system calls while threads wait for the lock.
     const size_t wished = kPoolStep * (1 + min_of(shard_count() / 4, 15));
@@ -146,13 +146,13 @@ void Node::unlock_growing_for_fork() {
 }
 
 void Node::lock_for_fork() {
-  lock.lock_for_fork();
+  lock_.lock_for_fork();
   for_each_shard([](Shard& each) { each.lock.lock_for_fork(); });
 }
 
 void Node::unlock_for_fork() {
   for_each_shard([](Shard& each) { each.lock.unlock_for_fork(); });
-  lock.unlock_for_fork();
+  lock_.unlock_for_fork();
 }
 
 void Node::restore_withdrawn() {

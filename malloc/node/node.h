@@ -11,7 +11,7 @@
 // borrowed run returns to the shard that it came from. Runs of more than kMostSharded slices come
 // from shard 0, so that their address space is not cut into pieces.
 // Invariant: shards below shard_count() exist, and never change; shard_count() >= 1.
-// Thread-safety: any thread. `lock` guards the pool, `making` the number of shards.
+// Thread-safety: any thread. `lock_` guards the pool, `making` the number of shards.
 #pragma once
 
 #include <cstddef>
@@ -114,8 +114,8 @@ class alignas(128) Node {
   Atomic<Shard*> more_[kMaxShards - 1] = {};
   Shard first_;
 
-  alignas(128) Mutex lock{Rank::node};
-  char* pool_at_ = nullptr;  // guard of the pool: lock
+  alignas(128) Mutex lock_{Rank::node};
+  char* pool_at_ = nullptr;  // guard of the pool: lock_
   char* pool_end_ = nullptr;
 };
 

@@ -236,7 +236,8 @@ void Simulation::trim() {
 void Simulation::tend() {
   near::clean_heaps(false);
   const auto age = static_cast<uint32_t>(near::option(near::Option::decay_ms));
-  for (unsigned node = 0; node < near::topology.count; node++) near::nodes[node].purge(age, 0);
+  for (unsigned node = 0; node < near::topology.count; node++)
+    near::nodes[node].purge(age, [] { return false; });
 }
 
 void Simulation::pass() { pass_time(static_cast<uint32_t>(random_.below(1'500))); }
