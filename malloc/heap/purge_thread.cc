@@ -38,22 +38,10 @@ CreateThread* create_function = pthread_create;  // set before there are threads
 
 // --- the thread ---
 
-bool is_dirty() {
-  for (unsigned n = 0; n < topology.count; n++) {
-    if (nodes[n].dirty_bytes() > 0) return true;
-  }
-  return false;
-}
-
-uint64_t purge_calls() {
-  uint64_t sum = 0;
-  for (unsigned n = 0; n < topology.count; n++) sum += nodes[n].totals().purge_calls;
-  return sum;
-}
-
 struct Found {
   bool waiting = false;  // an inbox waits for its owner
-  bool holding = false;  // blocks wait in magazines or depots
+  bool holding = false;  // blocks wait in magazines or depots, or memory is dirty
+  bool refused = false;  // the system refused to take memory
   size_t purged = 0;
 };
 
@@ -63,7 +51,11 @@ void visit(unsigned node, Found& found) {
   found.holding |= give_back_magazines(false, node);
   found.waiting |= clean_heaps(false, node);
   if (is_over()) return;
-  found.purged += nodes[node].purge(static_cast<uint32_t>(option(Option::decay_ms)), is_over);
+  const uint64_t calls_before = nodes[node].totals().purge_calls;
+  const size_t purged = nodes[node].purge(static_cast<uint32_t>(option(Option::decay_ms)), is_over);
+  found.purged += purged;
+  found.refused |= purged == 0 && nodes[node].totals().purge_calls != calls_before;
+  found.holding |= nodes[node].dirty_bytes() > 0;
 }
 
 // Visits each node from its own CPUs, so that its data stay out of the caches of the others.
@@ -102,14 +94,13 @@ void* run(void*) {
     if (capable) capable = follow_capabilities();
     watch = capable ? more_patience(watch) : 0;
     const uint64_t claims_before = heap_totals().claims;
-    const uint64_t calls_before = purge_calls();
-    const auto [waiting, holding, purged] = visit_nodes();
+    const auto [waiting, holding, refused, purged] = visit_nodes();
     const bool useful = purged > 0 || heap_totals().claims != claims_before;
     patience = useful || !waiting ? kRoundMs : more_patience(patience);
-    pause = purged == 0 && purge_calls() != calls_before ? more_patience(pause) : kRoundMs;
+    pause = purged == 0 && refused ? more_patience(pause) : kRoundMs;
     purge_signal.pause(pause);
     if (is_over()) return nullptr;
-    if (holding || is_dirty()) continue;
+    if (holding) continue;
     purge_signal.wait(shorter_wait(waiting ? patience : 0, watch));
   }
 }

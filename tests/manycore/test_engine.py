@@ -13,7 +13,9 @@ from nearmanycore.symbols import Symbols
 
 PROGRAM = Path(os.environ["NEAR_MANYCORE_PROGRAMS"]) / "patterns"
 ROOMS = machines.load("xeon-8160x4")  # sockets of 24 cores; processors 0 to 95 are cores
-NEAR = Subject("near", places.build() / "libnearmalloc.so")
+# Without its helper thread, which visits the heaps of others now and then and takes a processor.
+ALONE = ("NEARMALLOC_PURGE_THREAD=0",)
+NEAR = Subject("near", places.build() / "libnearmalloc.so", environment=ALONE)
 
 
 def simulated(
