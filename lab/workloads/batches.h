@@ -8,6 +8,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "table.h"
 
@@ -58,7 +59,8 @@ class Bag {
   Stack empty_;
 };
 
-// A ring without a lock; a thread sleeps only when the other one is a whole ring ahead or behind.
+// A ring without a lock; a thread waits only when the other one is a whole ring ahead or behind. It
+// yields rather than sleeps: std::atomic's waiting counts all sleepers of a process in one word.
 // Invariant: 0 <= filled_ - freed_ <= the number of batches. Thread-safety: one thread calls
 // to_fill and filled, another one to_free and freed.
 class Link {
@@ -82,11 +84,13 @@ class Link {
 
  private:
   static void wait_while(const std::atomic<uint32_t>& count, uint32_t value) {
-    count.wait(value, std::memory_order_acquire);  // pairs: count of a link
+    // pairs: count of a link
+    for (int spins = 0; count.load(std::memory_order_acquire) == value; ++spins) {
+      if (spins > 100) std::this_thread::yield();
+    }
   }
   static void add_one(std::atomic<uint32_t>& count) {
     count.fetch_add(1, std::memory_order_release);  // pairs: count of a link
-    count.notify_one();
   }
 
   Table<Batch> batches_;

@@ -96,18 +96,19 @@ void* allocate_slow(size_t size) {
   void* pointer = nullptr;
   if (likely(size <= kMediumMax)) {
     const unsigned size_class = class_of(size);
-    // A heap that has magazines often serves from them: this is the short way.
-    Magazines* magazines = current_heap->magazines();
     // A medium class may still have blocks in its bin: the fast path does not serve it, because
     // medium blocks are counted when they are handed out. The bin of a small class is empty or
     // damaged.
-    Block* block = size > kSmallMax ? current_heap->bins[size_class].pop() : nullptr;
-    if (block != nullptr) {
-      current_heap->count_taken(size_class);
-      record_held(block);
-      return block;
+    if (size > kSmallMax) {
+      if (Block* block = current_heap->bins[size_class].pop()) {
+        current_heap->count_taken(size_class);
+        record_held(block);
+        return block;
+      }
     }
-    if (block == nullptr && magazines != nullptr) block = magazines->take_serving(size_class);
+    // A heap that has magazines often serves from them: this is the short way.
+    Magazines* magazines = current_heap->magazines();
+    Block* block = magazines != nullptr ? magazines->take_serving(size_class) : nullptr;
     pointer = block != nullptr ? block : allocate_class(size_class);
     if (likely(pointer != nullptr)) record_held(static_cast<Block*>(pointer));
   } else {

@@ -4,9 +4,11 @@
 // A thread that frees blocks of others fills a magazine, and leaves it here with one atomic
 // operation for up to 62 blocks; a thread of the node that runs out of blocks of the class takes it
 // whole. So blocks stay on their node, and no word is written once for each block.
-// A depot holds at most kDepotBytes for each CPU of its node; a thread that brings more gives the
-// blocks back to their spans itself. What no thread has asked for since the purge thread's last
-// round goes back to its spans too. docs/decisions/0019-many-processors.md
+// A depot has a part for each kCpusOfPart CPUs of its node, because threads that meet in one word
+// wait for each other: a thread leaves magazines in its own part, and looks for others in all.
+// A depot holds at most kDepotBytes for each CPU; a thread that brings more gives the blocks back
+// to their spans itself. What no thread has asked for since the purge thread's last round goes back
+// to its spans too. docs/decisions/0019-many-processors.md
 // Invariant: a magazine is in one stack, or one thread has it.
 // Thread-safety: any thread. No function waits for a lock, except for memory for new magazines.
 #pragma once
@@ -22,10 +24,11 @@ namespace near {
 
 inline constexpr size_t kDepotBytes = 256 * kKiB;  // for each CPU
 
-class alignas(128) Depot {
+// A part of a depot. Threads spread over the parts, so that no word is written by more than a few.
+class alignas(128) DepotPart {
  public:
-  // Leaves a full magazine. False if the depot is full; then the caller keeps the magazine.
-  bool leave(unsigned size_class, Magazine& full);
+  // Leaves a full magazine. False if the part would hold more than `most` bytes.
+  bool leave(unsigned size_class, Magazine& full, size_t most);
 
   // Takes a magazine of the class; null if there is none.
   Magazine* take(unsigned size_class);
@@ -38,12 +41,10 @@ class alignas(128) Depot {
   // True if the class still has magazines. The purge thread.
   bool end_round(unsigned size_class);
 
-  // Bytes of the blocks in the depot's magazines.
+  // Bytes of the blocks in the part's magazines.
   size_t bytes() const { return bytes_.load(kRelaxed); }  // relaxed: a statistic
 
-  // Empty magazines for blocks of the node; each comes back here. `take_empty` makes one if there
-  // is none; null if memory is refused.
-  Magazine* take_empty(unsigned node);
+  Magazine* take_empty();  // null if there is none
   void leave_empty(Magazine& empty);
 
  private:
@@ -58,6 +59,40 @@ class alignas(128) Depot {
   alignas(64) TaggedStack empty_;
   alignas(64) Atomic<size_t> bytes_{0};
 };
+
+// A node's depot. The functions with `self`, a number of the calling thread's heap, use the
+// thread's part first, and other parts if that has nothing.
+class Depot {
+ public:
+  static constexpr unsigned kCpusOfPart = 8;
+  static constexpr unsigned kMostParts = 32;
+
+  // Makes the parts, unless they exist. False if memory is refused. One thread at a time.
+  bool make_parts(unsigned node);
+
+  // Leaves a full magazine. False if the thread's part is full; then the caller keeps the magazine.
+  bool leave(uint32_t self, unsigned size_class, Magazine& full);
+  // Takes a magazine of the class; null if there is none.
+  Magazine* take(uint32_t self, unsigned size_class);
+  bool is_empty(unsigned size_class) const;
+
+  // Empty magazines for blocks of the node; each comes back here. `take_empty` makes one if there
+  // is none; null if memory is refused.
+  Magazine* take_empty(uint32_t self, unsigned node);
+  void leave_empty(uint32_t self, Magazine& empty);
+
+  size_t bytes() const;
+  unsigned part_count() const { return count_.load(kAcquire); }  // pairs: depot-parts
+  DepotPart& part(unsigned number) { return parts_[number]; }
+
+ private:
+  DepotPart* parts_ = nullptr;  // written before count_
+  Atomic<unsigned> count_{0};
+  size_t most_ = 0;  // bytes of a part
+};
+
+// Makes the depots of all nodes. False if memory is refused. One thread at a time.
+bool make_depots();
 
 extern NEAR_HIDDEN Depot depots[kMaxNodes];
 

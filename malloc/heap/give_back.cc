@@ -53,15 +53,22 @@ void end_use() {
   });
 }
 
-bool empty_depot(Depot& depot) {
+// Gives back what no thread has asked for. True if the part still has magazines.
+bool end_round(DepotPart& part) {
   bool left = false;
   for (unsigned c = 0; c < kClasses; c++) {
-    while (Magazine* surplus = depot.take_surplus(c)) {
+    while (Magazine* surplus = part.take_surplus(c)) {
       return_blocks(*surplus);
-      depot.leave_empty(*surplus);
+      part.leave_empty(*surplus);
     }
-    left |= depot.end_round(c);
+    left |= part.end_round(c);
   }
+  return left;
+}
+
+bool end_round(Depot& depot) {
+  bool left = false;
+  for (unsigned i = 0; i < depot.part_count(); i++) left |= end_round(depot.part(i));
   return left;
 }
 
@@ -91,8 +98,8 @@ bool give_back_magazines(bool everything, unsigned node) {
   bool left = false;
   for (unsigned n = 0; n < topology.count; n++) {
     if (node != kEveryNode && node != n) continue;
-    left |= empty_depot(depots[n]);
-    if (everything) left = empty_depot(depots[n]);
+    left |= end_round(depots[n]);
+    if (everything) left = end_round(depots[n]);
   }
   if (uses_magazines()) {
     for_each_magazines(node, [&](const Heap&, const Magazines& each) { left |= each.holds(); });

@@ -143,7 +143,7 @@ Magazines* Heap::make_magazines() {
   const Inside inside;  // a signal handler must not make others meanwhile
   void* room = shard_->node().take_metadata(Magazines::bytes());
   if (room == nullptr) return nullptr;
-  auto* made = new (room) Magazines(node_);
+  auto* made = new (room) Magazines(id_, node_);
   magazines_.store(made, kRelease);  // pairs: magazines-made
   return made;
 }

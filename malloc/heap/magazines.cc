@@ -91,16 +91,31 @@ Magazine* Magazines::renew(Slot& slot, unsigned node, unsigned size_class) {
   mark_exchange();
   if (full != nullptr) {
     slot.store(nullptr, kRelease);  // pairs: forked-list
-    if (!depots[node].leave(size_class, *full)) {
+    if (!depots[node].leave(self_, size_class, *full)) {
       return_blocks(*full);
       slot.store(full, kRelease);  // pairs: forked-list
       return full;
     }
   }
-  // Of the blocks' node, where the magazine will be emptied: so as many come back as are taken.
-  Magazine* empty = depots[node].take_empty(node);
+  Magazine* empty = take_empty(node);
   slot.store(empty, kRelease);  // pairs: forked-list
   return empty;
+}
+
+// Of the blocks' node, where the magazine will be emptied: so as many come back as are taken.
+Magazine* Magazines::take_empty(unsigned node) {
+  Magazine* spare = spare_.load(kRelaxed);  // relaxed: inside the gate
+  if (node != node_ || spare == nullptr) return depots[node].take_empty(self_, node);
+  spare_.store(nullptr, kRelease);  // pairs: forked-list
+  return spare;
+}
+
+void Magazines::leave_empty(Magazine& empty) {
+  if (spare_.load(kRelaxed) != nullptr) {  // relaxed: inside the gate
+    depots[node_].leave_empty(self_, empty);
+  } else {
+    spare_.store(&empty, kRelease);  // pairs: forked-list
+  }
 }
 
 Block* Magazines::take(unsigned size_class) {
@@ -124,11 +139,11 @@ Magazine* Magazines::serve(unsigned size_class) {
     filling.store(empty, kRelease);    // pairs: forked-list
     return next;
   }
-  next = depots[node_].take(size_class);
+  next = depots[node_].take(self_, size_class);
   if (next == nullptr) return nullptr;
   mark_exchange();
   serving.store(next, kRelease);  // pairs: forked-list
-  if (empty != nullptr) depots[node_].leave_empty(*empty);
+  if (empty != nullptr) leave_empty(*empty);
   return next;
 }
 
@@ -136,14 +151,15 @@ void Magazines::give_back(Slot& slot, unsigned node) {
   Magazine* magazine = slot.load(kRelaxed);  // relaxed: see the callers
   slot.store(nullptr, kRelease);             // pairs: forked-list
   return_blocks(*magazine);
-  depots[node].leave_empty(*magazine);
+  depots[node].leave_empty(self_, *magazine);
 }
 
-// Gives back the magazine of each slot for which chooses(node, size_class) is true. Returns whether
-// any magazine is left.
+// Gives back the spare magazine, and that of each slot for which chooses(node, size_class) is true.
+// Returns whether any magazine is left.
 template <typename Chooses>
 bool Magazines::give_back_if(Chooses chooses) {
   bool left = false;
+  if (spare_.load(kRelaxed) != nullptr) give_back(spare_, node_);  // relaxed: see the callers
   const auto look = [&](Slot& slot, unsigned node, unsigned size_class) {
     if (slot.load(kRelaxed) == nullptr) return;  // relaxed: see the callers
     if (chooses(node, size_class)) {

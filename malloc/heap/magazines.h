@@ -2,10 +2,11 @@
 // the depot that it allocates from.
 //
 // For each class of the heap's node there are two: `filling` takes what the thread frees, `serving`
-// gives what it allocates. A full one goes to the depot of its node. The thread allocates from
-// `filling` only if that is at least half full: a thread that frees a foreign block now and then
-// does not get the neighbours of other threads' blocks, which it would share cache lines with. For
-// each other node there is one magazine a class, and it only fills.
+// gives what it allocates. A full one goes to the depot of its node. One empty magazine stays as a
+// spare: a thread that both allocates and frees needs no empty ones from the depot. The thread
+// allocates from `filling` only if that is at least half full: a thread that frees a foreign block
+// now and then does not get the neighbours of other threads' blocks, which it would share cache
+// lines with. For each other node there is one magazine a class, and it only fills.
 // Why this is fast: a thread that frees the blocks of 191 others writes to its own magazines, and
 // reads of the block's span only a word that seldom changes.
 // Bound: blocks wait here until the magazine is full; at most a tenth of a second after the thread
@@ -40,8 +41,9 @@ class Magazines {
 
   // The bytes of an object: its size depends on the number of nodes.
   static size_t bytes();
-  explicit Magazines(unsigned node)
-      : node_(static_cast<uint8_t>(node)), away_(reinterpret_cast<Slot*>(this + 1)) {}
+  // `self`: the number of the heap, which lies on the node.
+  Magazines(uint32_t self, unsigned node)
+      : self_(self), node_(static_cast<uint8_t>(node)), away_(reinterpret_cast<Slot*>(this + 1)) {}
 
   // Keeps a block that the thread freed. `repeated`: it is the block that was kept last (a double
   // free). `declined`: the caller gives it back to its span.
@@ -112,18 +114,22 @@ class Magazines {
   }
   NEAR_NOINLINE Magazine* renew(Slot& slot, unsigned node, unsigned size_class);
   NEAR_NOINLINE Magazine* serve(unsigned size_class);
+  Magazine* take_empty(unsigned node);
+  void leave_empty(Magazine& empty);
   void mark_exchange();
   void give_back(Slot& slot, unsigned node);
   template <typename Chooses>
   bool give_back_if(Chooses chooses);
 
   Gate gate_;
+  const uint32_t self_;
   const uint8_t node_;
   Atomic<bool> holds_{false};
   Atomic<uint32_t> exchanges_{0};  // magazines that came or went
   uint32_t seen_exchanges_ = 0;    // by the purge thread
   Slot filling_[kClasses] = {};
   Slot serving_[kClasses] = {};
+  Slot spare_{nullptr};            // an empty one of the heap's node
   uint64_t used_[kMaxNodes] = {};  // bit c of node n: a block of class c came or went
   Slot* const away_;  // behind this object, by node and class; none if there is one node
 };

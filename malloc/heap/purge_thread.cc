@@ -190,7 +190,9 @@ void start() {
   purge_signal.set_present(true);  // before the thread starts: its first round finds new requests
   const bool created = create_thread();
   if (!created) purge_signal.set_present(false);
-  if (created && wants_magazines() && register_membarrier()) set_magazines_in_use(true);
+  if (created && wants_magazines() && register_membarrier() && make_depots()) {
+    set_magazines_in_use(true);
+  }
   finish_step(created ? running : absent);
 }
 

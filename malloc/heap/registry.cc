@@ -44,7 +44,8 @@ Shard& shard_for_heap(Node& node) {
   if (number > 0 && number < node.most_shards()) {
     if (Shard* added = add_shard(node)) return *added;
   }
-  return node.shard_for(number);
+  // The heaps beyond that number begin at shard 0 again, also while some shards are being made.
+  return node.shard_for(number % node.most_shards());
 }
 
 // Needs no lock, so that threads that start together do not wait for each other. Null if at most
@@ -162,10 +163,10 @@ uint32_t heap_count() { return made.load(kAcquire); }  // pairs: heap-made
 
 namespace {
 
-// Takes a parked heap that may have blocks of the class, and locks it. It only tries the locks: the
-// caller holds its own heap's lock, and a forking thread may hold others and wait for that one.
-Heap* take_with_blocks(unsigned node, unsigned size_class) {
-  const LockGuard guard(heaps_of[node].lock);
+// Takes a parked heap that may have blocks of the class, and locks it. Requires the node's lock. It
+// only tries the heaps' locks: the caller holds its own heap's lock, and a forking thread may hold
+// others and wait for that one.
+Heap* take_offering(unsigned node, unsigned size_class) {
   Heap* heap = heaps_of[node].parked.front();
   for (unsigned i = 0; i < kAdoptTries && heap != nullptr; i++, heap = heap->registration.next) {
     const bool offers = (heap->registration.offers >> size_class & 1) != 0;
@@ -173,6 +174,16 @@ Heap* take_with_blocks(unsigned node, unsigned size_class) {
     if (heap->lock.try_lock()) return pop_parked(heap);
   }
   return nullptr;
+}
+
+// As take_offering. If another thread has the node's lock, there is nothing: threads that allocate
+// at the same time do not wait for each other.
+Heap* take_with_blocks(unsigned node, unsigned size_class) {
+  Mutex& lock = heaps_of[node].lock;
+  if (!lock.try_lock()) return nullptr;
+  Heap* heap = take_offering(node, size_class);
+  lock.unlock();
+  return heap;
 }
 
 }  // namespace

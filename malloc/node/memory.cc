@@ -174,7 +174,7 @@ struct MoreShard {
 // should not wait for each other's system calls. Guard: the node's lock `making`.
 struct Reserve {
   static constexpr uint32_t kChunks = 4;  // for each shard
-  static constexpr unsigned kShards = 8;  // to map for at once
+  static constexpr unsigned kShards = 8;  // to map for at once, or as many as there are
 
   uint32_t table_entries = 0;  // of each table of the node, if all are mapped
   uint32_t first = 0;
@@ -189,7 +189,8 @@ constinit Reserve reserves[kMaxNodes];
 bool Reserve::fill(const Node& node) {
   const unsigned number = node.number();
   const unsigned shards = node.most_shards() - node.shard_count();
-  const auto wished = static_cast<uint32_t>(min_of(shards, kShards) * kChunks);
+  const size_t ahead = max_of(kShards, node.shard_count());
+  const auto wished = static_cast<uint32_t>(min_of(shards, ahead) * kChunks);
   Budget& budget = budgets[number];
   const LockGuard guard(windows_lock);
   if (refused || os::limit() != SIZE_MAX || budget.left / 2 < wished) return false;
@@ -208,32 +209,51 @@ bool Reserve::fill(const Node& node) {
   return true;
 }
 
+// What a new shard gets: its table in the first window, and chunks that are mapped already.
+struct Start {
+  unsigned table;
+  uint32_t table_entries;
+  uint32_t first;
+  uint32_t chunks;  // 0: it maps some when it needs them
+};
+
+// Publishes the shard, with its lock `growing` held, unless the node has enough shards.
+bool publish(Node& node, Shard& shard, Start& start) {
+  const LockGuard guard(node.making);
+  if (node.shard_count() >= node.most_shards()) return false;
+  Reserve& reserve = reserves[node.number()];
+  start.table = first_tables[node.number()] + node.shard_count();
+  if (node.shard_count() == 1) {
+    const unsigned tables = node.most_shards() - 1;
+    reserve.table_entries = first_window.map_tables(start.table, tables, node.number());
+  }
+  start.table_entries = reserve.table_entries;
+  start.chunks = reserve.left > 0 || reserve.fill(node) ? Reserve::kChunks : 0;
+  start.first = reserve.first;
+  reserve.first += start.chunks;
+  reserve.left -= start.chunks;
+  shard.growing.lock();
+  node.add(shard);
+  return true;
+}
+
 }  // namespace
 
+// Threads that start together make their shards side by side: a shard is published before it has
+// any memory, and its maker touches the new tables while it holds that shard's lock only.
 NEAR_COLD Shard* add_shard(Node& node) {
   if (holds_all()) return nullptr;  // fork releases the locks of the shards that it locked
   if (node.shard_count() >= node.most_shards() || first_window.occupied()) return nullptr;
   void* room = node.take_metadata(sizeof(MoreShard));
   if (room == nullptr) return nullptr;
   auto* more = new (room) MoreShard;
-  const LockGuard guard(node.making);
-  if (node.shard_count() >= node.most_shards()) return nullptr;
-  Reserve& reserve = reserves[node.number()];
-  const unsigned table = first_tables[node.number()] + node.shard_count();
-  if (node.shard_count() == 1) {
-    const unsigned tables = node.most_shards() - 1;
-    reserve.table_entries = first_window.map_tables(table, tables, node.number());
-  }
-  node.add(more->shard, [&] {
-    more->region.init(first_window, table, more->shard, budgets[node.number()]);
-    more->region.set_table_end(reserve.table_entries);
-    if ((reserve.left > 0 || reserve.fill(node)) &&
-        more->region.own_reserved(reserve.first, Reserve::kChunks)) {
-      reserve.first += Reserve::kChunks;
-      reserve.left -= Reserve::kChunks;
-    }
-    more->shard.add(&more->region);
-  });
+  Start start{};
+  if (!publish(node, more->shard, start)) return nullptr;
+  more->region.init(first_window, start.table, more->shard, budgets[node.number()]);
+  more->region.set_table_end(start.table_entries);
+  if (start.chunks > 0) more->region.own_reserved(start.first, start.chunks);
+  more->shard.add(&more->region);
+  more->shard.growing.unlock();
   return &more->shard;
 }
 

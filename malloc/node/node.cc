@@ -1,5 +1,7 @@
 #include "node/node.h"
 
+#include <new>
+
 #include "base/bits.h"
 #include "node/window.h"
 #include "platform/os.h"
@@ -8,10 +10,11 @@ namespace near {
 namespace {
 
 constexpr size_t kPoolStep = 64 * kKiB;
+constexpr size_t kPoolUnit = 128;  // two lines: neighbours share none
 // A shard with less dirty memory lends none: its own threads will need that soon.
 constexpr uint32_t kLends = kChunkSlices;
 
-constinit Atomic<size_t> metadata_taken{0};
+alignas(128) constinit Atomic<size_t> metadata_taken{0};
 
 }  // namespace
 
@@ -112,23 +115,34 @@ size_t Node::check() {
 
 // --- the allocator's own structures ---
 
-void* Node::take_metadata(size_t bytes) {
-  bytes = align_up(bytes, 128);
+// Makes a pool with room for `bytes` the current one, unless another thread did that. False if
+// memory is refused. What is left of the pool before is lost: less than one structure.
+bool Node::renew_pool(const Pool* before, size_t bytes) {
   const LockGuard guard(lock_);
-  if (static_cast<size_t>(pool_end_ - pool_at_) < bytes) {
-    // Larger steps where there are many heaps: fewer system calls while threads wait for the lock.
-    const size_t wished = kPoolStep * (1 + min_of(shard_count() / 4, 15));
-    const size_t step = align_up(max_of(bytes, wished), kPoolStep);
-    auto* start = static_cast<char*>(os::map_anywhere(step, os::page_size()));
-    if (start == nullptr) return nullptr;
-    bind_to(number_, start, step);
-    pool_at_ = start;
-    pool_end_ = start + step;
+  if (pool_.load(kRelaxed) != before) return true;  // relaxed: changed under the lock
+  // Larger steps where there are many heaps: fewer system calls while threads wait for the lock.
+  const size_t wished = kPoolStep * (1 + min_of(shard_count() - 1, 15));
+  const size_t step = align_up(max_of(bytes + kPoolUnit, wished), kPoolStep);
+  auto* start = static_cast<char*>(os::map_anywhere(step, os::page_size()));
+  if (start == nullptr) return false;
+  bind_to(number_, start, step);
+  pool_.store(new (start) Pool{{kPoolUnit}, step}, kRelease);  // pairs: metadata-pool
+  return true;
+}
+
+void* Node::take_metadata(size_t bytes) {
+  bytes = align_up(bytes, kPoolUnit);
+  while (true) {
+    Pool* pool = pool_.load(kAcquire);  // pairs: metadata-pool
+    if (pool != nullptr) {
+      const size_t at = pool->used.fetch_add(bytes, kRelaxed);  // relaxed: only to be unique
+      if (at + bytes <= pool->bytes) {
+        metadata_taken.fetch_add(bytes, kRelaxed);  // relaxed: a statistic
+        return reinterpret_cast<char*>(pool) + at;
+      }
+    }
+    if (!renew_pool(pool, bytes)) return nullptr;
   }
-  void* taken = pool_at_;
-  pool_at_ += bytes;
-  metadata_taken.fetch_add(bytes, kRelaxed);  // relaxed: a statistic
-  return taken;
 }
 
 size_t metadata_bytes() { return metadata_taken.load(kRelaxed); }  // relaxed: a statistic

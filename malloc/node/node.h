@@ -11,7 +11,7 @@
 // borrowed run returns to the shard that it came from. Runs of more than kMostSharded slices come
 // from shard 0, so that their address space is not cut into pieces.
 // Invariant: shards below shard_count() exist, and never change; shard_count() >= 1.
-// Thread-safety: any thread. `lock_` guards the pool, `making` the number of shards.
+// Thread-safety: any thread. `making` guards the number of shards.
 #pragma once
 
 #include <cstddef>
@@ -48,12 +48,10 @@ class alignas(128) Node {
   // relaxed: the numbers only have to differ
   uint32_t count_heap() { return heaps_.fetch_add(1, kRelaxed); }
 
-  // Adds a shard; `prepare` is called when the shard knows its node. Requires `making`.
-  template <typename Prepare>
-  void add(Shard& shard, Prepare prepare) {
+  // Adds a shard, which need not have a region yet. Requires `making`.
+  void add(Shard& shard) {
     const unsigned count = shard_count();
     shard.init(*this, count);
-    prepare();
     more_[count - 1].store(&shard, kRelaxed);  // relaxed: published by the count
     added_.store(count, kRelease);             // pairs: shard-made
   }
@@ -86,9 +84,6 @@ class alignas(128) Node {
     for_each_shard([&](Shard& each) { each.for_each_chunk(visit); });
   }
 
-  // Held to make a shard. Taken before the locks of growing.
-  Mutex making{Rank::regions};
-
   // Zeroed memory for the allocator's own structures, bound to the node; never given back. Null if
   // refused.
   void* take_metadata(size_t bytes);
@@ -103,20 +98,30 @@ class alignas(128) Node {
   void restore_withdrawn();
 
  private:
+  // A piece of the pool: users take from it by adding to `used`.
+  struct Pool {
+    Atomic<size_t> used;  // may exceed `bytes`
+    size_t bytes;
+  };
+  bool renew_pool(const Pool* before, size_t bytes);
+
   Span* borrow(const Shard& home, uint32_t slices, bool& zero, size_t alignment);
   Span* take_anywhere(const Shard& home, uint32_t slices, bool& zero, size_t alignment);
 
-  // All zero at first, so that the table of nodes costs no memory.
+  // All zero at first, so that the table of nodes costs no memory. What threads that start write
+  // lies apart from what all read.
   unsigned number_ = 0;
   unsigned most_ = 0;
   Atomic<unsigned> added_{0};  // shards but the first
-  Atomic<uint32_t> heaps_{0};  // heaps that were made for the node
   Atomic<Shard*> more_[kMaxShards - 1] = {};
   Shard first_;
+  alignas(128) Atomic<Pool*> pool_{nullptr};
+  alignas(128) Atomic<uint32_t> heaps_{0};  // heaps that were made for the node
+  Mutex lock_{Rank::node};                  // held to renew the pool
 
-  alignas(128) Mutex lock_{Rank::node};
-  char* pool_at_ = nullptr;  // guard of the pool: lock_
-  char* pool_end_ = nullptr;
+ public:
+  // Held to make a shard. Taken before the locks of growing.
+  alignas(128) Mutex making{Rank::regions};
 };
 
 size_t metadata_bytes();

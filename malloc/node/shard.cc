@@ -63,29 +63,29 @@ size_t Shard::live_slices() const {
   return sum;
 }
 
-// Called after the number of dirty slices changed.
-void Shard::note_dirty() {
-  const size_t dirty = dirty_slices();
-  lowest_dirty_ = min_of(lowest_dirty_, dirty);
+void Shard::update_spare(size_t dirty) {
   const size_t unneeded = min_of(lowest_dirty_, unneeded_);
   const size_t spare = max_of(unneeded, min_of(keeping_.kept(), dirty));
-  if (spare != spare_.load(kRelaxed)) {  // relaxed: a hint, changed under the lock
-    spare_.store(static_cast<uint32_t>(spare), kRelaxed);  // relaxed: as above
-  }
+  // relaxed: a hint, changed under the lock
+  if (spare != spare_.load(kRelaxed)) spare_.store(static_cast<uint32_t>(spare), kRelaxed);
 }
 
 void Shard::count_spare() {
   const LockGuard guard(lock);
   unneeded_ = lowest_dirty_;
   lowest_dirty_ = dirty_slices();
-  note_dirty();
+  update_spare(lowest_dirty_);
 }
 
 // --- taking ---
 
 Span* Shard::record_taken(Span* span, uint32_t slices, uint32_t clean, bool& zero) {
   zero = clean == slices;
-  note_dirty();
+  const size_t dirty = dirty_slices();
+  if (dirty < lowest_dirty_) {
+    lowest_dirty_ = dirty;
+    update_spare(dirty);
+  }
   if (clean > 0) keeping_.count_clean(clean);
   return span;
 }
@@ -221,7 +221,7 @@ void Shard::give(Span* span, uint32_t keep) {
     if (look) now_ms_ = coarse_now_ms();
     span->region->give(span, keep, now_ms_);
     gives_.store(gives() + 1, kRelaxed);  // relaxed: changed under the lock
-    note_dirty();
+    if (keeping_.kept() > 0) update_spare(dirty_slices());
   }
   purge_signal.ask();
   if (look) look_at_limits();

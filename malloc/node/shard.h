@@ -179,7 +179,7 @@ class alignas(128) Shard {
   Span* take_locked(uint32_t slices, bool& zero, size_t alignment);
   size_t of_node(size_t amount) const;
   size_t bound() const;
-  void note_dirty();
+  void update_spare(size_t dirty);
 
   Node* node_ = nullptr;
   unsigned number_ = 0;

@@ -38,6 +38,7 @@ struct Fiber {
   bool detached;
   bool joined;
   Processors affinity;
+  uint16_t home;  // 1 + the processor where it began; 0: it has chosen processors since
   PerThread own;
 
   Counts counts;

@@ -53,7 +53,7 @@ Heap<Fiber, ByDeadline> timers;
 Waiters* buckets;
 unsigned queued = 0;    // fibers in all queues
 unsigned unswitched = 0;
-unsigned last_new = 0;  // the processor of the newest fiber
+uint32_t* homes;  // by processor: fibers that began there and have not chosen processors since
 
 Waiters& bucket_of(const void* key) {
   return buckets[(reinterpret_cast<uintptr_t>(key) * 0x9e3779b97f4a7c15 >> 40) % kBuckets];
@@ -157,6 +157,20 @@ void refill() {
   if (next != nullptr) place(*here, next, std::max(here->clock, next->since));
 }
 
+// A fiber begins on the processor where the fewest others began.
+unsigned take_home(Fiber* fiber) {
+  const auto home = static_cast<unsigned>(std::min_element(homes, homes + online()) - homes);
+  ++homes[home];
+  fiber->home = static_cast<uint16_t>(home + 1);
+  return home;
+}
+
+// Called when a fiber chooses its processors: the next new one may begin where it did.
+void leave_home(Fiber* fiber) {
+  if (fiber->home != 0) --homes[fiber->home - 1];
+  fiber->home = 0;
+}
+
 Processor* idle_for(const Fiber* fiber, unsigned first) {
   for (unsigned i = 0; i < online(); ++i) {
     Processor& one = processors[(first + i) % online()];
@@ -220,6 +234,7 @@ bool is_due(Time slack) {
 void start_scheduler() {
   processors = static_cast<Processor*>(reserve(machine().processors * sizeof(Processor)));
   running = static_cast<bool*>(reserve(machine().processors * sizeof(bool)));
+  homes = static_cast<uint32_t*>(reserve(machine().processors * sizeof(uint32_t)));
   buckets = static_cast<Waiters*>(reserve(kBuckets * sizeof(Waiters)));
   fibers = static_cast<Fiber**>(reserve(kMostFibers * sizeof(Fiber*)));
   runnable.create(static_cast<Processor**>(reserve(machine().processors * sizeof(Processor*))));
@@ -237,6 +252,7 @@ void start_scheduler() {
   self = new_fiber();
   self->state = State::kRunning;
   self->processor = here;
+  take_home(self);
   here->running = self;
   set_running(0, true);
   here->quantum_end = machine().quantum;
@@ -313,8 +329,7 @@ void stop_running() {
 void make_ready(Fiber* fiber, Time at) {
   fiber->since = at;
   const bool is_new = fiber->processor == nullptr;
-  const unsigned first = is_new ? (last_new + 1) % online() : fiber->processor->id;
-  if (is_new) last_new = first;
+  const unsigned first = is_new ? take_home(fiber) : fiber->processor->id;
   if (Processor* const idle = idle_for(fiber, first)) {
     place(*idle, fiber, at);
     runnable.push(idle);
@@ -328,6 +343,7 @@ void make_ready(Fiber* fiber, Time at) {
 
 void set_affinity(Fiber* fiber, const Processors& allowed) {
   fiber->affinity = allowed;
+  leave_home(fiber);
   if (fiber != self || allowed.has(here->id)) return;
   refill();
   if (here->running != nullptr) runnable.push(here);

@@ -33,6 +33,7 @@ class MagazinesTest : public testing::Test {
   void SetUp() override {
     near_free(near_malloc(1));
     ASSERT_TRUE(near::register_membarrier());
+    ASSERT_TRUE(near::make_depots());
     near::magazines_in_use.value.store(true);
     other_([] { near_free(near_malloc(1)); });
   }

@@ -34,7 +34,8 @@ class NodeOfShards : public testing::Test {
     node_.shard(0).add(&rooms_[0].region());
     for (unsigned i = 1; i < kShards; i++) {
       more_.push_back(std::make_unique<Shard>());
-      node_.add(*more_.back(), [&] { more_.back()->add(&rooms_[i].region()); });
+      more_.back()->add(&rooms_[i].region());
+      node_.add(*more_.back());
     }
   }
   ~NodeOfShards() override {

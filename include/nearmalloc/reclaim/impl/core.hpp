@@ -60,9 +60,10 @@ class Core {
   // Counts a retirement that found no memory even for a record.
   void lose() noexcept { lost_.fetch_add(1, kRelaxed); }  // relaxed: a counter
 
-  EpochClock clock;
-  TokenRing ring;
-  Atomic<Record*> records{nullptr};
+  // Each lies apart from the others: all threads read them in each look, and one thread writes.
+  alignas(128) EpochClock clock;
+  alignas(128) TokenRing ring;
+  alignas(128) Atomic<Record*> records{nullptr};
   const options settings;
   const Traits traits;
   const FreeRun run;
@@ -111,7 +112,7 @@ class Core {
   void wait_for_rounds(Record& me) noexcept;
   void free_when_let_go(Record& me) noexcept;
 
-  Atomic<uint32_t> record_count_{0};
+  alignas(128) Atomic<uint32_t> record_count_{0};
   Atomic<uint32_t> parked_{0};           // records without a thread and with something in them
   Atomic<uint64_t> idle_looked_for_{0};  // when last; guard: barrier_, but read as a hint
   pthread_mutex_t barrier_ = PTHREAD_MUTEX_INITIALIZER;  // one barrier at a time
