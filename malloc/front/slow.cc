@@ -30,9 +30,10 @@ void* allocate_class(unsigned size_class) {
   if (unlikely(is_inside())) return nullptr;
   if (unlikely(!has_heap()) && !enter_thread()) return allocate_late(size_class);
   rehome_if_moved();
-  void* block = current_heap->take_put_away(size_class);
-  if (block != nullptr) return block;
-  block = current_heap->refill(size_class);
+  if (uses_magazines() || current_heap->magazines() != nullptr) {
+    if (Block* block = current_heap->take_put_away(size_class)) return block;
+  }
+  void* block = current_heap->refill(size_class);
   report_recorded_damage();
   return block;
 }

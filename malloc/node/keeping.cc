@@ -45,9 +45,6 @@ void Keeping::follow_peak(uint64_t now_ms, size_t live) {
   peak_ = max_of(peak_, live + unlooked_);
 }
 
-// Called when a large block is freed. Assumes that the program will need blocks of this size again,
-// several at a time: raises the learned limit to 8 of them, but at most to twice `dirty_mib`; only
-// record_regret raises it further.
 void Keeping::expect_another(size_t slices, size_t bound) {
   learned_ = max_of(learned_, min_of(kLikes * slices, 2 * bound));
 }

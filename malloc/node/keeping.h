@@ -17,12 +17,17 @@ class Keeping {
   size_t kept() const { return kept_; }
 
   // Called when a run is freed. Returns true if enough was freed since the last look at the limit
-  // for another one; the caller then reads the clock. `bound`: the shard's part of `dirty_mib`.
-  bool count_freed(size_t slices, size_t bound) {
-    if (slices >= kLargeRun) expect_another(slices, bound);
+  // for another one; the caller then reads the clock.
+  bool count_freed(size_t slices) {
     unlooked_ += slices;
     return unlooked_ >= look_every_;
   }
+
+  // Called when a run of at least kLargeRun slices is freed. Assumes that the program will need
+  // blocks of this size again, several at a time: raises the learned limit to 8 of them, but at
+  // most to twice `bound`, the shard's part of `dirty_mib`; only regret raises it further.
+  static constexpr size_t kLargeRun = kMiB >> kSliceShift;
+  void expect_another(size_t slices, size_t bound);
 
   // Called when clean memory is taken: if that is soon after the limit made the node purge some,
   // the limit was too low.
@@ -41,12 +46,9 @@ class Keeping {
   bool should_decay(uint64_t now_ms);
 
  private:
-  static constexpr size_t kLargeRun = kMiB >> kSliceShift;
-
   void follow_peak(uint64_t now_ms, size_t live);
   size_t most() const;
   size_t limit() const;
-  void expect_another(size_t slices, size_t bound);
   void forget_credit(uint64_t now_ms);
   void record_regret(uint32_t slices);
 

@@ -115,34 +115,22 @@ size_t Node::check() {
 
 // --- the allocator's own structures ---
 
-// Makes a pool with room for `bytes` the current one, unless another thread did that. False if
-// memory is refused. What is left of the pool before is lost: less than one structure.
-bool Node::renew_pool(const Pool* before, size_t bytes) {
-  const LockGuard guard(lock_);
-  if (pool_.load(kRelaxed) != before) return true;  // relaxed: changed under the lock
+// Maps a block of the pool with room for `bytes`. Null if refused.
+BumpPool::Block* Node::map_pool(size_t bytes) {
   // Larger steps where there are many heaps: fewer system calls while threads wait for the lock.
   const size_t wished = kPoolStep * (1 + min_of(shard_count() - 1, 15));
   const size_t step = align_up(max_of(bytes + kPoolUnit, wished), kPoolStep);
   auto* start = static_cast<char*>(os::map_anywhere(step, os::page_size()));
-  if (start == nullptr) return false;
+  if (start == nullptr) return nullptr;
   bind_to(number_, start, step);
-  pool_.store(new (start) Pool{{kPoolUnit}, step}, kRelease);  // pairs: metadata-pool
-  return true;
+  return new (start) BumpPool::Block{step, {kPoolUnit}};
 }
 
 void* Node::take_metadata(size_t bytes) {
   bytes = align_up(bytes, kPoolUnit);
-  while (true) {
-    Pool* pool = pool_.load(kAcquire);  // pairs: metadata-pool
-    if (pool != nullptr) {
-      const size_t at = pool->used.fetch_add(bytes, kRelaxed);  // relaxed: only to be unique
-      if (at + bytes <= pool->bytes) {
-        metadata_taken.fetch_add(bytes, kRelaxed);  // relaxed: a statistic
-        return reinterpret_cast<char*>(pool) + at;
-      }
-    }
-    if (!renew_pool(pool, bytes)) return nullptr;
-  }
+  void* taken = pool_.take(bytes, lock_, [&] { return map_pool(bytes); });
+  if (taken != nullptr) metadata_taken.fetch_add(bytes, kRelaxed);  // relaxed: a statistic
+  return taken;
 }
 
 size_t metadata_bytes() { return metadata_taken.load(kRelaxed); }  // relaxed: a statistic

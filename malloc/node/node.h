@@ -20,6 +20,7 @@
 #include "base/atomic.h"
 #include "base/compiler.h"
 #include "node/shard.h"
+#include "sync/bump_pool.h"
 #include "sync/mutex.h"
 
 namespace near {
@@ -98,13 +99,7 @@ class alignas(128) Node {
   void restore_withdrawn();
 
  private:
-  // A piece of the pool: users take from it by adding to `used`.
-  struct Pool {
-    Atomic<size_t> used;  // may exceed `bytes`
-    size_t bytes;
-  };
-  bool renew_pool(const Pool* before, size_t bytes);
-
+  BumpPool::Block* map_pool(size_t bytes);
   Span* borrow(const Shard& home, uint32_t slices, bool& zero, size_t alignment);
   Span* take_anywhere(const Shard& home, uint32_t slices, bool& zero, size_t alignment);
 
@@ -115,7 +110,7 @@ class alignas(128) Node {
   Atomic<unsigned> added_{0};  // shards but the first
   Atomic<Shard*> more_[kMaxShards - 1] = {};
   Shard first_;
-  alignas(128) Atomic<Pool*> pool_{nullptr};
+  alignas(128) BumpPool pool_;
   alignas(128) Atomic<uint32_t> heaps_{0};  // heaps that were made for the node
   Mutex lock_{Rank::node};                  // held to renew the pool
 

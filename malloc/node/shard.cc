@@ -217,7 +217,8 @@ void Shard::give(Span* span, uint32_t keep) {
   {
     const LockGuard guard(lock);
     NEAR_ASSERT(has(span->region));
-    look = keeping_.count_freed(given, bound());
+    if (given >= Keeping::kLargeRun) keeping_.expect_another(given, bound());
+    look = keeping_.count_freed(given);
     if (look) now_ms_ = coarse_now_ms();
     span->region->give(span, keep, now_ms_);
     gives_.store(gives() + 1, kRelaxed);  // relaxed: changed under the lock

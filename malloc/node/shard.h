@@ -162,7 +162,7 @@ class alignas(128) Shard {
   bool has(const Region* region) const;
   bool slices_in_use(const Region& region, uint32_t chunk, uint32_t& mask);
   Span* take_from(Region& region, uint32_t slices, bool& zero, size_t alignment);
-  Span* record_taken(Span* span, uint32_t slices, uint32_t clean, bool& zero);
+  NEAR_INLINE Span* record_taken(Span* span, uint32_t slices, uint32_t clean, bool& zero);
   template <typename Plan, typename Use>
   Grown grow(Region& region, Plan plan, Use use);
   Span* grow_and_take(Region& region, uint32_t slices, bool& zero, size_t alignment, bool& refused);
@@ -176,7 +176,7 @@ class alignas(128) Shard {
                      bool (*is_over)() = nullptr);
   void unmap_clean();
 
-  Span* take_locked(uint32_t slices, bool& zero, size_t alignment);
+  NEAR_INLINE Span* take_locked(uint32_t slices, bool& zero, size_t alignment);
   size_t of_node(size_t amount) const;
   size_t bound() const;
   void update_spare(size_t dirty);
