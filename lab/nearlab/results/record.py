@@ -193,14 +193,11 @@ class Record:
         return share is not None and share < INSENSITIVE
 
     def harness_share(self, cell: str) -> float | None:
-        """The part of a workload's instructions that are not malloc's: the median of the
-        allocators, for a fast one leaves more to the harness."""
-        shares = [
-            found["harness_share"]
-            for (name, allocator), found in self.extras["count"].items()
-            if name == cell and allocator != LIMIT and found.get("harness_share") is not None
-        ]
-        return stats.median(shares) if shares else None
+        """The part of a workload's instructions that are not malloc's, under the one allocator that
+        it was counted with."""
+        counts = self.extras["count"].items()
+        shares = (found.get("harness_share") for (name, _), found in counts if name == cell)
+        return next((share for share in shares if share is not None), None)
 
     def harness(self, cell: str) -> bool:
         """True if most of what is timed in the cell is the harness."""
