@@ -1,9 +1,11 @@
 // A library to preload that records every allocation of a process (trace_format.h).
 //
-// NEAR_TRACE names the file. A process that finds that file present (a child, or a program after
-// exec) writes to NAME.<process>, or NAME.<process>.<number>. The calls themselves go to the next
-// malloc in search order. The file is written through a window that is mapped shared, so nothing is
-// lost when the process is killed, and memory is bounded by the window.
+// NEAR_TRACE names the file. A process that finds that file present writes to NAME.<process>, or
+// NAME.<process>.<number>. A program that takes the place of another by exec writes the file of its
+// process anew, so a process leaves one file, that of its last program: what `sh -c` or `env` did
+// before it is not what is recorded. The calls themselves go to the next malloc in search order.
+// The file is written through a window that is mapped shared, so nothing is lost when the process
+// is killed, and memory is bounded by the window.
 // Invariants: under `lock`, bytes [0, at) of the window are whole events, the rest is 0; a block of
 // `bootstrap`, which serves while dlsym looks for the next malloc, is neither recorded nor freed.
 // Thread-safety: any thread; what is not atomic is guarded by `lock`. A thread inside the recorder
@@ -119,18 +121,46 @@ static bool move_window(off_t position) {
   return true;
 }
 
-static int open_new_file(const char* name) {
+// When the process started, in ticks since the boot; 0: unknown. Source: proc(5), field 22.
+static uint64_t start_of_process(void) {
+  char text[1024];
+  const int status = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  const ssize_t length = status < 0 ? -1 : read(status, text, sizeof text - 1);
+  if (status >= 0) close(status);
+  if (length <= 0) return 0;
+  text[length] = '\0';
+  const char* word = strrchr(text, ')');  // the second field, a name, may hold anything
+  for (int number = 2; word != NULL && number < 22; ++number) word = strchr(word + 1, ' ');
+  return word == NULL ? 0 : strtoull(word, NULL, 10);
+}
+
+// Opens the file if an earlier program of this process wrote it, and empties it. Else returns -1,
+// with EEXIST.
+static int open_own_file(const char* path, uint64_t started) {
+  struct TraceHeader header;
+  const int found = open(path, O_RDWR | O_CLOEXEC);
+  const bool is_own = found >= 0 && pread(found, &header, sizeof header, 0) == sizeof header &&
+                      memcmp(header.magic, TRACE_MAGIC, sizeof header.magic) == 0 &&
+                      header.process == (uint32_t)getpid() && header.started == started;
+  if (is_own && started != 0 && ftruncate(found, 0) == 0) return found;
+  if (found >= 0) close(found);
+  errno = EEXIST;
+  return -1;
+}
+
+static int open_new_file(const char* name, uint64_t started) {
   char path[4096];
-  int made = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  for (int i = 0; made < 0 && errno == EEXIST && i < kNames; ++i) {
+  snprintf(path, sizeof path, "%s", name);
+  for (int i = 0;; ++i) {
+    int made = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (made < 0 && errno == EEXIST) made = open_own_file(path, started);
+    if (made >= 0 || errno != EEXIST || i == kNames) return made;
     if (i == 0) {
       snprintf(path, sizeof path, "%s.%d", name, (int)getpid());
     } else {
       snprintf(path, sizeof path, "%s.%d.%d", name, (int)getpid(), i);
     }
-    made = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   }
-  return made;
 }
 
 static void open_file(void) {
@@ -139,12 +169,13 @@ static void open_file(void) {
     if (environ != NULL) state = kOff;
     return;
   }
-  file = open_new_file(name);
+  const uint64_t started = start_of_process();
+  file = open_new_file(name, started);
   if (file < 0 || !move_window(0)) {
     give_up("cannot write the trace");
     return;
   }
-  const struct TraceHeader header = {TRACE_MAGIC, kTraceVersion, (uint32_t)getpid()};
+  const struct TraceHeader header = {TRACE_MAGIC, kTraceVersion, (uint32_t)getpid(), started};
   memcpy(window, &header, sizeof header);
   at = sizeof header;
   last_ns = last_address = events = 0;

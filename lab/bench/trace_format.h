@@ -14,6 +14,8 @@
 // event is thread 0's unless it says otherwise; the first difference is to 0. A realloc is two
 // events of its thread: kTraceResize with the old block before the call, kTraceResized with the new
 // block after it (address 0: it failed, and the old block stays live).
+// `process` and `started` (in ticks since the boot, 0: unknown) identify the process; exec changes
+// neither, so a program that takes the place of another finds the file of its own process.
 // Invariant: events are in a possible order of execution: an allocation is recorded after its call,
 // a free before its call. A kind of 0 at the start of an event means that the process ended without
 // its exit handlers (killed, _exit, exec); a file that ends in any other way was cut.
@@ -24,7 +26,7 @@
 
 #define TRACE_MAGIC "NEARTRC"
 
-enum { kTraceVersion = 1, kTraceOtherThread = 0x80 };
+enum { kTraceVersion = 2, kTraceOtherThread = 0x80 };
 
 enum TraceKind {
   kTraceNothing,
@@ -41,4 +43,5 @@ struct TraceHeader {
   char magic[8];
   uint32_t version;
   uint32_t process;
+  uint64_t started;
 };

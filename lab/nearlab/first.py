@@ -80,8 +80,8 @@ def refusal(what: Sequence[str], allocators: Sequence[str], results: Path) -> st
 
 def _folder_problem(folder: Path) -> str | None:
     """Why no result can be written to the folder, which need not exist yet."""
-    there = next(path for path in (folder, *folder.parents) if path.exists())
     try:
+        there = next(path for path in (folder, *folder.parents) if path.exists())
         with tempfile.TemporaryFile(dir=there):
             free = shutil.disk_usage(there).free >> 20
     except OSError as error:

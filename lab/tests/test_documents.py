@@ -72,3 +72,9 @@ def test_the_tables_of_the_documents_are_those_of_their_data():
     for path in paths:
         text = path.read_text(encoding="utf-8")
         assert documents.filled(text, places.ROOT) == text, path
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/claims.md", "docs/limits.md"])
+def test_figures_of_the_lab_have_raw_data_or_the_document_says_that_they_have_none(name):
+    text = " ".join((places.ROOT / name).read_text(encoding="utf-8").split())
+    assert re.search("<!-- (table|number): ", text) or "their raw data were not kept" in text

@@ -80,9 +80,7 @@ def test_a_command_with_inputs_is_a_row(monkeypatch):
     [(r"took ([\d.]+) s", "seconds", 2.5), (r"([\d,]+) per s", "per second", 1 / 4000)],
 )
 def test_the_score_is_a_number_in_the_output(score, unit, seconds):
-    text = table(
-        name="told", argv=["echo", "took 2.5 s, 4,000 per s"], score=score, unit=unit
-    )
+    text = table(name="told", argv=["echo", "took 2.5 s, 4,000 per s"], score=score, unit=unit)
     assert runs(measured(text))[0]["metrics"]["seconds_raw"] == pytest.approx(seconds)
 
 
@@ -124,9 +122,9 @@ def test_a_server_is_measured_and_its_client_gives_answer_and_score(tmp_path):
     ],
 )
 def test_what_cannot_be_run_is_missing_with_the_reason(keys, reason):
-    (cell,) = measured(table(name="gone", **keys) + table(name="there", argv=["true"]))[0][
-        "cells"
-    ][:1]
+    (cell,) = measured(table(name="gone", **keys) + table(name="there", argv=["true"]))[0]["cells"][
+        :1
+    ]
     assert cell["missing"] == reason
 
 
@@ -163,6 +161,9 @@ def test_any_command_is_compared_under_allocators(capsys, tmp_path):
     with pytest.raises(typer.Exit) as ended:
         one.compare_allocators(["true"], "mine=/none.so")
     assert ended.value.exit_code == 2 and "no file /none.so" in capsys.readouterr().err
+    with pytest.raises(typer.Exit):
+        one.compare_allocators(["no-such-command"])
+    assert capsys.readouterr().err == "nearlab: there is no command no-such-command\n"
 
 
 def test_the_programs_of_mimalloc_bench_come_from_a_folder(tmp_path, monkeypatch):

@@ -122,11 +122,11 @@ def test_only_the_counting_run_of_the_reference_has_a_share():
     program = places.workload_dir() / "threadtest"
     argv = (str(program), "--threads", "1", "--objects", "500", "--rounds", "50")
     nothing = dict.fromkeys(Cell.__slots__) | {"name": "threadtest", "argv": argv}
-    cell = Cell(**nothing | {"timeout_s": 60.0, "foreign": ()})
+    cell = Cell(**nothing | {"timeout_s": 60.0})
     (glibc,) = peers.ensure(["glibc"])
     with_it, without = (extras.count(Bench(), cell, glibc, each) for each in (True, False))
     assert with_it["failure"] is without["failure"] is None
-    assert 0.3 < with_it["harness_share"] < 0.8 and without["harness_share"] is None
+    assert 0.1 < with_it["harness_share"] < 0.8 and without["harness_share"] is None
 
 
 def test_a_result_without_shares_ranks_as_before(tmp_path):
@@ -146,6 +146,7 @@ def test_work_without_stamps_is_equal_work(name):
         subprocess.run([*command, word], capture_output=True, text=True, check=True).stdout
         for word in ("on", "off", "off")
     )
+
     def key(line: str, word: str) -> str:
         return line.partition(f'"{word}":')[2].partition(",")[0]
 

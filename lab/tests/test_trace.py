@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,8 +20,9 @@ from nearlab.__main__ import application
 from nearlab.measure import trace
 
 HERE = Path(__file__).resolve().parent
-HEADER = 16
+HEADER = 24
 OURS = ("", "nearmalloc")
+TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @pytest.fixture(scope="module")
@@ -129,11 +131,34 @@ def test_a_child_gets_a_file_of_its_own(calls, tmp_path):
     assert child.process != parent.process
 
 
-def test_a_program_that_takes_the_place_of_another_gets_a_file_of_its_own(calls, tmp_path):
+def test_a_program_that_takes_the_place_of_another_gets_its_file(calls, tmp_path):
     record(tmp_path / "t", calls, 2, 10, "exec")
-    first, second = (trace.read(file) for file in trace.files_of(tmp_path / "t"))
-    assert first.process == second.process and not first.ended and second.ended
-    assert calls_of(first, 20) and calls_of(second, 20)
+    (file,) = trace.files_of(tmp_path / "t")
+    assert trace.read(file).ended and calls_of(trace.read(file), 20)
+    shell = ["sh", "-c", f"exec env NOTHING=1 {calls} 2 30 return"]
+    assert trace.run_recorded(tmp_path / "u", shell) == 0
+    (file,) = trace.files_of(tmp_path / "u")
+    assert calls_of(trace.read(file), 60), "what the shell and env allocated is not recorded"
+
+
+def test_the_file_of_another_process_of_the_same_number_is_kept(calls, tmp_path):
+    record(tmp_path / "t", calls, 2, 10, "exec")
+    whole = (tmp_path / "t").read_bytes()
+    time.sleep(3 / TICKS)  # two processes of one number do not start in the same tick
+    started = int.from_bytes(whole[16:24], "little")
+    assert started == pytest.approx(time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS, abs=60 * TICKS)
+    script = (
+        "import os, sys\n"
+        "with open(sys.argv[1], 'r+b') as file:\n"
+        "    file.seek(12); file.write(os.getpid().to_bytes(4, 'little'))\n"
+        "os.environ['LD_PRELOAD'] = sys.argv[2]; os.environ['NEAR_TRACE'] = sys.argv[1]\n"
+        "os.execv(sys.argv[3], [sys.argv[3], '2', '10', 'return'])\n"
+    )
+    library = str(places.bench_dir() / "librecord.so")
+    words = [sys.executable, "-c", script, str(tmp_path / "t"), library, str(calls)]
+    subprocess.run(words, check=True)
+    first, second = trace.files_of(tmp_path / "t")
+    assert first.stat().st_size == len(whole) and calls_of(trace.read(second), 20)
 
 
 def test_python_is_recorded_and_replayed(tmp_path):

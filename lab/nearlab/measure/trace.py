@@ -1,6 +1,7 @@
 """Records the allocations of any program into a file, and says what such a file holds.
 
-`record` preloads librecord.so (lab/bench/record.c); every process it starts gets a file of its own.
+`record` preloads librecord.so (lab/bench/record.c); every process that starts gets one file, of its
+last program: exec begins it anew.
 The workload `replay` runs a file again; it is also the one reader of the format, so `info` asks it.
 Invariant: a file that exists is never overwritten; the program's exit status is passed on.
 """

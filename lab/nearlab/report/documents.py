@@ -32,9 +32,7 @@ from nearlab.results.record import ORIGINS, RecordError
 _MARKED = re.compile(
     r"(?P<head><!-- table: (?P<words>[^\n]+?) -->\n).*?(?P<foot><!-- end of table -->)", re.DOTALL
 )
-_NUMBER = re.compile(
-    r"(?P<head><!-- number: (?P<words>[^\n]+?) -->)[^\n]*?(?P<foot><!-- end -->)"
-)
+_NUMBER = re.compile(r"(?P<head><!-- number: (?P<words>[^\n]+?) -->)[^\n]*?(?P<foot><!-- end -->)")
 _METRICS = {"time": TIME, "heap": MEMORY}  # others are named as in the results
 
 

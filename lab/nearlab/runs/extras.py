@@ -48,8 +48,9 @@ def empty_process(allocator: Allocator) -> dict[str, Any]:
 
 
 def harness_reference(cell: Cell, allocators: Iterable[Allocator]) -> str | None:
-    """The one allocator of a workload under which the harness's share is counted, as callgrind is
-    slow and the harness executes the same under all: glibc, or without it the first."""
+    """The one allocator of a workload under which the harness's share is counted: the baseline of
+    all ratios, glibc or without it the first. The harness executes the same under each allocator,
+    so its share of the baseline's instructions is the least ratio that any of them could reach."""
     names = [one.name for one in allocators if one.available and cell.takes(one.name)]
     names = [name for name in names if name != LIMIT and not cell.real_program]
     return BASE if BASE in names else next(iter(names), None)
