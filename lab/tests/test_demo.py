@@ -23,8 +23,8 @@ from nearlab.demo import command as demo
 from nearlab.demo import table as demo_table
 from nearlab.measure import measure
 from nearlab.peers import Allocator
-from nearlab.programs import install
-from nearlab.programs.base import Command, CommandProgram, PrepareError, Program, Run
+from nearlab.programs import given, install
+from nearlab.programs.base import PrepareError, Program, Run
 from nearlab.programs.redis import Redis
 from nearlab.results import record
 from nearlab.runs.interleave import schedule
@@ -37,21 +37,14 @@ HERE = Path(__file__).resolve().parent
 GOOD = "echo 1; exec true"  # a shell may end without running its exit handlers, `true` does not
 
 
-class Shell(CommandProgram):
+class Shell(given._GivenCommand):
     """A program that is a line of shell."""
 
-    version = ("echo", "a shell")
-
     def __init__(self, script: str, name: str = "python", tree: bool = False):
-        self.name = self.title = name
-        self._script = script
-        self._tree = tree
-
-    def prepare(self, folder: Path, quick: bool) -> None:
-        pass
-
-    def command(self) -> Command:
-        return Command(["sh", "-c", self._script], tree=self._tree)
+        argv = ["sh", "-c", script.replace("$", "$$")]
+        table = {"name": name, "argv": argv, "tree": tree, "version": ["echo", "a shell"]}
+        table["answer"] = "lines:.+"  # a run that prints nothing has none
+        super().__init__(given.Given.model_validate(table))
 
 
 class Unprepared(Shell):
@@ -209,7 +202,9 @@ def test_a_good_program_is_good(stand_ins):
 
 
 class Lacking(Shell):
-    needs: Mapping[str, str] = {"near-no-such-command": "near-no-such-package"}
+    def __init__(self, script: str):
+        super().__init__(script)
+        self.needs = {"near-no-such-command": "near-no-such-package"}
 
 
 def test_without_root_a_missing_program_is_skipped_with_a_line(

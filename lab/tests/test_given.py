@@ -1,5 +1,6 @@
 """A plan describes any program: a command or a server, its inputs, its answer and its score."""
 
+import hashlib
 import json
 import sys
 
@@ -91,6 +92,15 @@ def test_the_score_may_be_processor_time_and_a_missing_number_is_a_failure():
     assert silent["failure"] == "the output has no such number"
 
 
+def test_sizes_are_those_of_the_preset_and_an_answer_may_be_some_lines():
+    argv = ["sh", "-c", "echo is {n}; echo $$$$"]
+    text = table(name="sized", argv=argv, answer="lines:is .*") + "sizes = { n = [3, 70] }\n"
+    (small,) = runs(measured('preset = "two-cores"\n' + text))
+    (large,) = runs(measured('preset = "paper"\n' + text))
+    digests = [hashlib.sha256(f"is {n}".encode()).hexdigest()[:16] for n in (3, 70)]
+    assert [one["result"]["checksum"] for one in (small, large)] == digests
+
+
 def test_answers_that_differ_fail_unless_none_is_asked_for():
     argv = [sys.executable, "-c", "import os; print(os.getpid())"]
     first, second = runs(measured(table(name="moody", argv=argv), rounds=2))
@@ -132,7 +142,8 @@ def test_what_cannot_be_run_is_missing_with_the_reason(keys, reason):
     "text,complaint",
     [
         (table(name="a"), r"program\[0\].argv: is needed, or else a server"),
-        (table(name="a", argv=["x"], answer="all"), "answer: is output, none or file:PATH"),
+        (table(name="a", argv=["x"], answer="all"), "answer: is output, none, lines:PATTERN"),
+        (table(name="a", argv=["x"], answer="lines:("), "answer: is no pattern"),
         (table(name="a", argv=["x"], score="no group"), "score: is wall, cpu, or a pattern"),
         (table(name="gcc", argv=["x"]), "'gcc' is a program of the lab"),
         ("", "workload: is needed, or a program"),
