@@ -1,4 +1,4 @@
-"""Prints the text that pbzip2 compresses: random words, a few of which are frequent, as in a language.
+"""Prints the text that pbzip2 compresses: random words, of which a few are frequent.
 
 Invariant: the text depends on the argument alone, the number of words. The lab runs it once.
 """

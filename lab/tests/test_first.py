@@ -53,6 +53,13 @@ def test_help_and_the_list_come_at_once_on_a_fresh_clone(clone):
         assert word in listed
 
 
+def test_a_list_that_nobody_reads_to_its_end_is_no_error(clone):
+    listed = subprocess.run(
+        f"{clone}/near lab list | head -n 1", shell=True, capture_output=True, text=True, check=True
+    )
+    assert listed.stdout == "Plans\n" and listed.stderr == ""
+
+
 @pytest.mark.parametrize(
     "words,complaint",
     [
