@@ -19,6 +19,9 @@
 // Invariant: events are in a possible order of execution: an allocation is recorded after its call,
 // a free before its call. A kind of 0 at the start of an event means that the process ended without
 // its exit handlers (killed, _exit, exec); a file that ends in any other way was cut.
+// FILE.stacks is a table of kTraceStacks TraceStacks: how often and how much each call stack
+// allocated. An unused entry has no calls; entry 0 has no frames. Behind the table is the text of
+// /proc/self/maps: of the process's end or, if it ran no exit handlers, of the first allocation.
 // Thread-safety: only the writer while its process lives.
 #pragma once
 
@@ -26,7 +29,7 @@
 
 #define TRACE_MAGIC "NEARTRC"
 
-enum { kTraceVersion = 2, kTraceOtherThread = 0x80 };
+enum { kTraceVersion = 2, kTraceOtherThread = 0x80, kTraceFrames = 14, kTraceStacks = 1 << 16 };
 
 enum TraceKind {
   kTraceNothing,
@@ -37,6 +40,11 @@ enum TraceKind {
   kTraceResize,
   kTraceResized,
   kTraceEnd,
+};
+
+struct TraceStack {
+  uint64_t calls, bytes;
+  void* frames[kTraceFrames];  // return addresses, innermost first, the recorder's own included
 };
 
 struct TraceHeader {

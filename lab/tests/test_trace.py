@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from nearlab import places
 from nearlab.__main__ import application
-from nearlab.measure import trace
+from nearlab.measure import stacks, trace
 
 HERE = Path(__file__).resolve().parent
 HEADER = 24
@@ -182,6 +182,30 @@ def test_a_trace_of_the_preloaded_allocator_is_recorded_too(calls, tmp_path, mon
     assert record(tmp_path / "t", calls, 2, 100, "return") == 0
     monkeypatch.delenv("LD_PRELOAD")
     assert calls_of(trace.read(tmp_path / "t"), 200)
+
+
+def test_the_stacks_that_allocate_are_named(calls, tmp_path):
+    command = [str(calls), "3", "1000", "return"]
+    assert trace.run_recorded(tmp_path / "t", command, with_stacks=True) == 0
+    found = stacks.most(tmp_path / "t", 1000)
+    by_run = [one for one in found if "run" in one.frames[:1]]
+    sizes = {(one.calls, one.bytes) for one in by_run}
+    assert {(3000, 3000 * size) for size in (48, 96, 200, 300)} <= sizes
+    by_main = [(one.calls, one.bytes) for one in found if one.frames[:1] == ("main",)]
+    assert by_main == [(100, 500_000)]
+    summary = trace.read(tmp_path / "t")
+    assert 0 <= summary.bytes - sum(one.bytes for one in found) < 100_000, "early calls have none"
+    shown = CliRunner().invoke(application(), ["trace", "info", str(tmp_path / "t")])
+    assert "run < " in shown.output and trace.files_of(tmp_path / "t") == [tmp_path / "t"]
+
+
+def test_stacks_are_kept_of_a_killed_process_and_of_a_child(calls, tmp_path):
+    for ending, status, where in (("kill", 128 + 9, "main"), ("fork", 0, "fork_once")):
+        command = [str(calls), "2", "20", ending]
+        assert trace.run_recorded(tmp_path / ending, command, with_stacks=True) == status
+        last = trace.files_of(tmp_path / ending)[-1]
+        found = stacks.most(last, 5)
+        assert any(one.frames[0] == where and one.bytes >= 7000 for one in found)
 
 
 def test_times_are_kept_on_request(tmp_path):
