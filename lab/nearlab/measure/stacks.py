@@ -85,7 +85,7 @@ def _name(path: str, offset: int) -> str:
 
 def _base(path: str, offset: int) -> int:
     """What is added to an offset in the file to get the address that the file names."""
-    with open(path, "rb") as file:
+    with Path(path).open("rb") as file:
         head = file.read(64)
         if head[:6] != b"\x7fELF\x02\x01":
             return 0
