@@ -252,6 +252,10 @@ static void put_event(enum TraceKind kind, const void* block, size_t size, size_
   window[start] = (unsigned char)(kind | (is_other ? kTraceOtherThread : 0));
 }
 
+static bool can_unwind_now(void) {
+  return atomic_load_explicit(&can_unwind, memory_order_acquire);  // pairs: can_unwind
+}
+
 // Adds the allocation to the entry of its stack; `frames` behind the last one are null.
 static void put_stack(void* const* frames, size_t size) {
   uint64_t hash = 0;
@@ -274,7 +278,7 @@ static void record(enum TraceKind kind, const void* block, size_t size, size_t a
   is_inside = true;
   void* frames[kTraceFrames] = {NULL};
   // The unwinder may take locks of the loader, so it runs without ours.
-  const bool has_stack = kind != kTraceFree && kind != kTraceResize && atomic_load(&can_unwind);
+  const bool has_stack = kind != kTraceFree && kind != kTraceResize && can_unwind_now();
   if (has_stack) backtrace(frames, kTraceFrames);
   pthread_mutex_lock(&lock);
   if (state == kUnopened) open_file();
@@ -327,7 +331,7 @@ __attribute__((constructor)) static void begin(void) {
   is_inside = true;
   backtrace(&frame, 1);  // the first call loads the unwinder
   is_inside = false;
-  atomic_store(&can_unwind, true);
+  atomic_store_explicit(&can_unwind, true, memory_order_release);  // pairs: can_unwind
 }
 
 // Calls after it, by other destructors, are not recorded.
