@@ -2,6 +2,7 @@
 
 The recorder (lab/bench/record.c) writes FILE.stacks; lab/bench/trace_format.h says what is in it.
 Invariant: an address without a name is shown as OBJECT+0xOFFSET, and nothing is left out of a sum.
+In a stripped object addr2line knows exported functions alone, and names the nearest one before.
 """
 
 import functools
