@@ -1,9 +1,12 @@
 // A library to preload that records every allocation of a process (trace_format.h).
 //
-// NEAR_TRACE names the file. A process that finds that file present (a child, or a program after
-// exec) writes to NAME.<process>, or NAME.<process>.<number>. The calls themselves go to the next
-// malloc in search order. The file is written through a window that is mapped shared, so nothing is
-// lost when the process is killed, and memory is bounded by the window.
+// NEAR_TRACE names the file. A process that finds that file present writes to NAME.<process>, or
+// NAME.<process>.<number>. A program that takes the place of another by exec writes the file of its
+// process anew, so a process leaves one file, that of its last program: what `sh -c` or `env` did
+// before it is not what is recorded. The calls themselves go to the next malloc in search order.
+// The file is written through a window that is mapped shared, so nothing is lost when the process
+// is killed, and memory is bounded by the window. With NEAR_TRACE_STACKS, FILE.stacks has what each
+// call stack allocated (trace_format.h); a stack for which the table has no room is in entry 0.
 // Invariants: under `lock`, bytes [0, at) of the window are whole events, the rest is 0; a block of
 // `bootstrap`, which serves while dlsym looks for the next malloc, is neither recorded nor freed.
 // Thread-safety: any thread; what is not atomic is guarded by `lock`. A thread inside the recorder
@@ -12,6 +15,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -32,6 +36,7 @@ enum {
   kBootstrap = 1 << 16,
   kBootstrapAlignment = 16,
   kNames = 1000,
+  kProbes = 64,  // entries that a stack may be in
 };
 
 static struct {
@@ -53,6 +58,10 @@ static unsigned char* window;
 static size_t at;
 static uint64_t last_ns, last_address, events;
 static uint32_t last_thread, threads;
+static char path[4096];            // the trace's
+static struct TraceStack* stacks;  // null: none are recorded
+static int stacks_file = -1;
+static atomic_bool can_unwind;  // the unwinder is loaded
 
 // With initial-exec, the first access does not allocate.
 #define INITIAL_EXEC __attribute__((tls_model("initial-exec")))
@@ -119,18 +128,71 @@ static bool move_window(off_t position) {
   return true;
 }
 
-static int open_new_file(const char* name) {
-  char path[4096];
-  int made = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  for (int i = 0; made < 0 && errno == EEXIST && i < kNames; ++i) {
+// When the process started, in ticks since the boot; 0: unknown. Source: proc(5), field 22.
+static uint64_t start_of_process(void) {
+  char text[1024];
+  const int status = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  const ssize_t length = status < 0 ? -1 : read(status, text, sizeof text - 1);
+  if (status >= 0) close(status);
+  if (length <= 0) return 0;
+  text[length] = '\0';
+  const char* word = strrchr(text, ')');  // the second field, a name, may hold anything
+  for (int number = 2; word != NULL && number < 22; ++number) word = strchr(word + 1, ' ');
+  return word == NULL ? 0 : strtoull(word, NULL, 10);
+}
+
+// Opens the file if an earlier program of this process wrote it, and empties it. Else returns -1,
+// with EEXIST.
+static int open_own_file(uint64_t started) {
+  struct TraceHeader header;
+  const int found = open(path, O_RDWR | O_CLOEXEC);
+  const bool is_own = found >= 0 && pread(found, &header, sizeof header, 0) == sizeof header &&
+                      memcmp(header.magic, TRACE_MAGIC, sizeof header.magic) == 0 &&
+                      header.process == (uint32_t)getpid() && header.started == started;
+  if (is_own && started != 0 && ftruncate(found, 0) == 0) return found;
+  if (found >= 0) close(found);
+  errno = EEXIST;
+  return -1;
+}
+
+static int open_new_file(const char* name, uint64_t started) {
+  snprintf(path, sizeof path, "%s", name);
+  for (int i = 0;; ++i) {
+    int made = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (made < 0 && errno == EEXIST) made = open_own_file(started);
+    if (made >= 0 || errno != EEXIST || i == kNames) return made;
     if (i == 0) {
       snprintf(path, sizeof path, "%s.%d", name, (int)getpid());
     } else {
       snprintf(path, sizeof path, "%s.%d.%d", name, (int)getpid(), i);
     }
-    made = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   }
-  return made;
+}
+
+// Effect: behind the table is what is mapped now, by which addresses get names.
+static void write_maps(void) {
+  char part[4096];
+  const int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  off_t to = kTraceStacks * sizeof *stacks;
+  if (ftruncate(stacks_file, to) != 0) errno = 0;
+  ssize_t length;
+  while (maps >= 0 && (length = read(maps, part, sizeof part)) > 0)
+    to += pwrite(stacks_file, part, (size_t)length, to);
+  if (maps >= 0) close(maps);
+}
+
+// Effect: `stacks` is a table in a file beside the trace, or null.
+static void open_stacks(void) {
+  char name[sizeof path + 8];
+  snprintf(name, sizeof name, "%s.stacks", path);
+  stacks_file = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const size_t size = kTraceStacks * sizeof *stacks;
+  errno = stacks_file < 0 ? errno : posix_fallocate(stacks_file, 0, (off_t)size);
+  void* const mapped = errno != 0
+                           ? MAP_FAILED
+                           : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, stacks_file, 0);
+  stacks = mapped == MAP_FAILED ? NULL : mapped;
+  if (stacks != NULL) write_maps();
 }
 
 static void open_file(void) {
@@ -139,17 +201,19 @@ static void open_file(void) {
     if (environ != NULL) state = kOff;
     return;
   }
-  file = open_new_file(name);
+  const uint64_t started = start_of_process();
+  file = open_new_file(name, started);
   if (file < 0 || !move_window(0)) {
     give_up("cannot write the trace");
     return;
   }
-  const struct TraceHeader header = {TRACE_MAGIC, kTraceVersion, (uint32_t)getpid()};
+  const struct TraceHeader header = {TRACE_MAGIC, kTraceVersion, (uint32_t)getpid(), started};
   memcpy(window, &header, sizeof header);
   at = sizeof header;
   last_ns = last_address = events = 0;
   last_thread = threads = 0;
   state = kOpen;
+  if (getenv("NEAR_TRACE_STACKS") != NULL) open_stacks();
 }
 
 // --- events -------------------------------------------------------------------------------------
@@ -188,15 +252,40 @@ static void put_event(enum TraceKind kind, const void* block, size_t size, size_
   window[start] = (unsigned char)(kind | (is_other ? kTraceOtherThread : 0));
 }
 
+static bool can_unwind_now(void) {
+  return atomic_load_explicit(&can_unwind, memory_order_acquire);  // pairs: can_unwind
+}
+
+// Adds the allocation to the entry of its stack; `frames` behind the last one are null.
+static void put_stack(void* const* frames, size_t size) {
+  uint64_t hash = 0;
+  for (int i = 0; i < kTraceFrames; ++i) hash = (hash ^ (uintptr_t)frames[i]) * 0x9e3779b97f4a7c15;
+  struct TraceStack* entry = stacks;
+  for (uint64_t i = 0; i < kProbes; ++i) {
+    struct TraceStack* const next_entry = stacks + 1 + ((hash >> 32) + i) % (kTraceStacks - 1);
+    if (next_entry->calls == 0) memcpy(next_entry->frames, frames, sizeof next_entry->frames);
+    if (memcmp(next_entry->frames, frames, sizeof next_entry->frames) != 0) continue;
+    entry = next_entry;
+    break;
+  }
+  ++entry->calls;
+  entry->bytes += size;
+}
+
 static void record(enum TraceKind kind, const void* block, size_t size, size_t alignment) {
   if (is_inside) return;
   const int kept = errno;
   is_inside = true;
+  void* frames[kTraceFrames] = {NULL};
+  // The unwinder may take locks of the loader, so it runs without ours.
+  const bool has_stack = kind != kTraceFree && kind != kTraceResize && can_unwind_now();
+  if (has_stack) backtrace(frames, kTraceFrames);
   pthread_mutex_lock(&lock);
   if (state == kUnopened) open_file();
   if (state == kOpen && at + kLongestEvent > kWindow && !move_window(window_start + (off_t)at))
     give_up("cannot go on with the trace");
   if (state == kOpen) put_event(kind, block, size, alignment);
+  if (state == kOpen && has_stack && stacks != NULL) put_stack(frames, size);
   pthread_mutex_unlock(&lock);
   is_inside = false;
   errno = kept;
@@ -224,8 +313,11 @@ static void after_fork(void) {
 static void in_child(void) {
   if (window != NULL) munmap(window, kWindow);
   if (file >= 0) close(file);
+  if (stacks != NULL) munmap(stacks, kTraceStacks * sizeof *stacks);
+  if (stacks_file >= 0) close(stacks_file);
   window = NULL;
-  file = -1;
+  stacks = NULL;
+  file = stacks_file = -1;
   thread_number = 0;
   if (state == kOpen) state = kUnopened;
   after_fork();
@@ -234,6 +326,12 @@ static void in_child(void) {
 __attribute__((constructor)) static void begin(void) {
   is_ready();
   pthread_atfork(before_fork, after_fork, in_child);
+  if (getenv("NEAR_TRACE_STACKS") == NULL) return;
+  void* frame;
+  is_inside = true;
+  backtrace(&frame, 1);  // the first call loads the unwinder
+  is_inside = false;
+  atomic_store_explicit(&can_unwind, true, memory_order_release);  // pairs: can_unwind
 }
 
 // Calls after it, by other destructors, are not recorded.
@@ -244,6 +342,7 @@ __attribute__((destructor)) static void end(void) {
     put(0);
     put(events);
     if (ftruncate(file, window_start + (off_t)at) != 0) give_up("cannot end the trace");
+    if (stacks != NULL) write_maps();
   }
   state = kOff;
   pthread_mutex_unlock(&lock);

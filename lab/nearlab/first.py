@@ -29,7 +29,11 @@ def answer(words: Sequence[str]) -> int | None:
     if words[0] not in commands.COMMANDS:
         return _refuse(f"unknown command {words[0]!r}; there are: {', '.join(commands.COMMANDS)}")
     if words[0] == "list" and len(words) == 1:
-        listing.list_all()
+        try:
+            listing.list_all()
+            sys.stdout.flush()
+        except BrokenPipeError:  # `list | head`: nobody reads what is left
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if words[0] == "run" and (wrong := _wrong_run(words)):
         return _refuse(wrong)
@@ -80,8 +84,8 @@ def refusal(what: Sequence[str], allocators: Sequence[str], results: Path) -> st
 
 def _folder_problem(folder: Path) -> str | None:
     """Why no result can be written to the folder, which need not exist yet."""
-    there = next(path for path in (folder, *folder.parents) if path.exists())
     try:
+        there = next(path for path in (folder, *folder.parents) if path.exists())
         with tempfile.TemporaryFile(dir=there):
             free = shutil.disk_usage(there).free >> 20
     except OSError as error:

@@ -212,7 +212,7 @@ def test_what_was_measured_and_is_not_any_more_is_a_failure(tmp_path):
     found = compare_command.compare_files(a, b, Settings(THRESHOLDS)).rows[0]
     assert (found.allocator, found.verdict, found.note) == (OURS, "fails", "runs: not found")
     half = compared(tmp_path, good, measured({GLIBC: noise(1)}))
-    assert half[None, OURS].note == "runs: not measured"
+    assert half[None, OURS].note == "runs: not run"
 
 
 def test_a_peer_that_is_not_installed_any_more_is_a_warning(tmp_path):

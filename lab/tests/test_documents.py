@@ -1,6 +1,7 @@
-"""Tables of documents are made from the raw results that they name."""
+"""Tables and numbers of documents are made from the raw results that they name."""
 
 import lzma
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -15,7 +16,8 @@ DOCUMENT = """# Title
 <!-- table: means data/a.jsonl.xz nearmalloc -->
 old
 <!-- end of table -->
-Text stays.
+Text stays: <!-- number: mean data/a.jsonl.xz time nearmalloc own -->old<!-- end --> of glibc's
+time, and <!-- number: ratio data/a.jsonl.xz time nearmalloc glibc *o* -->old<!-- end --> in two.
 <!-- table: cells data/a.jsonl.xz -->
 <!-- end of table -->
 """
@@ -43,14 +45,24 @@ def test_tables_are_made_from_the_compressed_results(root):
     means = "| own workloads, 3 cells | nearmalloc | 1.00 [0.89, 1.14] | 0.50 to 1.41 (phong) |"
     assert means.split("|")[:3] == text.splitlines()[4].split("|")[:3]
     assert "0.50 to 1.41 (phong)" in text.splitlines()[4] and "old" not in text
-    assert "| larson | 0.50 [0.50, 0.50], 0.50 [0.50, 0.50] |" in text and "Text stays." in text
+    assert "| larson | 0.50 [0.50, 0.50], 0.50 [0.50, 0.50] |" in text and "Text stays: " in text
+    assert "glibc *o* -->0.50 to 4.00<!-- end --> in two" in text
+    assert re.search(r"own -->1\.00 \[0\.\d\d, 1\.\d\d\]<!-- end -->", text)
     assert tables("--check", path) == 0 and tables(path) == 0 and path.read_text() == text
 
 
-@pytest.mark.parametrize("words", ["totals data/a.jsonl.xz", "means data/gone.jsonl.xz", "means"])
-def test_a_table_that_cannot_be_made_is_an_error(root, words):
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("table: totals data/a.jsonl.xz", "table: means data/gone.jsonl.xz", "table: means"),
+        *("number: mean data/a.jsonl.xz time", "number: share data/a.jsonl.xz"),
+        "number: ratio data/a.jsonl.xz time nearmalloc glibc nowhere",
+    ],
+)
+def test_what_cannot_be_made_is_an_error(root, words):
     path = root / "README.md"
-    path.write_text(f"<!-- table: {words} -->\n<!-- end of table -->\n")
+    table = words.startswith("table")
+    path.write_text(f"<!-- {words} -->" + ("\n<!-- end of table -->" if table else "<!-- end -->"))
     assert tables(path) == 2
 
 
@@ -60,3 +72,9 @@ def test_the_tables_of_the_documents_are_those_of_their_data():
     for path in paths:
         text = path.read_text(encoding="utf-8")
         assert documents.filled(text, places.ROOT) == text, path
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/claims.md", "docs/limits.md"])
+def test_figures_of_the_lab_have_raw_data_or_the_document_says_that_they_have_none(name):
+    text = " ".join((places.ROOT / name).read_text(encoding="utf-8").split())
+    assert re.search("<!-- (table|number): ", text) or "their raw data were not kept" in text

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 import typer
-from rich.console import Console
 
 import fake_workloads
 from nearlab import peers, places, programs
@@ -24,7 +23,7 @@ from nearlab.peers import Allocator
 from nearlab.plan import plan
 from nearlab.plan.cells import Cell
 from nearlab.programs.base import Program, Run
-from nearlab.results import journal, record, summary
+from nearlab.results import journal, record
 from nearlab.runs import busy, driver, huge_pages, interleave, probe, work
 from nearlab.runs import command as run
 from nearlab.runs.command import Choice
@@ -299,43 +298,6 @@ def test_instructions_are_counted_on_request(given, monkeypatch):
     (one,) = (one for one in records if one["kind"] == "instructions")
     assert (one["instructions"], one["failure"]) == (123, None)
     assert asked == [(str(places.workload_dir() / "steady"), None, {})]
-
-
-# --- the summary -----------------------------------------------------------------------------
-
-
-def test_the_summary_tells_ratios_noise_and_failures(capsys):
-    def line(cell, allocator, number, seconds):
-        ending = {"failure": None} if seconds else {"failure": "ended by SIGSEGV"}
-        numbers = {"metrics": {"seconds": seconds}}
-        return {"kind": "run", "cell": cell, "allocator": allocator, "round": number} | (
-            numbers | ending
-        )
-
-    names = ("glibc", "fast", "noisy", "gone")
-    missing = {"gone": "not found"}
-    cell = {"cell": "a", "missing": None, "oversubscribed": True}
-    first = {
-        "kind": "plan",
-        "title": "T",
-        "cells": [cell, {"cell": "b", "missing": "no package", "oversubscribed": False}],
-        "allocators": [{"name": name, "missing": missing.get(name)} for name in names],
-    }
-    series = {"glibc": [9, 2, 2, 2], "fast": [9, 1, 1, 1], "noisy": [9, 1, 2, 3]}
-    lines = [line("a", name, number, seconds) for name, values in series.items()
-             for number, seconds in enumerate(values)]  # fmt: skip
-    summary.show(Console(width=120, force_terminal=False), [first, *lines])
-    printed = capsys.readouterr().out
-    (row,) = (row for row in printed.splitlines() if "a (oversubscribed)" in row)
-    assert [word for word in row.split() if word[0].isdigit()] == ["1.00", "0.50", "1.00~"]
-    assert "b was not run: no package" in printed and "gone is missing: not found" in printed
-    assert "Fewer than 5" in printed
-    summary.show(Console(width=120), [first, *lines, line("a", "fast", 4, None)])
-    printed = capsys.readouterr().out
-    assert "failed" in printed and "a, fast: ended by SIGSEGV (1 x)" in printed
-    enough = [line("a", "glibc", number, 1) for number in range(1, 6)]
-    summary.show(Console(width=120), [first, *enough, line("a", "fast", 1, None)])
-    assert "Fewer than" not in capsys.readouterr().out, "who failed has no runs to be ranked by"
 
 
 # --- choices, good and bad -------------------------------------------------------------------

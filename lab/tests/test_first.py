@@ -4,6 +4,7 @@ import os
 import resource
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,13 @@ def test_help_and_the_list_come_at_once_on_a_fresh_clone(clone):
         assert word in listed
 
 
+def test_a_list_that_nobody_reads_to_its_end_is_no_error(clone):
+    listed = subprocess.run(
+        f"{clone}/near lab list | head -n 1", shell=True, capture_output=True, text=True, check=True
+    )
+    assert listed.stdout == "Plans\n" and listed.stderr == ""
+
+
 @pytest.mark.parametrize(
     "words,complaint",
     [
@@ -80,6 +88,37 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
     nothing = shutil._ntuple_diskusage(1 << 30, 1 << 30, 0)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: nothing)
     assert "only 0 MiB are free" in first.refusal(["quick"], [], tmp_path)
+
+
+@pytest.fixture
+def nobody():
+    """Without root's rights for a while."""
+    if os.getuid() == 0:
+        os.seteuid(65534)
+    yield
+    os.seteuid(os.getuid())
+
+
+@pytest.mark.parametrize("mode", [0o555, 0o000])
+def test_a_folder_of_another_user_is_refused(nobody, mode):
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    assert first.refusal([], [], folder / "results") is None
+    folder.chmod(mode)
+    said = first.refusal([], [], folder / "results" / "of")
+    folder.rmdir()
+    assert said == f"cannot write results to {folder}/results/of: Permission denied"
+
+
+def test_a_limit_on_files_is_an_error_of_one_line(tmp_path):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with journal.Journal.create(tmp_path / "quick") as lines:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+        try:
+            with pytest.raises(journal.JournalError, match="cannot be written: File too large"):
+                lines.write({"kind": "plan", "text": "x" * 2000})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_disk_that_fills_up_is_an_error_of_one_line(tmp_path):

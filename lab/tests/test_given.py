@@ -1,5 +1,6 @@
 """A plan describes any program: a command or a server, its inputs, its answer and its score."""
 
+import hashlib
 import json
 import sys
 
@@ -80,9 +81,7 @@ def test_a_command_with_inputs_is_a_row(monkeypatch):
     [(r"took ([\d.]+) s", "seconds", 2.5), (r"([\d,]+) per s", "per second", 1 / 4000)],
 )
 def test_the_score_is_a_number_in_the_output(score, unit, seconds):
-    text = table(
-        name="told", argv=["echo", "took 2.5 s, 4,000 per s"], score=score, unit=unit
-    )
+    text = table(name="told", argv=["echo", "took 2.5 s, 4,000 per s"], score=score, unit=unit)
     assert runs(measured(text))[0]["metrics"]["seconds_raw"] == pytest.approx(seconds)
 
 
@@ -91,6 +90,15 @@ def test_the_score_may_be_processor_time_and_a_missing_number_is_a_failure():
     assert slept["metrics"]["seconds_raw"] < 0.1 < slept["metrics"]["wall_s"]
     (silent,) = runs(measured(table(name="silent", argv=["echo", "x"], score="took (.*) s")))
     assert silent["failure"] == "the output has no such number"
+
+
+def test_sizes_are_those_of_the_preset_and_an_answer_may_be_some_lines():
+    argv = ["sh", "-c", "echo is {n}; echo $$$$"]
+    text = table(name="sized", argv=argv, answer="lines:is .*") + "sizes = { n = [3, 70] }\n"
+    (small,) = runs(measured('preset = "two-cores"\n' + text))
+    (large,) = runs(measured('preset = "paper"\n' + text))
+    digests = [hashlib.sha256(f"is {n}".encode()).hexdigest()[:16] for n in (3, 70)]
+    assert [one["result"]["checksum"] for one in (small, large)] == digests
 
 
 def test_answers_that_differ_fail_unless_none_is_asked_for():
@@ -124,9 +132,9 @@ def test_a_server_is_measured_and_its_client_gives_answer_and_score(tmp_path):
     ],
 )
 def test_what_cannot_be_run_is_missing_with_the_reason(keys, reason):
-    (cell,) = measured(table(name="gone", **keys) + table(name="there", argv=["true"]))[0][
-        "cells"
-    ][:1]
+    (cell,) = measured(table(name="gone", **keys) + table(name="there", argv=["true"]))[0]["cells"][
+        :1
+    ]
     assert cell["missing"] == reason
 
 
@@ -134,7 +142,8 @@ def test_what_cannot_be_run_is_missing_with_the_reason(keys, reason):
     "text,complaint",
     [
         (table(name="a"), r"program\[0\].argv: is needed, or else a server"),
-        (table(name="a", argv=["x"], answer="all"), "answer: is output, none or file:PATH"),
+        (table(name="a", argv=["x"], answer="all"), "answer: is output, none, lines:PATTERN"),
+        (table(name="a", argv=["x"], answer="lines:("), "answer: is no pattern"),
         (table(name="a", argv=["x"], score="no group"), "score: is wall, cpu, or a pattern"),
         (table(name="gcc", argv=["x"]), "'gcc' is a program of the lab"),
         ("", "workload: is needed, or a program"),
@@ -163,6 +172,9 @@ def test_any_command_is_compared_under_allocators(capsys, tmp_path):
     with pytest.raises(typer.Exit) as ended:
         one.compare_allocators(["true"], "mine=/none.so")
     assert ended.value.exit_code == 2 and "no file /none.so" in capsys.readouterr().err
+    with pytest.raises(typer.Exit):
+        one.compare_allocators(["no-such-command"])
+    assert capsys.readouterr().err == "nearlab: there is no command no-such-command\n"
 
 
 def test_the_programs_of_mimalloc_bench_come_from_a_folder(tmp_path, monkeypatch):

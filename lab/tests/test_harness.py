@@ -2,15 +2,20 @@
 
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
 import results_file as make
-from nearlab import places
+from nearlab import peers, places
 from nearlab.measure import harness
+from nearlab.peers import Allocator
+from nearlab.plan.cells import Cell
 from nearlab.report import tables
 from nearlab.report.analysis import MEMORY, TIME
 from nearlab.results import record
+from nearlab.runs import extras
+from nearlab.runs.work import Bench
 from reporting import analyse, content
 
 with_valgrind = pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
@@ -85,7 +90,7 @@ def test_a_program_without_a_region_has_no_share():
 
 
 def test_a_row_that_is_mostly_harness_ranks_nobody_in_time(tmp_path):
-    shares = {"glibc": 0.4, "nearmalloc": 0.7, "tbb": 0.6}
+    shares = {"glibc": 0.6, "nearmalloc": None, "tbb": None}
     counts = [
         {"kind": "count", "cell": "phong", "allocator": name, "harness_share": share}
         for name, share in shares.items()
@@ -97,6 +102,31 @@ def test_a_row_that_is_mostly_harness_ranks_nobody_in_time(tmp_path):
     (row,) = tables.unranked(analysis.record).rows
     assert row[0] == "phong" and "60% of its instructions are the harness's" in row[1]
     assert tables.harness(analysis.record).rows == (("phong", "60%"),)
+
+
+def allocators(*names: str) -> list[Allocator]:
+    return [Allocator(name, name, None, "1") for name in names]
+
+
+def test_the_share_is_counted_once_a_workload_under_glibc_or_the_first():
+    cell = Cell(**(dict.fromkeys(Cell.__slots__) | {"foreign": ("foreign",)}))
+    asked = extras.harness_reference
+    assert asked(cell, allocators("limit", "tbb", "glibc", "mine")) == "glibc"
+    assert asked(cell, allocators("limit", "foreign", "tbb", "mine")) == "tbb"
+    assert asked(replace(cell, real_program="redis"), allocators("glibc")) is None
+    assert asked(cell, []) is None
+
+
+@with_valgrind
+def test_only_the_counting_run_of_the_reference_has_a_share():
+    program = places.workload_dir() / "threadtest"
+    argv = (str(program), "--threads", "1", "--objects", "500", "--rounds", "50")
+    nothing = dict.fromkeys(Cell.__slots__) | {"name": "threadtest", "argv": argv}
+    cell = Cell(**nothing | {"timeout_s": 60.0})
+    (glibc,) = peers.ensure(["glibc"])
+    with_it, without = (extras.count(Bench(), cell, glibc, each) for each in (True, False))
+    assert with_it["failure"] is without["failure"] is None
+    assert 0.1 < with_it["harness_share"] < 0.8 and without["harness_share"] is None
 
 
 def test_a_result_without_shares_ranks_as_before(tmp_path):
@@ -116,6 +146,7 @@ def test_work_without_stamps_is_equal_work(name):
         subprocess.run([*command, word], capture_output=True, text=True, check=True).stdout
         for word in ("on", "off", "off")
     )
+
     def key(line: str, word: str) -> str:
         return line.partition(f'"{word}":')[2].partition(",")[0]
 

@@ -2,11 +2,13 @@
 
 import io
 import re
+import tempfile
+from pathlib import Path
 
 from rich.console import Console
 
 import results
-from nearlab.results import summary
+from nearlab.results import record, summary
 
 
 def printed(
@@ -24,8 +26,15 @@ def printed(
         for name, value in values.items()
         for number in (1, 2, 3)
     ]
+    return shown(header, records)
+
+
+def shown(header: dict, records: list[dict]) -> str:
+    """What the summary of a file of these lines prints."""
     out = io.StringIO()
-    summary.show(Console(file=out, width=120), [header, *records])
+    with tempfile.TemporaryDirectory() as folder:
+        path = results.write(Path(folder) / "a.jsonl", header, records)
+        summary.show(Console(file=out, width=120), record.read(path))
     return out.getvalue()
 
 
@@ -86,3 +95,42 @@ def test_groups_stand_apart_and_tuned_rows_are_marked():
     text = printed(["glibc", "a"], {"two": both, "one": both}, **marks)
     order = [text.index(word) for word in ("published workloads", "one (tuned)", "own workloads")]
     assert order == sorted(order) and text.index("two") > order[-1]
+
+
+def test_ratios_noise_failures_and_what_was_not_run_are_told():
+    names = ("glibc", "fast", "noisy")
+    cells = [
+        results.cell("a") | {"oversubscribed": True},
+        results.cell("b") | {"missing": "no package"},
+    ]
+    gone = results.allocator("gone", missing="not found")
+    header = results.plan([*map(results.allocator, names), gone], cells)
+    series = {"glibc": [9, 2, 2, 2], "fast": [9, 1, 1, 1], "noisy": [9, 1, 2, 3]}
+    lines = [
+        results.run("a", name, number, {"seconds": seconds})
+        for name, values in series.items()
+        for number, seconds in enumerate(values)
+    ]
+    text = shown(header, lines)
+    assert row(text, "a (oversubscribed)")[1:] == ["1.00", "0.50", "1.00~"]
+    assert "b was not run: no package" in text and "gone is missing: not found" in text
+    assert "Fewer than 5" in text
+    failed = results.run("a", "fast", 4, {}, "ended by SIGSEGV")
+    text = shown(header, [*lines, failed])
+    assert "failed" in text and "a, fast: ended by SIGSEGV (1 x)" in text
+    enough = [results.run("a", "glibc", number, {"seconds": 1}) for number in range(1, 6)]
+    text = shown(header, [*enough, results.run("a", "fast", 1, {}, "ended by SIGSEGV")])
+    assert "Fewer than" not in text, "who failed has no runs to be ranked by"
+
+
+def test_disturbed_runs_are_told_and_do_not_count_where_enough_others_are_left():
+    header = results.plan(map(results.allocator, ("glibc", "a")), [results.cell("one")])
+    lines = [
+        results.run("one", name, number, {"seconds": 9.0 if number > 5 and name == "a" else 1.0})
+        | {"disturbed": "noise" if number > 5 and name == "a" else None}
+        for name in ("glibc", "a")
+        for number in range(1, 12)
+    ]
+    text = shown(header, lines)
+    assert row(text, "one") == ["one", "1.00", "1.00"]
+    assert "6 of 22 counted runs were disturbed by other work (the first: noise)." in text

@@ -131,6 +131,27 @@ def test_the_share_of_time_is_that_of_the_threads(two):
     assert timeline_analysis.share_of_time(found, FREE, part) == 1 / 4
 
 
+def test_times_begin_where_measuring_does(make):
+    measured = KINDS.index("mine")
+    path = make(
+        row(event(INTERVAL, FREE, 1 * MS, 6 * MS), left=9 * MS, joined=1 * MS),
+        row(event(INTERVAL, measured, 2 * MS, 8 * MS), name="measured"),
+    )
+    assert read(path).measured is None and len(read(path).rows) == 2
+    path.write_bytes(
+        path.read_bytes().replace(b"mine".ljust(32, b"\0"), b"measured".ljust(32, b"\0"))
+    )
+    found = read(path)
+    (one,) = found.rows
+    assert (one.joined, one.left) == (-1 * MS, 7 * MS) and found.threads == 1
+    assert int(one.events.begin[0]) == -1 * MS and found.measured == 6 * MS
+    whole = timeline_analysis.window(found)
+    assert (whole.begin, whole.end) == (0, 6 * MS)
+    assert timeline_analysis.share_of_time(found, FREE, whole) == 4 / 6
+    part = timeline_analysis.window(found, from_ms=-1)
+    assert (part.begin, part.end) == (-1 * MS, 6 * MS)
+
+
 def test_a_full_row_says_nothing_of_what_came_after(make):
     path = make(
         row(event(INTERVAL, FREE, 0, 2 * MS), dropped=5),

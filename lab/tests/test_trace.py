@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +17,12 @@ from typer.testing import CliRunner
 
 from nearlab import places
 from nearlab.__main__ import application
-from nearlab.measure import trace
+from nearlab.measure import stacks, trace
 
 HERE = Path(__file__).resolve().parent
-HEADER = 16
+HEADER = 24
 OURS = ("", "nearmalloc")
+TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @pytest.fixture(scope="module")
@@ -129,11 +131,34 @@ def test_a_child_gets_a_file_of_its_own(calls, tmp_path):
     assert child.process != parent.process
 
 
-def test_a_program_that_takes_the_place_of_another_gets_a_file_of_its_own(calls, tmp_path):
+def test_a_program_that_takes_the_place_of_another_gets_its_file(calls, tmp_path):
     record(tmp_path / "t", calls, 2, 10, "exec")
-    first, second = (trace.read(file) for file in trace.files_of(tmp_path / "t"))
-    assert first.process == second.process and not first.ended and second.ended
-    assert calls_of(first, 20) and calls_of(second, 20)
+    (file,) = trace.files_of(tmp_path / "t")
+    assert trace.read(file).ended and calls_of(trace.read(file), 20)
+    shell = ["sh", "-c", f"exec env NOTHING=1 {calls} 2 30 return"]
+    assert trace.run_recorded(tmp_path / "u", shell) == 0
+    (file,) = trace.files_of(tmp_path / "u")
+    assert calls_of(trace.read(file), 60), "what the shell and env allocated is not recorded"
+
+
+def test_the_file_of_another_process_of_the_same_number_is_kept(calls, tmp_path):
+    record(tmp_path / "t", calls, 2, 10, "exec")
+    whole = (tmp_path / "t").read_bytes()
+    time.sleep(3 / TICKS)  # two processes of one number do not start in the same tick
+    started = int.from_bytes(whole[16:24], "little")
+    assert started == pytest.approx(time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS, abs=60 * TICKS)
+    script = (
+        "import os, sys\n"
+        "with open(sys.argv[1], 'r+b') as file:\n"
+        "    file.seek(12); file.write(os.getpid().to_bytes(4, 'little'))\n"
+        "os.environ['LD_PRELOAD'] = sys.argv[2]; os.environ['NEAR_TRACE'] = sys.argv[1]\n"
+        "os.execv(sys.argv[3], [sys.argv[3], '2', '10', 'return'])\n"
+    )
+    library = str(places.bench_dir() / "librecord.so")
+    words = [sys.executable, "-c", script, str(tmp_path / "t"), library, str(calls)]
+    subprocess.run(words, check=True)
+    first, second = trace.files_of(tmp_path / "t")
+    assert first.stat().st_size == len(whole) and calls_of(trace.read(second), 20)
 
 
 def test_python_is_recorded_and_replayed(tmp_path):
@@ -157,6 +182,30 @@ def test_a_trace_of_the_preloaded_allocator_is_recorded_too(calls, tmp_path, mon
     assert record(tmp_path / "t", calls, 2, 100, "return") == 0
     monkeypatch.delenv("LD_PRELOAD")
     assert calls_of(trace.read(tmp_path / "t"), 200)
+
+
+def test_the_stacks_that_allocate_are_named(calls, tmp_path):
+    command = [str(calls), "3", "1000", "return"]
+    assert trace.run_recorded(tmp_path / "t", command, with_stacks=True) == 0
+    found = stacks.most(tmp_path / "t", 1000)
+    by_run = [one for one in found if "run" in one.frames[:1]]
+    sizes = {(one.calls, one.bytes) for one in by_run}
+    assert {(3000, 3000 * size) for size in (48, 96, 200, 300)} <= sizes
+    by_main = [(one.calls, one.bytes) for one in found if one.frames[:1] == ("main",)]
+    assert by_main == [(100, 500_000)]
+    summary = trace.read(tmp_path / "t")
+    assert 0 <= summary.bytes - sum(one.bytes for one in found) < 100_000, "early calls have none"
+    shown = CliRunner().invoke(application(), ["trace", "info", str(tmp_path / "t")])
+    assert "run < " in shown.output and trace.files_of(tmp_path / "t") == [tmp_path / "t"]
+
+
+def test_stacks_are_kept_of_a_killed_process_and_of_a_child(calls, tmp_path):
+    for ending, status, where in (("kill", 128 + 9, "main"), ("fork", 0, "fork_once")):
+        command = [str(calls), "2", "20", ending]
+        assert trace.run_recorded(tmp_path / ending, command, with_stacks=True) == status
+        last = trace.files_of(tmp_path / ending)[-1]
+        found = stacks.most(last, 5)
+        assert any(one.frames[0] == where and one.bytes >= 7000 for one in found)
 
 
 def test_times_are_kept_on_request(tmp_path):

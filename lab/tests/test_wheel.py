@@ -1,5 +1,10 @@
-"""The wheel: installed without this repository, it measures a library of one's own."""
+"""The wheel: installed without this repository, it measures a library and a program of one's own.
 
+The commands are those of README.md; the wheel takes the programs that are built, and its
+dependencies are those of these tests.
+"""
+
+import json
 import os
 import subprocess
 import sys
@@ -18,6 +23,9 @@ allocators = ["all"]
 [[workload]]
 program = "threadtest"
 options = { rounds = 3 }
+[[program]]
+name = "sort"
+argv = ["sh", "-c", "seq 20000 | sort -rn"]
 """
 
 
@@ -58,13 +66,16 @@ def nearlab(folder: Path, *words: str, status: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-def test_a_workload_is_run_under_a_library_of_ones_own_and_reported(installed):
+def test_a_workload_and_a_program_are_run_under_a_library_of_ones_own_and_reported(installed):
     mine = installed / "libmine.so"
     mine.write_bytes(places.nearmalloc_library().read_bytes())
     (installed / "mine.toml").write_text(PLAN)
     said = nearlab(installed, "run", "mine.toml", "--allocators", f"glibc,mine={mine}")
     assert "mine" in said and "failed" not in said
-    assert list((installed / "nearlab-results" / "results" / "mine").glob("*.jsonl"))
+    (file,) = (installed / "nearlab-results" / "results" / "mine").glob("*.jsonl")
+    lines = map(json.loads, file.read_text().splitlines())
+    ran = {(line["cell"], line["allocator"]) for line in lines if line["kind"] == "run"}
+    assert ran == {(cell, name) for cell in ("threadtest", "sort") for name in ("glibc", "mine")}
     page = Path(nearlab(installed, "report").strip().splitlines()[-1])
     assert page.is_relative_to(installed) and "mine" in page.read_text()
 

@@ -6,7 +6,6 @@ Invariant: a workload without small options here fails; so does a file that no t
 import functools
 import json
 import os
-import re
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -136,10 +135,9 @@ def broken(tmp_path_factory) -> Path:
 
 
 def test_every_workload_is_built_and_has_small_options():
-    text = (FOLDER / "CMakeLists.txt").read_text()
-    built = set(re.search(r"set\(workloads\s([^)]*)\)", text)[1].split())
     programs = {file.stem for file in FOLDER.glob("*.cc") if "int main(" in file.read_text()}
-    assert built == programs == set(SMALL)
+    assert programs == set(SMALL)
+    assert programs <= {path.name for path in places.workload_dir().iterdir()}
 
 
 @pytest.mark.parametrize("name,options", FORMS)

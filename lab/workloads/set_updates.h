@@ -104,7 +104,6 @@ struct Run {
   const Setting& setting;
   const Pool* pool;
   near::reclaim::timeline* record_to;
-  uint64_t recorded_from;  // when the timeline began
 };
 
 void run_abtree(const Run& run);

@@ -160,8 +160,7 @@ int run_program(const char* name, int argc, char** argv, const Pool* pool) {
 
   std::optional<near::reclaim::timeline> timeline;
   if (!setting.timeline.empty()) timeline.emplace(3 * setting.threads + 8, setting.timeline_events);
-  const Run run{workload, setting, pool, timeline ? &*timeline : nullptr,
-                near::reclaim::timeline::now()};
+  const Run run{workload, setting, pool, timeline ? &*timeline : nullptr};
   for (const auto& [structure, function] : kStructures) {
     if (setting.structure == structure) function(run);
   }

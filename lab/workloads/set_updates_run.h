@@ -61,7 +61,7 @@ class Execution {
     std::vector<std::thread> others = start_others();
     begun_ = near::reclaim::timeline::now();
     measure();
-    ended_ = near::reclaim::timeline::now();
+    record_region(near::reclaim::timeline::now());
     const Statistics after = domain_.collect();
     done_.set();
     for (std::thread& other : others) other.join();
@@ -266,14 +266,14 @@ class Execution {
     if (measured_.latencies.count() != 0) result.add("operation_ns", measured_.latencies);
     events.report(result, measured_.operations);
     if (run_.pool != nullptr) result.add("pool_used_mib", run_.pool->used() >> 20);
-    if (run_.record_to != nullptr) {
-      result.add("timeline_from_ms", milliseconds_of_timeline(begun_));
-      result.add("timeline_to_ms", milliseconds_of_timeline(ended_));
-    }
   }
 
-  double milliseconds_of_timeline(uint64_t time) const {
-    return static_cast<double>(time - run_.recorded_from) * 1e-6;
+  // The reader of timelines begins where the interval of this row does.
+  void record_region(uint64_t end) const {
+    if (run_.record_to == nullptr) return;
+    near::reclaim::track* const row = run_.record_to->join("measured");
+    row->interval(run_.record_to->define("measured"), begun_, end);
+    row->leave();
   }
 
   // Checks that the set holds exactly the keys that were counted.
@@ -296,8 +296,7 @@ class Execution {
   Done done_;
   Tally prefilled_;
   Tally measured_;
-  uint64_t begun_ = 0;  // the measured region, by the clock of timelines
-  uint64_t ended_ = 0;
+  uint64_t begun_ = 0;        // the measured region, by the clock of timelines
   uint64_t lost_before_ = 0;  // objects that the prefill leaked
   uint64_t peak_unreclaimed_ = 0;
   uint64_t sum_unreclaimed_ = 0;

@@ -60,7 +60,7 @@ def _warnings(before: Measured, after: Measured, settings: Settings) -> Iterator
     if before.path.resolve() == after.path.resolve():
         yield "A and B are the same file"
     for name, file in (("A", before), ("B", after)):
-        if not file.complete:
+        if not file.record.complete:
             yield f"{name} was interrupted: it is not complete"
     machines = [file.plan.get("machine", {}) for file in (before, after)]
     for key in _MACHINE:

@@ -201,40 +201,35 @@ class _Pair:
         doubts += [
             f"busy machine in {name}"
             for name, file in zip("AB", self._files, strict=True)
-            if file.busy(self._cell, self._allocator)
+            if file.record.busy(self._cell, self._allocator)
         ]
         if all(own):
             yield self._sampled(quantity, own, reference[0] if reference else None, doubts, notes)
 
     def _memory(self, quantity: Quantity) -> Iterator[Row]:
-        own = [file.series(self._cell, self._allocator, quantity.key) for file in self._files]
+        place = self._cell, self._allocator
+        own = [file.record.series(*place, quantity.key) for file in self._files]
         if all(own):
             yield self._sampled(quantity, own, None, [], [])
 
     def _instructions(self, quantity: Quantity) -> Iterator[Row]:
-        before, after = (
-            [float(number) for number in self._counts(file, "instructions", quantity.key)]
-            for file in self._files
-        )
-        if before and after and min(before + after) > 0:
-            was, now = stats.median(before), stats.median(after)
+        was, now = self._counts("instructions", quantity.key)
+        if was and now:
             yield self._judged(quantity, was, now, Interval(*[now / was] * 3))  # exact
 
     def _calls(self, quantity: Quantity) -> Iterator[Row]:
-        before, after = (
-            [calls.get(quantity.key, 0) for calls in self._counts(file, "count", "syscalls")]
-            for file in self._files
-        )
-        if before and after and sum(before) + sum(after) > 0:
-            ratio = _poisson_ratio(sum(after), len(after), sum(before), len(before))
-            yield self._judged(quantity, stats.median(before), stats.median(after), ratio)
+        calls = self._counts("count", "syscalls")
+        if all(calls):
+            was, now = (each.get(quantity.key, 0) for each in calls)
+            if was or now:
+                yield self._judged(quantity, was, now, _poisson_ratio(now, was))
 
-    def _counts(self, file: Measured, kind: str, key: str) -> list[Any]:
-        return file.counts(kind, self._cell, self._allocator, key)
+    def _counts(self, kind: str, key: str) -> list[Any]:
+        """What was counted in A and in B."""
+        return [file.counted(kind, self._cell, self._allocator, key) for file in self._files]
 
     def _insensitive(self) -> bool:
-        shares = [file.malloc_share(self._cell) for file in self._files]
-        return any(share is not None and share < INSENSITIVE for share in shares)
+        return any(file.record.insensitive(self._cell) for file in self._files)
 
     def _sampled(
         self,
@@ -306,8 +301,10 @@ def judge(ratio: Interval, threshold: float, quantity: Quantity) -> tuple[str, i
 
 def _times(files: Sequence[Measured], cell: str, names: Sequence[str], key: str) -> list[_Sides]:
     """Each allocator's times in A and in B; per operation if the numbers of operations differ."""
-    times: list[_Sides] = [[file.series(cell, name, key) for file in files] for name in names]
-    work = [[file.series(cell, name, "operations") for file in files] for name in names]
+    def of(metric: str) -> list[_Sides]:
+        return [[file.record.series(cell, name, metric) for file in files] for name in names]
+
+    times, work = of(key), of("operations")
     if len({count for sides in work for side in sides for count in side.values()}) <= 1:
         return times
     return [
@@ -329,11 +326,11 @@ def _noisy(side: dict[int, float]) -> bool:
     return bool(values) and stats.mad(values) > NOISY * stats.median(values)
 
 
-def _poisson_ratio(after: int, after_runs: int, before: int, before_runs: int) -> Interval:
-    """Ratio of two rates with its interval (normal in the logarithm; half a count is added to each,
-    so a count of 0 is not exact). Most calls repeat exactly, so equal counts give exactly 1."""
-    if after * before_runs == before * after_runs:
+def _poisson_ratio(after: int, before: int) -> Interval:
+    """Ratio of two counts with its interval (normal in the logarithm; half a count is added to
+    each, so a count of 0 is not exact). Most calls repeat exactly: equal counts give exactly 1."""
+    if after == before:
         return Interval(1, 1, 1)
-    value = math.log((after + 0.5) / after_runs) - math.log((before + 0.5) / before_runs)
+    value = math.log((after + 0.5) / (before + 0.5))
     half = _Z95 * math.sqrt(1 / (after + 0.5) + 1 / (before + 0.5))
     return Interval(math.exp(value - half), math.exp(value), math.exp(value + half))

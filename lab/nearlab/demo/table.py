@@ -65,7 +65,7 @@ def rows_of(record: Record) -> list[Row]:
 
 
 def _row(record: Record, cell: Cell) -> Row:
-    title = programs.by_name()[cell.program.removeprefix(programs.PREFIX)].title
+    title = programs.listed()[cell.program.removeprefix(programs.PREFIX)].title
     baseline, candidate = (one.name for one in record.allocators)
     for name in (baseline, candidate):
         if problem := record.problem(cell.name, name):

@@ -1,6 +1,7 @@
 """Records the allocations of any program into a file, and says what such a file holds.
 
-`record` preloads librecord.so (lab/bench/record.c); every process it starts gets a file of its own.
+`record` preloads librecord.so (lab/bench/record.c); every process that starts gets one file, of its
+last program: exec begins it anew.
 The workload `replay` runs a file again; it is also the one reader of the format, so `info` asks it.
 Invariant: a file that exists is never overwritten; the program's exit status is passed on.
 """
@@ -17,7 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 from nearlab import places
+from nearlab.measure import stacks
 
+_SHOWN_STACKS, _SHOWN_FRAMES = 10, 6
 _FEW_EVENTS = 100_000  # about 10 ms of calls: less than the start of a process varies by
 
 app = typer.Typer(no_args_is_help=True, help="Looks at recorded malloc traces.")
@@ -66,7 +69,7 @@ def read(file: Path) -> Summary:
     return Summary(**fields)
 
 
-def run_recorded(file: Path, command: list[str]) -> int:
+def run_recorded(file: Path, command: list[str], with_stacks: bool = False) -> int:
     """Runs the command with its allocations recorded; its exit status, 128 + signal if killed."""
     file = file.absolute()
     if file.exists():
@@ -79,6 +82,8 @@ def run_recorded(file: Path, command: list[str]) -> int:
         "NEAR_TRACE": str(file),
         "LD_PRELOAD": f"{library}:{others}" if others else str(library),
     }
+    if with_stacks:
+        environment["NEAR_TRACE_STACKS"] = "1"
     try:
         status = subprocess.run(command, env=environment, check=False).returncode
     except OSError as error:
@@ -90,7 +95,8 @@ def run_recorded(file: Path, command: list[str]) -> int:
 
 def files_of(file: Path) -> list[Path]:
     """The file of the first process and those of its children, which are named after it."""
-    return [file, *sorted(file.parent.glob(f"{file.name}.[0-9]*"))]
+    others = file.parent.glob(f"{file.name}.[0-9]*")
+    return [file, *sorted(other for other in others if other.suffix != ".stacks")]
 
 
 def warning(summary: Summary) -> str:
@@ -133,6 +139,14 @@ def _histogram(summary: Summary) -> Table:
     return table
 
 
+def _stacks(file: Path) -> Table:
+    table = Table("allocated", "calls", "by", box=None)
+    for one in stacks.most(file, _SHOWN_STACKS):
+        shown = " < ".join(one.frames[:_SHOWN_FRAMES]) or "all other stacks"
+        table.add_row(_size(one.bytes), f"{one.calls:,}", shown)
+    return table
+
+
 def _refuse(error: TraceError) -> typer.Exit:
     typer.echo(f"nearlab: {error}", err=True)
     return typer.Exit(2)
@@ -158,6 +172,8 @@ def info(
     out = Console(highlight=False)
     out.print(table)
     out.print(_histogram(summary))
+    if stacks.file_of(file).is_file():
+        out.print(_stacks(file), soft_wrap=True)
     if told := warning(summary):
         out.print(told, style="yellow")
 
@@ -167,10 +183,13 @@ def record(
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where to; must not exist.")
     ],
     command: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGUMENT]...")],
+    with_stacks: Annotated[
+        bool, typer.Option("--stacks", help="Also what each call stack allocates (slow).")
+    ] = False,
 ) -> None:
     """Records every allocation of a program, and of the processes it starts, into FILE[.PID]."""
     try:
-        status = run_recorded(output, command)
+        status = run_recorded(output, command, with_stacks)
         files = files_of(output)
         summary = read(output)
     except TraceError as error:

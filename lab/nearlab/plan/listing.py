@@ -59,7 +59,7 @@ def _workloads() -> Iterable[tuple[str, str]]:
 
 
 def _programs() -> Iterable[tuple[str, str, str]]:
-    for name, program in programs.by_name().items():
+    for name, program in programs.listed().items():
         missing = program.missing()
         state = program.version_line() or "installed"
         if missing:

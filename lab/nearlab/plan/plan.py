@@ -247,7 +247,7 @@ def _problems(keys: _Keys, origins: dict[str, list[int]]) -> Iterator[tuple[str,
     for index, one in enumerate(keys.program):
         if wrong_key := one.problem():
             yield f"program[{index}].{wrong_key[0]}", wrong_key[1]
-        if one.name in programs.by_name():
+        if one.name in programs.listed():
             yield f"program[{index}].name", f"{one.name!r} is a program of the lab"
     own = {one.name for one in keys.program}
     for index, workload in zip(origins.get("workload", ()), keys.workload, strict=True):
@@ -287,7 +287,7 @@ def _workload_problems(workload: Workload, own: set[str]) -> Iterator[tuple[str,
     if workload.threads:
         asked["threads"] = "threads"
     if workload.real_program is not None:
-        known = programs.by_name()
+        known = programs.listed()
         if workload.real_program not in (*known, *own):
             yield "program", f"unknown {workload.program!r}; there are: {', '.join(known)}"
         for option, key in asked.items():

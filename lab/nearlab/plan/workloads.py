@@ -39,7 +39,7 @@ def known() -> list[str]:
 def is_known(name: str) -> bool:
     """Whether there is a workload or a real program of this name."""
     if name.startswith(programs.PREFIX):
-        return name.removeprefix(programs.PREFIX) in programs.by_name()
+        return name.removeprefix(programs.PREFIX) in programs.listed()
     return name in known()
 
 

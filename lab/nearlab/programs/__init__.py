@@ -1,43 +1,43 @@
-"""The real programs of the demo and of the lab's plans.
+"""The real programs of the demo and of the lab's plans: the servers, and the tables of
+lab/programs/programs.toml.
 
 Invariant: every program of the demo spends more than 1 % of its time in malloc under glibc; the
-lab has others too. The file of each program gives its share, sampled with perf under glibc 2.36.
+lab has others too. The comment or file of each program gives its share, sampled with perf under
+glibc 2.36. `listed` needs only Python itself.
 """
 
-from nearlab.programs.base import Program
-from nearlab.programs.gcc import Gcc
-from nearlab.programs.kvserver import KvServer
-from nearlab.programs.lammps import Lammps
+import functools
+import tomllib
+from typing import Any
+
+from nearlab.programs.base import SOURCES, Described, Listed, Program
 from nearlab.programs.mariadb import MariaDb
 from nearlab.programs.memcached import Memcached
 from nearlab.programs.nginx import Nginx
-from nearlab.programs.node import Node
-from nearlab.programs.pbzip2 import Pbzip2
-from nearlab.programs.python import Python
 from nearlab.programs.redis import Redis
-from nearlab.programs.ruby import Ruby
-from nearlab.programs.sqlite import Sqlite
-from nearlab.programs.z3 import Z3
 
 PREFIX = "program:"  # what the name of a real program starts with in a plan
 
 
+@functools.cache
+def _tables() -> list[dict[str, Any]]:
+    text = (SOURCES / "programs.toml").read_text(encoding="utf-8")
+    return list(tomllib.loads(text)["program"])
+
+
+def _servers() -> list[Program]:
+    return [Redis(), MariaDb(), Memcached(), Nginx()]
+
+
+def listed() -> dict[str, Listed]:
+    """What is known of all programs, in the order in which they are listed."""
+    found: list[Listed] = [*map(Described, _tables()), *_servers()]
+    return {program.name: program for program in found}
+
+
 def by_name() -> dict[str, Program]:
-    """All programs, in the order in which they are listed."""
-    found: list[Program] = [
-        Python("python", "dicts and JSON", "default"),
-        Python("python-malloc", "all from malloc", "malloc"),
-        Sqlite(),
-        Redis(),
-        Gcc(),
-        KvServer(),
-        MariaDb(),
-        Memcached(),
-        Nginx(),
-        Node(),
-        Ruby(),
-        Z3(),
-        Pbzip2(),
-        Lammps(),
-    ]
+    """All programs, to be run."""
+    from nearlab.programs.given import Given  # its checks of a table are slow to load
+
+    found = [*(Given.model_validate(table).program() for table in _tables()), *_servers()]
     return {program.name: program for program in found}

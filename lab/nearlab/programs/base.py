@@ -7,10 +7,12 @@ Thread-safety: one thread; a program writes only below the folder given to `prep
 import os
 import shutil
 import subprocess
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nearlab import places
 from nearlab.measure import measure
@@ -31,8 +33,8 @@ class Run:
     complaint: str | None = None
 
 
-class Program(ABC):
-    """A real program with a fixed workload. Subclasses say how to run it once."""
+class Listed:
+    """What is known of a real program without running it."""
 
     name: str
     title: str  # a short description of its work
@@ -60,6 +62,21 @@ class Program(ABC):
         """The needed commands that are not installed, with their packages."""
         return {command: package for command, package in self.needs.items() if not which(command)}
 
+
+class Described(Listed):
+    """A program that is a table of a file: `needs` and `version` are keys of it."""
+
+    def __init__(self, table: Mapping[str, Any]):
+        self.name = table["name"]
+        self.title = table.get("title") or self.name
+        self.needs = table.get("needs") or {}
+        words = table.get("version") or ["true"]
+        self.version = [word.replace("{python}", python()) for word in words]
+
+
+class Program(Listed, ABC):
+    """A real program with a fixed workload. Subclasses say how to run it once."""
+
     @abstractmethod
     def prepare(self, folder: Path, quick: bool) -> None:
         """Writes inputs into `folder`. Raises PrepareError when they cannot be made."""
@@ -78,43 +95,6 @@ def which(command: str) -> str | None:
     return shutil.which(command) or shutil.which(command, path=os.pathsep.join(_SERVERS))
 
 
-@dataclass(slots=True)
-class Command:
-    """A command to run: its arguments, environment and input."""
-
-    argv: Sequence[str | Path]
-    env: Mapping[str, str] = field(default_factory=dict)
-    stdin: Path | None = None
-    tree: bool = False
-
-
-class CommandProgram(Program):
-    """A program that is one command, run to its end."""
-
-    @abstractmethod
-    def command(self) -> Command:
-        """The command of one run; called after `prepare`."""
-
-    def answer(self, sample: measure.Sample) -> str:
-        """The text that must be equal under every allocator; by default all printed text."""
-        return sample.stdout.strip()
-
-    def run(self, allocator: Allocator, env: Mapping[str, str]) -> Run:
-        command = self.command()
-        sample = measure.run_child(
-            command.argv,
-            preload=allocator.library,
-            env={**command.env, **env},
-            stdin=command.stdin,
-            tree=command.tree,
-            timeout=TIMEOUT_S,
-        )
-        complaint = sample.failure()
-        if complaint:
-            complaint += last_line(sample.stderr)
-        return Run(sample, sample.wall_s, "" if complaint else self.answer(sample), complaint)
-
-
 def last_line(text: str) -> str:
     """`: LINE` with the last line of a program's stderr, shortened; empty if stderr is empty."""
     lines = text.strip().splitlines()
@@ -124,3 +104,8 @@ def last_line(text: str) -> str:
 def compiler() -> str:
     """The C++ compiler, as elsewhere in the build: CXX, else g++."""
     return os.environ.get("CXX", "g++")
+
+
+def python() -> str:
+    """The interpreter itself, without the environment that it runs in."""
+    return str(Path(sys.executable).resolve())

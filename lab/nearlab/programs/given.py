@@ -1,9 +1,10 @@
-"""A program that a plan describes: `[[program]]`, a command or a server with its client.
+"""A program that a table describes: `[[program]]`, a command or a server with its client.
 
 In its words `{folder}` is the folder of the run, `{inputs}` that of the inputs, `{port}` a free
-port of the loopback, and `$NAME` a variable of the environment (`$$` is a dollar). Invariant: a
-variable that is not set, or a command that is not there, makes the program missing, with the
-reason.
+port of the loopback, `{NAME}` a size of the table, `{sources}` lab/programs, `{python}` and
+`{compiler}` what the lab itself uses, and `$NAME` a variable of the environment (`$$` is a dollar).
+Invariant: a variable that is not set, or a command that is not there, makes the program missing,
+with the reason.
 Thread-safety: one thread.
 """
 
@@ -25,7 +26,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from nearlab.measure import measure
 from nearlab.measure.measure import Sample
 from nearlab.peers import Allocator
-from nearlab.programs.base import TIMEOUT_S, PrepareError, Program, Run, last_line, which
+from nearlab.programs.base import (
+    SOURCES,
+    TIMEOUT_S,
+    Described,
+    PrepareError,
+    Program,
+    Run,
+    compiler,
+    last_line,
+    python,
+    which,
+)
 from nearlab.programs.server import ServerError, ServerProgram, run_client, wait_until
 
 _Words = Annotated[list[str], Field(min_length=1)]
@@ -52,10 +64,13 @@ class Given(_Table):
     argv: list[str] = []  # this, or a server
     server: Server | None = None
     inputs: list[_Words] = []  # commands that make inputs, run once in {inputs}
+    sizes: dict[str, Annotated[list[int], Field(min_length=2, max_length=2)]] = {}  # quick, full
+    needs: dict[str, str] = {}  # command -> Debian package, installed as root
+    version: list[str] = []  # a command that prints it
     stdin: str = ""  # a file
     env: dict[str, str] = {}
     cwd: str = "{folder}"
-    answer: str = "output"  # or "file:PATH", or "none": only the exit status counts
+    answer: str = "output"  # or "lines:PATTERN" of it, "file:PATH", "none": it has to succeed
     score: str = "wall"  # or "cpu", or a pattern whose group is a number in the output
     unit: Literal["seconds", "per second"] = "seconds"  # of the number in the output
     tree: bool = False  # counts the memory of its processes, and asks each for its malloc
@@ -67,12 +82,13 @@ class Given(_Table):
         """A key and what is wrong with it."""
         if bool(self.argv) == (self.server is not None):
             return "argv", "is needed, or else a server"
-        if self.answer not in ("output", "none") and not self.answer.startswith("file:"):
-            return "answer", "is output, none or file:PATH"
-        try:
-            pattern = re.compile(self.score)
-        except re.error as error:
-            return "score", f"is no pattern: {error}"
+        if not re.fullmatch("output|none|(file|lines):.+", self.answer):
+            return "answer", "is output, none, lines:PATTERN or file:PATH"
+        for key, text in (("answer", self.answer.removeprefix("lines:")), ("score", self.score)):
+            try:
+                pattern = re.compile(text)
+            except re.error as error:
+                return key, f"is no pattern: {error}"
         if self.score not in ("wall", "cpu") and pattern.groups != 1:
             return "score", "is wall, cpu, or a pattern with one group"
         return None
@@ -81,19 +97,20 @@ class Given(_Table):
         return _GivenServer(self) if self.server else _GivenCommand(self)
 
 
-class _Filled(Program):
+class _Filled(Described, Program):
     """What both kinds of given programs do with their table."""
 
     def __init__(self, table: Given):
-        self.name, self.title = table.name, table.title or table.name
-        self.version = ("true",)
+        super().__init__(table.model_dump())
         self.tree = table.tree
         self._table = table
-        self._inputs = Path()
+        self._values: dict[str, object] = {}  # of the names in braces
 
     def prepare(self, folder: Path, quick: bool) -> None:
         """Makes the inputs once, and checks that the command is there."""
-        self._inputs = folder
+        self._values = {name: pair[not quick] for name, pair in self._table.sizes.items()}
+        self._values |= {"inputs": folder, "sources": SOURCES}
+        self._values |= {"python": python(), "compiler": compiler()}
         server = self._table.server
         argv = server.start if server else self._table.argv
         for words in (*self._table.inputs, argv):
@@ -117,7 +134,7 @@ class _Filled(Program):
             raise PrepareError(f"the variable {error.args[0]} is not set") from None
         except ValueError:
             raise PrepareError(f"a dollar in {word!r} names no variable") from None
-        for name, value in (("folder", folder), ("inputs", self._inputs), ("port", port)):
+        for name, value in {**self._values, "folder": folder, "port": port}.items():
             found = found.replace(f"{{{name}}}", str(value))
         return found
 
@@ -129,6 +146,9 @@ class _Filled(Program):
             return "none"
         if self._table.answer == "output":
             return output.strip() or "nothing"
+        kind, _, pattern = self._table.answer.partition(":")
+        if kind == "lines":
+            return "\n".join(filter(re.compile(pattern).fullmatch, output.splitlines()))
         path = folder / self._word(self._table.answer.removeprefix("file:"), folder)
         return hashlib.sha256(path.read_bytes()).hexdigest()
 

@@ -135,7 +135,7 @@ class Analysis:
 
     def usable(self, metric: str) -> list[str]:
         """Returns the cells that count. The baseline completed them; for time malloc takes a share
-        of it, and the harness at most half of the instructions; for memory the heap is not small.
+        of it, and the harness at most half of its instructions; for memory the heap is not small.
         """
         if metric == MEMORY:
             return [cell for cell in self._measured if not self.small(cell)]

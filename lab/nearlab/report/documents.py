@@ -1,31 +1,39 @@
-"""The command `tables`: tables of documents, made from raw results in the repository.
+"""The command `tables`: tables and numbers of documents, made from raw results in the repository.
 
-A document has the table between two comments:
+A document has a table between two comments, and so each number of a sentence or of a row:
 
     <!-- table: means docs/data/quick.jsonl.xz -->
     <!-- end of table -->
+    <!-- number: mean docs/data/quick.jsonl.xz time nearmalloc own -->0.47 [0.45, 0.50]<!-- end -->
+    <!-- number: ratio docs/data/quick.jsonl.xz time tbb glibc larson* -->0.88 to 1.00<!-- end -->
 
 `means` is a row for each allocator and group of rows, `cells` one for each cell, both relative to
-the baseline; more words are the allocators shown. Invariant: what lies between the comments is a
-function of the data; nothing else of the document changes.
+the baseline; more words are the allocators shown. `mean` is one of these means, of a metric, an
+allocator and a group; `ratio` compares two allocators in the cells of a pattern. Invariant: what
+lies between the comments is a function of the data; nothing else of the document changes.
 """
 
+import fnmatch
+import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nearlab import places
+from nearlab.report import style
 from nearlab.report import tables as page_tables
 from nearlab.report.analysis import MEMORY, TIME, Analysis
 from nearlab.results import record
 from nearlab.results.record import ORIGINS, RecordError
 
 _MARKED = re.compile(
-    r"(?P<head><!-- table: (?P<words>[^\n]+) -->\n).*?(?P<foot><!-- end of table -->)", re.DOTALL
+    r"(?P<head><!-- table: (?P<words>[^\n]+?) -->\n).*?(?P<foot><!-- end of table -->)", re.DOTALL
 )
+_NUMBER = re.compile(r"(?P<head><!-- number: (?P<words>[^\n]+?) -->)[^\n]*?(?P<foot><!-- end -->)")
+_METRICS = {"time": TIME, "heap": MEMORY}  # others are named as in the results
 
 
 def _means(analysis: Analysis, names: Sequence[str]) -> list[Sequence[str]]:
@@ -58,32 +66,65 @@ def _cells(analysis: Analysis, names: Sequence[str]) -> list[Sequence[str]]:
     return rows
 
 
-_KINDS = {"means": _means, "cells": _cells}
-
-
-def made(words: str, root: Path) -> str:
-    """The table that the words of a comment ask for. Raises RecordError."""
-    kind, _, rest = words.partition(" ")
-    file, *names = rest.split() or [""]
-    if kind not in _KINDS:
-        raise RecordError(f"unknown table {kind!r}; there are: {', '.join(_KINDS)}")
-    heading, *rows = _KINDS[kind](Analysis(record.read(root / file)), names)
-    lines = [heading, ["---"] * len(heading), *rows]
+def _table(rows: list[Sequence[str]]) -> str:
+    heading, *others = rows
+    lines = [heading, ["---"] * len(heading), *others]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+def _mean(analysis: Analysis, metric: str, name: str, origin: str) -> str:
+    key = _METRICS.get(metric, metric)
+    return page_tables.interval(analysis.mean(name, key, analysis.common(key, origin)))
+
+
+def _ratio(analysis: Analysis, metric: str, name: str, base: str, pattern: str) -> str:
+    """The ratio in one cell with its interval, or the least and the greatest of several."""
+    cells = fnmatch.filter((cell.name for cell in analysis.record.cells), pattern)
+    key = _METRICS.get(metric, metric)
+    found = [ratio for cell in cells if (ratio := analysis.ratio(cell, name, base, key))]
+    if not found or len(found) < len(cells):
+        raise RecordError(f"{name} and {base} have no {metric} in each cell {pattern!r}")
+    values = sorted(style.ratio(one.value) for one in found)
+    return page_tables.interval(found[0]) if len(cells) == 1 else f"{values[0]} to {values[-1]}"
+
+
+_TABLES: dict[str, Callable[..., str]] = {
+    "means": lambda analysis, *names: _table(_means(analysis, names)),
+    "cells": lambda analysis, *names: _table(_cells(analysis, names)),
+}
+_NUMBERS: dict[str, Callable[..., str]] = {"mean": _mean, "ratio": _ratio}
+
+
+@functools.cache
+def _analysis(path: Path) -> Analysis:
+    return Analysis(record.read(path))
+
+
+def _made(kinds: dict[str, Callable[..., str]], root: Path, at: re.Match[str]) -> str:
+    """What the words of a comment ask for, between the comments. Raises RecordError."""
+    kind, _, rest = at["words"].partition(" ")
+    file, *more = rest.split() or [""]
+    if kind not in kinds:
+        raise RecordError(f"unknown {kind!r}; there are: {', '.join(kinds)}")
+    try:
+        return at["head"] + kinds[kind](_analysis(root / file), *more) + at["foot"]
+    except TypeError:  # another number of words
+        raise RecordError(f"{at['words']!r} has a word too few or too many") from None
+
+
 def filled(text: str, root: Path) -> str:
-    """The document with all its tables made anew."""
-    return _MARKED.sub(lambda at: at["head"] + made(at["words"], root) + at["foot"], text)
+    """The document with all its tables and numbers made anew."""
+    text = _MARKED.sub(functools.partial(_made, _TABLES, root), text)
+    return _NUMBER.sub(functools.partial(_made, _NUMBERS, root), text)
 
 
 def tables(
     documents: Annotated[list[Path], typer.Argument(metavar="DOCUMENT...")],
     check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; status 1 if a table is another.")
+        bool, typer.Option("--check", help="Change nothing; status 1 if anything is another.")
     ] = False,
 ) -> None:
-    """Writes the tables of documents anew from the raw results that they name."""
+    """Writes the tables and numbers of documents anew from the raw results that they name."""
     other = False
     for path in documents:
         try:
@@ -93,7 +134,7 @@ def tables(
             raise typer.BadParameter(f"{path}: {error}") from None
         if after != before:
             other = True
-            print(f"{path}: {'has another table' if check else 'written'}")
+            print(f"{path}: {'has other tables or numbers' if check else 'written'}")
             if not check:
                 path.write_text(after, encoding="utf-8")
     if check and other:

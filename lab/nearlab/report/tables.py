@@ -158,7 +158,7 @@ def unranked(record: Record) -> Table:
             rows.append((cell.name, why))
         if record.harness(cell.name):
             share = record.harness_share(cell.name) or 0
-            why = f"in time: {share:.0%} of its instructions are the harness's (median)"
+            why = f"in time: {share:.0%} of its instructions are the harness's"
             rows.append((cell.name, why))
     return Table(("cell", "why"), tuple(rows), empty="Every cell may rank.")
 

@@ -69,18 +69,8 @@ def _timeline(analysis: Analysis, entry: dict[str, Any], allocator: str) -> Time
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "timeline.png"
         try:
-            begin, end = _window(entry, result)
+            begin, end = entry.get("window_ms", (None, None))
             timeline.draw(path, target, title, from_ms=begin, to_ms=end, kind=entry.get("kind"))
             return Timeline(*about, png=target.read_bytes(), result=result)
         except (TimelineError, OSError) as error:
             return Timeline(*about, problem=str(error))
-
-
-def _window(entry: dict[str, Any], result: dict[str, Any]) -> tuple[float | None, float | None]:
-    """Returns the window to draw: within the measured region, if the workload says when that was.
-    """
-    begin, end = result.get("timeline_from_ms"), result.get("timeline_to_ms")
-    if "window_ms" in entry:
-        first, last = entry["window_ms"]
-        begin, end = (begin or 0) + first, (begin or 0) + last
-    return begin, end

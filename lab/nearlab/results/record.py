@@ -19,7 +19,7 @@ from nearlab.results.stats import FEWEST_RUNS
 LIMIT = "limit"  # a bound, not an allocator
 NOISY = 0.09  # relative MAD of a cell that is flagged
 INSENSITIVE = 0.01  # share of time in malloc and free; a program below it ranks no allocator
-HARNESS = 0.5  # share of instructions that are the harness's; a row above it ranks nobody in time
+HARNESS = 0.5  # the harness's share of the baseline's instructions; above it a row ranks nobody
 NOT_RUN, MISSING = "not run", "missing"
 EMPTY_HEAP_KIB = 256  # a heap below it counts as this much: it fits in what a process has anyway
 SMALL_HEAP_KIB = 4096  # below it, ratios of heaps are those of constants
@@ -193,14 +193,11 @@ class Record:
         return share is not None and share < INSENSITIVE
 
     def harness_share(self, cell: str) -> float | None:
-        """The part of a workload's instructions that are not malloc's: the median of the
-        allocators, for a fast one leaves more to the harness."""
-        shares = [
-            found["harness_share"]
-            for (name, allocator), found in self.extras["count"].items()
-            if name == cell and allocator != LIMIT and found.get("harness_share") is not None
-        ]
-        return stats.median(shares) if shares else None
+        """The part of a workload's instructions that are not malloc's, under the baseline: no
+        allocator can take less than this of the baseline's instructions."""
+        counts = self.extras["count"].items()
+        shares = (found.get("harness_share") for (name, _), found in counts if name == cell)
+        return next((share for share in shares if share is not None), None)
 
     def harness(self, cell: str) -> bool:
         """True if most of what is timed in the cell is the harness."""

@@ -98,10 +98,11 @@ def show_result(plan: Plan, choice: Choice, resume: bool, words: Sequence[str]) 
         path = drive(driver, resume, error_console(), (*words, *choice.words()))
     out = Console()
     out = out if out.is_terminal else Console(width=_WIDTH)
-    summary.show(out, journal.read(path))
-    terminal.show(out, record.read(path))
+    found = record.read(path)
+    summary.show(out, found)
+    terminal.show(out, found)
     if plan.keys.target:
-        out.print(targets.table(targets.verdicts(record.read(path))))
+        out.print(targets.table(targets.verdicts(found)))
     out.print(f"result: {shown(path)}", markup=False, highlight=False, soft_wrap=True)
 
 

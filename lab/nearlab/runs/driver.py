@@ -210,7 +210,9 @@ class Driver:
         if hopeless:
             return extras.empty(step.kind, step.case, step.allocator, f"failed before: {hopeless}")
         if step.kind == "count":
-            return extras.count(self._bench, step.case, step.allocator)
+            reference = extras.harness_reference(step.case, self.allocators)
+            is_reference = step.allocator.name == reference
+            return extras.count(self._bench, step.case, step.allocator, is_reference)
         if step.kind == "timeline":
             touch_memory()
             return extras.timeline(self._bench, step.case, step.allocator, self._timelines)

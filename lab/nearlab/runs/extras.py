@@ -5,6 +5,7 @@ Invariant: these runs do not affect the timed ones. If something cannot be count
 the reason. Thread-safety: one thread (the driver).
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from nearlab.measure import callgrind, counting, harness, measure
 from nearlab.measure.counting import Counted
 from nearlab.peers import Allocator
 from nearlab.plan.cells import Cell
+from nearlab.results.record import LIMIT
 from nearlab.runs.work import Bench
 
 BASE = "glibc"  # the allocator under which malloc's share of the time is measured
@@ -45,8 +47,17 @@ def empty_process(allocator: Allocator) -> dict[str, Any]:
     return {"kind": "empty", "allocator": allocator.name, "memory_kib": kib}
 
 
-def count(bench: Bench, cell: Cell, allocator: Allocator) -> dict[str, Any]:
-    """A record of kind `count`."""
+def harness_reference(cell: Cell, allocators: Iterable[Allocator]) -> str | None:
+    """The one allocator of a workload under which the harness's share is counted: the baseline of
+    all ratios, glibc or without it the first. The harness executes the same under each allocator,
+    so its share of the baseline's instructions is the least ratio that any of them could reach."""
+    names = [one.name for one in allocators if one.available and cell.takes(one.name)]
+    names = [name for name in names if name != LIMIT and not cell.real_program]
+    return BASE if BASE in names else next(iter(names), None)
+
+
+def count(bench: Bench, cell: Cell, allocator: Allocator, harness_too: bool) -> dict[str, Any]:
+    """A record of kind `count`; `harness_too` counts the harness's share as well."""
     with measure.children(count_calls=True):
         outcome = bench.run(cell, allocator)
     found = empty("count", cell, allocator, outcome.failure)
@@ -63,7 +74,7 @@ def count(bench: Bench, cell: Cell, allocator: Allocator) -> dict[str, Any]:
         return found | {"failure": f"calls of malloc: {counted.failure}"}
     found["calls"] = counted.calls.to_json()
     found["malloc_share"] = counted.malloc_share if allocator.name == BASE else None
-    if not cell.real_program:
+    if harness_too:
         env = dict(allocator.environment) | cell.environment
         found["harness_share"] = harness.share(cell.argv, allocator.library, env).value
     return found

@@ -1,6 +1,7 @@
 """The command `compare-allocators`: any command under several allocators, interleaved."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Annotated
 
@@ -43,6 +44,8 @@ def compare_allocators(
     try:
         if problem := first.refusal([], choice.allocators, places.plan_results()):
             raise PlanError(problem)
+        if shutil.which(command[0]) is None:
+            raise PlanError(f"there is no command {command[0]}")
         show_result(of_command(command), choice, False, ())
     except REFUSED as error:
         error_console().print(f"{commands.program()}: {error}")

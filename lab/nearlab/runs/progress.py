@@ -23,8 +23,6 @@ class Planned(Protocol):
 
     @property
     def key(self) -> str: ...
-    @property
-    def case(self) -> object: ...
     def text(self) -> str: ...
 
 
@@ -43,15 +41,7 @@ class Forecast:
     def add(self, step: Planned, seconds: float) -> None:
         """Records that the step is done and how long it took."""
         self._took.setdefault(step.key, []).append(seconds)
-        self.skip(step)
-
-    def skip(self, step: Planned) -> None:
-        """Records that the step was skipped."""
         self._to_come.pop(id(step), None)
-
-    def drop(self, case: object) -> None:
-        """Records that the remaining steps of the case are cancelled."""
-        self._to_come = {at: step for at, step in self._to_come.items() if step.case is not case}
 
     def left_s(self) -> float:
         """Returns the estimated time of the remaining steps, in seconds."""
@@ -114,22 +104,9 @@ class Watch:
         now = time.monotonic()
         self._forecast.add(step, now - self._started)
         self._started = now
-        self._show(step, result)
-
-    def skip(self, step: Planned) -> None:
-        """Records that the step is skipped."""
-        self._forecast.skip(step)
-
-    def drop(self, case: object) -> None:
-        """Records that all remaining steps of the case are cancelled."""
-        self._forecast.drop(case)
-
-    def _show(self, step: Planned, result: str) -> None:
         if self._bar:
             self._bar.update(self._task, completed=self._forecast.done)
-            return
-        now = time.monotonic()
-        if now - self._shown < self._line_every_s:
+        if self._bar or now - self._shown < self._line_every_s:
             return
         self._shown = now
         self._console.print(

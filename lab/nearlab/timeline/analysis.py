@@ -22,10 +22,13 @@ class Window:
 
 
 def window(timeline: Timeline, from_ms: float | None = None, to_ms: float | None = None) -> Window:
-    """Returns the requested window, or the whole timeline; it is never empty."""
+    """Returns the requested window; by default the measured region or, if the program told of
+    none, the whole timeline. It is never empty."""
     begins = [int(row.events.begin.min()) for row in timeline.rows if len(row.events)]
-    first = min([0, *begins]) if from_ms is None else int(from_ms * MS)
-    last = max(timeline.end, first + 1) if to_ms is None else int(to_ms * MS)
+    whole = min([0, *begins]), timeline.end
+    default = whole if timeline.measured is None else (0, timeline.measured)
+    first = default[0] if from_ms is None else int(from_ms * MS)
+    last = max(default[1], first + 1) if to_ms is None else int(to_ms * MS)
     if last <= first:
         raise TimelineError(f"nothing lies between {first / MS:g} and {last / MS:g} ms")
     return Window(first, last)

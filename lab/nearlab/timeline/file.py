@@ -1,11 +1,12 @@
 """Reads the files that the recorder of timelines writes; docs/timeline.md says what is in them.
 
-Invariant: all times are nanoseconds since the timeline's start; the events of a row are in the
-order in which its thread recorded them. A file that is not whole is an error of one line.
+Invariant: all times are nanoseconds since the timeline's start or, if a row has an interval of the
+kind `measured`, since that began; this row is no thread's and is left out. The events of a row are
+in the order in which its thread recorded them. A file that is not whole is an error of one line.
 """
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +82,7 @@ class Timeline:
     dropped_without_row: int
     kinds: tuple[str, ...]
     rows: tuple[Row, ...]
+    measured: int | None = None  # how long the measured region was; it begins at 0
 
     @property
     def dropped(self) -> int:
@@ -150,7 +152,7 @@ class _Reader:
         )
         if self._at != len(self._data):
             raise self._error(f"has {len(self._data) - self._at} bytes too many")
-        return found
+        return _from_the_region(found)
 
     def _error(self, what: str) -> TimelineError:
         return TimelineError(f"{self._path}: {what}")
@@ -194,6 +196,33 @@ class _Reader:
             value=(second >> np.uint64(16)).astype(np.int64),
             count=(third & np.uint64(0xFFFFFFFF)).astype(np.int64),
         )
+
+
+def _from_the_region(found: Timeline) -> Timeline:
+    """The timeline with its times since the begin of the measured region, if it has one."""
+    kind = found.kind("measured")
+    regions = [row for row in found.rows if kind is not None and len(row.events.of(INTERVAL, kind))]
+    if not regions:
+        return found
+    region = regions[0].events.of(INTERVAL, kind)
+    begin = int(region.begin[0])
+    rows = tuple(
+        replace(
+            row,
+            joined=row.joined - begin,
+            left=None if row.left is None else row.left - begin,
+            events=replace(row.events, begin=row.events.begin - begin),
+        )
+        for row in found.rows
+        if row is not regions[0]
+    )
+    return replace(
+        found,
+        rows=rows,
+        written=found.written - begin,
+        threads=found.threads - 1,
+        measured=int(region.length[0]),
+    )
 
 
 def _text(name: memoryview | bytes) -> str:

@@ -4,7 +4,6 @@ table of values, and prints which goals are reached.
 Invariant: the printed table follows from the rows of results.csv alone (`read`, `table`).
 """
 
-import csv
 import math
 import tomllib
 from collections.abc import Iterable, Sequence
@@ -174,22 +173,11 @@ def row(record: dict[str, Any]) -> dict[str, str]:
 
 
 def write(rows: list[dict[str, str]], path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    plan.write(rows, path, FIELDS)
 
 
 def read(path: Path) -> list[dict[str, str]]:
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except OSError:
-        raise PlanError(f"there is no {path}") from None
-    if not rows or tuple(rows[0]) != FIELDS:
-        raise PlanError(f"{path} holds no results of goals")
-    return rows
+    return plan.read(path, FIELDS, "goals")
 
 
 def numbers(each: dict[str, str]) -> tuple[tuple[str, Point], Numbers]:

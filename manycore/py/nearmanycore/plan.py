@@ -158,23 +158,25 @@ def row(record: dict[str, Any]) -> dict[str, str]:
     return dict(zip(FIELDS, map(str, values), strict=True))
 
 
-def write(rows: list[dict[str, str]], path: Path) -> None:
+def write(rows: list[dict[str, str]], path: Path, fields: tuple[str, ...] = FIELDS) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        writer = csv.DictWriter(file, fields, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 
 
-def read(path: Path) -> list[dict[str, str]]:
-    """The rows of a file that `write` wrote."""
+def read(
+    path: Path, fields: tuple[str, ...] = FIELDS, what: str = "a plan"
+) -> list[dict[str, str]]:
+    """The rows of a file that `write` wrote with these fields."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
     except OSError:
         raise PlanError(f"there is no {path}") from None
-    if not rows or tuple(rows[0]) != FIELDS:
-        raise PlanError(f"{path} holds no results of a plan")
+    if not rows or tuple(rows[0]) != fields:
+        raise PlanError(f"{path} holds no results of {what}")
     return rows
 
 

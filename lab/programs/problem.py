@@ -1,36 +1,14 @@
-"""z3 solves our problem in SMT-LIB: queens, a pigeonhole, and the factors of a number.
+"""Prints the problem in SMT-LIB that z3 solves: queens, a pigeonhole, the factors of a number.
 
-2 % of the time is spent in malloc.
-Invariant: the verdicts depend on the problem alone; only they are printed, as models may differ.
+Invariant: the problem depends on the arguments alone: the largest board, the holes, the product.
+The lab runs it once.
 """
 
+import sys
 from collections.abc import Iterator
-from pathlib import Path
-
-from nearlab.programs.base import Command, CommandProgram
 
 
-class Z3(CommandProgram):
-    name = "z3"
-    title = "SMT problems"
-    needs = {"z3": "z3"}
-    version = ("z3", "--version")
-
-    def __init__(self) -> None:
-        self._problem = Path()
-
-    def prepare(self, folder: Path, quick: bool) -> None:
-        self._problem = folder / "problem.smt2"
-        sizes = (8, 10, 12, 14) if quick else (12, 16, 20, 24)
-        lines = [line for size in sizes for line in _queens(size)]
-        lines += [*_pigeons(7 if quick else 8), *_factors(1009 * 1013 if quick else 8191 * 8209)]
-        self._problem.write_text("\n".join(lines) + "\n")
-
-    def command(self) -> Command:
-        return Command(["z3", "-smt2", self._problem])
-
-
-def _queens(size: int) -> Iterator[str]:
+def queens(size: int) -> Iterator[str]:
     """Queens as integers, none of which attacks another; this has a solution."""
     yield "(reset)(set-logic QF_LIA)"
     rows = [f"q{column}" for column in range(size)]
@@ -44,7 +22,7 @@ def _queens(size: int) -> Iterator[str]:
     yield "(check-sat)"
 
 
-def _pigeons(holes: int) -> Iterator[str]:
+def pigeons(holes: int) -> Iterator[str]:
     """One pigeon more than holes; this has no solution, and no short proof of that."""
     yield "(reset)(set-logic QF_UF)"
     for pigeon in range(holes + 1):
@@ -58,7 +36,7 @@ def _pigeons(holes: int) -> Iterator[str]:
     yield "(check-sat)"
 
 
-def _factors(product: int) -> Iterator[str]:
+def factors(product: int) -> Iterator[str]:
     """The factors of a number as bit vectors; this has a solution, found by bitwise multiplying."""
     width = product.bit_length() + 1
     yield "(reset)(set-logic QF_BV)"
@@ -68,3 +46,15 @@ def _factors(product: int) -> Iterator[str]:
         yield f"(assert (bvult {factor} (_ bv{1 << (width // 2 + 1)} {width})))"
     yield f"(assert (= (bvmul x y) (_ bv{product} {width})))"
     yield "(check-sat)"
+
+
+def main(largest: int, holes: int, product: int) -> None:
+    # Boards of four sizes, up to the largest; each step is a sixth of it, at least 2.
+    step = max(2, largest // 6)
+    for size in range(largest - 3 * step, largest + 1, step):
+        print(*queens(size), sep="\n")
+    print(*pigeons(holes), *factors(product), sep="\n")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -2,7 +2,7 @@
 
 use libmimalloc_sys as _;
 
-#[path = "../../../../lab/peers/forward.rs"]
+#[path = "../../lab/peers/forward.rs"]
 mod forward;
 
 mod heap {
