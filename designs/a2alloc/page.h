@@ -99,7 +99,6 @@ enum class Freed : uint8_t {
   yes,
   twice,     // it is the block that was freed last, or the page has no block in use
   no_block,  // no block of the page begins there
-  moved,     // the page belongs to another heap now
 };
 
 Freed put_block(Pageref& pageref, void* block);

@@ -87,7 +87,7 @@ class Commands(unittest.TestCase):
 
     def test_wrong_use_is_refused(self) -> None:
         for words, complaint in (
-            (["--design", "hoard", "--", "ls"], "unknown design 'hoard'; there are: scalloc "),
+            (["--design", "libc", "--", "ls"], "unknown design 'libc'; there are: scalloc "),
             (["--design"], "--design needs a name"),
             (["--bind", "tightly", "--", "ls"], "unknown policy 'tightly'; there are: interleave "),
             (["--design", "scalloc", "--"], "run needs a program"),
