@@ -15,6 +15,7 @@
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "designs/a2alloc/settings.h"
+#include "designs/shared/block_list.h"
 
 namespace near::design::a2alloc {
 
@@ -44,10 +45,6 @@ struct Header {
   };
 };
 static_assert(sizeof(Header) == 16);
-
-struct Block {
-  Block* next;
-};
 
 // In a2alloc each pageref has a cache line of its own; in kheap it does not.
 inline constexpr size_t kPagerefGrain = kVariant.per_processor ? 64 : 16;

@@ -13,14 +13,11 @@
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "designs/hoard/settings.h"
+#include "designs/shared/block_list.h"
 
 namespace near::design::hoard {
 
 class Heap;
-
-struct Block {
-  Block* next;
-};
 
 // Fullness groups: 0 is wholly free, g from 1 to 8 is up to g eighths full and has room, the last
 // one is full. So f = n/8 of a superblock with used blocks is free <=> its group is at most 8 - n.
