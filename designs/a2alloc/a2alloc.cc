@@ -111,8 +111,7 @@ void A2alloc::deallocate(void* block) {
   } else if (!large_list.put(block)) {
     freed = Freed::no_block;
   }
-  if (unlikely(freed == Freed::twice)) report_invalid(block, "it was freed before");
-  if (unlikely(freed == Freed::no_block)) report_invalid(block, "it is not a block");
+  report(block, freed);
 }
 
 void* A2alloc::allocate_zeroed(size_t size) {

@@ -16,6 +16,7 @@
 #include "base/bits.h"
 #include "designs/a2alloc/settings.h"
 #include "designs/shared/block_list.h"
+#include "designs/shared/freed.h"
 
 namespace near::design::a2alloc {
 
@@ -91,13 +92,7 @@ void prepare(Pageref& pageref, unsigned size_class, int32_t heap);
 // A block for `size` bytes with its header; null if there is none that is large enough.
 void* take_block(Pageref& pageref, size_t size);
 
-// The result of a free; unless it is `yes`, nothing was done.
-enum class Freed : uint8_t {
-  yes,
-  twice,     // it is the block that was freed last, or the page has no block in use
-  no_block,  // no block of the page begins there
-};
-
+// `twice`: it is the block that was freed last, or the page has no block in use.
 Freed put_block(Pageref& pageref, void* block);
 
 // Whether the page has a whole free block.

@@ -1,43 +1,12 @@
 #include "designs/hoard/heap.h"
 
 #include <bit>
-#include <new>
 
+#include "designs/hoard/heaps.h"
 #include "designs/hoard/superblocks.h"
 #include "platform/os.h"
 
 namespace near::design::hoard {
-namespace {
-
-constinit design::Arena room;
-constinit Atomic<size_t> heap_count{0};  // with the global one; 0 until the start
-constinit Atomic<unsigned> threads_seen{0};
-
-Heap* heap_at(size_t index) { return reinterpret_cast<Heap*>(room.start()) + index; }
-Heap& global_heap() { return *heap_at(0); }
-
-}  // namespace
-
-bool make_heaps(unsigned count) {
-  constexpr size_t kStep = 64 * kKiB;
-  const size_t bytes = align_up((count + 1) * sizeof(Heap), kStep);
-  if (room.size() == 0 && !room.reserve(bytes, bytes, kStep, kStep)) return false;
-  if (room.taken() == 0 && room.take(bytes) == nullptr) return false;
-  for (size_t i = 0; i <= count; i++) {
-    ::new (heap_at(i)) Heap(i == 0 ? design::kMiddleRank : design::kUpperRank);
-  }
-  heap_count.store(count + 1, kRelease);  // pairs: hoard-heaps
-  return true;
-}
-
-std::span<Heap> all_heaps() {
-  return {heap_at(0), heap_count.load(kAcquire)};  // pairs: hoard-heaps
-}
-
-Heap& heap_of_next_thread() {
-  const unsigned number = threads_seen.fetch_add(1, kRelaxed);  // relaxed: it is only a number
-  return *heap_at(1 + number % (all_heaps().size() - 1));
-}
 
 // --- lists ---------------------------------------------------------------------------------------
 

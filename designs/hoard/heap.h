@@ -9,8 +9,6 @@
 // Thread-safety: any thread that holds `lock()`. A thread that holds it may take the global heap's.
 #pragma once
 
-#include <span>
-
 #include "base/list.h"
 #include "designs/hoard/size_class.h"
 #include "designs/hoard/superblock.h"
@@ -26,6 +24,14 @@ class alignas(64) Heap {
     size_t got = 0;       // that came from there
     size_t fresh = 0;     // that were never used before
     size_t recycled = 0;  // wholly free ones that changed their class
+
+    void add(const Totals& other) {
+      in_use += other.in_use;
+      given += other.given;
+      got += other.got;
+      fresh += other.fresh;
+      recycled += other.recycled;
+    }
   };
 
   constexpr explicit Heap(Rank rank) : lock_(rank) {}
@@ -73,14 +79,5 @@ class alignas(64) Heap {
   Class classes_[kMaxClasses];
 };
 static_assert(kMaxClasses <= 64, "bits of with_empty_");
-
-// Makes the global heap and `count` others. False if memory is refused.
-bool make_heaps(unsigned count);
-
-// Heap 0 and the others; empty before the start.
-std::span<Heap> all_heaps();
-
-// The heap for another thread: the heaps in turn. [Berger00 §3: a hash of the thread]
-Heap& heap_of_next_thread();
 
 }  // namespace near::design::hoard

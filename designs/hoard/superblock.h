@@ -14,6 +14,7 @@
 #include "base/bits.h"
 #include "designs/hoard/settings.h"
 #include "designs/shared/block_list.h"
+#include "designs/shared/freed.h"
 
 namespace near::design::hoard {
 
@@ -23,9 +24,6 @@ class Heap;
 // one is full. So f = n/8 of a superblock with used blocks is free <=> its group is at most 8 - n.
 inline constexpr unsigned kFullGroup = kEighths + 1;
 inline constexpr unsigned kGroups = kFullGroup + 1;
-
-// The result of a free; unless it is `yes`, nothing was done.
-enum class Freed : uint8_t { yes, twice, no_block };
 
 struct alignas(64) Superblock {
   Atomic<Heap*> owner;  // null: never used
@@ -48,6 +46,16 @@ struct alignas(64) Superblock {
     return start() + offset / size * size;
   }
 
+  // The bytes from the address to the end of its block.
+  size_t usable(const void* address) const {
+    return size - static_cast<size_t>(static_cast<const char*>(address) - block_around(address));
+  }
+  // The first aligned address in a block that the caller has.
+  void* aligned_inside(void* block, size_t alignment) {
+    has_inner_blocks.store(true, kRelaxed);  // relaxed: the caller passes the address on
+    return reinterpret_cast<void*>(align_up(reinterpret_cast<uintptr_t>(block), alignment));
+  }
+
   unsigned fullness() const {
     return used == capacity ? kFullGroup : static_cast<unsigned>(div_up(used * kEighths, capacity));
   }
@@ -63,6 +71,7 @@ struct alignas(64) Superblock {
     return block;
   }
 
+  // `twice`: it is the block that was freed last, or no block is in use.
   Freed push(void* address);
 };
 static_assert(sizeof(Superblock) == 64);

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "designs/counters.h"
-#include "designs/hoard/heap.h"
+#include "designs/hoard/heaps.h"
 #include "designs/hoard/superblocks.h"
 #include "platform/os.h"
 #include "support/cases.h"

@@ -1,6 +1,6 @@
 // Model of a page or superblock that changes its heap while other threads free into it
 // (designs/shared/owner.h). Mirrors Heap::keep_invariant and Heap::acquire of
-// designs/hoard/heap.cc, and put of designs/hoard/hoard.cc.
+// designs/hoard/heap.cc, and put_block of designs/hoard/heaps.cc.
 //
 // Invariants: a thread that frees into a superblock holds the lock of the heap that owns it; no
 // other thread has it meanwhile; a heap's sum is that of its superblocks.
@@ -67,7 +67,7 @@ class OwnerChange : public rl::test_suite<OwnerChange, 3> {
     return owner;
   }
 
-  // put, Heap::put.
+  // put_block, Heap::put.
   void free_and_give(uint32_t me) {
     const uint32_t owner = lock_owner();
     expect(superblock_.owner.load(kRelaxed) == owner, "the owner changed under its lock");
