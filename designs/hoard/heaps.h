@@ -15,8 +15,8 @@ bool make_heaps(unsigned count);
 std::span<Heap> all_heaps();
 Heap& global_heap();
 
-// The heap of the calling thread, which it keeps: threads take the heaps in turn. Null if the design
-// cannot start. [Berger00 §3: a hash of the thread]
+// The heap of the calling thread, which it keeps: threads take the heaps in turn. Null if the
+// design cannot start. [Berger00 §3: a hash of the thread]
 Heap* heap_of_thread();
 
 // Frees a block of the heap that owns its superblock.

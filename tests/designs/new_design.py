@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/new-design.md is true: the plumbing of its example is as short as it says, the files exist."""
+"""docs/new-design.md is true: its example has the files and as little plumbing as it says."""
 
 import os
 import re
