@@ -9,6 +9,7 @@
 #include "designs/a2alloc/shared_heap.h"
 #include "designs/shared/life.h"
 #include "designs/shared/machine.h"
+#include "designs/shared/owner.h"
 #include "front/invalid.h"
 #include "platform/cpu.h"
 
@@ -47,29 +48,22 @@ Pageref* pageref_of(const void* block) {
   return arena.has_given(pageref) && pageref->page == page ? pageref : nullptr;
 }
 
-Freed put_in_shared(Pageref* pageref, void* block) {
-  const LockGuard guard(shared_heap.lock());
-  // relaxed: changed under this lock
-  if (pageref->heap.load(kRelaxed) != SharedHeap::kIndex) return Freed::moved;
-  return shared_heap.put(pageref, block);
+Mutex& lock_of(int32_t index) {
+  return index == SharedHeap::kIndex ? shared_heap.lock() : heaps[index].lock();
 }
 
-Freed put_in(Heap& heap, int32_t index, Pageref* pageref, void* block) {
-  const LockGuard guard(heap.lock());
-  // relaxed: changed under this lock
-  if (pageref->heap.load(kRelaxed) != index) return Freed::moved;
+Freed put_in(Heap& heap, Pageref* pageref, void* block) {
   if (settings.walk) pageref = heap.find(pageref->page, pageref->size_class);
   return pageref != nullptr ? heap.put(pageref, block) : Freed::twice;  // null: it is wholly free
 }
 
 // Gives the block back to the heap that its page belongs to, which may change in between.
 Freed put(Pageref* pageref, void* block) {
-  while (true) {
-    const int32_t index = pageref->heap.load(kRelaxed);  // relaxed: checked under the lock
-    const Freed freed = index == SharedHeap::kIndex ? put_in_shared(pageref, block)
-                                                    : put_in(heaps[index], index, pageref, block);
-    if (freed != Freed::moved) return freed;
-  }
+  const int32_t index = design::lock_owner(pageref->heap, lock_of);
+  const Freed freed = index == SharedHeap::kIndex ? shared_heap.put(pageref, block)
+                                                  : put_in(heaps[index], pageref, block);
+  lock_of(index).unlock();
+  return freed;
 }
 
 }  // namespace
@@ -117,8 +111,7 @@ void A2alloc::deallocate(void* block) {
   } else if (!large_list.put(block)) {
     freed = Freed::no_block;
   }
-  if (unlikely(freed == Freed::twice)) report_invalid(block, "it was freed before");
-  if (unlikely(freed == Freed::no_block)) report_invalid(block, "it is not a block");
+  report(block, freed);
 }
 
 void* A2alloc::allocate_zeroed(size_t size) {

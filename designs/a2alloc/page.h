@@ -15,6 +15,8 @@
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "designs/a2alloc/settings.h"
+#include "designs/shared/block_list.h"
+#include "designs/shared/freed.h"
 
 namespace near::design::a2alloc {
 
@@ -44,10 +46,6 @@ struct Header {
   };
 };
 static_assert(sizeof(Header) == 16);
-
-struct Block {
-  Block* next;
-};
 
 // In a2alloc each pageref has a cache line of its own; in kheap it does not.
 inline constexpr size_t kPagerefGrain = kVariant.per_processor ? 64 : 16;
@@ -94,14 +92,7 @@ void prepare(Pageref& pageref, unsigned size_class, int32_t heap);
 // A block for `size` bytes with its header; null if there is none that is large enough.
 void* take_block(Pageref& pageref, size_t size);
 
-// The result of a free; unless it is `yes`, nothing was done.
-enum class Freed : uint8_t {
-  yes,
-  twice,     // it is the block that was freed last, or the page has no block in use
-  no_block,  // no block of the page begins there
-  moved,     // the page belongs to another heap now
-};
-
+// `twice`: it is the block that was freed last, or the page has no block in use.
 Freed put_block(Pageref& pageref, void* block);
 
 // Whether the page has a whole free block.

@@ -19,6 +19,7 @@
 #include "designs/nalloc/pages.h"
 #include "designs/nalloc/settings.h"
 #include "designs/nalloc/wayward.h"
+#include "designs/shared/block_list.h"
 
 namespace near::design::nalloc {
 
@@ -45,10 +46,6 @@ static_assert(class_of(0) == 0 && class_of(16) == 1 && class_of(17) == 2 && clas
 static_assert(class_of(129) == 9 && class_of(256) == 9 && class_of(257) == 10);
 
 class Heap;
-
-struct Block {
-  Block* next;
-};
 
 struct alignas(64) Slab {
   Kind kind;

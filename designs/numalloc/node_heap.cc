@@ -39,7 +39,7 @@ void* NodeHeap::take_private_page() {
 }
 
 void NodeHeap::lock_for_fork() {
-  heaps_lock.lock_for_fork();
+  heaps.lock().lock_for_fork();
   for (SmallHeap& each : small) each.lock_for_fork();
   small_lock.lock_for_fork();
   big.lock_for_fork();
@@ -49,7 +49,7 @@ void NodeHeap::unlock_for_fork() {
   big.unlock_for_fork();
   small_lock.unlock_for_fork();
   for (SmallHeap& each : small) each.unlock_for_fork();
-  heaps_lock.unlock_for_fork();
+  heaps.lock().unlock_for_fork();
 }
 
 }  // namespace near::design::numalloc

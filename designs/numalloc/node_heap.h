@@ -9,6 +9,7 @@
 #include "designs/numalloc/metadata.h"
 #include "designs/numalloc/region.h"
 #include "designs/numalloc/small.h"
+#include "designs/shared/heap_list.h"
 
 namespace near::design::numalloc {
 
@@ -20,10 +21,7 @@ struct NodeHeap {
   SmallHeap small[kClasses];
   BigHeap big;
 
-  // The heaps of threads that have ended, and all heaps of the node; see thread_heap.h.
-  Mutex heaps_lock{kMiddleRank};
-  ThreadHeap* idle = nullptr;  // linked by next_idle
-  ThreadHeap* all = nullptr;   // linked by next_of_all
+  HeapList<ThreadHeap> heaps{kMiddleRank};
 
   Mutex small_lock{kInnerRank};  // guards the next two
   Half small_half;

@@ -3,19 +3,6 @@
 #include "designs/numalloc/metadata.h"
 
 namespace near::design::numalloc {
-namespace {
-
-void append(Sublist& list, const Sublist& more) {
-  if (list.count == 0) {
-    list = more;
-    return;
-  }
-  list.tail->next = more.head;
-  list.tail = more.tail;
-  list.count += more.count;
-}
-
-}  // namespace
 
 // The old arrays are not reused: together they are no larger than the new one.
 bool NodeRing::grow(Metadata& metadata) {
@@ -32,7 +19,7 @@ bool NodeRing::grow(Metadata& metadata) {
 void NodeRing::put(const Sublist& list, Metadata& metadata) {
   count(list.count);
   if (filled_ == slots_ && !grow(metadata)) {
-    append(filled_ > 0 ? at(filled_ - 1) : open_, list);
+    (filled_ > 0 ? at(filled_ - 1) : open_).append(list);
     return;
   }
   at(filled_++) = list;
@@ -40,10 +27,7 @@ void NodeRing::put(const Sublist& list, Metadata& metadata) {
 
 bool NodeRing::put_one(Object* object, uint32_t batch, Metadata& metadata) {
   if (open_.head == object) return false;
-  object->next = open_.head;
-  if (open_.head == nullptr) open_.tail = object;
-  open_.head = object;
-  open_.count++;
+  open_.push(object);
   if (open_.count < batch) {
     count(1);
     return true;
@@ -72,11 +56,8 @@ Sublist NodeRing::take() {
 Object* NodeRing::take_one() {
   Sublist& list = filled_ > 0 ? at(0) : open_;
   if (list.count <= 1) return take().head;
-  Object* object = list.head;
-  list.head = object->next;
-  list.count--;
   count(-1);
-  return object;
+  return list.pop();
 }
 
 }  // namespace near::design::numalloc

@@ -15,15 +15,14 @@ struct WithThreads {
 };
 
 void add_heaps(NodeHeap& node, WithThreads& sum) {
-  const LockGuard guard(node.heaps_lock);
-  for (const ThreadHeap* heap = node.all; heap != nullptr; heap = heap->next_of_all) {
+  node.heaps.for_each([&](const ThreadHeap& heap) {
     for (unsigned c = 1; c < kClasses; c++) {
-      sum.free[c] += heap->lists[c].items();
-      if (heap->pages != nullptr) {
-        sum.carved[c] += heap->pages->carved[c].load(kRelaxed);  // relaxed: a statistic
+      sum.free[c] += heap.lists[c].items();
+      if (heap.pages != nullptr) {
+        sum.carved[c] += heap.pages->carved[c].load(kRelaxed);  // relaxed: a statistic
       }
     }
-  }
+  });
 }
 
 struct Sums {

@@ -1,20 +1,12 @@
-// Free objects, and a chain of them that moves as one: a sub-list. [Yang23 §3.5]
-// Invariant: head..tail is a null-terminated chain of `count` objects, or all three are null and 0.
+// The paper's words for a free block, and for a chain of them that moves as one. [Yang23 §3.5]
 // Thread-safety: none; guarded by the structure that contains it.
 #pragma once
 
-#include <cstdint>
+#include "designs/shared/block_list.h"
 
 namespace near::design::numalloc {
 
-struct Object {
-  Object* next;
-};
-
-struct Sublist {
-  Object* head = nullptr;
-  Object* tail = nullptr;
-  uint32_t count = 0;
-};
+using Object = design::Block;
+using Sublist = design::BlockList;
 
 }  // namespace near::design::numalloc

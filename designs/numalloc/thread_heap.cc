@@ -13,23 +13,14 @@ constinit Atomic<uint64_t> heaps_made{0};
 constinit Atomic<uint64_t> heaps_reused{0};
 
 void adopt_lists(ThreadHeap& heap) {
-  if (!heap.orphaned) return;
+  if (!heap.links.is_orphan) return;
   for (ThreadList& list : heap.lists) list.repair();
   // The thread may have stopped while it opened a bag.
   if (heap.pages != nullptr) {
     heap.pages->next = heap.pages->end = nullptr;
     for (Bag& bag : heap.pages->bags) bag = Bag();
   }
-  heap.orphaned = false;
-}
-
-ThreadHeap* take_idle(NodeHeap& node) {
-  const LockGuard guard(node.heaps_lock);
-  ThreadHeap* heap = node.idle;
-  if (heap == nullptr) return nullptr;
-  node.idle = heap->next_idle;
-  heap->is_idle = false;
-  return heap;
+  heap.links.is_orphan = false;
 }
 
 ThreadHeap* make_heap(NodeHeap& node) {
@@ -48,20 +39,18 @@ ThreadHeap* make_heap(NodeHeap& node) {
   heap->node = &node;
   heap->pages = pages;
   for (unsigned c = 1; c < kClasses; c++) heap->lists[c].set_batch(settings.batch[c]);
-  const LockGuard guard(node.heaps_lock);
-  heap->next_of_all = node.all;
-  node.all = heap;
   return heap;
 }
 
 ThreadHeap* acquire_at(NodeHeap& node) {
-  if (ThreadHeap* heap = take_idle(node)) {
-    adopt_lists(*heap);
-    heaps_reused.fetch_add(1, kRelaxed);  // relaxed: a statistic
-    return heap;
-  }
-  ThreadHeap* heap = make_heap(node);
-  if (heap != nullptr) heaps_made.fetch_add(1, kRelaxed);  // relaxed: a statistic
+  bool is_new = false;
+  ThreadHeap* heap = node.heaps.take([&] {
+    is_new = true;
+    return make_heap(node);
+  });
+  if (heap == nullptr) return nullptr;
+  adopt_lists(*heap);
+  (is_new ? heaps_made : heaps_reused).fetch_add(1, kRelaxed);  // relaxed: a statistic
   return heap;
 }
 
@@ -87,10 +76,7 @@ void give_back(ThreadHeap* heap) {
       node.small[c].donate(node, oldest);
     }
   }
-  const LockGuard guard(node.heaps_lock);
-  heap->next_idle = node.idle;
-  heap->is_idle = true;
-  node.idle = heap;
+  node.heaps.give(heap);
 }
 
 Sublist carve_private(ThreadHeap& heap, unsigned size_class) {
@@ -116,16 +102,7 @@ Sublist carve_private(ThreadHeap& heap, unsigned size_class) {
 }
 
 void adopt_heaps_after_fork() {
-  for (unsigned n = 0; n < regions.count; n++) {
-    NodeHeap& node = *node_heaps[n];
-    for (ThreadHeap* heap = node.all; heap != nullptr; heap = heap->next_of_all) {
-      if (heap == current_heap || heap->is_idle) continue;
-      heap->orphaned = true;
-      heap->is_idle = true;
-      heap->next_idle = node.idle;
-      node.idle = heap;
-    }
-  }
+  for (unsigned n = 0; n < regions.count; n++) node_heaps[n]->heaps.adopt_others(current_heap);
 }
 
 HeapCounts heap_counts() {

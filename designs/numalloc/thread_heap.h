@@ -4,7 +4,7 @@
 // another node changes its heap. A thread that ends gives its objects to the node and its heap to
 // the next thread there, even if it is never joined.
 // Invariant: every object in its lists is of its node, unless the switch origin_aware is off.
-// Thread-safety: the thread that has it; idle heaps are guarded by the node's heaps_lock.
+// Thread-safety: the thread that has it; idle heaps as the `heaps` of their node say.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "designs/numalloc/bag.h"
 #include "designs/numalloc/size_class.h"
 #include "designs/numalloc/thread_list.h"
+#include "designs/shared/heap_list.h"
 
 namespace near::design::numalloc {
 
@@ -33,10 +34,7 @@ struct alignas(64) ThreadHeap {
   const uint8_t* bag_class = nullptr;  // the table of its node
   NodeHeap* node = nullptr;
   PrivatePages* pages = nullptr;
-  ThreadHeap* next_idle = nullptr;
-  ThreadHeap* next_of_all = nullptr;
-  bool is_idle = false;   // guarded by heaps_lock
-  bool orphaned = false;  // its thread did not survive a fork: lists need repair
+  HeapLinks<ThreadHeap> links;
   ThreadList lists[kClasses];
 };
 

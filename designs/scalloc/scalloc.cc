@@ -53,6 +53,8 @@ Census take_census() {
 
 }  // namespace
 
+constinit MappedBlocks huge;
+
 std::span<Switch> Scalloc::switches() { return scalloc::switches(); }
 
 bool Scalloc::start() {
@@ -66,7 +68,7 @@ void* Scalloc::allocate_aligned(size_t alignment, size_t size) {
   }
   // No block is aligned further, but a block larger by the alignment contains an aligned one.
   if (alignment >= kLargestBlock || size > kLargestBlock - alignment) {
-    return allocate_huge(alignment, size);
+    return huge.take(size, alignment);
   }
   void* block = allocate_block(class_of(size + alignment));
   if (block == nullptr) return nullptr;
@@ -82,14 +84,14 @@ void* Scalloc::allocate_zeroed(size_t size) {
 }
 
 void Scalloc::deallocate_elsewhere(void* pointer) {
-  if (free_huge(pointer)) return;
+  if (huge.put(pointer)) return;
   if (arena.contains(pointer)) return report_invalid(pointer, "it is free already");
   release_foreign(pointer);
 }
 
 size_t Scalloc::usable_size(const void* pointer) {
   if (reinterpret_cast<uintptr_t>(pointer) - arena.start() >= arena.taken()) {
-    return huge_size(pointer);
+    return huge.usable(pointer);
   }
   const auto* block = static_cast<const char*>(start_of_block(pointer));
   if (block == nullptr) return 0;
@@ -103,9 +105,9 @@ bool Scalloc::trim() {
 
 Footprint Scalloc::footprint() {
   const Census census = take_census();
-  const HugeUse huge = huge_use();
-  return {arena.size() + huge.bytes, arena.committed() + huge.bytes, census.in_use + huge.bytes,
-          huge.bytes, huge.blocks};
+  const MappedBlocks::Totals of_huge = huge.totals();
+  return {arena.size() + of_huge.bytes, arena.committed() + of_huge.bytes,
+          census.in_use + of_huge.bytes, of_huge.bytes, of_huge.blocks};
 }
 
 size_t Scalloc::counters(Counter* out) {
@@ -123,17 +125,17 @@ size_t Scalloc::counters(Counter* out) {
   for (uint32_t i = 0; i < kRealSpans; i++) stacks += used_stacks(i);
   out[count++] = {"span-pool stacks used", stacks};
   out[count++] = {"most LABs at once", most_labs()};
-  out[count++] = {"huge objects", huge_use().blocks};
+  out[count++] = {"huge objects", huge.totals().blocks};
   return count;
 }
 
 void Scalloc::lock_for_fork() {
   lock_labs_for_fork();
-  lock_huge_for_fork();
+  huge.lock().lock_for_fork();
 }
 
 void Scalloc::unlock_after_fork(bool child) {
-  unlock_huge_after_fork();
+  huge.lock().unlock_for_fork();
   unlock_labs_after_fork(child);
   if (child)
     settings.asymmetric = register_membarrier();  // the parent's registration is not inherited

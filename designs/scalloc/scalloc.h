@@ -4,10 +4,13 @@
 #pragma once
 
 #include "designs/scalloc/frontend.h"
-#include "designs/scalloc/huge.h"
 #include "designs/shared/design.h"
+#include "designs/shared/mapped_blocks.h"
 
 namespace near::design::scalloc {
+
+// Blocks above 1 MiB. [Aigner15 §5, handling large objects]
+NEAR_HIDDEN extern MappedBlocks huge;
 
 struct Scalloc : Defaults<Scalloc> {
   static constexpr const char* kName = "scalloc";
@@ -18,7 +21,7 @@ struct Scalloc : Defaults<Scalloc> {
 
   static void* allocate(size_t size) {
     if (likely(size <= kLargestBlock)) return allocate_block(class_of(size));
-    return allocate_huge(1, size);
+    return huge.take(size, 1);
   }
   static void* allocate_aligned(size_t alignment, size_t size);
   static void* allocate_zeroed(size_t size);

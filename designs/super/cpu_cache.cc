@@ -14,12 +14,12 @@ namespace {
 
 constexpr unsigned kMostCpus = 128;
 
-CachedList take_above(unsigned bin, unsigned socket) {
+BlockList take_above(unsigned bin, unsigned socket) {
   if constexpr (kVariant.per_socket) return socket_cache(socket, bin).take();
   return global_caches[bin].take();
 }
 
-bool put_above(unsigned bin, unsigned socket, const CachedList& list) {
+bool put_above(unsigned bin, unsigned socket, const BlockList& list) {
   if constexpr (kVariant.per_socket) return socket_cache(socket, bin).put(list);
   return global_caches[bin].put(list);
 }
@@ -29,7 +29,7 @@ bool put_above(unsigned bin, unsigned socket, const CachedList& list) {
 bool start_cpu_caches() {
   const auto wanted = static_cast<unsigned>(min_of(settings.processors, kMostCpus));
   const unsigned count = wanted * kBins;
-  auto* lists = take_room_for<CachedList>(size_t{count} * settings.cpu_lists);
+  auto* lists = take_room_for<BlockList>(size_t{count} * settings.cpu_lists);
   auto* caches = take_room_for<CpuCache>(count);
   if (lists == nullptr || caches == nullptr) return false;
   for (unsigned i = 0; i < count; i++) {
@@ -42,7 +42,7 @@ bool start_cpu_caches() {
   return true;
 }
 
-void CpuCache::start(unsigned bin, CachedList* lists) {
+void CpuCache::start(unsigned bin, BlockList* lists) {
   bin_ = bin;
   lists_.start(lists, settings.cpu_lists,
                static_cast<uint32_t>(div_up(settings.list_bytes, kSizes[bin])));
@@ -51,14 +51,14 @@ void CpuCache::start(unsigned bin, CachedList* lists) {
 bool CpuCache::refill(unsigned socket) {
   accesses_++;
   if (!lists_.empty()) return true;
-  const CachedList list = take_above(bin_, socket);
+  const BlockList list = take_above(bin_, socket);
   return !list.empty() && lists_.put(list);
 }
 
 bool CpuCache::make_room(unsigned socket) {
   accesses_++;
   if (lists_.has_room()) return true;
-  const CachedList first = lists_.take_full();
+  const BlockList first = lists_.take_full();
   if (put_above(bin_, socket, first)) return true;
   lists_.put(first);
   return false;
@@ -92,7 +92,7 @@ Block* CpuCache::take_block(unsigned socket) {
 
 bool CpuCache::put_block(Block* block, unsigned socket) {
   const Section section(lock_);
-  return make_room(socket) && lists_.put(CachedList::of(block));
+  return make_room(socket) && lists_.put(BlockList::of(block));
 }
 
 void CpuCache::trim() {

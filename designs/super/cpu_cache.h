@@ -19,7 +19,7 @@ class alignas(64) CpuCache {
     size_t cached;    // blocks
   };
 
-  void start(unsigned bin, CachedList* lists);
+  void start(unsigned bin, BlockList* lists);
 
   // Fills the thread's empty list, if necessary from the caches above, which include that of
   // `socket` if sockets have caches. False if memory is refused.

@@ -66,8 +66,8 @@ void FullestFit::remove(Folio* folio) {
   if (list.empty()) levels_[folio->free / 64] &= ~(uint64_t{1} << folio->free % 64);
 }
 
-CachedList FullestFit::take(uint32_t wanted) {
-  CachedList taken;
+BlockList FullestFit::take(uint32_t wanted) {
+  BlockList taken;
   while (taken.count < wanted) {
     Folio* folio = with_room();
     if (folio == nullptr) break;

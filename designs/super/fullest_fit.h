@@ -9,8 +9,8 @@
 #pragma once
 
 #include "base/list.h"
+#include "designs/shared/block_list.h"
 #include "designs/super/bin.h"
-#include "designs/super/cached_list.h"
 
 namespace near::design::super {
 
@@ -26,7 +26,7 @@ class FullestFit {
   void start(unsigned bin, List<Folio>* by_free);
 
   // Takes up to `wanted` blocks, in address order within a folio; empty if memory is refused.
-  CachedList take(uint32_t wanted);
+  BlockList take(uint32_t wanted);
 
   // Returns false and does nothing if the block is free already or was never handed out.
   bool put(void* block);

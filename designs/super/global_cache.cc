@@ -4,7 +4,7 @@ namespace near::design::super {
 
 constinit GlobalCache global_caches[kBins];
 
-void GlobalCache::start(unsigned bin, CachedList* lists, List<Folio>* by_free) {
+void GlobalCache::start(unsigned bin, BlockList* lists, List<Folio>* by_free) {
   const size_t full = div_up(settings.list_bytes, kSizes[bin]);
   lists_.start(lists, settings.global_lists, static_cast<uint32_t>(full));
   folios_.start(bin, by_free);
@@ -21,18 +21,18 @@ void GlobalCache::refill() {
   }
   while (wanted > 0) {
     const auto count = static_cast<uint32_t>(min_of(wanted, lists_.full()));
-    const CachedList list = folios_.take(count);
+    const BlockList list = folios_.take(count);
     if (list.empty() || !lists_.put(list)) break;
     wanted -= count;
     (settings.fill == Fill::one ? totals_.single : totals_.filled) += list.count;
   }
 }
 
-CachedList GlobalCache::take() {
+BlockList GlobalCache::take() {
   const Section section(lock_);
   totals_.accesses++;
   if (lists_.empty()) refill();
-  return lists_.empty() ? CachedList() : lists_.take();
+  return lists_.empty() ? BlockList() : lists_.take();
 }
 
 void GlobalCache::take(ListCache& into, unsigned most) {
@@ -47,7 +47,7 @@ bool GlobalCache::make_room() {
   return lists_.has_room();
 }
 
-bool GlobalCache::put(const CachedList& list) {
+bool GlobalCache::put(const BlockList& list) {
   const Section section(lock_);
   totals_.accesses++;
   return make_room() && lists_.put(list);
@@ -61,13 +61,13 @@ void GlobalCache::put(ListCache& from, unsigned most) {
 
 void GlobalCache::drain(unsigned down_to) {
   while (lists_.count() > down_to) {
-    const CachedList list = lists_.take_full();
+    const BlockList list = lists_.take_full();
     totals_.drained += list.count;
     free_all(list);
   }
 }
 
-void GlobalCache::free_all(CachedList list) {
+void GlobalCache::free_all(BlockList list) {
   while (!list.empty()) folios_.put(list.pop());
 }
 
@@ -79,7 +79,7 @@ bool GlobalCache::free(void* block) {
   return true;
 }
 
-void GlobalCache::free(const CachedList& list) {
+void GlobalCache::free(const BlockList& list) {
   const Section section(lock_);
   totals_.accesses++;
   totals_.freed += list.count;

@@ -23,16 +23,16 @@ class alignas(64) GlobalCache {
     FullestFit::Totals folios;
   };
 
-  void start(unsigned bin, CachedList* lists, List<Folio>* by_free);
+  void start(unsigned bin, BlockList* lists, List<Folio>* by_free);
 
   // Takes a list; a single block if there is no list and no fill; empty if memory is refused.
-  CachedList take();
+  BlockList take();
 
   // Moves up to `most` lists into the empty cache `into`; none if memory is refused.
   void take(ListCache& into, unsigned most);
 
   // Keeps the list; returns false and does nothing if there is no room and none can be made.
-  bool put(const CachedList& list);
+  bool put(const BlockList& list);
 
   // Keeps up to `most` of the lists of `from`.
   void put(ListCache& from, unsigned most);
@@ -41,7 +41,7 @@ class alignas(64) GlobalCache {
   bool free(void* block);
 
   // Gives all blocks of the list, or all cached blocks, back to their folios.
-  void free(const CachedList& list);
+  void free(const BlockList& list);
   void trim();
 
   Totals totals();
@@ -51,7 +51,7 @@ class alignas(64) GlobalCache {
   void refill();
   bool make_room();
   void drain(unsigned down_to);
-  void free_all(CachedList list);
+  void free_all(BlockList list);
   unsigned half() const { return static_cast<unsigned>(max_of(lists_.capacity() / 2, 1)); }
 
   Mutex lock_{design::kInnerRank};

@@ -5,14 +5,14 @@
 #pragma once
 
 #include "base/bits.h"
-#include "designs/super/cached_list.h"
+#include "designs/shared/block_list.h"
 
 namespace near::design::super {
 
 class ListCache {
  public:
   // Requires: `lists` has room for `capacity` >= 1 lists.
-  void start(CachedList* lists, unsigned capacity, uint32_t full) {
+  void start(BlockList* lists, unsigned capacity, uint32_t full) {
     lists_ = lists;
     capacity_ = capacity;
     full_ = full;
@@ -25,7 +25,7 @@ class ListCache {
   bool has_room() const { return count_ < capacity_ || !is_full(last()); }
 
   // Keeps the list; returns false and does nothing if there is no room.
-  bool put(const CachedList& list) {
+  bool put(const BlockList& list) {
     if (!has_room()) return false;
     const bool short_last = count_ > 0 && !is_full(last());
     if (short_last && (!is_full(list) || count_ == capacity_)) {
@@ -38,12 +38,12 @@ class ListCache {
   }
 
   // The last list, the only one that may be short; there must be one.
-  CachedList& last() { return lists_[count_ - 1]; }
-  const CachedList& last() const { return lists_[count_ - 1]; }
-  CachedList take() { return lists_[--count_]; }
+  BlockList& last() { return lists_[count_ - 1]; }
+  const BlockList& last() const { return lists_[count_ - 1]; }
+  BlockList take() { return lists_[--count_]; }
 
   // Takes the first list, which is full unless it is the only one; there must be one.
-  CachedList take_full() {
+  BlockList take_full() {
     if (count_ >= 2) {
       swap(0, count_ - 2);
       swap(count_ - 2, count_ - 1);
@@ -58,14 +58,14 @@ class ListCache {
   }
 
  private:
-  bool is_full(const CachedList& list) const { return list.count >= full_; }
+  bool is_full(const BlockList& list) const { return list.count >= full_; }
   void swap(unsigned a, unsigned b) {
-    const CachedList other = lists_[a];
+    const BlockList other = lists_[a];
     lists_[a] = lists_[b];
     lists_[b] = other;
   }
 
-  CachedList* lists_ = nullptr;
+  BlockList* lists_ = nullptr;
   unsigned capacity_ = 0;
   unsigned count_ = 0;
   uint32_t full_ = 0;

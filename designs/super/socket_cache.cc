@@ -13,7 +13,7 @@ bool start_socket_caches() {
   if (!kVariant.per_socket) return true;
   const unsigned count = design::topology().count * kBins;
   const unsigned depth = settings.socket_lists;
-  auto* lists = take_room_for<CachedList>(size_t{count} * depth);
+  auto* lists = take_room_for<BlockList>(size_t{count} * depth);
   auto* caches = take_room_for<SocketCache>(count);
   if (lists == nullptr || caches == nullptr) return false;
   for (unsigned i = 0; i < count; i++) {
@@ -27,19 +27,19 @@ bool start_socket_caches() {
   return true;
 }
 
-void SocketCache::start(unsigned bin, CachedList* lists, uint32_t full) {
+void SocketCache::start(unsigned bin, BlockList* lists, uint32_t full) {
   bin_ = bin;
   lists_.start(lists, settings.socket_lists, full);
 }
 
-CachedList SocketCache::take() {
+BlockList SocketCache::take() {
   const Section section(lock_);
   accesses_++;
   if (lists_.empty()) global_caches[bin_].take(lists_, lists_.capacity());
-  return lists_.empty() ? CachedList() : lists_.take();
+  return lists_.empty() ? BlockList() : lists_.take();
 }
 
-bool SocketCache::put(const CachedList& list) {
+bool SocketCache::put(const BlockList& list) {
   const Section section(lock_);
   accesses_++;
   if (!lists_.has_room()) {

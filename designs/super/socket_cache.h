@@ -20,14 +20,14 @@ class alignas(64) SocketCache {
     size_t cached;    // blocks
   };
 
-  void start(unsigned bin, CachedList* lists, uint32_t full);
+  void start(unsigned bin, BlockList* lists, uint32_t full);
 
   // Takes a list; empty if memory is refused.
-  CachedList take();
+  BlockList take();
 
   // Keeps the list; returns false and does nothing if neither this cache nor the global one has
   // room.
-  bool put(const CachedList& list);
+  bool put(const BlockList& list);
   void trim();
   Totals totals();
   Mutex& lock() { return lock_; }

@@ -47,7 +47,7 @@ bool start_global_caches() {
   const size_t depth = settings.global_lists;
   size_t levels = 0;
   for (const Bin& bin : kBinTable) levels += bin.per_folio + 1;
-  auto* lists = take_room_for<CachedList>(kBins * depth);
+  auto* lists = take_room_for<BlockList>(kBins * depth);
   auto* by_free = take_room_for<List<Folio>>(levels);
   if (lists == nullptr || by_free == nullptr) return false;
   for (unsigned bin = 0; bin < kBins; bin++) {
@@ -148,7 +148,7 @@ design::Footprint Super::footprint() {
   size_t in_use = runs.in_use;
   for (unsigned bin = 0; bin < kBins; bin++) {
     const GlobalCache::Totals totals = global_caches[bin].totals();
-    cached[bin] += totals.cached + threads.cached(bin);
+    cached[bin] += totals.cached + cached_by_threads(bin);
     // Blocks may move between caches while they are counted.
     in_use += (totals.folios.in_use - min_of(cached[bin], totals.folios.in_use)) * kSizes[bin];
   }
@@ -209,7 +209,7 @@ void Super::for_each_lock(void (*visit)(Mutex&)) {
 }
 
 void Super::unlock_after_fork(bool child) {
-  if (child) threads.orphan_others();
+  if (child) threads.adopt_others(current);
   Defaults::unlock_after_fork(child);
 }
 

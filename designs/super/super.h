@@ -18,8 +18,8 @@ struct Super : design::Defaults<Super> {
   static constexpr const char* kName = kVariant.name;
   static std::span<Switch> switches() { return super::switches(); }
   static bool start();
-  static bool thread_enter() { return threads.enter(); }
-  static void thread_exit() { threads.exit(); }
+  static bool thread_enter() { return enter_cache(); }
+  static void thread_exit() { leave_cache(); }
 
   static void* allocate(size_t size) {
     if (likely(size <= kLargestSmall)) {

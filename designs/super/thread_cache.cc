@@ -10,18 +10,20 @@ namespace near::design::super {
 
 constinit ThreadCache no_cache;
 __thread ThreadCache* current NEAR_TLS_INITIAL_EXEC = &no_cache;
-constinit Threads threads;
+constinit design::HeapList<ThreadCache> threads{design::kInnerRank};
 
 namespace {
 
 // A thread looks up its processor once in so many calls.
 constexpr uint32_t kCallsPerLook = 16;
 
-// Takes the first cache of `from`; null if there is none.
-ThreadCache* take_first(List<ThreadCache>& from) {
-  ThreadCache* first = from.front();
-  if (first != nullptr) from.remove(first);
-  return first;
+// Called under the lock of `threads`, which guards the room.
+ThreadCache* make_cache() {
+  auto* cache = take_room_for<ThreadCache>(1);
+  if (cache == nullptr) return nullptr;
+  ::new (cache) ThreadCache;
+  cache->start();
+  return cache;
 }
 
 }  // namespace
@@ -99,64 +101,32 @@ void ThreadCache::recount() {
   }
 }
 
-bool Threads::enter() {
-  ThreadCache* cache = nullptr;
-  bool orphan = false;
-  {
-    const LockGuard guard(lock_);
-    cache = take_first(orphans_);
-    orphan = cache != nullptr;
-    if (cache == nullptr) cache = take_first(unused_);
-    if (cache == nullptr) {
-      cache = take_room_for<ThreadCache>(1);
-      if (cache == nullptr) return false;
-      new (cache) ThreadCache;
-      cache->start();
-      made_++;
-    }
-    living_.push_front(cache);
-  }
-  if (orphan) cache->recount();
+void ThreadCache::arrive() {
+  calls_ = 0;
+  if (!links.is_orphan) return;
+  links.is_orphan = false;
+  recount();
+}
+
+bool enter_cache() {
+  ThreadCache* cache = threads.take(make_cache);
+  if (cache == nullptr) return false;
   cache->arrive();
   current = cache;
   return true;
 }
 
-void Threads::exit() {
+void leave_cache() {
   ThreadCache* cache = current;
   current = &no_cache;
   cache->flush();
-  const LockGuard guard(lock_);
-  living_.remove(cache);
-  unused_.push_front(cache);
+  threads.give(cache);
 }
 
-void Threads::orphan_others() {
-  ThreadCache* cache = living_.front();
-  while (cache != nullptr) {
-    ThreadCache* following = cache->next;
-    if (cache != current) {
-      living_.remove(cache);
-      orphans_.push_front(cache);
-    }
-    cache = following;
-  }
-}
-
-size_t Threads::cached(unsigned bin) {
-  const LockGuard guard(lock_);
+size_t cached_by_threads(unsigned bin) {
   size_t sum = 0;
-  for (const List<ThreadCache>* list : {&living_, &orphans_}) {
-    for (const ThreadCache* cache = list->front(); cache != nullptr; cache = cache->next) {
-      sum += cache->cached(bin);
-    }
-  }
+  threads.for_each([&](const ThreadCache& cache) { sum += cache.cached(bin); });
   return sum;
-}
-
-size_t Threads::made() {
-  const LockGuard guard(lock_);
-  return made_;
 }
 
 }  // namespace near::design::super

@@ -1,14 +1,13 @@
 // A thread's object caches: two lists for each bin, one in use and one spare, which is empty or was
 // full. They need no lock. [Kim23 §2.2.4]
 //
-// Invariant: each cache is `current` in one living thread, or in `unused`, or in `orphans`, where
-// the caches of threads that a fork did not copy are.
-// Thread-safety: its thread; `Threads` is guarded by its lock.
+// Invariant: each cache is `current` in one living thread, or idle in `threads`, then without a
+// block, unless it is an orphan of a fork.
+// Thread-safety: its thread; idle caches as `threads` says.
 #pragma once
 
 #include "base/compiler.h"
-#include "base/list.h"
-#include "designs/shared/ranks.h"
+#include "designs/shared/heap_list.h"
 #include "designs/super/bin.h"
 #include "designs/super/thread_list.h"
 
@@ -45,13 +44,13 @@ class ThreadCache {
   // A pseudo-random number from 0 to 63.
   uint32_t next_line();
 
-  // Called when another thread takes the cache: it must look up its processor.
-  void arrive() { calls_ = 0; }
+  // Called when another thread takes the cache: it must look up its processor, and count what the
+  // thread of an orphan left.
+  void arrive();
 
   // Gives all blocks to the caches above.
   void flush();
 
-  void recount();
   size_t cached(unsigned bin) const {
     const Lists& lists = by_kind_[bin + 1];
     return lists.used.count() + lists.spare.count();
@@ -62,8 +61,7 @@ class ThreadCache {
   ThreadCache& operator=(const ThreadCache&) = delete;
 
  private:
-  friend class List<ThreadCache>;
-  friend class Threads;
+  friend class design::HeapList<ThreadCache>;
 
   // Everything here that a malloc or free of the bin touches is one cache line, including a copy of
   // the bin's values that free needs.
@@ -80,12 +78,12 @@ class ThreadCache {
   bool put_slow(unsigned bin, Block* block);
   void find_processor();
   void flush(unsigned bin, ThreadList& list);
+  void recount();
 
   // Indexed by the kind of a chunk. The lists of kind 0 are empty, accept nothing, and fail every
   // test.
   Lists by_kind_[kBins + 1] = {};
-  ThreadCache* next = nullptr;
-  ThreadCache* prev = nullptr;
+  design::HeapLinks<ThreadCache> links;
   unsigned cpu_ = 0;
   unsigned socket_ = 0;
   uint32_t calls_ = 0;  // calls that reached a processor's cache
@@ -100,29 +98,14 @@ extern __thread ThreadCache* current NEAR_TLS_INITIAL_EXEC NEAR_HIDDEN;
 
 inline bool have_cache() { return current != &no_cache; }
 
-class Threads {
- public:
-  // Gives the calling thread a cache. False if memory is refused.
-  bool enter();
-  void exit();
+// The caches of all threads.
+extern design::HeapList<ThreadCache> threads;
 
-  // Called in a forked child, which has only the calling thread.
-  void orphan_others();
+// Gives the calling thread a cache. False if memory is refused.
+bool enter_cache();
+void leave_cache();
 
-  // Blocks of the bin in all threads' lists.
-  size_t cached(unsigned bin);
-  // The number of caches, including unused ones.
-  size_t made();
-  Mutex& lock() { return lock_; }
-
- private:
-  Mutex lock_{design::kInnerRank};
-  List<ThreadCache> living_;
-  List<ThreadCache> unused_;
-  List<ThreadCache> orphans_;
-  size_t made_ = 0;
-};
-
-extern Threads threads;
+// Blocks of the bin in all threads' lists.
+size_t cached_by_threads(unsigned bin);
 
 }  // namespace near::design::super

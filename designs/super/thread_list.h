@@ -1,6 +1,6 @@
 // One of a thread's two lists of free blocks of a bin. [Kim23 §2.2.4]
 //
-// Invariant: as CachedList; `tail` is valid only while the list is not empty.
+// Invariant: as BlockList; `tail` is valid only while the list is not empty.
 // A fork may interrupt the list's thread, which the child does not have, between any two stores.
 // Every order of stores here leaves a chain from `head` that ends, and no block in two lists. The
 // child counts the chain before it uses it (`recount`).
@@ -9,7 +9,7 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
-#include "designs/super/cached_list.h"
+#include "designs/shared/block_list.h"
 
 namespace near::design::super {
 
@@ -43,15 +43,15 @@ class ThreadList {
   }
 
   // Fills the list, which must be empty.
-  void put(const CachedList& list) {
+  void put(const BlockList& list) {
     tail_ = list.tail;
     set_count(list.count);
     in_order();
     head_ = list.head;
   }
 
-  CachedList take() {
-    const CachedList list{.head = head_, .tail = tail_, .count = count()};
+  BlockList take() {
+    const BlockList list{.head = head_, .tail = tail_, .count = count()};
     head_ = nullptr;
     set_count(0);
     return list;

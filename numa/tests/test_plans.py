@@ -45,7 +45,7 @@ def test_every_plan_of_the_lab_is_right():
         ('"4n"', '"4n", "9n"', "topologies: there is no topology '9n'"),
         ('"threadtest"]', '"nothing"]', "cases: there is no case 'nothing'"),
         ('"threadtest"]', '"audit"]', "cases: audit is not counted"),
-        ('"glibc"]', '"glibc", "hoard"]', "allocators: unknown 'hoard'"),
+        ('"glibc"]', '"glibc", "streamflow"]', "allocators: unknown 'streamflow'"),
         ('"glibc"]', '"jemalloc"]', "baseline: there is no 'glibc'"),
         ("seeds = 3", "seeds = 0", "seeds: input should be greater"),
         ("remote =", "distance =", "floors: there is no 'distance'"),

@@ -218,8 +218,8 @@ def test_outcomes_that_differ_are_counted():
 
 
 def test_a_choice_is_wrong_before_anything_runs():
-    with pytest.raises(runs.ChoiceError, match="unknown 'hoard'"):
-        runs.plan("2n", ["audit"], "hoard")
+    with pytest.raises(runs.ChoiceError, match="unknown 'streamflow'"):
+        runs.plan("2n", ["audit"], "streamflow")
     planned = runs.plan("2n", ["audit"], "near,glibc", seeds=2)
     assert [(one.allocator.name, one.seeds) for one in planned] == [
         *(("nearmalloc", (1, 2)), ("glibc", (1, 2)))
@@ -351,7 +351,7 @@ def test_run_refuses_what_there_is_not(fake):
     for words, complaint in (
         (("9n", "audit"), "there is no topology '9n'"),
         (("2n", "nothing"), "there is no case 'nothing'"),
-        (("2n", "audit", "--allocators", "hoard"), "--allocators: unknown 'hoard'"),
+        (("2n", "audit", "--allocators", "streamflow"), "--allocators: unknown 'streamflow'"),
     ):
         status, out = command("run", *words)
         assert status == 2 and f"near vm: {complaint}" in out

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import unittest
 from pathlib import Path
@@ -77,6 +78,16 @@ class Commands(unittest.TestCase):
                              r"(?m)(: threads bound: 4$|: [4-9] threads bound, 1 left)")
             count()
 
+    def test_a_switch_changes_what_a_design_counts(self) -> None:
+        seen = []
+        for options in ("", "superblock=64"):
+            result = near("--design", "hoard", "--stats", "--", "ls", str(ROOT),
+                          NEARMALLOC_DESIGN_OPTIONS=options)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            seen.append(int(re.search(r"large_blocks: (\d+)$", result.stderr, re.MULTILINE)[1]))
+            count()
+        self.assertGreater(seen[0], seen[1], "blocks of 4 to 32 KiB have superblocks, too")
+
     def test_a_switch_that_is_none_is_reported_and_the_program_runs(self) -> None:
         for design in DESIGNS:
             result = near("--design", design, "--", "ls", str(ROOT),
@@ -87,7 +98,7 @@ class Commands(unittest.TestCase):
 
     def test_wrong_use_is_refused(self) -> None:
         for words, complaint in (
-            (["--design", "hoard", "--", "ls"], "unknown design 'hoard'; there are: scalloc "),
+            (["--design", "libc", "--", "ls"], "unknown design 'libc'; there are: scalloc "),
             (["--design"], "--design needs a name"),
             (["--bind", "tightly", "--", "ls"], "unknown policy 'tightly'; there are: interleave "),
             (["--design", "scalloc", "--"], "run needs a program"),

@@ -25,7 +25,7 @@
 namespace near_test {
 namespace {
 
-using near::design::nalloc::Block;
+using near::design::Block;
 using near::design::nalloc::current;
 using near::design::nalloc::kPage;
 using near::design::nalloc::Nalloc;

@@ -5,7 +5,6 @@
 #include <memory>
 #include <random>
 #include <string_view>
-#include <utility>
 
 #include "designs/numalloc/node_heap.h"
 #include "designs/numalloc_room.h"
@@ -41,15 +40,15 @@ using NumallocSwitch = NumallocNodes;
 size_t strangers() {
   size_t found = 0;
   for (unsigned n = 0; n < regions.count; n++) {
-    for (ThreadHeap* heap = node_heaps[n]->all; heap != nullptr; heap = heap->next_of_all) {
-      for (auto& list : heap->lists) {
+    node_heaps[n]->heaps.for_each([&](ThreadHeap& heap) {
+      for (auto& list : heap.lists) {
         const auto all = list.take_all();
         for (auto* object = all.head; object != nullptr; object = object->next) {
           found += node_of(object) != n ? 1 : 0;
         }
         list.fill(all);
       }
-    }
+    });
     NodeHeap& node = *node_heaps[n];
     for (unsigned c = 1; c < kClasses; c++) {
       std::vector<near::design::numalloc::Sublist> lists;
@@ -215,7 +214,9 @@ TEST_F(NumallocNodes, ANodeWithoutMetadataMovesNobodyBackAndForth) {
   worker([] { near_free(near_malloc(1)); });
   on_cpu(0, use_all);  // its heap is idle now
   NodeHeap& full = *node_heaps[last()];
-  ThreadHeap* idle = std::exchange(full.idle, nullptr);
+  const auto make_none = []() -> ThreadHeap* { return nullptr; };
+  std::vector<ThreadHeap*> idle;
+  while (ThreadHeap* heap = full.heaps.take(make_none)) idle.push_back(heap);
   fake_os::fail(OsCall::commit, 1, true);
   while (full.metadata.take(64) != nullptr) {
   }
@@ -229,7 +230,7 @@ TEST_F(NumallocNodes, ANodeWithoutMetadataMovesNobodyBackAndForth) {
     EXPECT_EQ(current_heap, heap);
   });
   fake_os::fail_none();
-  full.idle = idle;
+  for (ThreadHeap* heap : idle) full.heaps.give(heap);
   count_cases();
 }
 

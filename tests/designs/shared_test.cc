@@ -1,4 +1,4 @@
-// What designs share: the arena, free runs of pages, large blocks.
+// What designs share: the arena, free runs of pages, large blocks, lists of blocks and of heaps.
 // Thread-safety: only the thread that runs the test uses it.
 #include <gtest/gtest.h>
 
@@ -10,7 +10,10 @@
 
 #include "base/bits.h"
 #include "designs/shared/arena.h"
+#include "designs/shared/block_list.h"
 #include "designs/shared/free_runs.h"
+#include "designs/shared/heap_list.h"
+#include "designs/shared/mapped_blocks.h"
 #include "designs/shared/page_runs.h"
 #include "support/cases.h"
 #include "support/fake_os.h"
@@ -22,7 +25,12 @@ namespace {
 using near::kKiB;
 using near::kMiB;
 using near::design::Arena;
+using near::design::Block;
+using near::design::BlockList;
 using near::design::FreeRuns;
+using near::design::HeapLinks;
+using near::design::HeapList;
+using near::design::MappedBlocks;
 using near::design::PageRuns;
 
 constexpr size_t kPage = FreeRuns::kPage;
@@ -178,6 +186,125 @@ TEST(PageRuns, AZeroedBlockIsZeroAlsoWhereSomebodyHadTheMemory) {
   EXPECT_EQ(runs.totals().in_use, 0u);
   EXPECT_TRUE(runs.trim());
   EXPECT_FALSE(runs.trim()) << "it was given back";
+}
+
+TEST(MappedBlocks, AreZeroAlignedAndGoneWhenTheyArePut) {
+  static constinit MappedBlocks blocks;
+  for (const size_t alignment : {size_t{1}, size_t{64}, kPage, 64 * kPage}) {
+    for (const size_t size : {size_t{0}, size_t{1}, kPage, kMiB}) {
+      auto* block = static_cast<char*>(blocks.take(size, alignment));
+      ASSERT_NE(block, nullptr);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % std::max(alignment, size_t{64}), 0u);
+      const size_t usable = blocks.usable(block);
+      EXPECT_GE(usable, std::max(size, size_t{1}));
+      EXPECT_EQ(std::count(block, block + usable, 0), static_cast<ptrdiff_t>(usable));
+      memset(block, 1, usable);
+      EXPECT_EQ(blocks.usable(block + 64), 0u);
+      EXPECT_FALSE(blocks.put(block + 64));
+      EXPECT_EQ(blocks.totals().blocks, 1u);
+      EXPECT_TRUE(blocks.put(block));
+      EXPECT_FALSE(blocks.put(block)) << "it is gone";
+      count_cases();
+    }
+  }
+  EXPECT_EQ(blocks.totals().bytes, 0u);
+  EXPECT_EQ(blocks.take(PTRDIFF_MAX, 1), nullptr);
+  for (const OsCall call : {OsCall::map, OsCall::reserve, OsCall::commit}) {
+    fake_os::fail(call, 1, true);
+    EXPECT_EQ(blocks.take(kMiB, call == OsCall::map ? 1 : 64 * kPage), nullptr);
+    fake_os::fail_none();
+  }
+  EXPECT_EQ(blocks.totals().blocks, 0u);
+}
+
+// The numbers of the blocks, by following the links; -1 if `count` or `tail` disagrees.
+std::vector<ptrdiff_t> numbers(const BlockList& list, const Block* first) {
+  std::vector<ptrdiff_t> found;
+  const Block* last = nullptr;
+  for (const Block* block = list.head; block != nullptr; last = block, block = block->next) {
+    found.push_back(block - first);
+  }
+  if (found.size() != list.count || last != list.tail) found.push_back(-1);
+  return found;
+}
+
+TEST(BlockList, MovesBlocksAtBothEndsAndWhole) {
+  using Numbers = std::vector<ptrdiff_t>;
+  Block blocks[8] = {};
+  BlockList list = BlockList::of(&blocks[0]);
+  list.push(&blocks[1]);
+  list.add_last(&blocks[2]);
+  EXPECT_EQ(numbers(list, blocks), (Numbers{1, 0, 2}));
+  BlockList other;
+  other.add_last(&blocks[3]);
+  other.push(&blocks[4]);
+  list.join(other);
+  EXPECT_EQ(numbers(list, blocks), (Numbers{4, 3, 1, 0, 2}));
+  list.append(BlockList::of(&blocks[5]));
+  EXPECT_EQ(numbers(list, blocks), (Numbers{4, 3, 1, 0, 2, 5}));
+  const BlockList front = list.split(2);
+  EXPECT_EQ(numbers(front, blocks), (Numbers{4, 3}));
+  EXPECT_EQ(numbers(list, blocks), (Numbers{1, 0, 2, 5}));
+  for (const ptrdiff_t number : {1, 0, 2, 5}) EXPECT_EQ(list.pop(), &blocks[number]);
+  EXPECT_EQ(numbers(list, blocks), Numbers());
+  list.append(front);
+  EXPECT_EQ(numbers(list, blocks), (Numbers{4, 3}));
+  BlockList empty;
+  empty.join(front);
+  EXPECT_EQ(numbers(empty, blocks), (Numbers{4, 3}));
+  count_cases(8);
+}
+
+struct SomeHeap {
+  HeapLinks<SomeHeap> links;
+};
+
+TEST(HeapList, AHeapIsOneThreadsAndAnIdleOneServesTheNext) {
+  constexpr size_t kThreads = 4;
+  static constinit HeapList<SomeHeap> list{near::design::kInnerRank};
+  static SomeHeap room[kThreads];
+  size_t made = 0;
+  const auto make = [&] { return made < kThreads ? &room[made++] : nullptr; };
+  const size_t rounds = scaled(10'000);
+  std::vector<near::Atomic<int>> users(kThreads);
+  run_threads(kThreads, [&](size_t) {
+    for (size_t i = 0; i < rounds; i++) {
+      SomeHeap* heap = list.take(make);
+      ASSERT_NE(heap, nullptr);
+      near::Atomic<int>& user = users[static_cast<size_t>(heap - room)];
+      EXPECT_EQ(user.fetch_add(1, near::kRelaxed), 0);
+      user.fetch_sub(1, near::kRelaxed);
+      list.give(heap);
+    }
+  });
+  EXPECT_EQ(list.made(), made);
+  SomeHeap* last = list.take(make);
+  list.give(last);
+  EXPECT_EQ(list.take(make), last) << "the one given back last";
+  count_cases(kThreads * rounds);
+}
+
+TEST(HeapList, AfterAForkTheOthersHeapsAreIdleAndOrphans) {
+  HeapList<SomeHeap> list{near::design::kInnerRank};
+  SomeHeap room[4];
+  size_t made = 0;
+  const auto make = [&] { return made < 4 ? &room[made++] : nullptr; };
+  for (size_t i = 0; i < 4; i++) EXPECT_EQ(list.take(make), &room[i]);
+  EXPECT_EQ(list.take(make), nullptr) << "memory is refused";
+  list.give(&room[3]);
+  list.adopt_others(&room[1]);
+  size_t all = 0;
+  size_t orphans = 0;
+  list.for_each([&](const SomeHeap& heap) {
+    all++;
+    orphans += heap.links.is_orphan ? 1 : 0;
+  });
+  EXPECT_EQ(all, 4u);
+  EXPECT_EQ(orphans, 2u) << "of four, one is the child's and one was idle";
+  EXPECT_FALSE(room[1].links.is_orphan || room[3].links.is_orphan);
+  for (int i = 0; i < 3; i++) EXPECT_NE(list.take(make), &room[1]);
+  EXPECT_EQ(list.take(make), nullptr);
+  count_cases(3);
 }
 
 }  // namespace

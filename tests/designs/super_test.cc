@@ -34,6 +34,8 @@ namespace {
 
 using namespace near::design::super;
 using near::kMiB;
+using near::design::Block;
+using near::design::BlockList;
 
 GlobalCache::Totals global(size_t size) { return global_caches[small_bin(size)].totals(); }
 
@@ -50,7 +52,7 @@ void give(const std::vector<void*>& blocks) {
 // Blocks of the bin that lie in caches instead of in the program.
 size_t cached(size_t size) {
   const auto bin = static_cast<unsigned>(small_bin(size));
-  size_t sum = global(size).cached + threads.cached(bin);
+  size_t sum = global(size).cached + cached_by_threads(bin);
   for (unsigned cpu = 0; cpu < cpus; cpu++) sum += cpu_cache(cpu, bin).totals().cached;
   for (unsigned i = bin; i < socket_cache_count; i += kBins) {
     sum += socket_caches[i].totals().cached;
@@ -274,7 +276,7 @@ class FolioTest : public testing::Test {
   FolioTest() {
     Super::deallocate(Super::allocate(1));
     folios_.start(static_cast<unsigned>(small_bin(700)), by_free_.data());
-    CachedList list = folios_.take(4 * kPerFolio);
+    BlockList list = folios_.take(4 * kPerFolio);
     while (!list.empty()) blocks_.push_back(list.pop());
   }
 
@@ -332,12 +334,12 @@ TEST_F(FolioTest, ABlockIsFreedOnce) {
 TEST(SuperLists, CountsSurviveEveryMove) {
   constexpr uint32_t kFull = 4;
   Block blocks[64];
-  CachedList room[3];
+  BlockList room[3];
   ListCache cache;
   cache.start(room, 3, kFull);
   size_t next = 0;
   const auto list_of = [&](uint32_t count) {
-    CachedList list;
+    BlockList list;
     while (list.count < count) list.add_last(&blocks[next++]);
     return list;
   };
@@ -351,7 +353,7 @@ TEST(SuperLists, CountsSurviveEveryMove) {
   EXPECT_EQ(cache.last().count, 1u) << "the last is the only short one";
   size_t seen = 0;
   while (!cache.empty()) {
-    CachedList list = cache.take();
+    BlockList list = cache.take();
     for (uint32_t left = list.count; left > 0; left--, seen++) EXPECT_NE(list.pop(), nullptr);
     EXPECT_TRUE(list.empty());
   }

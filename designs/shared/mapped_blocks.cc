@@ -1,16 +1,13 @@
-#include "designs/scalloc/huge.h"
+#include "designs/shared/mapped_blocks.h"
 
 #include <cstdint>
 
 #include "base/bits.h"
-#include "designs/shared/ranks.h"
 #include "platform/os.h"
-#include "sync/mutex.h"
 
-namespace near::design::scalloc {
-namespace {
+namespace near::design {
 
-struct alignas(64) Header {
+struct alignas(64) MappedBlocks::Header {
   Header* next;  // in the same place of the table
   char* start;   // of the mapping
   size_t bytes;  // of the mapping
@@ -19,28 +16,29 @@ struct alignas(64) Header {
   size_t size() const { return static_cast<size_t>(start + bytes - block()); }
 };
 
-constexpr size_t kPlaces = 4096;
-constinit Mutex lock{kInnermostRank};
-// Guarded by the lock.
-Header* table[kPlaces];
-HugeUse use;
-
-Header*& place_of(const void* block) {
+MappedBlocks::Header*& MappedBlocks::place_of(const void* block) {
+  static_assert(kPlaces == size_t{1} << (64 - 52));
   const uint64_t mixed = (reinterpret_cast<uintptr_t>(block) >> 12) * 0x9e3779b97f4a7c15;
-  return table[mixed >> 52];
+  return table_[mixed >> 52];
 }
-static_assert(kPlaces == size_t{1} << (64 - 52));
 
 // Called under the lock: the link to the header of the block, or the null at the end.
-Header** find(const void* block) {
+MappedBlocks::Header** MappedBlocks::find(const void* block) {
   Header** link = &place_of(block);
   while (*link != nullptr && (*link)->block() != block) link = &(*link)->next;
   return link;
 }
 
-}  // namespace
+// Maps `bytes`, of which the first `unused` stay inaccessible; null if refused.
+char* MappedBlocks::map(size_t bytes, size_t alignment, size_t unused) {
+  if (unused == 0) return static_cast<char*>(os::map_anywhere(bytes, alignment));
+  auto* start = static_cast<char*>(os::reserve(bytes, alignment));
+  if (start == nullptr || os::commit(start + unused, bytes - unused)) return start;
+  os::unreserve(start, bytes);
+  return nullptr;
+}
 
-void* allocate_huge(size_t alignment, size_t size) {
+void* MappedBlocks::take(size_t size, size_t alignment) {
   const size_t page = os::page_size();
   size = max_of(size, 1);  // an empty block, too, lies inside its mapping
   alignment = max_of(alignment, alignof(Header));
@@ -51,52 +49,45 @@ void* allocate_huge(size_t alignment, size_t size) {
     return nullptr;
   }
   bytes = align_down(bytes, page);
-  auto* start = static_cast<char*>(os::reserve(bytes, max_of(alignment, page)));
-  if (start == nullptr) return nullptr;
   const size_t unused = align_down(in_front - sizeof(Header), page);
-  if (!os::commit(start + unused, bytes - unused)) {
-    os::unreserve(start, bytes);
-    return nullptr;
-  }
+  char* start = map(bytes, max_of(alignment, page), unused);
+  if (start == nullptr) return nullptr;
   char* block = start + in_front;
   auto* header = reinterpret_cast<Header*>(block) - 1;
   *header = {nullptr, start, bytes};
-  const LockGuard guard(lock);
+  const LockGuard guard(lock_);
   Header*& place = place_of(block);
   header->next = place;
   place = header;
-  use.bytes += header->size();
-  use.blocks++;
+  totals_.bytes += header->size();
+  totals_.blocks++;
   return block;
 }
 
-bool free_huge(void* block) {
+bool MappedBlocks::put(void* block) {
   Header* header = nullptr;
   {
-    const LockGuard guard(lock);
+    const LockGuard guard(lock_);
     Header** link = find(block);
     header = *link;
     if (header == nullptr) return false;
     *link = header->next;
-    use.bytes -= header->size();
-    use.blocks--;
+    totals_.bytes -= header->size();
+    totals_.blocks--;
   }
   os::unreserve(header->start, header->bytes);
   return true;
 }
 
-size_t huge_size(const void* block) {
-  const LockGuard guard(lock);
+size_t MappedBlocks::usable(const void* block) {
+  const LockGuard guard(lock_);
   const Header* header = *find(block);
   return header != nullptr ? header->size() : 0;
 }
 
-HugeUse huge_use() {
-  const LockGuard guard(lock);
-  return use;
+MappedBlocks::Totals MappedBlocks::totals() {
+  const LockGuard guard(lock_);
+  return totals_;
 }
 
-void lock_huge_for_fork() { lock.lock_for_fork(); }
-void unlock_huge_after_fork() { lock.unlock_for_fork(); }
-
-}  // namespace near::design::scalloc
+}  // namespace near::design
