@@ -73,8 +73,10 @@ void parse(workload::Workload& workload, Options& to, int argc, char** argv) {
 
 // About how many nanoseconds it takes to replace a block of this size, on a machine of 2024.
 double cost_of_one(const Options& options, double size) {
-  constexpr double kCall = 80, kMiss = 300, kTouch = 120, kByteCopied = 0.1;
-  double cost = kCall + kTouch * std::floor(size / kPage);
+  // Pages of large blocks are those of memory that the allocator took from the system just now.
+  constexpr double kCall = 80, kMiss = 300, kTouch = 40, kFault = 150, kByteCopied = 0.1;
+  const double pages = std::floor(size / kPage), kept = std::min(pages, 256.0);
+  double cost = kCall + kTouch * kept + kFault * (pages - kept);
   if (options.order == "random" && options.live > 4 * kMiB) cost += kMiss;
   if (options.remote > 0) cost += kMiss;
   if (options.grow > 1 && size > static_cast<double>(options.smallest)) {
