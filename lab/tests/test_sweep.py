@@ -11,12 +11,13 @@ import pytest
 
 import results_file as make
 from nearlab import places
+from nearlab.compare.compare import Way
 from nearlab.peers import Allocator
 from nearlab.plan import cells as cells_module
 from nearlab.plan import plan
 from nearlab.results import record
 from nearlab.runs import command as run
-from nearlab.sweeps import before, figures, tables, verdicts
+from nearlab.sweeps import before, figures, gate, tables, verdicts
 from nearlab.sweeps import command as summary
 from nearlab.sweeps.verdicts import Sweep
 
@@ -212,6 +213,53 @@ options = { live = "90000GiB" }
     assert " of 3 " in done.stdout
     assert "too large was not run" in done.stdout
     assert (tmp_path / "drawn" / "sizes.png").is_file()
+
+
+def test_the_commands_of_the_documents_work(tmp_path):
+    chosen = ("--rounds", "1", "--allocators", "nearmalloc,glibc", "--only", "remote batch, 64 B*")
+    for _ in range(2):
+        done = near(tmp_path, "run", "--scale", "0.3", "sweep", *chosen)
+        assert done.returncode == 0, done.stderr
+    done = near(tmp_path, "sweep-summary", "-o", tmp_path / "curves")
+    assert "not judged" in done.stdout and done.returncode == 0
+    assert [file.name for file in (tmp_path / "curves").iterdir()] == ["remote-batch-64-B.png"]
+    done = near(tmp_path, "compare", "sweep~1", "sweep", "--fail-on-regression")
+    assert done.returncode == 2 and "unclear" in done.stdout
+
+
+# --- the gate -------------------------------------------------------------------------------------
+
+
+def slower(points: dict, factor: float) -> dict:
+    return {
+        size: {name: (t * factor if name == "nearmalloc" else t, m) for name, (t, m) in of.items()}
+        for size, of in points.items()
+    }
+
+
+@pytest.mark.parametrize("factor,status", [(1.0, 0), (1.15, 1)])
+def test_the_gate_judges_the_summary_too(tmp_path, factor, status):
+    """15 % is within the threshold of each cell, but a quarter of the points leave the shares."""
+    first = result(tmp_path / "a")
+    second = result(tmp_path / "b", slower(POINTS, factor))
+    options = ("--fail-on-regression", "--threshold-time", "20", "--json", tmp_path / "out.json")
+    done = near(tmp_path, "compare", first, second, *options)
+    assert "The summary of the sweep" in done.stdout and "0 certainly worse" in done.stdout
+    assert done.returncode == status, done.stdout
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert len(found["sweep"]) == 7 and found["regressions"] == 0
+    worse = [one["target"].partition(":")[0] for one in found["sweep"] if one["worse"]]
+    shares = ["time at most 1.10 of the best peer's", "time at most 1.25 of the best peer's"]
+    assert worse == ([*shares, "fastest"] if status else [])
+
+
+def test_few_rounds_make_the_summary_unclear_and_other_results_have_none(tmp_path):
+    thresholds = {Way.TIME: 0.03, Way.MEMORY: 0.02}
+    first = result(tmp_path / "a", rounds=3)
+    second = result(tmp_path / "b", slower(POINTS, 2), rounds=3)
+    assert {one.worse for one in gate.changes(first, second, "nearmalloc", thresholds)} == {None}
+    other = make.write(tmp_path / "quick.jsonl", make.rich_lines(("nearmalloc", "glibc"), 5))
+    assert gate.changes(other, other, "nearmalloc", thresholds) == []
 
 
 # --- before it runs -------------------------------------------------------------------------------
