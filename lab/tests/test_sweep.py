@@ -327,7 +327,8 @@ def test_the_sizes_of_the_sweep_follow_a_rule():
 def test_the_sweep_has_every_curve_and_a_name_for_each_class():
     cells = cells_module.of_plan(plan.load(plan.find("sweep")))
     axes = {axis for cell in cells for axis in cell.x} | {"threads"}
-    assert axes == set("size live threads idle order remote batch grow sizes bands settle".split())
+    swept = "size live threads idle order remote batch grow sizes sizes-from bands settle"
+    assert axes == set(swept.split())
     assert 100 <= len(cells) <= 150
     assert all(cell.rounds >= 5 for cell in cells)
     text = (places.plans_dir() / "sweep.toml").read_text()

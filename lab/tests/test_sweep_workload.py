@@ -16,6 +16,7 @@ from nearlab import places
 from nearlab.measure import trace
 
 MIB = 1 << 20
+SIZES = places.ROOT / "lab" / "sizes"
 
 
 def run(options: str) -> dict:
@@ -121,6 +122,17 @@ def test_a_file_of_sizes_gives_the_shares(tmp_path):
     found = sizes_of(tmp_path, f"--live 4MiB --sizes-from {file}")
     assert found[500] == pytest.approx(2 * found[2000], rel=0.1)
     assert found[800] == pytest.approx(4 * found[2000], rel=0.1)
+
+
+@pytest.mark.parametrize("name", [file.name for file in SIZES.iterdir()])
+def test_the_distributions_of_the_lab_name_their_source_and_are_read(tmp_path, name):
+    lines = (SIZES / name).read_text().splitlines()
+    assert any(line.startswith("# Source: ") for line in lines)
+    sizes = [int(line.split()[0]) for line in lines if not line.startswith("#")]
+    assert sizes == sorted(set(sizes))
+    found = sizes_of(tmp_path, f"--live 4MiB --sizes-from {name}")
+    assert found.keys() & set(sizes)
+    assert run(f"--sizes-from {name}")["asked_kib"] >= 65536
 
 
 @pytest.mark.parametrize("text", ["12", "12 0", "0 1", "12 1 1", "many 1", "9e9 1"])

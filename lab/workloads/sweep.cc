@@ -18,6 +18,7 @@
 #include <array>
 #include <cmath>
 #include <deque>
+#include <filesystem>
 
 #include "own_memory.h"
 #include "sweep_part.h"
@@ -43,7 +44,8 @@ void parse(workload::Workload& workload, Options& to, int argc, char** argv) {
   workload.bytes("--size", to.size, "size of the blocks; of several sizes, the largest");
   workload.bytes("--smallest", to.smallest, "smallest of several sizes; where growth begins");
   workload.count("--sizes", to.sizes, "distinct sizes, equally likely and far apart");
-  workload.option("--sizes-from", to.sizes_from, "a file of sizes with weights, in their place");
+  workload.option("--sizes-from", to.sizes_from,
+                  "a file of sizes with weights, in their place; a name: one of lab/sizes");
   workload.count("--bands", to.bands, "parts of the sizes that are used one after the other");
   workload.bytes("--live", to.live, "bytes that all threads hold together");
   workload.count("--threads", to.threads, "threads that replace blocks");
@@ -97,6 +99,13 @@ size_t replacements(const Options& options, const workload::SizeMix& mix) {
   const double all = static_cast<double>(options.work_ms) * 1e6 / cost *
                      static_cast<double>(std::min<size_t>(options.threads, 2));
   return std::max<size_t>(1, static_cast<size_t>(all / static_cast<double>(options.threads)));
+}
+
+// The file of a distribution: a name without a slash is one of the lab's.
+std::string distribution(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe");
+  return (program.parent_path().parent_path() / "sizes" / name).string();
 }
 
 Order order_of(const std::string& word) {
@@ -316,7 +325,7 @@ int main(int argc, char** argv) {
   const workload::SizeMix mix =
       options.sizes_from.empty()
           ? workload::SizeMix(options.smallest, options.size, options.sizes, options.bands)
-          : workload::SizeMix(options.sizes_from, options.bands, problem);
+          : workload::SizeMix(distribution(options.sizes_from), options.bands, problem);
   workload.require(problem.empty(), problem.c_str());
 
   Sweep sweep(workload, options, mix);
