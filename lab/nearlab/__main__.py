@@ -18,6 +18,7 @@ COMMANDS = {
     "run": ("runs.command", "run", "runs a plan, or workloads by name, under allocators"),
     "compare-allocators": ("runs.one", "compare_allocators", "runs any command under allocators"),
     "report": ("report.command", "report", "writes the page of a result, or one of its figures"),
+    "sweep-summary": ("sweeps.command", "sweep_summary", "judges the curves of a sweep"),
     "compare": ("compare.command", "compare", "shows what changed from one result to another"),
     "tables": ("report.documents", "tables", "writes tables of documents from raw results"),
     "list": ("plan.listing", "list_all", "lists plans, workloads, real programs, allocators"),

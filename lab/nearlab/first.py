@@ -54,7 +54,7 @@ def _wrong_run(words: Sequence[str]) -> str | None:
     parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("what", nargs="*")
     parser.add_argument("--allocators", default="")
-    for option in ("--rounds", "--only", "--pin"):
+    for option in ("--rounds", "--only", "--pin", "--scale"):
         parser.add_argument(option)
     try:
         asked, _ = parser.parse_known_args(words[1:])

@@ -80,6 +80,14 @@ SMALL = {
         "--operations 5000 --kind lifetimes --wheel 300 --high 1000",
     ],
     "start_up": ["--times 6"],
+    "sweep": [
+        "--work 1 --live 100KB --size 100",
+        "--work 1 --live 1MiB --sizes 9 --size 9000 --order fifo --batch 20 --bands 3 --free 50",
+        "--work 1 --live 1MiB --size 30000 --grow 1.5 --order lifo --batch 9 --huge-pages off",
+        "--work 1 --live 1MiB --threads 3 --remote 0.5 --batch 7 --idle 3 --settle 1 --mark",
+        "--work 1 --live 200KB --threads 2 --remote 1 --order phases",
+        "--work 1 --live 1MiB --sizes-from SIZES --order fifo",
+    ],
     "thread_churn": ["--generations 20", "--generations 200 --mark"],
     "threadtest": ["--objects 2000 --rounds 3 --size 8", "--objects 999 --rounds 2 --work 3"],
     "xmalloc_like": ["--rounds 30", "--rounds 30 --threads 1", "--rounds 99 --under-way 1"],
@@ -108,6 +116,14 @@ def recorded() -> Path:
     return file
 
 
+@functools.cache
+def distribution() -> Path:
+    """Sizes with weights for the workload that reads them."""
+    file = Path(tempfile.mkdtemp()) / "sizes"
+    file.write_text("# bytes, weight\n32 6\n1000 3\n20000 1\n")
+    return file
+
+
 def run(name: str, options: str, preload: Path | None = None, **environment: str) -> Ran:
     """Runs a workload under a library, with more environment variables."""
     variables = {**os.environ, **environment}
@@ -115,6 +131,7 @@ def run(name: str, options: str, preload: Path | None = None, **environment: str
     if preload:
         variables["LD_PRELOAD"] = str(preload)
     options = options.replace("TRACE", str(recorded())) if name == "replay" else options
+    options = options.replace("SIZES", str(distribution())) if name == "sweep" else options
     command = [places.workload_dir() / name, *options.split()]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60)
     result = json.loads(done.stdout) if done.stdout.startswith("{") else {}
@@ -225,6 +242,15 @@ def test_a_wrong_option_is_named(name, options):
         ("thread_churn", "--left 201", "--left is above --blocks"),
         ("churn", "--migrate 9 --pin spread", "--migrate goes without --pin"),
         ("churn", "--migrate 9 --stamps off", "--migrate needs stamps"),
+        ("sweep", "--live 5x", "--live"),
+        ("sweep", "--live 0KiB", "--live: must be at least 1"),
+        ("sweep", "--size 8 --sizes 2", "--smallest is above --size"),
+        ("sweep", "--remote 0.5", "--remote needs --threads of at least 2"),
+        ("sweep", "--remote 2 --threads 2", "--remote is not between 0 and 1"),
+        ("sweep", "--grow 1", "--grow is neither 0 nor above 1"),
+        ("sweep", "--bands 2", "--bands is above --sizes"),
+        ("sweep", "--sizes-from /none", "--sizes-from: cannot read /none"),
+        ("sweep", "--sizes-from /dev/null", "/dev/null: no sizes"),
         ("larson", "--generations 1", "--generations is below --threads"),
     ],
 )

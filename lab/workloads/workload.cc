@@ -197,6 +197,10 @@ void Workload::option(const char* flag, std::string& value, const char* descript
   words_->add(flag, value, description);
 }
 
+void Workload::bytes(const char* flag, size_t& value, const char* description) {
+  words_->add(flag, value, description)->transform(CLI::AsSizeValue(true))->check(at_least_one());
+}
+
 void Workload::count(const char* flag, size_t& value, size_t two_cores, const char* description) {
   words_->add(flag, value, two_cores, description)->check(at_least_one());
 }

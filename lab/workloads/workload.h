@@ -162,6 +162,8 @@ class Workload {
   void option(const char* flag, size_t& value, const char* description);
   void option(const char* flag, double& value, const char* description);
   void option(const char* flag, std::string& value, const char* description);
+  // An option that must be at least 1, in bytes: 4096, 64KiB, 33KB, 4GiB.
+  void bytes(const char* flag, size_t& value, const char* description);
   // An option that must be at least 1.
   void count(const char* flag, size_t& value, size_t two_cores, const char* description);
   void count(const char* flag, size_t& value, const char* description);

@@ -24,11 +24,13 @@ from nearlab.compare.compare import Quantity, Row, Settings, Way
 from nearlab.compare.load import Measured, load
 from nearlab.results import stats
 from nearlab.results.journal import JournalError, find
+from nearlab.sweeps import gate
 
 _FORMAT = 1
 _MACHINE = ("cpu", "cpus", "memory_kib", "kernel", "libc", "huge_pages")
 _STYLES = {1: "red", -1: "green", 0: ""}
 _WIDTH_OF_A_FILE = 180
+_SUBJECT = "nearmalloc"  # whose sweep is summarised
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class Comparison:
     settings: Settings
     rows: list[Row]
     warnings: list[str]
+    sweep: list[gate.Change]  # of the summary, if both are sweeps
 
     @property
     def regressions(self) -> list[Row]:
@@ -52,7 +55,9 @@ def compare_files(first: Path, second: Path, settings: Settings) -> Comparison:
     rows = comparing.rows(before, after, settings)
     if not rows:
         raise ValueError(f"{first} and {second} have nothing in common that can be compared")
-    return Comparison(before, after, settings, rows, list(_warnings(before, after, settings)))
+    sweep = gate.changes(first, second, _SUBJECT, settings.thresholds)
+    warnings = list(_warnings(before, after, settings))
+    return Comparison(before, after, settings, rows, warnings, sweep)
 
 
 def _warnings(before: Measured, after: Measured, settings: Settings) -> Iterator[str]:
@@ -207,6 +212,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
         "summary": summary(comparison),
         "regressions": len(comparison.regressions),
         "rows": [_row_json(row) for row in comparison.rows],
+        "sweep": [asdict(one) for one in comparison.sweep],
     }
 
 
@@ -259,7 +265,7 @@ def compare(
     show(comparison, everything)
     if not fail_on_regression:
         return
-    if comparison.regressions:
+    if comparison.regressions or any(one.worse for one in comparison.sweep):
         raise typer.Exit(1)
     if all(row.verdict == "unclear" for row in comparison.rows):
         typer.echo("compare: nothing could be judged: everything is unclear", err=True)
@@ -279,6 +285,8 @@ def show(comparison: Comparison, everything: bool) -> None:
     found = table(comparison, everything)
     if found.row_count:
         out.print(found)
+    if comparison.sweep:
+        out.print(gate.table(comparison.sweep))
     sentence = reference_sentence(comparison)
     if sentence:
         out.print(sentence, markup=False)

@@ -8,6 +8,7 @@ import contextlib
 import fnmatch
 import shlex
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,9 +32,11 @@ from nearlab.runs import huge_pages
 from nearlab.runs.driver import Driver
 from nearlab.runs.interrupt import ended_by_signals
 from nearlab.runs.work import Bench
+from nearlab.sweeps import before
 
 _WIDTH = 180  # the table's width if stdout is no terminal
 _INTERRUPTED = 130
+_GOLDEN = (5**0.5 - 1) / 2
 REFUSED = (PlanError, journal.JournalError, measure.MeasureError)
 
 
@@ -47,6 +50,7 @@ class Choice:
     count: bool = False
     instructions: bool = False
     pin: str = ""
+    scale: float = 1.0  # the share of each row's cells
 
     def words(self) -> tuple[str, ...]:
         """The options that make this choice."""
@@ -55,6 +59,7 @@ class Choice:
             "--allocators": ",".join(self.allocators),
             "--only": self.only if self.only != "*" else None,
             "--pin": self.pin,
+            "--scale": self.scale if self.scale < 1 else None,
         }
         words = [word for name, value in named.items() if value for word in (name, str(value))]
         words += ["--count"] if self.count else []
@@ -71,6 +76,9 @@ def run(
     pin: Annotated[
         str, typer.Option(metavar="spread|compact", help="Binds threads of workloads to CPUs.")
     ] = "",
+    scale: Annotated[
+        float, typer.Option(min=0.001, max=1, help="This share of each row's cells, evenly spread.")
+    ] = 1.0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where it was ended.")] = False,
     count: Annotated[
         bool, typer.Option("--count", help="Count calls of malloc and of the kernel.")
@@ -80,7 +88,7 @@ def run(
     ] = False,
 ) -> None:
     """Runs a plan (a name of lab/plans, or a path to a .toml) or workloads by name."""
-    choice = Choice(rounds, chosen.split(allocators), only, count, instructions, pin)
+    choice = Choice(rounds, chosen.split(allocators), only, count, instructions, pin, scale)
     try:
         if pin not in ("", "spread", "compact"):
             raise PlanError(f"--pin is spread or compact, not {pin!r}")
@@ -95,6 +103,8 @@ def run(
 def show_result(plan: Plan, choice: Choice, resume: bool, words: Sequence[str]) -> None:
     """Runs what was chosen and prints the summary; `words` make the command that resumes it."""
     with prepared(plan, choice) as driver:
+        if told := before.announcement(driver.cells, driver.allocators, plan.keys.warm_up):
+            error_console().print(told)
         path = drive(driver, resume, error_console(), (*words, *choice.words()))
     out = Console()
     out = out if out.is_terminal else Console(width=_WIDTH)
@@ -141,8 +151,8 @@ def prepared(plan: Plan, choice: Choice) -> Iterator[Driver]:
 
 
 def _unset(cell: Cell) -> str | None:
-    """Why the machine cannot be set as the cell wants it."""
-    return huge_pages.problem() if cell.huge_pages else None
+    """Why the machine cannot be set as the cell wants it, or has no room for it."""
+    return (huge_pages.problem() if cell.huge_pages else None) or before.no_room(cell)
 
 
 def _allocators(plan: Plan, choice: Choice) -> list[Allocator]:
@@ -157,6 +167,7 @@ def _allocators(plan: Plan, choice: Choice) -> list[Allocator]:
 def chosen_cells(plan: Plan, choice: Choice) -> list[Cell]:
     every = cells_module.of_plan(plan, choice.rounds)
     cells = [cell for cell in every if fnmatch.fnmatchcase(cell.name, choice.only)]
+    cells = thinned(cells, choice.scale)
     if not cells:
         known = ", ".join(cell.name for cell in every)
         raise PlanError(f"no cell is called {choice.only!r}; there are: {known}")
@@ -168,6 +179,15 @@ def chosen_cells(plan: Plan, choice: Choice) -> list[Cell]:
     return cells
 
 
+def thinned(cells: Sequence[Cell], share: float) -> list[Cell]:
+    """This share of the cells of each row, the first one at least: evenly spread, and out of step
+    with rows that alternate, as multiples of the golden ratio are."""
+    found, seen = [], Counter[str]()
+    for cell in cells:
+        if seen[cell.workload] * _GOLDEN % 1 < share:
+            found.append(cell)
+        seen[cell.workload] += 1
+    return found
 
 
 def drive(driver: Driver, resume: bool, err: Console, words: Sequence[str] = ()) -> Path:
