@@ -275,6 +275,12 @@ uint64_t Core::now() const noexcept {
   return 0;
 }
 
+void lose(Record& record) noexcept {
+  record.lock.enter(record.core->asymmetric);
+  record.limbo.leak();
+  record.lock.leave();
+}
+
 void check_others(Record& record) noexcept {
   switch (record.core->traits.scheme) {
     case Scheme::epochs:

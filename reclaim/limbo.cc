@@ -51,11 +51,7 @@ void Limbo::keep_spare(EntryBlock* block) noexcept {
 
 bool Limbo::add_block() noexcept {
   EntryBlock* block = take_spare();
-  if (block == nullptr) {
-    count(retired_, 1);
-    count(lost_, 1);
-    return false;
-  }
+  if (block == nullptr) return false;
   current_->push_block(block);
   return true;
 }

@@ -85,11 +85,7 @@ class [[nodiscard]] guard {
   ~guard() {
     impl::check_use(record_);
     slots_.give_back(record_);
-    if (record_.stay.has_one_guard()) [[likely]] {
-      leave();
-    } else {
-      impl::leave_nested(record_);
-    }
+    impl::end_guard<Scheme>(record_);
   }
   guard(const guard&) = delete;
   guard& operator=(const guard&) = delete;
@@ -98,7 +94,7 @@ class [[nodiscard]] guard {
   void repin() noexcept {
     if (!record_.stay.has_one_guard()) return;
     slots_.clear(record_);
-    leave();
+    impl::end_guard<Scheme>(record_);
     Scheme::enter(record_);
   }
 
@@ -136,7 +132,8 @@ class [[nodiscard]] guard {
   // As above, with `destroy(object)` instead of `delete`.
   void retire(void* object, deleter destroy) noexcept {
     impl::check_use(record_);
-    Scheme::retire(record_, object, destroy);
+    if (!Scheme::retire(record_, object, destroy)) [[unlikely]]
+      impl::lose(record_);
   }
 
   // A guard inside this one, with slots of its own: neither affects what the other protects.
@@ -157,17 +154,7 @@ class [[nodiscard]] guard {
   friend class handle<Scheme>;
   friend class domain<Scheme>;
   explicit guard(impl::Record& record) noexcept : record_(record) {
-    impl::check_use(record_);
-    if (record_.stay.is_outside()) [[likely]] {
-      Scheme::enter(record_);
-    } else {
-      Scheme::nest(record_);
-    }
-  }
-
-  void leave() noexcept {
-    record_.stay.end();
-    Scheme::leave(record_);
+    impl::begin_guard<Scheme>(record_);
   }
 
   impl::Record& record_;
@@ -316,6 +303,7 @@ class domain {
 
  private:
   friend class offline_scope<Scheme>;
+  friend struct impl::Unguarded;
   friend struct impl::TestAccess;
 
   impl::Record* mine() noexcept {

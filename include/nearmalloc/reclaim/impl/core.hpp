@@ -7,15 +7,21 @@
 
 #include <cstdint>
 
+#include "nearmalloc/reclaim/impl/aside.hpp"
+#include "nearmalloc/reclaim/impl/loose_slots.hpp"
 #include "nearmalloc/reclaim/impl/record.hpp"
 #include "nearmalloc/reclaim/options.hpp"
 
 namespace near::reclaim::impl {
 
-struct Use;  // reclaim/process.h
+struct KeptSlots;  // this_thread.hpp
+struct Use;        // reclaim/process.h
 
 // Gives the tests access to the parts of a domain; the tests define it.
 struct TestAccess;
+
+// Gives interfaces that do not use guards access to the parts of a domain (impl/unguarded.hpp).
+struct Unguarded;
 
 enum class Scheme : uint8_t { leaky, epochs, token, hazards, ping };
 enum class TokenPass : uint8_t { after_free, before_free, while_freeing };
@@ -24,7 +30,8 @@ enum class TokenPass : uint8_t { after_free, before_free, while_freeing };
 struct Traits {
   Scheme scheme;
   TokenPass pass = TokenPass::before_free;
-  bool frees_quiescent = false;  // DEBRA: frees before it announces
+  bool frees_quiescent = false;    // DEBRA: frees before it announces
+  bool deleters_may_wait = false;  // no deleter runs in a pin, so deleters may call synchronize
 };
 
 // A thread that stays attached and does nothing does not block others, but what it retired would
@@ -57,12 +64,28 @@ class Core {
   void barrier() noexcept;
   statistics collect() const noexcept;
 
+  // Returns an empty slot for std26::hazard_pointer; null: no memory. The calling thread keeps some
+  // of those it gives back, so only one domain of a process, which never ends, may have such slots.
+  LooseSlot* take_loose_slot() noexcept;
+  void give_back_loose_slot(LooseSlot& slot) noexcept;
+  void take_kept_slots(KeptSlots& kept) noexcept;  // of a thread that ends
+
+  // Keeps an object for which there was no memory until a limbo has room.
+  void set_aside(Retirable& words) noexcept { aside_.push(words); }
+  // Called by a thread that is pinned: moves what was set aside to its limbo. Does nothing during a
+  // barrier, for the reason that adopt_left has.
+  void adopt_aside(Record& into) noexcept {
+    if (!aside_.is_empty()) [[unlikely]]
+      adopt_aside_slow(into);
+  }
+
   // Counts a retirement that found no memory even for a record.
   void lose() noexcept { lost_.fetch_add(1, kRelaxed); }  // relaxed: a counter
 
   EpochClock clock;
   TokenRing ring;
   Atomic<Record*> records{nullptr};
+  Atomic<LooseSlot*> loose_slots{nullptr};
   const options settings;
   const Traits traits;
   const FreeRun run;
@@ -103,15 +126,19 @@ class Core {
   void adopt_idle(Record& into) noexcept;
   void take_idle(Record& record, Record& into) noexcept;
   bool is_idle(const Record& record) const noexcept;
-  Record& to_wait_with(const char* misuse) noexcept;
+  Record& to_wait_with(const char* misuse, bool in_deleters) noexcept;
   void wait_for_grace(Record& me) noexcept;
   void wait_for_epochs(Record& me) noexcept;
   bool take_limbo(Record& record, Record& me) noexcept;
   void take_everything(Record& me) noexcept;
+  void adopt_aside_slow(Record& into) noexcept;
+  Retirable* move_aside(Record& into) noexcept;
   void wait_for_rounds(Record& me) noexcept;
   void free_when_let_go(Record& me) noexcept;
 
   Atomic<uint32_t> record_count_{0};
+  Atomic<uint32_t> free_slots_{0};  // loose slots that nobody uses or keeps; a hint
+  Aside<Retirable> aside_;
   Atomic<uint32_t> parked_{0};           // records without a thread and with something in them
   Atomic<uint64_t> idle_looked_for_{0};  // when last; guard: barrier_, but read as a hint
   pthread_mutex_t barrier_ = PTHREAD_MUTEX_INITIALIZER;  // one barrier at a time
@@ -135,6 +162,8 @@ void pin_unsettled(Record& record) noexcept;
 bool enter_in_handler(Record& record) noexcept;
 void leave_in_handler(Record& record, bool was_outside) noexcept;
 size_t free_now(Record& record, size_t most) noexcept;
+// Counts an object for which there was no memory, and which is leaked.
+void lose(Record& record) noexcept;
 size_t free_by_hand(Record& record, size_t most) noexcept;
 
 // Misuse. A release build notices it in slow functions; a program that defines NEAR_CHECK as 1

@@ -28,6 +28,19 @@ struct Entry {
   deleter destroy;
 };
 
+// What a limbo has to know of an object that has words of its own.
+struct Retirable;
+struct RetirableType {
+  void* (*object_of)(Retirable& words) noexcept;
+  deleter destroy;
+};
+
+// The words of an object that may be set aside (aside.hpp).
+struct Retirable {
+  Retirable* next = nullptr;
+  const RetirableType* type = nullptr;
+};
+
 struct EntryBlock {
   static constexpr uint32_t kEntries = 63;
   EntryBlock* next;
@@ -79,15 +92,17 @@ class Limbo {
   static constexpr uint32_t kSpares = 8;
   static constexpr size_t kRun = 64;  // objects handed over together at most
 
-  void push(void* object, deleter destroy) noexcept {
+  // False: there is no memory, and nothing was done.
+  bool try_push(void* object, deleter destroy) noexcept {
     EntryBlock* block = current_->first;
     if (block == nullptr || block->count == EntryBlock::kEntries) [[unlikely]] {
-      if (!add_block()) return;
+      if (!add_block()) return false;
       block = current_->first;
     }
     block->entries[block->count++] = {object, destroy};
     current_->objects++;
     count(retired_, 1);
+    return true;
   }
 
   // Counts an object that is never freed.
