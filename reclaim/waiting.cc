@@ -1,35 +1,17 @@
 // synchronize waits until every open guard has ended, barrier until everything was freed.
 // Thread-safety: any thread that is not pinned in this domain.
-#include <sched.h>
-#include <unistd.h>
-
 #include <utility>
 
 #include "nearmalloc/reclaim/impl/core.hpp"
 #include "nearmalloc/reclaim/impl/record_list.hpp"
 #include "nearmalloc/reclaim/impl/this_thread.hpp"
 #include "reclaim/inside.h"
+#include "reclaim/patience.h"
 #include "reclaim/process.h"
 #include "reclaim/schemes.h"
 
 namespace near::reclaim::impl {
 namespace {
-
-// For waits of unknown length: yields at first, later sleeps for a moment.
-class Patience {
- public:
-  void wait() noexcept {
-    waits_++;
-    if (waits_ < 50) {
-      sched_yield();
-    } else {
-      usleep(waits_ < 500 ? 50 : 1000);
-    }
-  }
-
- private:
-  unsigned waits_ = 0;
-};
 
 void set_all_aside(Core& core, Retirable* words) noexcept {
   while (words != nullptr) core.set_aside(*std::exchange(words, words->next));
@@ -166,7 +148,8 @@ Retirable* Core::move_aside(Record& into) noexcept {
   into.lock.enter(asymmetric);
   while (words != nullptr) {
     Retirable* next = words->next;  // read first: the object may be gone afterwards
-    if (!into.limbo.try_push(words->type->object_of(*words), words->type->destroy)) break;
+    const RetirableType& type = *words->type;
+    if (!into.limbo.try_push(type.object_of(*words), type.destroy, type.bytes)) break;
     words = next;
   }
   count_garbage(into);

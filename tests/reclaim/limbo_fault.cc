@@ -30,7 +30,7 @@ void destroy(void* object) noexcept { ++static_cast<Thing*>(object)->destroyed; 
 
 // As guards do.
 void push(Limbo& limbo, Thing& thing) {
-  if (!limbo.try_push(&thing, destroy)) limbo.leak();
+  if (!limbo.try_push(&thing, destroy, sizeof thing)) limbo.leak();
 }
 
 constexpr size_t kThings = size_t{10} * EntryBlock::kEntries;

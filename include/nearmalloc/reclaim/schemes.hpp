@@ -37,19 +37,23 @@ enum class pass : uint8_t { after_free, before_free, while_freeing };
 namespace impl {
 
 // What `retire` does under every scheme except leaky. False: there is no memory for the object.
-inline bool push(Record& record, void* object, deleter destroy) noexcept {
+inline bool push(Record& record, void* object, deleter destroy, size_t bytes) noexcept {
   if (record.stay.is_inside_library()) [[unlikely]]
     fail_with("a signal handler retires inside a pin, or work of the library");
   record.lock.enter(record.core->asymmetric);
-  const bool has_room = record.limbo.try_push(object, destroy);
+  const bool has_room = record.limbo.try_push(object, destroy, bytes);
   if (record.limbo.current() >= record.core->settings.batch_size) record.due = true;
+  const bool is_in_debt = record.limbo.credit < 0;
   record.lock.leave();
+  if (is_in_debt) [[unlikely]]
+    pay_debt(record);
   return has_room;
 }
 
 // The same for schemes with slots, which a thread reads when it has retired enough.
-inline bool retire_under_slots(Record& record, void* object, deleter destroy) noexcept {
-  const bool has_room = push(record, object, destroy);
+inline bool retire_under_slots(Record& record, void* object, deleter destroy,
+                               size_t bytes) noexcept {
+  const bool has_room = push(record, object, destroy, bytes);
   if (record.limbo.current() >= record.look_at) [[unlikely]]
     hazards_retired(record);
   return has_room;
@@ -139,7 +143,7 @@ struct leaky : impl::ProtectsAll {
   static constexpr bool has_grace_periods = false;
   static void enter(impl::Record& record) noexcept { record.stay.settle(); }
   static void leave(impl::Record&) noexcept {}
-  static bool retire(impl::Record& record, void*, deleter) noexcept {
+  static bool retire(impl::Record& record, void*, deleter, size_t) noexcept {
     record.limbo.leak();
     return true;
   }
@@ -163,8 +167,8 @@ struct debra : impl::ProtectsAll {
     }
   }
   static void leave(impl::Record& record) noexcept { impl::unannounce(record.epoch); }
-  static bool retire(impl::Record& record, void* object, deleter destroy) noexcept {
-    return impl::push(record, object, destroy);
+  static bool retire(impl::Record& record, void* object, deleter destroy, size_t bytes) noexcept {
+    return impl::push(record, object, destroy, bytes);
   }
 };
 
@@ -188,8 +192,8 @@ struct token : impl::ProtectsAll {
   static void nest(impl::Record& record) noexcept {
     impl::nest(record, impl::is_activated(record.token));
   }
-  static bool retire(impl::Record& record, void* object, deleter destroy) noexcept {
-    return impl::push(record, object, destroy);
+  static bool retire(impl::Record& record, void* object, deleter destroy, size_t bytes) noexcept {
+    return impl::push(record, object, destroy, bytes);
   }
 };
 
@@ -202,8 +206,8 @@ struct hazard_pointers : impl::ProtectsSlots {
       impl::work(record);
   }
   static void leave(impl::Record&) noexcept {}
-  static bool retire(impl::Record& record, void* object, deleter destroy) noexcept {
-    return impl::retire_under_slots(record, object, destroy);
+  static bool retire(impl::Record& record, void* object, deleter destroy, size_t bytes) noexcept {
+    return impl::retire_under_slots(record, object, destroy, bytes);
   }
 };
 
@@ -212,8 +216,8 @@ struct ping_epochs : impl::ProtectsSlots {
   static constexpr bool has_grace_periods = true;
   static void enter(impl::Record& record) noexcept { impl::pin_epoch<false>(record); }
   static void leave(impl::Record& record) noexcept { impl::unannounce(record.epoch); }
-  static bool retire(impl::Record& record, void* object, deleter destroy) noexcept {
-    return impl::retire_under_slots(record, object, destroy);
+  static bool retire(impl::Record& record, void* object, deleter destroy, size_t bytes) noexcept {
+    return impl::retire_under_slots(record, object, destroy, bytes);
   }
 };
 

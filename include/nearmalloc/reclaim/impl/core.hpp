@@ -79,6 +79,21 @@ class Core {
       adopt_aside_slow(into);
   }
 
+  // The limit of bytes: reclaim/budget.cc. These two require the record's lock.
+  void return_surplus(Record& record) noexcept;
+  void return_all_credit(Record& record) noexcept;
+  // Whether the record has credit for so many bytes, after taking it from the reserve; the second
+  // also reclaims for it, the third until it has, the fourth does so without a pin.
+  bool take_credit(Record& record, int64_t bytes) noexcept;
+  bool reclaim_for(Record& me, int64_t bytes) noexcept;
+  void wait_for_credit(Record& me) noexcept;
+  void wait_unpinned(Record& me) noexcept;
+  bool is_limited() const noexcept { return settings.max_unreclaimed_bytes != 0; }
+  bool is_robust() const noexcept {
+    return traits.scheme == Scheme::hazards || traits.scheme == Scheme::ping;
+  }
+  void record_over_limit() noexcept { over_limit_.fetch_add(1, kRelaxed); }  // relaxed: a counter
+
   // Counts a retirement that found no memory even for a record.
   void lose() noexcept { lost_.fetch_add(1, kRelaxed); }  // relaxed: a counter
 
@@ -133,6 +148,10 @@ class Core {
   void take_everything(Record& me) noexcept;
   void adopt_aside_slow(Record& into) noexcept;
   Retirable* move_aside(Record& into) noexcept;
+  int64_t credit_share() const noexcept;
+  void collect_from_others(Record& me, bool all) noexcept;
+  void collect_from(Record& record, Record& me, bool all) noexcept;
+  bool waits_for_itself(const Record& me) const noexcept;
   void wait_for_rounds(Record& me) noexcept;
   void free_when_let_go(Record& me) noexcept;
 
@@ -142,6 +161,8 @@ class Core {
   Atomic<uint32_t> parked_{0};           // records without a thread and with something in them
   Atomic<uint64_t> idle_looked_for_{0};  // when last; guard: barrier_, but read as a hint
   pthread_mutex_t barrier_ = PTHREAD_MUTEX_INITIALIZER;  // one barrier at a time
+  Atomic<int64_t> reserve_;                              // credit that no thread has
+  Atomic<uint64_t> over_limit_{0};
   Atomic<uint64_t> lost_{0};
   Atomic<uint64_t> epochs_{0};
   Atomic<uint64_t> looks_{0};
@@ -164,6 +185,11 @@ void leave_in_handler(Record& record, bool was_outside) noexcept;
 size_t free_now(Record& record, size_t most) noexcept;
 // Counts an object for which there was no memory, and which is leaked.
 void lose(Record& record) noexcept;
+// reclaim/budget.cc. The calling thread has retired more than its credit: gets credit, or reclaims,
+// or waits, or goes over the limit.
+void pay_debt(Record& record) noexcept;
+// Whether so many bytes can be retired within the limit, after reclaiming if need be.
+bool has_credit(Record& record, size_t bytes) noexcept;
 size_t free_by_hand(Record& record, size_t most) noexcept;
 
 // Misuse. A release build notices it in slow functions; a program that defines NEAR_CHECK as 1

@@ -28,7 +28,7 @@ class Std26Object : Retirable {
     deleter(object);
   }
 
-  static constexpr RetirableType kType{address_of, destroy};
+  static constexpr RetirableType kType{address_of, destroy, sizeof(T)};
 
   template <class Scheme>
   void retire_in(domain<Scheme>& domain, D&& deleter) noexcept {

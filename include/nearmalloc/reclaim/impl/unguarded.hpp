@@ -20,12 +20,12 @@ struct Unguarded {
 
 // False: there is no memory, and the object is still the caller's.
 template <class Scheme>
-bool try_retire(domain<Scheme>& domain, void* object, deleter destroy) noexcept {
+bool try_retire(domain<Scheme>& domain, void* object, deleter destroy, size_t bytes) noexcept {
   Record* record = Unguarded::record(domain);
   if (record == nullptr) return false;
   begin_guard<Scheme>(*record);
   record->core->adopt_aside(*record);
-  const bool is_taken = Scheme::retire(*record, object, destroy);
+  const bool is_taken = Scheme::retire(*record, object, destroy, bytes);
   end_guard<Scheme>(*record);
   return is_taken;
 }
@@ -35,7 +35,7 @@ template <class Scheme>
 void retire_with_words(domain<Scheme>& domain, Retirable& words,
                        const RetirableType& type) noexcept {
   words.type = &type;
-  if (try_retire(domain, type.object_of(words), type.destroy)) [[likely]]
+  if (try_retire(domain, type.object_of(words), type.destroy, type.bytes)) [[likely]]
     return;
   Unguarded::core(domain).set_aside(words);
 }

@@ -60,8 +60,8 @@ struct RcuEpochs : ProtectsAll {
     if (record.due && !record.working) [[unlikely]]
       epochs_before_pin(record);  // before the next one
   }
-  static bool retire(Record& record, void* object, deleter destroy) noexcept {
-    return push(record, object, destroy);
+  static bool retire(Record& record, void* object, deleter destroy, size_t bytes) noexcept {
+    return push(record, object, destroy, bytes);
   }
 };
 
@@ -76,7 +76,7 @@ struct RcuCall : Retirable {
     call->destroy(call->object);
     delete call;
   }
-  static constexpr RetirableType kType{address_of, run};
+  static constexpr RetirableType kType{address_of, run, sizeof(RcuCall)};
 
   T* object;
   [[no_unique_address]] D destroy;
@@ -86,6 +86,13 @@ struct RcuCall : Retirable {
 template <class D>
 concept stateless = std::is_empty_v<D> && std::is_trivially_copyable_v<D> &&
                     std::is_trivially_default_constructible_v<D>;
+
+// 0: the type has no size, or none yet.
+template <class T>
+constexpr size_t bytes_of() {
+  if constexpr (requires { sizeof(T); }) return sizeof(T);
+  return 0;
+}
 
 template <class T, class D>
 void call_stateless(void* object) noexcept {
@@ -183,7 +190,10 @@ void rcu_retire(T* p, D d, rcu_domain& dom) {
   static_assert(requires { d(p); }, "d(p) must be well-formed");
   if constexpr (impl::stateless<D>) {
     void* const object = const_cast<void*>(static_cast<const volatile void*>(p));
-    if (!impl::try_retire(dom.domain_, object, impl::call_stateless<T, D>)) throw std::bad_alloc();
+    constexpr size_t kBytes = impl::bytes_of<T>();
+    if (!impl::try_retire(dom.domain_, object, impl::call_stateless<T, D>, kBytes)) {
+      throw std::bad_alloc();
+    }
   } else {
     auto* const call = new impl::RcuCall<T, D>(p, std::move(d));
     impl::retire_with_words(dom.domain_, *call, impl::RcuCall<T, D>::kType);
