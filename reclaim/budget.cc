@@ -25,7 +25,8 @@ constexpr int kTries = 8;
 // What a thread takes at a time: idle credit of all threads is at most half of the limit.
 int64_t Core::credit_share() const noexcept {
   const auto limit = static_cast<int64_t>(settings.max_unreclaimed_bytes);
-  return std::max<int64_t>(limit / (4 * record_count_.load(kRelaxed)), 1);  // relaxed: a number
+  const int64_t number = record_count_.load(kRelaxed);  // relaxed: a number
+  return std::max<int64_t>(limit / (4 * number), 1);
 }
 
 bool Core::take_credit(Record& record, int64_t bytes) noexcept {

@@ -42,7 +42,8 @@ constexpr Functions kFunctions{Scheme::traits,       Scheme::has_grace_periods,
                                Scheme::protects_all, begin<Scheme>,
                                end<Scheme>,          retire<Scheme>};
 
-const Functions* functions_of(near_reclaim_scheme scheme) {
+// Null: there is no such scheme.
+const Functions* functions_of(int scheme) {
   switch (scheme) {
     case NEAR_RECLAIM_DEBRA:
       return &kFunctions<debra<>>;
@@ -54,12 +55,13 @@ const Functions* functions_of(near_reclaim_scheme scheme) {
       return &kFunctions<ping_epochs>;
     case NEAR_RECLAIM_LEAKY:
       return &kFunctions<leaky>;
+    default:
+      return nullptr;
   }
-  return nullptr;
 }
 
 // False: there is no such policy.
-bool set_policy(near_reclaim_policy type, policy& to) {
+bool set_policy(int type, policy& to) {
   switch (type) {
     case NEAR_RECLAIM_ADAPTIVE:
       to.type = policy::kind::adaptive;
@@ -76,8 +78,9 @@ bool set_policy(near_reclaim_policy type, policy& to) {
     case NEAR_RECLAIM_MANUAL:
       to.type = policy::kind::manual;
       return true;
+    default:
+      return false;
   }
-  return false;
 }
 
 void free_object(void* object) noexcept { std::free(object); }

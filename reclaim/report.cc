@@ -120,6 +120,7 @@ void Core::abandon_other_threads(int32_t survivor) noexcept {
     record->stay.end();
     record->interrupted = false;
     record->working = false;
+    return_all_credit(*record);
     record->parked_at = now();
     record->has_left = record->limbo.held() + record->limbo.waiting() > 0;
     record->attached.store(kFree, kRelaxed);

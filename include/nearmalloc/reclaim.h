@@ -54,14 +54,14 @@ enum near_reclaim_at_limit { NEAR_RECLAIM_HELP, NEAR_RECLAIM_BLOCK };
 
 /* nearmalloc/reclaim/options.hpp says what each means. */
 struct near_reclaim_options {
-  enum near_reclaim_scheme scheme;
-  enum near_reclaim_policy policy;
+  int scheme;           /* an enum near_reclaim_scheme */
+  int policy;           /* an enum near_reclaim_policy */
   uint32_t objects;     /* amortized, adaptive: freed each time; 1 or more */
   uint32_t every;       /* once in so many operations; 1 or more */
   uint32_t nanoseconds; /* budget: time for freeing, each time */
   size_t batch_size;
   size_t max_unreclaimed_bytes; /* 0: no limit */
-  enum near_reclaim_at_limit when_full;
+  int when_full;                /* an enum near_reclaim_at_limit */
 };
 
 struct near_reclaim_statistics {

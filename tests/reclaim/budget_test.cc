@@ -1,8 +1,10 @@
 // The limit of bytes that wait to be freed: options::max_unreclaimed_bytes.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -212,7 +214,7 @@ TYPED_TEST(BudgetTest, CountsTheBytesThatWait) {
   run_threads(2, [&](size_t) {
     auto guard = domain.pin();
     for (int i = 0; i < 100; i++) retire(guard, make(1000));
-    for (int i = 0; i < 100; i++) guard.retire(new long[2]{}, 24);
+    for (int i = 0; i < 100; i++) guard.retire(new std::array<long, 2>{}, 24);
     for (int i = 0; i < 100; i++) guard.retire(new long);
   });
   const size_t expected = 4 * kLargest + 2 * 100 * (1000 + 24 + sizeof(long));
@@ -238,7 +240,8 @@ TYPED_TEST(BudgetTest, TryRetireRefuses) {
   }
   EXPECT_EQ(kept.size(), keeps_all ? 100u : 0u);
   EXPECT_LE(domain.collect().unreclaimed_bytes, 100 * sizeof(CountedObject));
-  EXPECT_FALSE(guard.try_retire(new CountedObject, 101 * sizeof(CountedObject)) && keeps_all);
+  auto larger_than_all = std::make_unique<CountedObject>();
+  EXPECT_FALSE(guard.try_retire(larger_than_all.get(), 101 * sizeof(CountedObject)));
   for (const CountedObject* each : kept) {
     EXPECT_TRUE(each->is_alive());
     delete each;

@@ -99,7 +99,7 @@ static void* work(void* unused) {
   return unused;
 }
 
-static void use(enum near_reclaim_scheme scheme, enum near_reclaim_policy policy, size_t limit) {
+static void use(int scheme, int policy, size_t limit) {
   struct near_reclaim_options options = near_reclaim_defaults();
   options.scheme = scheme;
   options.policy = policy;
@@ -142,13 +142,13 @@ static void expect_refused(struct near_reclaim_options options) {
 
 static void refuse_wrong_options(void) {
   struct near_reclaim_options options = near_reclaim_defaults();
-  options.scheme = (enum near_reclaim_scheme)99;
+  options.scheme = 99;
   expect_refused(options);
   options = near_reclaim_defaults();
-  options.policy = (enum near_reclaim_policy)99;
+  options.policy = 99;
   expect_refused(options);
   options = near_reclaim_defaults();
-  options.when_full = (enum near_reclaim_at_limit)99;
+  options.when_full = 99;
   expect_refused(options);
   options = near_reclaim_defaults();
   options.objects = 0;
@@ -204,9 +204,9 @@ int main(int count, char** words) {
   rounds = (long)(20000 * (scale != NULL ? atof(scale) : 1)) + 1;
   for (int scheme = NEAR_RECLAIM_DEBRA; scheme <= NEAR_RECLAIM_PING_EPOCHS; scheme++) {
     for (int policy = NEAR_RECLAIM_ADAPTIVE; policy <= NEAR_RECLAIM_MANUAL; policy++) {
-      use((enum near_reclaim_scheme)scheme, (enum near_reclaim_policy)policy, 0);
+      use(scheme, policy, 0);
     }
-    use((enum near_reclaim_scheme)scheme, NEAR_RECLAIM_ADAPTIVE, 64 * sizeof(struct node));
+    use(scheme, NEAR_RECLAIM_ADAPTIVE, 64 * sizeof(struct node));
   }
   if (count > 1) use(NEAR_RECLAIM_LEAKY, NEAR_RECLAIM_ADAPTIVE, 0);
   refuse_wrong_options();

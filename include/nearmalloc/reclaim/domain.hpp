@@ -56,6 +56,7 @@
 #include <utility>
 
 #include "nearmalloc/reclaim/handler_guard.hpp"
+#include "nearmalloc/reclaim/impl/deferred_call.hpp"
 #include "nearmalloc/reclaim/impl/free_run.hpp"
 #include "nearmalloc/reclaim/impl/this_thread.hpp"
 #include "nearmalloc/reclaim/options.hpp"
@@ -129,6 +130,22 @@ class [[nodiscard]] guard {
     impl::check_use(record_);
     if (!Scheme::retire(record_, object, destroy, bytes)) [[unlikely]]
       impl::lose(record_);
+  }
+  // As above, with any function object, such as a lambda. One with a state is moved to a block that
+  // is allocated; if that fails, the object is leaked and counted. Slots could not hold an object
+  // behind such a block: under slot schemes, only function objects without a state are possible.
+  template <class T, std::invocable<T*> D>
+  void retire_with(T* object, D destroy, size_t bytes = impl::bytes_of<T>()) noexcept {
+    if constexpr (impl::stateless<D>) {
+      retire(static_cast<void*>(object), impl::call_stateless<T, D>, bytes);
+    } else {
+      static_assert(protects_all, "a deleter with a state under a scheme with slots");
+      static_assert(std::is_nothrow_move_constructible_v<D>, "the deleter's move may throw");
+      using Call = impl::DeferredCall<T, D>;
+      auto* const call = new (std::nothrow) Call(object, std::move(destroy));
+      if (call == nullptr) return impl::lose(record_);
+      retire(static_cast<void*>(call), Call::run, bytes + sizeof(Call));
+    }
   }
   // As retire, unless the object would exceed options::max_unreclaimed_bytes and nothing can be
   // freed: then returns false, and the object is still the caller's, who may retire it later.

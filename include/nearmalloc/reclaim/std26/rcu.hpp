@@ -26,6 +26,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "nearmalloc/reclaim/impl/deferred_call.hpp"
 #include "nearmalloc/reclaim/impl/std26_object.hpp"
 
 namespace near::reclaim::std26 {
@@ -64,40 +65,6 @@ struct RcuEpochs : ProtectsAll {
     return push(record, object, destroy, bytes);
   }
 };
-
-// A call d(object) that waits for a grace period, for objects without words.
-template <class T, class D>
-struct RcuCall : Retirable {
-  RcuCall(T* its_object, D&& d) : object(its_object), destroy(std::move(d)) {}
-
-  static void* address_of(Retirable& words) noexcept { return static_cast<RcuCall*>(&words); }
-  static void run(void* address) noexcept {
-    auto* const call = static_cast<RcuCall*>(address);
-    call->destroy(call->object);
-    delete call;
-  }
-  static constexpr RetirableType kType{address_of, run, sizeof(RcuCall)};
-
-  T* object;
-  [[no_unique_address]] D destroy;
-};
-
-// Without a state, any deleter of the type does what this one does.
-template <class D>
-concept stateless = std::is_empty_v<D> && std::is_trivially_copyable_v<D> &&
-                    std::is_trivially_default_constructible_v<D>;
-
-// 0: the type has no size, or none yet.
-template <class T>
-constexpr size_t bytes_of() {
-  if constexpr (requires { sizeof(T); }) return sizeof(T);
-  return 0;
-}
-
-template <class T, class D>
-void call_stateless(void* object) noexcept {
-  D()(static_cast<T*>(object));
-}
 
 }  // namespace near::reclaim::impl
 
@@ -195,8 +162,8 @@ void rcu_retire(T* p, D d, rcu_domain& dom) {
       throw std::bad_alloc();
     }
   } else {
-    auto* const call = new impl::RcuCall<T, D>(p, std::move(d));
-    impl::retire_with_words(dom.domain_, *call, impl::RcuCall<T, D>::kType);
+    auto* const call = new impl::DeferredCall<T, D>(p, std::move(d));
+    impl::retire_with_words(dom.domain_, *call, impl::DeferredCall<T, D>::kType);
   }
 }
 
