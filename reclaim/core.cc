@@ -24,7 +24,8 @@ Core::Core(const options& its_settings, const Traits& its_traits, const FreeRun&
       traits(its_traits),
       run(its_run),
       asymmetric(pays_off(its_settings, its_traits) && membarrier_works()),
-      serial(new_serial()) {
+      serial(new_serial()),
+      reserve_(static_cast<int64_t>(its_settings.max_unreclaimed_bytes)) {
   if (settings.operations_between_checks == 0 || settings.records_per_check == 0 ||
       settings.reclaim.every == 0 || settings.reclaim.objects == 0) {
     fail_with("options: a number of operations, records or objects is 0");
@@ -96,6 +97,7 @@ Record* Core::make_record() noexcept {
     return nullptr;
   }
   auto* const record = new (room) Record(*this, index);
+  if (!is_limited()) record->limbo.credit = kNoLimit;
   if (traits.scheme == Scheme::token) {
     record->limbo.advance(record->token.passes, kTokenBags);
   } else {
@@ -111,6 +113,7 @@ Record* Core::attach() noexcept {
   if (record == nullptr) return nullptr;
   record->quota = settings.reclaim.objects;
   record->turns = 0;
+  record->in_debt = false;
   unpark(*record);
   return record;
 }
@@ -158,6 +161,7 @@ void Core::park(Record& record, uint32_t state) noexcept {
   record.lock.enter(asymmetric);
   count_garbage(record);
   record.parked_at = now();
+  return_all_credit(record);
   record.has_left = record.limbo.held() + record.limbo.waiting() > 0;
   if (!record.has_left) record.limbo.free_spares();
   const bool has_left = record.has_left;
@@ -273,6 +277,12 @@ uint64_t Core::now() const noexcept {
       break;
   }
   return 0;
+}
+
+void lose(Record& record) noexcept {
+  record.lock.enter(record.core->asymmetric);
+  record.limbo.leak();
+  record.lock.leave();
 }
 
 void check_others(Record& record) noexcept {

@@ -42,6 +42,12 @@ void settle_undisturbed(Record& record) noexcept {
 void epochs_pinned(Record& record, bool current) noexcept {
   expect_own(record);
   const bool frees_pinned = !record.core->traits.frees_quiescent;
+  if (record.in_debt && frees_pinned && !record.working) {
+    record.stay.begin();
+    unannounce(record.epoch);
+    pay_unpinned(record);
+    current = false;
+  }
   if (!current || record.interrupted) {
     const uint64_t before = record.epoch.seen;
     settle_undisturbed(record);
@@ -56,6 +62,7 @@ void epochs_pinned(Record& record, bool current) noexcept {
 void epochs_before_pin(Record& record) noexcept {
   expect_own(record);
   const Inside inside(record);
+  if (record.in_debt && !record.working) pay_unpinned(record);
   const uint64_t epoch = record.core->clock.epoch.load(kAcquire);  // pairs: epoch-clock
   if (epoch != record.epoch.seen) {
     record.epoch.seen = epoch;

@@ -23,12 +23,22 @@ size_t slots_in_use(const Core& core) noexcept {
   for (Record* record = core.records.load(kAcquire); record != nullptr; record = record->next) {
     slots += record->hazards.used.load(kRelaxed);  // relaxed: grows only; an estimate
   }
+  // pairs: records
+  for (LooseSlot* slot = core.loose_slots.load(kAcquire); slot != nullptr; slot = slot->next) {
+    slots++;
+  }
   return slots;
+}
+
+template <class F>
+void collect_all(const Core& core, F f) noexcept {
+  collect_hazards(core.records, f);
+  collect_loose(core.loose_slots, f);
 }
 
 bool is_in_a_slot(const Core& core, const void* object) noexcept {
   bool found = false;
-  collect_hazards(core.records, [&](const void* held) { found = found || held == object; });
+  collect_all(core, [&](const void* held) { found = found || held == object; });
   return found;
 }
 
@@ -40,7 +50,7 @@ void look_at_hazards(Record& record) noexcept {
   heavy_fence(core.asymmetric);
   const void* held[kRoom];
   size_t count = 0;
-  collect_hazards(core.records, [&](const void* object) {
+  collect_all(core, [&](const void* object) {
     if (count < kRoom) held[count] = object;
     count++;
   });

@@ -14,12 +14,14 @@ void Bag::append(Bag& other) {
     last = other.last;
   }
   objects += other.objects;
+  bytes += other.bytes;
   other.clear();
 }
 
 void Bag::clear() {
   first = last = nullptr;
   objects = 0;
+  bytes = 0;
 }
 
 void Bag::push_block(EntryBlock* block) {
@@ -51,11 +53,7 @@ void Limbo::keep_spare(EntryBlock* block) noexcept {
 
 bool Limbo::add_block() noexcept {
   EntryBlock* block = take_spare();
-  if (block == nullptr) {
-    count(retired_, 1);
-    count(lost_, 1);
-    return false;
-  }
+  if (block == nullptr) return false;
   current_->push_block(block);
   return true;
 }
@@ -103,7 +101,10 @@ size_t Limbo::free_expired(size_t most, const FreeRun& run, Record* owner) noexc
   while (freed < most && expired_.objects > 0) {
     EntryBlock* block = expired_.first;
     const Entry entry = block->entries[--block->count];
+    const uint32_t entry_bytes = block->bytes[block->count];
     expired_.objects--;
+    expired_.bytes -= entry_bytes;
+    credit += entry_bytes;
     if (block->count == 0) {
       expired_.first = block->next;
       if (expired_.first == nullptr) expired_.last = nullptr;
@@ -121,6 +122,12 @@ size_t Limbo::free_expired(size_t most, const FreeRun& run, Record* owner) noexc
   hand_over();
   count(freed_, freed);
   return freed;
+}
+
+// Leaks what is in the block from `first` on.
+void Limbo::lose_from(EntryBlock& block, uint32_t first) noexcept {
+  count(lost_, block.count - first);
+  for (; block.count > first; block.count--) credit += block.bytes[block.count - 1];
 }
 
 void Limbo::give_count(uint64_t objects, Limbo& to) noexcept {
@@ -148,6 +155,7 @@ void Limbo::give_all_held(Limbo& to) noexcept {
 
 void Limbo::lose_all() noexcept {
   const uint64_t left = unreclaimed();
+  credit += static_cast<int64_t>(bytes());
   for (Bag& bag : bags_) bag.clear();
   expired_.clear();
   spares_ = nullptr;
@@ -158,6 +166,12 @@ void Limbo::lose_all() noexcept {
 void Limbo::free_spares() noexcept {
   while (spares_ != nullptr) std::free(std::exchange(spares_, spares_->next));
   spare_count_ = 0;
+}
+
+size_t Limbo::bytes() const {
+  size_t sum = expired_.bytes;
+  for (const Bag& bag : bags_) sum += bag.bytes;
+  return sum;
 }
 
 size_t Limbo::held() const {

@@ -23,6 +23,11 @@ struct Use {
   Use** link_of_core = nullptr;
 };
 
+// Makes the end of the calling thread give up all that it has here (reclaim/thread.cc).
+void watch_exit() noexcept;
+// Called at the end of the thread (reclaim/loose_slots.cc).
+void give_back_kept_slots() noexcept;
+
 // How many heavy fences the process has executed.
 uint64_t heavy_fences() noexcept;
 

@@ -55,7 +55,7 @@ void Core::record_blocked(Record& by, Record& blocker, uint64_t state) noexcept 
 }
 
 uint64_t Core::bound() const noexcept {
-  if (traits.scheme != Scheme::hazards && traits.scheme != Scheme::ping) return 0;
+  if (!is_robust()) return 0;
   return record_count_.load(kRelaxed) * kLimitsOfRecord * hazard_limit(*this);
 }
 
@@ -68,6 +68,7 @@ statistics Core::collect() const noexcept {
     sums.freed += limbo.freed();
     sums.lost += limbo.lost();
     sums.retired += limbo.retired();
+    sums.unreclaimed_bytes += limbo.bytes();
     if (limbo.longest_run() > sums.longest_run) sums.longest_run = limbo.longest_run();
     sums.freeing_ns += record->freeing_ns.load(kRelaxed);
     if (record->attached.load(kRelaxed) == kAttached) sums.threads++;
@@ -89,6 +90,7 @@ statistics Core::collect() const noexcept {
         static_cast<double>(sum_.load(kRelaxed)) / static_cast<double>(sums.epochs);
   }
   sums.bound = bound();
+  sums.over_limit = over_limit_.load(kRelaxed);
   return sums;
 }
 
@@ -118,6 +120,7 @@ void Core::abandon_other_threads(int32_t survivor) noexcept {
     record->stay.end();
     record->interrupted = false;
     record->working = false;
+    return_all_credit(*record);
     record->parked_at = now();
     record->has_left = record->limbo.held() + record->limbo.waiting() > 0;
     record->attached.store(kFree, kRelaxed);

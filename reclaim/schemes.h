@@ -18,6 +18,11 @@ void record_garbage(Record& record, uint64_t epoch) noexcept;
 // what it made safe was added to what waits. `left`: how many objects waited before that.
 void adapt_quota(Record& record, size_t left) noexcept;
 
+// Pays what a thread owes that went over the limit of bytes, by waiting. The first gives up the
+// thread's pin meanwhile; the second is called without one.
+void pay_under_token(Record& record) noexcept;
+void pay_unpinned(Record& record) noexcept;
+
 // Looks once at what holds the epoch or the token.
 void check_others(Record& record) noexcept;
 void check_epochs(Record& record) noexcept;

@@ -87,6 +87,7 @@ void leave_all(void*) {
     use = next;
   }
   give_back_number();
+  give_back_kept_slots();
   exit_is_watched = false;
   pthread_mutex_unlock(&domains_lock);
 }
@@ -138,11 +139,16 @@ extern void* __dso_handle;  // NOLINT: names of the C library
 int __cxa_thread_atexit_impl(void (*function)(void*), void* object, void* dso) noexcept;  // NOLINT
 }
 
+}  // namespace
+
+constinit thread_local Recent recents[kRecents] = {};
+constinit thread_local unsigned own_number = 0;
+
 // Makes the thread's end call leave_all, by a key: its destructor is called again if the destructor
 // of another key uses a domain. If the program has used up all keys, the call comes with the
 // destructors of `thread_local` objects, before those of keys: if one of those then uses a domain,
 // its record stays attached for ever.
-void watch_exit() {
+void watch_exit() noexcept {
   if (exit_is_watched) return;
   exit_is_watched = true;
   if (exit_key_works && pthread_setspecific(exit_key, static_cast<void*>(&uses)) == 0) return;
@@ -150,11 +156,6 @@ void watch_exit() {
     fail_with("the end of a thread cannot be noticed: neither keys nor memory are left");
   }
 }
-
-}  // namespace
-
-constinit thread_local Recent recents[kRecents] = {};
-constinit thread_local unsigned own_number = 0;
 
 int32_t own_thread() noexcept { return static_cast<int32_t>(syscall(SYS_gettid)); }
 

@@ -1,33 +1,28 @@
 // synchronize waits until every open guard has ended, barrier until everything was freed.
 // Thread-safety: any thread that is not pinned in this domain.
-#include <sched.h>
-#include <unistd.h>
+#include <utility>
 
 #include "nearmalloc/reclaim/impl/core.hpp"
 #include "nearmalloc/reclaim/impl/record_list.hpp"
 #include "nearmalloc/reclaim/impl/this_thread.hpp"
 #include "reclaim/inside.h"
+#include "reclaim/patience.h"
 #include "reclaim/process.h"
 #include "reclaim/schemes.h"
 
 namespace near::reclaim::impl {
 namespace {
 
-// For waits of unknown length: yields at first, later sleeps for a moment.
-class Patience {
- public:
-  void wait() noexcept {
-    waits_++;
-    if (waits_ < 50) {
-      sched_yield();
-    } else {
-      usleep(waits_ < 500 ? 50 : 1000);
-    }
-  }
+void set_all_aside(Core& core, Retirable* words) noexcept {
+  while (words != nullptr) core.set_aside(*std::exchange(words, words->next));
+}
 
- private:
-  unsigned waits_ = 0;
-};
+void destroy_all(Retirable* words) noexcept {
+  while (words != nullptr) {
+    Retirable& each = *std::exchange(words, words->next);
+    each.type->destroy(each.type->object_of(each));
+  }
+}
 
 }  // namespace
 
@@ -83,7 +78,8 @@ void Core::wait_for_grace(Record& me) noexcept {
 }
 
 // Returns this thread's record. Aborts if the thread would wait for itself.
-Record& Core::to_wait_with(const char* misuse) noexcept {
+// `in_deleters`: a deleter may call this.
+Record& Core::to_wait_with(const char* misuse, bool in_deleters) noexcept {
   const int32_t mine = own_thread();
   // pairs: records
   for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
@@ -91,7 +87,7 @@ Record& Core::to_wait_with(const char* misuse) noexcept {
     if (record->attached.load(kRelaxed) != kAttached || record->thread.load(kRelaxed) != mine) {
       continue;
     }
-    if (!record->stay.is_outside() || record->working) fail_with(misuse);
+    if (!record->stay.is_outside() || (record->working && !in_deleters)) fail_with(misuse);
   }
   Record* me = of_this_thread();
   if (me == nullptr) fail_with("there is no memory for the record of a thread that waits");
@@ -100,7 +96,8 @@ Record& Core::to_wait_with(const char* misuse) noexcept {
 }
 
 void Core::synchronize() noexcept {
-  wait_for_grace(to_wait_with("synchronize by a thread that is pinned, or frees"));
+  wait_for_grace(
+      to_wait_with("synchronize by a thread that is pinned, or frees", traits.deleters_may_wait));
 }
 
 // Frees what is in the bags of `me`, waiting until no hazard holds any of it.
@@ -143,14 +140,39 @@ void Core::take_everything(Record& me) noexcept {
   }
 }
 
+// Moves what was set aside to the limbo of `into`, as retired now. Returns what found no room.
+// Requires the mutex of barriers.
+Retirable* Core::move_aside(Record& into) noexcept {
+  Retirable* words = aside_.take_all();
+  if (words == nullptr) return nullptr;
+  into.lock.enter(asymmetric);
+  while (words != nullptr) {
+    Retirable* next = words->next;  // read first: the object may be gone afterwards
+    const RetirableType& type = *words->type;
+    if (!into.limbo.try_push(type.object_of(*words), type.destroy, type.bytes)) break;
+    words = next;
+  }
+  count_garbage(into);
+  into.lock.leave();
+  return words;
+}
+
+void Core::adopt_aside_slow(Record& into) noexcept {
+  if (pthread_mutex_trylock(&barrier_) != 0) return;
+  set_all_aside(*this, move_aside(into));
+  pthread_mutex_unlock(&barrier_);
+}
+
 void Core::barrier() noexcept {
   if (traits.scheme == Scheme::leaky) return;
-  Record* me = &to_wait_with("barrier by a thread that is pinned, or frees");
+  Record* me = &to_wait_with("barrier by a thread that is pinned, or frees", false);
   const Inside inside(*me);
   pthread_mutex_lock(&barrier_);
   me->working = true;
   take_everything(*me);
+  Retirable* left = move_aside(*me);
   if (traits.scheme == Scheme::hazards) {
+    set_all_aside(*this, left);  // the interface that sets objects aside there has no barrier
     free_when_let_go(*me);
   } else {
     wait_for_grace(*me);
@@ -158,6 +180,9 @@ void Core::barrier() noexcept {
     me->limbo.expire_all();
     me->lock.leave();
     free_now(*me, SIZE_MAX);
+    const uint32_t before = me->stay.leave_library();
+    destroy_all(left);
+    me->stay.restore(before);
   }
   me->working = false;
   pthread_mutex_unlock(&barrier_);

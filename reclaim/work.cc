@@ -66,6 +66,7 @@ size_t free_now(Record& record, size_t most) noexcept {
   record.lock.enter(core.asymmetric);
   const uint64_t recorded_from = record.row != nullptr ? timeline::now() : 0;
   const size_t freed = record.limbo.free_expired(most, core.run, &record);
+  if (core.is_limited()) core.return_surplus(record);
   if (record.row != nullptr && freed > 0) {
     record.row->interval(kind::free_batch, recorded_from, timeline::now(), core.now(),
                          static_cast<uint32_t>(freed));
@@ -135,6 +136,7 @@ void work(Record& record) noexcept {
     record.token.countdown = record.token.interval = 1;
     return;
   }
+  if (record.in_debt && record.core->traits.scheme == Scheme::token) pay_under_token(record);
   const Inside inside(record);
   record.working = true;
   const options& settings = record.core->settings;

@@ -13,7 +13,8 @@ LAYERS = {
     "malloc": ["sizes", "span", "node", "heap", "front", "inspect", "shim"],
 }
 ORDER = [layer for layers in LAYERS.values() for layer in layers]
-OF_RECLAIM = {"base", "platform", "sync", "reclaim", "nearmalloc/impl", "nearmalloc/reclaim"}
+OF_RECLAIM = {"base", "platform", "sync", "reclaim", "nearmalloc/impl", "nearmalloc/reclaim",
+              "nearmalloc/reclaim.h"}
 # A design uses the lowest layers and the parts that all designs share. Two headers of front/
 # connect it with the shim and with the handling of invalid pointers.
 OF_DESIGNS = {"base", "platform", "sync", "designs/shared", "sizes/size_class.h",

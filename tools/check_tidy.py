@@ -17,7 +17,7 @@ from checking import ROOT, Findings, run_on_build
 TIDY = "clang-tidy-19"
 FAULT = re.compile(r"^(\S+?):(\d+):\d+: (?:warning|error): (.*)$", re.MULTILINE)
 
-PUBLIC = "include/nearmalloc/reclaim/"
+PUBLIC = "include/nearmalloc/reclaim"
 LIKE_STANDARD = re.compile(r"invalid case style for (?:\w+ )+'[a-z][a-z0-9_]*' "
                            r"\[readability-identifier-naming")
 

@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <deque>
+#include <memory>
+#include <utility>
 
 #include "nearmalloc/reclaim/domain.hpp"
 #include "support/cases.h"
@@ -105,6 +107,31 @@ TEST(Deleter, APingEpochThatKeepsItsBoundAtAPinStaysPinned) {
     ASSERT_FALSE(dead.back());
   }
   EXPECT_TRUE(parent_is_destroyed);
+}
+
+// Function objects: without a state under each scheme, with one where everything read stays.
+TYPED_TEST(DeleterTest, IsAnyFunctionObject) {
+  static int calls;
+  calls = 0;
+  int sum = 0;
+  domain<TypeParam> domain;
+  {
+    auto guard = domain.pin();
+    guard.retire_with(new Child, [](Child* child) {
+      calls++;
+      delete child;
+    });
+    if constexpr (TypeParam::protects_all) {
+      auto owned = std::make_unique<int>(7);
+      guard.retire_with(new int(5), [&sum, owned = std::move(owned)](const int* number) {
+        sum = *number + *owned;
+        delete number;
+      });
+    }
+  }
+  domain.barrier();
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(sum, TypeParam::protects_all ? 12 : 0);
 }
 
 }  // namespace

@@ -1,47 +1,18 @@
 // Limbo bags when memory is refused: any block may be refused. Objects without room are leaked and
-// counted; none is freed early or twice. The linker puts this program's malloc before libc's.
+// counted; none is freed early or twice.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <cstddef>
 #include <cstdlib>
 
 #include "nearmalloc/reclaim/domain.hpp"
 #include "nearmalloc/reclaim/impl/limbo.hpp"
+#include "refused_memory.h"
 #include "support/cases.h"
 #include "support/parallel.h"
 #include "support/pattern.h"
-
-namespace near_test {
-namespace {
-
-constexpr long kNever = -1;
-thread_local long blocks_left = kNever;
-thread_local size_t refusals = 0;
-
-bool refuses() {
-  if (blocks_left == 0) {
-    ++refusals;
-    return true;
-  }
-  if (blocks_left > 0) --blocks_left;
-  return false;
-}
-
-}  // namespace
-}  // namespace near_test
-
-extern "C" {
-void* __real_malloc(size_t size);
-int __real_posix_memalign(void** block, size_t alignment, size_t size);
-
-void* __wrap_malloc(size_t size) { return near_test::refuses() ? nullptr : __real_malloc(size); }
-int __wrap_posix_memalign(void** block, size_t alignment, size_t size) {
-  return near_test::refuses() ? ENOMEM : __real_posix_memalign(block, alignment, size);
-}
-}
 
 namespace near_test {
 namespace {
@@ -50,24 +21,17 @@ namespace reclaim = near::reclaim;
 using reclaim::impl::EntryBlock;
 using reclaim::impl::Limbo;
 
-// After this many blocks the calling thread gets no more until the scope ends.
-class Refusing {
- public:
-  explicit Refusing(long after) {
-    blocks_left = after;
-    refusals = 0;
-  }
-  ~Refusing() { blocks_left = kNever; }
-  Refusing(const Refusing&) = delete;
-  Refusing& operator=(const Refusing&) = delete;
-};
-
 struct Thing {
   unsigned destroyed = 0;
   bool held = false;
 };
 
 void destroy(void* object) noexcept { ++static_cast<Thing*>(object)->destroyed; }
+
+// As guards do.
+void push(Limbo& limbo, Thing& thing) {
+  if (!limbo.try_push(&thing, destroy, sizeof thing)) limbo.leak();
+}
 
 constexpr size_t kThings = size_t{10} * EntryBlock::kEntries;
 using Things = std::array<Thing, kThings>;
@@ -91,7 +55,7 @@ TEST(LimboFault, WhatFindsNoBlockIsLostAndTheRestIsFreedOnce) {
     Limbo limbo;
     {
       const Refusing refusing(blocks);
-      for (Thing& each : things) limbo.push(&each, destroy);
+      for (Thing& each : things) push(limbo, each);
       expect_books_balance(limbo);
     }
     const auto kept = static_cast<size_t>(blocks) * EntryBlock::kEntries;
@@ -112,8 +76,8 @@ TEST(LimboFault, GoesOnAfterARefusal) {
   Things things{};
   Limbo limbo;
   for (size_t i = 0; i < kThings; ++i) {
-    const Refusing refusing(i % 100 < 50 ? 0 : kNever);
-    limbo.push(&things[i], destroy);
+    const Refusing refusing(i % 100 < 50 ? 0 : Refusing::kNever);
+    push(limbo, things[i]);
     expect_books_balance(limbo);
   }
   EXPECT_GT(limbo.lost(), 0u);
@@ -132,7 +96,7 @@ void sift_without_memory(size_t every, long blocks) {
   Limbo limbo;
   for (size_t i = 0; i < kThings; ++i) {
     things[i].held = i % every == 0;
-    limbo.push(&things[i], destroy);
+    push(limbo, things[i]);
   }
   {
     const Refusing refusing(blocks);
@@ -185,7 +149,7 @@ void retire_in_need(reclaim::domain<Scheme>& domain, uint64_t number) {
   Random random(seed() + number);
   for (int i = 0; i < 4000; ++i) {
     auto* const object = new Chained<Scheme>(domain, static_cast<unsigned>(random.below(3)));
-    const Refusing refusing(random.below(2) == 0 ? 0 : kNever);
+    const Refusing refusing(random.below(2) == 0 ? 0 : Refusing::kNever);
     domain.retire(object);
   }
 }
@@ -233,7 +197,7 @@ TEST(LimboFault, AThreadWithoutARecordLosesWhatItRetires) {
     domain.retire(&object, [](void*) noexcept { FAIL() << "it was lost"; });
     EXPECT_THROW((void)domain.attach(), std::bad_alloc);
     EXPECT_THROW((void)domain.pin(), std::bad_alloc);
-    EXPECT_EQ(refusals, 3u);
+    EXPECT_EQ(refusals(), 3u);
   }
   EXPECT_EQ(domain.collect().lost, 1u);
   EXPECT_EQ(domain.collect().retired, 1u);

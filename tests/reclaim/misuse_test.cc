@@ -13,6 +13,7 @@
 
 #include "every_scheme.h"
 #include "nearmalloc/reclaim/domain.hpp"
+#include "nearmalloc/reclaim/std26.hpp"
 #include "support/cases.h"
 
 namespace near_test {
@@ -262,6 +263,19 @@ TYPED_TEST(CheckedMisuseDeathTest, RightUseIsNoMisuse) {
   other.join();
   domain.barrier();
   EXPECT_EQ(domain.collect().unreclaimed, 0u);
+}
+
+TEST(Std26CheckedDeathTest, AnObjectIsRetiredTwice) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  count_cases();
+  struct Node : std26::hazard_pointer_obj_base<Node> {};
+  struct Entry : std26::rcu_obj_base<Entry> {};
+  const auto retire_twice = [](auto* object) {
+    object->retire();
+    object->retire();
+  };
+  EXPECT_DEATH(retire_twice(new Node), "an object is retired that was retired before");
+  EXPECT_DEATH(retire_twice(new Entry), "an object is retired that was retired before");
 }
 #endif
 

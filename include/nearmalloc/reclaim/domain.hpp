@@ -56,6 +56,7 @@
 #include <utility>
 
 #include "nearmalloc/reclaim/handler_guard.hpp"
+#include "nearmalloc/reclaim/impl/deferred_call.hpp"
 #include "nearmalloc/reclaim/impl/free_run.hpp"
 #include "nearmalloc/reclaim/impl/this_thread.hpp"
 #include "nearmalloc/reclaim/options.hpp"
@@ -85,11 +86,7 @@ class [[nodiscard]] guard {
   ~guard() {
     impl::check_use(record_);
     slots_.give_back(record_);
-    if (record_.stay.has_one_guard()) [[likely]] {
-      leave();
-    } else {
-      impl::leave_nested(record_);
-    }
+    impl::end_guard<Scheme>(record_);
   }
   guard(const guard&) = delete;
   guard& operator=(const guard&) = delete;
@@ -98,7 +95,7 @@ class [[nodiscard]] guard {
   void repin() noexcept {
     if (!record_.stay.has_one_guard()) return;
     slots_.clear(record_);
-    leave();
+    impl::end_guard<Scheme>(record_);
     Scheme::enter(record_);
   }
 
@@ -121,22 +118,42 @@ class [[nodiscard]] guard {
   // that no other thread retires it. Allocates once in 63 calls at most; if that fails the object
   // is leaked and counted (statistics::lost). Deleters run in some thread that uses the domain;
   // they may retire, pin and protect, and must not throw. Under slot schemes one may run inside
-  // `retire`.
+  // `retire`; under a limit of bytes, under any scheme. `bytes` is what the object counts in that
+  // limit and in statistics::unreclaimed_bytes, at most 4 GiB: pass more if it owns other memory.
   template <class T>
-  void retire(T* object) noexcept {
-    static_assert(sizeof(T) > 0, "the type must be complete");
-    // To free it without its type, a class must have no operator delete and no extended alignment.
-    constexpr bool is_plain = std::is_trivially_destructible_v<T> &&
-                              alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__ &&
-                              !requires(void* block) { T::operator delete(block); } &&
-                              !requires(void* block) { T::operator delete(block, sizeof(T)); };
+  void retire(T* object, size_t bytes = sizeof(T)) noexcept {
     impl::check_retired(object);
-    retire(object, is_plain ? impl::delete_plain : impl::delete_object<T>);
+    retire(object, impl::deleter_of<T>(), bytes);
   }
-  // As above, with `destroy(object)` instead of `delete`.
-  void retire(void* object, deleter destroy) noexcept {
+  // As above, with `destroy(object)` instead of `delete`. Its size is unknown here: pass it.
+  void retire(void* object, deleter destroy, size_t bytes = 0) noexcept {
     impl::check_use(record_);
-    Scheme::retire(record_, object, destroy);
+    if (!Scheme::retire(record_, object, destroy, bytes)) [[unlikely]]
+      impl::lose(record_);
+  }
+  // As above, with any function object, such as a lambda. One with a state is moved to a block that
+  // is allocated; if that fails, the object is leaked and counted. Slots could not hold an object
+  // behind such a block: under slot schemes, only function objects without a state are possible.
+  template <class T, std::invocable<T*> D>
+  void retire_with(T* object, D destroy, size_t bytes = impl::bytes_of<T>()) noexcept {
+    if constexpr (impl::stateless<D>) {
+      retire(static_cast<void*>(object), impl::call_stateless<T, D>, bytes);
+    } else {
+      static_assert(protects_all, "a deleter with a state under a scheme with slots");
+      static_assert(std::is_nothrow_move_constructible_v<D>, "the deleter's move may throw");
+      using Call = impl::DeferredCall<T, D>;
+      auto* const call = new (std::nothrow) Call(object, std::move(destroy));
+      if (call == nullptr) return impl::lose(record_);
+      retire(static_cast<void*>(call), Call::run, bytes + sizeof(Call));
+    }
+  }
+  // As retire, unless the object would exceed options::max_unreclaimed_bytes and nothing can be
+  // freed: then returns false, and the object is still the caller's, who may retire it later.
+  template <class T>
+  [[nodiscard]] bool try_retire(T* object, size_t bytes = sizeof(T)) noexcept {
+    if (!impl::has_credit(record_, bytes)) return false;
+    retire(object, bytes);
+    return true;
   }
 
   // A guard inside this one, with slots of its own: neither affects what the other protects.
@@ -157,17 +174,7 @@ class [[nodiscard]] guard {
   friend class handle<Scheme>;
   friend class domain<Scheme>;
   explicit guard(impl::Record& record) noexcept : record_(record) {
-    impl::check_use(record_);
-    if (record_.stay.is_outside()) [[likely]] {
-      Scheme::enter(record_);
-    } else {
-      Scheme::nest(record_);
-    }
-  }
-
-  void leave() noexcept {
-    record_.stay.end();
-    Scheme::leave(record_);
+    impl::begin_guard<Scheme>(record_);
   }
 
   impl::Record& record_;
@@ -204,10 +211,16 @@ class [[nodiscard]] handle {
   }
 
   template <class T>
-  void retire(T* object) noexcept {
-    pin().retire(object);
+  void retire(T* object, size_t bytes = sizeof(T)) noexcept {
+    pin().retire(object, bytes);
   }
-  void retire(void* object, deleter destroy) noexcept { pin().retire(object, destroy); }
+  void retire(void* object, deleter destroy, size_t bytes = 0) noexcept {
+    pin().retire(object, destroy, bytes);
+  }
+  template <class T>
+  [[nodiscard]] bool try_retire(T* object, size_t bytes = sizeof(T)) noexcept {
+    return pin().try_retire(object, bytes);
+  }
   template <class T, std::invocable<T*> Next>
   void retire_chain(T* first, Next next_of) noexcept {
     pin().retire_chain(first, next_of);
@@ -275,13 +288,19 @@ class domain {
   // As guard::retire, for callers that are not pinned. Leaks and counts the object if this is the
   // thread's first use and there is no memory.
   template <class T>
-  void retire(T* object) noexcept {
-    if (impl::Record* record = mine()) return guard_type(*record).retire(object);
+  void retire(T* object, size_t bytes = sizeof(T)) noexcept {
+    if (impl::Record* record = mine()) return guard_type(*record).retire(object, bytes);
     core_.lose();
   }
-  void retire(void* object, deleter destroy) noexcept {
-    if (impl::Record* record = mine()) return guard_type(*record).retire(object, destroy);
+  void retire(void* object, deleter destroy, size_t bytes = 0) noexcept {
+    if (impl::Record* record = mine()) return guard_type(*record).retire(object, destroy, bytes);
     core_.lose();
+  }
+  // As guard::try_retire. False also if this is the thread's first use and there is no memory.
+  template <class T>
+  [[nodiscard]] bool try_retire(T* object, size_t bytes = sizeof(T)) noexcept {
+    impl::Record* record = mine();
+    return record != nullptr && guard_type(*record).try_retire(object, bytes);
   }
 
   // Waits until every guard that is open now has ended. Objects retired before are then safe, but
@@ -316,6 +335,7 @@ class domain {
 
  private:
   friend class offline_scope<Scheme>;
+  friend struct impl::Unguarded;
   friend struct impl::TestAccess;
 
   impl::Record* mine() noexcept {

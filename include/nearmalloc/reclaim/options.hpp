@@ -20,6 +20,18 @@ struct stall {
   uint32_t milliseconds;  // since the stall was noticed
 };
 
+// What a thread does that retires while options::max_unreclaimed_bytes are unreclaimed. In either
+// case it first reclaims: it takes over what all threads retired, looks at every slot (robust
+// schemes) or for the end of the epoch, and frees what is safe, whatever the policy.
+enum class at_limit : uint8_t {
+  help,  // then it goes on, even if it is still over the limit: it never waits
+  // Then it waits until there is room: robust schemes in `retire`, the others at the thread's next
+  // pin, since its own pin may be what keeps the objects. If a reader stalls, the others wait for
+  // it; a thread that is pinned through another handle of the domain, or in a deleter, does not
+  // wait. For robust schemes the limit must exceed what the slots in use can hold.
+  block,
+};
+
 struct options {
   policy reclaim = policy::adaptive();
 
@@ -29,6 +41,14 @@ struct options {
   // retired stays until other threads retire batches: they take it over once they have advanced 16
   // epochs (rounds, looks at hazards), and one more for every eight such threads.
   size_t batch_size = 1024;
+
+  // The most bytes of retired objects that are not freed yet, as the program counts them when it
+  // retires them. 0: no limit. docs/reclamation-bound.md has the proof of what is kept. If
+  // `when_full` blocks, that is the limit and a few objects for each thread; under robust schemes
+  // also while a reader stalls.
+  // The memory that notes the objects (20 bytes each) does not count. No effect under leaky.
+  size_t max_unreclaimed_bytes = 0;
+  at_limit when_full = at_limit::help;
 
   // Operations between two looks at another thread's announcement [Brown15: 10], or for the token
   // [Kim23: 1]. A thread that holds less than a batch looks for the token an eighth as often.
@@ -81,8 +101,12 @@ struct statistics {
   // Robust schemes: `unreclaimed` does not exceed this, or twice this while a barrier runs, as long
   // as deleters do not retire. 0: no bound.
   uint64_t bound = 0;
-  uint32_t threads = 0;  // attached now
-  uint32_t records = 0;  // ever made
+  // What the unreclaimed objects count, in bytes. While a thread takes objects over from another
+  // one, some may count twice.
+  uint64_t unreclaimed_bytes = 0;
+  uint64_t over_limit = 0;  // objects retired that exceeded max_unreclaimed_bytes, after helping
+  uint32_t threads = 0;     // attached now
+  uint32_t records = 0;     // ever made
 };
 
 }  // namespace near::reclaim

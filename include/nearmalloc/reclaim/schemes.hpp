@@ -17,6 +17,7 @@
 // is still in an older epoch, it reads all slots, after a fence that makes them visible.
 //
 // Each is a type for `domain`; its functions are the fast paths, called by guard and handle.
+// `retire` returns false if there is no memory to note the object.
 // Thread-safety: there is no state here.
 #pragma once
 
@@ -35,14 +36,27 @@ enum class pass : uint8_t { after_free, before_free, while_freeing };
 
 namespace impl {
 
-// What `retire` does under every scheme except leaky.
-inline void push(Record& record, void* object, deleter destroy) noexcept {
+// What `retire` does under every scheme except leaky. False: there is no memory for the object.
+inline bool push(Record& record, void* object, deleter destroy, size_t bytes) noexcept {
   if (record.stay.is_inside_library()) [[unlikely]]
     fail_with("a signal handler retires inside a pin, or work of the library");
   record.lock.enter(record.core->asymmetric);
-  record.limbo.push(object, destroy);
+  const bool has_room = record.limbo.try_push(object, destroy, bytes);
   if (record.limbo.current() >= record.core->settings.batch_size) record.due = true;
+  const bool is_in_debt = record.limbo.credit < 0;
   record.lock.leave();
+  if (is_in_debt) [[unlikely]]
+    pay_debt(record);
+  return has_room;
+}
+
+// The same for schemes with slots, which a thread reads when it has retired enough.
+inline bool retire_under_slots(Record& record, void* object, deleter destroy,
+                               size_t bytes) noexcept {
+  const bool has_room = push(record, object, destroy, bytes);
+  if (record.limbo.current() >= record.look_at) [[unlikely]]
+    hazards_retired(record);
+  return has_room;
 }
 
 // Begins a guard inside another, or a handler's inside the library. `is_announced`: the scheme's
@@ -101,6 +115,27 @@ template <bool has_worked>
   epochs_pinned(record, current);
 }
 
+// The two halves of a guard.
+template <class Scheme>
+[[gnu::always_inline]] inline void begin_guard(Record& record) noexcept {
+  check_use(record);
+  if (record.stay.is_outside()) [[likely]] {
+    Scheme::enter(record);
+  } else {
+    Scheme::nest(record);
+  }
+}
+
+template <class Scheme>
+[[gnu::always_inline]] inline void end_guard(Record& record) noexcept {
+  if (record.stay.has_one_guard()) [[likely]] {
+    record.stay.end();
+    Scheme::leave(record);
+  } else {
+    leave_nested(record);
+  }
+}
+
 }  // namespace impl
 
 struct leaky : impl::ProtectsAll {
@@ -108,7 +143,10 @@ struct leaky : impl::ProtectsAll {
   static constexpr bool has_grace_periods = false;
   static void enter(impl::Record& record) noexcept { record.stay.settle(); }
   static void leave(impl::Record&) noexcept {}
-  static void retire(impl::Record& record, void*, deleter) noexcept { record.limbo.leak(); }
+  static bool retire(impl::Record& record, void*, deleter, size_t) noexcept {
+    record.limbo.leak();
+    return true;
+  }
 };
 
 template <announce Order = announce::before_free>
@@ -129,8 +167,8 @@ struct debra : impl::ProtectsAll {
     }
   }
   static void leave(impl::Record& record) noexcept { impl::unannounce(record.epoch); }
-  static void retire(impl::Record& record, void* object, deleter destroy) noexcept {
-    impl::push(record, object, destroy);
+  static bool retire(impl::Record& record, void* object, deleter destroy, size_t bytes) noexcept {
+    return impl::push(record, object, destroy, bytes);
   }
 };
 
@@ -154,8 +192,8 @@ struct token : impl::ProtectsAll {
   static void nest(impl::Record& record) noexcept {
     impl::nest(record, impl::is_activated(record.token));
   }
-  static void retire(impl::Record& record, void* object, deleter destroy) noexcept {
-    impl::push(record, object, destroy);
+  static bool retire(impl::Record& record, void* object, deleter destroy, size_t bytes) noexcept {
+    return impl::push(record, object, destroy, bytes);
   }
 };
 
@@ -168,10 +206,8 @@ struct hazard_pointers : impl::ProtectsSlots {
       impl::work(record);
   }
   static void leave(impl::Record&) noexcept {}
-  static void retire(impl::Record& record, void* object, deleter destroy) noexcept {
-    impl::push(record, object, destroy);
-    if (record.limbo.current() >= record.look_at) [[unlikely]]
-      impl::hazards_retired(record);
+  static bool retire(impl::Record& record, void* object, deleter destroy, size_t bytes) noexcept {
+    return impl::retire_under_slots(record, object, destroy, bytes);
   }
 };
 
@@ -180,10 +216,8 @@ struct ping_epochs : impl::ProtectsSlots {
   static constexpr bool has_grace_periods = true;
   static void enter(impl::Record& record) noexcept { impl::pin_epoch<false>(record); }
   static void leave(impl::Record& record) noexcept { impl::unannounce(record.epoch); }
-  static void retire(impl::Record& record, void* object, deleter destroy) noexcept {
-    impl::push(record, object, destroy);
-    if (record.limbo.current() >= record.look_at) [[unlikely]]
-      impl::hazards_retired(record);
+  static bool retire(impl::Record& record, void* object, deleter destroy, size_t bytes) noexcept {
+    return impl::retire_under_slots(record, object, destroy, bytes);
   }
 };
 

@@ -7,15 +7,21 @@
 
 #include <cstdint>
 
+#include "nearmalloc/reclaim/impl/aside.hpp"
+#include "nearmalloc/reclaim/impl/loose_slots.hpp"
 #include "nearmalloc/reclaim/impl/record.hpp"
 #include "nearmalloc/reclaim/options.hpp"
 
 namespace near::reclaim::impl {
 
-struct Use;  // reclaim/process.h
+struct KeptSlots;  // this_thread.hpp
+struct Use;        // reclaim/process.h
 
 // Gives the tests access to the parts of a domain; the tests define it.
 struct TestAccess;
+
+// Gives interfaces that do not use guards access to the parts of a domain (impl/unguarded.hpp).
+struct Unguarded;
 
 enum class Scheme : uint8_t { leaky, epochs, token, hazards, ping };
 enum class TokenPass : uint8_t { after_free, before_free, while_freeing };
@@ -24,7 +30,8 @@ enum class TokenPass : uint8_t { after_free, before_free, while_freeing };
 struct Traits {
   Scheme scheme;
   TokenPass pass = TokenPass::before_free;
-  bool frees_quiescent = false;  // DEBRA: frees before it announces
+  bool frees_quiescent = false;    // DEBRA: frees before it announces
+  bool deleters_may_wait = false;  // no deleter runs in a pin, so deleters may call synchronize
 };
 
 // A thread that stays attached and does nothing does not block others, but what it retired would
@@ -57,6 +64,36 @@ class Core {
   void barrier() noexcept;
   statistics collect() const noexcept;
 
+  // Returns an empty slot for std26::hazard_pointer; null: no memory. The calling thread keeps some
+  // of those it gives back, so only one domain of a process, which never ends, may have such slots.
+  LooseSlot* take_loose_slot() noexcept;
+  void give_back_loose_slot(LooseSlot& slot) noexcept;
+  void take_kept_slots(KeptSlots& kept) noexcept;  // of a thread that ends
+
+  // Keeps an object for which there was no memory until a limbo has room.
+  void set_aside(Retirable& words) noexcept { aside_.push(words); }
+  // Called by a thread that is pinned: moves what was set aside to its limbo. Does nothing during a
+  // barrier, for the reason that adopt_left has.
+  void adopt_aside(Record& into) noexcept {
+    if (!aside_.is_empty()) [[unlikely]]
+      adopt_aside_slow(into);
+  }
+
+  // The limit of bytes: reclaim/budget.cc. These two require the record's lock.
+  void return_surplus(Record& record) noexcept;
+  void return_all_credit(Record& record) noexcept;
+  // Whether the record has credit for so many bytes, after taking it from the reserve; the second
+  // also reclaims for it, the third until it has, the fourth does so without a pin.
+  bool take_credit(Record& record, int64_t bytes) noexcept;
+  bool reclaim_for(Record& me, int64_t bytes) noexcept;
+  void wait_for_credit(Record& me) noexcept;
+  void wait_unpinned(Record& me) noexcept;
+  bool is_limited() const noexcept { return settings.max_unreclaimed_bytes != 0; }
+  bool is_robust() const noexcept {
+    return traits.scheme == Scheme::hazards || traits.scheme == Scheme::ping;
+  }
+  void record_over_limit() noexcept { over_limit_.fetch_add(1, kRelaxed); }  // relaxed: a counter
+
   // Counts a retirement that found no memory even for a record.
   void lose() noexcept { lost_.fetch_add(1, kRelaxed); }  // relaxed: a counter
 
@@ -64,6 +101,7 @@ class Core {
   alignas(128) EpochClock clock;
   alignas(128) TokenRing ring;
   alignas(128) Atomic<Record*> records{nullptr};
+  Atomic<LooseSlot*> loose_slots{nullptr};
   const options settings;
   const Traits traits;
   const FreeRun run;
@@ -104,18 +142,28 @@ class Core {
   void adopt_idle(Record& into) noexcept;
   void take_idle(Record& record, Record& into) noexcept;
   bool is_idle(const Record& record) const noexcept;
-  Record& to_wait_with(const char* misuse) noexcept;
+  Record& to_wait_with(const char* misuse, bool in_deleters) noexcept;
   void wait_for_grace(Record& me) noexcept;
   void wait_for_epochs(Record& me) noexcept;
   bool take_limbo(Record& record, Record& me) noexcept;
   void take_everything(Record& me) noexcept;
+  void adopt_aside_slow(Record& into) noexcept;
+  Retirable* move_aside(Record& into) noexcept;
+  int64_t credit_share() const noexcept;
+  void collect_from_others(Record& me, bool all) noexcept;
+  void collect_from(Record& record, Record& me, bool all) noexcept;
+  bool waits_for_itself(const Record& me) const noexcept;
   void wait_for_rounds(Record& me) noexcept;
   void free_when_let_go(Record& me) noexcept;
 
   alignas(128) Atomic<uint32_t> record_count_{0};
+  Atomic<uint32_t> free_slots_{0};  // loose slots that nobody uses or keeps; a hint
+  Aside<Retirable> aside_;
   Atomic<uint32_t> parked_{0};           // records without a thread and with something in them
   Atomic<uint64_t> idle_looked_for_{0};  // when last; guard: barrier_, but read as a hint
   pthread_mutex_t barrier_ = PTHREAD_MUTEX_INITIALIZER;  // one barrier at a time
+  Atomic<int64_t> reserve_;                              // credit that no thread has
+  Atomic<uint64_t> over_limit_{0};
   Atomic<uint64_t> lost_{0};
   Atomic<uint64_t> epochs_{0};
   Atomic<uint64_t> looks_{0};
@@ -136,6 +184,13 @@ void pin_unsettled(Record& record) noexcept;
 bool enter_in_handler(Record& record) noexcept;
 void leave_in_handler(Record& record, bool was_outside) noexcept;
 size_t free_now(Record& record, size_t most) noexcept;
+// Counts an object for which there was no memory, and which is leaked.
+void lose(Record& record) noexcept;
+// reclaim/budget.cc. The calling thread has retired more than its credit: gets credit, or reclaims,
+// or waits, or goes over the limit.
+void pay_debt(Record& record) noexcept;
+// Whether so many bytes can be retired within the limit, after reclaiming if need be.
+bool has_credit(Record& record, size_t bytes) noexcept;
 size_t free_by_hand(Record& record, size_t most) noexcept;
 
 // Misuse. A release build notices it in slow functions; a program that defines NEAR_CHECK as 1

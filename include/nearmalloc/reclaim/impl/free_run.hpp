@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <new>
+#include <type_traits>
 
 #include "nearmalloc/reclaim/impl/limbo.hpp"
 
@@ -20,6 +21,18 @@ inline void delete_plain(void* object) noexcept { ::operator delete(object); }
 template <class T>
 void delete_object(void* object) noexcept {
   delete static_cast<T*>(object);
+}
+
+// How `retire(T*)` destroys. To free an object without its type, in a run, its class must have no
+// operator delete and no extended alignment.
+template <class T>
+constexpr deleter deleter_of() {
+  static_assert(requires { sizeof(T); }, "the type must be complete");
+  constexpr bool is_plain = std::is_trivially_destructible_v<T> &&
+                            alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__ &&
+                            !requires(void* block) { T::operator delete(block); } &&
+                            !requires(void* block) { T::operator delete(block, sizeof(T)); };
+  return is_plain ? delete_plain : delete_object<T>;
 }
 
 // Whether operator new allocates from nearmalloc.

@@ -2,16 +2,19 @@
 //
 //   bags[label % kBags]   retired while the thread's clock showed `label`
 //   expired               safe to free; freed as the policy says
-// Invariant: retired = freed + lost + objects in bags + objects in expired.
+// Invariants: retired = freed + lost + objects in bags + objects in expired. The bytes in bags and
+// in expired plus the credit are the credit that the domain gave (reclaim/budget.cc).
 // Whole bags move from one list to another in constant time; objects are not touched before they
-// are freed. Memory: blocks of 1 KiB, of which a few are kept in reserve; push allocates only when
-// a block is full and the reserve is empty. If that fails, the object is lost (leaked, and
+// are freed. Memory: blocks of 1,280 bytes, of which a few are kept in reserve; push allocates only
+// when a block is full and the reserve is empty. If that fails, the object is lost (leaked, and
 // counted), never freed early.
 // Thread-safety: only the thread inside the record's OwnerLock; any thread may read the counters.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "nearmalloc/impl/atomic.hpp"
 
@@ -28,13 +31,28 @@ struct Entry {
   deleter destroy;
 };
 
+// What a limbo has to know of an object that has words of its own.
+struct Retirable;
+struct RetirableType {
+  void* (*object_of)(Retirable& words) noexcept;
+  deleter destroy;
+  size_t bytes;
+};
+
+// The words of an object that may be set aside (aside.hpp).
+struct Retirable {
+  Retirable* next = nullptr;
+  const RetirableType* type = nullptr;
+};
+
 struct EntryBlock {
   static constexpr uint32_t kEntries = 63;
   EntryBlock* next;
   uint32_t count;
   Entry entries[kEntries];
+  uint32_t bytes[kEntries];  // of each object
 };
-static_assert(sizeof(EntryBlock) == 1024);
+static_assert(sizeof(EntryBlock) == 1280);
 
 // A number that its owner changes under the lock; it may be read as a hint without the lock.
 class Count {
@@ -48,6 +66,7 @@ class Count {
   }
   operator size_t() const { return value_.load(kRelaxed); }  // relaxed: a hint, or under the lock
   void operator+=(size_t more) { *this = *this + more; }
+  void operator-=(size_t fewer) { *this = *this - fewer; }
   void operator++(int) { *this += 1; }
   void operator--(int) { *this = *this - 1; }
 
@@ -60,6 +79,7 @@ struct Bag {
   EntryBlock* first = nullptr;
   EntryBlock* last = nullptr;
   Count objects;
+  Count bytes;
   uint64_t label = 0;
 
   void append(Bag& other);  // empties `other`
@@ -73,21 +93,30 @@ struct FreeRun {
   size_t (*many)(void* const* blocks, size_t count) noexcept;  // null: one by one
 };
 
+// The credit of a thread whose domain has no limit.
+inline constexpr int64_t kNoLimit = INT64_MAX / 2;
+
 class Limbo {
  public:
   static constexpr unsigned kMaxBags = 3;
   static constexpr uint32_t kSpares = 8;
   static constexpr size_t kRun = 64;  // objects handed over together at most
 
-  void push(void* object, deleter destroy) noexcept {
+  // False: there is no memory, and nothing was done.
+  bool try_push(void* object, deleter destroy, size_t bytes) noexcept {
     EntryBlock* block = current_->first;
     if (block == nullptr || block->count == EntryBlock::kEntries) [[unlikely]] {
-      if (!add_block()) return;
+      if (!add_block()) return false;
       block = current_->first;
     }
+    const auto counted = static_cast<uint32_t>(std::min<size_t>(bytes, UINT32_MAX));
+    block->bytes[block->count] = counted;
     block->entries[block->count++] = {object, destroy};
     current_->objects++;
+    current_->bytes += counted;
+    credit -= counted;
     count(retired_, 1);
+    return true;
   }
 
   // Counts an object that is never freed.
@@ -117,6 +146,10 @@ class Limbo {
   void lose_all() noexcept;
   void free_spares() noexcept;
 
+  // What this thread may still retire before it asks the domain. Guarded as all else.
+  int64_t credit = 0;
+
+  size_t bytes() const;  // in bags and expired; while objects move, some may count twice
   size_t waiting() const { return expired_.objects; }
   size_t current() const { return current_->objects; }
   size_t held() const;  // in bags: not known to be safe
@@ -132,6 +165,7 @@ class Limbo {
 
  private:
   bool add_block() noexcept;
+  void lose_from(EntryBlock& block, uint32_t first) noexcept;
   EntryBlock* take_spare() noexcept;
   void keep_spare(EntryBlock* block) noexcept;
   void expire(uint64_t now, unsigned distance) noexcept;
@@ -163,9 +197,8 @@ void Limbo::sift(IsHeld is_held) noexcept {
     for (uint32_t i = 0; i < block->count; i++) {
       // Held entries gather behind the safe ones.
       if (is_held(block->entries[i].object)) continue;
-      const Entry entry = block->entries[i];
-      block->entries[i] = block->entries[safe];
-      block->entries[safe++] = entry;
+      std::swap(block->entries[i], block->entries[safe]);
+      std::swap(block->bytes[i], block->bytes[safe++]);
     }
     for (; block->count > safe; kept.objects++) {
       if (kept.first == nullptr || kept.first->count == EntryBlock::kEntries) {
@@ -173,15 +206,15 @@ void Limbo::sift(IsHeld is_held) noexcept {
         if (room == nullptr) break;  // the rest of the block is lost below
         kept.push_block(room);
       }
-      kept.first->entries[kept.first->count++] = block->entries[--block->count];
+      kept.bytes += block->bytes[--block->count];
+      kept.first->bytes[kept.first->count] = block->bytes[block->count];
+      kept.first->entries[kept.first->count++] = block->entries[block->count];
     }
-    if (block->count > safe) {
-      count(lost_, block->count - safe);
-      block->count = safe;
-    }
+    if (block->count > safe) lose_from(*block, safe);
     if (safe > 0) {
       expired_.push_block(block);
       expired_.objects += safe;
+      for (uint32_t i = 0; i < safe; i++) expired_.bytes += block->bytes[i];
     } else {
       keep_spare(block);
     }

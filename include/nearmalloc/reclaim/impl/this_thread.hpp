@@ -7,6 +7,8 @@
 
 namespace near::reclaim::impl {
 
+class Core;
+struct LooseSlot;
 struct Record;
 
 struct Recent {
@@ -16,6 +18,15 @@ struct Recent {
 
 inline constexpr unsigned kRecents = 8;
 extern constinit thread_local Recent recents[kRecents];
+
+// Empty slots of one domain, for the thread's next hazard pointers.
+struct KeptSlots {
+  static constexpr unsigned kMost = 8;
+  Core* core;  // null: the thread has kept none yet
+  unsigned count;
+  LooseSlot* slots[kMost];
+};
+extern constinit thread_local KeptSlots kept_slots;
 
 int32_t own_thread() noexcept;  // its kernel number
 

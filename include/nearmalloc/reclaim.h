@@ -1,0 +1,144 @@
+/* Safe memory reclamation for C: objects that were unlinked from a concurrent structure are
+ * destroyed when no thread can hold a pointer to them any more.
+ *
+ *   struct near_reclaim_options options = near_reclaim_defaults();
+ *   struct near_reclaim_domain* domain = near_reclaim_create(&options);
+ *
+ *   reader   struct near_reclaim_guard guard;
+ *            near_reclaim_pin(domain, &guard);
+ *            struct node* node = near_reclaim_protect(&guard, 0, &head);
+ *            ... use node ...
+ *            near_reclaim_unpin(&guard);
+ *   writer   unlink the node, then near_reclaim_retire(&guard, node, NULL, sizeof *node);
+ *
+ * The functions are those of nearmalloc/reclaim/domain.hpp, which is the manual: its rules, its
+ * table of misuse, and what it says of fork, process exit and signal handlers hold here. A thread
+ * needs no registration; it leaves its domains when it ends. Link libnearreclaim; it needs libc
+ * alone. The structures (trees, maps, lists) are C++ templates and are not part of this.
+ *
+ * Thread-safety: any thread may call any function at any time, except near_reclaim_destroy. A guard
+ * belongs to the thread that pinned it.
+ */
+#ifndef NEARMALLOC_RECLAIM_H
+#define NEARMALLOC_RECLAIM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct near_reclaim_domain;
+
+/* reclaim/README.md helps to choose. */
+enum near_reclaim_scheme {
+  NEAR_RECLAIM_DEBRA,           /* epochs: everything read under a guard stays */
+  NEAR_RECLAIM_TOKEN,           /* a token on a ring of threads: the same */
+  NEAR_RECLAIM_HAZARD_POINTERS, /* robust: what `protect` returned stays */
+  NEAR_RECLAIM_PING_EPOCHS,     /* robust: the same */
+  NEAR_RECLAIM_LEAKY            /* nothing is freed: for measurements */
+};
+
+/* When a thread frees what is safe: nearmalloc/reclaim/policy.hpp. */
+enum near_reclaim_policy {
+  NEAR_RECLAIM_ADAPTIVE,
+  NEAR_RECLAIM_BATCH,
+  NEAR_RECLAIM_AMORTIZED,
+  NEAR_RECLAIM_BUDGET,
+  NEAR_RECLAIM_MANUAL
+};
+
+/* What a thread does that exceeds max_unreclaimed_bytes. */
+enum near_reclaim_at_limit { NEAR_RECLAIM_HELP, NEAR_RECLAIM_BLOCK };
+
+/* nearmalloc/reclaim/options.hpp says what each means. */
+struct near_reclaim_options {
+  int scheme;           /* an enum near_reclaim_scheme */
+  int policy;           /* an enum near_reclaim_policy */
+  uint32_t objects;     /* amortized, adaptive: freed each time; 1 or more */
+  uint32_t every;       /* once in so many operations; 1 or more */
+  uint32_t nanoseconds; /* budget: time for freeing, each time */
+  size_t batch_size;
+  size_t max_unreclaimed_bytes; /* 0: no limit */
+  int when_full;                /* an enum near_reclaim_at_limit */
+};
+
+struct near_reclaim_statistics {
+  uint64_t retired, freed, lost, unreclaimed; /* objects */
+  uint64_t unreclaimed_bytes;
+  uint64_t over_limit; /* objects that exceeded max_unreclaimed_bytes */
+  uint64_t bound;      /* of unreclaimed objects; 0: none */
+  uint64_t epochs, stalls;
+  uint32_t threads;
+};
+
+/* A thread's stay in a domain. Its members are private. */
+struct near_reclaim_guard {
+  struct near_reclaim_domain* domain;
+  void* record;
+  uint32_t slots[3];
+};
+
+/* The slots of a guard are 0 .. NEAR_RECLAIM_SLOTS - 1. */
+#define NEAR_RECLAIM_SLOTS 16
+
+/* DEBRA, adaptive, without a limit. */
+struct near_reclaim_options near_reclaim_defaults(void);
+
+/* NULL with errno: EINVAL, a value is out of range; ENOMEM. */
+struct near_reclaim_domain* near_reclaim_create(const struct near_reclaim_options* options);
+
+/* Destroys every object that waits. Aborts if a thread is pinned. */
+void near_reclaim_destroy(struct near_reclaim_domain* domain);
+
+/* Begins a stay; stays nest. Returns 0, or -1 with errno ENOMEM, at a thread's first use only. */
+int near_reclaim_pin(struct near_reclaim_domain* domain, struct near_reclaim_guard* guard);
+
+/* Ends it. Under NEAR_RECLAIM_DEBRA and _TOKEN, guards may end in any order. */
+void near_reclaim_unpin(struct near_reclaim_guard* guard);
+
+/* The value of the atomic pointer at `source` (_Atomic(T*)), whose object stays valid until the
+ * slot is used again or the guard ends. */
+void* near_reclaim_protect(struct near_reclaim_guard* guard, unsigned slot, const void* source);
+
+/* Puts `object` (NULL: nothing) into the slot: it is protected if the caller finds, afterwards,
+ * that it was not unlinked yet. Does nothing where everything stays. */
+void near_reclaim_hold(struct near_reclaim_guard* guard, unsigned slot, const void* object);
+
+/* Calls destroy(object), or free(object) if `destroy` is NULL, when no thread can hold the object
+ * any more. `bytes`: what it counts in max_unreclaimed_bytes; 0 is allowed. `destroy` may use the
+ * domain, but not wait for it. Without memory, the object is leaked and counted as lost. */
+void near_reclaim_retire(struct near_reclaim_guard* guard, void* object, void (*destroy)(void*),
+                         size_t bytes);
+
+/* As near_reclaim_retire, unless that would exceed max_unreclaimed_bytes: then returns -1 with
+ * errno EAGAIN, and the object is still the caller's. Else returns 0. */
+int near_reclaim_try_retire(struct near_reclaim_guard* guard, void* object, void (*destroy)(void*),
+                            size_t bytes);
+
+/* Waits until every guard that is open now has ended. Aborts while pinned. Returns 0, or -1 with
+ * errno ENOTSUP: hazard pointers and the leaky scheme have no grace periods. */
+int near_reclaim_synchronize(struct near_reclaim_domain* domain);
+
+/* Waits until every object retired before is destroyed. Aborts while pinned, and in `destroy`. */
+void near_reclaim_barrier(struct near_reclaim_domain* domain);
+
+/* Frees up to `most` safe objects that this thread retired; returns how many. */
+size_t near_reclaim_free_some(struct near_reclaim_domain* domain, size_t most);
+
+/* The thread will not use the domain for a while: no thread waits for it, and others take over what
+ * it retired. Between the two calls, which must not be nested, it must not use the domain. Returns
+ * 0, or -1 with errno ENOMEM, at a thread's first use only. */
+int near_reclaim_go_offline(struct near_reclaim_domain* domain);
+void near_reclaim_come_online(struct near_reclaim_domain* domain);
+
+/* Sums over all threads, as they are while other threads change them. */
+void near_reclaim_collect(const struct near_reclaim_domain* domain,
+                          struct near_reclaim_statistics* sums);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,261 @@
+// The C interface: nearmalloc/reclaim.h. The scheme is a value there, so each domain has a table of
+// its scheme's functions.
+// Thread-safety: as the header says.
+#include <cerrno>
+#include <cstdlib>
+#include <new>
+
+#include "nearmalloc/reclaim.h"
+#include "nearmalloc/reclaim/impl/free_run.hpp"
+#include "nearmalloc/reclaim/impl/this_thread.hpp"
+#include "nearmalloc/reclaim/schemes.hpp"
+
+using namespace near::reclaim;        // NOLINT: the names below are C's
+using namespace near::reclaim::impl;  // NOLINT
+
+namespace {
+
+struct Functions {
+  Traits traits;
+  bool has_grace_periods;
+  bool protects_all;
+  void (*begin)(Record&) noexcept;
+  void (*end)(Record&) noexcept;
+  bool (*retire)(Record&, void*, deleter, size_t) noexcept;
+};
+
+template <class Scheme>
+void begin(Record& record) noexcept {
+  begin_guard<Scheme>(record);
+}
+template <class Scheme>
+void end(Record& record) noexcept {
+  end_guard<Scheme>(record);
+}
+template <class Scheme>
+bool retire(Record& record, void* object, deleter destroy, size_t bytes) noexcept {
+  return Scheme::retire(record, object, destroy, bytes);
+}
+
+template <class Scheme>
+constexpr Functions kFunctions{Scheme::traits,       Scheme::has_grace_periods,
+                               Scheme::protects_all, begin<Scheme>,
+                               end<Scheme>,          retire<Scheme>};
+
+// Null: there is no such scheme.
+const Functions* functions_of(int scheme) {
+  switch (scheme) {
+    case NEAR_RECLAIM_DEBRA:
+      return &kFunctions<debra<>>;
+    case NEAR_RECLAIM_TOKEN:
+      return &kFunctions<token<>>;
+    case NEAR_RECLAIM_HAZARD_POINTERS:
+      return &kFunctions<hazard_pointers>;
+    case NEAR_RECLAIM_PING_EPOCHS:
+      return &kFunctions<ping_epochs>;
+    case NEAR_RECLAIM_LEAKY:
+      return &kFunctions<leaky>;
+    default:
+      return nullptr;
+  }
+}
+
+// False: there is no such policy.
+bool set_policy(int type, policy& to) {
+  switch (type) {
+    case NEAR_RECLAIM_ADAPTIVE:
+      to.type = policy::kind::adaptive;
+      return true;
+    case NEAR_RECLAIM_BATCH:
+      to.type = policy::kind::batch;
+      return true;
+    case NEAR_RECLAIM_AMORTIZED:
+      to.type = policy::kind::amortized;
+      return true;
+    case NEAR_RECLAIM_BUDGET:
+      to.type = policy::kind::budget;
+      return true;
+    case NEAR_RECLAIM_MANUAL:
+      to.type = policy::kind::manual;
+      return true;
+    default:
+      return false;
+  }
+}
+
+void free_object(void* object) noexcept { std::free(object); }
+
+// Null unless malloc is nearmalloc's.
+decltype(FreeRun::many) batch_of_malloc() {
+  if (&near_free_batch == nullptr || &near_malloc_usable_size == nullptr) return nullptr;
+  void* volatile block = std::malloc(1);
+  const bool is_ours = block != nullptr && near_malloc_usable_size(block) > 0;
+  std::free(block);
+  return is_ours ? near_free_batch : nullptr;
+}
+
+// C has no noexcept; a destroy function must not throw.
+deleter deleter_for(void (*destroy)(void*)) {
+  return destroy == nullptr ? free_object : reinterpret_cast<deleter>(destroy);
+}
+
+// As domain::mine.
+Record* own_record(Core& core) {
+  const Recent& recent = recents[core.serial % kRecents];
+  return recent.serial == core.serial ? recent.record : core.of_this_thread();
+}
+
+Record& record_of(const near_reclaim_guard* guard) { return *static_cast<Record*>(guard->record); }
+
+SlotRow row_of(const near_reclaim_guard* guard) {
+  return {guard->slots[0], guard->slots[1], guard->slots[2]};
+}
+
+void keep_row(near_reclaim_guard* guard, const SlotRow& row) {
+  guard->slots[0] = row.bit;
+  guard->slots[1] = row.first;
+  guard->slots[2] = row.size;
+}
+
+}  // namespace
+
+struct near_reclaim_domain {
+  near_reclaim_domain(const Functions& its_functions, const options& settings)
+      : functions(its_functions),
+        core(settings, its_functions.traits, FreeRun{free_object, batch_of_malloc()}) {}
+
+  const Functions& functions;
+  Core core;
+};
+
+near_reclaim_options near_reclaim_defaults() {
+  const options usual;
+  return {NEAR_RECLAIM_DEBRA,
+          NEAR_RECLAIM_ADAPTIVE,
+          usual.reclaim.objects,
+          usual.reclaim.every,
+          0,
+          usual.batch_size,
+          usual.max_unreclaimed_bytes,
+          NEAR_RECLAIM_HELP};
+}
+
+near_reclaim_domain* near_reclaim_create(const near_reclaim_options* chosen) {
+  const Functions* functions = functions_of(chosen->scheme);
+  options settings;
+  settings.reclaim = {settings.reclaim.type, chosen->objects, chosen->every, chosen->nanoseconds};
+  const bool is_known =
+      set_policy(chosen->policy, settings.reclaim) && functions != nullptr &&
+      (chosen->when_full == NEAR_RECLAIM_HELP || chosen->when_full == NEAR_RECLAIM_BLOCK);
+  if (!is_known || chosen->objects == 0 || chosen->every == 0) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  settings.batch_size = chosen->batch_size;
+  settings.max_unreclaimed_bytes = chosen->max_unreclaimed_bytes;
+  settings.when_full = chosen->when_full == NEAR_RECLAIM_BLOCK ? at_limit::block : at_limit::help;
+  void* room = nullptr;
+  const int failure =
+      posix_memalign(&room, alignof(near_reclaim_domain), sizeof(near_reclaim_domain));
+  if (failure != 0) {
+    errno = failure;
+    return nullptr;
+  }
+  return new (room) near_reclaim_domain(*functions, settings);
+}
+
+void near_reclaim_destroy(near_reclaim_domain* domain) {
+  domain->~near_reclaim_domain();
+  std::free(domain);
+}
+
+int near_reclaim_pin(near_reclaim_domain* domain, near_reclaim_guard* guard) {
+  Record* record = own_record(domain->core);
+  if (record == nullptr) {
+    errno = ENOMEM;
+    return -1;
+  }
+  *guard = {domain, record, {0, 0, 0}};
+  domain->functions.begin(*record);
+  return 0;
+}
+
+void near_reclaim_unpin(near_reclaim_guard* guard) {
+  Record& record = record_of(guard);
+  SlotRow row = row_of(guard);
+  record.hazards.give_back(row);
+  guard->domain->functions.end(record);
+}
+
+void* near_reclaim_protect(near_reclaim_guard* guard, unsigned slot, const void* source) {
+  const auto& pointer = *static_cast<const near::Atomic<void*>*>(source);
+  if (guard->domain->functions.protects_all) return pointer.load(near::kAcquire);  // pairs: program
+  Record& record = record_of(guard);
+  check_use(record);
+  SlotRow row = row_of(guard);
+  void* object = record.hazards.protect(row, slot, pointer, record.core->asymmetric);
+  keep_row(guard, row);
+  return object;
+}
+
+void near_reclaim_hold(near_reclaim_guard* guard, unsigned slot, const void* object) {
+  if (guard->domain->functions.protects_all) return;
+  Record& record = record_of(guard);
+  SlotRow row = row_of(guard);
+  record.hazards.hold(row, slot, object, record.core->asymmetric);
+  keep_row(guard, row);
+}
+
+void near_reclaim_retire(near_reclaim_guard* guard, void* object, void (*destroy)(void*),
+                         size_t bytes) {
+  Record& record = record_of(guard);
+  check_use(record);
+  if (!guard->domain->functions.retire(record, object, deleter_for(destroy), bytes)) lose(record);
+}
+
+int near_reclaim_try_retire(near_reclaim_guard* guard, void* object, void (*destroy)(void*),
+                            size_t bytes) {
+  if (!has_credit(record_of(guard), bytes)) {
+    errno = EAGAIN;
+    return -1;
+  }
+  near_reclaim_retire(guard, object, destroy, bytes);
+  return 0;
+}
+
+int near_reclaim_synchronize(near_reclaim_domain* domain) {
+  if (!domain->functions.has_grace_periods) {
+    errno = ENOTSUP;
+    return -1;
+  }
+  domain->core.synchronize();
+  return 0;
+}
+
+void near_reclaim_barrier(near_reclaim_domain* domain) { domain->core.barrier(); }
+
+size_t near_reclaim_free_some(near_reclaim_domain* domain, size_t most) {
+  Record* record = own_record(domain->core);
+  return record != nullptr ? free_by_hand(*record, most) : 0;
+}
+
+int near_reclaim_go_offline(near_reclaim_domain* domain) {
+  Record* record = own_record(domain->core);
+  if (record == nullptr) {
+    errno = ENOMEM;
+    return -1;
+  }
+  domain->core.go_offline(*record);
+  return 0;
+}
+
+void near_reclaim_come_online(near_reclaim_domain* domain) {
+  Record* record = own_record(domain->core);
+  if (record != nullptr && record->is_offline) domain->core.come_online(*record);
+}
+
+void near_reclaim_collect(const near_reclaim_domain* domain, near_reclaim_statistics* sums) {
+  const statistics all = domain->core.collect();
+  *sums = {all.retired,    all.freed, all.lost,   all.unreclaimed, all.unreclaimed_bytes,
+           all.over_limit, all.bound, all.epochs, all.stalls,      all.threads};
+}

@@ -1,0 +1,217 @@
+/* The C interface of reclamation, from a C11 program that is linked as C: threads share a stack
+ * whose nodes are read while others pop and retire them, under each scheme. */
+#include <errno.h>
+#include <nearmalloc/reclaim.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int cases = 0;
+
+#define EXPECT(condition)                                                       \
+  do {                                                                          \
+    if (!(condition)) {                                                         \
+      fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
+      exit(1);                                                                  \
+    }                                                                           \
+  } while (0)
+
+enum { kAlive = 0x5afe, kThreads = 3 };
+
+struct node {
+  unsigned state;
+  struct node* next;
+};
+
+static atomic_long live;
+
+static struct node* make(void) {
+  struct node* node = malloc(sizeof *node);
+  node->state = kAlive;
+  atomic_fetch_add(&live, 1);
+  return node;
+}
+
+static void destroy(void* object) {
+  struct node* node = object;
+  EXPECT(node->state == kAlive);
+  node->state = 0;
+  free(node);
+  atomic_fetch_sub(&live, 1);
+}
+
+static struct near_reclaim_domain* domain;
+static _Atomic(struct node*) top;
+static long rounds;
+
+static void push(void) {
+  struct node* node = make();
+  node->next = atomic_load(&top);
+  while (!atomic_compare_exchange_weak(&top, &node->next, node)) {
+  }
+}
+
+static void pop(void) {
+  struct near_reclaim_guard guard;
+  EXPECT(near_reclaim_pin(domain, &guard) == 0);
+  struct node* node;
+  do {
+    node = near_reclaim_protect(&guard, 0, &top);
+  } while (node != NULL && !atomic_compare_exchange_strong(&top, &node, node->next));
+  if (node != NULL) {
+    EXPECT(node->state == kAlive);
+    near_reclaim_retire(&guard, node, destroy, sizeof *node);
+  }
+  near_reclaim_unpin(&guard);
+}
+
+/* Looks at the top under two guards, of which one is nested and has a slot of its own. */
+static void look(void) {
+  struct near_reclaim_guard outer;
+  struct near_reclaim_guard inner;
+  EXPECT(near_reclaim_pin(domain, &outer) == 0);
+  const struct node* first = near_reclaim_protect(&outer, NEAR_RECLAIM_SLOTS - 1, &top);
+  EXPECT(near_reclaim_pin(domain, &inner) == 0);
+  const struct node* second = near_reclaim_protect(&inner, NEAR_RECLAIM_SLOTS - 1, &top);
+  EXPECT(first == NULL || first->state == kAlive);
+  EXPECT(second == NULL || second->state == kAlive);
+  near_reclaim_unpin(&inner);
+  EXPECT(first == NULL || first->state == kAlive);
+  near_reclaim_hold(&outer, 0, NULL);
+  near_reclaim_unpin(&outer);
+}
+
+static void* work(void* unused) {
+  for (long i = 0; i < rounds; i++) {
+    push();
+    look();
+    pop();
+    if (i % 512 == 0) {
+      EXPECT(near_reclaim_go_offline(domain) == 0);
+      near_reclaim_come_online(domain);
+    }
+  }
+  return unused;
+}
+
+static void use(int scheme, int policy, size_t limit) {
+  struct near_reclaim_options options = near_reclaim_defaults();
+  options.scheme = scheme;
+  options.policy = policy;
+  options.nanoseconds = 1000;
+  options.max_unreclaimed_bytes = limit;
+  options.when_full = limit != 0 ? NEAR_RECLAIM_BLOCK : NEAR_RECLAIM_HELP;
+  domain = near_reclaim_create(&options);
+  EXPECT(domain != NULL);
+  pthread_t threads[kThreads];
+  for (int i = 0; i < kThreads; i++) EXPECT(pthread_create(&threads[i], NULL, work, NULL) == 0);
+  for (int i = 0; i < kThreads; i++) pthread_join(threads[i], NULL);
+  while (atomic_load(&top) != NULL) pop();
+
+  struct near_reclaim_statistics sums;
+  near_reclaim_collect(domain, &sums);
+  EXPECT(sums.retired == (uint64_t)(kThreads * rounds));
+  EXPECT(sums.retired == sums.freed + sums.lost + sums.unreclaimed);
+  const bool is_leaky = scheme == NEAR_RECLAIM_LEAKY;
+  const bool has_slots =
+      scheme == NEAR_RECLAIM_HAZARD_POINTERS || scheme == NEAR_RECLAIM_PING_EPOCHS;
+  EXPECT((sums.bound != 0) == has_slots);
+  EXPECT(sums.unreclaimed_bytes == sums.unreclaimed * sizeof(struct node));
+  near_reclaim_free_some(domain, 10);
+  const bool waits = scheme != NEAR_RECLAIM_HAZARD_POINTERS && !is_leaky;
+  errno = 0;
+  EXPECT(near_reclaim_synchronize(domain) == (waits ? 0 : -1));
+  EXPECT(waits || errno == ENOTSUP);
+  near_reclaim_barrier(domain);
+  EXPECT(is_leaky || atomic_load(&live) == 0);
+  near_reclaim_destroy(domain);
+  cases++;
+  atomic_store(&live, 0);
+}
+
+static void expect_refused(struct near_reclaim_options options) {
+  errno = 0;
+  EXPECT(near_reclaim_create(&options) == NULL && errno == EINVAL);
+  cases++;
+}
+
+static void refuse_wrong_options(void) {
+  struct near_reclaim_options options = near_reclaim_defaults();
+  options.scheme = 99;
+  expect_refused(options);
+  options = near_reclaim_defaults();
+  options.policy = 99;
+  expect_refused(options);
+  options = near_reclaim_defaults();
+  options.when_full = 99;
+  expect_refused(options);
+  options = near_reclaim_defaults();
+  options.objects = 0;
+  expect_refused(options);
+  options = near_reclaim_defaults();
+  options.every = 0;
+  expect_refused(options);
+}
+
+/* Under a guard of the thread itself nothing can be freed; NULL means free. */
+static void refuse_beyond_the_limit(void) {
+  struct near_reclaim_options options = near_reclaim_defaults();
+  options.max_unreclaimed_bytes = 1000;
+  domain = near_reclaim_create(&options);
+  struct near_reclaim_guard guard;
+  EXPECT(near_reclaim_pin(domain, &guard) == 0);
+  for (int i = 0; i < 10; i++) {
+    EXPECT(near_reclaim_try_retire(&guard, malloc(100), NULL, 100) == 0);
+  }
+  void* kept = malloc(100);
+  EXPECT(near_reclaim_try_retire(&guard, kept, NULL, 100) == -1 && errno == EAGAIN);
+  near_reclaim_unpin(&guard);
+  near_reclaim_barrier(domain);
+  EXPECT(near_reclaim_pin(domain, &guard) == 0);
+  EXPECT(near_reclaim_try_retire(&guard, kept, NULL, 100) == 0);
+  near_reclaim_unpin(&guard);
+  near_reclaim_destroy(domain);
+  cases++;
+}
+
+/* Misuse aborts. */
+static void abort_on_misuse(void) {
+  const pid_t child = fork();
+  if (child == 0) {
+    fclose(stderr);
+    struct near_reclaim_options options = near_reclaim_defaults();
+    domain = near_reclaim_create(&options);
+    struct near_reclaim_guard guard;
+    near_reclaim_pin(domain, &guard);
+    near_reclaim_barrier(domain);
+    _exit(0);
+  }
+  int status = 0;
+  EXPECT(waitpid(child, &status, 0) == child);
+  EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+  cases++;
+}
+
+/* With an argument the leaky scheme is used, too. */
+int main(int count, char** words) {
+  (void)words;
+  const char* scale = getenv("NEAR_TEST_SCALE");
+  rounds = (long)(20000 * (scale != NULL ? atof(scale) : 1)) + 1;
+  for (int scheme = NEAR_RECLAIM_DEBRA; scheme <= NEAR_RECLAIM_PING_EPOCHS; scheme++) {
+    for (int policy = NEAR_RECLAIM_ADAPTIVE; policy <= NEAR_RECLAIM_MANUAL; policy++) {
+      use(scheme, policy, 0);
+    }
+    use(scheme, NEAR_RECLAIM_ADAPTIVE, 64 * sizeof(struct node));
+  }
+  if (count > 1) use(NEAR_RECLAIM_LEAKY, NEAR_RECLAIM_ADAPTIVE, 0);
+  refuse_wrong_options();
+  refuse_beyond_the_limit();
+  abort_on_misuse();
+  printf("cases: %d\n", cases);
+  return 0;
+}
