@@ -28,14 +28,14 @@ def line(workload: str, before: Rows, after: Rows) -> str:
     cells = []
     for machine, processors in POINTS:
         own = (workload, "near", machine, processors)
-        best = max(before.get((workload, peer, machine, processors), 0.0) for peer in PEERS)
+        best = max(after.get((workload, peer, machine, processors), 0.0) for peer in PEERS)
         numbers = (before.get(own), after.get(own), best)
         cells.append(", ".join(shown(number) for number in numbers))
     return f"| {workload} | " + " | ".join(cells) + " |"
 
 
 def test_the_table_follows_from_the_rows() -> None:
-    before, after = rows_of("goals-82f5691.csv"), rows_of("goals-7a2f679.csv")
+    before, after = rows_of("goals-82f5691.csv"), rows_of("goals-a9c0955.csv")
     lines = (ROOT / "docs/manycore.md").read_text(encoding="utf-8").splitlines()
     start = lines.index("| workload | 48 | 96 | 192 | epyc-256, 256 |") + 2
     table = lines[start : lines.index("", start)]
