@@ -2,8 +2,9 @@
 // used up.
 //
 // A block begins with its size and with the bytes that threads have asked it for. A thread takes a
-// piece by adding to that number: what lies between the old sum and the new one is its own.
-// Invariant: each byte of a block below min(used, bytes) has one owner; `used` only grows.
+// piece by adding to that number: what lies between the old sum and the new one is its own, if the
+// new one is at most the size. If not, the rest of the block is lost.
+// Invariant: no two pieces overlap; `used` only grows.
 // Thread-safety: any thread.
 #pragma once
 
@@ -23,30 +24,33 @@ class BumpPool {
   };
 
   // Returns `bytes` of memory. If the block has too little left, one thread at a time, which holds
-  // `lock`, calls make(), which returns a new block with room for them, or null; the rest of the
-  // old block is lost. Null if make() returned null.
+  // `lock`, calls make(), which returns a new block, of which `used` covers the header and a piece
+  // of `bytes` for the caller, or null. Null if make() returned null.
   template <typename Make>
   char* take(size_t bytes, Mutex& lock, Make make) {
     while (true) {
       Block* block = current_.load(kAcquire);  // pairs: bump-pool
       if (block != nullptr) {
-        const size_t at = block->used.fetch_add(bytes, kRelaxed);  // relaxed: it only is unique
-        if (at + bytes <= block->bytes) return reinterpret_cast<char*>(block) + at;
+        if (char* piece = take_from(*block, bytes)) return piece;
       }
-      if (!renew(block, lock, make)) return nullptr;
+      const LockGuard guard(lock);
+      if (current_.load(kRelaxed) != block) continue;  // relaxed: changed under the lock only
+      Block* made = make();
+      if (made == nullptr) return nullptr;
+      const size_t at = made->used.load(kRelaxed) - bytes;  // relaxed: no other thread knows it
+      current_.store(made, kRelease);                       // pairs: bump-pool
+      return reinterpret_cast<char*>(made) + at;
     }
   }
 
  private:
-  // Makes another block the current one, unless a thread has replaced `before` already.
-  template <typename Make>
-  bool renew(const Block* before, Mutex& lock, Make make) {
-    const LockGuard guard(lock);
-    if (current_.load(kRelaxed) != before) return true;  // relaxed: changed under the lock only
-    Block* made = make();
-    if (made == nullptr) return false;
-    current_.store(made, kRelease);  // pairs: bump-pool
-    return true;
+  // Null if the block has too little left. It looks first, so that a large request, for which
+  // memory is then refused, seldom costs the rest of the block.
+  static char* take_from(Block& block, size_t bytes) {
+    // relaxed: a hint, and below the sum only has to be unique
+    if (block.used.load(kRelaxed) + bytes > block.bytes) return nullptr;
+    const size_t at = block.used.fetch_add(bytes, kRelaxed);  // relaxed: as above
+    return at + bytes <= block.bytes ? reinterpret_cast<char*>(&block) + at : nullptr;
   }
 
   Atomic<Block*> current_{nullptr};

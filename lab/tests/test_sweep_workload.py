@@ -38,7 +38,7 @@ def events(tmp_path, options: str) -> Iterator[Event]:
     """The calls of malloc and free (lab/bench/trace_format.h); the workload makes few others."""
     command = [str(places.workload_dir() / "sweep"), "--work", "1", *options.split()]
     assert trace.run_recorded(tmp_path / "t", command) == 0
-    data = iter((tmp_path / "t").read_bytes()[16:])
+    data = iter((tmp_path / "t").read_bytes()[24:])
 
     def varint() -> int:
         value = 0

@@ -59,8 +59,8 @@ class Bag {
   Stack empty_;
 };
 
-// A ring without a lock; a thread waits only when the other one is a whole ring ahead or behind. It
-// yields rather than sleeps: std::atomic's waiting counts all sleepers of a process in one word.
+// A ring without a lock; a thread waits only when the other one is a whole ring ahead or behind.
+// The waiting thread yields rather than sleeps: std::atomic counts all sleepers in one word.
 // Invariant: 0 <= filled_ - freed_ <= the number of batches. Thread-safety: one thread calls
 // to_fill and filled, another one to_free and freed.
 class Link {
@@ -85,8 +85,12 @@ class Link {
  private:
   static void wait_while(const std::atomic<uint32_t>& count, uint32_t value) {
     // pairs: count of a link
-    for (int spins = 0; count.load(std::memory_order_acquire) == value; ++spins) {
-      if (spins > 100) std::this_thread::yield();
+    for (int spins = 0; count.load(std::memory_order_acquire) == value;) {
+      if (spins < 100) {
+        ++spins;
+      } else {
+        std::this_thread::yield();
+      }
     }
   }
   static void add_one(std::atomic<uint32_t>& count) {

@@ -30,7 +30,7 @@ void* allocate_class(unsigned size_class) {
   if (unlikely(is_inside())) return nullptr;
   if (unlikely(!has_heap()) && !enter_thread()) return allocate_late(size_class);
   rehome_if_moved();
-  if (uses_magazines() || current_heap->magazines() != nullptr) {
+  if (depots[current_heap->node()].part_count() > 0) {
     if (Block* block = current_heap->take_put_away(size_class)) return block;
   }
   void* block = current_heap->refill(size_class);

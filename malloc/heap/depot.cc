@@ -128,7 +128,7 @@ bool make_depots() {
 }
 
 bool Depot::leave(uint32_t self, unsigned size_class, Magazine& full) {
-  return parts_[self % part_count()].leave(size_class, full, most_);
+  return part_of(self).leave(size_class, full, most_);
 }
 
 Magazine* Depot::take(uint32_t self, unsigned size_class) {
@@ -159,9 +159,7 @@ Magazine* Depot::take_empty(uint32_t self, unsigned node) {
   return &slab[0];
 }
 
-void Depot::leave_empty(uint32_t self, Magazine& empty) {
-  parts_[self % part_count()].leave_empty(empty);
-}
+void Depot::leave_empty(uint32_t self, Magazine& empty) { part_of(self).leave_empty(empty); }
 
 size_t Depot::bytes() const {
   size_t sum = 0;

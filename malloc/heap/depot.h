@@ -60,8 +60,9 @@ class alignas(128) DepotPart {
   alignas(64) Atomic<size_t> bytes_{0};
 };
 
-// A node's depot. The functions with `self`, a number of the calling thread's heap, use the
-// thread's part first, and other parts if that has nothing.
+// A node's depot. `self` chooses the calling thread's part (by its heap's shard); a function that
+// finds nothing there looks into the other parts. The functions with `self` require that the parts
+// were made.
 class Depot {
  public:
   static constexpr unsigned kCpusOfPart = 8;
@@ -86,6 +87,12 @@ class Depot {
   DepotPart& part(unsigned number) { return parts_[number]; }
 
  private:
+  // Reads the count before `parts_`.
+  DepotPart& part_of(uint32_t self) {
+    const unsigned count = part_count();
+    return parts_[self % count];
+  }
+
   DepotPart* parts_ = nullptr;  // written before count_
   Atomic<unsigned> count_{0};
   size_t most_ = 0;  // bytes of a part

@@ -70,6 +70,7 @@ Span* Heap::find_span(unsigned size_class) {
   Span* span = take_cached(size_class);
   if (span == nullptr) span = adopt_span(*this, size_class);
   if (span == nullptr) span = take_fresh(size_class);
+  if (span == nullptr) span = adopt_span(*this, size_class, true);  // memory is refused
   return span == nullptr ? nullptr : own(span);
 }
 
@@ -143,7 +144,7 @@ Magazines* Heap::make_magazines() {
   const Inside inside;  // a signal handler must not make others meanwhile
   void* room = shard_->node().take_metadata(Magazines::bytes());
   if (room == nullptr) return nullptr;
-  auto* made = new (room) Magazines(id_, node_);
+  auto* made = new (room) Magazines(shard_->number(), node_);
   magazines_.store(made, kRelease);  // pairs: magazines-made
   return made;
 }

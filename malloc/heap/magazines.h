@@ -33,7 +33,9 @@ struct alignas(128) MagazinesInUse {
   Atomic<bool> value{false};
 };
 extern NEAR_HIDDEN MagazinesInUse magazines_in_use;
-inline bool uses_magazines() { return magazines_in_use.value.load(kRelaxed); }  // relaxed: a policy
+inline bool uses_magazines() {
+  return magazines_in_use.value.load(kAcquire);  // pairs: magazines-in-use
+}
 
 class Magazines {
  public:
@@ -41,7 +43,7 @@ class Magazines {
 
   // The bytes of an object: its size depends on the number of nodes.
   static size_t bytes();
-  // `self`: the number of the heap, which lies on the node.
+  // `self`: chooses the part of each depot. The heap lies on the node.
   Magazines(uint32_t self, unsigned node)
       : self_(self), node_(static_cast<uint8_t>(node)), away_(reinterpret_cast<Slot*>(this + 1)) {}
 

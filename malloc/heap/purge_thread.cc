@@ -172,8 +172,10 @@ bool wants_magazines() {
   return least != 0 && cpus >= static_cast<unsigned long>(least);
 }
 
-// relaxed: a policy
-void set_magazines_in_use(bool are) { magazines_in_use.value.store(are, kRelaxed); }
+// Release: a thread that sees that they are in use finds the depots' parts.
+void set_magazines_in_use(bool are) {
+  magazines_in_use.value.store(are, kRelease);  // pairs: magazines-in-use
+}
 
 bool is_wanted() { return threads >= 2 && option(Option::purge_thread) != 0; }
 

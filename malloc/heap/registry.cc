@@ -176,11 +176,15 @@ Heap* take_offering(unsigned node, unsigned size_class) {
   return nullptr;
 }
 
-// As take_offering. If another thread has the node's lock, there is nothing: threads that allocate
-// at the same time do not wait for each other.
-Heap* take_with_blocks(unsigned node, unsigned size_class) {
+// As take_offering. If another thread has the node's lock, it waits only if told to: threads that
+// allocate at the same time should not wait for each other.
+Heap* take_with_blocks(unsigned node, unsigned size_class, bool waits) {
   Mutex& lock = heaps_of[node].lock;
-  if (!lock.try_lock()) return nullptr;
+  if (waits) {
+    lock.lock();
+  } else if (!lock.try_lock()) {
+    return nullptr;
+  }
   Heap* heap = take_offering(node, size_class);
   lock.unlock();
   return heap;
@@ -188,10 +192,10 @@ Heap* take_with_blocks(unsigned node, unsigned size_class) {
 
 }  // namespace
 
-Span* adopt_span(Heap& adopter, unsigned size_class) {
+Span* adopt_span(Heap& adopter, unsigned size_class, bool waits) {
   const unsigned node = adopter.node();
   if (heaps_of[node].parked_count.load(kRelaxed) == 0) return nullptr;  // relaxed: a hint
-  Heap* parked = take_with_blocks(node, size_class);
+  Heap* parked = take_with_blocks(node, size_class, waits);
   if (parked == nullptr) return nullptr;
   parked->drain();
   Span* span = parked->release_span(size_class, adopter);

@@ -52,7 +52,7 @@ bool is_heap_of(uint32_t id, unsigned node);
 
 // Takes a span with free blocks of `size_class` from a parked heap of the adopter's node, or
 // returns null. The caller holds its own heap's lock.
-Span* adopt_span(Heap& adopter, unsigned size_class);
+Span* adopt_span(Heap& adopter, unsigned size_class, bool waits = false);
 
 // Gives back unused memory of the heaps of `node` that have no thread or an idle owner. It touches
 // no heap of another node. `everything`: also heaps of busy owners and heaps cleaned before.

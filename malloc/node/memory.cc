@@ -228,7 +228,9 @@ bool publish(Node& node, Shard& shard, Start& start) {
     reserve.table_entries = first_window.map_tables(start.table, tables, node.number());
   }
   start.table_entries = reserve.table_entries;
-  start.chunks = reserve.left > 0 || reserve.fill(node) ? Reserve::kChunks : 0;
+  // Only with a table that is mapped already, so that chunks that were taken here are never lost.
+  const bool has_chunks = start.table_entries > 0 && (reserve.left > 0 || reserve.fill(node));
+  start.chunks = has_chunks ? Reserve::kChunks : 0;
   start.first = reserve.first;
   reserve.first += start.chunks;
   reserve.left -= start.chunks;
@@ -240,7 +242,7 @@ bool publish(Node& node, Shard& shard, Start& start) {
 }  // namespace
 
 // Threads that start together make their shards side by side: a shard is published before it has
-// any memory, and its maker touches the new tables while it holds that shard's lock only.
+// any memory, and its maker touches the new tables while it holds only that shard's `growing`.
 NEAR_COLD Shard* add_shard(Node& node) {
   if (holds_all()) return nullptr;  // fork releases the locks of the shards that it locked
   if (node.shard_count() >= node.most_shards() || first_window.occupied()) return nullptr;

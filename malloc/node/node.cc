@@ -115,15 +115,19 @@ size_t Node::check() {
 
 // --- the allocator's own structures ---
 
-// Maps a block of the pool with room for `bytes`. Null if refused.
+// Maps a block of the pool, whose first piece has `bytes`. Null if refused.
 BumpPool::Block* Node::map_pool(size_t bytes) {
+  const size_t least = align_up(bytes + kPoolUnit, kPoolStep);
   // Larger steps where there are many heaps: fewer system calls while threads wait for the lock.
-  const size_t wished = kPoolStep * (1 + min_of(shard_count() - 1, 15));
-  const size_t step = align_up(max_of(bytes + kPoolUnit, wished), kPoolStep);
-  auto* start = static_cast<char*>(os::map_anywhere(step, os::page_size()));
+  size_t step = max_of(least, kPoolStep * (1 + min_of(shard_count() - 1, 15)));
+  void* start = os::map_anywhere(step, os::page_size());
+  if (start == nullptr && step > least) {
+    step = least;
+    start = os::map_anywhere(step, os::page_size());
+  }
   if (start == nullptr) return nullptr;
   bind_to(number_, start, step);
-  return new (start) BumpPool::Block{step, {kPoolUnit}};
+  return new (start) BumpPool::Block{step, {kPoolUnit + bytes}};
 }
 
 void* Node::take_metadata(size_t bytes) {

@@ -82,8 +82,8 @@ void Shard::count_spare() {
 Span* Shard::record_taken(Span* span, uint32_t slices, uint32_t clean, bool& zero) {
   zero = clean == slices;
   const size_t dirty = dirty_slices();
-  if (dirty < lowest_dirty_) {
-    lowest_dirty_ = dirty;
+  if (dirty < lowest_dirty_ || keeping_.kept() > 0) {
+    lowest_dirty_ = min_of(lowest_dirty_, dirty);
     update_spare(dirty);
   }
   if (clean > 0) keeping_.count_clean(clean);
@@ -235,6 +235,7 @@ void Shard::keep(size_t bytes) {
   {
     const LockGuard guard(lock);
     keeping_.keep(bytes >> kSliceShift);
+    update_spare(dirty_slices());
   }
   purge_signal.ask();  // if fewer bytes are kept than before, there is memory to purge
 }

@@ -40,7 +40,7 @@ class alignas(128) Shard {
   Node& node() const { return *node_; }
   unsigned number() const { return number_; }
 
-  // Adds a region: at start, or when the shard's other regions are exhausted.
+  // Adds a region: at start, after a new shard was published, or when the others are exhausted.
   void add(Region* region);
 
   // Takes a run of slices from mapped memory; null if there is none. `zero`: all of it reads as

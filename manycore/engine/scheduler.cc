@@ -157,9 +157,13 @@ void refill() {
   if (next != nullptr) place(*here, next, std::max(here->clock, next->since));
 }
 
-// A fiber begins on the processor where the fewest others began.
+// A fiber begins where it may run, on the processor where the fewest others began.
 unsigned take_home(Fiber* fiber) {
-  const auto home = static_cast<unsigned>(std::min_element(homes, homes + online()) - homes);
+  unsigned home = 0;
+  while (home + 1 < online() && !fiber->affinity.has(home)) ++home;
+  for (unsigned i = home + 1; i < online(); ++i) {
+    if (homes[i] < homes[home] && fiber->affinity.has(i)) home = i;
+  }
   ++homes[home];
   fiber->home = static_cast<uint16_t>(home + 1);
   return home;

@@ -42,7 +42,7 @@ class TakePieces : public rl::test_suite<TakePieces, 3> {
     BumpPool::Block& block = rooms_[made_].block;
     made_ = made_ + 1;
     block.bytes = kHeader + kPieces * kPiece;
-    block.used.store(kHeader, kRelaxed);  // relaxed: published by the pool
+    block.used.store(kHeader + kPiece, kRelaxed);  // relaxed: published by the pool
     return &block;
   }
 
@@ -80,7 +80,7 @@ const std::vector<Exploration> kExplorations = {
 };
 
 const std::vector<Mutation> kMutations = {
-    {"a block is not released", "bump_pool.h", "::renew", kRelease, kRelaxed},
+    {"a block is not released", "bump_pool.h", "::take", kRelease, kRelaxed},
     {"a block is not acquired", "bump_pool.h", "::take", kAcquire, kRelaxed},
     {"each thread has a lock of its own"},
 };

@@ -107,6 +107,35 @@ TEST_F(MagazinesTest, AThreadAllocatesWhatItFreed) {
   count_cases(blocks.size());
 }
 
+// It needs no other thread's empty ones then; when it is idle, it keeps none.
+TEST_F(MagazinesTest, AThreadKeepsOneEmptyMagazine) {
+  const unsigned c = near::class_of(200);
+  const size_t capacity = kMagazineCapacity[c];
+  free_all(blocks_of_other(2 * capacity + 1, 200));  // two full ones are in the depot
+  near::Depot& depot = near::depots[0];
+  std::vector<near::Magazine*> others;
+  while (near::Magazine* empty = depot.part(0).take_empty()) others.push_back(empty);
+  std::vector<void*> taken;
+  for (size_t i = 0; i < capacity + 1; i++) {
+    near::Block* block = near::current_heap->take_put_away(c);
+    near::record_held(block);
+    taken.push_back(block);
+  }
+  EXPECT_EQ(depot.part(0).take_empty(), nullptr) << "the one that was used up is the spare";
+  const size_t before = near::metadata_bytes();
+  free_all(taken);  // fills the magazine it had, and then the spare
+  EXPECT_EQ(near::metadata_bytes(), before);
+  near::give_back_magazines(true);
+  size_t empties = 0;
+  while (near::Magazine* empty = depot.part(0).take_empty()) {
+    others.push_back(empty);
+    empties++;
+  }
+  EXPECT_GE(empties, 3u);
+  for (near::Magazine* each : others) depot.part(0).leave_empty(*each);
+  count_cases(2);
+}
+
 // Otherwise threads that free one foreign block now and then would share cache lines.
 TEST_F(MagazinesTest, AThreadDoesNotAllocateAFewForeignBlocks) {
   const unsigned c = near::class_of(16);
@@ -141,7 +170,8 @@ TEST_F(MagazinesTest, AThreadThatFreesNothingAllocatesFromTheDepot) {
 }
 
 TEST_F(MagazinesTest, ADepotHoldsNoMoreThanItsBound) {
-  const size_t bound = near::topology.cpus[0] * near::kDepotBytes;
+  // One thread fills its own part.
+  const size_t bound = near::topology.cpus[0] * near::kDepotBytes / near::depots[0].part_count();
   for (const size_t size : {size_t{16}, size_t{300}, size_t{32'768}}) {
     const std::vector<void*> blocks = blocks_of_other(2 * bound / size, size);
     free_all(blocks);
