@@ -23,6 +23,12 @@ void adapt_quota(Record& record, size_t left) noexcept;
 void pay_under_token(Record& record) noexcept;
 void pay_unpinned(Record& record) noexcept;
 
+// QSBR: withdraws the thread's announcement, and announces the newest epoch again. Both require
+// that the thread's stay says that the thread is inside the library; the second leaves it so that a
+// guard of a handler nests.
+void go_away(Record& record) noexcept;
+void come_back(Record& record) noexcept;
+
 // Looks once at what holds the epoch or the token.
 void check_others(Record& record) noexcept;
 void check_epochs(Record& record) noexcept;

@@ -144,7 +144,8 @@ void work(Record& record) noexcept {
   const uint32_t operations = counts ? record.token.interval : 1;
   record.since_check += operations;
   record.since_free += operations;
-  if (record.since_check >= settings.operations_between_checks) {
+  const bool is_rare = record.core->traits.scheme == Scheme::quiescence;
+  if (is_rare || record.since_check >= settings.operations_between_checks) {
     record.since_check = 0;
     check_others(record);
   }
