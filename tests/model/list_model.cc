@@ -1,6 +1,6 @@
-// Model of the ordered list (reclaim/impl/ordered_list.hpp) under list_set, with guards that protect
-// all, and with the slots of hazard.hpp: there a node is freed once it was unlinked and no slot
-// holds it. Fences are of both kinds.
+// Model of the ordered list (reclaim/impl/ordered_list.hpp) under list_set, with guards that
+// protect all, and with the slots of hazard.hpp: there a node is freed once it was unlinked and no
+// slot holds it. Fences are of both kinds.
 //
 // Invariants: insert and erase of a key succeed in turn; a key that no thread erases is found; a
 // thread that finds a node sees what its maker wrote; a node is retired once, after it was
