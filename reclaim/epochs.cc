@@ -56,7 +56,8 @@ void epochs_pinned(Record& record, bool current) noexcept {
     if (is_new) enter_epoch(record);
     record.stay.settle();
   }
-  if (record.due && frees_pinned) work(record);  // otherwise the next pin does, before it announces
+  // Otherwise the next pin does it, before it announces.
+  if (record.due && frees_pinned) work_of_own(record);
 }
 
 // Called before the announcement: freeing here blocks no other thread.
@@ -69,7 +70,7 @@ void epochs_before_pin(Record& record) noexcept {
     record.epoch.seen = epoch;
     enter_epoch(record);
   }
-  work(record);
+  work_of_own(record);
 }
 
 // A handler that runs in between announces for itself.
@@ -91,7 +92,7 @@ void report_slow(Record& record) noexcept {
   const Inside inside(record);
   if (record.in_debt) pay_unpinned(record);
   if (report_quiescent(record.core->clock, record.epoch)) enter_epoch(record);
-  if (record.due) work(record);
+  if (record.due) work_of_own(record);
 }
 
 bool scan_epochs(Record& record, uint32_t records) noexcept {

@@ -8,6 +8,9 @@
 
 namespace near::reclaim::impl {
 
+// As `work`, for callers that know that the record is the calling thread's.
+void work_of_own(Record& record) noexcept;
+
 // Frees as many objects as the policy allows in one step; returns how many.
 size_t free_by_policy(Record& record) noexcept;
 
