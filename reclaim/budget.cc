@@ -11,6 +11,7 @@
 
 #include "nearmalloc/reclaim/impl/core.hpp"
 #include "nearmalloc/reclaim/impl/this_thread.hpp"
+#include "reclaim/away.h"
 #include "reclaim/inside.h"
 #include "reclaim/patience.h"
 #include "reclaim/schemes.h"
@@ -103,7 +104,7 @@ bool Core::reclaim_for(Record& me, int64_t bytes) noexcept {
   me.working = true;
   collect_from_others(me, is_robust());
   if (is_robust()) look_at_hazards(me);
-  if (traits.scheme == Scheme::epochs) scan_epochs(me, UINT32_MAX);
+  if (has_epochs() && !is_robust()) scan_epochs(me, UINT32_MAX);
   free_now(me, SIZE_MAX);
   me.working = false;
   return take_credit(me, bytes);
@@ -114,14 +115,17 @@ void Core::wait_for_credit(Record& me) noexcept {
   while (!reclaim_for(me, 0)) patience.wait();
 }
 
-// Whether the calling thread is pinned through another record.
+// Whether the calling thread is pinned through another record; under QSBR, whether it may hold a
+// pointer through one.
 bool Core::waits_for_itself(const Record& me) const noexcept {
   const int32_t mine = own_thread();
+  const bool holds = traits.scheme == Scheme::quiescence;
   // pairs: records
   for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
     // relaxed: this thread's own, or not equal
     if (record == &me || record->thread.load(kRelaxed) != mine) continue;
-    if (record->attached.load(kRelaxed) == kAttached && !record->stay.is_outside()) return true;
+    const bool is_attached = record->attached.load(kRelaxed) == kAttached;  // relaxed: the same
+    if (is_attached && (holds || !record->stay.is_outside())) return true;
   }
   return false;
 }
@@ -133,7 +137,10 @@ void Core::wait_unpinned(Record& me) noexcept {
   Patience patience;
   for (;;) {
     collect_from_others(me, true);
-    wait_for_grace(me);
+    {
+      const Away away(*this, me);
+      wait_for_grace(me);
+    }
     me.lock.enter(asymmetric);
     me.limbo.expire_all();
     me.lock.leave();

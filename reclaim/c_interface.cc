@@ -22,6 +22,7 @@ struct Functions {
   void (*begin)(Record&) noexcept;
   void (*end)(Record&) noexcept;
   bool (*retire)(Record&, void*, deleter, size_t) noexcept;
+  void (*report)(Record&) noexcept;
 };
 
 template <class Scheme>
@@ -38,9 +39,15 @@ bool retire(Record& record, void* object, deleter destroy, size_t bytes) noexcep
 }
 
 template <class Scheme>
+void report(Record& record) noexcept {
+  if constexpr (HasReports<Scheme>) Scheme::report(record);
+}
+
+template <class Scheme>
 constexpr Functions kFunctions{Scheme::traits,       Scheme::has_grace_periods,
                                Scheme::protects_all, begin<Scheme>,
-                               end<Scheme>,          retire<Scheme>};
+                               end<Scheme>,          retire<Scheme>,
+                               report<Scheme>};
 
 // Null: there is no such scheme.
 const Functions* functions_of(int scheme) {
@@ -53,6 +60,8 @@ const Functions* functions_of(int scheme) {
       return &kFunctions<hazard_pointers>;
     case NEAR_RECLAIM_PING_EPOCHS:
       return &kFunctions<ping_epochs>;
+    case NEAR_RECLAIM_QSBR:
+      return &kFunctions<qsbr>;
     case NEAR_RECLAIM_LEAKY:
       return &kFunctions<leaky>;
     default:
@@ -237,6 +246,11 @@ void near_reclaim_barrier(near_reclaim_domain* domain) { domain->core.barrier();
 size_t near_reclaim_free_some(near_reclaim_domain* domain, size_t most) {
   Record* record = own_record(domain->core);
   return record != nullptr ? free_by_hand(*record, most) : 0;
+}
+
+void near_reclaim_quiescent(near_reclaim_domain* domain) {
+  Record* record = own_record(domain->core);
+  if (record != nullptr) domain->functions.report(*record);
 }
 
 int near_reclaim_go_offline(near_reclaim_domain* domain) {

@@ -145,6 +145,7 @@ void Core::unpark(Record& record) noexcept {
   // From here on each pass includes this thread, or this thread sees whatever was unlinked before.
   if (traits.scheme == Scheme::token) heavy_fence(asymmetric);
   record.is_offline = false;
+  if (traits.scheme == Scheme::quiescence) come_back(record);
   record.stay.end();
   let_go(record);
 }
@@ -171,6 +172,7 @@ void Core::park(Record& record, uint32_t state) noexcept {
   record.token.countdown = record.token.interval = 1;
   record.due = true;  // any use while parked then reaches expect_own
   let_go(record);
+  if (traits.scheme == Scheme::quiescence) go_away(record);
   record.attached.store(state, kRelease);  // pairs: attached
   // A handler may have run in between. From now on a handler's pin aborts.
   if (state == kOffline) let_go(record);
@@ -247,7 +249,7 @@ void Core::take_idle(Record& record, Record& into) noexcept {
   // If not attached, what it left is marked, and adopt_parked takes it. pairs: attached
   if (record.attached.load(kAcquire) != kAttached) return;
   into.lock.enter(asymmetric);
-  if (traits.scheme == Scheme::epochs || traits.scheme == Scheme::ping) {
+  if (has_epochs()) {
     record.limbo.give_safe(now(), kEpochBags, into.limbo);
   } else {
     record.limbo.give_all_held(into.limbo);
@@ -267,6 +269,7 @@ bool Core::has_passed(uint64_t then, uint64_t distance) const noexcept {
 uint64_t Core::now() const noexcept {
   switch (traits.scheme) {
     case Scheme::epochs:
+    case Scheme::quiescence:
     case Scheme::ping:
       return clock.epoch.load(kAcquire);  // pairs: epoch-clock
     case Scheme::token:
@@ -288,6 +291,7 @@ void lose(Record& record) noexcept {
 void check_others(Record& record) noexcept {
   switch (record.core->traits.scheme) {
     case Scheme::epochs:
+    case Scheme::quiescence:
     case Scheme::ping:
       return check_epochs(record);
     case Scheme::token:

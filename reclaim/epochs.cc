@@ -1,6 +1,7 @@
-// DEBRA's slow half: entering a new epoch, and looking at the other threads.
+// The slow half of DEBRA and QSBR: entering a new epoch, and looking at the other threads.
 // Thread-safety: only the record's owner.
 #include "nearmalloc/reclaim/impl/core.hpp"
+#include "nearmalloc/reclaim/impl/quiescence.hpp"
 #include "reclaim/inside.h"
 #include "reclaim/schemes.h"
 
@@ -30,7 +31,7 @@ void settle_undisturbed(Record& record) noexcept {
   do {
     record.stay.begin();
     record.interrupted = false;
-    settle(record.core->clock, record.epoch, record.core->asymmetric);
+    settle(record.core->clock, record.epoch, record.core->fences_pins());
     record.stay.settle_working();
   } while (record.interrupted);
 }
@@ -55,7 +56,8 @@ void epochs_pinned(Record& record, bool current) noexcept {
     if (is_new) enter_epoch(record);
     record.stay.settle();
   }
-  if (record.due && frees_pinned) work(record);  // otherwise the next pin does, before it announces
+  // Otherwise the next pin does it, before it announces.
+  if (record.due && frees_pinned) work_of_own(record);
 }
 
 // Called before the announcement: freeing here blocks no other thread.
@@ -68,13 +70,35 @@ void epochs_before_pin(Record& record) noexcept {
     record.epoch.seen = epoch;
     enter_epoch(record);
   }
-  work(record);
+  work_of_own(record);
+}
+
+// A handler that runs in between announces for itself.
+void go_away(Record& record) noexcept {
+  record.is_present = false;
+  unannounce(record.epoch);
+}
+
+void come_back(Record& record) noexcept {
+  settle_undisturbed(record);
+  record.is_present = true;
+  enter_epoch(record);
+}
+
+void report_slow(Record& record) noexcept {
+  expect_own(record);
+  if (record.working) return;
+  if (!record.stay.is_outside()) fail_with("a thread reports a quiescent state while it is pinned");
+  const Inside inside(record);
+  if (record.in_debt) pay_unpinned(record);
+  if (report_quiescent(record.core->clock, record.epoch)) enter_epoch(record);
+  if (record.due) work_of_own(record);
 }
 
 bool scan_epochs(Record& record, uint32_t records) noexcept {
   Core& core = *record.core;
   for (uint32_t i = 0; i < records; i++) {
-    switch (scan_step(core.clock, core.records, record.epoch, core.asymmetric)) {
+    switch (scan_step(core.clock, core.records, record.epoch, core.fences_pins())) {
       case Scan::going:
         break;
       case Scan::blocked: {
@@ -96,7 +120,9 @@ bool scan_epochs(Record& record, uint32_t records) noexcept {
 void check_epochs(Record& record) noexcept {
   const options& settings = record.core->settings;
   if (record.limbo.held() < settings.batch_size) return;
-  scan_epochs(record, settings.records_per_check);
+  // A thread that waits for a report costs each look one load, as the scan stays at its record.
+  const bool is_rare = record.core->traits.scheme == Scheme::quiescence;
+  scan_epochs(record, is_rare ? UINT32_MAX : settings.records_per_check);
 }
 
 }  // namespace near::reclaim::impl

@@ -119,6 +119,7 @@ void Core::abandon_other_threads(int32_t survivor) noexcept {
     record->token.active.store(0, kRelaxed);
     record->stay.end();
     record->interrupted = false;
+    record->is_present = false;
     record->working = false;
     return_all_credit(*record);
     record->parked_at = now();

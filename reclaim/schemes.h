@@ -8,6 +8,9 @@
 
 namespace near::reclaim::impl {
 
+// As `work`, for callers that know that the record is the calling thread's.
+void work_of_own(Record& record) noexcept;
+
 // Frees as many objects as the policy allows in one step; returns how many.
 size_t free_by_policy(Record& record) noexcept;
 
@@ -22,6 +25,12 @@ void adapt_quota(Record& record, size_t left) noexcept;
 // thread's pin meanwhile; the second is called without one.
 void pay_under_token(Record& record) noexcept;
 void pay_unpinned(Record& record) noexcept;
+
+// QSBR: withdraws the thread's announcement, and announces the newest epoch again. Both require
+// that the thread's stay says that the thread is inside the library; the second leaves it so that a
+// guard of a handler nests.
+void go_away(Record& record) noexcept;
+void come_back(Record& record) noexcept;
 
 // Looks once at what holds the epoch or the token.
 void check_others(Record& record) noexcept;

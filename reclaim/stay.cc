@@ -19,6 +19,10 @@ void announce_in_handler(Record& record) noexcept {
     case Scheme::ping:
       announce_newest(core.clock, record.epoch, core.asymmetric);
       break;
+    case Scheme::quiescence:
+      if (record.is_present) return;  // its announcement protects the handler, too
+      announce_newest(core.clock, record.epoch, core.fences_pins());
+      break;
     case Scheme::token:
       activate(record.token, core.asymmetric);
       break;

@@ -240,10 +240,9 @@ void begin_use(Use& use, Core& core, Record& record) {
 }  // namespace
 
 Record* Core::of_this_thread() noexcept {
-  Use* use = find_use(serial);
-  Record* record = use != nullptr ? use->record : nullptr;
+  Record* record = found();
   if (record == nullptr) {
-    use = spare_use();
+    Use* const use = spare_use();
     record = use != nullptr ? attach() : nullptr;
     if (record == nullptr) return nullptr;
     begin_use(*use, *this, *record);
@@ -252,10 +251,17 @@ Record* Core::of_this_thread() noexcept {
   return record;
 }
 
-Record& Core::in_handler() noexcept {
+Record* Core::found() const noexcept {
   const Use* use = find_use(serial);
-  if (use == nullptr) fail_with("a signal handler pins in a domain that its thread has not used");
-  return *use->record;
+  return use != nullptr ? use->record : nullptr;
+}
+
+Record& Core::in_handler() noexcept {
+  Record* record = found();
+  if (record == nullptr) {
+    fail_with("a signal handler pins in a domain that its thread has not used");
+  }
+  return *record;
 }
 
 }  // namespace near::reclaim::impl

@@ -3,8 +3,10 @@
 #include <utility>
 
 #include "nearmalloc/reclaim/impl/core.hpp"
+#include "nearmalloc/reclaim/impl/quiescence.hpp"
 #include "nearmalloc/reclaim/impl/record_list.hpp"
 #include "nearmalloc/reclaim/impl/this_thread.hpp"
+#include "reclaim/away.h"
 #include "reclaim/inside.h"
 #include "reclaim/patience.h"
 #include "reclaim/process.h"
@@ -26,17 +28,20 @@ void destroy_all(Retirable* words) noexcept {
 
 }  // namespace
 
+// Under QSBR `me` is away.
 void Core::wait_for_epochs(Record& me) noexcept {
-  heavy_fence(asymmetric);  // a thread pinned before announces at most the epoch read now
+  const bool fences = fences_pins();
+  const uint64_t distance = traits.scheme == Scheme::quiescence ? kEpochsToWait : 2;
+  heavy_fence(fences);  // a thread pinned before announces at most the epoch read now
   const uint64_t start = clock.epoch.load(kAcquire);  // pairs: epoch-clock
   EpochWords<Record> words;
   Patience patience;
   for (;;) {
-    let_go(me);
+    Away::let_go_all(*this, me);
     words.seen = clock.epoch.load(kAcquire);  // pairs: epoch-clock
-    if (words.seen >= start + 2) return;
+    if (words.seen >= start + distance) return;
     Scan scan = Scan::going;
-    while (scan == Scan::going) scan = scan_step(clock, records, words, asymmetric);
+    while (scan == Scan::going) scan = scan_step(clock, records, words, fences);
     if (scan == Scan::advanced) record_epoch(me, words.seen + 1);
     if (scan != Scan::blocked) continue;
     // relaxed: to recognise a stall
@@ -67,6 +72,7 @@ void Core::wait_for_rounds(Record& me) noexcept {
 void Core::wait_for_grace(Record& me) noexcept {
   switch (traits.scheme) {
     case Scheme::epochs:
+    case Scheme::quiescence:
     case Scheme::ping:
       return wait_for_epochs(me);
     case Scheme::token:
@@ -89,15 +95,26 @@ Record& Core::to_wait_with(const char* misuse, bool in_deleters) noexcept {
     }
     if (!record->stay.is_outside() || (record->working && !in_deleters)) fail_with(misuse);
   }
-  Record* me = of_this_thread();
+  Record* me = traits.scheme == Scheme::quiescence ? found() : of_this_thread();
+  if (me == nullptr && traits.scheme == Scheme::quiescence) me = attach();
   if (me == nullptr) fail_with("there is no memory for the record of a thread that waits");
   expect_own(*me);  // while offline it cannot take part in what it waits for
   return *me;
 }
 
+// Under QSBR a record that only this wait uses does not stay: its thread would have to report.
+void Core::end_wait(Record& me) noexcept {
+  if (traits.scheme == Scheme::quiescence && found() != &me) detach(me);
+}
+
 void Core::synchronize() noexcept {
-  wait_for_grace(
-      to_wait_with("synchronize by a thread that is pinned, or frees", traits.deleters_may_wait));
+  Record& me =
+      to_wait_with("synchronize by a thread that is pinned, or frees", traits.deleters_may_wait);
+  {
+    const Away away(*this, me);
+    wait_for_grace(me);
+  }
+  end_wait(me);
 }
 
 // Frees what is in the bags of `me`, waiting until no hazard holds any of it.
@@ -163,29 +180,38 @@ void Core::adopt_aside_slow(Record& into) noexcept {
   pthread_mutex_unlock(&barrier_);
 }
 
-void Core::barrier() noexcept {
-  if (traits.scheme == Scheme::leaky) return;
-  Record* me = &to_wait_with("barrier by a thread that is pinned, or frees", false);
-  const Inside inside(*me);
-  pthread_mutex_lock(&barrier_);
-  me->working = true;
-  take_everything(*me);
-  Retirable* left = move_aside(*me);
+void Core::free_everything(Record& me) noexcept {
+  const Inside inside(me);
+  Retirable* left = nullptr;
+  {
+    const Away away(*this, me);
+    pthread_mutex_lock(&barrier_);
+    me.working = true;
+    take_everything(me);
+    left = move_aside(me);
+    wait_for_grace(me);
+  }
   if (traits.scheme == Scheme::hazards) {
     set_all_aside(*this, left);  // the interface that sets objects aside there has no barrier
-    free_when_let_go(*me);
+    free_when_let_go(me);
   } else {
-    wait_for_grace(*me);
-    me->lock.enter(asymmetric);
-    me->limbo.expire_all();
-    me->lock.leave();
-    free_now(*me, SIZE_MAX);
-    const uint32_t before = me->stay.leave_library();
+    me.lock.enter(asymmetric);
+    me.limbo.expire_all();
+    me.lock.leave();
+    free_now(me, SIZE_MAX);
+    const uint32_t before = me.stay.leave_library();
     destroy_all(left);
-    me->stay.restore(before);
+    me.stay.restore(before);
   }
-  me->working = false;
+  me.working = false;
   pthread_mutex_unlock(&barrier_);
+}
+
+void Core::barrier() noexcept {
+  if (traits.scheme == Scheme::leaky) return;
+  Record& me = to_wait_with("barrier by a thread that is pinned, or frees", false);
+  free_everything(me);
+  end_wait(me);
 }
 
 }  // namespace near::reclaim::impl

@@ -45,9 +45,12 @@ void schedule(Record& record) noexcept {
   const Traits& traits = record.core->traits;
   const options& settings = record.core->settings;
   const bool frees = record.limbo.waiting() > 0 && frees_by_itself(settings.reclaim);
-  const bool looks = traits.scheme != Scheme::hazards && record.limbo.held() >= settings.batch_size;
+  const bool is_token = traits.scheme == Scheme::token;
+  // The bags are added up only if that decides something: every operation that frees comes here.
+  const bool decides = is_token || (!frees && traits.scheme != Scheme::hazards);
+  const bool looks = decides && record.limbo.held() >= settings.batch_size;
   record.due = frees || looks;
-  if (traits.scheme != Scheme::token) return;
+  if (!is_token) return;
   uint32_t next = settings.operations_between_checks - record.since_check;
   if (!looks) next *= kRarely;
   if (frees) {
@@ -132,6 +135,10 @@ void adapt_quota(Record& record, size_t left) noexcept {
 
 void work(Record& record) noexcept {
   expect_own(record);
+  work_of_own(record);
+}
+
+void work_of_own(Record& record) noexcept {
   if (record.working) {
     record.token.countdown = record.token.interval = 1;
     return;
@@ -144,7 +151,8 @@ void work(Record& record) noexcept {
   const uint32_t operations = counts ? record.token.interval : 1;
   record.since_check += operations;
   record.since_free += operations;
-  if (record.since_check >= settings.operations_between_checks) {
+  const bool is_rare = record.core->traits.scheme == Scheme::quiescence;
+  if (is_rare || record.since_check >= settings.operations_between_checks) {
     record.since_check = 0;
     check_others(record);
   }

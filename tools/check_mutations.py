@@ -17,8 +17,8 @@ from check_file_size import functions
 from checking import Example, Findings, run, sources, without_comments
 
 FOLDER = "include/nearmalloc/reclaim/impl"
-PROTOCOLS = ("epoch.hpp", "token.hpp", "hazard.hpp", "loose_slots.hpp", "aside.hpp",
-             "owner_lock.hpp", "record_list.hpp")
+PROTOCOLS = ("epoch.hpp", "quiescence.hpp", "token.hpp", "hazard.hpp", "loose_slots.hpp",
+             "aside.hpp", "owner_lock.hpp", "record_list.hpp")
 REDUNDANT = "docs/decisions/0009-reclamation-orders.md"
 MUTATION = re.compile(
     r'\{\s*"[^"]*",\s*"(?P<file>[\w.]+)",\s*"(?P<function>[^"]*)",\s*k(?P<order>\w+),'

@@ -37,7 +37,8 @@ enum near_reclaim_scheme {
   NEAR_RECLAIM_TOKEN,           /* a token on a ring of threads: the same */
   NEAR_RECLAIM_HAZARD_POINTERS, /* robust: what `protect` returned stays */
   NEAR_RECLAIM_PING_EPOCHS,     /* robust: the same */
-  NEAR_RECLAIM_LEAKY            /* nothing is freed: for measurements */
+  NEAR_RECLAIM_LEAKY,           /* nothing is freed: for measurements */
+  NEAR_RECLAIM_QSBR             /* threads say when they hold nothing: near_reclaim_quiescent */
 };
 
 /* When a thread frees what is safe: nearmalloc/reclaim/policy.hpp. */
@@ -95,7 +96,7 @@ void near_reclaim_destroy(struct near_reclaim_domain* domain);
 /* Begins a stay; stays nest. Returns 0, or -1 with errno ENOMEM, at a thread's first use only. */
 int near_reclaim_pin(struct near_reclaim_domain* domain, struct near_reclaim_guard* guard);
 
-/* Ends it. Under NEAR_RECLAIM_DEBRA and _TOKEN, guards may end in any order. */
+/* Ends it. Under NEAR_RECLAIM_DEBRA, _QSBR and _TOKEN, guards may end in any order. */
 void near_reclaim_unpin(struct near_reclaim_guard* guard);
 
 /* The value of the atomic pointer at `source` (_Atomic(T*)), whose object stays valid until the
@@ -126,6 +127,11 @@ void near_reclaim_barrier(struct near_reclaim_domain* domain);
 
 /* Frees up to `most` safe objects that this thread retired; returns how many. */
 size_t near_reclaim_free_some(struct near_reclaim_domain* domain, size_t most);
+
+/* For NEAR_RECLAIM_QSBR: says that the calling thread holds no pointer that it read in this domain,
+ * and frees. Every thread that has used the domain has to call it now and then, or be offline.
+ * Aborts while pinned. Does nothing under other schemes. */
+void near_reclaim_quiescent(struct near_reclaim_domain* domain);
 
 /* The thread will not use the domain for a while: no thread waits for it, and others take over what
  * it retired. Between the two calls, which must not be nested, it must not use the domain. Returns

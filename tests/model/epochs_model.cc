@@ -248,6 +248,84 @@ class AnothersFence : public FencedSuite<AnothersFence>, Reclaiming {
   Gate reader_looked_at_, has_read_, has_unlinked_, has_advanced_, has_fenced_, has_advanced_twice_;
 };
 
+// One scan that overlooks the reader frees what it reads: the object was retired under the epoch
+// before the one that the reader announced. The thread that scans relies on a fence of another
+// thread that has only begun, or has its list of records from before the reader attached.
+class OneBadScan : public FencedSuite<OneBadScan>, Reclaiming {
+ public:
+  OneBadScan() : Reclaiming(choose(2) == 1, false) {}
+
+  void before() {
+    attach(rooms_[2]);
+    attach(rooms_[1]);
+    if (!is_late_) attach(rooms_[0]);  // the reader is looked at first
+  }
+
+  void thread(unsigned index) {
+    if (index == 0) {
+      read_long();
+    } else if (index == 1) {
+      retire_and_fence(rooms_[1]);
+    } else {
+      advance_thrice(rooms_[2]);
+    }
+  }
+
+ private:
+  void read_long() {
+    reader_looked_at_.wait();
+    if (is_late_) attach(rooms_[0]);
+    pin(rooms_[0]);
+    const Object* object = source_.load(kAcquire);
+    has_read_.open();
+    object->touch();
+    has_advanced_thrice_.wait();
+    object->touch();
+    unpin(rooms_[0]);
+  }
+
+  void retire_and_fence(Record& record) {
+    pin(record);
+    has_pinned_.open();
+    has_read_.wait();
+    record.limbo.push(unlink(1));
+    unpin(record);
+    has_unlinked_.open();
+    has_advanced_twice_.wait();
+    record.epoch.seen = clock_.epoch.load(kAcquire);
+    scan_step(clock_, records_, record.epoch, asymmetric_);
+    has_advanced_thrice_.wait();
+    pin(record);
+    unpin(record);
+  }
+
+  void advance_thrice(Record& record) {
+    has_pinned_.wait();
+    advance(record);
+    record.epoch.seen = clock_.epoch.load(kAcquire);
+    scan_step(clock_, records_, record.epoch, asymmetric_);
+    reader_looked_at_.open();
+    has_unlinked_.wait();
+    advance(record);
+    has_advanced_twice_.open();
+    record.epoch.seen = clock_.epoch.load(kAcquire);
+    // relaxed: only waits for the moment
+    for (int i = 0; i < 30 && clock_.fenced.load(kRelaxed) < record.epoch.seen; i++) pause();
+    advance(record);
+    has_advanced_thrice_.open();
+  }
+
+  void advance(Record& record) {
+    record.epoch.seen = clock_.epoch.load(kAcquire);
+    while (scan_step(clock_, records_, record.epoch, asymmetric_) == Scan::going) {
+    }
+  }
+
+  const bool is_late_ = choose(2) == 1;
+  Gate has_pinned_, reader_looked_at_, has_read_, has_unlinked_, has_advanced_twice_,
+      has_advanced_thrice_;
+};
+
 // One thread scans all the time.
 class TwoScanners : public FencedSuite<TwoScanners>, Reclaiming {
  public:
@@ -328,6 +406,7 @@ class Synchronize : public FencedSuite<Synchronize>, Reclaiming {
 }  // namespace
 
 const std::vector<Exploration> kExplorations = {
+    explore<OneBadScan>("one bad scan", Random{50'000}),
     explore<Epochs>("pin, retire, advance", Random{400'000}),
     explore<TwoScanners>("two scanners", Random{200'000}),
     explore<AnothersFence>("another's fence", Random{100'000}),

@@ -28,6 +28,7 @@
 #undef memory_order_release
 #undef memory_order_seq_cst
 #undef new
+#undef pthread_mutex_t
 #undef realloc
 
 #include "mutation.h"
@@ -53,6 +54,8 @@ inline rl::debug_info debug_info(const Place& place) {
 template <typename T>
 class Atomic {
  public:
+  static constexpr bool is_always_lock_free = std::is_trivially_copyable_v<T>;
+
   constexpr Atomic() : Atomic(T()) {}
   constexpr Atomic(T value) {
     if (!std::is_constant_evaluated()) std::construct_at(&inner(), stored(value));

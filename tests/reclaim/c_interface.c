@@ -91,6 +91,7 @@ static void* work(void* unused) {
     push();
     look();
     pop();
+    near_reclaim_quiescent(domain);
     if (i % 512 == 0) {
       EXPECT(near_reclaim_go_offline(domain) == 0);
       near_reclaim_come_online(domain);
@@ -202,7 +203,8 @@ int main(int count, char** words) {
   (void)words;
   const char* scale = getenv("NEAR_TEST_SCALE");
   rounds = (long)(20000 * (scale != NULL ? atof(scale) : 1)) + 1;
-  for (int scheme = NEAR_RECLAIM_DEBRA; scheme <= NEAR_RECLAIM_PING_EPOCHS; scheme++) {
+  for (int scheme = NEAR_RECLAIM_DEBRA; scheme <= NEAR_RECLAIM_QSBR; scheme++) {
+    if (scheme == NEAR_RECLAIM_LEAKY) continue;
     for (int policy = NEAR_RECLAIM_ADAPTIVE; policy <= NEAR_RECLAIM_MANUAL; policy++) {
       use(scheme, policy, 0);
     }

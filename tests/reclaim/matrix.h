@@ -15,6 +15,7 @@
 #include "any_set.h"
 #include "nearmalloc/reclaim/domain.hpp"
 #include "nearmalloc/reclaim/schemes.hpp"
+#include "reporting_domain.h"
 
 namespace near_test {
 
@@ -47,12 +48,12 @@ class MatrixTrialOf final
   reclaim::statistics collect() override { return this->domain_.collect(); }
 };
 
-template <class Structure, class Scheme>
+template <class Structure, class Scheme, class Domain = reclaim::domain<Scheme>>
 Cell cell(const char* scheme) {
   constexpr bool kLeaks = Scheme::traits.scheme == reclaim::impl::Scheme::leaky;
   return {scheme, kLeaks, Structure::kKeys,
           [](const reclaim::options& settings) -> std::unique_ptr<MatrixTrial> {
-            return std::make_unique<MatrixTrialOf<Structure, Scheme>>(settings);
+            return std::make_unique<MatrixTrialOf<Structure, Scheme, Domain>>(settings);
           }};
 }
 
@@ -64,6 +65,7 @@ std::vector<Cell> all_schemes() {
   return {cell<Structure, reclaim::leaky>("leaky"),
           cell<Structure, reclaim::debra<announce::before_free>>("debra_before_free"),
           cell<Structure, reclaim::debra<announce::after_free>>("debra_after_free"),
+          cell<Structure, reclaim::qsbr, ReportingDomain>("qsbr"),
           cell<Structure, reclaim::token<pass::after_free>>("token_after_free"),
           cell<Structure, reclaim::token<pass::before_free>>("token_before_free"),
           cell<Structure, reclaim::token<pass::while_freeing>>("token_while_freeing"),

@@ -33,6 +33,7 @@
 //   a handle ends inside its offline_scope            at once
 //   a slot, or a guard that holds, too many           at once
 //   synchronize, barrier: while pinned, by a deleter  at once
+//   quiescent: while pinned                           at once
 //   a guard ends twice                                at once, if it is not nested
 //   a domain is used inside its offline_scope         at once; pin, retire: not under leaky
 //   a guard, or a handle that its thread did not      in reclaim; when an epoch or the token comes,
@@ -92,10 +93,12 @@ class [[nodiscard]] guard {
   guard& operator=(const guard&) = delete;
 
   // Ends this stay and begins another: nothing read before may be used. Has no effect if nested.
+  // Under qsbr, reports a quiescent state.
   void repin() noexcept {
     if (!record_.stay.has_one_guard()) return;
     slots_.clear(record_);
     impl::end_guard<Scheme>(record_);
+    if constexpr (impl::HasReports<Scheme>) Scheme::report(record_);
     Scheme::enter(record_);
   }
 
@@ -226,6 +229,14 @@ class [[nodiscard]] handle {
     pin().retire_chain(first, next_of);
   }
 
+  // For qsbr: says that the thread holds no pointer that it read through this handle, and frees as
+  // the policy says. Aborts while pinned; has no effect in a deleter.
+  void quiescent() noexcept
+    requires(impl::HasReports<Scheme>)
+  {
+    Scheme::report(*record_);
+  }
+
   // Frees up to `most` safe objects of this thread; returns how many. For policy::manual.
   size_t reclaim(size_t most = SIZE_MAX) noexcept { return impl::free_by_hand(*record_, most); }
 
@@ -304,7 +315,8 @@ class domain {
   }
 
   // Waits until every guard that is open now has ended. Objects retired before are then safe, but
-  // may still wait to be freed. Aborts while pinned, and in a deleter.
+  // may still wait to be freed. Aborts while pinned, and in a deleter. Under qsbr, waits until all
+  // attached threads have reported; it is itself a report, through all handles of this thread.
   void synchronize() noexcept
     requires(Scheme::has_grace_periods)
   {
@@ -312,9 +324,17 @@ class domain {
   }
 
   // Waits until every object retired before is destroyed; the calling thread destroys what other
-  // threads have not. As `pin` and synchronize, it attaches the thread until the thread ends.
-  // Aborts while pinned, and in a deleter. Does nothing under `leaky`.
+  // threads have not. As `pin` and synchronize, it attaches the thread until the thread ends;
+  // under qsbr until it has waited, and it is a report. Aborts while pinned, and in a deleter. Does
+  // nothing under `leaky`.
   void barrier() noexcept { core_.barrier(); }
+
+  // As handle::quiescent, for what this thread does without a handle.
+  void quiescent() noexcept
+    requires(impl::HasReports<Scheme>)
+  {
+    if (impl::Record* record = mine()) Scheme::report(*record);
+  }
 
   // As handle::reclaim and handle::waiting, for what this thread retired without a handle.
   size_t reclaim(size_t most = SIZE_MAX) noexcept {

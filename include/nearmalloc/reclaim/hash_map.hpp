@@ -163,7 +163,7 @@ class guarded_hash_map {
     }
 
     impl::list_link next{0};
-    uint64_t order;  // constant once linked
+    Plain<uint64_t> order;  // constant once linked
   };
 
   struct element : node {

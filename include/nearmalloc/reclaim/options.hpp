@@ -26,9 +26,10 @@ struct stall {
 enum class at_limit : uint8_t {
   help,  // then it goes on, even if it is still over the limit: it never waits
   // Then it waits until there is room: robust schemes in `retire`, the others at the thread's next
-  // pin, since its own pin may be what keeps the objects. If a reader stalls, the others wait for
-  // it; a thread that is pinned through another handle of the domain, or in a deleter, does not
-  // wait. For robust schemes the limit must exceed what the slots in use can hold.
+  // pin (qsbr: report), since its own pin may be what keeps the objects. If a reader stalls, the
+  // others wait for it; a thread that is pinned through another handle of the domain (qsbr: has
+  // one), or in a deleter, does not wait. For robust schemes the limit must exceed what the slots
+  // in use can hold.
   block,
 };
 
@@ -51,7 +52,8 @@ struct options {
   at_limit when_full = at_limit::help;
 
   // Operations between two looks at another thread's announcement [Brown15: 10], or for the token
-  // [Kim23: 1]. A thread that holds less than a batch looks for the token an eighth as often.
+  // [Kim23: 1]. A thread that holds less than a batch looks for the token an eighth as often. Under
+  // qsbr each report looks, at all records that are no obstacle.
   uint32_t operations_between_checks = 10;
 
   // Records looked at each time. [Brown15: 1]

@@ -2,12 +2,16 @@
 //
 //   leaky            nothing is ever freed: the control of every measurement
 //   debra<order>     epochs, incremental scans, quiescence [Brown15; Kim23 §2.1.1]
+//   qsbr             epochs of threads that say when they hold no pointer [Hart07]
 //   token<pass>      a token on a ring of threads [Kim23 §3.4]
 //   hazard_pointers  robust: a thread that stalls keeps what it holds, and no more [Michael04]
 //   ping_epochs      DEBRA that falls back to hazards when an epoch does not end: robust
 //
 //   scheme           pointers read under a guard  a reader that stalls       unreclaimed objects
 //   debra, token     all stay valid               stops every reclamation    no bound
+//   qsbr             all stay valid, without a    stops every reclamation,    no bound
+//                    guard too, until the thread  as does one that reports no
+//                    reports                      quiescent state
 //   hazard_pointers  those in a validated slot    keeps what its slots hold  statistics::bound
 //   ping_epochs      those in a validated slot    keeps what its slots hold  statistics::bound
 //
@@ -15,6 +19,12 @@
 // a fence. While all threads move, epochs free, and no thread reads a slot. A thread begins to scan
 // when its bag holds one batch. At one and a half batches it looks at all threads at once; if one
 // is still in an older epoch, it reads all slots, after a fence that makes them visible.
+//
+// Under qsbr a pin announces nothing, and a thread that is attached may hold pointers until it
+// calls `handle::quiescent` (or `domain::quiescent`), is in an offline_scope, waits in
+// `synchronize` or `barrier`, or leaves. Objects are freed in `quiescent`. So every thread that is
+// attached has to report now and then, as an event loop does after each event; else nothing is
+// freed, and options::on_stall names the thread. Scans use no membarrier(2).
 //
 // Each is a type for `domain`; its functions are the fast paths, called by guard and handle.
 // `retire` returns false if there is no memory to note the object.
@@ -115,6 +125,10 @@ template <bool has_worked>
   epochs_pinned(record, current);
 }
 
+// Whether threads have to report quiescent states.
+template <class Scheme>
+concept HasReports = requires(Record& record) { Scheme::report(record); };
+
 // The two halves of a guard.
 template <class Scheme>
 [[gnu::always_inline]] inline void begin_guard(Record& record) noexcept {
@@ -169,6 +183,22 @@ struct debra : impl::ProtectsAll {
   static void leave(impl::Record& record) noexcept { impl::unannounce(record.epoch); }
   static bool retire(impl::Record& record, void* object, deleter destroy, size_t bytes) noexcept {
     return impl::push(record, object, destroy, bytes);
+  }
+};
+
+struct qsbr : impl::ProtectsAll {
+  static constexpr impl::Traits traits{impl::Scheme::quiescence};
+  static constexpr bool has_grace_periods = true;
+  static void enter(impl::Record& record) noexcept { record.stay.settle(); }
+  static void leave(impl::Record&) noexcept {}
+  static bool retire(impl::Record& record, void* object, deleter destroy, size_t bytes) noexcept {
+    return impl::push(record, object, destroy, bytes);
+  }
+  static void report(impl::Record& record) noexcept {
+    // relaxed: a hint; a report acquires the epoch
+    const bool is_new = record.core->clock.epoch.load(kRelaxed) != record.epoch.seen;
+    if (is_new || record.due || !record.stay.is_outside()) [[unlikely]]
+      impl::report_slow(record);
   }
 };
 

@@ -35,6 +35,7 @@ class bucket_table {
   explicit bucket_table(size_t first)
       : first_log2_(static_cast<unsigned>(std::countr_zero(std::bit_ceil(first)))),
         size_(size_t{1} << first_log2_) {
+    segments_.fill(nullptr);
     segments_[0] = new Entry[size_t{1} << first_log2_]();
   }
   bucket_table(const bucket_table&) = delete;
@@ -85,7 +86,7 @@ class bucket_table {
   }
 
   const unsigned first_log2_;
-  std::array<Entry*, kSegments> segments_{};
+  std::array<Plain<Entry*>, kSegments> segments_;
   Atomic<size_t> size_;
   Atomic<uint32_t> growing_{0};  // fork_count() + 1 of the thread that grows it; 0: none does
 };

@@ -23,7 +23,7 @@ struct TestAccess;
 // Gives interfaces that do not use guards access to the parts of a domain (impl/unguarded.hpp).
 struct Unguarded;
 
-enum class Scheme : uint8_t { leaky, epochs, token, hazards, ping };
+enum class Scheme : uint8_t { leaky, epochs, quiescence, token, hazards, ping };
 enum class TokenPass : uint8_t { after_free, before_free, while_freeing };
 
 // What the compiled part has to know about a scheme.
@@ -57,6 +57,8 @@ class Core {
   void come_online(Record& record) noexcept;
   // The record that the calling thread uses without a handle; attached on first use.
   Record* of_this_thread() noexcept;
+  // The record that the calling thread uses without a handle. Null: it has not used the domain so.
+  Record* found() const noexcept;
   // As of_this_thread, in a signal handler. Aborts if there is no record yet.
   Record& in_handler() noexcept;
 
@@ -88,6 +90,12 @@ class Core {
   bool reclaim_for(Record& me, int64_t bytes) noexcept;
   void wait_for_credit(Record& me) noexcept;
   void wait_unpinned(Record& me) noexcept;
+  // Whether the fences of epochs are asymmetric. Under QSBR their frequent side has no fence.
+  bool fences_pins() const noexcept { return asymmetric && traits.scheme != Scheme::quiescence; }
+  bool has_epochs() const noexcept {
+    return traits.scheme == Scheme::epochs || traits.scheme == Scheme::quiescence ||
+           traits.scheme == Scheme::ping;
+  }
   bool is_limited() const noexcept { return settings.max_unreclaimed_bytes != 0; }
   bool is_robust() const noexcept {
     return traits.scheme == Scheme::hazards || traits.scheme == Scheme::ping;
@@ -143,6 +151,8 @@ class Core {
   void take_idle(Record& record, Record& into) noexcept;
   bool is_idle(const Record& record) const noexcept;
   Record& to_wait_with(const char* misuse, bool in_deleters) noexcept;
+  void end_wait(Record& me) noexcept;
+  void free_everything(Record& me) noexcept;
   void wait_for_grace(Record& me) noexcept;
   void wait_for_epochs(Record& me) noexcept;
   bool take_limbo(Record& record, Record& me) noexcept;
@@ -176,6 +186,7 @@ class Core {
 // The slow halves of pin and retire, by scheme: reclaim/epochs.cc, token.cc, hazards.cc, work.cc.
 void epochs_pinned(Record& record, bool current) noexcept;
 void epochs_before_pin(Record& record) noexcept;
+void report_slow(Record& record) noexcept;
 void hazards_retired(Record& record) noexcept;
 void work(Record& record) noexcept;
 // reclaim/stay.cc. Begins a guard inside others, or inside the library.

@@ -60,7 +60,7 @@ class spin_lock {
   Atomic<bool> held_{false};
 };
 
-static_assert(sizeof(waiting_lock) == 4 && sizeof(spin_lock) <= 4);
+static_assert(kModel || (sizeof(waiting_lock) == 4 && sizeof(spin_lock) <= 4));
 
 namespace impl {
 

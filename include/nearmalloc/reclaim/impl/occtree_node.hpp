@@ -77,7 +77,7 @@ class occ_node {
 
   // Waits while the version is `seen`, which is that of a shrinking node.
   void await_shrunk(occ_version seen) {
-    constexpr int spins = 100;
+    constexpr int spins = kModel ? 2 : 100;
     for (int i = 0; i < spins; i++) {
       if (version() != seen) return;
       pause();
@@ -149,6 +149,6 @@ class occ_node {
   Atomic<bool> present_{false};
 };
 
-static_assert(sizeof(occ_node<int64_t, uint64_t, waiting_lock>) == 56);
+static_assert(kModel || sizeof(occ_node<int64_t, uint64_t, waiting_lock>) == 56);
 
 }  // namespace near::reclaim::impl

@@ -39,6 +39,7 @@ struct alignas(128) Record {
   Stay stay;
   bool due = true;           // there is work at the next pin
   bool interrupted = false;  // a handler left its announcement
+  bool is_present = false;   // QSBR: its announcement is out
   bool in_debt = false;      // over the limit of bytes: waits at its next pin
   uint32_t since_check = 0;
   uint32_t since_free = 0;
