@@ -40,6 +40,8 @@ const OptionInfo kOptionTable[kOptions] = {
     {"deepbind", 0, 0, 1, "drop|keep",
      "drop: dlopen goes without RTLD_DEEPBIND, under which a library finds the C library's malloc "
      "before the program's"},
+    {"explain", 0, 0, 2, "off|exit|signal",
+     "exit: near_explain writes to stderr at exit; signal: it does so at each SIGUSR2"},
 };
 
 namespace {

@@ -277,10 +277,10 @@ Region* Shard::region_after(const Region* region) {
 }
 
 // False if the region has no such chunk.
-bool Shard::slices_in_use(const Region& region, uint32_t chunk, uint32_t& mask) {
+bool Shard::copy_chunk(const Region& region, uint32_t index, Chunk& copy) {
   const LockGuard guard(lock);
-  if (chunk >= region.chunks_end()) return false;
-  mask = region.is_mapped(chunk) ? ~region.chunk(chunk).free : 0;
+  if (index >= region.chunks_end()) return false;
+  copy = region.chunk(index);
   return true;
 }
 
