@@ -160,6 +160,9 @@ class Explain(PreloadTest):
     def test_memory_of_known_kinds(self) -> None:
         with Explained([PROGRAMS / "explained"], ready=LAST.encode()) as explained:
             text = self.expect_sum(explained)
+            found = SUM.search(text)
+            assert found is not None
+            self.assertLessEqual(abs(int(found[1]) - int(found[2])), 2, f"it is quiet\n{text}")
             for each in (explained.said.decode(), text):
                 # The huge page at the end of the first block also lies in the second.
                 self.assertIn(part(each, "are live large blocks"), range(10240, 10240 + 2112), each)
