@@ -198,6 +198,14 @@ NEAR_API int near_get_freed(unsigned index, uint64_t* freed_by) NEAR_NOEXCEPT;
  * `stats` = json the object goes to stderr at exit.) */
 NEAR_API int near_stats_json(FILE* stream) NEAR_NOEXCEPT;
 
+/* Writes the statistics to `stream` in the text format of OpenMetrics 1.0, for Prometheus and the
+ * like: each field of near_stats and near_node_stats is a gauge or a counter `nearmalloc_...`, those
+ * of a node have the label `node` with the kernel's number, and near_get_freed is
+ * `nearmalloc_freed_blocks_total` with the labels `node` and `by_node`. docs/memory.md has the list.
+ * Returns as near_stats_json. (With the option `stats` = openmetrics it is written to stderr at
+ * exit.) */
+NEAR_API int near_stats_openmetrics(FILE* stream) NEAR_NOEXCEPT;
+
 /* Writes to `stream`, in sentences and KiB, why the resident memory (RSS) of the process is what it
  * is: live blocks; free ones in spans, by size class; what magazines and heaps keep; what is dirty,
  * and when it leaves; pages that are resident and unused, as in huge pages; the allocator's own

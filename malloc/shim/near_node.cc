@@ -101,6 +101,13 @@ NEAR_API int near_stats_json(FILE* stream) noexcept {
   return fflush(stream) != 0 || ferror(stream) != 0 ? EIO : 0;
 }
 
+NEAR_API int near_stats_openmetrics(FILE* stream) noexcept {
+  if (stream == nullptr) return EINVAL;
+  near::start_library();
+  near::write_openmetrics(stream);
+  return fflush(stream) != 0 || ferror(stream) != 0 ? EIO : 0;
+}
+
 NEAR_API int near_explain(FILE* stream) noexcept {
   if (stream == nullptr) return EINVAL;
   near::start_library();
