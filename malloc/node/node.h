@@ -110,6 +110,7 @@ class alignas(128) Node {
   void restore_withdrawn();
 
  private:
+  friend struct Layout;
   BumpPool::Block* map_pool(size_t bytes);
   Span* borrow(const Shard& home, uint32_t slices, bool& zero, size_t alignment);
   Span* take_anywhere(const Shard& home, uint32_t slices, bool& zero, size_t alignment);

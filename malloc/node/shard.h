@@ -164,6 +164,7 @@ class alignas(128) Shard {
   alignas(64) Mutex lock{Rank::node};
 
  private:
+  friend struct Layout;
   // The result of an attempt to grow.
   enum class Grown : uint8_t { yes, no_room, refused };
 
