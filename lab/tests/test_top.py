@@ -94,6 +94,9 @@ def test_blocks_are_counted_as_they_are_held(topology: str) -> None:
         assert before.total("live") == sum(each.live_bytes for each in before.classes)
         assert before.total("free") == sum(each.free_bytes for each in before.classes)
         assert len(before.nodes) == int(topology[6])
+        growth = [event for event in before.events if event.kind == "growth"]
+        assert sum(event.bytes for event in growth) > 0
+        assert all(event.seconds_ago < 600 for event in before.events)
         assert child.stdin and child.stdout
         child.stdin.write("free\n")
         child.stdin.flush()

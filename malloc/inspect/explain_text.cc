@@ -10,8 +10,10 @@
 #include "inspect/explain.h"
 #include "inspect/out.h"
 #include "nearmalloc/nearmalloc.h"
+#include "node/events.h"
 #include "node/memory.h"
 #include "node/purge_signal.h"
+#include "platform/clock.h"
 #include "platform/options.h"
 #include "platform/saved_errno.h"
 
@@ -71,6 +73,38 @@ void put_classes(Out& out, const Explanation& found) {
   }
 }
 
+void put_event(Out& out, const Event& event, uint64_t tenths_ago) {
+  const unsigned node = topology.kernel_id[event.node];
+  out.put("%8lu.%lu s ago: ", static_cast<unsigned long>(tenths_ago / 10),
+          static_cast<unsigned long>(tenths_ago % 10));
+  switch (event.kind) {
+    case EventKind::none:
+      return;
+    case EventKind::spill:
+      return out.put("node %u served what node %u could not.\n",
+                     unsigned{topology.kernel_id[event.other]}, node);
+    case EventKind::growth:
+      return out.put("node %u grew by %lu KiB.\n", node, kib(event.bytes));
+    case EventKind::purge:
+      return out.put("node %u gave %lu KiB back.\n", node, kib(event.bytes));
+    case EventKind::bind_refused:
+      return out.put("the kernel refused to bind %lu KiB to node %u.\n", kib(event.bytes), node);
+    case EventKind::error:
+      return out.put("an invalid or double free, or a damaged free list, was detected.\n");
+  }
+}
+
+void put_events(Out& out) {
+  constexpr unsigned kShown = 16;
+  if (recent_event(0).kind == EventKind::none) return;
+  out.put("Rare events, the newest first:\n");
+  const uint64_t now = coarse_now_ms() / 100;
+  for (unsigned back = 0; back < kShown; back++) {
+    const Event event = recent_event(back);
+    if (event.kind != EventKind::none) put_event(out, event, now - min_of(now, event.tenths));
+  }
+}
+
 void put_everything(Out& out, const Explanation& found) {
   out.put("nearmalloc %s: why %lu KiB are resident in process %d\n", near_version(),
           kib(found.kernel), getpid());
@@ -82,6 +116,7 @@ void put_everything(Out& out, const Explanation& found) {
           kib(found.kernel));
   put_dirty(out, found);
   put_classes(out, found);
+  put_events(out);
   out.put("Page tables take %lu KiB more, which no process's resident size contains.\n",
           kib(found.page_tables));
   const auto spills = static_cast<unsigned long>(spill_count());

@@ -68,6 +68,8 @@ struct Layout {
       {"span.asked", offsetof(Span, asked), nullptr},
       {"span.blocks", static_cast<uint64_t>(SpanKind::blocks), nullptr},
       {"span.large", static_cast<uint64_t>(SpanKind::large), nullptr},
+      {"events", kEvents, event_ring.words},
+      {"events.next", 0, &event_ring.next},
       {"heaps", 0, all_heaps},
       {"heaps.made", 0, &heaps_made},
       {"heap.node", offsetof(Heap, node_), nullptr},

@@ -35,6 +35,7 @@ void bind_to(unsigned node, void* start, size_t bytes) {
   if (!topology.real || topology.count == 1 || mode == Binding::off) return;
   if (!os::bind(start, bytes, topology.kernel_id[node], mode == Binding::strict)) {
     count_event(node_counters[node].bind_refused);
+    record_event(EventKind::bind_refused, node, node, bytes);
   }
 }
 

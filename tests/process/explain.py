@@ -190,6 +190,20 @@ class Explain(PreloadTest):
             self.assertGreater(part(text, "are free slices that have not"), 20000, text)
             self.assertIn("600000 ms after they were freed (decay_ms), by the purge thread", text)
 
+    def test_events(self) -> None:
+        """Growth, what was given back, and a double free that was only reported."""
+        script = ("import ctypes\nlibc = ctypes.CDLL(None)\nlibc.malloc.restype = ctypes.c_void_p\n"
+                  "block = ctypes.c_void_p(libc.malloc(3000))\nlibc.free(block); libc.free(block)\n"
+                  "kept = bytearray(50_000_000)\ndel kept\nlibc.malloc_trim(0)")
+        result = run([sys.executable, "-c", script], summary=False,
+                     extra={"NEARMALLOC_EXPLAIN": "exit", "NEARMALLOC_INVALID": "report"})
+        self.assert_good(result)
+        events = re.findall(r"^ *\d+\.\d s ago: (.*)$", result.err.decode(), re.MULTILINE)
+        for pattern in (r"node 0 grew by \d{5,} KiB\.", r"node 0 gave \d{5,} KiB back\.",
+                        "an invalid or double free, or a damaged free list, was detected."):
+            self.assertTrue(any(re.fullmatch(pattern, event) for event in events), events)
+        count()
+
     def test_at_exit(self) -> None:
         result = run([PROGRAMS / "workload"], extra={"NEARMALLOC_EXPLAIN": "exit"}, summary=False)
         self.assert_good(result)

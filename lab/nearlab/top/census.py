@@ -4,6 +4,7 @@ The process runs on while they are read, so numbers of one census can differ by 
 meanwhile. Blocks in magazines count as live.
 """
 
+import time
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -62,6 +63,20 @@ class OfHeap:
 
 
 @dataclass
+class OfEvent:
+    """A rare event; events of a kind and node within a second are one, with the sum of bytes."""
+
+    kind: str
+    node: int
+    other: int  # spill: the node that served
+    seconds_ago: float
+    bytes: int
+
+
+_EVENT_KINDS = ("none", "spill", "growth", "purge", "bind_refused", "error")
+
+
+@dataclass
 class Census:
     pid: int
     name: str
@@ -69,6 +84,7 @@ class Census:
     nodes: list[OfNode] = field(default_factory=list)
     classes: list[OfClass] = field(default_factory=list)
     heaps: list[OfHeap] = field(default_factory=list)
+    events: list[OfEvent] = field(default_factory=list)  # the newest first
 
     def total(self, name: str) -> int:
         return sum(getattr(node, name) for node in self.nodes)
@@ -167,6 +183,7 @@ class Reader:
                     region = process.number(region + at["region.next"])
             census.nodes.append(node)
         census.heaps = self._heaps()
+        census.events = self._events([node.node for node in census.nodes])
         return census
 
     def _shards(self, node: int) -> list[int]:
@@ -287,3 +304,20 @@ class Reader:
             process.number(heap + at["heap.remote"]),
             int(freed.sum()),
         )
+
+    def _events(self, nodes: list[int]) -> list[OfEvent]:
+        at, process = self.layout, self.process
+        recorded = process.number(at.addresses["events.next"], 4)
+        words = np.frombuffer(process.read(at.addresses["events"], 8 * at["events"]), np.uint64)
+        now = int(time.monotonic() * 10)
+        found = []
+        for number in range(recorded - 1, max(recorded - at["events"], 0) - 1, -1):
+            word = int(words[number % at["events"]])
+            kind, node, other = word & 0xF, word >> 4 & 0x3F, word >> 10 & 0x3F
+            if 0 < kind < len(_EVENT_KINDS) and max(node, other) < len(nodes):
+                seconds = max(now - (word >> 16 & 0xFFFFFFFF), 0) / 10
+                amount = (word >> 48) * at["slice.bytes"]
+                found.append(
+                    OfEvent(_EVENT_KINDS[kind], nodes[node], nodes[other], seconds, amount)
+                )
+        return found

@@ -11,6 +11,7 @@ from nearlab.top.census import Census, OfHeap
 
 _MOST_CLASSES = 12
 _MOST_HEAPS = 8
+_MOST_EVENTS = 8
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 60  # values of a sparkline
 
@@ -151,6 +152,14 @@ def _heaps(census: Census, before: Census | None, seconds: float) -> Table:
     return table
 
 
+def _events(census: Census) -> Table:
+    table = _table("Rare events, the newest first", "seconds ago", "event", "node", "bytes")
+    for event in census.events[:_MOST_EVENTS]:
+        node = f"{event.node} by {event.other}" if event.kind == "spill" else str(event.node)
+        table.add_row(f"{event.seconds_ago:.1f}", event.kind, node, amount(event.bytes))
+    return table
+
+
 def picture(history: History, seconds: float) -> RenderableType:
     """`seconds`: the time between two censuses."""
     census = history.last
@@ -162,5 +171,6 @@ def picture(history: History, seconds: float) -> RenderableType:
         returned = (census.total("purged") - history.before.total("purged")) / seconds
         head.append(f"  {sparkline(list(history.resident))}  returned {amount(returned)}/s")
     head.append(f"  {unused:.0%} of the bytes in spans are free")
-    parts = (head, _nodes(census), _classes(census), _heaps(census, history.before, seconds))
+    heaps = _heaps(census, history.before, seconds)
+    parts = (head, _nodes(census), _classes(census), heaps, _events(census))
     return Group(*(piece for part in parts for piece in (part, Text(""))))
