@@ -178,6 +178,18 @@ class Explain(PreloadTest):
         with Explained([PROGRAMS / "explained", "4"], ready=LAST.encode()) as explained:
             self.expect_sum(explained)
 
+    def test_signals_inside_the_allocator(self) -> None:
+        """They are answered when the thread is outside again: none is lost."""
+        with Explained([PROGRAMS / "explained", "-1"], ready=LAST.encode()) as explained:
+            for number in range(1, 41):
+                os.kill(explained.process.pid, signal.SIGUSR2)
+                end = time.monotonic() + 30
+                while explained.errors.read_text().count(LAST) < number:
+                    self.assertLess(time.monotonic(), end, f"signal {number} was not answered")
+                    time.sleep(0.002)
+            self.assertIsNone(explained.process.poll())
+        count()
+
     def test_pages_that_leave(self) -> None:
         script = PYTHON.replace("THREADS", "3") + "\ndel buffers\nprint('less', flush=True)"
         script += "\ninput()"
