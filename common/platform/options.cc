@@ -15,7 +15,7 @@ namespace near {
 
 const OptionInfo kOptionTable[kOptions] = {
     {"invalid", 0, 0, 2, "abort|report|ignore", "what a detected invalid or double free does"},
-    {"stats", 0, 0, 2, "off|text|json", "how statistics are printed on stderr at exit"},
+    {"stats", 0, 0, 3, "off|text|json|openmetrics", "how statistics are printed on stderr at exit"},
     {"verbose", 0, 0, 1, nullptr, "1: say at start which memory and topology are used"},
     {"purge_thread", 1, 0, 1, nullptr,
      "1: while a process has two threads or more, another one gives free memory back; 0 (also by "
@@ -40,6 +40,8 @@ const OptionInfo kOptionTable[kOptions] = {
     {"deepbind", 0, 0, 1, "drop|keep",
      "drop: dlopen goes without RTLD_DEEPBIND, under which a library finds the C library's malloc "
      "before the program's"},
+    {"explain", 0, 0, 2, "off|exit|signal",
+     "exit: near_explain writes to stderr at exit; signal: it does so at each SIGUSR2"},
 };
 
 namespace {

@@ -23,12 +23,14 @@ enum class Option : unsigned {
   region_mib,
   populate_mib,
   deepbind,
+  explain,
   count,
 };
 
 enum class OnInvalid : long { abort = 0, report = 1, ignore = 2 };
-enum class AtExit : long { nothing = 0, text = 1, json = 2 };
+enum class AtExit : long { nothing = 0, text = 1, json = 2, openmetrics = 3 };
 enum class Binding : long { off = 0, preferred = 1, strict = 2 };
+enum class Explain : long { off = 0, exit = 1, signal = 2 };
 enum class Deepbind : long { drop = 0, keep = 1 };
 
 struct OptionInfo {

@@ -18,6 +18,12 @@ inline void close(int file) { syscall(SYS_close, file); }
 inline ssize_t read(int file, char* text, size_t room) {
   return syscall(SYS_read, file, text, room);
 }
+inline ssize_t read_at(int file, void* room, size_t bytes, off_t at) {
+  return syscall(SYS_pread64, file, room, bytes, at);
+}
+inline long control(int file, unsigned long request, void* argument) {
+  return syscall(SYS_ioctl, file, request, argument);
+}
 inline ssize_t write(int file, const char* text, size_t length) {
   return syscall(SYS_write, file, text, length);
 }

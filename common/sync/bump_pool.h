@@ -21,6 +21,7 @@ class BumpPool {
   struct Block {
     Plain<size_t> bytes;  // of all of it; constant once other threads see the block
     Atomic<size_t> used;  // from the block's start, this header included; may exceed `bytes`
+    Plain<Block*> before = nullptr;  // the block that this one follows; constant as `bytes`
   };
 
   // Returns `bytes` of memory. If the block has too little left, one thread at a time, which holds
@@ -40,6 +41,17 @@ class BumpPool {
       const size_t at = made->used.load(kRelaxed) - bytes;  // relaxed: no other thread knows it
       current_.store(made, kRelease);                       // pairs: bump-pool
       return reinterpret_cast<char*>(made) + at;
+    }
+  }
+
+  // The block that pieces are taken from; null before the first. make() may call it.
+  Block* newest() const { return current_.load(kAcquire); }  // pairs: bump-pool
+
+  // Calls visit(start, bytes) for every block, the newest first.
+  template <typename Visit>
+  void for_each_block(Visit visit) const {
+    for (Block* block = newest(); block != nullptr; block = block->before) {
+      visit(reinterpret_cast<const char*>(block), static_cast<size_t>(block->bytes));
     }
   }
 

@@ -198,6 +198,26 @@ NEAR_API int near_get_freed(unsigned index, uint64_t* freed_by) NEAR_NOEXCEPT;
  * `stats` = json the object goes to stderr at exit.) */
 NEAR_API int near_stats_json(FILE* stream) NEAR_NOEXCEPT;
 
+/* Writes the statistics to `stream` in the text format of OpenMetrics 1.0, for Prometheus and the
+ * like. Each field of near_stats and near_node_stats is a gauge or a counter `nearmalloc_...`, and
+ * those of a node have the label `node`, with the kernel's number. near_get_freed is
+ * `nearmalloc_freed_blocks_total` with the labels `node` and `by_node`. The list is in
+ * docs/memory.md. Returns as near_stats_json. (With the option `stats` = openmetrics it is written
+ * to stderr at exit.) */
+NEAR_API int near_stats_openmetrics(FILE* stream) NEAR_NOEXCEPT;
+
+/* Writes to `stream`, in sentences and KiB, why the resident memory (RSS) of the process is what it
+ * is: live blocks; free ones in spans, by size class; what magazines and heaps keep; what is dirty,
+ * and when it leaves; pages that are resident and unused, as in huge pages; the allocator's own
+ * structures; and the process's other mappings. Each part is measured by itself, from the
+ * structures and from the kernel's page table (/proc/self/pagemap), and the kernel's total stands
+ * beside their sum. Needs /proc; waits for locks of heaps, so it is for operators. Blocks that busy
+ * threads take or free meanwhile may be counted either way.
+ * Returns 0; EIO, also if the stream had an error before; EINVAL if it is NULL; ENOSYS if /proc
+ * cannot be read, or the caller is a signal handler that interrupted the allocator. (With the
+ * option `explain` = exit or signal it is written to stderr at exit, or at each SIGUSR2.) */
+NEAR_API int near_explain(FILE* stream) NEAR_NOEXCEPT;
+
 /* What the kernel says about some pages of spans. */
 struct near_placement {
   uint64_t right;   /* they lie on the node that the allocator believes */
@@ -214,6 +234,20 @@ NEAR_API void near_sample_placement(size_t pages, struct near_placement* out) NE
  * shared heaps, every node) and checks its invariants. Returns the number of violations and names
  * each on stderr. Slow: for tests and debuggers. Other threads may run; it omits their heaps. */
 NEAR_API size_t near_check(void) NEAR_NOEXCEPT;
+
+/* Where the library's structures are, for tools that read a process from outside (`./near top`).
+ * An entry has a number, such as the offset of a field, or an address; one without a name ends the
+ * list. A tool looks for the entry `version`, whose number changes whenever the meaning of another
+ * entry does, and refuses a version that it does not know. */
+#define NEAR_LAYOUT_ENTRIES 96
+struct near_layout {
+  struct near_layout_entry {
+    char name[24];
+    uint64_t number;
+    const void* address;
+  } entries[NEAR_LAYOUT_ENTRIES];
+};
+extern NEAR_API const struct near_layout near_layout;
 
 /* 1 if `block` lies in memory managed by this library, else 0. */
 NEAR_API int near_owns(const void* block) NEAR_NOEXCEPT;

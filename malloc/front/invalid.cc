@@ -65,6 +65,7 @@ void describe(const void* pointer) {
 __attribute__((format(printf, 1, 0))) void react(const char* format, const void* pointer,
                                                  const char* what) {
   const auto reaction = static_cast<OnInvalid>(option(Option::invalid));
+  record_event(EventKind::error, 0, 0, 0);
   if (reaction == OnInvalid::ignore) return;
   message(format, pointer, what);
   describe(pointer);

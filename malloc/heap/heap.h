@@ -221,6 +221,7 @@ class Heap {
   Atomic<uint64_t> seen_visits{0};  // visits() when clean_heaps last looked
 
  private:
+  friend struct Layout;
   NEAR_NOINLINE Magazines* make_magazines();
   bool make_ready(unsigned size_class);
   Span* find_span(unsigned size_class);

@@ -7,15 +7,17 @@
 #include "node/memory.h"
 
 namespace near {
+
+constinit Atomic<Heap*> all_heaps[kMaxHeaps];
+constinit Atomic<uint32_t> heaps_made{0};
+
 namespace {
 
 Heap::Registration& registration_of(Heap& heap) { return heap.registration; }
 
 constexpr unsigned kAdoptTries = 32;  // parked heaps looked at for one span
 
-constinit Atomic<Heap*> heaps[kMaxHeaps];  // by number; filled in order, never changed
-constinit uint8_t heap_nodes[kMaxHeaps];   // by number; written before heaps[number]
-constinit Atomic<uint32_t> made{0};
+constinit uint8_t heap_nodes[kMaxHeaps];  // by number; written before all_heaps[number]
 // Guards the numbers; taken last.
 alignas(64) constinit Mutex numbers_lock{Rank::numbers};
 uint32_t locked_for_fork = 0;  // heaps; guard: numbers_lock
@@ -35,7 +37,7 @@ constinit NodeHeaps heaps_of[kMaxNodes];
 alignas(Heap) char first_heap_room[sizeof(Heap)];
 
 bool has_number(uint32_t kept) {
-  return made.load(kRelaxed) + kept < most_heaps.load(kRelaxed);  // relaxed: limits
+  return heaps_made.load(kRelaxed) + kept < most_heaps.load(kRelaxed);  // relaxed: limits
 }
 
 // The shard for one more heap of the node: a new one, until there are as many as there may be.
@@ -59,12 +61,12 @@ Heap* make_heap(unsigned node, uint32_t kept) {
   Shard& shard = shard_for_heap(nodes[node]);
   Heap* heap = new (room) Heap(shard);
   const LockGuard guard(numbers_lock);
-  if (!has_number(kept)) return nullptr;    // other threads made as many meanwhile
-  const uint32_t id = made.load(kRelaxed);  // relaxed: changed under the lock only
+  if (!has_number(kept)) return nullptr;          // other threads made as many meanwhile
+  const uint32_t id = heaps_made.load(kRelaxed);  // relaxed: changed under the lock only
   heap->set_id(id);
   heap_nodes[id] = static_cast<uint8_t>(node);
-  heaps[id].store(heap, kRelease);  // pairs: heap-made
-  made.store(id + 1, kRelease);     // pairs: heap-made
+  all_heaps[id].store(heap, kRelease);  // pairs: heap-made
+  heaps_made.store(id + 1, kRelease);   // pairs: heap-made
   shard.count_heap();
   return heap;
 }
@@ -155,11 +157,11 @@ Heap* take_bound_heap(unsigned node) {
   return take_shared(node, true, kKeptHeaps);
 }
 
-Heap* heap_by_id(uint32_t id) { return heaps[id].load(kAcquire); }  // pairs: heap-made
+Heap* heap_by_id(uint32_t id) { return all_heaps[id].load(kAcquire); }  // pairs: heap-made
 
 bool is_heap_of(uint32_t id, unsigned node) { return node == kEveryNode || heap_nodes[id] == node; }
 
-uint32_t heap_count() { return made.load(kAcquire); }  // pairs: heap-made
+uint32_t heap_count() { return heaps_made.load(kAcquire); }  // pairs: heap-made
 
 namespace {
 

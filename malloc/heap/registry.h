@@ -45,6 +45,11 @@ Heap* node_heap(unsigned node);
 // Returns another such heap, which the caller may share with any thread; park_heap ends it.
 Heap* take_bound_heap(unsigned node);
 
+// The heaps by number, filled in order and never changed, and how many were made. For this folder
+// and inspect/layout.cc; others call heap_by_id and heap_count.
+extern NEAR_HIDDEN Atomic<Heap*> all_heaps[kMaxHeaps];
+extern NEAR_HIDDEN Atomic<uint32_t> heaps_made;
+
 Heap* heap_by_id(uint32_t id);
 
 // True if heap `id`, which must be below heap_count(), is of `node`. Does not touch the heap.

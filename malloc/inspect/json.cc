@@ -1,10 +1,8 @@
 // Writes all statistics as one JSON object.
-#include <cstdarg>
-
 #include "inspect/node_statistics.h"
+#include "inspect/out.h"
 #include "inspect/statistics.h"
 #include "node/memory.h"
-#include "platform/message.h"
 
 namespace near {
 namespace {
@@ -57,34 +55,12 @@ constexpr Field<near_placement> kOfPlacement[] = {
     {"refused", &near_placement::refused},
 };
 
-// Writes pieces of text to a stream, or to stderr without allocating if the stream is null.
-class Out {
- public:
-  explicit Out(FILE* stream) : stream_(stream) {}
-
-  __attribute__((format(printf, 2, 3))) void put(const char* format, ...) {
-    char text[200];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    if (stream_ == nullptr) {
-      print("%s", text);
-    } else {
-      fputs(text, stream_);
-    }
+template <typename Stats, size_t kCount>
+void put_fields(Out& out, const Stats& stats, const Field<Stats> (&fields)[kCount]) {
+  for (const Field<Stats>& field : fields) {
+    out.put(", \"%s\": %lu", field.name, static_cast<unsigned long>(stats.*field.value));
   }
-
-  template <typename Stats, size_t kCount>
-  void put_fields(const Stats& stats, const Field<Stats> (&fields)[kCount]) {
-    for (const Field<Stats>& field : fields) {
-      put(", \"%s\": %lu", field.name, static_cast<unsigned long>(stats.*field.value));
-    }
-  }
-
- private:
-  FILE* stream_;
-};
+}
 
 }  // namespace
 
@@ -93,13 +69,13 @@ void write_statistics_json(FILE* stream) {
   near_stats totals;
   gather_statistics(totals);
   out.put("{\"version\": \"%s\",\n \"totals\": {\"nodes\": %u", near_version(), totals.nodes);
-  out.put_fields(totals, kTotals);
+  put_fields(out, totals, kTotals);
   out.put("},\n \"nodes\": [");
   for (unsigned n = 0; n < topology.count; n++) {
     near_node_stats node;
     gather_node_statistics(n, node);
     out.put("%s\n  {\"node\": %u, \"heaps\": %u", n == 0 ? "" : ",", node.node, node.heaps);
-    out.put_fields(node, kOfNode);
+    put_fields(out, node, kOfNode);
     out.put("}");
   }
   out.put("],\n \"freed\": [");
@@ -115,7 +91,7 @@ void write_statistics_json(FILE* stream) {
   if (topology.real) {
     const near_placement found = sample_placement(kStatisticsSample);
     out.put("{\"pages\": %lu", static_cast<unsigned long>(pages_of(found)));
-    out.put_fields(found, kOfPlacement);
+    put_fields(out, found, kOfPlacement);
     out.put("}}\n");
   } else {
     out.put("null}\n");

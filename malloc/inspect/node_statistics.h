@@ -27,6 +27,9 @@ void print_node_statistics();
 // Writes all statistics as one JSON object to `stream`; if null, to stderr without allocating.
 void write_statistics_json(FILE* stream);
 
+// As write_statistics_json, in the text format of OpenMetrics.
+void write_openmetrics(FILE* stream);
+
 // Has the contract of near_sample_placement.
 near_placement sample_placement(size_t pages);
 inline constexpr size_t kStatisticsSample = 1024;  // pages; used when all statistics are printed

@@ -81,10 +81,15 @@ __attribute__((constructor)) static void print_at_exit(int, char**, char** envir
   if (option(Option::stats) == 0) return;
   keep_stderr();
   atexit([] {
-    if (static_cast<AtExit>(option(Option::stats)) == AtExit::json) {
-      write_statistics_json(nullptr);
-    } else {
-      print_statistics();
+    switch (static_cast<AtExit>(option(Option::stats))) {
+      case AtExit::nothing:
+        return;
+      case AtExit::text:
+        return print_statistics();
+      case AtExit::json:
+        return write_statistics_json(nullptr);
+      case AtExit::openmetrics:
+        return write_openmetrics(nullptr);
     }
   });
 }

@@ -10,6 +10,7 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "node/events.h"
 #include "platform/topology.h"
 
 namespace near {
@@ -33,6 +34,7 @@ inline void count_event(Atomic<uint64_t>& event) {
 inline void count_spill(unsigned node, unsigned other) {
   count_event(node_counters[node].spills_out);
   count_event(node_counters[other].spills_in);
+  record_event(EventKind::spill, node, other, 0);
 }
 
 // The sum of one counter over all nodes.

@@ -86,14 +86,6 @@ void find_topology() {
 
 }  // namespace
 
-void bind_to(unsigned node, void* start, size_t bytes) {
-  const auto mode = static_cast<Binding>(option(Option::bind));
-  if (!topology.real || topology.count == 1 || mode == Binding::off) return;
-  if (!os::bind(start, bytes, topology.kernel_id[node], mode == Binding::strict)) {
-    count_event(node_counters[node].bind_refused);
-  }
-}
-
 // Plans the first window for all nodes, and halves it until there is room for it.
 NEAR_COLD void start_memory() {
   os::record_limits();
@@ -140,6 +132,14 @@ const Region* added_region_of(const void* address) {
 }
 
 }  // namespace
+
+void visit_windows(void (*visit)(const Window&, void*), void* data) {
+  if (first_window.base() != nullptr) visit(first_window, data);
+  const uint32_t count = added_count.load(kAcquire);  // pairs: added-regions
+  for (uint32_t i = 0; i < count; i++) {
+    visit(added_regions[i].load(kRelaxed)->window(), data);  // relaxed: the count was acquired
+  }
+}
 
 Span* span_of(const void* address) {
   const size_t offset = offset_in_reservation(address);

@@ -42,6 +42,9 @@ inline Shard& shard_of(const Span& span) { return span.region->shard(); }
 // Adds a shard to the node. Null if it may not have more, or if memory is refused.
 Shard* add_shard(Node& node);
 
+// Calls visit(window, data) for every window.
+void visit_windows(void (*visit)(const Window&, void*), void* data);
+
 uint64_t spill_count();
 uint64_t bind_refused_count();
 

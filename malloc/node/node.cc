@@ -127,7 +127,7 @@ BumpPool::Block* Node::map_pool(size_t bytes) {
   }
   if (start == nullptr) return nullptr;
   bind_to(number_, start, step);
-  return new (start) BumpPool::Block{step, {kPoolUnit + bytes}};
+  return new (start) BumpPool::Block{step, {kPoolUnit + bytes}, pool_.newest()};
 }
 
 void* Node::take_metadata(size_t bytes) {

@@ -85,6 +85,17 @@ class alignas(128) Node {
     for_each_shard([&](Shard& each) { each.for_each_chunk(visit); });
   }
 
+  template <typename Visit>
+  void for_each_mapped(Visit visit) {
+    for_each_shard([&](Shard& each) { each.for_each_mapped(visit); });
+  }
+
+  // Calls visit(start, bytes) for all memory that take_metadata got from the system.
+  template <typename Visit>
+  void for_each_pool(Visit visit) const {
+    pool_.for_each_block(visit);
+  }
+
   // Zeroed memory for the allocator's own structures, bound to the node; never given back. Null if
   // refused.
   void* take_metadata(size_t bytes);
@@ -99,6 +110,7 @@ class alignas(128) Node {
   void restore_withdrawn();
 
  private:
+  friend struct Layout;
   BumpPool::Block* map_pool(size_t bytes);
   Span* borrow(const Shard& home, uint32_t slices, bool& zero, size_t alignment);
   Span* take_anywhere(const Shard& home, uint32_t slices, bool& zero, size_t alignment);

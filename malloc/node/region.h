@@ -178,6 +178,7 @@ class alignas(128) Region {
   Region* next = nullptr;  // the next region of the same node, in the order of their creation
 
  private:
+  friend struct Layout;
   static constexpr unsigned kBuckets = kChunkSlices + 1;
   using FitList = ChunkList<&Chunk::fit>;
   using AgeList = ChunkList<&Chunk::age>;

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/assert.h"
+#include "node/events.h"
 #include "node/node.h"
 #include "node/purge_signal.h"
 #include "platform/clock.h"
@@ -111,12 +112,15 @@ Shard::Grown Shard::grow(Region& region, Plan plan, Use use) {
       continue;
     }
     if (growth.slices == 0) return Grown::no_room;
+    const size_t before = region.committed_bytes();
     os::Mapped mapped = region.map_growth(growth);
     const LockGuard guard(lock);
     // If other mappings are in the way of a generous plan, its chunks are not given up for that.
     if (mapped == os::Mapped::occupied && generous) mapped = os::Mapped::refused;
     region.end_growth(growth, mapped);
     if (mapped == os::Mapped::done) {
+      record_event(EventKind::growth, node_->number(), node_->number(),
+                   region.committed_bytes() - before);
       use(growth);
       return Grown::yes;
     }
@@ -277,10 +281,10 @@ Region* Shard::region_after(const Region* region) {
 }
 
 // False if the region has no such chunk.
-bool Shard::slices_in_use(const Region& region, uint32_t chunk, uint32_t& mask) {
+bool Shard::copy_chunk(const Region& region, uint32_t index, Chunk& copy) {
   const LockGuard guard(lock);
-  if (chunk >= region.chunks_end()) return false;
-  mask = region.is_mapped(chunk) ? ~region.chunk(chunk).free : 0;
+  if (index >= region.chunks_end()) return false;
+  copy = region.chunk(index);
   return true;
 }
 

@@ -138,16 +138,25 @@ class alignas(128) Shard {
     }
   }
 
-  // Calls visit(start of the chunk, mask of its slices in use) for every mapped chunk that has any.
-  // Calls it without the lock, so spans come and go meanwhile.
+  // Calls visit(region, number, copy of the chunk) for every mapped chunk, in the order of their
+  // addresses in each region. Calls it without the lock, so spans come and go meanwhile.
   template <typename Visit>
-  void for_each_chunk(Visit visit) {
+  void for_each_mapped(Visit visit) {
     for (Region* region = nullptr; (region = region_after(region)) != nullptr;) {
-      uint32_t used = 0;
-      for (uint32_t index = 0; slices_in_use(*region, index, used); index++) {
-        if (used != 0) visit(region->chunk_start(index), used);
+      Chunk chunk;
+      for (uint32_t index = 0; copy_chunk(*region, index, chunk); index++) {
+        if (chunk.presence == Presence::mapped) visit(*region, index, chunk);
       }
     }
+  }
+
+  // Calls visit(start of the chunk, mask of its slices in use) for every mapped chunk that has any,
+  // as for_each_mapped does.
+  template <typename Visit>
+  void for_each_chunk(Visit visit) {
+    for_each_mapped([&](const Region& region, uint32_t index, const Chunk& chunk) {
+      if (~chunk.free != 0) visit(region.chunk_start(index), ~chunk.free);
+    });
   }
 
   // Held to map or unmap chunks. Aligned, because it is seldom taken and `lock` often.
@@ -155,12 +164,13 @@ class alignas(128) Shard {
   alignas(64) Mutex lock{Rank::node};
 
  private:
+  friend struct Layout;
   // The result of an attempt to grow.
   enum class Grown : uint8_t { yes, no_room, refused };
 
   Region* region_after(const Region* region);
   bool has(const Region* region) const;
-  bool slices_in_use(const Region& region, uint32_t chunk, uint32_t& mask);
+  bool copy_chunk(const Region& region, uint32_t index, Chunk& copy);
   Span* take_from(Region& region, uint32_t slices, bool& zero, size_t alignment);
   NEAR_INLINE Span* record_taken(Span* span, uint32_t slices, uint32_t clean, bool& zero);
   template <typename Plan, typename Use>

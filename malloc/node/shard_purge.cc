@@ -1,6 +1,8 @@
 // How a shard gives memory back to the system: one chunk at a time, the one dirty longest first.
 #include <bit>
 
+#include "node/events.h"
+#include "node/node.h"
 #include "node/shard.h"
 #include "platform/clock.h"
 #include "platform/os.h"
@@ -104,7 +106,9 @@ size_t Shard::purge_until(uint32_t age_ms, size_t keep_slices, bool whole_only, 
 }
 
 size_t Shard::purge(uint32_t age_ms, size_t keep_bytes, bool (*is_over)()) {
-  return purge_until(age_ms, keep_bytes >> kSliceShift, false, is_over);
+  const size_t bytes = purge_until(age_ms, keep_bytes >> kSliceShift, false, is_over);
+  if (bytes > 0) record_event(EventKind::purge, node_->number(), node_->number(), bytes);
+  return bytes;
 }
 
 // Unmaps free chunks that were never used or whose pages were dropped: this frees address space.

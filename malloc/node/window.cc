@@ -4,6 +4,8 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "node/memory.h"
+#include "platform/options.h"
 #include "platform/os.h"
 
 namespace near {
@@ -27,6 +29,15 @@ size_t head_bytes_for(uint32_t chunks, unsigned tables) {
 }
 
 }  // namespace
+
+void bind_to(unsigned node, void* start, size_t bytes) {
+  const auto mode = static_cast<Binding>(option(Option::bind));
+  if (!topology.real || topology.count == 1 || mode == Binding::off) return;
+  if (!os::bind(start, bytes, topology.kernel_id[node], mode == Binding::strict)) {
+    count_event(node_counters[node].bind_refused);
+    record_event(EventKind::bind_refused, node, node, bytes);
+  }
+}
 
 size_t Window::bytes_for(uint32_t chunks, unsigned tables) {
   return head_bytes_for(chunks, tables) + (size_t{chunks} << kChunkShift);

@@ -70,6 +70,7 @@ class Window {
   void vanish(unsigned table, uint32_t& entries);
 
   char* base() const { return base_; }
+  const char* start() const { return start_; }
   Span* spans() const { return spans_; }
   Chunk* table(unsigned number) const {
     return reinterpret_cast<Chunk*>(tables_ + number * table_bytes_);

@@ -4,6 +4,7 @@
 
 #include "front/on_node.h"
 #include "front/thread.h"
+#include "inspect/explain.h"
 #include "inspect/node_statistics.h"
 #include "nearmalloc/nearmalloc.h"
 #include "node/memory.h"
@@ -97,6 +98,20 @@ NEAR_API int near_stats_json(FILE* stream) noexcept {
   if (stream == nullptr) return EINVAL;
   near::start_library();
   near::write_statistics_json(stream);
+  return fflush(stream) != 0 || ferror(stream) != 0 ? EIO : 0;
+}
+
+NEAR_API int near_stats_openmetrics(FILE* stream) noexcept {
+  if (stream == nullptr) return EINVAL;
+  near::start_library();
+  near::write_openmetrics(stream);
+  return fflush(stream) != 0 || ferror(stream) != 0 ? EIO : 0;
+}
+
+NEAR_API int near_explain(FILE* stream) noexcept {
+  if (stream == nullptr) return EINVAL;
+  near::start_library();
+  if (!near::write_explanation(stream)) return ENOSYS;
   return fflush(stream) != 0 || ferror(stream) != 0 ? EIO : 0;
 }
 

@@ -63,6 +63,18 @@ class Commands(unittest.TestCase):
                 self.assertEqual(sum(node[name] for node in told["nodes"]), told["totals"][name])
             count()
 
+    def test_resident_memory_is_explained(self) -> None:
+        result = near("--", "ls", str(ROOT), NEARMALLOC_EXPLAIN="exit")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stderr, r"(?m)^ +\d+ KiB is their sum; the kernel counts \d+ KiB")
+        count()
+
+    def test_metrics_are_written_at_exit(self) -> None:
+        result = near("--", "ls", str(ROOT), NEARMALLOC_STATS="openmetrics")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(result.stderr.endswith("# EOF\n"), result.stderr)
+        count()
+
     def test_threads_are_bound_under_any_allocator(self) -> None:
         processors = sorted(os.sched_getaffinity(0))
         if len(processors) < 2 or len(processors) != os.cpu_count():

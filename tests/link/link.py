@@ -50,9 +50,11 @@ def tool(*command: str | Path) -> str:
 
 
 def promised() -> set[str]:
-    """The near_* functions that the header declares."""
+    """The near_* functions and variables that the header declares."""
     header = (INCLUDE / "nearmalloc" / "nearmalloc.h").read_text(encoding="utf-8")
-    return set(re.findall(r"^NEAR_API [^;(]*?\b(near_\w+)\(", header, re.MULTILINE))
+    functions = re.findall(r"^NEAR_API [^;(]*?\b(near_\w+)\(", header, re.MULTILINE)
+    variables = re.findall(r"^extern NEAR_API [^;(]*?\b(near_\w+);", header, re.MULTILINE)
+    return {*functions, *variables}
 
 
 def exported(library: Path, kind: str = "") -> set[str]:

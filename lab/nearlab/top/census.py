@@ -1,0 +1,323 @@
+"""What the structures of an allocator say at one moment: memory by node and by class, and heaps.
+
+The process runs on while they are read, so numbers of one census can differ by what changed
+meanwhile. Blocks in magazines count as live.
+"""
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nearlab.top.process import Layout, Process, Refused
+
+_TRIES = 5
+
+
+@dataclass
+class OfClass:
+    """The blocks of a size class."""
+
+    size: int
+    spans: int = 0
+    live: int = 0
+    free: int = 0
+
+    @property
+    def live_bytes(self) -> int:
+        return self.live * self.size
+
+    @property
+    def free_bytes(self) -> int:
+        return self.free * self.size
+
+
+@dataclass
+class OfNode:
+    """Memory of a node, in bytes, and counts."""
+
+    node: int
+    mapped: int = 0
+    live: int = 0
+    free: int = 0
+    large: int = 0
+    cached: int = 0
+    dirty: int = 0
+    purged: int = 0  # since the start
+    purge_calls: int = 0
+    spills_out: int = 0
+    spills_in: int = 0
+    rehomes: int = 0
+    bind_refused: int = 0
+
+
+@dataclass
+class OfHeap:
+    number: int
+    node: int
+    state: str  # "used", "parked" or "shared"
+    refills: int  # slow paths of malloc
+    span_events: int  # slow paths of free
+    remote_blocks: int  # freed by other threads, and taken back
+    freed_elsewhere: int  # blocks of other heaps that its thread freed
+
+
+@dataclass
+class OfEvent:
+    """A rare event; events of a kind and node within a second are one, with the sum of bytes."""
+
+    kind: str
+    node: int
+    other: int  # spill: the node that served
+    seconds_ago: float
+    bytes: int
+
+
+_EVENT_KINDS = ("none", "spill", "growth", "purge", "bind_refused", "error")
+
+
+@dataclass
+class Census:
+    pid: int
+    name: str
+    resident: int
+    nodes: list[OfNode] = field(default_factory=list)
+    classes: list[OfClass] = field(default_factory=list)
+    heaps: list[OfHeap] = field(default_factory=list)
+    events: list[OfEvent] = field(default_factory=list)  # the newest first
+
+    def total(self, name: str) -> int:
+        return sum(getattr(node, name) for node in self.nodes)
+
+
+class Reader:
+    """Takes a census of a process as often as it is asked for."""
+
+    def __init__(self, process: Process, layout: Layout) -> None:
+        self.process, self.layout = process, layout
+        at = layout
+        self.spans = np.dtype(
+            {
+                "names": [
+                    "list",
+                    "local",
+                    "frees",
+                    "kind",
+                    "class",
+                    "uncarved",
+                    "remote",
+                    "slices",
+                    "start",
+                    "asked",
+                ],
+                "formats": ["u8", "u8", "u4", "u1", "u1", "u4", "u8", "u4", "u8", "u8"],
+                "offsets": [
+                    at["span.list"],
+                    at["span.local"],
+                    at["span.frees"],
+                    at["span.kind"],
+                    at["span.class"],
+                    at["span.uncarved"],
+                    at["span.remote"],
+                    at["span.slices"],
+                    at["span.start"],
+                    at["span.asked"],
+                ],
+                "itemsize": at["span.bytes"],
+            }
+        )
+        self.chunks = np.dtype(
+            {
+                "names": ["free", "dirty", "away", "presence"],
+                "formats": ["u4", "u4", "u4", "u2"],
+                "offsets": [
+                    at["chunk.free"],
+                    at["chunk.dirty"],
+                    at["chunk.away"],
+                    at["chunk.presence"],
+                ],
+                "itemsize": at["chunk.bytes"],
+            }
+        )
+        self.shapes = np.frombuffer(
+            process.read(at.addresses["classes"], at["classes"] * at["class.bytes"]),
+            np.dtype(
+                {
+                    "names": ["size", "capacity"],
+                    "formats": ["u4", "u2"],
+                    "offsets": [at["class.size"], at["class.capacity"]],
+                    "itemsize": at["class.bytes"],
+                }
+            ),
+        )
+        self.key = process.number(at.addresses["link_key"])
+
+    def take(self) -> Census:
+        """Tries again if the process unmapped what is being read."""
+        for attempt in range(_TRIES):
+            try:
+                return self._take()
+            except Refused:
+                self.process.resident()  # raises if the process has ended
+                if attempt == _TRIES - 1:
+                    raise
+        raise AssertionError
+
+    def _take(self) -> Census:
+        at, process = self.layout, self.process
+        census = Census(process.pid, process.name, process.resident())
+        census.classes = [OfClass(int(shape["size"])) for shape in self.shapes]
+        topology = at.addresses["topology"]
+        for number in range(process.number(topology + at["topology.count"], 4)):
+            kernel = process.number(topology + at["topology.kernel_id"] + 2 * number, 2)
+            node = OfNode(kernel)
+            counters = at.addresses["counters"] + number * at["counters"]
+            for name in ("spills_out", "spills_in", "rehomes", "bind_refused"):
+                setattr(node, name, process.number(counters + at[f"counters.{name}"]))
+            for shard in self._shards(at.addresses["nodes"] + number * at["nodes"]):
+                node.purged += process.number(shard + at["shard.purged_bytes"])
+                node.purge_calls += process.number(shard + at["shard.purge_calls"])
+                region = process.number(shard + at["shard.regions"])
+                while region:
+                    self._add_region(region, node, census)
+                    region = process.number(region + at["region.next"])
+            census.nodes.append(node)
+        census.heaps = self._heaps()
+        census.events = self._events([node.node for node in census.nodes])
+        return census
+
+    def _shards(self, node: int) -> list[int]:
+        at, process = self.layout, self.process
+        added = process.number(node + at["node.added"], 4)
+        more = node + at["node.more"]
+        return [
+            node + at["node.first"],
+            *(process.number(more + 8 * number) for number in range(added)),
+        ]
+
+    def _add_region(self, region: int, node: OfNode, census: Census) -> None:
+        at, process = self.layout, self.process
+        end = process.number(region + at["region.end"], 4)
+        if end == 0:
+            return
+        table = process.number(region + at["region.chunks"])
+        chunks = np.frombuffer(process.read(table, end * at["chunk.bytes"]), self.chunks)
+        mapped = np.flatnonzero(chunks["presence"] >> 14 == at["chunk.mapped"])
+        spans = process.number(region + at["region.spans"])
+        slices = at["chunk.slices"]
+        node.mapped += len(mapped) * slices * at["slice.bytes"]
+        for run in np.split(mapped, np.flatnonzero(np.diff(mapped) != 1) + 1):
+            if len(run) == 0:
+                continue
+            size = slices * at["span.bytes"]
+            raw = process.read(spans + int(run[0]) * size, len(run) * size)
+            self._add_chunks(
+                chunks[run],
+                np.frombuffer(raw, self.spans),
+                spans + int(run[0]) * size,
+                node,
+                census,
+            )
+
+    def _add_chunks(
+        self, chunks: np.ndarray, spans: np.ndarray, address: int, node: OfNode, census: Census
+    ) -> None:
+        at = self.layout
+        slice_bytes = at["slice.bytes"]
+        bits = np.arange(at["chunk.slices"], dtype=np.uint32)
+
+        def flags(masks: np.ndarray) -> np.ndarray:
+            return (masks[:, None] >> bits & 1).astype(bool).ravel()
+
+        free = flags(chunks["free"] | chunks["away"])
+        node.dirty += int(flags(chunks["dirty"] | chunks["away"]).sum()) * slice_bytes
+        large = ~free & (spans["kind"] == at["span.large"])
+        node.large += int(spans["slices"][large].sum()) * slice_bytes
+        found = np.flatnonzero(
+            ~free & (spans["kind"] == at["span.blocks"]) & (spans["class"] < len(self.shapes))
+        )
+        used = int((~free).sum()) - int(spans["slices"][large].sum())
+        node.cached += max(used - int(spans["slices"][found].sum()), 0) * slice_bytes
+        if len(found):
+            self._add_spans(spans[found], address + found * at["span.bytes"], node, census)
+
+    def _add_spans(
+        self, spans: np.ndarray, addresses: np.ndarray, node: OfNode, census: Census
+    ) -> None:
+        at = self.layout
+        classes = spans["class"].astype(np.int64)
+        capacity = self.shapes["capacity"][classes].astype(np.int64)
+        frees = spans["frees"].astype(np.int64)
+        freed = (frees >> 16) - (frees & 0xFFFF)
+        hot = (spans["list"] != addresses.astype(np.uint64) + at["span.local"]) & (
+            classes < at["classes.small"]
+        )
+        for index in np.flatnonzero(hot):
+            freed[index] = self._free_in_hot(spans[index], int(capacity[index]))
+        free = np.clip(
+            freed + (spans["remote"] >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64),
+            0,
+            capacity,
+        )
+        sizes = self.shapes["size"][classes].astype(np.int64)
+        node.live += int(((capacity - free) * sizes).sum())
+        node.free += int((free * sizes).sum())
+        for number in np.unique(classes):
+            mine, of_class = classes == number, census.classes[number]
+            of_class.spans += int(mine.sum())
+            of_class.live += int((capacity - free)[mine].sum())
+            of_class.free += int(free[mine].sum())
+
+    def _free_in_hot(self, span: np.void, capacity: int) -> int:
+        """The free blocks of a span whose list is its heap's bin, which nothing counts."""
+        at, size = self.layout, int(self.shapes["size"][span["class"]])
+        start = int(span["start"])
+        head = self.process.number(int(span["list"]))
+        raw = self.process.read(start, int(span["slices"]) * at["slice.bytes"])
+        count, place = 0, head
+        while place & 1 == 0 and 0 <= place - start <= len(raw) - 8 and count < capacity:
+            count += 1
+            link = int.from_bytes(raw[place - start : place - start + 8], "little")
+            place ^= link ^ self.key
+        uncarved = int(span["uncarved"])
+        first = (np.arange(capacity, dtype=np.int64) * size) >> 12
+        return count + int((uncarved >> first & 1).sum())
+
+    def _heaps(self) -> list[OfHeap]:
+        at, process = self.layout, self.process
+        made = process.number(at.addresses["heaps.made"], 4)
+        pointers = np.frombuffer(process.read(at.addresses["heaps"], 8 * made), np.uint64)
+        return [self._heap(number, int(heap)) for number, heap in enumerate(pointers) if heap]
+
+    def _heap(self, number: int, heap: int) -> OfHeap:
+        at, process = self.layout, self.process
+        shared = process.number(heap + at["heap.shared"], 1)
+        parked = process.number(heap + at["heap.parked"], 1)
+        nodes = process.number(at.addresses["topology"] + at["topology.count"], 4)
+        freed = np.frombuffer(process.read(heap + at["heap.freed_of"], 8 * nodes), np.uint64)
+        return OfHeap(
+            number,
+            process.number(heap + at["heap.node"], 1),
+            "shared" if shared else "parked" if parked else "used",
+            process.number(heap + at["heap.visits"]),
+            process.number(heap + at["heap.counts"]),
+            process.number(heap + at["heap.remote"]),
+            int(freed.sum()),
+        )
+
+    def _events(self, nodes: list[int]) -> list[OfEvent]:
+        at, process = self.layout, self.process
+        recorded = process.number(at.addresses["events.next"], 4)
+        words = np.frombuffer(process.read(at.addresses["events"], 8 * at["events"]), np.uint64)
+        now = int(time.monotonic() * 10)
+        found = []
+        for number in range(recorded - 1, max(recorded - at["events"], 0) - 1, -1):
+            word = int(words[number % at["events"]])
+            kind, node, other = word & 0xF, word >> 4 & 0x3F, word >> 10 & 0x3F
+            if 0 < kind < len(_EVENT_KINDS) and max(node, other) < len(nodes):
+                seconds = max(now - (word >> 16 & 0xFFFFFFFF), 0) / 10
+                amount = (word >> 48) * at["slice.bytes"]
+                found.append(
+                    OfEvent(_EVENT_KINDS[kind], nodes[node], nodes[other], seconds, amount)
+                )
+        return found

@@ -1,0 +1,187 @@
+"""Reads the memory of another process, without stopping it or running code in it.
+
+A process under nearmalloc has the symbol `near_layout` in its library or in its program: a table of
+names, numbers and addresses that says where the allocator's structures are (nearmalloc.h).
+"""
+
+import ctypes
+import os
+from dataclasses import dataclass
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+LAYOUT_VERSION = 1
+SYMBOL = "near_layout"
+_ENTRY = 40  # bytes: a name of 24, a number and an address of 8 each
+_MOST_ENTRIES = 96
+
+
+class Refused(Exception):
+    """A process that cannot be read, with the reason in one line."""
+
+
+class _Part(ctypes.Structure):
+    _fields_ = [("start", ctypes.c_void_p), ("bytes", ctypes.c_size_t)]
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.process_vm_readv.restype = ctypes.c_ssize_t
+_libc.process_vm_readv.argtypes = [
+    ctypes.c_int,
+    ctypes.POINTER(_Part),
+    ctypes.c_ulong,
+    ctypes.POINTER(_Part),
+    ctypes.c_ulong,
+    ctypes.c_ulong,
+]
+
+
+@dataclass(frozen=True)
+class Mapping:
+    start: int
+    offset: int
+    path: str
+
+
+class Process:
+    """The memory of a process."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.name = self._file("comm").strip()
+
+    def _file(self, name: str) -> str:
+        try:
+            return Path(f"/proc/{self.pid}/{name}").read_text(encoding="utf-8", errors="replace")
+        except PermissionError as error:
+            raise self._forbidden() from error
+        except (FileNotFoundError, ProcessLookupError) as error:
+            raise Refused(f"there is no process {self.pid}") from error
+
+    def _forbidden(self) -> Refused:
+        return Refused(
+            f"the kernel refuses to let you read process {self.pid}: it takes the rights of "
+            "ptrace, so be its user or root, and see /proc/sys/kernel/yama/ptrace_scope"
+        )
+
+    def read(self, address: int, size: int) -> bytes:
+        """Reads so many bytes; raises Refused if some are not mapped (any more)."""
+        buffer = ctypes.create_string_buffer(size)
+        done = 0
+        while done < size:
+            here = _Part(ctypes.addressof(buffer) + done, size - done)
+            there = _Part(address + done, size - done)
+            got = _libc.process_vm_readv(self.pid, here, 1, there, 1, 0)
+            if got <= 0:
+                raise self._reason(ctypes.get_errno(), address + done)
+            done += got
+        return buffer.raw
+
+    def _reason(self, error: int, address: int) -> Refused:
+        if error == 3:  # ESRCH
+            return Refused(f"process {self.pid} has ended")
+        if error == 1:  # EPERM
+            return self._forbidden()
+        return Refused(f"process {self.pid}: cannot read {address:#x}: {os.strerror(error)}")
+
+    def number(self, address: int, size: int = 8) -> int:
+        return int.from_bytes(self.read(address, size), "little")
+
+    def resident(self) -> int:
+        """The resident bytes, as the kernel counts them."""
+        return int(self._file("statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def files(self) -> list[Mapping]:
+        """The first mapping of each file that has code, those named after nearmalloc first."""
+        first: dict[str, Mapping] = {}
+        with_code: set[str] = set()
+        for line in self._file("maps").splitlines():
+            words = line.split(maxsplit=5)
+            if len(words) < 6 or not words[5].startswith("/"):
+                continue
+            start, path = int(words[0].split("-")[0], 16), words[5].removesuffix(" (deleted)")
+            first.setdefault(path, Mapping(start, int(words[2], 16), path))
+            if "x" in words[1]:
+                with_code.add(path)
+        found = [mapping for path, mapping in first.items() if path in with_code]
+        return sorted(found, key=lambda mapping: "nearmalloc" not in mapping.path)
+
+
+def _address_in(file: Path, mapping: Mapping) -> int | None:
+    """The address of the symbol in the process; None if the file has no such symbol."""
+    with file.open("rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as content:
+        if content.find(f"\0{SYMBOL}\0".encode()) < 0:
+            return None
+        elf = ELFFile(stream)
+        for section in (".dynsym", ".symtab"):
+            table = elf.get_section_by_name(section)
+            if not isinstance(table, SymbolTableSection):
+                continue
+            for symbol in table.get_symbol_by_name(SYMBOL) or []:
+                if symbol["st_shndx"] == "SHN_UNDEF":
+                    continue
+                page = os.sysconf("SC_PAGE_SIZE")
+                lowest = min(
+                    segment["p_vaddr"] - segment["p_offset"]
+                    for segment in elf.iter_segments("PT_LOAD")
+                )
+                return int(
+                    mapping.start - mapping.offset - lowest // page * page + symbol["st_value"]
+                )
+    return None
+
+
+class Layout:
+    """The table `near_layout` of a process: offsets and sizes by name, and addresses."""
+
+    def __init__(self, process: Process, address: int) -> None:
+        self.numbers: dict[str, int] = {}
+        self.addresses: dict[str, int] = {}
+        raw = process.read(address, _ENTRY * _MOST_ENTRIES)
+        for at in range(0, len(raw), _ENTRY):
+            name = raw[at : at + 24].split(b"\0")[0].decode("ascii", errors="replace")
+            if not name:
+                break
+            self.numbers[name] = int.from_bytes(raw[at + 24 : at + 32], "little")
+            self.addresses[name] = int.from_bytes(raw[at + 32 : at + 40], "little")
+        version = self.numbers.get("version")
+        if version != LAYOUT_VERSION:
+            raise Refused(
+                f"process {process.pid} has another version of nearmalloc: its layout is number "
+                f"{version}, and this program knows number {LAYOUT_VERSION}"
+            )
+
+    def __getitem__(self, name: str) -> int:
+        return self.numbers[name]
+
+
+def find_layout(process: Process) -> Layout:
+    for mapping in process.files():
+        for prefix in (f"/proc/{process.pid}/root", ""):  # it may live in a container
+            try:
+                address = _address_in(Path(prefix + mapping.path), mapping)
+            except (OSError, ValueError):
+                continue
+            if address is not None:
+                return Layout(process, address)
+            break
+    raise Refused(f"process {process.pid} ({process.name}) does not run on nearmalloc")
+
+
+def named(wanted: str) -> list[int]:
+    """The processes that a number, or a name as in /proc/PID/comm, means."""
+    if wanted.isdecimal():
+        return [int(wanted)]
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdecimal() and (folder / "comm").read_text().strip() == wanted[:15]:
+                found.append(int(folder.name))
+        except OSError:  # it has ended
+            continue
+    if not found:
+        raise Refused(f"there is no process named {wanted}")
+    return sorted(found)

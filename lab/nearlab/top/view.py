@@ -1,0 +1,176 @@
+"""The picture of a census, and of how it changed since the one before."""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from nearlab.top.census import Census, OfHeap
+
+_MOST_CLASSES = 12
+_MOST_HEAPS = 8
+_MOST_EVENTS = 8
+_BARS = "▁▂▃▄▅▆▇█"
+_WIDTH = 60  # values of a sparkline
+
+
+def amount(count: float) -> str:
+    """Bytes as people read them."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+def sparkline(values: list[int]) -> str:
+    """One bar for each value, from the least to the greatest."""
+    low, high = min(values), max(values)
+    step = (high - low) / (len(_BARS) - 1) or 1
+    return "".join(_BARS[int((value - low) / step)] for value in values)
+
+
+@dataclass
+class History:
+    """The censuses of one process as far as the picture needs them."""
+
+    resident: deque[int] = field(default_factory=lambda: deque(maxlen=_WIDTH))
+    last: Census | None = None
+    before: Census | None = None
+
+    def add(self, census: Census) -> None:
+        self.before, self.last = self.last, census
+        self.resident.append(census.resident)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", expand=False, box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
+
+
+def _nodes(census: Census) -> Table:
+    columns = (
+        "node",
+        "mapped",
+        "live",
+        "large",
+        "free in spans",
+        "cached",
+        "dirty",
+        "returned",
+        "purges",
+        "spills out/in",
+    )
+    table = _table("Memory by node", *columns)
+    for node in census.nodes:
+        sizes = (
+            node.mapped,
+            node.live,
+            node.large,
+            node.free,
+            node.cached,
+            node.dirty,
+            node.purged,
+        )
+        table.add_row(
+            str(node.node),
+            *map(amount, sizes),
+            str(node.purge_calls),
+            f"{node.spills_out}/{node.spills_in}",
+        )
+    return table
+
+
+def _classes(census: Census) -> Table:
+    shown = sorted(census.classes, key=lambda each: each.live_bytes + each.free_bytes, reverse=True)
+    shown = [each for each in shown if each.spans > 0]
+    table = _table(
+        f"Size classes: the largest {min(_MOST_CLASSES, len(shown))} of {len(shown)}",
+        "size",
+        "spans",
+        "live blocks",
+        "free blocks",
+        "live",
+        "free",
+    )
+    for each in shown[:_MOST_CLASSES]:
+        table.add_row(
+            str(each.size),
+            str(each.spans),
+            str(each.live),
+            str(each.free),
+            amount(each.live_bytes),
+            amount(each.free_bytes),
+        )
+    return table
+
+
+def _rate(now: int, before: int, seconds: float) -> str:
+    return f"{(now - before) / seconds:.0f}"
+
+
+def _heaps(census: Census, before: Census | None, seconds: float) -> Table:
+    """Rates if there is a census before, else sums."""
+    unit = "" if before is None else "/s"
+    counts = {
+        state: sum(heap.state == state for heap in census.heaps)
+        for state in ("used", "parked", "shared")
+    }
+    title = ", ".join(f"{count} {state}" for state, count in counts.items())
+    table = _table(
+        f"Heaps: {title}; the busiest",
+        "heap",
+        "node",
+        "state",
+        f"malloc slow{unit}",
+        f"free slow{unit}",
+        f"remote taken back{unit}",
+        f"freed elsewhere{unit}",
+    )
+    old = {heap.number: heap for heap in before.heaps} if before else {}
+
+    def busy(heap: OfHeap) -> int:
+        since = old.get(heap.number)
+        return heap.refills + heap.span_events - (since.refills + since.span_events if since else 0)
+
+    for heap in sorted(census.heaps, key=busy, reverse=True)[:_MOST_HEAPS]:
+        names = ("refills", "span_events", "remote_blocks", "freed_elsewhere")
+        since = old.get(heap.number)
+        numbers = (
+            [
+                _rate(getattr(heap, name), getattr(since, name) if since else 0, seconds)
+                for name in names
+            ]
+            if before
+            else [str(getattr(heap, name)) for name in names]
+        )
+        table.add_row(str(heap.number), str(heap.node), heap.state, *numbers)
+    return table
+
+
+def _events(census: Census) -> Table:
+    table = _table("Rare events, the newest first", "seconds ago", "event", "node", "bytes")
+    for event in census.events[:_MOST_EVENTS]:
+        node = f"{event.node} by {event.other}" if event.kind == "spill" else str(event.node)
+        table.add_row(f"{event.seconds_ago:.1f}", event.kind, node, amount(event.bytes))
+    return table
+
+
+def picture(history: History, seconds: float) -> RenderableType:
+    """`seconds`: the time between two censuses."""
+    census = history.last
+    assert census is not None
+    in_spans = census.total("live") + census.total("free")
+    unused = census.total("free") / in_spans if in_spans else 0
+    head = Text(f"{census.name} ({census.pid}): {amount(census.resident)} resident", style="bold")
+    if history.before is not None:
+        returned = (census.total("purged") - history.before.total("purged")) / seconds
+        head.append(f"  {sparkline(list(history.resident))}  returned {amount(returned)}/s")
+    head.append(f"  {unused:.0%} of the bytes in spans are free")
+    heaps = _heaps(census, history.before, seconds)
+    parts = (head, _nodes(census), _classes(census), heaps, _events(census))
+    return Group(*(piece for part in parts for piece in (part, Text(""))))

@@ -1,0 +1,255 @@
+"""`./near top` reads running processes: it says what they hold, and why it cannot read one."""
+
+import contextlib
+import ctypes
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+
+from nearlab.top import process as reading
+from nearlab.top.census import Census, OfNode, Reader
+from nearlab.top.view import History, amount, picture, sparkline
+
+LIBRARY = os.environ["NEAR_LIBRARY"]
+
+# Blocks of 3000 bytes, of which each second is freed; one large block; a thread that frees the
+# blocks of another; then it waits.
+PROGRAM = """
+import ctypes, sys, threading
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+blocks = [libc.malloc(3000) for _ in range(2000)]
+small = [libc.malloc(700) for _ in range(2000)]
+hot = [libc.malloc(1000) for _ in range(30)]
+large = libc.malloc(5_000_000)
+free = lambda some: [libc.free(block) for block in some]
+free(blocks[::2])
+thread = threading.Thread(target=free, args=(small[::2],))
+thread.start(); thread.join()
+print("ready", flush=True)
+for line in sys.stdin:
+    free(blocks[1::2] + hot)
+    print("freed", flush=True)
+"""
+
+
+@contextmanager
+def program(
+    library: str = LIBRARY, script: str = PROGRAM, stderr: TextIO | None = None, **options: str
+) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        env=os.environ | ({"LD_PRELOAD": library} if library else {}) | options,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+    ) as child:
+        try:
+            assert child.stdout and child.stdout.readline() == "ready\n"
+            yield child
+        finally:
+            child.kill()
+
+
+def take(pid: int) -> Census:
+    process = reading.Process(pid)
+    return Reader(process, reading.find_layout(process)).take()
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "nearlab.top.command", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def of_size(census: Census, size: int):
+    return next(each for each in census.classes if each.size >= size)
+
+
+@pytest.mark.parametrize("topology", ["nodes=1", "nodes=2 cpus=0,1"])
+def test_blocks_are_counted_as_they_are_held(topology: str) -> None:
+    with program(NEARMALLOC_TOPOLOGY=topology) as child:
+        before = take(child.pid)
+        assert 1000 <= of_size(before, 3000).live <= 1100
+        assert of_size(before, 3000).free >= 900
+        assert before.total("large") >= 5_000_000
+        assert 1000 <= of_size(before, 700).live <= 1400
+        assert sum(heap.freed_elsewhere for heap in before.heaps) >= 1000
+        assert {heap.state for heap in before.heaps} >= {"used", "parked"}
+        assert before.total("live") == sum(each.live_bytes for each in before.classes)
+        assert before.total("free") == sum(each.free_bytes for each in before.classes)
+        assert len(before.nodes) == int(topology[6])
+        growth = [event for event in before.events if event.kind == "growth"]
+        assert sum(event.bytes for event in growth) > 0
+        assert all(event.seconds_ago < 600 for event in before.events)
+        assert child.stdin and child.stdout
+        child.stdin.write("free\n")
+        child.stdin.flush()
+        child.stdout.readline()
+        after = take(child.pid)
+        assert of_size(before, 3000).live - of_size(after, 3000).live == 1000
+        # These are in a hot span, of which only its list says what is free.
+        assert 27 <= of_size(before, 1000).live - of_size(after, 1000).live <= 33
+        resident = (
+            int(re.search(r"Rss: +(\d+)", Path(f"/proc/{child.pid}/smaps_rollup").read_text())[1])
+            * 1024
+        )
+        assert abs(after.resident - resident) < 0.1 * resident
+
+
+def test_it_agrees_with_the_statistics_of_the_process(tmp_path: Path) -> None:
+    """The same memory as near_stats_json counts before and after, if nothing changed between."""
+    write = 'libc.near_stats_json(ctypes.c_void_p(libc.fdopen(2, b"w")))'
+    script = PROGRAM.replace("free(blocks[1::2] + hot)", write)
+    script = script.replace("libc.malloc.restype", "libc.fdopen.restype = libc.malloc.restype")
+    told = tmp_path / "told"
+    with told.open("w") as errors, program(script=script, stderr=errors) as child:
+
+        def tell() -> dict:
+            assert child.stdin and child.stdout
+            child.stdin.write("tell\n")
+            child.stdin.flush()
+            child.stdout.readline()
+            text = told.read_text()
+            return json.loads(text[text.rindex('{"version"') :])["totals"]
+
+        for _ in range(20):
+            totals, census, after = tell(), take(child.pid), tell()
+            if all(totals[name] == after[name] for name in ("committed", "purged", "dirty")):
+                break
+        else:
+            pytest.fail("the process gives memory back all the time")
+    assert census.total("mapped") == totals["committed"]
+    assert abs(census.total("large") - totals["large"]) <= 0.1 * totals["large"]
+    assert abs(census.total("dirty") - totals["dirty"]) <= 2 * 65536
+    assert census.total("purged") == totals["purged"]
+    held = sum(census.total(name) for name in ("live", "free", "large", "cached"))
+    assert 0.85 * totals["in_spans"] <= held <= totals["in_spans"] + 65536
+
+
+def test_the_command_prints_text_and_json() -> None:
+    with program() as one, program() as other:
+        told = json.loads(command(str(one.pid), str(other.pid), "--once", "--json").stdout)
+        assert [each["pid"] for each in told] == [one.pid, other.pid]
+        assert all(each["classes"] and each["nodes"] and each["heaps"] for each in told)
+        text = command(str(one.pid), "--once").stdout
+        for words in (f"({one.pid}): ", "Memory by node", "Size classes", "Heaps: ", "3072"):
+            assert words in text
+        name = Path(f"/proc/{one.pid}/comm").read_text().strip()
+        found = json.loads(command(name, "--once", "--json").stdout)
+        assert {one.pid, other.pid} <= {each["pid"] for each in found}
+
+
+def test_the_live_view_ends_with_its_process() -> None:
+    with program() as child:
+        ours, theirs = pty.openpty()
+        arguments = [str(child.pid), "--interval", "0.1"]
+        view = subprocess.Popen(
+            [sys.executable, "-m", "nearlab.top.command", *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            env=os.environ | {"COLUMNS": "132", "LINES": "60", "TERM": "xterm"},
+        )
+        os.close(theirs)
+        shown = b""
+        while shown.count(b"Memory by node") < 3:
+            shown += os.read(ours, 65536)
+        assert view.poll() is None
+        child.kill()
+        child.wait()
+        with contextlib.suppress(OSError):  # the other end was closed
+            while os.read(ours, 65536):
+                pass
+        assert view.wait(20) == 0
+        os.close(ours)
+
+
+def test_the_live_view_needs_a_terminal() -> None:
+    with program() as child:
+        result = command(str(child.pid))
+    expected = "near: the live view needs a terminal; --once prints one picture\n"
+    assert (result.returncode, result.stderr) == (1, expected)
+
+
+@pytest.mark.parametrize(
+    "words,reason",
+    [
+        (["no-such-name", "--once"], "there is no process named no-such-name"),
+        (["99999999", "--once"], "there is no process 99999999"),
+        (["1", "--json"], "--json needs --once"),
+    ],
+)
+def test_a_wrong_request_is_refused_in_one_line(words: list[str], reason: str) -> None:
+    result = command(*words)
+    assert (result.returncode, result.stderr) == (1, f"near: {reason}\n")
+
+
+def test_a_process_on_another_malloc_is_refused() -> None:
+    with program(library="") as child:
+        result = command(str(child.pid), "--once")
+    assert result.returncode == 1
+    assert result.stderr.endswith("does not run on nearmalloc\n")
+
+
+def test_a_process_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with program() as child:
+        monkeypatch.setattr(reading, "LAYOUT_VERSION", 0)
+        with pytest.raises(reading.Refused, match="has another version of nearmalloc: its layout"):
+            take(child.pid)
+
+
+def test_a_process_that_may_not_be_read_is_refused() -> None:
+    """As the user nobody, if this runs as root; else with a process of root."""
+    if os.getuid() == 0:
+        script = (
+            "import os; from nearlab.top import process as p\n"
+            "os.setgid(65534); os.setuid(65534)\n"
+            "try: p.Process(PID).files()\n"
+            "except p.Refused as refusal: print(refusal)\n"
+            "try: p.Process(PID).read(4096, 8)\n"
+            "except p.Refused as refusal: print(refusal)"
+        )
+        with program() as child:
+            result = subprocess.run(
+                [sys.executable, "-c", script.replace("PID", str(child.pid))],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        assert result.stdout.count("the rights of ptrace") == 2, result.stderr
+    else:
+        with pytest.raises(reading.Refused, match="the rights of ptrace"):
+            reading.Process(1).files()
+
+
+def test_memory_that_is_not_mapped_is_refused_and_ours_is_read() -> None:
+    own = reading.Process(os.getpid())
+    text = ctypes.create_string_buffer(b"near", 8)
+    assert own.read(ctypes.addressof(text), 4) == b"near"
+    with pytest.raises(reading.Refused, match="cannot read 0x1000"):
+        own.read(4096, 8)
+
+
+def test_rates_and_sparklines() -> None:
+    assert sparkline([1, 1, 8]) == "▁▁█" and sparkline([5, 5]) == "▁▁"
+    assert [amount(each) for each in (12, 2048, 3 << 20)] == ["12 B", "2.0 KiB", "3.0 MiB"]
+    history = History()
+    for purged in (0, 2 << 20):
+        history.add(Census(1, "name", 100 << 20, [OfNode(0, purged=purged)]))
+    shown = "".join(str(piece) for piece in picture(history, 2).renderables)
+    assert "returned 1.0 MiB/s" in shown

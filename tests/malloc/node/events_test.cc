@@ -1,0 +1,98 @@
+// The ring of rare events: what is recorded is read back, a burst is one event, the oldest go.
+#include "node/events.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "sizes/size_class.h"
+#include "support/cases.h"
+
+namespace near_test {
+namespace {
+
+using near::Event;
+using near::event_ring;
+using near::EventKind;
+using near::kEvents;
+using near::kSliceSize;
+using near::recent_event;
+using near::record_event;
+
+void forget() {
+  event_ring.next.store(0, near::kRelaxed);
+  for (auto& word : event_ring.words) word.store(0, near::kRelaxed);
+}
+
+TEST(Events, AreReadBackAsTheyWereRecorded) {
+  forget();
+  EXPECT_EQ(recent_event(0).kind, EventKind::none);
+  record_event(EventKind::spill, 63, 17, 0);
+  record_event(EventKind::growth, 5, 5, 32 * kSliceSize);
+  record_event(EventKind::purge, 5, 5, size_t{1} << 40);
+  const Event last = recent_event(0);
+  EXPECT_EQ(last.kind, EventKind::purge);
+  EXPECT_EQ(last.bytes, 65535 * kSliceSize) << "the most that a word holds";
+  const Event middle = recent_event(1);
+  EXPECT_EQ(middle.kind, EventKind::growth);
+  EXPECT_EQ(middle.node, 5u);
+  EXPECT_EQ(middle.bytes, 32 * kSliceSize);
+  EXPECT_LE(last.tenths - middle.tenths, 50u);
+  const Event first = recent_event(2);
+  EXPECT_EQ(first.kind, EventKind::spill);
+  EXPECT_EQ(first.node, 63u);
+  EXPECT_EQ(first.other, 17u);
+  EXPECT_EQ(recent_event(3).kind, EventKind::none);
+  count_cases(3);
+}
+
+TEST(Events, ABurstIsOneEvent) {
+  forget();
+  for (int i = 0; i < 3; i++) record_event(EventKind::purge, 1, 1, 2 * kSliceSize);
+  EXPECT_EQ(recent_event(0).bytes, 6 * kSliceSize);
+  EXPECT_EQ(recent_event(1).kind, EventKind::none);
+  record_event(EventKind::purge, 2, 2, kSliceSize);
+  record_event(EventKind::purge, 1, 1, kSliceSize);
+  EXPECT_EQ(recent_event(0).bytes, kSliceSize) << "another node's event lies between";
+  EXPECT_EQ(recent_event(2).bytes, 6 * kSliceSize);
+  count_cases(2);
+}
+
+TEST(Events, TheOldestAreForgotten) {
+  forget();
+  for (unsigned i = 0; i < kEvents + 10; i++) {
+    record_event(EventKind::growth, i % 64, 0, (i + 1) * kSliceSize);
+  }
+  for (unsigned back = 0; back < kEvents; back++) {
+    EXPECT_EQ(recent_event(back).bytes, (kEvents + 10 - back) * kSliceSize);
+  }
+  EXPECT_EQ(recent_event(kEvents).kind, EventKind::none);
+  count_cases(kEvents);
+}
+
+TEST(Events, AreWholeWhicheverThreadsWrite) {
+  forget();
+  std::thread threads[4];
+  for (unsigned t = 0; t < 4; t++) {
+    threads[t] = std::thread([t] {
+      // The amounts of a thread's events say which they are, unless events were added up.
+      for (unsigned i = 0; i < 20000; i++) {
+        record_event(EventKind::growth, t * 2 + i % 2, t, (t + 1) * 100 * kSliceSize);
+      }
+    });
+  }
+  for (unsigned i = 0; i < 20000; i++) {
+    const Event event = recent_event(i % kEvents);
+    if (event.kind == EventKind::none) continue;
+    ASSERT_EQ(event.kind, EventKind::growth);
+    ASSERT_EQ(event.node / 2, event.other);
+    const size_t slices = event.bytes / kSliceSize;
+    ASSERT_TRUE(slices == 65535 || slices % ((event.other + 1) * 100) == 0) << slices;
+  }
+  for (std::thread& thread : threads) thread.join();
+  forget();
+  count_cases();
+}
+
+}  // namespace
+}  // namespace near_test
