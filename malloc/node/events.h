@@ -6,7 +6,7 @@
 //   word = { amount in slices : 16 | time in tenths of a second : 32 | other node : 6 | node : 6 |
 //            kind : 4 }; 0: none yet
 // An event is added to one of the last kOpen slots if that has its kind and nodes and began within
-// a second of it. So a burst does not drive the others out, even if kinds and nodes alternate in it:
+// a second of it. So a burst does not drive the others out, even if its kinds and nodes alternate:
 // up to kOpen of them fill a slot each, once a second. Two threads that begin an event of the same
 // kind and nodes at once may fill two slots.
 // Not recorded are the pages that a heap gives back inside its spans (heap/sweep.cc).
