@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nearlab.top.process import Ended, Layout, Process, Refused
+from nearlab.top.process import Layout, Process, Refused
 
 _TRIES = 5
 
@@ -160,8 +160,6 @@ class Reader:
         for attempt in range(_TRIES):
             try:
                 return self._take()
-            except Ended:
-                raise
             except Refused:
                 self.process.resident()  # raises if the process has ended
                 if attempt == _TRIES - 1:
