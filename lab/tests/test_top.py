@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import TextIO
 
 import pytest
+from rich.console import Console
 
 from nearlab.top import process as reading
-from nearlab.top.census import Census, OfNode, Reader
+from nearlab.top.census import Census, OfEvent, OfHeap, OfNode, Reader
+from nearlab.top.command import look
 from nearlab.top.view import History, amount, picture, sparkline
 
 LIBRARY = os.environ["NEAR_LIBRARY"]
@@ -249,7 +251,96 @@ def test_rates_and_sparklines() -> None:
     assert sparkline([1, 1, 8]) == "▁▁█" and sparkline([5, 5]) == "▁▁"
     assert [amount(each) for each in (12, 2048, 3 << 20)] == ["12 B", "2.0 KiB", "3.0 MiB"]
     history = History()
-    for purged in (0, 2 << 20):
-        history.add(Census(1, "name", 100 << 20, [OfNode(0, purged=purged)]))
-    shown = "".join(str(piece) for piece in picture(history, 2).renderables)
+    for purged, refills, taken in ((0, 0, 7.5), (3 << 20, 600, 10.5)):
+        heap = OfHeap(1, 0, "used", refills, 0, 0, 0)
+        nodes = [OfNode(0, purged=purged)]
+        history.add(Census(1, "name", 100 << 20, taken, nodes, heaps=[heap]))
+    shown = in_text(history)
     assert "returned 1.0 MiB/s" in shown
+    assert re.search(r"1 +0 +used +200 +0", shown), "600 in three seconds"
+
+
+def in_text(history: History) -> str:
+    console = Console(width=132)
+    with console.capture() as capture:
+        console.print(picture(history))
+    return capture.get()
+
+
+def test_the_largest_size_of_an_event_is_a_least_size() -> None:
+    history = History()
+    events = [OfEvent("growth", 0, 0, 1, 1 << 20), OfEvent("purge", 0, 0, 2, 4 << 30, True)]
+    history.add(Census(1, "name", 100 << 20, events=events))
+    shown = in_text(history)
+    assert "4.0 GiB or more" in shown and shown.count("or more") == 1
+
+
+def test_a_process_that_lives_is_kept_and_one_that_ended_is_not() -> None:
+    class Scripted:
+        def __init__(self) -> None:
+            self.results = [
+                Census(1, "name", 1 << 20, 1),
+                reading.Refused("cannot read 0x1000"),
+                Census(1, "name", 2 << 20, 2),
+                reading.Ended("it has ended"),
+            ]
+
+        def take(self) -> Census:
+            result = self.results.pop(0)
+            if isinstance(result, Exception):
+                raise result
+            return result
+
+    history = History()
+    watched = [(Scripted(), history)]
+    for resident, reason in ((1, False), (1, True), (2, False)):
+        look(watched)
+        assert len(watched) == 1
+        shown = in_text(history)
+        assert f"name (1): {resident}.0 MiB resident" in shown
+        assert ("cannot read 0x1000" in shown) == reason
+    look(watched)
+    assert watched == []
+
+
+def test_a_process_that_has_ended_is_told_from_one_that_cannot_be_read() -> None:
+    with program() as child:
+        process = reading.Process(child.pid)
+        reader = Reader(process, reading.find_layout(process))
+        reader.layout.addresses["topology"] = 4096
+        with pytest.raises(reading.Refused, match="cannot read 0x1") as refused:
+            reader.take()
+        assert not isinstance(refused.value, reading.Ended)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        with pytest.raises(reading.Ended):  # nobody has waited for it yet
+            reader.take()
+        child.wait()
+        with pytest.raises(reading.Ended):
+            reader.take()
+
+
+def test_heaps_have_the_kernels_node_numbers() -> None:
+    """As on a machine whose nodes with memory are 2 and 5."""
+    with program(NEARMALLOC_TOPOLOGY="nodes=2 cpus=0,1") as child:
+        process = reading.Process(child.pid)
+        reader = Reader(process, reading.find_layout(process))
+        kernel_ids = reader.layout.addresses["topology"] + reader.layout["topology.kernel_id"]
+        with Path(f"/proc/{child.pid}/mem").open("r+b", buffering=0) as memory:
+            memory.seek(kernel_ids)
+            memory.write(b"\2\0\5\0")
+        census = reader.take()
+    assert [node.node for node in census.nodes] == [2, 5]
+    assert census.heaps and {heap.node for heap in census.heaps} <= {2, 5}
+    assert {event.node for event in census.events} <= {2, 5}
+
+
+def test_a_name_may_be_any_bytes() -> None:
+    """Names that are not UTF-8 do no harm to others, and can be asked for."""
+    rename = "ctypes.CDLL(None).prctl(15, b'caf\\xe9 near', 0, 0, 0)\nprint("
+    with program(script=PROGRAM.replace("print(", rename, 1)) as child:
+        refused = command("no-such-name", "--once")
+        expected = "near: there is no process named no-such-name\n"
+        assert (refused.returncode, refused.stderr) == (1, expected)
+        found = json.loads(command(os.fsdecode(b"caf\xe9 near"), "--once", "--json").stdout)
+        assert child.pid in {each["pid"] for each in found}

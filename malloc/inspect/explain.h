@@ -2,8 +2,9 @@
 //
 // Every resident page of the process belongs to one mapping. A page of the allocator's windows is
 // attributed by the structures (a page of a span by each of its blocks), a page of its other
-// memory by the range that it lies in, and all other pages by their mapping. No part is what is
-// left over, so the sum can differ from the kernel's total, and both are reported.
+// memory by the range that it lies in, and all other pages by their mapping. No part is the rest of
+// the kernel's total, so the sum can differ from that, and both are reported. But where the kernel
+// has merged memory of ours with anonymous memory of others, `others` gets the rest of the mapping.
 // Thread-safety: any thread, without locks held. Other threads may run: what they change meanwhile
 // may be counted either way.
 #pragma once
@@ -25,7 +26,7 @@ enum class Part : uint8_t {
   magazines,    // freed blocks that wait in magazines and depots
   cached,       // empty spans that heaps keep
   dirty,        // free slices
-  clean,        // free slices that the allocator has not used, as in huge pages
+  clean,        // free slices that are not dirty: those in a huge page with others can be resident
   structures,   // heaps, magazines, depots, shards
   descriptors,
   tables,
@@ -48,9 +49,10 @@ struct Explanation {
     uint64_t unused;
   };
   OfClass classes[kClasses];
-  uint64_t oldest_dirty_ms;  // since a slice of the chunk that has been dirty longest became so
-  uint64_t kernel;           // /proc/self/smaps_rollup; 0 if that cannot be read
-  uint64_t page_tables;      // the kernel's memory for them, which no process's RSS contains
+  // The most, over chunks with dirty slices, since a slice of the chunk last became dirty.
+  uint64_t longest_wait_ms;
+  uint64_t kernel;       // /proc/self/smaps_rollup; 0 if that cannot be read
+  uint64_t page_tables;  // the kernel's memory for them, which no process's RSS contains
 
   uint64_t& of(Part part) { return parts[static_cast<unsigned>(part)]; }
   uint64_t of(Part part) const { return parts[static_cast<unsigned>(part)]; }

@@ -59,7 +59,7 @@ class Census {
   void look_at(const Region& region, uint32_t index, const Chunk& chunk) {
     const auto start = reinterpret_cast<uintptr_t>(region.chunk_start(index));
     if (chunk.dirty != 0) {
-      out_.oldest_dirty_ms = max_of(out_.oldest_dirty_ms, now_ - min_of(now_, chunk.stamp));
+      out_.longest_wait_ms = max_of(out_.longest_wait_ms, now_ - min_of(now_, chunk.stamp));
     }
     for (unsigned slice = 0; slice < kChunkSlices;) {
       const uintptr_t at = start + slice * kSliceSize;

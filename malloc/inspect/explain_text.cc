@@ -31,13 +31,15 @@ constexpr Sentence kSentences[] = {
     {Part::small_blocks, "are live blocks of size classes."},
     {Part::large_blocks, "are live large blocks, which have spans of their own."},
     {Part::free_blocks, "are free blocks in spans that also have live ones, or are in use."},
-    {Part::unused, "lie in spans and hold no block now; huge pages made most of them resident."},
+    {Part::unused,
+     "lie in spans and hold no block now; huge pages, or earlier use of the slices, made them "
+     "resident."},
     {Part::span_ends, "lie behind the last block of a span."},
     {Part::large_ends, "lie behind the bytes that large blocks were asked for."},
     {Part::magazines, "are freed blocks in magazines and depots, for any thread of their node."},
     {Part::cached, "are empty spans that heaps keep for their next use."},
     {Part::dirty, "are free slices that have not been given back yet."},
-    {Part::clean, "are free slices that were never used; a huge page made them resident."},
+    {Part::clean, "are free slices that are not dirty."},
     {Part::structures, "are the allocator's heaps, magazines, depots and shards."},
     {Part::descriptors, "are its descriptors of slices."},
     {Part::tables, "are its tables of chunks."},
@@ -52,11 +54,11 @@ static_assert(sizeof kSentences / sizeof kSentences[0] == kParts);
 
 void put_dirty(Out& out, const Explanation& found) {
   if (found.of(Part::dirty) == 0) return;
-  out.put("Free slices leave %ld ms after they were freed (decay_ms), by ",
+  out.put("The dirty slices of a chunk leave when none was freed in it for %ld ms (decay_ms), by ",
           option(Option::decay_ms));
   out.put(purge_signal.present() ? "the purge thread" : "slow paths of malloc and free");
-  out.put("; the oldest have waited for %lu ms.\n",
-          static_cast<unsigned long>(found.oldest_dirty_ms));
+  out.put("; no chunk has waited for more than %lu ms.\n",
+          static_cast<unsigned long>(found.longest_wait_ms));
   if (const long kept = option(Option::populate_mib)) {
     out.put("Up to %ld MiB of each node stay free and resident (populate_mib).\n", kept);
   }
@@ -75,6 +77,7 @@ void put_classes(Out& out, const Explanation& found) {
 
 void put_event(Out& out, const Event& event, uint64_t tenths_ago) {
   const unsigned node = topology.kernel_id[event.node];
+  const char* more = event.bytes == kMostEventBytes ? " or more" : "";
   out.put("%8lu.%lu s ago: ", static_cast<unsigned long>(tenths_ago / 10),
           static_cast<unsigned long>(tenths_ago % 10));
   switch (event.kind) {
@@ -84,11 +87,12 @@ void put_event(Out& out, const Event& event, uint64_t tenths_ago) {
       return out.put("node %u served what node %u could not.\n",
                      unsigned{topology.kernel_id[event.other]}, node);
     case EventKind::growth:
-      return out.put("node %u grew by %lu KiB.\n", node, kib(event.bytes));
+      return out.put("node %u grew by %lu KiB%s.\n", node, kib(event.bytes), more);
     case EventKind::purge:
-      return out.put("node %u gave %lu KiB back.\n", node, kib(event.bytes));
+      return out.put("node %u gave %lu KiB%s back.\n", node, kib(event.bytes), more);
     case EventKind::bind_refused:
-      return out.put("the kernel refused to bind %lu KiB to node %u.\n", kib(event.bytes), node);
+      return out.put("the kernel refused to bind %lu KiB%s to node %u.\n", kib(event.bytes), more,
+                     node);
     case EventKind::error:
       return out.put("an invalid or double free, or a damaged free list, was detected.\n");
   }
@@ -125,30 +129,53 @@ void put_everything(Out& out, const Explanation& found) {
 
 // --- the option ---
 
-int retry_timer;  // the kernel's number of it
+// { the process that made the timer : 32 | the kernel's number of the timer : 32 }: one word,
+// because a child of fork inherits the word and not the timer, and several of its threads may see
+// that at once. One timer of each is then left over, unused.
+Atomic<uint64_t> retry_timer{0};
 
-// Sends SIGUSR2 again soon: system calls, because the C library's functions may allocate.
+bool is_of(uint64_t timer, pid_t process) { return timer >> 32 == static_cast<uint32_t>(process); }
+
+// Makes a timer that sends SIGUSR2 to this process. System calls, here and below, because the C
+// library's functions may allocate.
+bool make_retry_timer() {
+  sigevent again{};
+  again.sigev_notify = SIGEV_SIGNAL;
+  again.sigev_signo = SIGUSR2;
+  int number = 0;
+  if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &again, &number) != 0) return false;
+  const auto process = static_cast<uint32_t>(getpid());
+  // relaxed: the word is all that there is
+  retry_timer.store(uint64_t{process} << 32 | static_cast<uint32_t>(number), kRelaxed);
+  return true;
+}
+
+// Sends SIGUSR2 again soon.
 void retry_soon() {
+  if (!is_of(retry_timer.load(kRelaxed), getpid()) && !make_retry_timer()) {  // relaxed: as above
+    return message("nothing is explained: the system refuses a timer");
+  }
   itimerspec soon{};
   soon.it_value.tv_nsec = 1'000'000;
-  syscall(SYS_timer_settime, retry_timer, 0, &soon, nullptr);
+  const auto number = static_cast<int>(retry_timer.load(kRelaxed));  // relaxed: as above
+  syscall(SYS_timer_settime, number, 0, &soon, nullptr);
+}
+
+void explain_to_stderr() {
+  if (!write_explanation(nullptr)) message("nothing is explained: /proc cannot be read");
 }
 
 void on_signal(int) {
   const SavedErrno saved;
   if (is_inside()) return retry_soon();
-  if (!write_explanation(nullptr)) message("nothing is explained: /proc cannot be read");
+  explain_to_stderr();
 }
 
 void explain_at_signal() {
-  sigevent again{};
-  again.sigev_notify = SIGEV_SIGNAL;
-  again.sigev_signo = SIGUSR2;
   struct sigaction action{};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
-  if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &again, &retry_timer) != 0 ||
-      sigaction(SIGUSR2, &action, nullptr) != 0) {
+  if (!make_retry_timer() || sigaction(SIGUSR2, &action, nullptr) != 0) {
     message("NEARMALLOC_EXPLAIN is ignored: the system refuses a timer or a handler");
   }
 }
@@ -160,7 +187,7 @@ __attribute__((constructor)) void obey_explain_option(int, char**, char** enviro
       return;
     case Explain::exit:
       keep_stderr();
-      atexit([] { write_explanation(nullptr); });
+      atexit(explain_to_stderr);
       return;
     case Explain::signal:
       return explain_at_signal();

@@ -3,7 +3,6 @@
 #include "base/bits.h"
 #include "platform/clock.h"
 #include "platform/topology.h"
-#include "sizes/size_class.h"
 
 namespace near {
 
@@ -15,7 +14,7 @@ constexpr unsigned kNodeShift = 4;
 constexpr unsigned kOtherShift = 10;
 constexpr unsigned kTimeShift = 16;
 constexpr unsigned kAmountShift = 48;
-constexpr uint64_t kMostSlices = 0xffff;
+constexpr uint64_t kMostSlices = kMostEventBytes / kSliceSize;
 constexpr uint64_t kSameMask = 0xffff;  // kind and nodes
 constexpr uint64_t kTogether = 10;      // tenths of a second
 static_assert(kMaxNodes <= 64);
@@ -24,18 +23,31 @@ uint64_t time_of(uint64_t word) { return word >> kTimeShift & 0xffff'ffff; }
 
 Atomic<uint64_t>& slot(uint32_t number) { return event_ring.words[number % kEvents]; }
 
-// Adds to the last event if this is one more of its kind, soon after it.
-bool add_to_last(uint32_t next, uint64_t word) {
-  Atomic<uint64_t>& last = slot(next - 1);
-  uint64_t before = last.load(kRelaxed);  // relaxed: the word is all that there is
-  if (((before ^ word) & kSameMask) != 0 || time_of(word) - time_of(before) > kTogether) {
-    return false;
+// True if both are of one kind and the same nodes, and at most a second apart. A thread may have
+// read the clock before the other and come later.
+bool belong_together(uint64_t one, uint64_t other) {
+  const uint64_t a = time_of(one);
+  const uint64_t b = time_of(other);
+  return ((one ^ other) & kSameMask) == 0 && max_of(a, b) - min_of(a, b) <= kTogether;
+}
+
+// Adds to the event in a slot if the word belongs to it.
+bool add_to(Atomic<uint64_t>& place, uint64_t word) {
+  uint64_t before = place.load(kRelaxed);  // relaxed: the word is all that there is
+  while (belong_together(before, word)) {
+    const uint64_t sum = min_of((before >> kAmountShift) + (word >> kAmountShift), kMostSlices);
+    const uint64_t after = (before & ((uint64_t{1} << kAmountShift) - 1)) | sum << kAmountShift;
+    // Threads that add nothing to the sum share the word without writing to it. relaxed: as above
+    if (after == before || place.compare_exchange_strong(before, after, kRelaxed)) return true;
   }
-  const uint64_t sum = min_of((before >> kAmountShift) + (word >> kAmountShift), kMostSlices);
-  const uint64_t low = before & ((uint64_t{1} << kAmountShift) - 1);
-  // If it fails, another thread's event is there, and this one is missing in the sum.
-  last.compare_exchange_strong(before, low | sum << kAmountShift, kRelaxed);  // relaxed: as above
-  return true;
+  return false;
+}
+
+bool add_to_open(uint32_t next, uint64_t word) {
+  for (uint32_t back = 1; back <= min_of(next, kOpen); back++) {
+    if (add_to(slot(next - back), word)) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -46,9 +58,12 @@ void record_event(EventKind kind, unsigned node, unsigned other, size_t bytes) {
   const uint64_t word = static_cast<uint64_t>(kind) | uint64_t{node} << kNodeShift |
                         uint64_t{other} << kOtherShift | tenths << kTimeShift |
                         slices << kAmountShift;
-  const uint32_t next = event_ring.next.load(kRelaxed);  // relaxed: each event is one word
-  if (next > 0 && add_to_last(next, word)) return;
-  slot(event_ring.next.fetch_add(1, kRelaxed)).store(word, kRelaxed);  // relaxed: as above
+  uint32_t next = event_ring.next.load(kRelaxed);  // relaxed: each event is one word
+  do {
+    if (add_to_open(next, word)) return;
+    // relaxed: as above. If it fails, this may belong to the event that another thread just began.
+  } while (!event_ring.next.compare_exchange_strong(next, next + 1, kRelaxed));
+  slot(next).store(word, kRelaxed);  // relaxed: as above
 }
 
 Event recent_event(unsigned back) {

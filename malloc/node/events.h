@@ -5,11 +5,15 @@
 // and whatever else happens meanwhile; a word that is overwritten is an event that is forgotten:
 //   word = { amount in slices : 16 | time in tenths of a second : 32 | other node : 6 | node : 6 |
 //            kind : 4 }; 0: none yet
-// Events of one kind and node that follow each other within a second are one event with the sum of
-// their amounts, so that a burst does not drive the others out. Such a sum may miss some.
-// Invariant: `next` events were recorded; the last kEvents of them are in the ring, event n in slot
-// n modulo kEvents, except that a writer may not have stored its own yet.
-// Thread-safety: any thread, with any locks held. Slow paths alone record events.
+// An event is added to one of the last kOpen slots if that has its kind and nodes and began within
+// a second of it. So a burst does not drive the others out, even if its kinds and nodes alternate:
+// up to kOpen of them fill a slot each, once a second. Two threads that begin an event of the same
+// kind and nodes at once may fill two slots.
+// Not recorded are the pages that a heap gives back inside its spans (heap/sweep.cc).
+// Invariant: `next` slots were filled; the last kEvents of them are in the ring, number n in slot n
+// modulo kEvents, except that a writer may not have stored its own yet.
+// Thread-safety: any thread, with any locks held. Slow paths alone record events; one that changes
+// no word, such as a spill after another within a second, writes nothing.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +21,7 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "sizes/size_class.h"
 
 namespace near {
 
@@ -27,20 +32,22 @@ struct Event {
   unsigned node;    // numbers of this library, not of the kernel
   unsigned other;   // spill: the node that served
   uint64_t tenths;  // CLOCK_MONOTONIC, in tenths of a second
-  size_t bytes;     // at most 65,535 slices
+  size_t bytes;     // kMostEventBytes: so many or more
 };
 
 inline constexpr unsigned kEvents = 256;
+inline constexpr unsigned kOpen = 32;
+inline constexpr size_t kMostEventBytes = 0xffff * kSliceSize;
 
 struct EventRing {
-  Atomic<uint32_t> next{0};
-  Atomic<uint64_t> words[kEvents] = {};
+  alignas(64) Atomic<uint32_t> next{0};
+  alignas(64) Atomic<uint64_t> words[kEvents] = {};  // apart from `next`, which all writers read
 };
 extern NEAR_HIDDEN EventRing event_ring;
 
 NEAR_COLD void record_event(EventKind kind, unsigned node, unsigned other, size_t bytes);
 
-// The event that was recorded `back` events before the last one; of kind `none` if there is none.
+// The event `back` slots before the last one; of kind `none` if there is none.
 Event recent_event(unsigned back);
 
 }  // namespace near

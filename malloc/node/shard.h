@@ -182,6 +182,7 @@ class alignas(128) Shard {
   size_t purge_oldest(Region& region, uint64_t now, uint32_t age_ms, bool whole_only, bool& any);
   size_t purge_chunk(Region& region, uint32_t chunk);
   size_t unmap_chunk(Region& region, uint32_t chunk);
+  size_t purge_regions(uint32_t age_ms, size_t keep_slices, bool whole_only, bool (*is_over)());
   size_t purge_until(uint32_t age_ms, size_t keep_slices, bool whole_only,
                      bool (*is_over)() = nullptr);
   void unmap_clean();

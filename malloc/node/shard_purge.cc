@@ -83,7 +83,8 @@ size_t Shard::purge_oldest(Region& region, uint64_t now, uint32_t age_ms, bool w
 
 // Ends even if other threads keep making chunks dirty: in each region it purges at most as many
 // chunks as slices are dirty at the start.
-size_t Shard::purge_until(uint32_t age_ms, size_t keep_slices, bool whole_only, bool (*is_over)()) {
+size_t Shard::purge_regions(uint32_t age_ms, size_t keep_slices, bool whole_only,
+                            bool (*is_over)()) {
   size_t purged = 0;
   const uint64_t now = coarse_now_ms();
   for (Region* region = nullptr; (region = region_after(region)) != nullptr;) {
@@ -105,10 +106,14 @@ size_t Shard::purge_until(uint32_t age_ms, size_t keep_slices, bool whole_only, 
   return purged;
 }
 
-size_t Shard::purge(uint32_t age_ms, size_t keep_bytes, bool (*is_over)()) {
-  const size_t bytes = purge_until(age_ms, keep_bytes >> kSliceShift, false, is_over);
+size_t Shard::purge_until(uint32_t age_ms, size_t keep_slices, bool whole_only, bool (*is_over)()) {
+  const size_t bytes = purge_regions(age_ms, keep_slices, whole_only, is_over);
   if (bytes > 0) record_event(EventKind::purge, node_->number(), node_->number(), bytes);
   return bytes;
+}
+
+size_t Shard::purge(uint32_t age_ms, size_t keep_bytes, bool (*is_over)()) {
+  return purge_until(age_ms, keep_bytes >> kSliceShift, false, is_over);
 }
 
 // Unmaps free chunks that were never used or whose pages were dropped: this frees address space.

@@ -110,6 +110,7 @@ NEAR_API int near_stats_openmetrics(FILE* stream) noexcept {
 
 NEAR_API int near_explain(FILE* stream) noexcept {
   if (stream == nullptr) return EINVAL;
+  if (near::is_inside()) return ENOSYS;  // a signal handler that interrupted start_library, too
   near::start_library();
   if (!near::write_explanation(stream)) return ENOSYS;
   return fflush(stream) != 0 || ferror(stream) != 0 ? EIO : 0;

@@ -178,17 +178,27 @@ class Explain(PreloadTest):
         with Explained([PROGRAMS / "explained", "4"], ready=LAST.encode()) as explained:
             self.expect_sum(explained)
 
-    def test_signals_inside_the_allocator(self) -> None:
-        """They are answered when the thread is outside again: none is lost."""
-        with Explained([PROGRAMS / "explained", "-1"], ready=LAST.encode()) as explained:
-            for number in range(1, 41):
-                os.kill(explained.process.pid, signal.SIGUSR2)
-                end = time.monotonic() + 30
-                while explained.errors.read_text().count(LAST) < number:
-                    self.assertLess(time.monotonic(), end, f"signal {number} was not answered")
-                    time.sleep(0.002)
-            self.assertIsNone(explained.process.poll())
+    def expect_answers(self, explained: Explained, process: int) -> None:
+        """All signals are answered when the thread is outside again: none is lost."""
+        for number in range(1, 41):
+            os.kill(process, signal.SIGUSR2)
+            end = time.monotonic() + 30
+            while explained.errors.read_text().count(LAST) < number:
+                self.assertLess(time.monotonic(), end, f"signal {number} was not answered")
+                time.sleep(0.002)
+        self.assertIsNone(explained.process.poll())
         count()
+
+    def test_signals_inside_the_allocator(self) -> None:
+        with Explained([PROGRAMS / "explained", "-1"], ready=LAST.encode()) as explained:
+            self.expect_answers(explained, explained.process.pid)
+
+    def test_signals_inside_the_allocator_of_a_forked_child(self) -> None:
+        """It has no timer of its parent's, and one of its own, which must not be set."""
+        with Explained([PROGRAMS / "explained", "-2"], ready=b" churns\n") as explained:
+            child = re.search(rb"^child (\d+) churns$", explained.said, re.MULTILINE)
+            assert child is not None
+            self.expect_answers(explained, int(child[1]))
 
     def test_pages_that_leave(self) -> None:
         script = PYTHON.replace("THREADS", "3") + "\ndel buffers\nprint('less', flush=True)"
@@ -200,7 +210,8 @@ class Explain(PreloadTest):
             explained.process.stdout.readline()
             text = self.expect_sum(explained)
             self.assertGreater(part(text, "are free slices that have not"), 20000, text)
-            self.assertIn("600000 ms after they were freed (decay_ms), by the purge thread", text)
+            words = "leave when none was freed in it for 600000 ms (decay_ms), by the purge thread"
+            self.assertIn(words, text)
 
     def test_events(self) -> None:
         """Growth, what was given back, and a double free that was only reported."""
@@ -220,6 +231,15 @@ class Explain(PreloadTest):
         result = run([PROGRAMS / "workload"], extra={"NEARMALLOC_EXPLAIN": "exit"}, summary=False)
         self.assert_good(result)
         self.assertEqual(result.err.decode().count(LAST), 1)
+        count()
+
+    def test_at_exit_without_proc(self) -> None:
+        """As if it were missing: no file can be opened."""
+        script = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))"
+        result = run([sys.executable, "-c", script], extra={"NEARMALLOC_EXPLAIN": "exit"},
+                     summary=False)
+        self.assert_good(result)
+        self.assertEqual(result.err, b"nearmalloc: nothing is explained: /proc cannot be read\n")
         count()
 
     def test_not_unless_it_is_asked_for(self) -> None:

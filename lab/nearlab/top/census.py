@@ -54,7 +54,7 @@ class OfNode:
 @dataclass
 class OfHeap:
     number: int
-    node: int
+    node: int  # the kernel's number, as in OfNode and OfEvent
     state: str  # "used", "parked" or "shared"
     refills: int  # slow paths of malloc
     span_events: int  # slow paths of free
@@ -64,15 +64,17 @@ class OfHeap:
 
 @dataclass
 class OfEvent:
-    """A rare event; events of a kind and node within a second are one, with the sum of bytes."""
+    """A rare event, or several of a kind and nodes within a second, with the sum of bytes."""
 
     kind: str
     node: int
     other: int  # spill: the node that served
     seconds_ago: float
     bytes: int
+    or_more: bool = False  # the bytes are the most that an event can say
 
 
+_MOST_SLICES = 0xFFFF  # of an event
 _EVENT_KINDS = ("none", "spill", "growth", "purge", "bind_refused", "error")
 
 
@@ -81,6 +83,7 @@ class Census:
     pid: int
     name: str
     resident: int
+    taken: float = 0  # by time.monotonic(), in seconds
     nodes: list[OfNode] = field(default_factory=list)
     classes: list[OfClass] = field(default_factory=list)
     heaps: list[OfHeap] = field(default_factory=list)
@@ -165,7 +168,7 @@ class Reader:
 
     def _take(self) -> Census:
         at, process = self.layout, self.process
-        census = Census(process.pid, process.name, process.resident())
+        census = Census(process.pid, process.name, process.resident(), time.monotonic())
         census.classes = [OfClass(int(shape["size"])) for shape in self.shapes]
         topology = at.addresses["topology"]
         for number in range(process.number(topology + at["topology.count"], 4)):
@@ -182,8 +185,9 @@ class Reader:
                     self._add_region(region, node, census)
                     region = process.number(region + at["region.next"])
             census.nodes.append(node)
-        census.heaps = self._heaps()
-        census.events = self._events([node.node for node in census.nodes])
+        kernel_nodes = [node.node for node in census.nodes]
+        census.heaps = self._heaps(kernel_nodes)
+        census.events = self._events(kernel_nodes)
         return census
 
     def _shards(self, node: int) -> list[int]:
@@ -283,21 +287,22 @@ class Reader:
         first = (np.arange(capacity, dtype=np.int64) * size) >> 12
         return count + int((uncarved >> first & 1).sum())
 
-    def _heaps(self) -> list[OfHeap]:
+    def _heaps(self, nodes: list[int]) -> list[OfHeap]:
         at, process = self.layout, self.process
         made = process.number(at.addresses["heaps.made"], 4)
         pointers = np.frombuffer(process.read(at.addresses["heaps"], 8 * made), np.uint64)
-        return [self._heap(number, int(heap)) for number, heap in enumerate(pointers) if heap]
+        return [
+            self._heap(number, int(heap), nodes) for number, heap in enumerate(pointers) if heap
+        ]
 
-    def _heap(self, number: int, heap: int) -> OfHeap:
+    def _heap(self, number: int, heap: int, nodes: list[int]) -> OfHeap:
         at, process = self.layout, self.process
         shared = process.number(heap + at["heap.shared"], 1)
         parked = process.number(heap + at["heap.parked"], 1)
-        nodes = process.number(at.addresses["topology"] + at["topology.count"], 4)
-        freed = np.frombuffer(process.read(heap + at["heap.freed_of"], 8 * nodes), np.uint64)
+        freed = np.frombuffer(process.read(heap + at["heap.freed_of"], 8 * len(nodes)), np.uint64)
         return OfHeap(
             number,
-            process.number(heap + at["heap.node"], 1),
+            nodes[process.number(heap + at["heap.node"], 1)],
             "shared" if shared else "parked" if parked else "used",
             process.number(heap + at["heap.visits"]),
             process.number(heap + at["heap.counts"]),
@@ -316,8 +321,15 @@ class Reader:
             kind, node, other = word & 0xF, word >> 4 & 0x3F, word >> 10 & 0x3F
             if 0 < kind < len(_EVENT_KINDS) and max(node, other) < len(nodes):
                 seconds = max(now - (word >> 16 & 0xFFFFFFFF), 0) / 10
-                amount = (word >> 48) * at["slice.bytes"]
+                slices = word >> 48
                 found.append(
-                    OfEvent(_EVENT_KINDS[kind], nodes[node], nodes[other], seconds, amount)
+                    OfEvent(
+                        _EVENT_KINDS[kind],
+                        nodes[node],
+                        nodes[other],
+                        seconds,
+                        slices * at["slice.bytes"],
+                        slices == _MOST_SLICES,
+                    )
                 )
         return found

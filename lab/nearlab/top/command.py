@@ -11,7 +11,7 @@ from rich.console import Console, Group
 from rich.live import Live
 
 from nearlab.top.census import Census, Reader
-from nearlab.top.process import Process, Refused, find_layout, named
+from nearlab.top.process import Ended, Process, Refused, find_layout, named
 from nearlab.top.view import History, picture
 
 
@@ -47,7 +47,18 @@ def _once(readers: list[Reader], as_json: bool) -> None:
     for census in censuses:
         history = History()
         history.add(census)
-        console.print(picture(history, 1))
+        console.print(picture(history))
+
+
+def look(watched: list[tuple[Reader, History]]) -> None:
+    """Adds a census of each process, and removes those that have ended."""
+    for reader, history in list(watched):
+        try:
+            history.add(reader.take())
+        except Ended:
+            watched.remove((reader, history))
+        except Refused as refusal:  # it changes what is being read, or runs another program now
+            history.refused = str(refusal)
 
 
 def _watch(readers: list[Reader], interval: float) -> None:
@@ -56,14 +67,8 @@ def _watch(readers: list[Reader], interval: float) -> None:
     with Live(screen=True, auto_refresh=False) as live:
         while watched:
             begin = time.monotonic()
-            for reader, history in list(watched):
-                try:
-                    history.add(reader.take())
-                except Refused:
-                    watched.remove((reader, history))
-            live.update(
-                Group(*(picture(history, interval) for _, history in watched)), refresh=True
-            )
+            look(watched)
+            live.update(Group(*(picture(history) for _, history in watched)), refresh=True)
             time.sleep(max(interval - (time.monotonic() - begin), 0.05))
 
 

@@ -23,6 +23,10 @@ class Refused(Exception):
     """A process that cannot be read, with the reason in one line."""
 
 
+class Ended(Refused):
+    """There is no such process (any more)."""
+
+
 class _Part(ctypes.Structure):
     _fields_ = [("start", ctypes.c_void_p), ("bytes", ctypes.c_size_t)]
 
@@ -59,12 +63,12 @@ class Process:
         except PermissionError as error:
             raise self._forbidden() from error
         except (FileNotFoundError, ProcessLookupError) as error:
-            raise Refused(f"there is no process {self.pid}") from error
+            raise Ended(f"there is no process {self.pid}") from error
 
     def _forbidden(self) -> Refused:
         return Refused(
-            f"the kernel refuses to let you read process {self.pid}: it takes the rights of "
-            "ptrace, so be its user or root, and see /proc/sys/kernel/yama/ptrace_scope"
+            f"the kernel refuses to let you read process {self.pid}: this needs the rights of "
+            "ptrace: run as the same user or root (see /proc/sys/kernel/yama/ptrace_scope)"
         )
 
     def read(self, address: int, size: int) -> bytes:
@@ -82,7 +86,7 @@ class Process:
 
     def _reason(self, error: int, address: int) -> Refused:
         if error == 3:  # ESRCH
-            return Refused(f"process {self.pid} has ended")
+            return Ended(f"process {self.pid} has ended")
         if error == 1:  # EPERM
             return self._forbidden()
         return Refused(f"process {self.pid}: cannot read {address:#x}: {os.strerror(error)}")
@@ -175,10 +179,11 @@ def named(wanted: str) -> list[int]:
     """The processes that a number, or a name as in /proc/PID/comm, means."""
     if wanted.isdecimal():
         return [int(wanted)]
+    name = os.fsencode(wanted)[:15]  # names are bytes, in any encoding, and the kernel cuts them
     found = []
     for folder in Path("/proc").iterdir():
         try:
-            if folder.name.isdecimal() and (folder / "comm").read_text().strip() == wanted[:15]:
+            if folder.name.isdecimal() and (folder / "comm").read_bytes() == name + b"\n":
                 found.append(int(folder.name))
         except OSError:  # it has ended
             continue

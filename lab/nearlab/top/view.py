@@ -39,9 +39,10 @@ class History:
     resident: deque[int] = field(default_factory=lambda: deque(maxlen=_WIDTH))
     last: Census | None = None
     before: Census | None = None
+    refused: str = ""  # why the census after `last` could not be taken
 
     def add(self, census: Census) -> None:
-        self.before, self.last = self.last, census
+        self.before, self.last, self.refused = self.last, census, ""
         self.resident.append(census.resident)
 
 
@@ -113,7 +114,7 @@ def _rate(now: int, before: int, seconds: float) -> str:
     return f"{(now - before) / seconds:.0f}"
 
 
-def _heaps(census: Census, before: Census | None, seconds: float) -> Table:
+def _heaps(census: Census, before: Census | None) -> Table:
     """Rates if there is a census before, else sums."""
     unit = "" if before is None else "/s"
     counts = {
@@ -132,6 +133,7 @@ def _heaps(census: Census, before: Census | None, seconds: float) -> Table:
         f"freed elsewhere{unit}",
     )
     old = {heap.number: heap for heap in before.heaps} if before else {}
+    seconds = census.taken - before.taken if before else 0
 
     def busy(heap: OfHeap) -> int:
         since = old.get(heap.number)
@@ -156,21 +158,26 @@ def _events(census: Census) -> Table:
     table = _table("Rare events, the newest first", "seconds ago", "event", "node", "bytes")
     for event in census.events[:_MOST_EVENTS]:
         node = f"{event.node} by {event.other}" if event.kind == "spill" else str(event.node)
-        table.add_row(f"{event.seconds_ago:.1f}", event.kind, node, amount(event.bytes))
+        size = amount(event.bytes) + (" or more" if event.or_more else "")
+        table.add_row(f"{event.seconds_ago:.1f}", event.kind, node, size)
     return table
 
 
-def picture(history: History, seconds: float) -> RenderableType:
-    """`seconds`: the time between two censuses."""
+def picture(history: History) -> RenderableType:
+    """The last census, with rates since the one before."""
     census = history.last
-    assert census is not None
+    if census is None:
+        return Text(history.refused)
     in_spans = census.total("live") + census.total("free")
     unused = census.total("free") / in_spans if in_spans else 0
     head = Text(f"{census.name} ({census.pid}): {amount(census.resident)} resident", style="bold")
     if history.before is not None:
+        seconds = census.taken - history.before.taken
         returned = (census.total("purged") - history.before.total("purged")) / seconds
         head.append(f"  {sparkline(list(history.resident))}  returned {amount(returned)}/s")
     head.append(f"  {unused:.0%} of the bytes in spans are free")
-    heaps = _heaps(census, history.before, seconds)
+    if history.refused:
+        head.append(f"  (an earlier picture: {history.refused})", style="red")
+    heaps = _heaps(census, history.before)
     parts = (head, _nodes(census), _classes(census), heaps, _events(census))
     return Group(*(piece for part in parts for piece in (part, Text(""))))

@@ -1,8 +1,10 @@
-// The ring of rare events: what is recorded is read back, a burst is one event, the oldest go.
+// The ring of rare events: what is recorded is read back, a burst is one event
+// for each kind and node, the oldest go.
 #include "node/events.h"
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <thread>
 
 #include "sizes/size_class.h"
@@ -32,7 +34,7 @@ TEST(Events, AreReadBackAsTheyWereRecorded) {
   record_event(EventKind::purge, 5, 5, size_t{1} << 40);
   const Event last = recent_event(0);
   EXPECT_EQ(last.kind, EventKind::purge);
-  EXPECT_EQ(last.bytes, 65535 * kSliceSize) << "the most that a word holds";
+  EXPECT_EQ(last.bytes, near::kMostEventBytes) << "the most that a word holds";
   const Event middle = recent_event(1);
   EXPECT_EQ(middle.kind, EventKind::growth);
   EXPECT_EQ(middle.node, 5u);
@@ -51,11 +53,54 @@ TEST(Events, ABurstIsOneEvent) {
   for (int i = 0; i < 3; i++) record_event(EventKind::purge, 1, 1, 2 * kSliceSize);
   EXPECT_EQ(recent_event(0).bytes, 6 * kSliceSize);
   EXPECT_EQ(recent_event(1).kind, EventKind::none);
-  record_event(EventKind::purge, 2, 2, kSliceSize);
-  record_event(EventKind::purge, 1, 1, kSliceSize);
-  EXPECT_EQ(recent_event(0).bytes, kSliceSize) << "another node's event lies between";
-  EXPECT_EQ(recent_event(2).bytes, 6 * kSliceSize);
-  count_cases(2);
+  count_cases();
+}
+
+TEST(Events, ABurstOfSeveralKindsFillsASlotForEach) {
+  forget();
+  record_event(EventKind::bind_refused, 3, 3, kSliceSize);
+  for (unsigned i = 0; i < 1000; i++) {
+    for (unsigned node = 0; node < 2; node++) {
+      record_event(EventKind::growth, node, node, kSliceSize);
+      record_event(EventKind::purge, node, node, 2 * kSliceSize);
+      record_event(EventKind::spill, node, 1 - node, 0);
+    }
+  }
+  // Two rounds of slots if the burst took more than a second on a busy machine.
+  const uint32_t filled = event_ring.next.load(near::kRelaxed);
+  ASSERT_LE(filled, 1 + 2 * 6u);
+  size_t grown = 0;
+  size_t purged = 0;
+  for (unsigned back = 0; back < filled - 1; back++) {
+    const Event event = recent_event(back);
+    if (event.kind == EventKind::growth && event.node == 1) grown += event.bytes;
+    if (event.kind == EventKind::purge && event.node == 1) purged += event.bytes;
+  }
+  EXPECT_EQ(grown, 1000 * kSliceSize);
+  EXPECT_EQ(purged, 2000 * kSliceSize);
+  EXPECT_EQ(recent_event(filled - 1).kind, EventKind::bind_refused) << "it was driven out";
+  count_cases(6);
+}
+
+TEST(Events, AnEventIsOpenForASecondAndAsLongAsItIsAmongTheLast) {
+  forget();
+  record_event(EventKind::growth, 0, 0, kSliceSize);
+  // As if it had begun two seconds ago, or two seconds from now.
+  const uint64_t begun = event_ring.words[0].load(near::kRelaxed);
+  for (const uint64_t began : {begun - (uint64_t{20} << 16), begun + (uint64_t{20} << 16)}) {
+    event_ring.words[0].store(began, near::kRelaxed);
+    event_ring.next.store(1, near::kRelaxed);
+    record_event(EventKind::growth, 0, 0, kSliceSize);
+    EXPECT_EQ(recent_event(0).bytes, kSliceSize);
+    EXPECT_EQ(recent_event(1).bytes, kSliceSize);
+  }
+  forget();
+  for (unsigned node = 0; node <= near::kOpen; node++) record_event(EventKind::growth, node, 0, 1);
+  record_event(EventKind::growth, 0, 0, 1);
+  EXPECT_EQ(event_ring.next.load(near::kRelaxed), near::kOpen + 2) << "its slot is too old";
+  record_event(EventKind::growth, 2, 0, 1);
+  EXPECT_EQ(event_ring.next.load(near::kRelaxed), near::kOpen + 2);
+  count_cases(4);
 }
 
 TEST(Events, TheOldestAreForgotten) {
@@ -72,6 +117,7 @@ TEST(Events, TheOldestAreForgotten) {
 
 TEST(Events, AreWholeWhicheverThreadsWrite) {
   forget();
+  const auto begin = std::chrono::steady_clock::now();
   std::thread threads[4];
   for (unsigned t = 0; t < 4; t++) {
     threads[t] = std::thread([t] {
@@ -90,6 +136,10 @@ TEST(Events, AreWholeWhicheverThreadsWrite) {
     ASSERT_TRUE(slices == 65535 || slices % ((event.other + 1) * 100) == 0) << slices;
   }
   for (std::thread& thread : threads) thread.join();
+  const auto seconds =
+      std::chrono::ceil<std::chrono::seconds>(std::chrono::steady_clock::now() - begin).count();
+  // Eight kinds each second, and a few more where two threads began at once.
+  EXPECT_LE(event_ring.next.load(near::kRelaxed), 16 * (seconds + 1));
   forget();
   count_cases();
 }

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "node/events.h"
 #include "node/purge_signal.h"
 #include "platform/options.h"
 #include "support/cases.h"
@@ -249,9 +250,16 @@ TEST_P(ShardTest, WithAPurgeThreadTheOptionIsKeptInAnyCase) {
 TEST_P(ShardTest, WithoutAPurgeThreadMemoryLeavesAtTheFree) {
   std::vector<Span*> small;
   for (size_t i = 0; i < 40 * kMiBSlices; i++) small.push_back(take(1));
+  near::event_ring.next.store(0, near::kRelaxed);
   for (Span* span : small) shard_.give(span);
   EXPECT_LE(shard_.dirty_bytes(), kMiB / 2);
-  count_cases();
+  size_t recorded = 0;
+  for (unsigned back = 0; back < near::kEvents; back++) {
+    const near::Event event = near::recent_event(back);
+    if (event.kind == near::EventKind::purge) recorded += event.bytes;
+  }
+  EXPECT_EQ(recorded, shard_.totals().purged);
+  count_cases(2);
 }
 
 TEST_P(ShardTest, ALargeRunMakesRoomForItsLike) {

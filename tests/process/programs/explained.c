@@ -1,8 +1,11 @@
 /* Holds memory of known kinds, explains it, and waits for input. tests/process/explain.py runs it.
  * Its argument is a number of threads that allocate and free until the end; with -1 only the main
- * thread does so, and it does not wait.
+ * thread does so, and it does not wait; with -2 a forked child does so, which has a timer.
  * Invariant: what it prints first is what near_explain wrote while only these threads ran. */
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
 
 #include "common.h"
 
@@ -36,6 +39,26 @@ static void hold(void) {
   for (int i = 0; i < kMany; i += 2) free(small[i]);
 }
 
+/* In a child, which dies by SIGALRM if its timer of an hour is set anew by others. */
+static void fork_and_exchange(void) {
+  fflush(stdout);
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
+    struct sigevent alarm = {0};
+    alarm.sigev_notify = SIGEV_SIGNAL;
+    alarm.sigev_signo = SIGALRM;
+    const struct itimerspec hour = {.it_value = {.tv_sec = 3600}};
+    timer_t timer;
+    CHECK(timer_create(CLOCK_MONOTONIC, &alarm, &timer) == 0);
+    CHECK(timer_settime(timer, 0, &hour, NULL) == 0);
+    printf("child %d churns\n", getpid());
+    fflush(stdout);
+    exchange(NULL);
+  }
+}
+
 int main(int count, char** arguments) {
   hold();
   pthread_t thread;
@@ -44,9 +67,10 @@ int main(int count, char** arguments) {
   }
   CHECK(near_explain != NULL && near_explain(stdout) == 0);
   CHECK(near_explain(NULL) != 0);
-  if (count > 1 && atoi(arguments[1]) < 0) {
+  if (count > 1 && atoi(arguments[1]) == -1) {
     fflush(stdout);
     exchange(NULL);
   }
+  if (count > 1 && atoi(arguments[1]) == -2) fork_and_exchange();
   return getchar() == EOF ? 0 : 1;
 }
