@@ -173,7 +173,9 @@ void Core::park(Record& record, uint32_t state) noexcept {
   record.due = true;  // any use while parked then reaches expect_own
   let_go(record);
   if (traits.scheme == Scheme::quiescence) go_away(record);
-  record.attached.store(state, kRelease);  // pairs: attached
+  // The next thread that takes the record is not mistaken for this one until it writes its number.
+  if (state == kFree) record.thread.store(0, kRelaxed);  // relaxed: released by the next store
+  record.attached.store(state, kRelease);                // pairs: attached
   // A handler may have run in between. From now on a handler's pin aborts.
   if (state == kOffline) let_go(record);
 }

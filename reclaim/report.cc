@@ -113,6 +113,7 @@ void Core::abandon_other_threads(int32_t survivor) noexcept {
         record->lock.was_inside() || was_claimed || record->attached.load(kRelaxed) == kClaimed;
     if (torn) record->limbo.lose_all();
     record->is_offline = false;
+    record->thread.store(0, kRelaxed);
     record->lock.reset();
     record->hazards.clear_all();
     record->epoch.announced.store(0, kRelaxed);

@@ -26,7 +26,7 @@ struct alignas(128) Record {
   EpochWords<Record> epoch;
   TokenWords token;
   Atomic<uint32_t> attached{kAttached};
-  Atomic<int32_t> thread{0};              // kernel number of the owner
+  Atomic<int32_t> thread{0};              // kernel number of the owner; 0: none
   Atomic<uint64_t> active_at{0};          // the domain's time when the owner last looked at it
   Atomic<uint64_t> reported{UINT64_MAX};  // the stall that was reported last
   Atomic<uint64_t> freeing_ns{0};         // written by the owner
