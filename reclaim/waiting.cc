@@ -86,15 +86,9 @@ void Core::wait_for_grace(Record& me) noexcept {
 // Returns this thread's record. Aborts if the thread would wait for itself.
 // `in_deleters`: a deleter may call this.
 Record& Core::to_wait_with(const char* misuse, bool in_deleters) noexcept {
-  const int32_t mine = own_thread();
-  // pairs: records
-  for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
-    // relaxed: this thread's own, or not equal
-    if (record->attached.load(kRelaxed) != kAttached || record->thread.load(kRelaxed) != mine) {
-      continue;
-    }
-    if (!record->stay.is_outside() || (record->working && !in_deleters)) fail_with(misuse);
-  }
+  for_each_own(*this, [&](const Record& record) {
+    if (!record.stay.is_outside() || (record.working && !in_deleters)) fail_with(misuse);
+  });
   Record* me = traits.scheme == Scheme::quiescence ? found() : of_this_thread();
   if (me == nullptr && traits.scheme == Scheme::quiescence) me = attach();
   if (me == nullptr) fail_with("there is no memory for the record of a thread that waits");

@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <mutex>
+#include <optional>
 #include <semaphore>
 #include <thread>
+#include <utility>
 
 #include "every_scheme.h"
 #include "support/cases.h"
@@ -165,6 +168,83 @@ TEST_F(Quiescence, AThreadThatHasWaitedHoldsNothingUp) {
   retire_some(handle, 100);
   report(handle, kEnough);
   EXPECT_EQ(live_objects, 0);
+}
+
+// The thread that made the handle waits at the moment of the adoption, and is away.
+TEST_F(Quiescence, AHandleThatIsAdoptedProtectsWhileItsMakerWaits) {
+  std::atomic<bool> waits{false};
+  options settings = eager(policy::batch());
+  settings.stall_ms = 1;
+  settings.context = &waits;
+  settings.on_stall = [](const stall&, void* context) noexcept {
+    *static_cast<std::atomic<bool>*>(context) = true;
+  };
+  Domain domain(settings);
+  auto writer = domain.attach();
+  std::optional<Handle> given;
+  std::atomic<bool> is_done{false};
+  std::thread maker([&] {
+    given.emplace(domain.attach());
+    domain.synchronize();
+    is_done = true;
+  });
+  while (!waits) usleep(100);
+  given->adopt();
+  retire_some(writer, 100);
+  report(writer, 10 * kEnough);
+  EXPECT_EQ(live_objects, 100);
+  while (!is_done) {
+    given->quiescent();
+    writer.quiescent();
+  }
+  maker.join();
+  for (int i = 0; i < kEnough; i++) {
+    given->quiescent();
+    writer.quiescent();
+  }
+  EXPECT_EQ(live_objects, 0);
+}
+
+// Records change hands while the threads that used them before wait: each waits with its own.
+TEST_F(Quiescence, ARecordBelongsToTheThreadThatUsesIt) {
+  Domain domain(eager());
+  const auto rounds = static_cast<int>(scaled(3000));
+  run_threads(4, [&](size_t) {
+    for (int i = 0; i < rounds; i++) {
+      {
+        auto handle = domain.attach();
+        handle.retire(new CountedObject);
+      }
+      domain.synchronize();
+    }
+  });
+  domain.barrier();
+}
+
+// A handle goes from thread to thread while the one that had it before may be waiting.
+TEST_F(Quiescence, AHandleMayChangeHandsWhileThreadsWait) {
+  Domain domain(eager());
+  const auto rounds = static_cast<int>(scaled(3000));
+  std::mutex lock;
+  std::optional<Handle> given;
+  const auto swap_with_given = [&](std::optional<Handle>& mine) {
+    const std::lock_guard holder(lock);
+    std::swap(mine, given);
+    if (mine) mine->adopt();
+  };
+  run_threads(3, [&](size_t) {
+    std::optional<Handle> mine;
+    for (int i = 0; i < rounds; i++) {
+      swap_with_given(mine);
+      if (!mine) mine.emplace(domain.attach());
+      mine->retire(new CountedObject);
+      mine->quiescent();
+      if (i % 4 == 0) domain.synchronize();
+    }
+    mine.reset();
+    swap_with_given(mine);  // nobody is left to report through it
+  });
+  domain.barrier();
 }
 
 TEST_F(Quiescence, AThreadThatDoesNotReportIsNamed) {

@@ -207,11 +207,9 @@ class [[nodiscard]] handle {
   // Called in a signal handler of the thread that owns the handle.
   handler_guard<Scheme> pin_in_handler() noexcept { return handler_guard<Scheme>(*record_); }
 
-  // From now on the handle belongs to the calling thread: fork and stall reports depend on that.
-  void adopt() noexcept {
-    record_->thread.store(impl::own_thread(), kRelaxed);  // relaxed: read by fork and reports
-    record_->user = impl::this_user();
-  }
+  // From now on the handle belongs to the calling thread. Until then, the thread that gave it away
+  // speaks for it: its `synchronize` or `barrier` is a report through this handle, too.
+  void adopt() noexcept { impl::adopt(*record_); }
 
   template <class T>
   void retire(T* object, size_t bytes = sizeof(T)) noexcept {

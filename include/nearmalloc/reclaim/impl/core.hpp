@@ -195,6 +195,8 @@ void pin_unsettled(Record& record) noexcept;
 bool enter_in_handler(Record& record) noexcept;
 void leave_in_handler(Record& record, bool was_outside) noexcept;
 size_t free_now(Record& record, size_t most) noexcept;
+// reclaim/away.cc. The calling thread becomes the owner of a record that another thread gave it.
+void adopt(Record& record) noexcept;
 // Counts an object for which there was no memory, and which is leaked.
 void lose(Record& record) noexcept;
 // reclaim/budget.cc. The calling thread has retired more than its credit: gets credit, or reclaims,
