@@ -123,6 +123,18 @@ TEST_F(Quiescence, AThreadThatLeavesOrIsOfflineHoldsNothingUp) {
   EXPECT_EQ(live_objects, 100);  // it is back
 }
 
+TEST_F(Quiescence, AReportDoesNotAttachItsThread) {
+  Domain domain(eager(policy::batch()));
+  domain.quiescent();
+  EXPECT_EQ(domain.reclaim(), 0u);
+  EXPECT_EQ(domain.waiting(), 0u);
+  EXPECT_EQ(domain.collect().threads, 0u);
+  auto handle = domain.attach();
+  retire_some(handle, 100);
+  report(handle, kEnough);
+  EXPECT_EQ(live_objects, 0);
+}
+
 TEST_F(Quiescence, SynchronizeWaitsForReports) {
   Domain domain;
   std::binary_semaphore attached{0};

@@ -327,20 +327,21 @@ class domain {
   // nothing under `leaky`.
   void barrier() noexcept { core_.barrier(); }
 
-  // As handle::quiescent, for what this thread does without a handle.
+  // As handle::quiescent, for what this thread does without a handle. Does nothing if the thread
+  // has done nothing so.
   void quiescent() noexcept
     requires(impl::HasReports<Scheme>)
   {
-    if (impl::Record* record = mine()) Scheme::report(*record);
+    if (impl::Record* record = mine_if_any()) Scheme::report(*record);
   }
 
   // As handle::reclaim and handle::waiting, for what this thread retired without a handle.
   size_t reclaim(size_t most = SIZE_MAX) noexcept {
-    impl::Record* record = mine();
+    impl::Record* record = mine_if_any();
     return record != nullptr ? impl::free_by_hand(*record, most) : 0;
   }
   size_t waiting() noexcept {
-    impl::Record* record = mine();
+    const impl::Record* record = mine_if_any();
     return record != nullptr ? record->limbo.waiting() : 0;
   }
 
@@ -361,6 +362,10 @@ class domain {
     if (recent.serial == core_.serial) [[likely]]
       return recent.record;
     return core_.of_this_thread();
+  }
+  impl::Record* mine_if_any() const noexcept {
+    const impl::Recent& recent = impl::recents[core_.serial % impl::kRecents];
+    return recent.serial == core_.serial ? recent.record : core_.found();
   }
 
   impl::Core core_;
