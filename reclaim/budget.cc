@@ -142,6 +142,7 @@ void Core::wait_unpinned(Record& me) noexcept {
     me.lock.leave();
     free_now(me, SIZE_MAX);
     if (take_credit(me, 0)) break;
+    const Away away(*this, me);
     patience.wait();
   }
   me.working = false;
