@@ -30,7 +30,7 @@ void destroy_all(Retirable* words) noexcept {
 
 // Under QSBR `me` is away.
 void Core::wait_for_epochs(Record& me) noexcept {
-  const bool fences = fences_pins();
+  const bool fences = has_asymmetric_fences();
   const uint64_t distance = traits.scheme == Scheme::quiescence ? kEpochsToWait : 2;
   heavy_fence(fences);  // a thread pinned before announces at most the epoch read now
   const uint64_t start = clock.epoch.load(kAcquire);  // pairs: epoch-clock

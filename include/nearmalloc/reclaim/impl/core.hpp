@@ -90,8 +90,11 @@ class Core {
   bool reclaim_for(Record& me, int64_t bytes) noexcept;
   void wait_for_credit(Record& me) noexcept;
   void wait_unpinned(Record& me) noexcept;
-  // Whether the fences of epochs are asymmetric. Under QSBR their frequent side has no fence.
-  bool fences_pins() const noexcept { return asymmetric && traits.scheme != Scheme::quiescence; }
+  // Whether the fences of epochs are asymmetric: light at pins, heavy in scans. Under QSBR, where
+  // pins have none, all are full.
+  bool has_asymmetric_fences() const noexcept {
+    return asymmetric && traits.scheme != Scheme::quiescence;
+  }
   bool has_epochs() const noexcept {
     return traits.scheme == Scheme::epochs || traits.scheme == Scheme::quiescence ||
            traits.scheme == Scheme::ping;
