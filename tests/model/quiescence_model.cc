@@ -1,6 +1,7 @@
 // Model of QSBR (reclaim/impl/quiescence.hpp, owner_word.hpp, and the clock and scan of epoch.hpp).
 // Mirrors report_slow, go_away and come_back of reclaim/epochs.cc, park, adopt_parked of
-// reclaim/core.cc, away.cc, and wait_for_epochs of waiting.cc. Fences are full ones: the scheme uses no membarrier.
+// reclaim/core.cc, away.cc, and wait_for_epochs of waiting.cc. Fences are full ones: the scheme
+// uses no membarrier.
 //
 // Invariant: an object is freed after the last use by every thread that could see it. One thread at
 // a time changes a record whose handle changes hands.
@@ -308,12 +309,12 @@ class Adoption : public FencedSuite<Adoption>, Reporting {
   }
 
   void wait(Record& me) {
+    Object* const old = unlink(2);
     go_away(me);
     if_still_own([&] {
       given_.is_present = false;
       go_away(given_);
     });
-    Object* const old = unlink(2);
     wait_for_epochs();
     old->destroy();
     objects_awaited.note();

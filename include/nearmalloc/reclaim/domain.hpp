@@ -46,7 +46,6 @@
 // retirement looks the object up in a table, under a lock.
 //
 // Signals: handler_guard.hpp says what a handler may call.
-//
 // Source: [Brown15], [Kim23], [Michael04]; names after the C++26 papers P2545 and P2530.
 #pragma once
 
@@ -321,14 +320,12 @@ class domain {
     core_.synchronize();
   }
 
-  // Waits until every object retired before is destroyed; the calling thread destroys what other
-  // threads have not. As `pin` and synchronize, it attaches the thread until the thread ends;
-  // under qsbr until it has waited, and it is a report. Aborts while pinned, and in a deleter. Does
-  // nothing under `leaky`.
+  // Waits until every object retired before is destroyed; the caller destroys what others have not.
+  // As `pin` and synchronize, it attaches the thread until the thread ends; under qsbr until it has
+  // waited, and it is a report. Aborts while pinned, and in a deleter. No effect under `leaky`.
   void barrier() noexcept { core_.barrier(); }
 
-  // As handle::quiescent, for what this thread does without a handle. Does nothing if the thread
-  // has done nothing so.
+  // As handle::quiescent, for what this thread did without a handle. If that is nothing: no effect.
   void quiescent() noexcept
     requires(impl::HasReports<Scheme>)
   {
