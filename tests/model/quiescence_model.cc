@@ -357,7 +357,6 @@ const std::vector<Mutation> kMutations = {
      kRelaxed},
     {"a departure does not release", "epoch.hpp", "::unannounce(", kRelease, kRelaxed},
     {"a record is not released", "record_list.hpp", "add_record", kAcqRel, kAcquire},
-    {"a record is held without an acquire", "owner_word.hpp", "try_hold", kAcquire, kRelaxed},
     {"a record is adopted without an acquire", "owner_word.hpp", "adopt", kAcquire, kRelaxed},
     {"a held record is not released", "owner_word.hpp", "::release(", kRelease, kRelaxed},
     {"two bags"},
