@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <semaphore>
@@ -238,17 +239,17 @@ TEST_F(Quiescence, AHandleMayChangeHandsWhileThreadsWait) {
   Domain domain(eager());
   const auto rounds = static_cast<int>(scaled(3000));
   std::mutex lock;
-  std::optional<Handle> given;
-  const auto swap_with_given = [&](std::optional<Handle>& mine) {
+  std::unique_ptr<Handle> given;
+  const auto swap_with_given = [&](std::unique_ptr<Handle>& mine) {
     const std::lock_guard holder(lock);
     std::swap(mine, given);
     if (mine) mine->adopt();
   };
   run_threads(3, [&](size_t) {
-    std::optional<Handle> mine;
+    std::unique_ptr<Handle> mine;
     for (int i = 0; i < rounds; i++) {
       swap_with_given(mine);
-      if (!mine) mine.emplace(domain.attach());
+      if (!mine) mine = std::make_unique<Handle>(domain.attach());
       mine->retire(new CountedObject);
       mine->quiescent();
       if (i % 4 == 0) domain.synchronize();
