@@ -17,10 +17,9 @@
 #include <cstdint>
 
 #include "nearmalloc/impl/atomic.hpp"
+#include "nearmalloc/reclaim/impl/fence.hpp"
 
 namespace near::reclaim::impl {
-
-void yield() noexcept;  // lets other threads run
 
 class OwnerWord {
  public:
