@@ -9,17 +9,24 @@ namespace {
 // Calls f for each record of the calling thread, except `me`.
 template <class F>
 void for_each_other(const Core& core, const Record& me, F f) noexcept {
-  const int32_t mine = own_thread();
-  // pairs: records
-  for (Record* record = core.records.load(kAcquire); record != nullptr; record = record->next) {
-    // relaxed: this thread's own, or not equal
-    const bool is_own = record->attached.load(kRelaxed) == kAttached &&
-                        record->thread.load(kRelaxed) == mine;  // relaxed: the same
-    if (is_own && record != &me) f(*record);
-  }
+  for_each_own(core, [&](Record& record) {
+    if (&record != &me) f(record);
+  });
 }
 
 bool has_effect(const Core& core) noexcept { return core.traits.scheme == Scheme::quiescence; }
+
+void leave(Record& record) noexcept {
+  record.stay.begin();
+  go_away(record);
+}
+
+// Requires that the record is held.
+void return_if_away(Record& record) noexcept {
+  if (record.is_present || record.is_offline) return;
+  come_back(record);
+  record.stay.end();
+}
 
 }  // namespace
 
@@ -27,18 +34,12 @@ Away::Away(const Core& core, Record& me) noexcept : core_(core), me_(me) {
   if (!has_effect(core)) return;
   before_ = me.stay.enter_library();
   go_away(me);
-  for_each_other(core, me, [](Record& record) {
-    record.stay.begin();
-    go_away(record);
-  });
+  for_each_other(core, me, leave);
 }
 
 Away::~Away() {
   if (!has_effect(core_)) return;
-  for_each_other(core_, me_, [](Record& record) {
-    come_back(record);
-    record.stay.end();
-  });
+  for_each_other(core_, me_, return_if_away);
   come_back(me_);
   me_.stay.restore(before_);
 }
@@ -46,6 +47,15 @@ Away::~Away() {
 void Away::let_go_all(const Core& core, Record& me) noexcept {
   let_go(me);
   if (has_effect(core)) for_each_other(core, me, let_go);
+}
+
+// The thread that gave the record away may be waiting, and have taken it away.
+void adopt(Record& record) noexcept {
+  const int32_t mine = own_thread();
+  record.owner.adopt(mine);
+  if (has_effect(*record.core)) return_if_away(record);
+  record.user = this_user();
+  record.owner.release(mine);
 }
 
 }  // namespace near::reclaim::impl

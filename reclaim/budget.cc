@@ -118,16 +118,12 @@ void Core::wait_for_credit(Record& me) noexcept {
 // Whether the calling thread is pinned through another record; under QSBR, whether it may hold a
 // pointer through one.
 bool Core::waits_for_itself(const Record& me) const noexcept {
-  const int32_t mine = own_thread();
   const bool holds = traits.scheme == Scheme::quiescence;
-  // pairs: records
-  for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
-    // relaxed: this thread's own, or not equal
-    if (record == &me || record->thread.load(kRelaxed) != mine) continue;
-    const bool is_attached = record->attached.load(kRelaxed) == kAttached;  // relaxed: the same
-    if (is_attached && (holds || !record->stay.is_outside())) return true;
-  }
-  return false;
+  bool waits = false;
+  for_each_own(*this, [&](const Record& record) {
+    if (&record != &me && (holds || !record.stay.is_outside())) waits = true;
+  });
+  return waits;
 }
 
 // Everything that was retired before a grace period began is freed after it, as in a barrier.
@@ -146,6 +142,7 @@ void Core::wait_unpinned(Record& me) noexcept {
     me.lock.leave();
     free_now(me, SIZE_MAX);
     if (take_credit(me, 0)) break;
+    const Away away(*this, me);
     patience.wait();
   }
   me.working = false;

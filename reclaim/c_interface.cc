@@ -22,7 +22,7 @@ struct Functions {
   void (*begin)(Record&) noexcept;
   void (*end)(Record&) noexcept;
   bool (*retire)(Record&, void*, deleter, size_t) noexcept;
-  void (*report)(Record&) noexcept;
+  void (*report)(Record&) noexcept;  // null: the scheme has no reports
 };
 
 template <class Scheme>
@@ -39,15 +39,18 @@ bool retire(Record& record, void* object, deleter destroy, size_t bytes) noexcep
 }
 
 template <class Scheme>
-void report(Record& record) noexcept {
-  if constexpr (HasReports<Scheme>) Scheme::report(record);
+constexpr auto report_of() -> void (*)(Record&) noexcept {
+  if constexpr (HasReports<Scheme>) {
+    return Scheme::report;
+  } else {
+    return nullptr;
+  }
 }
 
 template <class Scheme>
-constexpr Functions kFunctions{Scheme::traits,       Scheme::has_grace_periods,
-                               Scheme::protects_all, begin<Scheme>,
-                               end<Scheme>,          retire<Scheme>,
-                               report<Scheme>};
+constexpr Functions kFunctions{
+    Scheme::traits, Scheme::has_grace_periods, Scheme::protects_all, begin<Scheme>, end<Scheme>,
+    retire<Scheme>, report_of<Scheme>()};
 
 // Null: there is no such scheme.
 const Functions* functions_of(int scheme) {
@@ -112,6 +115,12 @@ deleter deleter_for(void (*destroy)(void*)) {
 Record* own_record(Core& core) {
   const Recent& recent = recents[core.serial % kRecents];
   return recent.serial == core.serial ? recent.record : core.of_this_thread();
+}
+
+// As domain::mine_if_any.
+Record* own_record_if_any(const Core& core) {
+  const Recent& recent = recents[core.serial % kRecents];
+  return recent.serial == core.serial ? recent.record : core.found();
 }
 
 Record& record_of(const near_reclaim_guard* guard) { return *static_cast<Record*>(guard->record); }
@@ -244,12 +253,13 @@ int near_reclaim_synchronize(near_reclaim_domain* domain) {
 void near_reclaim_barrier(near_reclaim_domain* domain) { domain->core.barrier(); }
 
 size_t near_reclaim_free_some(near_reclaim_domain* domain, size_t most) {
-  Record* record = own_record(domain->core);
+  Record* record = own_record_if_any(domain->core);
   return record != nullptr ? free_by_hand(*record, most) : 0;
 }
 
 void near_reclaim_quiescent(near_reclaim_domain* domain) {
-  Record* record = own_record(domain->core);
+  if (domain->functions.report == nullptr) return;
+  Record* record = own_record_if_any(domain->core);
   if (record != nullptr) domain->functions.report(*record);
 }
 
@@ -264,7 +274,7 @@ int near_reclaim_go_offline(near_reclaim_domain* domain) {
 }
 
 void near_reclaim_come_online(near_reclaim_domain* domain) {
-  Record* record = own_record(domain->core);
+  Record* record = own_record_if_any(domain->core);
   if (record != nullptr && record->is_offline) domain->core.come_online(*record);
 }
 

@@ -136,7 +136,7 @@ void Core::come_online(Record& record) noexcept {
 void Core::unpark(Record& record) noexcept {
   if (record.has_left) parked_.fetch_sub(1, kRelaxed);  // relaxed: a hint how many there are
   record.has_left = false;
-  record.thread.store(own_thread(), kRelaxed);  // relaxed: for reports
+  record.owner.set(own_thread());
   record.user = this_user();
   record.active_at.store(now(), kRelaxed);  // relaxed: a hint
   record.row = settings.record_to != nullptr ? settings.record_to->join(nullptr) : nullptr;
@@ -173,6 +173,8 @@ void Core::park(Record& record, uint32_t state) noexcept {
   record.due = true;  // any use while parked then reaches expect_own
   let_go(record);
   if (traits.scheme == Scheme::quiescence) go_away(record);
+  // The next thread that takes the record is not mistaken for this one until it writes its number.
+  if (state == kFree) record.owner.set(0);
   record.attached.store(state, kRelease);  // pairs: attached
   // A handler may have run in between. From now on a handler's pin aborts.
   if (state == kOffline) let_go(record);

@@ -31,7 +31,7 @@ void settle_undisturbed(Record& record) noexcept {
   do {
     record.stay.begin();
     record.interrupted = false;
-    settle(record.core->clock, record.epoch, record.core->fences_pins());
+    settle(record.core->clock, record.epoch, record.core->has_asymmetric_fences());
     record.stay.settle_working();
   } while (record.interrupted);
 }
@@ -98,7 +98,7 @@ void report_slow(Record& record) noexcept {
 bool scan_epochs(Record& record, uint32_t records) noexcept {
   Core& core = *record.core;
   for (uint32_t i = 0; i < records; i++) {
-    switch (scan_step(core.clock, core.records, record.epoch, core.fences_pins())) {
+    switch (scan_step(core.clock, core.records, record.epoch, core.has_asymmetric_fences())) {
       case Scan::going:
         break;
       case Scan::blocked: {

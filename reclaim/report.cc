@@ -50,8 +50,7 @@ void Core::record_blocked(Record& by, Record& blocker, uint64_t state) noexcept 
   stalls_.fetch_add(1, kRelaxed);
   if (settings.on_stall == nullptr) return;
   const auto blocked_ms = static_cast<uint32_t>(time - by.blocked_since);
-  settings.on_stall({blocker.thread.load(kRelaxed), blocker.index, now(), blocked_ms},
-                    settings.context);
+  settings.on_stall({blocker.owner.thread(), blocker.index, now(), blocked_ms}, settings.context);
 }
 
 uint64_t Core::bound() const noexcept {
@@ -100,12 +99,12 @@ void Core::abandon_other_threads(int32_t survivor) noexcept {
   pthread_mutex_init(&barrier_, nullptr);
   // pairs: records
   for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
-    const bool is_mine = record->thread.load(kRelaxed) == survivor;
+    const bool is_mine = record->owner.thread() == survivor;
     const bool was_claimed = record->lock.was_claimed();  // by a barrier or adopt_idle
     if (is_mine && (record->is_offline || record->attached.load(kRelaxed) == kAttached)) {
       if (was_claimed) record->limbo.lose_all();
       record->lock.forget_claim();
-      record->thread.store(own_thread(), kRelaxed);
+      record->owner.set(own_thread());
       record->attached.store(record->is_offline ? kOffline : kAttached, kRelaxed);
       continue;
     }
@@ -113,6 +112,7 @@ void Core::abandon_other_threads(int32_t survivor) noexcept {
         record->lock.was_inside() || was_claimed || record->attached.load(kRelaxed) == kClaimed;
     if (torn) record->limbo.lose_all();
     record->is_offline = false;
+    record->owner.set(0);
     record->lock.reset();
     record->hazards.clear_all();
     record->epoch.announced.store(0, kRelaxed);

@@ -21,7 +21,7 @@ void announce_in_handler(Record& record) noexcept {
       break;
     case Scheme::quiescence:
       if (record.is_present) return;  // its announcement protects the handler, too
-      announce_newest(core.clock, record.epoch, core.fences_pins());
+      announce_newest(core.clock, record.epoch, core.has_asymmetric_fences());
       break;
     case Scheme::token:
       activate(record.token, core.asymmetric);

@@ -30,7 +30,7 @@ void destroy_all(Retirable* words) noexcept {
 
 // Under QSBR `me` is away.
 void Core::wait_for_epochs(Record& me) noexcept {
-  const bool fences = fences_pins();
+  const bool fences = has_asymmetric_fences();
   const uint64_t distance = traits.scheme == Scheme::quiescence ? kEpochsToWait : 2;
   heavy_fence(fences);  // a thread pinned before announces at most the epoch read now
   const uint64_t start = clock.epoch.load(kAcquire);  // pairs: epoch-clock
@@ -86,15 +86,9 @@ void Core::wait_for_grace(Record& me) noexcept {
 // Returns this thread's record. Aborts if the thread would wait for itself.
 // `in_deleters`: a deleter may call this.
 Record& Core::to_wait_with(const char* misuse, bool in_deleters) noexcept {
-  const int32_t mine = own_thread();
-  // pairs: records
-  for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
-    // relaxed: this thread's own, or not equal
-    if (record->attached.load(kRelaxed) != kAttached || record->thread.load(kRelaxed) != mine) {
-      continue;
-    }
-    if (!record->stay.is_outside() || (record->working && !in_deleters)) fail_with(misuse);
-  }
+  for_each_own(*this, [&](const Record& record) {
+    if (!record.stay.is_outside() || (record.working && !in_deleters)) fail_with(misuse);
+  });
   Record* me = traits.scheme == Scheme::quiescence ? found() : of_this_thread();
   if (me == nullptr && traits.scheme == Scheme::quiescence) me = attach();
   if (me == nullptr) fail_with("there is no memory for the record of a thread that waits");

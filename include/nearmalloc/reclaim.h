@@ -130,7 +130,8 @@ size_t near_reclaim_free_some(struct near_reclaim_domain* domain, size_t most);
 
 /* For NEAR_RECLAIM_QSBR: says that the calling thread holds no pointer that it read in this domain,
  * and frees. Every thread that has used the domain has to call it now and then, or be offline.
- * Aborts while pinned. Does nothing under other schemes. */
+ * Aborts while pinned. Does nothing under other schemes, or in a thread that has not used the
+ * domain. */
 void near_reclaim_quiescent(struct near_reclaim_domain* domain);
 
 /* The thread will not use the domain for a while: no thread waits for it, and others take over what

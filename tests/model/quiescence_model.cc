@@ -1,12 +1,21 @@
-// Model of QSBR (reclaim/impl/quiescence.hpp, and the clock and scan of epoch.hpp). Mirrors
-// report_slow, go_away and come_back of reclaim/epochs.cc, park, adopt_parked of reclaim/core.cc
-// and wait_for_epochs of waiting.cc. Fences are full ones: the scheme uses no membarrier.
+// Model of QSBR (reclaim/impl/quiescence.hpp, owner_word.hpp, and the clock and scan of epoch.hpp).
+// Mirrors report_slow, go_away and come_back of reclaim/epochs.cc, park, adopt_parked of
+// reclaim/core.cc, away.cc, and wait_for_epochs of waiting.cc. Fences are full ones: the scheme
+// uses no membarrier.
 //
-// Invariant: an object is freed after the last use by every thread that could see it.
+// Invariant: an object is freed after the last use by every thread that could see it. One thread at
+// a time changes a record whose handle changes hands.
 // Bound: 3 threads that arrive while the others run; one reads in 3 operations, one unlinks and
 // reports 5 times more or leaves, one reads, unlinks, or is away between two operations; 3 objects.
+#include "nearmalloc/reclaim/impl/owner_word.hpp"
 #include "nearmalloc/reclaim/impl/quiescence.hpp"
 #include "retired.h"
+
+namespace near::reclaim::impl {
+
+void yield() noexcept { rl::yield(1, debug_info(Place::current())); }
+
+}  // namespace near::reclaim::impl
 
 namespace near::model {
 namespace {
@@ -17,11 +26,14 @@ Witness epochs_advanced("epochs advanced");
 Witness epochs_blocked("scans that found a thread in an older epoch");
 Witness returns("threads that came back");
 Witness objects_adopted("objects adopted from a thread that left");
+Witness away_adopted("records adopted while the thread that gave them away waits");
 Witness objects_awaited("objects freed after synchronize");
 
 struct Record {
   EpochWords<Record> epoch;
   Plain<Record*> next;
+  OwnerWord owner;
+  Plain<bool> is_present;
   Limbo limbo;
   Atomic<uint32_t> left{0};  // 1: it parked
   Plain<uint64_t> parked_until;
@@ -114,6 +126,10 @@ class Reporting {
   // Away and Core::wait_for_epochs, without the fence there: QSBR does not need it
   void synchronize(Record& me) {
     go_away(me);
+    wait_for_epochs();
+  }
+
+  void wait_for_epochs() {
     const uint64_t start = clock_.epoch.load(kAcquire);
     EpochWords<Record> words;
     const uint64_t wait = mutated("synchronize waits for two epochs") ? 2 : kEpochsToWait;
@@ -251,12 +267,82 @@ class Synchronize : public FencedSuite<Synchronize>, Reporting {
   }
 };
 
+// A thread waits while the thread to which it gave a handle adopts it, and then reads.
+class Adoption : public FencedSuite<Adoption>, Reporting {
+ public:
+  void before() {
+    for (Record& each : rooms_) {
+      attach(each);
+      each.is_present = true;
+    }
+    given_.owner.set(kMaker);
+  }
+
+  void thread(unsigned index) {
+    if (index == 0) return wait(rooms_[0]);
+    if (index == 1) return adopt_and_read();
+    replace(rooms_[2], 1);
+    for (int i = 0; i < 5; i++) report(rooms_[2]);
+    go_away(rooms_[2]);
+  }
+
+ private:
+  static constexpr int32_t kMaker = 1;
+  static constexpr int32_t kAdopter = 2;
+
+  // for_each_own: the maker has one record beside its own
+  template <class F>
+  void if_still_own(F f) {
+    if (mutated("a thread that waits does not hold its records")) {
+      if (given_.owner.thread() == kMaker) f();
+      return;
+    }
+    if (!given_.owner.try_hold(kMaker)) return;
+    f();
+    given_.owner.release(kMaker);
+  }
+
+  void return_if_away() {
+    if (given_.is_present) return;
+    come_back(given_);
+    given_.is_present = true;
+  }
+
+  void wait(Record& me) {
+    Object* const old = unlink(2);
+    go_away(me);
+    if_still_own([&] {
+      given_.is_present = false;
+      go_away(given_);
+    });
+    wait_for_epochs();
+    old->destroy();
+    objects_awaited.note();
+    if_still_own([&] { return_if_away(); });
+  }
+
+  void adopt_and_read() {
+    given_.owner.adopt(kAdopter);
+    if (!given_.is_present) away_adopted.note();
+    if (!mutated("an adopted record stays away")) return_if_away();
+    given_.owner.release(kAdopter);
+    for (int i = 0; i < 3; i++) {
+      read();
+      report(given_);
+    }
+    go_away(given_);
+  }
+
+  Record& given_ = rooms_[1];
+};
+
 }  // namespace
 
 const std::vector<Exploration> kExplorations = {
     explore<Reports>("report, retire, leave", Random{200'000}),
     explore<Arrival>("arrive", Random{100'000}),
     explore<Synchronize>("synchronize", Random{150'000}),
+    explore<Adoption>("adopt a handle", Random{50'000}),
 };
 
 const std::vector<Mutation> kMutations = {
@@ -271,6 +357,8 @@ const std::vector<Mutation> kMutations = {
      kRelaxed},
     {"a departure does not release", "epoch.hpp", "::unannounce(", kRelease, kRelaxed},
     {"a record is not released", "record_list.hpp", "add_record", kAcqRel, kAcquire},
+    {"a record is adopted without an acquire", "owner_word.hpp", "adopt", kAcquire, kRelaxed},
+    {"a held record is not released", "owner_word.hpp", "::release(", kRelease, kRelaxed},
     {"two bags"},
     {"a blocked scan goes on"},
     {"a thread arrives without a look at the epoch"},
@@ -281,6 +369,8 @@ const std::vector<Mutation> kMutations = {
     {"a thread retires before it unlinks"},
     {"what is left waits for two epochs only"},
     {"synchronize waits for two epochs"},
+    {"a thread that waits does not hold its records"},
+    {"an adopted record stays away"},
 };
 
 }  // namespace near::model

@@ -180,6 +180,21 @@ static void refuse_beyond_the_limit(void) {
   cases++;
 }
 
+/* Calls that concern what a thread did before do not make it a user of the domain. */
+static void stay_unattached(int scheme) {
+  struct near_reclaim_options options = near_reclaim_defaults();
+  options.scheme = scheme;
+  domain = near_reclaim_create(&options);
+  near_reclaim_quiescent(domain);
+  EXPECT(near_reclaim_free_some(domain, 10) == 0);
+  near_reclaim_come_online(domain);
+  struct near_reclaim_statistics sums;
+  near_reclaim_collect(domain, &sums);
+  EXPECT(sums.threads == 0);
+  near_reclaim_destroy(domain);
+  cases++;
+}
+
 /* Misuse aborts. */
 static void abort_on_misuse(void) {
   const pid_t child = fork();
@@ -213,6 +228,8 @@ int main(int count, char** words) {
   if (count > 1) use(NEAR_RECLAIM_LEAKY, NEAR_RECLAIM_ADAPTIVE, 0);
   refuse_wrong_options();
   refuse_beyond_the_limit();
+  stay_unattached(NEAR_RECLAIM_QSBR);
+  stay_unattached(NEAR_RECLAIM_DEBRA);
   abort_on_misuse();
   printf("cases: %d\n", cases);
   return 0;

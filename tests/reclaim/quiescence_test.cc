@@ -6,8 +6,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <semaphore>
 #include <thread>
+#include <utility>
 
 #include "every_scheme.h"
 #include "support/cases.h"
@@ -120,6 +124,18 @@ TEST_F(Quiescence, AThreadThatLeavesOrIsOfflineHoldsNothingUp) {
   EXPECT_EQ(live_objects, 100);  // it is back
 }
 
+TEST_F(Quiescence, AReportDoesNotAttachItsThread) {
+  Domain domain(eager(policy::batch()));
+  domain.quiescent();
+  EXPECT_EQ(domain.reclaim(), 0u);
+  EXPECT_EQ(domain.waiting(), 0u);
+  EXPECT_EQ(domain.collect().threads, 0u);
+  auto handle = domain.attach();
+  retire_some(handle, 100);
+  report(handle, kEnough);
+  EXPECT_EQ(live_objects, 0);
+}
+
 TEST_F(Quiescence, SynchronizeWaitsForReports) {
   Domain domain;
   std::binary_semaphore attached{0};
@@ -167,6 +183,83 @@ TEST_F(Quiescence, AThreadThatHasWaitedHoldsNothingUp) {
   EXPECT_EQ(live_objects, 0);
 }
 
+// The thread that made the handle waits at the moment of the adoption, and is away.
+TEST_F(Quiescence, AHandleThatIsAdoptedProtectsWhileItsMakerWaits) {
+  std::atomic<bool> waits{false};
+  options settings = eager(policy::batch());
+  settings.stall_ms = 1;
+  settings.context = &waits;
+  settings.on_stall = [](const stall&, void* context) noexcept {
+    *static_cast<std::atomic<bool>*>(context) = true;
+  };
+  Domain domain(settings);
+  auto writer = domain.attach();
+  std::optional<Handle> given;
+  std::atomic<bool> is_done{false};
+  std::thread maker([&] {
+    given.emplace(domain.attach());
+    domain.synchronize();
+    is_done = true;
+  });
+  while (!waits) usleep(100);
+  given->adopt();
+  retire_some(writer, 100);
+  report(writer, 10 * kEnough);
+  EXPECT_EQ(live_objects, 100);
+  while (!is_done) {
+    given->quiescent();
+    writer.quiescent();
+  }
+  maker.join();
+  for (int i = 0; i < kEnough; i++) {
+    given->quiescent();
+    writer.quiescent();
+  }
+  EXPECT_EQ(live_objects, 0);
+}
+
+// Records change hands while the threads that used them before wait: each waits with its own.
+TEST_F(Quiescence, ARecordBelongsToTheThreadThatUsesIt) {
+  Domain domain(eager());
+  const auto rounds = static_cast<int>(scaled(3000));
+  run_threads(4, [&](size_t) {
+    for (int i = 0; i < rounds; i++) {
+      {
+        auto handle = domain.attach();
+        handle.retire(new CountedObject);
+      }
+      domain.synchronize();
+    }
+  });
+  domain.barrier();
+}
+
+// A handle goes from thread to thread while the one that had it before may be waiting.
+TEST_F(Quiescence, AHandleMayChangeHandsWhileThreadsWait) {
+  Domain domain(eager());
+  const auto rounds = static_cast<int>(scaled(3000));
+  std::mutex lock;
+  std::unique_ptr<Handle> given;
+  const auto swap_with_given = [&](std::unique_ptr<Handle>& mine) {
+    const std::lock_guard holder(lock);
+    std::swap(mine, given);
+    if (mine) mine->adopt();
+  };
+  run_threads(3, [&](size_t) {
+    std::unique_ptr<Handle> mine;
+    for (int i = 0; i < rounds; i++) {
+      swap_with_given(mine);
+      if (!mine) mine = std::make_unique<Handle>(domain.attach());
+      mine->retire(new CountedObject);
+      mine->quiescent();
+      if (i % 4 == 0) domain.synchronize();
+    }
+    mine.reset();
+    swap_with_given(mine);  // nobody is left to report through it
+  });
+  domain.barrier();
+}
+
 TEST_F(Quiescence, AThreadThatDoesNotReportIsNamed) {
   std::atomic<int> named{0};
   options settings = eager();
@@ -195,19 +288,40 @@ TEST_F(Quiescence, AThreadThatDoesNotReportIsNamed) {
   idle.join();
 }
 
+// A reader keeps everything for a while. The threads that retire must wait for it.
 TEST_F(Quiescence, ALimitInBytesWaitsInAReport) {
+  constexpr int kLimit = 100;
+  constexpr int kBurst = 10;
+  constexpr int kMost = kLimit + 2 * kBurst;
   options settings = eager();
-  settings.max_unreclaimed_bytes = 100 * sizeof(CountedObject);
+  settings.max_unreclaimed_bytes = kLimit * sizeof(CountedObject);
   settings.when_full = at_limit::block;
   Domain domain(settings);
-  run_threads(2, [&](size_t) {
+  std::binary_semaphore attached{0};
+  std::atomic<bool> is_done{false};
+  std::thread reader([&] {
     auto handle = domain.attach();
-    for (int i = 0; i < 5000; i++) {
-      handle.retire(new CountedObject);
+    attached.release();
+    usleep(20'000);
+    while (!is_done) {
       handle.quiescent();
+      usleep(50);
     }
   });
-  EXPECT_LE(domain.collect().unreclaimed_bytes, settings.max_unreclaimed_bytes);
+  attached.acquire();
+  run_threads(2, [&](size_t) {
+    auto handle = domain.attach();
+    for (int i = 0; i < 200; i++) {
+      retire_some(handle, kBurst);
+      handle.quiescent();
+      EXPECT_LE(live_objects, kMost);
+    }
+  });
+  is_done = true;
+  reader.join();
+  const statistics sums = domain.collect();
+  EXPECT_GE(sums.peak_unreclaimed, unsigned{kLimit - kBurst});
+  EXPECT_LE(sums.peak_unreclaimed, unsigned{2 * kMost});  // threads are sampled at different times
   domain.barrier();
 }
 

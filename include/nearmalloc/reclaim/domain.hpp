@@ -46,7 +46,6 @@
 // retirement looks the object up in a table, under a lock.
 //
 // Signals: handler_guard.hpp says what a handler may call.
-//
 // Source: [Brown15], [Kim23], [Michael04]; names after the C++26 papers P2545 and P2530.
 #pragma once
 
@@ -207,11 +206,9 @@ class [[nodiscard]] handle {
   // Called in a signal handler of the thread that owns the handle.
   handler_guard<Scheme> pin_in_handler() noexcept { return handler_guard<Scheme>(*record_); }
 
-  // From now on the handle belongs to the calling thread: fork and stall reports depend on that.
-  void adopt() noexcept {
-    record_->thread.store(impl::own_thread(), kRelaxed);  // relaxed: read by fork and reports
-    record_->user = impl::this_user();
-  }
+  // From now on the handle belongs to the calling thread. Until then, the thread that gave it away
+  // speaks for it: its `synchronize` or `barrier` is a report through this handle, too.
+  void adopt() noexcept { impl::adopt(*record_); }
 
   template <class T>
   void retire(T* object, size_t bytes = sizeof(T)) noexcept {
@@ -323,26 +320,25 @@ class domain {
     core_.synchronize();
   }
 
-  // Waits until every object retired before is destroyed; the calling thread destroys what other
-  // threads have not. As `pin` and synchronize, it attaches the thread until the thread ends;
-  // under qsbr until it has waited, and it is a report. Aborts while pinned, and in a deleter. Does
-  // nothing under `leaky`.
+  // Waits until every object retired before is destroyed; the caller destroys what others have not.
+  // As `pin` and synchronize, it attaches the thread until the thread ends; under qsbr until it has
+  // waited, and it is a report. Aborts while pinned, and in a deleter. No effect under `leaky`.
   void barrier() noexcept { core_.barrier(); }
 
-  // As handle::quiescent, for what this thread does without a handle.
+  // As handle::quiescent, for what this thread did without a handle. If that is nothing: no effect.
   void quiescent() noexcept
     requires(impl::HasReports<Scheme>)
   {
-    if (impl::Record* record = mine()) Scheme::report(*record);
+    if (impl::Record* record = mine_if_any()) Scheme::report(*record);
   }
 
   // As handle::reclaim and handle::waiting, for what this thread retired without a handle.
   size_t reclaim(size_t most = SIZE_MAX) noexcept {
-    impl::Record* record = mine();
+    impl::Record* record = mine_if_any();
     return record != nullptr ? impl::free_by_hand(*record, most) : 0;
   }
   size_t waiting() noexcept {
-    impl::Record* record = mine();
+    const impl::Record* record = mine_if_any();
     return record != nullptr ? record->limbo.waiting() : 0;
   }
 
@@ -363,6 +359,10 @@ class domain {
     if (recent.serial == core_.serial) [[likely]]
       return recent.record;
     return core_.of_this_thread();
+  }
+  impl::Record* mine_if_any() const noexcept {
+    const impl::Recent& recent = impl::recents[core_.serial % impl::kRecents];
+    return recent.serial == core_.serial ? recent.record : core_.found();
   }
 
   impl::Core core_;

@@ -53,7 +53,7 @@ struct options {
 
   // Operations between two looks at another thread's announcement [Brown15: 10], or for the token
   // [Kim23: 1]. A thread that holds less than a batch looks for the token an eighth as often. Under
-  // qsbr each report looks, at all records that are no obstacle.
+  // qsbr each report of a thread that holds a batch looks, at all records up to the first obstacle.
   uint32_t operations_between_checks = 10;
 
   // Records looked at each time. [Brown15: 1]

@@ -90,8 +90,11 @@ class Core {
   bool reclaim_for(Record& me, int64_t bytes) noexcept;
   void wait_for_credit(Record& me) noexcept;
   void wait_unpinned(Record& me) noexcept;
-  // Whether the fences of epochs are asymmetric. Under QSBR their frequent side has no fence.
-  bool fences_pins() const noexcept { return asymmetric && traits.scheme != Scheme::quiescence; }
+  // Whether the fences of epochs are asymmetric: light at pins, heavy in scans. Under QSBR, where
+  // pins have none, all are full.
+  bool has_asymmetric_fences() const noexcept {
+    return asymmetric && traits.scheme != Scheme::quiescence;
+  }
   bool has_epochs() const noexcept {
     return traits.scheme == Scheme::epochs || traits.scheme == Scheme::quiescence ||
            traits.scheme == Scheme::ping;
@@ -195,6 +198,8 @@ void pin_unsettled(Record& record) noexcept;
 bool enter_in_handler(Record& record) noexcept;
 void leave_in_handler(Record& record, bool was_outside) noexcept;
 size_t free_now(Record& record, size_t most) noexcept;
+// reclaim/away.cc. The calling thread becomes the owner of a record that another thread gave it.
+void adopt(Record& record) noexcept;
 // Counts an object for which there was no memory, and which is leaked.
 void lose(Record& record) noexcept;
 // reclaim/budget.cc. The calling thread has retired more than its credit: gets credit, or reclaims,

@@ -6,6 +6,12 @@
 
 #include "nearmalloc/impl/fence.hpp"
 
+namespace near::reclaim::impl {
+
+void yield() noexcept;  // lets other threads run
+
+}  // namespace near::reclaim::impl
+
 #ifndef NEAR_MODEL
 
 namespace near::reclaim::impl {

@@ -17,8 +17,6 @@
 
 namespace near::reclaim::impl {
 
-void yield() noexcept;  // lets other threads run
-
 class OwnerLock {
  public:
   void enter(bool asymmetric) {

@@ -12,6 +12,7 @@
 #include "nearmalloc/reclaim/impl/hazard.hpp"
 #include "nearmalloc/reclaim/impl/limbo.hpp"
 #include "nearmalloc/reclaim/impl/owner_lock.hpp"
+#include "nearmalloc/reclaim/impl/owner_word.hpp"
 #include "nearmalloc/reclaim/impl/stay.hpp"
 #include "nearmalloc/reclaim/impl/token.hpp"
 #include "nearmalloc/reclaim/timeline.hpp"
@@ -26,7 +27,7 @@ struct alignas(128) Record {
   EpochWords<Record> epoch;
   TokenWords token;
   Atomic<uint32_t> attached{kAttached};
-  Atomic<int32_t> thread{0};              // kernel number of the owner
+  OwnerWord owner;
   Atomic<uint64_t> active_at{0};          // the domain's time when the owner last looked at it
   Atomic<uint64_t> reported{UINT64_MAX};  // the stall that was reported last
   Atomic<uint64_t> freeing_ns{0};         // written by the owner
