@@ -14,8 +14,6 @@ void for_each_other(const Core& core, const Record& me, F f) noexcept {
   });
 }
 
-bool has_effect(const Core& core) noexcept { return core.traits.scheme == Scheme::quiescence; }
-
 void leave(Record& record) noexcept {
   record.stay.begin();
   go_away(record);
@@ -31,14 +29,14 @@ void return_if_away(Record& record) noexcept {
 }  // namespace
 
 Away::Away(const Core& core, Record& me) noexcept : core_(core), me_(me) {
-  if (!has_effect(core)) return;
+  if (!core.has_reports()) return;
   before_ = me.stay.enter_library();
   go_away(me);
   for_each_other(core, me, leave);
 }
 
 Away::~Away() {
-  if (!has_effect(core_)) return;
+  if (!core_.has_reports()) return;
   for_each_other(core_, me_, return_if_away);
   come_back(me_);
   me_.stay.restore(before_);
@@ -46,14 +44,14 @@ Away::~Away() {
 
 void Away::let_go_all(const Core& core, Record& me) noexcept {
   let_go(me);
-  if (has_effect(core)) for_each_other(core, me, let_go);
+  if (core.has_reports()) for_each_other(core, me, let_go);
 }
 
 // The thread that gave the record away may be waiting, and have taken it away.
 void adopt(Record& record) noexcept {
   const int32_t mine = own_thread();
   record.owner.adopt(mine);
-  if (has_effect(*record.core)) return_if_away(record);
+  if (record.core->has_reports()) return_if_away(record);
   record.user = this_user();
   record.owner.release(mine);
 }

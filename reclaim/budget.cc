@@ -118,10 +118,9 @@ void Core::wait_for_credit(Record& me) noexcept {
 // Whether the calling thread is pinned through another record; under QSBR, whether it may hold a
 // pointer through one.
 bool Core::waits_for_itself(const Record& me) const noexcept {
-  const bool holds = traits.scheme == Scheme::quiescence;
   bool waits = false;
   for_each_own(*this, [&](const Record& record) {
-    if (&record != &me && (holds || !record.stay.is_outside())) waits = true;
+    if (&record != &me && (has_reports() || !record.stay.is_outside())) waits = true;
   });
   return waits;
 }

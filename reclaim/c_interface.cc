@@ -111,18 +111,6 @@ deleter deleter_for(void (*destroy)(void*)) {
   return destroy == nullptr ? free_object : reinterpret_cast<deleter>(destroy);
 }
 
-// As domain::mine.
-Record* own_record(Core& core) {
-  const Recent& recent = recents[core.serial % kRecents];
-  return recent.serial == core.serial ? recent.record : core.of_this_thread();
-}
-
-// As domain::mine_if_any.
-Record* own_record_if_any(const Core& core) {
-  const Recent& recent = recents[core.serial % kRecents];
-  return recent.serial == core.serial ? recent.record : core.found();
-}
-
 Record& record_of(const near_reclaim_guard* guard) { return *static_cast<Record*>(guard->record); }
 
 SlotRow row_of(const near_reclaim_guard* guard) {

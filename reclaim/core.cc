@@ -145,7 +145,7 @@ void Core::unpark(Record& record) noexcept {
   // From here on each pass includes this thread, or this thread sees whatever was unlinked before.
   if (traits.scheme == Scheme::token) heavy_fence(asymmetric);
   record.is_offline = false;
-  if (traits.scheme == Scheme::quiescence) come_back(record);
+  if (has_reports()) come_back(record);
   record.stay.end();
   let_go(record);
 }
@@ -172,7 +172,7 @@ void Core::park(Record& record, uint32_t state) noexcept {
   record.token.countdown = record.token.interval = 1;
   record.due = true;  // any use while parked then reaches expect_own
   let_go(record);
-  if (traits.scheme == Scheme::quiescence) go_away(record);
+  if (has_reports()) go_away(record);
   // The next thread that takes the record is not mistaken for this one until it writes its number.
   if (state == kFree) record.owner.set(0);
   record.attached.store(state, kRelease);  // pairs: attached

@@ -121,7 +121,7 @@ void check_epochs(Record& record) noexcept {
   const options& settings = record.core->settings;
   if (record.limbo.held() < settings.batch_size) return;
   // A thread that waits for a report costs each look one load, as the scan stays at its record.
-  const bool is_rare = record.core->traits.scheme == Scheme::quiescence;
+  const bool is_rare = record.core->has_reports();
   scan_epochs(record, is_rare ? UINT32_MAX : settings.records_per_check);
 }
 

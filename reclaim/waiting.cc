@@ -31,7 +31,7 @@ void destroy_all(Retirable* words) noexcept {
 // Under QSBR `me` is away.
 void Core::wait_for_epochs(Record& me) noexcept {
   const bool fences = has_asymmetric_fences();
-  const uint64_t distance = traits.scheme == Scheme::quiescence ? kEpochsToWait : 2;
+  const uint64_t distance = has_reports() ? kEpochsToWait : 2;
   heavy_fence(fences);  // a thread pinned before announces at most the epoch read now
   const uint64_t start = clock.epoch.load(kAcquire);  // pairs: epoch-clock
   EpochWords<Record> words;
@@ -89,8 +89,8 @@ Record& Core::to_wait_with(const char* misuse, bool in_deleters) noexcept {
   for_each_own(*this, [&](const Record& record) {
     if (!record.stay.is_outside() || (record.working && !in_deleters)) fail_with(misuse);
   });
-  Record* me = traits.scheme == Scheme::quiescence ? found() : of_this_thread();
-  if (me == nullptr && traits.scheme == Scheme::quiescence) me = attach();
+  Record* me = has_reports() ? found() : of_this_thread();
+  if (me == nullptr && has_reports()) me = attach();
   if (me == nullptr) fail_with("there is no memory for the record of a thread that waits");
   expect_own(*me);  // while offline it cannot take part in what it waits for
   return *me;
@@ -98,7 +98,7 @@ Record& Core::to_wait_with(const char* misuse, bool in_deleters) noexcept {
 
 // Under QSBR a record that only this wait uses does not stay: its thread would have to report.
 void Core::end_wait(Record& me) noexcept {
-  if (traits.scheme == Scheme::quiescence && found() != &me) detach(me);
+  if (has_reports() && found() != &me) detach(me);
 }
 
 void Core::synchronize() noexcept {

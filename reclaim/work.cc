@@ -151,7 +151,7 @@ void work_of_own(Record& record) noexcept {
   const uint32_t operations = counts ? record.token.interval : 1;
   record.since_check += operations;
   record.since_free += operations;
-  const bool is_rare = record.core->traits.scheme == Scheme::quiescence;
+  const bool is_rare = record.core->has_reports();
   if (is_rare || record.since_check >= settings.operations_between_checks) {
     record.since_check = 0;
     check_others(record);

@@ -354,16 +354,8 @@ class domain {
   friend struct impl::Unguarded;
   friend struct impl::TestAccess;
 
-  impl::Record* mine() noexcept {
-    const impl::Recent& recent = impl::recents[core_.serial % impl::kRecents];
-    if (recent.serial == core_.serial) [[likely]]
-      return recent.record;
-    return core_.of_this_thread();
-  }
-  impl::Record* mine_if_any() const noexcept {
-    const impl::Recent& recent = impl::recents[core_.serial % impl::kRecents];
-    return recent.serial == core_.serial ? recent.record : core_.found();
-  }
+  impl::Record* mine() noexcept { return impl::own_record(core_); }
+  impl::Record* mine_if_any() const noexcept { return impl::own_record_if_any(core_); }
 
   impl::Core core_;
 };

@@ -10,12 +10,12 @@
 #include "nearmalloc/reclaim/impl/aside.hpp"
 #include "nearmalloc/reclaim/impl/loose_slots.hpp"
 #include "nearmalloc/reclaim/impl/record.hpp"
+#include "nearmalloc/reclaim/impl/this_thread.hpp"
 #include "nearmalloc/reclaim/options.hpp"
 
 namespace near::reclaim::impl {
 
-struct KeptSlots;  // this_thread.hpp
-struct Use;        // reclaim/process.h
+struct Use;  // reclaim/process.h
 
 // Gives the tests access to the parts of a domain; the tests define it.
 struct TestAccess;
@@ -90,14 +90,13 @@ class Core {
   bool reclaim_for(Record& me, int64_t bytes) noexcept;
   void wait_for_credit(Record& me) noexcept;
   void wait_unpinned(Record& me) noexcept;
+  // Whether threads have to report quiescent states: QSBR.
+  bool has_reports() const noexcept { return traits.scheme == Scheme::quiescence; }
   // Whether the fences of epochs are asymmetric: light at pins, heavy in scans. Under QSBR, where
   // pins have none, all are full.
-  bool has_asymmetric_fences() const noexcept {
-    return asymmetric && traits.scheme != Scheme::quiescence;
-  }
+  bool has_asymmetric_fences() const noexcept { return asymmetric && !has_reports(); }
   bool has_epochs() const noexcept {
-    return traits.scheme == Scheme::epochs || traits.scheme == Scheme::quiescence ||
-           traits.scheme == Scheme::ping;
+    return traits.scheme == Scheme::epochs || traits.scheme == Scheme::ping || has_reports();
   }
   bool is_limited() const noexcept { return settings.max_unreclaimed_bytes != 0; }
   bool is_robust() const noexcept {
@@ -227,6 +226,21 @@ inline void check_use(const Record& record) noexcept {
 }
 inline void check_retired(const void* object) noexcept {
   if constexpr (kChecksUse) record_retired(object);
+}
+
+// The record that the calling thread uses in the domain without a handle; attached on first use.
+// Null: there is no memory.
+inline Record* own_record(Core& core) noexcept {
+  const Recent& recent = recents[core.serial % kRecents];
+  if (recent.serial == core.serial) [[likely]]
+    return recent.record;
+  return core.of_this_thread();
+}
+
+// As own_record. Null: the thread has not used the domain so.
+inline Record* own_record_if_any(const Core& core) noexcept {
+  const Recent& recent = recents[core.serial % kRecents];
+  return recent.serial == core.serial ? recent.record : core.found();
 }
 
 // Ends a guard that is not the last of its thread.
