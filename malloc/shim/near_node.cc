@@ -35,6 +35,9 @@ std::nullptr_t refuse(int error) {
   return nullptr;
 }
 
+// EIO if this or an earlier writing to the stream failed.
+int end_writing(FILE* stream) { return fflush(stream) != 0 || ferror(stream) != 0 ? EIO : 0; }
+
 near_heap* handle_of(BoundHeap* bound) { return reinterpret_cast<near_heap*>(bound); }
 BoundHeap* bound_of(near_heap* heap) { return reinterpret_cast<BoundHeap*>(heap); }
 
@@ -98,14 +101,14 @@ NEAR_API int near_stats_json(FILE* stream) noexcept {
   if (stream == nullptr) return EINVAL;
   near::start_library();
   near::write_statistics_json(stream);
-  return fflush(stream) != 0 || ferror(stream) != 0 ? EIO : 0;
+  return end_writing(stream);
 }
 
 NEAR_API int near_stats_openmetrics(FILE* stream) noexcept {
   if (stream == nullptr) return EINVAL;
   near::start_library();
   near::write_openmetrics(stream);
-  return fflush(stream) != 0 || ferror(stream) != 0 ? EIO : 0;
+  return end_writing(stream);
 }
 
 NEAR_API int near_explain(FILE* stream) noexcept {
@@ -113,7 +116,7 @@ NEAR_API int near_explain(FILE* stream) noexcept {
   if (near::is_inside()) return ENOSYS;  // a signal handler that interrupted start_library, too
   near::start_library();
   if (!near::write_explanation(stream)) return ENOSYS;
-  return fflush(stream) != 0 || ferror(stream) != 0 ? EIO : 0;
+  return end_writing(stream);
 }
 
 NEAR_API void near_sample_placement(size_t pages, struct near_placement* out) noexcept {
