@@ -85,6 +85,13 @@ class Reclaiming {
     }
   }
 
+  // Scans until it is blocked, or the epoch ends.
+  void advance(Record& record) {
+    record.epoch.seen = clock_.epoch.load(kAcquire);
+    while (scan_step(clock_, records_, record.epoch, asymmetric_) == Scan::going) {
+    }
+  }
+
   void park(Record& record) {
     const uint64_t grace = mutated("what is left waits for two epochs only") ? 2 : kGrace;
     record.parked_until = clock_.epoch.load(kAcquire) + grace;
@@ -239,12 +246,6 @@ class AnothersFence : public FencedSuite<AnothersFence>, Reclaiming {
   }
 
  private:
-  void advance(Record& record) {
-    record.epoch.seen = clock_.epoch.load(kAcquire);
-    while (scan_step(clock_, records_, record.epoch, asymmetric_) == Scan::going) {
-    }
-  }
-
   Gate reader_looked_at_, has_read_, has_unlinked_, has_advanced_, has_fenced_, has_advanced_twice_;
 };
 
@@ -313,12 +314,6 @@ class OneBadScan : public FencedSuite<OneBadScan>, Reclaiming {
     for (int i = 0; i < 30 && clock_.fenced.load(kRelaxed) < record.epoch.seen; i++) pause();
     advance(record);
     has_advanced_thrice_.open();
-  }
-
-  void advance(Record& record) {
-    record.epoch.seen = clock_.epoch.load(kAcquire);
-    while (scan_step(clock_, records_, record.epoch, asymmetric_) == Scan::going) {
-    }
   }
 
   const bool is_late_ = choose(2) == 1;
