@@ -81,7 +81,7 @@ Span* Heap::take_cached(unsigned size_class) {
   if (span->size_class == size_class) {
     span->kind = SpanKind::blocks;
   } else {
-    form_span(*span, size_class, false);
+    form_span(*span, size_class);
     set_count(*span, span->shape().capacity, span->shape().capacity);
   }
   span->remote.open(id_, span->node, size_class);
@@ -94,7 +94,7 @@ Span* Heap::take_fresh(unsigned size_class) {
   Span* span =
       home_only ? take_slices_at(*shard_, slices, zero) : take_slices(*shard_, slices, zero);
   if (span == nullptr) return nullptr;
-  form_span(*span, size_class, zero);
+  form_span(*span, size_class);
   set_count(*span, span->shape().capacity, span->shape().capacity);
   span->remote.open(id_, span->node, size_class);
   return span;

@@ -29,6 +29,7 @@
 #include "heap/span_cache.h"
 #include "node/node.h"
 #include "platform/topology.h"
+#include "sizes/class_set.h"
 #include "span/layout.h"
 #include "span/span.h"
 #include "sync/inbox.h"
@@ -120,10 +121,12 @@ class Heap {
   bool has_blocks(unsigned size_class) const {
     return reusable_.first(size_class) != nullptr || !bins[size_class].is_empty();
   }
-  // Bit c: it has free blocks of class c. Lock held, owner's rights.
-  uint64_t offers() const {
-    uint64_t classes = 0;
-    for (unsigned c = 0; c < kClasses; c++) classes |= uint64_t{has_blocks(c)} << c;
+  // The classes of which it has free blocks. Lock held, owner's rights.
+  ClassSet offers() const {
+    ClassSet classes;
+    for (unsigned c = 0; c < kClasses; c++) {
+      if (has_blocks(c)) classes.add(c);
+    }
     return classes;
   }
   bool inbox_empty() const { return inbox_.empty(); }
@@ -210,8 +213,8 @@ class Heap {
     Heap* next = nullptr;
     Heap* prev = nullptr;
     bool parked = false;
-    // bit c: it had free blocks of class c when it was parked; a hint for adopters
-    uint64_t offers = 0;
+    // the classes of which it had free blocks when it was parked; a hint for adopters
+    ClassSet offers;
     // it lost its thread in a fork, perhaps between the updates of a list and its count
     bool interrupted = false;
   };

@@ -178,10 +178,10 @@ bool Magazines::give_back_if(Chooses chooses) {
 void Magazines::give_back_unused(bool all) {
   if (!gate_.enter()) return;
   const auto is_unused = [&](unsigned node, unsigned size_class) {
-    return all || (used_[node] >> size_class & 1) == 0;
+    return all || !used_[node].has(size_class);
   };
   const bool left = give_back_if(is_unused);
-  for (unsigned n = 0; n < topology.count; n++) used_[n] = 0;
+  for (unsigned n = 0; n < topology.count; n++) used_[n] = {};
   holds_.store(left, kRelaxed);  // relaxed: a hint
   gate_.leave();
 }

@@ -22,6 +22,7 @@
 #include "heap/depot.h"
 #include "heap/gate.h"
 #include "platform/topology.h"
+#include "sizes/class_set.h"
 #include "span/magazine.h"
 
 namespace near {
@@ -60,7 +61,7 @@ class Magazines {
     if (likely(magazine != nullptr)) {
       result = magazine->is_last(block) ? Put::repeated : Put::kept;
       if (likely(result == Put::kept)) magazine->push(block);
-      used_[node] |= uint64_t{1} << size_class;
+      used_[node].add(size_class);
     }
     gate_.leave();
     return result;
@@ -74,7 +75,7 @@ class Magazines {
     if (likely(magazine != nullptr && magazine->size() > 0)) {
       block = magazine->pop();
       magazine->prefetch_next();
-      used_[node_] |= uint64_t{1} << size_class;
+      used_[node_].add(size_class);
     }
     gate_.leave();
     return block;
@@ -132,7 +133,7 @@ class Magazines {
   Slot filling_[kClasses] = {};
   Slot serving_[kClasses] = {};
   Slot spare_{nullptr};            // an empty one of the heap's node
-  uint64_t used_[kMaxNodes] = {};  // bit c of node n: a block of class c came or went
+  ClassSet used_[kMaxNodes];  // by node: the classes of which a block came or went
   Slot* const away_;  // behind this object, by node and class; none if there is one node
 };
 

@@ -72,7 +72,7 @@ Heap* make_heap(unsigned node, uint32_t kept) {
 }
 
 // Requires the lock of the heap's node. `offers`: see Registration.
-void push_parked(Heap* heap, uint64_t offers) {
+void push_parked(Heap* heap, const ClassSet& offers) {
   NodeHeaps& home = heaps_of[heap->node()];
   heap->registration.parked = true;
   heap->registration.offers = offers;
@@ -119,7 +119,7 @@ Heap* shared_heap(Atomic<Heap*>& slot, unsigned node, bool home_only) {
 // Puts a heap into the list that its thread no longer uses, or that was taken out. The caller holds
 // its lock and the owner's rights.
 void list_parked(Heap* heap) {
-  const uint64_t offers = heap->offers();
+  const ClassSet offers = heap->offers();
   const LockGuard guard(heaps_of[heap->node()].lock);
   push_parked(heap, offers);
 }
@@ -171,7 +171,7 @@ namespace {
 Heap* take_offering(unsigned node, unsigned size_class) {
   Heap* heap = heaps_of[node].parked.front();
   for (unsigned i = 0; i < kAdoptTries && heap != nullptr; i++, heap = heap->registration.next) {
-    const bool offers = (heap->registration.offers >> size_class & 1) != 0;
+    const bool offers = heap->registration.offers.has(size_class);
     if (!offers && heap->inbox_empty()) continue;
     if (heap->lock.try_lock()) return pop_parked(heap);
   }

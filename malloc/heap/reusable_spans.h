@@ -69,10 +69,10 @@ class ReusableSpans {
 
  private:
   // The classes with blocks smaller than a page.
-  static constexpr unsigned kPagedClasses = kSmallClasses + 7;
+  static constexpr unsigned kPagedClasses = kSmallClasses + 15;
   static_assert(kSizeClasses[kPagedClasses - 1].size < kPageSize &&
                 kSizeClasses[kPagedClasses].size >= kPageSize);
-  static constexpr unsigned kSweepTries = 4;
+  static constexpr unsigned kSweepTries = 8;
 
   List<Span> unswept_of_[kClasses];  // by class; the span filed last comes first
   List<Span> swept_[kPagedClasses];  // likewise

@@ -210,6 +210,7 @@ class alignas(128) Region {
   void advise_pages(const Growth& growth, uint32_t begin, uint32_t end);
 
   void update_huge_page_advice(uint32_t chunk, bool whole);
+  void forget_touched(uint32_t chunk, uint32_t slices);
   void link(uint32_t chunk);
   void unlink(uint32_t chunk);
   void changed(uint32_t chunk);

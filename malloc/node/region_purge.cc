@@ -103,8 +103,17 @@ void Region::update_huge_page_advice(uint32_t index, bool whole) {
   os::advise_huge_pages(chunk_start(index), kChunkSize, whole);
 }
 
+// The slices in the mask were given back: none of their pages was written since.
+void Region::forget_touched(uint32_t index, uint32_t slices) {
+  for (; slices != 0; slices &= slices - 1) {
+    Span& slice = spans_[size_t{index} * kChunkSlices + std::countr_zero(slices)];
+    if (slice.touched != 0) slice.touched = 0;
+  }
+}
+
 void Region::put_back(uint32_t index, uint32_t slices, uint32_t dirty) {
   Chunk& chunk = chunks_[index];
+  forget_touched(index, slices & ~dirty);
   chunk.away = 0;
   away_--;
   chunk.free |= slices;
@@ -144,6 +153,7 @@ void Region::withdraw_whole(uint32_t index) {
 
 void Region::put_back_whole(uint32_t index, uint32_t dirty, bool unmapped) {
   if (!unmapped) return put_back(index, kWholeChunk, dirty);
+  forget_touched(index, kWholeChunk);
   Chunk& chunk = chunks_[index];
   chunk.away = 0;
   away_--;

@@ -1,10 +1,11 @@
 // Size classes: which block size serves a request, and how long the spans of such blocks are.
 //
-// The sizes are 16, 32, …, 128, and then four per doubling up to 32 KiB. A byte table gives the
-// class of a small request (up to 1 KiB), because that takes the fewest instructions; arithmetic
-// gives that of a medium one. A larger request gets a large block: whole slices.
+// The sizes are 16, 32, …, 128, and then eight per doubling up to 32 KiB, so a block above 128
+// bytes is at most an eighth larger than the request. A byte table gives the class of a small
+// request (up to 1 KiB), because that takes the fewest instructions; arithmetic gives that of a
+// medium one. A larger request gets a large block: whole slices.
 // Invariants (asserted below): sizes ascend; size(class_of(n)) >= n, and the class before is too
-// small; capacity * size <= span bytes, and at most 12.5 % of a span is waste.
+// small; capacity * size <= span bytes, and at most 1 part in kLeastUse of a span is waste.
 // To change the classes: change kSmallClasses and kClasses, class_size and class_of_computed
 // together, and span lengths where the assertions ask for it; then size_class_test.cc and decision
 // 0003.
@@ -23,8 +24,8 @@ inline constexpr size_t kSliceShift = 16;
 inline constexpr size_t kSliceSize = size_t{1} << kSliceShift;  // 64 KiB
 inline constexpr size_t kSmallMax = 1024;
 inline constexpr size_t kMediumMax = 32 * kKiB;
-inline constexpr unsigned kSmallClasses = 20;
-inline constexpr unsigned kClasses = 40;
+inline constexpr unsigned kSmallClasses = 32;
+inline constexpr unsigned kClasses = 72;
 inline constexpr size_t kBlockAlign = 16;
 
 struct SizeClass {
@@ -33,27 +34,42 @@ struct SizeClass {
       reciprocal;     // ceil(2^32 / size): starts_block in 32 bits, for offsets in the first slice
   uint64_t exact;     // ceil(2^64 / size): starts_block in 64 bits, for any offset in a span
   uint16_t capacity;  // blocks of a span
-  // free blocks that make a span worth allocating from again: an eighth, at least one
+  // free blocks that make a span worth allocating from again: a sixteenth, at least one
   uint16_t reuse_at;
   uint8_t slices;  // slices of a span
 };
 
 constexpr uint32_t class_size(unsigned index) {
   if (index < 8) return static_cast<uint32_t>(16 * (index + 1));
-  const unsigned doubling = (index - 8) / 4;
-  const unsigned quarter = (index - 8) % 4;
-  return static_cast<uint32_t>((size_t{128} << doubling) / 4 * (5 + quarter));
+  const unsigned doubling = (index - 8) / 8;
+  const unsigned eighth = (index - 8) % 8;
+  return static_cast<uint32_t>((size_t{128} << doubling) / 8 * (9 + eighth));
+}
+
+// At most 1 part in this many of a span is waste.
+inline constexpr size_t kLeastUse = 28;
+
+// A power of two, so that spans fill a chunk: the smallest with little waste, and with enough
+// blocks that a span seldom comes or goes.
+constexpr unsigned span_slices(uint32_t size) {
+  const size_t blocks = size <= 8 * kKiB ? 8 : 16;
+  unsigned slices = 1;
+  while (slices * kSliceSize / size < blocks ||
+         slices * kSliceSize % size * kLeastUse > slices * kSliceSize) {
+    slices *= 2;
+  }
+  return slices;
 }
 
 constexpr SizeClass make_size_class(unsigned index) {
   const uint32_t size = class_size(index);
-  const unsigned slices = size <= 8 * kKiB ? 1 : size <= 16 * kKiB ? 4 : 8;
+  const unsigned slices = span_slices(size);
   const size_t capacity = slices * kSliceSize / size;
   return {size,
           static_cast<uint32_t>(div_up(size_t{1} << 32, size)),
           UINT64_MAX / size + 1,
           static_cast<uint16_t>(capacity),
-          static_cast<uint16_t>(max_of(capacity / 8, 1)),
+          static_cast<uint16_t>(max_of(capacity / 16, 1)),
           static_cast<uint8_t>(slices)};
 }
 
@@ -65,12 +81,12 @@ constexpr std::array<SizeClass, kClasses> make_size_classes() {
 
 inline constexpr std::array<SizeClass, kClasses> kSizeClasses = make_size_classes();
 
-// The class of a request above 128 bytes: the leading bit of size - 1 gives the doubling, the two
-// bits below it the quarter.
+// The class of a request above 128 bytes: the leading bit of size - 1 gives the doubling, the three
+// bits below it the eighth.
 constexpr unsigned class_of_computed(size_t size) {
   const size_t last = size - 1;
   const unsigned log = log2_floor(last);
-  return 8 + (log - 7) * 4 + static_cast<unsigned>(last >> (log - 2) & 3);
+  return 8 + (log - 7) * 8 + static_cast<unsigned>(last >> (log - 3) & 7);
 }
 
 constexpr std::array<uint8_t, kSmallMax + 1> make_class_table() {
@@ -115,7 +131,7 @@ constexpr bool size_classes_hold() {
     const size_t span = c.slices * kSliceSize;
     if (c.size % kBlockAlign != 0 || (i > 0 && c.size <= kSizeClasses[i - 1].size)) return false;
     if (c.capacity * size_t{c.size} > span) return false;
-    if ((span - c.capacity * size_t{c.size}) * 8 > span) return false;
+    if ((span - c.capacity * size_t{c.size}) * kLeastUse > span) return false;
     for (uint64_t block = 0; block < c.capacity; block++) {
       const uint64_t start = block * c.size;
       if (start < kSliceSize && !starts_block(static_cast<uint32_t>(start), c.reciprocal))

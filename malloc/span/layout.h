@@ -76,8 +76,9 @@ struct alignas(128) Span {
   bool swept;           // searched for free pages since the last event: in the owner's second list
   uint8_t node;         // the region's; constant while kind != none
   uint16_t purged_pages;  // pages given back and not carved since
-  // bit i: page i of the first slice was written since the system provided it. A hint for carving.
-  // It outlives the span, and is kept as long as the memory is dirty
+  // of every slice, not only the span's first. Bit i: page i of the slice may have been written
+  // since the system provided it. A hint for carving; it outlives the span. Cleared by the region
+  // when the slice is given back to the system
   uint16_t touched;
   uint16_t counted;  // freed() when the owner's frees were last counted. Guard: the owner's lock
   uint32_t slices;   // length of the span; constant while kind == blocks; large blocks resize
@@ -107,6 +108,13 @@ constexpr bool carves_blocks(const SizeClass& shape) { return shape.size >= kPag
 
 static_assert(kSliceSize / kBlockAlign <= FreeCount::kMaxRemaining - FreeCount::kMaxAwaited);
 static_assert(kLinkReach == kChunkSize);  // a span of a class lies in one chunk
+static_assert([] {  // so there is a bit of `uncarved` for each block of a page and more
+  for (const SizeClass& shape : kSizeClasses) {
+    if (shape.size >= kPageSize && shape.capacity >= 32) return false;
+    if (shape.size < kPageSize && shape.slices != 1) return false;
+  }
+  return true;
+}());
 static_assert(kClasses <= UINT8_MAX);     // RemoteList keeps one more, and the node, in a byte each
 static_assert(offsetof(Span, remote) == 64 && (kCheckBuild || sizeof(Span) == 128));
 

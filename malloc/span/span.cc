@@ -13,6 +13,7 @@ namespace {
 // be in a near cache when it is handed out.
 constexpr size_t kCarveBlocks = 64;
 constexpr size_t kCarvePages = 4;
+constexpr uint32_t kCarveLarge = 16;  // blocks as large as a page, or larger
 constexpr uint32_t kPages = kSliceSize >> kPageShift;
 
 // The blocks of the units from `first` up to (not including) `last`.
@@ -50,7 +51,7 @@ constexpr auto kAllUnits = [] {
 
 }  // namespace
 
-void form_span(Span& span, unsigned size_class, bool clean) {
+void form_span(Span& span, unsigned size_class) {
   const SizeClass& shape = kSizeClasses[size_class];
   span.size_class = static_cast<uint8_t>(size_class);
   span.reciprocal = span.reciprocal_again = shape.reciprocal;
@@ -59,7 +60,6 @@ void form_span(Span& span, unsigned size_class, bool clean) {
   span.sparse = false;
   span.idle = span.swept = false;
   span.purged_pages = 0;
-  if (clean) span.touched = 0;
   span.uncarved = kAllUnits[size_class];
   for (uint32_t i = 1; i < shape.slices; i++) {
     Span& inside = (&span)[i];
@@ -71,24 +71,39 @@ void form_span(Span& span, unsigned size_class, bool clean) {
 
 namespace {
 
-// A mask of the pages of a span's first slice that hold its bytes from `begin` up to `end`.
-uint16_t pages_from_to(size_t begin, size_t end) {
-  const auto first = static_cast<unsigned>(begin >> kPageShift);
-  if (first >= kPages) return 0;
-  const auto last = static_cast<unsigned>(min_of((end - 1) >> kPageShift, kPages - 1));
-  return static_cast<uint16_t>(bit_run(first, last - first + 1));
+// True if the page at this offset in the span may have been written.
+NEAR_INLINE bool is_touched(const Span& span, size_t offset) {
+  const uint32_t pages = (&span)[offset >> kSliceShift].touched;
+  return (pages >> (offset >> kPageShift) % kPages & 1) != 0;
 }
 
-// How many units to carve from number `unit` on: one, or as many as were touched before. At most 16
-// blocks if a unit is a block, else kCarvePages or the pages that hold kCarveBlocks if these are
-// more.
+// The bytes from `begin` up to `end` will be written.
+void mark_touched(Span& span, size_t begin, size_t end) {
+  const size_t last = (end - 1) >> kPageShift;
+  for (size_t page = begin >> kPageShift; page <= last;) {
+    const auto first = static_cast<unsigned>(page % kPages);
+    const auto count = static_cast<unsigned>(min_of(kPages - first, last - page + 1));
+    Span& slice = (&span)[page / kPages];
+    slice.touched = static_cast<uint16_t>(slice.touched | bit_run(first, count));
+    page += count;
+  }
+}
+
+// How many units to carve from number `unit` on: one, and as many behind it as were touched before.
+// The page on which a block starts counts, because its link is there.
 uint32_t units_to_carve(const Span& span, uint32_t unit) {
   const SizeClass& shape = span.shape();
-  const bool by_block = carves_blocks(shape);
-  const uint32_t touched = by_block && span.touched != 0 ? ~uint32_t{0} : span.touched;
-  const auto run = static_cast<size_t>(std::countr_one((span.uncarved & touched) >> unit));
-  const size_t most = by_block ? 16 : max_of(kCarveBlocks * shape.size >> kPageShift, kCarvePages);
-  return static_cast<uint32_t>(max_of(min_of(run, most), 1));
+  const auto run = static_cast<uint32_t>(std::countr_one(span.uncarved >> unit));
+  if (!carves_blocks(shape)) {
+    const auto touched = static_cast<uint32_t>(std::countr_one(uint32_t{span.touched} >> unit >> 1));
+    const size_t most = max_of(kCarveBlocks * shape.size >> kPageShift, kCarvePages);
+    return static_cast<uint32_t>(min_of(min_of(run, touched + 1), most));
+  }
+  const auto most = static_cast<uint32_t>(min_of(run, kCarveLarge));
+  size_t offset = size_t{unit} * shape.size;
+  uint32_t units = 1;
+  while (units < most && is_touched(span, offset += shape.size)) units++;
+  return units;
 }
 
 }  // namespace
@@ -101,7 +116,7 @@ void carve(Span& span, FreeList& list) {
   const uint32_t units = units_to_carve(span, unit);
   span.uncarved &= ~bit_run(unit, units);
   const Blocks blocks(shape, unit, unit + units);
-  span.touched |= pages_from_to(blocks.begin * size, blocks.end * size);
+  mark_touched(span, blocks.begin * size, Blocks(shape, unit, unit + 1).end * size);
   char* const first = span.start + blocks.begin * size;
   char* const last = span.start + (blocks.end - 1) * size;
   for (char* block = first; block != last; block += size) {

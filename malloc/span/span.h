@@ -9,7 +9,7 @@ namespace near {
 
 // Makes a run of slices a span of `size_class` with all blocks uncarved. The heap sets owner, list
 // and count.
-void form_span(Span& span, unsigned size_class, bool clean);
+void form_span(Span& span, unsigned size_class);
 
 // Pushes the blocks of the lowest uncarved unit onto `list`, or of several units if they were
 // touched before, so that this costs no page fault. The span must have an uncarved unit.

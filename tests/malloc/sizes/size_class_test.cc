@@ -21,10 +21,9 @@ TEST(SizeClass, TheSmallestThatFitsServesARequest) {
     if (index > 0) {
       ASSERT_LT(kSizeClasses[index - 1].size, size);
     }
-    // The waste inside a block is less than 16 bytes, or than a fifth of it.
+    // The waste inside a block is less than 16 bytes, or than an eighth of the request.
     if (size > 0) {
-      ASSERT_LT(kSizeClasses[index].size - size,
-                near::max_of(16, kSizeClasses[index].size / 5 + 1));
+      ASSERT_LT(kSizeClasses[index].size - size, near::max_of(16, size / 8 + 1)) << size;
     }
     count_cases();
   }
@@ -42,10 +41,10 @@ TEST(SizeClass, SpansWasteLittleAndAreWorthReusingInTime) {
     const size_t bytes = shape.slices * near::kSliceSize;
     const size_t used = size_t{shape.capacity} * shape.size;
     ASSERT_LE(used, bytes);
-    ASSERT_LE((bytes - used) * 8, bytes) << shape.size;
+    ASSERT_LE((bytes - used) * near::kLeastUse, bytes) << shape.size;
     ASSERT_LT(bytes - used, shape.size) << shape.size;
     ASSERT_GE(shape.reuse_at, 1);
-    ASSERT_LE(shape.reuse_at, near::max_of(1, shape.capacity / 8));
+    ASSERT_LE(shape.reuse_at, near::max_of(1, shape.capacity / 16));
     ASSERT_EQ(shape.size % near::kBlockAlign, 0u);
     count_cases();
   }

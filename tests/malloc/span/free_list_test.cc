@@ -30,7 +30,7 @@ class FreeListTest : public testing::TestWithParam<uintptr_t> {
     near::link_key.value = GetParam();
     span_.start = memory_.start() + memory_.bytes() - near::kSliceSize;
     span_.slices = 1;
-    near::form_span(span_, kClass, false);
+    near::form_span(span_, kClass);
     near::carve(span_, span_.local);
     for (ListWalk walk(span_, span_.local); Block* block = walk.next();) blocks_.push_back(block);
   }

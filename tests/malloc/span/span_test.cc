@@ -33,7 +33,7 @@ class Trial {
     span().start = memory_.start();
     span().slices = shape().slices;
     span().touched = static_cast<uint16_t>(touched);
-    near::form_span(span(), size_class, false);
+    near::form_span(span(), size_class);
   }
 
   Span& span() { return spans_[0]; }
