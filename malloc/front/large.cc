@@ -8,7 +8,16 @@
 namespace near {
 namespace {
 
+// A run that wastes more than this part of itself should not have huge pages.
+constexpr size_t kLeastUse = 28;
+
 size_t slices_for(size_t size) { return div_up(size, kSliceSize); }
+
+RunRequest run_for(size_t size, size_t alignment) {
+  const size_t slices = slices_for(size);
+  const size_t waste = (slices << kSliceShift) - size;
+  return {static_cast<uint32_t>(slices), alignment, waste * kLeastUse <= slices << kSliceShift};
+}
 
 // Counts blocks that the calling thread took or (negative) freed. Only the sum over all heaps means
 // something.
@@ -41,17 +50,15 @@ void* allocate_large(size_t size, size_t alignment, bool* zero) {
   start_library();
   if (is_hopeless(size, alignment)) return nullptr;
   bool clean = false;
-  const auto slices = static_cast<uint32_t>(slices_for(size));
-  void* block = make_large(take_slices(current_shard(), slices, clean, alignment), size);
+  void* block = make_large(take_slices(current_shard(), run_for(size, alignment), clean), size);
   if (zero != nullptr) *zero = clean;
   return block;
 }
 
 void* allocate_large_at(unsigned node, size_t size, size_t alignment) {
   if (unlikely(is_inside()) || is_hopeless(size, alignment)) return nullptr;
-  const auto slices = static_cast<uint32_t>(slices_for(size));
   bool clean = false;
-  return make_large(take_slices_at(nodes[node].shard(0), slices, clean, alignment), size);
+  return make_large(take_slices_at(nodes[node].shard(0), run_for(size, alignment), clean), size);
 }
 
 void release_large(Span& span) {

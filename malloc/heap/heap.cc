@@ -90,9 +90,8 @@ Span* Heap::take_cached(unsigned size_class) {
 
 Span* Heap::take_fresh(unsigned size_class) {
   bool zero = false;
-  const uint32_t slices = kSizeClasses[size_class].slices;
-  Span* span =
-      home_only ? take_slices_at(*shard_, slices, zero) : take_slices(*shard_, slices, zero);
+  const RunRequest run{.slices = kSizeClasses[size_class].slices};
+  Span* span = home_only ? take_slices_at(*shard_, run, zero) : take_slices(*shard_, run, zero);
   if (span == nullptr) return nullptr;
   form_span(*span, size_class);
   set_count(*span, span->shape().capacity, span->shape().capacity);

@@ -20,9 +20,24 @@ namespace near {
 inline constexpr uint32_t kWholeChunk = ~uint32_t{0};  // a mask of all its slices
 inline constexpr uint32_t kNoChunk = ~uint32_t{0};
 
-// The page size that a chunk asks the system for. `split`: a huge chunk of which a part was purged:
-// it has small pages until all of it is purged. It stays split if it is unmapped and mapped again,
-// unless a large block then fills it.
+// What a heap or a large block asks a node for: a run of slices that begins at a multiple of
+// `alignment`, at least a slice.
+struct RunRequest {
+  uint32_t slices;
+  size_t alignment = kSliceSize;
+  // False if much of the run will not be used: huge pages would make that part resident too.
+  bool dense = true;
+
+  // A free run of this length has such a run in it, wherever it begins.
+  uint32_t with_slack() const {
+    return slices + static_cast<uint32_t>(alignment >> kSliceShift) - 1;
+  }
+};
+
+// The page size that a chunk asks the system for. `split`: a chunk with small pages, because a part
+// of it was purged, or because it was mapped for runs that are not dense. It has huge pages again
+// once all of it was purged in place. It stays split if it is unmapped and mapped again, unless a
+// large block then fills it.
 enum class Pages : uint8_t { small, huge, split };
 
 // `other`: the chunk belongs to another node or to none; `lost`: other code in the process has

@@ -269,14 +269,13 @@ struct Added {
 };
 constinit void* spare_room[kMaxNodes] = {};  // for an Added; guard: adding_lock
 
-// A request for slices from a new window.
+// A request for slices from a new window of a node.
 struct Request {
   unsigned node;
-  uint32_t slices;
-  size_t alignment;
+  const RunRequest& run;
 
   size_t bytes() const {
-    return align_up((size_t{slices} << kSliceShift) + alignment - kSliceSize, kChunkSize);
+    return align_up(size_t{run.with_slack()} << kSliceShift, kChunkSize);
   }
 };
 
@@ -290,8 +289,7 @@ Span* try_window(Added& added, char* start, size_t bytes, bool mapped, const Req
   added.budget.left = chunks;
   added.region.init(added.window, 0, nodes[request.node].shard(0), added.budget);
   if (mapped) added.region.own_mapped();
-  Span* span = nodes[request.node].shard(0).take_from_new(added.region, request.slices, zero,
-                                                          request.alignment);
+  Span* span = nodes[request.node].shard(0).take_from_new(added.region, request.run, zero);
   if (span == nullptr && !mapped) added.region.vanish();
   return span;
 }
@@ -353,24 +351,24 @@ Span* take_from_added(const Request& request, bool& zero) {
 
 // Other nodes serve the request before a window is added, unless the first window ended early: then
 // each node that is tried may add one.
-Span* take_slices(Shard& home, uint32_t slices, bool& zero, size_t alignment) {
+Span* take_slices(Shard& home, const RunRequest& request, bool& zero) {
   const unsigned node = home.node().number();
   for (unsigned i = 0; i < topology.count; i++) {
     const unsigned other = topology.order[node][i];
     Shard& shard = i == 0 ? home : nodes[other].shard_for(home.number());
-    Span* span = first_window.occupied() ? take_slices_at(shard, slices, zero, alignment)
-                                         : nodes[other].take(shard, slices, zero, alignment);
+    Span* span = first_window.occupied() ? take_slices_at(shard, request, zero)
+                                         : nodes[other].take(shard, request, zero);
     if (span == nullptr) continue;
     if (i > 0) count_spill(node, other);
     return span;
   }
-  return take_from_added({node, slices, alignment}, zero);
+  return take_from_added({node, request}, zero);
 }
 
-Span* take_slices_at(Shard& home, uint32_t slices, bool& zero, size_t alignment) {
+Span* take_slices_at(Shard& home, const RunRequest& request, bool& zero) {
   Node& node = home.node();
-  Span* span = node.take(home, slices, zero, alignment);
-  return span != nullptr ? span : take_from_added({node.number(), slices, alignment}, zero);
+  Span* span = node.take(home, request, zero);
+  return span != nullptr ? span : take_from_added({node.number(), request}, zero);
 }
 
 uint64_t spill_count() { return sum_of(&NodeCounters::spills_out); }

@@ -28,13 +28,12 @@ Span* span_of(const void* address);
 const Span* enclosing_span(const void* address);
 
 // Takes a run of slices for a user of the shard `home`: from its node, else from the nearest other
-// node that has it (counted as a spill), else from a new window; null if refused. The run begins at
-// a multiple of `alignment`. `zero`: all of it reads as zero. Takes the locks of regions and
-// shards; the caller may hold a heap's lock.
-Span* take_slices(Shard& home, uint32_t slices, bool& zero, size_t alignment = kSliceSize);
+// node that has it (counted as a spill), else from a new window; null if refused. `zero`: all of it
+// reads as zero. Takes the locks of regions and shards; the caller may hold a heap's lock.
+Span* take_slices(Shard& home, const RunRequest& request, bool& zero);
 
 // As take_slices, from the node of `home` alone or from a new window of it.
-Span* take_slices_at(Shard& home, uint32_t slices, bool& zero, size_t alignment = kSliceSize);
+Span* take_slices_at(Shard& home, const RunRequest& request, bool& zero);
 
 // The shard a span belongs to.
 inline Shard& shard_of(const Span& span) { return span.region->shard(); }

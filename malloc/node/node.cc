@@ -27,36 +27,36 @@ void Node::init(unsigned number, unsigned most) {
 // --- taking ---
 
 // Takes a run from another shard that has much dirty memory, and whose lock is free.
-Span* Node::borrow(const Shard& home, uint32_t slices, bool& zero, size_t alignment) {
+Span* Node::borrow(const Shard& home, const RunRequest& request, bool& zero) {
   const unsigned count = shard_count();
   for (unsigned i = 1; i < count; i++) {
     Shard& other = shard((home.number() + i) % count);
-    if (other.spare() < max_of(kLends, slices)) continue;
-    if (Span* span = other.try_take_mapped(slices, zero, alignment)) return span;
+    if (other.spare() < max_of(kLends, request.slices)) continue;
+    if (Span* span = other.try_take_mapped(request, zero)) return span;
   }
   return nullptr;
 }
 
 // Takes a run from any other shard, shard 0 first. Ends when the system refuses memory.
-Span* Node::take_anywhere(const Shard& home, uint32_t slices, bool& zero, size_t alignment) {
+Span* Node::take_anywhere(const Shard& home, const RunRequest& request, bool& zero) {
   bool refused = false;
   for (unsigned i = 0; i < shard_count() && !refused; i++) {
     if (i == home.number()) continue;
-    if (Span* span = shard(i).take(slices, zero, alignment, refused)) return span;
+    if (Span* span = shard(i).take(request, zero, refused)) return span;
   }
   for (unsigned i = 0; i < shard_count() && refused; i++) {
-    if (Span* span = shard(i).take_mapped(slices, zero, alignment)) return span;
+    if (Span* span = shard(i).take_mapped(request, zero)) return span;
   }
   return nullptr;
 }
 
-Span* Node::take(Shard& home, uint32_t slices, bool& zero, size_t alignment) {
-  Shard& chosen = slices <= kMostSharded ? home : first_;
-  if (Span* span = chosen.take_mapped(slices, zero, alignment)) return span;
-  if (Span* span = borrow(chosen, slices, zero, alignment)) return span;
+Span* Node::take(Shard& home, const RunRequest& request, bool& zero) {
+  Shard& chosen = request.slices <= kMostSharded ? home : first_;
+  if (Span* span = chosen.take_mapped(request, zero)) return span;
+  if (Span* span = borrow(chosen, request, zero)) return span;
   bool refused = false;
-  if (Span* span = chosen.take(slices, zero, alignment, refused)) return span;
-  return shard_count() == 1 ? nullptr : take_anywhere(chosen, slices, zero, alignment);
+  if (Span* span = chosen.take(request, zero, refused)) return span;
+  return shard_count() == 1 ? nullptr : take_anywhere(chosen, request, zero);
 }
 
 // --- all shards ---

@@ -59,7 +59,7 @@ class alignas(128) Node {
 
   // Takes a run of slices for a user of `home`, a shard of this node; null if there is none (errno
   // is unchanged). `zero`: all of it reads as zero. The caller may hold a heap's lock.
-  Span* take(Shard& home, uint32_t slices, bool& zero, size_t alignment);
+  Span* take(Shard& home, const RunRequest& request, bool& zero);
 
   // The functions below apply the function of the same name to each shard: sums, or until done.
   size_t purge(uint32_t age_ms, bool (*is_over)());
@@ -112,8 +112,8 @@ class alignas(128) Node {
  private:
   friend struct Layout;
   BumpPool::Block* map_pool(size_t bytes);
-  Span* borrow(const Shard& home, uint32_t slices, bool& zero, size_t alignment);
-  Span* take_anywhere(const Shard& home, uint32_t slices, bool& zero, size_t alignment);
+  Span* borrow(const Shard& home, const RunRequest& request, bool& zero);
+  Span* take_anywhere(const Shard& home, const RunRequest& request, bool& zero);
 
   // All zero at first, so that the table of nodes costs no memory. What threads that start write
   // lies apart from what all read.

@@ -132,11 +132,11 @@ uint32_t Region::find_in_chunks(uint32_t slices) const {
 // the lowest is tried: if a part of it is absent, the region must grow.
 uint64_t Region::find(uint32_t slices) const {
   const uint32_t index = slices > kChunkSlices ? kNoChunk : find_in_chunks(slices);
-  if (index == kNoChunk && slices <= kClassSlices) return RunTree::kNowhere;
-  if (index == kNoChunk) {
+  if (!lies_in_chunk(slices) && (index == kNoChunk || chunks_[index].is_whole())) {
     const uint64_t first = runs_.find(slices);
-    return first != RunTree::kNowhere && are_mapped(first, slices) ? first : RunTree::kNowhere;
+    if (first != RunTree::kNowhere && are_mapped(first, slices)) return first;
   }
+  if (index == kNoChunk) return RunTree::kNowhere;
   const Chunk& chunk = chunks_[index];
   unsigned offset = find_run(chunk.dirty & chunk.free, slices);
   if (offset >= kChunkSlices) offset = find_run(chunk.free, slices);
@@ -144,22 +144,21 @@ uint64_t Region::find(uint32_t slices) const {
 }
 
 // Makes a span of the free slices from `first` on; they include room to align it.
-Span* Region::make_span(uint64_t first, uint32_t slices, uint32_t& clean, size_t alignment) {
+Span* Region::make_span(uint64_t first, const RunRequest& request, uint32_t& clean) {
   const auto address = reinterpret_cast<uintptr_t>(base_) + (first << kSliceShift);
-  first += (align_up(address, alignment) - address) >> kSliceShift;
-  clean = claim(first, slices);
+  first += (align_up(address, request.alignment) - address) >> kSliceShift;
+  clean = claim(first, request.slices);
   Span* span = &spans_[first];
   span->start = base_ + (first << kSliceShift);
   span->region = this;
   span->node = static_cast<uint8_t>(node_);
-  span->slices = slices;
+  span->slices = request.slices;
   return span;
 }
 
-Span* Region::take(uint32_t slices, uint32_t& clean, size_t alignment) {
-  const auto slack = static_cast<uint32_t>(alignment >> kSliceShift) - 1;
-  const uint64_t first = find(slices + slack);
-  return first == RunTree::kNowhere ? nullptr : make_span(first, slices, clean, alignment);
+Span* Region::take(const RunRequest& request, uint32_t& clean) {
+  const uint64_t first = find(request.with_slack());
+  return first == RunTree::kNowhere ? nullptr : make_span(first, request, clean);
 }
 
 bool Region::extend(Span* span, uint32_t slices) {

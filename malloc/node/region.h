@@ -4,8 +4,9 @@
 // absent chunk is in absent_, unless a growth has withdrawn it. A chunk is in a list of those that
 // wait to be purged if and only if it has dirty slices; that list is in the order of stamps.
 // Policy: take from the chunk whose longest run is the shortest that fits, dirty chunks first. So
-// chunks fill one after another, and whole huge pages stay free or stay full. If no chunk fits,
-// take the lowest run over several chunks, and map those of them that are absent.
+// chunks fill one after another, and whole huge pages stay free or stay full. If only wholly free
+// chunks fit, or none, take the lowest run over several chunks, and map those of them that are
+// absent; but some lengths stay in one chunk (lies_in_chunk).
 // A region grows in three steps, so that the system is called without the shard's lock: plan_growth
 // withdraws the chunks to map, map_growth maps them, end_growth puts them back.
 // Thread-safety: guarded by its node's lock, except `node` and the descriptors of live spans. The
@@ -26,13 +27,19 @@
 
 namespace near {
 
-// Runs of at most this length lie in one chunk, because the links of a span's blocks
-// (span/free_list.h) reach no further.
-inline constexpr uint32_t kClassSlices = [] {
-  uint32_t most = 0;
-  for (const SizeClass& shape : kSizeClasses) most = most > shape.slices ? most : shape.slices;
-  return most;
-}();
+// True if a run of so many slices lies in one chunk. Spans of classes have such lengths, because
+// the links of their blocks (span/free_list.h) reach no further; and they fill a chunk without a
+// rest. Other runs may begin in one chunk and end in the next.
+inline constexpr bool lies_in_chunk(uint32_t slices) {
+  constexpr uint32_t kMost = 8;
+  return slices <= kMost && (slices & (slices - 1)) == 0;
+}
+static_assert([] {
+  for (const SizeClass& shape : kSizeClasses) {
+    if (!lies_in_chunk(shape.slices)) return false;
+  }
+  return true;
+}());
 
 class Shard;
 
@@ -47,6 +54,7 @@ struct Growth {
   uint32_t slices = 0;     // length of the run; 0: there is no such run
   uint32_t end = 0;        // the chunk after the last withdrawn one
   uint32_t missing = 0;    // chunks that the window must give first
+  bool dense = true;       // false: the chunks to map have small pages
   size_t small_pages = 0;  // chunks of a lower order than this have small pages
 
   uint32_t begin() const { return static_cast<uint32_t>(first / kChunkSlices); }
@@ -58,9 +66,8 @@ class alignas(128) Region {
   void init(Window& window, unsigned table, Shard& shard, Budget& budget);
 
   // Takes a run of slices from mapped chunks; null if there is none. Sets `clean` to the number of
-  // them that read as zero, and `start`, `slices`, `region` and `node` of the descriptor. The run
-  // begins at a multiple of `alignment`, which is at least a slice.
-  Span* take(uint32_t slices, uint32_t& clean, size_t alignment);
+  // them that read as zero, and `start`, `slices`, `region` and `node` of the descriptor.
+  Span* take(const RunRequest& request, uint32_t& clean);
 
   // Makes `span` longer by the slices behind it, if they are free and mapped.
   bool extend(Span* span, uint32_t slices);
@@ -70,10 +77,10 @@ class alignas(128) Region {
 
   // --- growing ---
 
-  // Withdraws a run of free slices and the absent chunks that must be mapped for it; with
-  // `generous` some more absent chunks. If there is no such run, `missing` says how many chunks the
-  // region must get from its window.
-  Growth plan_growth(uint32_t slices, bool generous);
+  // Withdraws a run of free slices (with slack to align it) and the absent chunks that must be
+  // mapped for it; with `generous` some more absent chunks. If there is no such run, `missing` says
+  // how many chunks the region must get from its window.
+  Growth plan_growth(const RunRequest& request, bool generous);
 
   // As plan_growth, for the slices behind a span. If these are in use, the plan is empty: no run
   // and no missing chunks.
@@ -90,8 +97,8 @@ class alignas(128) Region {
   void end_growth(const Growth& growth, os::Mapped mapped);
 
   // Makes a span in the run of a growth that has just ended.
-  Span* take_grown(const Growth& growth, uint32_t slices, uint32_t& clean, size_t alignment) {
-    return make_span(growth.first, slices, clean, alignment);
+  Span* take_grown(const Growth& growth, const RunRequest& request, uint32_t& clean) {
+    return make_span(growth.first, request, clean);
   }
 
   // True if a run of slices could be taken without growing.
@@ -180,6 +187,7 @@ class alignas(128) Region {
  private:
   friend struct Layout;
   static constexpr unsigned kBuckets = kChunkSlices + 1;
+  static constexpr int32_t kMostSplit = 4000;  // each split chunk may be a mapping of its own
   using FitList = ChunkList<&Chunk::fit>;
   using AgeList = ChunkList<&Chunk::age>;
   using WholeList = ChunkList<&Chunk::whole>;
@@ -190,7 +198,7 @@ class alignas(128) Region {
   bool are_mapped(uint64_t first, uint32_t slices) const;
   uint64_t free_at_end(uint64_t most) const;
   bool is_free(uint64_t first, uint32_t slices) const;
-  Span* make_span(uint64_t first, uint32_t slices, uint32_t& clean, size_t alignment);
+  Span* make_span(uint64_t first, const RunRequest& request, uint32_t& clean);
   uint32_t claim(uint64_t first, uint32_t slices);
   void release(uint64_t first, uint32_t slices, uint64_t now_ms);
 

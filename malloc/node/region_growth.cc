@@ -143,7 +143,7 @@ uint32_t Region::mask_of(const Growth& growth, uint32_t index) const {
 
 // Withdraws a run, and the absent chunks behind it up to `end`.
 Growth Region::withdraw(uint64_t first, uint32_t slices, uint32_t end) {
-  const Growth growth{first, slices, end, 0, 0};
+  const Growth growth{.first = first, .slices = slices, .end = end};
   for (uint32_t index = growth.begin(); index < end; index++) {
     Chunk& chunk = chunks_[index];
     const uint32_t mask = mask_of(growth, index);
@@ -176,7 +176,7 @@ uint64_t Region::free_at_end(uint64_t most) const {
 
 // The first slice of a free run in mapped or absent chunks; or kNowhere.
 uint64_t Region::find_anywhere(uint32_t slices) const {
-  if (slices > kClassSlices) return runs_.find(slices);
+  if (!lies_in_chunk(slices)) return runs_.find(slices);
   const uint32_t index = find_in_chunks(slices);
   if (index != kNoChunk) {
     return uint64_t{index} * kChunkSlices + find_run(chunks_[index].free, slices);
@@ -184,10 +184,11 @@ uint64_t Region::find_anywhere(uint32_t slices) const {
   return absent_.empty() ? RunTree::kNowhere : uint64_t{absent_.front()} * kChunkSlices;
 }
 
-Growth Region::plan_growth(uint32_t slices, bool generous) {
+Growth Region::plan_growth(const RunRequest& request, bool generous) {
+  const uint32_t slices = request.with_slack();
   const uint64_t first = find_anywhere(slices);
   if (first == RunTree::kNowhere) {
-    if (slices <= kClassSlices) return {.missing = 1};
+    if (lies_in_chunk(slices)) return {.missing = 1};
     const uint64_t missing = slices - min_of(free_at_end(slices), slices - 1);
     return {.missing = static_cast<uint32_t>(div_up(missing, kChunkSlices))};
   }
@@ -198,7 +199,9 @@ Growth Region::plan_growth(uint32_t slices, bool generous) {
     return chunks_[index].presence == Presence::absent && chunks_[index].is_whole();
   };
   while (end < most && end < end_ && is_absent(end)) end++;
-  return withdraw(first, slices, end);
+  Growth growth = withdraw(first, slices, end);
+  growth.dense = request.dense || split_ >= kMostSplit;
+  return growth;
 }
 
 Growth Region::plan_extension(const Span& span, uint32_t slices) {
@@ -218,14 +221,16 @@ Growth Region::plan_extension(const Span& span, uint32_t slices) {
 
 // --- mapping ---
 
-// The page size of a chunk when it is mapped. A chunk that was split before it was unmapped gets
-// small pages again, because it is used in parts; but not if a large block fills it.
+// The page size of a chunk when it is mapped: small for runs that are not dense. A chunk that was
+// split before it was unmapped gets small pages again, because it is used in parts; but not if a
+// large block fills it.
 Pages Region::pages_of(const Growth& growth, uint32_t index) const {
   const Chunk& chunk = chunks_[index];
   if (chunk.order < growth.small_pages) return Pages::small;
   const uint64_t start = uint64_t{index} * kChunkSlices;
   const bool filled = growth.first <= start && growth.first + growth.slices >= start + kChunkSlices;
-  return chunk.pages == Pages::split && !filled ? Pages::split : Pages::huge;
+  const bool split = !growth.dense || chunk.pages == Pages::split;
+  return split && !filled ? Pages::split : Pages::huge;
 }
 
 void Region::advise_pages(const Growth& growth, uint32_t begin, uint32_t end) {

@@ -10,7 +10,6 @@
 namespace near {
 namespace {
 
-constexpr int32_t kMostSplit = 4000;  // most split chunks: each may be a mapping of its own
 constexpr int32_t kMostHoles = 8000;  // each hole ends a mapping; a process may have 65,530 of them
 
 size_t count_of(uint32_t mask) { return static_cast<size_t>(std::popcount(mask)); }

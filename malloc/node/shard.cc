@@ -91,10 +91,10 @@ Span* Shard::record_taken(Span* span, uint32_t slices, uint32_t clean, bool& zer
   return span;
 }
 
-Span* Shard::take_from(Region& region, uint32_t slices, bool& zero, size_t alignment) {
+Span* Shard::take_from(Region& region, const RunRequest& request, bool& zero) {
   uint32_t clean = 0;
-  Span* span = region.take(slices, clean, alignment);
-  return span == nullptr ? nullptr : record_taken(span, slices, clean, zero);
+  Span* span = region.take(request, clean);
+  return span == nullptr ? nullptr : record_taken(span, request.slices, clean, zero);
 }
 
 // Makes a region grow as `plan(generous)` says, and then calls `use(growth)`; both with the lock
@@ -131,54 +131,52 @@ Shard::Grown Shard::grow(Region& region, Plan plan, Use use) {
   }
 }
 
-Span* Shard::grow_and_take(Region& region, uint32_t slices, bool& zero, size_t alignment,
-                           bool& refused) {
-  const uint32_t run = slices + static_cast<uint32_t>(alignment >> kSliceShift) - 1;
+Span* Shard::grow_and_take(Region& region, const RunRequest& request, bool& zero, bool& refused) {
   Span* span = nullptr;
   const Grown grown = grow(
-      region, [&](bool generous) { return region.plan_growth(run, generous); },
+      region, [&](bool generous) { return region.plan_growth(request, generous); },
       [&](const Growth& growth) {
         uint32_t clean = 0;
-        span = region.take_grown(growth, slices, clean, alignment);
-        record_taken(span, slices, clean, zero);
+        span = region.take_grown(growth, request, clean);
+        record_taken(span, request.slices, clean, zero);
       });
   refused = grown == Grown::refused;
   return span;
 }
 
-Span* Shard::take_from_new(Region& region, uint32_t slices, bool& zero, size_t alignment) {
+Span* Shard::take_from_new(Region& region, const RunRequest& request, bool& zero) {
   const LockGuard growing_guard(growing);
   bool refused = false;
-  return grow_and_take(region, slices, zero, alignment, refused);
+  return grow_and_take(region, request, zero, refused);
 }
 
 // Requires the lock.
-Span* Shard::take_locked(uint32_t slices, bool& zero, size_t alignment) {
+Span* Shard::take_locked(const RunRequest& request, bool& zero) {
   Span* span = nullptr;
   for (Region* each = regions_; each != nullptr && span == nullptr; each = each->next) {
-    span = take_from(*each, slices, zero, alignment);
+    span = take_from(*each, request, zero);
   }
   return span;
 }
 
-Span* Shard::take_mapped(uint32_t slices, bool& zero, size_t alignment) {
+Span* Shard::take_mapped(const RunRequest& request, bool& zero) {
   const LockGuard guard(lock);
-  return take_locked(slices, zero, alignment);
+  return take_locked(request, zero);
 }
 
-Span* Shard::try_take_mapped(uint32_t slices, bool& zero, size_t alignment) {
+Span* Shard::try_take_mapped(const RunRequest& request, bool& zero) {
   if (!lock.try_lock()) return nullptr;
-  Span* span = take_locked(slices, zero, alignment);
+  Span* span = take_locked(request, zero);
   lock.unlock();
   return span;
 }
 
-Span* Shard::take(uint32_t slices, bool& zero, size_t alignment, bool& refused) {
-  if (Span* span = take_mapped(slices, zero, alignment)) return span;
+Span* Shard::take(const RunRequest& request, bool& zero, bool& refused) {
+  if (Span* span = take_mapped(request, zero)) return span;
   const LockGuard growing_guard(growing);
-  Span* span = take_mapped(slices, zero, alignment);  // the shard may have grown meanwhile
+  Span* span = take_mapped(request, zero);  // the shard may have grown meanwhile
   for (Region* each = nullptr; span == nullptr && (each = region_after(each)) != nullptr;) {
-    span = grow_and_take(*each, slices, zero, alignment, refused);
+    span = grow_and_take(*each, request, zero, refused);
   }
   return span;
 }

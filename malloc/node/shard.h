@@ -45,17 +45,17 @@ class alignas(128) Shard {
 
   // Takes a run of slices from mapped memory; null if there is none. `zero`: all of it reads as
   // zero. Takes the shard's lock; the caller may hold a heap's lock.
-  Span* take_mapped(uint32_t slices, bool& zero, size_t alignment);
+  Span* take_mapped(const RunRequest& request, bool& zero);
 
   // As take_mapped, if no other thread holds the lock now.
-  Span* try_take_mapped(uint32_t slices, bool& zero, size_t alignment);
+  Span* try_take_mapped(const RunRequest& request, bool& zero);
 
   // As take_mapped, and maps memory for the run if there is none. `refused`: the system refused
   // that. Takes `growing` and the shard's lock; errno is unchanged.
-  Span* take(uint32_t slices, bool& zero, size_t alignment, bool& refused);
+  Span* take(const RunRequest& request, bool& zero, bool& refused);
 
   // As `take`, from a region that this shard does not have yet.
-  Span* take_from_new(Region& region, uint32_t slices, bool& zero, size_t alignment);
+  Span* take_from_new(Region& region, const RunRequest& request, bool& zero);
 
   // Gives back a span, or its slices from number `keep` on.
   void give(Span* span, uint32_t keep = 0);
@@ -171,11 +171,11 @@ class alignas(128) Shard {
   Region* region_after(const Region* region);
   bool has(const Region* region) const;
   bool copy_chunk(const Region& region, uint32_t index, Chunk& copy);
-  Span* take_from(Region& region, uint32_t slices, bool& zero, size_t alignment);
+  Span* take_from(Region& region, const RunRequest& request, bool& zero);
   NEAR_INLINE Span* record_taken(Span* span, uint32_t slices, uint32_t clean, bool& zero);
   template <typename Plan, typename Use>
   Grown grow(Region& region, Plan plan, Use use);
-  Span* grow_and_take(Region& region, uint32_t slices, bool& zero, size_t alignment, bool& refused);
+  Span* grow_and_take(Region& region, const RunRequest& request, bool& zero, bool& refused);
   size_t dirty_slices() const;
   size_t live_slices() const;
   void look_at_limits();
@@ -187,7 +187,7 @@ class alignas(128) Shard {
                      bool (*is_over)() = nullptr);
   void unmap_clean();
 
-  NEAR_INLINE Span* take_locked(uint32_t slices, bool& zero, size_t alignment);
+  NEAR_INLINE Span* take_locked(const RunRequest& request, bool& zero);
   size_t of_node(size_t amount) const;
   size_t bound() const;
   void update_spare(size_t dirty);

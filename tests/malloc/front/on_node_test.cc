@@ -44,8 +44,8 @@ class NumaPlaced : public NumaTest {
     fake_os::refuse_below(reinterpret_cast<uintptr_t>(near::reserved_spans) - 64 * kMiB);
     bool zero = false;
     for (const uint32_t slices : {16u, 1u}) {
-      while (near::Span* span = near::nodes[node].take(near::nodes[node].shard(0), slices, zero,
-                                                       near::kSliceSize)) {
+      while (near::Span* span =
+                 near::nodes[node].take(near::nodes[node].shard(0), {slices}, zero)) {
         taken_.push_back(span);
       }
     }

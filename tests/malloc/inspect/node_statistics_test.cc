@@ -150,7 +150,7 @@ TEST_F(NumaLocality, LocalBatchesAreCountedLikeFrees) {
 TEST_F(NumaLocality, FreesIntoSpilledSpansCountForTheirNode) {
   std::vector<near::Span*> taken;
   bool zero = false;
-  while (near::Span* span = near::nodes[0].take(near::nodes[0].shard(0), 1, zero, near::kSliceSize))
+  while (near::Span* span = near::nodes[0].take(near::nodes[0].shard(0), {1}, zero))
     taken.push_back(span);
   const uint64_t spills = node_stats(0).spills_out;
   const unsigned next = topology.order[0][1];

@@ -46,7 +46,7 @@ class MemoryTest : public testing::Test {
 
   Span* take(unsigned node, uint32_t slices, size_t alignment = kSliceSize) {
     bool zero = false;
-    Span* span = near::take_slices(near::nodes[node].shard(0), slices, zero, alignment);
+    Span* span = near::take_slices(near::nodes[node].shard(0), {slices, alignment}, zero);
     if (span != nullptr) taken_.push_back(span);
     return span;
   }
@@ -55,9 +55,9 @@ class MemoryTest : public testing::Test {
   // Takes all of a node's memory: afterwards the node has nothing left.
   void exhaust(unsigned node) {
     bool zero = false;
-    while (Span* span = nodes[node].take(nodes[node].shard(0), 16, zero, kSliceSize))
+    while (Span* span = nodes[node].take(nodes[node].shard(0), {16}, zero))
       taken_.push_back(span);
-    while (Span* span = nodes[node].take(nodes[node].shard(0), 1, zero, kSliceSize))
+    while (Span* span = nodes[node].take(nodes[node].shard(0), {1}, zero))
       taken_.push_back(span);
   }
   void exhaust_all() {
@@ -126,7 +126,7 @@ TEST_F(MemoryTest, AChildOfForkHasWhatWasBeingPurged) {
   near_malloc_trim(0);
   Span* kept = take(0, 1);
   bool zero = false;
-  Span* span = nodes[0].take(nodes[0].shard(0), 20, zero, kSliceSize);
+  Span* span = nodes[0].take(nodes[0].shard(0), {20}, zero);
   near::Region& region = *span->region;
   const auto chunk =
       static_cast<uint32_t>((span->start - region.chunk_start(0)) >> near::kChunkShift);
@@ -138,7 +138,7 @@ TEST_F(MemoryTest, AChildOfForkHasWhatWasBeingPurged) {
   nodes[0].shard(0).lock.unlock();
   const int status = run_in_child([&] {
     const bool whole = nodes[0].check() == 0 && nodes[0].dirty_bytes() == dirty &&
-                       nodes[0].take(nodes[0].shard(0), 20, zero, kSliceSize) != nullptr && !zero;
+                       nodes[0].take(nodes[0].shard(0), {20}, zero) != nullptr && !zero;
     return whole ? 0 : 1;
   });
   EXPECT_EQ(status, 0);

@@ -48,7 +48,7 @@ class NodeOfShards : public testing::Test {
 
   Span* take(unsigned shard, uint32_t slices) {
     bool zero = false;
-    return node_.take(node_.shard(shard), slices, zero, kSliceSize);
+    return node_.take(node_.shard(shard), {slices}, zero);
   }
   // The number of the shard whose region the span lies in.
   unsigned shard_of(const Span* span) {

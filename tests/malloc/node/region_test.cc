@@ -49,13 +49,11 @@ class Model {
   // Takes as a node does: the region grows if it has nothing that fits.
   Span* take(uint32_t slices, size_t alignment = kSliceSize) {
     uint32_t clean = ~0u;
-    Span* span = region().take(slices, clean, alignment);
+    const near::RunRequest request{slices, alignment};
+    Span* span = region().take(request, clean);
     if (span == nullptr) {
-      const auto run = slices + static_cast<uint32_t>(alignment / kSliceSize) - 1;
-      grow([&](bool generous) { return region().plan_growth(run, generous); },
-           [&](const Growth& growth) {
-             span = region().take_grown(growth, slices, clean, alignment);
-           });
+      grow([&](bool generous) { return region().plan_growth(request, generous); },
+           [&](const Growth& growth) { span = region().take_grown(growth, request, clean); });
     }
     if (span == nullptr) return nullptr;
     EXPECT_EQ(span->region, &region());

@@ -49,7 +49,7 @@ class ShardTest : public testing::TestWithParam<size_t> {
   Span* take(uint32_t slices, bool expect_zero) {
     bool zero = !expect_zero;
     bool refused = false;
-    Span* span = shard_.take(slices, zero, kSliceSize, refused);
+    Span* span = shard_.take({slices}, zero, refused);
     EXPECT_NE(span, nullptr);
     EXPECT_EQ(zero, expect_zero);
     return span;
@@ -57,7 +57,7 @@ class ShardTest : public testing::TestWithParam<size_t> {
   Span* take(uint32_t slices) {
     bool zero = false;
     bool refused = false;
-    Span* span = shard_.take(slices, zero, kSliceSize, refused);
+    Span* span = shard_.take({slices}, zero, refused);
     if (span == nullptr) return nullptr;
     if (zero) {
       EXPECT_TRUE(is_zero(span->start, span->bytes()));
@@ -212,7 +212,7 @@ TEST_P(ShardTest, ARefusedPurgeKeepsTheMemoryDirtyAndUsable) {
   fake_os::fail_none();
   bool zero = true;
   bool refused = false;
-  Span* span = shard_.take(kMiBSlices, zero, kSliceSize, refused);
+  Span* span = shard_.take({kMiBSlices}, zero, refused);
   EXPECT_FALSE(zero);
   shard_.give(span);
   EXPECT_EQ(shard_.trim(0), 6 * kMiB) << "a trim tries";
@@ -436,7 +436,7 @@ TEST_P(ShardTest, ThreadsTakeAndGiveWhileOthersPurge) {
         bool zero = false;
         const auto slices = static_cast<uint32_t>(1 + random.below(40));
         bool refused = false;
-        Span* span = shard_.take(slices, zero, kSliceSize, refused);
+        Span* span = shard_.take({slices}, zero, refused);
         if (span == nullptr) continue;
         if (zero) {
           EXPECT_TRUE(is_zero(span->start, 64));
