@@ -50,9 +50,13 @@ void* allocate_large(size_t size, size_t alignment, bool* zero) {
   start_library();
   if (is_hopeless(size, alignment)) return nullptr;
   bool clean = false;
-  void* block = make_large(take_slices(current_shard(), run_for(size, alignment), clean), size);
+  Shard& shard = current_shard();
+  const RunRequest run = run_for(size, alignment);
+  const bool may_keep = alignment == kSliceSize && has_heap();
+  Span* span = may_keep ? current_heap->take_run(run.slices) : nullptr;
+  if (span == nullptr) span = take_slices(shard, run, clean);
   if (zero != nullptr) *zero = clean;
-  return block;
+  return make_large(span, size);
 }
 
 void* allocate_large_at(unsigned node, size_t size, size_t alignment) {
@@ -65,6 +69,7 @@ void release_large(Span& span) {
   if (unlikely(is_inside())) return;  // the block is not freed
   count(-1, -int64_t{span.slices});
   count_freed(span.node, 1);
+  if (has_heap() && current_heap->keep_run(span)) return;
   shard_of(span).give(&span);
 }
 

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "heap/registry.h"
 #include "node/memory.h"
+#include "node/purge_signal.h"
 #include "platform/message.h"
 #include "span/span.h"
 
@@ -27,7 +28,7 @@ void* Heap::refill(unsigned size_class) {
 }
 
 void* Heap::take_locked(unsigned size_class) {
-  visits_.store(visits_.load(kRelaxed) + 1, kRelaxed);  // relaxed: see visits()
+  count_visit();
   if (!inbox_.empty()) drain();
   if (look_again_.load(kRelaxed)) look_again();  // relaxed: a request flag
   FreeList& bin = bins[size_class];
@@ -293,6 +294,30 @@ void Heap::leave(Span& span) {
   span.kind = SpanKind::none;
   span.owner.store(nullptr, kRelaxed);  // relaxed: no thread holds a block of it
   if (Span* surplus = cache_.add(span)) shard_of(*surplus).give(surplus);
+}
+
+// --- large blocks ---
+
+Span* Heap::take_run(uint32_t slices) {
+  count_visit();
+  if (!runs_.any()) return nullptr;
+  const LockGuard guard(lock);
+  return runs_.take(slices);
+}
+
+bool Heap::keep_run(Span& run) {
+  if (!runs_.wants(run) || &shard_of(run) != shard_) return false;
+  const auto live = static_cast<int64_t>(large.bytes.load(kRelaxed));  // relaxed: a policy
+  {
+    const LockGuard guard(lock);
+    run.kind = SpanKind::none;
+    runs_.add(run);
+    while (Span* surplus = runs_.take_surplus(live > 0 ? static_cast<uint64_t>(live) : 0)) {
+      shard_->give(surplus);
+    }
+  }
+  purge_signal.ask();  // so that what an idle thread keeps goes back
+  return true;
 }
 
 // --- looking ---

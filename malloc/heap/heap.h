@@ -25,6 +25,7 @@
 #include "heap/idle_spans.h"
 #include "heap/magazines.h"
 #include "heap/reusable_spans.h"
+#include "heap/run_cache.h"
 #include "heap/shrinking.h"
 #include "heap/span_cache.h"
 #include "node/node.h"
@@ -80,6 +81,17 @@ class Heap {
     return likely(mine != nullptr) ? mine->put(node, size_class, block) : Magazines::Put::declined;
   }
 
+  // Returns a kept run of this length, for a large block; null if there is none. Owner's thread;
+  // takes the lock.
+  Span* take_run(uint32_t slices);
+
+  // Keeps the run of a large block that the thread freed. False if it should go to its shard.
+  // Owner's thread; takes the lock.
+  bool keep_run(Span& run);
+
+  // True if it keeps runs. Any thread: a hint.
+  bool keeps_runs() const { return runs_.any(); }
+
   // Returns a block of another heap's span that a thread freed and no span has got back; null if
   // there is none. Owner's thread.
   Block* take_put_away(unsigned size_class) {
@@ -104,7 +116,7 @@ class Heap {
   // Gives back every span without live blocks; it walks bins. Lock held, owner's rights.
   void flush();
 
-  // Gives cached empty spans to their nodes. Lock held.
+  // Gives cached empty spans and runs to their nodes. Lock held.
   void drop_cache();
 
   // For an owner that does not empty its inbox: frees the cold spans in the inbox that have no live
@@ -144,10 +156,11 @@ class Heap {
   // Counts what was freed into the hot spans so far (Returns::local). Lock held, owner's rights.
   void count_hot();
 
-  // Adds the bytes of cached empty spans and of blocks in magazines to the sums of their nodes.
-  // Lock held.
+  // Adds the bytes of cached empty spans and runs and of blocks in magazines to the sums of their
+  // nodes. Lock held.
   void add_cached(uint64_t* bytes_of_node) const {
     cache_.add_bytes(bytes_of_node);
+    runs_.add_bytes(bytes_of_node);
     if (const Magazines* mine = magazines()) mine->add_bytes(bytes_of_node);
   }
 
@@ -225,6 +238,7 @@ class Heap {
 
  private:
   friend struct Layout;
+  void count_visit() { visits_.store(visits() + 1, kRelaxed); }  // relaxed: see visits()
   NEAR_NOINLINE Magazines* make_magazines();
   bool make_ready(unsigned size_class);
   Span* find_span(unsigned size_class);
@@ -263,6 +277,7 @@ class Heap {
   Span* hot_[kClasses] = {};
   ReusableSpans reusable_;
   SpanCache cache_;
+  RunCache runs_;
   Atomic<Magazines*> magazines_{nullptr};
   IdleSpans idle_;
   Shrinking shrinking_;

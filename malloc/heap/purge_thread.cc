@@ -40,7 +40,7 @@ CreateThread* create_function = pthread_create;  // set before there are threads
 
 struct Found {
   bool waiting = false;  // an inbox waits for its owner
-  bool holding = false;  // blocks wait in magazines or depots, or memory is dirty
+  bool holding = false;  // blocks wait in magazines or depots, heaps keep runs, or memory is dirty
   bool refused = false;  // the system refused to take memory
   size_t purged = 0;
 };
@@ -49,7 +49,9 @@ bool is_over() { return purge_signal.stopping(); }
 
 void visit(unsigned node, Found& found) {
   found.holding |= give_back_magazines(false, node);
-  found.waiting |= clean_heaps(false, node);
+  const Uncleaned left = clean_heaps(false, node);
+  found.waiting |= left.waiting;
+  found.holding |= left.keeping;
   if (is_over()) return;
   const uint64_t calls_before = nodes[node].totals().purge_calls;
   const size_t purged = nodes[node].purge(static_cast<uint32_t>(option(Option::decay_ms)), is_over);

@@ -270,9 +270,9 @@ void clean_parked_heaps() {
   }
 }
 
-bool clean_heaps(bool everything, unsigned node) {
+Uncleaned clean_heaps(bool everything, unsigned node) {
   flush_parked(node, everything);
-  bool waiting = false;
+  Uncleaned left{};
   const uint32_t count = heap_count();
   for (uint32_t id = 0; id < count; id++) {
     if (!is_heap_of(id, node)) continue;
@@ -291,9 +291,10 @@ bool clean_heaps(bool everything, unsigned node) {
     } else {
       heap->ask_to_look();
     }
-    waiting = waiting || !heap->inbox_empty();
+    left.waiting |= !heap->inbox_empty();
+    left.keeping |= heap->keeps_runs();
   }
-  return waiting;
+  return left;
 }
 
 HeapTotals heap_totals() {

@@ -59,10 +59,15 @@ bool is_heap_of(uint32_t id, unsigned node);
 // returns null. The caller holds its own heap's lock.
 Span* adopt_span(Heap& adopter, unsigned size_class, bool waits = false);
 
+// What heaps still have after clean_heaps.
+struct Uncleaned {
+  bool waiting;  // an inbox waits for its owner
+  bool keeping;  // a busy owner keeps runs
+};
+
 // Gives back unused memory of the heaps of `node` that have no thread or an idle owner. It touches
 // no heap of another node. `everything`: also heaps of busy owners and heaps cleaned before.
-// Returns true if an inbox still waits for its owner.
-bool clean_heaps(bool everything, unsigned node = kEveryNode);
+Uncleaned clean_heaps(bool everything, unsigned node = kEveryNode);
 
 // As clean_heaps, for the parked heaps of all nodes alone.
 void clean_parked_heaps();

@@ -47,9 +47,9 @@ class Model {
   }
 
   // Takes as a node does: the region grows if it has nothing that fits.
-  Span* take(uint32_t slices, size_t alignment = kSliceSize) {
+  Span* take(uint32_t slices, size_t alignment = kSliceSize, bool dense = true) {
     uint32_t clean = ~0u;
-    const near::RunRequest request{slices, alignment};
+    const near::RunRequest request{slices, alignment, dense};
     Span* span = region().take(request, clean);
     if (span == nullptr) {
       grow([&](bool generous) { return region().plan_growth(request, generous); },
@@ -297,6 +297,53 @@ TEST_P(RegionTest, FillsTheFullestChunkThatHasRoom) {
   EXPECT_EQ(chunk_of(model_.take(1)), 0u);
   model_.check();
   count_cases(4);
+}
+
+// A run of 17 slices in each chunk would leave half of it empty; six runs of 5 leave two slices.
+TEST_P(RegionTest, RunsThatFillNoChunkCrossChunks) {
+  for (const uint32_t slices : {3u, 5u, 6u, 7u, 9u, 17u, 31u}) {
+    RegionRoom room(kChunks);
+    Model model(room);
+    model.take(1);
+    const uint32_t count = kSlices / 2 / slices;
+    for (uint32_t i = 0; i < count; i++) model.take(slices);
+    size_t end = 0;
+    for (const Span* span : model.live()) {
+      end = near::max_of(end, model.index_of(span->start) + span->slices);
+    }
+    EXPECT_EQ(end, 1 + count * slices) << "runs of " << slices << " leave no gaps";
+    model.check();
+    while (!model.live().empty()) model.give(model.live().back(), 0, 1);
+    count_cases();
+  }
+}
+
+TEST_P(RegionTest, SpansOfClassesLieInOneChunk) {
+  for (uint32_t i = 0; i < 25; i++) {
+    for (const uint32_t slices : {8u, 5u, 4u, 2u, 3u, 1u}) {
+      const Span* span = model_.take(slices);
+      ASSERT_NE(span, nullptr);
+      const size_t first = model_.index_of(span->start);
+      if (!near::lies_in_chunk(slices)) continue;
+      EXPECT_EQ(first / kChunkSlices, (first + slices - 1) / kChunkSlices) << slices;
+      count_cases();
+    }
+    if (i % 2 == 0) model_.give(model_.live()[model_.live().size() - 1 - i % 5], 0, 1);
+  }
+  model_.check();
+}
+
+TEST_P(RegionTest, RunsThatAreNotDenseGetSmallPages) {
+  const auto pages_of = [&](const Span* span) {
+    return region_.chunk(static_cast<uint32_t>(model_.index_of(span->start) / kChunkSlices)).pages;
+  };
+  for (uint32_t i = 0; i < 4 * kChunkSlices; i++) model_.take(1);  // the first chunks
+  EXPECT_EQ(pages_of(model_.take(17, kSliceSize, false)), near::Pages::split);
+  model_.take(10);  // so that no chunk has room for 8
+  EXPECT_EQ(pages_of(model_.take(8)), near::Pages::huge);
+  EXPECT_EQ(pages_of(model_.take(16, kSliceSize, false)), near::Pages::huge) << "it is mapped";
+  model_.check();
+  count_cases(3);
 }
 
 TEST_P(RegionTest, PrefersDirtySlicesToCleanOnes) {
