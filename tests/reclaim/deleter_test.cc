@@ -124,7 +124,7 @@ TYPED_TEST(DeleterTest, IsAnyFunctionObject) {
       calls++;
       delete child;
     });
-    if constexpr (TypeParam::protects_all) {
+    if constexpr (TypeParam::protects_all || impl::needs_births<TypeParam>) {
       auto owned = std::make_unique<int>(7);
       guard.retire_with(new int(5), [&sum, owned = std::move(owned)](const int* number) {
         sum = *number + *owned;
@@ -134,7 +134,13 @@ TYPED_TEST(DeleterTest, IsAnyFunctionObject) {
   }
   domain.barrier();
   EXPECT_EQ(calls, 1);
-  EXPECT_EQ(sum, TypeParam::protects_all ? 12 : 0);
+  domain.retire_with(new Child, [](Child* child) {
+    calls++;
+    delete child;
+  });
+  domain.barrier();
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(sum, TypeParam::protects_all || impl::needs_births<TypeParam> ? 12 : 0);
 }
 
 }  // namespace

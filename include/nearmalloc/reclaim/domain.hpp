@@ -100,6 +100,10 @@ class [[nodiscard]] handle {
   void retire(void* object, deleter destroy, size_t bytes = 0) noexcept {
     pin().retire(object, destroy, bytes);
   }
+  template <class T, std::invocable<T*> D>
+  void retire_with(T* object, D destroy, size_t bytes = impl::bytes_of<T>()) noexcept {
+    pin().retire_with(object, std::move(destroy), bytes);
+  }
   template <class T>
   [[nodiscard]] bool try_retire(T* object, size_t bytes = sizeof(T)) noexcept {
     return pin().try_retire(object, bytes);
@@ -186,6 +190,13 @@ class domain {
   void retire(void* object, deleter destroy, size_t bytes = 0) noexcept {
     if (impl::Record* record = mine()) return guard_type(*record).retire(object, destroy, bytes);
     core_.lose();
+  }
+  // As guard::retire_with.
+  template <class T, std::invocable<T*> D>
+  void retire_with(T* object, D destroy, size_t bytes = impl::bytes_of<T>()) noexcept {
+    impl::Record* record = mine();
+    if (record == nullptr) return core_.lose();
+    guard_type(*record).retire_with(object, std::move(destroy), bytes);
   }
   // As guard::try_retire. False also if this is the thread's first use and there is no memory.
   template <class T>
