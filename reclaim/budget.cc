@@ -97,13 +97,13 @@ void Core::collect_from_others(Record& me, bool all) noexcept {
   pthread_mutex_unlock(&barrier_);
 }
 
-// The thread may be pinned. Under robust schemes, everything that no slot holds is freed, except
-// what threads are just retiring or freeing; else what is safe at the present epoch.
+// The thread may be pinned. Under robust schemes, everything that no slot or reservation holds is
+// freed, except what threads are just retiring or freeing; else what is safe at the present epoch.
 bool Core::reclaim_for(Record& me, int64_t bytes) noexcept {
   const Inside inside(me);
   me.working = true;
   collect_from_others(me, is_robust());
-  if (is_robust()) look_at_hazards(me);
+  if (is_robust()) look(me);
   if (has_epochs() && !is_robust()) scan_epochs(me, UINT32_MAX);
   free_now(me, SIZE_MAX);
   me.working = false;
@@ -112,7 +112,10 @@ bool Core::reclaim_for(Record& me, int64_t bytes) noexcept {
 
 void Core::wait_for_credit(Record& me) noexcept {
   Patience patience;
-  while (!reclaim_for(me, 0)) patience.wait();
+  while (!reclaim_for(me, 0)) {
+    if (has_intervals()) let_go(me);  // a handler's reservation holds objects
+    patience.wait();
+  }
 }
 
 // Whether the calling thread is pinned through another record; under QSBR, whether it may hold a
@@ -128,6 +131,7 @@ bool Core::waits_for_itself(const Record& me) const noexcept {
 // Everything that was retired before a grace period began is freed after it, as in a barrier.
 void Core::wait_unpinned(Record& me) noexcept {
   if (take_credit(me, 0) || waits_for_itself(me)) return;
+  if (has_intervals()) return wait_for_credit(me);
   me.working = true;
   Patience patience;
   for (;;) {
@@ -153,13 +157,13 @@ void pay_debt(Record& record) noexcept {
   expect_own(record);
   if (!record.working) {
     // Another thread may be reclaiming or retiring at this moment, and then be done.
-    const int tries = core.is_robust() ? kTries : 1;
+    const int tries = core.has_slots() ? kTries : 1;
     for (int i = 0; i < tries; i++) {
       if (core.reclaim_for(record, 0)) return;
       yield();
     }
     const bool blocks = core.settings.when_full == at_limit::block;
-    if (blocks && core.is_robust()) return core.wait_for_credit(record);
+    if (blocks && core.has_slots()) return core.wait_for_credit(record);
     if (blocks) {
       record.in_debt = record.due = true;
       record.token.countdown = record.token.interval = 1;

@@ -14,7 +14,8 @@ namespace {
 
 bool pays_off(const options& settings, const Traits& traits) noexcept {
   const bool is_hasty = traits.scheme == Scheme::epochs && settings.batch_size == 0;
-  return settings.asymmetric && !is_hasty;
+  const bool is_refused = traits.scheme == Scheme::intervals && !eras_are_asymmetric();
+  return settings.asymmetric && !is_hasty && !is_refused;
 }
 
 }  // namespace
@@ -98,6 +99,7 @@ Record* Core::make_record() noexcept {
   }
   auto* const record = new (room) Record(*this, index);
   if (!is_limited()) record->limbo.credit = kNoLimit;
+  record->limbo.is_dated = has_intervals();
   if (traits.scheme == Scheme::token) {
     record->limbo.advance(record->token.passes, kTokenBags);
   } else {
@@ -277,6 +279,7 @@ uint64_t Core::now() const noexcept {
     case Scheme::token:
       return ring.round();
     case Scheme::hazards:
+    case Scheme::intervals:
       return epochs_.load(kRelaxed);  // relaxed: a measure of time, it orders nothing
     case Scheme::leaky:
       break;
@@ -300,6 +303,7 @@ void check_others(Record& record) noexcept {
       return check_token(record);
     case Scheme::leaky:
     case Scheme::hazards:
+    case Scheme::intervals:
       break;
   }
 }

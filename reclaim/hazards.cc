@@ -58,13 +58,23 @@ void look_at_hazards(Record& record) noexcept {
   core.count_garbage(record);
   if (count <= kRoom) {
     std::sort(held, held + count, std::less<>());
-    record.limbo.sift([&](const void* object) {
-      return std::binary_search(held, held + count, object, std::less<>());
+    record.limbo.sift([&](const EntryBlock& block, uint32_t i) {
+      return std::binary_search(held, held + count, block.entries[i].object, std::less<>());
     });
   } else {
-    record.limbo.sift([&](const void* object) { return is_in_a_slot(core, object); });
+    record.limbo.sift([&](const EntryBlock& block, uint32_t i) {
+      return is_in_a_slot(core, block.entries[i].object);
+    });
   }
   record.lock.leave();
+}
+
+void look(Record& record) noexcept {
+  if (record.core->has_intervals()) {
+    look_at_intervals(record);
+  } else {
+    look_at_hazards(record);
+  }
 }
 
 size_t hazard_limit(const Core& core) noexcept {
@@ -122,6 +132,7 @@ void retired_under_epochs(Record& record, size_t limit) noexcept {
 void hazards_retired(Record& record) noexcept {
   expect_own(record);
   const Inside inside(record);
+  if (record.core->has_intervals()) return intervals_retired(record);
   const size_t limit = hazard_limit(*record.core);
   if (record.core->traits.scheme == Scheme::hazards) {
     retired_under_hazards(record, limit);

@@ -36,7 +36,8 @@ EntryBlock* Limbo::take_spare() noexcept {
     spares_ = block->next;
     spare_count_--;
   } else {
-    block = static_cast<EntryBlock*>(std::malloc(sizeof(EntryBlock)));
+    const size_t size = is_dated ? sizeof(DatedBlock) : sizeof(EntryBlock);
+    block = static_cast<EntryBlock*>(std::malloc(size));
     if (block == nullptr) return nullptr;
   }
   block->next = nullptr;
@@ -122,6 +123,21 @@ size_t Limbo::free_expired(size_t most, const FreeRun& run, Record* owner) noexc
   hand_over();
   count(freed_, freed);
   return freed;
+}
+
+void Limbo::exchange(EntryBlock& block, uint32_t i, uint32_t k) const noexcept {
+  std::swap(block.entries[i], block.entries[k]);
+  std::swap(block.bytes[i], block.bytes[k]);
+  if (is_dated) std::swap(life_of(block, i), life_of(block, k));
+}
+
+// Requires that there is room.
+void Limbo::move_last(EntryBlock& from, EntryBlock& to) const noexcept {
+  from.count--;
+  to.entries[to.count] = from.entries[from.count];
+  to.bytes[to.count] = from.bytes[from.count];
+  if (is_dated) life_of(to, to.count) = life_of(from, from.count);
+  to.count++;
 }
 
 // Leaks what is in the block from `first` on.

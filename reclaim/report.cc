@@ -54,7 +54,7 @@ void Core::record_blocked(Record& by, Record& blocker, uint64_t state) noexcept 
 }
 
 uint64_t Core::bound() const noexcept {
-  if (!is_robust()) return 0;
+  if (!has_slots()) return 0;
   return record_count_.load(kRelaxed) * kLimitsOfRecord * hazard_limit(*this);
 }
 
@@ -116,6 +116,7 @@ void Core::abandon_other_threads(int32_t survivor) noexcept {
     record->lock.reset();
     record->hazards.clear_all();
     record->epoch.announced.store(0, kRelaxed);
+    record->interval.lower.store(0, kRelaxed);
     record->token.active.store(0, kRelaxed);
     record->stay.end();
     record->interrupted = false;

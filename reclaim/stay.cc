@@ -2,6 +2,7 @@
 // Thread-safety: only the record's owner, in a handler or after it.
 #include "nearmalloc/reclaim/impl/stay.hpp"
 
+#include "nearmalloc/reclaim/born.hpp"
 #include "nearmalloc/reclaim/impl/core.hpp"
 #include "reclaim/inside.h"
 
@@ -25,6 +26,9 @@ void announce_in_handler(Record& record) noexcept {
       break;
     case Scheme::token:
       activate(record.token, core.asymmetric);
+      break;
+    case Scheme::intervals:
+      reserve(eras, record.interval, core.asymmetric);
       break;
     case Scheme::leaky:
     case Scheme::hazards:
@@ -66,6 +70,7 @@ void let_go(Record& record) noexcept {
   record.interrupted = false;
   unannounce(record.epoch);
   deactivate(record.token);
+  end_reservation(record.interval);
 }
 
 }  // namespace near::reclaim::impl

@@ -2,6 +2,7 @@
 // Thread-safety: any thread that is not pinned in this domain.
 #include <utility>
 
+#include "nearmalloc/reclaim/born.hpp"
 #include "nearmalloc/reclaim/impl/core.hpp"
 #include "nearmalloc/reclaim/impl/quiescence.hpp"
 #include "nearmalloc/reclaim/impl/record_list.hpp"
@@ -79,6 +80,7 @@ void Core::wait_for_grace(Record& me) noexcept {
       return wait_for_rounds(me);
     case Scheme::leaky:
     case Scheme::hazards:
+    case Scheme::intervals:
       break;
   }
 }
@@ -111,11 +113,12 @@ void Core::synchronize() noexcept {
   end_wait(me);
 }
 
-// Frees what is in the bags of `me`, waiting until no hazard holds any of it.
+// Frees what is in the bags of `me`, waiting until no slot or reservation holds any of it.
 void Core::free_when_let_go(Record& me) noexcept {
   Patience patience;
   for (;;) {
-    look_at_hazards(me);
+    let_go(me);
+    look(me);
     free_now(me, SIZE_MAX);
     if (me.limbo.held() == 0) return;
     patience.wait();
@@ -161,6 +164,7 @@ Retirable* Core::move_aside(Record& into) noexcept {
     Retirable* next = words->next;  // read first: the object may be gone afterwards
     const RetirableType& type = *words->type;
     if (!into.limbo.try_push(type.object_of(*words), type.destroy, type.bytes)) break;
+    if (has_intervals()) into.limbo.date_last({0, read_end(eras, asymmetric)});
     words = next;
   }
   count_garbage(into);
@@ -185,7 +189,7 @@ void Core::free_everything(Record& me) noexcept {
     left = move_aside(me);
     wait_for_grace(me);
   }
-  if (traits.scheme == Scheme::hazards) {
+  if (has_only_looks()) {
     set_all_aside(*this, left);  // the interface that sets objects aside there has no barrier
     free_when_let_go(me);
   } else {

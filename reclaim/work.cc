@@ -47,7 +47,7 @@ void schedule(Record& record) noexcept {
   const bool frees = record.limbo.waiting() > 0 && frees_by_itself(settings.reclaim);
   const bool is_token = traits.scheme == Scheme::token;
   // The bags are added up only if that decides something: every operation that frees comes here.
-  const bool decides = is_token || (!frees && traits.scheme != Scheme::hazards);
+  const bool decides = is_token || (!frees && !record.core->has_only_looks());
   const bool looks = decides && record.limbo.held() >= settings.batch_size;
   record.due = frees || looks;
   if (!is_token) return;

@@ -95,7 +95,8 @@ std::vector<Subject> all_subjects() {
                                    {"token_alone_fenced", pin<Token, false>},
                                    {"hazard_pointers", pin<reclaim::hazard_pointers, true>},
                                    {"hazard_pointers_fenced", pin<reclaim::hazard_pointers, false>},
-                                   {"ping_epochs", pin<reclaim::ping_epochs, true>}};
+                                   {"ping_epochs", pin<reclaim::ping_epochs, true>},
+                                   {"ibr", pin<reclaim::ibr, true>}};
   for (const Subject& subject : reclaim_lab::xenium_subjects()) subjects.push_back(subject);
   return subjects;
 }

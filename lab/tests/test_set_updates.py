@@ -19,9 +19,9 @@ SMALL = "--keys 400 --operations 6000 --threads 3 --batch 32"
 STRUCTURES = ("abtree", "abtree13", "occtree", "occtree_spin", "list", "hash_map")
 EPOCHS = ("debra", "debra_free_first")
 PUBLISHED_TOKENS = ("token_naive", "token_pass_first", "token_periodic")
-SCHEMES = ("leaky", *EPOCHS, *PUBLISHED_TOKENS, "token", "hazard_pointers", "ping")
-POLICIES = ("batch", "amortized", "adaptive", "budget", "manual")
 BOUNDED = ("hazard_pointers", "ping")
+SCHEMES = ("leaky", *EPOCHS, *PUBLISHED_TOKENS, "token", *BOUNDED, "ibr", "qsbr")
+POLICIES = ("batch", "amortized", "adaptive", "budget", "manual")
 
 
 def ran(
@@ -65,12 +65,13 @@ def test_every_structure_keeps_its_keys_under_every_scheme(structure, scheme):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("scheme", ["debra", "token", "hazard_pointers", "ping"])
+@pytest.mark.parametrize("scheme", ["debra", "token", *BOUNDED, "ibr", "qsbr"])
 def test_every_policy_frees(scheme, policy):
     more = "--every 10 --objects 20" if policy == "manual" else ""
     found = result(f"{SMALL} --scheme {scheme} --policy {policy} --operations 240000 {more}")
     assert found["freed"] > 0
-    if policy == "amortized" and scheme not in BOUNDED:  # these free more to keep their bound
+    keeps_bound = scheme in (*BOUNDED, "ibr")  # frees more for that
+    if policy == "amortized" and not keeps_bound:
         assert found["longest_free_run"] == 1
 
 
@@ -125,9 +126,12 @@ def test_range_queries_have_a_row_of_each_thread_in_the_timeline(tmp_path):
 
 def test_a_reader_that_sleeps_inside_an_operation_stops_epochs_and_not_hazards():
     options = "--keys 400 --operations 60000 --threads 2 --batch 32 --stall-ms 60000 --scheme "
-    stopped, bounded = result(options + "debra"), result(options + "hazard_pointers")
-    assert stopped["freed"] == 0 and stopped["peak_unreclaimed"] > 10000
+    for scheme in ("debra", "qsbr"):
+        stopped = result(options + scheme)
+        assert stopped["freed"] == 0 and stopped["peak_unreclaimed"] > 10000
+    bounded = result(options + "hazard_pointers")
     assert bounded["peak_unreclaimed"] <= bounded["bound_unreclaimed"] < 5000
+    assert result(options + "ibr")["peak_unreclaimed"] < 5000
 
 
 def test_a_thread_that_sleeps_between_operations_stops_the_published_token_alone():

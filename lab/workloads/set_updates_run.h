@@ -98,6 +98,16 @@ class Execution {
     tally.key_sum += static_cast<uint64_t>(key * sign);
   }
 
+  // Does one operation under a guard; under qsbr the thread then says that it holds nothing.
+  template <class F>
+  static void operate(Handle& handle, F operation_under) {
+    {
+      Guard guard = handle.pin();
+      operation_under(guard);
+    }
+    if constexpr (requires { handle.quiescent(); }) handle.quiescent();
+  }
+
   void visit(Guard& guard, int64_t key, Tally& tally) {
     if constexpr (requires { set_.range(guard, key, key, [](int64_t, uint64_t) {}); }) {
       const auto end = key + static_cast<int64_t>(setting_.range_keys);
@@ -125,10 +135,7 @@ class Execution {
         const Operation next = operation(setting_, number);
         const bool timed = setting_.latency != 0 && number % setting_.latency == 0;
         const uint64_t start = timed ? thread_ns() : 0;
-        {
-          Guard guard = handle.pin();
-          execute(guard, next, tally);
-        }
+        operate(handle, [&](Guard& guard) { execute(guard, next, tally); });
         if (timed) tally.latencies.record(thread_ns_since(start));
         tally.words += next.word;
         if (manual && number % setting_.every == 0) handle.reclaim(setting_.objects);
@@ -164,8 +171,8 @@ class Execution {
     Handle handle = domain_.attach();
     for (auto chunk = numbers.take(); chunk.begin != chunk.end; chunk = numbers.take()) {
       for (uint64_t number = chunk.begin; number != chunk.end; ++number) {
-        Guard guard = handle.pin();
-        execute(guard, operation(updates, number), tally);
+        const Operation next = operation(updates, number);
+        operate(handle, [&](Guard& guard) { execute(guard, next, tally); });
       }
     }
   }
@@ -178,8 +185,8 @@ class Execution {
       for (uint64_t number = chunk.begin; number != chunk.end; ++number) {
         const uint64_t key = number * kPrime % setting_.keys;
         if ((mixed(key) & 1) == 0) continue;
-        Guard guard = handle.pin();
-        execute(guard, {key, Operation::kInsert, static_cast<int64_t>(key)}, tally);
+        const Operation next{key, Operation::kInsert, static_cast<int64_t>(key)};
+        operate(handle, [&](Guard& guard) { execute(guard, next, tally); });
       }
     }
   }
@@ -223,8 +230,8 @@ class Execution {
   }
 
   void find_middle(Handle& handle) {
-    Guard guard = handle.pin();
-    (void)set_.find(guard, static_cast<int64_t>(setting_.keys / 2));
+    operate(handle,
+            [&](Guard& guard) { (void)set_.find(guard, static_cast<int64_t>(setting_.keys / 2)); });
   }
 
   void sample_garbage() {
@@ -320,6 +327,8 @@ void run_under_scheme(const Run& run) {
   under("token", std::type_identity<token<pass::while_freeing>>());
   under("hazard_pointers", std::type_identity<hazard_pointers>());
   under("ping", std::type_identity<ping_epochs>());
+  under("ibr", std::type_identity<ibr>());
+  under("qsbr", std::type_identity<qsbr>());
 }
 
 }  // namespace set_updates

@@ -1,7 +1,8 @@
 # Statements of ordered_list.hpp in the wrong order.
 near_model_swap(list impl/ordered_list.hpp "the link is read again before the node is held" [[
       guard_.hold(slot_, current_);
-      return previous_->load(kAcquire) == word_of(current_);  // pairs: list-link
+      const bool is_linked = previous_->load(kAcquire) == word_of(current_);  // pairs: list-link
+      return is_linked && still_holds(guard_);
 ]] [[
       const bool is_same = previous_->load(kAcquire) == word_of(current_);
       guard_.hold(slot_, current_);

@@ -20,7 +20,7 @@ class DeleterTest : public testing::Test {
 
 using Schemes = testing::Types<debra<announce::before_free>, debra<announce::after_free>,
                                token<pass::after_free>, token<pass::before_free>,
-                               token<pass::while_freeing>, hazard_pointers, ping_epochs>;
+                               token<pass::while_freeing>, hazard_pointers, ping_epochs, ibr>;
 TYPED_TEST_SUITE(DeleterTest, Schemes);
 
 int gone = 0;
@@ -57,7 +57,10 @@ TYPED_TEST(DeleterTest, AGuardProtectsAfterADeleterRanAtItsBegin) {
       auto other = writer.pin();
     }
     auto guard = reader.pin();
-    if (std::is_same_v<TypeParam, hazard_pointers>) guard.retire(new int);  // looks when many wait
+    // These look when many wait.
+    const bool has_only_looks =
+        std::is_same_v<TypeParam, hazard_pointers> || std::is_same_v<TypeParam, ibr>;
+    if (has_only_looks) guard.retire(new int);
     if (!is_destroyed) continue;
     const Child* held = guard.protect(0, source);
     ASSERT_NE(held, nullptr);
@@ -121,7 +124,7 @@ TYPED_TEST(DeleterTest, IsAnyFunctionObject) {
       calls++;
       delete child;
     });
-    if constexpr (TypeParam::protects_all) {
+    if constexpr (TypeParam::protects_all || impl::needs_births<TypeParam>) {
       auto owned = std::make_unique<int>(7);
       guard.retire_with(new int(5), [&sum, owned = std::move(owned)](const int* number) {
         sum = *number + *owned;
@@ -131,7 +134,13 @@ TYPED_TEST(DeleterTest, IsAnyFunctionObject) {
   }
   domain.barrier();
   EXPECT_EQ(calls, 1);
-  EXPECT_EQ(sum, TypeParam::protects_all ? 12 : 0);
+  domain.retire_with(new Child, [](Child* child) {
+    calls++;
+    delete child;
+  });
+  domain.barrier();
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(sum, TypeParam::protects_all || impl::needs_births<TypeParam> ? 12 : 0);
 }
 
 }  // namespace

@@ -100,7 +100,9 @@ void sift_without_memory(size_t every, long blocks) {
   }
   {
     const Refusing refusing(blocks);
-    limbo.sift([](const void* object) { return static_cast<const Thing*>(object)->held; });
+    limbo.sift([](const EntryBlock& block, uint32_t i) {
+      return static_cast<const Thing*>(block.entries[i].object)->held;
+    });
   }
   expect_books_balance(limbo);
   const size_t held = (kThings + every - 1) / every;
@@ -187,6 +189,7 @@ TEST(LimboFaultInDomain, UnderTokens) { expect_books_balance_under<reclaim::toke
 TEST(LimboFaultInDomain, UnderHazardPointers) {
   expect_books_balance_under<reclaim::hazard_pointers>();
 }
+TEST(LimboFaultInDomain, UnderIbr) { expect_books_balance_under<reclaim::ibr>(); }
 TEST(LimboFaultInDomain, UnderPingEpochs) { expect_books_balance_under<reclaim::ping_epochs>(); }
 
 TEST(LimboFault, AThreadWithoutARecordLosesWhatItRetires) {

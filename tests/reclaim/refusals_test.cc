@@ -97,7 +97,11 @@ template <class Scheme>
     all.arrive_and_wait();
     const uint64_t freed_before = domain.collect().freed;
     if (!refuse_membarrier()) _exit(4);
-    while (domain.collect().freed < freed_before + 2000) usleep(1000);
+    const uint64_t fences = domain.collect().heavy_fences;
+    while (domain.collect().freed < freed_before + 2000 ||
+           domain.collect().heavy_fences < fences + kWritersThatAreReaders + 1) {
+      usleep(1000);
+    }
     stop = true;
     threads.join();
     near::reclaim::domain<Scheme> later(settings);

@@ -52,7 +52,12 @@ class Stage {
   }
 
   void go_on(handle<Scheme>& by) {
+    const uint64_t looks = domain_.collect().looks;
     for (int i = 0; i < kLongEnough; i++) by.retire(&source_, Thing::ignore);
+    // Under ibr the next look comes when what a guard held has grown by half.
+    while (impl::needs_births<Scheme> && domain_.collect().looks < looks + 2) {
+      by.retire(&source_, Thing::ignore);
+    }
   }
 
   // A guard protects what is replaced meanwhile; returns that. `step` is of its begin and its end.

@@ -140,7 +140,7 @@ class guarded_abtree {
   }
 
  private:
-  using Node = impl::AbtreeNode<Key, Value, B>;
+  using Node = impl::AbtreeNode<Key, Value, B, impl::born_under<guard_type>>;
   using Draft = impl::AbtreeDraft<Node>;
   using Fresh = impl::AbtreeFresh<Node>;
   using Update = impl::ScxUpdate<Node>;
@@ -176,7 +176,7 @@ class guarded_abtree {
         guard.hold(slot, child);
         Node* const still = from.child(index);
         if (from.is_finalized()) return nullptr;
-        if (still == child) break;
+        if (still == child && impl::still_holds(guard)) break;
         child = still;
       }
     }

@@ -52,11 +52,10 @@
 #include <concepts>
 #include <cstddef>
 #include <new>
-#include <type_traits>
 #include <utility>
 
+#include "nearmalloc/reclaim/guard.hpp"
 #include "nearmalloc/reclaim/handler_guard.hpp"
-#include "nearmalloc/reclaim/impl/deferred_call.hpp"
 #include "nearmalloc/reclaim/impl/free_run.hpp"
 #include "nearmalloc/reclaim/impl/this_thread.hpp"
 #include "nearmalloc/reclaim/options.hpp"
@@ -65,123 +64,7 @@
 namespace near::reclaim {
 
 template <class Scheme>
-class domain;
-template <class Scheme>
-class handle;
-template <class Scheme>
 class offline_scope;
-
-// A thread's stay inside a domain. Nestable: only the outermost guard of a thread pins and unpins.
-// Thread-safety: belongs to the thread that made it.
-template <class Scheme>
-class [[nodiscard]] guard {
- public:
-  // Every pointer read under this guard stays valid until it ends, protected or not.
-  static constexpr bool protects_all = Scheme::protects_all;
-  // Slots for protect and hold: 0 .. slots - 1. Each guard of a thread has its own, nested or side
-  // by side. A slot beyond them aborts, and so does a seventeenth guard of one thread that holds
-  // something while sixteen others do.
-  static constexpr unsigned slots = impl::kGuardSlots;
-
-  ~guard() {
-    impl::check_use(record_);
-    slots_.give_back(record_);
-    impl::end_guard<Scheme>(record_);
-  }
-  guard(const guard&) = delete;
-  guard& operator=(const guard&) = delete;
-
-  // Ends this stay and begins another: nothing read before may be used. Has no effect if nested.
-  // Under qsbr, reports a quiescent state.
-  void repin() noexcept {
-    if (!record_.stay.has_one_guard()) return;
-    slots_.clear(record_);
-    impl::end_guard<Scheme>(record_);
-    if constexpr (impl::HasReports<Scheme>) Scheme::report(record_);
-    Scheme::enter(record_);
-  }
-
-  // The value of `source`, whose object stays valid until the slot is used again or the guard ends.
-  // Does an acquire load; under slot schemes also a store, repeated until the source is unchanged.
-  template <class T>
-  T* protect(unsigned slot, const Atomic<T*>& source) noexcept {
-    impl::check_use(record_);
-    return slots_.protect(record_, slot, source);
-  }
-
-  // Puts `object` (null: nothing) into the slot. It is protected if the caller finds, afterwards,
-  // that it was not unlinked yet. Does nothing under schemes that protect all.
-  void hold(unsigned slot, const void* object) noexcept {
-    impl::check_use(record_);
-    slots_.hold(record_, slot, object);
-  }
-
-  // Does `delete object` when no thread can hold it any more. Requires that it was unlinked, and
-  // that no other thread retires it. Allocates once in 63 calls at most; if that fails the object
-  // is leaked and counted (statistics::lost). Deleters run in some thread that uses the domain;
-  // they may retire, pin and protect, and must not throw. Under slot schemes one may run inside
-  // `retire`; under a limit of bytes, under any scheme. `bytes` is what the object counts in that
-  // limit and in statistics::unreclaimed_bytes, at most 4 GiB: pass more if it owns other memory.
-  template <class T>
-  void retire(T* object, size_t bytes = sizeof(T)) noexcept {
-    impl::check_retired(object);
-    retire(object, impl::deleter_of<T>(), bytes);
-  }
-  // As above, with `destroy(object)` instead of `delete`. Its size is unknown here: pass it.
-  void retire(void* object, deleter destroy, size_t bytes = 0) noexcept {
-    impl::check_use(record_);
-    if (!Scheme::retire(record_, object, destroy, bytes)) [[unlikely]]
-      impl::lose(record_);
-  }
-  // As above, with any function object, such as a lambda. One with a state is moved to a block that
-  // is allocated; if that fails, the object is leaked and counted. Slots could not hold an object
-  // behind such a block: under slot schemes, only function objects without a state are possible.
-  template <class T, std::invocable<T*> D>
-  void retire_with(T* object, D destroy, size_t bytes = impl::bytes_of<T>()) noexcept {
-    if constexpr (impl::stateless<D>) {
-      retire(static_cast<void*>(object), impl::call_stateless<T, D>, bytes);
-    } else {
-      static_assert(protects_all, "a deleter with a state under a scheme with slots");
-      static_assert(std::is_nothrow_move_constructible_v<D>, "the deleter's move may throw");
-      using Call = impl::DeferredCall<T, D>;
-      auto* const call = new (std::nothrow) Call(object, std::move(destroy));
-      if (call == nullptr) return impl::lose(record_);
-      retire(static_cast<void*>(call), Call::run, bytes + sizeof(Call));
-    }
-  }
-  // As retire, unless the object would exceed options::max_unreclaimed_bytes and nothing can be
-  // freed: then returns false, and the object is still the caller's, who may retire it later.
-  template <class T>
-  [[nodiscard]] bool try_retire(T* object, size_t bytes = sizeof(T)) noexcept {
-    if (!impl::has_credit(record_, bytes)) return false;
-    retire(object, bytes);
-    return true;
-  }
-
-  // A guard inside this one, with slots of its own: neither affects what the other protects.
-  // Structures take one for each of their operations.
-  guard nested() noexcept { return guard(record_); }
-
-  // Retires every object of a chain, from `first` to null; `next_of(T*)` returns the next one.
-  template <class T, std::invocable<T*> Next>
-  void retire_chain(T* first, Next next_of) noexcept {
-    while (first != nullptr) {
-      T* next = next_of(first);
-      retire(first);
-      first = next;
-    }
-  }
-
- private:
-  friend class handle<Scheme>;
-  friend class domain<Scheme>;
-  explicit guard(impl::Record& record) noexcept : record_(record) {
-    impl::begin_guard<Scheme>(record_);
-  }
-
-  impl::Record& record_;
-  [[no_unique_address]] typename Scheme::Slots slots_;
-};
 
 // A thread's membership; it saves the look-up of domain::pin. Move-only; detaches when it ends.
 // Thread-safety: one thread at a time; no guard may be open when the handle moves to another
@@ -216,6 +99,10 @@ class [[nodiscard]] handle {
   }
   void retire(void* object, deleter destroy, size_t bytes = 0) noexcept {
     pin().retire(object, destroy, bytes);
+  }
+  template <class T, std::invocable<T*> D>
+  void retire_with(T* object, D destroy, size_t bytes = impl::bytes_of<T>()) noexcept {
+    pin().retire_with(object, std::move(destroy), bytes);
   }
   template <class T>
   [[nodiscard]] bool try_retire(T* object, size_t bytes = sizeof(T)) noexcept {
@@ -303,6 +190,13 @@ class domain {
   void retire(void* object, deleter destroy, size_t bytes = 0) noexcept {
     if (impl::Record* record = mine()) return guard_type(*record).retire(object, destroy, bytes);
     core_.lose();
+  }
+  // As guard::retire_with.
+  template <class T, std::invocable<T*> D>
+  void retire_with(T* object, D destroy, size_t bytes = impl::bytes_of<T>()) noexcept {
+    impl::Record* record = mine();
+    if (record == nullptr) return core_.lose();
+    guard_type(*record).retire_with(object, std::move(destroy), bytes);
   }
   // As guard::try_retire. False also if this is the thread's first use and there is no memory.
   template <class T>

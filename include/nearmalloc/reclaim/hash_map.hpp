@@ -166,7 +166,7 @@ class guarded_hash_map {
     Plain<uint64_t> order;  // constant once linked
   };
 
-  struct element : node {
+  struct element : node, impl::born_under<guard_type> {
     element(uint64_t its_order, const Key& its_key, const Value& its_value)
         : node(its_order), key(its_key), value(its_value) {}
     const Key key;

@@ -105,7 +105,7 @@ class guarded_list {
   }
 
  private:
-  struct node {
+  struct node : impl::born_under<guard_type> {
     using removable_type = node;
     node(const Key& its_key, const Value& its_value) : key(its_key), value(its_value) {}
     bool precedes(const Key& probe) const { return key < probe; }

@@ -64,7 +64,7 @@ class guarded_occtree {
   using key_type = Key;
   using mapped_type = Value;
   using guard_type = typename Domain::guard_type;
-  using node_type = impl::occ_node<Key, Value, Lock>;
+  using node_type = impl::occ_node<Key, Value, Lock, impl::born_under<guard_type>>;
 
   explicit guarded_occtree(Domain& domain) : domain_(domain) {}
   ~guarded_occtree() { free_subtree(root()); }
@@ -160,7 +160,8 @@ class guarded_occtree {
   static passage hold(guard_type& guard, unsigned slot, const place& at, node_type* child) {
     if constexpr (!guard_type::protects_all) {
       guard.hold(slot, child);
-      return test(at, child);
+      const passage way = test(at, child);
+      return way == passage::open && !impl::still_holds(guard) ? passage::changed : way;
     }
     return passage::open;
   }

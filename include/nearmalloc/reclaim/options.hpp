@@ -25,11 +25,11 @@ struct stall {
 // schemes) or for the end of the epoch, and frees what is safe, whatever the policy.
 enum class at_limit : uint8_t {
   help,  // then it goes on, even if it is still over the limit: it never waits
-  // Then it waits until there is room: robust schemes in `retire`, the others at the thread's next
-  // pin (qsbr: report), since its own pin may be what keeps the objects. If a reader stalls, the
-  // others wait for it; a thread that is pinned through another handle of the domain (qsbr: has
-  // one), or in a deleter, does not wait. For robust schemes the limit must exceed what the slots
-  // in use can hold.
+  // Then it waits until there is room: schemes with slots in `retire`, the others at the thread's
+  // next pin (qsbr: report), since its own pin may be what keeps the objects. If a reader stalls,
+  // the others wait for it (ibr: if it keeps more than the limit); a thread that is pinned through
+  // another handle of the domain (qsbr: has one), or in a deleter, does not wait. For schemes with
+  // slots the limit must exceed what the slots in use can hold.
   block,
 };
 
@@ -37,10 +37,10 @@ struct options {
   policy reclaim = policy::adaptive();
 
   // A thread retires so many objects before it looks whether the epoch can be advanced (DEBRA,
-  // ping_epochs), or which objects no hazard holds (hazard_pointers). 0: DEBRA as published, which
-  // always looks. Larger: fewer heavy fences, more garbage. If a thread stops retiring, what it
-  // retired stays until other threads retire batches: they take it over once they have advanced 16
-  // epochs (rounds, looks at hazards), and one more for every eight such threads.
+  // ping_epochs), or which objects no hazard (hazard_pointers) or reservation (ibr) holds. 0: DEBRA
+  // as published, which always looks. Larger: fewer heavy fences, more garbage. If a thread stops
+  // retiring, what it retired stays until other threads retire batches: they take it over once they
+  // have advanced 16 epochs (rounds, looks), and one more for every eight such threads.
   size_t batch_size = 1024;
 
   // The most bytes of retired objects that are not freed yet, as the program counts them when it
@@ -99,9 +99,9 @@ struct statistics {
   uint64_t longest_run = 0;     // the most objects freed in one go inside one operation
   uint64_t freeing_ns = 0;      // time spent freeing, if measured
   uint64_t stalls = 0;          // reported or not
-  uint64_t looks = 0;           // hazard_pointers, ping_epochs: how often all slots were read
-  // Robust schemes: `unreclaimed` does not exceed this, or twice this while a barrier runs, as long
-  // as deleters do not retire. 0: no bound.
+  uint64_t looks = 0;           // hazard_pointers, ping_epochs, ibr: how often all slots were read
+  // Schemes with slots: `unreclaimed` does not exceed this, or twice this while a barrier runs, as
+  // long as deleters do not retire. 0: no bound that the library knows.
   uint64_t bound = 0;
   // What the unreclaimed objects count, in bytes. While a thread takes objects over from another
   // one, some may count twice.

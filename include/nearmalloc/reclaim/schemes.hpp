@@ -6,6 +6,7 @@
 //   token<pass>      a token on a ring of threads [Kim23 §3.4]
 //   hazard_pointers  robust: a thread that stalls keeps what it holds, and no more [Michael04]
 //   ping_epochs      DEBRA that falls back to hazards when an epoch does not end: robust
+//   ibr              robust without slots: a thread keeps what lived in its interval [Wen18]
 //
 //   scheme           pointers read under a guard  a reader that stalls       unreclaimed objects
 //   debra, token     all stay valid               stops every reclamation    no bound
@@ -14,6 +15,8 @@
 //                    reports                      quiescent state
 //   hazard_pointers  those in a validated slot    keeps what its slots hold  statistics::bound
 //   ping_epochs      those in a validated slot    keeps what its slots hold  statistics::bound
+//   ibr              those from `protect`: as     keeps what lived, or       what lived then
+//                    many as one likes            waited, at its last read
 //
 // ping_epochs follows EpochPOP [Singh25] with membarrier(2) as the ping: slots are written without
 // a fence. While all threads move, epochs free, and no thread reads a slot. A thread begins to scan
@@ -26,11 +29,18 @@
 // attached has to report now and then, as an event loop does after each event; else nothing is
 // freed, and options::on_stall names the thread. Scans use no membarrier(2).
 //
+// Under ibr `protect` costs two loads and a comparison; the slot has no meaning. Objects that are
+// retired should have the base `born` (born.hpp), as the nodes of our structures have: one without
+// is kept by every reader that was pinned when it was retired, as under DEBRA, however long it
+// stalls. A thread looks at all reservations when it holds a batch, and when what was left has
+// grown by half.
+//
 // Each is a type for `domain`; its functions are the fast paths, called by guard and handle.
 // `retire` returns false if there is no memory to note the object.
 // Thread-safety: there is no state here.
 #pragma once
 
+#include "nearmalloc/reclaim/born.hpp"
 #include "nearmalloc/reclaim/impl/core.hpp"
 
 namespace near::reclaim {
@@ -47,11 +57,14 @@ enum class pass : uint8_t { after_free, before_free, while_freeing };
 namespace impl {
 
 // What `retire` does under every scheme except leaky. False: there is no memory for the object.
-inline bool push(Record& record, void* object, deleter destroy, size_t bytes) noexcept {
+// `life`: under schemes that need it.
+inline bool push(Record& record, void* object, deleter destroy, size_t bytes,
+                 const Life* life = nullptr) noexcept {
   if (record.stay.is_inside_library()) [[unlikely]]
     fail_with("a signal handler retires inside a pin, or work of the library");
   record.lock.enter(record.core->asymmetric);
   const bool has_room = record.limbo.try_push(object, destroy, bytes);
+  if (life != nullptr && has_room) record.limbo.date_last(*life);
   if (record.limbo.current() >= record.core->settings.batch_size) record.due = true;
   const bool is_in_debt = record.limbo.credit < 0;
   record.lock.leave();
@@ -60,10 +73,10 @@ inline bool push(Record& record, void* object, deleter destroy, size_t bytes) no
   return has_room;
 }
 
-// The same for schemes with slots, which a thread reads when it has retired enough.
-inline bool retire_under_slots(Record& record, void* object, deleter destroy,
-                               size_t bytes) noexcept {
-  const bool has_room = push(record, object, destroy, bytes);
+// The same for schemes with slots or reservations, which a thread reads when it has retired enough.
+inline bool retire_with_looks(Record& record, void* object, deleter destroy, size_t bytes,
+                              const Life* life = nullptr) noexcept {
+  const bool has_room = push(record, object, destroy, bytes, life);
   if (record.limbo.current() >= record.look_at) [[unlikely]]
     hazards_retired(record);
   return has_room;
@@ -124,6 +137,10 @@ template <bool has_worked>
   }
   epochs_pinned(record, current);
 }
+
+// Whether objects should note when they are made.
+template <class Scheme>
+inline constexpr bool needs_births = Scheme::traits.scheme == impl::Scheme::intervals;
 
 // Whether threads have to report quiescent states.
 template <class Scheme>
@@ -237,7 +254,7 @@ struct hazard_pointers : impl::ProtectsSlots {
   }
   static void leave(impl::Record&) noexcept {}
   static bool retire(impl::Record& record, void* object, deleter destroy, size_t bytes) noexcept {
-    return impl::retire_under_slots(record, object, destroy, bytes);
+    return impl::retire_with_looks(record, object, destroy, bytes);
   }
 };
 
@@ -247,7 +264,45 @@ struct ping_epochs : impl::ProtectsSlots {
   static void enter(impl::Record& record) noexcept { impl::pin_epoch<false>(record); }
   static void leave(impl::Record& record) noexcept { impl::unannounce(record.epoch); }
   static bool retire(impl::Record& record, void* object, deleter destroy, size_t bytes) noexcept {
-    return impl::retire_under_slots(record, object, destroy, bytes);
+    return impl::retire_with_looks(record, object, destroy, bytes);
+  }
+};
+
+struct ibr {
+  static constexpr impl::Traits traits{impl::Scheme::intervals};
+  static constexpr bool protects_all = false;
+  static constexpr bool has_grace_periods = false;
+
+  class Slots {
+   public:
+    template <class T>
+    T* protect(impl::Record& record, unsigned, const Atomic<T*>& source) noexcept {
+      return impl::protect_by_era(impl::eras, record.interval, source, record.core->asymmetric);
+    }
+    void hold(impl::Record& record, unsigned, const void*) noexcept {
+      era_ = impl::extend(impl::eras, record.interval, record.core->asymmetric);
+    }
+    bool still_holds() const noexcept { return impl::is_still(impl::eras, era_); }
+    void clear(impl::Record&) noexcept {}
+    void give_back(impl::Record&) noexcept {}
+
+   private:
+    uint64_t era_ = 0;  // of the last `hold`
+  };
+
+  static void enter(impl::Record& record) noexcept {
+    if (record.due) [[unlikely]]
+      impl::intervals_before_pin(record);
+    record.stay.begin();
+    impl::reserve(impl::eras, record.interval, record.core->asymmetric);
+    record.stay.settle();
+  }
+  static void leave(impl::Record& record) noexcept { impl::end_reservation(record.interval); }
+  static void nest(impl::Record& record) noexcept { impl::nest(record, true); }
+  static bool retire(impl::Record& record, void* object, deleter destroy, size_t bytes,
+                     uint64_t birth = 0) noexcept {
+    const impl::Life life{birth, impl::read_end(impl::eras, record.core->asymmetric)};
+    return impl::retire_with_looks(record, object, destroy, bytes, &life);
   }
 };
 

@@ -17,11 +17,12 @@
 #include <utility>
 
 #include "nearmalloc/impl/atomic.hpp"
+#include "nearmalloc/reclaim/born.hpp"
 
 namespace near::reclaim::impl {
 
-template <class KeyType, class ValueType, unsigned B>
-struct alignas(16) AbtreeNode {
+template <class KeyType, class ValueType, unsigned B, class Base = unborn>
+struct alignas(16) AbtreeNode : Base {
   using Key = KeyType;
   using Value = ValueType;
   using Word = uintptr_t;  // a value or a child

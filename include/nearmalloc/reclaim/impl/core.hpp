@@ -23,7 +23,7 @@ struct TestAccess;
 // Gives interfaces that do not use guards access to the parts of a domain (impl/unguarded.hpp).
 struct Unguarded;
 
-enum class Scheme : uint8_t { leaky, epochs, quiescence, token, hazards, ping };
+enum class Scheme : uint8_t { leaky, epochs, quiescence, token, hazards, ping, intervals };
 enum class TokenPass : uint8_t { after_free, before_free, while_freeing };
 
 // What the compiled part has to know about a scheme.
@@ -99,7 +99,14 @@ class Core {
     return traits.scheme == Scheme::epochs || traits.scheme == Scheme::ping || has_reports();
   }
   bool is_limited() const noexcept { return settings.max_unreclaimed_bytes != 0; }
-  bool is_robust() const noexcept {
+  // Whether objects are freed only after a look that found that nothing holds them.
+  bool has_only_looks() const noexcept {
+    return traits.scheme == Scheme::hazards || has_intervals();
+  }
+  bool has_intervals() const noexcept { return traits.scheme == Scheme::intervals; }
+  // Whether a thread that stalls keeps only some objects; whether it keeps those in its slots.
+  bool is_robust() const noexcept { return has_slots() || has_intervals(); }
+  bool has_slots() const noexcept {
     return traits.scheme == Scheme::hazards || traits.scheme == Scheme::ping;
   }
   void record_over_limit() noexcept { over_limit_.fetch_add(1, kRelaxed); }  // relaxed: a counter
@@ -185,11 +192,13 @@ class Core {
   Atomic<uint64_t> garbage_{0};  // the sum of all counted_garbage
 };
 
-// The slow halves of pin and retire, by scheme: reclaim/epochs.cc, token.cc, hazards.cc, work.cc.
+// The slow halves of pin and retire, by scheme: reclaim/epochs.cc, token.cc, hazards.cc,
+// intervals.cc, work.cc.
 void epochs_pinned(Record& record, bool current) noexcept;
 void epochs_before_pin(Record& record) noexcept;
 void report_slow(Record& record) noexcept;
 void hazards_retired(Record& record) noexcept;
+void intervals_before_pin(Record& record) noexcept;
 void work(Record& record) noexcept;
 // reclaim/stay.cc. Begins a guard inside others, or inside the library.
 void pin_unsettled(Record& record) noexcept;

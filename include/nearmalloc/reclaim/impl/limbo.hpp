@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "nearmalloc/impl/atomic.hpp"
+#include "nearmalloc/reclaim/impl/interval.hpp"
 
 namespace near::reclaim {
 
@@ -53,6 +54,11 @@ struct EntryBlock {
   uint32_t bytes[kEntries];  // of each object
 };
 static_assert(sizeof(EntryBlock) == 1280);
+
+// Where a domain needs the lives of objects, all its blocks are of this kind.
+struct DatedBlock : EntryBlock {
+  Life lives[kEntries];
+};
 
 // A number that its owner changes under the lock; it may be read as a hint without the lock.
 class Count {
@@ -119,6 +125,14 @@ class Limbo {
     return true;
   }
 
+  // The life of the object that was pushed last. Requires that the limbo is dated.
+  void date_last(const Life& life) noexcept {
+    life_of(*current_->first, current_->first->count - 1) = life;
+  }
+  static Life& life_of(EntryBlock& block, uint32_t i) noexcept {
+    return static_cast<DatedBlock&>(block).lives[i];
+  }
+
   // Counts an object that is never freed.
   void leak() noexcept {
     count(retired_, 1);
@@ -130,7 +144,8 @@ class Limbo {
   void advance(uint64_t now, unsigned distance) noexcept;
   // Expires everything.
   void expire_all() noexcept;
-  // Objects for which is_held(object) is true stay in the current bag; all others expire. Reorders.
+  // Objects for which is_held(block, its index) is true stay in the current bag; all others expire.
+  // Reorders.
   template <class IsHeld>
   void sift(IsHeld is_held) noexcept;
 
@@ -145,6 +160,8 @@ class Limbo {
   // Leaks everything, and counts it as lost: the limbo may be inconsistent.
   void lose_all() noexcept;
   void free_spares() noexcept;
+
+  bool is_dated = false;  // constant from before the first push on
 
   // What this thread may still retire before it asks the domain. Guarded as all else.
   int64_t credit = 0;
@@ -170,6 +187,8 @@ class Limbo {
   void keep_spare(EntryBlock* block) noexcept;
   void expire(uint64_t now, unsigned distance) noexcept;
   void give_count(uint64_t objects, Limbo& to) noexcept;
+  void exchange(EntryBlock& block, uint32_t i, uint32_t k) const noexcept;
+  void move_last(EntryBlock& from, EntryBlock& to) const noexcept;
   static void count(Atomic<uint64_t>& counter, uint64_t more) {
     // relaxed: one thread at a time writes; read for statistics
     counter.store(counter.load(kRelaxed) + more, kRelaxed);
@@ -196,9 +215,8 @@ void Limbo::sift(IsHeld is_held) noexcept {
     uint32_t safe = 0;
     for (uint32_t i = 0; i < block->count; i++) {
       // Held entries gather behind the safe ones.
-      if (is_held(block->entries[i].object)) continue;
-      std::swap(block->entries[i], block->entries[safe]);
-      std::swap(block->bytes[i], block->bytes[safe++]);
+      if (is_held(*block, i)) continue;
+      exchange(*block, i, safe++);
     }
     for (; block->count > safe; kept.objects++) {
       if (kept.first == nullptr || kept.first->count == EntryBlock::kEntries) {
@@ -206,9 +224,8 @@ void Limbo::sift(IsHeld is_held) noexcept {
         if (room == nullptr) break;  // the rest of the block is lost below
         kept.push_block(room);
       }
-      kept.bytes += block->bytes[--block->count];
-      kept.first->bytes[kept.first->count] = block->bytes[block->count];
-      kept.first->entries[kept.first->count++] = block->entries[block->count];
+      kept.bytes += block->bytes[block->count - 1];
+      move_last(*block, *kept.first);
     }
     if (block->count > safe) lose_from(*block, safe);
     if (safe > 0) {

@@ -25,6 +25,7 @@
 #include <type_traits>
 
 #include "nearmalloc/impl/atomic.hpp"
+#include "nearmalloc/reclaim/born.hpp"
 #include "nearmalloc/reclaim/impl/locks.hpp"
 
 namespace near::reclaim::impl {
@@ -38,8 +39,8 @@ inline constexpr occ_version occ_unlinked = 1;
 inline constexpr occ_version occ_shrinking = 2;
 inline constexpr occ_version occ_shrunk = 4;  // added by each shrink
 
-template <class Key, class Value, class Lock>
-class occ_node {
+template <class Key, class Value, class Lock, class Base = unborn>
+class occ_node : public Base {
   static_assert(std::is_trivially_copyable_v<Key>);
   static_assert(std::is_trivially_copyable_v<Value> && Atomic<Value>::is_always_lock_free,
                 "a value is trivially copyable, of 1, 2, 4 or 8 bytes");

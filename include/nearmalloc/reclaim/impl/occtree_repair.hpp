@@ -45,7 +45,7 @@ Node* lock_parent(Guard& guard, const Node& node, unsigned slot) {
     // The first test: an unlinked node's parent may be freed, and its pointer means something else.
     // The second: the node that was the parent before the hold may be freed too.
     if (node.is_unlinked()) return nullptr;
-    if (node.parent() != parent) continue;
+    if (node.parent() != parent || !still_holds(guard)) continue;
     parent->lock.lock();
     if (!node.is_unlinked() && node.parent() == parent) return parent;
     parent->lock.unlock();

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "nearmalloc/impl/atomic.hpp"
+#include "nearmalloc/reclaim/born.hpp"
 
 namespace near::reclaim::impl {
 
@@ -126,7 +127,8 @@ class list_walk {
       return true;
     } else {
       guard_.hold(slot_, current_);
-      return previous_->load(kAcquire) == word_of(current_);  // pairs: list-link
+      const bool is_linked = previous_->load(kAcquire) == word_of(current_);  // pairs: list-link
+      return is_linked && still_holds(guard_);
     }
   }
 

@@ -10,6 +10,7 @@
 
 #include "nearmalloc/reclaim/impl/epoch.hpp"
 #include "nearmalloc/reclaim/impl/hazard.hpp"
+#include "nearmalloc/reclaim/impl/interval.hpp"
 #include "nearmalloc/reclaim/impl/limbo.hpp"
 #include "nearmalloc/reclaim/impl/owner_lock.hpp"
 #include "nearmalloc/reclaim/impl/owner_word.hpp"
@@ -26,6 +27,7 @@ struct alignas(128) Record {
 
   EpochWords<Record> epoch;
   TokenWords token;
+  IntervalWords interval;
   Atomic<uint32_t> attached{kAttached};
   OwnerWord owner;
   Atomic<uint64_t> active_at{0};          // the domain's time when the owner last looked at it
@@ -49,6 +51,7 @@ struct alignas(128) Record {
   track* row = nullptr;          // in the timeline, if there is one
   bool working = false;          // a deleter runs: it must not start work again
   size_t look_at = 0;            // with so many objects in the current bag, hazards are read
+  bool look_is_due = false;      // ibr: at the next pin
   bool is_offline = false;       // parked by an offline_scope that has not ended
   bool has_left = false;         // parked with something in the limbo
   uint64_t parked_at = 0;        // the domain's time when it was parked

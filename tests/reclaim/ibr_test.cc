@@ -1,0 +1,251 @@
+// ibr: a thread that stalls keeps what lived when it last read a pointer, and nothing that was born
+// later.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "every_scheme.h"
+#include "nearmalloc/reclaim/abtree.hpp"
+#include "nearmalloc/reclaim/hash_map.hpp"
+#include "nearmalloc/reclaim/list.hpp"
+#include "nearmalloc/reclaim/occtree.hpp"
+#include "support/cases.h"
+#include "support/parallel.h"
+
+namespace near_test {
+namespace {
+
+using namespace near::reclaim;
+using Domain = domain<ibr>;
+
+struct Born : CountedObject, born {};
+
+options batches_of(size_t objects) {
+  options settings;
+  settings.batch_size = objects;
+  settings.reclaim = policy::batch();
+  return settings;
+}
+
+class Ibr : public testing::Test {
+ protected:
+  void SetUp() override { live_objects = 0; }
+
+  // Each object lives for one operation.
+  template <class Handle>
+  static void replace(Handle& handle, std::atomic<Born*>& source, size_t times) {
+    for (size_t i = 0; i < times; i++) {
+      auto guard = handle.pin();
+      guard.retire(source.exchange(new Born));
+    }
+  }
+};
+
+TEST_F(Ibr, AStalledThreadKeepsNothingThatWasBornLater) {
+  constexpr long kBatch = 256;
+  Domain domain(batches_of(kBatch));
+  std::atomic<Born*> source{new Born};
+  auto reader = domain.attach();
+  auto writer = domain.attach();
+  {
+    auto guard = reader.pin();
+    const Born* held = guard.protect(0, source);
+    replace(writer, source, scaled(50'000));
+    EXPECT_TRUE(held->is_alive());
+    EXPECT_LE(live_objects, 5 * kBatch);
+    // What it reads now extends what it keeps; the first object stays.
+    const Born* also_held = guard.protect(0, source);
+    replace(writer, source, scaled(50'000));
+    EXPECT_TRUE(held->is_alive());
+    EXPECT_TRUE(also_held->is_alive());
+    EXPECT_LE(live_objects, 10 * kBatch);
+  }
+  replace(writer, source, 5 * kBatch);
+  EXPECT_LE(live_objects, 5 * kBatch);
+  delete source.load();
+  domain.barrier();
+  EXPECT_EQ(live_objects, 0);
+  count_cases();
+}
+
+TEST_F(Ibr, AnObjectWithoutABirthIsKeptByEveryReaderOfItsEnd) {
+  Domain domain(batches_of(64));
+  auto reader = domain.attach();
+  auto writer = domain.attach();
+  {
+    auto guard = reader.pin();
+    for (int i = 0; i < 1000; i++) writer.retire(new CountedObject);
+    EXPECT_EQ(live_objects, 1000);
+  }
+  domain.barrier();
+  EXPECT_EQ(live_objects, 0);
+  count_cases();
+}
+
+TEST_F(Ibr, AGuardProtectsMoreThanItHasSlots) {
+  Domain domain(batches_of(64));
+  std::vector<std::atomic<Born*>> sources(1000);
+  for (auto& each : sources) each = new Born;
+  auto reader = domain.attach();
+  auto writer = domain.attach();
+  auto guard = reader.pin();
+  std::vector<const Born*> seen;
+  for (auto& each : sources) seen.push_back(guard.protect(0, each));
+  for (auto& each : sources) replace(writer, each, 3);
+  for (const Born* each : seen) EXPECT_TRUE(each->is_alive());
+  for (auto& each : sources) delete each.load();
+  count_cases();
+}
+
+// `hold` reserves the era; an object that is found later, at the same address, may be younger.
+TEST_F(Ibr, WhatIsHeldIsHeldInItsEraOnly) {
+  Domain domain(batches_of(64));
+  std::atomic<Born*> source{new Born};
+  auto reader = domain.attach();
+  auto writer = domain.attach();
+  auto guard = reader.pin();
+  guard.hold(0, source.load());
+  EXPECT_TRUE(guard.still_holds());
+  replace(writer, source, 1000);
+  EXPECT_FALSE(guard.still_holds());
+  guard.hold(0, source.load());
+  EXPECT_TRUE(guard.still_holds());
+  delete source.load();
+  count_cases();
+}
+
+// Two domains have one era, so neither frees what the other's light fences have not shown.
+TEST_F(Ibr, DomainsWithBothKindsOfFenceShareTheEra) {
+  options fenced = batches_of(64);
+  fenced.asymmetric = false;
+  Domain one(batches_of(64));
+  Domain other(fenced);
+  std::atomic<Born*> sources[2] = {new Born, new Born};
+  std::atomic<int> dead{0};
+  run_threads(4, [&](size_t number) {
+    Domain& domain = number % 2 == 0 ? one : other;
+    auto handle = domain.attach();
+    for (size_t i = 0; i < scaled(20'000); i++) {
+      auto guard = handle.pin();
+      if (!guard.protect(0, sources[number % 2])->is_alive()) dead++;
+      guard.retire(sources[number % 2].exchange(new Born));
+    }
+  });
+  EXPECT_EQ(dead, 0);
+  for (auto& each : sources) delete each.load();
+  one.barrier();
+  other.barrier();
+  EXPECT_EQ(live_objects, 0);
+  count_cases();
+}
+
+// A structure in which a reader stalls: what is unreclaimed stays near what it holds.
+template <class Set>
+class IbrStructure : public testing::Test {};
+using Structures =
+    testing::Types<list_set<int64_t, uint64_t, Domain>, hash_map<int64_t, uint64_t, Domain>,
+                   abtree<int64_t, uint64_t, Domain>, occtree<int64_t, uint64_t, Domain>>;
+TYPED_TEST_SUITE(IbrStructure, Structures);
+
+TYPED_TEST(IbrStructure, GarbageIsBoundedWhileAReaderStalls) {
+  constexpr int64_t kKeys = 64;
+  constexpr uint64_t kBatch = 128;
+  Domain domain(batches_of(kBatch));
+  TypeParam set(domain);
+  for (int64_t key = 0; key < kKeys; key++) set.insert(key, 1);
+  auto reader = domain.attach();
+  auto guard = reader.pin();
+  EXPECT_TRUE(set.contains(guard, kKeys / 2));
+  uint64_t most = 0;
+  run_threads(2, [&](size_t number) {
+    for (size_t i = 0; i < scaled(20'000); i++) {
+      const auto key = static_cast<int64_t>(i * 7 + number) % kKeys;
+      if (!set.insert(key, 1)) set.erase(key);
+      if (number == 0 && i % 64 == 0) most = std::max(most, domain.collect().unreclaimed);
+    }
+  });
+  EXPECT_LE(most, 3 * (5 * kBatch + 2 * kKeys));
+  EXPECT_GT(domain.collect().freed, domain.collect().retired / 2);
+  EXPECT_TRUE(set.check());
+  count_cases();
+}
+
+// The limit of bytes while a reader stalls: it must exceed what the reader keeps.
+TEST_F(Ibr, ThreadsThatWaitKeepTheLimitWhileAReaderStalls) {
+  constexpr size_t kBytes = 1000;
+  constexpr size_t kLimit = 1000 * kBytes;
+  options settings;
+  settings.max_unreclaimed_bytes = kLimit;
+  settings.when_full = at_limit::block;
+  Domain domain(settings);
+  std::atomic<Born*> source{new Born};
+  auto reader = domain.attach();
+  auto guard = reader.pin();
+  const Born* held = guard.protect(0, source);
+  std::atomic<uint64_t> most{0};
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(scaled(500));
+  run_threads(3, [&](size_t number) {
+    auto handle = domain.attach();
+    while (std::chrono::steady_clock::now() < end) {
+      auto mine = handle.pin();
+      for (int i = 0; i < 3; i++) mine.retire(source.exchange(new Born), kBytes);
+      if (number == 0) most = std::max(most.load(), domain.collect().unreclaimed_bytes);
+    }
+  });
+  EXPECT_TRUE(held->is_alive());
+  // Each thread may exceed it by what it retires in a pin; objects that move may count twice.
+  EXPECT_LE(most, kLimit + 2 * 3 * 3 * kBytes);
+  EXPECT_GT(domain.collect().looks, 0u);
+  EXPECT_GT(domain.collect().freed, 100u);
+  delete source.load();
+  count_cases();
+}
+
+// If all that waits lived when the reader stalled, the others wait for it.
+TEST_F(Ibr, ThreadsWaitIfTheReaderKeepsTheWholeLimit) {
+  constexpr size_t kBytes = 1000;
+  options settings;
+  settings.max_unreclaimed_bytes = 100 * kBytes;
+  settings.when_full = at_limit::block;
+  Domain domain(settings);
+  std::vector<Born*> objects(200);
+  for (Born*& each : objects) each = new Born;
+  std::atomic<size_t> retired{0};
+  auto reader = domain.attach();
+  std::thread writer;
+  {
+    auto guard = reader.pin();
+    writer = std::thread([&] {
+      for (Born* each : objects) {
+        domain.retire(each, kBytes);
+        retired++;
+      }
+    });
+    while (retired < 100) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_LE(retired, 101u);
+  }
+  writer.join();
+  EXPECT_EQ(retired, objects.size());
+  EXPECT_LE(domain.collect().unreclaimed_bytes, 101 * kBytes);
+  count_cases();
+}
+
+// A deleter with a state needs a block, which no slot could hold.
+TEST_F(Ibr, DeletersMayHaveAState) {
+  Domain domain(batches_of(64));
+  std::atomic<int> destroyed{0};
+  domain.pin().retire_with(new Born, [&destroyed](Born* each) noexcept {
+    delete each;
+    destroyed++;
+  });
+  domain.barrier();
+  EXPECT_EQ(destroyed, 1);
+  count_cases();
+}
+
+}  // namespace
+}  // namespace near_test
