@@ -132,9 +132,9 @@ class Magazines {
   uint32_t seen_exchanges_ = 0;    // by the purge thread
   Slot filling_[kClasses] = {};
   Slot serving_[kClasses] = {};
-  Slot spare_{nullptr};            // an empty one of the heap's node
+  Slot spare_{nullptr};       // an empty one of the heap's node
   ClassSet used_[kMaxNodes];  // by node: the classes of which a block came or went
-  Slot* const away_;  // behind this object, by node and class; none if there is one node
+  Slot* const away_;          // behind this object, by node and class; none if there is one node
 };
 
 // Gives the blocks of a magazine back to their spans, and empties it. Any thread that has it.

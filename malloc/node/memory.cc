@@ -274,9 +274,7 @@ struct Request {
   unsigned node;
   const RunRequest& run;
 
-  size_t bytes() const {
-    return align_up(size_t{run.with_slack()} << kSliceShift, kChunkSize);
-  }
+  size_t bytes() const { return align_up(size_t{run.with_slack()} << kSliceShift, kChunkSize); }
 };
 
 // Plans a window at `start`, which no other thread knows yet, and takes the run from it. Null if

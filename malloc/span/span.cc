@@ -95,7 +95,8 @@ uint32_t units_to_carve(const Span& span, uint32_t unit) {
   const SizeClass& shape = span.shape();
   const auto run = static_cast<uint32_t>(std::countr_one(span.uncarved >> unit));
   if (!carves_blocks(shape)) {
-    const auto touched = static_cast<uint32_t>(std::countr_one(uint32_t{span.touched} >> unit >> 1));
+    const auto touched =
+        static_cast<uint32_t>(std::countr_one(uint32_t{span.touched} >> unit >> 1));
     const size_t most = max_of(kCarveBlocks * shape.size >> kPageShift, kCarvePages);
     return static_cast<uint32_t>(min_of(min_of(run, touched + 1), most));
   }

@@ -55,10 +55,8 @@ class MemoryTest : public testing::Test {
   // Takes all of a node's memory: afterwards the node has nothing left.
   void exhaust(unsigned node) {
     bool zero = false;
-    while (Span* span = nodes[node].take(nodes[node].shard(0), {16}, zero))
-      taken_.push_back(span);
-    while (Span* span = nodes[node].take(nodes[node].shard(0), {1}, zero))
-      taken_.push_back(span);
+    while (Span* span = nodes[node].take(nodes[node].shard(0), {16}, zero)) taken_.push_back(span);
+    while (Span* span = nodes[node].take(nodes[node].shard(0), {1}, zero)) taken_.push_back(span);
   }
   void exhaust_all() {
     for (unsigned n = 0; n < topology.count; n++) exhaust(n);
