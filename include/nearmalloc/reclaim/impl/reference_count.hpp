@@ -31,7 +31,10 @@ class ReferenceCount {
     return count_.fetch_sub(1, kAcqRel) == 1;  // pairs: reference-count
   }
 
-  uint64_t number() const noexcept { return count_.load(kRelaxed); }  // relaxed: a hint
+  // A thread that has the only reference, and finds 1, comes after all that let go.
+  uint64_t number() const noexcept {
+    return count_.load(kAcquire);  // pairs: reference-count
+  }
 
  private:
   Atomic<uint64_t> count_{1};
