@@ -42,32 +42,65 @@ bool is_in_a_slot(const Core& core, const void* object) noexcept {
   return found;
 }
 
-}  // namespace
+// What slots hold. An object may be retired several times with the same deleter, which counts its
+// references down; any of these stands for another. So a slot keeps one of them, not all.
+class Held {
+ public:
+  explicit Held(const Core& core) noexcept {
+    collect_all(core, [&](const void* object) {
+      if (count_ < kRoom) slots_[count_] = {object, nullptr};
+      count_++;
+    });
+    if (fits()) std::sort(slots_, slots_ + count_, precedes);
+  }
 
-void look_at_hazards(Record& record) noexcept {
+  bool fits() const noexcept { return count_ <= kRoom; }
+
+  // Requires that it fits. Called once for each retirement.
+  bool keep(const Entry& entry) noexcept {
+    const auto [first, last] =
+        std::equal_range(slots_, slots_ + count_, Slot{entry.object, nullptr}, precedes);
+    bool is_mixed = false;
+    for (Slot* slot = first; slot != last; slot++) {
+      if (slot->kept == nullptr) {
+        slot->kept = entry.destroy;
+        return true;
+      }
+      is_mixed = is_mixed || slot->kept != entry.destroy;
+    }
+    return is_mixed;  // with different deleters, none stands for another
+  }
+
+ private:
+  struct Slot {
+    const void* object;
+    deleter kept;  // the deleter of a retirement that the slot keeps
+  };
+  static bool precedes(const Slot& a, const Slot& b) noexcept {
+    return std::less<>()(a.object, b.object);
+  }
+
+  Slot slots_[kRoom];
+  size_t count_ = 0;
+};
+
+// True: at most one object stays for each slot.
+bool look_at_hazards(Record& record) noexcept {
   Core& core = *record.core;
   core.record_look();
   heavy_fence(core.asymmetric);
-  const void* held[kRoom];
-  size_t count = 0;
-  collect_all(core, [&](const void* object) {
-    if (count < kRoom) held[count] = object;
-    count++;
-  });
+  Held held(core);
   record.lock.enter(core.asymmetric);
   core.count_garbage(record);
-  if (count <= kRoom) {
-    std::sort(held, held + count, std::less<>());
-    record.limbo.sift([&](const EntryBlock& block, uint32_t i) {
-      return std::binary_search(held, held + count, block.entries[i].object, std::less<>());
-    });
-  } else {
-    record.limbo.sift([&](const EntryBlock& block, uint32_t i) {
-      return is_in_a_slot(core, block.entries[i].object);
-    });
-  }
+  record.limbo.sift([&](const EntryBlock& block, uint32_t i) {
+    const Entry& entry = block.entries[i];
+    return held.fits() ? held.keep(entry) : is_in_a_slot(core, entry.object);
+  });
   record.lock.leave();
+  return held.fits();
 }
+
+}  // namespace
 
 void look(Record& record) noexcept {
   if (record.core->has_intervals()) {
@@ -96,8 +129,8 @@ void reclaim_by_slots(Record& record, size_t limit) noexcept {
   Core& core = *record.core;
   const size_t left = record.limbo.waiting();
   core.adopt_left(record, true);
-  look_at_hazards(record);
-  if (record.limbo.held() > hazard_limit(core)) {
+  const bool is_exact = look_at_hazards(record);
+  if (is_exact && record.limbo.held() > hazard_limit(core)) {
     fail_with("more objects are held than there are slots: the bound of garbage does not hold");
   }
   adapt_quota(record, left);

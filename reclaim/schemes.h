@@ -40,16 +40,14 @@ void check_epochs(Record& record) noexcept;
 bool scan_epochs(Record& record, uint32_t records) noexcept;
 void check_token(Record& record) noexcept;
 
-// Expires the objects that no hazard holds.
-void look_at_hazards(Record& record) noexcept;
+// Expires the objects that no hazard holds, or no reservation.
+void look(Record& record) noexcept;
 
-// The same for ibr: expires the objects that no reservation holds, and begins an era. The third
-// does so because much was retired, and frees.
+// ibr: expires the objects that no reservation holds, and begins an era. The third does so when
+// much was retired, and frees.
 bool eras_are_asymmetric() noexcept;
 void look_at_intervals(Record& record) noexcept;
 void intervals_retired(Record& record) noexcept;
-// Whichever of the two the scheme has.
-void look(Record& record) noexcept;
 
 // Frees what waits beyond `limit`, whatever the policy: robust schemes promise a bound. If a
 // deleter retires, this does nothing, and the code that runs the deleter frees.

@@ -19,6 +19,7 @@ using namespace reclaim::impl;
 Witness removed_by_others("removed nodes that another thread unlinked");
 Witness nodes_buried("nodes freed because no slot held them");
 Witness inserts("successful inserts");
+Witness replaced("nodes replaced by others with their key");
 Witness erasures("successful erasures");
 
 constexpr uint32_t kKeys = 3;
@@ -132,9 +133,12 @@ class List : public FencedSuite<List<Guard>> {
   void after() {
     uint32_t there[kKeys + 1] = {};
     uint32_t last = 0;
+    bool was_removed = false;
     list_each<Node>(head_, [&](Node* node, bool removed) {
-      expect(node->key > last, "keys do not ascend");
+      const bool replaces = was_removed && node->key == last;
+      expect(node->key > last || replaces, "keys do not ascend");
       last = node->key;
+      was_removed = removed;
       there[last] += removed ? 0 : 1;
     });
     int sum = 0;
@@ -155,7 +159,9 @@ class List : public FencedSuite<List<Guard>> {
   void operate(unsigned index, uint32_t turn) {
     Guard guard(records_[index], head_of_records_, asymmetric_);
     const uint32_t key = 1 + choose(2);
-    switch (choose(3)) {
+    switch (choose(4)) {
+      case 3:
+        return put(guard, choose(2) == 0 ? kStays : key, index, turn);
       case 0:
         return insert(guard, key, index, turn);
       case 1:
@@ -174,6 +180,25 @@ class List : public FencedSuite<List<Guard>> {
     } while (!walk.insert(&fresh));
     present_[key]++;
     inserts.note();
+  }
+
+  // list_put
+  void put(Guard& guard, uint32_t key, unsigned index, uint32_t turn) {
+    Node& fresh = nodes_[2 + 2 * index + turn];
+    fresh.make(key, index + 1);
+    list_walk<Node, Guard> walk(guard, head_);
+    for (;;) {
+      if (!walk.seek(key)) {
+        if (!walk.insert(&fresh)) continue;
+        present_[key]++;
+        return;
+      }
+      if (!walk.replace(&fresh)) continue;
+      if (!walk.unlink()) walk.seek(key);
+      erased_++;
+      replaced.note();
+      return;
+    }
   }
 
   void erase(Guard& guard, uint32_t key) {
@@ -212,6 +237,8 @@ const std::vector<Exploration> kExplorations = {
 
 const std::vector<Mutation> kMutations = {
     {"a node is not released", "ordered_list.hpp", "::insert", kRelease, kRelaxed},
+    {"a node that replaces another is not released", "ordered_list.hpp", "::replace", kRelease,
+     kRelaxed},
     {"the head is not acquired", "ordered_list.hpp", "try_seek", kAcquire, kRelaxed},
     {"a link is not acquired", "ordered_list.hpp", "settle", kAcquire, kRelaxed},
     {"an unlinking does not release", "ordered_list.hpp", "::unlink", kRelease, kRelaxed},

@@ -20,6 +20,18 @@ near_model_swap(list impl/ordered_list.hpp "a node is linked before it has a suc
     if (done) fresh->next.store(word_of(current_), kRelaxed);
     return done;
 ]])
+near_model_swap(list impl/ordered_list.hpp "a node is removed before the other one is linked" [[
+    fresh->next.store(word_of(next_), kRelaxed);  // relaxed: not yet linked
+    uintptr_t expected = word_of(next_);
+    if (!current_->next.compare_exchange_strong(  // pairs: list-link
+            expected, word_of(fresh) | kRemovedBit, kRelease, kRelaxed)) {
+      return false;
+    }
+]] [[
+    if (!remove()) return false;
+    fresh->next.store(word_of(next_), kRelaxed);
+    current_->next.store(word_of(fresh) | kRemovedBit, kRelease);
+]])
 near_model_swap(list impl/ordered_list.hpp "a node is retired before it is unlinked" [[
     uintptr_t expected = word_of(current_);
     if (!previous_->compare_exchange_strong(  // pairs: list-link

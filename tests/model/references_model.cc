@@ -17,6 +17,7 @@ namespace {
 
 using namespace reclaim::impl;
 
+Witness one_of_several("references given up beside another one, kept for the slot");
 Witness delayed("references that a slot kept from being given up");
 Witness replaced("objects replaced by a thread that saw them");
 Witness shared_late("references taken when the location had another object");
@@ -150,10 +151,12 @@ class References : public FencedSuite<References> {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < record.count; i++) {
       Counted* const each = record.retired[i];
-      if (std::find(held, held + count, each) != held + count) {
+      const auto slots = std::count(held, held + count, each);
+      if (std::count(record.retired, record.retired + kept, each) < slots) {
         record.retired[kept++] = each;
         delayed.note();
       } else {
+        if (slots > 0) one_of_several.note();
         each->let_go();
       }
     }

@@ -100,6 +100,26 @@ TYPED_TEST(SharedTest, ExchangeAndCompareExchangeMoveReferences) {
   EXPECT_EQ(first.use_count(), 1u);
 }
 
+// An object that a reader holds may be put into a location again and again: of all the references
+// that are retired, a slot keeps one.
+TYPED_TEST(SharedTest, ASlotKeepsOneReferenceOfManyThatAreRetired) {
+  domain<TypeParam> domain;
+  atomic_shared_ptr<Number, near::reclaim::domain<TypeParam>> place(domain,
+                                                                    make_shared<Number>(7u));
+  const auto kept = place.load();
+  {
+    auto guard = domain.pin();
+    const auto seen = place.snapshot(guard);
+    for (int i = 0; i < 10'000; i++) place.store(kept);
+    const statistics sums = domain.collect();
+    EXPECT_TRUE(sums.bound == 0 || sums.unreclaimed <= sums.bound);
+    EXPECT_TRUE(seen->is_alive());
+  }
+  place.store(nullptr);
+  this->barrier(domain);
+  EXPECT_EQ(kept.use_count(), 1u);
+}
+
 // The same objects are in two locations, so they are retired by both.
 TYPED_TEST(SharedTest, NothingIsDestroyedTooSoonOrTwice) {
   domain<TypeParam> domain;

@@ -3,6 +3,9 @@
 //   domain<token<>> d;
 //   hash_map<int64_t, int64_t, domain<token<>>> map(d);
 //   map.insert(1, 10);
+//   map.upsert(1, 11);                          // there or not
+//   map.compare_and_replace(1, 11, 12);         // if it is 11
+//   map.visit([](int64_t key, int64_t value) { ... });   // while others change it
 //
 // All elements are in one ordered list, sorted by their hash with the bits reversed, so that the
 // elements of a bucket are neighbours and still are when the number of buckets doubles. A bucket
@@ -26,6 +29,7 @@
 #pragma once
 
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -79,10 +83,26 @@ class guarded_hash_map {
     if (!impl::list_insert<node>(own, start(own, mixed & (buckets - 1)), probe, make)) {
       return false;
     }
-    if (in_sample(mixed) && count(1) > static_cast<int64_t>(buckets / kSampled)) {
-      table_.grow(buckets);
-    }
+    count_inserted(mixed, buckets);
     return true;
+  }
+
+  // Inserts, or puts `value` in the place of the one that is there, in one step. True: inserted.
+  // Throws as insert.
+  bool upsert(guard_type& guard, const Key& key, const Value& value) {
+    return put(guard, key, value, [](const node*) { return true; }) == impl::put::inserted;
+  }
+
+  // Puts `value` in the place of the one that is there if that equals `expected`. True: it did.
+  // Throws as insert.
+  bool compare_and_replace(guard_type& guard, const Key& key, const Value& expected,
+                           const Value& value)
+    requires std::equality_comparable<Value>
+  {
+    const auto allows = [&](const node* there) {
+      return there != nullptr && there->as_element().value == expected;
+    };
+    return put(guard, key, value, allows) == impl::put::replaced;
   }
 
   bool erase(guard_type& guard, const Key& key) noexcept {
@@ -105,9 +125,25 @@ class guarded_hash_map {
     return look_up(own, key) != nullptr;
   }
 
+  // Calls f(key, value) for the elements, in no meaningful order, while other threads may change
+  // the map. Each was there at some moment of the call; a key that was there throughout is visited
+  // once. Returns how many were visited. `f` may use the map, and the guard.
+  template <class F>
+  size_t visit(guard_type& guard, F f) const {
+    auto&& own = impl::own_slots(guard);
+    size_t visited = 0;
+    impl::list_visit<node>(own, first().next, kept_probe(), [&](const node& each) {
+      if (each.is_dummy()) return true;
+      f(each.as_element().key, each.as_element().value);
+      ++visited;
+      return true;
+    });
+    return visited;
+  }
+
   size_t buckets() const noexcept { return table_.size(); }
 
-  // Visits the elements in no meaningful order.
+  // Visits the elements in no meaningful order. For inspection: no other thread is inside.
   template <class F>
   void for_each(F f) const {
     impl::list_each<node>(first().next, [&](const node* each, bool removed) {
@@ -146,6 +182,22 @@ class guarded_hash_map {
   struct probe_type {
     uint64_t order;
     const Key* key;  // null for a dummy
+  };
+
+  // A probe that outlives the node from which it comes.
+  class kept_probe {
+   public:
+    kept_probe& operator=(const probe_type& probe) {
+      order_ = probe.order;
+      key_.reset();
+      if (probe.key != nullptr) key_.emplace(*probe.key);
+      return *this;
+    }
+    operator probe_type() const { return {order_, key_.has_value() ? &*key_ : nullptr}; }
+
+   private:
+    uint64_t order_ = 0;
+    std::optional<Key> key_;
   };
 
   struct node {
@@ -242,6 +294,25 @@ class guarded_hash_map {
     return mine.dummy.next;
   }
 
+  template <class Allows>
+  impl::put put(guard_type& guard, const Key& key, const Value& value, Allows allows) {
+    auto&& own = impl::own_slots(guard);
+    const uint64_t mixed = mix(key);
+    const size_t buckets = table_.size();
+    const probe_type probe{element_order(mixed), &key};
+    const auto make = [&] { return new element(probe.order, key, value); };
+    impl::list_link& from = start(own, mixed & (buckets - 1));
+    const impl::put done = impl::list_put<node>(own, from, probe, make, allows);
+    if (done == impl::put::inserted) count_inserted(mixed, buckets);
+    return done;
+  }
+
+  void count_inserted(uint64_t mixed, size_t buckets) {
+    if (in_sample(mixed) && count(1) > static_cast<int64_t>(buckets / kSampled)) {
+      table_.grow(buckets);
+    }
+  }
+
   const element* look_up(guard_type& guard, const Key& key) const noexcept {
     const uint64_t mixed = mix(key);
     const probe_type probe{element_order(mixed), &key};
@@ -283,7 +354,27 @@ class guarded_hash_map {
 template <class Key, class Value, class Domain, class Hash = std::hash<Key>>
 class hash_map : public impl::self_pinning<impl::guarded_hash_map<Key, Value, Domain, Hash>> {
  public:
-  using impl::self_pinning<impl::guarded_hash_map<Key, Value, Domain, Hash>>::self_pinning;
+  using base = impl::guarded_hash_map<Key, Value, Domain, Hash>;
+  using impl::self_pinning<base>::self_pinning;
+  using base::compare_and_replace;
+  using base::upsert;
+  using base::visit;
+
+  bool upsert(const Key& key, const Value& value) {
+    auto guard = this->domain_.pin();
+    return upsert(guard, key, value);
+  }
+  bool compare_and_replace(const Key& key, const Value& expected, const Value& value)
+    requires std::equality_comparable<Value>
+  {
+    auto guard = this->domain_.pin();
+    return compare_and_replace(guard, key, expected, value);
+  }
+  template <class F>
+  size_t visit(F f) const {
+    auto guard = this->domain_.pin();
+    return visit(guard, f);
+  }
 };
 
 }  // namespace near::reclaim

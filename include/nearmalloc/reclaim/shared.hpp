@@ -77,7 +77,8 @@ class shared_ptr {
   T& operator*() const noexcept { return counted_->object; }
   T* operator->() const noexcept { return &counted_->object; }
   explicit operator bool() const noexcept { return counted_ != nullptr; }
-  // A hint: how many references there are, those included that are yet to be given up.
+  // How many references there are, those included that are yet to be given up. A hint, unless it is
+  // 1 and no location names the object: then this is the only one.
   size_t use_count() const noexcept {
     return counted_ != nullptr ? counted_->references.number() : 0;
   }

@@ -1,8 +1,10 @@
 // The lock-free ordered list under list_set and hash_map: a walk that finds a place in the list,
-// and insert, erase, find and visit as its uses.
+// and insert, put, erase, find and visit as its uses.
 //
-// Invariant: along `next` the nodes ascend strictly, removed ones included. A node is removed by
-// setting the lowest bit of its `next`, which never changes again. Then the first thread that meets
+// Invariant: along `next` the nodes ascend strictly, removed ones included, except that the node
+// that replaced another one may follow it. A node is removed by setting the lowest bit of its
+// `next`, which never changes again; it is replaced if `next` becomes the new node in the same
+// step, so at each moment one of the two is in the list. Then the first thread that meets
 // it unlinks and retires it, so it is retired exactly once. A link without that bit belongs to a
 // node in the list, and so the node that it points to is in the list too. That makes the check
 // after hold() sufficient: if the link still reads the same, without the bit, then the node was in
@@ -78,6 +80,19 @@ class list_walk {
     uintptr_t expected = word_of(next_);
     return current_->next.compare_exchange_strong(  // pairs: list-link
         expected, expected | kRemovedBit, kRelease, kRelaxed);
+  }
+
+  // Requires node(). Effect: removes it and adds `fresh`, which matches as it does; false: another
+  // thread removed it, or changed its link. The caller goes on as after remove().
+  bool replace(Node* fresh) noexcept {
+    fresh->next.store(word_of(next_), kRelaxed);  // relaxed: not yet linked
+    uintptr_t expected = word_of(next_);
+    if (!current_->next.compare_exchange_strong(  // pairs: list-link
+            expected, word_of(fresh) | kRemovedBit, kRelease, kRelaxed)) {
+      return false;
+    }
+    next_ = fresh;
+    return true;
   }
 
   // Requires that node() is removed. Effect: retires node(), and goes to its successor; false: the
@@ -156,6 +171,30 @@ bool list_insert(Guard& guard, list_link& head, const Probe& probe, Make make) {
   return true;
 }
 
+enum class put : uint8_t { refused, inserted, replaced };
+
+// Effect: links what `make()` returns where `probe` belongs, in the place of the match if there is
+// one, if allows(match or null) is true. `make` runs at most once, and before anything is changed.
+template <class Node, class Guard, class Probe, class Make, class Allows>
+put list_put(Guard& guard, list_link& head, const Probe& probe, Make make, Allows allows) {
+  list_walk<Node, Guard> walk(guard, head);
+  decltype(make()) fresh = nullptr;
+  for (;;) {
+    const bool is_there = walk.seek(probe);
+    if (!allows(is_there ? walk.node() : nullptr)) {
+      delete fresh;
+      return put::refused;
+    }
+    if (fresh == nullptr) fresh = make();
+    if (!is_there) {
+      if (walk.insert(fresh)) return put::inserted;
+    } else if (walk.replace(fresh)) {
+      if (!walk.unlink()) walk.seek(probe);
+      return put::replaced;
+    }
+  }
+}
+
 template <class Node, class Guard, class Probe>
 bool list_erase(Guard& guard, list_link& head, const Probe& probe) noexcept {
   list_walk<Node, Guard> walk(guard, head);
@@ -167,7 +206,8 @@ bool list_erase(Guard& guard, list_link& head, const Probe& probe) noexcept {
 }
 
 // Returns the match, or null. It may be read until slots 0 and 1 are reused or the guard ends.
-// Where the guard protects all, the search is wait-free and writes nothing.
+// Where the guard protects all, the search writes nothing, and waits for nobody unless others
+// replace the match again and again.
 template <class Node, class Guard, class Probe>
 const Node* list_find(Guard& guard, list_link& head, const Probe& probe) noexcept {
   if constexpr (Guard::protects_all) {
@@ -175,9 +215,13 @@ const Node* list_find(Guard& guard, list_link& head, const Probe& probe) noexcep
     while (node != nullptr && node->precedes(probe)) {
       node = node_of<Node>(node->next.load(kAcquire));  // pairs: list-link
     }
-    if (node == nullptr || !node->matches(probe)) return nullptr;
-    const uintptr_t next = node->next.load(kAcquire);  // pairs: list-link
-    return (next & kRemovedBit) == 0 ? node : nullptr;
+    // A node that was replaced leads to the one that replaced it.
+    while (node != nullptr && node->matches(probe)) {
+      const uintptr_t next = node->next.load(kAcquire);  // pairs: list-link
+      if ((next & kRemovedBit) == 0) return node;
+      node = node_of<Node>(next);
+    }
+    return nullptr;
   } else {
     list_walk<Node, Guard> walk(guard, head);
     return walk.seek(probe) ? walk.node() : nullptr;

@@ -11,8 +11,9 @@
 // When it validated its pointer the location named the object, and its reference was counted. That
 // is given up when the retirement ends, which the thread's protection delays. So a reader never
 // finds a count of 0, and whoever makes it 0 is alone with the object.
-// Each location retires its own reference, so an object may be retired several times at once; a
-// slot that holds it delays all of them. [Anderson21 CDRC]
+// Each location retires its own reference, so an object may be retired several times at once. A slot
+// that holds it delays one of them for each thread that looks: any reference that is not given up
+// keeps the count. [Anderson21 CDRC]
 // Thread-safety: any thread that has a reference, or protects what it read.
 #pragma once
 
@@ -31,7 +32,10 @@ class ReferenceCount {
     return count_.fetch_sub(1, kAcqRel) == 1;  // pairs: reference-count
   }
 
-  uint64_t number() const noexcept { return count_.load(kRelaxed); }  // relaxed: a hint
+  // A thread that has the only reference, and finds 1, comes after all that let go.
+  uint64_t number() const noexcept {
+    return count_.load(kAcquire);  // pairs: reference-count
+  }
 
  private:
   Atomic<uint64_t> count_{1};
