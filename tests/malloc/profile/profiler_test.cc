@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -72,6 +73,25 @@ TEST_F(ProfilerTest, SampledBlocksAreLikeOthers) {
     near_free(block);
     count_cases();
   }
+}
+
+TEST_F(ProfilerTest, SlicesAreUsedAgain) {
+  const Profiling profiling(kEveryBlock);
+  constexpr unsigned kInSlice = 2;  // blocks of the largest class
+  char* blocks[2 * kInSlice];
+  for (char*& block : blocks) block = sampled(32'768);
+  for (unsigned round = 0; round < 3; round++) {
+    for (char*& block : blocks) {
+      char* const freed = block;
+      near_free(block);
+      block = sampled(32'768);
+      EXPECT_EQ(block, freed);
+      count_cases();
+    }
+  }
+  const uint64_t before = near::nodes[0].totals().in_spans;
+  for (char* block : blocks) near_free(block);
+  EXPECT_EQ(before - near::nodes[0].totals().in_spans, 2 * near::kSliceSize);
 }
 
 TEST_F(ProfilerTest, AlignedBlocksAreAligned) {
@@ -194,16 +214,21 @@ TEST_F(ProfilerTest, NothingIsLeftWhenItStops) {
 
 TEST_F(ProfilerTest, ThreadsThatStartLaterAreCounted) {
   const Profiling profiling(kEveryBlock);
+  // More threads at once than there are heaps: some get a new one.
+  const uint32_t heaps = near::heap_count();
+  std::barrier all(heaps + 1);
   std::vector<std::thread> threads;
-  for (unsigned i = 0; i < 4; i++) {
-    threads.emplace_back([] {
+  for (uint32_t i = 0; i <= heaps; i++) {
+    threads.emplace_back([&all] {
       near_free(near_malloc(100));
       EXPECT_EQ(near::current_heap->class_of_small[100], near::kEmptyBin);
       near_free(sampled(100));
+      all.arrive_and_wait();
       count_cases();
     });
   }
   for (std::thread& each : threads) each.join();
+  EXPECT_GT(near::heap_count(), heaps);
 }
 
 TEST_F(ProfilerTest, BlocksOutliveTheirRun) {

@@ -93,7 +93,8 @@ void grow(Truth& truth, Kept& kept) {
   }
 }
 
-// calloc, aligned blocks (which count with the size of their class) and blocks of a node.
+// calloc, aligned blocks (which count with the size of their class), blocks of a node; large ones
+// now and then.
 void call_others(Truth& truth, Kept& kept) {
   const int node = near_node_of(kept.blocks);
   for (unsigned i = 0; i < 1000; i++) {
@@ -109,6 +110,11 @@ void call_others(Truth& truth, Kept& kept) {
     truth.count(2000);
     truth.live -= 100;
     truth.give(moved, 2000);
+    if (i % 10 != 0) continue;
+    truth.count(40'000);
+    truth.give(near_calloc(4, 10'000), 40'000);
+    truth.count(50'000);
+    truth.give(near_aligned_alloc(1 << 17, 50'000), 50'000);
   }
 }
 
