@@ -12,7 +12,7 @@ install(
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/nearmalloc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES docs/nearmalloc.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
-install(FILES docs/options.md docs/memory.md docs/numa.md docs/latency.md
+install(FILES docs/options.md docs/memory.md docs/profile.md docs/numa.md docs/latency.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/nearmalloc)

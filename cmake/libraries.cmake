@@ -21,7 +21,7 @@ function(near_object_library name)
 endfunction()
 
 near_sources_of(core_sources common/base common/platform common/sync
-  malloc/sizes malloc/span malloc/node malloc/heap malloc/front malloc/inspect)
+  malloc/sizes malloc/span malloc/node malloc/heap malloc/profile malloc/front malloc/inspect)
 near_sources_of(shim_sources malloc/shim)
 # Designs leave out the files that interpose functions of the C library, because these files need
 # options and a map that designs do not have.
@@ -29,6 +29,11 @@ list(FILTER shim_sources EXCLUDE REGEX
   "/(near_(api|node|standard)|dlopen|limits|thread_create)\\.cc$")
 
 near_object_library(near_core ${core_sources})
+# A sample may follow frame pointers, from here to the program.
+file(GLOB sampling_sources malloc/profile/*.cc)
+list(APPEND sampling_sources malloc/front/sampled.cc)
+set_source_files_properties(${sampling_sources} PROPERTIES
+  COMPILE_OPTIONS -fno-omit-frame-pointer)
 near_object_library(near_api
   malloc/shim/near_api.cc malloc/shim/near_node.cc malloc/shim/near_standard.cc)
 

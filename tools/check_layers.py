@@ -10,7 +10,7 @@ from checking import Example, Findings, line_of, run, sources
 
 LAYERS = {
     "common": ["base", "platform", "sync"],
-    "malloc": ["sizes", "span", "node", "heap", "front", "inspect", "shim"],
+    "malloc": ["sizes", "span", "node", "heap", "profile", "front", "inspect", "shim"],
 }
 ORDER = [layer for layers in LAYERS.values() for layer in layers]
 OF_RECLAIM = {"base", "platform", "sync", "reclaim", "nearmalloc/impl", "nearmalloc/reclaim",

@@ -47,7 +47,10 @@ void print_markdown() {
   }
   std::puts(
       "| `NEARMALLOC_TOPOLOGY` | from the kernel | text | a machine to pretend: "
-      "`nodes=2;cpus=0-1,2-3+8;distance=10,20,20,10` |");
+      "`nodes=2;cpus=0-1,2-3+8;distance=10,20,20,10` |\n"
+      "| `NEARMALLOC_PROFILE_FILE` | nearmalloc.%p.profile | text | where the profile is written "
+      "at "
+      "exit; `%p` becomes the process's number |");
 }
 
 void print_help() {

@@ -42,6 +42,15 @@ const OptionInfo kOptionTable[kOptions] = {
      "before the program's"},
     {"explain", 0, 0, 2, "off|exit|signal",
      "exit: near_explain writes to stderr at exit; signal: it does so at each SIGUSR2"},
+    {"profile", 0, 0, 1, "off|on",
+     "on: sample allocations from the start, and write a profile at exit (docs/profile.md)"},
+    {"profile_interval", 524288, 1, 1000000000, nullptr,
+     "bytes between two samples of the profiler, on average"},
+    {"profile_format", 0, 0, 4, "pprof|json|jeprof|collapsed|collapsed_live",
+     "the format of the profile that is written at exit"},
+    {"profile_stacks", 0, 0, 1, "tables|frames",
+     "tables: stacks are read by unwind tables; frames: by frame pointers, which is faster, and "
+     "shows only code that was compiled with them"},
 };
 
 namespace {
@@ -51,6 +60,7 @@ constinit Atomic<long> values[kOptions];
 constinit Atomic<bool> set_by_hand[kOptions];
 bool have_read = false;
 const char* topology_value = nullptr;
+const char* profile_file_value = nullptr;
 
 // The value of a NAME=VALUE entry of the environment if NAME is the prefix followed by `name` in
 // capitals; else null.
@@ -94,6 +104,10 @@ void read_entry(const char* entry, TextOption* own) {
   const auto name = static_cast<int>(strcspn(entry, "="));
   if (const char* text = value_of(entry, "topology")) {
     topology_value = text;
+    return;
+  }
+  if (const char* text = value_of(entry, "profile_file")) {
+    profile_file_value = text;
     return;
   }
   if (const char* text = own == nullptr ? nullptr : value_of(entry, own->name)) {
@@ -152,5 +166,7 @@ NEAR_COLD void read_options(char* const* environment, TextOption* own) {
 }
 
 const char* topology_text() { return topology_value; }
+
+const char* profile_file_text() { return profile_file_value; }
 
 }  // namespace near

@@ -24,6 +24,10 @@ enum class Option : unsigned {
   populate_mib,
   deepbind,
   explain,
+  profile,
+  profile_interval,
+  profile_format,
+  profile_stacks,
   count,
 };
 
@@ -65,5 +69,8 @@ void read_options(char* const* environment, TextOption* own = nullptr);
 
 // The text of NEARMALLOC_TOPOLOGY, or null.
 const char* topology_text();
+
+// The text of NEARMALLOC_PROFILE_FILE, or null.
+const char* profile_file_text();
 
 }  // namespace near

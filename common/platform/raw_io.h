@@ -14,6 +14,10 @@ namespace near::raw {
 inline int open_to_read(const char* path) {
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC));
 }
+inline int open_to_write(const char* path) {
+  return static_cast<int>(
+      syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+}
 inline void close(int file) { syscall(SYS_close, file); }
 inline ssize_t read(int file, char* text, size_t room) {
   return syscall(SYS_read, file, text, room);

@@ -27,6 +27,7 @@ enum class Rank : uint8_t {
   numbers,
   registry,
   heap,
+  profile,
   purge_thread,
   start
 };

@@ -218,6 +218,31 @@ NEAR_API int near_stats_openmetrics(FILE* stream) NEAR_NOEXCEPT;
  * option `explain` = exit or signal it is written to stderr at exit, or at each SIGUSR2.) */
 NEAR_API int near_explain(FILE* stream) NEAR_NOEXCEPT;
 
+/* --- the sampling profiler: which code allocated the memory (docs/profile.md) --- */
+
+/* Samples allocations from now on, one in `interval` bytes on average, in all threads; 0: as the
+ * option `profile_interval` says. What was recorded before is forgotten. While it samples, each
+ * malloc takes a few instructions more; before and after, none. Its own memory is 1 MiB. Returns 0;
+ * EALREADY: it samples already; EINVAL: more than 1000000000; ENOMEM. */
+NEAR_API int near_profile_start(size_t interval) NEAR_NOEXCEPT;
+
+/* Samples no more. What was recorded stays, and frees of sampled blocks are still recorded.
+ * Returns 0, or EALREADY if it did not sample. */
+NEAR_API int near_profile_stop(void) NEAR_NOEXCEPT;
+
+enum near_profile_format {
+  NEAR_PROFILE_PPROF,         /* for `pprof` and `go tool pprof`: not compressed */
+  NEAR_PROFILE_JSON,          /* all that is known of each site */
+  NEAR_PROFILE_JEPROF,        /* text for jeprof and gperftools' pprof */
+  NEAR_PROFILE_COLLAPSED,     /* a line for each stack, with the bytes ever allocated */
+  NEAR_PROFILE_COLLAPSED_LIVE /* with the bytes that are live */
+};
+
+/* Writes what was recorded since the last start to `stream`. Returns 0; EIO, also if the stream had
+ * an error before; EINVAL if it is NULL or there is no such format; ENODATA if the profiler was
+ * never started. (With the option `profile` = on a process writes it to a file at exit.) */
+NEAR_API int near_profile_write(FILE* stream, enum near_profile_format format) NEAR_NOEXCEPT;
+
 /* What the kernel says about some pages of spans. */
 struct near_placement {
   uint64_t right;   /* they lie on the node that the allocator believes */

@@ -6,6 +6,7 @@
 #include "heap/purge_thread.h"
 #include "heap/registry.h"
 #include "node/memory.h"
+#include "profile/profiler.h"
 
 // glibc's fork calls these functions around the locks of its malloc; glibc exports them for other
 // allocators. They are weak because other C libraries do not have them.
@@ -47,6 +48,7 @@ void before_fork() {
   go_inside();
   start_lock.lock_for_fork();
   lock_purge_thread();
+  profile::lock_for_fork();
   lock_heaps();
   lock_memory();
   inside_depth |= kHoldsAll;
@@ -66,6 +68,7 @@ void after_fork_in_parent() {
   if (!ends_holding()) return;
   unlock_memory();
   unlock_heaps();
+  profile::unlock_for_fork();
   unlock_purge_thread();
   start_lock.unlock_for_fork();
   go_outside();
@@ -76,6 +79,7 @@ void after_fork_in_parent() {
 void end_child() {
   unlock_memory_in_child();
   unlock_heaps_in_child(has_heap() ? current_heap : nullptr);
+  profile::unlock_for_fork();
   unlock_purge_thread();
   start_lock.unlock_for_fork();
 }

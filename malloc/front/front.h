@@ -23,6 +23,8 @@ namespace near {
 
 // Null with ENOMEM if memory is refused or `size` is beyond PTRDIFF_MAX.
 NEAR_NOINLINE void* allocate_slow(size_t size);
+// As allocate_slow, for a request that the profiler has counted, or need not count.
+NEAR_NOINLINE void* allocate_uncounted(size_t size);
 // Gives back everything possible and tries again. `alignment` applies to a large block.
 NEAR_NOINLINE void* allocate_in_need(size_t size, size_t alignment);
 // Gives back everything possible, except about `keep` bytes, and returns how many bytes it gave

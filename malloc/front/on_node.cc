@@ -8,6 +8,7 @@
 #include "front/emergency.h"
 #include "front/front.h"
 #include "front/large.h"
+#include "front/sampled.h"
 #include "heap/registry.h"
 #include "node/memory.h"
 
@@ -25,6 +26,12 @@ struct Request {
         alignment(max_of(alignment_asked, kSliceSize)) {}
   bool is_large() const { return size_class == kClasses; }
 };
+
+// Returns a sampled block if one is due, else null: the caller takes an ordinary one.
+void* take_if_sampled(unsigned node, size_t asked, const Request& wanted, NodePolicy policy) {
+  if (likely(!profile::is_running()) || wanted.is_large()) return nullptr;
+  return take_if_due(nodes[node].shard(0), asked, wanted.size_class, policy == NodePolicy::strict);
+}
 
 // Takes a block from a shared heap (none if `heap` is null), or a large block from the node. Null
 // if there is no memory.
@@ -65,7 +72,11 @@ void* place(unsigned node, Heap* own, size_t alignment, size_t size, NodePolicy 
   if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX / 2) return refuse();
   if (unlikely(is_inside())) return take_emergency(size, alignment);
   const Request wanted(alignment, size);
+  if (void* sampled = take_if_sampled(node, size, wanted, policy)) return sampled;
   void* block = find(node, own, wanted, policy);
+  if (block != nullptr && wanted.is_large() && unlikely(profile::is_running())) {
+    count_large(block, size);
+  }
   report_recorded_damage();
   if (likely(block != nullptr)) return block;
   const Need need(wanted.is_large() ? size + alignment : size);

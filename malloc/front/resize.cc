@@ -6,6 +6,7 @@
 #include "front/front.h"
 #include "front/invalid.h"
 #include "front/large.h"
+#include "front/sampled.h"
 #include "heap/registry.h"
 #include "node/memory.h"
 #include "span/span.h"
@@ -24,12 +25,17 @@ Span* span_of_block(const void* pointer) {
   if (span == nullptr) return nullptr;
   if (span->kind == SpanKind::inside) span -= span->back;
   if (span->kind == SpanKind::blocks && is_block(*span, pointer)) return span;
+  if (unlikely(span->sampled == Sampled::blocks)) {
+    return profile::is_sampled_block(*span, pointer) ? span : nullptr;
+  }
   return span->kind == SpanKind::large && span->start == pointer ? span : nullptr;
 }
 
-size_t usable_in(const Span& span) {
-  return span.kind == SpanKind::large ? span.bytes() : span.shape().size;
+bool is_of_class(const Span& span) {
+  return span.kind != SpanKind::large || span.sampled == Sampled::blocks;
 }
+
+size_t usable_in(const Span& span) { return is_of_class(span) ? span.shape().size : span.bytes(); }
 
 // True if a block of `usable` bytes should be kept for `size` bytes: they fit, and they fill at
 // least half of it, or the block is tiny.
@@ -41,6 +47,7 @@ bool fits_well(size_t size, size_t usable) {
 // find it, as `release` does, only if this thread's heap owns the span and the block is the first
 // on the span's list.
 bool is_live(Span& span, void* pointer) {
+  if (span.kind == SpanKind::large) return true;  // the free of a sampled block finds out
   auto* block = static_cast<Block*>(pointer);
   uintptr_t distance;
   // relaxed: only this thread makes its own heap the owner, so a stale value names another heap
@@ -64,6 +71,7 @@ void* allocate_zeroed(size_t count, size_t size) {
   if (bytes > kMediumMax && bytes <= PTRDIFF_MAX) {
     bool zero = false;
     void* pointer = allocate_large(bytes, kSliceSize, &zero);
+    if (pointer != nullptr && unlikely(profile::is_running())) count_large(pointer, bytes);
     if (pointer != nullptr) return zero ? pointer : memset(pointer, 0, bytes);
   }
   void* pointer = allocate(bytes);
@@ -78,7 +86,9 @@ void* allocate_aligned(size_t alignment, size_t size) {
   size = max_of(size, kMediumMax + 1);
   alignment = max_of(alignment, kSliceSize);
   void* pointer = allocate_large(size, alignment, nullptr);
-  return pointer != nullptr ? pointer : allocate_in_need(size, alignment);
+  if (pointer == nullptr) pointer = allocate_in_need(size, alignment);
+  if (pointer != nullptr && unlikely(profile::is_running())) count_large(pointer, size);
+  return pointer;
 }
 
 void* reallocate(void* pointer, size_t size) {
@@ -95,8 +105,13 @@ void* reallocate(void* pointer, size_t size) {
     return refuse();
   }
   const size_t usable = usable_in(*span);
-  if (span->kind == SpanKind::large) {
-    if (size > kMediumMax && size <= PTRDIFF_MAX && resize_large(*span, size)) return pointer;
+  if (!is_of_class(*span)) {
+    if (size > kMediumMax && size <= PTRDIFF_MAX && resize_large(*span, size)) {
+      if (unlikely(profile::is_running() || span->sampled != Sampled::none)) {
+        count_resized(*span, size);
+      }
+      return pointer;
+    }
   } else if (fits_well(size, usable)) {
     if (likely(is_live(*span, pointer))) return pointer;
     report_invalid(pointer, "realloc of a block that was freed before");

@@ -8,6 +8,7 @@
 #include "front/invalid.h"
 #include "front/large.h"
 #include "front/remote.h"
+#include "front/sampled.h"
 #include "heap/give_back.h"
 #include "heap/registry.h"
 #include "node/memory.h"
@@ -86,14 +87,20 @@ NEAR_INLINE void release_in_slice(Span* span, void* pointer) {
   }
   if (likely(span->kind == SpanKind::blocks))
     return release_block(*span, static_cast<Block*>(pointer));
-  if (unlikely(span->kind != SpanKind::large || pointer != span->start))
-    return report_no_block(pointer);
+  if (unlikely(span->kind != SpanKind::large)) return report_no_block(pointer);
+  if (unlikely(span->sampled != Sampled::none)) return release_sampled(*span, pointer);
+  if (unlikely(pointer != span->start)) return report_no_block(pointer);
   release_large(*span);
 }
 
 }  // namespace
 
 void* allocate_slow(size_t size) {
+  if (unlikely(profile::is_running())) return allocate_counted(size);
+  return allocate_uncounted(size);
+}
+
+void* allocate_uncounted(size_t size) {
   void* pointer = nullptr;
   if (likely(size <= kMediumMax)) {
     const unsigned size_class = class_of(size);

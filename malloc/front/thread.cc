@@ -13,6 +13,7 @@
 #include "platform/cpu.h"
 #include "platform/options.h"
 #include "platform/saved_errno.h"
+#include "profile/profiler.h"
 
 namespace near {
 
@@ -115,6 +116,7 @@ NEAR_COLD bool enter_thread() {
     if (heap == nullptr) return false;
     current_heap = heap;
   }
+  profile::look_at_new_heap(*current_heap);
   const SavedErrno saved;
   handle_forks();
   count_this_thread(!start.threads_are_announced);
@@ -163,6 +165,7 @@ void rehome_if_moved() {
   if (heap == nullptr) return;
   Heap* before = current_heap;
   current_heap = heap;
+  profile::look_at_new_heap(*heap);
   park_heap(before);
   thread_record.moved = true;
   unsettled = kSettle;

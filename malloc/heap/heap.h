@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "heap/counted.h"
 #include "heap/idle_spans.h"
 #include "heap/magazines.h"
 #include "heap/reusable_spans.h"
@@ -42,17 +43,17 @@ class Heap {
  public:
   constexpr Heap() = default;
   // A heap that takes its slices from `shard`.
-  explicit Heap(Shard& shard)
-      : class_of_small(kClassOfSmall),
-        shard_(&shard),
-        node_(static_cast<uint8_t>(shard.node().number())) {}
+  explicit Heap(Shard& shard) : shard_(&shard), node_(static_cast<uint8_t>(shard.node().number())) {
+    class_of_small.set_counting(false);
+  }
 
   // Free blocks of the hot spans, by class: the fast path of malloc pops here. The bin of a class
-  // without a hot span holds FreeList::kNoSpan, and no thread pushes there. Owner's thread.
-  FreeList bins[kClasses] = {};
+  // without a hot span holds FreeList::kNoSpan, and no thread pushes there; kEmptyBin never has a
+  // block. Owner's thread.
+  FreeList bins[kClasses + 1] = {};
 
-  // A constant copy of kClassOfSmall: it is on the thread's node and saves an instruction.
-  std::array<uint8_t, kSmallMax + 1> class_of_small = {};
+  // It leads malloc to a bin.
+  ClassTable class_of_small;
 
   // Returns a block of the class from any source; null if memory is refused. Owner's thread; takes
   // the lock.
@@ -211,6 +212,9 @@ class Heap {
   // Blocks, by their node, that the owner's thread freed elsewhere: large blocks, and blocks of
   // spans that it does not own. Only that thread writes it; any thread may sum it.
   Atomic<uint64_t> freed_of[kMaxNodes] = {};
+
+  // To the next sample of the profiler. Owner's thread
+  SampleCountdown countdown;
 
   Mutex lock{Rank::heap};
 

@@ -7,6 +7,7 @@
 #include "node/memory.h"
 #include "platform/mappings.h"
 #include "platform/page_map.h"
+#include "profile/profiler.h"
 
 namespace near {
 namespace {
@@ -29,6 +30,9 @@ void for_each_own_range(Visit visit) {
     nodes[n].for_each_pool([&](const char* start, size_t bytes) {
       visit(Part::structures, at(start), at(start) + bytes);
     });
+  }
+  if (const void* start = profile::own_memory()) {
+    visit(Part::structures, at(start), at(start) + profile::Table::kBytes);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "front/on_node.h"
+#include "front/profile.h"
 #include "front/thread.h"
 #include "inspect/explain.h"
 #include "inspect/node_statistics.h"
@@ -117,6 +118,16 @@ NEAR_API int near_explain(FILE* stream) noexcept {
   near::start_library();
   if (!near::write_explanation(stream)) return ENOSYS;
   return end_writing(stream);
+}
+
+NEAR_API int near_profile_start(size_t interval) noexcept { return near::start_profile(interval); }
+
+NEAR_API int near_profile_stop(void) noexcept { return near::stop_profile(); }
+
+NEAR_API int near_profile_write(FILE* stream, enum near_profile_format format) noexcept {
+  if (stream == nullptr) return EINVAL;
+  const int error = near::write_profile(stream, format);
+  return error != 0 ? error : end_writing(stream);
 }
 
 NEAR_API void near_sample_placement(size_t pages, struct near_placement* out) noexcept {

@@ -46,6 +46,10 @@ inline constexpr unsigned kChunkSlices = kChunkSize / kSliceSize;
 
 enum class SpanKind : uint8_t { none, blocks, inside, large };
 
+// What the profiler has in a span, which then is of kind `large`: nothing, its one large block, or
+// a slice of small and medium blocks of the span's size class, whose free blocks are in `local`.
+enum class Sampled : uint8_t { none, large, blocks };
+
 struct alignas(128) Span {
   // Line 0. Guard: the owner's thread, or the lock of an owner without a thread.
   Atomic<Heap*> owner;  // the heap whose thread frees locally; null unless kind == blocks
@@ -62,6 +66,8 @@ struct alignas(128) Span {
   uint16_t back;  // kind == inside: slices back to the span's first one
   // hot, of a medium class, and allowed to stay hot when all blocks are free. Guard: the owner
   bool idle;
+  // Guard: the profiler's lock; constant while a sampled block of the span is live
+  Sampled sampled;
   uint32_t uncarved;  // bit i: unit i is uncarved
   Span* next;         // in one of the owner's lists. Guard: the owner's lock
   Span* prev;
@@ -80,11 +86,13 @@ struct alignas(128) Span {
   // since the system provided it. A hint for carving; it outlives the span. Cleared by the region
   // when the slice is given back to the system
   uint16_t touched;
-  uint16_t counted;  // freed() when the owner's frees were last counted. Guard: the owner's lock
-  uint32_t slices;   // length of the span; constant while kind == blocks; large blocks resize
-  char* start;       // address of the first block; constant while kind != none
-  Region* region;    // constant
-  size_t asked;      // large: bytes asked for
+  // freed() when the owner's frees were last counted. Guard: the owner's lock. Sampled::blocks: the
+  // number of live blocks. Guard: the profiler's lock
+  uint16_t counted;
+  uint32_t slices;  // length of the span; constant while kind == blocks; large blocks resize
+  char* start;      // address of the first block; constant while kind != none
+  Region* region;   // constant
+  size_t asked;     // large: bytes asked for; Sampled::blocks: bytes of blocks ever handed out
 
 #if NEAR_CHECK
   // One bit for each block that the program holds, which finds every double free.

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -67,6 +68,16 @@ class Commands(unittest.TestCase):
         result = near("--", "ls", str(ROOT), NEARMALLOC_EXPLAIN="exit")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stderr, r"(?m)^ +\d+ KiB is their sum; the kernel counts \d+ KiB")
+        count()
+
+    def test_a_profile_is_written_at_exit(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="near-test-") as folder:
+            result = near("--", "ls", str(ROOT), NEARMALLOC_PROFILE="on",
+                          NEARMALLOC_PROFILE_INTERVAL="100", NEARMALLOC_PROFILE_FORMAT="collapsed",
+                          NEARMALLOC_PROFILE_FILE=f"{folder}/%p")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            (written,) = Path(folder).iterdir()
+            self.assertRegex(written.read_text(encoding="ascii"), r"(?m)^ls\+0x.* \d+$")
         count()
 
     def test_metrics_are_written_at_exit(self) -> None:

@@ -1,0 +1,98 @@
+#include "front/profile.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "front/thread.h"
+#include "platform/message.h"
+#include "platform/options.h"
+#include "platform/random.h"
+#include "platform/raw_io.h"
+#include "platform/saved_errno.h"
+#include "profile/profiler.h"
+#include "profile/stack.h"
+
+namespace near {
+namespace {
+
+enum class Stacks : long { tables = 0, frames = 1 };
+
+constexpr size_t kLongestInterval = 1'000'000'000;
+constexpr char kDefaultFile[] = "nearmalloc.%p.profile";
+
+// The process in which the option started the profiler.
+pid_t started_in = 0;
+
+// Copies the path with the process's number for each %p. False if the path is too long, or names
+// the file of another process: a child of fork writes only to a file of its own.
+bool make_path(char* out, size_t room) {
+  const char* from = profile_file_text() != nullptr ? profile_file_text() : kDefaultFile;
+  const bool is_own = started_in == getpid();
+  bool numbered = false;
+  size_t length = 0;
+  for (; *from != '\0'; from++) {
+    if (from[0] == '%' && from[1] == 'p') {
+      if (length + 12 > room) return false;
+      length += static_cast<size_t>(snprintf(out + length, room - length, "%d", getpid()));
+      from++;
+      numbered = true;
+    } else if (length + 1 < room) {
+      out[length++] = *from;
+    } else {
+      return false;
+    }
+  }
+  out[length] = '\0';
+  return is_own || numbered;
+}
+
+void write_at_exit() {
+  const SavedErrno saved;
+  char path[512];
+  if (is_inside() || !make_path(path, sizeof path)) return;
+  const int file = raw::open_to_write(path);
+  if (file < 0) return message("no profile is written: '%s' cannot be opened", path);
+  profile::Sink out(file);
+  profile::write_profile(out, static_cast<profile::Format>(option(Option::profile_format)));
+  if (!out.flush()) message("the profile '%s' is not whole: it cannot be written", path);
+  raw::close(file);
+}
+
+__attribute__((constructor)) void obey_profile_option(int, char**, char** environment) {
+  read_options(environment);
+  if (option(Option::profile) == 0) return;
+  started_in = getpid();
+  keep_stderr();
+  if (start_profile(0) != 0) return message("there is no memory for a profile");
+  atexit(write_at_exit);
+}
+
+}  // namespace
+
+int start_profile(size_t mean) {
+  start_library();
+  if (mean == 0) mean = static_cast<size_t>(option(Option::profile_interval));
+  if (mean > kLongestInterval) return EINVAL;
+  profile::prepare_stacks(static_cast<Stacks>(option(Option::profile_stacks)) == Stacks::frames);
+  switch (profile::start(mean, process_random() + static_cast<uint64_t>(getpid()))) {
+    case profile::Started::yes:
+      return 0;
+    case profile::Started::already:
+      return EALREADY;
+    case profile::Started::refused:
+      break;
+  }
+  return ENOMEM;
+}
+
+int stop_profile() { return profile::stop() ? 0 : EALREADY; }
+
+int write_profile(FILE* stream, long format) {
+  if (format < 0 || format >= profile::kFormats) return EINVAL;
+  profile::Sink out(stream);
+  if (!profile::write_profile(out, static_cast<profile::Format>(format))) return ENODATA;
+  return out.flush() ? 0 : EIO;
+}
+
+}  // namespace near

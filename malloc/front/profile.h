@@ -1,0 +1,21 @@
+// Starting, stopping and writing the sampling profiler, by the API and by the option `profile`.
+// Thread-safety: any thread, without locks held; not from a handler.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+
+#include "profile/write.h"
+
+namespace near {
+
+// Samples from now on. `mean` 0: as the option says. Returns 0, EALREADY, EINVAL or ENOMEM.
+int start_profile(size_t mean);
+// Returns 0, or EALREADY if the profiler did not run.
+int stop_profile();
+
+// Returns 0; EIO, EINVAL (no such format), or ENODATA if nothing was recorded.
+int write_profile(FILE* stream, long format);
+
+}  // namespace near

@@ -1,0 +1,30 @@
+// malloc, free and realloc as the sampling profiler needs them (profile/profiler.h).
+// Thread-safety: any thread, without locks held.
+#pragma once
+
+#include <cstddef>
+
+#include "profile/profiler.h"
+#include "profile/spans.h"
+#include "span/layout.h"
+
+namespace near {
+
+// As allocate_slow, while the profiler runs: counts the request, and takes a sampled block if the
+// thread's countdown has ended.
+NEAR_NOINLINE void* allocate_counted(size_t size);
+
+// Counts a request for a class. Returns a sampled block if one is due and there is memory for it;
+// null otherwise: the caller takes an ordinary block.
+void* take_if_due(Shard& shard, size_t size, unsigned size_class, bool strict);
+
+// Counts a request for a large block, which was taken from its node already.
+NEAR_NOINLINE void count_large(void* block, size_t size);
+
+// Called after a large block was resized in place: that counts as a free and an allocation.
+NEAR_NOINLINE void count_resized(Span& span, size_t size);
+
+// Frees a sampled block. Reports it if none is live at the address.
+NEAR_NOINLINE void release_sampled(Span& span, void* block);
+
+}  // namespace near

@@ -1,0 +1,114 @@
+// Writes everything that is known as one JSON object, for `./near profile` and for programs.
+#include <unistd.h>
+
+#include "profile/modules.h"
+#include "profile/profiler.h"
+#include "profile/write.h"
+
+namespace near::profile {
+namespace {
+
+unsigned long number(uint64_t value) { return static_cast<unsigned long>(value); }
+
+void put_string(Sink& out, const char* words) {
+  out.text("\"");
+  for (; *words != '\0'; words++) {
+    const auto letter = static_cast<unsigned char>(*words);
+    if (letter == '"' || letter == '\\' || letter < 0x20) {
+      out.put("\\u%04x", unsigned{letter});
+    } else {
+      out.write(words, 1);
+    }
+  }
+  out.text("\"");
+}
+
+void put_summary(Sink& out, const Summary& found) {
+  out.put("{\"version\": 1, \"pid\": %d, \"mean\": %lu, \"started\": %lu, \"seconds\": %.3f,\n",
+          getpid(), number(found.mean), number(found.started_at),
+          static_cast<double>(found.stopped_ms - found.started_ms) / 1000);
+  out.put(" \"running\": %s, \"samples\": %lu, \"live_samples\": %u, \"own_bytes\": %lu,\n",
+          found.running ? "true" : "false", number(found.samples), found.live_samples,
+          number(found.own_bytes));
+  out.put(" \"dropped_stacks\": %lu, \"dropped_blocks\": %lu,\n", number(found.dropped_stacks),
+          number(found.dropped_blocks));
+}
+
+void put_modules(Sink& out) {
+  const Modules modules;
+  out.text(" \"modules\": [");
+  for (size_t i = 0; i < modules.count(); i++) {
+    char build_id[41];
+    Modules::print_build_id(modules[i], build_id);
+    out.put("%s\n  {\"start\": %lu, \"end\": %lu, \"offset\": %lu, \"build_id\": \"%s\", ",
+            i == 0 ? "" : ",", number(modules[i].start), number(modules[i].end),
+            number(modules[i].offset), build_id);
+    out.text("\"file\": ");
+    put_string(out, modules[i].name);
+    out.text("}");
+  }
+  out.text("],\n");
+}
+
+void put_weight(Sink& out, const char* name, const Weight& weight) {
+  out.put("\"%s\": {\"blocks\": %.3f, \"bytes\": %lu}, ", name,
+          static_cast<double>(weight.blocks) / kBlockUnit, number(weight.bytes));
+}
+
+void put_list(Sink& out, const char* name, const uint64_t* values, unsigned count, double unit) {
+  out.put("\"%s\": [", name);
+  for (unsigned i = 0; i < count; i++) {
+    out.put("%s%.3f", i == 0 ? "" : ", ", static_cast<double>(values[i]) / unit);
+  }
+  out.text("]");
+}
+
+void put_freeing_heaps(Sink& out, const Site& site) {
+  out.text(", \"freed_by_heap\": [");
+  for (unsigned i = 0; i < kSiteHeaps && site.freed_by_heap[i] > 0; i++) {
+    const long heap = site.heaps[i] == kNone ? -1 : static_cast<long>(site.heaps[i]);
+    out.put("%s[%ld, %lu]", i == 0 ? "" : ", ", heap, number(site.freed_by_heap[i]));
+  }
+  out.put("], \"freed_by_others\": %lu", number(site.freed_by_others));
+}
+
+void put_site(Sink& out, const SiteCopy& copy, bool first) {
+  const Site& site = copy.site;
+  out.put("%s\n  {\"samples\": %lu, ", first ? "" : ",", number(site.samples));
+  put_weight(out, "allocated", site.allocated);
+  put_weight(out, "live", site.live);
+  put_weight(out, "peak", site.peak);
+  put_weight(out, "freed", site.freed);
+  put_weight(out, "remote", site.remote);
+  put_weight(out, "moved", site.moved);
+  out.put("\"variance\": %.6g, \"live_variance\": %.6g, \"waste\": %lu, \"live_waste\": %lu,\n",
+          site.variance, site.live_variance, number(site.waste), number(site.live_waste));
+  out.put("   \"lifetimes\": %.9g, \"longest\": %.9g, ", site.lifetimes, site.longest);
+  put_list(out, "by_lifetime", site.by_lifetime, kLifetimes, kBlockUnit);
+  out.text(", ");
+  put_list(out, "freed_on_node", site.freed_on_node, kSiteNodes, 1);
+  put_freeing_heaps(out, site);
+  out.text(",\n   \"frames\": [");
+  for (unsigned i = 0; i < site.depth; i++) {
+    out.put("%s%lu", i == 0 ? "" : ", ", number(copy.frames[i] - 1));
+  }
+  out.text("]}");
+}
+
+}  // namespace
+
+void write_json(Sink& out) {
+  put_summary(out, summary());
+  put_modules(out);
+  out.text(" \"sites\": [");
+  SiteCopy copy;
+  bool first = true;
+  for (uint32_t i = 0; copy_site(i, copy); i++) {
+    if (copy.site.samples == 0) continue;
+    put_site(out, copy, first);
+    first = false;
+  }
+  out.text("]}\n");
+}
+
+}  // namespace near::profile

@@ -1,0 +1,317 @@
+#include "profile/profiler.h"
+
+#include <time.h>
+
+#include "heap/registry.h"
+#include "node/memory.h"
+#include "platform/clock.h"
+#include "profile/chance.h"
+#include "profile/spans.h"
+#include "profile/stack.h"
+
+namespace near::profile {
+
+constinit Running running;
+
+namespace {
+
+constexpr int64_t kPaused = INT64_MAX / 2;
+
+constinit Mutex lock{Rank::profile};
+
+// Guard: the lock.
+struct State {
+  Table table;
+  bool any = false;
+  uint64_t started_ms = 0;
+  uint64_t started_at = 0;
+  uint64_t stopped_ms = 0;
+  uint64_t samples = 0;
+  uint64_t dropped_blocks = 0;
+  Weight live;
+  Weight peak;
+  uint64_t peak_number = 0;
+};
+constinit State state;
+constinit SampledSpans spans;  // guard: the lock
+
+// Written under the lock; any thread reads them. relaxed, wherever they are used: a thread that
+// reads the numbers of the start before takes one sample with them
+constinit Atomic<size_t> mean_bytes{1};
+constinit Atomic<uint64_t> seed_of_draws{0};
+constinit Atomic<uint64_t> draws{0};
+
+int64_t draw() {
+  const uint64_t number = draws.fetch_add(1, kRelaxed);                      // relaxed: see above
+  const uint64_t bits = random_bits(seed_of_draws.load(kRelaxed), number);   // relaxed: see above
+  return interval_of(bits, static_cast<double>(mean_bytes.load(kRelaxed)));  // relaxed: see above
+}
+
+uint64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+struct Stack {
+  uintptr_t frames[kMaxFrames];
+  unsigned depth;
+  NEAR_INLINE Stack() : depth(capture_stack(frames, kMaxFrames)) {}
+};
+
+// What a sampled block stands for.
+struct Estimate {
+  Weight weight;
+  double variance;  // of weight.bytes
+
+  explicit Estimate(size_t size) {
+    const double mean = static_cast<double>(mean_bytes.load(kRelaxed));  // relaxed: see above
+    const double chance = chance_of(size, mean);
+    const double bytes = static_cast<double>(size) / chance;
+    weight.blocks = static_cast<uint64_t>(static_cast<double>(kBlockUnit) / chance + 0.5);
+    weight.bytes = static_cast<uint64_t>(bytes + 0.5);
+    variance = bytes * bytes * (1 - chance);
+  }
+};
+
+uint64_t waste_of(const Sample& sample) {
+  if (sample.size == 0 || sample.block <= sample.size) return 0;
+  const double beyond = static_cast<double>(sample.block - sample.size);
+  return static_cast<uint64_t>(beyond * static_cast<double>(sample.weight.blocks) / kBlockUnit);
+}
+
+// Called before a site's live sum changes: keeps what it was at the peak.
+void keep_peak(Site& site) {
+  if (site.peak_number == state.peak_number) return;
+  site.peak = site.live;
+  site.peak_number = state.peak_number;
+}
+
+void count_allocated(Site& site, const Estimate& estimate) {
+  site.samples++;
+  site.allocated += estimate.weight;
+  site.variance += estimate.variance;
+  state.samples++;
+}
+
+void count_live(Site& site, const Sample& sample, double variance) {
+  keep_peak(site);
+  site.live += sample.weight;
+  site.live_variance += variance;
+  site.waste += waste_of(sample);
+  site.live_waste += waste_of(sample);
+  state.live += sample.weight;
+  if (state.live.bytes <= state.peak.bytes) return;
+  state.peak = state.live;
+  state.peak_number++;  // the sites have their present sums then
+}
+
+struct Recorded {
+  Site& site;
+  Estimate estimate;
+};
+
+Recorded record_allocation(const Stack& stack, size_t size) {
+  Site& site = state.table.site(state.table.find_site(stack.frames, stack.depth));
+  const Recorded recorded{site, Estimate(size)};
+  count_allocated(site, recorded.estimate);
+  return recorded;
+}
+
+// Requires room in the table.
+void follow(const Recorded& recorded, void* block, size_t size, const Span& span, Actor actor) {
+  Sample& sample = *state.table.add(reinterpret_cast<uintptr_t>(block));
+  sample.size = size;
+  sample.block = span.sampled == Sampled::blocks ? span.shape().size : span.bytes();
+  sample.weight = recorded.estimate.weight;
+  sample.when = now_ns();
+  sample.site = state.table.number_of(recorded.site);
+  sample.heap = actor.heap;
+  sample.node = span.node;
+  sample.variance = recorded.estimate.variance;
+  count_live(recorded.site, sample, recorded.estimate.variance);
+}
+
+void count_heap(Site& site, uint32_t heap, uint64_t bytes) {
+  for (unsigned i = 0; i < kSiteHeaps; i++) {
+    if (site.heaps[i] == kNone) site.heaps[i] = heap;
+    if (site.heaps[i] == heap) {
+      site.freed_by_heap[i] += bytes;
+      return;
+    }
+  }
+  site.freed_by_others += bytes;
+}
+
+void count_lifetime(Site& site, const Sample& sample) {
+  const uint64_t now = now_ns();
+  const double seconds = static_cast<double>(now - min_of(now, sample.when)) * 1e-9;
+  unsigned index = 0;
+  for (double limit = 1e-3; index < kLifetimes - 1 && seconds >= limit; limit *= 10) index++;
+  site.by_lifetime[index] += sample.weight.blocks;
+  site.lifetimes += seconds * static_cast<double>(sample.weight.blocks) / kBlockUnit;
+  if (seconds > site.longest) site.longest = seconds;
+}
+
+void count_freed(const Sample& sample, Actor actor) {
+  if (sample.site == kNone) return;
+  Site& site = state.table.site(sample.site);
+  keep_peak(site);
+  site.live -= sample.weight;
+  site.live_variance -= sample.variance;
+  site.live_waste -= waste_of(sample);
+  site.freed += sample.weight;
+  state.live -= sample.weight;
+  if (actor.heap != sample.heap) site.remote += sample.weight;
+  if (actor.node != sample.node) site.moved += sample.weight;
+  site.freed_on_node[min_of(actor.node, kSiteNodes - 1)] += sample.weight.bytes;
+  count_heap(site, actor.heap, sample.weight.bytes);
+  count_lifetime(site, sample);
+}
+
+// Requires the lock.
+void set_all_counting(bool on) {
+  for (uint32_t id = 0; id < heap_count(); id++) {
+    Heap& heap = *heap_by_id(id);
+    if (on) heap.countdown.reset();
+    heap.class_of_small.set_counting(on);
+  }
+}
+
+}  // namespace
+
+bool begin_sample(Heap& heap, size_t size) {
+  if (!heap.countdown.is_drawn()) {
+    heap.countdown.record_drawn();
+    heap.countdown.set(draw());
+    if (!heap.countdown.count(size)) return false;
+  }
+  heap.countdown.set(kPaused);
+  return true;
+}
+
+void end_sample(Heap& heap) { heap.countdown.set(draw()); }
+
+void* take_sampled(size_t size, unsigned size_class, Shard& shard, Actor actor, bool strict) {
+  const Stack stack;
+  const LockGuard guard(lock);
+  if (!is_running()) return nullptr;
+  const Recorded recorded = record_allocation(stack, size);
+  void* block = state.table.has_room() ? spans.take(shard, size_class, strict) : nullptr;
+  if (block == nullptr) {
+    state.dropped_blocks++;
+    return nullptr;
+  }
+  follow(recorded, block, size, *span_of(block), actor);
+  return block;
+}
+
+void record_large(Span& span, size_t size, Actor actor) {
+  const Stack stack;
+  const LockGuard guard(lock);
+  if (!is_running()) return;
+  const Recorded recorded = record_allocation(stack, size);
+  if (!state.table.has_room()) {
+    state.dropped_blocks++;
+    return;
+  }
+  span.sampled = Sampled::large;
+  follow(recorded, span.start, size, span, actor);
+}
+
+bool release_sampled(Span& span, void* block, Actor actor) {
+  const LockGuard guard(lock);
+  Sample sample;
+  if (!state.table.remove(reinterpret_cast<uintptr_t>(block), sample)) return false;
+  count_freed(sample, actor);
+  if (span.sampled == Sampled::blocks) {
+    spans.give(span, block);
+  } else {
+    span.sampled = Sampled::none;
+  }
+  return true;
+}
+
+void look_at_new_heap(Heap& heap) {
+  std::atomic_thread_fence(kSeqCst);  // pairs: new-heap-counts
+  if (!is_running()) return;
+  const LockGuard guard(lock);
+  if (is_running()) heap.class_of_small.set_counting(true);
+}
+
+void lock_for_fork() { lock.lock_for_fork(); }
+void unlock_for_fork() { lock.unlock_for_fork(); }
+
+Started start(size_t mean, uint64_t seed) {
+  const LockGuard guard(lock);
+  if (is_running()) return Started::already;
+  if (!state.table.reset()) return Started::refused;
+  state.any = true;
+  state.started_ms = coarse_now_ms();
+  state.started_at = static_cast<uint64_t>(time(nullptr));
+  state.samples = state.dropped_blocks = 0;
+  state.live = state.peak = {};
+  state.peak_number = 1;
+  mean_bytes.store(mean, kRelaxed);     // relaxed: see above
+  seed_of_draws.store(seed, kRelaxed);  // relaxed: see above
+  draws.store(0, kRelaxed);             // relaxed: see above
+  running.value.store(true, kRelaxed);  // relaxed: the fence orders it
+  std::atomic_thread_fence(kSeqCst);    // pairs: new-heap-counts
+  set_all_counting(true);
+  return Started::yes;
+}
+
+bool stop() {
+  const LockGuard guard(lock);
+  if (!is_running()) return false;
+  running.value.store(false, kRelaxed);  // relaxed: what depends on it is under the lock
+  set_all_counting(false);
+  state.stopped_ms = coarse_now_ms();
+  return true;
+}
+
+Summary summary() {
+  const LockGuard guard(lock);
+  Summary out{};
+  out.any = state.any;
+  if (!state.any) return out;
+  out.running = is_running();
+  out.mean = mean_bytes.load(kRelaxed);  // relaxed: changed under the lock
+  out.started_ms = state.started_ms;
+  out.started_at = state.started_at;
+  out.stopped_ms = out.running ? coarse_now_ms() : state.stopped_ms;
+  out.samples = state.samples;
+  out.live_samples = state.table.live_samples();
+  out.sites = state.table.site_count();
+  out.dropped_stacks = state.table.dropped_stacks();
+  out.dropped_blocks = state.dropped_blocks;
+  out.own_bytes = Table::kBytes;
+  out.live = state.live;
+  out.peak = state.peak;
+  return out;
+}
+
+bool copy_site(uint32_t number, SiteCopy& out) {
+  const LockGuard guard(lock);
+  if (!state.any || number >= state.table.site_count()) return false;
+  Site& site = state.table.site(number);
+  keep_peak(site);
+  out.site = site;
+  for (uint32_t i = 0; i < site.depth; i++) {
+    out.numbers[i] = state.table.address_number(site.stack + i);
+    out.frames[i] = state.table.address(out.numbers[i]);
+  }
+  return true;
+}
+
+uintptr_t frame_address(uint32_t number) {
+  const LockGuard guard(lock);
+  return state.any ? state.table.address(number) : 0;
+}
+
+const void* own_memory() {
+  const LockGuard guard(lock);
+  return state.any ? state.table.start() : nullptr;
+}
+
+}  // namespace near::profile

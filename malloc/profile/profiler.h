@@ -1,0 +1,112 @@
+// The sampling profiler: which code allocated the memory that is live, was live at the peak, or was
+// ever allocated, and which threads freed it.
+//
+// While it runs, every thread's malloc counts the bytes it hands out (heap/counted.h), and every
+// 512 KiB or so, at random, a block is sampled: its stack is noted, and the block is put where its
+// free will be noticed (profile/spans.h). The front end calls the functions of the first part.
+//
+// A heap counts if the profiler runs. A starting profiler sets `running` and then visits all heaps;
+// a thread that has a new heap publishes that heap and then looks at `running`. Between the two
+// steps both have a fence, so that at least one of them sees what the other wrote.
+// Thread-safety: any thread; the lock is below those of heaps.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "profile/table.h"
+#include "sync/mutex.h"
+
+namespace near {
+
+class Heap;
+class Shard;
+struct Span;
+
+namespace profile {
+
+// Every slow path of malloc reads it.
+struct alignas(128) Running {
+  Atomic<bool> value{false};
+};
+extern NEAR_HIDDEN Running running;
+// relaxed: a hint; what depends on it is under the lock
+NEAR_INLINE bool is_running() { return running.value.load(kRelaxed); }
+
+// --- for the front end ---
+
+// The thread that allocates or frees.
+struct Actor {
+  uint32_t heap;  // its number; kNone: the thread has none
+  unsigned node;  // that it runs on
+};
+
+// Called when the heap's countdown has ended by `size` bytes. False if that was no sample, because
+// the heap had not drawn an interval yet.
+bool begin_sample(Heap& heap, size_t size);
+// Draws the next interval. Until then the heap takes no samples: what the unwinder allocates.
+void end_sample(Heap& heap);
+
+// Takes and records a sampled block of a class, with the stack of the caller. Null: the caller
+// takes an ordinary block, and only the allocation is recorded. `strict`: as SampledSpans::take.
+NEAR_NOINLINE void* take_sampled(size_t size, unsigned size_class, Shard& shard, Actor actor,
+                                 bool strict);
+
+// Records a large block that was allocated.
+NEAR_NOINLINE void record_large(Span& span, size_t size, Actor actor);
+
+// Records the free of a sampled block. A block of a class is given back here; the caller frees a
+// large one. False if no sampled block is live there.
+bool release_sampled(Span& span, void* block, Actor actor);
+
+// Called for a heap that has just been published: makes it count if the profiler runs.
+void look_at_new_heap(Heap& heap);
+
+// Called around fork.
+void lock_for_fork();
+void unlock_for_fork();
+
+// --- for users ---
+
+enum class Started : uint8_t { yes, already, refused };
+// Samples from now on, one block in `mean` bytes. Earlier results are forgotten.
+Started start(size_t mean, uint64_t seed);
+// False if it did not run. What was recorded stays, and frees are recorded still.
+bool stop();
+
+struct Summary {
+  bool any;  // it was started once
+  bool running;
+  size_t mean;
+  uint64_t started_ms;  // coarse_now_ms()
+  uint64_t started_at;  // seconds since 1970
+  uint64_t stopped_ms;  // coarse_now_ms(), while it runs the present one
+  uint64_t samples;
+  uint32_t live_samples;
+  uint32_t sites;
+  uint64_t dropped_stacks;  // samples without a stack
+  uint64_t dropped_blocks;  // samples that are not followed
+  uint64_t own_bytes;
+  Weight live;
+  Weight peak;
+};
+Summary summary();
+
+// A copy of a site with its frames. False if there is no site of that number.
+struct SiteCopy {
+  Site site;
+  uintptr_t frames[kMaxFrames];
+  uint32_t numbers[kMaxFrames];  // of the frames' addresses
+};
+bool copy_site(uint32_t number, SiteCopy& out);
+
+// The number of the address of a frame, from 0 to Table::kAddresses - 1, leads to it; 0: none.
+uintptr_t frame_address(uint32_t number);
+
+// The profiler's memory; null if there is none.
+const void* own_memory();
+
+}  // namespace profile
+}  // namespace near

@@ -1,0 +1,67 @@
+// What the profiler knows of one allocation site: a stack, and sums over the sampled blocks that
+// were allocated there.
+//
+// Every sum is weighted: a sampled block counts as one over its chance (profile/chance.h), so the
+// sums estimate those of all blocks. Numbers of blocks are in units of 1 / kBlockUnit.
+// Invariant: live = allocated - freed - what was not followed.
+// Thread-safety: the profiler's lock; a copy belongs to the thread that asked for it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace near::profile {
+
+inline constexpr unsigned kMaxFrames = 64;
+inline constexpr uint64_t kBlockUnit = 1024;
+inline constexpr uint32_t kNone = ~uint32_t{0};
+
+struct Weight {
+  uint64_t blocks = 0;  // in units of 1 / kBlockUnit
+  uint64_t bytes = 0;
+
+  Weight& operator+=(const Weight& other) {
+    blocks += other.blocks;
+    bytes += other.bytes;
+    return *this;
+  }
+  Weight& operator-=(const Weight& other) {
+    blocks -= other.blocks;
+    bytes -= other.bytes;
+    return *this;
+  }
+};
+
+// The classes of lifetimes: below a millisecond, and then by powers of ten up to 100 s and above.
+inline constexpr unsigned kLifetimes = 7;
+// The last one stands for all nodes from there on.
+inline constexpr unsigned kSiteNodes = 8;
+// Heaps of freeing threads that a site tells apart: the first ones that freed a block of it.
+inline constexpr unsigned kSiteHeaps = 4;
+
+struct Site {
+  uint64_t hash;
+  uint32_t stack;  // index of its first frame
+  uint32_t depth;
+  uint64_t samples;  // blocks that were sampled, without weight
+  Weight allocated;
+  double variance;  // of allocated.bytes
+  Weight live;
+  double live_variance;
+  Weight peak;  // live when all sites together were largest, if `peak_number` is the present
+  uint64_t peak_number;
+  Weight freed;
+  Weight remote;   // of it freed by a thread with another heap
+  Weight moved;    // of it freed by a thread on another node
+  uint64_t waste;  // bytes of allocated blocks beyond those asked for
+  uint64_t live_waste;
+  double lifetimes;                    // the sum, in seconds
+  double longest;                      // in seconds
+  uint64_t by_lifetime[kLifetimes];    // freed blocks
+  uint64_t freed_on_node[kSiteNodes];  // freed bytes
+  uint32_t heaps[kSiteHeaps];          // that freed; kNone behind the last
+  uint64_t freed_by_heap[kSiteHeaps];  // bytes
+  uint64_t freed_by_others;
+};
+
+}  // namespace near::profile

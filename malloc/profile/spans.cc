@@ -1,0 +1,73 @@
+#include "profile/spans.h"
+
+#include "node/memory.h"
+
+namespace near::profile {
+namespace {
+
+// True if the slice has a block that was never handed out.
+bool has_fresh(const Span& span) { return span.asked + span.shape().size <= kSliceSize; }
+
+bool is_full(const Span& span) { return !has_fresh(span) && span.local.is_empty(); }
+
+}  // namespace
+
+void SampledSpans::list(Span& span) {
+  Span*& first = open_[span.node][span.size_class];
+  span.prev = nullptr;
+  span.next = first;
+  if (first != nullptr) first->prev = &span;
+  first = &span;
+}
+
+void SampledSpans::unlist(Span& span) {
+  (span.prev != nullptr ? span.prev->next : open_[span.node][span.size_class]) = span.next;
+  if (span.next != nullptr) span.next->prev = span.prev;
+}
+
+Span* SampledSpans::open_slice(Shard& shard, unsigned size_class, bool strict) {
+  bool zero = false;
+  Span* span = strict ? take_slices_at(shard, 1, zero) : take_slices(shard, 1, zero);
+  if (span == nullptr) return nullptr;
+  span->kind = SpanKind::large;
+  span->size_class = static_cast<uint8_t>(size_class);
+  span->sampled = Sampled::blocks;
+  span->counted = 0;
+  span->asked = 0;
+  span->local.clear(span->start);
+  list(*span);
+  return span;
+}
+
+void* SampledSpans::take(Shard& shard, unsigned size_class, bool strict) {
+  Span* span = open_[shard.node().number()][size_class];
+  if (span == nullptr) span = open_slice(shard, size_class, strict);
+  if (span == nullptr) return nullptr;
+  Block* block = span->local.pop();
+  // A block whose link the program overwrote stays where it is, and so do those behind it.
+  if (block == nullptr) span->local.clear(span->start);
+  if (block == nullptr && has_fresh(*span)) {
+    block = reinterpret_cast<Block*>(span->start + span->asked);
+    span->asked += span->shape().size;
+  }
+  if (is_full(*span)) unlist(*span);
+  if (block != nullptr) span->counted++;
+  return block;
+}
+
+void SampledSpans::give(Span& span, void* block) {
+  const bool was_full = is_full(span);
+  span.counted--;
+  if (span.counted == 0) {
+    if (!was_full) unlist(span);
+    span.sampled = Sampled::none;
+    shard_of(span).give(&span);
+    return;
+  }
+  auto* freed = static_cast<Block*>(block);
+  uintptr_t distance;
+  if (!span.local.is_first(freed, distance)) span.local.push(freed, distance);
+  if (was_full) list(span);
+}
+
+}  // namespace near::profile

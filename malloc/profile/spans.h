@@ -1,0 +1,41 @@
+// The slices that small and medium sampled blocks live in.
+//
+// Such a block must be recognised when it is freed, and an ordinary free may not pay for that. So
+// sampled blocks have slices of their own, one size class to a slice. For the fast path of free
+// they are large blocks, which no heap owns; the slow path finds `sampled` in the descriptor.
+// Invariant: a slice in open_[node][class] has a live block, and room for another.
+// Thread-safety: the caller holds the profiler's lock.
+#pragma once
+
+#include "node/node.h"
+#include "platform/topology.h"
+#include "sizes/size_class.h"
+#include "span/layout.h"
+
+namespace near::profile {
+
+class SampledSpans {
+ public:
+  // Returns a block of the class from a slice of the shard's node; null if memory is refused.
+  // `strict`: no other node's memory will do.
+  void* take(Shard& shard, unsigned size_class, bool strict);
+
+  // Gives a live block back, and its slice if that was the last one there.
+  void give(Span& span, void* block);
+
+ private:
+  Span* open_slice(Shard& shard, unsigned size_class, bool strict);
+  void list(Span& span);
+  void unlist(Span& span);
+
+  Span* open_[kMaxNodes][kClasses] = {};
+};
+
+// True if one of the slice's blocks, live or free, starts at the address.
+inline bool is_sampled_block(const Span& span, const void* pointer) {
+  const auto offset = static_cast<size_t>(static_cast<const char*>(pointer) - span.start);
+  const uint32_t size = span.shape().size;
+  return offset % size == 0 && offset < span.asked;
+}
+
+}  // namespace near::profile

@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+"""What the sampling profiler says about programs: planted sites are found, with the right sums, in
+every format, and tools read them."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from preload import PROGRAMS, PreloadTest, count, main, program, run
+
+INTERVAL = 4096
+
+
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        value |= (data[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if data[at - 1] < 0x80:
+            return value, at
+
+
+def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a message of protocol buffers."""
+    at = 0
+    while at < len(data):
+        key, at = varint(data, at)
+        if key & 7 == 0:
+            value, at = varint(data, at)
+            yield key >> 3, value
+        else:
+            assert key & 7 == 2, f"type {key & 7} at {at} of {len(data)}"
+            length, at = varint(data, at)
+            assert at + length <= len(data), "a field is longer than its message"
+            yield key >> 3, data[at:at + length]
+            at += length
+
+
+def numbers(data: bytes) -> list[int]:
+    """A packed list."""
+    out, at = [], 0
+    while at < len(data):
+        value, at = varint(data, at)
+        out.append(value)
+    return out
+
+
+class Pprof:
+    """A profile as pprof reads it, by the numbers of profile.proto."""
+
+    def __init__(self, data: bytes) -> None:
+        every = list(fields(data))
+        self.strings = [bytes(value).decode() for field, value in every if field == 6]
+        self.types = [self.strings[dict(fields(value))[1]] for field, value in every if field == 1]
+        self.samples = []
+        for field, value in every:
+            if field == 2:
+                parts = dict(fields(value))
+                self.samples.append((numbers(parts.get(1, b"")), numbers(parts[2])))
+        self.mappings = [dict(fields(value)) for field, value in every if field == 3]
+        self.locations = [dict(fields(value)) for field, value in every if field == 4]
+        self.period = dict(every)[12]
+
+    def sum_of(self, name: str) -> int:
+        return sum(values[self.types.index(name)] for _, values in self.samples)
+
+
+class Profile(PreloadTest):
+    def setUp(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="near-test-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def options(self, form: str, name: str = "profile") -> dict[str, str]:
+        return {"NEARMALLOC_PROFILE": "on", "NEARMALLOC_PROFILE_FORMAT": form,
+                "NEARMALLOC_PROFILE_INTERVAL": str(INTERVAL),
+                "NEARMALLOC_PROFILE_FILE": str(self.folder / name)}
+
+    def profile(self, form: str, command: list[str | Path] | None = None) -> bytes:
+        result = run(command or [PROGRAMS / "profiled"], extra=self.options(form))
+        self.assert_good(result)
+        self.assert_served(result)
+        self.planted = {name: int(size) for name, size in
+                        re.findall(r"(plant_\w+) (\d+)", result.out.decode())}
+        count()
+        return (self.folder / "profile").read_bytes()
+
+    def near(self, found: float, truth: float, part: float, what: str) -> None:
+        self.assertLess(abs(found - truth), part * truth, f"{what}: {found} is not {truth}")
+        count()
+
+    def test_json(self) -> None:
+        found = json.loads(self.profile("json"))
+        self.assertEqual(found["mean"], INTERVAL)
+        self.assertEqual(found["dropped_stacks"], 0)
+        self.assertEqual(found["dropped_blocks"], 0)
+        self.assertLessEqual(found["own_bytes"], 1 << 20)
+        allocated = sum(site["allocated"]["bytes"] for site in found["sites"])
+        deviation = sum(site["variance"] for site in found["sites"]) ** 0.5
+        truth = sum(self.planted.values())
+        # The C++ runtime and the C library allocate some 100 KB themselves.
+        self.assertLess(abs(allocated - 90_000 - truth), 5 * deviation + 60_000)
+        freed = sum(site["freed"]["bytes"] for site in found["sites"])
+        live = sum(site["live"]["bytes"] for site in found["sites"])
+        self.assertEqual(allocated, freed + live)
+        remote = sum(site["remote"]["bytes"] for site in found["sites"])
+        self.near(remote, self.planted["plant_remote"], 0.25, "remote")
+        self.near(live, self.planted["plant_leak"], 0.25, "live")
+        peak = sum(site["peak"]["bytes"] for site in found["sites"])
+        self.near(peak, 3_000_000 + 33000 * 150 + 2_000_000, 0.25, "peak")
+        waste = sum(site["waste"] for site in found["sites"])
+        self.assertGreater(waste, 0.9 * 150 * (65536 - 33000))
+        for site in found["sites"]:
+            self.assertGreater(len(site["frames"]), 1, site)
+            for frame in site["frames"]:
+                self.assertTrue(any(module["start"] <= frame < module["end"]
+                                    for module in found["modules"]), hex(frame))
+            blocks = site["freed"]["blocks"]
+            self.assertLess(abs(sum(site["by_lifetime"]) - blocks), 0.01 + blocks / 1000)
+        for module in found["modules"]:
+            if "/libc.so" in module["file"]:
+                self.assertRegex(module["build_id"], "^[0-9a-f]{40}$")
+
+    def collapsed(self, form: str) -> dict[str, int]:
+        """The bytes of each planted function, and of all others."""
+        sums = dict.fromkeys(["plant_leak", "plant_waste", "plant_remote", "plant_peak",
+                              "plant_churn", ""], 0)
+        for line in self.profile(form).decode().splitlines():
+            stack, number = line.rsplit(" ", 1)
+            self.assertNotIn(" ", stack)
+            frames = stack.split(";")
+            planted = [frame for frame in frames if frame in sums]
+            sums[planted[0] if planted else ""] += int(number)
+            if planted:
+                self.assertIn("main", " ".join(frames[:4]), "the outermost frame is first")
+        return sums
+
+    def test_collapsed(self) -> None:
+        sums = self.collapsed("collapsed")
+        for name, bytes_planted in self.planted.items():
+            self.near(sums[name], bytes_planted, 0.3, name)
+
+    def test_collapsed_live(self) -> None:
+        sums = self.collapsed("collapsed_live")
+        self.near(sums["plant_leak"], self.planted["plant_leak"], 0.25, "the leak")
+        self.assertEqual([sums[name] for name in ("plant_waste", "plant_churn", "plant_peak")],
+                         [0, 0, 0])
+
+    def test_pprof(self) -> None:
+        found = Pprof(self.profile("pprof"))
+        self.assertEqual(found.strings[0], "")
+        self.assertEqual(found.period, INTERVAL)
+        self.near(found.sum_of("alloc_space"), sum(self.planted.values()), 0.2, "allocated")
+        self.near(found.sum_of("inuse_space"), self.planted["plant_leak"], 0.25, "live")
+        self.near(found.sum_of("remote_space"), self.planted["plant_remote"], 0.25, "remote")
+        ids = [location[1] for location in found.locations]
+        self.assertEqual(len(ids), len(set(ids)), "a location twice")
+        for stack, values in found.samples:
+            self.assertEqual(len(values), len(found.types))
+            self.assertLessEqual(set(stack), set(ids))
+        for location in found.locations:
+            mapping = found.mappings[location[2] - 1]
+            self.assertEqual(mapping[1], location[2])
+            self.assertTrue(mapping[2] <= location[3] < mapping[3])
+        for mapping in found.mappings:
+            self.assertLess(mapping[5], len(found.strings))
+
+    def test_pprof_reads_it(self) -> None:
+        go = program("go")
+        self.profile("pprof")
+        variables = os.environ | {"GOTOOLCHAIN": "local", "PPROF_TMPDIR": str(self.folder)}
+        for index, site in (("inuse_space", "plant_leak"), ("remote_space", "plant_remote"),
+                            ("waste_space", "plant_waste"), ("peak_space", "plant_leak")):
+            result = subprocess.run([go, "tool", "pprof", "-top", f"-sample_index={index}",
+                                     str(self.folder / "profile")], env=variables,
+                                    capture_output=True, text=True, timeout=300, check=False)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(f"Type: {index}", result.stdout)
+            self.assertIn(site, result.stdout)
+            count()
+
+    def test_jeprof(self) -> None:
+        text = self.profile("jeprof").decode()
+        header = re.match(r"heap profile: (\d+): (\d+) \[(\d+): (\d+)\] @ heapprofile\n", text)
+        assert header is not None, text[:200]
+        lines = re.findall(r"^(\d+): (\d+) \[(\d+): (\d+)\] @((?: 0x[0-9a-f]+)*)$", text,
+                           re.MULTILINE)
+        self.near(int(header[2]), sum(int(line[1]) for line in lines), 0.001, "the header")
+        self.near(int(header[2]), self.planted["plant_leak"], 0.25, "live")
+        self.near(int(header[4]), sum(self.planted.values()), 0.2, "allocated")
+        libraries = text.split("MAPPED_LIBRARIES:\n")[1]
+        self.assertRegex(libraries, r"(?m)^[0-9a-f]+-[0-9a-f]+ r-xp [0-9a-f]+ 00:00 0 /\S*libc")
+
+    def test_frame_pointers(self) -> None:
+        """The option is obeyed, and programs without frame pointers survive it."""
+        script = "[str(i) for i in range(99999)]"
+        for command in ([PROGRAMS / "profiled"], [sys.executable, "-c", script]):
+            extra = self.options("collapsed") | {"NEARMALLOC_PROFILE_STACKS": "frames"}
+            self.assert_good(run(command, extra=extra))
+            self.assertGreater((self.folder / "profile").stat().st_size, 100)
+            count()
+
+    def test_files_of_children(self) -> None:
+        """A child of fork has a file of its own, or none."""
+        for name, files in (("of.%p", 2), ("one", 1)):
+            folder = Path(tempfile.mkdtemp(dir=self.folder))
+            extra = self.options("json") | {"NEARMALLOC_PROFILE_FILE": str(folder / name)}
+            self.assert_good(run([PROGRAMS / "profiled", "fork"], extra=extra))
+            written = list(folder.iterdir())
+            self.assertEqual(len(written), files)
+            for path in written:
+                found = json.loads(path.read_text())
+                live = sum(site["live"]["bytes"] for site in found["sites"])
+                self.near(live, 6_000_000 if live > 4_500_000 else 3_000_000, 0.25, "live")
+
+    def test_a_file_that_cannot_be_written(self) -> None:
+        for path, words in (("/no/such/folder", b"cannot be opened"),
+                            ("/dev/full", b"is not whole")):
+            extra = self.options("json") | {"NEARMALLOC_PROFILE_FILE": path}
+            result = run([PROGRAMS / "profiled"], extra=extra)
+            self.assert_good(result)
+            self.assertIn(words, result.err)
+            count()
+
+    def test_programs_work_as_without(self) -> None:
+        script = "import json, threading; print(len(json.dumps([str(i) for i in range(50000)])))"
+        for command in ([sys.executable, "-c", script],
+                        [program("dash"), "-c", "x=1; (echo $x | cat); env | grep -c ="],
+                        [program("perl"), "-e", 'my %h; $h{$_} = "v" x $_ for 1..2000; print 5;']):
+            expected = run(command, extra=self.options("json"), preload=False)
+            result = run(command, extra=self.options("json", "of.%p"))
+            self.assert_good(result)
+            if "env" not in str(command):
+                self.assertEqual(result.out, expected.out)
+            count()
+
+    def test_nothing_unless_asked_for(self) -> None:
+        self.assert_good(run([PROGRAMS / "profiled"], cwd=self.folder))
+        self.assertEqual(list(self.folder.iterdir()), [])
+        count()
+
+
+if __name__ == "__main__":
+    main()
