@@ -27,7 +27,8 @@ void SampledSpans::unlist(Span& span) {
 
 Span* SampledSpans::open_slice(Shard& shard, unsigned size_class, bool strict) {
   bool zero = false;
-  Span* span = strict ? take_slices_at(shard, 1, zero) : take_slices(shard, 1, zero);
+  const RunRequest run{.slices = 1};
+  Span* span = strict ? take_slices_at(shard, run, zero) : take_slices(shard, run, zero);
   if (span == nullptr) return nullptr;
   span->kind = SpanKind::large;
   span->size_class = static_cast<uint8_t>(size_class);
