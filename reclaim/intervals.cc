@@ -2,6 +2,8 @@
 //
 // Invariant: after a look, what stays in the bags lived in a thread's reservation.
 // Thread-safety: only the record's owner.
+#include <pthread.h>
+
 #include <algorithm>
 
 #include "nearmalloc/reclaim/born.hpp"
@@ -14,6 +16,9 @@ namespace near::reclaim::impl {
 constinit EraClock eras;
 
 namespace {
+
+pthread_once_t once = PTHREAD_ONCE_INIT;
+bool are_asymmetric = false;  // guard: once
 
 struct Reservation {
   uint64_t lower;
@@ -63,9 +68,10 @@ size_t interval_limit(const Core& core) noexcept {
 }  // namespace
 
 // The era belongs to the process: another domain may have light fences where this one has none.
+// If membarrier is refused later, heavy_fence waits instead, as for the domains made before.
 bool eras_are_asymmetric() noexcept {
-  static const bool once = membarrier_works();
-  return once;
+  pthread_once(&once, [] { are_asymmetric = membarrier_works(); });
+  return are_asymmetric;
 }
 
 void look_at_intervals(Record& record) noexcept {
