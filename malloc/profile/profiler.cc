@@ -233,8 +233,7 @@ bool release_sampled(Span& span, void* block, Actor actor) {
 }
 
 void look_at_new_heap(Heap& heap) {
-  std::atomic_thread_fence(kSeqCst);  // pairs: new-heap-counts
-  if (!is_running()) return;
+  if (!running.flag.look_after_publishing()) return;
   const LockGuard guard(lock);
   if (is_running()) heap.class_of_small.set_counting(true);
 }
@@ -255,8 +254,7 @@ Started start(size_t mean, uint64_t seed) {
   mean_bytes.store(mean, kRelaxed);     // relaxed: see above
   seed_of_draws.store(seed, kRelaxed);  // relaxed: see above
   draws.store(0, kRelaxed);             // relaxed: see above
-  running.value.store(true, kRelaxed);  // relaxed: the fence orders it
-  std::atomic_thread_fence(kSeqCst);    // pairs: new-heap-counts
+  running.flag.set();
   set_all_counting(true);
   return Started::yes;
 }
@@ -264,7 +262,7 @@ Started start(size_t mean, uint64_t seed) {
 bool stop() {
   const LockGuard guard(lock);
   if (!is_running()) return false;
-  running.value.store(false, kRelaxed);  // relaxed: what depends on it is under the lock
+  running.flag.clear();
   set_all_counting(false);
   state.stopped_ms = coarse_now_ms();
   return true;

@@ -5,17 +5,14 @@
 // 512 KiB or so, at random, a block is sampled: its stack is noted, and the block is put where its
 // free will be noticed (profile/spans.h). The front end calls the functions of the first part.
 //
-// A heap counts if the profiler runs. A starting profiler sets `running` and then visits all heaps;
-// a thread that has a new heap publishes that heap and then looks at `running`. Between the two
-// steps both have a fence, so that at least one of them sees what the other wrote.
 // Thread-safety: any thread; the lock is below those of heaps.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "base/atomic.h"
 #include "base/compiler.h"
+#include "profile/running.h"
 #include "profile/table.h"
 #include "sync/mutex.h"
 
@@ -29,11 +26,10 @@ namespace profile {
 
 // Every slow path of malloc reads it.
 struct alignas(128) Running {
-  Atomic<bool> value{false};
+  RunningFlag flag;
 };
 extern NEAR_HIDDEN Running running;
-// relaxed: a hint; what depends on it is under the lock
-NEAR_INLINE bool is_running() { return running.value.load(kRelaxed); }
+NEAR_INLINE bool is_running() { return running.flag.is_set(); }
 
 // --- for the front end ---
 
@@ -61,7 +57,7 @@ NEAR_NOINLINE void record_large(Span& span, size_t size, Actor actor);
 // large one. False if no sampled block is live there.
 bool release_sampled(Span& span, void* block, Actor actor);
 
-// Called for a heap that has just been published: makes it count if the profiler runs.
+// Called by the thread of a heap that has just been published: makes it count if the profiler runs.
 void look_at_new_heap(Heap& heap);
 
 // Called around fork.
