@@ -51,7 +51,7 @@ void put_modules(Sink& out) {
 }
 
 void put_weight(Sink& out, const char* name, const Weight& weight) {
-  out.put("\"%s\": {\"blocks\": %.3f, \"bytes\": %lu}, ", name,
+  out.put("\"%s\": {\"blocks\": %.6f, \"bytes\": %lu}, ", name,
           static_cast<double>(weight.blocks) / kBlockUnit, number(weight.bytes));
 }
 

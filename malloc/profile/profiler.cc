@@ -77,7 +77,8 @@ struct Estimate {
 uint64_t waste_of(const Sample& sample) {
   if (sample.size == 0 || sample.block <= sample.size) return 0;
   const double beyond = static_cast<double>(sample.block - sample.size);
-  return static_cast<uint64_t>(beyond * static_cast<double>(sample.weight.blocks) / kBlockUnit);
+  return static_cast<uint64_t>(beyond * static_cast<double>(sample.weight.blocks) / kBlockUnit +
+                               0.5);
 }
 
 // Called before a site's live sum changes: keeps what it was at the peak.

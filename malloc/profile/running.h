@@ -1,7 +1,7 @@
 // Whether the profiler runs, and the handshake by which each new heap learns it.
 //
-// The profiler sets the flag and then visits all heaps. A thread that has a new heap publishes the
-// heap and then looks at the flag. Both change the flag's word, the thread by adding nothing, so one
+// The profiler sets the flag and then visits all heaps. A thread that has a new heap publishes it
+// and then looks at the flag. Both change the flag's word, the thread by adding nothing, so one
 // of the two comes first: if the profiler, the thread finds the flag set; if the thread, the
 // profiler sees what it published. Whether a heap counts is changed only under the profiler's lock.
 // Invariant: while the flag is set and the lock is free, every published heap counts, or its thread

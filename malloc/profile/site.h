@@ -13,7 +13,7 @@
 namespace near::profile {
 
 inline constexpr unsigned kMaxFrames = 64;
-inline constexpr uint64_t kBlockUnit = 1024;
+inline constexpr uint64_t kBlockUnit = uint64_t{1} << 20;
 inline constexpr uint32_t kNone = ~uint32_t{0};
 
 struct Weight {

@@ -4,7 +4,6 @@
 // heap that it does not see whole.
 // Bound: 2 heaps, 1 thread that starts and perhaps stops.
 #include "profile/running.h"
-
 #include "runner.h"
 #include "sync/mutex.h"
 

@@ -1,0 +1,119 @@
+"""The page of a profile: one file that needs nothing else; its own policy forbids it to load
+anything."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from nearlab.profile.profile import MEASURES, Profile, Site
+
+_HERE = Path(__file__).parent
+_MOST_ROWS = 30
+_ENOUGH = 10  # samples below which a site is not judged
+
+
+def amount(size: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if abs(size) < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
+
+
+def _duration(seconds: float) -> str:
+    for limit, factor, unit in ((1e-3, 1e6, "µs"), (1, 1e3, "ms"), (120, 1, "s")):
+        if seconds < limit:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds / 60:.3g} min"
+
+
+def _between(size: int, deviation: float) -> str:
+    return f"{amount(max(size - 1.96 * deviation, 0))} to {amount(size + 1.96 * deviation)}"
+
+
+def _row(site: Site, measure: str) -> dict[str, Any]:
+    deviation = site.live_deviation if measure == "live" else site.deviation
+    return {
+        "function": site.caller,
+        "place": site.stack[0].place if site.stack else "",
+        "stack": [frame.function for frame in site.stack],
+        "bytes": amount(site.sums[measure]),
+        "between": _between(site.sums[measure], deviation),
+        "of": amount(site.freed if measure == "remote" else site.sums["allocated"]),
+        "samples": site.samples,
+        "size": amount(site.size),
+        "block": amount(site.block_size),
+        "life": _duration(site.mean_life),
+        "heaps": ", ".join(
+            f"heap {heap}: {amount(size)}" if heap >= 0 else f"no heap: {amount(size)}"
+            for heap, size in site.freed_by_heap
+        ),
+    }
+
+
+def _rows(profile: Profile, measure: str) -> list[dict[str, Any]]:
+    sites = [site for site in profile.sites if site.sums[measure] > 0]
+    sites.sort(key=lambda site: -site.sums[measure])
+    return [_row(site, measure) for site in sites[:_MOST_ROWS]]
+
+
+def suggestions(profile: Profile) -> list[str]:
+    """Sentences about sites whose numbers support one."""
+    said: list[str] = []
+    for site in sorted(profile.sites, key=lambda each: -each.sums["allocated"]):
+        if site.samples < _ENOUGH or len(said) == 10:
+            continue
+        size, block, remote = site.size, site.block_size, site.sums["remote"]
+        if block > 1.3 * size and site.sums["waste"] > 0.02 * profile.sum_of("allocated"):
+            said.append(
+                f"A block of about {size:,.0f} bytes from {site.caller} takes {block:,.0f}: "
+                f"{amount(site.sums['waste'])} were allocated beyond what was asked for."
+            )
+        if remote > 0.5 * site.freed > 0.05 * profile.sum_of("allocated"):
+            said.append(
+                f"{100 * remote / site.freed:.0f} % of what {site.caller} allocates is freed by "
+                f"other threads, {_duration(site.mean_life)} later on average."
+            )
+    return said
+
+
+def _tree(profile: Profile) -> dict[str, Any]:
+    """The calls as a tree from the outermost frame on; values in the order of MEASURES."""
+    root: dict[str, Any] = {"n": "all", "v": [0] * len(MEASURES), "c": {}}
+    for site in profile.sites:
+        node = root
+        values = [site.sums[measure] for measure in MEASURES]
+        for frame in [None, *reversed(site.stack)]:
+            if frame is not None:
+                node = node["c"].setdefault(
+                    frame.function, {"n": frame.function, "v": [0] * len(MEASURES), "c": {}}
+                )
+            node["v"] = [old + new for old, new in zip(node["v"], values, strict=True)]
+
+    def plain(node: dict[str, Any]) -> dict[str, Any]:
+        return {"n": node["n"], "v": node["v"], "c": [plain(each) for each in node["c"].values()]}
+
+    return plain(root)
+
+
+def build(profile: Profile, title: str) -> str:
+    """The page as HTML."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    # In a script "</" would end it.
+    tree = json.dumps({"measures": MEASURES, "tree": _tree(profile)}).replace("<", "\\u003c")
+    return environment.get_template("page.html").render(
+        title=title,
+        told=profile.told,
+        interval=amount(profile.told["mean"]),
+        own=amount(profile.told["own_bytes"]),
+        totals={measure: amount(profile.sum_of(measure)) for measure in MEASURES},
+        rows={measure: _rows(profile, measure) for measure in MEASURES},
+        suggestions=suggestions(profile),
+        tree=tree,
+        style=(_HERE / "page.css").read_text(encoding="utf-8"),
+        script=(_HERE / "page.js").read_text(encoding="utf-8"),
+    )

@@ -1,0 +1,83 @@
+"""A profile that the library wrote as JSON, with names."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nearlab.profile.symbols import Frame, Module, Symbols
+
+MEASURES = ("live", "peak", "allocated", "remote", "waste")
+# Frames of malloc's family, in a program that is linked to the archive of the library.
+_OWN = ("near::", "malloc", "calloc", "realloc", "operator new", "posix_memalign", "aligned_alloc")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A stack, the innermost frame first, and what was sampled there. Numbers are bytes."""
+
+    stack: list[Frame]
+    samples: int
+    sums: dict[str, int]
+    blocks: float  # allocated
+    live_blocks: float
+    freed: int
+    deviation: float  # of the allocated bytes
+    live_deviation: float
+    mean_life: float  # seconds
+    freed_by_heap: list[tuple[int, int]]
+
+    @property
+    def size(self) -> float:
+        """The mean of the bytes that were asked for."""
+        return self.sums["allocated"] / self.blocks if self.blocks else 0.0
+
+    @property
+    def block_size(self) -> float:
+        return (self.sums["allocated"] + self.sums["waste"]) / self.blocks if self.blocks else 0.0
+
+    @property
+    def caller(self) -> str:
+        """The innermost frame that is not of a library's allocation functions."""
+        return self.stack[0].function if self.stack else "(no stack)"
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """All sites of a process."""
+
+    told: dict[str, Any]  # the numbers of the whole
+    sites: list[Site]
+
+    def sum_of(self, measure: str) -> int:
+        return sum(site.sums[measure] for site in self.sites)
+
+
+def _site(told: dict[str, Any], symbols: Symbols) -> Site:
+    stack = [frame for address in told["frames"] for frame in symbols.frames(address)]
+    while len(stack) > 1 and stack[0].function.startswith(_OWN):
+        del stack[0]
+    blocks = told["freed"]["blocks"]
+    return Site(
+        stack=stack,
+        samples=told["samples"],
+        sums={name: told[name]["bytes"] for name in MEASURES[:-1]} | {"waste": told["waste"]},
+        blocks=told["allocated"]["blocks"],
+        live_blocks=told["live"]["blocks"],
+        freed=told["freed"]["bytes"],
+        deviation=max(told["variance"], 0) ** 0.5,
+        live_deviation=max(told["live_variance"], 0) ** 0.5,
+        mean_life=told["lifetimes"] / blocks if blocks else 0.0,
+        freed_by_heap=[(heap, size) for heap, size in told["freed_by_heap"]],
+    )
+
+
+def read(path: Path) -> Profile:
+    """Reads a profile; ValueError if the file is none."""
+    told = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(told, dict) or told.get("version") != 1:
+        raise ValueError(f"{path} is no profile of nearmalloc in JSON")
+    modules = [Module(**module) for module in told.pop("modules")]
+    sites = told.pop("sites")
+    symbols = Symbols(modules, [address for site in sites for address in site["frames"]])
+    return Profile(told, [_site(site, symbols) for site in sites])

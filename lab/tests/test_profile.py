@@ -1,0 +1,188 @@
+"""`./near profile` finds a planted leak, remote frees and waste, and its page works by itself."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+
+from nearlab.profile.page import amount, build, suggestions
+from nearlab.profile.profile import Profile, Site, read
+from nearlab.profile.symbols import Frame, Module, Symbols
+
+LIBRARY = os.environ["NEAR_LIBRARY"]
+SOURCE = """
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+static void *passed[5000];
+__attribute__((noinline)) void *plant_leak(void) { return memset(malloc(1000), 1, 1000); }
+__attribute__((noinline)) void *plant_remote(void) { return memset(malloc(800), 1, 800); }
+__attribute__((noinline)) void *plant_waste(void) { return memset(malloc(33000), 1, 33000); }
+static void *free_all(void *ignored) {
+  for (int i = 0; i < 5000; i++) free(passed[i]);
+  return ignored;
+}
+int main(void) {
+  pthread_t thread;
+  for (int i = 0; i < 3000; i++) ((volatile char *)plant_leak())[0] = 2;
+  for (int i = 0; i < 5000; i++) passed[i] = plant_remote();
+  pthread_create(&thread, 0, free_all, 0);
+  pthread_join(thread, 0);
+  for (int i = 0; i < 300; i++) free(plant_waste());
+  return 3;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("profile")
+    (folder / "planted.c").write_text(SOURCE, encoding="ascii")
+    command = ["cc", "-g", "-O1", "-fno-builtin", "-pthread", "planted.c", "-o", "planted"]
+    subprocess.run(command, cwd=folder, check=True)
+    return folder
+
+
+def _near_profile(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "nearlab.profile.command", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def profile(folder) -> Profile:
+    variables = {
+        "LD_PRELOAD": LIBRARY,
+        "NEARMALLOC_PROFILE": "on",
+        "NEARMALLOC_PROFILE_INTERVAL": "10000",
+        "NEARMALLOC_PROFILE_FORMAT": "json",
+        "NEARMALLOC_PROFILE_FILE": str(folder / "planted.json"),
+    }
+    subprocess.run([folder / "planted"], env=os.environ | variables, check=False)
+    return read(folder / "planted.json")
+
+
+def _sum(profile: Profile, function: str, measure: str) -> int:
+    return sum(site.sums[measure] for site in profile.sites if site.caller == function)
+
+
+def test_planted_sites_are_found_by_their_names(profile):
+    assert _sum(profile, "plant_leak", "live") == pytest.approx(3_000_000, rel=0.35)
+    assert _sum(profile, "plant_remote", "remote") == pytest.approx(4_000_000, rel=0.35)
+    assert _sum(profile, "plant_waste", "waste") == pytest.approx(300 * 32536, rel=0.35)
+    assert _sum(profile, "plant_waste", "live") == 0
+    for site in profile.sites:
+        if site.caller.startswith("plant_"):
+            assert site.stack[0].place.endswith((".c:6", ".c:7", ".c:8"))
+            assert "main" in [frame.function for frame in site.stack]
+
+
+def test_what_stands_out_is_said(profile):
+    said = "\n".join(suggestions(profile))
+    assert "33,000 bytes from plant_waste takes 65,536" in said
+    assert "100 % of what plant_remote allocates is freed by other threads" in said
+    assert "plant_leak" not in said
+
+
+def test_few_samples_support_no_sentence():
+    site = Site(
+        [],
+        9,
+        dict.fromkeys(("live", "peak", "allocated", "remote", "waste"), 100),
+        1,
+        0,
+        100,
+        0,
+        0,
+        0,
+        [],
+    )
+    assert suggestions(Profile({}, [site])) == []
+
+
+def test_the_command_writes_a_page_and_keeps_the_status(folder):
+    result = _near_profile(folder, "--interval", "10000", "--", "./planted")
+    assert result.returncode == 3, result.stderr
+    assert "near-profile.html: " in result.stderr
+    text = (folder / "near-profile.html").read_text(encoding="utf-8")
+    assert "plant_leak" in text
+    assert "http" not in text.replace("http-equiv", "")
+
+
+def test_the_command_says_why_there_is_no_page(folder):
+    result = _near_profile(folder, "--", "/no/such/program")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "near: /no/such/program: No such file or directory" in result.stderr
+    result = _near_profile(folder, "--", sys.executable, "-c", "import os; os._exit(0)")
+    assert result.returncode == 1
+    assert "the program wrote no profile" in result.stderr
+
+
+def test_a_file_with_another_build_id_gives_no_names(folder):
+    module = Module(0x1000, 0x9000, 0x1000, "00" * 20, str(folder / "planted"))
+    assert Symbols([module], [0x1200]).frames(0x1200) == [Frame("planted+0x1200", "")]
+    assert Symbols([], [0x1200]).frames(0x1200) == [Frame("0x1200", "")]
+
+
+def test_amounts():
+    assert [amount(size) for size in (0, 1023, 1536, 5 << 30)] == [
+        "0 B",
+        "1023 B",
+        "1.5 KiB",
+        "5.0 GiB",
+    ]
+
+
+def test_names_cannot_end_the_script(profile):
+    evil = Site(
+        [Frame("</script><script>alert(1)", "")],
+        1,
+        dict.fromkeys(("live", "peak", "allocated", "remote", "waste"), 10),
+        1,
+        1,
+        0,
+        0,
+        0,
+        0,
+        [],
+    )
+    text = build(Profile(profile.told, [evil]), "evil")
+    assert "alert(1)" in text
+    assert "<script>alert" not in text
+
+
+_MISSING = [name for name in ("chromium", "chromedriver") if not shutil.which(name)]
+
+
+@pytest.mark.skipif(bool(_MISSING), reason=f"not installed: {', '.join(_MISSING)}")
+def test_the_page_works_in_a_browser(profile, folder):
+    page = folder / "page.html"
+    page.write_text(build(profile, "planted"), encoding="utf-8")
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for option in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    try:
+        driver.get(page.as_uri())
+        boxes = "#flame button"
+        assert any(box.text == "plant_leak" for box in driver.find_elements(By.CSS_SELECTOR, boxes))
+        driver.find_element(By.CSS_SELECTOR, "[data-measure=waste]").click()
+        names = [box.text for box in driver.find_elements(By.CSS_SELECTOR, boxes)]
+        assert "plant_waste" in names
+        driver.find_elements(By.CSS_SELECTOR, boxes)[names.index("plant_waste")].click()
+        assert driver.find_element(By.ID, "told").text.startswith("plant_waste: ")
+        assert driver.get_log("browser") == []
+    finally:
+        driver.quit()
