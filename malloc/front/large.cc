@@ -52,7 +52,8 @@ void* allocate_large(size_t size, size_t alignment, bool* zero) {
   bool clean = false;
   Shard& shard = current_shard();
   const RunRequest run = run_for(size, alignment);
-  const bool may_keep = alignment == kSliceSize && has_heap();
+  // The shard is of the node on which the thread runs now; its heap may lie on another one.
+  const bool may_keep = alignment == kSliceSize && has_heap() && &current_heap->shard() == &shard;
   Span* span = may_keep ? current_heap->take_run(run.slices) : nullptr;
   if (span == nullptr) span = take_slices(shard, run, clean);
   if (zero != nullptr) *zero = clean;

@@ -5,7 +5,8 @@
 //   map.insert(1, 10);
 //   map.upsert(1, 11);                          // there or not
 //   map.compare_and_replace(1, 11, 12);         // if it is 11
-//   map.visit([](int64_t key, int64_t value) { ... });   // while others change it
+//   int64_t sum = 0;
+//   map.visit([&](int64_t, int64_t value) { sum += value; });   // while others change it
 //
 // All elements are in one ordered list, sorted by their hash with the bits reversed, so that the
 // elements of a bucket are neighbours and still are when the number of buckets doubles. A bucket
