@@ -5,8 +5,8 @@
 // inside a pin.
 // Bound: 3 threads that attach while the others run. One begins up to 2 eras, pins and protects 2
 // times, all that 2 times; one begins up to 2 eras, pins and reads 3 times by hold, a second look
-// at the source and a look at the era; one replaces the node 3 times, by nodes that it makes then or
-// has made before, and looks up to 3 times after each. A node may lie where another one lay.
+// at the source and a look at the era; one replaces the node 3 times, by nodes that it makes then
+// or has made before, and looks up to 3 times after each. A node may lie where another one lay.
 #include "nearmalloc/reclaim/impl/interval.hpp"
 #include "nearmalloc/reclaim/impl/record_list.hpp"
 #include "retired.h"
