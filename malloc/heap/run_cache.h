@@ -35,7 +35,9 @@ class RunCache {
   // True if a run that is freed now should be kept.
   bool wants(const Span& run) {
     if (run.slices > kMostSlices) return false;
-    return unneeded_ < kMost || unneeded_++ % kSeldom == 0;
+    if (unneeded_ < kMost) return true;
+    unneeded_++;
+    return unneeded_ % kSeldom == 0;
   }
 
   // Adds a run of at most kMostSlices. The caller then takes what is surplus.

@@ -84,7 +84,7 @@ size_t Modules::find(uintptr_t address) const {
 void Modules::print_build_id(const Module& module, char* out) {
   out[0] = '\0';
   for (unsigned i = 0; i < module.build_id_bytes; i++) {
-    snprintf(out + 2 * i, 3, "%02x", unsigned{module.build_id[i]});
+    snprintf(out + size_t{2} * i, 3, "%02x", unsigned{module.build_id[i]});
   }
 }
 

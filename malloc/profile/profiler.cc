@@ -1,6 +1,6 @@
 #include "profile/profiler.h"
 
-#include <time.h>
+#include <ctime>
 
 #include "heap/registry.h"
 #include "node/memory.h"
@@ -59,6 +59,11 @@ struct Stack {
   NEAR_INLINE Stack() : depth(capture_stack(frames, kMaxFrames)) {}
 };
 
+uint64_t rounded(double value) {
+  constexpr double kHalf = 0.5;
+  return static_cast<uint64_t>(value + kHalf);
+}
+
 // What a sampled block stands for.
 struct Estimate {
   Weight weight;
@@ -68,8 +73,8 @@ struct Estimate {
     const double mean = static_cast<double>(mean_bytes.load(kRelaxed));  // relaxed: see above
     const double chance = chance_of(size, mean);
     const double bytes = static_cast<double>(size) / chance;
-    weight.blocks = static_cast<uint64_t>(static_cast<double>(kBlockUnit) / chance + 0.5);
-    weight.bytes = static_cast<uint64_t>(bytes + 0.5);
+    weight.blocks = rounded(static_cast<double>(kBlockUnit) / chance);
+    weight.bytes = rounded(bytes);
     variance = bytes * bytes * (1 - chance);
   }
 };
@@ -77,8 +82,7 @@ struct Estimate {
 uint64_t waste_of(const Sample& sample) {
   if (sample.size == 0 || sample.block <= sample.size) return 0;
   const double beyond = static_cast<double>(sample.block - sample.size);
-  return static_cast<uint64_t>(beyond * static_cast<double>(sample.weight.blocks) / kBlockUnit +
-                               0.5);
+  return rounded(beyond * static_cast<double>(sample.weight.blocks) / kBlockUnit);
 }
 
 // Called before a site's live sum changes: keeps what it was at the peak.

@@ -31,7 +31,7 @@ T* Table::take(size_t count) {
 bool Table::map() {
   static_assert(kAddresses * sizeof(uintptr_t) + kFrames * sizeof(uint32_t) +
                     kSites * sizeof(Site) + kSiteSlots * sizeof(uint32_t) +
-                    kSamples * sizeof(Sample) + kSampleSlots * sizeof(uint32_t) + 6 * 64 <=
+                    kSamples * sizeof(Sample) + kSampleSlots * sizeof(uint32_t) + size_t{6} * 64 <=
                 kBytes);
   memory_ = static_cast<char*>(os::map_anywhere(kBytes, os::page_size()));
   if (memory_ == nullptr) return false;

@@ -87,6 +87,7 @@ struct Expected {
   long values[kOptions];
   size_t lines = 0;
   std::optional<std::string> topology;
+  std::optional<std::string> profile_file;
   std::optional<std::string> design_options;
 
   Expected() {
@@ -103,12 +104,16 @@ struct Expected {
   }
 
  private:
+  static bool store(std::optional<std::string>& option, const std::string& text) {
+    option = text;
+    return true;
+  }
+
   // False if a message is due.
   bool set(const std::string& name, const std::string& text) {
-    if (name == "TOPOLOGY" || name == "DESIGN_OPTIONS") {
-      (name == "TOPOLOGY" ? topology : design_options) = text;
-      return true;
-    }
+    if (name == "TOPOLOGY") return store(topology, text);
+    if (name == "PROFILE_FILE") return store(profile_file, text);
+    if (name == "DESIGN_OPTIONS") return store(design_options, text);
     for (unsigned i = 0; i < kOptions; i++) {
       if (capitals(kOptionTable[i].name) != name) continue;
       const std::optional<long> value = value_of_text(kOptionTable[i], text);
@@ -166,6 +171,7 @@ void play(const std::string& input) {
     demand(value == expected.values[i], "%s is %ld, not %ld", info.name, value, expected.values[i]);
   }
   expect_text("topology", expected.topology, near::topology_text());
+  expect_text("profile_file", expected.profile_file, near::profile_file_text());
   expect_text("design_options", expected.design_options, own.value);
 }
 
