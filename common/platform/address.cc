@@ -1,6 +1,5 @@
 #include "platform/address.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,14 +8,8 @@
 #include <cstdint>
 
 #include "base/bits.h"
+#include "platform/find_object.h"
 #include "platform/saved_errno.h"
-
-#if defined(__GLIBC_PREREQ) && __GLIBC_PREREQ(2, 35)
-#pragma weak _dl_find_object
-#define NEAR_HAS_FIND_OBJECT 1
-#else
-#define NEAR_HAS_FIND_OBJECT 0
-#endif
 
 namespace near {
 namespace {
@@ -39,7 +32,7 @@ bool is_readable(const void* address) {
 
 bool is_in_loaded_object(const void* address) {
 #if NEAR_HAS_FIND_OBJECT
-  if (&_dl_find_object != nullptr) {  // takes no lock, and searches a sorted table
+  if (&_dl_find_object != nullptr) {
     dl_find_object found;
     return _dl_find_object(const_cast<void*>(address), &found) == 0;
   }

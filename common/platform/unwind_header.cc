@@ -1,16 +1,10 @@
 #include "platform/unwind_header.h"
 
-#include <dlfcn.h>
 #include <link.h>
 
 #include <cstddef>
 
-#if defined(__GLIBC_PREREQ) && __GLIBC_PREREQ(2, 35)
-#pragma weak _dl_find_object
-#define NEAR_HAS_FIND_OBJECT 1
-#else
-#define NEAR_HAS_FIND_OBJECT 0
-#endif
+#include "platform/find_object.h"
 
 namespace near {
 namespace {

@@ -8,15 +8,12 @@
 namespace near {
 namespace {
 
-// A run that wastes more than this part of itself should not have huge pages.
-constexpr size_t kLeastUse = 28;
-
 size_t slices_for(size_t size) { return div_up(size, kSliceSize); }
 
 RunRequest run_for(size_t size, size_t alignment) {
   const size_t slices = slices_for(size);
   const size_t waste = (slices << kSliceShift) - size;
-  return {static_cast<uint32_t>(slices), alignment, waste * kLeastUse <= slices << kSliceShift};
+  return {static_cast<uint32_t>(slices), alignment, is_dense(waste, slices)};
 }
 
 // Counts blocks that the calling thread took or (negative) freed. Only the sum over all heaps means

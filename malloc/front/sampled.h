@@ -18,7 +18,9 @@ NEAR_NOINLINE void* allocate_counted(size_t size);
 // null otherwise: the caller takes an ordinary block.
 void* take_if_due(Shard& shard, size_t size, unsigned size_class, bool strict);
 
-// Counts a request for a large block, which was taken from its node already.
+// Counts a request for a large block, which was taken from its node already. Not where the block is
+// made: functions down there use the frame pointer's register, by which `profile_stacks` = frames
+// finds the caller.
 NEAR_NOINLINE void count_large(void* block, size_t size);
 
 // Called after a large block was resized in place: that counts as a free and an allocation.

@@ -307,12 +307,14 @@ Span* Heap::take_run(uint32_t slices) {
 
 bool Heap::keep_run(Span& run) {
   if (!runs_.wants(run) || &shard_of(run) != shard_) return false;
-  const auto live = static_cast<int64_t>(large.bytes.load(kRelaxed));  // relaxed: a policy
+  // A thread that frees the blocks of others has a negative sum. relaxed: a policy
+  const auto sum = static_cast<int64_t>(large.bytes.load(kRelaxed));
+  const auto live = static_cast<uint64_t>(sum > 0 ? sum : 0);
   {
     const LockGuard guard(lock);
     run.kind = SpanKind::none;
     runs_.add(run);
-    while (Span* surplus = runs_.take_surplus(live > 0 ? static_cast<uint64_t>(live) : 0)) {
+    while (Span* surplus = runs_.take_surplus(live)) {
       shard_->give(surplus);
     }
   }

@@ -82,13 +82,15 @@ void put_types(Sink& out) {
 void put_sample(Sink& out, const SiteCopy& copy) {
   Message locations;
   for (unsigned i = 0; i < copy.site.depth; i++) locations.element(copy.numbers[i] + 1);
-  const auto blocks = [](const Weight& weight) {
-    return (weight.blocks + kBlockUnit / 2) / kBlockUnit;
-  };
   const Site& site = copy.site;
-  const uint64_t values[kTypes] = {
-      blocks(site.allocated), site.allocated.bytes, blocks(site.live), site.live.bytes,
-      site.peak.bytes,        site.freed.bytes,     site.remote.bytes, site.waste};
+  const uint64_t values[kTypes] = {site.allocated.whole_blocks(),
+                                   site.allocated.bytes,
+                                   site.live.whole_blocks(),
+                                   site.live.bytes,
+                                   site.peak.bytes,
+                                   site.freed.bytes,
+                                   site.remote.bytes,
+                                   site.waste};
   Message numbers;
   for (const uint64_t value : values) numbers.element(value);
   Message sample;

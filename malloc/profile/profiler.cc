@@ -11,7 +11,7 @@
 
 namespace near::profile {
 
-constinit Running running;
+constinit RunningFlag running;
 
 namespace {
 
@@ -238,7 +238,7 @@ bool release_sampled(Span& span, void* block, Actor actor) {
 }
 
 void look_at_new_heap(Heap& heap) {
-  if (!running.flag.look_after_publishing()) return;
+  if (!running.look_after_publishing()) return;
   const LockGuard guard(lock);
   if (is_running()) heap.class_of_small.set_counting(true);
 }
@@ -259,7 +259,7 @@ Started start(size_t mean, uint64_t seed) {
   mean_bytes.store(mean, kRelaxed);     // relaxed: see above
   seed_of_draws.store(seed, kRelaxed);  // relaxed: see above
   draws.store(0, kRelaxed);             // relaxed: see above
-  running.flag.set();
+  running.set();
   set_all_counting(true);
   return Started::yes;
 }
@@ -267,7 +267,7 @@ Started start(size_t mean, uint64_t seed) {
 bool stop() {
   const LockGuard guard(lock);
   if (!is_running()) return false;
-  running.flag.clear();
+  running.clear();
   set_all_counting(false);
   state.stopped_ms = coarse_now_ms();
   return true;

@@ -24,12 +24,8 @@ struct Span;
 
 namespace profile {
 
-// Every slow path of malloc reads it.
-struct alignas(128) Running {
-  RunningFlag flag;
-};
-extern NEAR_HIDDEN Running running;
-NEAR_INLINE bool is_running() { return running.flag.is_set(); }
+extern NEAR_HIDDEN RunningFlag running;
+NEAR_INLINE bool is_running() { return running.is_set(); }
 
 // --- for the front end ---
 

@@ -16,7 +16,8 @@
 
 namespace near::profile {
 
-class RunningFlag {
+// It has cache lines of its own: every slow path of malloc reads it.
+class alignas(128) RunningFlag {
  public:
   // relaxed: a hint; what depends on it is under the lock
   NEAR_INLINE bool is_set() const { return word_.load(kRelaxed) != 0; }

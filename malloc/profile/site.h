@@ -20,6 +20,8 @@ struct Weight {
   uint64_t blocks = 0;  // in units of 1 / kBlockUnit
   uint64_t bytes = 0;
 
+  uint64_t whole_blocks() const { return (blocks + kBlockUnit / 2) / kBlockUnit; }
+
   Weight& operator+=(const Weight& other) {
     blocks += other.blocks;
     bytes += other.bytes;

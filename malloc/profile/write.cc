@@ -9,7 +9,7 @@ namespace near::profile {
 namespace {
 
 unsigned long blocks_of(const Weight& weight) {
-  return static_cast<unsigned long>((weight.blocks + kBlockUnit / 2) / kBlockUnit);
+  return static_cast<unsigned long>(weight.whole_blocks());
 }
 
 unsigned long bytes_of(const Weight& weight) { return static_cast<unsigned long>(weight.bytes); }

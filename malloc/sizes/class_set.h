@@ -14,7 +14,6 @@ class ClassSet {
   NEAR_INLINE void add(unsigned size_class) {
     words_[size_class / 64] |= uint64_t{1} << size_class % 64;
   }
-  void remove(unsigned size_class) { words_[size_class / 64] &= ~(uint64_t{1} << size_class % 64); }
   bool has(unsigned size_class) const {
     return (words_[size_class / 64] >> size_class % 64 & 1) != 0;
   }

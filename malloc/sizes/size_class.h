@@ -5,7 +5,7 @@
 // request (up to 1 KiB), because that takes the fewest instructions; arithmetic gives that of a
 // medium one. A larger request gets a large block: whole slices.
 // Invariants (asserted below): sizes ascend; size(class_of(n)) >= n, and the class before is too
-// small; capacity * size <= span bytes, and at most 1 part in kLeastUse of a span is waste.
+// small; capacity * size <= span bytes, and spans are dense.
 // To change the classes: change kSmallClasses and kClasses, class_size and class_of_computed
 // together, and span lengths where the assertions ask for it; then size_class_test.cc and decision
 // 0003.
@@ -46,16 +46,19 @@ constexpr uint32_t class_size(unsigned index) {
   return static_cast<uint32_t>((size_t{128} << doubling) / 8 * (9 + eighth));
 }
 
-// At most 1 part in this many of a span is waste.
-inline constexpr size_t kLeastUse = 28;
+// True if at most 1 part in 28 of a run of slices is waste: so little that huge pages may make it
+// resident.
+constexpr bool is_dense(size_t waste, size_t slices) {
+  constexpr size_t kParts = 28;
+  return waste * kParts <= slices * kSliceSize;
+}
 
 // A power of two, so that spans fill a chunk: the smallest with little waste, and with enough
 // blocks that a span seldom comes or goes.
 constexpr unsigned span_slices(uint32_t size) {
   const size_t blocks = size <= 8 * kKiB ? 8 : 16;
   unsigned slices = 1;
-  while (slices * kSliceSize / size < blocks ||
-         slices * kSliceSize % size * kLeastUse > slices * kSliceSize) {
+  while (slices * kSliceSize / size < blocks || !is_dense(slices * kSliceSize % size, slices)) {
     slices *= 2;
   }
   return slices;
@@ -131,7 +134,7 @@ constexpr bool size_classes_hold() {
     const size_t span = c.slices * kSliceSize;
     if (c.size % kBlockAlign != 0 || (i > 0 && c.size <= kSizeClasses[i - 1].size)) return false;
     if (c.capacity * size_t{c.size} > span) return false;
-    if ((span - c.capacity * size_t{c.size}) * kLeastUse > span) return false;
+    if (!is_dense(span - c.capacity * size_t{c.size}, c.slices)) return false;
     for (uint64_t block = 0; block < c.capacity; block++) {
       const uint64_t start = block * c.size;
       if (start < kSliceSize && !starts_block(static_cast<uint32_t>(start), c.reciprocal))

@@ -110,7 +110,7 @@ class [[nodiscard]] guard {
     }
   }
   // As retire, unless the object would exceed options::max_unreclaimed_bytes and nothing can be
-  // freed: then returns false, and the object is still the caller's, who may retire it later.
+  // freed: then returns false; the caller still has the object, and may retire it later.
   template <class T>
   [[nodiscard]] bool try_retire(T* object, size_t bytes = sizeof(T)) noexcept {
     if (!impl::has_credit(record_, bytes)) return false;

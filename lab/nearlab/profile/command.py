@@ -27,8 +27,8 @@ def _run(command: list[str], library: Path, interval: int, folder: Path) -> int:
         "NEARMALLOC_PROFILE_FORMAT": "json",
         "NEARMALLOC_PROFILE_FILE": f"{folder}/%p.json",
     }
-    # The program's environment is the caller's, but for the profiler: this module's own variables
-    # would change how a Python program runs.
+    # The program's environment is the caller's, except for the profiler: this module's own
+    # variables would change how a Python program runs.
     for name in ("NEAR_LIBRARY", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):
         variables.pop(name, None)
     try:

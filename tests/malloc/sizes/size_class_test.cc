@@ -41,7 +41,7 @@ TEST(SizeClass, SpansWasteLittleAndAreWorthReusingInTime) {
     const size_t bytes = shape.slices * near::kSliceSize;
     const size_t used = size_t{shape.capacity} * shape.size;
     ASSERT_LE(used, bytes);
-    ASSERT_LE((bytes - used) * near::kLeastUse, bytes) << shape.size;
+    ASSERT_LE((bytes - used) * 28, bytes) << shape.size;
     ASSERT_LT(bytes - used, shape.size) << shape.size;
     ASSERT_GE(shape.reuse_at, 1);
     ASSERT_LE(shape.reuse_at, near::max_of(1, shape.capacity / 16));

@@ -10,7 +10,7 @@
 // Invariant: while a thread protects what it read from a location, the count is 1 or more. Proof.
 // When it validated its pointer the location named the object, and its reference was counted. That
 // is given up when the retirement ends, which the thread's protection delays. So a reader never
-// finds a count of 0, and whoever makes it 0 is alone with the object.
+// finds a count of 0, and the thread that makes it 0 is alone with it.
 // Each location retires its own reference, so an object may be retired several times at once. A
 // slot that holds it delays one of them for each thread that looks: any reference that is not given
 // up keeps the count. [Anderson21 CDRC]
