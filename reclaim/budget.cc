@@ -153,7 +153,11 @@ void Core::wait_unpinned(Record& me) noexcept {
 
 void pay_debt(Record& record) noexcept {
   Core& core = *record.core;
-  if (core.take_credit(record, 0)) return;
+  if (core.take_credit(record, 0)) {
+    // So that a reader that stalls keeps little of what is retired before the next look.
+    if (core.has_intervals()) begin_process_era();
+    return;
+  }
   expect_own(record);
   if (!record.working) {
     // Another thread may be reclaiming or retiring at this moment, and then be done.

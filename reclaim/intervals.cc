@@ -74,10 +74,12 @@ bool eras_are_asymmetric() noexcept {
   return are_asymmetric;
 }
 
+void begin_process_era() noexcept { begin_era(eras, eras_are_asymmetric()); }
+
 void look_at_intervals(Record& record) noexcept {
   Core& core = *record.core;
   core.record_look();
-  begin_era(eras, eras_are_asymmetric());
+  begin_process_era();
   const Reservations reservations(core);
   record.lock.enter(core.asymmetric);
   core.count_garbage(record);

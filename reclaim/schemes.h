@@ -43,9 +43,12 @@ void check_token(Record& record) noexcept;
 // Expires the objects that no hazard holds, or no reservation.
 void look(Record& record) noexcept;
 
-// ibr: expires the objects that no reservation holds, and begins an era. The third does so when
-// much was retired, and frees.
+// ibr: begins an era of the process. Any thread, at any time.
+void begin_process_era() noexcept;
 bool eras_are_asymmetric() noexcept;
+
+// ibr: begins an era, and expires the objects that no reservation holds. The second does so when
+// much was retired, and frees.
 void look_at_intervals(Record& record) noexcept;
 void intervals_retired(Record& record) noexcept;
 

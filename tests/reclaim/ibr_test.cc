@@ -206,6 +206,30 @@ TEST_F(Ibr, ThreadsThatWaitKeepTheLimitWhileAReaderStalls) {
   count_cases();
 }
 
+// Eras begin as credit is taken, although the batches are larger than the limit.
+TEST_F(Ibr, ALimitBelowABatchHasRoomWhileAReaderStalls) {
+  constexpr size_t kBytes = 1000;
+  options settings = batches_of(1'000'000);
+  settings.max_unreclaimed_bytes = 100 * kBytes;
+  settings.when_full = at_limit::block;
+  Domain domain(settings);
+  std::atomic<Born*> source{new Born};
+  auto reader = domain.attach();
+  auto guard = reader.pin();
+  const Born* held = guard.protect(0, source);
+  run_threads(1, [&](size_t) {
+    auto handle = domain.attach();
+    for (size_t i = 0; i < scaled(10'000); i++) {
+      auto mine = handle.pin();
+      mine.retire(source.exchange(new Born), kBytes);
+    }
+  });
+  EXPECT_TRUE(held->is_alive());
+  EXPECT_LE(domain.collect().unreclaimed_bytes, 101 * kBytes);
+  delete source.load();
+  count_cases();
+}
+
 // If all that waits lived when the reader stalled, the others wait for it.
 TEST_F(Ibr, ThreadsWaitIfTheReaderKeepsTheWholeLimit) {
   constexpr size_t kBytes = 1000;
