@@ -21,7 +21,10 @@ class RunTree {
  public:
   static constexpr uint64_t kNowhere = ~uint64_t{0};
 
-  void init(Chunk* chunks) { chunks_ = chunks; }
+  void init(Chunk* chunks) {
+    chunks_ = chunks;
+    changed_ = kNoChunk;
+  }
 
   // Chunks below `end` exist from now on; end > 0.
   void grow_to(uint32_t end);
@@ -50,7 +53,7 @@ class RunTree {
   Chunk* chunks_ = nullptr;
   uint32_t end_ = 0;
   unsigned height_ = 0;
-  mutable uint32_t changed_ = kNoChunk;
+  mutable uint32_t changed_ = 0;  // all zero before init: it costs a process no memory
 };
 
 }  // namespace near
