@@ -216,7 +216,7 @@ void release_other(void* pointer) {
   const auto offset = static_cast<uint16_t>(reinterpret_cast<uintptr_t>(pointer));
   const auto seen = span->remote.look();
   if (!seen.is_open()) return release_in_slice(span, pointer);
-  const SizeClass& shape = kSizeClasses[seen.size_class()];
+  const SizeClass& shape = shape_of(seen.size_class(), span->slices);
   const bool is_start = starts_block(uint32_t{offset}, shape.reciprocal);
   if (unlikely(!is_start || offset >= shape.capacity * shape.size)) return report_no_block(pointer);
   push_remote(*span, SpanBlocks{static_cast<char*>(pointer) - offset}, static_cast<Block*>(pointer),

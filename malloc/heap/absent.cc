@@ -61,7 +61,7 @@ Span* Heap::release_span(unsigned size_class, Heap& adopter) {
     span->owner.store(&adopter, kRelaxed);  // relaxed: that thread acquires the lock
     reusable_.unfile(*span);
     shrinking_.count_adopted();
-    count_foreign(*span, -1);
+    count_span(*span, -1);
     return span;
   }
   span = take_cached(size_class);

@@ -77,7 +77,7 @@ Span* Heap::find_span(unsigned size_class) {
 
 // Takes a span from the cache and makes it one of this class.
 Span* Heap::take_cached(unsigned size_class) {
-  Span* span = kSizeClasses[size_class].slices == 1 ? cache_.take(size_class) : nullptr;
+  Span* span = slices_of_next(size_class) == 1 ? cache_.take(size_class) : nullptr;
   if (span == nullptr) return nullptr;
   if (span->size_class == size_class) {
     span->kind = SpanKind::blocks;
@@ -89,9 +89,17 @@ Span* Heap::take_cached(unsigned size_class) {
   return span;
 }
 
+// The length of the next span of a class. Long spans have less waste, and come and go less often;
+// but where a heap has few blocks of each size, most of a long span is memory that other classes
+// could use.
+uint32_t Heap::slices_of_next(unsigned size_class) const {
+  const bool is_first = short_spans_[size_class] < kShortSpansMax;
+  return (is_first ? kShortSpans : kSizeClasses)[size_class].slices;
+}
+
 Span* Heap::take_fresh(unsigned size_class) {
   bool zero = false;
-  const RunRequest run{.slices = kSizeClasses[size_class].slices};
+  const RunRequest run{.slices = slices_of_next(size_class)};
   Span* span = home_only ? take_slices_at(*shard_, run, zero) : take_slices(*shard_, run, zero);
   if (span == nullptr) return nullptr;
   form_span(*span, size_class);
@@ -106,7 +114,7 @@ Span* Heap::own(Span* span) {
   span->owner.store(this,
                     kRelaxed);  // relaxed: only this heap's own thread concludes anything from it
   shrinking_.count_added();
-  count_foreign(*span, 1);
+  count_span(*span, 1);
   return span;
 }
 
@@ -246,8 +254,9 @@ void Heap::set_count(Span& span, uint32_t freed, uint32_t target) {
   span.counted = static_cast<uint16_t>(freed);
 }
 
-// Counts a span of another node that comes (1) or goes (-1).
-void Heap::count_foreign(const Span& span, int change) {
+// Counts a span that comes (1) or goes (-1): short ones, and those of other nodes.
+void Heap::count_span(const Span& span, int change) {
+  if (span.is_short()) short_spans_[span.size_class] += static_cast<uint16_t>(change);
   if (span.node == node_) return;
   const uint32_t before = foreign_.load(kRelaxed);  // relaxed: changed under the lock
   foreign_.store(before + static_cast<uint32_t>(change), kRelaxed);  // relaxed: see has_foreign()
@@ -285,7 +294,7 @@ void Heap::leave(Span& span) {
   NEAR_ASSERT(span.remote.count() == 0);
   span.remote.close();
   shrinking_.count_retired(span);
-  count_foreign(span, -1);
+  count_span(span, -1);
   // A span on another node is not kept: it was a second choice, and a thread that takes a parked
   // heap for blocks of one node must not find it in the cache.
   if (span.slices != 1 || span.node != node_ || has_shrunk()) {

@@ -242,6 +242,7 @@ class Heap {
 
  private:
   friend struct Layout;
+  static constexpr uint16_t kShortSpansMax = 4;                  // of a class
   void count_visit() { visits_.store(visits() + 1, kRelaxed); }  // relaxed: see visits()
   NEAR_NOINLINE Magazines* make_magazines();
   bool make_ready(unsigned size_class);
@@ -265,7 +266,8 @@ class Heap {
   void settle(Span& span, uint32_t freed);
   void settle_idle(Span& span);
   void count_frees(Span& span);
-  void count_foreign(const Span& span, int change);
+  void count_span(const Span& span, int change);
+  uint32_t slices_of_next(unsigned size_class) const;
   static void set_count(Span& span, uint32_t freed, uint32_t target);
   void retire(Span& span);
   void leave(Span& span);
@@ -289,6 +291,8 @@ class Heap {
   // Medium blocks taken from the hot span since its frees were counted. Guard: the owner
   uint64_t taken_[kClasses - kSmallClasses] = {};
   Atomic<uint32_t> foreign_{0};  // spans on another node
+  // Spans that are shorter than those of their class. Guard: lock
+  uint16_t short_spans_[kClasses] = {};
   uint16_t events_ = 0;  // calls of `settle`: the clock of the heap by which sweeps find idle spans
   uint16_t looked_when_ = 0;  // events_ when all hot spans were last looked at
   Shard* shard_ = nullptr;

@@ -26,7 +26,6 @@ struct Layout {
       {"classes.small", kSmallClasses, nullptr},
       {"class.bytes", sizeof(SizeClass), nullptr},
       {"class.size", offsetof(SizeClass, size), nullptr},
-      {"class.capacity", offsetof(SizeClass, capacity), nullptr},
       {"link_key", 0, &link_key},
       {"counters", sizeof(NodeCounters), node_counters},
       {"counters.spills_out", offsetof(NodeCounters, spills_out), nullptr},

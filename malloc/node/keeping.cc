@@ -46,7 +46,8 @@ void Keeping::follow_peak(uint64_t now_ms, size_t live) {
 }
 
 void Keeping::expect_another(size_t slices, size_t bound) {
-  learned_ = max_of(learned_, min_of(kLikes * slices, 2 * bound));
+  const size_t room = min_of(kLikes * slices, max_of(2 * slices, peak_ / 4));
+  learned_ = max_of(learned_, min_of(room, 2 * bound));
 }
 
 // Memory that is not needed again within half a decay time was rightly given back: clears the

@@ -10,14 +10,13 @@
 namespace near {
 namespace {
 
-constexpr uint32_t kGrowMax = 32;         // a generous plan maps at most this many chunks
-constexpr uint32_t kSmallPageChunks = 4;  // chunks with small pages: 8 MiB for each heap
-constexpr uint32_t kExtentMin = 16;       // chunks to get from the window at once
+constexpr uint32_t kGrowMax = 32;    // a generous plan maps at most this many chunks
+constexpr uint32_t kExtentMin = 16;  // chunks to get from the window at once
 constexpr uint32_t kExtentMax = 512;
 
 }  // namespace
 
-// The first chunks get small pages, four of them for each heap of the shard, because small programs
+// The first chunks get small pages, eight of them for each heap of the shard, because small programs
 // and threads that use little memory leave most pages of their spans untouched. Later chunks get
 // huge pages.
 size_t Region::small_page_chunks() const {

@@ -5,7 +5,8 @@
 // request (up to 1 KiB), because that takes the fewest instructions; arithmetic gives that of a
 // medium one. A larger request gets a large block: whole slices.
 // Invariants (asserted below): sizes ascend; size(class_of(n)) >= n, and the class before is too
-// small; capacity * size <= span bytes, and spans are dense.
+// small; capacity * size <= span bytes, and spans are dense, except the short spans of a heap that
+// has few of a class.
 // To change the classes: change kSmallClasses and kClasses, class_size and class_of_computed
 // together, and span lengths where the assertions ask for it; then size_class_test.cc and decision
 // 0003.
@@ -64,9 +65,16 @@ constexpr unsigned span_slices(uint32_t size) {
   return slices;
 }
 
-constexpr SizeClass make_size_class(unsigned index) {
+// The length of a heap's first spans of a class: room for four blocks. Where a heap has few blocks
+// of each size, what matters is not the waste behind the last block but that a span holds few
+// blocks that are not live.
+constexpr unsigned short_span_slices(uint32_t size) {
+  return static_cast<unsigned>(div_up(4 * size_t{size}, kSliceSize));
+}
+
+constexpr SizeClass make_size_class(unsigned index, unsigned (*slices_of)(uint32_t size)) {
   const uint32_t size = class_size(index);
-  const unsigned slices = span_slices(size);
+  const unsigned slices = slices_of(size);
   const size_t capacity = slices * kSliceSize / size;
   return {size,
           static_cast<uint32_t>(div_up(size_t{1} << 32, size)),
@@ -76,13 +84,21 @@ constexpr SizeClass make_size_class(unsigned index) {
           static_cast<uint8_t>(slices)};
 }
 
-constexpr std::array<SizeClass, kClasses> make_size_classes() {
+constexpr std::array<SizeClass, kClasses> make_size_classes(unsigned (*slices_of)(uint32_t size)) {
   std::array<SizeClass, kClasses> classes{};
-  for (unsigned i = 0; i < kClasses; i++) classes[i] = make_size_class(i);
+  for (unsigned i = 0; i < kClasses; i++) classes[i] = make_size_class(i, slices_of);
   return classes;
 }
 
-inline constexpr std::array<SizeClass, kClasses> kSizeClasses = make_size_classes();
+inline constexpr std::array<SizeClass, kClasses> kSizeClasses = make_size_classes(span_slices);
+// The same classes with short spans.
+inline constexpr std::array<SizeClass, kClasses> kShortSpans = make_size_classes(short_span_slices);
+
+// The class of a span that is so long.
+constexpr const SizeClass& shape_of(unsigned size_class, uint32_t slices) {
+  const SizeClass& shape = kSizeClasses[size_class];
+  return slices == shape.slices ? shape : kShortSpans[size_class];
+}
 
 // The class of a request above 128 bytes: the leading bit of size - 1 gives the doubling, the three
 // bits below it the eighth.
@@ -131,10 +147,13 @@ constexpr bool starts_block(Word offset, Word reciprocal) {
 constexpr bool size_classes_hold() {
   for (unsigned i = 0; i < kClasses; i++) {
     const SizeClass& c = kSizeClasses[i];
+    const SizeClass& brief = kShortSpans[i];
     const size_t span = c.slices * kSliceSize;
     if (c.size % kBlockAlign != 0 || (i > 0 && c.size <= kSizeClasses[i - 1].size)) return false;
     if (c.capacity * size_t{c.size} > span) return false;
     if (!is_dense(span - c.capacity * size_t{c.size}, c.slices)) return false;
+    if (brief.slices > c.slices || brief.capacity * size_t{c.size} > brief.slices * kSliceSize)
+      return false;
     for (uint64_t block = 0; block < c.capacity; block++) {
       const uint64_t start = block * c.size;
       if (start < kSliceSize && !starts_block(static_cast<uint32_t>(start), c.reciprocal))

@@ -99,7 +99,8 @@ struct alignas(128) Span {
   Atomic<uint64_t> held[kSliceSize / kBlockAlign / 64];
 #endif
 
-  const SizeClass& shape() const { return kSizeClasses[size_class]; }
+  const SizeClass& shape() const { return shape_of(size_class, slices); }
+  bool is_short() const { return slices != kSizeClasses[size_class].slices; }
   size_t bytes() const { return size_t{slices} << kSliceShift; }
 };
 
@@ -120,6 +121,12 @@ static_assert([] {  // so there is a bit of `uncarved` for each block of a page 
   for (const SizeClass& shape : kSizeClasses) {
     if (shape.size >= kPageSize && shape.capacity >= 32) return false;
     if (shape.size < kPageSize && shape.slices != 1) return false;
+  }
+  return true;
+}());
+static_assert([] {  // runs of a heap's choice lie in one chunk, where links reach
+  for (const SizeClass& shape : kShortSpans) {
+    if ((shape.slices & (shape.slices - 1)) != 0) return false;
   }
   return true;
 }());

@@ -35,32 +35,36 @@ struct Blocks {
 
 // All units of a class in which a block starts. In some classes no block starts in the last page.
 constexpr uint32_t all_units(const SizeClass& shape) {
+  if (carves_blocks(shape)) return bit_run(0, shape.capacity);
   uint32_t units = 0;
-  for (uint32_t unit = 0; unit < (carves_blocks(shape) ? shape.capacity : kSliceSize >> kPageShift);
-       unit++) {
+  for (uint32_t unit = 0; unit < kPages; unit++) {
     if (Blocks(shape, unit, unit + 1).count() > 0) units |= uint32_t{1} << unit;
   }
   return units;
 }
 
-constexpr auto kAllUnits = [] {
+constexpr auto all_units_of(const std::array<SizeClass, kClasses>& classes) {
   std::array<uint32_t, kClasses> units{};
-  for (unsigned c = 0; c < kClasses; c++) units[c] = all_units(kSizeClasses[c]);
+  for (unsigned c = 0; c < kClasses; c++) units[c] = all_units(classes[c]);
   return units;
-}();
+}
+constexpr std::array<uint32_t, kClasses> kUnits[] = {all_units_of(kSizeClasses),
+                                                     all_units_of(kShortSpans)};
+
+uint32_t all_units(const Span& span) { return kUnits[span.is_short() ? 1 : 0][span.size_class]; }
 
 }  // namespace
 
 void form_span(Span& span, unsigned size_class) {
-  const SizeClass& shape = kSizeClasses[size_class];
   span.size_class = static_cast<uint8_t>(size_class);
+  const SizeClass& shape = span.shape();
   span.reciprocal = span.reciprocal_again = shape.reciprocal;
   span.local.clear(span.start);
   span.reusable = false;
   span.sparse = false;
   span.idle = span.swept = false;
   span.purged_pages = 0;
-  span.uncarved = kAllUnits[size_class];
+  span.uncarved = all_units(span);
   for (uint32_t i = 1; i < shape.slices; i++) {
     Span& inside = (&span)[i];
     inside.kind = SpanKind::inside;
@@ -214,7 +218,7 @@ Damage unlink_pages(Span& span, uint32_t pages) {
 size_t purge_free_pages(Span& span, Damage& damage) {
   NEAR_ASSERT(!carves_blocks(span.shape()));
   const uint32_t pages = free_pages(span, damage);
-  const uint32_t fresh = pages & ~span.uncarved & kAllUnits[span.size_class];
+  const uint32_t fresh = pages & ~span.uncarved & all_units(span);
   if (fresh == 0) return 0;
   damage = unlink_pages(span, fresh);
   if (unlikely(damage.present())) return 0;

@@ -146,9 +146,9 @@ class Reader:
             process.read(at.addresses["classes"], at["classes"] * at["class.bytes"]),
             np.dtype(
                 {
-                    "names": ["size", "capacity"],
-                    "formats": ["u4", "u2"],
-                    "offsets": [at["class.size"], at["class.capacity"]],
+                    "names": ["size"],
+                    "formats": ["u4"],
+                    "offsets": [at["class.size"]],
                     "itemsize": at["class.bytes"],
                 }
             ),
@@ -250,7 +250,8 @@ class Reader:
     ) -> None:
         at = self.layout
         classes = spans["class"].astype(np.int64)
-        capacity = self.shapes["capacity"][classes].astype(np.int64)
+        sizes = self.shapes["size"][classes].astype(np.int64)
+        capacity = spans["slices"].astype(np.int64) * at["slice.bytes"] // sizes
         frees = spans["frees"].astype(np.int64)
         freed = (frees >> 16) - (frees & 0xFFFF)
         hot = (spans["list"] != addresses.astype(np.uint64) + at["span.local"]) & (
@@ -263,7 +264,6 @@ class Reader:
             0,
             capacity,
         )
-        sizes = self.shapes["size"][classes].astype(np.int64)
         node.live += int(((capacity - free) * sizes).sum())
         node.free += int((free * sizes).sum())
         for number in np.unique(classes):

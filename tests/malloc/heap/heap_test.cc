@@ -53,9 +53,9 @@ class HeapTest : public testing::Test {
   std::vector<std::vector<char*>> fill_spans(unsigned size_class, size_t count) {
     std::vector<std::vector<char*>> spans(count);
     for (auto& blocks : spans) {
-      for (uint32_t i = 0; i < kSizeClasses[size_class].capacity; i++) {
+      do {
         blocks.push_back(room_->take(size_class));
-      }
+      } while (blocks.size() < room_->span_of(blocks[0]).shape().capacity);
       for (char* block : blocks) EXPECT_EQ(&room_->span_of(block), &room_->span_of(blocks[0]));
     }
     return spans;
@@ -103,6 +103,25 @@ TEST_F(HeapTest, EveryClassGivesAllBlocksOfASpanBeforeTheNext) {
     room_->expect_whole();
     while (!room_->live().empty()) room_->free(room_->live().begin()->first);
     room_->expect_whole();
+    count_cases();
+  }
+}
+
+// A heap's first four spans of a class are short, and each that leaves makes room for another.
+TEST_F(HeapTest, TheFirstSpansOfAClassAreShort) {
+  for (const unsigned c : {near::class_of(5'000), near::class_of(20'000), kLargest}) {
+    auto spans = fill_spans(c, 6);
+    for (size_t i = 0; i < 6; i++) {
+      const Span& span = room_->span_of(spans[i][0]);
+      EXPECT_EQ(span.is_short(), i < 4) << kSizeClasses[c].size;
+      EXPECT_EQ(span.slices, (i < 4 ? near::kShortSpans : kSizeClasses)[c].slices);
+    }
+    for (char* block : spans[1]) room_->free(block);
+    room_->expect_whole();
+    EXPECT_TRUE(room_->span_of(fill_spans(c, 1)[0][0]).is_short());
+    EXPECT_FALSE(room_->span_of(fill_spans(c, 1)[0][0]).is_short());
+    while (!room_->live().empty()) room_->free(room_->live().begin()->first);
+    room_->flush();
     count_cases();
   }
 }

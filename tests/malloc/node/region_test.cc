@@ -337,7 +337,7 @@ TEST_P(RegionTest, RunsThatAreNotDenseGetSmallPages) {
   const auto pages_of = [&](const Span* span) {
     return region_.chunk(static_cast<uint32_t>(model_.index_of(span->start) / kChunkSlices)).pages;
   };
-  for (uint32_t i = 0; i < 4 * kChunkSlices; i++) model_.take(1);  // the first chunks
+  for (uint32_t i = 0; i < near::Region::kSmallPageChunks * kChunkSlices; i++) model_.take(1);
   EXPECT_EQ(pages_of(model_.take(17, kSliceSize, false)), near::Pages::split);
   model_.take(10);  // so that no chunk has room for 8
   EXPECT_EQ(pages_of(model_.take(8)), near::Pages::huge);
@@ -486,7 +486,7 @@ TEST_P(RegionTest, AbsentChunksAreMappedAgainTheLowestFirst) {
 TEST_P(RegionTest, AChunkThatWasPurgedInPartsKeepsSmallPages) {
   Span* first = nullptr;
   Span* rest = nullptr;
-  for (int i = 0; i < 5; i++) {  // the first four chunks of a heap have small pages anyway
+  for (uint32_t i = 0; i <= near::Region::kSmallPageChunks; i++) {  // the first have small pages
     first = model_.take(8);
     rest = model_.take(kChunkSlices - 8);
   }
