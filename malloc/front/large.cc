@@ -23,6 +23,19 @@ void count(int64_t blocks, int64_t slices) {
   current_heap->add(current_heap->large.bytes, static_cast<uint64_t>(slices) << kSliceShift);
 }
 
+// The large block that the thread freed last, if it has as many slices and lies where the thread
+// runs now; else null. It is not zero.
+NEAR_INLINE void* take_freed_last(size_t size) {
+  if (unlikely(!is_at_home())) return nullptr;
+  Heap& heap = *current_heap;
+  Span* run = heap.take_last_run(slices_for(size));
+  if (run == nullptr) return nullptr;
+  run->kind = SpanKind::large;
+  run->asked = size;
+  heap.count_large(*run, 1);
+  return run->start;
+}
+
 // True if taking such a span would certainly fail. From kHuge on an attempt may be expensive, so
 // this first asks whether the system would refuse.
 bool is_hopeless(size_t size, size_t alignment) {
@@ -42,8 +55,9 @@ void* make_large(Span* span, size_t size) {
 
 }  // namespace
 
-void* allocate_large(size_t size, size_t alignment, bool* zero) {
-  if (unlikely(is_inside())) return nullptr;
+namespace {
+
+NEAR_NOINLINE void* allocate_run(size_t size, size_t alignment, bool* zero) {
   start_library();
   if (is_hopeless(size, alignment)) return nullptr;
   bool clean = false;
@@ -57,6 +71,16 @@ void* allocate_large(size_t size, size_t alignment, bool* zero) {
   return make_large(span, size);
 }
 
+}  // namespace
+
+void* allocate_large(size_t size, size_t alignment, bool* zero) {
+  if (unlikely(is_inside())) return nullptr;
+  void* last = likely(alignment == kSliceSize) ? take_freed_last(size) : nullptr;
+  if (last == nullptr) return allocate_run(size, alignment, zero);
+  if (zero != nullptr) *zero = false;
+  return last;
+}
+
 void* allocate_large_at(unsigned node, size_t size, size_t alignment) {
   if (unlikely(is_inside()) || is_hopeless(size, alignment)) return nullptr;
   bool clean = false;
@@ -65,9 +89,14 @@ void* allocate_large_at(unsigned node, size_t size, size_t alignment) {
 
 void release_large(Span& span) {
   if (unlikely(is_inside())) return;  // the block is not freed
+  Heap& heap = *current_heap;
+  if (likely(heap.can_keep(span))) {
+    heap.count_large(span, -1);
+    heap.count_freed_elsewhere(span.node, 1);
+    return heap.keep_run(span);
+  }
   count(-1, -int64_t{span.slices});
   count_freed(span.node, 1);
-  if (has_heap() && current_heap->keep_run(span)) return;
   shard_of(span).give(&span);
 }
 

@@ -10,6 +10,7 @@
 #include "heap/heap.h"
 #include "heap/purge_thread.h"
 #include "node/counters.h"
+#include "node/memory.h"
 
 namespace near {
 
@@ -74,6 +75,11 @@ NEAR_COLD void look_after_parked();
 // Returns the node of the CPU that the calling thread runs on.
 unsigned current_node();
 
+// True if that is the node of the thread's heap.
+inline bool is_at_home() {
+  return likely(topology.count == 1) || current_node() == current_heap->node();
+}
+
 // Returns the shard on that node from which the calling thread takes large blocks. Gives the thread
 // a heap, if it can have one.
 Shard& current_shard();
@@ -83,8 +89,7 @@ uint64_t rehome_count();
 // Counts blocks of `node` that the thread freed elsewhere than into its own spans.
 inline void count_freed(unsigned node, uint64_t blocks) {
   if (unlikely(!has_heap())) return count_freed_apart(node, current_node(), blocks);
-  Atomic<uint64_t>& sum = current_heap->freed_of[node];
-  sum.store(sum.load(kRelaxed) + blocks, kRelaxed);  // relaxed: a statistic with one writer
+  current_heap->count_freed_elsewhere(node, blocks);
 }
 
 }  // namespace near

@@ -17,6 +17,7 @@ void Heap::flush() {
 void Heap::drop_cache() {
   while (Span* span = cache_.take()) shard_of(*span).give(span);
   while (Span* run = runs_.take_oldest()) shard_of(*run).give(run);
+  if (Span* run = last_run_.take()) shard_of(*run).give(run);
 }
 
 uint32_t Heap::claim_for_sleeper() {

@@ -5,7 +5,6 @@
 #include "base/assert.h"
 #include "heap/registry.h"
 #include "node/memory.h"
-#include "node/purge_signal.h"
 #include "platform/message.h"
 #include "span/span.h"
 
@@ -314,21 +313,17 @@ Span* Heap::take_run(uint32_t slices) {
   return runs_.take(slices);
 }
 
-bool Heap::keep_run(Span& run) {
-  if (!runs_.wants(run) || &shard_of(run) != shard_) return false;
+// Keeps a run that another one displaced, or gives it to the shard.
+void Heap::keep_older(Span& run) {
+  if (!runs_.wants(run)) return shard_->give(&run);
   // A thread that frees the blocks of others has a negative sum. relaxed: a policy
   const auto sum = static_cast<int64_t>(large.bytes.load(kRelaxed));
   const auto live = static_cast<uint64_t>(sum > 0 ? sum : 0);
-  {
-    const LockGuard guard(lock);
-    run.kind = SpanKind::none;
-    runs_.add(run);
-    while (Span* surplus = runs_.take_surplus(live)) {
-      shard_->give(surplus);
-    }
+  const LockGuard guard(lock);
+  runs_.add(run);
+  while (Span* surplus = runs_.take_surplus(live)) {
+    shard_->give(surplus);
   }
-  purge_signal.ask();  // so that what an idle thread keeps goes back
-  return true;
 }
 
 // --- looking ---

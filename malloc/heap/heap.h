@@ -27,9 +27,12 @@
 #include "heap/magazines.h"
 #include "heap/reusable_spans.h"
 #include "heap/run_cache.h"
+#include "heap/run_slot.h"
 #include "heap/shrinking.h"
 #include "heap/span_cache.h"
 #include "node/node.h"
+#include "node/purge_signal.h"
+#include "node/region.h"
 #include "platform/topology.h"
 #include "sizes/class_set.h"
 #include "span/layout.h"
@@ -82,16 +85,32 @@ class Heap {
     return likely(mine != nullptr) ? mine->put(node, size_class, block) : Magazines::Put::declined;
   }
 
-  // Returns a kept run of this length, for a large block; null if there is none. Owner's thread;
-  // takes the lock.
+  // Returns the run that was kept last, for a large block, if it has this length; else null.
+  // Owner's thread.
+  NEAR_INLINE Span* take_last_run(uint64_t slices) {
+    Span* run = last_run_.take(slices);
+    if (run != nullptr) count_visit();
+    return run;
+  }
+
+  // As take_last_run, among the older runs. Takes the lock.
   Span* take_run(uint32_t slices);
 
-  // Keeps the run of a large block that the thread freed. False if it should go to its shard.
-  // Owner's thread; takes the lock.
-  bool keep_run(Span& run);
+  // True if the run of a freed large block may be kept here. Never true of a placeholder heap.
+  bool can_keep(const Span& run) const {
+    return run.slices <= RunCache::kMostSlices && &run.region->shard() == shard_;
+  }
+
+  // Keeps such a run. Owner's thread; may take the lock.
+  NEAR_INLINE void keep_run(Span& run) {
+    run.kind = SpanKind::none;
+    Span* before = last_run_.put(run);
+    if (unlikely(before != nullptr)) keep_older(*before);
+    purge_signal.ask();  // so that what an idle thread keeps goes back
+  }
 
   // True if it keeps runs. Any thread: a hint.
-  bool keeps_runs() const { return runs_.any(); }
+  bool keeps_runs() const { return last_run_.slices() > 0 || runs_.any(); }
 
   // Returns a block of another heap's span that a thread freed and no span has got back; null if
   // there is none. Owner's thread.
@@ -162,6 +181,7 @@ class Heap {
   void add_cached(uint64_t* bytes_of_node) const {
     cache_.add_bytes(bytes_of_node);
     runs_.add_bytes(bytes_of_node);
+    bytes_of_node[node_] += uint64_t{last_run_.slices()} << kSliceShift;
     if (const Magazines* mine = magazines()) mine->add_bytes(bytes_of_node);
   }
 
@@ -186,6 +206,16 @@ class Heap {
     Atomic<uint64_t> bytes{0};
   };
   Large large;
+
+  // Counts a large block that the thread took (1) or freed (-1). Owner's thread.
+  void count_large(const Span& span, int blocks) {
+    const int64_t bytes = blocks * static_cast<int64_t>(span.bytes());
+    // relaxed: statistics with one writer
+    large.blocks.store(large.blocks.load(kRelaxed) + static_cast<uint64_t>(int64_t{blocks}),
+                       kRelaxed);  // relaxed: as above
+    large.bytes.store(large.bytes.load(kRelaxed) + static_cast<uint64_t>(bytes),
+                      kRelaxed);  // relaxed: as above
+  }
 
   // Adds to one of the counters that only the owner's thread writes; in a placeholder heap, which
   // has no shard, many threads do.
@@ -212,6 +242,10 @@ class Heap {
   // Blocks, by their node, that the owner's thread freed elsewhere: large blocks, and blocks of
   // spans that it does not own. Only that thread writes it; any thread may sum it.
   Atomic<uint64_t> freed_of[kMaxNodes] = {};
+  void count_freed_elsewhere(unsigned node, uint64_t blocks) {
+    // relaxed: a statistic with one writer
+    freed_of[node].store(freed_of[node].load(kRelaxed) + blocks, kRelaxed);
+  }
 
   // To the next sample of the profiler. Owner's thread
   SampleCountdown countdown;
@@ -279,11 +313,14 @@ class Heap {
   void look_for_pages(Span& span);
   void shrink();
   void sweep();
+  NEAR_NOINLINE void keep_older(Span& run);
 
   Span* hot_[kClasses] = {};
   ReusableSpans reusable_;
   SpanCache cache_;
-  RunCache runs_;
+  static_assert(RunCache::kMostSlices <= RunSlot<Span>::kMostSlices);
+  RunSlot<Span> last_run_;
+  RunCache runs_;  // older ones
   Atomic<Magazines*> magazines_{nullptr};
   IdleSpans idle_;
   Shrinking shrinking_;

@@ -1,9 +1,9 @@
 // Runs of freed large blocks that a heap keeps for its next blocks of the same length, so that a
-// program that frees and allocates such blocks seldom takes its shard's lock.
+// program that frees and allocates such blocks seldom takes its shard's lock. The run that came last
+// is not here (heap/run_slot.h).
 //
 // Bound: the runs that came last, at most kMost of them and kMostSlices slices; fewer slices if the
-// thread's large blocks are few (a sixteenth of them, but kLeastSlices). The run that came last
-// stays in any case. While a thread frees many and needs none again, it keeps only one in kSeldom.
+// thread's large blocks are few (a sixteenth of them, but kLeastSlices). While a thread frees many and needs none again, it keeps only one in kSeldom.
 // What an idle thread keeps goes back to its shard: the purge thread empties the cache of a heap
 // that took no slow path during a round.
 // Invariant: each run is of the heap's shard, belongs to no block, and has kind == none.
@@ -53,7 +53,7 @@ class RunCache {
   Span* take_surplus(uint64_t live) {
     const size_t share = static_cast<size_t>(live >> kSliceShift) / kShareOfLive;
     const size_t most = min_of(max_of(share, kLeastSlices), kMostSlices);
-    if (count() <= kMost && (count() == 1 || slices_ <= most)) return nullptr;
+    if (!any() || (count() <= kMost && slices_ <= most)) return nullptr;
     unneeded_++;
     return take_at(0);
   }

@@ -65,8 +65,8 @@ TEST_F(RunCacheTest, KeepsEightRunsAndOneMebibyte) {
 }
 
 TEST_F(RunCacheTest, AThreadWithFewLargeBlocksKeepsLittle) {
-  EXPECT_TRUE(add(run(0, 16), 0).empty()) << "the last one stays in any case";
-  EXPECT_EQ(add(run(1, 1), 0), std::vector<Span*>{&runs_[0]});
+  EXPECT_EQ(add(run(0, 16), 0), std::vector<Span*>{&runs_[0]});
+  EXPECT_TRUE(add(run(1, 1), 0).empty());
   EXPECT_TRUE(add(run(2, 1), 0).empty());
   EXPECT_EQ(add(run(3, 1), 0), std::vector<Span*>{&runs_[1]});
   constexpr uint64_t kSixteenth = 16 * kSliceSize;
@@ -88,6 +88,22 @@ TEST_F(RunCacheTest, AThreadThatNeedsNoneAgainKeepsFew) {
   EXPECT_NE(cache_.take(1), nullptr);
   for (unsigned i = 0; i < 8; i++) EXPECT_TRUE(cache_.wants(run(i, 1))) << "it needed one";
   count_cases(2);
+}
+
+TEST_F(RunCacheTest, TheSlotHoldsTheLastRunWithItsLength) {
+  near::RunSlot<Span> slot;
+  EXPECT_EQ(slot.take(), nullptr);
+  EXPECT_EQ(slot.take(1), nullptr);
+  EXPECT_EQ(slot.put(run(0, 1)), nullptr);
+  EXPECT_EQ(slot.put(run(1, 16)), &runs_[0]);
+  EXPECT_EQ(slot.slices(), 16u);
+  for (const uint64_t other : {1, 15, 17, 16 + 128}) EXPECT_EQ(slot.take(other), nullptr);
+  EXPECT_EQ(slot.take(16), &runs_[1]);
+  EXPECT_EQ(slot.take(16), nullptr);
+  EXPECT_EQ(slot.put(run(2, 127)), nullptr);
+  EXPECT_EQ(slot.take(), &runs_[2]);
+  EXPECT_EQ(slot.slices(), 0u);
+  count_cases(3);
 }
 
 // The heap of a thread, with true blocks.
