@@ -31,6 +31,9 @@ void* Heap::take_locked(unsigned size_class) {
   if (!inbox_.empty()) drain();
   if (look_again_.load(kRelaxed)) look_again();  // relaxed: a request flag
   FreeList& bin = bins[size_class];
+  if (!is_small(size_class) && bin.is_empty()) {
+    if (Block* block = take_from_cold(size_class)) return block;
+  }
   while (true) {
     if (bin.is_empty() && !make_ready(size_class)) return nullptr;
     if (Block* block = bin.pop()) {
@@ -39,6 +42,21 @@ void* Heap::take_locked(unsigned size_class) {
     }
     abandon_bin(size_class);
   }
+}
+
+// Takes a block of a medium class from a cold span that has few: making the span hot, and cold again
+// a few blocks later, costs more. Null if the next span to allocate from has many, or if there is
+// none.
+Block* Heap::take_from_cold(unsigned size_class) {
+  Span* span = reusable_.first(size_class);
+  if (span == nullptr || span->frees.freed() > kFewBlocks || span->local.is_empty()) return nullptr;
+  count_frees(*span);
+  Block* block = span->local.pop();
+  if (block == nullptr) return nullptr;  // damaged: it is found where the span becomes hot
+  const uint32_t freed = span->frees.freed() - 1;
+  if (freed < span->shape().reuse_at) reusable_.unfile(*span);
+  set_count(*span, freed, next_event(*span, freed));
+  return block;
 }
 
 bool Heap::make_ready(unsigned size_class) {

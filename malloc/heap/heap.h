@@ -276,9 +276,11 @@ class Heap {
 
  private:
   friend struct Layout;
-  static constexpr uint16_t kShortSpansMax = 4;                  // of a class
+  static constexpr uint16_t kShortSpansMax = 4;  // of a class
+  static constexpr uint32_t kFewBlocks = 4;
   void count_visit() { visits_.store(visits() + 1, kRelaxed); }  // relaxed: see visits()
   NEAR_NOINLINE Magazines* make_magazines();
+  Block* take_from_cold(unsigned size_class);
   bool make_ready(unsigned size_class);
   Span* find_span(unsigned size_class);
   Span* take_cached(unsigned size_class);

@@ -37,7 +37,7 @@ class RunSlot {
 
   // Takes the run out, whatever its length; null if there is none.
   Run* take() {
-    return word_.load(kSeqCst) == 0                       // pairs: purge-signal
+    return word_.load(kSeqCst) == 0  // pairs: purge-signal
                ? nullptr
                : run_of(word_.exchange(0, kAcquire));  // pairs: run-slot
   }
