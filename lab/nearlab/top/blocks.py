@@ -12,6 +12,7 @@ from nearlab.top.census import Reader
 
 _LINK_REACH = 1 << 21
 _PAGE = 4096
+_ALIGN = 16  # of blocks
 
 
 @dataclass(frozen=True)
@@ -91,27 +92,29 @@ class Blocks:
         return out
 
     def free(self) -> np.ndarray:
-        """For each block whether it is free. Those in magazines and on their way count as live."""
+        """For each block whether it is free. Those in magazines count as live."""
         out = np.zeros(self.count, bool)
         self._mark_uncarved(out)
+        for heads in (self._heads(), self._remote_heads()):
+            self._mark_list(heads, out)
+        return out
+
+    def _mark_list(self, heads: np.ndarray, out: np.ndarray) -> None:
+        """Follows the lists of all spans at once."""
         key = np.uint64(self._reader.key).astype(np.int64)
-        place = self._heads()
-        span = np.flatnonzero(place & 1 == 0)
-        place = place[span]
-        for _ in range(2 * int(np.diff(self.first).max(initial=0))):
+        span = np.flatnonzero(heads & 1 == 0)
+        place = heads[span]
+        while len(place):
             number = self.numbers(place)
             fits = (number >= self.first[span]) & (number < self.first[span + 1])
             number, place, span = number[fits], place[fits], span[fits]
-            new = ~out[number]  # an uncarved or repeated one ends the list
+            new = ~out[number]  # a block that is there already ends the list
             out[number] = True
             place, span = place[new], span[new]
-            if not len(place):
-                break
             distance = self._words(place) ^ key
             place = place ^ distance
             going = (distance >= 0) & (distance < _LINK_REACH) & (place & 1 == 0)
             place, span = place[going], span[going]
-        return out
 
     def _words(self, places: np.ndarray) -> np.ndarray:
         """The first word of each block; neighbouring pages are read together."""
@@ -136,6 +139,12 @@ class Blocks:
             heads[index] = self._reader.process.number(int(spans["list"][index]))
         return heads
 
+    def _remote_heads(self) -> np.ndarray:
+        """The same of the lists of blocks that other threads freed."""
+        word = self._spans["remote"].astype(np.int64)
+        some = (word >> 16 & 0xFFFF > 0) & ~self.large & ~self.sampled
+        return np.where(some, self.start + (word & 0xFFFF) * _ALIGN, 1)
+
     def _mark_uncarved(self, out: np.ndarray) -> None:
         of_class = ~self.large & ~self.sampled
         for index in np.flatnonzero(of_class & (self._spans["uncarved"] != 0)):
@@ -144,6 +153,10 @@ class Blocks:
             size = int(self.size[index])
             unit = blocks if size >= _PAGE else blocks * size // _PAGE
             out[first:end] |= (int(self._spans["uncarved"][index]) >> unit & 1).astype(bool)
+
+    def span_of(self, address: int) -> int:
+        """The index of the span that has the address of a block."""
+        return int(np.searchsorted(self.start, address, "right")) - 1
 
     def at(self, address: int, free: np.ndarray) -> Block | None:
         """The block that has the address; `free` is what free() said."""

@@ -336,7 +336,10 @@ class Reader:
         at, process = self.layout, self.process
         recorded = process.number(at.addresses["events.next"], 4)
         words = np.frombuffer(process.read(at.addresses["events"], 8 * at["events"]), np.uint64)
-        now = int(time.monotonic() * 10)
+        clock = process.clock()
+        if clock is None:
+            return []
+        now = int(clock * 10)
         found = []
         for number in range(recorded - 1, max(recorded - at["events"], 0) - 1, -1):
             word = int(words[number % at["events"]])

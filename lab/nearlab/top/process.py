@@ -6,6 +6,7 @@ names, numbers and addresses that says where the allocator's structures are (nea
 
 import ctypes
 import os
+import time
 from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -98,6 +99,10 @@ class Process:
     def resident(self) -> int:
         """The resident bytes, as the kernel counts them."""
         return int(self.file("statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def clock(self) -> float | None:
+        """The process's monotonic clock in seconds; None if it stands still."""
+        return time.monotonic()
 
     def files(self) -> list[Mapping]:
         """The first mapping of each file that has code, those named after nearmalloc first."""
