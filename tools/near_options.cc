@@ -50,7 +50,8 @@ void print_markdown() {
       "`nodes=2;cpus=0-1,2-3+8;distance=10,20,20,10` |\n"
       "| `NEARMALLOC_PROFILE_FILE` | nearmalloc.%p.profile | text | where the profile is written "
       "at "
-      "exit; `%p` becomes the process's number |");
+      "exit; `%p` becomes the process's number; `unix:PATH`: to a socket, whose other end lets the "
+      "process end |");
 }
 
 void print_help() {

@@ -4,10 +4,13 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstring>
 
 namespace near::raw {
 
@@ -18,6 +21,19 @@ inline int open_to_write(const char* path) {
   return static_cast<int>(
       syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
 }
+// Connects to a Unix socket that accepts streams.
+inline int connect_to(const char* path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (strlen(path) >= sizeof address.sun_path) return -1;
+  strcpy(address.sun_path, path);
+  const int file = static_cast<int>(syscall(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (file < 0 || syscall(SYS_connect, file, &address, sizeof address) == 0) return file;
+  syscall(SYS_close, file);
+  return -1;
+}
+// Says that nothing more will be written to a socket.
+inline void end_writing(int file) { syscall(SYS_shutdown, file, SHUT_WR); }
 inline void close(int file) { syscall(SYS_close, file); }
 inline ssize_t read(int file, char* text, size_t room) {
   return syscall(SYS_read, file, text, room);

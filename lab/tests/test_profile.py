@@ -11,6 +11,8 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
+from nearlab.profile.diff import compare
+from nearlab.profile.diff import page as page_of_growth
 from nearlab.profile.page import amount, build, suggestions
 from nearlab.profile.profile import Profile, Site, read
 from nearlab.profile.symbols import Frame, Module, Symbols
@@ -161,11 +163,98 @@ def test_names_cannot_end_the_script(profile):
     assert "<script>alert" not in text
 
 
+_GROWS = """
+import ctypes, sys
+libc = ctypes.CDLL(None)
+planted = ctypes.CDLL(sys.argv[1])
+libc.near_profile_write.argtypes = [ctypes.c_void_p, ctypes.c_int]
+libc.fopen.restype = ctypes.c_void_p
+planted.plant_cache.restype = ctypes.c_void_p
+libc.free.argtypes = libc.fclose.argtypes = [ctypes.c_void_p]
+def write(name):
+    stream = libc.fopen(name.encode(), b"w")
+    assert libc.near_profile_write(stream, 1) == 0
+    libc.fclose(stream)
+cache = [planted.plant_cache() for _ in range(2000)]
+write("before.json")
+for block in cache: libc.free(block)
+for _ in range(3000): planted.plant_growth()
+write("after.json")
+"""
+
+
+@pytest.fixture(scope="module")
+def moments(folder) -> Path:
+    """Two profiles of one process, between which one site grew and another shrank."""
+    source = """
+        #include <stdlib.h>
+        #include <string.h>
+        void *plant_growth(void) { return memset(malloc(1000), 1, 1000); }
+        void *plant_cache(void) { return memset(malloc(700), 1, 700); }
+    """
+    (folder / "grows.c").write_text(source, encoding="ascii")
+    words = ["cc", "-g", "-O1", "-fno-builtin", "-shared", "-fPIC", "grows.c", "-o", "grows.so"]
+    subprocess.run(words, cwd=folder, check=True)
+    variables = {
+        "LD_PRELOAD": LIBRARY,
+        "NEARMALLOC_PROFILE": "on",
+        "NEARMALLOC_PROFILE_INTERVAL": "10000",
+        "NEARMALLOC_PROFILE_FILE": "unused",
+    }
+    command = [sys.executable, "-c", _GROWS, str(folder / "grows.so")]
+    subprocess.run(command, cwd=folder, env=os.environ | variables, check=True)
+    return folder
+
+
+def test_growth_is_told(moments):
+    result = subprocess.run(
+        [sys.executable, "-m", "nearlab.profile.diff", "before.json", "after.json"],
+        cwd=moments,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("live: ")
+    grew = next(line for line in lines if "plant_growth" in line)
+    shrank = next(line for line in lines if "plant_cache" in line)
+    assert grew == lines[1], "it grew most"
+    assert grew.split()[0].startswith("+") and "chance" not in grew
+    assert shrank.split()[0].startswith("-") and "chance" not in shrank
+    changes = compare(read(moments / "before.json"), read(moments / "after.json"))
+    by_name = {change.caller: change for change in changes}
+    assert by_name["plant_growth"].growth == pytest.approx(3_000_000, rel=0.35)
+    assert by_name["plant_cache"].growth == pytest.approx(-1_400_000, rel=0.35)
+    assert (by_name["plant_growth"].before, by_name["plant_cache"].after) == (0, 0)
+    text = (moments / "near-diff.html").read_text(encoding="utf-8")
+    assert "plant_growth" in text and "plant_cache" in text
+    assert "http" not in text.replace("http-equiv", "")
+
+
+def test_no_growth_is_told_between_equal_profiles(moments):
+    profile = read(moments / "before.json")
+    assert compare(profile, profile) == []
+
+
+def test_a_file_that_is_no_profile_has_no_growth(moments):
+    (moments / "text.json").write_text("[]", encoding="ascii")
+    for name, why in (("text.json", "is no profile"), ("none.json", "No such file")):
+        result = subprocess.run(
+            [sys.executable, "-m", "nearlab.profile.diff", "before.json", name],
+            cwd=moments,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (result.returncode, result.stdout) == (1, "")
+        assert result.stderr.startswith("near: ") and why in result.stderr
+
+
 _MISSING = [name for name in ("chromium", "chromedriver") if not shutil.which(name)]
 
 
 @pytest.mark.skipif(bool(_MISSING), reason=f"not installed: {', '.join(_MISSING)}")
-def test_the_page_works_in_a_browser(profile, folder):
+def test_the_pages_work_in_a_browser(profile, folder, moments):
     page = folder / "page.html"
     page.write_text(build(profile, "planted"), encoding="utf-8")
     options = webdriver.ChromeOptions()
@@ -183,6 +272,15 @@ def test_the_page_works_in_a_browser(profile, folder):
         assert "plant_waste" in names
         driver.find_elements(By.CSS_SELECTOR, boxes)[names.index("plant_waste")].click()
         assert driver.find_element(By.ID, "told").text.startswith("plant_waste: ")
+        first, last = read(moments / "before.json"), read(moments / "after.json")
+        text = page_of_growth(first, last, compare(first, last), "growth")
+        page.write_text(text, encoding="utf-8")
+        driver.get(page.as_uri())
+        names = [box.text for box in driver.find_elements(By.CSS_SELECTOR, boxes)]
+        assert "plant_growth" in names and "plant_cache" not in names
+        driver.find_element(By.CSS_SELECTOR, "[data-measure=shrank]").click()
+        names = [box.text for box in driver.find_elements(By.CSS_SELECTOR, boxes)]
+        assert "plant_cache" in names and "plant_growth" not in names
         assert driver.get_log("browser") == []
     finally:
         driver.quit()

@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
+#include <cstring>
 
+#include "base/compiler.h"
 #include "front/thread.h"
 #include "platform/message.h"
 #include "platform/options.h"
@@ -20,6 +23,7 @@ enum class Stacks : long { tables = 0, frames = 1 };
 
 constexpr size_t kLongestInterval = 1'000'000'000;
 constexpr char kDefaultFile[] = "nearmalloc.%p.profile";
+constexpr char kSocket[] = "unix:";  // begins the name of a socket instead of a file
 
 // The process in which the option started the profiler.
 pid_t started_in = 0;
@@ -47,16 +51,55 @@ bool make_path(char* out, size_t room) {
   return is_own || numbered;
 }
 
-void write_at_exit() {
-  const SavedErrno saved;
-  char path[512];
-  if (is_inside() || !make_path(path, sizeof path)) return;
-  const int file = raw::open_to_write(path);
-  if (file < 0) return message("no profile is written: '%s' cannot be opened", path);
+NEAR_NOINLINE bool write_to(int file) {
   profile::Sink out(file);
   profile::write_profile(out, static_cast<profile::Format>(option(Option::profile_format)));
-  if (!out.flush()) message("the profile '%s' is not whole: it cannot be written", path);
+  return out.flush();
+}
+
+NEAR_NOINLINE void write_file_at_exit() {
+  char path[512];
+  if (!make_path(path, sizeof path)) return;
+  const int file = raw::open_to_write(path);
+  if (file < 0) return message("no profile is written: '%s' cannot be opened", path);
+  if (!write_to(file)) message("the profile '%s' is not whole: it cannot be written", path);
   raw::close(file);
+}
+
+// Hands the profile to a tool, which then looks at the process and lets it end by closing the
+// socket (`./near run --leaks`). The tool may stop all threads meanwhile. Not from a child of fork:
+// it has the stacks of threads that it does not have. The stack below here is searched for
+// pointers, so frames are small, and variables begin with a value: what was in their place before
+// may be a pointer to a leaked block.
+NEAR_NOINLINE void show_at_exit(const char* path) {
+  if (started_in != getpid()) return;
+  const int file = raw::connect_to(path);
+  if (file < 0) return message("no profile is written: the socket '%s' refuses", path);
+  // A process whose tool has died ends without a signal.
+  struct sigaction ignore{};
+  struct sigaction before{};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &ignore, &before);
+  if (write_to(file)) {
+    raw::end_writing(file);
+    char none = 0;
+    while (raw::read(file, &none, 1) < 0 && errno == EINTR) {
+    }
+  }
+  sigaction(SIGPIPE, &before, nullptr);
+  raw::close(file);
+}
+
+void write_at_exit() {
+  const SavedErrno saved;
+  if (is_inside()) return;
+  const char* name = profile_file_text();
+  const bool to_socket = name != nullptr && strncmp(name, kSocket, sizeof kSocket - 1) == 0;
+  if (to_socket) {
+    show_at_exit(name + sizeof kSocket - 1);
+  } else {
+    write_file_at_exit();
+  }
 }
 
 __attribute__((constructor)) void obey_profile_option(int, char**, char** environment) {

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "profile/modules.h"
+#include "profile/own.h"
 #include "profile/profiler.h"
 #include "profile/write.h"
 
@@ -72,9 +73,10 @@ void put_freeing_heaps(Sink& out, const Site& site) {
   out.put("], \"freed_by_others\": %lu", number(site.freed_by_others));
 }
 
-void put_site(Sink& out, const SiteCopy& copy, bool first) {
+void put_site(Sink& out, const SiteCopy& copy, uint32_t index, bool first) {
   const Site& site = copy.site;
-  out.put("%s\n  {\"samples\": %lu, ", first ? "" : ",", number(site.samples));
+  out.put("%s\n  {\"number\": %u, \"samples\": %lu, ", first ? "" : ",", index,
+          number(site.samples));
   put_weight(out, "allocated", site.allocated);
   put_weight(out, "live", site.live);
   put_weight(out, "peak", site.peak);
@@ -95,17 +97,53 @@ void put_site(Sink& out, const SiteCopy& copy, bool first) {
   out.text("]}");
 }
 
+// The sampled blocks that are live, for tools that ask of each what it is.
+void put_blocks(Sink& out) {
+  out.text(" \"blocks\": [");
+  Sample sample;
+  bool first = true;
+  for (uint32_t i = 0; i < Table::kSamples; i++) {
+    if (!copy_sample(i, sample)) continue;
+    out.put("%s\n  {\"address\": %lu, \"size\": %lu, \"site\": %u, ", first ? "" : ",",
+            number(sample.address), number(sample.size), sample.site);
+    out.put("\"blocks\": %.6f, \"bytes\": %lu, \"variance\": %.6g}",
+            static_cast<double>(sample.weight.blocks) / kBlockUnit, number(sample.weight.bytes),
+            sample.variance);
+    first = false;
+  }
+  out.text("],\n");
+}
+
+// The addresses that are the allocator's: what it notes of a block does not keep the block.
+void put_own_ranges(Sink& out) {
+  struct Told {
+    Sink& out;
+    bool first = true;
+  } told{out};
+  out.text(" \"own\": [");
+  visit_own_ranges(
+      [](uintptr_t start, uintptr_t end, void* data) {
+        auto& [to, first] = *static_cast<Told*>(data);
+        to.put("%s[%lu, %lu]", first ? "" : ", ", number(start), number(end));
+        first = false;
+      },
+      &told);
+  out.text("],\n");
+}
+
 }  // namespace
 
 void write_json(Sink& out) {
   put_summary(out, summary());
   put_modules(out);
+  put_own_ranges(out);
+  put_blocks(out);
   out.text(" \"sites\": [");
   SiteCopy copy;
   bool first = true;
   for (uint32_t i = 0; copy_site(i, copy); i++) {
     if (copy.site.samples == 0) continue;
-    put_site(out, copy, first);
+    put_site(out, copy, i, first);
     first = false;
   }
   out.text("]}\n");

@@ -307,6 +307,13 @@ bool copy_site(uint32_t number, SiteCopy& out) {
   return true;
 }
 
+bool copy_sample(uint32_t number, Sample& out) {
+  const LockGuard guard(lock);
+  if (!state.any) return false;
+  out = state.table.sample(number);
+  return out.address != 0 && out.site != kNone;
+}
+
 uintptr_t frame_address(uint32_t number) {
   const LockGuard guard(lock);
   return state.any ? state.table.address(number) : 0;

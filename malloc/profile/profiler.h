@@ -94,6 +94,9 @@ struct SiteCopy {
 };
 bool copy_site(uint32_t number, SiteCopy& out);
 
+// A copy of the sample of a number below Table::kSamples. False if no live block of a site has it.
+bool copy_sample(uint32_t number, Sample& out);
+
 // The number of the address of a frame, from 0 to Table::kAddresses - 1, leads to it; 0: none.
 uintptr_t frame_address(uint32_t number);
 

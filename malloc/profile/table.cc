@@ -142,6 +142,7 @@ bool Table::remove(uintptr_t address, Sample& out) {
     out = sample;
     const uint32_t index = *link;
     *link = sample.next;
+    sample.address = 0;
     sample.next = free_samples_;
     free_samples_ = index;
     live_samples_--;

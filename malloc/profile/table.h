@@ -48,6 +48,8 @@ class Table {
   Sample* add(uintptr_t address);
   // Takes a sample out and copies it to `out`. False if there is none of that address.
   bool remove(uintptr_t address, Sample& out);
+  // The sample of a number below kSamples; its address is 0 if it is not live.
+  const Sample& sample(uint32_t number) const { return samples_[number]; }
   bool has_room() const { return free_samples_ != kNone; }
 
   uint32_t live_samples() const { return live_samples_; }

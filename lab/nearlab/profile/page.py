@@ -2,12 +2,14 @@
 anything."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
 from nearlab.profile.profile import MEASURES, Profile, Site
+from nearlab.profile.symbols import Frame
 
 _HERE = Path(__file__).parent
 _MOST_ROWS = 30
@@ -79,33 +81,44 @@ def suggestions(profile: Profile) -> list[str]:
     return said
 
 
-def _tree(profile: Profile) -> dict[str, Any]:
-    """The calls as a tree from the outermost frame on; values in the order of MEASURES."""
-    root: dict[str, Any] = {"n": "all", "v": [0] * len(MEASURES), "c": {}}
-    for site in profile.sites:
+def tree_of(sites: list[tuple[list[Frame], list[int]]], measures: Sequence[str]) -> str:
+    """The calls as a tree from the outermost frame on, in JSON for the page's script; values in the
+    order of `measures`."""
+    root: dict[str, Any] = {"n": "all", "v": [0] * len(measures), "c": {}}
+    for stack, values in sites:
         node = root
-        values = [site.sums[measure] for measure in MEASURES]
-        for frame in [None, *reversed(site.stack)]:
+        for frame in [None, *reversed(stack)]:
             if frame is not None:
                 node = node["c"].setdefault(
-                    frame.function, {"n": frame.function, "v": [0] * len(MEASURES), "c": {}}
+                    frame.function, {"n": frame.function, "v": [0] * len(measures), "c": {}}
                 )
             node["v"] = [old + new for old, new in zip(node["v"], values, strict=True)]
 
     def plain(node: dict[str, Any]) -> dict[str, Any]:
         return {"n": node["n"], "v": node["v"], "c": [plain(each) for each in node["c"].values()]}
 
-    return plain(root)
+    # In a script "</" would end it.
+    told = json.dumps({"measures": measures, "tree": plain(root)})
+    return told.replace("<", "\\u003c")
+
+
+def render(template: str, **values: Any) -> str:
+    """A page with its style and script in it."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    return environment.get_template(template).render(
+        **values,
+        style=(_HERE / "page.css").read_text(encoding="utf-8"),
+        script=(_HERE / "page.js").read_text(encoding="utf-8"),
+    )
 
 
 def build(profile: Profile, title: str) -> str:
     """The page as HTML."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE), autoescape=True, undefined=jinja2.StrictUndefined
-    )
-    # In a script "</" would end it.
-    tree = json.dumps({"measures": MEASURES, "tree": _tree(profile)}).replace("<", "\\u003c")
-    return environment.get_template("page.html").render(
+    sites = [(site.stack, [site.sums[each] for each in MEASURES]) for site in profile.sites]
+    return render(
+        "page.html",
         title=title,
         told=profile.told,
         interval=amount(profile.told["mean"]),
@@ -113,7 +126,5 @@ def build(profile: Profile, title: str) -> str:
         totals={measure: amount(profile.sum_of(measure)) for measure in MEASURES},
         rows={measure: _rows(profile, measure) for measure in MEASURES},
         suggestions=suggestions(profile),
-        tree=tree,
-        style=(_HERE / "page.css").read_text(encoding="utf-8"),
-        script=(_HERE / "page.js").read_text(encoding="utf-8"),
+        tree=tree_of(sites, MEASURES),
     )

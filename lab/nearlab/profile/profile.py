@@ -26,6 +26,7 @@ class Site:
     live_deviation: float
     mean_life: float  # seconds
     freed_by_heap: list[tuple[int, int]]
+    number: int = 0
 
     @property
     def size(self) -> float:
@@ -69,6 +70,7 @@ def _site(told: dict[str, Any], symbols: Symbols) -> Site:
         live_deviation=max(told["live_variance"], 0) ** 0.5,
         mean_life=told["lifetimes"] / blocks if blocks else 0.0,
         freed_by_heap=[(heap, size) for heap, size in told["freed_by_heap"]],
+        number=told["number"],
     )
 
 
@@ -77,6 +79,11 @@ def read(path: Path) -> Profile:
     told = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(told, dict) or told.get("version") != 1:
         raise ValueError(f"{path} is no profile of nearmalloc in JSON")
+    return with_names(told)
+
+
+def with_names(told: dict[str, Any]) -> Profile:
+    """A profile from the object that the library wrote."""
     modules = [Module(**module) for module in told.pop("modules")]
     sites = told.pop("sites")
     symbols = Symbols(modules, [address for site in sites for address in site["frames"]])

@@ -5,6 +5,7 @@ meanwhile. Blocks in magazines count as live.
 """
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -93,6 +94,15 @@ class Census:
         return sum(getattr(node, name) for node in self.nodes)
 
 
+@dataclass(frozen=True)
+class Run:
+    """Neighbouring mapped chunks, the descriptors of their slices, and where the first one is."""
+
+    chunks: np.ndarray
+    spans: np.ndarray
+    address: int
+
+
 class Reader:
     """Takes a census of a process as often as it is asked for."""
 
@@ -112,8 +122,13 @@ class Reader:
                     "slices",
                     "start",
                     "asked",
+                    "sampled",
+                    "owner",
+                    "node",
                 ],
-                "formats": ["u8", "u8", "u4", "u1", "u1", "u4", "u8", "u4", "u8", "u8"],
+                "formats": [
+                    *("u8", "u8", "u4", "u1", "u1", "u4", "u8", "u4", "u8", "u8", "u1", "u8", "u1")
+                ],
                 "offsets": [
                     at["span.list"],
                     at["span.local"],
@@ -125,6 +140,9 @@ class Reader:
                     at["span.slices"],
                     at["span.start"],
                     at["span.asked"],
+                    at["span.sampled"],
+                    at["span.owner"],
+                    at["span.node"],
                 ],
                 "itemsize": at["span.bytes"],
             }
@@ -177,21 +195,37 @@ class Reader:
             counters = at.addresses["counters"] + number * at["counters"]
             for name in ("spills_out", "spills_in", "rehomes", "bind_refused"):
                 setattr(node, name, process.number(counters + at[f"counters.{name}"]))
-            for shard in self._shards(at.addresses["nodes"] + number * at["nodes"]):
+            for shard in self._shards(number):
                 node.purged += process.number(shard + at["shard.purged_bytes"])
                 node.purge_calls += process.number(shard + at["shard.purge_calls"])
-                region = process.number(shard + at["shard.regions"])
-                while region:
-                    self._add_region(region, node, census)
-                    region = process.number(region + at["region.next"])
+                for run in self._runs_of(shard):
+                    node.mapped += len(run.chunks) * at["chunk.slices"] * at["slice.bytes"]
+                    self._add_chunks(run, node, census)
             census.nodes.append(node)
         kernel_nodes = [node.node for node in census.nodes]
         census.heaps = self._heaps(kernel_nodes)
         census.events = self._events(kernel_nodes)
         return census
 
-    def _shards(self, node: int) -> list[int]:
+    def runs(self) -> Iterator[Run]:
+        """All mapped chunks."""
+        at = self.layout
+        for number in range(
+            self.process.number(at.addresses["topology"] + at["topology.count"], 4)
+        ):
+            for shard in self._shards(number):
+                yield from self._runs_of(shard)
+
+    def free_slices(self, run: Run) -> np.ndarray:
+        return self._flags(run.chunks["free"] | run.chunks["away"])
+
+    def _flags(self, masks: np.ndarray) -> np.ndarray:
+        bits = np.arange(self.layout["chunk.slices"], dtype=np.uint32)
+        return (masks[:, None] >> bits & 1).astype(bool).ravel()
+
+    def _shards(self, number: int) -> list[int]:
         at, process = self.layout, self.process
+        node = at.addresses["nodes"] + number * at["nodes"]
         added = process.number(node + at["node.added"], 4)
         more = node + at["node.more"]
         return [
@@ -199,42 +233,30 @@ class Reader:
             *(process.number(more + 8 * number) for number in range(added)),
         ]
 
-    def _add_region(self, region: int, node: OfNode, census: Census) -> None:
+    def _runs_of(self, shard: int) -> Iterator[Run]:
         at, process = self.layout, self.process
-        end = process.number(region + at["region.end"], 4)
-        if end == 0:
-            return
-        table = process.number(region + at["region.chunks"])
-        chunks = np.frombuffer(process.read(table, end * at["chunk.bytes"]), self.chunks)
-        mapped = np.flatnonzero(chunks["presence"] >> 14 == at["chunk.mapped"])
-        spans = process.number(region + at["region.spans"])
-        slices = at["chunk.slices"]
-        node.mapped += len(mapped) * slices * at["slice.bytes"]
-        for run in np.split(mapped, np.flatnonzero(np.diff(mapped) != 1) + 1):
-            if len(run) == 0:
-                continue
-            size = slices * at["span.bytes"]
-            raw = process.read(spans + int(run[0]) * size, len(run) * size)
-            self._add_chunks(
-                chunks[run],
-                np.frombuffer(raw, self.spans),
-                spans + int(run[0]) * size,
-                node,
-                census,
-            )
+        region = process.number(shard + at["shard.regions"])
+        while region:
+            end = process.number(region + at["region.end"], 4)
+            table = process.number(region + at["region.chunks"])
+            chunks = np.frombuffer(process.read(table, end * at["chunk.bytes"]), self.chunks)
+            mapped = np.flatnonzero(chunks["presence"] >> 14 == at["chunk.mapped"])
+            spans = process.number(region + at["region.spans"])
+            size = at["chunk.slices"] * at["span.bytes"]
+            for run in np.split(mapped, np.flatnonzero(np.diff(mapped) != 1) + 1):
+                if len(run):
+                    address = spans + int(run[0]) * size
+                    raw = process.read(address, len(run) * size)
+                    yield Run(chunks[run], np.frombuffer(raw, self.spans), address)
+            region = process.number(region + at["region.next"])
 
-    def _add_chunks(
-        self, chunks: np.ndarray, spans: np.ndarray, address: int, node: OfNode, census: Census
-    ) -> None:
+    def _add_chunks(self, run: Run, node: OfNode, census: Census) -> None:
+        spans, address = run.spans, run.address
         at = self.layout
         slice_bytes = at["slice.bytes"]
-        bits = np.arange(at["chunk.slices"], dtype=np.uint32)
-
-        def flags(masks: np.ndarray) -> np.ndarray:
-            return (masks[:, None] >> bits & 1).astype(bool).ravel()
-
-        free = flags(chunks["free"] | chunks["away"])
-        node.dirty += int(flags(chunks["dirty"] | chunks["away"]).sum()) * slice_bytes
+        free = self.free_slices(run)
+        dirty = self._flags(run.chunks["dirty"] | run.chunks["away"])
+        node.dirty += int(dirty.sum()) * slice_bytes
         large = ~free & (spans["kind"] == at["span.large"])
         node.large += int(spans["slices"][large].sum()) * slice_bytes
         found = np.flatnonzero(
@@ -314,7 +336,10 @@ class Reader:
         at, process = self.layout, self.process
         recorded = process.number(at.addresses["events.next"], 4)
         words = np.frombuffer(process.read(at.addresses["events"], 8 * at["events"]), np.uint64)
-        now = int(time.monotonic() * 10)
+        clock = process.clock()
+        if clock is None:
+            return []
+        now = int(clock * 10)
         found = []
         for number in range(recorded - 1, max(recorded - at["events"], 0) - 1, -1):
             word = int(words[number % at["events"]])

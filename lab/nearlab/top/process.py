@@ -6,6 +6,7 @@ names, numbers and addresses that says where the allocator's structures are (nea
 
 import ctypes
 import os
+import time
 from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -55,9 +56,10 @@ class Process:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self.name = self._file("comm").strip()
+        self.name = self.file("comm").strip()
 
-    def _file(self, name: str) -> str:
+    def file(self, name: str) -> str:
+        """What the kernel says of the process in a file of /proc."""
         try:
             return Path(f"/proc/{self.pid}/{name}").read_text(encoding="utf-8", errors="replace")
         except PermissionError as error:
@@ -96,13 +98,17 @@ class Process:
 
     def resident(self) -> int:
         """The resident bytes, as the kernel counts them."""
-        return int(self._file("statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(self.file("statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def clock(self) -> float | None:
+        """The process's monotonic clock in seconds; None if it stands still."""
+        return time.monotonic()
 
     def files(self) -> list[Mapping]:
         """The first mapping of each file that has code, those named after nearmalloc first."""
         first: dict[str, Mapping] = {}
         with_code: set[str] = set()
-        for line in self._file("maps").splitlines():
+        for line in self.file("maps").splitlines():
             words = line.split(maxsplit=5)
             if len(words) < 6 or not words[5].startswith("/"):
                 continue
@@ -114,17 +120,17 @@ class Process:
         return sorted(found, key=lambda mapping: "nearmalloc" not in mapping.path)
 
 
-def _address_in(file: Path, mapping: Mapping) -> int | None:
-    """The address of the symbol in the process; None if the file has no such symbol."""
+def symbol_in(file: Path, mapping: Mapping, name: str) -> tuple[int, int] | None:
+    """A symbol's address in the process, and its size; None if the file has no such symbol."""
     with file.open("rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as content:
-        if content.find(f"\0{SYMBOL}\0".encode()) < 0:
+        if content.find(f"{name}\0".encode()) < 0:  # it may end a longer name
             return None
         elf = ELFFile(stream)
         for section in (".dynsym", ".symtab"):
             table = elf.get_section_by_name(section)
             if not isinstance(table, SymbolTableSection):
                 continue
-            for symbol in table.get_symbol_by_name(SYMBOL) or []:
+            for symbol in table.get_symbol_by_name(name) or []:
                 if symbol["st_shndx"] == "SHN_UNDEF":
                     continue
                 page = os.sysconf("SC_PAGE_SIZE")
@@ -132,9 +138,22 @@ def _address_in(file: Path, mapping: Mapping) -> int | None:
                     segment["p_vaddr"] - segment["p_offset"]
                     for segment in elf.iter_segments("PT_LOAD")
                 )
-                return int(
-                    mapping.start - mapping.offset - lowest // page * page + symbol["st_value"]
-                )
+                base = mapping.start - mapping.offset - lowest // page * page
+                return int(base + symbol["st_value"]), int(symbol["st_size"])
+    return None
+
+
+def find_symbol(process: Process, name: str, files: list[Mapping]) -> tuple[int, int] | None:
+    """The address and size of the first symbol of that name in files of the process."""
+    for mapping in files:
+        for prefix in (f"/proc/{process.pid}/root", ""):  # it may live in a container
+            try:
+                found = symbol_in(Path(prefix + mapping.path), mapping, name)
+            except (OSError, ValueError):
+                continue
+            if found is not None:
+                return found
+            break
     return None
 
 
@@ -163,16 +182,10 @@ class Layout:
 
 
 def find_layout(process: Process) -> Layout:
-    for mapping in process.files():
-        for prefix in (f"/proc/{process.pid}/root", ""):  # it may live in a container
-            try:
-                address = _address_in(Path(prefix + mapping.path), mapping)
-            except (OSError, ValueError):
-                continue
-            if address is not None:
-                return Layout(process, address)
-            break
-    raise Refused(f"process {process.pid} ({process.name}) does not run on nearmalloc")
+    found = find_symbol(process, SYMBOL, process.files())
+    if found is None:
+        raise Refused(f"process {process.pid} ({process.name}) does not run on nearmalloc")
+    return Layout(process, found[0])
 
 
 def named(wanted: str) -> list[int]:

@@ -1,0 +1,55 @@
+"""`./near core FILE`: where the memory of a dead process was, and what an address was."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from nearlab.debugger.core import Core, layout_of
+from nearlab.debugger.words import Words, address_of
+from nearlab.top.census import Reader
+from nearlab.top.process import Refused
+from nearlab.top.view import History, picture
+
+
+def core(
+    file: Annotated[Path, typer.Argument(help="the core file")],
+    block: Annotated[
+        list[str] | None, typer.Option(metavar="ADDRESS", help="say what is there")
+    ] = None,
+    span: Annotated[
+        list[str] | None, typer.Option(metavar="ADDRESS", help="say which span is there")
+    ] = None,
+    heaps: Annotated[bool, typer.Option("--heaps", help="list all heaps")] = False,
+) -> None:
+    """Shows where the memory of a dead process was; with an option, only what it asks for."""
+    try:
+        dead = Core(file)
+        reader = Reader(dead, layout_of(dead))
+        if not block and not span and not heaps:
+            history = History()
+            history.add(reader.take())
+            Console(width=None if sys.stdout.isatty() else 132).print(picture(history))
+            return
+        words = Words(reader)
+        for each in block or []:
+            print(*words.block(address_of(each)), sep="\n")
+        for each in span or []:
+            print(*words.span(address_of(each)), sep="\n")
+        if heaps:
+            print(*words.heaps(), sep="\n")
+    except Refused as refusal:
+        print(f"near: {refusal}", file=sys.stderr)
+        sys.exit(1)
+
+
+def main() -> None:
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(core)
+    app(prog_name="./near core")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Sentences about blocks, spans and heaps, for debuggers and `./near core`."""
+
+from nearlab.top.blocks import Block, Blocks
+from nearlab.top.census import Reader
+from nearlab.top.process import Refused
+
+
+class Words:
+    """Reads a process once and answers."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._blocks = Blocks(reader)
+        self._free = self._blocks.free()
+
+    def block(self, address: int) -> list[str]:
+        """The block that has the address, and its neighbours."""
+        found = self._blocks.at(address, self._free)
+        if found is None:
+            return [self._elsewhere(address)]
+        offset = address - found.start
+        where = f"is {offset} bytes into" if offset else "is the start of"
+        lines = [f"{address:#x} {where} {self._of(found)}"]
+        if found.kind != "large":
+            for name, there in (("before", found.start - 1), ("after", found.start + found.size)):
+                if found.span_start <= there < found.span_start + found.span_bytes:
+                    other = self._blocks.at(there, self._free)
+                    lines.append(f"{name}: {self._of(other) if other else 'no block'}")
+        lines.append(self._span(found))
+        return lines
+
+    def span(self, address: int) -> list[str]:
+        """The span that has the address, and how many of its blocks are free."""
+        found = self._blocks.at(address, self._free)
+        if found is None:
+            return [self._elsewhere(address)]
+        first, end = (
+            int(self._blocks.first[self._blocks.span_of(found.start) + step]) for step in (0, 1)
+        )
+        free = int(self._free[first:end].sum())
+        return [
+            self._span(found),
+            f"{end - first} blocks of {found.size} bytes: {end - first - free} live, {free} free",
+        ]
+
+    def heaps(self) -> list[str]:
+        """All heaps with their addresses."""
+        at, process = self._reader.layout, self._reader.process
+        lines = []
+        for heap in self._reader.take().heaps:
+            address = process.number(at.addresses["heaps"] + 8 * heap.number)
+            lines.append(
+                f"heap {heap.number} at {address:#x}: node {heap.node}, {heap.state}, "
+                f"{heap.refills} slow paths of malloc, {heap.span_events} of free, "
+                f"{heap.remote_blocks} blocks came back from other threads"
+            )
+        return lines
+
+    @staticmethod
+    def _of(block: Block) -> str:
+        state = "free" if block.free else "live"
+        if block.kind == "large":
+            return f"a {state} large block at {block.start:#x}: {block.asked} bytes asked for"
+        sampled = "sampled " if block.kind == "sampled" else ""
+        return f"a {state} {sampled}block of {block.size} bytes at {block.start:#x}"
+
+    @staticmethod
+    def _span(block: Block) -> str:
+        owner = f"heap at {block.owner:#x}" if block.owner else "no heap"
+        return (
+            f"span {block.span:#x}: {block.span_start:#x} to "
+            f"{block.span_start + block.span_bytes:#x}, node {block.node}, {owner}"
+        )
+
+    def _elsewhere(self, address: int) -> str:
+        for start, end in self._blocks.ranges():
+            if start <= address < end:
+                return f"{address:#x} is in a span, and in no block of it"
+        return f"{address:#x} is in no span: it is free memory, or not nearmalloc's"
+
+
+def address_of(text: str) -> int:
+    """An address as a user writes it: decimal, or with 0x."""
+    try:
+        return int(text, 0)
+    except ValueError as error:
+        raise Refused(f"'{text}' is no address") from error

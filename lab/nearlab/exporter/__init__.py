@@ -1,0 +1,1 @@
+"""`./near exporter`: metrics of processes under nearmalloc, read from outside."""

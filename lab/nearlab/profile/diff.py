@@ -1,0 +1,162 @@
+"""`./near profile diff A B`: what grew between two moments, as text and as a page.
+
+Sites of the two profiles are the same if the names and places of their whole stacks are, so the
+profiles may also be of two runs of one program.
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearlab.profile.page import amount, render, tree_of
+from nearlab.profile.profile import Profile, Site, read
+from nearlab.profile.symbols import Frame
+
+_MOST_ROWS = 30
+_MEASURES = ("grew", "shrank", "allocated")
+
+Stack = tuple[Frame, ...]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A site at both moments. Numbers are bytes."""
+
+    stack: Stack
+    before: int
+    after: int
+    deviation: float  # of the difference, at most
+    allocated: int  # between the moments
+
+    @property
+    def growth(self) -> int:
+        return self.after - self.before
+
+    @property
+    def is_certain(self) -> bool:
+        """Zero is outside the 95 % interval."""
+        return abs(self.growth) > 1.96 * self.deviation
+
+    @property
+    def caller(self) -> str:
+        return self.stack[0].function if self.stack else "(no stack)"
+
+    @property
+    def between(self) -> str:
+        return " to ".join(signed(self.growth + sign * 1.96 * self.deviation) for sign in (-1, 1))
+
+
+def signed(size: float) -> str:
+    return f"{'-' if size < 0 else '+'}{amount(abs(size))}"
+
+
+def _by_stack(profile: Profile) -> dict[Stack, list[Site]]:
+    found: dict[Stack, list[Site]] = {}
+    for site in profile.sites:
+        found.setdefault(tuple(site.stack), []).append(site)
+    return found
+
+
+def compare(before: Profile, after: Profile) -> list[Change]:
+    """All sites that changed, those that grew most first."""
+    old, new = _by_stack(before), _by_stack(after)
+    changes = []
+    for stack in dict.fromkeys([*new, *old]):
+        first, last = old.get(stack, []), new.get(stack, [])
+        sums = [sum(site.sums["live"] for site in sites) for sites in (first, last)]
+        if sums[0] == sums[1]:
+            continue
+        allocated = [sum(site.sums["allocated"] for site in sites) for sites in (first, last)]
+        variance = sum(site.live_deviation**2 for site in [*first, *last])
+        changes.append(
+            Change(stack, sums[0], sums[1], variance**0.5, max(allocated[1] - allocated[0], 0))
+        )
+    return sorted(changes, key=lambda change: -change.growth)
+
+
+def text(before: Profile, after: Profile, changes: list[Change]) -> str:
+    sums = [profile.sum_of("live") for profile in (before, after)]
+    lines = [
+        f"live: {amount(sums[0])} before, {amount(sums[1])} after: {signed(sums[1] - sums[0])}"
+    ]
+    for change in [*changes[:_MOST_ROWS], *changes[max(_MOST_ROWS, len(changes) - _MOST_ROWS) :]]:
+        mark = "" if change.is_certain else "  (perhaps chance)"
+        lines.append(
+            f"{signed(change.growth):>12}  95 %: {change.between}  "
+            f"{change.caller} {change.stack[0].place if change.stack else ''}".rstrip()
+            + mark
+        )
+        lines += [f"{'':14}{frame.function}" for frame in change.stack[1:6]]
+    return "\n".join(lines)
+
+
+def page(before: Profile, after: Profile, changes: list[Change], title: str) -> str:
+    tree = tree_of(
+        [
+            (
+                list(change.stack),
+                [max(change.growth, 0), max(-change.growth, 0), change.allocated],
+            )
+            for change in changes
+        ],
+        _MEASURES,
+    )
+    grew = sum(max(change.growth, 0) for change in changes)
+    shrank = sum(max(-change.growth, 0) for change in changes)
+    return render(
+        "diff.html",
+        title=title,
+        before=amount(before.sum_of("live")),
+        after=amount(after.sum_of("live")),
+        growth=signed(after.sum_of("live") - before.sum_of("live")),
+        totals={
+            "grew": amount(grew),
+            "shrank": amount(shrank),
+            "allocated": amount(sum(change.allocated for change in changes)),
+        },
+        rows=[
+            {
+                "function": change.caller,
+                "place": change.stack[0].place if change.stack else "",
+                "stack": [frame.function for frame in change.stack],
+                "before": amount(change.before),
+                "after": amount(change.after),
+                "growth": signed(change.growth),
+                "between": change.between,
+                "certain": change.is_certain,
+            }
+            for change in changes
+        ],
+        tree=tree,
+    )
+
+
+def diff(
+    before: Annotated[Path, typer.Argument(help="a profile in JSON, of the earlier moment")],
+    after: Annotated[Path, typer.Argument(help="one of the later moment")],
+    out: Annotated[Path, typer.Option(help="the page")] = Path("near-diff.html"),
+) -> None:
+    """Says which sites hold more or less than before, and writes one page about it."""
+    try:
+        first, last = read(before), read(after)
+        changes = compare(first, last)
+        print(text(first, last, changes))
+        title = f"{after.name} against {before.name}"
+        out.write_text(page(first, last, changes, title), encoding="utf-8")
+    except (OSError, ValueError) as error:
+        print(f"near: {error}", file=sys.stderr)
+        sys.exit(1)
+    print(f"near: {out}", file=sys.stderr)
+
+
+def main() -> None:
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(diff)
+    app(prog_name="./near profile diff")
+
+
+if __name__ == "__main__":
+    main()

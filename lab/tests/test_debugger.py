@@ -1,0 +1,161 @@
+"""What GDB's commands and `./near core` say of addresses, in a process that has stopped or died."""
+
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LIBRARY = os.environ["NEAR_LIBRARY"]
+COMMANDS = Path(__file__).parents[1] / "nearlab" / "debugger" / "near_gdb.py"
+SOURCE = """
+#include <stdlib.h>
+#include <string.h>
+char *volatile kept, *volatile freed, *volatile large;
+void stop_here(void) { if (getenv("DIE")) abort(); }
+int main(void) {
+  char *volatile between = malloc(700);
+  kept = memset(malloc(700), 1, 700);
+  freed = malloc(700);
+  free(freed);
+  large = malloc(300000);
+  stop_here();
+  return between == 0;
+}
+"""
+pytestmark = pytest.mark.skipif(not shutil.which("gdb"), reason="not installed: gdb")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("debugger")
+    (folder / "a.c").write_text(SOURCE, encoding="ascii")
+    command = ["cc", "-g", "-O0", "-fno-builtin", "a.c", "-o", "a"]
+    subprocess.run(command, cwd=folder, check=True)
+    return folder
+
+
+def gdb(folder: Path, *commands: str, under: str = LIBRARY) -> str:
+    words = ["gdb", "-q", "-nx", "-batch", "-iex", "set debuginfod enabled off"]
+    first = [f"set environment LD_PRELOAD {under}", "break stop_here", "run", f"source {COMMANDS}"]
+    for each in [*first, *commands]:
+        words += ["-ex", each]
+    result = subprocess.run(
+        [*words, "./a"],
+        cwd=folder,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    return result.stdout + result.stderr
+
+
+@pytest.fixture(scope="module")
+def said(folder) -> str:
+    commands = ["near block kept + 5", "near block freed", "near block large", "near block &kept"]
+    return gdb(
+        folder, *commands, "near span kept", "near heaps", "near block", "generate-core-file core"
+    )
+
+
+def check(said: str) -> None:
+    assert re.search(r"0x\w+ is 5 bytes into a live block of \d+ bytes at 0x\w+", said), said
+    assert re.search(r"0x\w+ is the start of a free block of \d+ bytes", said)
+    assert "is the start of a live large block" in said and "300000 bytes asked for" in said
+    assert "is in no span" in said
+    assert re.search(r"\n\d+ blocks of \d+ bytes: \d+ live, \d+ free", said)
+    assert re.search(r"heap 0 at 0x\w+: node 0, used", said)
+    live = re.search(r"blocks of \d+ bytes: (\d+) live", said)
+    assert live and 2 <= int(live[1]) <= 10, "two blocks of 700, and those of the C library"
+
+
+def test_gdb_knows_blocks_of_a_process(said):
+    check(said)
+    assert "it needs an address" in said
+    size = int(re.search(r"into a live block of (\d+)", said)[1])
+    assert 700 <= size < 900
+    assert re.search(r"before: a (live|free) block of \d+ bytes at 0x\w+", said)
+
+
+def test_gdb_says_that_there_is_no_nearmalloc(folder):
+    assert "does not run on nearmalloc" in gdb(folder, "near heaps", under="")
+
+
+def near_core(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "nearlab.debugger.command", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_core_file_says_the_same(said, folder):
+    assert (folder / "core").exists(), said
+    kept, freed, large = (
+        re.search(rf"(0x\w+) is {words}", said)[1]
+        for words in ("5 bytes into", "the start of a free", "the start of a live large")
+    )
+    words = ["--block", kept, "--block", freed, "--block", large, "--block", "0x1234"]
+    result = near_core(folder, "core", *words, "--span", kept, "--heaps")
+    assert result.returncode == 0, result.stderr
+    check(result.stdout)
+    for line in result.stdout.splitlines():
+        assert line in said or line.startswith("0x1234 is in no span"), line
+    census = near_core(folder, "core")
+    assert census.returncode == 0, census.stderr
+    assert re.search(r"^a \(\d+\): ", census.stdout) and "Memory by node" in census.stdout
+
+
+def test_gdb_reads_the_core_file(said, folder):
+    words = ["gdb", "-q", "-nx", "-batch", "-iex", "set debuginfod enabled off"]
+    for each in (f"source {COMMANDS}", "near block kept + 5", "near heaps"):
+        words += ["-ex", each]
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    result = subprocess.run(
+        [*words, "./a", "core"],
+        cwd=folder,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    line = re.search(r"0x\w+ is 5 bytes into .*", said)[0]
+    assert line in result.stdout, result.stdout + result.stderr
+
+
+def test_the_kernels_core_file_can_be_read(folder, tmp_path):
+    """The kernel leaves out what files have; skipped where it sends core files elsewhere."""
+    pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
+    if pattern.startswith(("|", "/")):
+        pytest.skip(f"not here: core files go to {pattern}")
+    subprocess.run(
+        [folder / "a"],
+        cwd=tmp_path,
+        env=os.environ | {"LD_PRELOAD": LIBRARY, "DIE": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (-1, -1)),
+        check=False,
+    )
+    found = list(tmp_path.iterdir())
+    if not found:
+        pytest.skip("not here: the kernel wrote no core file")
+    result = near_core(folder, str(found[0]), "--heaps")
+    assert re.search(r"heap 0 at 0x\w+: node 0, used", result.stdout), result.stderr
+
+
+def test_other_files_are_refused(folder):
+    for name, why in (
+        ("a", "is no core file"),
+        ("a.c", "is no core file"),
+        ("none", "No such file"),
+    ):
+        result = near_core(folder, name)
+        assert (result.returncode, result.stdout) == (1, "")
+        assert result.stderr.startswith("near: ") and why in result.stderr

@@ -1,0 +1,136 @@
+"""The exporter's metrics are what OpenMetrics' parser accepts, and the dashboard asks for them."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from prometheus_client import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from nearlab.exporter.metrics import Processes
+from test_top import program, take
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def exporter(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "nearlab.exporter.command", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def families(text: str) -> dict[str, Metric]:
+    return {family.name: family for family in text_string_to_metric_families(text)}
+
+
+@pytest.fixture(scope="module")
+def exported():
+    """The metrics, and a census of the same process before and after."""
+    with program(NEARMALLOC_TOPOLOGY="nodes=2 cpus=0,1") as child:
+        before = take(child.pid)
+        result = exporter(str(child.pid), "--once")
+        assert result.returncode == 0, result.stderr
+        yield families(result.stdout), before, take(child.pid)
+
+
+def labels_of(metrics: dict[str, Metric]) -> dict[str, set[str]]:
+    """The labels of each sample's name."""
+    return {
+        sample.name: set(sample.labels) for family in metrics.values() for sample in family.samples
+    }
+
+
+def test_the_parser_accepts_them_and_they_agree_with_top(exported):
+    metrics, before, after = exported
+    compared = 0
+    for name, family in metrics.items():
+        assert name.startswith("nearmalloc_process_"), name
+        assert family.documentation.endswith("."), name
+        assert (family.unit == "bytes") == name.endswith("_bytes"), name
+        field = name.removeprefix("nearmalloc_process_").removesuffix("_bytes")
+        if hasattr(before.nodes[0], field):
+            said = sum(sample.value for sample in family.samples)
+            low, high = sorted((before.total(field), after.total(field)))
+            assert 0.9 * low <= said <= 1.1 * high, name
+            assert len(family.samples) == 2, "one for each node"
+            compared += 1
+    assert compared == 12
+    live = metrics["nearmalloc_process_class_live_bytes"].samples
+    of_3000 = next(sample for sample in live if int(sample.labels["size"]) >= 3000)
+    assert of_3000.value >= 1000 * 3000
+    assert metrics["nearmalloc_process_up"].samples[0].value == 1
+
+
+def test_the_document_lists_them(exported):
+    text = (DOCS / "memory.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(nearmalloc_process_\w+)` \| (.*?) \|", text, re.MULTILINE)
+    listed = {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows}
+    assert listed == labels_of(exported[0])
+
+
+def test_the_dashboard_asks_for_what_is_exported(exported):
+    dashboard = json.loads((DOCS / "grafana-dashboard.json").read_text(encoding="utf-8"))
+    known = labels_of(exported[0])
+    queries = [
+        (target["expr"], target["legendFormat"])
+        for panel in dashboard["panels"]
+        for target in panel["targets"]
+    ]
+    queries += [(each["query"], "") for each in dashboard["templating"]["list"]][1:]
+    assert len(queries) > 10
+    for query, legend in queries:
+        names = re.findall(r"nearmalloc_\w+", query)
+        assert names, query
+        for name in names:
+            assert name in known, f"{name} of {query} is not exported"
+            assert ("rate(" in query) == name.endswith("_total"), query
+        used = set(re.findall(r"\{\{(\w+)\}\}", legend)) | set(re.findall(r"(\w+)=~", query))
+        for group in re.findall(r"by \(([^)]*)\)", query):
+            used |= set(group.split(", "))
+        for name in names:
+            assert used <= known[name], query
+
+
+def test_it_serves_them_and_follows_names():
+    with program() as child:
+        command = [sys.executable, "-m", "nearlab.exporter.command", str(child.pid), "--port", "0"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+            try:
+                assert server.stderr
+                where = server.stderr.readline().split()[-1]
+                asked = urllib.request.Request(
+                    where, headers={"Accept": "application/openmetrics-text; version=1.0.0"}
+                )
+                with urllib.request.urlopen(asked, timeout=20) as answer:
+                    found = families(answer.read().decode())
+                assert found["nearmalloc_process_resident_bytes"].samples[0].value > 0
+                port = where.split(":")[2].split("/")[0]
+                second = exporter(str(child.pid), "--port", port)
+                assert second.returncode == 1
+                assert f"near: cannot listen on 127.0.0.1:{port}: " in second.stderr
+            finally:
+                server.kill()
+        processes = Processes([str(child.pid)])
+        assert next(iter(processes.collect())).samples[0].value == 1
+        child.kill()
+        child.wait()
+        ended = {family.name: family for family in processes.collect()}
+        assert ended["nearmalloc_process_up"].samples[0].value == 0
+        assert ended["nearmalloc_process_resident_bytes"].samples == []
+
+
+def test_it_says_why_it_cannot_export():
+    refused = exporter("no-such-name")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == "near: there is no process named no-such-name\n"
+    refused = exporter(str(os.getpid()))
+    assert refused.returncode == 1
+    assert "does not run on nearmalloc" in refused.stderr
