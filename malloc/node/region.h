@@ -183,7 +183,7 @@ class alignas(128) Region {
 
   Region* next = nullptr;  // the next region of the same node, in the order of their creation
 
-  // How many chunks have small pages, for each heap of the shard: 16 MiB.
+  // How many chunks have small pages if the shard has one heap: 16 MiB.
   static constexpr uint32_t kSmallPageChunks = 8;
 
  private:

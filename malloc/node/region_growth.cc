@@ -10,18 +10,20 @@
 namespace near {
 namespace {
 
-constexpr uint32_t kGrowMax = 32;    // a generous plan maps at most this many chunks
-constexpr uint32_t kExtentMin = 16;  // chunks to get from the window at once
+constexpr uint32_t kGrowMax = 32;             // a generous plan maps at most this many chunks
+constexpr uint32_t kSmallPageChunksMore = 4;  // for each other heap of the shard
+constexpr uint32_t kExtentMin = 16;           // chunks to get from the window at once
 constexpr uint32_t kExtentMax = 512;
 
 }  // namespace
 
-// The first chunks get small pages, eight of them for each heap of the shard, because small programs
-// and threads that use little memory leave most pages of their spans untouched. Later chunks get
-// huge pages.
+// The first chunks get small pages, eight and four more for each further heap of the shard, because
+// small programs and threads that use little memory leave most pages of their spans untouched.
+// Later chunks get huge pages.
 size_t Region::small_page_chunks() const {
   const size_t heaps = max_of(shard_->heaps(), 1);  // a large block may come before the first heap
-  return option(Option::huge_pages) == 0 ? SIZE_MAX : kSmallPageChunks * heaps;
+  if (option(Option::huge_pages) == 0) return SIZE_MAX;
+  return kSmallPageChunks + kSmallPageChunksMore * (heaps - 1);
 }
 
 // --- chunks from the window ---
