@@ -79,7 +79,9 @@ def look(process: Process, own: list[roots.Range]) -> tuple[Blocks, Scan]:
     reader = Reader(process, find_layout(process))
     with Stopped(process.pid) as stopped:
         registers = stopped.registers()
-        pointers = [exit_frame.begin(process, pointer) for pointer, _ in registers]
+        begins = [exit_frame.begin(process, pointer) for pointer, _ in registers]
+        pointers = [begin for begin, _ in begins]
+        words = [words for (_, words), (_, count) in zip(registers, begins, strict=True) if count]
         where = roots.find(
             roots.parse(process.file("maps")),
             own,
@@ -88,7 +90,7 @@ def look(process: Process, own: list[roots.Range]) -> tuple[Blocks, Scan]:
         )
         blocks = Blocks(reader)
         where += _stacks_in_blocks(blocks, pointers)
-        return blocks, Scan(process, blocks, where, b"".join(words for _, words in registers))
+        return blocks, Scan(process, blocks, where, b"".join(words))
 
 
 def _stacks_in_blocks(blocks: Blocks, pointers: list[int]) -> list[roots.Range]:

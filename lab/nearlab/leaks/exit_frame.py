@@ -18,17 +18,20 @@ _MOST = 65536  # bytes of stack that exit and its handlers use
 _SAVED = {"x86_64": 6 * 8}
 
 
-def begin(process: Process, pointer: int) -> int:
-    """Where to search from: below the stack pointer, or above the frames of exit if it runs."""
+def begin(process: Process, pointer: int) -> tuple[int, bool]:
+    """Where to search from: below the stack pointer, or above the frames of exit if it runs. And
+    whether the thread's registers may hold pointers of the program: not while exit runs."""
     whole = (pointer - _RED_ZONE) & ~7
     saved = _SAVED.get(platform.machine())
     files = [each for each in process.files() if "/libc.so" in each.path]
     code = find_symbol(process, "exit", files) if saved and files else None
     if saved is None or code is None:
-        return whole
+        return whole, True
     words = _words(process, pointer & ~7)
     at = np.flatnonzero((words > code[0]) & (words <= code[0] + code[1]))
-    return whole if not len(at) else (pointer & ~7) + 8 * int(at[0]) - saved
+    if not len(at):
+        return whole, True
+    return (pointer & ~7) + 8 * int(at[0]) - saved, False
 
 
 def _words(process: Process, at: int) -> np.ndarray:
