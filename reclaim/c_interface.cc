@@ -6,6 +6,7 @@
 #include <new>
 
 #include "nearmalloc/reclaim.h"
+#include "nearmalloc/reclaim/born.hpp"
 #include "nearmalloc/reclaim/impl/free_run.hpp"
 #include "nearmalloc/reclaim/impl/this_thread.hpp"
 #include "nearmalloc/reclaim/schemes.hpp"
@@ -15,13 +16,16 @@ using namespace near::reclaim::impl;  // NOLINT
 
 namespace {
 
+// What a guard protects: everything, what its slots hold, or what lived in the eras it reserved.
+enum class Protects : uint8_t { all, slots, eras };
+
 struct Functions {
   Traits traits;
   bool has_grace_periods;
-  bool protects_all;
+  Protects protects;
   void (*begin)(Record&) noexcept;
   void (*end)(Record&) noexcept;
-  bool (*retire)(Record&, void*, deleter, size_t) noexcept;
+  bool (*retire)(Record&, void*, deleter, size_t, uint64_t birth) noexcept;
   void (*report)(Record&) noexcept;  // null: the scheme has no reports
 };
 
@@ -34,8 +38,19 @@ void end(Record& record) noexcept {
   end_guard<Scheme>(record);
 }
 template <class Scheme>
-bool retire(Record& record, void* object, deleter destroy, size_t bytes) noexcept {
-  return Scheme::retire(record, object, destroy, bytes);
+bool retire(Record& record, void* object, deleter destroy, size_t bytes,
+            [[maybe_unused]] uint64_t birth) noexcept {
+  if constexpr (Scheme::traits.scheme == impl::Scheme::intervals) {
+    return Scheme::retire(record, object, destroy, bytes, birth);
+  } else {
+    return Scheme::retire(record, object, destroy, bytes);
+  }
+}
+
+template <class Scheme>
+constexpr Protects protects_of() {
+  if (Scheme::protects_all) return Protects::all;
+  return Scheme::traits.scheme == impl::Scheme::intervals ? Protects::eras : Protects::slots;
 }
 
 template <class Scheme>
@@ -49,7 +64,7 @@ constexpr auto report_of() -> void (*)(Record&) noexcept {
 
 template <class Scheme>
 constexpr Functions kFunctions{
-    Scheme::traits, Scheme::has_grace_periods, Scheme::protects_all, begin<Scheme>, end<Scheme>,
+    Scheme::traits, Scheme::has_grace_periods, protects_of<Scheme>(), begin<Scheme>, end<Scheme>,
     retire<Scheme>, report_of<Scheme>()};
 
 // Null: there is no such scheme.
@@ -65,6 +80,8 @@ const Functions* functions_of(int scheme) {
       return &kFunctions<ping_epochs>;
     case NEAR_RECLAIM_QSBR:
       return &kFunctions<qsbr>;
+    case NEAR_RECLAIM_IBR:
+      return &kFunctions<ibr>;
     case NEAR_RECLAIM_LEAKY:
       return &kFunctions<leaky>;
     default:
@@ -115,6 +132,15 @@ Record& record_of(const near_reclaim_guard* guard) { return *static_cast<Record*
 
 SlotRow row_of(const near_reclaim_guard* guard) {
   return {guard->slots[0], guard->slots[1], guard->slots[2]};
+}
+
+// Under ibr, the guard notes the era of its last `hold` where it has slots elsewhere.
+void keep_era(near_reclaim_guard* guard, uint64_t era) {
+  guard->slots[0] = static_cast<uint32_t>(era);
+  guard->slots[1] = static_cast<uint32_t>(era >> 32);
+}
+uint64_t era_of(const near_reclaim_guard* guard) {
+  return guard->slots[0] | uint64_t{guard->slots[1]} << 32;
 }
 
 void keep_row(near_reclaim_guard* guard, const SlotRow& row) {
@@ -188,16 +214,23 @@ int near_reclaim_pin(near_reclaim_domain* domain, near_reclaim_guard* guard) {
 
 void near_reclaim_unpin(near_reclaim_guard* guard) {
   Record& record = record_of(guard);
-  SlotRow row = row_of(guard);
-  record.hazards.give_back(row);
-  guard->domain->functions.end(record);
+  const Functions& functions = guard->domain->functions;
+  if (functions.protects == Protects::slots) {
+    SlotRow row = row_of(guard);
+    record.hazards.give_back(row);
+  }
+  functions.end(record);
 }
 
 void* near_reclaim_protect(near_reclaim_guard* guard, unsigned slot, const void* source) {
   const auto& pointer = *static_cast<const near::Atomic<void*>*>(source);
-  if (guard->domain->functions.protects_all) return pointer.load(near::kAcquire);  // pairs: program
+  const Protects protects = guard->domain->functions.protects;
+  if (protects == Protects::all) return pointer.load(near::kAcquire);  // pairs: program
   Record& record = record_of(guard);
   check_use(record);
+  if (protects == Protects::eras) {
+    return protect_by_era(eras, record.interval, pointer, record.core->asymmetric);
+  }
   SlotRow row = row_of(guard);
   void* object = record.hazards.protect(row, slot, pointer, record.core->asymmetric);
   keep_row(guard, row);
@@ -205,18 +238,35 @@ void* near_reclaim_protect(near_reclaim_guard* guard, unsigned slot, const void*
 }
 
 void near_reclaim_hold(near_reclaim_guard* guard, unsigned slot, const void* object) {
-  if (guard->domain->functions.protects_all) return;
+  const Protects protects = guard->domain->functions.protects;
+  if (protects == Protects::all) return;
   Record& record = record_of(guard);
+  if (protects == Protects::eras) {
+    return keep_era(guard, extend(eras, record.interval, record.core->asymmetric));
+  }
   SlotRow row = row_of(guard);
   record.hazards.hold(row, slot, object, record.core->asymmetric);
   keep_row(guard, row);
 }
 
+int near_reclaim_still_holds(const near_reclaim_guard* guard) {
+  if (guard->domain->functions.protects != Protects::eras) return 1;
+  return is_still(eras, era_of(guard)) ? 1 : 0;
+}
+
+uint64_t near_reclaim_birth() { return read_birth(eras); }
+
 void near_reclaim_retire(near_reclaim_guard* guard, void* object, void (*destroy)(void*),
                          size_t bytes) {
+  near_reclaim_retire_born(guard, object, destroy, bytes, 0);
+}
+
+void near_reclaim_retire_born(near_reclaim_guard* guard, void* object, void (*destroy)(void*),
+                              size_t bytes, uint64_t birth) {
   Record& record = record_of(guard);
   check_use(record);
-  if (!guard->domain->functions.retire(record, object, deleter_for(destroy), bytes)) lose(record);
+  const Functions& functions = guard->domain->functions;
+  if (!functions.retire(record, object, deleter_for(destroy), bytes, birth)) lose(record);
 }
 
 int near_reclaim_try_retire(near_reclaim_guard* guard, void* object, void (*destroy)(void*),

@@ -25,6 +25,7 @@ enum { kAlive = 0x5afe, kThreads = 3 };
 
 struct node {
   unsigned state;
+  uint64_t birth;
   struct node* next;
 };
 
@@ -33,6 +34,7 @@ static atomic_long live;
 static struct node* make(void) {
   struct node* node = malloc(sizeof *node);
   node->state = kAlive;
+  node->birth = near_reclaim_birth();
   atomic_fetch_add(&live, 1);
   return node;
 }
@@ -65,7 +67,7 @@ static void pop(void) {
   } while (node != NULL && !atomic_compare_exchange_strong(&top, &node, node->next));
   if (node != NULL) {
     EXPECT(node->state == kAlive);
-    near_reclaim_retire(&guard, node, destroy, sizeof *node);
+    near_reclaim_retire_born(&guard, node, destroy, sizeof *node, node->birth);
   }
   near_reclaim_unpin(&guard);
 }
@@ -83,6 +85,7 @@ static void look(void) {
   near_reclaim_unpin(&inner);
   EXPECT(first == NULL || first->state == kAlive);
   near_reclaim_hold(&outer, 0, NULL);
+  (void)near_reclaim_still_holds(&outer);
   near_reclaim_unpin(&outer);
 }
 
@@ -124,7 +127,8 @@ static void use(int scheme, int policy, size_t limit) {
   EXPECT((sums.bound != 0) == has_slots);
   EXPECT(sums.unreclaimed_bytes == sums.unreclaimed * sizeof(struct node));
   near_reclaim_free_some(domain, 10);
-  const bool waits = scheme != NEAR_RECLAIM_HAZARD_POINTERS && !is_leaky;
+  const bool waits =
+      scheme != NEAR_RECLAIM_HAZARD_POINTERS && scheme != NEAR_RECLAIM_IBR && !is_leaky;
   errno = 0;
   EXPECT(near_reclaim_synchronize(domain) == (waits ? 0 : -1));
   EXPECT(waits || errno == ENOTSUP);
@@ -180,6 +184,37 @@ static void refuse_beyond_the_limit(void) {
   cases++;
 }
 
+/* A reader that stalls keeps what lived when it read, and nothing that was born later. */
+static void keep_little_while_a_reader_stalls(void) {
+  struct near_reclaim_options options = near_reclaim_defaults();
+  options.scheme = NEAR_RECLAIM_IBR;
+  options.policy = NEAR_RECLAIM_BATCH;
+  options.batch_size = 100;
+  domain = near_reclaim_create(&options);
+  push();
+  struct near_reclaim_guard reader;
+  EXPECT(near_reclaim_pin(domain, &reader) == 0);
+  const struct node* held = near_reclaim_protect(&reader, 0, &top);
+  near_reclaim_hold(&reader, 0, held);
+  EXPECT(near_reclaim_still_holds(&reader) == 1);
+  pop(); /* what it holds */
+  pthread_t thread;
+  const long kept_rounds = rounds;
+  rounds = 5000;
+  EXPECT(pthread_create(&thread, NULL, work, NULL) == 0);
+  pthread_join(thread, NULL);
+  rounds = kept_rounds;
+  EXPECT(held->state == kAlive);
+  EXPECT(near_reclaim_still_holds(&reader) == 0);
+  EXPECT(atomic_load(&live) < 1000);
+  near_reclaim_unpin(&reader);
+  while (atomic_load(&top) != NULL) pop();
+  near_reclaim_barrier(domain);
+  EXPECT(atomic_load(&live) == 0);
+  near_reclaim_destroy(domain);
+  cases++;
+}
+
 /* Calls that concern what a thread did before do not make it a user of the domain. */
 static void stay_unattached(int scheme) {
   struct near_reclaim_options options = near_reclaim_defaults();
@@ -218,7 +253,7 @@ int main(int count, char** words) {
   (void)words;
   const char* scale = getenv("NEAR_TEST_SCALE");
   rounds = (long)(20000 * (scale != NULL ? atof(scale) : 1)) + 1;
-  for (int scheme = NEAR_RECLAIM_DEBRA; scheme <= NEAR_RECLAIM_QSBR; scheme++) {
+  for (int scheme = NEAR_RECLAIM_DEBRA; scheme <= NEAR_RECLAIM_IBR; scheme++) {
     if (scheme == NEAR_RECLAIM_LEAKY) continue;
     for (int policy = NEAR_RECLAIM_ADAPTIVE; policy <= NEAR_RECLAIM_MANUAL; policy++) {
       use(scheme, policy, 0);
@@ -228,6 +263,7 @@ int main(int count, char** words) {
   if (count > 1) use(NEAR_RECLAIM_LEAKY, NEAR_RECLAIM_ADAPTIVE, 0);
   refuse_wrong_options();
   refuse_beyond_the_limit();
+  keep_little_while_a_reader_stalls();
   stay_unattached(NEAR_RECLAIM_QSBR);
   stay_unattached(NEAR_RECLAIM_DEBRA);
   abort_on_misuse();

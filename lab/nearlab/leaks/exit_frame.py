@@ -13,8 +13,8 @@ from nearlab.top.process import Process, Refused, find_symbol
 
 _RED_ZONE = 128  # bytes below the stack pointer that a function may use
 _MOST = 65536  # bytes of stack that exit and its handlers use
-# What __run_exit_handlers pushes next to the return address into exit, with glibc 2.17 to 2.41. On
-# other processors the frames are searched as a whole.
+# What __run_exit_handlers pushes next to the return address into exit, with glibc 2.36, the
+# only one tried. On other processors the frames are searched as a whole.
 _SAVED = {"x86_64": 6 * 8}
 
 
