@@ -109,8 +109,8 @@ void* near_reclaim_protect(struct near_reclaim_guard* guard, unsigned slot, cons
  * that. Does nothing where everything stays. */
 void near_reclaim_hold(struct near_reclaim_guard* guard, unsigned slot, const void* object);
 
-/* NEAR_RECLAIM_IBR: 0 if the last near_reclaim_hold came too late, and the caller has to begin anew.
- * 1 under other schemes. */
+/* NEAR_RECLAIM_IBR: 0 if the last near_reclaim_hold came too late, and the caller has to begin
+ * anew. 1 under other schemes. */
 int near_reclaim_still_holds(const struct near_reclaim_guard* guard);
 
 /* The era in which an object is made: note it before the object is published, and pass it to

@@ -1,9 +1,10 @@
 // Runs of freed large blocks that a heap keeps for its next blocks of the same length, so that a
-// program that frees and allocates such blocks seldom takes its shard's lock. The run that came last
-// is not here (heap/run_slot.h).
+// program that frees and allocates such blocks seldom takes its shard's lock. The run that came
+// last is not here (heap/run_slot.h).
 //
 // Bound: the runs that came last, at most kMost of them and kMostSlices slices; fewer slices if the
-// thread's large blocks are few (a sixteenth of them, but kLeastSlices). While a thread frees many and needs none again, it keeps only one in kSeldom.
+// thread's large blocks are few (a sixteenth of them, but kLeastSlices). While a thread frees many
+// and needs none again, it keeps only one in kSeldom.
 // What an idle thread keeps goes back to its shard: the purge thread empties the cache of a heap
 // that took no slow path during a round.
 // Invariant: each run is of the heap's shard, belongs to no block, and has kind == none.
