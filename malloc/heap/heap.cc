@@ -45,8 +45,8 @@ void* Heap::take_locked(unsigned size_class) {
 }
 
 // Takes a block of a medium class from a cold span that has few: to make the span hot, and cold
-// again a few blocks later, costs more. Null if the next span to allocate from has many, or if there
-// is none.
+// again a few blocks later, costs more. Null if the next span to allocate from has many, or if
+// there is none.
 Block* Heap::take_from_cold(unsigned size_class) {
   Span* span = reusable_.first(size_class);
   if (span == nullptr || span->frees.freed() > kFewBlocks || span->local.is_empty()) return nullptr;
