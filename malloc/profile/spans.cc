@@ -6,7 +6,7 @@ namespace near::profile {
 namespace {
 
 // True if the slice has a block that was never handed out.
-bool has_fresh(const Span& span) { return span.asked + span.shape().size <= kSliceSize; }
+bool has_fresh(const Span& span) { return handed_out(span) + span.shape().size <= kSliceSize; }
 
 bool is_full(const Span& span) { return !has_fresh(span) && span.local.is_empty(); }
 
@@ -34,7 +34,7 @@ Span* SampledSpans::open_slice(Shard& shard, unsigned size_class, bool strict) {
   span->size_class = static_cast<uint8_t>(size_class);
   span->sampled = Sampled::blocks;
   span->counted = 0;
-  span->asked = 0;
+  std::atomic_ref(span->asked).store(0, kRelaxed);  // relaxed: no block is handed out yet
   span->local.clear(span->start);
   list(*span);
   return span;
@@ -48,8 +48,10 @@ void* SampledSpans::take(Shard& shard, unsigned size_class, bool strict) {
   // A block whose link the program overwrote stays where it is, and so do those behind it.
   if (block == nullptr) span->local.clear(span->start);
   if (block == nullptr && has_fresh(*span)) {
-    block = reinterpret_cast<Block*>(span->start + span->asked);
-    span->asked += span->shape().size;
+    const size_t before = handed_out(*span);
+    block = reinterpret_cast<Block*>(span->start + before);
+    // relaxed: see handed_out()
+    std::atomic_ref(span->asked).store(before + span->shape().size, kRelaxed);
   }
   if (is_full(*span)) unlist(*span);
   if (block != nullptr) span->counted++;

@@ -7,6 +7,7 @@
 // Thread-safety: the caller holds the profiler's lock.
 #pragma once
 
+#include "base/atomic.h"
 #include "node/node.h"
 #include "platform/topology.h"
 #include "sizes/size_class.h"
@@ -31,11 +32,18 @@ class SampledSpans {
   Span* open_[kMaxNodes][kClasses] = {};
 };
 
+// Bytes of the slice's blocks that were ever handed out. It grows under the profiler's lock, while
+// other threads that have a block of the slice read it without.
+inline size_t handed_out(const Span& span) {
+  // relaxed: it was above the thread's own block before the thread got that
+  return std::atomic_ref(const_cast<size_t&>(span.asked)).load(kRelaxed);
+}
+
 // True if one of the slice's blocks, live or free, starts at the address.
 inline bool is_sampled_block(const Span& span, const void* pointer) {
   const auto offset = static_cast<size_t>(static_cast<const char*>(pointer) - span.start);
   const uint32_t size = span.shape().size;
-  return offset % size == 0 && offset < span.asked;
+  return offset % size == 0 && offset < handed_out(span);
 }
 
 }  // namespace near::profile

@@ -20,9 +20,6 @@ near_test_core(numa_simulator_test LABEL numa COMMAND numa_simulator_test
 
 # Every kind of event has to be played by ten seeds or more.
 set(seeds 1-20)
-if(NEAR_SANITIZE)
-  set(seeds 1-10)
-endif()
 foreach(world 1 2 4 8 memory-only)
   near_test_core(numa_simulator_${world} LABEL numa
     COMMAND numa_simulator --world ${world} --seeds ${seeds})
