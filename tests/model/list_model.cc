@@ -1,10 +1,13 @@
 // Model of the ordered list (reclaim/impl/ordered_list.hpp) under list_set, with guards that
 // protect all, and with the slots of hazard.hpp: there a node is freed once it was unlinked and no
-// slot holds it. Fences are of both kinds.
+// slot holds it, and the thread that freed it inserts it again, at any place. Fences are of both
+// kinds.
 //
 // Invariants: insert and erase of a key succeed in turn; a key that no thread erases is found; a
 // thread that finds a node sees what its maker wrote; a node is retired once, after it was
 // unlinked, and is not used after it was freed.
+// A last suite has fields that are atomic, so that a node which is used again too early makes a
+// wrong list (ABA), not a race.
 // Bound: 3 threads, 2 operations each on keys 1 to 3, of which 3 stays; random.
 #include "nearmalloc/reclaim/impl/hazard.hpp"
 #include "nearmalloc/reclaim/impl/ordered_list.hpp"
@@ -18,6 +21,7 @@ using namespace reclaim::impl;
 
 Witness removed_by_others("removed nodes that another thread unlinked");
 Witness nodes_buried("nodes freed because no slot held them");
+Witness nodes_reused("nodes inserted again after they were freed");
 Witness inserts("successful inserts");
 Witness replaced("nodes replaced by others with their key");
 Witness erasures("successful erasures");
@@ -26,8 +30,25 @@ constexpr uint32_t kKeys = 3;
 constexpr uint32_t kStays = 3;
 constexpr uint32_t kNodes = 8;
 
-struct Node {
-  using removable_type = Node;
+// A field whose memory may be read and written at any time: what the list then does with a node
+// that was used again shows as a wrong list, not as a race.
+template <class T>
+class Stable {
+ public:
+  Stable& operator=(T value) {
+    word_.store(value, kRelaxed);
+    return *this;
+  }
+  operator T() const { return word_.load(kRelaxed); }
+
+ private:
+  Atomic<T> word_{0};
+};
+
+template <template <class> class Field>
+struct NodeOf {
+  using removable_type = NodeOf;
+  static constexpr bool kIsStable = std::is_same_v<Field<int>, Stable<int>>;
 
   bool precedes(uint32_t probe) const { return key < probe; }
   bool matches(uint32_t probe) const { return key == probe; }
@@ -35,26 +56,31 @@ struct Node {
   void make(uint32_t its_key, uint32_t thread) {
     key = its_key;
     maker = thread;
-    object.make();
+    if constexpr (!kIsStable) object.make();
   }
 
   list_link next{0};
-  Plain<uint32_t> key;
-  Plain<uint32_t> maker;
+  Field<uint32_t> key;
+  Field<uint32_t> maker;
   Object object;
 };
 
-struct Record {
+template <class Node>
+struct RecordOf {
   HazardWords hazards;
-  Plain<Record*> next;
+  Plain<RecordOf*> next;
   SlotRow row;
   uint32_t retired = 0;
   Node* nodes[kNodes] = {};  // retired, not freed
   uint32_t waiting = 0;
+  Node* spares[kNodes] = {};  // freed
+  uint32_t spare_count = 0;
 };
 
 // Counts; nothing is freed while threads run.
 struct EpochGuard {
+  using Node = NodeOf<Plain>;
+  using Record = RecordOf<Node>;
   static constexpr bool protects_all = true;
   EpochGuard(Record& its, const Atomic<Record*>&, bool) : record(its) {}
   void retire(Node* node) {
@@ -65,7 +91,10 @@ struct EpochGuard {
 };
 
 // At the end of an operation, frees what no slot holds.
+template <template <class> class Field>
 struct SlotGuard {
+  using Node = NodeOf<Field>;
+  using Record = RecordOf<Node>;
   static constexpr bool protects_all = false;
   SlotGuard(Record& its, const Atomic<Record*>& all, bool is_asymmetric)
       : record(its), records(all), asymmetric(is_asymmetric) {}
@@ -76,10 +105,11 @@ struct SlotGuard {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < record.waiting; i++) {
       Node* const node = record.nodes[i];
-      if (is_held(node)) {
+      if (is_held(node) && !mutated(kReused)) {
         record.nodes[kept++] = node;
       } else {
         bury(*node);
+        record.spares[record.spare_count++] = node;
       }
     }
     record.waiting = kept;
@@ -98,13 +128,18 @@ struct SlotGuard {
   }
   // A race with any thread that still reads the node; its link no longer tells that it is removed.
   static void bury(Node& node) {
-    node.object.destroy();
-    node.key = 0;
-    node.maker = 0;
-    node.next.store(0, kRelaxed);
+    if constexpr (!Node::kIsStable) {
+      node.object.destroy();
+      node.key = 0;
+      node.maker = 0;
+      node.next.store(0, kRelaxed);
+    }
     nodes_buried.note();
   }
 
+  static constexpr const char* kReused = Node::kIsStable
+                                             ? "a node of stable memory is used again while held"
+                                             : "a node is used again while a slot holds it";
   Record& record;
   const Atomic<Record*>& records;
   const bool asymmetric;
@@ -113,6 +148,9 @@ struct SlotGuard {
 template <class Guard>
 class List : public FencedSuite<List<Guard>> {
  public:
+  using Node = typename Guard::Node;
+  using Record = typename Guard::Record;
+
   List() : asymmetric_(choose(2) == 1) {}
 
   void before() {
@@ -171,9 +209,17 @@ class List : public FencedSuite<List<Guard>> {
     }
   }
 
-  void insert(Guard& guard, uint32_t key, unsigned index, uint32_t turn) {
-    Node& fresh = nodes_[2 + 2 * index + turn];
+  // A node of the thread, which it freed before if there is one.
+  Node& make(Record& mine, uint32_t key, unsigned index, uint32_t turn) {
+    const bool is_reused = mine.spare_count > 0;
+    Node& fresh = is_reused ? *mine.spares[--mine.spare_count] : nodes_[2 + 2 * index + turn];
+    if (is_reused) nodes_reused.note();
     fresh.make(key, index + 1);
+    return fresh;
+  }
+
+  void insert(Guard& guard, uint32_t key, unsigned index, uint32_t turn) {
+    Node& fresh = make(guard.record, key, index, turn);
     list_walk<Node, Guard> walk(guard, head_);
     do {
       if (walk.seek(key)) return;
@@ -184,8 +230,7 @@ class List : public FencedSuite<List<Guard>> {
 
   // list_put
   void put(Guard& guard, uint32_t key, unsigned index, uint32_t turn) {
-    Node& fresh = nodes_[2 + 2 * index + turn];
-    fresh.make(key, index + 1);
+    Node& fresh = make(guard.record, key, index, turn);
     list_walk<Node, Guard> walk(guard, head_);
     for (;;) {
       if (!walk.seek(key)) {
@@ -215,7 +260,7 @@ class List : public FencedSuite<List<Guard>> {
     expect(found != nullptr || key != kStays, "the key that stays was not found");
     if (found == nullptr) return;
     expect(found->maker <= 3, "a node without a maker");
-    if constexpr (!Guard::protects_all) found->object.touch();
+    if constexpr (!Guard::protects_all && !Node::kIsStable) found->object.touch();
     expect(found->key == key, "another key was found");
   }
 
@@ -232,7 +277,8 @@ class List : public FencedSuite<List<Guard>> {
 
 const std::vector<Exploration> kExplorations = {
     explore<List<EpochGuard>>("guards that protect all", Random{200'000}),
-    explore<List<SlotGuard>>("slots", Random{300'000}),
+    explore<List<SlotGuard<Plain>>>("slots", Random{300'000}),
+    explore<List<SlotGuard<Stable>>>("slots, stable memory", Random{100'000}),
 };
 
 const std::vector<Mutation> kMutations = {
@@ -247,6 +293,8 @@ const std::vector<Mutation> kMutations = {
     {"a search does not acquire a link", "ordered_list.hpp", "list_find", kAcquire, kRelaxed,
      "node->next"},
     {"a slot is written without a fence", "hazard.hpp", "::hold(", kSeqCst, kRelaxed},
+    {"a node is used again while a slot holds it"},
+    {"a node of stable memory is used again while held"},
 };
 
 }  // namespace near::model
