@@ -5,10 +5,11 @@ import re
 import resource
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from modules import run_module
 
 LIBRARY = os.environ["NEAR_LIBRARY"]
 COMMANDS = Path(__file__).parents[1] / "nearlab" / "debugger" / "near_gdb.py"
@@ -88,13 +89,7 @@ def test_gdb_says_that_there_is_no_nearmalloc(folder):
 
 
 def near_core(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "nearlab.debugger.command", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run_module("debugger.command", *words, cwd=folder)
 
 
 def test_a_core_file_says_the_same(said, folder):

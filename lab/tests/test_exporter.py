@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from modules import run_module
 from nearlab.exporter.metrics import Processes
 from test_top import program, take
 
@@ -19,12 +20,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def exporter(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "nearlab.exporter.command", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run_module("exporter.command", *words)
 
 
 def families(text: str) -> dict[str, Metric]:

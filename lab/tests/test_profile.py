@@ -11,6 +11,7 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
+from modules import run_module
 from nearlab.profile.diff import compare
 from nearlab.profile.diff import page as page_of_growth
 from nearlab.profile.page import amount, build, suggestions
@@ -52,13 +53,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 def _near_profile(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "nearlab.profile.command", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run_module("profile.command", *words, cwd=folder)
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from typing import TextIO
 import pytest
 from rich.console import Console
 
+from modules import run_module
 from nearlab.top import process as reading
 from nearlab.top.census import Census, OfEvent, OfHeap, OfNode, Reader
 from nearlab.top.command import look
@@ -71,12 +72,7 @@ def take(pid: int) -> Census:
 
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "nearlab.top.command", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run_module("top.command", *words)
 
 
 def of_size(census: Census, size: int):

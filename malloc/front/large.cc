@@ -17,7 +17,8 @@ RunRequest run_for(size_t size, size_t alignment) {
 }
 
 // Counts blocks that the calling thread took or (negative) freed. Only the sum over all heaps means
-// something.
+// something. The fast paths below know that the thread has a heap: Heap::count_large and its like
+// save them 16 of 170 instructions a pair.
 void count(int64_t blocks, int64_t slices) {
   current_heap->add(current_heap->large.blocks, static_cast<uint64_t>(blocks));
   current_heap->add(current_heap->large.bytes, static_cast<uint64_t>(slices) << kSliceShift);
@@ -52,10 +53,6 @@ void* make_large(Span* span, size_t size) {
   count(1, span->slices);
   return span->start;
 }
-
-}  // namespace
-
-namespace {
 
 NEAR_NOINLINE void* allocate_run(size_t size, size_t alignment, bool* zero) {
   start_library();

@@ -24,9 +24,9 @@ class Keeping {
   }
 
   // Called when a run of at least kLargeRun slices is freed. Assumes that the program will need
-  // blocks of this size again, several at a time: raises the learned limit to 8 of them, but to 2
-  // of them where these are more than a quarter of the recent peak of live memory, and at most to
-  // twice `bound`, the shard's part of `dirty_mib`; only regret raises it further.
+  // blocks of this size again, several at a time: raises the learned limit to 8 of them, but
+  // beyond 2 of them only up to a quarter of the recent peak of live memory, and at most to twice
+  // `bound`, the shard's part of `dirty_mib`; only regret raises it further.
   static constexpr size_t kLargeRun = kMiB >> kSliceShift;
   void expect_another(size_t slices, size_t bound);
 

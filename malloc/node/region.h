@@ -34,8 +34,9 @@ inline constexpr bool lies_in_chunk(uint32_t slices) {
   return slices < kChunkSlices && (slices & (slices - 1)) == 0;
 }
 static_assert([] {
-  for (const SizeClass& shape : kSizeClasses) {
-    if (!lies_in_chunk(shape.slices)) return false;
+  for (unsigned c = 0; c < kClasses; c++) {
+    if (!lies_in_chunk(kSizeClasses[c].slices) || !lies_in_chunk(kShortSpans[c].slices))
+      return false;
   }
   return true;
 }());

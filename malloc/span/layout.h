@@ -124,12 +124,6 @@ static_assert([] {  // so there is a bit of `uncarved` for each block of a page 
   }
   return true;
 }());
-static_assert([] {  // runs of a heap's choice lie in one chunk, where links reach
-  for (const SizeClass& shape : kShortSpans) {
-    if ((shape.slices & (shape.slices - 1)) != 0) return false;
-  }
-  return true;
-}());
 static_assert(kClasses <= UINT8_MAX);  // RemoteList keeps one more, and the node, in a byte each
 static_assert(offsetof(Span, remote) == 64 && (kCheckBuild || sizeof(Span) == 128));
 

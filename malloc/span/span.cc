@@ -33,9 +33,8 @@ struct Blocks {
   }
 };
 
-// All units of a class in which a block starts. In some classes no block starts in the last page.
-constexpr uint32_t all_units(const SizeClass& shape) {
-  if (carves_blocks(shape)) return bit_run(0, shape.capacity);
+// All pages of a span in which a block starts; in some classes none starts in the last page.
+constexpr uint32_t all_pages(const SizeClass& shape) {
   uint32_t units = 0;
   for (uint32_t unit = 0; unit < kPages; unit++) {
     if (Blocks(shape, unit, unit + 1).count() > 0) units |= uint32_t{1} << unit;
@@ -43,15 +42,17 @@ constexpr uint32_t all_units(const SizeClass& shape) {
   return units;
 }
 
-constexpr auto all_units_of(const std::array<SizeClass, kClasses>& classes) {
-  std::array<uint32_t, kClasses> units{};
-  for (unsigned c = 0; c < kClasses; c++) units[c] = all_units(classes[c]);
-  return units;
-}
-constexpr std::array<uint32_t, kClasses> kUnits[] = {all_units_of(kSizeClasses),
-                                                     all_units_of(kShortSpans)};
+// For the classes whose unit is a page; their spans have one length.
+constexpr auto kAllPages = [] {
+  std::array<uint32_t, kClasses> pages{};
+  for (unsigned c = 0; c < kClasses; c++) pages[c] = all_pages(kSizeClasses[c]);
+  return pages;
+}();
 
-uint32_t all_units(const Span& span) { return kUnits[span.is_short() ? 1 : 0][span.size_class]; }
+uint32_t all_units(const Span& span) {
+  const SizeClass& shape = span.shape();
+  return carves_blocks(shape) ? bit_run(0, shape.capacity) : kAllPages[span.size_class];
+}
 
 }  // namespace
 

@@ -30,6 +30,13 @@ options batches_of(size_t objects) {
   return settings;
 }
 
+// Threads wait that would exceed so many bytes.
+options limited_to(size_t bytes, options settings = {}) {
+  settings.max_unreclaimed_bytes = bytes;
+  settings.when_full = at_limit::block;
+  return settings;
+}
+
 class Ibr : public testing::Test {
  protected:
   void SetUp() override { live_objects = 0; }
@@ -177,10 +184,7 @@ TYPED_TEST(IbrStructure, GarbageIsBoundedWhileAReaderStalls) {
 TEST_F(Ibr, ThreadsThatWaitKeepTheLimitWhileAReaderStalls) {
   constexpr size_t kBytes = 1000;
   constexpr size_t kLimit = 1000 * kBytes;
-  options settings;
-  settings.max_unreclaimed_bytes = kLimit;
-  settings.when_full = at_limit::block;
-  Domain domain(settings);
+  Domain domain(limited_to(kLimit));
   std::atomic<Born*> source{new Born};
   auto reader = domain.attach();
   auto guard = reader.pin();
@@ -209,10 +213,7 @@ TEST_F(Ibr, ThreadsThatWaitKeepTheLimitWhileAReaderStalls) {
 // Eras begin as credit is taken, although the batches are larger than the limit.
 TEST_F(Ibr, ALimitBelowABatchHasRoomWhileAReaderStalls) {
   constexpr size_t kBytes = 1000;
-  options settings = batches_of(1'000'000);
-  settings.max_unreclaimed_bytes = 100 * kBytes;
-  settings.when_full = at_limit::block;
-  Domain domain(settings);
+  Domain domain(limited_to(100 * kBytes, batches_of(1'000'000)));
   std::atomic<Born*> source{new Born};
   auto reader = domain.attach();
   auto guard = reader.pin();
@@ -233,10 +234,7 @@ TEST_F(Ibr, ALimitBelowABatchHasRoomWhileAReaderStalls) {
 // If all that waits lived when the reader stalled, the others wait for it.
 TEST_F(Ibr, ThreadsWaitIfTheReaderKeepsTheWholeLimit) {
   constexpr size_t kBytes = 1000;
-  options settings;
-  settings.max_unreclaimed_bytes = 100 * kBytes;
-  settings.when_full = at_limit::block;
-  Domain domain(settings);
+  Domain domain(limited_to(100 * kBytes));
   std::vector<Born*> objects(200);
   for (Born*& each : objects) each = new Born;
   std::atomic<size_t> retired{0};

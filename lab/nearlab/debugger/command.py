@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from nearlab import alone
 from nearlab.debugger.core import Core, layout_of
 from nearlab.debugger.words import Words, address_of
 from nearlab.top.census import Reader
 from nearlab.top.process import Refused
-from nearlab.top.view import History, picture
+from nearlab.top.view import show
 
 
 def core(
@@ -29,10 +29,7 @@ def core(
         dead = Core(file)
         reader = Reader(dead, layout_of(dead))
         if not block and not span and not heaps:
-            history = History()
-            history.add(reader.take())
-            Console(width=None if sys.stdout.isatty() else 132).print(picture(history))
-            return
+            return show(reader.take())
         words = Words(reader)
         for each in block or []:
             print(*words.block(address_of(each)), sep="\n")
@@ -45,11 +42,5 @@ def core(
         sys.exit(1)
 
 
-def main() -> None:
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(core)
-    app(prog_name="./near core")
-
-
 if __name__ == "__main__":
-    main()
+    alone.run(core, "core")

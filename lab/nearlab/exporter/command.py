@@ -8,6 +8,7 @@ import typer
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.openmetrics.exposition import generate_latest
 
+from nearlab import alone
 from nearlab.exporter.metrics import Processes
 from nearlab.top.process import Refused
 
@@ -49,11 +50,5 @@ def exporter(
         sys.exit(0)
 
 
-def main() -> None:
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(exporter)
-    app(prog_name="./near exporter")
-
-
 if __name__ == "__main__":
-    main()
+    alone.run(exporter, "exporter")

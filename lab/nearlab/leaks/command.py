@@ -20,6 +20,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from nearlab import alone
 from nearlab.leaks import exit_frame, report, roots
 from nearlab.leaks.scan import Scan
 from nearlab.leaks.stopped import Stopped
@@ -170,11 +171,5 @@ def leaks(
     sys.exit(status)
 
 
-def main() -> None:
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(leaks)
-    app(prog_name="./near run --leaks")
-
-
 if __name__ == "__main__":
-    main()
+    alone.run(leaks, "run --leaks")

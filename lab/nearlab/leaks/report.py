@@ -83,7 +83,7 @@ def _lines(leak: Leak) -> list[str]:
 
 def text(told: dict[str, Any], leaks: list[Leak], name: str) -> str:
     """The report of one process."""
-    who = f"{name} ({told['pid']})"
+    process = f"{name} ({told['pid']})"
     dropped = told["dropped_blocks"]
     note = []
     if dropped or told["dropped_stacks"]:
@@ -92,12 +92,13 @@ def text(told: dict[str, Any], leaks: list[Leak], name: str) -> str:
             "because the profiler's memory was full: take a larger --interval"
         ]
     if not leaks:
-        return "\n".join([f"{who}: none of {len(told['blocks'])} sampled blocks is leaked", *note])
+        none = f"{process}: none of {len(told['blocks'])} sampled blocks is leaked"
+        return "\n".join([none, *note])
     whole = sum(leak.bytes for leak in leaks)
     deviation = 1.96 * sum(leak.variance for leak in leaks) ** 0.5
     lost = sum(leak.lost for leak in leaks)
     head = (
-        f"{who} leaks about {amount(whole)} ± {amount(deviation)}: {lost} of "
+        f"{process} leaks about {amount(whole)} ± {amount(deviation)}: {lost} of "
         f"{len(told['blocks'])} sampled blocks are unreachable, from {len(leaks)} sites"
     )
     return "\n".join([head, *note, *(line for leak in leaks for line in _lines(leak))])

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from nearlab import alone
 from nearlab.profile.page import amount, build
 from nearlab.profile.profile import Profile, read
 
@@ -77,11 +78,5 @@ def profile(
     sys.exit(status if status >= 0 else 128 - status)
 
 
-def main() -> None:
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(profile)
-    app(prog_name="./near profile")
-
-
 if __name__ == "__main__":
-    main()
+    alone.run(profile, "profile")

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from nearlab import alone
 from nearlab.profile.page import amount, render, tree_of
 from nearlab.profile.profile import Profile, Site, read
 from nearlab.profile.symbols import Frame
@@ -152,11 +153,5 @@ def diff(
     print(f"near: {out}", file=sys.stderr)
 
 
-def main() -> None:
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(diff)
-    app(prog_name="./near profile diff")
-
-
 if __name__ == "__main__":
-    main()
+    alone.run(diff, "profile diff")

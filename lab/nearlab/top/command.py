@@ -7,12 +7,13 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 
+from nearlab import alone
 from nearlab.top.census import Census, Reader
 from nearlab.top.process import Ended, Process, Refused, find_layout, named
-from nearlab.top.view import History, picture
+from nearlab.top.view import History, picture, show
 
 
 def _readers(targets: list[str]) -> list[Reader]:
@@ -43,11 +44,8 @@ def _once(readers: list[Reader], as_json: bool) -> None:
     if as_json:
         print(json.dumps([_as_json(census) for census in censuses], indent=1))
         return
-    console = Console(width=None if sys.stdout.isatty() else 132)
     for census in censuses:
-        history = History()
-        history.add(census)
-        console.print(picture(history))
+        show(census)
 
 
 def look(watched: list[tuple[Reader, History]]) -> None:
@@ -96,11 +94,5 @@ def top(
         sys.exit(0)
 
 
-def main() -> None:
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(top)
-    app(prog_name="./near top")
-
-
 if __name__ == "__main__":
-    main()
+    alone.run(top, "top")

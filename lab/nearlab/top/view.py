@@ -1,9 +1,10 @@
 """The picture of a census, and of how it changed since the one before."""
 
+import sys
 from collections import deque
 from dataclasses import dataclass, field
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -181,3 +182,10 @@ def picture(history: History) -> RenderableType:
     heaps = _heaps(census, history.before)
     parts = (head, _nodes(census), _classes(census), heaps, _events(census))
     return Group(*(piece for part in parts for piece in (part, Text(""))))
+
+
+def show(census: Census) -> None:
+    """Prints the picture of one census."""
+    history = History()
+    history.add(census)
+    Console(width=None if sys.stdout.isatty() else 132).print(picture(history))
