@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "base/bits.h"
 #include "base/list.h"
 #include "span/layout.h"
 
@@ -49,10 +50,15 @@ class ReusableSpans {
 
   // Makes the span of a class that was filed first a swept one, if it has been here for `events`,
   // and returns it. Each call starts with another class and tries a few; null if none of them has
-  // such a span.
+  // such a span, or looking did not pay there lately.
   Span* sweep_next(uint16_t now, uint16_t events) {
     for (unsigned i = 0; i < kSweepTries; i++) {
       sweep_class_ = (sweep_class_ + 1) % kPagedClasses;
+      int32_t& worth = worth_[sweep_class_];
+      if (worth < 0) {
+        worth += kWorthOfTurn;
+        continue;
+      }
       Span* span = unswept_of_[sweep_class_].back();
       if (span == nullptr || static_cast<uint16_t>(now - span->filed_when) < events) continue;
       unswept_of_[sweep_class_].remove(span);
@@ -64,6 +70,15 @@ class ReusableSpans {
     return nullptr;
   }
 
+  // A look for free pages in a span of the class walked so many blocks and found so many pages. Few
+  // blocks for each page make the next look at this class come soon.
+  void count_look(unsigned size_class, uint32_t blocks, uint32_t pages) {
+    int32_t& worth = worth_[size_class];
+    const size_t page = max_of(kWorthOfPage, 2 * kPageSize / kSizeClasses[size_class].size);
+    worth += static_cast<int32_t>(page * pages) - static_cast<int32_t>(blocks);
+    if (worth > kMostWorth) worth = kMostWorth;
+  }
+
   bool any_unswept() const { return unswept_ > 0; }
   uint32_t sparse() const { return sparse_; }
 
@@ -73,12 +88,19 @@ class ReusableSpans {
   static_assert(kSizeClasses[kPagedClasses - 1].size < kPageSize &&
                 kSizeClasses[kPagedClasses].size >= kPageSize);
   static constexpr unsigned kSweepTries = 8;
+  // In blocks that a look walks: what a page is worth at least, and what a turn of a class adds.
+  // More than 16 small blocks fill a page, so finding one takes a longer walk.
+  static constexpr uint32_t kWorthOfPage = 32;
+  static constexpr int32_t kWorthOfTurn = 16;
+  static constexpr int32_t kMostWorth = 4096;
 
   List<Span> unswept_of_[kClasses];  // by class; the span filed last comes first
   List<Span> swept_[kPagedClasses];  // likewise
   uint32_t unswept_ = 0;             // not swept, with blocks smaller than a page
   uint32_t sparse_ = 0;              // half free or more
   unsigned sweep_class_ = 0;         // the class of the last sweep
+  int32_t worth_[kPagedClasses] = {};  // what its last looks found, less what they cost; at most
+                                       // kMostWorth
 };
 
 }  // namespace near

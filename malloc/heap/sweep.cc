@@ -12,6 +12,7 @@
 #include "base/bits.h"
 #include "heap/heap.h"
 #include "node/memory.h"
+#include "platform/clock.h"
 
 namespace near {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 constexpr unsigned kSweeps = 4;            // for each span that leaves a heap that has shrunk
 constexpr uint16_t kWhile = 256;           // events of the heap before a span is looked at
 constexpr uint16_t kLookAgainAfter = 512;  // events between looks at all hot spans
+constexpr uint64_t kLookAgainMs = 10;      // and the time between them
 
 }  // namespace
 
@@ -31,7 +33,11 @@ bool Heap::shall_sweep() const {
 void Heap::shrink() {
   drop_cache();
   for (unsigned i = 0; i < kSweeps && shall_sweep(); i++) sweep();
-  if (static_cast<uint16_t>(events_ - looked_when_) > kLookAgainAfter) look_at_all_hot();
+  if (static_cast<uint16_t>(events_ - looked_when_) <= kLookAgainAfter) return;
+  const uint64_t now = coarse_now_ms();
+  if (!is_old(now, looked_ms_, kLookAgainMs)) return;
+  looked_ms_ = now;
+  look_at_all_hot();
 }
 
 void Heap::sweep() {
@@ -47,6 +53,7 @@ void Heap::look_for_pages(Span& span) {
   Damage damage{};
   const auto pages = static_cast<uint32_t>(purge_free_pages(span, damage) >> kPageShift);
   if (unlikely(damage.present())) return abandon_list(span, damage);
+  reusable_.count_look(span.size_class, freed, pages);
   shrinking_.count_purged(span, pages);
   if (pages > 0) shard_of(span).record_pages_purged(span);
 }

@@ -400,6 +400,23 @@ TEST_F(HeapTest, FreePagesOfSparseSpansLeaveWhenTheHeapHasShrunk) {
   count_cases();
 }
 
+// A look for free pages walks a list. Where the first looks found no page, few follow.
+TEST_F(HeapTest, ItStopsLookingForFreePagesWhereThereAreNone) {
+  auto spans = fill_spans(kSmall, 100);
+  const uint32_t in_page = near::kPageSize / near::kSizeClasses[kSmall].size;
+  for (const auto& blocks : spans) {
+    for (size_t i = 0; i < blocks.size(); i++) {
+      if (i % in_page != 0) room_->free(blocks[i]);
+    }
+  }
+  const auto owned = room_->spans();
+  EXPECT_GT(owned.size(), 90u);
+  const auto was_looked_at = [](const Span* span) { return span->looked_at != 0; };
+  EXPECT_LT(std::count_if(owned.begin(), owned.end(), was_looked_at), 20);
+  room_->expect_whole();
+  count_cases();
+}
+
 TEST_F(HeapTest, CheckFindsDamage) {
   auto spans = fill_spans(kSmall, 2);
   Span& span = room_->span_of(spans[0][0]);
