@@ -83,4 +83,8 @@ bool locate(void* const* pages, size_t count, int* nodes);
 // Advises the system to use (`on`) or not to use transparent huge pages for the range.
 bool advise_huge_pages(void* start, size_t bytes, bool on);
 
+// Writes a zero to a byte of committed memory that was not written before. Returns how many ns that
+// took, the page fault included.
+uint64_t touch(void* byte);
+
 }  // namespace near::os

@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 
 #include "base/atomic.h"
 #include "base/bits.h"
@@ -206,6 +207,17 @@ bool locate(void* const* pages, size_t count, int* nodes) {
 bool advise_huge_pages(void* start, size_t bytes, bool on) {
   const SavedErrno saved;
   return madvise(start, bytes, on ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) == 0;
+}
+
+uint64_t touch(void* byte) {
+  const auto now = [] {
+    struct timespec time{};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
+  };
+  const uint64_t before = now();
+  *static_cast<volatile char*>(byte) = 0;
+  return now() - before;
 }
 
 }  // namespace near::os

@@ -94,11 +94,11 @@ class ReusableSpans {
   static constexpr int32_t kWorthOfTurn = 16;
   static constexpr int32_t kMostWorth = 4096;
 
-  List<Span> unswept_of_[kClasses];  // by class; the span filed last comes first
-  List<Span> swept_[kPagedClasses];  // likewise
-  uint32_t unswept_ = 0;             // not swept, with blocks smaller than a page
-  uint32_t sparse_ = 0;              // half free or more
-  unsigned sweep_class_ = 0;         // the class of the last sweep
+  List<Span> unswept_of_[kClasses];    // by class; the span filed last comes first
+  List<Span> swept_[kPagedClasses];    // likewise
+  uint32_t unswept_ = 0;               // not swept, with blocks smaller than a page
+  uint32_t sparse_ = 0;                // half free or more
+  unsigned sweep_class_ = 0;           // the class of the last sweep
   int32_t worth_[kPagedClasses] = {};  // what its last looks found, less what they cost; at most
                                        // kMostWorth
 };

@@ -20,6 +20,7 @@
 #include "base/atomic.h"
 #include "base/compiler.h"
 #include "node/chunk.h"
+#include "node/huge_page_cost.h"
 #include "node/run_tree.h"
 #include "node/window.h"
 #include "platform/os.h"
@@ -50,12 +51,14 @@ struct Budget {
 
 // A plan to grow: the chunks withdrawn until they are mapped, or how many chunks are missing.
 struct Growth {
-  uint64_t first = 0;      // first slice of the run
-  uint32_t slices = 0;     // length of the run; 0: there is no such run
-  uint32_t end = 0;        // the chunk after the last withdrawn one
-  uint32_t missing = 0;    // chunks that the window must give first
-  bool dense = true;       // false: the chunks to map have small pages
-  size_t small_pages = 0;  // chunks of a lower order than this have small pages
+  uint64_t first = 0;                // first slice of the run
+  uint32_t slices = 0;               // length of the run; 0: there is no such run
+  uint32_t end = 0;                  // the chunk after the last withdrawn one
+  uint32_t missing = 0;              // chunks that the window must give first
+  bool dense = true;                 // false: the chunks to map have small pages
+  size_t small_pages = 0;            // chunks of a lower order than this have small pages
+  uint32_t small_from = UINT32_MAX;  // and those from this number on, as huge ones are slow now
+  bool at_start = true;              // the program will write to the start of the run
 
   uint32_t begin() const { return static_cast<uint32_t>(first / kChunkSlices); }
 };
@@ -219,6 +222,7 @@ class alignas(128) Region {
   void become(uint32_t chunk, Presence presence);
   int absent_neighbours(uint32_t chunk) const;
   void advise_pages(const Growth& growth, uint32_t begin, uint32_t end);
+  void try_huge_page(Growth& growth);
 
   void update_huge_page_advice(uint32_t chunk, bool whole);
   void forget_touched(uint32_t chunk, uint32_t slices);
@@ -238,6 +242,7 @@ class alignas(128) Region {
   Chunk* chunks_ = nullptr;
   Shard* shard_ = nullptr;
   Budget* budget_ = nullptr;
+  HugePageCost huge_cost_;
   uint32_t table_end_ = 0;  // how many entries of the table are mapped; guard: growing
   uint32_t owned_ = 0;      // chunks that are absent or mapped
   uint32_t mapped_ = 0;

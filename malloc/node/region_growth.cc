@@ -202,6 +202,7 @@ Growth Region::plan_growth(const RunRequest& request, bool generous) {
   while (end < most && end < end_ && is_absent(end)) end++;
   Growth growth = withdraw(first, slices, end);
   growth.dense = request.dense || split_ >= kMostSplit;
+  growth.at_start = request.alignment == kSliceSize;
   return growth;
 }
 
@@ -222,12 +223,13 @@ Growth Region::plan_extension(const Span& span, uint32_t slices) {
 
 // --- mapping ---
 
-// The page size of a chunk when it is mapped: small for runs that are not dense. A chunk that was
+// The page size of a chunk when it is mapped: small for runs that are not dense, and while huge
+// pages are slow. A chunk that was
 // split before it was unmapped gets small pages again, because it is used in parts; but not if a
 // large block fills it.
 Pages Region::pages_of(const Growth& growth, uint32_t index) const {
   const Chunk& chunk = chunks_[index];
-  if (chunk.order < growth.small_pages) return Pages::small;
+  if (chunk.order < growth.small_pages || index >= growth.small_from) return Pages::small;
   const uint64_t start = uint64_t{index} * kChunkSlices;
   const bool filled = growth.first <= start && growth.first + growth.slices >= start + kChunkSlices;
   const bool split = !growth.dense || chunk.pages == Pages::split;
@@ -261,8 +263,22 @@ void Region::unmap_run(uint32_t first, uint32_t end) {
   }
 }
 
+// Touches the first huge page of a growth that is mapped, which the run begins in, to see what huge
+// pages cost now. If they are slow, the chunks behind it get small ones.
+void Region::try_huge_page(Growth& growth) {
+  const uint32_t first = growth.begin();
+  if (!growth.at_start || is_mapped(first) || pages_of(growth, first) != Pages::huge) return;
+  huge_cost_.record(os::touch(chunk_start(first)));
+  if (!huge_cost_.is_high()) return;
+  growth.small_from = first + 1;
+  for (uint32_t index = growth.small_from; index < growth.end; index++) {
+    if (!is_mapped(index)) advise_pages(growth, index, index + 1);
+  }
+}
+
 os::Mapped Region::map_growth(Growth& growth) {
   growth.small_pages = small_page_chunks();
+  if (huge_cost_.is_high()) growth.small_from = 0;
   for (uint32_t index = growth.begin(); index < growth.end;) {
     const uint32_t first = index;
     while (index < growth.end && !is_mapped(index)) index++;
@@ -276,6 +292,8 @@ os::Mapped Region::map_growth(Growth& growth) {
     unmap_run(growth.begin(), first);
     return mapped;
   }
+  try_huge_page(growth);
+  if (growth.small_from < growth.end) huge_cost_.count_small(growth.end - growth.begin());
   return os::Mapped::done;
 }
 

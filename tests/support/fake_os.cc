@@ -50,6 +50,7 @@ struct Failure {
 
 constinit std::mutex guard;  // of everything below
 constinit Advice advice[kMaxAdvice];
+constinit std::atomic<uint64_t> touch_ns{0};
 constinit size_t advised = 0;
 constinit uint64_t counts[kOsCalls + 1] = {};
 constinit Failure failures[kOsCalls + 1] = {};
@@ -310,6 +311,8 @@ int huge_page_advice(const void* address) {
   return -1;
 }
 
+void set_touch_ns(uint64_t ns) { touch_ns = ns; }
+
 void occupy_next() {
   const std::lock_guard lock(guard);
   occupied_next = true;
@@ -535,6 +538,11 @@ bool advise_huge_pages(void* start, size_t bytes, bool on) {
   if (refuse(OsCall::advise)) return false;
   advice[advised++ % kMaxAdvice] = {reinterpret_cast<uintptr_t>(start), bytes, on};
   return true;
+}
+
+uint64_t touch(void* byte) {
+  *static_cast<volatile char*>(byte) = 0;
+  return touch_ns.load();
 }
 
 }  // namespace near::os

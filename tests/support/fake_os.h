@@ -62,6 +62,9 @@ int huge_page_advice(const void* address);
 // Where `locate` finds the page of `address` from now on, wherever it was bound.
 void move_page(const void* address, unsigned node);
 
+// How long `touch` says that it took.
+void set_touch_ns(uint64_t ns);
+
 // The next `map` finds another mapping in its way, which stays there.
 void occupy_next();
 

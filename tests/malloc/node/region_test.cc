@@ -346,6 +346,30 @@ TEST_P(RegionTest, RunsThatAreNotDenseGetSmallPages) {
   count_cases(3);
 }
 
+// Where the first touch of a huge page is slow, ever more chunks get small pages before the next try.
+TEST_P(RegionTest, SlowHugePagesAreTriedSeldom) {
+  const auto pages_of_next = [&](int chunks) {
+    std::string pages;
+    for (int i = 0; i < chunks; i++) {
+      const size_t slice = model_.index_of(model_.take(kChunkSlices)->start);
+      const auto index = static_cast<uint32_t>(slice / kChunkSlices);
+      const near::Chunk& chunk = region_.chunk(index);
+      pages += chunk.pages == near::Pages::huge ? 'h' : 's';
+      EXPECT_EQ(fake_os::huge_page_advice(region_.chunk_start(index)),
+                chunk.pages == near::Pages::huge ? 1 : 0);
+    }
+    return pages;
+  };
+  EXPECT_EQ(pages_of_next(near::Region::kSmallPageChunks), "ssssssss");
+  fake_os::set_touch_ns(5'000'000);
+  EXPECT_EQ(pages_of_next(7), "hshsshs");
+  fake_os::set_touch_ns(300'000);
+  EXPECT_EQ(pages_of_next(9), "ssshhhhhh");
+  fake_os::set_touch_ns(0);
+  model_.check();
+  count_cases(3);
+}
+
 TEST_P(RegionTest, PrefersDirtySlicesToCleanOnes) {
   std::vector<Span*> spans;
   for (uint32_t i = 0; i < 2 * kChunkSlices; i++) spans.push_back(model_.take(1));
