@@ -39,6 +39,8 @@ void check_epochs(Record& record) noexcept;
 // False: some thread is in an older epoch.
 bool scan_epochs(Record& record, uint32_t records) noexcept;
 void check_token(Record& record) noexcept;
+// At its next pin the thread looks, and moves the token if it does not move.
+void look_at_token_soon(Record& record) noexcept;
 
 // Expires the objects that no hazard holds, or no reservation.
 void look(Record& record) noexcept;

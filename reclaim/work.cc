@@ -163,6 +163,8 @@ void work_of_own(Record& record) noexcept {
   }
   record.working = false;
   schedule(record);
+  const bool has_batch = record.limbo.held() + record.limbo.waiting() >= settings.batch_size;
+  if (has_batch) record.core->wake_reclaimer();
 }
 
 }  // namespace near::reclaim::impl
