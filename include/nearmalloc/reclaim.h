@@ -144,8 +144,8 @@ void near_reclaim_barrier(struct near_reclaim_domain* domain);
 /* Frees up to `most` safe objects that this thread retired; returns how many. */
 size_t near_reclaim_free_some(struct near_reclaim_domain* domain, size_t most);
 
-/* Starts a thread that frees what all threads retire; nearmalloc/reclaim/background.hpp says what it
- * does, and what holds in the child of a fork. Returns 0, or -1 with errno as of pthread_create.
+/* Starts a thread that frees what all threads retire; nearmalloc/reclaim/background.hpp says what
+ * it does, and what holds in the child of a fork. Returns 0, or -1 with errno as of pthread_create.
  * Aborts if the domain has such a thread. */
 int near_reclaim_start_background(struct near_reclaim_domain* domain);
 

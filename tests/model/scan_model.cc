@@ -1,11 +1,13 @@
 // Model of a scan of the (a,b)-tree (reclaim/impl/abtree_scan.hpp) on nodes of abtree_node.hpp and
 // updates of scx.hpp: a root with two parents of a leaf each. A thread replaces the left leaf, then
 // the right one, again and again. The left parent is replaced, too: by another thread, or, where
-// nodes do not stay, by the same one, which uses its memory again if no slot holds it. A third scans.
+// nodes do not stay, by the same one, which uses its memory again if no slot holds it. A third
+// thread scans.
 //
 // Invariants: a scan never sees the right leaf newer than the left one, nor the left one newer than
 // the right one by more than one change; and it sees all changes that ended before it began.
-// Bound: 2 or 3 threads; 4 or 6 changes of leaves, 1 or 3 of parents, 1 scan; leaves are not used again.
+// Bound: 2 or 3 threads; 4 or 6 changes of leaves, 1 or 3 of parents, 1 scan; leaves are not used
+// again.
 #include <thread>  // before Relacy's macros
 
 #include "model_new.h"

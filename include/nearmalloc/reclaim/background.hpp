@@ -17,8 +17,8 @@
 // exceeds it; all other schemes have no bound while the thread falls behind.
 //
 // End. The destructor lets the thread end its round, and joins it; what waits then stays in the
-// domain, which frees it as usual. Deleters run in the thread, which blocks all signals except those
-// that a fault raises; a deleter must not end the reclaimer.
+// domain, which frees it as usual. Deleters run in the thread, which blocks all signals except
+// those that a fault raises; a deleter must not end the reclaimer.
 //
 // Fork. The child has no such thread. There the object does nothing, its destructor too; the
 // program may make another one, or call reclaim_all.

@@ -5,16 +5,16 @@
 // noted node still has this info.
 //
 // Invariant: an info word changes before a child of its node does, and in one node it never takes
-// a value again. So a node that has, unfrozen, the same info twice had the same children between the
-// two reads. The entry node is never replaced; so if its info is the same its child is the same
+// a value again. So a node that has, unfrozen, the same info twice had the same children between
+// the two reads. The entry node is never replaced; so if its info is the same its child is the same
 // node, not another at the same address, and so on downward. All first reads come before all second
 // ones: at the moment between them the noted nodes were the way from the entry to the leaves of the
 // range, and the leaves, which never change, had the entries of the range.
 //
 // If nodes stay valid under a guard, the second look reads their info once more. If the guard
 // protects only what is held, a noted node may be gone: then it goes down the same ways again.
-// So each scan has a moment in the order in which memory changes, which is one order for all threads
-// on x86-64 and aarch64. (C++'s acquire and release alone would allow that two scans see changes of
+// So each scan has a moment in the order in which memory changes, which is one order for all
+// threads on x86-64 and aarch64. (C++'s acquire and release alone would allow that two scans see changes of
 // two nodes in different orders.)
 // Thread-safety: any thread under a guard of the tree's domain; a scan belongs to one thread.
 #pragma once
