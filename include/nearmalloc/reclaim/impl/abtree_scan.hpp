@@ -14,8 +14,8 @@
 // If nodes stay valid under a guard, the second look reads their info once more. If the guard
 // protects only what is held, a noted node may be gone: then it goes down the same ways again.
 // So each scan has a moment in the order in which memory changes, which is one order for all
-// threads on x86-64 and aarch64. (C++'s acquire and release alone would allow that two scans see changes of
-// two nodes in different orders.)
+// threads on x86-64 and aarch64. (C++'s acquire and release alone would allow that two scans see
+// changes of two nodes in different orders.)
 // Thread-safety: any thread under a guard of the tree's domain; a scan belongs to one thread.
 #pragma once
 
