@@ -8,6 +8,7 @@ near_model_swap(scan impl/abtree_scan.hpp "a node is noted after its child was r
       bool good = note(tree_.entry_, visit);
       const auto until = [&](const Place& at) {
         if (at.index + 1 < at.parent->size) next = at.parent->keys[at.index];
+        if (at.parent->linked_info() != noted_) good = false;
         good = good && (at.node->is_leaf() || note(*at.node, visit));
         return !good;
       };
@@ -31,6 +32,10 @@ near_model_swap(scan impl/abtree_scan.hpp "an update in progress is not noticed"
       tree_.help(guard_, info);
       return false;
     }
+]] [[
+]])
+near_model_swap(scan impl/abtree_scan.hpp "a parent is not looked at again once its child is held" [[
+        if (at.parent->linked_info() != noted_) good = false;
 ]] [[
 ]])
 near_model_swaps(scan reclaim)

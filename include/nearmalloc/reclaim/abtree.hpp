@@ -130,8 +130,9 @@ class guarded_abtree {
 
   // As range, but all entries were there at one moment of the call, at which no other key of the
   // range was: a scan is linearizable, with those of other threads and with all other operations.
-  // `visit` is called afterwards. A scan begins again if an inner node of its range changes
-  // meanwhile; it may do so for ever while others change the range. Throws std::bad_alloc.
+  // `visit` is called afterwards. A scan begins again if meanwhile a key changes that has the same
+  // parent as a leaf of the range; it may do so for ever while others change keys there. Throws
+  // std::bad_alloc.
   template <class Visit>
   size_t scan(guard_type& guard, const Key& low, const Key& high, Visit visit) const {
     auto&& own = impl::own_slots(guard);

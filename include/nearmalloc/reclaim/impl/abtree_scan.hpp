@@ -12,7 +12,11 @@
 // range, and the leaves, which never change, had the entries of the range.
 //
 // If nodes stay valid under a guard, the second look reads their info once more. If the guard
-// protects only what is held, a noted node may be gone: then it goes down the same ways again.
+// protects only what is held, a noted node may be gone and a new one be at its address, with the
+// same info. So the second look goes down the same ways, and holds each node. Once it holds a
+// child, it reads the info of the parent again: if that is still the same, the parent has had the
+// same child since the first look, and the child held is that child. By induction from the entry
+// node, each node held is the noted one.
 // So each scan has a moment in the order in which memory changes, which is one order for all
 // threads on x86-64 and aarch64. (C++'s acquire and release alone would allow that two scans see
 // changes of two nodes in different orders.)
@@ -100,6 +104,7 @@ class AbtreeScan {
       bool good = note(tree_.entry_, visit);
       const auto until = [&](const Place& at) {
         if (at.index + 1 < at.parent->size) next = at.parent->keys[at.index];
+        if (at.parent->linked_info() != noted_) good = false;
         good = good && (at.node->is_leaf() || note(*at.node, visit));
         return !good;
       };
@@ -118,11 +123,13 @@ class AbtreeScan {
       tree_.help(guard_, info);
       return false;
     }
+    noted_ = info;
     return !node.is_finalized() && visit(Note{&node, info});
   }
 
   const Tree& tree_;
   Guard& guard_;
+  uint64_t noted_ = 0;  // the info that was noted last
   std::vector<Note> notes_;
   std::vector<std::pair<Key, Value>> entries_;
 };
