@@ -40,9 +40,11 @@ class ReclaimerWord {
     futex_wait_for(word_, kAsleep, milliseconds);
     return !change(kAsleep, kAtWork);
   }
+  bool is_asleep() const noexcept {
+    return word_.load(kRelaxed) == kAsleep;  // relaxed: a hint, as the thread wakes by itself, too
+  }
   void wake() noexcept {
-    // relaxed: a hint, as the thread looks by itself after a while
-    if (word_.load(kRelaxed) == kAsleep && change(kAsleep, kAtWork)) futex_wake(word_, 1);
+    if (is_asleep() && change(kAsleep, kAtWork)) futex_wake(word_, 1);
   }
 
  private:

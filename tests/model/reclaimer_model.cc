@@ -40,10 +40,10 @@ class Reclaims : public rl::test_suite<Reclaims, 3> {
  private:
   void reclaim() {
     ReclaimerWord word(word_);
-    bool rests = true;
+    bool rests = choose(2) == 0;
     while (!word.is_stopping()) {
       if (rests) {
-        word.rest(1);
+        word.rest(UINT32_MAX);
         rests = false;
         continue;
       }

@@ -18,7 +18,8 @@
 //
 // End. The destructor lets the thread end its round, and joins it; what waits then stays in the
 // domain, which frees it as usual. Deleters run in the thread, which blocks all signals except
-// those that a fault raises; a deleter must not end the reclaimer.
+// those that a fault raises; a deleter must neither end the reclaimer nor, in the child of a
+// fork that it made, return.
 //
 // Fork. The child has no such thread. There the object does nothing, its destructor too; the
 // program may make another one, or call reclaim_all.
