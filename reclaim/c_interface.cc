@@ -65,9 +65,10 @@ constexpr auto report_of() -> void (*)(Record&) noexcept {
 }
 
 template <class Scheme>
-constexpr Functions kFunctions{
-    Scheme::traits, Scheme::has_grace_periods, protects_of<Scheme>(), begin<Scheme>, end<Scheme>,
-    retire<Scheme>, visit<Scheme>, report_of<Scheme>()};
+constexpr Functions kFunctions{Scheme::traits,        Scheme::has_grace_periods,
+                               protects_of<Scheme>(), begin<Scheme>,
+                               end<Scheme>,           retire<Scheme>,
+                               visit<Scheme>,         report_of<Scheme>()};
 
 // Null: there is no such scheme.
 const Functions* functions_of(int scheme) {

@@ -34,7 +34,7 @@ near_model_swap(scan impl/abtree_scan.hpp "an update in progress is not noticed"
     }
 ]] [[
 ]])
-near_model_swap(scan impl/abtree_scan.hpp "a parent is not looked at again once its child is held" [[
+near_model_swap(scan impl/abtree_scan.hpp "a parent is not looked at once its child is held" [[
         if (at.parent->linked_info() != noted_) good = false;
 ]] [[
 ]])

@@ -149,7 +149,9 @@ TYPED_TEST(BackgroundTest, KeepsWhatAReaderHolds) {
 std::atomic<long> most_lived{0};
 constexpr long kEnough = 500;
 struct Latecomer : CountedObject {
-  ~Latecomer() { EXPECT_TRUE(happens([] { return most_lived > kEnough; })); }
+  ~Latecomer() {
+    EXPECT_TRUE(happens([] { return most_lived > kEnough; }));
+  }
 };
 
 TYPED_TEST(BackgroundTest, KeepsTheLimitOfBytesOfThreadsThatWait) {
