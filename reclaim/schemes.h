@@ -32,7 +32,7 @@ void pay_unpinned(Record& record) noexcept;
 void go_away(Record& record) noexcept;
 void come_back(Record& record) noexcept;
 
-// Looks once at what holds the epoch or the token.
+// Looks once at what holds the epoch or the token; wakes the background reclaimer for a batch.
 void check_others(Record& record) noexcept;
 void check_epochs(Record& record) noexcept;
 // Continues the scan, over at most `records` records; after the last one the epoch advances.

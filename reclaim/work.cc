@@ -8,7 +8,6 @@
 
 #include "nearmalloc/reclaim/impl/core.hpp"
 #include "reclaim/inside.h"
-#include "reclaim/reclaimer_word.h"
 #include "reclaim/schemes.h"
 #include "reclaim/timeline_clock.hpp"
 
@@ -59,14 +58,6 @@ void schedule(Record& record) noexcept {
     next = std::min(next, every - std::min(record.since_free, every - 1));
   }
   record.token.interval = record.token.countdown = next;
-}
-
-// The bags are added up only if there is a thread to wake.
-void wake_for_batch(const Record& record) noexcept {
-  ReclaimerWord word(record.core->reclaimer);
-  if (!word.is_asleep()) return;
-  const size_t objects = record.limbo.held() + record.limbo.waiting();
-  if (objects >= record.core->settings.batch_size) word.wake();
 }
 
 }  // namespace
@@ -172,7 +163,6 @@ void work_of_own(Record& record) noexcept {
   }
   record.working = false;
   schedule(record);
-  wake_for_batch(record);
 }
 
 }  // namespace near::reclaim::impl

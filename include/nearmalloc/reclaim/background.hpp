@@ -6,8 +6,9 @@
 // With policy::manual, operations free nothing; with the other policies both they and the thread
 // free. In rounds, the thread takes over what all threads retired, advances the epoch, receives the
 // token or reads the slots, and frees what is safe. If a round freed nothing it sleeps: for 1 ms,
-// then for up to 64 ms. A thread that holds options::batch_size objects wakes it, and so does one
-// that takes credit when less than half of max_unreclaimed_bytes is left.
+// then for up to 64 ms. A thread that holds options::batch_size objects wakes it, at the latest
+// after options::operations_between_checks operations; so does one that takes credit when less than
+// half of max_unreclaimed_bytes is left.
 //
 // A program that has a thread to spare calls domain::reclaim_all in it instead: that is one round.
 //
