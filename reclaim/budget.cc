@@ -46,6 +46,11 @@ bool Core::take_credit(Record& record, int64_t bytes) noexcept {
   return taken >= missing;
 }
 
+bool Core::is_reserve_low() const noexcept {
+  const auto limit = static_cast<int64_t>(settings.max_unreclaimed_bytes);
+  return reserve_.load(kRelaxed) < limit / 2;  // relaxed: a hint
+}
+
 void Core::return_surplus(Record& record) noexcept {
   const int64_t share = credit_share();
   if (record.limbo.credit <= 2 * share) return;
@@ -65,7 +70,9 @@ void Core::collect_from(Record& record, Record& me, bool all) noexcept {
   // If not attached, what it left is marked, and adopt_parked takes it. pairs: attached
   if (record.attached.load(kAcquire) != kAttached) return;
   me.lock.enter(asymmetric);
-  if (record.limbo.credit > 0) me.limbo.credit += std::exchange(record.limbo.credit, 0);
+  if (is_limited() && record.limbo.credit > 0) {
+    me.limbo.credit += std::exchange(record.limbo.credit, 0);
+  }
   if (all) {
     record.limbo.give_all_held(me.limbo);
   } else if (traits.scheme == Scheme::token) {
@@ -156,6 +163,7 @@ void pay_debt(Record& record) noexcept {
   if (core.take_credit(record, 0)) {
     // So that a reader that stalls keeps little of what is retired before the next look.
     if (core.has_intervals()) begin_process_era();
+    if (core.is_reserve_low()) core.wake_reclaimer();
     return;
   }
   expect_own(record);

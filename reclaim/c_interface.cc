@@ -7,6 +7,7 @@
 
 #include "nearmalloc/reclaim.h"
 #include "nearmalloc/reclaim/born.hpp"
+#include "nearmalloc/reclaim/impl/background.hpp"
 #include "nearmalloc/reclaim/impl/free_run.hpp"
 #include "nearmalloc/reclaim/impl/this_thread.hpp"
 #include "nearmalloc/reclaim/schemes.hpp"
@@ -26,6 +27,7 @@ struct Functions {
   void (*begin)(Record&) noexcept;
   void (*end)(Record&) noexcept;
   bool (*retire)(Record&, void*, deleter, size_t, uint64_t birth) noexcept;
+  Visit visit;
   void (*report)(Record&) noexcept;  // null: the scheme has no reports
 };
 
@@ -63,9 +65,10 @@ constexpr auto report_of() -> void (*)(Record&) noexcept {
 }
 
 template <class Scheme>
-constexpr Functions kFunctions{
-    Scheme::traits, Scheme::has_grace_periods, protects_of<Scheme>(), begin<Scheme>, end<Scheme>,
-    retire<Scheme>, report_of<Scheme>()};
+constexpr Functions kFunctions{Scheme::traits,        Scheme::has_grace_periods,
+                               protects_of<Scheme>(), begin<Scheme>,
+                               end<Scheme>,           retire<Scheme>,
+                               visit<Scheme>,         report_of<Scheme>()};
 
 // Null: there is no such scheme.
 const Functions* functions_of(int scheme) {
@@ -158,6 +161,7 @@ struct near_reclaim_domain {
 
   const Functions& functions;
   Core core;
+  Background background;
 };
 
 near_reclaim_options near_reclaim_defaults() {
@@ -197,6 +201,7 @@ near_reclaim_domain* near_reclaim_create(const near_reclaim_options* chosen) {
 }
 
 void near_reclaim_destroy(near_reclaim_domain* domain) {
+  domain->background.stop();
   domain->~near_reclaim_domain();
   std::free(domain);
 }
@@ -293,6 +298,19 @@ void near_reclaim_barrier(near_reclaim_domain* domain) { domain->core.barrier();
 size_t near_reclaim_free_some(near_reclaim_domain* domain, size_t most) {
   Record* record = own_record_if_any(domain->core);
   return record != nullptr ? free_by_hand(*record, most) : 0;
+}
+
+int near_reclaim_start_background(near_reclaim_domain* domain) {
+  const int failure = domain->background.start(domain->core, domain->functions.visit);
+  if (failure == 0) return 0;
+  errno = failure;
+  return -1;
+}
+
+void near_reclaim_stop_background(near_reclaim_domain* domain) { domain->background.stop(); }
+
+size_t near_reclaim_all(near_reclaim_domain* domain) {
+  return domain->core.reclaim_all_once(domain->functions.visit);
 }
 
 void near_reclaim_quiescent(near_reclaim_domain* domain) {

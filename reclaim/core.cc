@@ -7,6 +7,7 @@
 #include "nearmalloc/reclaim/impl/this_thread.hpp"
 #include "reclaim/inside.h"
 #include "reclaim/process.h"
+#include "reclaim/reclaimer_word.h"
 #include "reclaim/schemes.h"
 
 namespace near::reclaim::impl {
@@ -293,7 +294,20 @@ void lose(Record& record) noexcept {
   record.lock.leave();
 }
 
+namespace {
+
+// The bags are added up only if there is a thread to wake.
+void wake_for_batch(const Record& record) noexcept {
+  ReclaimerWord word(record.core->reclaimer);
+  if (!word.is_asleep()) return;
+  const size_t objects = record.limbo.held() + record.limbo.waiting();
+  if (objects >= record.core->settings.batch_size) word.wake();
+}
+
+}  // namespace
+
 void check_others(Record& record) noexcept {
+  wake_for_batch(record);
   switch (record.core->traits.scheme) {
     case Scheme::epochs:
     case Scheme::quiescence:

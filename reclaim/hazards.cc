@@ -164,6 +164,7 @@ void retired_under_epochs(Record& record, size_t limit) noexcept {
 
 void hazards_retired(Record& record) noexcept {
   expect_own(record);
+  record.core->wake_reclaimer();
   const Inside inside(record);
   if (record.core->has_intervals()) return intervals_retired(record);
   const size_t limit = hazard_limit(*record.core);

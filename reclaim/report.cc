@@ -4,6 +4,7 @@
 #include "nearmalloc/reclaim/impl/this_thread.hpp"
 #include "platform/clock.h"
 #include "reclaim/process.h"
+#include "reclaim/reclaimer_word.h"
 #include "reclaim/schemes.h"
 
 namespace near::reclaim::impl {
@@ -97,6 +98,7 @@ statistics Core::collect() const noexcept {
 // fork may be inconsistent.
 void Core::abandon_other_threads(int32_t survivor) noexcept {
   pthread_mutex_init(&barrier_, nullptr);
+  ReclaimerWord(reclaimer).end();
   // pairs: records
   for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
     const bool is_mine = record->owner.thread() == survivor;

@@ -32,13 +32,15 @@ void pay_unpinned(Record& record) noexcept;
 void go_away(Record& record) noexcept;
 void come_back(Record& record) noexcept;
 
-// Looks once at what holds the epoch or the token.
+// Looks once at what holds the epoch or the token; wakes the background reclaimer for a batch.
 void check_others(Record& record) noexcept;
 void check_epochs(Record& record) noexcept;
 // Continues the scan, over at most `records` records; after the last one the epoch advances.
 // False: some thread is in an older epoch.
 bool scan_epochs(Record& record, uint32_t records) noexcept;
 void check_token(Record& record) noexcept;
+// At its next pin the thread looks, and moves the token if it does not move.
+void look_at_token_soon(Record& record) noexcept;
 
 // Expires the objects that no hazard holds, or no reservation.
 void look(Record& record) noexcept;

@@ -72,6 +72,13 @@ void fetch(Record& record) noexcept {
 
 }  // namespace
 
+void look_at_token_soon(Record& record) noexcept {
+  record.token.countdown = 1;
+  record.token.interval = record.core->settings.operations_between_checks;
+  record.token.stuck_at = record.core->ring.word();
+  record.token.looks = kPatience - 1;
+}
+
 void check_token(Record& record) noexcept {
   Core& core = *record.core;
   if (const auto word = core.ring.at(record.index)) {

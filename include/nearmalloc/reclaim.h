@@ -144,6 +144,19 @@ void near_reclaim_barrier(struct near_reclaim_domain* domain);
 /* Frees up to `most` safe objects that this thread retired; returns how many. */
 size_t near_reclaim_free_some(struct near_reclaim_domain* domain, size_t most);
 
+/* Starts a thread that frees what all threads retire; nearmalloc/reclaim/background.hpp says what
+ * it does, and what holds in the child of a fork. Returns 0, or -1 with errno as of pthread_create.
+ * Aborts if the domain has such a thread. */
+int near_reclaim_start_background(struct near_reclaim_domain* domain);
+
+/* Ends that thread, and waits for it. Does nothing if there is none. near_reclaim_destroy does it,
+ * too. One thread at a time may call these two. */
+void near_reclaim_stop_background(struct near_reclaim_domain* domain);
+
+/* Does what that thread does in one round; returns how many objects were freed. Aborts while
+ * pinned, and in `destroy`. */
+size_t near_reclaim_all(struct near_reclaim_domain* domain);
+
 /* For NEAR_RECLAIM_QSBR: says that the calling thread holds no pointer that it read in this domain,
  * and frees. Every thread that has used the domain has to call it now and then, or be offline.
  * Aborts while pinned. Does nothing under other schemes, or in a thread that has not used the

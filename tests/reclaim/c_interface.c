@@ -215,6 +215,43 @@ static void keep_little_while_a_reader_stalls(void) {
   cases++;
 }
 
+static void* push_and_pop(void* unused) {
+  for (int i = 0; i < 20000; i++) {
+    push();
+    pop();
+  }
+  return unused;
+}
+
+/* Threads that free nothing themselves; then a round without the thread. */
+static void free_in_the_background(int scheme) {
+  struct near_reclaim_options options = near_reclaim_defaults();
+  options.scheme = scheme;
+  options.policy = NEAR_RECLAIM_MANUAL;
+  domain = near_reclaim_create(&options);
+  EXPECT(near_reclaim_start_background(domain) == 0);
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, NULL, push_and_pop, NULL) == 0);
+  pthread_join(thread, NULL);
+  for (int i = 0; i < 2000 && atomic_load(&live) > 0; i++) {
+    usleep(10000);
+  }
+  EXPECT(atomic_load(&live) == 0);
+  near_reclaim_stop_background(domain);
+  near_reclaim_stop_background(domain);
+  push();
+  pop();
+  size_t freed = 0;
+  for (int i = 0; i < 100; i++) {
+    near_reclaim_quiescent(domain);
+    freed += near_reclaim_all(domain);
+  }
+  EXPECT(freed == 1);
+  EXPECT(near_reclaim_start_background(domain) == 0);
+  near_reclaim_destroy(domain);
+  cases++;
+}
+
 /* Calls that concern what a thread did before do not make it a user of the domain. */
 static void stay_unattached(int scheme) {
   struct near_reclaim_options options = near_reclaim_defaults();
@@ -264,6 +301,9 @@ int main(int count, char** words) {
   refuse_wrong_options();
   refuse_beyond_the_limit();
   keep_little_while_a_reader_stalls();
+  for (int scheme = NEAR_RECLAIM_DEBRA; scheme <= NEAR_RECLAIM_IBR; scheme++) {
+    if (scheme != NEAR_RECLAIM_LEAKY) free_in_the_background(scheme);
+  }
   stay_unattached(NEAR_RECLAIM_QSBR);
   stay_unattached(NEAR_RECLAIM_DEBRA);
   abort_on_misuse();

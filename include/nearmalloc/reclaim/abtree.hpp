@@ -44,7 +44,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -54,6 +53,7 @@
 #include "nearmalloc/reclaim/domain.hpp"
 #include "nearmalloc/reclaim/impl/abtree_draft.hpp"
 #include "nearmalloc/reclaim/impl/abtree_node.hpp"
+#include "nearmalloc/reclaim/impl/abtree_scan.hpp"
 #include "nearmalloc/reclaim/impl/abtree_walk.hpp"
 #include "nearmalloc/reclaim/impl/hazard.hpp"
 #include "nearmalloc/reclaim/impl/own_slots.hpp"
@@ -98,7 +98,7 @@ class guarded_abtree {
       const Place place = leaf_for(own, key);
       const unsigned at = place.node->place_of(key);
       if (!place.node->has_at(at, key)) return false;
-      if (try_erase(own, place, at, key)) return true;
+      if (try_erase(own, place, at, at + 1, key)) return true;
     }
   }
 
@@ -118,13 +118,45 @@ class guarded_abtree {
     auto&& own = impl::own_slots(guard);
     size_t count = 0;
     for (std::optional<Key> from = low; from.has_value() && *from < high;) {
-      const Entries entries = entries_from(own, *from);
+      std::optional<Key> next;
+      const Entries entries(*leaf_for(own, *from, next).node, *from);
       for (unsigned i = 0; i < entries.count && entries.keys[i] < high; ++i, ++count) {
         visit(entries.keys[i], entries.values[i]);
       }
-      from = entries.next;
+      from = next;
     }
     return count;
+  }
+
+  // As range, but all entries were there at one moment of the call, at which no other key of the
+  // range was: a scan is linearizable, with those of other threads and with all other operations.
+  // `visit` is called afterwards. A scan begins again if meanwhile a key changes that has the same
+  // parent as a leaf of the range; it may do so for ever while others change keys there. Throws
+  // std::bad_alloc.
+  template <class Visit>
+  size_t scan(guard_type& guard, const Key& low, const Key& high, Visit visit) const {
+    auto&& own = impl::own_slots(guard);
+    impl::AbtreeScan<guarded_abtree> scan(*this, own);
+    const auto& entries = scan.run(low, high);
+    for (const auto& [key, value] : entries) visit(key, value);
+    return entries.size();
+  }
+
+  // Erases the keys in [low, high), those of one leaf at one moment; returns how many. A key that
+  // is inserted meanwhile may stay. Throws std::bad_alloc; then some are erased.
+  size_t erase_range(guard_type& guard, const Key& low, const Key& high) {
+    auto&& own = impl::own_slots(guard);
+    size_t erased = 0;
+    for (std::optional<Key> from = low; from.has_value() && *from < high;) {
+      std::optional<Key> next;
+      const Place place = leaf_for(own, *from, next);
+      const unsigned first = place.node->place_of(*from);
+      const unsigned end = place.node->place_of(high);
+      if (first < end && !try_erase(own, place, first, end, *from)) continue;
+      erased += end - first;
+      from = next;
+    }
+    return erased;
   }
 
   template <class Visit>
@@ -140,33 +172,20 @@ class guarded_abtree {
   }
 
  private:
+  friend class impl::AbtreeScan<guarded_abtree>;
+
   using Node = impl::AbtreeNode<Key, Value, B, impl::born_under<guard_type>>;
   using Draft = impl::AbtreeDraft<Node>;
   using Fresh = impl::AbtreeFresh<Node>;
   using Update = impl::ScxUpdate<Node>;
+  using Place = impl::AbtreePlace<Node>;
+  using Entries = impl::AbtreeEntries<Node>;
 
   // Slots of the guard: the path uses the first kPathSlots in turn, help() those from kHelpSlot on.
   static constexpr unsigned kPathSlots = 4;
   static constexpr unsigned kSiblingSlot = 4;
   static constexpr unsigned kHelpSlot = 5;
   static_assert(kHelpSlot + Update::kMostNodes < impl::kGuardSlots);
-
-  // Where a search ended: parent->child(index) was node, grand->child(parent_index) parent.
-  struct Place {
-    Node* grand = nullptr;
-    Node* parent = nullptr;
-    Node* node = nullptr;
-    unsigned parent_index = 0;
-    unsigned index = 0;
-  };
-
-  // The entries of one leaf from some key on, and the least key beyond that leaf.
-  struct Entries {
-    unsigned count = 0;
-    std::array<Key, B> keys{};
-    std::array<Value, B> values{};
-    std::optional<Key> next{};
-  };
 
   // Returns child `index` of `from`, both protected. Null: `from` is no longer in the tree.
   static Node* step(guard_type& guard, unsigned slot, const Node& from, unsigned index) {
@@ -210,19 +229,13 @@ class guarded_abtree {
     return descend(guard, key, [](const Place&) { return false; });
   }
 
-  Entries entries_from(guard_type& guard, const Key& from) const {
-    Entries entries;
-    const Place place = descend(guard, from, [&](const Place& at) {
-      if (at.parent == &entry_) entries.next.reset();
-      if (at.index + 1 < at.parent->size) entries.next = at.parent->keys[at.index];
+  // `next`: the least key beyond the leaf.
+  Place leaf_for(guard_type& guard, const Key& key, std::optional<Key>& next) const {
+    return descend(guard, key, [&](const Place& at) {
+      if (at.parent == &entry_) next.reset();
+      if (at.index + 1 < at.parent->size) next = at.parent->keys[at.index];
       return false;
     });
-    const Node& leaf = *place.node;
-    for (unsigned i = leaf.place_of(from); i < leaf.size; ++i, ++entries.count) {
-      entries.keys[entries.count] = leaf.keys[i];
-      entries.values[entries.count] = leaf.value(i);
-    }
-    return entries;
   }
 
   // Adds a protected node to an update. False: the node is changing or was cut off.
@@ -237,7 +250,7 @@ class guarded_abtree {
     return true;
   }
 
-  void help(guard_type& guard, uint64_t tag) {
+  void help(guard_type& guard, uint64_t tag) const {
     scx_.help(tag, [&](unsigned i, [[maybe_unused]] Node* node) {
       if constexpr (!guard_type::protects_all) guard.hold(kHelpSlot + i, node);
     });
@@ -275,11 +288,13 @@ class guarded_abtree {
     return replace_leaf(guard, place, key, update, top, fresh);
   }
 
-  bool try_erase(guard_type& guard, const Place& place, unsigned at, const Key& key) {
+  bool try_erase(guard_type& guard, const Place& place, unsigned first, unsigned end,
+                 const Key& key) {
     Update update;
     if (!link(guard, place.parent, update)) return false;
     Fresh fresh;
-    return replace_leaf(guard, place, key, update, copy_without(fresh, *place.node, at), fresh);
+    Node* const leaf = copy_without(fresh, *place.node, first, end);
+    return replace_leaf(guard, place, key, update, leaf, fresh);
   }
 
   bool replace_leaf(guard_type& guard, const Place& place, const Key& key, Update& update,
@@ -360,8 +375,8 @@ class guarded_abtree {
 
  private:
   mutable Node entry_{Node::Kind::inner, false, 1};
-  impl::ScxTable<Node> scx_;
-  Atomic<bool> unrepaired_{false};  // no memory was left for a step
+  mutable impl::ScxTable<Node> scx_;  // mutable: a scan helps updates
+  Atomic<bool> unrepaired_{false};    // no memory was left for a step
 };
 
 }  // namespace impl
@@ -370,8 +385,15 @@ class guarded_abtree {
 template <class Key, class Value, class Domain, unsigned B = 11, unsigned A = std::max(B / 4, 2u)>
 class abtree : public impl::self_pinning_ordered<impl::guarded_abtree<Key, Value, Domain, B, A>> {
  public:
-  using impl::self_pinning_ordered<
-      impl::guarded_abtree<Key, Value, Domain, B, A>>::self_pinning_ordered;
+  using base = impl::guarded_abtree<Key, Value, Domain, B, A>;
+  using impl::self_pinning_ordered<base>::self_pinning_ordered;
+  using base::scan;
+
+  template <class Visit>
+  size_t scan(const Key& low, const Key& high, Visit visit) const {
+    auto guard = this->domain_.pin();
+    return scan(guard, low, high, visit);
+  }
 };
 
 }  // namespace near::reclaim

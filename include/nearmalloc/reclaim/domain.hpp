@@ -236,6 +236,12 @@ class domain {
     return record != nullptr ? record->limbo.waiting() : 0;
   }
 
+  // Frees what is safe of what all threads retired, whatever the policy, and brings the rest nearer
+  // to its end; returns how many objects it freed. For a thread that frees for the others: call it
+  // again and again (background.hpp makes such a thread). It attaches the thread, and aborts, as
+  // barrier does, but waits for no reader; under qsbr it is a report.
+  size_t reclaim_all() noexcept { return core_.reclaim_all_once(impl::visit<Scheme>); }
+
   statistics collect() const noexcept { return core_.collect(); }
 
   // Whether pins of this domain need no fence: options::asymmetric applied, and the kernel had

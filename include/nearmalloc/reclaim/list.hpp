@@ -85,6 +85,15 @@ class guarded_list {
     return visited;
   }
 
+  // Erases the keys of [lo, hi), each at a moment of its own; returns how many. A key that is
+  // inserted meanwhile may stay.
+  size_t erase_range(guard_type& guard, const Key& lo, const Key& hi) {
+    size_t erased = 0;
+    range(guard, lo, hi,
+          [&](const Key& key, const Value&) { erased += erase(guard, key) ? 1 : 0; });
+    return erased;
+  }
+
   template <class F>
   void for_each(F f) const {
     impl::list_each<node>(head_, [&](const node* each, bool removed) {

@@ -124,6 +124,15 @@ class guarded_occtree {
     }
   }
 
+  // Erases the keys in [low, high), each at a moment of its own; returns how many. A key that is
+  // inserted meanwhile may stay.
+  size_t erase_range(guard_type& guard, const Key& low, const Key& high) {
+    size_t erased = 0;
+    range(guard, low, high,
+          [&](const Key& key, const Value&) { erased += erase(guard, key) ? 1 : 0; });
+    return erased;
+  }
+
   template <class Visit>
   void for_each(Visit visit) const {
     visit_subtree(root(), visit);

@@ -167,6 +167,17 @@ template <class Scheme>
   }
 }
 
+// One operation that does nothing; under QSBR, a report.
+template <class Scheme>
+void visit(Record& record) noexcept {
+  if constexpr (HasReports<Scheme>) {
+    Scheme::report(record);
+  } else {
+    begin_guard<Scheme>(record);
+    end_guard<Scheme>(record);
+  }
+}
+
 }  // namespace impl
 
 struct leaky : impl::ProtectsAll {

@@ -108,6 +108,31 @@ struct alignas(16) AbtreeNode : Base {
 static_assert(kModel || sizeof(AbtreeNode<int64_t, int64_t, 11>) == 208);
 static_assert(kModel || sizeof(AbtreeNode<int64_t, void*, 13>) == 240);
 
+// Where a search ended: parent->child(index) was node, grand->child(parent_index) parent.
+template <class Node>
+struct AbtreePlace {
+  Node* grand = nullptr;
+  Node* parent = nullptr;
+  Node* node = nullptr;
+  unsigned parent_index = 0;
+  unsigned index = 0;
+};
+
+// A copy of the entries of one leaf from some key on.
+template <class Node>
+struct AbtreeEntries {
+  AbtreeEntries(const Node& leaf, const typename Node::Key& from) {
+    for (unsigned i = leaf.place_of(from); i < leaf.size; ++i, ++count) {
+      keys[count] = leaf.keys[i];
+      values[count] = leaf.value(i);
+    }
+  }
+
+  unsigned count = 0;
+  std::array<typename Node::Key, Node::kMost> keys{};
+  std::array<typename Node::Value, Node::kMost> values{};
+};
+
 // Nodes that are not published yet. The destructor deletes them, unless they were published.
 template <class Node>
 class AbtreeFresh {
@@ -148,12 +173,13 @@ Node* copy_with(AbtreeFresh<Node>& fresh, const Node& leaf, unsigned place,
   return copy;
 }
 
-// Copies `leaf` without the entry at `place`.
+// Copies `leaf` without the entries from `first` to before `end`.
 template <class Node>
-Node* copy_without(AbtreeFresh<Node>& fresh, const Node& leaf, unsigned place) {
-  Node* const copy = fresh.make(Node::Kind::leaf, false, leaf.size - 1);
-  for (unsigned i = 0; i + 1 < leaf.size; ++i) {
-    const unsigned from = i < place ? i : i + 1;
+Node* copy_without(AbtreeFresh<Node>& fresh, const Node& leaf, unsigned first, unsigned end) {
+  const unsigned gone = end - first;
+  Node* const copy = fresh.make(Node::Kind::leaf, false, leaf.size - gone);
+  for (unsigned i = 0; i + gone < leaf.size; ++i) {
+    const unsigned from = i < first ? i : i + gone;
     copy->keys[i] = leaf.keys[from];
     copy->set_word(i, leaf.word(from));
   }

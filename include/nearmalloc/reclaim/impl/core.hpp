@@ -42,6 +42,8 @@ struct Traits {
 inline constexpr uint64_t kIdleTime = 8;
 inline constexpr unsigned kTakenAtOnce = 8;
 
+using Visit = void (*)(Record&) noexcept;
+
 class Core {
  public:
   Core(const options& settings, const Traits& traits, const FreeRun& run) noexcept;
@@ -72,6 +74,14 @@ class Core {
   void give_back_loose_slot(LooseSlot& slot) noexcept;
   void take_kept_slots(KeptSlots& kept) noexcept;  // of a thread that ends
 
+  // What a background reclaimer does in a round: frees what is safe of all threads, and brings the
+  // rest nearer to its end. Returns how many objects it freed. `visit` does what an operation of
+  // the scheme does when it begins and ends; the thread must not be pinned. reclaim/background.cc
+  size_t reclaim_all(Record& me, Visit visit) noexcept;
+  size_t reclaim_all_once(Visit visit) noexcept;  // by a thread of the program
+  // Wakes the background reclaimer, if there is one that sleeps.
+  void wake_reclaimer() noexcept;
+
   // Keeps an object for which there was no memory until a limbo has room.
   void set_aside(Retirable& words) noexcept { aside_.push(words); }
   // Called by a thread that is pinned: moves what was set aside to its limbo. Does nothing during a
@@ -90,6 +100,7 @@ class Core {
   bool reclaim_for(Record& me, int64_t bytes) noexcept;
   void wait_for_credit(Record& me) noexcept;
   void wait_unpinned(Record& me) noexcept;
+  bool is_reserve_low() const noexcept;
   // Whether threads have to report quiescent states: QSBR.
   bool has_reports() const noexcept { return traits.scheme == Scheme::quiescence; }
   // Whether the fences of epochs are asymmetric: light at pins, heavy in scans. Under QSBR, where
@@ -140,6 +151,8 @@ class Core {
   bool has_passed(uint64_t then, uint64_t distance) const noexcept;
   // Called in the child of a fork; `survivor`: the forking thread's number in the parent.
   void abandon_other_threads(int32_t survivor) noexcept;
+
+  Atomic<uint32_t> reclaimer{0};  // reclaim/reclaimer_word.h
 
   Core* next_core = nullptr;  // guard: the list of domains
   Use* users = nullptr;       // threads without a handle; guard: the list of domains

@@ -59,6 +59,7 @@ template <class Structure>
 class self_pinning_ordered : public self_pinning<Structure> {
  public:
   using self_pinning<Structure>::self_pinning;
+  using Structure::erase_range;
   using Structure::range;
 
   template <class Visit>
@@ -66,6 +67,12 @@ class self_pinning_ordered : public self_pinning<Structure> {
                Visit visit) const {
     typename Structure::guard_type guard = this->domain_.pin();
     return range(guard, low, high, visit);
+  }
+
+  size_t erase_range(const typename Structure::key_type& low,
+                     const typename Structure::key_type& high) {
+    typename Structure::guard_type guard = this->domain_.pin();
+    return erase_range(guard, low, high);
   }
 };
 
