@@ -346,7 +346,7 @@ TEST_P(RegionTest, RunsThatAreNotDenseGetSmallPages) {
   count_cases(3);
 }
 
-// Where the first touch of a huge page is slow, ever more chunks get small pages before the next try.
+// Where the first touch of a huge page is slow, more and more chunks get small pages before a try.
 TEST_P(RegionTest, SlowHugePagesAreTriedSeldom) {
   const auto pages_of_next = [&](int chunks) {
     std::string pages;
