@@ -102,3 +102,7 @@ def test_an_unknown_plan_is_an_error_of_one_line(near):
     near("run", "nonsense", status=2)
     near("report", "nonsense", status=2)
     near("compare", "nonsense", "quick", status=2)
+
+
+def test_the_plan_of_readme_runs(near):
+    near("run", "readme", *SCALED, "--only", "linux_scalability")
