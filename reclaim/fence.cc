@@ -22,10 +22,10 @@
 #include <ctime>
 
 #include "nearmalloc/reclaim/impl/owner_lock.hpp"
+#include "platform/clock.h"
 #include "platform/fence.h"
 #include "platform/saved_errno.h"
 #include "reclaim/process.h"
-#include "reclaim/timeline_clock.hpp"
 
 namespace near::reclaim::impl {
 namespace {

@@ -14,6 +14,7 @@
 #include <nearmalloc/reclaim/timeline.hpp>
 #include <new>
 
+#include "platform/clock.h"
 #include "reclaim/timeline_clock.hpp"
 
 namespace near::reclaim {

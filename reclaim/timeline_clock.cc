@@ -10,6 +10,7 @@
 #include <ctime>
 #include <nearmalloc/reclaim/timeline.hpp>
 
+#include "platform/clock.h"
 #include "reclaim/ticks.h"
 
 namespace near::reclaim {
@@ -45,12 +46,6 @@ Point read_both() {
 }
 
 }  // namespace
-
-uint64_t clock_ns(clockid_t clock) noexcept {
-  struct timespec now{};
-  clock_gettime(clock, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
 
 void calibrate_clock() noexcept {
   // relaxed: a second thread uses the other clock until the first has finished

@@ -7,9 +7,9 @@
 #include <ctime>
 
 #include "nearmalloc/reclaim/impl/core.hpp"
+#include "platform/clock.h"
 #include "reclaim/inside.h"
 #include "reclaim/schemes.h"
-#include "reclaim/timeline_clock.hpp"
 
 namespace near::reclaim::impl {
 namespace {

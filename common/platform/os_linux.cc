@@ -9,10 +9,10 @@
 
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "platform/clock.h"
 #include "platform/os.h"
 #include "platform/saved_errno.h"
 
@@ -210,14 +210,9 @@ bool advise_huge_pages(void* start, size_t bytes, bool on) {
 }
 
 uint64_t touch(void* byte) {
-  const auto now = [] {
-    struct timespec time{};
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
-  };
-  const uint64_t before = now();
+  const uint64_t before = clock_ns(CLOCK_MONOTONIC);
   *static_cast<volatile char*>(byte) = 0;
-  return now() - before;
+  return clock_ns(CLOCK_MONOTONIC) - before;
 }
 
 }  // namespace near::os

@@ -50,7 +50,7 @@ class ReusableSpans {
 
   // Makes the span of a class that was filed first a swept one, if it has been here for `events`,
   // and returns it. Each call starts with another class and tries a few; null if none of them has
-  // such a span, or looking did not pay there lately.
+  // such a span, or if recent looks at them found too few pages.
   Span* sweep_next(uint16_t now, uint16_t events) {
     for (unsigned i = 0; i < kSweepTries; i++) {
       sweep_class_ = (sweep_class_ + 1) % kPagedClasses;

@@ -2,8 +2,8 @@
 //
 // On a virtual machine whose host takes idle memory away, the first touch of a huge page that the
 // host has to provide again takes 3 to 10 ms. Small pages for the same 2 MiB take 1 ms, because the
-// kernel gives out first what was in use lately. A huge page that the host did not take away, or
-// one of a real machine, takes 0.1 to 0.4 ms. So a region times the first touch of a huge page each
+// kernel gives out first what was in use lately. Where the host left the memory, and on a real
+// machine, a huge page takes 0.1 to 0.4 ms. So a region times the first touch of a huge page each
 // time that it grows. After a slow one it maps some chunks with small pages before it tries again:
 // one chunk, then two, four and so on, until a touch is fast.
 // Guard: the shard's lock of growing.

@@ -224,9 +224,8 @@ Growth Region::plan_extension(const Span& span, uint32_t slices) {
 // --- mapping ---
 
 // The page size of a chunk when it is mapped: small for runs that are not dense, and while huge
-// pages are slow. A chunk that was
-// split before it was unmapped gets small pages again, because it is used in parts; but not if a
-// large block fills it.
+// pages are slow. A chunk that was split before it was unmapped gets small pages again, because it
+// is used in parts; but not if a large block fills it.
 Pages Region::pages_of(const Growth& growth, uint32_t index) const {
   const Chunk& chunk = chunks_[index];
   if (chunk.order < growth.small_pages || index >= growth.small_from) return Pages::small;

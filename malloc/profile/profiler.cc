@@ -47,12 +47,6 @@ int64_t draw() {
   return interval_of(bits, static_cast<double>(mean_bytes.load(kRelaxed)));  // relaxed: see above
 }
 
-uint64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
 struct Stack {
   uintptr_t frames[kMaxFrames];
   unsigned depth;
@@ -129,7 +123,7 @@ void follow(const Recorded& recorded, void* block, size_t size, const Span& span
   sample.size = size;
   sample.block = span.sampled == Sampled::blocks ? span.shape().size : span.bytes();
   sample.weight = recorded.estimate.weight;
-  sample.when = now_ns();
+  sample.when = clock_ns(CLOCK_MONOTONIC);
   sample.site = state.table.number_of(recorded.site);
   sample.heap = actor.heap;
   sample.node = span.node;
@@ -149,7 +143,7 @@ void count_heap(Site& site, uint32_t heap, uint64_t bytes) {
 }
 
 void count_lifetime(Site& site, const Sample& sample) {
-  const uint64_t now = now_ns();
+  const uint64_t now = clock_ns(CLOCK_MONOTONIC);
   const double seconds = static_cast<double>(now - min_of(now, sample.when)) * 1e-9;
   unsigned index = 0;
   for (double limit = 1e-3; index < kLifetimes - 1 && seconds >= limit; limit *= 10) index++;

@@ -7,7 +7,7 @@ near_model_swap(scan impl/abtree_scan.hpp "a scan does not look again" [[
 near_model_swap(scan impl/abtree_scan.hpp "a node is noted after its child was read" [[
       bool good = note(tree_.entry_, visit);
       const auto until = [&](const Place& at) {
-        if (at.index + 1 < at.parent->size) next = at.parent->keys[at.index];
+        at.note_next(next);
         if (at.parent->linked_info() != noted_) good = false;
         good = good && (at.node->is_leaf() || note(*at.node, visit));
         return !good;
@@ -16,7 +16,7 @@ near_model_swap(scan impl/abtree_scan.hpp "a node is noted after its child was r
 ]] [[
       bool good = true;
       const auto until = [&](const Place& at) {
-        if (at.index + 1 < at.parent->size) next = at.parent->keys[at.index];
+        at.note_next(next);
         good = good && note(*at.parent, visit);
         return !good;
       };

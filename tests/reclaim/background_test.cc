@@ -3,11 +3,9 @@
 
 #include <atomic>
 #include <chrono>
-#include <memory>
 #include <optional>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 #include "every_scheme.h"
 #include "support/cases.h"
@@ -145,7 +143,7 @@ TYPED_TEST(BackgroundTest, KeepsWhatAReaderHolds) {
   count_cases();
 }
 
-// The most that lived at once. Whoever frees the object waits until that is near the limit.
+// The most objects that lived at once. The thread that frees a Latecomer waits for kEnough of them.
 std::atomic<long> most_lived{0};
 constexpr long kEnough = 500;
 struct Latecomer : CountedObject {

@@ -48,9 +48,9 @@ struct Failure {
   uint64_t last = 0;
 };
 
+constinit std::atomic<uint64_t> touch_ns{0};
 constinit std::mutex guard;  // of everything below
 constinit Advice advice[kMaxAdvice];
-constinit std::atomic<uint64_t> touch_ns{0};
 constinit size_t advised = 0;
 constinit uint64_t counts[kOsCalls + 1] = {};
 constinit Failure failures[kOsCalls + 1] = {};

@@ -233,7 +233,7 @@ class guarded_abtree {
   Place leaf_for(guard_type& guard, const Key& key, std::optional<Key>& next) const {
     return descend(guard, key, [&](const Place& at) {
       if (at.parent == &entry_) next.reset();
-      if (at.index + 1 < at.parent->size) next = at.parent->keys[at.index];
+      at.note_next(next);
       return false;
     });
   }

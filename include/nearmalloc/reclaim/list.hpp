@@ -88,10 +88,7 @@ class guarded_list {
   // Erases the keys of [lo, hi), each at a moment of its own; returns how many. A key that is
   // inserted meanwhile may stay.
   size_t erase_range(guard_type& guard, const Key& lo, const Key& hi) {
-    size_t erased = 0;
-    range(guard, lo, hi,
-          [&](const Key& key, const Value&) { erased += erase(guard, key) ? 1 : 0; });
-    return erased;
+    return impl::erase_each(*this, guard, lo, hi);
   }
 
   template <class F>

@@ -127,10 +127,7 @@ class guarded_occtree {
   // Erases the keys in [low, high), each at a moment of its own; returns how many. A key that is
   // inserted meanwhile may stay.
   size_t erase_range(guard_type& guard, const Key& low, const Key& high) {
-    size_t erased = 0;
-    range(guard, low, high,
-          [&](const Key& key, const Value&) { erased += erase(guard, key) ? 1 : 0; });
-    return erased;
+    return impl::erase_each(*this, guard, low, high);
   }
 
   template <class Visit>

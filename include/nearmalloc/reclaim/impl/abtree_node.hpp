@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -116,6 +117,11 @@ struct AbtreePlace {
   Node* node = nullptr;
   unsigned parent_index = 0;
   unsigned index = 0;
+
+  // On the way down, the last key noted is the least one beyond the node; none: it is the last.
+  void note_next(std::optional<typename Node::Key>& next) const {
+    if (index + 1 < parent->size) next = parent->keys[index];
+  }
 };
 
 // A copy of the entries of one leaf from some key on.

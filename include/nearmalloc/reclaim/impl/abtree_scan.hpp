@@ -103,7 +103,7 @@ class AbtreeScan {
       Place place;
       bool good = note(tree_.entry_, visit);
       const auto until = [&](const Place& at) {
-        if (at.index + 1 < at.parent->size) next = at.parent->keys[at.index];
+        at.note_next(next);
         if (at.parent->linked_info() != noted_) good = false;
         good = good && (at.node->is_leaf() || note(*at.node, visit));
         return !good;

@@ -54,6 +54,18 @@ class self_pinning : public Structure {
   }
 };
 
+// Erases the keys of [low, high) one by one, under a guard of the caller; returns how many.
+template <class Structure>
+size_t erase_each(Structure& structure, typename Structure::guard_type& guard,
+                  const typename Structure::key_type& low,
+                  const typename Structure::key_type& high) {
+  size_t erased = 0;
+  structure.range(guard, low, high, [&](const auto& key, const auto&) {
+    erased += structure.erase(guard, key) ? 1 : 0;
+  });
+  return erased;
+}
+
 // As self_pinning, for ordered structures.
 template <class Structure>
 class self_pinning_ordered : public self_pinning<Structure> {
