@@ -333,8 +333,8 @@ class Heap {
   // Spans that are shorter than those of their class. Guard: lock
   uint16_t short_spans_[kClasses] = {};
   uint16_t events_ = 0;  // calls of `settle`: the clock of the heap by which sweeps find idle spans
-  uint16_t looked_when_ = 0;  // events_ when all hot spans were last looked at
-  uint64_t looked_ms_ = 0;    // the time of that, if the heap had shrunk
+  uint16_t looked_when_ = 0;  // events_ when all hot spans were last looked at, or were to be
+  uint64_t looked_ms_ = 0;    // the time of the last look at a heap that had shrunk
   Shard* shard_ = nullptr;
   uint32_t id_ = 0;
   uint8_t node_ = 0;

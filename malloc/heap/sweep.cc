@@ -34,6 +34,7 @@ void Heap::shrink() {
   drop_cache();
   for (unsigned i = 0; i < kSweeps && shall_sweep(); i++) sweep();
   if (static_cast<uint16_t>(events_ - looked_when_) <= kLookAgainAfter) return;
+  looked_when_ = events_;  // so that the clock is read no more often
   const uint64_t now = coarse_now_ms();
   if (!is_old(now, looked_ms_, kLookAgainMs)) return;
   looked_ms_ = now;
