@@ -4,6 +4,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 
 #include "base/bits.h"
 #include "node/node.h"
@@ -13,14 +15,26 @@
 
 namespace near_test {
 
-// A place where the system maps nothing by itself, and which TSan takes for a program's memory.
+// Addresses where the system maps nothing by itself, and which TSan takes for a program's memory.
+// The process's own heap lies behind them: see landmark() in fake_os.cc.
+inline constexpr uintptr_t kPlacesEnd = 0x7ed0'0000'0000;
 inline std::atomic<uintptr_t> next_place{0x7e90'0000'0000};
+
+// Addresses for a test's window. No other test gets them.
+inline char* place_for(size_t bytes) {
+  const uintptr_t place = next_place.fetch_add(bytes);
+  if (place + bytes > kPlacesEnd) {
+    std::fputs("region_room: the tests plan more windows than there is room for\n", stderr);
+    std::abort();
+  }
+  return reinterpret_cast<char*>(place);
+}
 
 class RegionRoom {
  public:
   explicit RegionRoom(uint32_t chunks, unsigned node = 0) : chunks_(chunks), budget_{chunks} {
     const size_t bytes = near::align_up(near::Window::bytes_for(chunks, 1), near::kChunkSize);
-    window_.plan(reinterpret_cast<char*>(next_place.fetch_add(bytes)), chunks, 1, false);
+    window_.plan(place_for(bytes), chunks, 1, false);
     node_.init(node, 1);
     region_.init(window_, 0, node_.shard(0), budget_);
   }
