@@ -100,29 +100,31 @@ void* allocate_slow(size_t size) {
   return allocate_uncounted(size);
 }
 
+// Serves a request of at most kMediumMax bytes whose bin is empty or damaged.
+static void* allocate_from_heap(size_t size, unsigned size_class) {
+  // A heap that has magazines often serves from them: this is the short way.
+  Magazines* magazines = current_heap->magazines();
+  Block* block = magazines != nullptr ? magazines->take_serving(size_class) : nullptr;
+  if (block == nullptr) block = static_cast<Block*>(allocate_class(size_class));
+  if (unlikely(block == nullptr)) return allocate_in_need(size, kSliceSize);
+  record_held(block);
+  return block;
+}
+
 void* allocate_uncounted(size_t size) {
-  void* pointer = nullptr;
+  if (size <= kSmallMax) return allocate_from_heap(size, kClassOfSmall[size]);
   if (likely(size <= kMediumMax)) {
-    const unsigned size_class = class_of(size);
-    // A medium class may still have blocks in its bin: the fast path does not serve it, because
-    // medium blocks are counted when they are handed out. The bin of a small class is empty or
-    // damaged.
-    if (size > kSmallMax) {
-      if (Block* block = current_heap->bins[size_class].pop()) {
-        current_heap->count_taken(size_class);
-        record_held(block);
-        return block;
-      }
-    }
-    // A heap that has magazines often serves from them: this is the short way.
-    Magazines* magazines = current_heap->magazines();
-    Block* block = magazines != nullptr ? magazines->take_serving(size_class) : nullptr;
-    pointer = block != nullptr ? block : allocate_class(size_class);
-    if (likely(pointer != nullptr)) record_held(static_cast<Block*>(pointer));
-  } else {
-    if (unlikely(size > PTRDIFF_MAX)) return refuse();
-    pointer = allocate_large(size, kSliceSize, nullptr);
+    // A medium class may have blocks in its bin: the fast path does not serve it, because medium
+    // blocks are counted when they are handed out.
+    const unsigned size_class = class_of_computed(size);
+    Block* block = current_heap->bins[size_class].pop();
+    if (unlikely(block == nullptr)) return allocate_from_heap(size, size_class);
+    current_heap->count_taken(size_class);
+    record_held(block);
+    return block;
   }
+  if (unlikely(size > PTRDIFF_MAX)) return refuse();
+  void* pointer = allocate_large(size, kSliceSize, nullptr);
   return likely(pointer != nullptr) ? pointer : allocate_in_need(size, kSliceSize);
 }
 
@@ -226,7 +228,9 @@ void release_other(void* pointer) {
 // Called when the free of `pointer`, in the first slice of a span in the first window, took the
 // span's count to zero.
 void release_count(void* pointer) {
-  reach_count(&reserved_spans[offset_in_reservation(pointer) >> kSliceShift]);
+  Span* span = &reserved_spans[offset_in_reservation(pointer) >> kSliceShift];
+  if (likely(span->idle)) return;  // it waits, with all its blocks free, for its next user
+  reach_count(span);
 }
 
 void reach_count(Span* span) {
