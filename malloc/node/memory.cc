@@ -191,12 +191,15 @@ bool Reserve::fill(const Node& node) {
   const unsigned shards = node.most_shards() - node.shard_count();
   const size_t ahead = max_of(kShards, node.shard_count());
   const auto wished = static_cast<uint32_t>(min_of(shards, ahead) * kChunks);
-  Budget& budget = budgets[number];
-  const LockGuard guard(windows_lock);
-  if (refused || os::limit() != SIZE_MAX || budget.left / 2 < wished) return false;
-  left = first_window.give(wished, wished, number, first);
+  {
+    const LockGuard guard(windows_lock);
+    Budget& budget = budgets[number];
+    if (refused || os::limit() != SIZE_MAX || budget.left / 2 < wished) return false;
+    left = first_window.give(wished, wished, first);
+    budget.left -= left;
+  }
   if (left == 0) return false;
-  budget.left -= left;
+  first_window.bind_descriptors(first, left, number);
   char* start = first_window.base() + (size_t{first} << kChunkShift);
   const size_t bytes = size_t{left} << kChunkShift;
   if (os::map(start, bytes) != os::Mapped::done) {

@@ -62,11 +62,13 @@ bool Window::map(char* start, size_t bytes) {
   return true;
 }
 
-// Maps the descriptors of chunks below `end`. Unused ones are zero, which means "no block here".
+// Maps the descriptors of chunks below `end`, and half as many more, because the threads of other
+// nodes and shards wait meanwhile. Unused ones are zero, which means "no block here".
 bool Window::describe(uint32_t end) {
   if (end <= described_) return true;
+  const size_t more = os::limit() == SIZE_MAX ? end / 2 : 0;
   const auto to = static_cast<uint32_t>(
-      min_of(align_up(end, kDescribeStep), align_up(this->end() + left(), kDescribeStep)));
+      min_of(align_up(end + more, kDescribeStep), align_up(this->end() + left(), kDescribeStep)));
   const size_t from_byte = spans_bytes_for(described_);
   const size_t to_byte = spans_bytes_for(to);
   if (to_byte > from_byte &&
@@ -98,23 +100,26 @@ uint32_t Window::map_tables(unsigned first, unsigned count, unsigned node) {
   return static_cast<uint32_t>(table_bytes_ / sizeof(Chunk));
 }
 
-uint32_t Window::give(uint32_t least, uint32_t wished, unsigned node, uint32_t& first) {
+uint32_t Window::give(uint32_t least, uint32_t wished, uint32_t& first) {
   const auto count = static_cast<uint32_t>(min_of(wished, left()));
   if (count < least || count == 0) return 0;
   const uint32_t end = this->end() + count;
   if (!describe(end)) return 0;
   first = this->end();
-  end_.store(end, kRelaxed);  // relaxed: see `end`
-  // Binds only whole pages of this extent's descriptors: a shared page may be another node's.
-  const size_t page = os::page_size();
-  const auto from =
-      align_up(reinterpret_cast<uintptr_t>(spans_ + size_t{first} * kChunkSlices), page);
-  const auto to =
-      align_down(reinterpret_cast<uintptr_t>(spans_ + size_t{end} * kChunkSlices), page);
-  if (to > from) bind_to(node, reinterpret_cast<void*>(from), to - from);
+  end_.store(end, kRelaxed);                                     // relaxed: see `end`
   described_bytes_.store(size_t{end} << kChunkShift, kRelease);  // pairs: described
   if (published_ != nullptr) published_->grow_to(size_t{end} << kChunkShift);
   return count;
+}
+
+// Binds only whole pages of the descriptors: a shared page may be another node's.
+void Window::bind_descriptors(uint32_t first, uint32_t count, unsigned node) {
+  const size_t page = os::page_size();
+  const Span* start = spans_ + size_t{first} * kChunkSlices;
+  const auto from = align_up(reinterpret_cast<uintptr_t>(start), page);
+  const auto to =
+      align_down(reinterpret_cast<uintptr_t>(start + size_t{count} * kChunkSlices), page);
+  if (to > from) bind_to(node, reinterpret_cast<void*>(from), to - from);
 }
 
 void Window::vanish(unsigned table, uint32_t& entries) {

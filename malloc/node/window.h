@@ -9,8 +9,9 @@
 // other code has mapped something already, the window ends.
 // Invariant: chunks below `end` are given away, and have descriptors; end <= planned and
 // end <= described.
-// Thread-safety: guarded by windows_lock. Any thread may call `contains`, `described_bytes`,
-// `occupied`, `end_here`, `end` and `left`; the last two may be stale at once.
+// Thread-safety: guarded by windows_lock; a table by the lock of growing of its region's shard. Any
+// thread may call `contains`, `described_bytes`, `occupied`, `end_here`, `end` and `left`; the last
+// two may be stale at once.
 #pragma once
 
 #include <cstddef>
@@ -46,13 +47,16 @@ class Window {
     uint32_t& end;
   };
 
-  // Maps the entries of a table below `end`. False if the system refuses.
+  // Maps the entries of a table below `end`. False if the system refuses. Guard: the table's.
   bool extend_table(Table table, uint32_t end);
 
-  // Gives away the lowest chunks that are left, to `node`: `wished` of them, or all if fewer are
-  // left. Returns their number and sets `first`. Returns 0 if it would be less than `least`, or if
-  // the system refuses memory for descriptors.
-  uint32_t give(uint32_t least, uint32_t wished, unsigned node, uint32_t& first);
+  // Gives away the lowest chunks that are left: `wished` of them, or all if fewer are left. Returns
+  // their number and sets `first`. Returns 0 if it would be less than `least`, or if the system
+  // refuses memory for descriptors.
+  uint32_t give(uint32_t least, uint32_t wished, uint32_t& first);
+
+  // Binds the descriptors of chunks that were given away to the node whose they are. Needs no lock.
+  void bind_descriptors(uint32_t first, uint32_t count, unsigned node);
 
   // Maps all entries of neighbouring tables of a node with one system call. Returns the number of
   // entries of each; 0 if it is too much to map at once, or refused.

@@ -31,8 +31,7 @@ class WindowTest : public testing::TestWithParam<size_t> {
 
   uint32_t give(uint32_t least, uint32_t wished) {
     const auto end = static_cast<uint32_t>(near::min_of(wished, window_.left())) + window_.end();
-    return window_.extend_table({0, 0, table_end_}, end) ? window_.give(least, wished, 0, first_)
-                                                         : 0;
+    return window_.extend_table({0, 0, table_end_}, end) ? window_.give(least, wished, first_) : 0;
   }
 
   fake_os::PageSize page_size_{GetParam()};
