@@ -33,7 +33,8 @@ void* take_sampled(Shard& shard, size_t size, unsigned size_class, bool strict) 
 // Takes a block of a class. The bin of a small class may have one, though the fast path found none.
 NEAR_INLINE void* take_ordinary(size_t size) {
   if (likely(size <= kSmallMax)) {
-    if (Block* block = current_heap->bins[class_of(size)].pop(); likely(block != nullptr)) {
+    const unsigned size_class = current_heap->class_of_small.in_use(kClassOfSmall[size]);
+    if (Block* block = current_heap->bins[size_class].pop(); likely(block != nullptr)) {
       record_held(block);
       return block;
     }

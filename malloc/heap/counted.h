@@ -1,11 +1,11 @@
 // How a heap's malloc is made to count the bytes that it hands out: for the sampling profiler
 // (profile/).
 //
-// The fast path of malloc reads the class of a small request from the heap's own table. While the
-// heap counts, the table says for every request that its bin is kEmptyBin, which never has a block.
-// So every request takes the slow path, which counts it; and while the heap does not count, the
-// fast path has no instruction more. Frees are not affected.
-// Thread-safety: any thread changes the table and resets the countdown; the owner's thread counts.
+// The fast path of malloc reads the class of a small request from the heap's own table
+// (heap/class_table.h). While the heap counts, the table says for every request that its bin is
+// kEmptyBin, which never has a block. So every request takes the slow path, which counts it; and
+// while the heap does not count, the fast path has no instruction more. Frees are not affected.
+// Thread-safety: any thread resets the countdown; the owner's thread counts.
 #pragma once
 
 #include <cstddef>
@@ -13,32 +13,8 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
-#include "sizes/size_class.h"
 
 namespace near {
-
-// The bin behind those of the classes.
-inline constexpr unsigned kEmptyBin = kClasses;
-static_assert(kEmptyBin <= UINT8_MAX);
-
-// The class of each small request. A copy for each heap lies on the thread's node, and saves an
-// instruction.
-class ClassTable {
- public:
-  NEAR_INLINE unsigned operator[](size_t size) const {
-    return entries_[size].load(kRelaxed);  // relaxed: either value leads to a right block
-  }
-
-  void set_counting(bool on) {
-    for (size_t size = 0; size <= kSmallMax; size++) {
-      const auto entry = on ? static_cast<uint8_t>(kEmptyBin) : kClassOfSmall[size];
-      entries_[size].store(entry, kRelaxed);  // relaxed: as above
-    }
-  }
-
- private:
-  Atomic<uint8_t> entries_[kSmallMax + 1] = {};
-};
 
 // Bytes until the heap's next sample.
 class SampleCountdown {

@@ -85,6 +85,9 @@ Span* Heap::find_span(unsigned size_class) {
     reusable_.unfile(*span);
     return span;
   }
+  if (spans_[size_class] >= kJoinedSpansMax && class_of_small.serves_two(size_class)) {
+    class_of_small.part(size_class);
+  }
   Span* span = take_cached(size_class);
   if (span == nullptr) span = adopt_span(*this, size_class);
   if (span == nullptr) span = take_fresh(size_class);
@@ -274,6 +277,7 @@ void Heap::set_count(Span& span, uint32_t freed, uint32_t target) {
 // Counts a span that comes (1) or goes (-1): short ones, and those of other nodes.
 void Heap::count_span(const Span& span, int change) {
   if (span.is_short()) short_spans_[span.size_class] += static_cast<uint16_t>(change);
+  spans_[span.size_class] += static_cast<uint32_t>(change);
   if (span.node == node_) return;
   const uint32_t before = foreign_.load(kRelaxed);  // relaxed: changed under the lock
   foreign_.store(before + static_cast<uint32_t>(change), kRelaxed);  // relaxed: see has_foreign()

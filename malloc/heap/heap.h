@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "heap/class_table.h"
 #include "heap/counted.h"
 #include "heap/idle_spans.h"
 #include "heap/magazines.h"
@@ -47,7 +48,7 @@ class Heap {
   constexpr Heap() = default;
   // A heap that takes its slices from `shard`.
   explicit Heap(Shard& shard) : shard_(&shard), node_(static_cast<uint8_t>(shard.node().number())) {
-    class_of_small.set_counting(false);
+    class_of_small.begin();
   }
 
   // Free blocks of the hot spans, by class: the fast path of malloc pops here. The bin of a class
@@ -276,7 +277,8 @@ class Heap {
 
  private:
   friend struct Layout;
-  static constexpr uint16_t kShortSpansMax = 4;  // of a class
+  static constexpr uint16_t kShortSpansMax = 4;   // of a class
+  static constexpr uint32_t kJoinedSpansMax = 2;  // of a class that serves two
   static constexpr uint32_t kFewBlocks = 4;
   void count_visit() { visits_.store(visits() + 1, kRelaxed); }  // relaxed: see visits()
   NEAR_NOINLINE Magazines* make_magazines();
@@ -332,6 +334,7 @@ class Heap {
   Atomic<uint32_t> foreign_{0};  // spans on another node
   // Spans that are shorter than those of their class. Guard: lock
   uint16_t short_spans_[kClasses] = {};
+  uint32_t spans_[kClasses] = {};  // of each class. Guard: lock
   uint16_t events_ = 0;  // calls of `settle`: the clock of the heap by which sweeps find idle spans
   uint16_t looked_when_ = 0;  // events_ when all hot spans were last looked at, or were to be
   uint64_t looked_ms_ = 0;    // the time of the last look at a heap that had shrunk

@@ -14,6 +14,7 @@
 
 #include "front/front.h"
 #include "support/cases.h"
+#include "support/parted.h"
 #include "support/pattern.h"
 #include "support/said_of.h"
 #include "support/threads.h"
@@ -180,7 +181,10 @@ TEST_F(FreeBatch, SendsASpansBlocksHomeWithOneDelivery) {
     const size_t size = kSizeClasses[c].size;
     Worker owner;
     Blocks blocks;
-    owner([&] { blocks = allocate(std::max<size_t>(kSizeClasses[c].capacity, 8) * 2, size); });
+    owner([&] {
+      part_classes();
+      blocks = allocate(std::max<size_t>(kSizeClasses[c].capacity, 8) * 2, size);
+    });
     Blocks half(blocks.begin(), blocks.begin() + static_cast<long>(blocks.size() / 2));
     const near::Span* span = head_of(half[0]);
     EXPECT_EQ(free_batch(half), spans_of(half)) << size;

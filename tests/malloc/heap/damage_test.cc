@@ -289,14 +289,14 @@ INSTANTIATE_TEST_SUITE_P(Classes, DamagedPagesTest, testing::Values(kSmall));
 TEST(Damage, IsReportedByTheCallThatFindsIt) {
   const auto damaged = [](void* (*allocate)(size_t)) {
     std::vector<void*> blocks;
-    for (int i = 0; i < 6; i++) blocks.push_back(allocate(200));
+    for (int i = 0; i < 6; i++) blocks.push_back(allocate(220));
     for (int i = 0; i < 5; i++) near_free(blocks[static_cast<size_t>(i)]);
     overwrite(static_cast<char*>(blocks[3]));
     const std::string said = said_of([&] {
-      for (size_t i = 0; i < 2'000; i++) blocks.push_back(allocate(200));
+      for (size_t i = 0; i < 2'000; i++) blocks.push_back(allocate(220));
     });
     EXPECT_NE(said.find("invalid free list at"), std::string::npos) << said;
-    EXPECT_NE(said.find("into a block of 208 bytes"), std::string::npos) << said;
+    EXPECT_NE(said.find("into a block of 224 bytes"), std::string::npos) << said;
     for (size_t i = 5; i < blocks.size(); i++) near_free(blocks[i]);
     return said;
   };

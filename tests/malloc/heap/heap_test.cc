@@ -126,6 +126,45 @@ TEST_F(HeapTest, TheFirstSpansOfAClassAreShort) {
   }
 }
 
+// The sizes 144 and 160, 176 and 192, …, 1920 and 2048.
+TEST_F(HeapTest, PairsOfClassesPartWithTheThirdSpan) {
+  near::ClassTable& table = heap().class_of_small;
+  table.begin();
+  for (unsigned c = 0; c < kClasses; c++) {
+    const size_t size = kSizeClasses[c].size;
+    const bool joins = size > 128 && size <= 2'048 && near::class_of(129) % 2 != c % 2;
+    ASSERT_EQ(table.serves_two(c), joins) << size;
+    if (!joins) continue;
+    const size_t smaller = kSizeClasses[c - 1].size;
+    fill_spans(c, 2);
+    EXPECT_EQ(table.in_use(c - 1), c);
+    room_->take(c);
+    EXPECT_EQ(table.in_use(c - 1), c - 1);
+    EXPECT_EQ(table.in_use(c), c);
+    if (size <= near::kSmallMax) {
+      EXPECT_NE(table[kSizeClasses[c - 2].size], c - 1);
+      EXPECT_EQ(table[kSizeClasses[c - 2].size + 1], c - 1);
+      EXPECT_EQ(table[smaller], c - 1);
+      EXPECT_EQ(table[smaller + 1], c);
+    }
+    while (!room_->live().empty()) room_->free(room_->live().begin()->first);
+    EXPECT_FALSE(table.serves_two(c)) << "for ever";
+    count_cases();
+  }
+}
+
+TEST_F(HeapTest, APairMayPartWhileTheHeapCounts) {
+  near::ClassTable& table = heap().class_of_small;
+  table.begin();
+  table.set_counting(true);
+  table.part(near::class_of(160));
+  for (size_t size = 0; size <= near::kSmallMax; size++) ASSERT_EQ(table[size], near::kEmptyBin);
+  table.set_counting(false);
+  EXPECT_EQ(table[144], near::class_of(144));
+  EXPECT_EQ(table[176], near::class_of(192)) << "the other pairs stay joined";
+  count_cases();
+}
+
 TEST_F(HeapTest, TheBlockFreedLastIsGivenOutFirst) {
   for (unsigned c = 0; c < kClasses; c++) {
     char* first = room_->take(c);

@@ -18,6 +18,7 @@
 #include "platform/options.h"
 #include "support/cases.h"
 #include "support/forked.h"
+#include "support/parted.h"
 #include "support/said_of.h"
 #include "support/threads.h"
 
@@ -35,7 +36,7 @@ class MagazinesTest : public testing::Test {
     ASSERT_TRUE(near::register_membarrier());
     ASSERT_TRUE(near::make_depots());
     near::magazines_in_use.value.store(true);
-    other_([] { near_free(near_malloc(1)); });
+    other_([] { part_classes(); });
   }
   void TearDown() override {
     near::give_back_magazines(true);

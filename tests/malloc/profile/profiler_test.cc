@@ -196,8 +196,9 @@ TEST_F(ProfilerTest, NothingIsLeftWhenItStops) {
     EXPECT_EQ(near::current_heap->class_of_small[100], near::kEmptyBin);
   }
   for (uint32_t id = 0; id < near::heap_count(); id++) {
+    const near::ClassTable& table = near::heap_by_id(id)->class_of_small;
     for (size_t size = 0; size <= near::kSmallMax; size++) {
-      ASSERT_EQ(near::heap_by_id(id)->class_of_small[size], near::kClassOfSmall[size]);
+      ASSERT_EQ(table[size], table.in_use(near::kClassOfSmall[size]));
     }
     count_cases();
   }

@@ -1,0 +1,82 @@
+// Which class of a heap serves which request. The fast path of malloc reads the table of the small
+// requests; a copy for each heap lies on the thread's node, and saves an instruction.
+//
+// A heap begins with pairs of classes that are joined: the larger one serves the requests of both,
+// so that a heap with few blocks of each size has fewer spans that are almost empty. Where it has
+// many, the pair parts, and each class gets its own blocks; it is never joined again. Not joined are
+// classes up to 128 bytes, whose blocks would be up to twice as large, and those above 2 KiB, whose
+// blocks share few pages anyway. A block of the larger class is a multiple of each power of two that
+// the smaller one is a multiple of, so that aligned requests may be joined too.
+//
+// While the profiler makes the heap count what it hands out, the table leads each small request to
+// kEmptyBin (heap/counted.h).
+// Thread-safety: any thread reads, and changes whether the heap counts; the owner's thread, with the
+// heap's lock, parts classes. A reader that meets a change gets a class that serves it either way.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "sizes/size_class.h"
+
+namespace near {
+
+// The bin behind those of the classes. It never has a block.
+inline constexpr unsigned kEmptyBin = kClasses;
+static_assert(kEmptyBin <= UINT8_MAX);
+
+class ClassTable {
+ public:
+  // For a small request: the class whose bin to try.
+  NEAR_INLINE unsigned operator[](size_t size) const {
+    return entries_[size].load(kRelaxed);  // relaxed: either value leads to a right block
+  }
+
+  // The class that serves the requests of a class: that one, or the next larger one.
+  NEAR_INLINE unsigned in_use(unsigned size_class) const {
+    return size_class + joined_[size_class].load(kRelaxed);  // relaxed: as above
+  }
+
+  // Begins: the heap does not count. No other thread knows it yet.
+  void begin() {
+    for (unsigned c = kJoinedBegin; c < kJoinedEnd; c += 2)
+      joined_[c].store(1, kRelaxed);  // relaxed: see above
+    set_counting(false);
+  }
+
+  // True if the class also serves the requests of the one below.
+  bool serves_two(unsigned size_class) const {
+    return size_class > 0 && in_use(size_class - 1) == size_class;
+  }
+
+  // Parts such a class from the one below.
+  void part(unsigned size_class) {
+    const unsigned below = size_class - 1;
+    joined_[below].store(0, kRelaxed);  // relaxed: as above
+    if (size_class >= kSmallClasses) return;
+    for (size_t size = class_size(below - 1) + 1; size <= class_size(below); size++) {
+      auto entry = static_cast<uint8_t>(size_class);  // it is another one while the heap counts
+      entries_[size].compare_exchange_strong(entry, static_cast<uint8_t>(below), kRelaxed,
+                                             kRelaxed);  // relaxed: as above
+    }
+  }
+
+  void set_counting(bool on) {
+    for (size_t size = 0; size <= kSmallMax; size++) {
+      const unsigned entry = on ? kEmptyBin : in_use(kClassOfSmall[size]);
+      entries_[size].store(static_cast<uint8_t>(entry), kRelaxed);  // relaxed: as above
+    }
+  }
+
+ private:
+  static constexpr unsigned kJoinedBegin = class_of(129);
+  static constexpr unsigned kJoinedEnd = class_of(2 * kKiB) + 1;
+  static_assert(kJoinedBegin % 2 == 0 && kJoinedEnd % 2 == 0);
+
+  Atomic<uint8_t> entries_[kSmallMax + 1] = {};
+  Atomic<uint8_t> joined_[kClasses] = {};  // 1: the next class serves this one's requests
+};
+
+}  // namespace near

@@ -1,0 +1,21 @@
+// For tests that need blocks of a given class.
+#pragma once
+
+#include <nearmalloc/nearmalloc.h>
+
+#include "front/thread.h"
+#include "heap/heap.h"
+
+namespace near_test {
+
+// Gives each class of the thread's heap blocks of its own, as if the heap had many.
+inline void part_classes() {
+  near_free(near_malloc(1));  // gives the thread a heap
+  near::Heap& heap = *near::current_heap;
+  const near::LockGuard guard(heap.lock);
+  for (unsigned c = 0; c < near::kClasses; c++) {
+    if (heap.class_of_small.serves_two(c)) heap.class_of_small.part(c);
+  }
+}
+
+}  // namespace near_test
