@@ -131,6 +131,15 @@ def test_lldb_says_that_there_is_no_process(folder):
     assert "there is no process" in run("lldb", folder, ["near heaps"], ["./a"])
 
 
+def test_gdb_stops_at_a_probe_and_knows_its_arguments(folder):
+    """The block of 300,000 bytes is the first that needs memory, in steps of 2 MiB."""
+    start = [START["gdb"][0].format(LIBRARY), "set breakpoint pending on"]
+    stop = ["break -probe-stap nearmalloc:growth", "run"]
+    told = run("gdb", folder, [*start, *stop, "print $_probe_arg0", "print $_probe_arg2"], ["./a"])
+    node, size = re.findall(r"^\$\d+ = (\d+)$", told, re.MULTILINE)
+    assert node == "0" and int(size) > 0 and int(size) % (2 << 20) == 0, told
+
+
 def near_core(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return run_module("debugger.command", *words, cwd=folder)
 
