@@ -159,6 +159,7 @@ def test_a_core_file_says_the_same(said, folder):
     census = near_core(folder, "core")
     assert census.returncode == 0, census.stderr
     assert re.search(r"^a \(\d+\): ", census.stdout) and "Memory by node" in census.stdout
+    assert re.search(r"seconds before the newest +event.*\n +0\.0 +\w+ +0 ", census.stdout)
 
 
 @pytest.mark.parametrize("debugger", DEBUGGERS)
