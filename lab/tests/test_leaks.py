@@ -16,8 +16,7 @@ from nearlab.top.process import Process, find_layout
 
 LIBRARY = os.environ["NEAR_LIBRARY"]
 
-# Each function plants a block that the program keeps or loses in its own way. A thread's first
-# block is not sampled, so each thread takes two.
+# Each function plants a block that the program keeps or loses in its own way.
 C_SOURCE = """
 #include <pthread.h>
 #include <stdlib.h>
@@ -42,7 +41,6 @@ struct node *global, *dangling[2];
 void *inside;
 static pthread_barrier_t ready;
 static void *wait_for_ever(void *ignored) {
-  free(malloc(10));
   void *volatile kept = keep_by_stack();
   pthread_barrier_wait(&ready);
   for (;;) pause();
@@ -53,7 +51,6 @@ static __attribute__((noinline)) void clear_stack(void) {
   for (int i = 0; i < 4096; i++) used[i] = 0;
 }
 static void *turn_for_ever(void *ignored) {
-  free(malloc(10));
   void *kept = keep_by_register();
   pthread_barrier_wait(&ready);
   clear_stack();
@@ -61,7 +58,6 @@ static void *turn_for_ever(void *ignored) {
   return ignored;
 }
 static void *end(void *ignored) {
-  free(malloc(10));
   void *volatile lost = plant_of_ended_thread();
   *(char *)lost = 1;
   return ignored;
