@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nearlab.profile import perf_map
 from nearlab.profile.symbols import Frame, Module, Symbols
 
 MEASURES = ("live", "peak", "allocated", "remote", "waste")
@@ -86,5 +87,6 @@ def with_names(told: dict[str, Any]) -> Profile:
     """A profile from the object that the library wrote."""
     modules = [Module(**module) for module in told.pop("modules")]
     sites = told.pop("sites")
-    symbols = Symbols(modules, [address for site in sites for address in site["frames"]])
+    addresses = [address for site in sites for address in site["frames"]]
+    symbols = Symbols(modules, addresses, perf_map.read(told["pid"], told["started"]))
     return Profile(told, [_site(site, symbols) for site in sites])
