@@ -148,6 +148,9 @@ near_static_library(nearmalloc_api_static nearmalloc-api near_core near_api)
 
 # A program may call malloc only through libraries; -u makes the linker take the object anyway.
 target_link_options(nearmalloc_static INTERFACE LINKER:-u,malloc)
+# Compilers leave the index of unwind tables out of static programs; the profiler's stacks need it.
+target_link_options(nearmalloc_static INTERFACE LINKER:--eh-frame-hdr)
+target_link_options(nearmalloc_api_static INTERFACE LINKER:--eh-frame-hdr)
 
 set_target_properties(nearmalloc_static PROPERTIES EXPORT_NAME static)
 set_target_properties(nearmalloc_api PROPERTIES EXPORT_NAME api)
