@@ -13,19 +13,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.common.by import By
 
 from nearlab import places
 from nearlab.top.census import Reader
 from nearlab.top.process import Process, Refused, find_layout
 from nearlab.top.view import History, picture
+
+if TYPE_CHECKING:
+    from selenium import webdriver
 
 _TOP = """<!DOCTYPE html><meta charset="utf-8"><style>
 {stylesheet}
@@ -44,7 +44,10 @@ def _library() -> Path:
 
 
 @contextmanager
-def _browser(width: int, height: int) -> Iterator[webdriver.Chrome]:
+def _browser(width: int, height: int) -> "Iterator[webdriver.Chrome]":
+    from selenium import webdriver  # the package of the lab does without it
+    from selenium.webdriver.chrome.service import Service
+
     program, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if program is None or driver is None:
         raise Refused("chromium and chromedriver are needed: Debian's chromium-driver has both")
@@ -100,7 +103,7 @@ def draw_top(program: Path, seconds: float, out: Path) -> None:
     page.write_text(console.export_html(theme=MONOKAI, code_format=_TOP), encoding="utf-8")
     with _browser(1400, 1200) as browser:
         browser.get(page.as_uri())
-        browser.find_element(By.TAG_NAME, "pre").screenshot(str(out))
+        browser.find_element("tag name", "pre").screenshot(str(out))
 
 
 def _watch(pid: int, seconds: float) -> History:
