@@ -24,9 +24,9 @@ near_sources_of(core_sources common/base common/platform common/sync
   malloc/sizes malloc/span malloc/node malloc/heap malloc/profile malloc/front malloc/inspect)
 near_sources_of(shim_sources malloc/shim)
 # Designs leave out the files that interpose functions of the C library, because these files need
-# options and a map that designs do not have.
+# options and a map that designs do not have. They have no probes either.
 list(FILTER shim_sources EXCLUDE REGEX
-  "/(near_(api|node|standard)|dlopen|limits|thread_create)\\.cc$")
+  "/(near_(api|node|standard)|dlopen|limits|probe_base|thread_create)\\.cc$")
 
 near_object_library(near_core ${core_sources})
 # A sample may follow frame pointers, from here to the program.
@@ -67,6 +67,7 @@ near_object_library(near_shim ${shim_sources})
 # or wraps itself.
 near_object_library(near_interposed malloc/shim/dlopen.cc malloc/shim/limits.cc
   malloc/shim/thread_create.cc)
+near_object_library(near_probe_base malloc/shim/probe_base.cc)
 # GCC's other register allocator saves a move in malloc (15 instructions instead of 16).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(near_api PRIVATE -fira-algorithm=priority)
@@ -133,10 +134,10 @@ function(near_public_interface name)
 endfunction()
 
 near_shared_library(nearmalloc nearmalloc ${PROJECT_SOURCE_DIR}/malloc/shim/nearmalloc.map
-  near_core near_api near_shim near_interposed)
+  near_core near_api near_shim near_interposed near_probe_base)
 near_shared_library(nearmalloc_api nearmalloc-api
   ${PROJECT_SOURCE_DIR}/malloc/shim/nearmalloc-api.map
-  near_core near_api)
+  near_core near_api near_probe_base)
 near_public_interface(nearmalloc)
 near_public_interface(nearmalloc_api)
 # With initfirst their fork handlers are registered before any other library's.
@@ -147,6 +148,9 @@ near_static_library(nearmalloc_api_static nearmalloc-api near_core near_api)
 
 # A program may call malloc only through libraries; -u makes the linker take the object anyway.
 target_link_options(nearmalloc_static INTERFACE LINKER:-u,malloc)
+# Compilers leave the index of unwind tables out of static programs; the profiler's stacks need it.
+target_link_options(nearmalloc_static INTERFACE LINKER:--eh-frame-hdr)
+target_link_options(nearmalloc_api_static INTERFACE LINKER:--eh-frame-hdr)
 
 set_target_properties(nearmalloc_static PROPERTIES EXPORT_NAME static)
 set_target_properties(nearmalloc_api PROPERTIES EXPORT_NAME api)

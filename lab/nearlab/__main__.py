@@ -27,6 +27,7 @@ COMMANDS = {
     "timeline": ("timeline.command", "timeline", "draws what threads did, or makes a trace of it"),
     "timeline-cost": ("timeline.cost", "timeline_cost", "measures what recording one costs"),
     "instructions": ("measure.instructions", "instructions", "counts those of malloc and free"),
+    "pictures": ("pictures", "pictures", "draws the pictures of ./near profile and ./near top"),
     "demo": ("demo.command", "demo", "compares real programs on the system's malloc and on ours"),
 }
 _TAKES_A_PROGRAM = {"compare-allocators", "record", "timeline-cost"}

@@ -1,4 +1,4 @@
-"""What GDB's commands and `./near core` say of addresses, in a process that has stopped or died."""
+"""What the commands of GDB and LLDB, and `./near core`, say of a process that stopped or died."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import pytest
 from modules import run_module
 
 LIBRARY = os.environ["NEAR_LIBRARY"]
-COMMANDS = Path(__file__).parents[1] / "nearlab" / "debugger" / "near_gdb.py"
+COMMANDS = Path(__file__).parents[1] / "nearlab" / "debugger"
 SOURCE = """
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,26 @@ int main(void) {
   return between == 0;
 }
 """
-pytestmark = pytest.mark.skipif(not shutil.which("gdb"), reason="not installed: gdb")
+DEBUGGERS = {
+    "gdb": (
+        ["gdb", "-q", "-nx", "-batch", "-iex", "set debuginfod enabled off"],
+        "-ex",
+        f"source {COMMANDS}/near_gdb.py",
+    ),
+    "lldb": (
+        ["lldb-19", "--batch", "--no-lldbinit", "-o", "settings set target.disable-aslr false"],
+        "-o",
+        f"command script import {COMMANDS}/near_lldb.py",
+    ),
+}
+START = {
+    "gdb": ["set environment LD_PRELOAD {}", "break stop_here", "run"],
+    "lldb": [
+        "settings set target.env-vars LD_PRELOAD={}",
+        "breakpoint set --name stop_here",
+        "process launch",
+    ],
+}
 
 
 @pytest.fixture(scope="module")
@@ -40,13 +59,14 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
-def gdb(folder: Path, *commands: str, under: str = LIBRARY) -> str:
-    words = ["gdb", "-q", "-nx", "-batch", "-iex", "set debuginfod enabled off"]
-    first = [f"set environment LD_PRELOAD {under}", "break stop_here", "run", f"source {COMMANDS}"]
-    for each in [*first, *commands]:
-        words += ["-ex", each]
+def run(debugger: str, folder: Path, commands: list[str], files: list[str]) -> str:
+    """What a debugger says to its own commands and ours, and to the program beside."""
+    words, option, load = DEBUGGERS[debugger]
+    if not shutil.which(words[0]):
+        pytest.skip(f"not installed: {words[0]}")
+    given = [word for each in [load, *commands] for word in (option, each)]
     result = subprocess.run(
-        [*words, "./a"],
+        [*words, *given, *files],
         cwd=folder,
         env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         capture_output=True,
@@ -57,12 +77,21 @@ def gdb(folder: Path, *commands: str, under: str = LIBRARY) -> str:
     return result.stdout + result.stderr
 
 
+def live(debugger: str, folder: Path, *commands: str, under: str = LIBRARY) -> str:
+    """On a process that has stopped in stop_here()."""
+    start = [each.format(under) for each in START[debugger]]
+    return run(debugger, folder, [*start, *commands], ["./a"])
+
+
+ASKED = (
+    *("near block kept + 5", "near block freed", "near block large", "near block &kept"),
+    *("near span kept", "near heaps"),
+)
+
+
 @pytest.fixture(scope="module")
 def said(folder) -> str:
-    commands = ["near block kept + 5", "near block freed", "near block large", "near block &kept"]
-    return gdb(
-        folder, *commands, "near span kept", "near heaps", "near block", "generate-core-file core"
-    )
+    return live("gdb", folder, *ASKED, "generate-core-file core")
 
 
 def check(said: str) -> None:
@@ -76,16 +105,39 @@ def check(said: str) -> None:
     assert live and 2 <= int(live[1]) <= 10, "two blocks of 700, and those of the C library"
 
 
-def test_gdb_knows_blocks_of_a_process(said):
-    check(said)
-    assert "it needs an address" in said
-    size = int(re.search(r"into a live block of (\d+)", said)[1])
+@pytest.mark.parametrize("debugger", DEBUGGERS)
+def test_a_debugger_knows_blocks_of_a_process(debugger, folder):
+    told = live(debugger, folder, *ASKED, "help near span")
+    check(told)
+    size = int(re.search(r"into a live block of (\d+)", told)[1])
     assert 700 <= size < 900
-    assert re.search(r"before: a (live|free) block of \d+ bytes at 0x\w+", said)
+    assert re.search(r"before: a (live|free) block of \d+ bytes at 0x\w+", told)
+    assert "near span ADDR: the span that has the address." in told
+    refusals = (
+        ("heaps 1", "takes no argument"),
+        ("block", "it needs an address"),
+        ("block no_such_name", "No symbol" if debugger == "gdb" else "undeclared identifier"),
+    )
+    for each, reason in refusals:
+        assert reason in live(debugger, folder, f"near {each}")
 
 
-def test_gdb_says_that_there_is_no_nearmalloc(folder):
-    assert "does not run on nearmalloc" in gdb(folder, "near heaps", under="")
+@pytest.mark.parametrize("debugger", DEBUGGERS)
+def test_a_debugger_says_that_there_is_no_nearmalloc(debugger, folder):
+    assert "does not run on nearmalloc" in live(debugger, folder, "near heaps", under="")
+
+
+def test_lldb_says_that_there_is_no_process(folder):
+    assert "there is no process" in run("lldb", folder, ["near heaps"], ["./a"])
+
+
+def test_gdb_stops_at_a_probe_and_knows_its_arguments(folder):
+    """The block of 300,000 bytes is the first that needs memory, in steps of 2 MiB."""
+    start = [START["gdb"][0].format(LIBRARY), "set breakpoint pending on"]
+    stop = ["break -probe-stap nearmalloc:growth", "run"]
+    told = run("gdb", folder, [*start, *stop, "print $_probe_arg0", "print $_probe_arg2"], ["./a"])
+    node, size = re.findall(r"^\$\d+ = (\d+)$", told, re.MULTILINE)
+    assert node == "0" and int(size) > 0 and int(size) % (2 << 20) == 0, told
 
 
 def near_core(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -107,23 +159,15 @@ def test_a_core_file_says_the_same(said, folder):
     census = near_core(folder, "core")
     assert census.returncode == 0, census.stderr
     assert re.search(r"^a \(\d+\): ", census.stdout) and "Memory by node" in census.stdout
+    assert re.search(r"seconds before the newest +event.*\n +0\.0 +\w+ +0 ", census.stdout)
 
 
-def test_gdb_reads_the_core_file(said, folder):
-    words = ["gdb", "-q", "-nx", "-batch", "-iex", "set debuginfod enabled off"]
-    for each in (f"source {COMMANDS}", "near block kept + 5", "near heaps"):
-        words += ["-ex", each]
-    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    result = subprocess.run(
-        [*words, "./a", "core"],
-        cwd=folder,
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    line = re.search(r"0x\w+ is 5 bytes into .*", said)[0]
-    assert line in result.stdout, result.stdout + result.stderr
+@pytest.mark.parametrize("debugger", DEBUGGERS)
+def test_a_debugger_reads_the_core_file(debugger, said, folder):
+    files = ["./a", "core"] if debugger == "gdb" else ["./a", "--core", "core"]
+    told = run(debugger, folder, ["near block kept + 5", "near heaps"], files)
+    assert re.search(r"0x\w+ is 5 bytes into .*", said)[0] in told
+    assert re.search(r"heap 0 at 0x\w+: .*", said)[0] in told
 
 
 def test_the_kernels_core_file_can_be_read(folder, tmp_path):

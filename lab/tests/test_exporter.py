@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from modules import run_module
 from nearlab.exporter.metrics import Processes
@@ -44,13 +45,18 @@ def labels_of(metrics: dict[str, Metric]) -> dict[str, set[str]]:
     }
 
 
+def of_event(sample: Sample) -> tuple[str, str]:
+    return sample.labels["kind"], sample.labels["node"]
+
+
 def test_the_parser_accepts_them_and_they_agree_with_top(exported):
     metrics, before, after = exported
     compared = 0
     for name, family in metrics.items():
         assert name.startswith("nearmalloc_process_"), name
         assert family.documentation.endswith("."), name
-        assert (family.unit == "bytes") == name.endswith("_bytes"), name
+        for unit in ("bytes", "seconds"):
+            assert (family.unit == unit) == name.endswith(f"_{unit}"), name
         field = name.removeprefix("nearmalloc_process_").removesuffix("_bytes")
         if hasattr(before.nodes[0], field):
             said = sum(sample.value for sample in family.samples)
@@ -63,6 +69,14 @@ def test_the_parser_accepts_them_and_they_agree_with_top(exported):
     of_3000 = next(sample for sample in live if int(sample.labels["size"]) >= 3000)
     assert of_3000.value >= 1000 * 3000
     assert metrics["nearmalloc_process_up"].samples[0].value == 1
+    known = {(event.kind, str(event.node)) for event in before.events}
+    assert "growth" in {kind for kind, _ in known}
+    counts = metrics["nearmalloc_process_events"].samples
+    assert len(counts) == 5 * 2, "each kind on each node"
+    assert known <= {of_event(sample) for sample in counts if sample.value > 0}
+    ages = metrics["nearmalloc_process_event_age_seconds"].samples
+    assert known <= {of_event(sample) for sample in ages}
+    assert all(0 <= sample.value < 600 for sample in ages)
 
 
 def test_the_document_lists_them(exported):

@@ -9,15 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearlab.leaks import roots
+from nearlab.leaks import exit_frame, roots
 from nearlab.top.blocks import Blocks
 from nearlab.top.census import Reader
-from nearlab.top.process import Process, find_layout
+from nearlab.top.process import Mapping, Process, Refused, find_layout
 
 LIBRARY = os.environ["NEAR_LIBRARY"]
 
-# Each function plants a block that the program keeps or loses in its own way. A thread's first
-# block is not sampled, so each thread takes two.
+# Each function plants a block that the program keeps or loses in its own way.
 C_SOURCE = """
 #include <pthread.h>
 #include <stdlib.h>
@@ -42,7 +41,6 @@ struct node *global, *dangling[2];
 void *inside;
 static pthread_barrier_t ready;
 static void *wait_for_ever(void *ignored) {
-  free(malloc(10));
   void *volatile kept = keep_by_stack();
   pthread_barrier_wait(&ready);
   for (;;) pause();
@@ -53,7 +51,6 @@ static __attribute__((noinline)) void clear_stack(void) {
   for (int i = 0; i < 4096; i++) used[i] = 0;
 }
 static void *turn_for_ever(void *ignored) {
-  free(malloc(10));
   void *kept = keep_by_register();
   pthread_barrier_wait(&ready);
   clear_stack();
@@ -61,7 +58,6 @@ static void *turn_for_ever(void *ignored) {
   return ignored;
 }
 static void *end(void *ignored) {
-  free(malloc(10));
   void *volatile lost = plant_of_ended_thread();
   *(char *)lost = 1;
   return ignored;
@@ -183,6 +179,35 @@ def test_old_values_in_the_frames_of_exit_hide_nothing(folder):
     result = run(folder, "--", "./stale")
     assert result.returncode == 23, result.stderr
     assert "2 of " in result.stderr
+
+
+class _Stack(Process):
+    """A stack of words that ends at `end`; beyond it nothing can be read."""
+
+    def __init__(self, end: int, words: dict[int, int]) -> None:
+        self._end, self._stored = end, words
+
+    def read(self, address: int, size: int) -> bytes:
+        if address + size > self._end:
+            raise Refused("not mapped")
+        at = range(address, address + size, 8)
+        return b"".join(self._stored.get(each, 0).to_bytes(8, "little") for each in at)
+
+    def files(self) -> list[Mapping]:
+        return [Mapping(0, 0, "/lib/libc.so.6")]
+
+
+@pytest.mark.parametrize("above", [16, 3464, 4096, 5000 * 8, 20_000 * 8])
+def test_the_frames_of_exit_are_found_wherever_the_stack_ends(above, monkeypatch):
+    """Where it ends differs from run to run, by the addresses and the environment."""
+    monkeypatch.setattr(exit_frame.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(exit_frame, "find_symbol", lambda *_: (0x1000, 32))
+    end = 0x7FFF_0000_0000
+    pointer = end - above
+    returns = pointer + 8
+    stack = _Stack(end, {returns: 0x1010})
+    assert exit_frame.begin(stack, pointer) == (returns - 6 * 8, False)
+    assert exit_frame.begin(_Stack(end, {}), pointer) == (pointer - 128, True)
 
 
 def test_planted_leaks_are_found_in_cpp(folder):

@@ -13,8 +13,16 @@ profile::Actor this_actor() {
 }
 
 // True if the request is to be sampled, when the countdown has ended. Then end_sample follows, with
-// the same heap.
-bool is_sample(size_t bytes) { return !is_inside() && profile::begin_sample(*current_heap, bytes); }
+// the heap that the thread has when this returns.
+// All threads begin with `empty_heap`, whose countdown has always ended: it is never set. Such a
+// thread gets its own heap here, and that heap counts the request.
+bool is_sample(size_t bytes) {
+  if (is_inside()) return false;
+  if (unlikely(current_heap == &empty_heap)) {
+    if (!enter_thread() || !current_heap->countdown.count(bytes)) return false;
+  }
+  return profile::begin_sample(*current_heap, bytes);
+}
 
 size_t counted_bytes(size_t size) { return size + (size == 0); }
 
@@ -23,10 +31,10 @@ NEAR_INLINE bool is_due(size_t size) {
   return unlikely(current_heap->countdown.count(bytes)) && is_sample(bytes);
 }
 
-void* take_sampled(Shard& shard, size_t size, unsigned size_class, bool strict) {
-  Heap& heap = *current_heap;
+// `counted` is the heap whose countdown has ended.
+void* take_sampled(Heap& counted, Shard& shard, size_t size, unsigned size_class, bool strict) {
   void* block = profile::take_sampled(size, size_class, shard, this_actor(), strict);
-  profile::end_sample(heap);
+  profile::end_sample(counted);
   return block;
 }
 
@@ -44,7 +52,9 @@ NEAR_INLINE void* take_ordinary(size_t size) {
 
 NEAR_NOINLINE void* allocate_at_end(size_t size) {
   if (is_sample(counted_bytes(size))) {
-    if (void* block = take_sampled(current_shard(), size, class_of(size), false)) return block;
+    Heap& counted = *current_heap;  // the next call may give the thread another one
+    Shard& shard = current_shard();
+    if (void* block = take_sampled(counted, shard, size, class_of(size), false)) return block;
   }
   return take_ordinary(size);
 }
@@ -65,7 +75,8 @@ void* allocate_counted(size_t size) {
 }
 
 void* take_if_due(Shard& shard, size_t size, unsigned size_class, bool strict) {
-  return is_due(size) ? take_sampled(shard, size, size_class, strict) : nullptr;
+  if (!is_due(size)) return nullptr;
+  return take_sampled(*current_heap, shard, size, size_class, strict);
 }
 
 void count_large(void* block, size_t size) {

@@ -1,7 +1,9 @@
 #include "node/events.h"
 
 #include "base/bits.h"
+#include "node/memory.h"
 #include "platform/clock.h"
+#include "platform/probe.h"
 #include "platform/topology.h"
 
 namespace near {
@@ -50,9 +52,35 @@ bool add_to_open(uint32_t next, uint64_t word) {
   return false;
 }
 
+// Tells tracers of each event, also of one that the ring adds to another. Nodes are the kernel's.
+void probe(EventKind kind, unsigned node, unsigned other, size_t bytes) {
+  const unsigned on = topology.kernel_id[node];
+  const unsigned by = topology.kernel_id[other];
+  switch (kind) {
+    case EventKind::none:
+      return;
+    case EventKind::spill:
+      NEAR_PROBE("spill", on, by, bytes);
+      return;
+    case EventKind::growth:
+      NEAR_PROBE("growth", on, by, bytes);
+      return;
+    case EventKind::purge:
+      NEAR_PROBE("purge", on, by, bytes);
+      return;
+    case EventKind::bind_refused:
+      NEAR_PROBE("bind_refused", on, by, bytes);
+      return;
+    case EventKind::error:
+      NEAR_PROBE("error", on, by, bytes);
+      return;
+  }
+}
+
 }  // namespace
 
 void record_event(EventKind kind, unsigned node, unsigned other, size_t bytes) {
+  probe(kind, node, other, bytes);
   const uint64_t tenths = coarse_now_ms() / 100 & 0xffff'ffff;
   const uint64_t slices = min_of(div_up(bytes, kSliceSize), kMostSlices);
   const uint64_t word = static_cast<uint64_t>(kind) | uint64_t{node} << kNodeShift |

@@ -9,6 +9,7 @@
 // a second of it. So a burst does not drive the others out, even if its kinds and nodes alternate:
 // up to kOpen of them fill a slot each, once a second. Two threads that begin an event of the same
 // kind and nodes at once may fill two slots.
+// Each event is also a USDT probe with the name of its kind (platform/probe.h).
 // Not recorded are the pages that a heap gives back inside its spans (heap/sweep.cc).
 // Invariant: `next` slots were filled; the last kEvents of them are in the ring, number n in slot n
 // modulo kEvents, except that a writer may not have stored its own yet.

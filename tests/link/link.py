@@ -3,6 +3,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from preload import API_LIBRARY, LIBRARIES, LIBRARY, count, main
 
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "memory.md"
 INCLUDE = Path(os.environ["NEAR_TEST_INCLUDE"])
 RECLAIM_LIBRARY = LIBRARIES / "libnearreclaim.so"
 STATIC_TLS_BYTES = 64
@@ -43,6 +45,13 @@ int main(void) {
 }
 """
 
+# As each file that includes <sys/sdt.h> defines it.
+PROBE_BASE = r"""
+__asm__(".pushsection .stapsdt.base, \"aG\", %progbits, .stapsdt.base, comdat\n"
+        ".weak _.stapsdt.base\n .hidden _.stapsdt.base\n"
+        "_.stapsdt.base: .space 1\n .popsection\n");
+"""
+
 
 def tool(*command: str | Path) -> str:
     return subprocess.run([str(part) for part in command], check=True, capture_output=True,
@@ -64,6 +73,25 @@ def exported(library: Path, kind: str = "") -> set[str]:
         if letter != "A" and (not kind or letter in kind):
             names.add(name.split("@")[0])
     return names
+
+
+def probes(file: Path) -> dict[str, bytes]:
+    """The code at each probe `provider:name` of a file, where tools look for it."""
+    notes = re.findall(r"Provider: (\w+)\s+Name: (\w+)\s+Location: (\w+), Base: (\w+)",
+                       tool("readelf", "-nW", file))
+    sections = re.search(r"\.stapsdt\.base\s+PROGBITS\s+(\w+)", tool("readelf", "-SW", file))
+    loads = [[int(word, 16) for word in line.split()[1:5]]
+             for line in tool("readelf", "-lW", file).splitlines() if "LOAD" in line]
+    content = file.read_bytes()
+    found = {}
+    for provider, name, location, base in notes:
+        address = int(location, 16)
+        if sections:
+            address += int(sections[1], 16) - int(base, 16)
+        place = next(offset + address - start for offset, start, _, size in loads
+                     if start <= address < start + size)
+        found[f"{provider}:{name}"] = content[place : place + 4]
+    return found
 
 
 class Link(unittest.TestCase):
@@ -139,6 +167,34 @@ class Link(unittest.TestCase):
                          "-Wl,--fatal-warnings", LIBRARIES / library)
                     self.assertEqual(tool(binary), f"{owned}\n")
                     count()
+
+    def test_each_event_is_a_probe_and_documented(self) -> None:
+        """Also in programs that are linked statically, with and without probes of others."""
+        documented = set(re.findall(r"^\| `(nearmalloc:\w+)` \|",
+                                    DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE))
+        with tempfile.TemporaryDirectory() as folder:
+            programs = []
+            for name, others in (("alone", ""), ("among_others", PROBE_BASE)):
+                programs.append(Path(folder) / name)
+                path = programs[-1].with_suffix(".c")
+                path.write_text(STATIC_USE + others, encoding="utf-8")
+                tool("cc", "-fno-builtin", path, f"-I{INCLUDE}", "-o", programs[-1], "-static",
+                     LIBRARIES / "libnearmalloc.a")
+            for file in (*self.libraries, *programs):
+                found = probes(file)
+                self.assertEqual({name for name in found if name.startswith("nearmalloc:")},
+                                 documented, file)
+                for name, code in found.items():
+                    nop = code[:1] == b"\x90" or code == b"\x1f\x20\x03\xd5"
+                    self.assertTrue(nop, f"{file}: {name} is at {code.hex()}, which is no nop")
+                    count()
+
+    @unittest.skipUnless(shutil.which("bpftrace") and os.getuid() == 0, "needs bpftrace and root")
+    def test_bpftrace_lists_the_probes(self) -> None:
+        names = re.findall(r":(nearmalloc:\w+)$", tool("bpftrace", "-l", f"usdt:{LIBRARY}:*"),
+                           re.MULTILINE)
+        self.assertEqual(set(names), set(probes(LIBRARY)))
+        count(len(names))
 
     def test_the_linker_finds_them_by_name(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

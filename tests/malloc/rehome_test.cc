@@ -4,6 +4,7 @@
 
 #include "front/thread.h"
 #include "heap/registry.h"
+#include "profile/profiling.h"
 #include "support/cases.h"
 #include "support/numa_room.h"
 #include "support/pattern.h"
@@ -71,6 +72,28 @@ TEST_F(NumaRehome, TheHeapAndItsSpansStayOnTheirNode) {
     EXPECT_EQ(stats().rehomes, before + 1);
   });
   count_cases(4);
+}
+
+// The thread leaves its heap in the midst of a sample, and another one takes that heap.
+TEST_F(NumaRehome, AHeapThatAThreadLeftIsSampled) {
+  const Profiling profiling(1);
+  const near::Heap* left = nullptr;
+  on_cpu(0, [&] {
+    near_free(near_malloc(1000));
+    left = near::current_heap;
+    set_cpu(other_node());
+    near_free(near_malloc(1000));
+    EXPECT_NE(near::current_heap, left);
+  });
+  on_cpu(0, [&] {
+    for (unsigned i = 0; i < 10; i++) {
+      void* block = near_malloc(1000);
+      EXPECT_EQ(near::current_heap, left);
+      EXPECT_EQ(near::span_of(block)->sampled, near::Sampled::blocks);
+      near_free(block);
+      count_cases();
+    }
+  });
 }
 
 // These tests run without a purge thread, as a process with one thread does.

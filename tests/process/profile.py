@@ -12,9 +12,19 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from preload import PROGRAMS, PreloadTest, count, main, program, run
+from preload import LIBRARIES, PROGRAMS, PreloadTest, count, main, program, run
 
 INTERVAL = 4096
+STATIC = """
+#include <stdlib.h>
+#include <string.h>
+static void *kept[3000];
+__attribute__((noinline)) void *plant(int size) { return memset(malloc(size), 1, size); }
+int main(void) {
+  for (int i = 0; i < 3000; i++) kept[i] = plant(1000);
+  return 0;
+}
+"""
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
@@ -204,6 +214,19 @@ class Profile(PreloadTest):
             self.assert_good(run(command, extra=extra))
             self.assertGreater((self.folder / "profile").stat().st_size, 100)
             count()
+
+    def test_a_static_program(self) -> None:
+        """Its stacks reach the start if the linker wrote the index of unwind tables."""
+        source, binary = self.folder / "static.c", self.folder / "static"
+        source.write_text(STATIC, encoding="ascii")
+        compiler = [program("cc"), "-O1", "-fno-builtin", "-fomit-frame-pointer", "-static"]
+        subprocess.run([*compiler, "-Wl,--eh-frame-hdr", source, LIBRARIES / "libnearmalloc.a",
+                        "-o", binary], check=True)
+        self.assert_good(run([binary], extra=self.options("json"), preload=False))
+        sites = json.loads((self.folder / "profile").read_text())["sites"]
+        live = max(sites, key=lambda site: site["live"]["bytes"])
+        self.near(live["live"]["bytes"], 3_000_000, 0.25, "live")
+        self.assertGreaterEqual(len(live["frames"]), 5, "plant, main, and the start's functions")
 
     def test_files_of_children(self) -> None:
         """A child of fork has a file of its own, or none."""

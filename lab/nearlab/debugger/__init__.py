@@ -1,1 +1,1 @@
-"""What an address is to the allocator: in GDB, and in the core file of a dead process."""
+"""What an address is to the allocator: in GDB and LLDB, and in the core file of a dead process."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from nearlab.top.census import Census, Reader
+from nearlab.top.census import EVENT_KINDS, Census, Reader
 from nearlab.top.process import Process, Refused, find_layout, named
 
 PREFIX = "nearmalloc_process_"
@@ -53,7 +53,7 @@ _OF_HEAPS = (
 
 
 def _family(name: str, words: str, labels: tuple[str, ...], counter: bool = False) -> Family:
-    unit = "bytes" if name.endswith("_bytes") else ""
+    unit = next((unit for unit in ("bytes", "seconds") if name.endswith(f"_{unit}")), "")
     kind = CounterMetricFamily if counter else GaugeMetricFamily
     return kind(PREFIX + name, words, labels=[*_WHO, *labels], unit=unit)
 
@@ -91,6 +91,27 @@ def families(censuses: list[Census]) -> Iterator[Metric]:
             value = sum(getattr(heap, field) for heap in each.heaps)
             family.add_metric([each.name, str(each.pid)], value)
         yield family
+    yield from _events(censuses)
+
+
+def _events(censuses: list[Census]) -> Iterator[Metric]:
+    """The ring forgets old events, so their number may fall."""
+    count = _family("events", "Rare events that the process remembers.", ("kind", "node"))
+    age = _family("event_age_seconds", "Time since the newest of them.", ("kind", "node"))
+    for each in censuses:
+        for kind in EVENT_KINDS:
+            for node in each.nodes:
+                found = [
+                    event.seconds_ago
+                    for event in each.events
+                    if (event.kind, event.node) == (kind, node.node)
+                ]
+                labels = [each.name, str(each.pid), kind, str(node.node)]
+                count.add_metric(labels, len(found))
+                if found:
+                    age.add_metric(labels, min(found))
+    yield count
+    yield age
 
 
 class Processes(Collector):

@@ -12,6 +12,7 @@ import numpy as np
 from nearlab.top.process import Process, Refused, find_symbol
 
 _RED_ZONE = 128  # bytes below the stack pointer that a function may use
+_PAGE = 4096
 _MOST = 65536  # bytes of stack that exit and its handlers use
 # What __run_exit_handlers pushes next to the return address into exit, with glibc 2.36, the
 # only one tried. On other processors the frames are searched as a whole.
@@ -35,11 +36,13 @@ def begin(process: Process, pointer: int) -> tuple[int, bool]:
 
 
 def _words(process: Process, at: int) -> np.ndarray:
-    """As much of the stack as there is."""
-    size = _MOST
-    while size >= 4096:
+    """As much of the stack as there is: it may end on the next page."""
+    parts, end = [], at + _MOST
+    while at < end:
+        size = _PAGE - at % _PAGE
         try:
-            return np.frombuffer(process.read(at, size), np.dtype("<i8"))
+            parts.append(process.read(at, size))
         except Refused:
-            size //= 2
-    return np.empty(0, np.int64)
+            break
+        at += size
+    return np.frombuffer(b"".join(parts), np.dtype("<i8"))

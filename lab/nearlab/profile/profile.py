@@ -1,15 +1,19 @@
 """A profile that the library wrote as JSON, with names."""
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nearlab.profile import perf_map
 from nearlab.profile.symbols import Frame, Module, Symbols
 
 MEASURES = ("live", "peak", "allocated", "remote", "waste")
-# Frames of malloc's family, in a program that is linked to the archive of the library.
+# Frames of malloc's family, in a program that is linked to the archive of the library. Functions of
+# a namespace without a name are known by their files.
 _OWN = ("near::", "malloc", "calloc", "realloc", "operator new", "posix_memalign", "aligned_alloc")
+_OWN_FILE = re.compile(r"/malloc/(front|heap|profile|shim)/\w+\.(cc|h):")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +58,13 @@ class Profile:
         return sum(site.sums[measure] for site in self.sites)
 
 
+def _is_own(frame: Frame) -> bool:
+    return frame.function.startswith(_OWN) or bool(_OWN_FILE.search(frame.place))
+
+
 def _site(told: dict[str, Any], symbols: Symbols) -> Site:
     stack = [frame for address in told["frames"] for frame in symbols.frames(address)]
-    while len(stack) > 1 and stack[0].function.startswith(_OWN):
+    while len(stack) > 1 and _is_own(stack[0]):
         del stack[0]
     blocks = told["freed"]["blocks"]
     return Site(
@@ -86,5 +94,6 @@ def with_names(told: dict[str, Any]) -> Profile:
     """A profile from the object that the library wrote."""
     modules = [Module(**module) for module in told.pop("modules")]
     sites = told.pop("sites")
-    symbols = Symbols(modules, [address for site in sites for address in site["frames"]])
+    addresses = [address for site in sites for address in site["frames"]]
+    symbols = Symbols(modules, addresses, perf_map.read(told["pid"], told["started"]))
     return Profile(told, [_site(site, symbols) for site in sites])

@@ -1,4 +1,5 @@
-"""Names of addresses: which file has them, and what addr2line says about that file.
+"""Names of addresses: which file has them, and what addr2line says about that file; or which piece
+of code that the program compiled while it ran.
 
 Invariant: a file whose build id is not the recorded one gives no names.
 """
@@ -11,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from nearlab.profile.perf_map import PerfMap
 
 _PT_LOAD, _PT_NOTE, _NT_GNU_BUILD_ID = 1, 4, 3
 
@@ -114,7 +117,10 @@ def _ask(file: str, addresses: list[int]) -> dict[int, list[Frame]]:
 class Symbols:
     """Names for the addresses of one profile."""
 
-    def __init__(self, modules: Iterable[Module], addresses: Iterable[int]) -> None:
+    def __init__(
+        self, modules: Iterable[Module], addresses: Iterable[int], compiled: PerfMap | None = None
+    ) -> None:
+        self._compiled = compiled or PerfMap("")
         self._modules = sorted(modules, key=lambda module: module.start)
         self._starts = [module.start for module in self._modules]
         wanted: dict[str, dict[int, int]] = {}
@@ -140,5 +146,5 @@ class Symbols:
             return found
         module = self._module_of(address)
         if module is None:
-            return [Frame(f"{address:#x}", "")]
+            return [Frame(self._compiled.name(address) or f"{address:#x}", "")]
         return [Frame(f"{Path(module.file).name}+{address - module.start + module.offset:#x}", "")]

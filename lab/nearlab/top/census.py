@@ -70,13 +70,14 @@ class OfEvent:
     kind: str
     node: int
     other: int  # spill: the node that served
-    seconds_ago: float
+    seconds_ago: float  # before the census; before the newest event if the process has no clock
     bytes: int
     or_more: bool = False  # the bytes are the most that an event can say
 
 
 _MOST_SLICES = 0xFFFF  # of an event
 _EVENT_KINDS = ("none", "spill", "growth", "purge", "bind_refused", "error")
+EVENT_KINDS = _EVENT_KINDS[1:]
 
 
 @dataclass
@@ -89,6 +90,7 @@ class Census:
     classes: list[OfClass] = field(default_factory=list)
     heaps: list[OfHeap] = field(default_factory=list)
     events: list[OfEvent] = field(default_factory=list)  # the newest first
+    clocked: bool = True  # False: it is a core file's, which does not say when it was written
 
     def total(self, name: str) -> int:
         return sum(getattr(node, name) for node in self.nodes)
@@ -204,6 +206,7 @@ class Reader:
             census.nodes.append(node)
         kernel_nodes = [node.node for node in census.nodes]
         census.heaps = self._heaps(kernel_nodes)
+        census.clocked = process.clock() is not None
         census.events = self._events(kernel_nodes)
         return census
 
@@ -336,25 +339,28 @@ class Reader:
         at, process = self.layout, self.process
         recorded = process.number(at.addresses["events.next"], 4)
         words = np.frombuffer(process.read(at.addresses["events"], 8 * at["events"]), np.uint64)
+        numbers = range(recorded - 1, max(recorded - at["events"], 0) - 1, -1)
+        newest_first = [int(words[number % at["events"]]) for number in numbers]
         clock = process.clock()
-        if clock is None:
-            return []
-        now = int(clock * 10)
+        now = max(map(_tenths, newest_first), default=0) if clock is None else int(clock * 10)
         found = []
-        for number in range(recorded - 1, max(recorded - at["events"], 0) - 1, -1):
-            word = int(words[number % at["events"]])
+        for word in newest_first:
             kind, node, other = word & 0xF, word >> 4 & 0x3F, word >> 10 & 0x3F
             if 0 < kind < len(_EVENT_KINDS) and max(node, other) < len(nodes):
-                seconds = max(now - (word >> 16 & 0xFFFFFFFF), 0) / 10
                 slices = word >> 48
                 found.append(
                     OfEvent(
                         _EVENT_KINDS[kind],
                         nodes[node],
                         nodes[other],
-                        seconds,
+                        max(now - _tenths(word), 0) / 10,
                         slices * at["slice.bytes"],
                         slices == _MOST_SLICES,
                     )
                 )
         return found
+
+
+def _tenths(event: int) -> int:
+    """When it was, by CLOCK_MONOTONIC."""
+    return event >> 16 & 0xFFFFFFFF

@@ -156,7 +156,8 @@ def _heaps(census: Census, before: Census | None) -> Table:
 
 
 def _events(census: Census) -> Table:
-    table = _table("Rare events, the newest first", "seconds ago", "event", "node", "bytes")
+    when = "seconds ago" if census.clocked else "seconds before the newest"
+    table = _table("Rare events, the newest first", when, "event", "node", "bytes")
     for event in census.events[:_MOST_EVENTS]:
         node = f"{event.node} by {event.other}" if event.kind == "spill" else str(event.node)
         size = amount(event.bytes) + (" or more" if event.or_more else "")

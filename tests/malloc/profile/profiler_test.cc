@@ -94,6 +94,21 @@ TEST_F(ProfilerTest, SlicesAreUsedAgain) {
   EXPECT_EQ(before - near::nodes[0].totals().in_spans, 2 * near::kSliceSize);
 }
 
+// Each thread begins without a heap, and counts before it has one.
+TEST_F(ProfilerTest, TheFirstBlockOfAThreadIsSampled) {
+  const Profiling profiling(kEveryBlock);
+  for (const size_t size : {size_t{1000}, size_t{5000}, size_t{300'000}}) {
+    for (int i = 0; i < 5; i++) {
+      std::thread([size] {
+        void* block = near_malloc(size);
+        EXPECT_TRUE(is_sampled(block)) << size;
+        near_free(block);
+      }).join();
+      count_cases();
+    }
+  }
+}
+
 TEST_F(ProfilerTest, AlignedBlocksAreAligned) {
   const Profiling profiling(kEveryBlock);
   for (size_t alignment = 16; alignment <= 1 << 18; alignment *= 2) {
