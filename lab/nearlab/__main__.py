@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from nearlab import places
+
 if TYPE_CHECKING:
     import typer
 
@@ -29,6 +31,8 @@ COMMANDS = {
     "instructions": ("measure.instructions", "instructions", "counts those of malloc and free"),
     "demo": ("demo.command", "demo", "compares real programs on the system's malloc and on ours"),
 }
+if places.INSTALLED:  # these two need the repository
+    del COMMANDS["demo"], COMMANDS["tables"]
 _TAKES_A_PROGRAM = {"compare-allocators", "record", "timeline-cost"}
 
 

@@ -68,6 +68,6 @@ def _programs() -> Iterable[tuple[str, str, str]]:
 
 
 def _allocators() -> Iterable[tuple[str, str, str, str]]:
-    for one in peers.find_all(peers.NAMES):
+    for one in peers.find_all(None if places.INSTALLED else peers.NAMES):
         state = f"missing: {one.missing}" if one.missing else one.flags
         yield one.name, one.group, one.version, state

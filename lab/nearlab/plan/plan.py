@@ -51,7 +51,7 @@ class Workload(_Table):
     sweep: Annotated[dict[str, list[int | float | str]], Field(max_length=1)] = {}
     huge_pages: list[Literal["always", "madvise", "never"]] = []  # each makes cells; as root
     group: str = "other"
-    origin: Origin | None = None  # default: the plan's, else own, or program for a real program
+    origin: Origin | None = None  # default: program for a real one, the plan's, or as in `quick`
     tuned: bool = False  # the allocator under development was tuned by this row
     limit_mib: Annotated[int | None, Field(ge=0)] = None  # 0: not under the limit allocator
     timeout_s: Annotated[float | None, Field(gt=0)] = None

@@ -23,7 +23,7 @@ from typing import Annotated
 import typer
 
 from nearlab import places
-from nearlab.report import style
+from nearlab.report import style, verdict
 from nearlab.report import tables as page_tables
 from nearlab.report.analysis import MEMORY, TIME, Analysis
 from nearlab.results import record
@@ -39,15 +39,19 @@ _METRICS = {"time": TIME, "heap": MEMORY}  # others are named as in the results
 def _means(analysis: Analysis, names: Sequence[str]) -> list[Sequence[str]]:
     base = analysis.base
     rows: list[Sequence[str]] = [
-        ("group", "allocator", f"time / {base}", "without one row", f"memory / {base}")
+        (
+            *("group", "allocator", f"time / {base}", "with the choice of rows"),
+            *("without one row", f"memory / {base}"),
+        )
     ]
     for origin in analysis.origins:
-        told = f"{ORIGINS[origin]}, {analysis.told(analysis.common(TIME, origin))}"
+        told = f"{ORIGINS[origin]}, {verdict.told(analysis, origin).rstrip(',')}"
         for one in analysis.standings(origin):
             if not names or one.allocator in names:
                 out = page_tables.without_one(analysis, one.allocator, TIME, origin)
-                means = page_tables.interval(one.time), out, page_tables.interval(one.memory)
-                rows.append((told, one.allocator, *means))
+                times = page_tables.interval(one.time), page_tables.edges(one.time_rows), out
+                memory = page_tables.interval(one.memory)
+                rows.append((told, one.allocator, *times, memory))
     return rows
 
 

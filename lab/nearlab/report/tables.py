@@ -13,6 +13,12 @@ from nearlab.results.record import Allocator, Record, Run
 from nearlab.results.stats import FEWEST_RUNS, Interval
 
 
+_UNCOUNTED = (
+    "Not counted: cells that are mostly harness, or hardly call malloc, are ranked in time too. "
+    "The option --count, or count = true in the plan, counts both."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """Rows of words under a heading; `allocators` names each row's, so that it can be hidden."""
@@ -160,14 +166,15 @@ def unranked(record: Record) -> Table:
             share = record.harness_share(cell.name) or 0
             why = f"in time: {share:.0%} of its instructions are the harness's"
             rows.append((cell.name, why))
-    return Table(("cell", "why"), tuple(rows), empty="Every cell may rank.")
+    every = "Every cell may rank." if record.extras["count"] else _UNCOUNTED
+    return Table(("cell", "why"), tuple(rows), empty=every)
 
 
 def harness(record: Record) -> Table:
     """The harness's share of the instructions of every cell in which it was counted."""
     shares = ((cell.name, record.harness_share(cell.name)) for cell in record.cells)
     rows = tuple((name, f"{share:.0%}") for name, share in shares if share is not None)
-    return Table(("cell", "harness, of all instructions"), rows, empty="It was not counted.")
+    return Table(("cell", "harness, of all instructions"), rows, empty=_UNCOUNTED)
 
 
 def versions(record: Record) -> Table:
@@ -190,6 +197,9 @@ def machine(record: Record) -> Table:
     rows = [(key.replace("_", " "), str(value)) for key, value in found.items()]
     if kib:
         rows.insert(2, ("memory", f"{kib / (1 << 20):.1f} GiB"))
+    if speeds := record.speeds():
+        told = f"{min(speeds):.2f} to {max(speeds):.2f} of that before the first run"
+        rows.append(("seconds of the speed probe", told))
     rows += [
         ("measured", plan.get("date", "–")),
         ("commit", plan.get("commit") or "–"),

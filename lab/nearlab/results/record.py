@@ -78,6 +78,7 @@ class Run:
     failure: str | None
     result: dict[str, Any]
     disturbed: str | None = None  # what other work the machine did
+    probe_s: float | None = None  # the machine's speed around the run
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,12 @@ class Record:
         """All counted runs that other work disturbed."""
         every = (self.counted(*place) for place in self.runs)
         return [run for runs in every for run in runs if run.disturbed]
+
+    def speeds(self) -> list[float]:
+        """The probe beside each counted run, relative to that before the first run."""
+        first = self.plan.get("probe_s")
+        counted = (run for place in self.runs for run in self.counted(*place))
+        return [run.probe_s / first for run in counted if first and run.probe_s]
 
     def problem(self, cell: str, allocator: str) -> str | None:
         """Why there is no number for the allocator in the cell; None when there is one."""
@@ -281,6 +288,8 @@ def _assemble(path: Path, plan: dict[str, Any], records: list[dict[str, Any]]) -
 def _run(record: dict[str, Any]) -> Run:
     numbers = (record.get("metrics") or {}).items()
     metrics = {key: float(value) for key, value in numbers if value is not None}
+    if "seconds_raw" in metrics:  # an earlier version scaled the seconds by the speed probe
+        metrics["seconds"] = metrics.pop("seconds_raw")
     return Run(
         record["cell"],
         record["allocator"],
@@ -289,6 +298,7 @@ def _run(record: dict[str, Any]) -> Run:
         record.get("failure"),
         record.get("result") or {},
         record.get("disturbed"),
+        record.get("probe_s"),
     )
 
 
