@@ -117,7 +117,7 @@ class _Keys(_Table):
     name: Annotated[str, Field(pattern=r"^[\w][\w.+-]*$")]  # the name of the results' folder
     title: str = ""
     description: str = ""
-    rounds: Annotated[int, Field(ge=1)]
+    rounds: Annotated[int, Field(ge=1)] = 5
     warm_up: Annotated[int, Field(ge=0)] = 1
     allocators: Annotated[list[str], Field(min_length=1)]  # names, NAME=LIBRARY, or "all" alone
     timeout_s: Annotated[float, Field(gt=0)] = 120

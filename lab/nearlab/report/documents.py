@@ -9,8 +9,9 @@ A document has a table between two comments, and so each number of a sentence or
 
 `means` is a row for each allocator and group of rows, `cells` one for each cell, both relative to
 the baseline; more words are the allocators shown. `mean` is one of these means, of a metric, an
-allocator and a group; `ratio` compares two allocators in the cells of a pattern. Invariant: what
-lies between the comments is a function of the data; nothing else of the document changes.
+allocator and a group, relative to another allocator if that is named; `ratio` compares two
+allocators in the cells of a pattern. Invariant: what lies between the comments is a function of the
+data; nothing else of the document changes.
 """
 
 import fnmatch
@@ -76,9 +77,11 @@ def _table(rows: list[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _mean(analysis: Analysis, metric: str, name: str, origin: str) -> str:
+def _mean(
+    analysis: Analysis, metric: str, name: str, origin: str, base: str | None = None
+) -> str:
     key = _METRICS.get(metric, metric)
-    return page_tables.interval(analysis.mean(name, key, analysis.common(key, origin)))
+    return page_tables.interval(analysis.mean(name, key, analysis.common(key, origin), base))
 
 
 def _ratio(analysis: Analysis, metric: str, name: str, base: str, pattern: str) -> str:

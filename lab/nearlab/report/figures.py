@@ -138,7 +138,8 @@ def _result(analysis: Analysis) -> str:
             if one.time:
                 name = "" if one.allocator == analysis.subject else f"{one.allocator} "
                 told.append(f"{name}{style.ratio(one.time.value)} in {ORIGINS[origin]}")
-    return f"{analysis.subject or 'Least'} of {analysis.base}’s time: {', '.join(told)}"
+    noun = f"{analysis.subject}’s time" if analysis.subject else "Least time"
+    return f"{noun}, relative to {analysis.base}: {', '.join(told)}" if told else ""
 
 
 def heat_maps(analysis: Analysis, frame: Frame) -> list[Figure]:
