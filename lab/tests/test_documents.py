@@ -54,7 +54,8 @@ def test_tables_are_made_from_the_compressed_results(root):
 def test_a_mean_may_be_relative_to_another_allocator(root):
     path = root / "README.md"
     number = "number: mean data/a.jsonl.xz time {} own {}"
-    both = (number.format(*pair) for pair in (("nearmalloc", "nearmalloc"), ("glibc", "nearmalloc")))
+    pairs = ("nearmalloc", "nearmalloc"), ("glibc", "nearmalloc")
+    both = (number.format(*pair) for pair in pairs)
     path.write_text(" ".join(f"<!-- {words} -->old<!-- end -->" for words in both))
     assert tables(path) == 0
     assert re.findall(r"-->([\d.]+) \[", path.read_text()) == ["1.00", "1.00"]

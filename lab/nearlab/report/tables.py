@@ -12,7 +12,6 @@ from nearlab.report.rows import NO_MEANING, Row, shown
 from nearlab.results.record import Allocator, Record, Run
 from nearlab.results.stats import FEWEST_RUNS, Interval
 
-
 _UNCOUNTED = (
     "Not counted: cells that are mostly harness, or hardly call malloc, are ranked in time too. "
     "The option --count, or count = true in the plan, counts both."
