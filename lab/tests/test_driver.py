@@ -414,7 +414,7 @@ def test_an_ended_run_goes_on_with_exactly_what_is_missing(tmp_path, monkeypatch
     first.send_signal(signal.SIGTERM)
     assert first.wait(60) == 130, first.stderr.read()
     said = first.stderr.read()
-    again = shlex.split(re.search(r"nearlab run (.*) goes on with it", said)[1])
+    again = shlex.split(re.search(r"\nnearlab run (.*)\n", said)[1])
     (result,) = results.glob("try/*.jsonl")
     assert journal.read(result)[-1]["kind"] == "end" and not journal.read(result)[-1]["complete"]
 
