@@ -170,10 +170,15 @@ def unranked(record: Record) -> Table:
 
 
 def harness(record: Record) -> Table:
-    """The harness's share of the instructions of every cell in which it was counted."""
-    shares = ((cell.name, record.harness_share(cell.name)) for cell in record.cells)
-    rows = tuple((name, f"{share:.0%}") for name, share in shares if share is not None)
-    return Table(("cell", "harness, of all instructions"), rows, empty=_UNCOUNTED)
+    """The harness's share of the instructions of every cell in which it was to be counted."""
+    rows = []
+    for cell in record.cells:
+        share, why = record.harness_share(cell.name), record.harness_failure(cell.name)
+        if share is not None:
+            rows.append((cell.name, f"{share:.0%}"))
+        elif why:
+            rows.append((cell.name, f"not known: {why}"))
+    return Table(("cell", "harness, of all instructions"), tuple(rows), empty=_UNCOUNTED)
 
 
 def versions(record: Record) -> Table:

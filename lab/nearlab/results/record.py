@@ -206,6 +206,12 @@ class Record:
         shares = (found.get("harness_share") for (name, _), found in counts if name == cell)
         return next((share for share in shares if share is not None), None)
 
+    def harness_failure(self, cell: str) -> str | None:
+        """Why this part is not known although it was to be counted."""
+        counts = self.extras["count"].items()
+        reasons = (found.get("harness_failure") for (name, _), found in counts if name == cell)
+        return next((reason for reason in reasons if reason), None)
+
     def harness(self, cell: str) -> bool:
         """True if most of what is timed in the cell is the harness."""
         share = self.harness_share(cell)
