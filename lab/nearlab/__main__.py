@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from nearlab import places
+
 if TYPE_CHECKING:
     import typer
 
@@ -30,6 +32,8 @@ COMMANDS = {
     "pictures": ("pictures", "pictures", "draws the pictures of ./near profile and ./near top"),
     "demo": ("demo.command", "demo", "compares real programs on the system's malloc and on ours"),
 }
+if places.INSTALLED:  # these two need the repository
+    del COMMANDS["demo"], COMMANDS["tables"]
 _TAKES_A_PROGRAM = {"compare-allocators", "record", "timeline-cost"}
 
 

@@ -72,6 +72,9 @@ def refusal(what: Sequence[str], allocators: Sequence[str], results: Path) -> st
     for name in what:
         if len(what) == 1 and (name in plans or Path(name).is_file()):
             continue
+        if name in plans or Path(name).is_file():
+            others = " ".join(word for word in what if word != name)
+            return f"{name} is a plan, and is run alone, without {others}"
         if name.endswith(".toml"):
             return f"there is no plan {name}; there are: {', '.join(plans)}"
         if not workloads.is_known(name):

@@ -208,7 +208,6 @@ def _rich_run(draw, one: dict, name: str, number: int, level: float, bias: dict)
     kib = 50_000 * memory * abs(bias[place, name][1]) + draw.random() * 100
     metrics = {
         "seconds": seconds,
-        "seconds_raw": seconds,
         "operations": 1e6,
         "ops_per_s": 1e6 / seconds,
         "memory_kib": kib,

@@ -97,7 +97,7 @@ def one_step(monkeypatch, sample, disturbances: list[str | None], repeats_left: 
 
     class Bench:
         def run(self, cell, allocator):
-            return Outcome({"seconds_raw": 1.0}, None, {}, sample)
+            return Outcome({"seconds": 1.0}, None, {}, sample)
 
     one = driver.Driver(None, [], [], Bench())
     one._repeats_left = repeats_left
@@ -118,7 +118,8 @@ def test_a_disturbed_run_is_repeated_a_few_times_then_marked(
     monkeypatch, sample, told, repeats_left, disturbed, repeats, left
 ):
     found = one_step(monkeypatch, sample, told, repeats_left)
-    assert (found["disturbed"], found["repeats"], found["left"]) == (disturbed, repeats, left)
+    again = [{"disturbed": "noise", "metrics": {"seconds": 1.0}}] * repeats
+    assert (found["disturbed"], found["discarded"], found["left"]) == (disturbed, again, left)
 
 
 def content(disturbed: set[int], rounds: int) -> list[dict]:

@@ -51,6 +51,17 @@ def test_tables_are_made_from_the_compressed_results(root):
     assert tables("--check", path) == 0 and tables(path) == 0 and path.read_text() == text
 
 
+def test_a_mean_may_be_relative_to_another_allocator(root):
+    path = root / "README.md"
+    number = "number: mean data/a.jsonl.xz time {} own {}"
+    pairs = ("nearmalloc", "nearmalloc"), ("glibc", "nearmalloc")
+    both = (number.format(*pair) for pair in pairs)
+    path.write_text(" ".join(f"<!-- {words} -->old<!-- end -->" for words in both))
+    assert tables(path) == 0
+    assert re.findall(r"-->([\d.]+) \[", path.read_text()) == ["1.00", "1.00"]
+    assert "-->1.00 [1.00, 1.00]<" in path.read_text()
+
+
 @pytest.mark.parametrize(
     "words",
     [

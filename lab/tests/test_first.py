@@ -67,6 +67,7 @@ def test_a_list_that_nobody_reads_to_its_end_is_no_error(clone):
         (["run", "quick", "--allocators=glibc,bumpmalloc"], "unknown 'bumpmalloc'"),
         (["run", "nonsense"], "'nonsense' is no plan"),
         (["run", "gone.toml"], "there is no plan gone.toml"),
+        (["run", "quick", "larson"], "quick is a plan, and is run alone, without larson"),
         (["fly"], "unknown command 'fly'"),
     ],
 )

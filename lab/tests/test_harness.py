@@ -104,6 +104,17 @@ def test_a_row_that_is_mostly_harness_ranks_nobody_in_time(tmp_path):
     assert tables.harness(analysis.record).rows == (("phong", "60%"),)
 
 
+def test_a_share_that_could_not_be_counted_has_a_reason(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    share = harness.share(["/bin/true"])
+    assert (share.value, share.failure) == (None, "valgrind is not installed")
+    missing = {"harness_share": None, "harness_failure": share.failure}
+    line = {"kind": "count", "cell": "phong", "allocator": "glibc"} | missing
+    analysis = analyse(tmp_path, [*content(), line])
+    found = tables.harness(analysis.record).rows
+    assert found == (("phong", "not known: valgrind is not installed"),)
+
+
 def allocators(*names: str) -> list[Allocator]:
     return [Allocator(name, name, None, "1") for name in names]
 

@@ -264,13 +264,23 @@ def test_two_cells_of_one_name_are_refused():
         names(text)
 
 
-def test_every_row_belongs_to_a_group():
+def test_the_published_workloads_are_those_of_the_plan_quick():
+    found = cells._published()
+    assert {"larson", "threadtest"} <= found and not {"churn", "sweep"} & found
+
+
+def test_every_row_belongs_to_a_group(monkeypatch):
     text = ONE + 'origin = "published"\ntuned = true\n[[workload]]\nprogram = "slow"'
     first, second = cells.of_plan(parse(text))
     assert (first.origin, first.tuned) == ("published", True)
     assert (second.origin, second.tuned) == ("own", False)
     (cell,) = cells.of_plan(parse(ONE, 'origin = "published"'))
     assert cell.origin == "published"
+    monkeypatch.setattr(cells, "_published", lambda: frozenset(["slow"]))
+    first, second = cells.of_plan(parse(ONE + '[[workload]]\nprogram = "slow"'))
+    assert (first.origin, second.origin) == ("own", "published")
+    (cell,) = cells.of_plan(parse('[[workload]]\nprogram = "slow"', 'origin = "own"'))
+    assert cell.origin == "own"
     (cell,) = cells.of_plan(parse('[[workload]]\nprogram = "program:gcc"'))
     assert cell.origin == "program"
     with pytest.raises(PlanError, match="origin"):

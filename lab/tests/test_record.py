@@ -47,6 +47,17 @@ def test_time_is_per_operation_where_operations_are_counted(tmp_path):
     assert counted.series("churn", "glibc", "time") == {1: 0.25, 2: 0.5}
 
 
+def test_times_that_an_earlier_version_scaled_are_read_as_they_were_measured(tmp_path):
+    found = read(tmp_path, lines({"glibc": [1, 2]}, seconds_raw=3))
+    assert found.series("churn", "glibc", "time") == {1: 3, 2: 3}
+
+
+def test_the_speed_of_the_machine_is_relative_to_that_before_the_first_run(tmp_path):
+    content = lines({"glibc": [1, 2]})
+    content[-2]["probe_s"] = 0.1
+    assert sorted(read(tmp_path, content).speeds()) == [1, 2]
+
+
 def test_pairs_are_of_the_rounds_both_have(tmp_path):
     content = lines({"glibc": [1, 2, 3], "limit": [4, 5, 6]})
     content = [x for x in content if (x.get("allocator"), x.get("round")) != ("limit", 2)]

@@ -83,6 +83,9 @@ def test_a_workload_and_a_program_are_run_under_a_library_of_ones_own_and_report
 def test_the_list_has_no_nearmalloc_and_every_plan_is_right(installed):
     listed = nearlab(installed, "list")
     assert "threadtest" in listed and "mimalloc-bench" in listed and "scalloc" not in listed
+    assert "nearmalloc" not in listed
+    usage = nearlab(installed, "--help")
+    assert "compare-allocators" in usage and "demo" not in usage and "tables" not in usage
     script = (
         "from nearlab.plan import plan; from nearlab import places\n"
         "for path in places.plan_files(): assert 'nearmalloc' not in plan.load(path).allocators"

@@ -26,6 +26,8 @@ class Built:
         return "release"
 
     def hint(self) -> str:
+        if places.INSTALLED:
+            return "not in this package: name a build of yours, as in near=libnearmalloc.so"
         return "not found: build it with `./near build`"
 
 

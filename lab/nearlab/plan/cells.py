@@ -4,12 +4,15 @@ Invariant: a cell's name is unique in its plan and holds everything that disting
 `threadtest 64 B t=2`, `sizes size=64`.
 """
 
+import functools
 import os
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+from nearlab import places
 from nearlab.plan import chosen, workloads
 from nearlab.plan.plan import Plan, PlanError, Timeline, Value, Workload
 
@@ -144,8 +147,17 @@ def _of_workload(plan: Plan, workload: Workload) -> Iterator[Cell]:
 
 
 def _origin(plan: Plan, workload: Workload) -> str:
-    default = "program" if workload.real_program else plan.keys.origin or "own"
-    return workload.origin or default
+    default = "published" if workload.program in _published() else "own"
+    return workload.origin or ("program" if workload.real_program else plan.keys.origin or default)
+
+
+@functools.cache
+def _published() -> frozenset[str]:
+    """The workloads that others published, as the plan `quick` marks them."""
+    quick = tomllib.loads((places.plans_dir() / "quick.toml").read_text(encoding="utf-8"))
+    return frozenset(
+        one["program"] for one in quick["workload"] if one.get("origin") == "published"
+    )
 
 
 def _threads_option(workload: Workload) -> int | None:

@@ -7,7 +7,8 @@ itself is needed.
 import shutil
 import textwrap
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from nearlab import peers, places, programs
 from nearlab.plan import workloads
@@ -18,13 +19,16 @@ _WIDTH = 180  # if stdout is no terminal
 
 def list_all() -> None:
     """Lists plans, workloads, real programs and allocators."""
-    for title, rows in (
-        ("Plans", _plans()),
-        ("Workloads", _workloads()),
-        ("Real programs", _programs()),
-        ("Allocators", _allocators()),
-    ):
-        print(f"{title}\n{_columns(list(rows))}\n")
+    parts: dict[str, Callable[[], Iterable[Sequence[str]]]] = {
+        "Plans": _plans,
+        "Workloads": _workloads,
+        "Real programs": _programs,
+        "Allocators": _allocators,
+    }
+    with ThreadPoolExecutor(len(parts)) as pool:  # programs and libraries take a while to answer
+        found = pool.map(lambda rows: _columns(list(rows())), parts.values())
+    for title, columns in zip(parts, found, strict=True):
+        print(f"{title}\n{columns}\n")
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> str:
@@ -68,6 +72,6 @@ def _programs() -> Iterable[tuple[str, str, str]]:
 
 
 def _allocators() -> Iterable[tuple[str, str, str, str]]:
-    for one in peers.find_all(peers.NAMES):
+    for one in peers.find_all(None if places.INSTALLED else peers.NAMES):
         state = f"missing: {one.missing}" if one.missing else one.flags
         yield one.name, one.group, one.version, state

@@ -51,7 +51,7 @@ class Workload(_Table):
     sweep: Annotated[dict[str, list[int | float | str]], Field(max_length=1)] = {}
     huge_pages: list[Literal["always", "madvise", "never"]] = []  # each makes cells; as root
     group: str = "other"
-    origin: Origin | None = None  # default: the plan's, else own, or program for a real program
+    origin: Origin | None = None  # default: program for a real one, the plan's, or as in `quick`
     tuned: bool = False  # the allocator under development was tuned by this row
     limit_mib: Annotated[int | None, Field(ge=0)] = None  # 0: not under the limit allocator
     timeout_s: Annotated[float | None, Field(gt=0)] = None
@@ -117,7 +117,7 @@ class _Keys(_Table):
     name: Annotated[str, Field(pattern=r"^[\w][\w.+-]*$")]  # the name of the results' folder
     title: str = ""
     description: str = ""
-    rounds: Annotated[int, Field(ge=1)]
+    rounds: Annotated[int, Field(ge=1)] = 5
     warm_up: Annotated[int, Field(ge=0)] = 1
     allocators: Annotated[list[str], Field(min_length=1)]  # names, NAME=LIBRARY, or "all" alone
     timeout_s: Annotated[float, Field(gt=0)] = 120

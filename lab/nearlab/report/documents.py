@@ -9,8 +9,9 @@ A document has a table between two comments, and so each number of a sentence or
 
 `means` is a row for each allocator and group of rows, `cells` one for each cell, both relative to
 the baseline; more words are the allocators shown. `mean` is one of these means, of a metric, an
-allocator and a group; `ratio` compares two allocators in the cells of a pattern. Invariant: what
-lies between the comments is a function of the data; nothing else of the document changes.
+allocator and a group, relative to another allocator if that is named; `ratio` compares two
+allocators in the cells of a pattern. Invariant: what lies between the comments is a function of the
+data; nothing else of the document changes.
 """
 
 import fnmatch
@@ -23,7 +24,7 @@ from typing import Annotated
 import typer
 
 from nearlab import places
-from nearlab.report import style
+from nearlab.report import style, verdict
 from nearlab.report import tables as page_tables
 from nearlab.report.analysis import MEMORY, TIME, Analysis
 from nearlab.results import record
@@ -39,15 +40,19 @@ _METRICS = {"time": TIME, "heap": MEMORY}  # others are named as in the results
 def _means(analysis: Analysis, names: Sequence[str]) -> list[Sequence[str]]:
     base = analysis.base
     rows: list[Sequence[str]] = [
-        ("group", "allocator", f"time / {base}", "without one row", f"memory / {base}")
+        (
+            *("group", "allocator", f"time / {base}", "with the choice of rows"),
+            *("without one row", f"memory / {base}"),
+        )
     ]
     for origin in analysis.origins:
-        told = f"{ORIGINS[origin]}, {analysis.told(analysis.common(TIME, origin))}"
+        told = f"{ORIGINS[origin]}, {verdict.told(analysis, origin).rstrip(',')}"
         for one in analysis.standings(origin):
             if not names or one.allocator in names:
                 out = page_tables.without_one(analysis, one.allocator, TIME, origin)
-                means = page_tables.interval(one.time), out, page_tables.interval(one.memory)
-                rows.append((told, one.allocator, *means))
+                times = page_tables.interval(one.time), page_tables.edges(one.time_rows), out
+                memory = page_tables.interval(one.memory)
+                rows.append((told, one.allocator, *times, memory))
     return rows
 
 
@@ -72,9 +77,11 @@ def _table(rows: list[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _mean(analysis: Analysis, metric: str, name: str, origin: str) -> str:
+def _mean(
+    analysis: Analysis, metric: str, name: str, origin: str, base: str | None = None
+) -> str:
     key = _METRICS.get(metric, metric)
-    return page_tables.interval(analysis.mean(name, key, analysis.common(key, origin)))
+    return page_tables.interval(analysis.mean(name, key, analysis.common(key, origin), base))
 
 
 def _ratio(analysis: Analysis, metric: str, name: str, base: str, pattern: str) -> str:

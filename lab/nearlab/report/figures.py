@@ -129,19 +129,17 @@ def machine_line(analysis: Analysis) -> str:
 
 
 def _result(analysis: Analysis) -> str:
-    """The result in a title: the subject's time and memory in the first group, or the fastest."""
+    """The result in a title: the subject's time in every group, or the fastest of each."""
+    told = []
     for origin in analysis.origins:
-        standings = [one for one in analysis.standings(origin) if one.time and one.memory]
-        real = [one for one in standings if one.allocator != LIMIT]
+        real = [one for one in analysis.standings(origin) if one.allocator != LIMIT]
         mine = [one for one in real if one.allocator == analysis.subject] or real[:1]
         for one in mine:
-            assert one.time is not None, "it was chosen so"
-            assert one.memory is not None, "it was chosen so"
-            return (
-                f"{one.allocator}: {style.ratio(one.time.value)} of {analysis.base}’s time, "
-                f"{style.ratio(one.memory.value)} of its memory, {ORIGINS[origin]}"
-            )
-    return ""
+            if one.time:
+                name = "" if one.allocator == analysis.subject else f"{one.allocator} "
+                told.append(f"{name}{style.ratio(one.time.value)} in {ORIGINS[origin]}")
+    noun = f"{analysis.subject}’s time" if analysis.subject else "Least time"
+    return f"{noun}, relative to {analysis.base}: {', '.join(told)}" if told else ""
 
 
 def heat_maps(analysis: Analysis, frame: Frame) -> list[Figure]:

@@ -104,7 +104,6 @@ _METRICS = {
     for metric in (
         Metric("time", "time per operation", "ns", 1e9),
         Metric("seconds", "time", "s"),
-        Metric("seconds_raw", "time, not scaled", "s"),
         Metric("cpu_s", "CPU time", "s"),
         Metric("user_s", "user time", "s"),
         Metric("sys_s", "system time", "s"),

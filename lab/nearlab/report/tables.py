@@ -12,6 +12,11 @@ from nearlab.report.rows import NO_MEANING, Row, shown
 from nearlab.results.record import Allocator, Record, Run
 from nearlab.results.stats import FEWEST_RUNS, Interval
 
+_UNCOUNTED = (
+    "Not counted: cells that are mostly harness, or hardly call malloc, are ranked in time too. "
+    "The option --count, or count = true in the plan, counts both."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -160,14 +165,20 @@ def unranked(record: Record) -> Table:
             share = record.harness_share(cell.name) or 0
             why = f"in time: {share:.0%} of its instructions are the harness's"
             rows.append((cell.name, why))
-    return Table(("cell", "why"), tuple(rows), empty="Every cell may rank.")
+    every = "Every cell may rank." if record.extras["count"] else _UNCOUNTED
+    return Table(("cell", "why"), tuple(rows), empty=every)
 
 
 def harness(record: Record) -> Table:
-    """The harness's share of the instructions of every cell in which it was counted."""
-    shares = ((cell.name, record.harness_share(cell.name)) for cell in record.cells)
-    rows = tuple((name, f"{share:.0%}") for name, share in shares if share is not None)
-    return Table(("cell", "harness, of all instructions"), rows, empty="It was not counted.")
+    """The harness's share of the instructions of every cell in which it was to be counted."""
+    rows = []
+    for cell in record.cells:
+        share, why = record.harness_share(cell.name), record.harness_failure(cell.name)
+        if share is not None:
+            rows.append((cell.name, f"{share:.0%}"))
+        elif why:
+            rows.append((cell.name, f"not known: {why}"))
+    return Table(("cell", "harness, of all instructions"), tuple(rows), empty=_UNCOUNTED)
 
 
 def versions(record: Record) -> Table:
@@ -190,6 +201,9 @@ def machine(record: Record) -> Table:
     rows = [(key.replace("_", " "), str(value)) for key, value in found.items()]
     if kib:
         rows.insert(2, ("memory", f"{kib / (1 << 20):.1f} GiB"))
+    if speeds := record.speeds():
+        told = f"{min(speeds):.2f} to {max(speeds):.2f} of that before the first run"
+        rows.append(("seconds of the speed probe", told))
     rows += [
         ("measured", plan.get("date", "–")),
         ("commit", plan.get("commit") or "–"),

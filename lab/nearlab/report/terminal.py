@@ -8,6 +8,8 @@ from nearlab.report import tables
 from nearlab.report.analysis import TIME, Analysis
 from nearlab.results.record import ORIGINS, Record, RecordError
 
+_MEMORY = "memory: the peak above that of an empty process; heaps under 4 MiB are in no mean"
+
 
 def show(out: Console, record: Record) -> None:
     """Prints the ranks of each group; nothing if there is nothing to compare."""
@@ -20,7 +22,8 @@ def show(out: Console, record: Record) -> None:
     for origin in analysis.origins:
         found = tables.ranks(analysis, origin)
         told = analysis.told(analysis.common(TIME, origin))
-        table = Table(title=f"{ORIGINS[origin]}: geometric means over {told}", title_justify="left")
+        title = f"{ORIGINS[origin]}: geometric means over {told}"
+        table = Table(title=title, title_justify="left", caption=_MEMORY, caption_justify="left")
         for word in found.heading:
             table.add_column(word)
         for row in found.rows:

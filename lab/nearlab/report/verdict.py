@@ -33,8 +33,8 @@ def verdict(analysis: Analysis) -> Verdict:
     subject = analysis.subject
     if subject is not None and subject not in (LIMIT, analysis.base):
         return _of_subject(analysis, subject)
-    told = [_of_all(analysis, origin) for origin in analysis.origins]
-    return Verdict(" ".join(told) or "No verdict: the allocators completed no cell in common.")
+    groups = [_of_all(analysis, origin) for origin in analysis.origins]
+    return Verdict(" ".join(groups) or "No verdict: the allocators completed no cell in common.")
 
 
 def _of_all(analysis: Analysis, origin: str) -> str:
@@ -47,9 +47,9 @@ def _of_all(analysis: Analysis, origin: str) -> str:
             names = ", ".join(one.allocator for one in first)
             best = min(means, key=lambda mean: mean.value)
             words.append(f"least {_NOUNS[metric]}: {names} ({_interval(best)} of {analysis.base})")
-    told = "; ".join(words)
+    least = "; ".join(words)
     return (
-        f"{told[:1].upper()}{told[1:]}; geometric means over {_told(analysis, origin)} that all "
+        f"{least[:1].upper()}{least[1:]}; geometric means over {told(analysis, origin)} that all "
         f"completed ({ORIGINS[origin]})."
     )
 
@@ -104,12 +104,12 @@ def _of_group(analysis: Analysis, origin: str, standing: Standing) -> str:
         if mean
     ]
     return (
-        f"takes {' and '.join(parts)} over the {_told(analysis, origin)} that all completed "
+        f"takes {' and '.join(parts)} over the {told(analysis, origin)} that all completed "
         f"({ORIGINS[origin]}), {_place(analysis, origin, standing)}"
     )
 
 
-def _told(analysis: Analysis, origin: str) -> str:
+def told(analysis: Analysis, origin: str) -> str:
     """Returns the number of cells in the means, in words; time and memory may differ."""
     time, memory = analysis.common(TIME, origin), analysis.common(MEMORY, origin)
     more = f", for memory {len(memory)}," if len(memory) != len(time) else ""

@@ -78,6 +78,7 @@ class Run:
     failure: str | None
     result: dict[str, Any]
     disturbed: str | None = None  # what other work the machine did
+    probe_s: float | None = None  # the machine's speed around the run
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,12 @@ class Record:
         """All counted runs that other work disturbed."""
         every = (self.counted(*place) for place in self.runs)
         return [run for runs in every for run in runs if run.disturbed]
+
+    def speeds(self) -> list[float]:
+        """The probe beside each counted run, relative to that before the first run."""
+        first = self.plan.get("probe_s")
+        counted = (run for place in self.runs for run in self.counted(*place))
+        return [run.probe_s / first for run in counted if first and run.probe_s]
 
     def problem(self, cell: str, allocator: str) -> str | None:
         """Why there is no number for the allocator in the cell; None when there is one."""
@@ -198,6 +205,12 @@ class Record:
         counts = self.extras["count"].items()
         shares = (found.get("harness_share") for (name, _), found in counts if name == cell)
         return next((share for share in shares if share is not None), None)
+
+    def harness_failure(self, cell: str) -> str | None:
+        """Why this part is not known although it was to be counted."""
+        counts = self.extras["count"].items()
+        reasons = (found.get("harness_failure") for (name, _), found in counts if name == cell)
+        return next((reason for reason in reasons if reason), None)
 
     def harness(self, cell: str) -> bool:
         """True if most of what is timed in the cell is the harness."""
@@ -281,6 +294,8 @@ def _assemble(path: Path, plan: dict[str, Any], records: list[dict[str, Any]]) -
 def _run(record: dict[str, Any]) -> Run:
     numbers = (record.get("metrics") or {}).items()
     metrics = {key: float(value) for key, value in numbers if value is not None}
+    if "seconds_raw" in metrics:  # an earlier version scaled the seconds by the speed probe
+        metrics["seconds"] = metrics.pop("seconds_raw")
     return Run(
         record["cell"],
         record["allocator"],
@@ -289,6 +304,7 @@ def _run(record: dict[str, Any]) -> Run:
         record.get("failure"),
         record.get("result") or {},
         record.get("disturbed"),
+        record.get("probe_s"),
     )
 
 

@@ -45,7 +45,8 @@ def tables(record: Record) -> list[Table]:
     """Tables of time and of memory: of all cells that glibc ran, and of each set of allocators of
     the others."""
     found = []
-    for metric, noun in (("seconds", "median seconds"), ("memory_kib", "median peak KiB")):
+    peak = "median peak KiB of the process"
+    for metric, noun in (("seconds", "median seconds"), ("memory_kib", peak)):
         if any(record.series(*place, metric) for place in record.runs):
             title = f"{record.plan['title']}: {noun}"
             parts = _parts(record, metric)

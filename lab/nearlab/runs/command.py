@@ -200,7 +200,7 @@ def drive(driver: Driver, resume: bool, err: Console, words: Sequence[str] = ())
                     driver.run(lines)
                 except KeyboardInterrupt:
                     again = shlex.join(words) + " --resume"
-                    more = f": {commands.program()} {again} goes on with it" if words else ""
+                    more = f"; to go on with it:\n{commands.program()} {again}" if words else ""
                     err.print(
                         f"{commands.program()}: interrupted, {driver.left()} runs are left; "
                         f"{shown(lines.path)} is kept{more}"

@@ -3,14 +3,13 @@
 Every run of every (cell, allocator, round) ends as one line of the journal, failures included, so
 an interrupted plan resumes with exactly the missing runs. An allocator that fails twice in the same
 way in a cell is not run there again: the remaining rounds are recorded as failed before. A run that
-other work disturbed is repeated, at most twice, and marked if that does not help. Counting comes
-after the last round. Invariant: the journal has at most one line of kind `run` for each
-(cell, allocator, round); times are scaled by the probe of the plan line, and the raw times are kept
-beside them. Thread-safety: one thread.
+other work disturbed is repeated, at most twice, and marked if that does not help; the line of the
+last run keeps the numbers of those before it. Counting comes after the last round. Invariant: the
+journal has at most one line of kind `run` for each (cell, allocator, round); times are as they were
+measured, and the probe of the machine's speed is beside them. Thread-safety: one thread.
 """
 
 import hashlib
-import itertools
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -99,7 +98,6 @@ class Driver:
         """`counted` are kinds of records that come after the rounds: count, instructions."""
         self.plan, self.cells, self.allocators = plan, list(cells), list(allocators)
         self._bench, self._counted = bench, counted
-        self._reference_s = 0.0
         self._repeats_left = 0  # so that a machine that is always busy ends, too
         self._past: dict[tuple[str, str], _Past] = {}
         self._empties: set[str] = set()  # allocators whose empty process was measured
@@ -107,7 +105,6 @@ class Driver:
 
     def start(self, results: Path) -> Journal:
         """Starts a new result."""
-        self._reference_s = probe.reference()
         journal = Journal.create(results / self.plan.name)
         journal.write(self._plan_line())
         return journal
@@ -125,7 +122,6 @@ class Driver:
         changed = self._changed(records[0])
         if changed:
             raise JournalError(f"{path}: {changed} is another now; run without --resume")
-        self._reference_s = records[0]["probe_s"]
         for record in records[1:]:
             self._remember(record)
         journal.write({"kind": "resume", "date": _now(), "machine": machine()})
@@ -220,16 +216,18 @@ class Driver:
 
     def _run(self, step: Step[Cell]) -> Record:
         """Runs the step, again if other work disturbed it; the last run counts, and is marked."""
-        for repeats in itertools.count():
+        discarded: list[Record] = []
+        while True:
             started = _now()
             touch_memory()
             (outcome, disturbed), probe_s = probe.around(lambda: self._watched(step))
             calm = disturbed is None or outcome.failure is not None
-            if calm or repeats == _REPEATS or self._repeats_left == 0:
+            if calm or len(discarded) == _REPEATS or self._repeats_left == 0:
                 break
             self._repeats_left -= 1
+            discarded.append({"disturbed": disturbed, "metrics": outcome.metrics})
         found = self._record(step, outcome, started, probe_s)
-        return found | {"disturbed": disturbed, "repeats": repeats}
+        return found | {"disturbed": disturbed, "discarded": discarded}
 
     def _watched(self, step: Step[Cell]) -> tuple[Outcome, str | None]:
         before = busy.read()
@@ -252,7 +250,7 @@ class Driver:
             "place": step.place,
             "started": started,
             "probe_s": probe_s,
-            "metrics": work.scaled(outcome.metrics, self._reference_s / (probe_s or 1.0)),
+            "metrics": outcome.metrics,
             "failure": outcome.failure,
             "result": outcome.result,
             "sample": outcome.sample.to_json() if outcome.sample else None,
@@ -275,7 +273,7 @@ class Driver:
             "date": _now(),
             "machine": machine(),
             "commit": _commit(),
-            "probe_s": self._reference_s,
+            "probe_s": probe.reference(),
             "rounds": max(cell.rounds for cell in self.cells),
             "warm_up": keys.warm_up,
             "allocators": [_described(allocator) for allocator in self.allocators],

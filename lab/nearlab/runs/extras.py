@@ -76,7 +76,8 @@ def count(bench: Bench, cell: Cell, allocator: Allocator, harness_too: bool) -> 
     found["malloc_share"] = counted.malloc_share if allocator.name == BASE else None
     if harness_too:
         env = dict(allocator.environment) | cell.environment
-        found["harness_share"] = harness.share(cell.argv, allocator.library, env).value
+        share = harness.share(cell.argv, allocator.library, env)
+        found |= {"harness_share": share.value, "harness_failure": share.failure}
     return found
 
 

@@ -1,7 +1,8 @@
 """The machine's present speed: the seconds that a small fixed work takes (lab/bench/probe.c).
 
 Invariant: the work is the same each time and calls no malloc, so a probe that takes twice as long
-was taken on a machine half as fast. Times are scaled by it; raw ones are kept beside them.
+was taken on a machine half as fast. It says how steady the machine was. No time is scaled by it:
+a program that waits for memory does not slow down as the probe does (decision 0007).
 """
 
 import statistics
@@ -38,7 +39,7 @@ def take() -> float:
 
 
 def reference() -> float:
-    """Returns the speed that all times of a result are scaled to: that of its first probes."""
+    """The speed when a result begins: the median of some probes."""
     return statistics.median(take() for _ in range(_REFERENCE_PROBES))
 
 

@@ -169,15 +169,16 @@ def _wrong_claim(result: dict[str, Any], allocator: Allocator) -> str | None:
 
 
 def metrics(sample: Sample, result: dict[str, Any]) -> dict[str, float]:
-    """Returns the numbers of a good run, with unscaled times."""
+    """Returns the numbers of a good run, with times as they were measured."""
     numbers = {key: float(value) for key, value in result.items() if _is_number(value)}
     for key, values in result.items():
         if key.endswith("_ns") and isinstance(values, dict):
             numbers |= _latencies(key.removesuffix("_ns"), values)
     seconds = numbers.get("seconds", sample.wall_s)
+    if numbers.get("operations") and seconds > 0:
+        numbers["ops_per_s"] = numbers["operations"] / seconds
     return numbers | {
         "seconds": seconds,
-        "seconds_raw": seconds,
         "wall_s": sample.wall_s,
         "cpu_s": sample.cpu_s,
         "user_s": sample.user_s,
@@ -192,12 +193,6 @@ def metrics(sample: Sample, result: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def _is_time(key: str) -> bool:
-    """True for a latency or a sum of latencies: it depends on the machine's speed as the seconds
-    do."""
-    return "_ns" in key and key != "clock_ns"
-
-
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
@@ -209,16 +204,3 @@ def _latencies(call: str, values: dict[str, Any]) -> dict[str, float]:
         for key, value in values.items()
         if _is_number(value)
     }
-
-
-def scaled(metrics: dict[str, float], factor: float) -> dict[str, float]:
-    """Returns the metrics with times scaled to the reference's speed, and what derives from them.
-    """
-    if not metrics:
-        return {}
-    seconds = metrics["seconds_raw"] * factor
-    more = {key: value * factor for key, value in metrics.items() if _is_time(key)}
-    more["seconds"] = seconds
-    if metrics.get("operations") and seconds > 0:
-        more["ops_per_s"] = metrics["operations"] / seconds
-    return metrics | more
