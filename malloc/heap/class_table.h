@@ -3,15 +3,15 @@
 //
 // A heap begins with pairs of classes that are joined: the larger one serves the requests of both,
 // so that a heap with few blocks of each size has fewer spans that are almost empty. Where it has
-// many, the pair parts, and each class gets its own blocks; it is never joined again. Not joined are
-// classes up to 128 bytes, whose blocks would be up to twice as large, and those above 2 KiB, whose
-// blocks share few pages anyway. A block of the larger class is a multiple of each power of two that
-// the smaller one is a multiple of, so that aligned requests may be joined too.
+// many, the pair parts, and each class gets its own blocks. It is never joined again. Not joined
+// are classes up to 128 bytes, whose blocks would be up to twice as large, and those above 2 KiB,
+// whose blocks share few pages anyway. The larger block is a multiple of each power of two that the
+// smaller one is a multiple of, so aligned requests may be joined too.
 //
 // While the profiler makes the heap count what it hands out, the table leads each small request to
 // kEmptyBin (heap/counted.h).
-// Thread-safety: any thread reads, and changes whether the heap counts; the owner's thread, with the
-// heap's lock, parts classes. A reader that meets a change gets a class that serves it either way.
+// Thread-safety: any thread reads, and changes whether the heap counts. The owner's thread parts
+// classes, with the heap's lock. A reader that meets a change gets a class that serves it anyway.
 #pragma once
 
 #include <cstddef>
