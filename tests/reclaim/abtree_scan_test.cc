@@ -117,7 +117,7 @@ class AbtreeScan : public testing::Test {
 
 using Domains =
     testing::Types<EagerDomain, BusyDomain<reclaim::hazard_pointers>,
-                   BusyDomain<reclaim::ping_epochs>, BusyDomain<reclaim::ibr>,
+                   BusyDomain<reclaim::ping_epochs>, BusyDomain<reclaim::ibr>, BusyDomain<reclaim::hyaline>,
                    BusyDomain<reclaim::debra<>>, BusyDomain<reclaim::token<>>, BusyReporting>;
 TYPED_TEST_SUITE(AbtreeScan, Domains);
 
