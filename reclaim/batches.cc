@@ -181,21 +181,4 @@ void Core::land_all() noexcept {
   if (Record* record = records.load(kAcquire)) take_ready(*record);  // pairs: records
 }
 
-// In the child of a fork: threads that are gone have references that nobody drops.
-void Core::lose_flights() noexcept {
-  // relaxed in this function: there is one thread
-  for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
-    for (Atomic<BatchNode*>* list : {&record->lists.own, &record->lists.handlers}) {
-      if (list->load(kRelaxed) != nullptr) list->store(open_end<BatchNode>(), kRelaxed);
-    }
-  }
-  lost_.fetch_add(flights.all_objects(), kRelaxed);
-  if (is_limited()) {
-    reserve_.fetch_add(static_cast<int64_t>(flights.bytes.load(kRelaxed)), kRelaxed);
-  }
-  for (Atomic<uint64_t>& each : flights.objects) each.store(0, kRelaxed);
-  flights.bytes.store(0, kRelaxed);
-  flights.ready.store(nullptr, kRelaxed);
-}
-
 }  // namespace near::reclaim::impl

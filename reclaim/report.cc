@@ -95,6 +95,23 @@ statistics Core::collect() const noexcept {
   return sums;
 }
 
+// In the child of a fork, under Hyaline: nobody drops the references of threads that are gone.
+void Core::lose_flights() noexcept {
+  // pairs: records
+  for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
+    for (Atomic<BatchNode*>* list : {&record->lists.own, &record->lists.handlers}) {
+      if (list->load(kRelaxed) != nullptr) list->store(open_end<BatchNode>(), kRelaxed);
+    }
+  }
+  lost_.fetch_add(flights.all_objects(), kRelaxed);
+  if (is_limited()) {
+    reserve_.fetch_add(static_cast<int64_t>(flights.bytes.load(kRelaxed)), kRelaxed);
+  }
+  for (Atomic<uint64_t>& each : flights.objects) each.store(0, kRelaxed);
+  flights.bytes.store(0, kRelaxed);
+  flights.ready.store(nullptr, kRelaxed);
+}
+
 // Called in the child of a fork, which has one thread. What the other threads were changing at the
 // fork may be inconsistent.
 void Core::abandon_other_threads(int32_t survivor) noexcept {

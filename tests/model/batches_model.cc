@@ -9,7 +9,6 @@
 // each, so that a batch has up to 3 objects. All three receive batches. A node of a batch that was
 // received is written anew.
 #include "nearmalloc/reclaim/impl/batches.hpp"
-
 #include "nearmalloc/reclaim/impl/record_list.hpp"
 #include "retired.h"
 
@@ -229,7 +228,8 @@ const std::vector<Mutation> kMutations = {
     {"a closed list is not acquired", "batches.hpp", "put_on(", kAcquire, kRelaxed},
     {"a list that closes is not acquired", "batches.hpp", "put_on(", kAcqRel, kRelease},
     {"a node is not released", "batches.hpp", "put_on(", kAcqRel, kAcquire},
-    {"a look does not acquire that lists are closed", "batches.hpp", "is_open(", kAcquire, kRelaxed},
+    {"a look does not acquire that lists are closed", "batches.hpp", "is_open(", kAcquire,
+     kRelaxed},
     {"a dropped reference does not release", "batches.hpp", "drop(", kAcqRel, kAcquire},
     {"the last reference does not acquire", "batches.hpp", "drop(", kAcqRel, kRelease},
     {"the sender's last reference does not acquire", "batches.hpp", "send(", kAcqRel, kRelease},

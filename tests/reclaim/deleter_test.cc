@@ -18,9 +18,10 @@ class DeleterTest : public testing::Test {
   void SetUp() override { near_test::count_cases(); }
 };
 
-using Schemes = testing::Types<debra<announce::before_free>, debra<announce::after_free>,
-                               token<pass::after_free>, token<pass::before_free>,
-                               token<pass::while_freeing>, hazard_pointers, ping_epochs, ibr, hyaline>;
+using Schemes =
+    testing::Types<debra<announce::before_free>, debra<announce::after_free>,
+                   token<pass::after_free>, token<pass::before_free>, token<pass::while_freeing>,
+                   hazard_pointers, ping_epochs, ibr, hyaline>;
 TYPED_TEST_SUITE(DeleterTest, Schemes);
 
 int gone = 0;

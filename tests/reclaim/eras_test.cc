@@ -1,5 +1,5 @@
-// ibr and hyaline: a thread that stalls keeps what lived when it last read a pointer, and nothing that was born
-// later.
+// ibr and hyaline: a thread that stalls keeps what lived when it last read a pointer, and nothing
+// that was born later.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

@@ -37,10 +37,11 @@ struct options {
   policy reclaim = policy::adaptive();
 
   // A thread retires so many objects before it looks whether the epoch can be advanced (DEBRA,
-  // ping_epochs), or which objects no hazard (hazard_pointers) or reservation (ibr) holds. 0: DEBRA
-  // as published, which always looks. Larger: fewer heavy fences, more garbage. If a thread stops
-  // retiring, what it retired stays until other threads retire batches: they take it over once they
-  // have advanced 16 epochs (rounds, looks), and one more for every eight such threads.
+  // ping_epochs), or which objects no hazard (hazard_pointers) or reservation (ibr) holds, or sends
+  // them (hyaline). 0: DEBRA as published, which always looks. Larger: fewer heavy fences, more
+  // garbage. If a thread stops retiring, what it retired stays until other threads retire batches:
+  // they take it over once they have advanced 16 epochs (rounds, looks), and one more for every
+  // eight such threads.
   size_t batch_size = 1024;
 
   // The most bytes of retired objects that are not freed yet, as the program counts them when it

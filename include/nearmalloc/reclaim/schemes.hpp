@@ -39,10 +39,11 @@
 // stalls. A thread looks at all reservations when it holds a batch, and when what was left has
 // grown by half.
 //
-// Under hyaline births and `protect` are as under ibr. A thread that retired a batch sends it to all
-// threads that are pinned and may hold some of it; nobody looks again. A pin costs a store, an unpin
-// an exchange; both are the thread's own words unless a batch comes. A reader frees as its policy
-// says, at its next pin, what it let go of last; if it makes none, another thread takes that over.
+// Under hyaline births and `protect` are as under ibr. A thread that retired a batch sends it to
+// all threads that are pinned and may hold some of it; nobody looks again. A pin costs a store, an
+// unpin an exchange; both are the thread's own words unless a batch comes. A reader frees as its
+// policy says, at its next pin, what it let go of last; if it makes none, another thread takes that
+// over.
 //
 // Each is a type for `domain`; its functions are the fast paths, called by guard and handle.
 // `retire` returns false if there is no memory to note the object.

@@ -116,9 +116,7 @@ class Core {
   }
   bool is_limited() const noexcept { return settings.max_unreclaimed_bytes != 0; }
   // Whether objects are freed only after a look that found that nothing holds them.
-  bool has_only_looks() const noexcept {
-    return traits.scheme == Scheme::hazards || has_eras();
-  }
+  bool has_only_looks() const noexcept { return traits.scheme == Scheme::hazards || has_eras(); }
   bool has_eras() const noexcept { return impl::has_eras(traits.scheme); }
   // Whether a thread that stalls keeps only some objects; whether it keeps those in its slots.
   bool is_robust() const noexcept { return has_slots() || has_eras(); }

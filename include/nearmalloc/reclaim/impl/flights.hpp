@@ -1,9 +1,9 @@
 // The batches of a domain under Hyaline that were sent: objects that are in no thread's limbo until
 // the last thread lets go of their batch.
 //
-// Invariant: `objects` and `bytes` are what the batches in flight hold; both change with the limbo of
-// the sender or the receiver, inside its lock. A barrier changes the phase after it has taken all limbos: what was retired before it is then in
-// a batch of an earlier phase, or its own.
+// Invariant: `objects` and `bytes` are what the batches in flight hold; both change with the limbo
+// of the sender or the receiver, inside its lock. A barrier changes the phase after it has taken
+// all limbos: what was retired before is then in a batch of an earlier phase, or has landed.
 // Thread-safety: any thread. A batch belongs to its sender until it is sent, then to the thread
 // that dropped the last reference.
 #pragma once
