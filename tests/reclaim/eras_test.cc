@@ -192,7 +192,8 @@ TYPED_TEST(ErasInStructure, GarbageIsBoundedWhileAReaderStalls) {
       if (number == 0 && i % 64 == 0) most = std::max(most, domain.collect().unreclaimed);
     }
   });
-  EXPECT_LE(most, 3 * (5 * kBatch + 2 * kKeys));
+  // The system may suspend a writer inside an operation: then it is a second reader that stalls.
+  EXPECT_LE(most, 2 * 3 * (5 * kBatch + 2 * kKeys));
   EXPECT_GT(domain.collect().freed, domain.collect().retired / 2);
   EXPECT_TRUE(set.check());
   count_cases();
