@@ -120,7 +120,7 @@ bool Core::reclaim_for(Record& me, int64_t bytes) noexcept {
 void Core::wait_for_credit(Record& me) noexcept {
   Patience patience;
   while (!reclaim_for(me, 0)) {
-    if (has_intervals()) let_go(me);  // a handler's reservation holds objects
+    if (has_eras()) let_go(me);  // a handler's reservation holds objects
     patience.wait();
   }
 }
@@ -138,7 +138,7 @@ bool Core::waits_for_itself(const Record& me) const noexcept {
 // Everything that was retired before a grace period began is freed after it, as in a barrier.
 void Core::wait_unpinned(Record& me) noexcept {
   if (take_credit(me, 0) || waits_for_itself(me)) return;
-  if (has_intervals()) return wait_for_credit(me);
+  if (has_eras()) return wait_for_credit(me);
   me.working = true;
   Patience patience;
   for (;;) {
@@ -162,7 +162,7 @@ void pay_debt(Record& record) noexcept {
   Core& core = *record.core;
   if (core.take_credit(record, 0)) {
     // So that a reader that stalls keeps little of what is retired before the next look.
-    if (core.has_intervals()) begin_process_era();
+    if (core.has_eras()) begin_process_era();
     if (core.is_reserve_low()) core.wake_reclaimer();
     return;
   }

@@ -42,7 +42,7 @@ void end(Record& record) noexcept {
 template <class Scheme>
 bool retire(Record& record, void* object, deleter destroy, size_t bytes,
             [[maybe_unused]] uint64_t birth) noexcept {
-  if constexpr (Scheme::traits.scheme == impl::Scheme::intervals) {
+  if constexpr (needs_births<Scheme>) {
     return Scheme::retire(record, object, destroy, bytes, birth);
   } else {
     return Scheme::retire(record, object, destroy, bytes);
@@ -52,7 +52,7 @@ bool retire(Record& record, void* object, deleter destroy, size_t bytes,
 template <class Scheme>
 constexpr Protects protects_of() {
   if (Scheme::protects_all) return Protects::all;
-  return Scheme::traits.scheme == impl::Scheme::intervals ? Protects::eras : Protects::slots;
+  return needs_births<Scheme> ? Protects::eras : Protects::slots;
 }
 
 template <class Scheme>
@@ -85,6 +85,8 @@ const Functions* functions_of(int scheme) {
       return &kFunctions<qsbr>;
     case NEAR_RECLAIM_IBR:
       return &kFunctions<ibr>;
+    case NEAR_RECLAIM_HYALINE:
+      return &kFunctions<hyaline>;
     case NEAR_RECLAIM_LEAKY:
       return &kFunctions<leaky>;
     default:
@@ -137,7 +139,7 @@ SlotRow row_of(const near_reclaim_guard* guard) {
   return {guard->slots[0], guard->slots[1], guard->slots[2]};
 }
 
-// Under ibr, the guard notes the era of its last `hold` where it has slots elsewhere.
+// Under ibr and hyaline, the guard notes the era of its last `hold` where it has slots elsewhere.
 void keep_era(near_reclaim_guard* guard, uint64_t era) {
   guard->slots[0] = static_cast<uint32_t>(era);
   guard->slots[1] = static_cast<uint32_t>(era >> 32);

@@ -15,7 +15,7 @@ namespace {
 
 bool pays_off(const options& settings, const Traits& traits) noexcept {
   const bool is_hasty = traits.scheme == Scheme::epochs && settings.batch_size == 0;
-  const bool is_refused = traits.scheme == Scheme::intervals && !eras_are_asymmetric();
+  const bool is_refused = has_eras(traits.scheme) && !eras_are_asymmetric();
   return settings.asymmetric && !is_hasty && !is_refused;
 }
 
@@ -38,6 +38,7 @@ Core::Core(const options& its_settings, const Traits& its_traits, const FreeRun&
 Core::~Core() {
   // From here on, threads that end no longer touch their records.
   expect_unused(delist(*this));
+  if (traits.scheme == Scheme::batches) land_all();
   // Deleters may retire to this domain: repeat until there is nothing left.
   for (bool more = true; more;) {
     more = false;
@@ -100,7 +101,7 @@ Record* Core::make_record() noexcept {
   }
   auto* const record = new (room) Record(*this, index);
   if (!is_limited()) record->limbo.credit = kNoLimit;
-  record->limbo.is_dated = has_intervals();
+  record->limbo.is_dated = has_eras();
   if (traits.scheme == Scheme::token) {
     record->limbo.advance(record->token.passes, kTokenBags);
   } else {
@@ -281,6 +282,7 @@ uint64_t Core::now() const noexcept {
       return ring.round();
     case Scheme::hazards:
     case Scheme::intervals:
+    case Scheme::batches:
       return epochs_.load(kRelaxed);  // relaxed: a measure of time, it orders nothing
     case Scheme::leaky:
       break;
@@ -318,6 +320,7 @@ void check_others(Record& record) noexcept {
     case Scheme::leaky:
     case Scheme::hazards:
     case Scheme::intervals:
+    case Scheme::batches:
       break;
   }
 }

@@ -103,10 +103,13 @@ bool look_at_hazards(Record& record) noexcept {
 }  // namespace
 
 void look(Record& record) noexcept {
-  if (record.core->has_intervals()) {
-    look_at_intervals(record);
-  } else {
-    look_at_hazards(record);
+  switch (record.core->traits.scheme) {
+    case Scheme::intervals:
+      return look_at_intervals(record);
+    case Scheme::batches:
+      return look_at_batches(record);
+    default:
+      look_at_hazards(record);
   }
 }
 
@@ -166,9 +169,11 @@ void hazards_retired(Record& record) noexcept {
   expect_own(record);
   record.core->wake_reclaimer();
   const Inside inside(record);
-  if (record.core->has_intervals()) return intervals_retired(record);
+  const Scheme scheme = record.core->traits.scheme;
+  if (scheme == Scheme::intervals) return intervals_retired(record);
+  if (scheme == Scheme::batches) return batches_retired(record);
   const size_t limit = hazard_limit(*record.core);
-  if (record.core->traits.scheme == Scheme::hazards) {
+  if (scheme == Scheme::hazards) {
     retired_under_hazards(record, limit);
   } else {
     retired_under_epochs(record, limit);

@@ -6,12 +6,9 @@
 // Thread-safety: only the record's owner.
 #pragma once
 
-#include "nearmalloc/reclaim/impl/record.hpp"
+#include "nearmalloc/reclaim/impl/core.hpp"
 
 namespace near::reclaim::impl {
-
-// Withdraws the announcement that a handler left. Requires that the thread is not pinned.
-void let_go(Record& record) noexcept;
 
 class Inside {
  public:

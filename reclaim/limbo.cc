@@ -1,5 +1,6 @@
 #include "nearmalloc/reclaim/impl/limbo.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -164,9 +165,37 @@ void Limbo::give_safe(uint64_t now, unsigned distance, Limbo& to) noexcept {
 }
 
 void Limbo::give_all_held(Limbo& to) noexcept {
-  expire_all();
-  give_count(waiting(), to);
-  to.current_->append(expired_);
+  give_count(waiting() + held(), to);
+  to.expired_.append(expired_);
+  for (Bag& bag : bags_) to.current_->append(bag);
+}
+
+Births Limbo::births() noexcept {
+  Births births{UINT64_MAX, 0};
+  for (const Bag& bag : bags_) {
+    for (EntryBlock* block = bag.first; block != nullptr; block = block->next) {
+      for (uint32_t i = 0; i < block->count; i++) {
+        const uint64_t birth = life_of(*block, i).birth;
+        births = {std::min(births.earliest, birth), std::max(births.latest, birth)};
+      }
+    }
+  }
+  return births;
+}
+
+void Limbo::take_out(uint64_t born_until, Bag& batch) noexcept {
+  if (born_until >= births().latest) {
+    for (Bag& bag : bags_) batch.append(bag);
+  } else {
+    sift([&](EntryBlock& block, uint32_t i) { return life_of(block, i).birth > born_until; },
+         batch);
+  }
+  count(retired_, -batch.objects);
+}
+
+void Limbo::take_in(Bag& batch) noexcept {
+  count(retired_, batch.objects);
+  expired_.append(batch);
 }
 
 void Limbo::lose_all() noexcept {

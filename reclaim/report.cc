@@ -19,7 +19,7 @@ constexpr uint64_t kLimitsOfRecord = 7;
 // relaxed in this file: counters for statistics, and hints
 void Core::record_epoch(Record& by, uint64_t epoch) noexcept {
   if (by.row != nullptr) by.row->point(kind::epoch_change, timeline::now(), epoch);
-  const uint64_t unreclaimed = garbage_.load(kRelaxed);
+  const uint64_t unreclaimed = garbage_.load(kRelaxed) + flights.all_objects();
   epochs_.fetch_add(1, kRelaxed);
   sum_.fetch_add(unreclaimed, kRelaxed);
   uint64_t peak = peak_.load(kRelaxed);
@@ -76,7 +76,8 @@ statistics Core::collect() const noexcept {
   }
   const uint64_t lost_outside = lost_.load(kRelaxed);
   sums.lost += lost_outside;
-  sums.retired += lost_outside;
+  sums.retired += lost_outside + flights.all_objects();
+  sums.unreclaimed_bytes += flights.bytes.load(kRelaxed);
   const uint64_t gone = sums.freed + sums.lost;
   sums.unreclaimed = sums.retired > gone ? sums.retired - gone : 0;
   sums.epochs = epochs_.load(kRelaxed);
@@ -92,6 +93,23 @@ statistics Core::collect() const noexcept {
   sums.bound = bound();
   sums.over_limit = over_limit_.load(kRelaxed);
   return sums;
+}
+
+// In the child of a fork, under Hyaline: nobody drops the references of threads that are gone.
+void Core::lose_flights() noexcept {
+  // pairs: records
+  for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
+    for (Atomic<BatchNode*>* list : {&record->lists.own, &record->lists.handlers}) {
+      if (list->load(kRelaxed) != nullptr) list->store(open_end<BatchNode>(), kRelaxed);
+    }
+  }
+  lost_.fetch_add(flights.all_objects(), kRelaxed);
+  if (is_limited()) {
+    reserve_.fetch_add(static_cast<int64_t>(flights.bytes.load(kRelaxed)), kRelaxed);
+  }
+  for (Atomic<uint64_t>& each : flights.objects) each.store(0, kRelaxed);
+  flights.bytes.store(0, kRelaxed);
+  flights.ready.store(nullptr, kRelaxed);
 }
 
 // Called in the child of a fork, which has one thread. What the other threads were changing at the
@@ -119,6 +137,8 @@ void Core::abandon_other_threads(int32_t survivor) noexcept {
     record->hazards.clear_all();
     record->epoch.announced.store(0, kRelaxed);
     record->interval.lower.store(0, kRelaxed);
+    record->lists.own.store(nullptr, kRelaxed);
+    record->lists.handlers.store(nullptr, kRelaxed);
     record->token.active.store(0, kRelaxed);
     record->stay.end();
     record->interrupted = false;
@@ -129,6 +149,7 @@ void Core::abandon_other_threads(int32_t survivor) noexcept {
     record->has_left = record->limbo.held() + record->limbo.waiting() > 0;
     record->attached.store(kFree, kRelaxed);
   }
+  lose_flights();
   garbage_.store(0, kRelaxed);
   unsigned parked = 0;
   // pairs: records

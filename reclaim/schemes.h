@@ -42,10 +42,10 @@ void check_token(Record& record) noexcept;
 // At its next pin the thread looks, and moves the token if it does not move.
 void look_at_token_soon(Record& record) noexcept;
 
-// Expires the objects that no hazard holds, or no reservation.
+// Expires the objects that no hazard or reservation holds; under Hyaline, sends the others.
 void look(Record& record) noexcept;
 
-// ibr: begins an era of the process. Any thread, at any time.
+// ibr, hyaline: begins an era of the process. Any thread, at any time.
 void begin_process_era() noexcept;
 bool eras_are_asymmetric() noexcept;
 
@@ -53,6 +53,12 @@ bool eras_are_asymmetric() noexcept;
 // much was retired, and frees.
 void look_at_intervals(Record& record) noexcept;
 void intervals_retired(Record& record) noexcept;
+
+// Hyaline: begins an era, and sends what is in the bags; the second does so when much was retired.
+void look_at_batches(Record& record) noexcept;
+void batches_retired(Record& record) noexcept;
+// Drops the references of a list. The next look of any thread takes what nobody else has.
+void drop_aside(Core& core, BatchNode* list) noexcept;
 
 // Frees what waits beyond `limit`, whatever the policy: robust schemes promise a bound. If a
 // deleter retires, this does nothing, and the code that runs the deleter frees.

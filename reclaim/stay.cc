@@ -5,6 +5,7 @@
 #include "nearmalloc/reclaim/born.hpp"
 #include "nearmalloc/reclaim/impl/core.hpp"
 #include "reclaim/inside.h"
+#include "reclaim/schemes.h"
 
 namespace near::reclaim::impl {
 namespace {
@@ -29,6 +30,9 @@ void announce_in_handler(Record& record) noexcept {
       break;
     case Scheme::intervals:
       reserve(eras, record.interval, core.asymmetric);
+      break;
+    case Scheme::batches:
+      keep_open(eras, record.interval, record.lists.handlers, core.asymmetric);
       break;
     case Scheme::leaky:
     case Scheme::hazards:
@@ -71,6 +75,7 @@ void let_go(Record& record) noexcept {
   unannounce(record.epoch);
   deactivate(record.token);
   end_reservation(record.interval);
+  drop_aside(*record.core, close_list(record.lists.handlers));
 }
 
 }  // namespace near::reclaim::impl

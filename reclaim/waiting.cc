@@ -81,6 +81,7 @@ void Core::wait_for_grace(Record& me) noexcept {
     case Scheme::leaky:
     case Scheme::hazards:
     case Scheme::intervals:
+    case Scheme::batches:
       break;
   }
 }
@@ -113,23 +114,33 @@ void Core::synchronize() noexcept {
   end_wait(me);
 }
 
-// Frees what is in the bags of `me`, waiting until no slot or reservation holds any of it.
+// Frees what is in the bags of `me`, waiting until no slot or reservation holds any of it; under
+// Hyaline, until all batches sent before have landed, and then what landed anywhere.
 void Core::free_when_let_go(Record& me) noexcept {
   Patience patience;
   for (;;) {
     let_go(me);
     look(me);
     free_now(me, SIZE_MAX);
-    if (me.limbo.held() == 0) return;
+    if (me.limbo.held() == 0) break;
     patience.wait();
   }
+  if (traits.scheme != Scheme::batches) return;
+  wait_for_flights(me);
+  take_from_all(me, true);
+  free_now(me, SIZE_MAX);
 }
 
-// Takes what is in the limbo of another record. False: the record is changing hands just now.
-bool Core::take_limbo(Record& record, Record& me) noexcept {
+// Takes what is in the limbo of another record, or what has expired in it. False: the record is
+// changing hands just now.
+bool Core::take_limbo(Record& record, Record& me, bool only_safe) noexcept {
   const auto take = [&] {
     me.lock.enter(asymmetric);
-    record.limbo.give_all_held(me.limbo);
+    if (only_safe) {
+      record.limbo.give_safe(0, 0, me.limbo);
+    } else {
+      record.limbo.give_all_held(me.limbo);
+    }
     count_garbage(record);
     count_garbage(me);
     me.lock.leave();
@@ -146,11 +157,11 @@ bool Core::take_limbo(Record& record, Record& me) noexcept {
   return true;
 }
 
-void Core::take_everything(Record& me) noexcept {
+void Core::take_from_all(Record& me, bool only_safe) noexcept {
   Patience patience;
   // pairs: records
   for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
-    while (record != &me && !take_limbo(*record, me)) patience.wait();
+    while (record != &me && !take_limbo(*record, me, only_safe)) patience.wait();
   }
 }
 
@@ -164,7 +175,7 @@ Retirable* Core::move_aside(Record& into) noexcept {
     Retirable* next = words->next;  // read first: the object may be gone afterwards
     const RetirableType& type = *words->type;
     if (!into.limbo.try_push(type.object_of(*words), type.destroy, type.bytes)) break;
-    if (has_intervals()) into.limbo.date_last({0, read_end(eras, asymmetric)});
+    if (has_eras()) into.limbo.date_last({0, read_end(eras, asymmetric)});
     words = next;
   }
   count_garbage(into);
@@ -185,7 +196,7 @@ void Core::free_everything(Record& me) noexcept {
     const Away away(*this, me);
     pthread_mutex_lock(&barrier_);
     me.working = true;
-    take_everything(me);
+    take_from_all(me, false);
     left = move_aside(me);
     wait_for_grace(me);
   }

@@ -39,7 +39,8 @@ enum near_reclaim_scheme {
   NEAR_RECLAIM_PING_EPOCHS,     /* robust: the same */
   NEAR_RECLAIM_LEAKY,           /* nothing is freed: for measurements */
   NEAR_RECLAIM_QSBR,            /* threads say when they hold nothing: near_reclaim_quiescent */
-  NEAR_RECLAIM_IBR /* robust: a stalled reader keeps nothing that was born later: _retire_born */
+  NEAR_RECLAIM_IBR, /* robust: a stalled reader keeps nothing that was born later: _retire_born */
+  NEAR_RECLAIM_HYALINE /* as NEAR_RECLAIM_IBR; freed by the thread that lets go last */
 };
 
 /* When a thread frees what is safe: nearmalloc/reclaim/policy.hpp. */
@@ -105,12 +106,12 @@ void near_reclaim_unpin(struct near_reclaim_guard* guard);
 void* near_reclaim_protect(struct near_reclaim_guard* guard, unsigned slot, const void* source);
 
 /* Puts `object` (NULL: nothing) into the slot: it is protected if the caller finds, afterwards,
- * that it was not unlinked yet, and (NEAR_RECLAIM_IBR) that near_reclaim_still_holds is true after
- * that. Does nothing where everything stays. */
+ * that it was not unlinked yet, and (NEAR_RECLAIM_IBR, NEAR_RECLAIM_HYALINE) that
+ * near_reclaim_still_holds is true after that. Does nothing where everything stays. */
 void near_reclaim_hold(struct near_reclaim_guard* guard, unsigned slot, const void* object);
 
-/* NEAR_RECLAIM_IBR: 0 if the last near_reclaim_hold came too late, and the caller has to begin
- * anew. 1 under other schemes. */
+/* NEAR_RECLAIM_IBR, NEAR_RECLAIM_HYALINE: 0 if the last near_reclaim_hold came too late, and the
+ * caller has to begin anew. 1 under other schemes. */
 int near_reclaim_still_holds(const struct near_reclaim_guard* guard);
 
 /* The era in which an object is made: note it before the object is published, and pass it to
@@ -123,9 +124,9 @@ uint64_t near_reclaim_birth(void);
 void near_reclaim_retire(struct near_reclaim_guard* guard, void* object, void (*destroy)(void*),
                          size_t bytes);
 
-/* As near_reclaim_retire, of an object that was made in the era `birth`. Under NEAR_RECLAIM_IBR a
- * reader that stalled before does not keep it; without a birth, every reader does that was pinned
- * when the object was retired. Other schemes ignore it. */
+/* As near_reclaim_retire, of an object that was made in the era `birth`. Under NEAR_RECLAIM_IBR
+ * and NEAR_RECLAIM_HYALINE a reader that stalled before does not keep it; without a birth, every
+ * reader does that was pinned when the object was retired. Other schemes ignore it. */
 void near_reclaim_retire_born(struct near_reclaim_guard* guard, void* object,
                               void (*destroy)(void*), size_t bytes, uint64_t birth);
 
@@ -135,7 +136,7 @@ int near_reclaim_try_retire(struct near_reclaim_guard* guard, void* object, void
                             size_t bytes);
 
 /* Waits until every guard that is open now has ended. Aborts while pinned. Returns 0, or -1 with
- * errno ENOTSUP: hazard pointers, NEAR_RECLAIM_IBR and the leaky scheme have no grace periods. */
+ * errno ENOTSUP: hazard pointers, IBR, Hyaline and the leaky scheme have no grace periods. */
 int near_reclaim_synchronize(struct near_reclaim_domain* domain);
 
 /* Waits until every object retired before is destroyed. Aborts while pinned, and in `destroy`. */

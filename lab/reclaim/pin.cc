@@ -96,7 +96,8 @@ std::vector<Subject> all_subjects() {
                                    {"hazard_pointers", pin<reclaim::hazard_pointers, true>},
                                    {"hazard_pointers_fenced", pin<reclaim::hazard_pointers, false>},
                                    {"ping_epochs", pin<reclaim::ping_epochs, true>},
-                                   {"ibr", pin<reclaim::ibr, true>}};
+                                   {"ibr", pin<reclaim::ibr, true>},
+                                   {"hyaline", pin<reclaim::hyaline, true>}};
   for (const Subject& subject : reclaim_lab::xenium_subjects()) subjects.push_back(subject);
   return subjects;
 }

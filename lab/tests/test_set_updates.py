@@ -20,7 +20,7 @@ STRUCTURES = ("abtree", "abtree13", "occtree", "occtree_spin", "list", "hash_map
 EPOCHS = ("debra", "debra_free_first")
 PUBLISHED_TOKENS = ("token_naive", "token_pass_first", "token_periodic")
 BOUNDED = ("hazard_pointers", "ping")
-SCHEMES = ("leaky", *EPOCHS, *PUBLISHED_TOKENS, "token", *BOUNDED, "ibr", "qsbr")
+SCHEMES = ("leaky", *EPOCHS, *PUBLISHED_TOKENS, "token", *BOUNDED, "ibr", "hyaline", "qsbr")
 POLICIES = ("batch", "amortized", "adaptive", "budget", "manual")
 
 
@@ -65,12 +65,12 @@ def test_every_structure_keeps_its_keys_under_every_scheme(structure, scheme):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("scheme", ["debra", "token", *BOUNDED, "ibr", "qsbr"])
+@pytest.mark.parametrize("scheme", ["debra", "token", *BOUNDED, "ibr", "hyaline", "qsbr"])
 def test_every_policy_frees(scheme, policy):
     more = "--every 10 --objects 20" if policy == "manual" else ""
     found = result(f"{SMALL} --scheme {scheme} --policy {policy} --operations 240000 {more}")
     assert found["freed"] > 0
-    keeps_bound = scheme in (*BOUNDED, "ibr")  # frees more for that
+    keeps_bound = scheme in (*BOUNDED, "ibr", "hyaline")  # frees more for that
     if policy == "amortized" and not keeps_bound:
         assert found["longest_free_run"] == 1
 
@@ -132,6 +132,7 @@ def test_a_reader_that_sleeps_inside_an_operation_stops_epochs_and_not_hazards()
     bounded = result(options + "hazard_pointers")
     assert bounded["peak_unreclaimed"] <= bounded["bound_unreclaimed"] < 5000
     assert result(options + "ibr")["peak_unreclaimed"] < 5000
+    assert result(options + "hyaline")["peak_unreclaimed"] < 5000
 
 
 def test_a_thread_that_sleeps_between_operations_stops_the_published_token_alone():

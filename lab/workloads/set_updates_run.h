@@ -328,6 +328,7 @@ void run_under_scheme(const Run& run) {
   under("hazard_pointers", std::type_identity<hazard_pointers>());
   under("ping", std::type_identity<ping_epochs>());
   under("ibr", std::type_identity<ibr>());
+  under("hyaline", std::type_identity<hyaline>());
   under("qsbr", std::type_identity<qsbr>());
 }
 

@@ -1,4 +1,5 @@
-"""The table of docs/manycore.md that compares two commits follows from the rows in docs/data."""
+"""The tables that compare two commits (docs/manycore.md) and the schemes of reclamation
+(reclaim/README.md) follow from the rows in docs/data."""
 
 import csv
 from pathlib import Path
@@ -43,3 +44,40 @@ def test_the_table_follows_from_the_rows() -> None:
     for written in table:
         workload = written.split("|")[1].strip()
         assert written == line(workload, before, after)
+
+
+BOUNDS = {
+    "debra": "all that is retired from then on",
+    "token": "all that is retired from then on",
+    "hazard_pointers": "what slots hold",
+    "ping": "what slots hold",
+    "ibr": "what lived at its last read",
+    "hyaline": "what was born by its last read",
+}
+
+
+def scheme_line(scheme: str, rows: list[dict[str, str]]) -> str:
+    def cell(series: str, field: str) -> str:
+        found = {
+            int(row["processors"]): float(row[field]) for row in rows if row["series"] == series
+        }
+        return ", ".join(plan_shown(found[processors]) for processors in (48, 192))
+
+    cells = [f"`{scheme if scheme != 'ping' else 'ping_epochs'}`"]
+    cells += [cell(f"{structure} {scheme}", "mops") for structure in ("abtree", "hash_map")]
+    for more in ("", ", a reader stalls"):
+        cells.append(cell(f"hash_map {scheme}{more}", "peak_unreclaimed"))
+    return "| " + " | ".join([*cells, BOUNDS[scheme]]) + " |"
+
+
+def plan_shown(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def test_the_table_of_schemes_follows_from_the_rows() -> None:
+    with (DATA / "reclamation.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    lines = (ROOT / "reclaim/README.md").read_text(encoding="utf-8").splitlines()
+    start = next(i for i, each in enumerate(lines) if each.startswith("| scheme | tree, Mop/s"))
+    table = lines[start + 2 : lines.index("", start)]
+    assert table == [scheme_line(scheme, rows) for scheme in BOUNDS]

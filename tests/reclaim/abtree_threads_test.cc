@@ -70,6 +70,7 @@ constexpr Row kRows[] = {
     row<BusyDomain<reclaim::hazard_pointers>>("hazard_pointers"),
     row<BusyDomain<reclaim::ping_epochs>>("ping_epochs"),
     row<BusyDomain<reclaim::ibr>>("ibr"),
+    row<BusyDomain<reclaim::hyaline>>("hyaline"),
     row<BusyDomain<reclaim::debra<>>>("debra"),
     row<BusyDomain<reclaim::debra<reclaim::announce::after_free>>>("debra_after_free"),
     row<BusyDomain<reclaim::token<>>>("token"),

@@ -127,8 +127,8 @@ static void use(int scheme, int policy, size_t limit) {
   EXPECT((sums.bound != 0) == has_slots);
   EXPECT(sums.unreclaimed_bytes == sums.unreclaimed * sizeof(struct node));
   near_reclaim_free_some(domain, 10);
-  const bool waits =
-      scheme != NEAR_RECLAIM_HAZARD_POINTERS && scheme != NEAR_RECLAIM_IBR && !is_leaky;
+  const bool has_eras = scheme == NEAR_RECLAIM_IBR || scheme == NEAR_RECLAIM_HYALINE;
+  const bool waits = scheme != NEAR_RECLAIM_HAZARD_POINTERS && !has_eras && !is_leaky;
   errno = 0;
   EXPECT(near_reclaim_synchronize(domain) == (waits ? 0 : -1));
   EXPECT(waits || errno == ENOTSUP);
@@ -185,9 +185,9 @@ static void refuse_beyond_the_limit(void) {
 }
 
 /* A reader that stalls keeps what lived when it read, and nothing that was born later. */
-static void keep_little_while_a_reader_stalls(void) {
+static void keep_little_while_a_reader_stalls(enum near_reclaim_scheme scheme) {
   struct near_reclaim_options options = near_reclaim_defaults();
-  options.scheme = NEAR_RECLAIM_IBR;
+  options.scheme = scheme;
   options.policy = NEAR_RECLAIM_BATCH;
   options.batch_size = 100;
   domain = near_reclaim_create(&options);
@@ -290,7 +290,7 @@ int main(int count, char** words) {
   (void)words;
   const char* scale = getenv("NEAR_TEST_SCALE");
   rounds = (long)(20000 * (scale != NULL ? atof(scale) : 1)) + 1;
-  for (int scheme = NEAR_RECLAIM_DEBRA; scheme <= NEAR_RECLAIM_IBR; scheme++) {
+  for (int scheme = NEAR_RECLAIM_DEBRA; scheme <= NEAR_RECLAIM_HYALINE; scheme++) {
     if (scheme == NEAR_RECLAIM_LEAKY) continue;
     for (int policy = NEAR_RECLAIM_ADAPTIVE; policy <= NEAR_RECLAIM_MANUAL; policy++) {
       use(scheme, policy, 0);
@@ -300,8 +300,9 @@ int main(int count, char** words) {
   if (count > 1) use(NEAR_RECLAIM_LEAKY, NEAR_RECLAIM_ADAPTIVE, 0);
   refuse_wrong_options();
   refuse_beyond_the_limit();
-  keep_little_while_a_reader_stalls();
-  for (int scheme = NEAR_RECLAIM_DEBRA; scheme <= NEAR_RECLAIM_IBR; scheme++) {
+  keep_little_while_a_reader_stalls(NEAR_RECLAIM_IBR);
+  keep_little_while_a_reader_stalls(NEAR_RECLAIM_HYALINE);
+  for (int scheme = NEAR_RECLAIM_DEBRA; scheme <= NEAR_RECLAIM_HYALINE; scheme++) {
     if (scheme != NEAR_RECLAIM_LEAKY) free_in_the_background(scheme);
   }
   stay_unattached(NEAR_RECLAIM_QSBR);

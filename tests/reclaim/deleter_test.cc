@@ -18,9 +18,10 @@ class DeleterTest : public testing::Test {
   void SetUp() override { near_test::count_cases(); }
 };
 
-using Schemes = testing::Types<debra<announce::before_free>, debra<announce::after_free>,
-                               token<pass::after_free>, token<pass::before_free>,
-                               token<pass::while_freeing>, hazard_pointers, ping_epochs, ibr>;
+using Schemes =
+    testing::Types<debra<announce::before_free>, debra<announce::after_free>,
+                   token<pass::after_free>, token<pass::before_free>, token<pass::while_freeing>,
+                   hazard_pointers, ping_epochs, ibr, hyaline>;
 TYPED_TEST_SUITE(DeleterTest, Schemes);
 
 int gone = 0;
@@ -59,7 +60,7 @@ TYPED_TEST(DeleterTest, AGuardProtectsAfterADeleterRanAtItsBegin) {
     auto guard = reader.pin();
     // These look when many wait.
     const bool has_only_looks =
-        std::is_same_v<TypeParam, hazard_pointers> || std::is_same_v<TypeParam, ibr>;
+        std::is_same_v<TypeParam, hazard_pointers> || impl::needs_births<TypeParam>;
     if (has_only_looks) guard.retire(new int);
     if (!is_destroyed) continue;
     const Child* held = guard.protect(0, source);

@@ -41,9 +41,10 @@ template <class Scheme>
 class DomainTest : public Domain {};
 using DomainDeathTest = Domain;
 
-using Schemes = testing::Types<debra<announce::before_free>, debra<announce::after_free>,
-                               token<pass::after_free>, token<pass::before_free>,
-                               token<pass::while_freeing>, hazard_pointers, ping_epochs, ibr>;
+using Schemes =
+    testing::Types<debra<announce::before_free>, debra<announce::after_free>,
+                   token<pass::after_free>, token<pass::before_free>, token<pass::while_freeing>,
+                   hazard_pointers, ping_epochs, ibr, hyaline>;
 TYPED_TEST_SUITE(DomainTest, Schemes);
 
 options every_policy(policy how) {
@@ -331,7 +332,7 @@ TYPED_TEST(DomainTest, RobustSchemesKeepTheirBoundWithAStalledReader) {
       most = std::max(most, domain.collect().unreclaimed);
     }
     const uint64_t bound = domain.collect().bound;
-    // Under ibr these objects, which have no birth, are kept; ibr_test.cc has others.
+    // Under ibr and hyaline these objects, which have no birth, are kept; ibr_test.cc has others.
     if (TypeParam::traits.scheme >= impl::Scheme::hazards && !impl::needs_births<TypeParam>) {
       EXPECT_LE(most, bound);
       EXPECT_LT(bound, 3000u);

@@ -190,6 +190,7 @@ TEST(LimboFaultInDomain, UnderHazardPointers) {
   expect_books_balance_under<reclaim::hazard_pointers>();
 }
 TEST(LimboFaultInDomain, UnderIbr) { expect_books_balance_under<reclaim::ibr>(); }
+TEST(LimboFaultInDomain, UnderHyaline) { expect_books_balance_under<reclaim::hyaline>(); }
 TEST(LimboFaultInDomain, UnderPingEpochs) { expect_books_balance_under<reclaim::ping_epochs>(); }
 
 TEST(LimboFault, AThreadWithoutARecordLosesWhatItRetires) {

@@ -71,7 +71,8 @@ std::vector<Cell> all_schemes() {
           cell<Structure, reclaim::token<pass::while_freeing>>("token_while_freeing"),
           cell<Structure, reclaim::hazard_pointers>("hazard_pointers"),
           cell<Structure, reclaim::ping_epochs>("ping_epochs"),
-          cell<Structure, reclaim::ibr>("ibr")};
+          cell<Structure, reclaim::ibr>("ibr"),
+          cell<Structure, reclaim::hyaline>("hyaline")};
 }
 
 }  // namespace near_test

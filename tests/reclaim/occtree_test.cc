@@ -185,6 +185,7 @@ constexpr Kind kKinds[] = {
     {"hazard_pointers_yielding", true, make_trial<Hasty<hazard_pointers>, YieldingLock>},
     {"ping_epochs", false, make_trial<Hasty<ping_epochs>, waiting_lock>},
     {"ibr", false, make_trial<Hasty<near::reclaim::ibr>, waiting_lock>},
+    {"hyaline", false, make_trial<Hasty<near::reclaim::hyaline>, waiting_lock>},
     {"late", true, make_trial<LateDomain, waiting_lock>},
     {"late_yielding", true, make_trial<LateDomain, YieldingLock>},
 };

@@ -1,6 +1,8 @@
 // Signals after any one instruction of a piece of code: the processor's trap flag, x86-64.
 // Invariant: code runs as it would otherwise; the action runs once, in a handler of SIGTRAP, after
-// the instruction of the given number, or not at all if the code is shorter. Runs nest.
+// the instruction of the given number, or not at all if the code is shorter. If that instruction is
+// the C library's, the action waits for the end of the call: it may need the library's malloc, for
+// what other threads would do. Runs nest.
 // Thread-safety: one thread uses it.
 #pragma once
 
@@ -16,6 +18,8 @@
 
 #include <functional>
 #include <utility>
+
+extern "C" const char __executable_start, etext;  // NOLINT: names of the linker
 
 namespace near_test {
 
@@ -54,10 +58,16 @@ class SingleStep {
   bool has_acted() const { return has_acted_; }
 
  private:
+  static bool is_in_program(greg_t address) {
+    return address >= reinterpret_cast<greg_t>(&__executable_start) &&
+           address < reinterpret_cast<greg_t>(&etext);
+  }
+
   static void on_trap(int, siginfo_t*, void* context) {
     SingleStep& step = *current_;
-    if (--step.left_ > 0) return;
-    static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL] &= ~0x100;
+    auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+    if (--step.left_ > 0 || !is_in_program(registers[REG_RIP])) return;
+    registers[REG_EFL] &= ~0x100;
     step.has_acted_ = true;
     current_ = step.outer_;  // what the action does is not part of the code
     step.action_();

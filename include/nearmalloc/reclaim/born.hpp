@@ -1,4 +1,5 @@
-// A base for objects that are retired under `ibr`: it notes the era in which the object is made.
+// A base for objects that are retired under `ibr` and `hyaline`: it notes the era in which the
+// object is made.
 //
 //   struct Node : near::reclaim::born { ... };
 //

@@ -21,7 +21,8 @@
 //
 // Fork: in the child the forking thread continues. The guards of other threads end; their objects
 // are adopted. Objects are leaked (statistics::lost) if, at the fork, their thread was in `retire`
-// or freeing, or another thread was in a barrier or was adopting them from an idle thread.
+// or freeing, or another thread was in a barrier or was adopting them from an idle thread; under
+// hyaline also if they had been sent and threads held them.
 // Locks of an occtree that other threads held stay locked. Process exit: a domain of static storage
 // duration is destroyed like any object, so no thread may use it then; default_domain never is.
 //
@@ -46,7 +47,8 @@
 // retirement looks the object up in a table, under a lock.
 //
 // Signals: handler_guard.hpp says what a handler may call.
-// Source: [Brown15], [Kim23], [Michael04]; names after the C++26 papers P2545 and P2530.
+// Source: [Brown15], [Kim23], [Michael04], [Wen18], [Nikolaev21]; names after the C++26 papers
+// P2545 and P2530.
 #pragma once
 
 #include <concepts>

@@ -27,12 +27,12 @@ class [[nodiscard]] guard {
  public:
   // Every pointer read under this guard stays valid until it ends, protected or not.
   static constexpr bool protects_all = Scheme::protects_all;
-  // Objects that are retired should have the base `born`: ibr.
+  // Objects that are retired should have the base `born`: ibr, hyaline.
   static constexpr bool has_births = impl::needs_births<Scheme>;
   // Slots for protect and hold: 0 .. slots - 1. Each guard of a thread has its own, nested or side
   // by side. A slot beyond them aborts, and so does a seventeenth guard of one thread that holds
-  // something while sixteen others do. Under ibr slots are not used: what one protects stays valid
-  // until the guard ends.
+  // something while sixteen others do. Under ibr and hyaline slots are not used: what one protects
+  // stays valid until the guard ends.
   static constexpr unsigned slots = impl::kGuardSlots;
 
   ~guard() {
@@ -62,14 +62,14 @@ class [[nodiscard]] guard {
   }
 
   // Puts `object` (null: nothing) into the slot. It is protected if the caller finds, afterwards,
-  // that it was not unlinked yet; under ibr, `still_holds` must be true after that, else the caller
-  // begins anew. Does nothing under schemes that protect all.
+  // that it was not unlinked yet; under ibr and hyaline, `still_holds` must be true after that,
+  // else the caller begins anew. Does nothing under schemes that protect all.
   void hold(unsigned slot, const void* object) noexcept {
     impl::check_use(record_);
     slots_.hold(record_, slot, object);
   }
 
-  // For ibr: see `hold`.
+  // For ibr and hyaline: see `hold`.
   bool still_holds() const noexcept
     requires(has_births)
   {

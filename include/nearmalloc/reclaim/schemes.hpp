@@ -7,6 +7,8 @@
 //   hazard_pointers  robust: a thread that stalls keeps what it holds, and no more [Michael04]
 //   ping_epochs      DEBRA that falls back to hazards when an epoch does not end: robust
 //   ibr              robust without slots: a thread keeps what lived in its interval [Wen18]
+//   hyaline          robust without slots; what is retired is freed by the thread that lets go of
+//                    it last, so readers free as well as writers [Nikolaev21]
 //
 //   scheme           pointers read under a guard  a reader that stalls       unreclaimed objects
 //   debra, token     all stay valid               stops every reclamation    no bound
@@ -17,6 +19,8 @@
 //   ping_epochs      those in a validated slot    keeps what its slots hold  statistics::bound
 //   ibr              those from `protect`: as     keeps what lived, or       what lived then
 //                    many as one likes            waited, at its last read
+//   hyaline          as ibr                       keeps what was born by     what was born then
+//                                                 its last read
 //
 // ping_epochs follows EpochPOP [Singh25] with membarrier(2) as the ping: slots are written without
 // a fence. While all threads move, epochs free, and no thread reads a slot. A thread begins to scan
@@ -34,6 +38,12 @@
 // is kept by every reader that was pinned when it was retired, as under DEBRA, however long it
 // stalls. A thread looks at all reservations when it holds a batch, and when what was left has
 // grown by half.
+//
+// Under hyaline births and `protect` are as under ibr. A thread that retired a batch sends it to
+// all threads that are pinned and may hold some of it; nobody looks again. A pin costs a store, an
+// unpin an exchange; both are the thread's own words unless a batch comes. A reader frees as its
+// policy says, at its next pin, what it let go of last; if it makes none, another thread takes that
+// over.
 //
 // Each is a type for `domain`; its functions are the fast paths, called by guard and handle.
 // `retire` returns false if there is no memory to note the object.
@@ -123,6 +133,24 @@ struct ProtectsSlots {
   };
 };
 
+// For schemes under which a thread protects what lived in the eras that it noted.
+class EraSlots {
+ public:
+  template <class T>
+  T* protect(Record& record, unsigned, const Atomic<T*>& source) noexcept {
+    return protect_by_era(eras, record.interval, source, record.core->asymmetric);
+  }
+  void hold(Record& record, unsigned, const void*) noexcept {
+    era_ = extend(eras, record.interval, record.core->asymmetric);
+  }
+  bool still_holds() const noexcept { return is_still(eras, era_); }
+  void clear(Record&) noexcept {}
+  void give_back(Record&) noexcept {}
+
+ private:
+  uint64_t era_ = 0;  // of the last `hold`
+};
+
 // `has_worked`: the work that was due was done before the announcement.
 template <bool has_worked>
 [[gnu::always_inline]] inline void pin_epoch(Record& record) noexcept {
@@ -140,7 +168,7 @@ template <bool has_worked>
 
 // Whether objects should note when they are made.
 template <class Scheme>
-inline constexpr bool needs_births = Scheme::traits.scheme == impl::Scheme::intervals;
+inline constexpr bool needs_births = has_eras(Scheme::traits.scheme);
 
 // Whether threads have to report quiescent states.
 template <class Scheme>
@@ -284,22 +312,7 @@ struct ibr {
   static constexpr bool protects_all = false;
   static constexpr bool has_grace_periods = false;
 
-  class Slots {
-   public:
-    template <class T>
-    T* protect(impl::Record& record, unsigned, const Atomic<T*>& source) noexcept {
-      return impl::protect_by_era(impl::eras, record.interval, source, record.core->asymmetric);
-    }
-    void hold(impl::Record& record, unsigned, const void*) noexcept {
-      era_ = impl::extend(impl::eras, record.interval, record.core->asymmetric);
-    }
-    bool still_holds() const noexcept { return impl::is_still(impl::eras, era_); }
-    void clear(impl::Record&) noexcept {}
-    void give_back(impl::Record&) noexcept {}
-
-   private:
-    uint64_t era_ = 0;  // of the last `hold`
-  };
+  using Slots = impl::EraSlots;
 
   static void enter(impl::Record& record) noexcept {
     if (record.due) [[unlikely]]
@@ -313,6 +326,36 @@ struct ibr {
   static bool retire(impl::Record& record, void* object, deleter destroy, size_t bytes,
                      uint64_t birth = 0) noexcept {
     const impl::Life life{birth, impl::read_end(impl::eras, record.core->asymmetric)};
+    return impl::retire_with_looks(record, object, destroy, bytes, &life);
+  }
+};
+
+struct hyaline {
+  static constexpr impl::Traits traits{impl::Scheme::batches};
+  static constexpr bool protects_all = false;
+  static constexpr bool has_grace_periods = false;
+  using Slots = impl::EraSlots;
+
+  static void enter(impl::Record& record) noexcept {
+    if (record.due) [[unlikely]]
+      impl::batches_before_pin(record);
+    record.stay.begin();
+    if (record.lists.is_own_open()) [[unlikely]]
+      impl::batches_left_open(record);
+    impl::open_list(impl::eras, record.interval, record.lists.own, record.core->asymmetric);
+    record.stay.settle();
+  }
+  static void leave(impl::Record& record) noexcept {
+    impl::BatchNode* const list = impl::close_list(record.lists.own);
+    if (impl::has_batch(list)) [[unlikely]]
+      impl::batches_let_go(record, list);
+    if (record.interrupted) [[unlikely]]
+      impl::let_go(record);
+  }
+  static void nest(impl::Record& record) noexcept { impl::nest(record, true); }
+  static bool retire(impl::Record& record, void* object, deleter destroy, size_t bytes,
+                     uint64_t birth = 0) noexcept {
+    const impl::Life life{birth, 0};  // its end has no meaning
     return impl::retire_with_looks(record, object, destroy, bytes, &life);
   }
 };

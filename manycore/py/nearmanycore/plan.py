@@ -181,14 +181,22 @@ def read(
 
 
 def markdown(rows: list[dict[str, str]]) -> str:
-    """Millions of operations a second: a line for each series and allocator, a column for each
-    number of processors."""
+    """Millions of operations a second, and the most objects that waited to be freed at a time."""
+    text = _table(rows, "simulated, Mop/s", "mops")
+    freeing = [each for each in rows if each["peak_unreclaimed"]]
+    if freeing:
+        text += "\n" + _table(freeing, "most retired objects", "peak_unreclaimed")
+    return text
+
+
+def _table(rows: list[dict[str, str]], title: str, field: str) -> str:
+    """A line for each series and allocator, a column for each number of processors."""
     numbers = sorted({int(each["processors"]) for each in rows})
     lines: dict[tuple[str, str], dict[int, str]] = {}
     for each in rows:
         cells = lines.setdefault((each["series"], each["allocator"]), {})
-        cells[int(each["processors"])] = shown(float(each["mops"]))
-    text = [f"| simulated, Mop/s | allocator | {' | '.join(map(str, numbers))} |"]
+        cells[int(each["processors"])] = shown(float(each[field]))
+    text = [f"| {title} | allocator | {' | '.join(map(str, numbers))} |"]
     text.append(f"|---|---|{'--:|' * len(numbers)}")
     for (series, allocator), cells in lines.items():
         values = " | ".join(cells.get(number, "") for number in numbers)

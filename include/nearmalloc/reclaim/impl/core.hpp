@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "nearmalloc/reclaim/impl/aside.hpp"
+#include "nearmalloc/reclaim/impl/flights.hpp"
 #include "nearmalloc/reclaim/impl/loose_slots.hpp"
 #include "nearmalloc/reclaim/impl/record.hpp"
 #include "nearmalloc/reclaim/impl/this_thread.hpp"
@@ -23,7 +24,11 @@ struct TestAccess;
 // Gives interfaces that do not use guards access to the parts of a domain (impl/unguarded.hpp).
 struct Unguarded;
 
-enum class Scheme : uint8_t { leaky, epochs, quiescence, token, hazards, ping, intervals };
+enum class Scheme : uint8_t { leaky, epochs, quiescence, token, hazards, ping, intervals, batches };
+// Whether objects have lives.
+constexpr bool has_eras(Scheme scheme) {
+  return scheme == Scheme::intervals || scheme == Scheme::batches;
+}
 enum class TokenPass : uint8_t { after_free, before_free, while_freeing };
 
 // What the compiled part has to know about a scheme.
@@ -111,12 +116,10 @@ class Core {
   }
   bool is_limited() const noexcept { return settings.max_unreclaimed_bytes != 0; }
   // Whether objects are freed only after a look that found that nothing holds them.
-  bool has_only_looks() const noexcept {
-    return traits.scheme == Scheme::hazards || has_intervals();
-  }
-  bool has_intervals() const noexcept { return traits.scheme == Scheme::intervals; }
+  bool has_only_looks() const noexcept { return traits.scheme == Scheme::hazards || has_eras(); }
+  bool has_eras() const noexcept { return impl::has_eras(traits.scheme); }
   // Whether a thread that stalls keeps only some objects; whether it keeps those in its slots.
-  bool is_robust() const noexcept { return has_slots() || has_intervals(); }
+  bool is_robust() const noexcept { return has_slots() || has_eras(); }
   bool has_slots() const noexcept {
     return traits.scheme == Scheme::hazards || traits.scheme == Scheme::ping;
   }
@@ -130,6 +133,7 @@ class Core {
   alignas(128) TokenRing ring;
   alignas(128) Atomic<Record*> records{nullptr};
   Atomic<LooseSlot*> loose_slots{nullptr};
+  Flights flights;
   const options settings;
   const Traits traits;
   const FreeRun run;
@@ -177,8 +181,11 @@ class Core {
   void free_everything(Record& me) noexcept;
   void wait_for_grace(Record& me) noexcept;
   void wait_for_epochs(Record& me) noexcept;
-  bool take_limbo(Record& record, Record& me) noexcept;
-  void take_everything(Record& me) noexcept;
+  bool take_limbo(Record& record, Record& me, bool only_safe) noexcept;
+  void take_from_all(Record& me, bool only_safe) noexcept;
+  void wait_for_flights(Record& me) noexcept;
+  void land_all() noexcept;
+  void lose_flights() noexcept;
   void adopt_aside_slow(Record& into) noexcept;
   Retirable* move_aside(Record& into) noexcept;
   int64_t credit_share() const noexcept;
@@ -206,15 +213,22 @@ class Core {
 };
 
 // The slow halves of pin and retire, by scheme: reclaim/epochs.cc, token.cc, hazards.cc,
-// intervals.cc, work.cc.
+// intervals.cc, batches.cc, work.cc.
 void epochs_pinned(Record& record, bool current) noexcept;
 void epochs_before_pin(Record& record) noexcept;
 void report_slow(Record& record) noexcept;
 void hazards_retired(Record& record) noexcept;
 void intervals_before_pin(Record& record) noexcept;
+void batches_before_pin(Record& record) noexcept;
+// Drops the references of a list; frees later what nobody else has.
+void batches_let_go(Record& record, BatchNode* list) noexcept;
+// Closes the list that an unpin has left open which this thread interrupts.
+void batches_left_open(Record& record) noexcept;
 void work(Record& record) noexcept;
 // reclaim/stay.cc. Begins a guard inside others, or inside the library.
 void pin_unsettled(Record& record) noexcept;
+// Withdraws the announcement that a handler left. Requires that the thread is not pinned.
+void let_go(Record& record) noexcept;
 // Begins a handler's guard; returns whether the thread was outside.
 bool enter_in_handler(Record& record) noexcept;
 void leave_in_handler(Record& record, bool was_outside) noexcept;

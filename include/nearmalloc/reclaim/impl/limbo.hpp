@@ -93,6 +93,11 @@ struct Bag {
   void clear();  // drops the blocks without freeing them; the label stays
 };
 
+struct Births {
+  uint64_t earliest;
+  uint64_t latest;
+};
+
 // How blocks of memory without a destructor to run are freed in runs.
 struct FreeRun {
   deleter one;  // frees one block; an entry with this deleter may be part of a run
@@ -147,12 +152,21 @@ class Limbo {
   // Objects for which is_held(block, its index) is true stay in the current bag; all others expire.
   // Reorders.
   template <class IsHeld>
-  void sift(IsHeld is_held) noexcept;
+  void sift(IsHeld is_held) noexcept {
+    sift(is_held, expired_);
+  }
+
+  // For Hyaline. The earliest and the latest birth in the bags. Requires that there are some.
+  Births births() noexcept;
+  // Moves what was born until then to `batch`, which no limbo counts, and back to what is expired
+  // here, or in another limbo.
+  void take_out(uint64_t born_until, Bag& batch) noexcept;
+  void take_in(Bag& batch) noexcept;
 
   // Frees up to `most` expired objects; returns how many. Requires the lock of `owner`, if given.
   size_t free_expired(size_t most, const FreeRun& run, Record* owner = nullptr) noexcept;
-  // Hands everything to another thread's limbo: as safe to free, or as retired just now. The counts
-  // move with it.
+  // Hands everything to another thread's limbo: as safe to free; or what expired as safe, and the
+  // rest as retired just now. The counts move with it.
   void give_all_safe(Limbo& to) noexcept;
   void give_all_held(Limbo& to) noexcept;
   // Hands over only what is safe at `now`: what has expired, and the bags that would expire.
@@ -181,6 +195,8 @@ class Limbo {
   void record_run(uint64_t objects) noexcept;
 
  private:
+  template <class Stays>
+  void sift(Stays stays, Bag& rest) noexcept;
   bool add_block() noexcept;
   void lose_from(EntryBlock& block, uint32_t first) noexcept;
   EntryBlock* take_spare() noexcept;
@@ -205,20 +221,21 @@ class Limbo {
   Atomic<uint64_t> longest_run_{0};
 };
 
-template <class IsHeld>
-void Limbo::sift(IsHeld is_held) noexcept {
+// What does not stay moves to `rest`.
+template <class Stays>
+void Limbo::sift(Stays stays, Bag& rest) noexcept {
   Bag all;
   for (Bag& bag : bags_) all.append(bag);
   Bag kept;
   for (EntryBlock* block = all.first; block != nullptr;) {
     EntryBlock* next = block->next;
-    uint32_t safe = 0;
+    uint32_t others = 0;
     for (uint32_t i = 0; i < block->count; i++) {
-      // Held entries gather behind the safe ones.
-      if (is_held(*block, i)) continue;
-      exchange(*block, i, safe++);
+      // Entries that stay gather behind the others.
+      if (stays(*block, i)) continue;
+      exchange(*block, i, others++);
     }
-    for (; block->count > safe; kept.objects++) {
+    for (; block->count > others; kept.objects++) {
       if (kept.first == nullptr || kept.first->count == EntryBlock::kEntries) {
         EntryBlock* room = take_spare();
         if (room == nullptr) break;  // the rest of the block is lost below
@@ -227,11 +244,11 @@ void Limbo::sift(IsHeld is_held) noexcept {
       kept.bytes += block->bytes[block->count - 1];
       move_last(*block, *kept.first);
     }
-    if (block->count > safe) lose_from(*block, safe);
-    if (safe > 0) {
-      expired_.push_block(block);
-      expired_.objects += safe;
-      for (uint32_t i = 0; i < safe; i++) expired_.bytes += block->bytes[i];
+    if (block->count > others) lose_from(*block, others);
+    if (others > 0) {
+      rest.push_block(block);
+      rest.objects += others;
+      for (uint32_t i = 0; i < others; i++) rest.bytes += block->bytes[i];
     } else {
       keep_spare(block);
     }

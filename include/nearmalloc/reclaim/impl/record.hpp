@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "nearmalloc/reclaim/impl/epoch.hpp"
+#include "nearmalloc/reclaim/impl/flights.hpp"
 #include "nearmalloc/reclaim/impl/hazard.hpp"
 #include "nearmalloc/reclaim/impl/interval.hpp"
 #include "nearmalloc/reclaim/impl/limbo.hpp"
@@ -28,6 +29,7 @@ struct alignas(128) Record {
   EpochWords<Record> epoch;
   TokenWords token;
   IntervalWords interval;
+  BatchLists<BatchNode> lists;
   Atomic<uint32_t> attached{kAttached};
   OwnerWord owner;
   Atomic<uint64_t> active_at{0};          // the domain's time when the owner last looked at it

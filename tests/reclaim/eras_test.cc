@@ -1,5 +1,5 @@
-// ibr: a thread that stalls keeps what lived when it last read a pointer, and nothing that was born
-// later.
+// ibr and hyaline: a thread that stalls keeps what lived when it last read a pointer, and nothing
+// that was born later.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -19,7 +19,6 @@ namespace near_test {
 namespace {
 
 using namespace near::reclaim;
-using Domain = domain<ibr>;
 
 struct Born : CountedObject, born {};
 
@@ -37,8 +36,11 @@ options limited_to(size_t bytes, options settings = {}) {
   return settings;
 }
 
-class Ibr : public testing::Test {
+template <class Scheme>
+class Eras : public testing::Test {
  protected:
+  using Domain = domain<Scheme>;
+
   void SetUp() override { live_objects = 0; }
 
   // Each object lives for one operation.
@@ -51,26 +53,29 @@ class Ibr : public testing::Test {
   }
 };
 
-TEST_F(Ibr, AStalledThreadKeepsNothingThatWasBornLater) {
+using Schemes = testing::Types<ibr, hyaline>;
+TYPED_TEST_SUITE(Eras, Schemes);
+
+TYPED_TEST(Eras, AStalledThreadKeepsNothingThatWasBornLater) {
   constexpr long kBatch = 256;
-  Domain domain(batches_of(kBatch));
+  domain<TypeParam> domain(batches_of(kBatch));
   std::atomic<Born*> source{new Born};
   auto reader = domain.attach();
   auto writer = domain.attach();
   {
     auto guard = reader.pin();
     const Born* held = guard.protect(0, source);
-    replace(writer, source, scaled(50'000));
+    this->replace(writer, source, scaled(50'000));
     EXPECT_TRUE(held->is_alive());
     EXPECT_LE(live_objects, 5 * kBatch);
     // What it reads now extends what it keeps; the first object stays.
     const Born* also_held = guard.protect(0, source);
-    replace(writer, source, scaled(50'000));
+    this->replace(writer, source, scaled(50'000));
     EXPECT_TRUE(held->is_alive());
     EXPECT_TRUE(also_held->is_alive());
     EXPECT_LE(live_objects, 10 * kBatch);
   }
-  replace(writer, source, 5 * kBatch);
+  this->replace(writer, source, 5 * kBatch);
   EXPECT_LE(live_objects, 5 * kBatch);
   delete source.load();
   domain.barrier();
@@ -78,8 +83,8 @@ TEST_F(Ibr, AStalledThreadKeepsNothingThatWasBornLater) {
   count_cases();
 }
 
-TEST_F(Ibr, AnObjectWithoutABirthIsKeptByEveryReaderOfItsEnd) {
-  Domain domain(batches_of(64));
+TYPED_TEST(Eras, AnObjectWithoutABirthIsKeptByEveryReaderOfItsEnd) {
+  domain<TypeParam> domain(batches_of(64));
   auto reader = domain.attach();
   auto writer = domain.attach();
   {
@@ -92,8 +97,8 @@ TEST_F(Ibr, AnObjectWithoutABirthIsKeptByEveryReaderOfItsEnd) {
   count_cases();
 }
 
-TEST_F(Ibr, AGuardProtectsMoreThanItHasSlots) {
-  Domain domain(batches_of(64));
+TYPED_TEST(Eras, AGuardProtectsMoreThanItHasSlots) {
+  domain<TypeParam> domain(batches_of(64));
   std::vector<std::atomic<Born*>> sources(1000);
   for (auto& each : sources) each = new Born;
   auto reader = domain.attach();
@@ -101,22 +106,22 @@ TEST_F(Ibr, AGuardProtectsMoreThanItHasSlots) {
   auto guard = reader.pin();
   std::vector<const Born*> seen;
   for (auto& each : sources) seen.push_back(guard.protect(0, each));
-  for (auto& each : sources) replace(writer, each, 3);
+  for (auto& each : sources) this->replace(writer, each, 3);
   for (const Born* each : seen) EXPECT_TRUE(each->is_alive());
   for (auto& each : sources) delete each.load();
   count_cases();
 }
 
 // `hold` reserves the era; an object that is found later, at the same address, may be younger.
-TEST_F(Ibr, WhatIsHeldIsHeldInItsEraOnly) {
-  Domain domain(batches_of(64));
+TYPED_TEST(Eras, WhatIsHeldIsHeldInItsEraOnly) {
+  domain<TypeParam> domain(batches_of(64));
   std::atomic<Born*> source{new Born};
   auto reader = domain.attach();
   auto writer = domain.attach();
   auto guard = reader.pin();
   guard.hold(0, source.load());
   EXPECT_TRUE(guard.still_holds());
-  replace(writer, source, 1000);
+  this->replace(writer, source, 1000);
   EXPECT_FALSE(guard.still_holds());
   guard.hold(0, source.load());
   EXPECT_TRUE(guard.still_holds());
@@ -125,15 +130,15 @@ TEST_F(Ibr, WhatIsHeldIsHeldInItsEraOnly) {
 }
 
 // Two domains have one era, so neither frees what the other's light fences have not shown.
-TEST_F(Ibr, DomainsWithBothKindsOfFenceShareTheEra) {
+TYPED_TEST(Eras, DomainsWithBothKindsOfFenceShareTheEra) {
   options fenced = batches_of(64);
   fenced.asymmetric = false;
-  Domain one(batches_of(64));
-  Domain other(fenced);
+  domain<TypeParam> one(batches_of(64));
+  domain<TypeParam> other(fenced);
   std::atomic<Born*> sources[2] = {new Born, new Born};
   std::atomic<int> dead{0};
   run_threads(4, [&](size_t number) {
-    Domain& domain = number % 2 == 0 ? one : other;
+    domain<TypeParam>& domain = number % 2 == 0 ? one : other;
     auto handle = domain.attach();
     for (size_t i = 0; i < scaled(20'000); i++) {
       auto guard = handle.pin();
@@ -150,18 +155,31 @@ TEST_F(Ibr, DomainsWithBothKindsOfFenceShareTheEra) {
 }
 
 // A structure in which a reader stalls: what is unreclaimed stays near what it holds.
-template <class Set>
-class IbrStructure : public testing::Test {};
+template <class Scheme>
+using List = list_set<int64_t, uint64_t, domain<Scheme>>;
+template <class Scheme>
+using Map = hash_map<int64_t, uint64_t, domain<Scheme>>;
+template <class Scheme>
+using Tree = abtree<int64_t, uint64_t, domain<Scheme>>;
+template <class Scheme>
+using BinaryTree = occtree<int64_t, uint64_t, domain<Scheme>>;
+template <template <class> class Structure, class Scheme>
+struct Under {
+  using Domain = domain<Scheme>;
+  using Set = Structure<Scheme>;
+};
+template <class Case>
+class ErasInStructure : public testing::Test {};
 using Structures =
-    testing::Types<list_set<int64_t, uint64_t, Domain>, hash_map<int64_t, uint64_t, Domain>,
-                   abtree<int64_t, uint64_t, Domain>, occtree<int64_t, uint64_t, Domain>>;
-TYPED_TEST_SUITE(IbrStructure, Structures);
+    testing::Types<Under<List, ibr>, Under<Map, ibr>, Under<Tree, ibr>, Under<BinaryTree, ibr>,
+                   Under<List, hyaline>, Under<Tree, hyaline>>;
+TYPED_TEST_SUITE(ErasInStructure, Structures);
 
-TYPED_TEST(IbrStructure, GarbageIsBoundedWhileAReaderStalls) {
+TYPED_TEST(ErasInStructure, GarbageIsBoundedWhileAReaderStalls) {
   constexpr int64_t kKeys = 64;
   constexpr uint64_t kBatch = 128;
-  Domain domain(batches_of(kBatch));
-  TypeParam set(domain);
+  typename TypeParam::Domain domain(batches_of(kBatch));
+  typename TypeParam::Set set(domain);
   for (int64_t key = 0; key < kKeys; key++) set.insert(key, 1);
   auto reader = domain.attach();
   auto guard = reader.pin();
@@ -174,17 +192,18 @@ TYPED_TEST(IbrStructure, GarbageIsBoundedWhileAReaderStalls) {
       if (number == 0 && i % 64 == 0) most = std::max(most, domain.collect().unreclaimed);
     }
   });
-  EXPECT_LE(most, 3 * (5 * kBatch + 2 * kKeys));
+  // The system may suspend a writer inside an operation: then it is a second reader that stalls.
+  EXPECT_LE(most, 2 * 3 * (5 * kBatch + 2 * kKeys));
   EXPECT_GT(domain.collect().freed, domain.collect().retired / 2);
   EXPECT_TRUE(set.check());
   count_cases();
 }
 
 // The limit of bytes while a reader stalls: it must exceed what the reader keeps.
-TEST_F(Ibr, ThreadsThatWaitKeepTheLimitWhileAReaderStalls) {
+TYPED_TEST(Eras, ThreadsThatWaitKeepTheLimitWhileAReaderStalls) {
   constexpr size_t kBytes = 1000;
   constexpr size_t kLimit = 1000 * kBytes;
-  Domain domain(limited_to(kLimit));
+  domain<TypeParam> domain(limited_to(kLimit));
   std::atomic<Born*> source{new Born};
   auto reader = domain.attach();
   auto guard = reader.pin();
@@ -211,9 +230,9 @@ TEST_F(Ibr, ThreadsThatWaitKeepTheLimitWhileAReaderStalls) {
 }
 
 // Eras begin as credit is taken, although the batches are larger than the limit.
-TEST_F(Ibr, ALimitBelowABatchHasRoomWhileAReaderStalls) {
+TYPED_TEST(Eras, ALimitBelowABatchHasRoomWhileAReaderStalls) {
   constexpr size_t kBytes = 1000;
-  Domain domain(limited_to(100 * kBytes, batches_of(1'000'000)));
+  domain<TypeParam> domain(limited_to(100 * kBytes, batches_of(1'000'000)));
   std::atomic<Born*> source{new Born};
   auto reader = domain.attach();
   auto guard = reader.pin();
@@ -232,9 +251,9 @@ TEST_F(Ibr, ALimitBelowABatchHasRoomWhileAReaderStalls) {
 }
 
 // If all that waits lived when the reader stalled, the others wait for it.
-TEST_F(Ibr, ThreadsWaitIfTheReaderKeepsTheWholeLimit) {
+TYPED_TEST(Eras, ThreadsWaitIfTheReaderKeepsTheWholeLimit) {
   constexpr size_t kBytes = 1000;
-  Domain domain(limited_to(100 * kBytes));
+  domain<TypeParam> domain(limited_to(100 * kBytes));
   std::vector<Born*> objects(200);
   for (Born*& each : objects) each = new Born;
   std::atomic<size_t> retired{0};
@@ -259,8 +278,8 @@ TEST_F(Ibr, ThreadsWaitIfTheReaderKeepsTheWholeLimit) {
 }
 
 // A deleter with a state needs a block, which no slot could hold.
-TEST_F(Ibr, DeletersMayHaveAState) {
-  Domain domain(batches_of(64));
+TYPED_TEST(Eras, DeletersMayHaveAState) {
+  domain<TypeParam> domain(batches_of(64));
   std::atomic<int> destroyed{0};
   domain.pin().retire_with(new Born, [&destroyed](Born* each) noexcept {
     delete each;
