@@ -39,7 +39,7 @@ void* take_from(Heap* heap, unsigned node, const Request& wanted) {
   if (wanted.is_large()) return allocate_large_at(node, wanted.size, wanted.alignment);
   if (heap == nullptr) return nullptr;
   const LockGuard guard(heap->lock);
-  void* block = heap->take_locked(heap->class_of_small.in_use(wanted.size_class));
+  void* block = heap->take_locked(wanted.size_class);
   if (block != nullptr) record_held(static_cast<Block*>(block));
   return block;
 }

@@ -31,9 +31,10 @@ NEAR_INLINE bool is_due(size_t size) {
   return unlikely(current_heap->countdown.count(bytes)) && is_sample(bytes);
 }
 
-// `counted` is the heap whose countdown has ended.
+// `counted` is the heap whose countdown has ended. The block is as large as one of that heap.
 void* take_sampled(Heap& counted, Shard& shard, size_t size, unsigned size_class, bool strict) {
-  void* block = profile::take_sampled(size, size_class, shard, this_actor(), strict);
+  const unsigned used = counted.class_of_small.in_use(size_class);
+  void* block = profile::take_sampled(size, used, shard, this_actor(), strict);
   profile::end_sample(counted);
   return block;
 }

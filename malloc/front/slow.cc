@@ -31,9 +31,9 @@ void* allocate_class(unsigned size_class) {
   if (unlikely(is_inside())) return nullptr;
   if (unlikely(!has_heap()) && !enter_thread()) return allocate_late(size_class);
   rehome_if_moved();
-  size_class = current_heap->class_of_small.in_use(size_class);
   if (depots[current_heap->node()].part_count() > 0) {
-    if (Block* block = current_heap->take_put_away(size_class)) return block;
+    const unsigned used = current_heap->class_of_small.in_use(size_class);
+    if (Block* block = current_heap->take_put_away(used)) return block;
   }
   void* block = current_heap->refill(size_class);
   report_recorded_damage();
@@ -105,7 +105,8 @@ void* allocate_slow(size_t size) {
 static void* allocate_from_heap(size_t size, unsigned size_class) {
   // A heap that has magazines often serves from them: this is the short way.
   Magazines* magazines = current_heap->magazines();
-  Block* block = magazines != nullptr ? magazines->take_serving(size_class) : nullptr;
+  const unsigned used = current_heap->class_of_small.in_use(size_class);
+  Block* block = magazines != nullptr ? magazines->take_serving(used) : nullptr;
   if (block == nullptr) block = static_cast<Block*>(allocate_class(size_class));
   if (unlikely(block == nullptr)) return allocate_in_need(size, kSliceSize);
   record_held(block);
@@ -113,16 +114,15 @@ static void* allocate_from_heap(size_t size, unsigned size_class) {
 }
 
 void* allocate_uncounted(size_t size) {
-  if (size <= kSmallMax) {
-    return allocate_from_heap(size, current_heap->class_of_small.in_use(kClassOfSmall[size]));
-  }
+  if (size <= kSmallMax) return allocate_from_heap(size, kClassOfSmall[size]);
   if (likely(size <= kMediumMax)) {
     // A medium class may have blocks in its bin: the fast path does not serve it, because medium
     // blocks are counted when they are handed out.
-    const unsigned size_class = current_heap->class_of_small.in_use(class_of_computed(size));
-    Block* block = current_heap->bins[size_class].pop();
+    const unsigned size_class = class_of_computed(size);
+    const unsigned used = current_heap->class_of_small.in_use(size_class);
+    Block* block = current_heap->bins[used].pop();
     if (unlikely(block == nullptr)) return allocate_from_heap(size, size_class);
-    current_heap->count_taken(size_class);
+    current_heap->count_taken(used);
     record_held(block);
     return block;
   }

@@ -5,13 +5,12 @@
 // so that a heap with few blocks of each size has fewer spans that are almost empty. Where it has
 // many, the pair parts, and each class gets its own blocks. It is never joined again. Not joined
 // are classes up to 128 bytes, whose blocks would be up to twice as large, and those above 2 KiB,
-// whose blocks share few pages anyway. The larger block is a multiple of each power of two that the
-// smaller one is a multiple of, so aligned requests may be joined too.
+// whose blocks share few pages anyway.
 //
 // While the profiler makes the heap count what it hands out, the table leads each small request to
 // kEmptyBin (heap/counted.h).
-// Thread-safety: any thread reads, and changes whether the heap counts. The owner's thread parts
-// classes, with the heap's lock. A reader that meets a change gets a class that serves it anyway.
+// Thread-safety: any thread reads. Changes require the heap's lock, unless no other thread knows the
+// heap. A reader that meets a change gets a class that serves it anyway.
 #pragma once
 
 #include <cstddef>
@@ -74,6 +73,13 @@ class ClassTable {
   static constexpr unsigned kJoinedBegin = class_of(129);
   static constexpr unsigned kJoinedEnd = class_of(2 * kKiB) + 1;
   static_assert(kJoinedBegin % 2 == 0 && kJoinedEnd % 2 == 0);
+  // Aligned requests may be joined: the larger block is a multiple of the smaller one's alignment.
+  static_assert([] {
+    for (unsigned c = kJoinedBegin; c < kJoinedEnd; c += 2) {
+      if (class_size(c + 1) % (class_size(c) & -class_size(c)) != 0) return false;
+    }
+    return true;
+  }());
 
   Atomic<uint8_t> entries_[kSmallMax + 1] = {};
   Atomic<uint8_t> joined_[kClasses] = {};  // 1: the next class serves this one's requests

@@ -19,8 +19,8 @@ namespace near {
 // Bytes until the heap's next sample.
 class SampleCountdown {
  public:
-  // Counts bytes. True if the countdown has ended: then the caller sets it anew. Threads without a
-  // heap share a countdown, and may lose a count.
+  // Counts bytes. True if the countdown has ended: then the caller sets it anew. Threads that
+  // gave their heap up share a countdown, and may lose a count.
   NEAR_INLINE bool count(size_t bytes) {
     // relaxed: a number of the owner's thread
     const int64_t left = left_.load(kRelaxed) - static_cast<int64_t>(bytes);

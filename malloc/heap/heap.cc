@@ -21,15 +21,20 @@ void tally(Atomic<uint64_t>& sum, uint64_t more) {
 
 // --- allocation ---
 
-void* Heap::refill(unsigned size_class) {
+void* Heap::refill(unsigned asked) {
   const LockGuard guard(lock);
-  return take_locked(size_class);
+  return take_locked(asked);
 }
 
-void* Heap::take_locked(unsigned size_class) {
+void* Heap::take_locked(unsigned asked) {
   count_visit();
   if (!inbox_.empty()) drain();
   if (look_again_.load(kRelaxed)) look_again();  // relaxed: a request flag
+  unsigned size_class = class_of_small.in_use(asked);
+  if (unlikely(should_part(size_class))) {
+    class_of_small.part(size_class);
+    size_class = asked;
+  }
   FreeList& bin = bins[size_class];
   if (!is_small(size_class) && bin.is_empty()) {
     if (Block* block = take_from_cold(size_class)) return block;
@@ -59,6 +64,15 @@ Block* Heap::take_from_cold(unsigned size_class) {
   return block;
 }
 
+// True if the class serves another one's requests too, and needs one span more than that is meant
+// for.
+bool Heap::should_part(unsigned size_class) const {
+  if (spans_[size_class] < kJoinedSpansMax || !class_of_small.serves_two(size_class)) return false;
+  const Span* hot = hot_[size_class];
+  return bins[size_class].is_empty() && (hot == nullptr || hot->uncarved == 0) &&
+         reusable_.first(size_class) == nullptr;
+}
+
 bool Heap::make_ready(unsigned size_class) {
   Span* span = hot_[size_class];
   if (span == nullptr || span->uncarved == 0) {
@@ -84,9 +98,6 @@ Span* Heap::find_span(unsigned size_class) {
   if (Span* span = reusable_.first(size_class)) {
     reusable_.unfile(*span);
     return span;
-  }
-  if (spans_[size_class] >= kJoinedSpansMax && class_of_small.serves_two(size_class)) {
-    class_of_small.part(size_class);
   }
   Span* span = take_cached(size_class);
   if (span == nullptr) span = adopt_span(*this, size_class);

@@ -59,12 +59,12 @@ class Heap {
   // It leads malloc to a bin.
   ClassTable class_of_small;
 
-  // Returns a block of the class from any source; null if memory is refused. Owner's thread; takes
-  // the lock.
-  void* refill(unsigned size_class);
+  // Returns a block of the class that was asked for, or of the one that it is joined with, from any
+  // source; null if memory is refused. Owner's thread; takes the lock.
+  void* refill(unsigned asked);
 
-  // Returns a block of the class. The caller holds the lock and the owner's rights.
-  void* take_locked(unsigned size_class);
+  // As refill. The caller holds the lock and the owner's rights.
+  void* take_locked(unsigned asked);
 
   // Called when the countdown of one of this heap's spans reached zero. Owner's thread; takes the
   // lock.
@@ -283,6 +283,7 @@ class Heap {
   void count_visit() { visits_.store(visits() + 1, kRelaxed); }  // relaxed: see visits()
   NEAR_NOINLINE Magazines* make_magazines();
   Block* take_from_cold(unsigned size_class);
+  bool should_part(unsigned size_class) const;
   bool make_ready(unsigned size_class);
   Span* find_span(unsigned size_class);
   Span* take_cached(unsigned size_class);

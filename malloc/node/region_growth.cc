@@ -62,14 +62,13 @@ void Region::own(uint32_t first, uint32_t count) {
   }
 }
 
-// Gets chunks from the window, as Window::give. The table is extended first, because that lock is
-// everyone's and a system call is long; other regions may take chunks meanwhile, so that the table
-// is too short after all.
+// Gets chunks from the window, as Window::give. The table is extended first, because all shards
+// share the lock of windows and a system call is long. If other regions take so many chunks
+// meanwhile that the table is too short, it is extended again.
 uint32_t Region::get_chunks(uint32_t least, uint32_t wished, uint32_t& first) {
   uint32_t count = 0;
   for (;;) {
-    const size_t reach = window_->end() + min_of(wished, window_->left());
-    if (!window_->extend_table({table_, node_, table_end_}, static_cast<uint32_t>(reach))) return 0;
+    if (!window_->extend_table({table_, node_, table_end_}, window_->end_after(wished))) return 0;
     const LockGuard windows(windows_lock);
     const auto most = static_cast<uint32_t>(min_of(min_of(wished, window_->left()), budget_->left));
     if (most < least) return 0;

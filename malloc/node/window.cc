@@ -62,13 +62,16 @@ bool Window::map(char* start, size_t bytes) {
   return true;
 }
 
-// Maps the descriptors of chunks below `end`, and half as many more, because the threads of other
-// nodes and shards wait meanwhile. Unused ones are zero, which means "no block here".
+// Maps the descriptors of chunks below `end`. Unused ones are zero, which means "no block here".
+// Unless the process has a limit, it maps half as many more, because other threads wait meanwhile.
 bool Window::describe(uint32_t end) {
   if (end <= described_) return true;
-  const size_t more = os::limit() == SIZE_MAX ? end / 2 : 0;
-  const auto to = static_cast<uint32_t>(
-      min_of(align_up(end + more, kDescribeStep), align_up(this->end() + left(), kDescribeStep)));
+  const uint32_t ahead = os::limit() == SIZE_MAX ? end / 2 : 0;
+  return describe_to(size_t{end} + ahead) || (ahead > 0 && describe_to(end));
+}
+
+bool Window::describe_to(size_t end) {
+  const auto to = static_cast<uint32_t>(min_of(align_up(end, kDescribeStep), planned_));
   const size_t from_byte = spans_bytes_for(described_);
   const size_t to_byte = spans_bytes_for(to);
   if (to_byte > from_byte &&

@@ -5,7 +5,7 @@
 // Nothing in it is mapped before it is needed. The window gives chunks to regions in extents of
 // neighbouring chunks, the lowest first: memory of different nodes needs separate mappings, and
 // extents keep their number low. An extent's table entries and descriptors are mapped when it is
-// given away; its chunks are mapped by the region. Mapping never replaces another mapping: where
+// given away, or before; its chunks are mapped by the region. Mapping never replaces another mapping: where
 // other code has mapped something already, the window ends.
 // Invariant: chunks below `end` are given away, and have descriptors; end <= planned and
 // end <= described.
@@ -55,7 +55,8 @@ class Window {
   // refuses memory for descriptors.
   uint32_t give(uint32_t least, uint32_t wished, uint32_t& first);
 
-  // Binds the descriptors of chunks that were given away to the node whose they are. Needs no lock.
+  // Binds the descriptors of chunks that were given away to the node that owns the chunks. Needs no
+  // lock.
   void bind_descriptors(uint32_t first, uint32_t count, unsigned node);
 
   // Maps all entries of neighbouring tables of a node with one system call. Returns the number of
@@ -80,6 +81,10 @@ class Window {
     return reinterpret_cast<Chunk*>(tables_ + number * table_bytes_);
   }
   uint32_t end() const { return end_.load(kRelaxed); }  // relaxed: its guard orders it
+  // Where it would end if it gave away that many more.
+  uint32_t end_after(uint32_t wished) const {
+    return static_cast<uint32_t>(min_of(size_t{end()} + wished, planned_));
+  }
   uint32_t left() const { return occupied() ? 0 : planned_ - end(); }
   size_t described_bytes() const { return described_bytes_.load(kAcquire); }  // pairs: described
   bool contains(const void* address) const {
@@ -88,6 +93,7 @@ class Window {
 
  private:
   bool describe(uint32_t end);
+  bool describe_to(size_t end);
   bool map(char* start, size_t bytes);
 
   // Written when the window grows.

@@ -173,6 +173,7 @@ void set_all_counting(bool on) {
   for (uint32_t id = 0; id < heap_count(); id++) {
     Heap& heap = *heap_by_id(id);
     if (on) heap.countdown.reset();
+    const LockGuard guard(heap.lock);
     heap.class_of_small.set_counting(on);
   }
 }
@@ -234,7 +235,9 @@ bool release_sampled(Span& span, void* block, Actor actor) {
 void look_at_new_heap(Heap& heap) {
   if (!running.look_after_publishing()) return;
   const LockGuard guard(lock);
-  if (is_running()) heap.class_of_small.set_counting(true);
+  if (!is_running()) return;
+  const LockGuard heap_guard(heap.lock);
+  heap.class_of_small.set_counting(true);
 }
 
 void lock_for_fork() { lock.lock_for_fork(); }

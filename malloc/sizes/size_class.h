@@ -1,9 +1,10 @@
 // Size classes: which block size serves a request, and how long the spans of such blocks are.
 //
 // The sizes are 16, 32, …, 128, and then eight per doubling up to 32 KiB, so a block above 128
-// bytes is at most an eighth larger than the request. A byte table gives the class of a small
-// request (up to 1 KiB), because that takes the fewest instructions; arithmetic gives that of a
-// medium one. A larger request gets a large block: whole slices.
+// bytes is at most an eighth larger than the request; at most a quarter while a heap joins pairs of
+// classes (heap/class_table.h). A byte table gives the class of a small request (up to 1 KiB),
+// because that takes the fewest instructions; arithmetic gives that of a medium one. A larger
+// request gets a large block: whole slices.
 // Invariants (asserted below): sizes ascend; size(class_of(n)) >= n, and the class before is too
 // small; capacity * size <= span bytes, and spans are dense, except the short spans of a heap that
 // has few of a class.

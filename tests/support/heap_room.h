@@ -13,6 +13,7 @@
 #include "heap/registry.h"
 #include "node/memory.h"
 #include "span/span.h"
+#include "support/parted.h"
 #include "support/pattern.h"
 
 namespace near_test {
@@ -20,7 +21,10 @@ namespace near_test {
 class HeapRoom {
  public:
   // A heap of the registry, without hot spans: others can deliver to it by its number.
-  explicit HeapRoom(unsigned node = 0) : heap_(near::take_heap(node)) { flush(); }
+  explicit HeapRoom(unsigned node = 0) : heap_(near::take_heap(node)) {
+    flush();
+    part_classes(*heap_);
+  }
   ~HeapRoom() {
     if (heap_ != nullptr) near::park_heap(heap_);
   }

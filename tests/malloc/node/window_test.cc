@@ -55,6 +55,28 @@ TEST_P(WindowTest, NothingIsMappedBeforeItIsNeeded) {
   count_cases();
 }
 
+TEST_P(WindowTest, DescriptorsAreMappedAheadUnlessThatIsRefused) {
+  give(1, 16);  // maps for 32 chunks
+  fake_os::fail(OsCall::map, 1, true);
+  EXPECT_EQ(give(16, 16), 16u) << "mapped before";
+  EXPECT_EQ(give(16, 16), 0u);
+  fake_os::fail_none();
+  fake_os::fail(OsCall::map, 1, false);
+  EXPECT_EQ(give(16, 16), 16u) << "mapped as it is needed";
+  fake_os::fail(OsCall::map, 1, true);
+  EXPECT_EQ(give(16, 16), 0u) << "without more";
+  count_cases(4);
+}
+
+// Another thread may meet a foreign mapping while chunks are given away.
+TEST_P(WindowTest, AWindowThatIsOccupiedGivesNothing) {
+  give(1, 16);
+  window_.end_here();
+  EXPECT_EQ(give(1, 16), 0u);
+  EXPECT_EQ(window_.described_bytes(), 16 * near::kChunkSize);
+  count_cases();
+}
+
 // A search in the tree of runs reads this far.
 TEST_P(WindowTest, ATableReachesTheNextPowerOfTwo) {
   for (const uint32_t wished : {500u, 100u, 1'000u, 2'000u}) {
