@@ -135,7 +135,8 @@ void batches_retired(Record& record) noexcept {
   if (record.limbo.waiting() > left) adapt_quota(record, left);
   core.record_epoch(record, 0);
   record.active_at.store(core.now(), kRelaxed);  // relaxed: a hint
-  record.due = true;                             // what nobody held is freed from the next pin on
+  keep_bound(record, limit);
+  record.due = true;  // the rest is freed as the policy says, from the next pin on
   const size_t held = record.limbo.current();
   record.look_at = std::max(limit, held + held / 2);
 }
@@ -159,16 +160,22 @@ void batches_before_pin(Record& record) noexcept {
   work_of_own(record);
 }
 
-// Called by a barrier that has taken all limbos, and sent what it took.
+// Called by a barrier that has taken all limbos, and sent what it took. Batches of two phases may be
+// in flight then: a sender may have read the phase before the last barrier changed it.
 void Core::wait_for_flights(Record& me) noexcept {
+  const auto wait_landed = [&](uint64_t phase) {
+    Patience patience;
+    while (flights.objects[phase % 2].load(kAcquire) != 0) {  // pairs: flights
+      let_go(me);
+      take_ready(me);
+      patience.wait();
+    }
+  };
   // relaxed: the barrier's mutex and the records' locks order it
-  const uint64_t phase = flights.phase.fetch_add(1, kRelaxed);
-  Patience patience;
-  while (flights.objects[phase % 2].load(kAcquire) != 0) {  // pairs: flights
-    let_go(me);
-    take_ready(me);
-    patience.wait();
-  }
+  const uint64_t phase = flights.phase.load(kRelaxed);
+  wait_landed(phase + 1);                    // that of the phase before, which none sends in now
+  flights.phase.store(phase + 1, kRelaxed);  // relaxed: the same
+  wait_landed(phase);
 }
 
 // The end of a domain: no guard is left, except for what a handler left open.

@@ -27,11 +27,23 @@ constexpr char kSocket[] = "unix:";  // begins the name of a socket instead of a
 
 // The process in which the option started the profiler.
 pid_t started_in = 0;
+// A copy, because a program that changes its title in the list of processes writes over its
+// environment.
+char file_name[512] = "";
+
+void keep_file_name() {
+  const char* text = profile_file_text() != nullptr ? profile_file_text() : kDefaultFile;
+  if (strlen(text) >= sizeof file_name) {
+    message("NEARMALLOC_PROFILE_FILE is ignored: it has more than %zu bytes", sizeof file_name - 1);
+    text = kDefaultFile;
+  }
+  memcpy(file_name, text, strlen(text) + 1);
+}
 
 // Copies the path with the process's number for each %p. False if the path is too long, or names
 // the file of another process: a child of fork writes only to a file of its own.
 bool make_path(char* out, size_t room) {
-  const char* from = profile_file_text() != nullptr ? profile_file_text() : kDefaultFile;
+  const char* from = file_name;
   const bool is_own = started_in == getpid();
   bool numbered = false;
   size_t length = 0;
@@ -93,10 +105,8 @@ NEAR_NOINLINE void show_at_exit(const char* path) {
 void write_at_exit() {
   const SavedErrno saved;
   if (is_inside()) return;
-  const char* name = profile_file_text();
-  const bool to_socket = name != nullptr && strncmp(name, kSocket, sizeof kSocket - 1) == 0;
-  if (to_socket) {
-    show_at_exit(name + sizeof kSocket - 1);
+  if (strncmp(file_name, kSocket, sizeof kSocket - 1) == 0) {
+    show_at_exit(file_name + sizeof kSocket - 1);
   } else {
     write_file_at_exit();
   }
@@ -106,6 +116,7 @@ __attribute__((constructor)) void obey_profile_option(int, char**, char** enviro
   read_options(environment);
   if (option(Option::profile) == 0) return;
   started_in = getpid();
+  keep_file_name();
   keep_stderr();
   if (start_profile(0) != 0) return message("there is no memory for a profile");
   atexit(write_at_exit);

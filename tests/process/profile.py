@@ -250,6 +250,24 @@ class Profile(PreloadTest):
             self.assertIn(words, result.err)
             count()
 
+    def test_a_program_that_writes_over_its_environment(self) -> None:
+        script = '$0 = "title " x 2000; my @kept = map { "v" x 1000 } 1..3000;'
+        result = run([program("perl"), "-e", script], extra=self.options("json"))
+        self.assert_good(result)
+        self.assertNotIn(b"no profile", result.err)
+        found = json.loads((self.folder / "profile").read_text())
+        self.assertGreater(sum(site["live"]["bytes"] for site in found["sites"]), 100_000)
+        count()
+
+    def test_a_name_that_is_too_long(self) -> None:
+        extra = self.options("json") | {"NEARMALLOC_PROFILE_FILE": "x" * 512}
+        result = run([PROGRAMS / "profiled"], extra=extra, cwd=self.folder)
+        self.assert_good(result)
+        self.assertIn(b"NEARMALLOC_PROFILE_FILE is ignored", result.err)
+        (written,) = self.folder.iterdir()
+        self.assertRegex(written.name, r"^nearmalloc\.[0-9]+\.profile$")
+        count()
+
     def test_programs_work_as_without(self) -> None:
         script = "import json, threading; print(len(json.dumps([str(i) for i in range(50000)])))"
         for command in ([sys.executable, "-c", script],

@@ -3,7 +3,8 @@
 //
 // Invariant: `objects` and `bytes` are what the batches in flight hold; both change with the limbo
 // of the sender or the receiver, inside its lock. A barrier changes the phase after it has taken
-// all limbos: what was retired before is then in a batch of an earlier phase, or has landed.
+// all limbos: what was retired before is then in a batch of one of the two phases before the new
+// one, or has landed. A sender reads the phase inside its lock, so only the two latest are sent in.
 // Thread-safety: any thread. A batch belongs to its sender until it is sent, then to the thread
 // that dropped the last reference.
 #pragma once
