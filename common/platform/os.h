@@ -34,6 +34,11 @@ bool refuses(size_t bytes);
 // True if the system would map `bytes` now.
 bool grants(size_t bytes);
 
+// False if the system counts memory that is mapped, and not only what was touched
+// (vm.overcommit_memory is 2). Reads a file: for the library's start only, because a program may
+// give up the right to open files later.
+bool overcommits();
+
 // An address near the end of what the program may use, and bits that differ from run to run.
 struct Landmark {
   uintptr_t address;

@@ -14,6 +14,7 @@
 #include "base/bits.h"
 #include "platform/clock.h"
 #include "platform/os.h"
+#include "platform/raw_io.h"
 #include "platform/saved_errno.h"
 
 namespace near::os {
@@ -105,6 +106,16 @@ bool unmap(void* start, size_t bytes) {
 bool refuses(size_t bytes) {
   // relaxed: as in record_limits
   return bytes > min_of(limit(), memory_and_swap.load(kRelaxed)) && !grants(bytes);
+}
+
+bool overcommits() {
+  const SavedErrno saved;
+  const int file = raw::open_to_read("/proc/sys/vm/overcommit_memory");
+  if (file < 0) return true;
+  char mode = '0';
+  raw::read(file, &mode, 1);
+  raw::close(file);
+  return mode != '2';
 }
 
 bool grants(size_t bytes) {

@@ -34,8 +34,9 @@ constinit Budget budgets[kMaxNodes];
 constinit unsigned first_tables[kMaxNodes];          // the table of shard 0; constant after start
 constinit Atomic<Region*> added_regions[kMaxAdded];  // slots are filled in order and never change
 constinit Atomic<uint32_t> added_count{0};
-constinit size_t region_bytes = 0;     // each node's share of the first window
-constinit uintptr_t lowest_place = 0;  // start of the lowest window so far; guard: adding_lock
+constinit size_t region_bytes = 0;      // each node's share of the first window
+constinit bool tables_at_once = false;  // set at start, then constant
+constinit uintptr_t lowest_place = 0;   // start of the lowest window so far; guard: adding_lock
 
 size_t wished_region_bytes() {
   const auto fixed = static_cast<size_t>(option(Option::region_mib)) * kMiB;
@@ -84,6 +85,14 @@ void find_topology() {
   read_topology(topology);
 }
 
+// True if all tables of the first window may be mapped at once, though most of them may never be
+// touched: they are a small part of the memory, and the system does not count what nobody touched.
+bool may_map_tables(size_t bytes) {
+  constexpr size_t kFew = 256 * kMiB;
+  constexpr size_t kShareOfMemory = 8;
+  return bytes <= kFew || (bytes <= os::physical_memory() / kShareOfMemory && os::overcommits());
+}
+
 }  // namespace
 
 // Plans the first window for all nodes, and halves it until there is room for it.
@@ -107,6 +116,7 @@ NEAR_COLD void start_memory() {
   }
   first_window.plan(reinterpret_cast<char*>(lowest_place), chunks() * topology.count, tables,
                     false);
+  tables_at_once = may_map_tables(tables * first_window.table_bytes());
   for (unsigned n = 0; n < topology.count; n++) {
     nodes[n].init(n, static_cast<unsigned>(min_of(topology.cpus[n], kMaxShards)));
     budgets[n].left = chunks();
@@ -226,7 +236,7 @@ bool publish(Node& node, Shard& shard, Start& start) {
   if (node.shard_count() >= node.most_shards()) return false;
   Reserve& reserve = reserves[node.number()];
   start.table = first_tables[node.number()] + node.shard_count();
-  if (node.shard_count() == 1) {
+  if (node.shard_count() == 1 && tables_at_once) {
     const unsigned tables = node.most_shards() - 1;
     reserve.table_entries = first_window.map_tables(start.table, tables, node.number());
   }

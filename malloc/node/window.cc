@@ -11,8 +11,7 @@
 namespace near {
 namespace {
 
-constexpr size_t kStep = 64 * kKiB;  // tables grow in this step, a multiple of every page size
-constexpr size_t kMostTables = 256 * kMiB;
+constexpr size_t kStep = 64 * kKiB;     // tables grow in this step, a multiple of every page size
 constexpr uint32_t kDescribeStep = 16;  // chunks whose descriptors are mapped together
 static_assert(kStep % sizeof(Chunk) == 0);
 
@@ -98,7 +97,7 @@ bool Window::extend_table(Table table, uint32_t end) {
 uint32_t Window::map_tables(unsigned first, unsigned count, unsigned node) {
   const size_t bytes = count * table_bytes_;
   char* start = tables_ + first * table_bytes_;
-  if (mapped_ || bytes > kMostTables || os::limit() != SIZE_MAX || !map(start, bytes)) return 0;
+  if (mapped_ || os::limit() != SIZE_MAX || !map(start, bytes)) return 0;
   bind_to(node, start, bytes);
   return static_cast<uint32_t>(table_bytes_ / sizeof(Chunk));
 }

@@ -60,7 +60,7 @@ class Window {
   void bind_descriptors(uint32_t first, uint32_t count, unsigned node);
 
   // Maps all entries of neighbouring tables of a node with one system call. Returns the number of
-  // entries of each; 0 if it is too much to map at once, or refused.
+  // entries of each; 0 if the process has a limit, or the system refuses.
   uint32_t map_tables(unsigned first, unsigned count, unsigned node);
 
   // Called when other code has mapped something here: no more chunks are given away.
@@ -74,6 +74,7 @@ class Window {
   // knows the window yet.
   void vanish(unsigned table, uint32_t& entries);
 
+  size_t table_bytes() const { return table_bytes_; }
   char* base() const { return base_; }
   const char* start() const { return start_; }
   Span* spans() const { return spans_; }

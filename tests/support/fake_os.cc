@@ -349,6 +349,8 @@ bool grants(size_t bytes) {
   return is_allowed(UINTPTR_MAX, bytes);
 }
 
+bool overcommits() { return true; }
+
 // The same in every run, so that simulations are: windows lie where the system maps nothing by
 // itself, and where TSan takes memory for a program's.
 Landmark landmark() { return {uintptr_t{0x7f60'0000'0000}, 1}; }

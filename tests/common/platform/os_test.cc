@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
 #include "base/bits.h"
 #include "support/cases.h"
@@ -32,6 +33,11 @@ TEST_F(Os, TheMachineHasPagesAndMemory) {
   EXPECT_LE(os::page_size(), size_t{64} << 10);
   EXPECT_GE(os::physical_memory(), near::kMiB);
   EXPECT_GE(os::limit(), near::kMiB);
+  errno = 5;
+  char mode = '0';
+  std::ifstream("/proc/sys/vm/overcommit_memory") >> mode;
+  EXPECT_EQ(os::overcommits(), mode != '2');
+  EXPECT_EQ(errno, 5);
 }
 
 TEST_F(Os, ReservationsAreAlignedAndCanBeLarge) {
