@@ -9,8 +9,8 @@
 //
 // While the profiler makes the heap count what it hands out, the table leads each small request to
 // kEmptyBin (heap/counted.h).
-// Thread-safety: any thread reads. Changes require the heap's lock, unless no other thread knows the
-// heap. A reader that meets a change gets a class that serves it anyway.
+// Thread-safety: any thread reads. Changes require the heap's lock, unless no other thread knows
+// the heap. A reader that meets a change gets a class that serves it anyway.
 #pragma once
 
 #include <cstddef>

@@ -5,8 +5,8 @@
 // Nothing in it is mapped before it is needed. The window gives chunks to regions in extents of
 // neighbouring chunks, the lowest first: memory of different nodes needs separate mappings, and
 // extents keep their number low. An extent's table entries and descriptors are mapped when it is
-// given away, or before; its chunks are mapped by the region. Mapping never replaces another mapping: where
-// other code has mapped something already, the window ends.
+// given away, or before; its chunks are mapped by the region. Mapping never replaces another
+// mapping: where other code has mapped something already, the window ends.
 // Invariant: chunks below `end` are given away, and have descriptors; end <= planned and
 // end <= described.
 // Thread-safety: guarded by windows_lock; a table by the lock of growing of its region's shard. Any
