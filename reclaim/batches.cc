@@ -160,8 +160,8 @@ void batches_before_pin(Record& record) noexcept {
   work_of_own(record);
 }
 
-// Called by a barrier that has taken all limbos, and sent what it took. Batches of two phases may be
-// in flight then: a sender may have read the phase before the last barrier changed it.
+// Called by a barrier that has taken all limbos, and sent what it took. Batches of two phases may
+// be in flight then: a sender may have read the phase before the last barrier changed it.
 void Core::wait_for_flights(Record& me) noexcept {
   const auto wait_landed = [&](uint64_t phase) {
     Patience patience;
