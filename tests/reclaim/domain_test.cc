@@ -332,7 +332,7 @@ TYPED_TEST(DomainTest, RobustSchemesKeepTheirBoundWithAStalledReader) {
       most = std::max(most, domain.collect().unreclaimed);
     }
     const uint64_t bound = domain.collect().bound;
-    // Under ibr and hyaline these objects, which have no birth, are kept; ibr_test.cc has others.
+    // Under ibr and hyaline these objects, which have no birth, are kept; eras_test.cc has others.
     if (TypeParam::traits.scheme >= impl::Scheme::hazards && !impl::needs_births<TypeParam>) {
       EXPECT_LE(most, bound);
       EXPECT_LT(bound, 3000u);

@@ -12,7 +12,8 @@
 // attach and leave at any time: a handle attaches explicitly; domain::pin attaches at first use,
 // until the thread ends. Other threads adopt what a thread leaves behind, and what a thread retired
 // that stays attached but idle: options::batch_size says when. If that thread resumes at that
-// moment, it waits, in `pin` or `retire`, until the other has moved a few lists.
+// moment, it waits, in `pin` or `retire` (hyaline: or when a guard ends), until the other has moved
+// a few lists.
 //
 // Rules. Unlink before retire; retire once. Under schemes with protects_all == false use only
 // pointers from `protect`, or from `hold` if the object was still reachable afterwards; protect the

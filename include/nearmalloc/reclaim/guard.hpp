@@ -78,10 +78,11 @@ class [[nodiscard]] guard {
 
   // Does `delete object` when no thread can hold it any more. Requires that it was unlinked, and
   // that no other thread retires it. Allocates once in 63 calls at most; if that fails the object
-  // is leaked and counted (statistics::lost). Deleters run in some thread that uses the domain;
-  // they may retire, pin and protect, and must not throw. Under slot schemes one may run inside
-  // `retire`; under a limit of bytes, under any scheme. `bytes` is what the object counts in that
-  // limit and in statistics::unreclaimed_bytes, at most 4 GiB: pass more if it owns other memory.
+  // is leaked and counted (statistics::lost). Under hyaline a look also allocates its batches.
+  // Deleters run in some thread that uses the domain; they may retire, pin and protect, and must
+  // not throw. Under slot schemes, ibr and hyaline one may run inside `retire`; under a limit of
+  // bytes, under any scheme. `bytes` is what the object counts in that limit and in
+  // statistics::unreclaimed_bytes, at most 4 GiB: pass more if it owns other memory.
   template <class T>
   void retire(T* object, size_t bytes = sizeof(T)) noexcept {
     impl::check_retired(object);

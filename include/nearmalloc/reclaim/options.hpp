@@ -48,7 +48,8 @@ struct options {
   // retires them. 0: no limit. docs/reclamation-bound.md has the proof of what is kept. If
   // `when_full` blocks, that is the limit and a few objects for each thread; under robust schemes
   // also while a reader stalls.
-  // The memory that notes the objects (20 bytes each) does not count. No effect under leaky.
+  // The memory that notes the objects does not count: 20 bytes each; under ibr and hyaline 36, and
+  // under hyaline also 80 + 32 * records for each batch. No effect under leaky.
   size_t max_unreclaimed_bytes = 0;
   at_limit when_full = at_limit::help;
 

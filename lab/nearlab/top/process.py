@@ -70,7 +70,8 @@ class Process:
     def _forbidden(self) -> Refused:
         return Refused(
             f"the kernel refuses to let you read process {self.pid}: this needs the rights of "
-            "ptrace: run as the same user or root (see /proc/sys/kernel/yama/ptrace_scope)"
+            "ptrace: run as the same user, or as root with CAP_SYS_PTRACE (see "
+            "/proc/sys/kernel/yama/ptrace_scope)"
         )
 
     def read(self, address: int, size: int) -> bytes:
