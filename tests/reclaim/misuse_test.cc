@@ -214,6 +214,7 @@ TYPED_TEST(CheckedMisuseDeathTest, AnObjectIsRetiredTwice) {
       {
         domain<TypeParam> domain;
         auto* object = new CountedObject;
+        const auto guard = domain.pin();  // without it, the object may be freed between the two
         domain.retire(object);
         domain.retire(object);
       },
