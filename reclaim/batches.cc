@@ -129,10 +129,6 @@ void look_at_batches(Record& record) noexcept {
 void batches_retired(Record& record) noexcept {
   Core& core = *record.core;
   const size_t limit = batch_limit(core);
-  if (record.look_at == 0 && record.limbo.current() < limit) {  // the thread's first retirement
-    record.look_at = limit;
-    return;
-  }
   const size_t left = record.limbo.waiting();
   core.adopt_left(record, true);
   look_at_batches(record);
