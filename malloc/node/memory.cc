@@ -85,14 +85,6 @@ void find_topology() {
   read_topology(topology);
 }
 
-// True if all tables of the first window may be mapped at once, though most of them may never be
-// touched: they are a small part of the memory, and the system does not count what nobody touched.
-bool may_map_tables(size_t bytes) {
-  constexpr size_t kFew = 256 * kMiB;
-  constexpr size_t kShareOfMemory = 8;
-  return bytes <= kFew || (bytes <= os::physical_memory() / kShareOfMemory && os::overcommits());
-}
-
 }  // namespace
 
 // Plans the first window for all nodes, and halves it until there is room for it.
@@ -116,7 +108,7 @@ NEAR_COLD void start_memory() {
   }
   first_window.plan(reinterpret_cast<char*>(lowest_place), chunks() * topology.count, tables,
                     false);
-  tables_at_once = may_map_tables(tables * first_window.table_bytes());
+  tables_at_once = first_window.may_map_tables(tables);
   for (unsigned n = 0; n < topology.count; n++) {
     nodes[n].init(n, static_cast<unsigned>(min_of(topology.cpus[n], kMaxShards)));
     budgets[n].left = chunks();

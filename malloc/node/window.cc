@@ -94,6 +94,13 @@ bool Window::extend_table(Table table, uint32_t end) {
   return true;
 }
 
+bool Window::may_map_tables(unsigned count) const {
+  constexpr size_t kFew = 256 * kMiB;
+  constexpr size_t kShareOfMemory = 8;
+  const size_t bytes = count * table_bytes_;
+  return bytes <= kFew || (bytes <= os::physical_memory() / kShareOfMemory && os::overcommits());
+}
+
 uint32_t Window::map_tables(unsigned first, unsigned count, unsigned node) {
   const size_t bytes = count * table_bytes_;
   char* start = tables_ + first * table_bytes_;

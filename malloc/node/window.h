@@ -59,6 +59,10 @@ class Window {
   // lock.
   void bind_descriptors(uint32_t first, uint32_t count, unsigned node);
 
+  // True if all entries of so many tables may be mapped, though most may never be touched: they are a
+  // small part of the memory, and the system does not count what nobody touched. At start only.
+  bool may_map_tables(unsigned count) const;
+
   // Maps all entries of neighbouring tables of a node with one system call. Returns the number of
   // entries of each; 0 if the process has a limit, or the system refuses.
   uint32_t map_tables(unsigned first, unsigned count, unsigned node);
@@ -74,7 +78,6 @@ class Window {
   // knows the window yet.
   void vanish(unsigned table, uint32_t& entries);
 
-  size_t table_bytes() const { return table_bytes_; }
   char* base() const { return base_; }
   const char* start() const { return start_; }
   Span* spans() const { return spans_; }
