@@ -59,8 +59,8 @@ class Window {
   // lock.
   void bind_descriptors(uint32_t first, uint32_t count, unsigned node);
 
-  // True if all entries of so many tables may be mapped, though most may never be touched: they are a
-  // small part of the memory, and the system does not count what nobody touched. At start only.
+  // True if all entries of so many tables may be mapped, though most may never be touched: they are
+  // a small part of the memory, and the system does not count what nobody touched. At start only.
   bool may_map_tables(unsigned count) const;
 
   // Maps all entries of neighbouring tables of a node with one system call. Returns the number of
