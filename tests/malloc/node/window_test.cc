@@ -45,8 +45,8 @@ TEST_P(WindowTest, NothingIsMappedBeforeItIsNeeded) {
   EXPECT_EQ(fake_os::reserved_bytes(), reserved_before_);
   EXPECT_FALSE(window_.contains(window_.base()));
   EXPECT_EQ(give(1, 16), 16u);
-  // Descriptors and the table of chunks, each rounded up.
-  const size_t needed = 16 * (near::kChunkSlices * sizeof(near::Span) + sizeof(near::Chunk));
+  // Descriptors, for as many again ahead, and the table of chunks, each rounded up.
+  const size_t needed = 2 * 16 * (near::kChunkSlices * sizeof(near::Span) + sizeof(near::Chunk));
   EXPECT_LE(fake_os::reserved_bytes() - reserved_before_, needed + 128 * near::kKiB);
   EXPECT_TRUE(fake_os::is_committed(&window_.spans()[16 * near::kChunkSlices - 1]));
   EXPECT_TRUE(window_.contains(window_.base() + 16 * near::kChunkSize - 1));
