@@ -57,7 +57,7 @@ def test_functions_of_javascript_are_named(tmp_path):
     page = tmp_path / "page.html"
     words = ["--out", str(page), "--interval", "50000", "--", "node", "--perf-basic-prof"]
     words += ["--interpreted-frames-native-stack", str(script)]
-    result = run_module("profile.command", *words)
+    result = run_module("profile.command", *words, cwd=tmp_path)  # where Node leaves a log
     assert result.returncode == 0, result.stderr
     text = page.read_text()
     pid = re.search(r"Process (\d+)", text)[1]
