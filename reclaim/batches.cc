@@ -22,10 +22,6 @@ namespace {
 // left, so threads may keep more of it than they hold.
 constexpr unsigned kMostBatches = 8;
 
-size_t batch_limit(const Core& core) noexcept {
-  return std::max<size_t>(core.settings.batch_size, EntryBlock::kEntries + 1);
-}
-
 // Null: no memory.
 Batch* make_batch(const Record* first) noexcept {
   uint32_t room = 0;
@@ -128,7 +124,7 @@ void look_at_batches(Record& record) noexcept {
 
 void batches_retired(Record& record) noexcept {
   Core& core = *record.core;
-  const size_t limit = batch_limit(core);
+  const size_t limit = eras_limit(core);
   const size_t left = record.limbo.waiting();
   core.adopt_left(record, true);
   look_at_batches(record);
@@ -156,7 +152,7 @@ void batches_before_pin(Record& record) noexcept {
   const Inside inside(record);
   if (record.in_debt && !record.working) pay_unpinned(record);
   take_ready(record);
-  keep_bound(record, batch_limit(*record.core));
+  keep_bound(record, eras_limit(*record.core));
   work_of_own(record);
 }
 

@@ -61,10 +61,6 @@ class Reservations {
   size_t count_ = 0;
 };
 
-size_t interval_limit(const Core& core) noexcept {
-  return std::max<size_t>(core.settings.batch_size, EntryBlock::kEntries + 1);
-}
-
 }  // namespace
 
 // The era belongs to the process: another domain may have light fences where this one has none.
@@ -94,7 +90,7 @@ namespace {
 // costs three visits of an object at most, on average.
 void look_and_free(Record& record) noexcept {
   Core& core = *record.core;
-  const size_t limit = interval_limit(core);
+  const size_t limit = eras_limit(core);
   const size_t left = record.limbo.waiting();
   core.adopt_left(record, true);
   look_at_intervals(record);
@@ -114,7 +110,7 @@ void look_and_free(Record& record) noexcept {
 // this one retires another batch.
 void intervals_retired(Record& record) noexcept {
   if (record.look_is_due) return look_and_free(record);
-  const size_t limit = interval_limit(*record.core);
+  const size_t limit = eras_limit(*record.core);
   record.look_is_due = record.due = record.limbo.current() >= limit;
   record.look_at = record.look_is_due ? record.look_at + limit : limit;
 }

@@ -2,6 +2,7 @@
 // Thread-safety: only a record's owner.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include "nearmalloc/reclaim/impl/core.hpp"
@@ -44,6 +45,11 @@ void look_at_token_soon(Record& record) noexcept;
 
 // Expires the objects that no hazard or reservation holds; under Hyaline, sends the others.
 void look(Record& record) noexcept;
+
+// ibr, hyaline: a thread looks when it has retired so much; also the most that waits after a look.
+inline size_t eras_limit(const Core& core) noexcept {
+  return std::max<size_t>(core.settings.batch_size, EntryBlock::kEntries + 1);
+}
 
 // ibr, hyaline: begins an era of the process. Any thread, at any time.
 void begin_process_era() noexcept;
