@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "born_objects.h"
 #include "every_scheme.h"
 #include "nearmalloc/reclaim/abtree.hpp"
 #include "nearmalloc/reclaim/hash_map.hpp"
@@ -19,15 +20,6 @@ namespace near_test {
 namespace {
 
 using namespace near::reclaim;
-
-struct Born : CountedObject, born {};
-
-options batches_of(size_t objects) {
-  options settings;
-  settings.batch_size = objects;
-  settings.reclaim = policy::batch();
-  return settings;
-}
 
 // Threads wait that would exceed so many bytes.
 options limited_to(size_t bytes, options settings = {}) {

@@ -1,11 +1,12 @@
-// hyaline: who frees what, and what keeps a batch. eras_test.cc has what it shares with ibr.
+// hyaline: which thread frees what, and what keeps a batch. eras_test.cc tests what hyaline shares
+// with ibr.
 #include <atomic>
 #include <chrono>
 #include <memory>
 #include <thread>
 #include <vector>
 
-#include "every_scheme.h"
+#include "born_objects.h"
 #include "support/cases.h"
 
 namespace near_test {
@@ -13,28 +14,19 @@ namespace {
 
 using namespace near::reclaim;
 
-struct Counted : CountedObject, born {};
-
-options batches_of(size_t objects) {
-  options settings;
-  settings.batch_size = objects;
-  settings.reclaim = policy::batch();
-  return settings;
-}
-
 struct Hyaline : testing::Test {
   void SetUp() override { live_objects = 0; }
 
-  static std::vector<Counted*> make(size_t objects) {
-    std::vector<Counted*> made(objects);
-    for (Counted*& each : made) each = new Counted;
+  static std::vector<Born*> make(size_t objects) {
+    std::vector<Born*> made(objects);
+    for (Born*& each : made) each = new Born;
     return made;
   }
-  static void retire(handle<hyaline>& handle, const std::vector<Counted*>& objects) {
-    for (Counted* each : objects) handle.retire(each);
+  static void retire(handle<hyaline>& handle, const std::vector<Born*>& objects) {
+    for (Born* each : objects) handle.retire(each);
   }
   static void retire(handle<hyaline>& handle, size_t objects) {
-    for (size_t i = 0; i < objects; i++) handle.retire(new Counted);
+    for (size_t i = 0; i < objects; i++) handle.retire(new Born);
   }
 };
 
@@ -56,7 +48,7 @@ TEST_F(Hyaline, TheThreadThatLetsGoLastFrees) {
     (void)other.pin();
     EXPECT_EQ(live_objects, 64);
     EXPECT_EQ(domain.collect().unreclaimed, 64u);
-    EXPECT_EQ(domain.collect().unreclaimed_bytes, 64 * sizeof(Counted));
+    EXPECT_EQ(domain.collect().unreclaimed_bytes, 64 * sizeof(Born));
     EXPECT_EQ(domain.collect().retired, 65u);
     EXPECT_EQ(reader.waiting(), 0u);
   }
@@ -118,13 +110,13 @@ TEST_F(Hyaline, AnOldObjectInABatchKeepsNoOther) {
     retire(writer, 3 * 64);  // eras pass
     const long held = live_objects;
     EXPECT_LE(held, kBatches + 2 * 64);
-    for (Counted* each : old) {
+    for (Born* each : old) {
       retire(writer, 63);
       writer.retire(each);
     }
     (void)writer.pin();
     EXPECT_LE(live_objects, held + 64);
-    for (const Counted* each : old) EXPECT_TRUE(each->is_alive());
+    for (const Born* each : old) EXPECT_TRUE(each->is_alive());
   }
   domain.barrier();
   EXPECT_EQ(live_objects, 0);
@@ -138,19 +130,19 @@ TEST_F(Hyaline, ManyStalledReadersOfDifferentErasKeepWhatTheyRead) {
   auto writer = domain.attach();
   std::vector<handle<hyaline>> readers;
   for (size_t i = 0; i < kReaders; i++) readers.push_back(domain.attach());
-  std::vector<std::atomic<Counted*>> sources(kReaders);
-  std::vector<const Counted*> seen;
+  std::vector<std::atomic<Born*>> sources(kReaders);
+  std::vector<const Born*> seen;
   {
     std::vector<std::unique_ptr<guard<hyaline>>> guards;
     for (size_t i = 0; i < kReaders; i++) {
       guards.emplace_back(new guard<hyaline>(readers[i].pin()));
-      sources[i] = new Counted;
+      sources[i] = new Born;
       seen.push_back(guards.back()->protect(0, sources[i]));
       retire(writer, 64);
     }
     for (auto& each : sources) writer.retire(each.exchange(nullptr));
     retire(writer, 64);
-    for (const Counted* each : seen) EXPECT_TRUE(each->is_alive());
+    for (const Born* each : seen) EXPECT_TRUE(each->is_alive());
   }
   domain.barrier();
   EXPECT_EQ(live_objects, 0);
