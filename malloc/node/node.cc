@@ -10,7 +10,8 @@ namespace near {
 namespace {
 
 constexpr size_t kPoolStep = 64 * kKiB;
-constexpr size_t kPoolUnit = 128;  // two lines: neighbours share none
+constexpr unsigned kPoolSteps = 64;  // at once, one for each shard that there may be
+constexpr size_t kPoolUnit = 128;    // two lines: neighbours share none
 // A shard with less dirty memory lends none: its own threads will need that soon.
 constexpr uint32_t kLends = kChunkSlices;
 
@@ -118,8 +119,8 @@ size_t Node::check() {
 // Maps a block of the pool, whose first piece has `bytes`. Null if refused.
 BumpPool::Block* Node::map_pool(size_t bytes) {
   const size_t least = align_up(bytes + kPoolUnit, kPoolStep);
-  // Larger steps where there are many heaps: fewer system calls while threads wait for the lock.
-  size_t step = max_of(least, kPoolStep * (1 + min_of(shard_count() - 1, 15)));
+  // Larger steps where there can be many heaps: fewer system calls while threads wait for the lock.
+  size_t step = max_of(least, kPoolStep * min_of(most_, kPoolSteps));
   void* start = os::map_anywhere(step, os::page_size());
   if (start == nullptr && step > least) {
     step = least;

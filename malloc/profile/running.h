@@ -1,9 +1,10 @@
 // Whether the profiler runs, and the handshake by which each new heap learns it.
 //
 // The profiler sets the flag and then visits all heaps. A thread that has a new heap publishes it
-// and then looks at the flag. Both change the flag's word, the thread by adding nothing, so one
-// of the two comes first: if the profiler, the thread finds the flag set; if the thread, the
-// profiler sees what it published. Whether a heap counts is changed only under the profiler's lock.
+// and then looks at the flag. Each executes a full fence between the two steps, so the thread finds
+// the flag set, or the profiler finds the heap. A thread that starts writes to no word that others
+// read: the fence costs less than the flag's line would. Whether a heap counts is changed only under
+// the profiler's lock.
 // Invariant: while the flag is set and the lock is free, every published heap counts, or its thread
 // is about to take the lock; while it is clear, none counts.
 // Thread-safety: any thread; `set` and `clear` with the lock held.
@@ -13,6 +14,7 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "platform/fence.h"
 
 namespace near::profile {
 
@@ -22,12 +24,16 @@ class alignas(128) RunningFlag {
   // relaxed: a hint; what depends on it is under the lock
   NEAR_INLINE bool is_set() const { return word_.load(kRelaxed) != 0; }
 
-  void set() { word_.exchange(1, kAcqRel); }  // pairs: new-heap-counts
+  void set() {
+    word_.store(1, kRelaxed);  // relaxed: the fence orders it
+    light_fence(false);        // pairs: new-heap-counts
+  }
   void clear() { word_.store(0, kRelaxed); }  // relaxed: the lock orders it
 
   // Called by the thread of a heap that has just been published.
   bool look_after_publishing() {
-    return word_.fetch_add(0, kAcqRel) != 0;  // pairs: new-heap-counts
+    light_fence(false);  // pairs: new-heap-counts
+    return is_set();
   }
 
  private:

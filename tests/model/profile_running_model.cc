@@ -10,9 +10,9 @@
 namespace near::model {
 namespace {
 
-constexpr unsigned kHeaps = 2;
+constexpr unsigned kHeaps = kThreads - 1;
 
-class StartWhilePublishing : public rl::test_suite<StartWhilePublishing, 1 + kHeaps> {
+class StartWhilePublishing : public FencedSuite<StartWhilePublishing> {
  public:
   void before() {
     for (Heap& heap : heaps_) heap.counting.store(false, kRelaxed);  // relaxed: no threads yet
@@ -103,8 +103,8 @@ const std::vector<Mutation> kMutations = {
     {"the heap is published after the look"},
     {"the thread does not take the lock"},
     {"the thread does not look again"},
-    {"the start does not see what was published", "running.h", "::set", kAcqRel, kRelease},
-    {"the look is not released", "running.h", "::look_after_publishing", kAcqRel, kAcquire},
+    {"the profiler sets the flag without a fence", "running.h", "::set", kSeqCst, kRelaxed},
+    {"the thread looks without a fence", "running.h", "::look_after_", kSeqCst, kRelaxed},
 };
 
 }  // namespace near::model
