@@ -96,6 +96,7 @@ class ChunkList {
  public:
   void clear() { first_ = last_ = kNoChunk; }
   uint32_t front() const { return first_; }
+  uint32_t back() const { return last_; }
   bool empty() const { return first_ == kNoChunk; }
   uint32_t after(const Chunk* chunks, uint32_t index) const { return (chunks[index].*kLinks).next; }
 

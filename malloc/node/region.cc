@@ -29,9 +29,9 @@ void Region::init(Window& window, unsigned table, Shard& shard, Budget& budget) 
 
 // --- lists of chunks ---
 
-void Region::link(uint32_t index) {
+void Region::link(uint32_t index, unsigned longest) {
   Chunk& chunk = chunks_[index];
-  chunk.bucket = longest_run(chunk.free) & 0x3f;
+  chunk.bucket = longest & 0x3f;
   chunk.in_dirty = chunk.dirty != 0;
   fitting_[chunk.in_dirty][chunk.bucket].push_front(chunks_, index);
   filled_[chunk.in_dirty] |= uint64_t{1} << chunk.bucket;
@@ -47,9 +47,10 @@ void Region::unlink(uint32_t index) {
 // Called after the free or dirty slices of a mapped chunk changed: moves it to the right lists.
 void Region::changed(uint32_t index) {
   const Chunk& chunk = chunks_[index];
-  if (chunk.bucket != longest_run(chunk.free) || chunk.in_dirty != (chunk.dirty != 0)) {
+  const unsigned longest = longest_run(chunk.free);
+  if (chunk.bucket != longest || chunk.in_dirty != (chunk.dirty != 0)) {
     unlink(index);
-    link(index);
+    link(index, longest);
   }
   wait_again(index);
   runs_.update(index);
@@ -90,9 +91,8 @@ uint32_t Region::claim(uint64_t first, uint32_t slices) {
     const uint32_t mask = bit_run(offset, count);
     Chunk& chunk = chunks_[index];
     NEAR_ASSERT((chunk.free & mask) == mask && is_mapped(index));
-    clean -= static_cast<uint32_t>(std::popcount(chunk.dirty & mask));
+    clean -= clear_dirty(index, mask, count);
     chunk.free &= ~mask;
-    set_dirty(index, chunk.dirty & ~mask);
     changed(index);
     first += count;
     slices -= count;
@@ -110,9 +110,11 @@ void Region::release(uint64_t first, uint32_t slices, uint64_t now_ms) {
     Chunk& chunk = chunks_[index];
     NEAR_ASSERT(((chunk.free | chunk.away | chunk.growing) & mask) == 0 && is_mapped(index));
     chunk.free |= mask;
-    set_dirty(index, chunk.dirty | mask);
+    add_dirty(index, mask, count);
     chunk.stamp = now_ms;
-    if (chunk.waiting != Waiting::stuck) wait_as(index, Waiting::no);  // to the end of the list
+    if (chunk.waiting == Waiting::in_part && waiting_.back() != index) {
+      wait_as(index, Waiting::no);  // `changed` puts it at the end of the list
+    }
     changed(index);
     first += count;
     slices -= count;

@@ -226,12 +226,13 @@ class alignas(128) Region {
 
   void update_huge_page_advice(uint32_t chunk, bool whole);
   void forget_touched(uint32_t chunk, uint32_t slices);
-  void link(uint32_t chunk);
+  void link(uint32_t chunk, unsigned longest_run);
   void unlink(uint32_t chunk);
   void changed(uint32_t chunk);
   void wait_as(uint32_t chunk, Waiting how);
   void wait_again(uint32_t chunk);
-  void set_dirty(uint32_t chunk, uint32_t mask);
+  void add_dirty(uint32_t chunk, uint32_t mask, uint32_t count);
+  uint32_t clear_dirty(uint32_t chunk, uint32_t mask, uint32_t count);
   size_t check_chunk(uint32_t index) const;
   size_t check_lists(uint32_t index) const;
 

@@ -111,7 +111,7 @@ void Region::show_mapped(const Growth& growth, uint32_t first, uint32_t count) {
     become(index, Presence::mapped);
     chunks_[index].pages = pages_of(growth, index);
     free_slices_ += kChunkSlices;
-    link(index);
+    link(index, kChunkSlices);
     runs_.update(index);
   }
 }
@@ -320,7 +320,7 @@ void Region::end_growth_of(const Growth& growth, uint32_t index, os::Mapped mapp
     chunk.pages = pages_of(growth, index);
     if (chunk.pages == Pages::split) split_++;
     free_slices_ += kChunkSlices;
-    link(index);
+    link(index, kChunkSlices);
   } else {
     absent_.push_front(chunks_, index);
   }

@@ -18,21 +18,34 @@ size_t count_of(uint32_t mask) { return static_cast<size_t>(std::popcount(mask))
 
 // --- what waits ---
 
-void Region::set_dirty(uint32_t index, uint32_t mask) {
+// The `count` slices of the mask, none of which is dirty, become dirty.
+void Region::add_dirty(uint32_t index, uint32_t mask, uint32_t count) {
   Chunk& chunk = chunks_[index];
-  dirty_slices_ += count_of(mask) - count_of(chunk.dirty);
-  if (chunk.waiting == Waiting::stuck) stuck_slices_ += count_of(mask) - count_of(chunk.dirty);
-  chunk.dirty = mask;
+  NEAR_ASSERT((chunk.dirty & mask) == 0);
+  chunk.dirty |= mask;
+  dirty_slices_ += count;
+  if (chunk.waiting == Waiting::stuck) stuck_slices_ += count;
 }
 
-// Moves a chunk between the lists. Between in_part and whole it keeps its place in waiting_.
+// The `count` slices of the mask are dirty no more. Returns how many of them were.
+uint32_t Region::clear_dirty(uint32_t index, uint32_t mask, uint32_t count) {
+  Chunk& chunk = chunks_[index];
+  const uint32_t dirty = chunk.dirty & mask;
+  if (dirty == 0) return 0;
+  if (dirty != mask) count = static_cast<uint32_t>(std::popcount(dirty));
+  chunk.dirty &= ~mask;
+  dirty_slices_ -= count;
+  if (chunk.waiting == Waiting::stuck) stuck_slices_ -= count;
+  return count;
+}
+
+// Moves a chunk to another list. Between in_part and whole it keeps its place in waiting_.
 void Region::wait_as(uint32_t index, Waiting how) {
   Chunk& chunk = chunks_[index];
   const auto is_aging = [](Waiting each) {
     return each == Waiting::in_part || each == Waiting::whole;
   };
   const Waiting before = chunk.waiting;
-  if (before == how) return;
   chunk.waiting = how;
   if (before == Waiting::whole) whole_.remove(chunks_, index);
   if (how == Waiting::whole) whole_.push_back(chunks_, index);
@@ -47,11 +60,16 @@ void Region::wait_as(uint32_t index, Waiting how) {
   if (how == Waiting::stuck) stuck_.push_back(chunks_, index);
 }
 
+// Called after the free or dirty slices of a chunk changed.
 void Region::wait_again(uint32_t index) {
   const Chunk& chunk = chunks_[index];
-  if (chunk.dirty == 0) return wait_as(index, Waiting::no);
-  if (chunk.is_whole()) return wait_as(index, Waiting::whole);
-  if (chunk.waiting != Waiting::stuck) wait_as(index, Waiting::in_part);
+  Waiting how = Waiting::no;
+  if (chunk.dirty != 0) {
+    how = chunk.is_whole()                  ? Waiting::whole
+          : chunk.waiting == Waiting::stuck ? Waiting::stuck
+                                            : Waiting::in_part;
+  }
+  if (how != chunk.waiting) wait_as(index, how);
 }
 
 uint32_t Region::find_purgeable(uint64_t now_ms, uint32_t age_ms, bool whole_only) const {
@@ -64,7 +82,8 @@ uint32_t Region::find_purgeable(uint64_t now_ms, uint32_t age_ms, bool whole_onl
 }
 
 void Region::record_stuck(uint32_t index) {
-  if (chunks_[index].dirty != 0) wait_as(index, Waiting::stuck);
+  const Chunk& chunk = chunks_[index];
+  if (chunk.dirty != 0 && chunk.waiting != Waiting::stuck) wait_as(index, Waiting::stuck);
 }
 
 void Region::retry_stuck() {
@@ -85,7 +104,7 @@ uint32_t Region::withdraw_dirty(uint32_t index) {
   chunk.free &= ~slices;
   chunk.away = slices;
   away_++;
-  set_dirty(index, 0);
+  clear_dirty(index, kWholeChunk, kChunkSlices);
   changed(index);
   update_huge_page_advice(index, whole);
   return slices;
@@ -117,7 +136,7 @@ void Region::put_back(uint32_t index, uint32_t slices, uint32_t dirty) {
   away_--;
   chunk.free |= slices;
   free_slices_ += count_of(slices);
-  set_dirty(index, chunk.dirty | dirty);
+  add_dirty(index, dirty, static_cast<uint32_t>(std::popcount(dirty)));
   changed(index);
 }
 
@@ -146,7 +165,7 @@ void Region::withdraw_whole(uint32_t index) {
   chunk.free = 0;
   chunk.away = kWholeChunk;
   away_++;
-  set_dirty(index, 0);
+  clear_dirty(index, kWholeChunk, kChunkSlices);
   changed(index);
 }
 

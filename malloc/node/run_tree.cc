@@ -37,11 +37,13 @@ void RunTree::grow_to(uint32_t end) {
   }
 }
 
-// Updates the nodes above the chunk that changed last.
 void RunTree::settle() const {
-  if (changed_ == kNoChunk) return;
-  const uint32_t chunk = changed_;
-  changed_ = kNoChunk;
+  while (changes_ > 0) settle_above(changed_[--changes_]);
+}
+
+// It ends at a node that does not change: what other changed chunks do to the nodes above, it leaves
+// to them.
+void RunTree::settle_above(uint32_t chunk) const {
   for (unsigned level = 1; level <= height_; level++) {
     const uint32_t index = chunk >> level;
     const Run sum = sum_of_halves(level, index);
@@ -70,7 +72,10 @@ uint64_t RunTree::find(uint32_t slices) const {
 bool RunTree::check() const {
   if (end_ == 0) return true;
   const auto is_due = [this](unsigned level, uint32_t index) {
-    return changed_ != kNoChunk && changed_ >> level == index;
+    for (unsigned i = 0; i < changes_; i++) {
+      if (changed_[i] >> level == index) return true;
+    }
+    return false;
   };
   for (unsigned level = 1; level <= height_; level++) {
     for (uint32_t index = 0; index < uint32_t{1} << (height_ - level); index++) {
