@@ -21,6 +21,7 @@
 
 #include "heap/depot.h"
 #include "heap/gate.h"
+#include "node/purge_signal.h"
 #include "platform/topology.h"
 #include "sizes/class_set.h"
 #include "span/magazine.h"
@@ -99,8 +100,8 @@ class Magazines {
   // and the caller has taken it.
   void give_back_all();
 
-  // True if blocks may be here. Any thread.
-  bool holds() const { return holds_.load(kRelaxed); }  // relaxed: a hint
+  // True if blocks may be here, or the owner may leave some in a depot. Any thread.
+  bool holds() const { return holds_.is_set(); }
 
   Gate& gate() { return gate_; }
 
@@ -127,7 +128,7 @@ class Magazines {
   Gate gate_;
   const uint32_t self_;
   const uint8_t node_;
-  Atomic<bool> holds_{false};
+  PurgeMark holds_;
   Atomic<uint32_t> exchanges_{0};  // magazines that came or went
   uint32_t seen_exchanges_ = 0;    // by the purge thread
   Slot filling_[kClasses] = {};
