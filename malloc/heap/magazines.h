@@ -13,7 +13,8 @@
 // was last busy, the purge thread gives them back to their spans. A busy thread gives back what it
 // did not add to since the purge thread's last request.
 // Invariant: the owner works on the magazines inside `gate`; another thread only while it has
-// closed the gate and the owner is not inside.
+// closed the gate and the owner is not inside. A magazine is in one slot at most, and the spare has
+// no blocks. While any is here, or the owner may leave one in a depot, the heap is marked (holds_).
 // Thread-safety: `put`, both takes and `give_back_unused`: the owner's thread. docs/decisions/0019
 #pragma once
 

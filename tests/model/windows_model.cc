@@ -3,8 +3,8 @@
 //
 // Invariants: a chunk is given to one region; that region's table has an entry for it, and it has
 // descriptors, which are bound once and not before; no part of a table and no descriptor is mapped
-// twice; the budget of the node is kept; a thread that finds an address below described_bytes() sees
-// its descriptor mapped.
+// twice; the budget of the node is kept; a thread that finds an address below described_bytes()
+// sees its descriptor mapped.
 // Bound: a window of 4 extents of 512 chunks; 2 threads of one shard and 1 of another, which get 5
 // extents if they can; a thread that looks at each extent.
 #include <new>
