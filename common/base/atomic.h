@@ -3,3 +3,15 @@
 #pragma once
 
 #include "nearmalloc/impl/atomic.hpp"
+
+#ifndef NEAR_MODEL
+
+namespace near {
+
+// A plain word that one thread uses atomically for once.
+template <typename T>
+using AtomicRef = std::atomic_ref<T>;
+
+}  // namespace near
+
+#endif

@@ -9,7 +9,9 @@
 // A depot holds at most kDepotBytes for each CPU; a thread that brings more gives the blocks back
 // to their spans itself. What no thread has asked for since the purge thread's last round goes back
 // to its spans too. docs/decisions/0019-many-processors.md
-// Invariant: a magazine is in one stack, or one thread has it.
+// Invariant: a magazine is in one stack of one part, or one thread has it, in one slot; a magazine
+// in a stack of empty ones has no blocks. Parts are made once, before any thread uses magazines.
+// tests/model/magazines_model.cc
 // Thread-safety: any thread. No function waits for a lock, except for memory for new magazines.
 #pragma once
 

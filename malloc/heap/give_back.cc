@@ -53,6 +53,15 @@ void end_use() {
   });
 }
 
+// True if any thread may have blocks in its magazines, or may leave some in a depot, of any node.
+// Asked before the depots are looked at: a thread that leaves blocks there and then has none is
+// seen, here or there (PurgeMark).
+bool any_holds() {
+  bool any = false;
+  for_each_magazines(kEveryNode, [&](const Heap&, const Magazines& each) { any |= each.holds(); });
+  return any;
+}
+
 // Gives back what no thread has asked for. True if the part still has magazines.
 bool end_round(DepotPart& part) {
   bool left = false;
@@ -95,14 +104,11 @@ bool give_back_magazines(bool everything, unsigned node) {
     empty_and_open(fenced, node);
     if (!fenced) end_use();
   }
-  bool left = false;
+  bool left = uses_magazines() && any_holds();
   for (unsigned n = 0; n < topology.count; n++) {
     if (node != kEveryNode && node != n) continue;
+    if (everything) end_round(depots[n]);
     left |= end_round(depots[n]);
-    if (everything) left = end_round(depots[n]);
-  }
-  if (uses_magazines()) {
-    for_each_magazines(node, [&](const Heap&, const Magazines& each) { left |= each.holds(); });
   }
   at_work.store(false, kRelease);  // pairs: giving-back
   return left;

@@ -3,7 +3,6 @@
 #include "heap/damage.h"
 #include "heap/delivery.h"
 #include "node/memory.h"
-#include "node/purge_signal.h"
 
 namespace near {
 
@@ -79,9 +78,7 @@ size_t Magazines::bytes() {
 
 void Magazines::mark_exchange() {
   exchanges_.store(exchanges_.load(kRelaxed) + 1, kRelaxed);  // relaxed: a hint
-  if (holds()) return;
-  holds_.store(true, kRelaxed);  // relaxed: the purge thread is asked to look
-  purge_signal.ask();
+  holds_.set(purge_signal);
 }
 
 // Returns a magazine with room in `slot`; null if memory is refused. A magazine leaves its slot
@@ -182,13 +179,13 @@ void Magazines::give_back_unused(bool all) {
   };
   const bool left = give_back_if(is_unused);
   for (unsigned n = 0; n < topology.count; n++) used_[n] = {};
-  holds_.store(left, kRelaxed);  // relaxed: a hint
+  if (!left) holds_.clear();
   gate_.leave();
 }
 
 void Magazines::give_back_all() {
   give_back_if([](unsigned, unsigned) { return true; });
-  holds_.store(false, kRelaxed);  // relaxed: a hint
+  holds_.clear();
 }
 
 void Magazines::add_bytes(uint64_t* bytes_of_node) const {

@@ -13,7 +13,8 @@
 // was last busy, the purge thread gives them back to their spans. A busy thread gives back what it
 // did not add to since the purge thread's last request.
 // Invariant: the owner works on the magazines inside `gate`; another thread only while it has
-// closed the gate and the owner is not inside.
+// closed the gate and the owner is not inside. A magazine is in one slot at most, and the spare has
+// no blocks. While any is here, or the owner may leave one in a depot, the heap is marked (holds_).
 // Thread-safety: `put`, both takes and `give_back_unused`: the owner's thread. docs/decisions/0019
 #pragma once
 
@@ -21,6 +22,7 @@
 
 #include "heap/depot.h"
 #include "heap/gate.h"
+#include "node/purge_signal.h"
 #include "platform/topology.h"
 #include "sizes/class_set.h"
 #include "span/magazine.h"
@@ -99,8 +101,8 @@ class Magazines {
   // and the caller has taken it.
   void give_back_all();
 
-  // True if blocks may be here. Any thread.
-  bool holds() const { return holds_.load(kRelaxed); }  // relaxed: a hint
+  // True if blocks may be here, or the owner may leave some in a depot. Any thread.
+  bool holds() const { return holds_.is_set(); }
 
   Gate& gate() { return gate_; }
 
@@ -127,7 +129,7 @@ class Magazines {
   Gate gate_;
   const uint32_t self_;
   const uint8_t node_;
-  Atomic<bool> holds_{false};
+  PurgeMark holds_;
   Atomic<uint32_t> exchanges_{0};  // magazines that came or went
   uint32_t seen_exchanges_ = 0;    // by the purge thread
   Slot filling_[kClasses] = {};

@@ -8,6 +8,9 @@
 // The shared heaps are the fallback heap of each node (for threads that gave their heap up, or
 // could not get one), the node heap of each node (for blocks of a node that the caller names) and
 // the bound heaps that the program makes.
+// A heap comes into the list of parked ones, and leaves it, under its node's lock; the thread that
+// takes it out alone has the owner's rights. An adopter, which holds its own heap's lock, takes one
+// out only if it gets that heap's lock at once. tests/model/adoption_model.cc
 // Thread-safety: any thread.
 #pragma once
 

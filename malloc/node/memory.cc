@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/assert.h"
+#include "node/bind.h"
 #include "platform/message.h"
 #include "platform/options.h"
 #include "platform/os.h"

@@ -3,7 +3,7 @@
 #include <new>
 
 #include "base/bits.h"
-#include "node/window.h"
+#include "node/bind.h"
 #include "platform/os.h"
 
 namespace near {

@@ -10,7 +10,9 @@
 // node that has much dirty memory; if the system or the window refuses more, it takes from any. A
 // borrowed run returns to the shard that it came from. Runs of more than kMostSharded slices come
 // from shard 0, so that their address space is not cut into pieces.
-// Invariant: shards below shard_count() exist, and never change; shard_count() >= 1.
+// Invariant: shards below shard_count() exist, and never change; shard_count() >= 1. A shard may be
+// found before it has memory: then its maker holds its lock `growing` until it has some.
+// tests/model/shards_model.cc
 // Thread-safety: any thread. `making` guards the number of shards.
 #pragma once
 

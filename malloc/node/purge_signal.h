@@ -70,6 +70,26 @@ class alignas(128) PurgeSignal {
   Atomic<bool> present_{false};
 };
 
+// A thread's sign that it keeps something for which the purge thread should come again, where no
+// lock says so. The purge thread looks at the marks, and then at places that marked threads leave
+// things in: a thread that left one and is not marked was seen to have left it, or asks.
+// Invariant: a mark that the purge thread does not see is followed by a request that it sees.
+// Thread-safety: `set` and `clear`: the owner, or the purge thread in its stead; `is_set`: any.
+class PurgeMark {
+ public:
+  // Called before the owner keeps anything. Stores and then loads, as PurgeSignal::ask explains.
+  void set(PurgeSignal& signal) {
+    if (is_set()) return;
+    set_.store(true, kSeqCst);  // pairs: purge-signal
+    signal.ask();
+  }
+  void clear() { set_.store(false, kRelease); }       // pairs: purge-mark
+  bool is_set() const { return set_.load(kSeqCst); }  // pairs: purge-signal, purge-mark
+
+ private:
+  Atomic<bool> set_{false};
+};
+
 extern NEAR_HIDDEN PurgeSignal purge_signal;
 
 }  // namespace near

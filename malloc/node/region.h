@@ -44,11 +44,6 @@ static_assert([] {
 
 class Shard;
 
-// How many chunks of a window the regions of a node may still get. Guard: windows_lock.
-struct Budget {
-  uint32_t left = 0;
-};
-
 // A plan to grow: the chunks withdrawn until they are mapped, or how many chunks are missing.
 struct Growth {
   uint64_t first = 0;                // first slice of the run
@@ -211,7 +206,10 @@ class alignas(128) Region {
   uint32_t generous_count(uint32_t chunks) const;
   Growth withdraw(uint64_t first, uint32_t slices, uint32_t end);
   uint32_t mask_of(const Growth& growth, uint32_t chunk) const;
-  uint32_t get_chunks(uint32_t least, uint32_t wished, uint32_t& first);
+  uint32_t get_chunks(uint32_t least, uint32_t wished, uint32_t& first) {
+    return window_->get_chunks({table_, node_, table_end_}, *budget_, windows_lock, {least, wished},
+                               first);
+  }
   void own(uint32_t first, uint32_t count);
   void show_mapped(const Growth& growth, uint32_t first, uint32_t count);
   Pages pages_of(const Growth& growth, uint32_t chunk) const;
@@ -244,8 +242,8 @@ class alignas(128) Region {
   Shard* shard_ = nullptr;
   Budget* budget_ = nullptr;
   HugePageCost huge_cost_;
-  uint32_t table_end_ = 0;  // how many entries of the table are mapped; guard: growing
-  uint32_t owned_ = 0;      // chunks that are absent or mapped
+  Plain<uint32_t> table_end_ = 0;  // how many entries of the table are mapped; guard: growing
+  uint32_t owned_ = 0;             // chunks that are absent or mapped
   uint32_t mapped_ = 0;
   uint32_t end_ = 0;   // all its chunks lie below this one
   uint32_t away_ = 0;  // chunks that have slices away

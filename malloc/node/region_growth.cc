@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "node/bind.h"
 #include "node/region.h"
 #include "node/shard.h"
 #include "platform/options.h"
@@ -60,25 +61,6 @@ void Region::own(uint32_t first, uint32_t count) {
     absent_.push_back(chunks_, index);
     runs_.update(index);
   }
-}
-
-// Gets chunks from the window, as Window::give. The table is extended first, because all shards
-// share the lock of windows and a system call is long. If other regions take so many chunks
-// meanwhile that the table is too short, it is extended again.
-uint32_t Region::get_chunks(uint32_t least, uint32_t wished, uint32_t& first) {
-  uint32_t count = 0;
-  for (;;) {
-    if (!window_->extend_table({table_, node_, table_end_}, window_->end_after(wished))) return 0;
-    const LockGuard windows(windows_lock);
-    const auto most = static_cast<uint32_t>(min_of(min_of(wished, window_->left()), budget_->left));
-    if (most < least) return 0;
-    if (window_->end() + most > table_end_) continue;
-    count = window_->give(least, most, first);
-    budget_->left -= count;
-    break;
-  }
-  if (count > 0) window_->bind_descriptors(first, count, node_);
-  return count;
 }
 
 bool Region::extend_to(uint32_t least, Mutex& lock) {

@@ -4,8 +4,7 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
-#include "node/memory.h"
-#include "platform/options.h"
+#include "node/bind.h"
 #include "platform/os.h"
 
 namespace near {
@@ -28,15 +27,6 @@ size_t head_bytes_for(uint32_t chunks, unsigned tables) {
 }
 
 }  // namespace
-
-void bind_to(unsigned node, void* start, size_t bytes) {
-  const auto mode = static_cast<Binding>(option(Option::bind));
-  if (!topology.real || topology.count == 1 || mode == Binding::off) return;
-  if (!os::bind(start, bytes, topology.kernel_id[node], mode == Binding::strict)) {
-    count_event(node_counters[node].bind_refused);
-    record_event(EventKind::bind_refused, node, node, bytes);
-  }
-}
 
 size_t Window::bytes_for(uint32_t chunks, unsigned tables) {
   return head_bytes_for(chunks, tables) + (size_t{chunks} << kChunkShift);
@@ -121,6 +111,24 @@ uint32_t Window::give(uint32_t least, uint32_t wished, uint32_t& first) {
   return count;
 }
 
+// The table is extended first. If other regions get so many chunks meanwhile that it is too short,
+// it is extended again.
+uint32_t Window::get_chunks(Table table, Budget& budget, Mutex& lock, Wish wish, uint32_t& first) {
+  uint32_t count = 0;
+  while (count == 0) {
+    if (!extend_table(table, end_after(wish.wished))) return 0;
+    const LockGuard guard(lock);
+    const size_t most = min_of(min_of(size_t{wish.wished}, left()), budget.left);
+    if (most < wish.least) return 0;
+    if (end() + most > table.end) continue;
+    count = give(wish.least, static_cast<uint32_t>(most), first);
+    if (count == 0) return 0;
+    budget.left = budget.left - count;
+  }
+  bind_descriptors(first, count, table.node);
+  return count;
+}
+
 // Binds only whole pages of the descriptors: a shared page may be another node's.
 void Window::bind_descriptors(uint32_t first, uint32_t count, unsigned node) {
   const size_t page = os::page_size();
@@ -131,7 +139,7 @@ void Window::bind_descriptors(uint32_t first, uint32_t count, unsigned node) {
   if (to > from) bind_to(node, reinterpret_cast<void*>(from), to - from);
 }
 
-void Window::vanish(unsigned table, uint32_t& entries) {
+void Window::vanish(unsigned table, Plain<uint32_t>& entries) {
   if (described_ > 0) os::unmap(spans_, spans_bytes_for(described_));
   if (entries > 0) os::unmap(tables_ + table * table_bytes_, size_t{entries} * sizeof(Chunk));
   entries = described_ = 0;

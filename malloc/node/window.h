@@ -7,8 +7,9 @@
 // extents keep their number low. An extent's table entries and descriptors are mapped when it is
 // given away, or before; its chunks are mapped by the region. Mapping never replaces another
 // mapping: where other code has mapped something already, the window ends.
-// Invariant: chunks below `end` are given away, and have descriptors; end <= planned and
-// end <= described.
+// Invariant: chunks below `end` are given away, each to one region, which has a table entry for it,
+// and have descriptors; end <= planned and end <= described. An address below described_bytes() has
+// a descriptor, as seen by every thread that reads that number.
 // Thread-safety: guarded by windows_lock; a table by the lock of growing of its region's shard. Any
 // thread may call `contains`, `described_bytes`, `occupied`, `end_here`, `end` and `left`; the last
 // two may be stale at once.
@@ -19,7 +20,6 @@
 
 #include "base/atomic.h"
 #include "node/chunk.h"
-#include "platform/topology.h"
 #include "span/address_map.h"
 #include "sync/mutex.h"
 
@@ -28,8 +28,10 @@ namespace near {
 // Held to give chunks of any window away. Taken after the locks of growing, before a shard's.
 extern NEAR_HIDDEN Mutex windows_lock;
 
-// Binds memory to a node as the option `bind` says. Counts a refusal.
-void bind_to(unsigned node, void* start, size_t bytes);
+// How many chunks of a window the regions of a node may still get. Guard: windows_lock.
+struct Budget {
+  Plain<uint32_t> left = 0;
+};
 
 class Window {
  public:
@@ -44,7 +46,7 @@ class Window {
   struct Table {
     unsigned number;
     unsigned node;
-    uint32_t& end;
+    Plain<uint32_t>& end;
   };
 
   // Maps the entries of a table below `end`. False if the system refuses. Guard: the table's.
@@ -54,6 +56,15 @@ class Window {
   // their number and sets `first`. Returns 0 if it would be less than `least`, or if the system
   // refuses memory for descriptors.
   uint32_t give(uint32_t least, uint32_t wished, uint32_t& first);
+
+  // Gets chunks for a region: as `give`, from the node's budget, with entries in the region's table
+  // and bound descriptors. `lock` is windows_lock, which all shards share, so it covers neither the
+  // call of the system that extends the table nor the one that binds. Guard: the table's.
+  struct Wish {
+    uint32_t least;
+    uint32_t wished;
+  };
+  uint32_t get_chunks(Table table, Budget& budget, Mutex& lock, Wish wish, uint32_t& first);
 
   // Binds the descriptors of chunks that were given away to the node that owns the chunks. Needs no
   // lock.
@@ -76,7 +87,7 @@ class Window {
 
   // Unmaps the descriptors and the only used table, of which `entries` are mapped. No other thread
   // knows the window yet.
-  void vanish(unsigned table, uint32_t& entries);
+  void vanish(unsigned table, Plain<uint32_t>& entries);
 
   char* base() const { return base_; }
   const char* start() const { return start_; }
@@ -108,7 +119,7 @@ class Window {
   char* base_ = nullptr;
   uint32_t planned_ = 0;
   Atomic<uint32_t> end_{0};
-  uint32_t described_ = 0;
+  Plain<uint32_t> described_ = 0;
   bool mapped_ = false;
   GrowingSize* published_ = nullptr;
 

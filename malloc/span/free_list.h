@@ -104,7 +104,7 @@ class FreeList {
   // Another thread may fork at any moment, and the child goes on with this list. So the child must
   // not find a new head whose link is not yet written. (On x86 the release costs nothing.)
   NEAR_INLINE void publish(const Block* first) {
-    std::atomic_ref(head_).store(first->address(), kRelease);  // pairs: forked-list
+    AtomicRef<uintptr_t>(head_).store(first->address(), kRelease);  // pairs: forked-list
   }
 
   uintptr_t head_ = kNoSpan;

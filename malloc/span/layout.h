@@ -125,7 +125,7 @@ static_assert([] {  // so there is a bit of `uncarved` for each block of a page 
   return true;
 }());
 static_assert(kClasses <= UINT8_MAX);  // RemoteList keeps one more, and the node, in a byte each
-static_assert(offsetof(Span, remote) == 64 && (kCheckBuild || sizeof(Span) == 128));
+static_assert(kModel || (offsetof(Span, remote) == 64 && (kCheckBuild || sizeof(Span) == 128)));
 
 // The blocks of a span by number, in units of kBlockAlign.
 struct SpanBlocks {

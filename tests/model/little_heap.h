@@ -84,6 +84,7 @@ class Heap {
     reusable_ = nullptr;
     retired_ = 0;
     next_parked = nullptr;
+    offers = false;
   }
 
   // Before the threads run: makes a span of this heap whose blocks from number `live` on are free.
@@ -231,7 +232,8 @@ class Heap {
   uint32_t id() const { return id_; }
 
   Mutex lock{Rank::heap};
-  Plain<Heap*> next_parked;  // guard: the registry's lock
+  Plain<Heap*> next_parked;  // guard of both: the registry's lock
+  Plain<bool> offers;        // whether it had blocks when it was parked
 
  private:
   Block* pop() {
@@ -386,13 +388,15 @@ class Registry {
     if (!mutated("a heap is parked before it is drained")) unpark_to_list(heap);
   }
 
-  Span* adopt_span(Heap& adopter) {
-    Heap* parked = take_with_blocks();
+  // `waits`: for the registry's lock.
+  Span* adopt_span(Heap& adopter, bool waits = true) {
+    Heap* parked = take_with_blocks(waits);
     if (parked == nullptr) return nullptr;
     parked->drain();
+    if (mutated("a heap is listed before its span is taken")) unpark_to_list(*parked);
     Span* span = parked->release_span(adopter);
-    if (!mutated("an adoption does not wait for the lock")) parked->lock.unlock();
-    unpark_to_list(*parked);
+    if (!mutated("a heap is listed before its span is taken")) unpark_to_list(*parked);
+    if (!mutated("an adoption does not lock the heap")) parked->lock.unlock();
     return span;
   }
 
@@ -400,11 +404,17 @@ class Registry {
   void flush_parked() {
     Heap* heap = take_heap();
     if (heap == nullptr) return;
-    {
-      const LockGuard guard(heap->lock);
-      heap->flush();
-    }
+    const LockGuard guard(heap->lock);
+    heap->flush();
     unpark_to_list(*heap);
+  }
+
+  // front/fork.cc: takes all locks, the heaps' first.
+  void fork() {
+    for (Heap& heap : heaps) heap.lock.lock_for_fork();
+    lock_.lock_for_fork();
+    lock_.unlock_for_fork();
+    for (uint32_t i = kHeaps; i-- > 0;) heaps[i].lock.unlock_for_fork();
   }
 
   // The second half of clean_heaps. Returns how many spans were claimed.
@@ -433,9 +443,11 @@ class Registry {
     heaps[pushed.owner].receive(&span);
   }
 
-  // For parking a heap that this thread took from the list.
+  // list_parked, by a thread that holds the heap's lock and the owner's rights.
   void unpark_to_list(Heap& heap) {
+    const bool offers = heap.has_blocks();
     const LockGuard guard(lock_);
+    heap.offers = offers;
     heap.next_parked = static_cast<Heap*>(parked_);
     parked_ = &heap;
   }
@@ -451,15 +463,30 @@ class Registry {
     return heap;
   }
 
+  Heap* take_with_blocks(bool waits) {
+    if (waits) {
+      lock_.lock();
+    } else if (!lock_.try_lock() && !mutated("the registry's lock is not taken")) {
+      return nullptr;
+    }
+    Heap* heap = take_offering();
+    lock_.unlock();
+    return heap;
+  }
+
   // Looks at the first parked heap alone.
-  Heap* take_with_blocks() {
-    const LockGuard guard(lock_);
+  Heap* take_offering() {
     Heap* heap = parked_;
-    if (heap != nullptr && mutated("an adoption does not wait for the lock")) return pop_parked();
-    if (heap == nullptr || !heap->lock.try_lock()) return nullptr;
-    if (heap->has_blocks() || !heap->inbox_empty()) return pop_parked();
-    heap->lock.unlock();
-    return nullptr;
+    if (heap == nullptr) return nullptr;
+    const bool looks_inside = mutated("a heap that is not locked is looked into");
+    const bool offers = looks_inside ? heap->has_blocks() : static_cast<bool>(heap->offers);
+    if (!offers && heap->inbox_empty()) return nullptr;
+    if (mutated("an adoption does not lock the heap")) return pop_parked();
+    if (mutated("an adoption waits for the heap's lock")) {
+      heap->lock.lock();
+      return pop_parked();
+    }
+    return heap->lock.try_lock() ? pop_parked() : nullptr;
   }
 
   Mutex lock_{Rank::registry};

@@ -1,16 +1,18 @@
 // Model of a heap's magazines (heap/gate.h, sync/tagged_stack.h): the owner puts blocks that it
-// freed into a magazine, leaves full ones in the depot and takes blocks from them, while the purge
-// thread empties the magazine of an owner that it takes for idle, and the depot. Mirrors
-// Magazines::put, take, renew, serve and give_back_all of heap/magazines.cc, Depot::leave and take
-// of heap/depot.cc (which count, but decide nothing by it), and give_back_magazines of
+// freed into a magazine, leaves full ones in its part of the depot, takes blocks from those of all
+// parts and keeps an empty one as a spare, while the purge thread makes the depot, and empties the
+// magazines of an owner that it takes for idle, and the depot. Mirrors Magazines::put, take, renew,
+// serve, take_empty, leave_empty and give_back_all of heap/magazines.cc, the functions of Depot in
+// heap/depot.cc (which also count, but decide nothing by it), and give_back_magazines of
 // heap/give_back.cc.
 //
-// Invariants: a block is with one thread, in one magazine or back in its span; none is lost; a
-// thread that gets a block sees what the thread that freed it wrote; the owner and the purge thread
-// are not in the owner's magazines at once.
-// Bound: 3 threads, 5 blocks, magazines of 2. The owner frees 4 blocks and takes up to 2; another
-// heap's thread looks for a magazine in the depot up to 6 times; the purge thread makes up to 2
-// rounds.
+// Invariants: a magazine is in one stack of one part, or in one slot; a block is with one thread,
+// in one magazine or back in its span; none is lost; a thread that gets a block sees what the
+// thread that freed it wrote; the owner and the purge thread are not in the owner's magazines at
+// once; a thread that uses magazines finds the depot's parts.
+// Bound: 3 threads, 5 blocks, magazines of 2, 2 parts. The owner frees 4 blocks, takes up to 3 and
+// frees some of these; another heap's thread leaves 1 block and looks for a magazine in the depot
+// up to 6 times; the purge thread makes up to 2 rounds.
 #include "heap/gate.h"
 #include "runner.h"
 #include "sync/tagged_stack.h"
@@ -21,12 +23,17 @@ namespace {
 constexpr uint32_t kBlocks = 5;
 constexpr uint32_t kMagazines = 4;
 constexpr uint32_t kCapacity = 2;
+constexpr uint32_t kParts = 2;
 
 Witness depot_used("magazines taken from the depot by another thread");
 Witness emptied("magazines emptied by the purge thread");
 Witness kept_out("times that the owner met a closed gate");
 Witness owner_was_inside("times that the purge thread met the owner");
 Witness served("blocks that the owner took from a magazine");
+Witness found_elsewhere("magazines taken from another thread's part");
+Witness spare_used("times that the owner used its spare");
+Witness spare_returned("spares that the purge thread put into the depot");
+Witness not_yet("blocks freed before magazines were in use");
 Witness surplus_returned("magazines of the depot returned by the purge thread");
 
 struct Block {
@@ -41,6 +48,12 @@ struct Magazine {
   Plain<Block*> blocks[kCapacity];
 };
 
+// Mirrors heap/depot.h: DepotPart.
+struct Part {
+  TaggedStack full;
+  TaggedStack empty;
+};
+
 class Waiting : public FencedSuite<Waiting> {
  public:
   void before() {
@@ -49,22 +62,29 @@ class Waiting : public FencedSuite<Waiting> {
       block.holders.store(1, kRelaxed);
     }
     for (Magazine& magazine : magazines_) magazine.count = 0;
-    for (uint32_t number = 1; number <= kMagazines; number++) empty_.push(Links{*this}, number);
+    for (uint32_t number = 1; number <= kMagazines; number++) {
+      parts_[kOwner].empty.push(Links{*this}, number);
+    }
     filling_ = 0;
     serving_ = 0;
+    spare_ = 0;
     returned_.store(0, kRelaxed);
+    made_early_ = choose(4) != 0;
+    if (made_early_) make_parts();
   }
 
   void thread(unsigned index) {
     if (index == 0) {
       own();
     } else if (index == 1) {
-      // Makes it likely that there is one. It orders no memory.
-      if (choose(2) == 0) {
-        for (uint32_t steps = 0; steps < 100 && !left_; steps++) rl::ctx().sched();
-      }
+      await(left_);  // makes it likely that there is one
+      const bool late = choose(2) == 0;
+      if (!late) leave_last();
       for (uint32_t tries = 0; tries < 6 && !take_from_depot(); tries++) continue;
+      if (late) leave_last();
     } else {
+      if (!made_early_) make_parts();
+      await(has_spare_);
       for (uint32_t rounds = choose(3); rounds > 0; rounds--) round(choose(2) == 0);
     }
   }
@@ -75,7 +95,10 @@ class Waiting : public FencedSuite<Waiting> {
          {static_cast<uint32_t>(filling_), static_cast<uint32_t>(serving_)}) {
       if (number != 0) found += at(number).count;
     }
-    while (const uint32_t number = full_.pop(Links{*this})) found += at(number).count;
+    for (Part& part : parts_) {
+      while (const uint32_t number = part.full.pop(Links{*this})) found += at(number).count;
+    }
+    if (spare_ != 0) expect(at(spare_).count == 0, "the spare has blocks");
     expect(found == kBlocks, "a block is lost, or there twice");
   }
 
@@ -84,6 +107,12 @@ class Waiting : public FencedSuite<Waiting> {
     Waiting& suite;
     Atomic<uint32_t>& next(uint32_t number) const { return suite.at(number).next; }
   };
+
+  // Perhaps lets other threads run until they say that they came that far. It orders no memory.
+  static void await(const bool& reached) {
+    if (choose(2) == 0) return;
+    for (uint32_t steps = 0; steps < 100 && !reached; steps++) rl::ctx().sched();
+  }
 
   Magazine& at(uint32_t number) { return magazines_[number - 1]; }
 
@@ -118,6 +147,51 @@ class Waiting : public FencedSuite<Waiting> {
     return *magazine.blocks[magazine.count];
   }
 
+  // --- the depot ---
+
+  void make_parts() {
+    if (mutated("magazines are in use before there are parts")) in_use_.store(true, kRelease);
+    made_ = &parts_[0];
+    count_.store(kParts, kRelease);
+    in_use_.store(true, kRelease);
+  }
+
+  bool uses_magazines() { return in_use_.load(kAcquire); }
+
+  Part& part_of(uint32_t self) {
+    const uint32_t count = count_.load(kAcquire);
+    expect(count > 0, "a thread looks for parts that were not made");
+    return made_[self % count];
+  }
+
+  void leave_full(uint32_t self, uint32_t number) { part_of(self).full.push(Links{*this}, number); }
+
+  uint32_t take_full(uint32_t self) {
+    const uint32_t count = count_.load(kAcquire);
+    for (uint32_t i = 0; i < count; i++) {
+      Part& part = made_[(self + i) % count];
+      if (part.full.is_empty()) continue;
+      const uint32_t number = part.full.pop(Links{*this});
+      if (number != 0 && i > 0) found_elsewhere.note();
+      if (number != 0) return number;
+    }
+    return 0;
+  }
+
+  uint32_t take_empty_of(uint32_t self) {
+    const uint32_t count = count_.load(kAcquire);
+    expect(count > 0, "a thread looks for parts that were not made");
+    for (uint32_t i = 0; i < count; i++) {
+      const uint32_t number = made_[(self + i) % count].empty.pop(Links{*this});
+      if (number != 0) return number;
+    }
+    return 0;
+  }
+
+  void leave_empty_in(uint32_t self, uint32_t number) {
+    part_of(self).empty.push(Links{*this}, number);
+  }
+
   bool enter() {
     if (mutated("the owner does not look at the gate")) return true;
     if (gate_.enter()) return true;
@@ -130,21 +204,29 @@ class Waiting : public FencedSuite<Waiting> {
 
   void own() {
     for (uint32_t i = 0; i + 1 < kBlocks; i++) free(blocks_[i]);
-    for (uint32_t i = choose(3); i > 0; i--) {
-      if (Block* block = take()) {
-        use(*block);
+    Block* taken[3] = {};
+    for (uint32_t i = choose(4); i > 0; i--) {
+      taken[i - 1] = take();
+      if (taken[i - 1] != nullptr) served.note();
+    }
+    for (Block* block : taken) {
+      if (block == nullptr) continue;
+      use(*block);
+      if (choose(4) != 0) {
+        free(*block);
+      } else {
         held_.fetch_add(1, kRelaxed);
-        served.note();
       }
     }
-    held_.fetch_add(1, kRelaxed);  // the last block stays with the program
   }
 
   void free(Block& block) {
     use(block);
     lose(block);
     gain(block);
-    if (!put(block)) return_block(block);
+    const bool uses = uses_magazines();
+    if (!uses) not_yet.note();
+    if (!uses || !put(block)) return_block(block);
   }
 
   bool put(Block& block) {
@@ -160,12 +242,27 @@ class Waiting : public FencedSuite<Waiting> {
     const uint32_t full = filling_;
     if (full != 0) {
       filling_ = mutated("a full magazine stays in its slot") ? full : 0;
-      full_.push(Links{*this}, full);
+      leave_full(kOwner, full);
       left_ = true;
     }
-    const uint32_t empty = empty_.pop(Links{*this});
+    const uint32_t empty = take_empty();
     if (!mutated("a full magazine stays in its slot") || full == 0) filling_ = empty;
     return filling_;
+  }
+
+  uint32_t take_empty() {
+    const uint32_t spare = spare_;
+    if (spare == 0) return take_empty_of(kOwner);
+    spare_used.note();
+    if (!mutated("the spare stays when it is used")) spare_ = 0;
+    return spare;
+  }
+
+  void leave_empty(uint32_t number) {
+    const bool has_spare = spare_ != 0;
+    if (!has_spare) spare_ = number;
+    has_spare_ = true;
+    if (has_spare || mutated("the spare is in the depot, too")) leave_empty_in(kOwner, number);
   }
 
   Block* take() {
@@ -186,17 +283,26 @@ class Waiting : public FencedSuite<Waiting> {
       filling_ = empty;
       return next;
     }
-    const uint32_t full = full_.pop(Links{*this});
+    const uint32_t full = take_full(kOwner);
     if (full == 0) return 0;
     serving_ = full;
-    if (empty != 0) empty_.push(Links{*this}, empty);
+    if (empty != 0) leave_empty(empty);
     return full;
   }
 
   // --- another heap's thread ---
 
+  void leave_last() {
+    Block& block = blocks_[kBlocks - 1];
+    use(block);
+    const uint32_t number = uses_magazines() ? take_empty_of(kOther) : 0;
+    if (number == 0) return return_block(block);
+    push(at(number), block);
+    leave_full(kOther, number);
+  }
+
   bool take_from_depot() {
-    const uint32_t number = full_.pop(Links{*this});
+    const uint32_t number = take_full(kOther);
     if (number == 0) return false;
     depot_used.note();
     Magazine& magazine = at(number);
@@ -204,7 +310,7 @@ class Waiting : public FencedSuite<Waiting> {
       use(pop(magazine));
       held_.fetch_add(1, kRelaxed);
     }
-    empty_.push(Links{*this}, number);
+    leave_empty_in(kOther, number);
     return true;
   }
 
@@ -216,37 +322,54 @@ class Waiting : public FencedSuite<Waiting> {
     const bool inside = gate_.is_owner_inside();
     if (inside) owner_was_inside.note();
     if (!inside || mutated("the purge thread does not mind the owner")) {
+      if (spare_ != 0) spare_returned.note();
+      give_back(spare_);
       give_back(filling_);
       give_back(serving_);
     }
     gate_.open();
     if (!everything) return;
-    while (const uint32_t number = full_.pop(Links{*this})) {
-      return_blocks(at(number));
-      empty_.push(Links{*this}, number);
-      surplus_returned.note();
+    for (uint32_t i = 0; i < kParts; i++) {
+      while (const uint32_t number = made_[i].full.pop(Links{*this})) {
+        empty_into(i, number);
+        surplus_returned.note();
+      }
     }
   }
 
   void give_back(Plain<uint32_t>& slot) {
     const uint32_t number = slot;
     if (number == 0) return;
-    slot = 0;
+    if (!mutated("the purge thread leaves the magazine in its slot")) slot = 0;
     if (at(number).count > 0) emptied.note();
-    return_blocks(at(number));
-    empty_.push(Links{*this}, number);
+    empty_into(kOwner, number);
   }
+
+  void empty_into(uint32_t part, uint32_t number) {
+    const bool early = mutated("a magazine is in the depot before it is empty");
+    if (early) leave_empty_in(part, number);
+    return_blocks(at(number));
+    if (!early) leave_empty_in(part, number);
+  }
+
+  static constexpr uint32_t kOwner = 0;  // the threads' parts
+  static constexpr uint32_t kOther = 1;
 
   Gate gate_;
   Plain<uint32_t> filling_;  // numbers of magazines; 0: none
   Plain<uint32_t> serving_;
-  TaggedStack full_;
-  TaggedStack empty_;
+  Plain<uint32_t> spare_;
+  Part parts_[kParts];
+  Plain<Part*> made_;  // the parts, once they are made
+  Atomic<uint32_t> count_{0};
+  Atomic<bool> in_use_{false};
   Magazine magazines_[kMagazines];
   Block blocks_[kBlocks];
   Atomic<uint32_t> returned_;
   Atomic<uint32_t> held_{0};
   bool left_ = false;
+  bool has_spare_ = false;
+  bool made_early_ = false;
 };
 
 }  // namespace
@@ -260,6 +383,18 @@ const std::vector<Mutation> kMutations = {
     {"the purge thread executes no fence"},
     {"the purge thread does not mind the owner"},
     {"a full magazine stays in its slot"},
+    {"the spare stays when it is used"},
+    {"the spare is in the depot, too"},
+    {"the purge thread leaves the magazine in its slot"},
+    {"a magazine is in the depot before it is empty"},
+    {"magazines are in use before there are parts"},
+    {"the use of magazines is not released", "magazines_model.cc", "::make_parts", kRelease,
+     kRelaxed, "in_use_"},
+    {"the use of magazines is not acquired", "magazines_model.cc", "::uses_magazines", kAcquire,
+     kRelaxed},
+    {"the parts are not released", "magazines_model.cc", "::make_parts", kRelease, kRelaxed,
+     "count_"},
+    {"the parts are not acquired", "magazines_model.cc", "::take_full", kAcquire, kRelaxed},
     {"the owner leaves without a release", "gate.h", "::leave()", kRelease, kRelaxed},
     {"the gate opens without a release", "gate.h", "::open()", kRelease, kRelaxed},
     {"the owner does not acquire the open gate", "gate.h", "::enter()", kAcquire, kRelaxed},

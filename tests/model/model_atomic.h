@@ -141,4 +141,14 @@ class Plain {
   rl::var<T> var_;
 };
 
+// In place of std::atomic_ref, where a model compiles it but does not explore it.
+template <typename T>
+struct AtomicRef {
+  explicit AtomicRef(T& word) : word_(word) {}
+  void store(T value, rl::memory_order) { word_ = value; }
+
+ private:
+  T& word_;
+};
+
 }  // namespace near
