@@ -56,13 +56,16 @@ class Magazines {
     if (unlikely(!gate_.enter())) return Put::declined;
     Slot& slot = slot_for(node, size_class);
     Magazine* magazine = slot.load(kRelaxed);  // relaxed: inside the gate
-    if (unlikely(magazine == nullptr || magazine->size() == kMagazineCapacity[size_class])) {
+    // The magazine may lie on another node: its size is read once.
+    uint32_t size = magazine == nullptr ? kMagazineCapacity[size_class] : magazine->size();
+    if (unlikely(size == kMagazineCapacity[size_class])) {
       magazine = renew(slot, node, size_class);
+      size = 0;
     }
     Put result = Put::declined;
     if (likely(magazine != nullptr)) {
-      result = magazine->is_last(block) ? Put::repeated : Put::kept;
-      if (likely(result == Put::kept)) magazine->push(block);
+      result = magazine->is_last(block, size) ? Put::repeated : Put::kept;
+      if (likely(result == Put::kept)) magazine->push(block, size);
       used_[node].add(size_class);
     }
     gate_.leave();

@@ -32,11 +32,11 @@ struct alignas(128) Magazine {
 
   uint32_t size() const { return count.load(kRelaxed); }  // relaxed: the holder's own
 
-  // Release: a child of fork that finds the new count also finds the block.
-  NEAR_INLINE void push(Block* block) {
-    const uint32_t at = size();
-    blocks[at] = block;
-    count.store(at + 1, kRelease);  // pairs: forked-list
+  // Adds a block to the `present` ones. Release: a child of fork that finds the new count also
+  // finds the block.
+  NEAR_INLINE void push(Block* block, uint32_t present) {
+    blocks[present] = block;
+    count.store(present + 1, kRelease);  // pairs: forked-list
   }
   NEAR_INLINE Block* pop() {
     const uint32_t left = size() - 1;
@@ -48,7 +48,9 @@ struct alignas(128) Magazine {
   NEAR_INLINE void prefetch_next() const {
     if (size() >= kAhead) prefetch_to_write(blocks[size() - kAhead]);
   }
-  bool is_last(const Block* block) const { return size() > 0 && blocks[size() - 1] == block; }
+  bool is_last(const Block* block, uint32_t present) const {
+    return present > 0 && blocks[present - 1] == block;
+  }
 };
 static_assert(sizeof(Magazine) == 512);
 
