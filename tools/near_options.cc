@@ -51,7 +51,7 @@ void print_markdown() {
       "| `NEARMALLOC_PROFILE_FILE` | nearmalloc.%p.profile | text | where the profile is written "
       "at "
       "exit; `%p` becomes the process's number; `unix:PATH`: to a socket, whose other end lets the "
-      "process end |");
+      "process end; `kept:PATH`: it is kept in this file while the process runs |");
 }
 
 void print_help() {

@@ -24,6 +24,7 @@ enum class Stacks : long { tables = 0, frames = 1 };
 constexpr size_t kLongestInterval = 1'000'000'000;
 constexpr char kDefaultFile[] = "nearmalloc.%p.profile";
 constexpr char kSocket[] = "unix:";  // begins the name of a socket instead of a file
+constexpr char kKept[] = "kept:";    // begins the name of a file that is kept from the start on
 
 // The process in which the option started the profiler.
 pid_t started_in = 0;
@@ -42,8 +43,7 @@ void keep_file_name() {
 
 // Copies the path with the process's number for each %p. False if the path is too long, or names
 // the file of another process: a child of fork writes only to a file of its own.
-bool make_path(char* out, size_t room) {
-  const char* from = file_name;
+bool make_path(const char* from, char* out, size_t room) {
   const bool is_own = started_in == getpid();
   bool numbered = false;
   size_t length = 0;
@@ -71,11 +71,24 @@ NEAR_NOINLINE bool write_to(int file) {
 
 NEAR_NOINLINE void write_file_at_exit() {
   char path[512];
-  if (!make_path(path, sizeof path)) return;
+  if (!make_path(file_name, path, sizeof path)) return;
   const int file = raw::open_to_write(path);
   if (file < 0) return message("no profile is written: '%s' cannot be opened", path);
   if (!write_to(file)) message("the profile '%s' is not whole: it cannot be written", path);
   raw::close(file);
+}
+
+template <size_t kBytes>
+bool begins_with(const char (&word)[kBytes]) {
+  return strncmp(file_name, word, kBytes - 1) == 0;
+}
+
+void keep_file() {
+  char path[512];
+  if (!make_path(file_name + sizeof kKept - 1, path, sizeof path)) return;
+  const int file = raw::open_to_map(path);
+  if (file < 0 || !profile::keep_in(file)) message("no profile is kept in '%s'", path);
+  if (file >= 0) raw::close(file);
 }
 
 // Hands the profile to a tool, which then looks at the process and lets it end by closing the
@@ -105,7 +118,7 @@ NEAR_NOINLINE void show_at_exit(const char* path) {
 void write_at_exit() {
   const SavedErrno saved;
   if (is_inside()) return;
-  if (strncmp(file_name, kSocket, sizeof kSocket - 1) == 0) {
+  if (begins_with(kSocket)) {
     show_at_exit(file_name + sizeof kSocket - 1);
   } else {
     write_file_at_exit();
@@ -119,6 +132,7 @@ __attribute__((constructor)) void obey_profile_option(int, char**, char** enviro
   keep_file_name();
   keep_stderr();
   if (start_profile(0) != 0) return message("there is no memory for a profile");
+  if (begins_with(kKept)) return keep_file();
   atexit(write_at_exit);
 }
 
@@ -138,6 +152,13 @@ int start_profile(size_t mean) {
       break;
   }
   return ENOMEM;
+}
+
+void keep_profile_of_child() {
+  if (!begins_with(kKept)) return;
+  const SavedErrno saved;
+  profile::stop_keeping();
+  keep_file();
 }
 
 int stop_profile() { return profile::stop() ? 0 : EALREADY; }

@@ -243,7 +243,9 @@ class Profile(PreloadTest):
 
     def test_a_file_that_cannot_be_written(self) -> None:
         for path, words in (("/no/such/folder", b"cannot be opened"),
-                            ("/dev/full", b"is not whole")):
+                            ("/dev/full", b"is not whole"),
+                            ("kept:/no/such/folder", b"no profile is kept in '/no/such/folder'"),
+                            ("kept:/dev/full", b"no profile is kept in '/dev/full'")):
             extra = self.options("json") | {"NEARMALLOC_PROFILE_FILE": path}
             result = run([PROGRAMS / "profiled"], extra=extra)
             self.assert_good(result)

@@ -52,8 +52,8 @@ def _build_id(notes: bytes) -> str:
 
 
 @cache
-def _segments(file: str) -> tuple[list[tuple[int, int, int]], str]:
-    """Offset, size and address of each loaded segment of an ELF file, and its build id."""
+def segments(file: str) -> tuple[list[tuple[int, int, int]], str]:
+    """The offset, size and address of each loaded segment of an ELF file, and its build id."""
     try:
         data = Path(file).read_bytes()
     except OSError:
@@ -74,7 +74,7 @@ def _segments(file: str) -> tuple[list[tuple[int, int, int]], str]:
 
 
 def _address_in_file(module: Module, address: int) -> int | None:
-    loaded, build_id = _segments(module.file)
+    loaded, build_id = segments(module.file)
     if build_id != module.build_id:
         return None
     place = address - module.start + module.offset
