@@ -15,9 +15,12 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
 from modules import run_module
+from nearlab.leaks.report import Leak
+from nearlab.profile.amounts import amount
 from nearlab.profile.diff import compare
 from nearlab.profile.diff import page as page_of_growth
-from nearlab.profile.page import amount, build, suggestions
+from nearlab.profile.leaked import Leaked, confidence
+from nearlab.profile.page import build, suggestions
 from nearlab.profile.profile import Profile, Site, read, read_plain
 from nearlab.profile.running import prune
 from nearlab.profile.symbols import Frame, Module, Symbols
@@ -122,6 +125,38 @@ def test_the_command_writes_a_page_and_keeps_the_status(folder):
     text = (folder / "near-profile.html").read_text(encoding="utf-8")
     assert "plant_leak" in text
     assert "http" not in text.replace("http-equiv", "")
+
+
+def _part(page: str, name: str) -> str:
+    """A section of a page."""
+    return page.split(f'id="{name}"')[1].split("<h2")[0]
+
+
+def test_leaks_are_on_the_page_with_confidence(folder):
+    _near_profile(folder, "--interval", "10000", "--", "./planted")
+    page = _page_of(folder)
+    leaks = _part(page, "leaks")
+    assert "plant_leak" in leaks and "plant_remote" not in leaks and "plant_waste" not in leaks
+    assert "<td>nothing points to them</td><td>high</td>" in leaks
+    assert "the program can reach none of its" in page.split("What stands out")[1]
+
+
+def test_the_page_says_why_leaks_are_not_known(folder):
+    _near_profile(folder, "--interval", "10000", "--no-leaks", "--", "./planted")
+    assert "Not known: nobody looked for them: --no-leaks." in _part(_page_of(folder), "leaks")
+    _near_profile(folder, "--interval", "1000", "--", sys.executable, "-c", _STAYS, "")
+    assert "it ended by a signal or by _exit" in _part(_page_of(folder), "leaks")
+
+
+def test_confidence_needs_samples_and_that_all_are_lost():
+    site = Site([], 9, {}, 1, 0, 100, 0, 0, 0, [])
+    for live, lost, expected in (
+        (10, 10, "high"),
+        (11, 10, "medium"),
+        (3, 3, "medium"),
+        (2, 2, "low"),
+    ):
+        assert confidence(Leak(site, live=live, direct=lost)) == expected
 
 
 def test_the_command_says_why_there_is_no_page(folder):
@@ -347,7 +382,7 @@ def test_names_cannot_end_the_script(profile):
         0,
         [],
     )
-    text = build(Profile(profile.told, [evil]), "evil")
+    text = build(Profile(profile.told, [evil]), "evil", Leaked())
     assert "alert(1)" in text
     assert "<script>alert" not in text
 
@@ -445,7 +480,7 @@ _MISSING = [name for name in ("chromium", "chromedriver") if not shutil.which(na
 @pytest.mark.skipif(bool(_MISSING), reason=f"not installed: {', '.join(_MISSING)}")
 def test_the_pages_work_in_a_browser(profile, folder, moments):
     page = folder / "page.html"
-    page.write_text(build(profile, "planted"), encoding="utf-8")
+    page.write_text(build(profile, "planted", Leaked()), encoding="utf-8")
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium")
     for option in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):

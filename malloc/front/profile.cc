@@ -6,7 +6,9 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/atomic.h"
 #include "base/compiler.h"
+#include "front/signal_retry.h"
 #include "front/thread.h"
 #include "platform/message.h"
 #include "platform/options.h"
@@ -24,13 +26,32 @@ enum class Stacks : long { tables = 0, frames = 1 };
 constexpr size_t kLongestInterval = 1'000'000'000;
 constexpr char kDefaultFile[] = "nearmalloc.%p.profile";
 constexpr char kSocket[] = "unix:";  // begins the name of a socket instead of a file
-constexpr char kKept[] = "kept:";    // begins the name of a file that is kept from the start on
+// Begins the name of a file that is kept from the start on; behind a comma, a socket's may follow.
+constexpr char kKept[] = "kept:";
 
 // The process in which the option started the profiler.
 pid_t started_in = 0;
 // A copy, because a program that changes its title in the list of processes writes over its
 // environment.
 char file_name[512] = "";
+
+// How many profiles this process wrote. relaxed, where it is used: a number of its own for each
+Atomic<int> written{0};
+constinit SignalRetry retry;
+
+// True while the thread starts, stops or writes: a handler that interrupts it must not, because it
+// may hold the profiler's lock.
+thread_local bool is_busy = false;
+class Busy {
+ public:
+  Busy() : before_(is_busy) { is_busy = true; }
+  ~Busy() { is_busy = before_; }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  bool before_;
+};
 
 void keep_file_name() {
   const char* text = profile_file_text() != nullptr ? profile_file_text() : kDefaultFile;
@@ -41,18 +62,40 @@ void keep_file_name() {
   memcpy(file_name, text, strlen(text) + 1);
 }
 
-// Copies the path with the process's number for each %p. False if the path is too long, or names
+template <size_t kBytes>
+bool begins_with(const char* name, const char (&word)[kBytes]) {
+  return strncmp(name, word, kBytes - 1) == 0;
+}
+
+bool is_kept() { return begins_with(file_name, kKept); }
+
+// The path of the socket to which the profile goes at exit; null if there is none.
+const char* socket_path() {
+  const char* name = file_name;
+  if (is_kept()) {
+    name = strchr(name, ',');
+    if (name == nullptr) return nullptr;
+    name++;
+  }
+  return begins_with(name, kSocket) ? name + sizeof kSocket - 1 : nullptr;
+}
+
+// Copies the path with the process's number for each %p, and that of the profile for %n. False if the path is too long, or names
 // the file of another process: a child of fork writes only to a file of its own.
 bool make_path(const char* from, char* out, size_t room) {
   const bool is_own = started_in == getpid();
   bool numbered = false;
+  const int number = written.fetch_add(1, kRelaxed) + 1;  // relaxed: see above
   size_t length = 0;
-  for (; *from != '\0'; from++) {
-    if (from[0] == '%' && from[1] == 'p') {
+  const char* const end = from + strcspn(from, is_kept() ? "," : "");
+  for (; from != end; from++) {
+    if (from[0] == '%' && (from[1] == 'p' || from[1] == 'n')) {
       if (length + 12 > room) return false;
-      length += static_cast<size_t>(snprintf(out + length, room - length, "%d", getpid()));
+      const bool is_process = from[1] == 'p';
+      const int value = is_process ? getpid() : number;
+      length += static_cast<size_t>(snprintf(out + length, room - length, "%d", value));
       from++;
-      numbered = true;
+      numbered = numbered || is_process;
     } else if (length + 1 < room) {
       out[length++] = *from;
     } else {
@@ -64,23 +107,19 @@ bool make_path(const char* from, char* out, size_t room) {
 }
 
 NEAR_NOINLINE bool write_to(int file) {
+  const Busy busy;
   profile::Sink out(file);
   profile::write_profile(out, static_cast<profile::Format>(option(Option::profile_format)));
   return out.flush();
 }
 
-NEAR_NOINLINE void write_file_at_exit() {
+NEAR_NOINLINE void write_file() {
   char path[512];
   if (!make_path(file_name, path, sizeof path)) return;
   const int file = raw::open_to_write(path);
   if (file < 0) return message("no profile is written: '%s' cannot be opened", path);
   if (!write_to(file)) message("the profile '%s' is not whole: it cannot be written", path);
   raw::close(file);
-}
-
-template <size_t kBytes>
-bool begins_with(const char (&word)[kBytes]) {
-  return strncmp(file_name, word, kBytes - 1) == 0;
 }
 
 void keep_file() {
@@ -118,21 +157,51 @@ NEAR_NOINLINE void show_at_exit(const char* path) {
 void write_at_exit() {
   const SavedErrno saved;
   if (is_inside()) return;
-  if (begins_with(kSocket)) {
-    show_at_exit(file_name + sizeof kSocket - 1);
+  if (const char* socket = socket_path()) {
+    show_at_exit(socket);
   } else {
-    write_file_at_exit();
+    write_file();
+  }
+}
+
+int chosen_signal() { return static_cast<int>(option(Option::profile_signal)); }
+
+void on_signal(int) {
+  const SavedErrno saved;
+  if (is_inside() || is_busy) {
+    if (!retry.soon(chosen_signal())) message("no profile is written: the system refuses a timer");
+  } else if (!profile::summary().any) {
+    message("no profile is written: the profiler was not started");
+  } else {
+    write_file();
+  }
+}
+
+void write_at_signal() {
+  struct sigaction action{};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  if (!retry.make(chosen_signal()) || sigaction(chosen_signal(), &action, nullptr) != 0) {
+    message("NEARMALLOC_PROFILE_SIGNAL is ignored: the system refuses a timer or a handler");
   }
 }
 
 __attribute__((constructor)) void obey_profile_option(int, char**, char** environment) {
   read_options(environment);
-  if (option(Option::profile) == 0) return;
+  if (option(Option::profile) == 0 && chosen_signal() == 0) return;
   started_in = getpid();
   keep_file_name();
   keep_stderr();
+  if (socket_path() != nullptr || is_kept()) {
+    if (chosen_signal() != 0)
+      message("NEARMALLOC_PROFILE_SIGNAL is ignored: it needs a plain file");
+  } else if (chosen_signal() != 0) {
+    write_at_signal();
+  }
+  if (option(Option::profile) == 0) return;
   if (start_profile(0) != 0) return message("there is no memory for a profile");
-  if (begins_with(kKept)) return keep_file();
+  if (is_kept()) keep_file();
+  if (is_kept() && socket_path() == nullptr) return;
   atexit(write_at_exit);
 }
 
@@ -140,6 +209,7 @@ __attribute__((constructor)) void obey_profile_option(int, char**, char** enviro
 
 int start_profile(size_t mean) {
   start_library();
+  const Busy busy;
   if (mean == 0) mean = static_cast<size_t>(option(Option::profile_interval));
   if (mean > kLongestInterval) return EINVAL;
   profile::prepare_stacks(static_cast<Stacks>(option(Option::profile_stacks)) == Stacks::frames);
@@ -155,16 +225,20 @@ int start_profile(size_t mean) {
 }
 
 void keep_profile_of_child() {
-  if (!begins_with(kKept)) return;
+  if (!is_kept()) return;
   const SavedErrno saved;
   profile::stop_keeping();
   keep_file();
 }
 
-int stop_profile() { return profile::stop() ? 0 : EALREADY; }
+int stop_profile() {
+  const Busy busy;
+  return profile::stop() ? 0 : EALREADY;
+}
 
 int write_profile(FILE* stream, long format) {
   if (format < 0 || format >= profile::kFormats) return EINVAL;
+  const Busy busy;
   profile::Sink out(stream);
   if (!profile::write_profile(out, static_cast<profile::Format>(format))) return ENODATA;
   return out.flush() ? 0 : EIO;

@@ -9,11 +9,14 @@ from typing import Annotated
 import typer
 
 from nearlab import alone
-from nearlab.profile.page import amount, build
+from nearlab.profile.amounts import amount
+from nearlab.profile.leaked import LastLook, Leaked
+from nearlab.profile.page import build
 from nearlab.profile.profile import Profile, read
-from nearlab.profile.running import Refused, profiles, run
+from nearlab.profile.running import Refused, environment, profiles, run
 
 _TOP = 3
+_NOT_ASKED = "nobody looked for them: --no-leaks"
 
 
 def largest(folder: Path) -> tuple[Profile, int]:
@@ -44,8 +47,8 @@ def summary(profile: Profile, page: Path) -> str:
     return "\n".join([*(f"near: {line}" for line in lines), f"near: the page is {page}"])
 
 
-def write(profile: Profile, title: str, page: Path, note: str = "") -> None:
-    page.write_text(build(profile, title), encoding="utf-8")
+def write(profile: Profile, leaked: Leaked, title: str, page: Path, note: str = "") -> None:
+    page.write_text(build(profile, title, leaked), encoding="utf-8")
     print(summary(profile, page) + note, file=sys.stderr)
 
 
@@ -55,6 +58,7 @@ def profile(
     interval: Annotated[
         int, typer.Option(min=1, max=10**9, help="bytes between two samples, on average")
     ] = 524288,
+    leaks: Annotated[bool, typer.Option(help="look for leaks when a process ends by exit")] = True,
 ) -> None:
     """Runs a program under the sampling profiler, and writes one page about its memory.
 
@@ -62,10 +66,16 @@ def profile(
     """
     try:
         with tempfile.TemporaryDirectory(prefix="near-profile-") as folder:
-            status = run(command, Path(os.environ["NEAR_LIBRARY"]), interval, Path(folder))
-            found, processes = largest(Path(folder))
+            files = Path(folder) / "profiles"
+            files.mkdir()
+            last_look = LastLook(Path(folder) / "at-exit") if leaks else None
+            library = Path(os.environ["NEAR_LIBRARY"])
+            variables = environment(library, interval, files, last_look)
+            status = run(command, variables, files, last_look)
+            found, processes = largest(files)
+        leaked = last_look.of(found.told["pid"]) if last_look else Leaked(unknown=_NOT_ASKED)
         note = f" (about the largest of {processes} processes)" if processes > 1 else ""
-        write(found, f"Memory of {Path(command[0]).name}", out, note)
+        write(found, leaked, f"Memory of {Path(command[0]).name}", out, note)
     except (Refused, OSError) as refusal:
         print(f"near: {refusal}", file=sys.stderr)
         sys.exit(1)

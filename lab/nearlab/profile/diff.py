@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 
 from nearlab import alone
-from nearlab.profile.page import amount, render, tree_of
+from nearlab.profile.amounts import amount
+from nearlab.profile.page import render, tree_of
 from nearlab.profile.profile import Profile, Site, read
 from nearlab.profile.symbols import Frame
 

@@ -8,20 +8,15 @@ from typing import Any
 
 import jinja2
 
+from nearlab.leaks.report import Leak
+from nearlab.profile.amounts import amount
+from nearlab.profile.leaked import Leaked, confidence
 from nearlab.profile.profile import MEASURES, Profile, Site
 from nearlab.profile.symbols import Frame
 
 _HERE = Path(__file__).parent
 _MOST_ROWS = 30
 _ENOUGH = 10  # samples below which a site is not judged
-
-
-def amount(size: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if abs(size) < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"
 
 
 def _duration(seconds: float) -> str:
@@ -61,9 +56,25 @@ def _rows(profile: Profile, measure: str) -> list[dict[str, Any]]:
     return [_row(site, measure) for site in sites[:_MOST_ROWS]]
 
 
-def suggestions(profile: Profile) -> list[str]:
+def _leak_row(leak: Leak) -> dict[str, Any]:
+    return _row(leak.site, "live") | {
+        "bytes": amount(leak.bytes),
+        "between": _between(round(leak.bytes), leak.variance**0.5),
+        "blocks": f"{max(leak.blocks, 1):,.0f}",
+        "lost": f"{leak.lost} of {leak.live}",
+        "how": leak.how,
+        "confidence": confidence(leak),
+    }
+
+
+def suggestions(profile: Profile, leaks: Sequence[Leak] = ()) -> list[str]:
     """Sentences about sites whose numbers support one."""
-    said: list[str] = []
+    said = [
+        f"{leak.site.caller} leaks about {amount(leak.bytes)}: the program can reach none of its "
+        f"{leak.live} sampled blocks."
+        for leak in leaks[:3]
+        if confidence(leak) == "high"
+    ]
     for site in sorted(profile.sites, key=lambda each: -each.sums["allocated"]):
         if site.samples < _ENOUGH or len(said) == 10:
             continue
@@ -114,7 +125,7 @@ def render(template: str, **values: Any) -> str:
     )
 
 
-def build(profile: Profile, title: str) -> str:
+def build(profile: Profile, title: str, leaked: Leaked) -> str:
     """The page as HTML."""
     sites = [(site.stack, [site.sums[each] for each in MEASURES]) for site in profile.sites]
     return render(
@@ -125,6 +136,8 @@ def build(profile: Profile, title: str) -> str:
         own=amount(profile.told["own_bytes"]),
         totals={measure: amount(profile.sum_of(measure)) for measure in MEASURES},
         rows={measure: _rows(profile, measure) for measure in MEASURES},
-        suggestions=suggestions(profile),
+        leaks=[_leak_row(leak) for leak in leaked.leaks[:_MOST_ROWS]],
+        leaks_unknown=leaked.unknown,
+        suggestions=suggestions(profile, leaked.leaks),
         tree=tree_of(sites, MEASURES),
     )

@@ -8,7 +8,12 @@ import typer
 
 from nearlab import alone
 from nearlab.profile.command import write
+from nearlab.profile.leaked import Leaked
 from nearlab.profile.profile import read
+
+_NOT_LOOKED = (
+    "a profile alone does not say what the process could reach; ./near run --leaks looks for leaks"
+)
 
 
 def show(
@@ -19,7 +24,7 @@ def show(
     exit, or that it kept while it ran."""
     try:
         found = read(file)
-        write(found, f"Memory of process {found.told['pid']}", out)
+        write(found, Leaked(unknown=_NOT_LOOKED), f"Memory of process {found.told['pid']}", out)
     except (OSError, ValueError) as error:
         print(f"near: {error}", file=sys.stderr)
         sys.exit(1)
