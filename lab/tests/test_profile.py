@@ -369,6 +369,33 @@ def test_amounts():
     ]
 
 
+def test_names_of_c_plus_plus_are_short_and_whole_in_the_tooltip(profile):
+    whole = "void std::vector<Row, std::allocator<Row> >::_M_realloc_insert<Row>(Row&&)"
+    site = Site(
+        [Frame(whole, "")],
+        1,
+        dict.fromkeys(("live", "peak", "allocated", "remote", "waste"), 10),
+        1,
+        1,
+        0,
+        0,
+        0,
+        0,
+        [],
+    )
+    text = build(Profile(profile.told, [site]), "short", Leaked())
+    escaped = whole.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    short = "std::vector&lt;Row&gt;::_M_realloc_insert"
+    assert f'<summary title="{escaped}">{short} <small>' in text
+    assert f'<li title="{escaped}">{short}</li>' in text
+    tree = json.loads(text.split('id="data">')[1].split("</script>")[0])["tree"]
+    assert (tree["c"][0]["n"], tree["c"][0]["s"]) == (
+        whole,
+        "std::vector<Row>::_M_realloc_insert",
+    )
+    assert "s" not in tree
+
+
 def test_names_cannot_end_the_script(profile):
     evil = Site(
         [Frame("</script><script>alert(1)", "")],

@@ -80,8 +80,9 @@ const char* socket_path() {
   return begins_with(name, kSocket) ? name + sizeof kSocket - 1 : nullptr;
 }
 
-// Copies the path with the process's number for each %p, and that of the profile for %n. False if the path is too long, or names
-// the file of another process: a child of fork writes only to a file of its own.
+// Copies the path with the process's number for each %p, and that of the profile for %n. False if
+// the path is too long, or names the file of another process: a child of fork writes only to a file
+// of its own.
 bool make_path(const char* from, char* out, size_t room) {
   const bool is_own = started_in == getpid();
   bool numbered = false;

@@ -4,13 +4,13 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from nearlab import alone
 from nearlab.profile.amounts import amount
-from nearlab.profile.leaked import LastLook, Leaked
+from nearlab.profile.leaked import Leaked
 from nearlab.profile.page import build
 from nearlab.profile.profile import Profile, read
 from nearlab.profile.running import Refused, environment, profiles, run
@@ -43,13 +43,20 @@ def summary(profile: Profile, page: Path) -> str:
         if site.sums[measure] > 0:
             place = site.stack[0].place if site.stack else ""
             size = amount(site.sums[measure])
-            lines.append(f"  {size:>10} {words}: {site.caller}  {place}".rstrip())
+            lines.append(f"  {size:>10} {words}: {site.short}  {place}".rstrip())
     return "\n".join([*(f"near: {line}" for line in lines), f"near: the page is {page}"])
 
 
 def write(profile: Profile, leaked: Leaked, title: str, page: Path, note: str = "") -> None:
     page.write_text(build(profile, title, leaked), encoding="utf-8")
     print(summary(profile, page) + note, file=sys.stderr)
+
+
+def _last_look(path: Path) -> Any:
+    """What searches for leaks, which takes long to load."""
+    from nearlab.profile.last_look import LastLook
+
+    return LastLook(path)
 
 
 def profile(
@@ -68,7 +75,7 @@ def profile(
         with tempfile.TemporaryDirectory(prefix="near-profile-") as folder:
             files = Path(folder) / "profiles"
             files.mkdir()
-            last_look = LastLook(Path(folder) / "at-exit") if leaks else None
+            last_look = _last_look(Path(folder) / "at-exit") if leaks else None
             library = Path(os.environ["NEAR_LIBRARY"])
             variables = environment(library, interval, files, last_look)
             status = run(command, variables, files, last_look)

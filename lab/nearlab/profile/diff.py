@@ -121,9 +121,10 @@ def page(before: Profile, after: Profile, changes: list[Change], title: str) -> 
         },
         rows=[
             {
-                "function": change.caller,
+                "function": change.stack[0].short if change.stack else change.caller,
+                "full": change.caller,
                 "place": change.stack[0].place if change.stack else "",
-                "stack": [frame.function for frame in change.stack],
+                "stack": change.stack,
                 "before": amount(change.before),
                 "after": amount(change.after),
                 "growth": signed(change.growth),

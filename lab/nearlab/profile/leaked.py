@@ -1,13 +1,12 @@
-"""What a program leaked, for its page: a look at the process when it ends by exit."""
+"""What a program leaked, for its page, and how sure that is."""
+
+from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from nearlab.leaks.command import Watcher, leaks_in
-from nearlab.leaks.report import Leak
-from nearlab.profile.running import own_bytes
-from nearlab.top.process import Process, Refused
+if TYPE_CHECKING:  # a page without leaks does not need what searches for them
+    from nearlab.leaks.report import Leak
 
 _ENOUGH, _SOME = 10, 3  # unreachable sampled blocks
 NOT_LOOKED = (
@@ -29,26 +28,3 @@ def confidence(leak: Leak) -> str:
     if leak.lost >= _ENOUGH and leak.lost == leak.live:
         return "high"
     return "medium" if leak.lost >= _SOME else "low"
-
-
-class LastLook(Watcher):
-    """Looks at the process that allocated most, of those that ended so far."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._largest = 0.0
-        self._found: dict[int, Leaked] = {}
-
-    def handle(self, process: Process, told: dict[str, Any]) -> None:
-        size = own_bytes(told)
-        if size <= self._largest:
-            return
-        self._largest = size
-        try:
-            found = Leaked(leaks_in(process, told, []))
-        except Refused as refusal:
-            found = Leaked(unknown=str(refusal))
-        self._found = {process.pid: found}
-
-    def of(self, pid: int) -> Leaked:
-        return self._found.get(pid, Leaked(unknown=NOT_LOOKED))

@@ -1,18 +1,22 @@
 """The page of a profile: one file that needs nothing else; its own policy forbids it to load
 anything."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from nearlab.leaks.report import Leak
 from nearlab.profile.amounts import amount
 from nearlab.profile.leaked import Leaked, confidence
 from nearlab.profile.profile import MEASURES, Profile, Site
 from nearlab.profile.symbols import Frame
+
+if TYPE_CHECKING:
+    from nearlab.leaks.report import Leak
 
 _HERE = Path(__file__).parent
 _MOST_ROWS = 30
@@ -33,9 +37,10 @@ def _between(size: int, deviation: float) -> str:
 def _row(site: Site, measure: str) -> dict[str, Any]:
     deviation = site.live_deviation if measure == "live" else site.deviation
     return {
-        "function": site.caller,
+        "function": site.short,
+        "full": site.caller,
         "place": site.stack[0].place if site.stack else "",
-        "stack": [frame.function for frame in site.stack],
+        "stack": site.stack,
         "bytes": amount(site.sums[measure]),
         "between": _between(site.sums[measure], deviation),
         "of": amount(site.freed if measure == "remote" else site.sums["allocated"]),
@@ -70,7 +75,7 @@ def _leak_row(leak: Leak) -> dict[str, Any]:
 def suggestions(profile: Profile, leaks: Sequence[Leak] = ()) -> list[str]:
     """Sentences about sites whose numbers support one."""
     said = [
-        f"{leak.site.caller} leaks about {amount(leak.bytes)}: the program can reach none of its "
+        f"{leak.site.short} leaks about {amount(leak.bytes)}: the program can reach none of its "
         f"{leak.live} sampled blocks."
         for leak in leaks[:3]
         if confidence(leak) == "high"
@@ -81,12 +86,12 @@ def suggestions(profile: Profile, leaks: Sequence[Leak] = ()) -> list[str]:
         size, block, remote = site.size, site.block_size, site.sums["remote"]
         if block > 1.3 * size and site.sums["waste"] > 0.02 * profile.sum_of("allocated"):
             said.append(
-                f"A block of about {size:,.0f} bytes from {site.caller} takes {block:,.0f}: "
+                f"A block of about {size:,.0f} bytes from {site.short} takes {block:,.0f}: "
                 f"{amount(site.sums['waste'])} were allocated beyond what was asked for."
             )
         if remote > 0.5 * site.freed > 0.05 * profile.sum_of("allocated"):
             said.append(
-                f"{100 * remote / site.freed:.0f} % of what {site.caller} allocates is freed by "
+                f"{100 * remote / site.freed:.0f} % of what {site.short} allocates is freed by "
                 f"other threads, {_duration(site.mean_life)} later on average."
             )
     return said
@@ -95,18 +100,20 @@ def suggestions(profile: Profile, leaks: Sequence[Leak] = ()) -> list[str]:
 def tree_of(sites: list[tuple[list[Frame], list[int]]], measures: Sequence[str]) -> str:
     """The calls as a tree from the outermost frame on, in JSON for the page's script; values in the
     order of `measures`."""
-    root: dict[str, Any] = {"n": "all", "v": [0] * len(measures), "c": {}}
+    root: dict[str, Any] = {"n": "all", "s": "all", "v": [0] * len(measures), "c": {}}
     for stack, values in sites:
         node = root
         for frame in [None, *reversed(stack)]:
             if frame is not None:
                 node = node["c"].setdefault(
-                    frame.function, {"n": frame.function, "v": [0] * len(measures), "c": {}}
+                    frame.function,
+                    {"n": frame.function, "s": frame.short, "v": [0] * len(measures), "c": {}},
                 )
             node["v"] = [old + new for old, new in zip(node["v"], values, strict=True)]
 
     def plain(node: dict[str, Any]) -> dict[str, Any]:
-        return {"n": node["n"], "v": node["v"], "c": [plain(each) for each in node["c"].values()]}
+        shown = {"n": node["n"], "v": node["v"], "c": list(map(plain, node["c"].values()))}
+        return shown if node["s"] == node["n"] else shown | {"s": node["s"]}
 
     # In a script "</" would end it.
     told = json.dumps({"measures": measures, "tree": plain(root)})

@@ -46,6 +46,11 @@ class Site:
         """The innermost frame that is not of a library's allocation functions."""
         return self.stack[0].function if self.stack else "(no stack)"
 
+    @property
+    def short(self) -> str:
+        """Its name as people say it."""
+        return self.stack[0].short if self.stack else self.caller
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from nearlab.profile.perf_map import PerfMap
+from nearlab.profile.shorten import short
 
 _PT_LOAD, _PT_NOTE, _NT_GNU_BUILD_ID = 1, 4, 3
 
@@ -35,6 +36,11 @@ class Frame:
 
     function: str
     place: str  # file and line, or empty
+
+    @property
+    def short(self) -> str:
+        """The function's name as people say it."""
+        return short(self.function)
 
 
 def _align(size: int) -> int:
