@@ -299,7 +299,16 @@ def kept_and_written(tmp_path_factory) -> Path:
 def test_what_is_kept_is_what_is_written(kept_and_written):
     written = json.loads((kept_and_written / "written.json").read_text(encoding="utf-8"))
     kept = read_plain(kept_and_written / "kept.profile")
-    for name in ("pid", "mean", "started", "running", "samples", "dropped_stacks", "own_bytes"):
+    for name in (
+        "pid",
+        "mean",
+        "started",
+        "running",
+        "samples",
+        "dropped_stacks",
+        "own_bytes",
+        "slice_bytes",
+    ):
         assert kept[name] == written[name], name
     assert len(kept["sites"]) == len(written["sites"]) > 10
     for one, other in zip(kept["sites"], written["sites"], strict=True):

@@ -186,6 +186,7 @@ Summary summary_now() {
   out.dropped_stacks = state.table.dropped_stacks();
   out.dropped_blocks = state.dropped_blocks;
   out.own_bytes = Table::kBytes + (kept.is_open() ? sizeof(Kept::Layout) : 0);
+  out.slice_bytes = spans.bytes();
   out.live = state.live;
   out.peak = state.peak;
   return out;

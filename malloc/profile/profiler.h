@@ -88,6 +88,7 @@ struct Summary {
   uint64_t dropped_stacks;  // samples without a stack
   uint64_t dropped_blocks;  // samples that are not followed
   uint64_t own_bytes;
+  uint64_t slice_bytes;  // of the slices in which small and medium sampled blocks are
   Weight live;
   Weight peak;
 };

@@ -7,7 +7,7 @@ from nearlab.profile.symbols import segments
 
 MAGIC = b"nearkpt1"
 _HEADER = struct.Struct("<8s4I2Q")
-_SUMMARY = struct.Struct("<??6x5Q2I7Q")
+_SUMMARY = struct.Struct("<??6x5Q2I8Q")
 _MODULE = struct.Struct("<3Q488s")
 _SITE = struct.Struct("<Q2IQ2Qd2Qd2QQ2Q2Q2Q2Qdd7Q8Q4I4QQ")
 _MODULES_AT = 4096
@@ -96,6 +96,7 @@ def parse(data: bytes) -> dict[str, Any]:
         "samples": samples,
         "live_samples": live,
         "own_bytes": summary[11],
+        "slice_bytes": summary[12],
         "dropped_stacks": summary[9],
         "dropped_blocks": summary[10],
         "inherited": inherited,

@@ -141,6 +141,7 @@ def build(profile: Profile, title: str, leaked: Leaked) -> str:
         told=profile.told,
         interval=amount(profile.told["mean"]),
         own=amount(profile.told["own_bytes"]),
+        slices=amount(profile.told["slice_bytes"]),
         totals={measure: amount(profile.sum_of(measure)) for measure in MEASURES},
         rows={measure: _rows(profile, measure) for measure in MEASURES},
         leaks=[_leak_row(leak) for leak in leaked.leaks[:_MOST_ROWS]],
