@@ -264,7 +264,9 @@ def _children_of(pid: int) -> list[int]:
 
 
 _BOTH = """
-import ctypes, os
+import ctypes, os, sys
+planted = ctypes.CDLL(sys.argv[1])
+for _ in range(3000): planted.plant_growth()
 kept = [bytes(3000) for _ in range(3000)]
 dropped = [bytes(2000) for _ in range(3000)]
 del dropped
@@ -281,8 +283,8 @@ os.kill(os.getpid(), 9)
 
 
 @pytest.fixture(scope="module")
-def kept_and_written(tmp_path_factory) -> Path:
-    """What a killed process kept, and what it wrote just before."""
+def kept_and_written(tmp_path_factory, moments) -> Path:
+    """What a killed process kept, and what it wrote just before. It loaded a library late."""
     folder = tmp_path_factory.mktemp("kept")
     variables = {
         "LD_PRELOAD": LIBRARY,
@@ -290,7 +292,7 @@ def kept_and_written(tmp_path_factory) -> Path:
         "NEARMALLOC_PROFILE_INTERVAL": "10000",
         "NEARMALLOC_PROFILE_FILE": "kept:kept.profile",
     }
-    command = [sys.executable, "-c", _BOTH]
+    command = [sys.executable, "-c", _BOTH, str(moments / "grows.so")]
     ended = subprocess.run(command, cwd=folder, env=os.environ | variables, check=False)
     assert ended.returncode == -signal.SIGKILL
     return folder
@@ -325,6 +327,7 @@ def test_what_is_kept_is_what_is_written(kept_and_written):
         for file in ("kept.profile", "written.json")
     ]
     assert names[0] == names[1]
+    assert "plant_growth" in [function for function, _ in names[0]]
 
 
 def test_a_profile_that_was_written_is_shown(kept_and_written):

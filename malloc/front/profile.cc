@@ -39,20 +39,6 @@ char file_name[512] = "";
 Atomic<int> written{0};
 constinit SignalRetry retry;
 
-// True while the thread starts, stops or writes: a handler that interrupts it must not, because it
-// may hold the profiler's lock.
-thread_local bool is_busy = false;
-class Busy {
- public:
-  Busy() : before_(is_busy) { is_busy = true; }
-  ~Busy() { is_busy = before_; }
-  Busy(const Busy&) = delete;
-  Busy& operator=(const Busy&) = delete;
-
- private:
-  bool before_;
-};
-
 void keep_file_name() {
   const char* text = profile_file_text() != nullptr ? profile_file_text() : kDefaultFile;
   if (strlen(text) >= sizeof file_name) {
@@ -108,7 +94,6 @@ bool make_path(const char* from, char* out, size_t room) {
 }
 
 NEAR_NOINLINE bool write_to(int file) {
-  const Busy busy;
   profile::Sink out(file);
   profile::write_profile(out, static_cast<profile::Format>(option(Option::profile_format)));
   return out.flush();
@@ -167,9 +152,10 @@ void write_at_exit() {
 
 int chosen_signal() { return static_cast<int>(option(Option::profile_signal)); }
 
+// A thread that has the profiler's lock is inside.
 void on_signal(int) {
   const SavedErrno saved;
-  if (is_inside() || is_busy) {
+  if (is_inside()) {
     if (!retry.soon(chosen_signal())) message("no profile is written: the system refuses a timer");
   } else if (!profile::summary().any) {
     message("no profile is written: the profiler was not started");
@@ -210,7 +196,6 @@ __attribute__((constructor)) void obey_profile_option(int, char**, char** enviro
 
 int start_profile(size_t mean) {
   start_library();
-  const Busy busy;
   if (mean == 0) mean = static_cast<size_t>(option(Option::profile_interval));
   if (mean > kLongestInterval) return EINVAL;
   profile::prepare_stacks(static_cast<Stacks>(option(Option::profile_stacks)) == Stacks::frames);
@@ -232,14 +217,10 @@ void keep_profile_of_child() {
   keep_file();
 }
 
-int stop_profile() {
-  const Busy busy;
-  return profile::stop() ? 0 : EALREADY;
-}
+int stop_profile() { return profile::stop() ? 0 : EALREADY; }
 
 int write_profile(FILE* stream, long format) {
   if (format < 0 || format >= profile::kFormats) return EINVAL;
-  const Busy busy;
   profile::Sink out(stream);
   if (!profile::write_profile(out, static_cast<profile::Format>(format))) return ENODATA;
   return out.flush() ? 0 : EIO;
