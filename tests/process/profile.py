@@ -306,7 +306,7 @@ class Profile(PreloadTest):
                 return json.loads(path.read_text(encoding="utf-8"))
             except (OSError, ValueError):
                 time.sleep(0.02)
-        self.fail(f"{path} is not written")
+        raise AssertionError(f"{path} is not written")
 
     def test_a_signal_writes_each_moment(self) -> None:
         with self.start(GROWS) as process:
