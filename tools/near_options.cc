@@ -48,10 +48,11 @@ void print_markdown() {
   std::puts(
       "| `NEARMALLOC_TOPOLOGY` | from the kernel | text | a machine to pretend: "
       "`nodes=2;cpus=0-1,2-3+8;distance=10,20,20,10` |\n"
-      "| `NEARMALLOC_PROFILE_FILE` | nearmalloc.%p.profile | text | where the profile is written "
-      "at "
-      "exit; `%p` becomes the process's number; `unix:PATH`: to a socket, whose other end lets the "
-      "process end |");
+      "| `NEARMALLOC_PROFILE_FILE` | nearmalloc.%p.profile | text | where the profile is written; "
+      "`%p` becomes the process's number, `%n` that of the profile, from 1 on; `unix:PATH`: to a "
+      "socket, whose other end lets the process end; `kept:PATH`: it is kept in this file while "
+      "the "
+      "process runs, and `,unix:PATH` may follow |");
 }
 
 void print_help() {

@@ -1,5 +1,6 @@
 #include "platform/address.h"
 
+#include <link.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -39,6 +40,21 @@ bool is_in_loaded_object(const void* address) {
 #endif
   Dl_info object;
   return dladdr(address, &object) != 0;
+}
+
+bool find_loaded_file(uintptr_t address, LoadedFile& out) {
+#if NEAR_HAS_FIND_OBJECT
+  if (&_dl_find_object != nullptr) {
+    dl_find_object found;
+    if (_dl_find_object(reinterpret_cast<void*>(address), &found) != 0) return false;
+    out.start = reinterpret_cast<uintptr_t>(found.dlfo_map_start);
+    out.end = reinterpret_cast<uintptr_t>(found.dlfo_map_end);
+    out.base = found.dlfo_link_map->l_addr;
+    out.name = found.dlfo_link_map->l_name;
+    return true;
+  }
+#endif
+  return false;
 }
 
 bool is_on_this_stack(const void* address) {

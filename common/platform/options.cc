@@ -51,6 +51,8 @@ const OptionInfo kOptionTable[kOptions] = {
     {"profile_stacks", 0, 0, 1, "tables|frames",
      "tables: stacks are read by unwind tables; frames: by frame pointers, which is faster, and "
      "shows only code that was compiled with them"},
+    {"profile_signal", 0, 0, 64, nullptr,
+     "the number of a signal at which the process writes its profile, and goes on; 0: none"},
 };
 
 namespace {

@@ -28,6 +28,7 @@ enum class Option : unsigned {
   profile_interval,
   profile_format,
   profile_stacks,
+  profile_signal,
   count,
 };
 

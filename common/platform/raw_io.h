@@ -4,6 +4,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -46,6 +47,18 @@ inline long control(int file, unsigned long request, void* argument) {
 }
 inline ssize_t write(int file, const char* text, size_t length) {
   return syscall(SYS_write, file, text, length);
+}
+// Maps the beginning of a file for this process and all others, and allocates its room first, so
+// that writing to it cannot fail. Null if the system refuses.
+inline void* map_shared(int file, size_t bytes) {
+  if (syscall(SYS_fallocate, file, 0, off_t{0}, bytes) != 0) return nullptr;
+  void* start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  return start == MAP_FAILED ? nullptr : start;
+}
+inline void unmap(void* start, size_t bytes) { munmap(start, bytes); }
+inline int open_to_map(const char* path) {
+  return static_cast<int>(
+      syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
 }
 inline int duplicate(int file, int least) {
   return static_cast<int>(syscall(SYS_fcntl, file, F_DUPFD_CLOEXEC, least));

@@ -85,7 +85,7 @@ def live(debugger: str, folder: Path, *commands: str, under: str = LIBRARY) -> s
 
 ASKED = (
     *("near block kept + 5", "near block freed", "near block large", "near block &kept"),
-    *("near span kept", "near heaps"),
+    *("near span kept", "near heaps", "near events"),
 )
 
 
@@ -101,6 +101,10 @@ def check(said: str) -> None:
     assert "is in no span" in said
     assert re.search(r"\n\d+ blocks of \d+ bytes: \d+ live, \d+ free", said)
     assert re.search(r"heap 0 at 0x\w+: node 0, used", said)
+    assert re.search(r"\n\d+\.\d s before the newest: node 0 grew by \d+ bytes\n", said), said
+    assert re.search(
+        r"\nsince the start: 0 spill, [1-9]\d* growth, \d+ purge, 0 bind_refused, 0", said
+    )
     live = re.search(r"blocks of \d+ bytes: (\d+) live", said)
     assert live and 2 <= int(live[1]) <= 10, "two blocks of 700, and those of the C library"
 
@@ -151,7 +155,7 @@ def test_a_core_file_says_the_same(said, folder):
         for words in ("5 bytes into", "the start of a free", "the start of a live large")
     )
     words = ["--block", kept, "--block", freed, "--block", large, "--block", "0x1234"]
-    result = near_core(folder, "core", *words, "--span", kept, "--heaps")
+    result = near_core(folder, "core", *words, "--span", kept, "--heaps", "--events")
     assert result.returncode == 0, result.stderr
     check(result.stdout)
     for line in result.stdout.splitlines():

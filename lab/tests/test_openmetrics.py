@@ -64,7 +64,7 @@ def test_the_parser_accepts_them_and_they_agree_with_json(topology: str) -> None
         }.get(name.removeprefix("nearmalloc_"), name.removeprefix("nearmalloc_"))
         field = field.removesuffix("_bytes") if field not in before["totals"] else field
         for sample in family.samples:
-            if "by_node" in sample.labels or family.type == "info":
+            if {"by_node", "kind"} & set(sample.labels) or family.type == "info":
                 continue
             values = [
                 told["totals"]
@@ -91,7 +91,32 @@ def test_each_field_of_the_statistics_is_a_metric() -> None:
         - 1
         + len(set(before["totals"]) - set(before["nodes"][0]) - {"nodes", "spills"})
     )
-    assert len(metrics) == count + 2, "each field, and the version, and the freed blocks"
+    assert len(metrics) == count + 3, "each field; the version, the freed blocks, the events"
+
+
+def test_events_are_counted() -> None:
+    """The process needs memory, so its node grows; and it frees what is no block, twice."""
+    program = PROGRAM.replace(
+        "for name in",
+        "library.free.argtypes = [ctypes.c_void_p]\n"
+        "room = ctypes.create_string_buffer(4096)\n"
+        "for _ in range(2): library.free(ctypes.addressof(room) // 16 * 16 + 1024)\n"
+        "for name in",
+    )
+    text = run(program, NEARMALLOC_INVALID="ignore").stdout
+    metrics = families(text[text.index("# TYPE") : text.index("# EOF") + 6])
+    samples = metrics["nearmalloc_recorded_events"].samples
+    assert {sample.labels["kind"] for sample in samples} == {
+        "spill",
+        "growth",
+        "purge",
+        "bind_refused",
+        "error",
+    }
+    of_kind = {sample.labels["kind"]: sample.value for sample in samples}
+    assert of_kind["growth"] >= 1
+    assert of_kind["error"] == 1, "both are within a second"
+    assert of_kind["spill"] == 0
 
 
 def test_the_documented_list_is_what_is_written() -> None:

@@ -1,7 +1,10 @@
 """`./near profile` finds a planted leak, remote frees and waste, and its page works by itself."""
 
+import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +15,14 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
 from modules import run_module
+from nearlab.leaks.report import Leak
+from nearlab.profile.amounts import amount
 from nearlab.profile.diff import compare
 from nearlab.profile.diff import page as page_of_growth
-from nearlab.profile.page import amount, build, suggestions
-from nearlab.profile.profile import Profile, Site, read
+from nearlab.profile.leaked import Leaked, confidence
+from nearlab.profile.page import build, suggestions
+from nearlab.profile.profile import Profile, Site, read, read_plain
+from nearlab.profile.running import prune
 from nearlab.profile.symbols import Frame, Module, Symbols
 
 LIBRARY = os.environ["NEAR_LIBRARY"]
@@ -23,6 +30,8 @@ SOURCE = """
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stdio.h>
+#include <unistd.h>
 static void *passed[5000];
 __attribute__((noinline)) void *plant_leak(void) { return memset(malloc(1000), 1, 1000); }
 __attribute__((noinline)) void *plant_remote(void) { return memset(malloc(800), 1, 800); }
@@ -31,14 +40,16 @@ static void *free_all(void *ignored) {
   for (int i = 0; i < 5000; i++) free(passed[i]);
   return ignored;
 }
-int main(void) {
+int main(int count, char **words) {
   pthread_t thread;
   for (int i = 0; i < 3000; i++) ((volatile char *)plant_leak())[0] = 2;
   for (int i = 0; i < 5000; i++) passed[i] = plant_remote();
   pthread_create(&thread, 0, free_all, 0);
   pthread_join(thread, 0);
   for (int i = 0; i < 300; i++) free(plant_waste());
-  return 3;
+  if (count > 1) printf("%d\\n", getpid()), fflush(stdout);
+  while (count > 1) pause();
+  return words[0] == 0 ? 0 : 3;
 }
 """
 
@@ -80,7 +91,7 @@ def test_planted_sites_are_found_by_their_names(profile):
     assert _sum(profile, "plant_waste", "live") == 0
     for site in profile.sites:
         if site.caller.startswith("plant_"):
-            assert site.stack[0].place.endswith((".c:6", ".c:7", ".c:8"))
+            assert site.stack[0].place.endswith((".c:8", ".c:9", ".c:10"))
             assert "main" in [frame.function for frame in site.stack]
 
 
@@ -110,19 +121,249 @@ def test_few_samples_support_no_sentence():
 def test_the_command_writes_a_page_and_keeps_the_status(folder):
     result = _near_profile(folder, "--interval", "10000", "--", "./planted")
     assert result.returncode == 3, result.stderr
-    assert "near-profile.html: " in result.stderr
+    assert "near: the page is near-profile.html" in result.stderr
     text = (folder / "near-profile.html").read_text(encoding="utf-8")
     assert "plant_leak" in text
     assert "http" not in text.replace("http-equiv", "")
+
+
+def _part(page: str, name: str) -> str:
+    """A section of a page."""
+    return page.split(f'id="{name}"')[1].split("<h2")[0]
+
+
+def test_leaks_are_on_the_page_with_confidence(folder):
+    _near_profile(folder, "--interval", "10000", "--", "./planted")
+    page = _page_of(folder)
+    leaks = _part(page, "leaks")
+    assert "plant_leak" in leaks and "plant_remote" not in leaks and "plant_waste" not in leaks
+    assert "<td>nothing points to them</td><td>high</td>" in leaks
+    assert "the program can reach none of its" in page.split("What stands out")[1]
+
+
+def test_the_page_says_why_leaks_are_not_known(folder):
+    _near_profile(folder, "--interval", "10000", "--no-leaks", "--", "./planted")
+    assert "Not known: nobody looked for them: --no-leaks." in _part(_page_of(folder), "leaks")
+    _near_profile(folder, "--interval", "1000", "--", sys.executable, "-c", _STAYS, "")
+    assert "it ended by a signal or by _exit" in _part(_page_of(folder), "leaks")
+
+
+def test_confidence_needs_samples_and_that_all_are_lost():
+    site = Site([], 9, {}, 1, 0, 100, 0, 0, 0, [])
+    for live, lost, expected in (
+        (10, 10, "high"),
+        (11, 10, "medium"),
+        (3, 3, "medium"),
+        (2, 2, "low"),
+    ):
+        assert confidence(Leak(site, live=live, direct=lost)) == expected
 
 
 def test_the_command_says_why_there_is_no_page(folder):
     result = _near_profile(folder, "--", "/no/such/program")
     assert (result.returncode, result.stdout) == (1, "")
     assert "near: /no/such/program: No such file or directory" in result.stderr
-    result = _near_profile(folder, "--", sys.executable, "-c", "import os; os._exit(0)")
+    result = _near_profile(folder, "--interval", "1000000000", "--", "true")
     assert result.returncode == 1
-    assert "the program wrote no profile" in result.stderr
+    assert "no process of the program took a sample" in result.stderr
+
+
+def test_the_terminal_has_a_summary(folder):
+    result = _near_profile(folder, "--interval", "10000", "--", "./planted")
+    first, *sites, last = result.stderr.splitlines()
+    assert re.fullmatch(
+        r"near: process \d+: [\d.]+ MiB live at the end, [\d.]+ MiB at the peak, "
+        r"[\d.]+ MiB allocated at \d+ sites",
+        first,
+    )
+    assert re.fullmatch(r"near: +[23]\.\d MiB live: plant_leak  .*planted\.c:8", sites[0])
+    assert 1 <= len(sites) <= 3
+    assert last == "near: the page is near-profile.html"
+
+
+_STAYS = """
+import os, sys, time
+kept = [bytes(3000) for _ in range(2000)]
+end = os.fork() if len(sys.argv) > 2 else 1
+if end == 0:
+    kept += [bytes(3001) for _ in range(4000)]
+print(os.getpid(), flush=True)
+while sys.argv[1] == "wait":
+    time.sleep(1)
+os._exit(0)
+"""
+
+
+def _page_of(folder: Path) -> str:
+    return (folder / "near-profile.html").read_text(encoding="utf-8")
+
+
+def _command(*words: str) -> list[str]:
+    start = [sys.executable, "-m", "nearlab.profile.command", "--interval", "10000", "--"]
+    return [*start, *words]
+
+
+@pytest.mark.parametrize("program", ["python", "c"])
+def test_ctrl_c_ends_the_program_and_makes_the_page(folder, tmp_path, program):
+    """The terminal sends the signal to all processes of its group."""
+    words = [sys.executable, "-c", _STAYS, "wait"]
+    if program == "c":  # it does not handle the signal
+        words = [str(folder / "planted"), "wait"]
+    with subprocess.Popen(
+        _command(*words),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as child:
+        assert child.stdout
+        assert child.stdout.readline().strip().isdigit()
+        os.killpg(child.pid, signal.SIGINT)
+        _, said = child.communicate(timeout=60)
+    assert child.returncode == 130, said
+    assert "near: the page is near-profile.html" in said
+    expected = "plant_leak" if program == "c" else "PyBytes_FromStringAndSize"
+    assert expected in _page_of(tmp_path)
+
+
+def test_a_process_that_ends_by_underscore_exit_has_a_page(tmp_path):
+    result = _near_profile(tmp_path, "--interval", "10000", "--", sys.executable, "-c", _STAYS, "")
+    assert result.returncode == 0, result.stderr
+    number = result.stdout.strip()
+    assert f"Process {number}," in _page_of(tmp_path)
+
+
+def test_the_page_is_about_a_child_that_outlives_its_parent(tmp_path):
+    """The parent is killed; the child, which allocated more, ends later by Ctrl-C."""
+    with subprocess.Popen(
+        _command(sys.executable, "-c", _STAYS, "wait", "fork"),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as near:
+        assert near.stdout and near.stderr
+        numbers = {int(near.stdout.readline()) for _ in range(2)}
+        (main,) = numbers & set(_children_of(near.pid))
+        (child,) = numbers - {main}
+        os.kill(main, signal.SIGKILL)
+        waiting = near.stderr.readline()
+        assert "has ended; waiting for the processes that it left" in waiting
+        assert str(child) in waiting
+        near.send_signal(signal.SIGINT)
+        _, said = near.communicate(timeout=60)
+    assert near.returncode == 137, said
+    assert "(about the largest of 2 processes)" in said
+    assert f"Process {child}," in _page_of(tmp_path)
+
+
+def _children_of(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    return [int(each) for each in text.split()]
+
+
+_BOTH = """
+import ctypes, os, sys
+planted = ctypes.CDLL(sys.argv[1])
+for _ in range(3000): planted.plant_growth()
+kept = [bytes(3000) for _ in range(3000)]
+dropped = [bytes(2000) for _ in range(3000)]
+del dropped
+libc = ctypes.CDLL(None)
+libc.near_profile_write.argtypes = [ctypes.c_void_p, ctypes.c_int]
+libc.fopen.restype = ctypes.c_void_p
+libc.fclose.argtypes = [ctypes.c_void_p]
+stream = libc.fopen(b"written.json", b"w")
+libc.near_profile_stop()
+libc.near_profile_write(stream, 1)
+libc.fclose(stream)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.fixture(scope="module")
+def kept_and_written(tmp_path_factory, moments) -> Path:
+    """What a killed process kept, and what it wrote just before. It loaded a library late."""
+    folder = tmp_path_factory.mktemp("kept")
+    variables = {
+        "LD_PRELOAD": LIBRARY,
+        "NEARMALLOC_PROFILE": "on",
+        "NEARMALLOC_PROFILE_INTERVAL": "10000",
+        "NEARMALLOC_PROFILE_FILE": "kept:kept.profile",
+    }
+    command = [sys.executable, "-c", _BOTH, str(moments / "grows.so")]
+    ended = subprocess.run(command, cwd=folder, env=os.environ | variables, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    return folder
+
+
+def test_what_is_kept_is_what_is_written(kept_and_written):
+    written = json.loads((kept_and_written / "written.json").read_text(encoding="utf-8"))
+    kept = read_plain(kept_and_written / "kept.profile")
+    for name in (
+        "pid",
+        "mean",
+        "started",
+        "running",
+        "samples",
+        "dropped_stacks",
+        "own_bytes",
+        "slice_bytes",
+    ):
+        assert kept[name] == written[name], name
+    assert len(kept["sites"]) == len(written["sites"]) > 10
+    for one, other in zip(kept["sites"], written["sites"], strict=True):
+        assert set(one) == set(other)
+        for name in ("number", "frames", "allocated", "peak", "freed", "live", "remote", "moved"):
+            assert one[name] == pytest.approx(other[name]), name
+        for name in ("variance", "live_variance", "waste", "lifetimes", "longest"):
+            assert one[name] == pytest.approx(other[name], rel=1e-5, abs=1e-6), name
+        assert one["freed_by_heap"] == other["freed_by_heap"]
+        assert one["by_lifetime"] == pytest.approx(other["by_lifetime"], abs=0.001)
+        assert one["freed_on_node"] == other["freed_on_node"]
+    names = [
+        [(site.caller, site.stack[0].place) for site in read(kept_and_written / file).sites]
+        for file in ("kept.profile", "written.json")
+    ]
+    assert names[0] == names[1]
+    assert "plant_growth" in [function for function, _ in names[0]]
+
+
+def test_a_profile_that_was_written_is_shown(kept_and_written):
+    for name in ("kept.profile", "written.json"):
+        result = run_module("profile.show", name, "--out", f"{name}.html", cwd=kept_and_written)
+        assert (result.returncode, result.stdout) == (0, ""), result.stderr
+        assert "MiB live at the end" in result.stderr
+        assert f"near: the page is {name}.html" in result.stderr
+        page = (kept_and_written / f"{name}.html").read_text(encoding="utf-8")
+        assert "PyBytes_FromStringAndSize" in page
+
+
+def test_what_is_no_profile_is_not_shown(kept_and_written, tmp_path):
+    whole = (kept_and_written / "kept.profile").read_bytes()
+    (tmp_path / "cut").write_bytes(whole[:5000])
+    (tmp_path / "other").write_bytes(whole[:8] + b"\1" + whole[9:])
+    (tmp_path / "text").write_text("no profile", encoding="ascii")
+    for name, why in (
+        ("cut", "the profile is cut"),
+        ("other", "of another version"),
+        ("text", "is no profile"),
+        ("none", "No such file"),
+    ):
+        result = run_module("profile.show", name, cwd=tmp_path)
+        assert (result.returncode, result.stdout) == (1, "")
+        assert result.stderr.startswith("near: ") and why in result.stderr
+    assert not (tmp_path / "near-profile.html").exists()
+
+
+def test_of_many_processes_the_files_do_not_stay(kept_and_written, tmp_path):
+    """A build has thousands of processes, each with a file of a megabyte."""
+    for number in range(20):  # more than any process has
+        shutil.copy(kept_and_written / "kept.profile", tmp_path / str((1 << 30) + number))
+    shutil.copy(kept_and_written / "kept.profile", tmp_path / str(os.getpid()))
+    prune(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2, "the largest, and that of a process that runs"
 
 
 def test_a_file_with_another_build_id_gives_no_names(folder):
@@ -140,6 +381,33 @@ def test_amounts():
     ]
 
 
+def test_names_of_c_plus_plus_are_short_and_whole_in_the_tooltip(profile):
+    whole = "void std::vector<Row, std::allocator<Row> >::_M_realloc_insert<Row>(Row&&)"
+    site = Site(
+        [Frame(whole, "")],
+        1,
+        dict.fromkeys(("live", "peak", "allocated", "remote", "waste"), 10),
+        1,
+        1,
+        0,
+        0,
+        0,
+        0,
+        [],
+    )
+    text = build(Profile(profile.told, [site]), "short", Leaked())
+    escaped = whole.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    short = "std::vector&lt;Row&gt;::_M_realloc_insert"
+    assert f'<summary title="{escaped}">{short} <small>' in text
+    assert f'<li title="{escaped}">{short}</li>' in text
+    tree = json.loads(text.split('id="data">')[1].split("</script>")[0])["tree"]
+    assert (tree["c"][0]["n"], tree["c"][0]["s"]) == (
+        whole,
+        "std::vector<Row>::_M_realloc_insert",
+    )
+    assert "s" not in tree
+
+
 def test_names_cannot_end_the_script(profile):
     evil = Site(
         [Frame("</script><script>alert(1)", "")],
@@ -153,7 +421,7 @@ def test_names_cannot_end_the_script(profile):
         0,
         [],
     )
-    text = build(Profile(profile.told, [evil]), "evil")
+    text = build(Profile(profile.told, [evil]), "evil", Leaked())
     assert "alert(1)" in text
     assert "<script>alert" not in text
 
@@ -251,7 +519,7 @@ _MISSING = [name for name in ("chromium", "chromedriver") if not shutil.which(na
 @pytest.mark.skipif(bool(_MISSING), reason=f"not installed: {', '.join(_MISSING)}")
 def test_the_pages_work_in_a_browser(profile, folder, moments):
     page = folder / "page.html"
-    page.write_text(build(profile, "planted"), encoding="utf-8")
+    page.write_text(build(profile, "planted", Leaked()), encoding="utf-8")
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium")
     for option in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include "front/profile.h"
 #include "front/thread.h"
 #include "heap/purge_thread.h"
 #include "heap/registry.h"
@@ -93,6 +94,7 @@ void after_fork_in_child() {
   }
   end_child();
   go_outside();
+  keep_profile_of_child();
   unlock_streams(true);
 }
 

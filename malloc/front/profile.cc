@@ -6,7 +6,9 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/atomic.h"
 #include "base/compiler.h"
+#include "front/signal_retry.h"
 #include "front/thread.h"
 #include "platform/message.h"
 #include "platform/options.h"
@@ -24,12 +26,18 @@ enum class Stacks : long { tables = 0, frames = 1 };
 constexpr size_t kLongestInterval = 1'000'000'000;
 constexpr char kDefaultFile[] = "nearmalloc.%p.profile";
 constexpr char kSocket[] = "unix:";  // begins the name of a socket instead of a file
+// Begins the name of a file that is kept from the start on; behind a comma, a socket's may follow.
+constexpr char kKept[] = "kept:";
 
 // The process in which the option started the profiler.
 pid_t started_in = 0;
 // A copy, because a program that changes its title in the list of processes writes over its
 // environment.
 char file_name[512] = "";
+
+// How many profiles this process wrote. relaxed, where it is used: a number of its own for each
+Atomic<int> written{0};
+constinit SignalRetry retry;
 
 void keep_file_name() {
   const char* text = profile_file_text() != nullptr ? profile_file_text() : kDefaultFile;
@@ -40,19 +48,41 @@ void keep_file_name() {
   memcpy(file_name, text, strlen(text) + 1);
 }
 
-// Copies the path with the process's number for each %p. False if the path is too long, or names
-// the file of another process: a child of fork writes only to a file of its own.
-bool make_path(char* out, size_t room) {
-  const char* from = file_name;
+template <size_t kBytes>
+bool begins_with(const char* name, const char (&word)[kBytes]) {
+  return strncmp(name, word, kBytes - 1) == 0;
+}
+
+bool is_kept() { return begins_with(file_name, kKept); }
+
+// The path of the socket to which the profile goes at exit; null if there is none.
+const char* socket_path() {
+  const char* name = file_name;
+  if (is_kept()) {
+    name = strchr(name, ',');
+    if (name == nullptr) return nullptr;
+    name++;
+  }
+  return begins_with(name, kSocket) ? name + sizeof kSocket - 1 : nullptr;
+}
+
+// Copies the path with the process's number for each %p, and that of the profile for %n. False if
+// the path is too long, or names the file of another process: a child of fork writes only to a file
+// of its own.
+bool make_path(const char* from, char* out, size_t room) {
   const bool is_own = started_in == getpid();
   bool numbered = false;
+  const int number = written.fetch_add(1, kRelaxed) + 1;  // relaxed: see above
   size_t length = 0;
-  for (; *from != '\0'; from++) {
-    if (from[0] == '%' && from[1] == 'p') {
+  const char* const end = from + strcspn(from, is_kept() ? "," : "");
+  for (; from != end; from++) {
+    if (from[0] == '%' && (from[1] == 'p' || from[1] == 'n')) {
       if (length + 12 > room) return false;
-      length += static_cast<size_t>(snprintf(out + length, room - length, "%d", getpid()));
+      const bool is_process = from[1] == 'p';
+      const int value = is_process ? getpid() : number;
+      length += static_cast<size_t>(snprintf(out + length, room - length, "%d", value));
       from++;
-      numbered = true;
+      numbered = numbered || is_process;
     } else if (length + 1 < room) {
       out[length++] = *from;
     } else {
@@ -69,13 +99,21 @@ NEAR_NOINLINE bool write_to(int file) {
   return out.flush();
 }
 
-NEAR_NOINLINE void write_file_at_exit() {
+NEAR_NOINLINE void write_file() {
   char path[512];
-  if (!make_path(path, sizeof path)) return;
+  if (!make_path(file_name, path, sizeof path)) return;
   const int file = raw::open_to_write(path);
   if (file < 0) return message("no profile is written: '%s' cannot be opened", path);
   if (!write_to(file)) message("the profile '%s' is not whole: it cannot be written", path);
   raw::close(file);
+}
+
+void keep_file() {
+  char path[512];
+  if (!make_path(file_name + sizeof kKept - 1, path, sizeof path)) return;
+  const int file = raw::open_to_map(path);
+  if (file < 0 || !profile::keep_in(file)) message("no profile is kept in '%s'", path);
+  if (file >= 0) raw::close(file);
 }
 
 // Hands the profile to a tool, which then looks at the process and lets it end by closing the
@@ -105,20 +143,52 @@ NEAR_NOINLINE void show_at_exit(const char* path) {
 void write_at_exit() {
   const SavedErrno saved;
   if (is_inside()) return;
-  if (strncmp(file_name, kSocket, sizeof kSocket - 1) == 0) {
-    show_at_exit(file_name + sizeof kSocket - 1);
+  if (const char* socket = socket_path()) {
+    show_at_exit(socket);
   } else {
-    write_file_at_exit();
+    write_file();
+  }
+}
+
+int chosen_signal() { return static_cast<int>(option(Option::profile_signal)); }
+
+// A thread that has the profiler's lock is inside.
+void on_signal(int) {
+  const SavedErrno saved;
+  if (is_inside()) {
+    if (!retry.soon(chosen_signal())) message("no profile is written: the system refuses a timer");
+  } else if (!profile::summary().any) {
+    message("no profile is written: the profiler was not started");
+  } else {
+    write_file();
+  }
+}
+
+void write_at_signal() {
+  struct sigaction action{};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  if (!retry.make(chosen_signal()) || sigaction(chosen_signal(), &action, nullptr) != 0) {
+    message("NEARMALLOC_PROFILE_SIGNAL is ignored: the system refuses a timer or a handler");
   }
 }
 
 __attribute__((constructor)) void obey_profile_option(int, char**, char** environment) {
   read_options(environment);
-  if (option(Option::profile) == 0) return;
+  if (option(Option::profile) == 0 && chosen_signal() == 0) return;
   started_in = getpid();
   keep_file_name();
   keep_stderr();
+  if (socket_path() != nullptr || is_kept()) {
+    if (chosen_signal() != 0)
+      message("NEARMALLOC_PROFILE_SIGNAL is ignored: it needs a plain file");
+  } else if (chosen_signal() != 0) {
+    write_at_signal();
+  }
+  if (option(Option::profile) == 0) return;
   if (start_profile(0) != 0) return message("there is no memory for a profile");
+  if (is_kept()) keep_file();
+  if (is_kept() && socket_path() == nullptr) return;
   atexit(write_at_exit);
 }
 
@@ -138,6 +208,13 @@ int start_profile(size_t mean) {
       break;
   }
   return ENOMEM;
+}
+
+void keep_profile_of_child() {
+  if (!is_kept()) return;
+  const SavedErrno saved;
+  profile::stop_keeping();
+  keep_file();
 }
 
 int stop_profile() { return profile::stop() ? 0 : EALREADY; }

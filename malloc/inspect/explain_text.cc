@@ -1,11 +1,10 @@
 // The explanation in sentences, and the option that asks for it.
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
-#include <ctime>
 
+#include "front/signal_retry.h"
 #include "front/thread.h"
 #include "inspect/explain.h"
 #include "inspect/out.h"
@@ -129,37 +128,7 @@ void put_everything(Out& out, const Explanation& found) {
 
 // --- the option ---
 
-// { the process that made the timer : 32 | the kernel's number of the timer : 32 }: one word,
-// because a child of fork inherits the word and not the timer, and several of its threads may see
-// that at once. One timer of each is then left over, unused.
-Atomic<uint64_t> retry_timer{0};
-
-bool is_of(uint64_t timer, pid_t process) { return timer >> 32 == static_cast<uint32_t>(process); }
-
-// Makes a timer that sends SIGUSR2 to this process. System calls, here and below, because the C
-// library's functions may allocate.
-bool make_retry_timer() {
-  sigevent again{};
-  again.sigev_notify = SIGEV_SIGNAL;
-  again.sigev_signo = SIGUSR2;
-  int number = 0;
-  if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &again, &number) != 0) return false;
-  const auto process = static_cast<uint32_t>(getpid());
-  // relaxed: the word is all that there is
-  retry_timer.store(uint64_t{process} << 32 | static_cast<uint32_t>(number), kRelaxed);
-  return true;
-}
-
-// Sends SIGUSR2 again soon.
-void retry_soon() {
-  if (!is_of(retry_timer.load(kRelaxed), getpid()) && !make_retry_timer()) {  // relaxed: as above
-    return message("nothing is explained: the system refuses a timer");
-  }
-  itimerspec soon{};
-  soon.it_value.tv_nsec = 1'000'000;
-  const auto number = static_cast<int>(retry_timer.load(kRelaxed));  // relaxed: as above
-  syscall(SYS_timer_settime, number, 0, &soon, nullptr);
-}
+constinit SignalRetry retry;
 
 void explain_to_stderr() {
   if (!write_explanation(nullptr)) message("nothing is explained: /proc cannot be read");
@@ -167,7 +136,10 @@ void explain_to_stderr() {
 
 void on_signal(int) {
   const SavedErrno saved;
-  if (is_inside()) return retry_soon();
+  if (is_inside()) {
+    if (!retry.soon(SIGUSR2)) message("nothing is explained: the system refuses a timer");
+    return;
+  }
   explain_to_stderr();
 }
 
@@ -175,7 +147,7 @@ void explain_at_signal() {
   struct sigaction action{};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
-  if (!make_retry_timer() || sigaction(SIGUSR2, &action, nullptr) != 0) {
+  if (!retry.make(SIGUSR2) || sigaction(SIGUSR2, &action, nullptr) != 0) {
     message("NEARMALLOC_EXPLAIN is ignored: the system refuses a timer or a handler");
   }
 }

@@ -73,6 +73,7 @@ struct Layout {
       {"span.large", static_cast<uint64_t>(SpanKind::large), nullptr},
       {"events", kEvents, event_ring.words},
       {"events.next", 0, &event_ring.next},
+      {"events.begun", sizeof event_ring.begun[0], event_ring.begun},
       {"heaps", 0, all_heaps},
       {"heaps.made", 0, &heaps_made},
       {"heap.node", offsetof(Heap, node_), nullptr},

@@ -5,6 +5,7 @@
 #include "inspect/node_statistics.h"
 #include "inspect/out.h"
 #include "inspect/statistics.h"
+#include "node/events.h"
 #include "node/memory.h"
 
 namespace near {
@@ -131,6 +132,27 @@ void put_freed(Out& out) {
   }
 }
 
+constexpr struct {
+  EventKind kind;
+  const char* name;
+} kKinds[] = {{EventKind::spill, "spill"},
+              {EventKind::growth, "growth"},
+              {EventKind::purge, "purge"},
+              {EventKind::bind_refused, "bind_refused"},
+              {EventKind::error, "error"}};
+static_assert(sizeof kKinds / sizeof kKinds[0] == kEventKinds);
+
+void put_events(Out& out) {
+  put_family(out, "recorded_events", nullptr, Kind::counter,
+             "Rare events; those of one kind and the same nodes within a second are one.");
+  for (const auto& each : kKinds) {
+    for (unsigned n = 0; n < topology.count; n++) {
+      out.put("nearmalloc_recorded_events_total{kind=\"%s\",node=\"%u\"} %lu\n", each.name,
+              kernel_node(n), static_cast<unsigned long>(event_count(each.kind, n)));
+    }
+  }
+}
+
 }  // namespace
 
 void write_openmetrics(FILE* stream) {
@@ -140,6 +162,7 @@ void write_openmetrics(FILE* stream) {
   put_totals(out);
   put_nodes(out);
   put_freed(out);
+  put_events(out);
   out.put("# EOF\n");
 }
 

@@ -77,6 +77,10 @@ void probe(EventKind kind, unsigned node, unsigned other, size_t bytes) {
   }
 }
 
+Atomic<uint64_t>& begun(EventKind kind, unsigned node) {
+  return event_ring.begun[node][static_cast<unsigned>(kind) - 1];
+}
+
 }  // namespace
 
 void record_event(EventKind kind, unsigned node, unsigned other, size_t bytes) {
@@ -91,7 +95,12 @@ void record_event(EventKind kind, unsigned node, unsigned other, size_t bytes) {
     if (add_to_open(next, word)) return;
     // relaxed: as above. If it fails, this may belong to the event that another thread just began.
   } while (!event_ring.next.compare_exchange_strong(next, next + 1, kRelaxed));
-  slot(next).store(word, kRelaxed);  // relaxed: as above
+  slot(next).store(word, kRelaxed);          // relaxed: as above
+  begun(kind, node).fetch_add(1, kRelaxed);  // relaxed: a sum for people
+}
+
+uint64_t event_count(EventKind kind, unsigned node) {
+  return begun(kind, node).load(kRelaxed);  // relaxed: a sum for people
 }
 
 Event recent_event(unsigned back) {

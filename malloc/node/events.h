@@ -22,6 +22,7 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "platform/topology.h"
 #include "sizes/size_class.h"
 
 namespace near {
@@ -36,6 +37,7 @@ struct Event {
   size_t bytes;     // kMostEventBytes: so many or more
 };
 
+inline constexpr unsigned kEventKinds = 5;  // without `none`
 inline constexpr unsigned kEvents = 256;
 inline constexpr unsigned kOpen = 32;
 inline constexpr size_t kMostEventBytes = 0xffff * kSliceSize;
@@ -43,6 +45,8 @@ inline constexpr size_t kMostEventBytes = 0xffff * kSliceSize;
 struct EventRing {
   alignas(64) Atomic<uint32_t> next{0};
   alignas(64) Atomic<uint64_t> words[kEvents] = {};  // apart from `next`, which all writers read
+  // Events that began, of each kind of each node: also those that the ring has forgotten.
+  alignas(64) Atomic<uint64_t> begun[kMaxNodes][kEventKinds] = {};
 };
 extern NEAR_HIDDEN EventRing event_ring;
 
@@ -50,5 +54,8 @@ NEAR_COLD void record_event(EventKind kind, unsigned node, unsigned other, size_
 
 // The event `back` slots before the last one; of kind `none` if there is none.
 Event recent_event(unsigned back);
+
+// How many events of the kind began on the node.
+uint64_t event_count(EventKind kind, unsigned node);
 
 }  // namespace near

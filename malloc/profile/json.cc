@@ -31,8 +31,8 @@ void put_summary(Sink& out, const Summary& found) {
   out.put(" \"running\": %s, \"samples\": %lu, \"live_samples\": %u, \"own_bytes\": %lu,\n",
           found.running ? "true" : "false", number(found.samples), found.live_samples,
           number(found.own_bytes));
-  out.put(" \"dropped_stacks\": %lu, \"dropped_blocks\": %lu,\n", number(found.dropped_stacks),
-          number(found.dropped_blocks));
+  out.put(" \"slice_bytes\": %lu, \"dropped_stacks\": %lu, \"dropped_blocks\": %lu,\n",
+          number(found.slice_bytes), number(found.dropped_stacks), number(found.dropped_blocks));
 }
 
 void put_modules(Sink& out) {

@@ -6,6 +6,7 @@
 #include "node/memory.h"
 #include "platform/clock.h"
 #include "profile/chance.h"
+#include "profile/kept.h"
 #include "profile/spans.h"
 #include "profile/stack.h"
 
@@ -34,6 +35,7 @@ struct State {
 };
 constinit State state;
 constinit SampledSpans spans;  // guard: the lock
+constinit Kept kept;           // guard: the lock
 
 // Written under the lock; any thread reads them. relaxed, wherever they are used: a thread that
 // reads the numbers of the start before takes one sample with them
@@ -169,6 +171,35 @@ void count_freed(const Sample& sample, Actor actor) {
 }
 
 // Requires the lock.
+Summary summary_now() {
+  Summary out{};
+  out.any = state.any;
+  if (!state.any) return out;
+  out.running = is_running();
+  out.mean = mean_bytes.load(kRelaxed);  // relaxed: changed under the lock
+  out.started_ms = state.started_ms;
+  out.started_at = state.started_at;
+  out.stopped_ms = out.running ? coarse_now_ms() : state.stopped_ms;
+  out.samples = state.samples;
+  out.live_samples = state.table.live_samples();
+  out.sites = state.table.site_count();
+  out.dropped_stacks = state.table.dropped_stacks();
+  out.dropped_blocks = state.dropped_blocks;
+  out.own_bytes = Table::kBytes + (kept.is_open() ? sizeof(Kept::Layout) : 0);
+  out.slice_bytes = spans.bytes();
+  out.live = state.live;
+  out.peak = state.peak;
+  return out;
+}
+
+// Requires the lock. Called after the site changed.
+void keep(const Site& site) {
+  if (!kept.is_open()) return;
+  kept.update(state.table, site);
+  kept.update(summary_now(), state.peak_number);
+}
+
+// Requires the lock.
 void set_all_counting(bool on) {
   for (uint32_t id = 0; id < heap_count(); id++) {
     Heap& heap = *heap_by_id(id);
@@ -200,9 +231,10 @@ void* take_sampled(size_t size, unsigned size_class, Shard& shard, Actor actor, 
   void* block = state.table.has_room() ? spans.take(shard, size_class, strict) : nullptr;
   if (block == nullptr) {
     state.dropped_blocks++;
-    return nullptr;
+  } else {
+    follow(recorded, block, size, *span_of(block), actor);
   }
-  follow(recorded, block, size, *span_of(block), actor);
+  keep(recorded.site);
   return block;
 }
 
@@ -213,10 +245,11 @@ void record_large(Span& span, size_t size, Actor actor) {
   const Recorded recorded = record_allocation(stack, size);
   if (!state.table.has_room()) {
     state.dropped_blocks++;
-    return;
+  } else {
+    span.sampled = Sampled::large;
+    follow(recorded, span.start, size, span, actor);
   }
-  span.sampled = Sampled::large;
-  follow(recorded, span.start, size, span, actor);
+  keep(recorded.site);
 }
 
 bool release_sampled(Span& span, void* block, Actor actor) {
@@ -224,6 +257,7 @@ bool release_sampled(Span& span, void* block, Actor actor) {
   Sample sample;
   if (!state.table.remove(reinterpret_cast<uintptr_t>(block), sample)) return false;
   count_freed(sample, actor);
+  if (sample.site != kNone) keep(state.table.site(sample.site));
   if (span.sampled == Sampled::blocks) {
     spans.give(span, block);
   } else {
@@ -238,6 +272,25 @@ void look_at_new_heap(Heap& heap) {
   if (!is_running()) return;
   const LockGuard heap_guard(heap.lock);
   heap.class_of_small.set_counting(true);
+}
+
+bool keep_in(int file) {
+  if (!kept.prepare(file)) return false;
+  const LockGuard guard(lock);
+  kept.open();
+  uint64_t allocated = 0;
+  for (uint32_t i = 0; i < state.table.site_count(); i++) {
+    kept.update(state.table, state.table.site(i));
+    allocated += state.table.site(i).allocated.bytes;
+  }
+  kept.set_inherited(allocated);
+  kept.update(summary_now(), state.peak_number);
+  return true;
+}
+
+void stop_keeping() {
+  const LockGuard guard(lock);
+  kept.close();
 }
 
 void lock_for_fork() { lock.lock_for_fork(); }
@@ -256,6 +309,7 @@ Started start(size_t mean, uint64_t seed) {
   mean_bytes.store(mean, kRelaxed);     // relaxed: see above
   seed_of_draws.store(seed, kRelaxed);  // relaxed: see above
   draws.store(0, kRelaxed);             // relaxed: see above
+  kept.start_anew();
   running.set();
   set_all_counting(true);
   return Started::yes;
@@ -267,28 +321,13 @@ bool stop() {
   running.clear();
   set_all_counting(false);
   state.stopped_ms = coarse_now_ms();
+  keep(state.table.site(0));
   return true;
 }
 
 Summary summary() {
   const LockGuard guard(lock);
-  Summary out{};
-  out.any = state.any;
-  if (!state.any) return out;
-  out.running = is_running();
-  out.mean = mean_bytes.load(kRelaxed);  // relaxed: changed under the lock
-  out.started_ms = state.started_ms;
-  out.started_at = state.started_at;
-  out.stopped_ms = out.running ? coarse_now_ms() : state.stopped_ms;
-  out.samples = state.samples;
-  out.live_samples = state.table.live_samples();
-  out.sites = state.table.site_count();
-  out.dropped_stacks = state.table.dropped_stacks();
-  out.dropped_blocks = state.dropped_blocks;
-  out.own_bytes = Table::kBytes;
-  out.live = state.live;
-  out.peak = state.peak;
-  return out;
+  return summary_now();
 }
 
 bool copy_site(uint32_t number, SiteCopy& out) {

@@ -56,6 +56,13 @@ bool release_sampled(Span& span, void* block, Actor actor);
 // Called by the thread of a heap that has just been published: makes it count if the profiler runs.
 void look_at_new_heap(Heap& heap);
 
+// Keeps a copy of all sites in the file from now on (profile/kept.h). Also called in a child of
+// fork: its parent's copy is not its own. By one thread, after a start. False if the system
+// refuses.
+bool keep_in(int file);
+// The file that is kept stays as it is.
+void stop_keeping();
+
 // Called around fork.
 void lock_for_fork();
 void unlock_for_fork();
@@ -81,6 +88,7 @@ struct Summary {
   uint64_t dropped_stacks;  // samples without a stack
   uint64_t dropped_blocks;  // samples that are not followed
   uint64_t own_bytes;
+  uint64_t slice_bytes;  // of the slices in which small and medium sampled blocks are
   Weight live;
   Weight peak;
 };

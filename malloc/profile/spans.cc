@@ -37,6 +37,7 @@ Span* SampledSpans::open_slice(Shard& shard, unsigned size_class, bool strict) {
   std::atomic_ref(span->asked).store(0, kRelaxed);  // relaxed: no block is handed out yet
   span->local.clear(span->start);
   list(*span);
+  slices_++;
   return span;
 }
 
@@ -64,6 +65,7 @@ void SampledSpans::give(Span& span, void* block) {
   if (span.counted == 0) {
     if (!was_full) unlist(span);
     span.sampled = Sampled::none;
+    slices_--;
     shard_of(span).give(&span);
     return;
   }

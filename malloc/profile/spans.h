@@ -24,12 +24,16 @@ class SampledSpans {
   // Gives a live block back, and its slice if that was the last one there.
   void give(Span& span, void* block);
 
+  // Of all slices that have live blocks.
+  uint64_t bytes() const { return slices_ * kSliceSize; }
+
  private:
   Span* open_slice(Shard& shard, unsigned size_class, bool strict);
   void list(Span& span);
   void unlist(Span& span);
 
   Span* open_[kMaxNodes][kClasses] = {};
+  uint64_t slices_ = 0;
 };
 
 // Bytes of the slice's blocks that were ever handed out. It grows under the profiler's lock, while

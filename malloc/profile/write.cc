@@ -1,8 +1,9 @@
 #include "profile/write.h"
 
-#include <dlfcn.h>
+#include <cstring>
 
 #include "profile/modules.h"
+#include "profile/names.h"
 #include "profile/profiler.h"
 
 namespace near::profile {
@@ -23,10 +24,8 @@ void put_name(Sink& out, const char* name) {
 }
 
 // The name that the dynamic linker knows for the code, else its place in its file.
-void put_frame(Sink& out, const Modules& modules, uintptr_t address) {
-  Dl_info info;
-  const auto* place = reinterpret_cast<const void*>(address);
-  if (dladdr(place, &info) != 0 && info.dli_sname != nullptr) return put_name(out, info.dli_sname);
+void put_frame(Sink& out, const Names& names, const Modules& modules, uintptr_t address) {
+  if (const char* name = names.of(address)) return put_name(out, name);
   const size_t index = modules.find(address);
   if (index == modules.count()) return out.put("0x%lx", static_cast<unsigned long>(address));
   const Module& module = modules[index];
@@ -76,13 +75,14 @@ void write_jeprof(Sink& out) {
 
 void write_collapsed(Sink& out, bool live) {
   const Modules modules;
+  const Names names;
   SiteCopy copy;
   for (uint32_t i = 0; copy_site(i, copy); i++) {
     const Weight& weight = live ? copy.site.live : copy.site.allocated;
     if (weight.bytes == 0) continue;
     if (copy.site.depth == 0) out.text("[unknown]");
     for (unsigned frame = copy.site.depth; frame > 0; frame--) {
-      put_frame(out, modules, copy.frames[frame - 1] - 1);
+      put_frame(out, names, modules, copy.frames[frame - 1] - 1);
       if (frame > 1) out.text(";");
     }
     out.put(" %lu\n", bytes_of(weight));

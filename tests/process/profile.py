@@ -6,15 +6,25 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from preload import LIBRARIES, PROGRAMS, PreloadTest, count, main, program, run
+from preload import LIBRARIES, PROGRAMS, PreloadTest, count, environment, main, program, run
 
 INTERVAL = 4096
+# Allocates at each line of its input, and says when it did.
+GROWS = """
+import sys
+kept = []
+for line in sys.stdin:
+    kept += [bytes(2000) for _ in range(1000)]
+    print("grown", flush=True)
+"""
 STATIC = """
 #include <stdlib.h>
 #include <string.h>
@@ -243,7 +253,9 @@ class Profile(PreloadTest):
 
     def test_a_file_that_cannot_be_written(self) -> None:
         for path, words in (("/no/such/folder", b"cannot be opened"),
-                            ("/dev/full", b"is not whole")):
+                            ("/dev/full", b"is not whole"),
+                            ("kept:/no/such/folder", b"no profile is kept in '/no/such/folder'"),
+                            ("kept:/dev/full", b"no profile is kept in '/dev/full'")):
             extra = self.options("json") | {"NEARMALLOC_PROFILE_FILE": path}
             result = run([PROGRAMS / "profiled"], extra=extra)
             self.assert_good(result)
@@ -278,6 +290,83 @@ class Profile(PreloadTest):
             self.assert_good(result)
             if "env" not in str(command):
                 self.assertEqual(result.out, expected.out)
+            count()
+
+    def start(self, script: str, **options: str) -> subprocess.Popen[str]:
+        extra = self.options("json", "%p.%n") | {"NEARMALLOC_PROFILE_SIGNAL": "10"} | options
+        return subprocess.Popen([sys.executable, "-c", script], env=environment(True, extra),
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def wait_for(self, path: Path) -> dict:
+        """The profile in a file that a process is about to write."""
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            try:
+                return json.loads(path.read_text(encoding="utf-8"))
+            except (OSError, ValueError):
+                time.sleep(0.02)
+        raise AssertionError(f"{path} is not written")
+
+    def test_a_signal_writes_each_moment(self) -> None:
+        with self.start(GROWS) as process:
+            live = []
+            for number in (1, 2, 3):
+                print(file=process.stdin, flush=True)
+                self.assertEqual(process.stdout.readline(), "grown\n")
+                if number < 3:
+                    process.send_signal(signal.SIGUSR1)
+                found = self.folder / f"{process.pid}.{number}"
+                if number == 3:  # at exit
+                    process.stdin.close()
+                sites = self.wait_for(found)["sites"]
+                live.append(sum(site["live"]["bytes"] for site in sites))
+            self.assertEqual(process.wait(30), 0, process.stderr.read())
+        self.near(live[1] - live[0], 2_000_000, 0.25, "growth between the signals")
+        self.assertEqual(len(list(self.folder.iterdir())), 3)
+
+    def test_signals_at_any_moment(self) -> None:
+        """They often interrupt malloc, and the profiler where it has its lock."""
+        script = ("import ctypes\nlibc = ctypes.CDLL(None)\n"
+                  "libc.fopen.restype = ctypes.c_void_p\n"
+                  "libc.near_profile_write.argtypes = [ctypes.c_void_p, ctypes.c_int]\n"
+                  "stream = ctypes.c_void_p(libc.fopen(b'/dev/null', b'w'))\n"
+                  "print('ready', flush=True)\n"
+                  "for i in range(4000):\n"
+                  "    kept = [bytes(600 + i) for i in range(20)]\n"
+                  "    assert libc.near_profile_write(stream, 3) == 0\n")
+        # Few sites and a short format, so that the program goes on between the signals.
+        with self.start(script, NEARMALLOC_PROFILE_FORMAT="collapsed",
+                        NEARMALLOC_PROFILE_INTERVAL="500000") as process:
+            process.stdout.readline()
+            sent = 0
+            while process.poll() is None and sent < 5000:
+                process.send_signal(signal.SIGUSR1)
+                sent += 1
+                time.sleep(0.002)
+            process.stdin.close()
+            try:
+                self.assertEqual(process.wait(30), 0, process.stderr.read())
+            finally:
+                process.kill()
+        written = list(self.folder.iterdir())
+        self.assertGreater(len(written), 20, f"of {sent} signals")
+        for path in written:
+            self.assertRegex(path.read_text(), r"^([^ ]+ [0-9]+\n)+$", path)
+        count(len(written))
+
+    def test_a_signal_without_a_profile(self) -> None:
+        for options, words in (({"NEARMALLOC_PROFILE": "off"}, "the profiler was not started"),
+                               ({"NEARMALLOC_PROFILE_SIGNAL": "9"}, "is ignored: the system"),
+                               ({"NEARMALLOC_PROFILE_FILE": f"kept:{self.folder}/x"},
+                                "is ignored: it needs a plain file")):
+            script = "import os, signal; os.kill(os.getpid(), 10)"
+            if "NEARMALLOC_PROFILE" not in options:
+                script = "1"
+            with self.start(script, **options) as process:
+                _, said = process.communicate(timeout=30)
+            self.assertEqual(process.returncode, 0, said)
+            self.assertIn(words, said)
             count()
 
     def test_nothing_unless_asked_for(self) -> None:

@@ -23,12 +23,13 @@ def core(
         list[str] | None, typer.Option(metavar="ADDRESS", help="say which span is there")
     ] = None,
     heaps: Annotated[bool, typer.Option("--heaps", help="list all heaps")] = False,
+    events: Annotated[bool, typer.Option("--events", help="list the rare events")] = False,
 ) -> None:
     """Shows where the memory of a dead process was; with an option, only what it asks for."""
     try:
         dead = Core(file)
         reader = Reader(dead, layout_of(dead))
-        if not block and not span and not heaps:
+        if not block and not span and not heaps and not events:
             return show(reader.take())
         words = Words(reader)
         for each in block or []:
@@ -37,6 +38,8 @@ def core(
             print(*words.span(address_of(each)), sep="\n")
         if heaps:
             print(*words.heaps(), sep="\n")
+        if events:
+            print(*words.events(), sep="\n")
     except Refused as refusal:
         print(f"near: {refusal}", file=sys.stderr)
         sys.exit(1)

@@ -1,4 +1,5 @@
-"""The commands that GDB and LLDB share: near block ADDR, near span ADDR, near heaps.
+"""The commands that GDB and LLDB share: near block ADDR, near span ADDR, near heaps,
+near events.
 
 A debugger's Python imports this module. It may be another Python than that of `./near`, so the
 packages come from build/venv, and only if that is of the same version.
@@ -77,4 +78,9 @@ COMMANDS = (
     ),
     Command("span", "near span ADDR: the span that has the address.", of_address=Words.span),
     Command("heaps", "near heaps: all heaps, with their nodes and states.", of_all=Words.heaps),
+    Command(
+        "events",
+        "near events: the rare events that the process remembers, the newest first.",
+        of_all=Words.events,
+    ),
 )

@@ -1,4 +1,5 @@
-"""Commands for GDB, on a process or a core file: near block ADDR, near span ADDR, near heaps.
+"""Commands for GDB, on a process or a core file: near block ADDR, near span ADDR, near
+heaps, near events.
 
     (gdb) source lab/nearlab/debugger/near_gdb.py
 

@@ -1,4 +1,5 @@
-"""Commands for LLDB, on a process or a core file: near block ADDR, near span ADDR, near heaps.
+"""Commands for LLDB, on a process or a core file: near block ADDR, near span ADDR, near
+heaps, near events.
 
     (lldb) command script import lab/nearlab/debugger/near_lldb.py
 

@@ -1,8 +1,16 @@
 """Sentences about blocks, spans and heaps, for debuggers and `./near core`."""
 
 from nearlab.top.blocks import Block, Blocks
-from nearlab.top.census import Reader
+from nearlab.top.census import EVENT_KINDS, Reader
 from nearlab.top.process import Refused
+
+_SENTENCES = {
+    "spill": "node {0.other} served what node {0.node} could not",
+    "growth": "node {0.node} grew by {0.bytes} bytes",
+    "purge": "node {0.node} gave {0.bytes} bytes back",
+    "bind_refused": "the kernel refused to bind {0.bytes} bytes to node {0.node}",
+    "error": "an invalid or double free, or a damaged free list, was detected",
+}
 
 
 class Words:
@@ -55,6 +63,20 @@ class Words:
                 f"{heap.remote_blocks} blocks came back from other threads"
             )
         return lines
+
+    def events(self) -> list[str]:
+        """The rare events that the process remembers, the newest first."""
+        census = self._reader.take()
+        when = "s ago" if census.clocked else "s before the newest"
+        lines = [
+            f"{event.seconds_ago:.1f} {when}: {_SENTENCES[event.kind].format(event)}"
+            for event in census.events
+        ]
+        totals = ", ".join(
+            f"{sum(each.count for each in census.recorded if each.kind == kind)} {kind}"
+            for kind in EVENT_KINDS
+        )
+        return [*lines, f"since the start: {totals}"]
 
     @staticmethod
     def _of(block: Block) -> str:

@@ -95,7 +95,17 @@ def families(censuses: list[Census]) -> Iterator[Metric]:
 
 
 def _events(censuses: list[Census]) -> Iterator[Metric]:
-    """The ring forgets old events, so their number may fall."""
+    """The ring forgets old events, so their number may fall; that of all events does not."""
+    total = _family(
+        "recorded_events",
+        "Rare events; those of one kind and the same nodes within a second are one.",
+        ("kind", "node"),
+        counter=True,
+    )
+    for each in censuses:
+        for told in each.recorded:
+            total.add_metric([each.name, str(each.pid), told.kind, str(told.node)], told.count)
+    yield total
     count = _family("events", "Rare events that the process remembers.", ("kind", "node"))
     age = _family("event_age_seconds", "Time since the newest of them.", ("kind", "node"))
     for each in censuses:

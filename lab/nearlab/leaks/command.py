@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -33,13 +33,10 @@ LEAKS, FAILED = 23, 1
 
 
 class Watcher:
-    """Listens to the processes of the program."""
+    """Listens to the processes of the program, which wait when they end."""
 
-    def __init__(self, folder: Path, ignored: list[str]) -> None:
-        self.path = str(folder / "at-exit")
-        self.looked = 0  # at so many processes
-        self.leaking = 0
-        self._ignored = ignored
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind(self.path)
         self.listener.listen(128)
@@ -65,14 +62,34 @@ class Watcher:
         parts = []
         while part := connection.recv(1 << 20):
             parts.append(part)
-        told = json.loads(b"".join(parts))
-        process = Process(pid)
-        blocks, found = look(process, [(start, end) for start, end in told["own"]])
-        sites = with_names(dict(told)).sites
-        leaks = report.leaks_of(told, sites, blocks, found, self._ignored)
+        self.handle(Process(pid), json.loads(b"".join(parts)))
+
+    def handle(self, process: Process, told: dict[str, Any]) -> None:
+        """Looks at a process that wrote this profile and waits. Refused: that is impossible."""
+        raise NotImplementedError
+
+
+class Reporter(Watcher):
+    """Reports the leaks of each process."""
+
+    def __init__(self, path: Path, ignored: list[str]) -> None:
+        super().__init__(path)
+        self.looked = 0  # at so many processes
+        self.leaking = 0
+        self._ignored = ignored
+
+    def handle(self, process: Process, told: dict[str, Any]) -> None:
+        leaks = leaks_in(process, told, self._ignored)
         print(f"near: {report.text(told, leaks, process.name)}", file=sys.stderr)
         self.looked += 1
         self.leaking += bool(leaks)
+
+
+def leaks_in(process: Process, told: dict[str, Any], ignored: list[str]) -> list[report.Leak]:
+    """What a process that waits at its end can no longer reach."""
+    blocks, found = look(process, [(start, end) for start, end in told["own"]])
+    sites = with_names(dict(told)).sites
+    return report.leaks_of(told, sites, blocks, found, ignored)
 
 
 def look(process: Process, own: list[roots.Range]) -> tuple[Blocks, Scan]:
@@ -125,7 +142,7 @@ def _start(command: list[str], interval: int, path: str) -> subprocess.Popen[byt
         raise Refused(f"{command[0]}: {error.strerror}") from error
 
 
-def _watch(child: subprocess.Popen[bytes], watcher: Watcher) -> int:
+def _watch(child: subprocess.Popen[bytes], watcher: Reporter) -> int:
     """Until the program has ended. Returns its status as a shell says it."""
     ended = os.pidfd_open(child.pid)
     with selectors.DefaultSelector() as selector:
@@ -154,7 +171,7 @@ def leaks(
     signal.signal(signal.SIGINT, lambda *_: None)  # it is for the program
     try:
         with tempfile.TemporaryDirectory(prefix="near-") as folder:
-            watcher = Watcher(Path(folder), ignore or [])
+            watcher = Reporter(Path(folder) / "at-exit", ignore or [])
             status = _watch(_start(command, interval, watcher.path), watcher)
     except (Refused, OSError) as refusal:
         print(f"near: {refusal}", file=sys.stderr)

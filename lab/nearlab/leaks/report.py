@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from nearlab.leaks.scan import Scan
-from nearlab.profile.page import amount
+from nearlab.profile.amounts import amount
 from nearlab.profile.profile import Site
 from nearlab.top.blocks import Blocks
 
@@ -29,6 +29,14 @@ class Leak:
     @property
     def lost(self) -> int:
         return self.direct + self.indirect
+
+    @property
+    def how(self) -> str:
+        if not self.indirect:
+            return "nothing points to them"
+        if not self.direct:
+            return "only leaked blocks point to them"
+        return f"nothing points to {self.direct} of them, and only leaked blocks to {self.indirect}"
 
 
 def leaks_of(
@@ -58,21 +66,13 @@ def leaks_of(
     return sorted(lost, key=lambda leak: -leak.bytes)
 
 
-def _how(leak: Leak) -> str:
-    if not leak.indirect:
-        return "nothing points to them"
-    if not leak.direct:
-        return "only leaked blocks point to them"
-    return f"nothing points to {leak.direct} of them, and only leaked blocks to {leak.indirect}"
-
-
 def _lines(leak: Leak) -> list[str]:
     deviation = 1.96 * leak.variance**0.5
     low, high = max(leak.bytes - deviation, 0), leak.bytes + deviation
     lines = [
         f"  about {amount(leak.bytes)} in {max(leak.blocks, 1):,.0f} blocks "
         f"(95 %: {amount(low)} to {amount(high)}): {leak.lost} of the site's {leak.live} sampled "
-        f"blocks are unreachable, {_how(leak)}; such as {leak.examples[0]:#x}"
+        f"blocks are unreachable, {leak.how}; such as {leak.examples[0]:#x}"
     ]
     for frame in leak.site.stack[:_MOST_FRAMES]:
         lines.append(f"    {frame.function}  {frame.place}".rstrip())

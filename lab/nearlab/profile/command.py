@@ -1,52 +1,62 @@
 """`./near profile -- PROGRAM`: runs a program under the profiler, and writes a page."""
 
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from nearlab import alone
-from nearlab.profile.page import amount, build
+from nearlab.profile.amounts import amount
+from nearlab.profile.leaked import Leaked
+from nearlab.profile.page import build
 from nearlab.profile.profile import Profile, read
+from nearlab.profile.running import Refused, environment, profiles, run
+
+_TOP = 3
+_NOT_ASKED = "nobody looked for them: --no-leaks"
 
 
-class Refused(Exception):
-    """The program cannot be profiled."""
-
-
-def _run(command: list[str], library: Path, interval: int, folder: Path) -> int:
-    """Runs the program; every process of it writes its profile into the folder."""
-    preload = [str(library), *filter(None, [os.environ.get("LD_PRELOAD")])]
-    variables = os.environ | {
-        "LD_PRELOAD": ":".join(preload),
-        "NEARMALLOC_PROFILE": "on",
-        "NEARMALLOC_PROFILE_INTERVAL": str(interval),
-        "NEARMALLOC_PROFILE_FORMAT": "json",
-        "NEARMALLOC_PROFILE_FILE": f"{folder}/%p.json",
-    }
-    # The program's environment is the caller's, except for the profiler: this module's own
-    # variables would change how a Python program runs.
-    for name in ("NEAR_LIBRARY", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):
-        variables.pop(name, None)
-    try:
-        return subprocess.run(command, env=variables, check=False).returncode
-    except OSError as error:
-        raise Refused(f"{command[0]}: {error.strerror}") from error
-
-
-def _largest(folder: Path) -> tuple[Profile, int]:
-    """The profile with most bytes, and how many there are."""
-    profiles = [read(path) for path in sorted(folder.glob("*.json")) if path.stat().st_size > 0]
-    if not profiles:
+def largest(folder: Path) -> tuple[Profile, int]:
+    """The profile of the process that allocated most, and how many there are."""
+    found = profiles(folder)
+    if not found:
         raise Refused(
-            "the program wrote no profile: it ended by a signal or by _exit, is static or set-uid, "
-            "or has another malloc"
+            "no process of the program took a sample: it allocated too little for this --interval, "
+            "is static or set-uid, or has another malloc"
         )
-    return max(profiles, key=lambda profile: profile.sum_of("allocated")), len(profiles)
+    return read(max(found, key=found.__getitem__)), len(found)
+
+
+def summary(profile: Profile, page: Path) -> str:
+    """What the page says, in a few lines."""
+    live = profile.sum_of("live")
+    lines = [
+        f"process {profile.told['pid']}: {amount(live)} live at the end, "
+        f"{amount(profile.sum_of('peak'))} at the peak, "
+        f"{amount(profile.sum_of('allocated'))} allocated at {len(profile.sites)} sites"
+    ]
+    measure, words = ("live", "live") if live else ("allocated", "allocated")
+    for site in sorted(profile.sites, key=lambda each: -each.sums[measure])[:_TOP]:
+        if site.sums[measure] > 0:
+            place = site.stack[0].place if site.stack else ""
+            size = amount(site.sums[measure])
+            lines.append(f"  {size:>10} {words}: {site.short}  {place}".rstrip())
+    return "\n".join([*(f"near: {line}" for line in lines), f"near: the page is {page}"])
+
+
+def write(profile: Profile, leaked: Leaked, title: str, page: Path, note: str = "") -> None:
+    page.write_text(build(profile, title, leaked), encoding="utf-8")
+    print(summary(profile, page) + note, file=sys.stderr)
+
+
+def _last_look(path: Path) -> Any:
+    """What searches for leaks, which takes long to load."""
+    from nearlab.profile.last_look import LastLook
+
+    return LastLook(path)
 
 
 def profile(
@@ -55,6 +65,7 @@ def profile(
     interval: Annotated[
         int, typer.Option(min=1, max=10**9, help="bytes between two samples, on average")
     ] = 524288,
+    leaks: Annotated[bool, typer.Option(help="look for leaks when a process ends by exit")] = True,
 ) -> None:
     """Runs a program under the sampling profiler, and writes one page about its memory.
 
@@ -62,19 +73,19 @@ def profile(
     """
     try:
         with tempfile.TemporaryDirectory(prefix="near-profile-") as folder:
+            files = Path(folder) / "profiles"
+            files.mkdir()
+            last_look = _last_look(Path(folder) / "at-exit") if leaks else None
             library = Path(os.environ["NEAR_LIBRARY"])
-            status = _run(command, library, interval, Path(folder))
-            found, processes = _largest(Path(folder))
-        out.write_text(build(found, f"Memory of {Path(command[0]).name}"), encoding="utf-8")
+            variables = environment(library, interval, files, last_look)
+            status = run(command, variables, files, last_look)
+            found, processes = largest(files)
+        leaked = last_look.of(found.told["pid"]) if last_look else Leaked(unknown=_NOT_ASKED)
+        note = f" (about the largest of {processes} processes)" if processes > 1 else ""
+        write(found, leaked, f"Memory of {Path(command[0]).name}", out, note)
     except (Refused, OSError) as refusal:
         print(f"near: {refusal}", file=sys.stderr)
         sys.exit(1)
-    of = f" (the largest of {processes} processes)" if processes > 1 else ""
-    print(
-        f"near: {out}: {amount(found.sum_of('allocated'))} allocated at {len(found.sites)} sites, "
-        f"{amount(found.sum_of('live'))} live at the end{of}",
-        file=sys.stderr,
-    )
     sys.exit(status if status >= 0 else 128 - status)
 
 

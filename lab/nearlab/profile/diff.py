@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 
 from nearlab import alone
-from nearlab.profile.page import amount, render, tree_of
+from nearlab.profile.amounts import amount
+from nearlab.profile.page import render, tree_of
 from nearlab.profile.profile import Profile, Site, read
 from nearlab.profile.symbols import Frame
 
@@ -120,9 +121,10 @@ def page(before: Profile, after: Profile, changes: list[Change], title: str) -> 
         },
         rows=[
             {
-                "function": change.caller,
+                "function": change.stack[0].short if change.stack else change.caller,
+                "full": change.caller,
                 "place": change.stack[0].place if change.stack else "",
-                "stack": [frame.function for frame in change.stack],
+                "stack": change.stack,
                 "before": amount(change.before),
                 "after": amount(change.after),
                 "growth": signed(change.growth),

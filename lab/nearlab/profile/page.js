@@ -31,7 +31,7 @@ function describe(node) {
 function add(node, left, width, depth, way) {
   const box = document.createElement("button");
   box.type = "button";
-  box.textContent = node.n;
+  box.textContent = node.s ?? node.n;
   box.title = describe(node);
   box.style.left = `${left}%`;
   box.style.width = `${width}%`;

@@ -1,27 +1,26 @@
 """The page of a profile: one file that needs nothing else; its own policy forbids it to load
 anything."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 
+from nearlab.profile.amounts import amount
+from nearlab.profile.leaked import Leaked, confidence
 from nearlab.profile.profile import MEASURES, Profile, Site
 from nearlab.profile.symbols import Frame
+
+if TYPE_CHECKING:
+    from nearlab.leaks.report import Leak
 
 _HERE = Path(__file__).parent
 _MOST_ROWS = 30
 _ENOUGH = 10  # samples below which a site is not judged
-
-
-def amount(size: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if abs(size) < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"
 
 
 def _duration(seconds: float) -> str:
@@ -38,9 +37,10 @@ def _between(size: int, deviation: float) -> str:
 def _row(site: Site, measure: str) -> dict[str, Any]:
     deviation = site.live_deviation if measure == "live" else site.deviation
     return {
-        "function": site.caller,
+        "function": site.short,
+        "full": site.caller,
         "place": site.stack[0].place if site.stack else "",
-        "stack": [frame.function for frame in site.stack],
+        "stack": site.stack,
         "bytes": amount(site.sums[measure]),
         "between": _between(site.sums[measure], deviation),
         "of": amount(site.freed if measure == "remote" else site.sums["allocated"]),
@@ -61,21 +61,37 @@ def _rows(profile: Profile, measure: str) -> list[dict[str, Any]]:
     return [_row(site, measure) for site in sites[:_MOST_ROWS]]
 
 
-def suggestions(profile: Profile) -> list[str]:
+def _leak_row(leak: Leak) -> dict[str, Any]:
+    return _row(leak.site, "live") | {
+        "bytes": amount(leak.bytes),
+        "between": _between(round(leak.bytes), leak.variance**0.5),
+        "blocks": f"{max(leak.blocks, 1):,.0f}",
+        "lost": f"{leak.lost} of {leak.live}",
+        "how": leak.how,
+        "confidence": confidence(leak),
+    }
+
+
+def suggestions(profile: Profile, leaks: Sequence[Leak] = ()) -> list[str]:
     """Sentences about sites whose numbers support one."""
-    said: list[str] = []
+    said = [
+        f"{leak.site.short} leaks about {amount(leak.bytes)}: the program can reach none of its "
+        f"{leak.live} sampled blocks."
+        for leak in leaks[:3]
+        if confidence(leak) == "high"
+    ]
     for site in sorted(profile.sites, key=lambda each: -each.sums["allocated"]):
         if site.samples < _ENOUGH or len(said) == 10:
             continue
         size, block, remote = site.size, site.block_size, site.sums["remote"]
         if block > 1.3 * size and site.sums["waste"] > 0.02 * profile.sum_of("allocated"):
             said.append(
-                f"A block of about {size:,.0f} bytes from {site.caller} takes {block:,.0f}: "
+                f"A block of about {size:,.0f} bytes from {site.short} takes {block:,.0f}: "
                 f"{amount(site.sums['waste'])} were allocated beyond what was asked for."
             )
         if remote > 0.5 * site.freed > 0.05 * profile.sum_of("allocated"):
             said.append(
-                f"{100 * remote / site.freed:.0f} % of what {site.caller} allocates is freed by "
+                f"{100 * remote / site.freed:.0f} % of what {site.short} allocates is freed by "
                 f"other threads, {_duration(site.mean_life)} later on average."
             )
     return said
@@ -84,18 +100,20 @@ def suggestions(profile: Profile) -> list[str]:
 def tree_of(sites: list[tuple[list[Frame], list[int]]], measures: Sequence[str]) -> str:
     """The calls as a tree from the outermost frame on, in JSON for the page's script; values in the
     order of `measures`."""
-    root: dict[str, Any] = {"n": "all", "v": [0] * len(measures), "c": {}}
+    root: dict[str, Any] = {"n": "all", "s": "all", "v": [0] * len(measures), "c": {}}
     for stack, values in sites:
         node = root
         for frame in [None, *reversed(stack)]:
             if frame is not None:
                 node = node["c"].setdefault(
-                    frame.function, {"n": frame.function, "v": [0] * len(measures), "c": {}}
+                    frame.function,
+                    {"n": frame.function, "s": frame.short, "v": [0] * len(measures), "c": {}},
                 )
             node["v"] = [old + new for old, new in zip(node["v"], values, strict=True)]
 
     def plain(node: dict[str, Any]) -> dict[str, Any]:
-        return {"n": node["n"], "v": node["v"], "c": [plain(each) for each in node["c"].values()]}
+        shown = {"n": node["n"], "v": node["v"], "c": list(map(plain, node["c"].values()))}
+        return shown if node["s"] == node["n"] else shown | {"s": node["s"]}
 
     # In a script "</" would end it.
     told = json.dumps({"measures": measures, "tree": plain(root)})
@@ -114,7 +132,7 @@ def render(template: str, **values: Any) -> str:
     )
 
 
-def build(profile: Profile, title: str) -> str:
+def build(profile: Profile, title: str, leaked: Leaked) -> str:
     """The page as HTML."""
     sites = [(site.stack, [site.sums[each] for each in MEASURES]) for site in profile.sites]
     return render(
@@ -123,8 +141,11 @@ def build(profile: Profile, title: str) -> str:
         told=profile.told,
         interval=amount(profile.told["mean"]),
         own=amount(profile.told["own_bytes"]),
+        slices=amount(profile.told["slice_bytes"]),
         totals={measure: amount(profile.sum_of(measure)) for measure in MEASURES},
         rows={measure: _rows(profile, measure) for measure in MEASURES},
-        suggestions=suggestions(profile),
+        leaks=[_leak_row(leak) for leak in leaked.leaks[:_MOST_ROWS]],
+        leaks_unknown=leaked.unknown,
+        suggestions=suggestions(profile, leaked.leaks),
         tree=tree_of(sites, MEASURES),
     )

@@ -1,4 +1,4 @@
-"""A profile that the library wrote as JSON, with names."""
+"""A profile that the library wrote as JSON, or kept in a file, with names."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nearlab.profile import perf_map
+from nearlab.profile import kept, perf_map
 from nearlab.profile.symbols import Frame, Module, Symbols
 
 MEASURES = ("live", "peak", "allocated", "remote", "waste")
@@ -46,6 +46,11 @@ class Site:
         """The innermost frame that is not of a library's allocation functions."""
         return self.stack[0].function if self.stack else "(no stack)"
 
+    @property
+    def short(self) -> str:
+        """Its name as people say it."""
+        return self.stack[0].short if self.stack else self.caller
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:
@@ -84,10 +89,21 @@ def _site(told: dict[str, Any], symbols: Symbols) -> Site:
 
 def read(path: Path) -> Profile:
     """Reads a profile; ValueError if the file is none."""
-    told = json.loads(path.read_text(encoding="utf-8"))
+    return with_names(read_plain(path))
+
+
+def read_plain(path: Path) -> dict[str, Any]:
+    """Reads a profile without the names of its addresses; ValueError if the file is none."""
+    data = path.read_bytes()
+    if data.startswith(kept.MAGIC):
+        return kept.parse(data)
+    try:
+        told = json.loads(data)
+    except ValueError:
+        told = None
     if not isinstance(told, dict) or told.get("version") != 1:
         raise ValueError(f"{path} is no profile of nearmalloc in JSON")
-    return with_names(told)
+    return told
 
 
 def with_names(told: dict[str, Any]) -> Profile:

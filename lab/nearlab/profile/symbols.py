@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from nearlab.profile.perf_map import PerfMap
+from nearlab.profile.shorten import short
 
 _PT_LOAD, _PT_NOTE, _NT_GNU_BUILD_ID = 1, 4, 3
 
@@ -36,6 +37,11 @@ class Frame:
     function: str
     place: str  # file and line, or empty
 
+    @property
+    def short(self) -> str:
+        """The function's name as people say it."""
+        return short(self.function)
+
 
 def _align(size: int) -> int:
     return (size + 3) // 4 * 4
@@ -52,8 +58,8 @@ def _build_id(notes: bytes) -> str:
 
 
 @cache
-def _segments(file: str) -> tuple[list[tuple[int, int, int]], str]:
-    """Offset, size and address of each loaded segment of an ELF file, and its build id."""
+def segments(file: str) -> tuple[list[tuple[int, int, int]], str]:
+    """The offset, size and address of each loaded segment of an ELF file, and its build id."""
     try:
         data = Path(file).read_bytes()
     except OSError:
@@ -74,7 +80,7 @@ def _segments(file: str) -> tuple[list[tuple[int, int, int]], str]:
 
 
 def _address_in_file(module: Module, address: int) -> int | None:
-    loaded, build_id = _segments(module.file)
+    loaded, build_id = segments(module.file)
     if build_id != module.build_id:
         return None
     place = address - module.start + module.offset

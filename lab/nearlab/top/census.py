@@ -75,6 +75,15 @@ class OfEvent:
     or_more: bool = False  # the bytes are the most that an event can say
 
 
+@dataclass
+class Recorded:
+    """How many events of a kind began on a node since the start."""
+
+    kind: str
+    node: int
+    count: int
+
+
 _MOST_SLICES = 0xFFFF  # of an event
 _EVENT_KINDS = ("none", "spill", "growth", "purge", "bind_refused", "error")
 EVENT_KINDS = _EVENT_KINDS[1:]
@@ -90,6 +99,7 @@ class Census:
     classes: list[OfClass] = field(default_factory=list)
     heaps: list[OfHeap] = field(default_factory=list)
     events: list[OfEvent] = field(default_factory=list)  # the newest first
+    recorded: list[Recorded] = field(default_factory=list)
     clocked: bool = True  # False: it is a core file's, which does not say when it was written
 
     def total(self, name: str) -> int:
@@ -208,6 +218,7 @@ class Reader:
         census.heaps = self._heaps(kernel_nodes)
         census.clocked = process.clock() is not None
         census.events = self._events(kernel_nodes)
+        census.recorded = self._recorded(kernel_nodes)
         return census
 
     def runs(self) -> Iterator[Run]:
@@ -359,6 +370,15 @@ class Reader:
                     )
                 )
         return found
+
+    def _recorded(self, nodes: list[int]) -> list[Recorded]:
+        at, process = self.layout, self.process
+        start, size = at.addresses["events.begun"], at["events.begun"]
+        return [
+            Recorded(kind, node, process.number(start + number * size + 8 * index))
+            for number, node in enumerate(nodes)
+            for index, kind in enumerate(EVENT_KINDS)
+        ]
 
 
 def _tenths(event: int) -> int:

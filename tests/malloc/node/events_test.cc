@@ -24,6 +24,9 @@ using near::record_event;
 void forget() {
   event_ring.next.store(0, near::kRelaxed);
   for (auto& word : event_ring.words) word.store(0, near::kRelaxed);
+  for (auto& node : event_ring.begun) {
+    for (auto& count : node) count.store(0, near::kRelaxed);
+  }
 }
 
 TEST(Events, AreReadBackAsTheyWereRecorded) {
@@ -54,6 +57,22 @@ TEST(Events, ABurstIsOneEvent) {
   EXPECT_EQ(recent_event(0).bytes, 6 * kSliceSize);
   EXPECT_EQ(recent_event(1).kind, EventKind::none);
   count_cases();
+}
+
+TEST(Events, AreCountedByKindAndNodeAlsoWhenTheyAreForgotten) {
+  forget();
+  // A burst is one event; another node's is another.
+  for (int i = 0; i < 3; i++) record_event(EventKind::purge, 1, 1, 2 * kSliceSize);
+  record_event(EventKind::purge, 2, 2, 2 * kSliceSize);
+  EXPECT_EQ(near::event_count(EventKind::purge, 1), 1u);
+  EXPECT_EQ(near::event_count(EventKind::purge, 2), 1u);
+  EXPECT_EQ(near::event_count(EventKind::purge, 3), 0u);
+  EXPECT_EQ(near::event_count(EventKind::growth, 1), 0u);
+  // A pair of nodes comes again when its event is no longer one of the last kOpen.
+  for (unsigned other = 0; other < 300; other++) record_event(EventKind::spill, 63, other % 64, 0);
+  EXPECT_EQ(near::event_count(EventKind::spill, 63), 300u);
+  EXPECT_EQ(near::event_count(EventKind::error, 0), 0u);
+  count_cases(7);
 }
 
 TEST(Events, ABurstOfSeveralKindsFillsASlotForEach) {

@@ -90,8 +90,10 @@ TEST_F(ProfilerTest, SlicesAreUsedAgain) {
     }
   }
   const uint64_t before = near::nodes[0].totals().in_spans;
+  const uint64_t told = near::profile::summary().slice_bytes;
   for (char* block : blocks) near_free(block);
   EXPECT_EQ(before - near::nodes[0].totals().in_spans, 2 * near::kSliceSize);
+  EXPECT_EQ(told - near::profile::summary().slice_bytes, 2 * near::kSliceSize);
 }
 
 // Each thread begins without a heap, and counts before it has one.

@@ -1,0 +1,87 @@
+#include "profile/kept.h"
+
+#include <link.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "base/bits.h"
+#include "platform/raw_io.h"
+
+namespace near::profile {
+
+// Lists the loaded files for `prepare`.
+struct Listing {
+  static int visit(dl_phdr_info* object, size_t, void* data) {
+    LoadedFile found{UINTPTR_MAX, 0, object->dlpi_addr, object->dlpi_name};
+    for (unsigned i = 0; i < object->dlpi_phnum; i++) {
+      const auto& segment = object->dlpi_phdr[i];
+      if (segment.p_type != PT_LOAD) continue;
+      const uintptr_t start = object->dlpi_addr + segment.p_vaddr;
+      found.start = min_of(found.start, start);
+      found.end = max_of(found.end, start + segment.p_memsz);
+    }
+    static_cast<Kept*>(data)->add_module(found);
+    return 0;
+  }
+};
+
+bool Kept::prepare(int file) {
+  prepared_ = static_cast<Layout*>(raw::map_shared(file, sizeof(Layout)));
+  if (prepared_ == nullptr) return false;
+  modules_ = sites_ = 0;
+  KeptHeader& header = prepared_->header;
+  header.site_bytes = sizeof(Site);
+  header.pid = static_cast<uint32_t>(getpid());
+  dl_iterate_phdr(Listing::visit, this);
+  memcpy(header.magic, "nearkpt1", sizeof header.magic);
+  return true;
+}
+
+void Kept::close() {
+  if (file_ != nullptr) raw::unmap(file_, sizeof(Layout));
+  file_ = nullptr;
+}
+
+void Kept::add_module(const LoadedFile& found) {
+  if (modules_ == kModules || found.start >= found.end) return;
+  KeptModule& out = prepared_->modules[modules_];
+  out.start = found.start;
+  out.end = found.end;
+  out.base = found.base;
+  if (found.name != nullptr && found.name[0] != '\0') {
+    strncpy(out.name, found.name, sizeof out.name - 1);
+  } else if (readlink("/proc/self/exe", out.name, sizeof out.name - 1) <= 0) {
+    return;
+  }
+  known_[modules_] = {found.start, found.end};
+  prepared_->header.modules = ++modules_;
+}
+
+// Adds the file that has the address, if it was loaded after `prepare`. No lock of the dynamic
+// linker: another thread may hold it and wait for the profiler's.
+void Kept::find_module(uintptr_t address) {
+  for (uint32_t i = 0; i < modules_; i++) {
+    if (address - known_[i].start < known_[i].end - known_[i].start) return;
+  }
+  LoadedFile found;
+  if (find_loaded_file(address, found)) add_module(found);
+}
+
+void Kept::update(Table& table, const Site& site) {
+  for (; sites_ < table.site_count(); sites_++) {
+    const Site& added = table.site(sites_);
+    for (uint32_t i = added.stack; i < added.stack + added.depth; i++) {
+      file_->frames[i] = table.frame(i) - 1;  // the call, not where it returns to
+      find_module(table.frame(i) - 1);
+    }
+  }
+  memcpy(&file_->sites[table.number_of(site)], &site, sizeof site);
+}
+
+void Kept::update(const Summary& summary, uint64_t peak_number) {
+  file_->header.summary = summary;
+  file_->header.peak_number = peak_number;
+}
+
+}  // namespace near::profile

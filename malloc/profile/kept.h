@@ -1,0 +1,79 @@
+// A copy of all sites in a file, which is there however the process ends: also by a signal, or by
+// _exit. lab/nearlab/profile/kept.py reads it.
+//
+// The file is mapped; the process writes to it and never reads it, so that nobody who changes the
+// file can harm the process. Its room is allocated at the start, so that no write can fail.
+// Invariant: after each change of a site, its copy and the numbers of the whole are equal to those
+// of the profiler, except while they are written.
+// Thread-safety: the caller holds the profiler's lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "platform/address.h"
+#include "profile/profiler.h"
+
+namespace near::profile {
+
+struct KeptHeader {
+  char magic[8];
+  uint32_t site_bytes;
+  uint32_t modules;  // in the list
+  uint32_t pid;
+  uint32_t unused;
+  uint64_t inherited;  // bytes that were allocated in the parents of a child of fork
+  uint64_t peak_number;
+  Summary summary;
+};
+
+struct KeptModule {
+  uint64_t start;
+  uint64_t end;
+  uint64_t base;  // what is added to the addresses in the file
+  char name[488];
+};
+
+class Kept {
+ public:
+  static constexpr size_t kModules = 512;
+  struct Layout {
+    KeptHeader header;
+    alignas(4096) KeptModule modules[kModules];
+    alignas(4096) uint64_t frames[Table::kFrames];
+    alignas(4096) Site sites[Table::kSites];
+  };
+
+  // Maps a file and lists the code that is loaded. Without the lock, because a thread that loads
+  // code may wait for it; before `open`, by one thread. False if the system refuses.
+  bool prepare(int file);
+  // Begins to keep in the file that was prepared.
+  void open() { file_ = prepared_; }
+  // The file keeps what it has.
+  void close();
+  bool is_open() const { return file_ != nullptr; }
+
+  // Called when the profiler forgets all sites.
+  void start_anew() { sites_ = 0; }
+  // Copies a site, which may be new.
+  void update(Table& table, const Site& site);
+  void update(const Summary& summary, uint64_t peak_number);
+  void set_inherited(uint64_t bytes) { file_->header.inherited = bytes; }
+
+ private:
+  friend struct Listing;
+  void add_module(const LoadedFile& found);
+  void find_module(uintptr_t address);
+
+  Layout* prepared_ = nullptr;
+  Layout* file_ = nullptr;
+  uint32_t modules_ = 0;
+  uint32_t sites_ = 0;  // whose frames are in the file
+  struct Range {
+    uintptr_t start = 0;
+    uintptr_t end = 0;
+  };
+  Range known_[kModules] = {};  // as in the file's list
+};
+
+}  // namespace near::profile
