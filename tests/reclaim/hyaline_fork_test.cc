@@ -96,7 +96,7 @@ TEST_F(HyalineFork, AChildKeepsWhatItsThreadHolds) {
     retire(kBatch);
     expect_in_child([&] {
       retire(kBatch);
-      const bool is_held = live_objects == 2 * kBatch;
+      const bool is_held = domain.collect().unreclaimed == 2 * kBatch && live_objects == 2 * kBatch;
       guard.reset();
       domain.barrier();
       return is_held && all_is_freed();
