@@ -62,12 +62,10 @@ void Core::rescue_flights(int32_t survivor) noexcept {
     keep(flights, each);
     flights.ready.push(each);
   }
-  for_each_record(true, [](Record& record) {
-    for_each_batch(record, [](Batch& each) { each.found = 0; });
-  });
-  for_each_record(true, [](Record& record) {
-    for_each_batch(record, [](Batch& each) { each.found++; });
-  });
+  for_each_record(
+      true, [](Record& record) { for_each_batch(record, [](Batch& each) { each.found = 0; }); });
+  for_each_record(
+      true, [](Record& record) { for_each_batch(record, [](Batch& each) { each.found++; }); });
   for_each_record(true, [&](Record& record) {
     for_each_batch(record, [&](Batch& each) {
       const bool is_whole = each.found == each.references.load(kRelaxed);

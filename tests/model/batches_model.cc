@@ -10,8 +10,8 @@
 // times, pinned or not, and sends up to 2 times after each, so that a batch has up to 3 objects.
 // All three receive batches. A node of a batch that was received is written anew. A look notes the
 // lists of all records, or of the first one.
-#include "nearmalloc/reclaim/impl/batches.hpp"
 #include "eras_model.h"
+#include "nearmalloc/reclaim/impl/batches.hpp"
 
 namespace near::model {
 namespace {

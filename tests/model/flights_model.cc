@@ -1,6 +1,7 @@
-// Model of how a barrier under Hyaline waits for batches (reclaim/impl/flight_counts.hpp, batches.hpp,
-// owner_lock.hpp, aside.hpp). Mirrors push of reclaim/schemes.hpp; send_all, receive, take_ready and
-// wait_for_flights of reclaim/batches.cc; take_from_all and free_everything of reclaim/waiting.cc.
+// Model of how a barrier under Hyaline waits for batches (reclaim/impl/flight_counts.hpp,
+// batches.hpp, owner_lock.hpp, aside.hpp). Mirrors push of reclaim/schemes.hpp; send_all, receive,
+// take_ready and wait_for_flights of reclaim/batches.cc; take_from_all and free_everything of
+// reclaim/waiting.cc.
 //
 // Invariant: when a barrier ends, all that was retired before it began is freed, wherever it was:
 // in a limbo, in a batch of either phase, or set aside by a handler; nothing is freed twice.
@@ -209,7 +210,7 @@ class Flights : public FencedSuite<Flights> {
   }
 
   // Both bags, or only what has expired; what this thread takes as expired is freed by it.
-  void take_from_all(Record& mine, Limbo Record::*which) {
+  void take_from_all(Record& mine, Limbo Record::* which) {
     for (Record* each = records_.load(kAcquire); each != nullptr; each = each->next) {
       if (each == &mine) continue;
       each->lock.claim(asymmetric_);

@@ -1,24 +1,26 @@
 // skip_list: a lock-free ordered map of expected logarithmic time, whose values may be replaced.
 //
 //   domain<debra<>> d;
-//   skip_list<std::string, Row, domain<debra<>>> index(d);
-//   index.insert("a", row);                              // pins by itself
-//   index.upsert("a", other);                            // in one step, a reader sees one of them
-//   index.compare_and_replace("a", other, row);
-//   index.range("a", "c", [](const std::string& key, const Row& row) { ... });
+//   skip_list<int64_t, double, domain<debra<>>> prices(d);
+//   prices.insert(1, 9.5);                               // pins by itself
+//   prices.upsert(1, 9.75);                              // in one step: no reader misses the key
+//   prices.compare_and_replace(1, 9.75, 10);
+//   double sum = 0;
+//   prices.range(0, 100, [&](int64_t, double price) { sum += price; });
 //
 // Operations on one key are linearizable; those on different keys are ordered as far as
 // happens-before orders them (on x86-64 all are linearizable). All are lock-free; find and contains
 // write nothing where a guard protects everything. Under every scheme: each operation holds three
 // slots at most. A node takes two allocations, as its value lies apart: so a value is replaced by
-// one exchange, and the node stays. The tree of abtree.hpp is faster, for keys and values of a word.
+// one exchange, and the node stays. abtree.hpp copies a leaf of keys and values at each change,
+// so it is for small ones; its `scan` sees a range at one moment.
 //
 // Invariant: a key is in the map exactly if its node on level 0 has a value. A node without one is
 // being removed, or is inserted no more; the next insertion of its key first removes it. A value is
 // retired by the thread that took it out of its node; see impl/skip_walk.hpp for nodes.
 // Thread-safety: any thread; size, key_sum, check, for_each and the destructor only when no other
 // thread is inside.
-// Papers: [Pugh90; Fraser04; Herlihy20 §14.4].
+// Papers: [Pugh90; Fraser04; Herlihy12 §14.4].
 #pragma once
 
 #include <bit>
@@ -268,7 +270,7 @@ class guarded_skip_list {
   // The value, which may be read until the slots are reused or the guard ends; or null.
   const box* look_up(guard_type& guard, const Key& key) const noexcept {
     if constexpr (guard_type::protects_all) {
-      node* const found = find_place(key);
+      node* const found = impl::skip_find<node>(head_, top(), key);
       const bool is_there = found != nullptr && found->matches(key);
       return is_there ? found->value.load(kAcquire) : nullptr;  // pairs: skip-value
     } else {
@@ -276,25 +278,6 @@ class guarded_skip_list {
       if (!walk.seek(key, top(), 0)) return nullptr;
       return guard.protect(kValueSlot, walk.node()->value);
     }
-  }
-
-  // The first node that does not precede the key and is not removed; writes nothing. A removed node
-  // is passed and not descended from: level 0 may be without it since before this call.
-  node* find_place(const Key& key) const noexcept {
-    impl::list_link* before = head_;
-    node* current = nullptr;
-    for (unsigned level = top(); level-- > 0;) {
-      current = impl::node_of<node>(before[level].load(kAcquire));  // pairs: skip-link
-      while (current != nullptr) {
-        const uintptr_t next = current->links()[level].load(kAcquire);  // pairs: skip-link
-        if ((next & impl::kRemovedBit) == 0) {
-          if (!current->precedes(key)) break;
-          before = current->links();
-        }
-        current = impl::node_of<node>(next);
-      }
-    }
-    return current;
   }
 
   // Visits from `*lo`, or the first key, on until f returns false.

@@ -1,6 +1,6 @@
-// A list of a domain for what has no other place: objects that were retired when there was no memory
-// to note them in a limbo, which have two words for that; and under Hyaline the batches that a
-// signal handler let go of last.
+// A list of a domain for what has no other place: objects that were retired when there was no
+// memory to note them in a limbo, which have two words for that; and under Hyaline the batches that
+// a signal handler let go of last.
 //
 // Invariant: each thing set aside is taken once, with all that its thread wrote before.
 // Thread-safety: any thread.

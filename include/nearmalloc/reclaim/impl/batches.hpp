@@ -116,9 +116,8 @@ class Targets {
   // Requires a heavy fence after the objects were unlinked; none was born before `birth`.
   Targets(Record* first, uint64_t birth) : rest_(first) {
     for (; rest_ != nullptr && count_ + 2 <= kRoom; rest_ = rest_->next) {
-      for_each_list(*rest_, birth, [&](Atomic<Node*>& list, uint64_t upper) {
-        all_[count_++] = {&list, upper};
-      });
+      for_each_list(*rest_, birth,
+                    [&](Atomic<Node*>& list, uint64_t upper) { all_[count_++] = {&list, upper}; });
     }
     for (Record* record = rest_; record != nullptr; record = record->next) rest_count_++;
   }

@@ -129,7 +129,7 @@ class Core {
   void lose() noexcept { lost_.fetch_add(1, kRelaxed); }  // relaxed: a counter
   // A batch has landed that was counted as lost at a fork.
   void find_again(uint64_t objects, uint64_t bytes) noexcept {
-    lost_.fetch_sub(objects, kRelaxed);  // relaxed: a counter
+    lost_.fetch_sub(objects, kRelaxed);                         // relaxed: a counter
     reserve_.fetch_sub(static_cast<int64_t>(bytes), kRelaxed);  // relaxed: an amount
   }
 

@@ -31,7 +31,7 @@ class FlightCounts {
 
   // Requires the receiver's lock.
   void land(uint64_t phase, uint64_t objects, uint64_t bytes) {
-    bytes_.fetch_sub(bytes, kRelaxed);                  // relaxed: a counter
+    bytes_.fetch_sub(bytes, kRelaxed);                 // relaxed: a counter
     objects_[phase % 2].fetch_sub(objects, kRelease);  // pairs: flights
   }
 

@@ -2,7 +2,8 @@
 // removal and retirement of nodes, whose towers of links have different heights.
 //
 //   insert   link at level 0, then at each level above, by a walk of its own each time; let go
-//   erase    the node's value becomes null; set the lowest bit of its links, from the top down; let go
+//   erase    the node's value becomes null; set the lowest bit of its links, from the top down; let
+//            go
 //   let go   of inserter and eraser, the last one walks past the node once more, and retires it
 // A walk unlinks the removed nodes that it meets, on each level.
 //
@@ -10,18 +11,20 @@
 // key. A link with its bit set never changes again. A link without it, of a node that was linked on
 // that level, belongs to a node that still is, and so the node that it points to is linked there.
 // A node is linked from the bottom up and its bits are set from the top down, so a node that is
-// found on a level is, or was, linked on all levels below; if its link there has no bit, it still is.
+// found on a level is, or was, linked on all levels below; if its link there has no bit, it still
+// is.
 // A node is retired once, after it is unlinked from all levels. Proof. The last to let go comes
 // after the inserter's last link and after the eraser's last bit. From then on no thread links the
 // node. Its walk ends on each level at two neighbours, one before the key and one behind, the first
 // of which was linked then. The node is not between these. It is not behind the second one, which
 // has no bit: another node with this key is inserted after all bits of the removed node are set and
 // level 0 is without it, so on each level it is linked by a walk that met the removed node first,
-// and unlinked it; and the inserter of the removed node no longer links it then, as its bit is set.
-// So check after hold() suffices, as in ordered_list.hpp: a link that still reads the same, without
+// and unlinked it; and the inserter of the removed node no longer links it then, as its bit is
+// set.
+// So the check after hold() suffices, as in ordered_list.hpp: a link that still reads the same, without
 // the bit, leads to a node that was linked after it was held.
 // Thread-safety: any thread inside a guard.
-// Papers: [Fraser04; Herlihy20 §14.4]; the two who let go replace their reference counts.
+// Papers: [Fraser04; Herlihy12 §14.4]; the two who let go replace their reference counts.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +43,7 @@ class skip_walk {
  public:
   skip_walk(Guard& guard, list_link* head) noexcept : guard_(guard), head_(head) {}
 
-  // The node at which the last seek ended; null: there is none. Its link, to no node that is held.
+  // The node at which the last seek ended; null: there is none.
   Node* node() const noexcept { return current_; }
 
   // Effect: goes to the first node of `level` that does not precede `probe`, beginning on level
@@ -74,7 +77,7 @@ class skip_walk {
     before_ = head_;
     for (level_ = from; level_-- > level;) {
       const uintptr_t first = before_[level_].load(kAcquire);  // pairs: skip-link
-      if ((first & kRemovedBit) != 0) return false;
+      if ((first & kRemovedBit) != 0) return false;  // nothing can be linked or unlinked behind it
       current_ = node_of<Node>(first);
       if (!settle()) return false;
       while (current_ != nullptr && current_->precedes(probe)) {
@@ -141,7 +144,8 @@ void skip_remove(Node& node) noexcept {
 // erased it. `top`: no fewer than the levels that a walk has to begin with.
 template <class Node, class Guard>
 void skip_let_go(Guard& guard, list_link* head, unsigned top, Node& node) noexcept {
-  if (node.holders.fetch_sub(1, kAcqRel) != 1) return;  // pairs: skip-holders
+  if (node.holders.fetch_sub(1, kRelease) != 1) return;  // pairs: skip-holders
+  (void)node.holders.load(kAcquire);                     // pairs: skip-holders
   skip_walk<Node, Guard> walk(guard, head);
   walk.seek(node.probe(), std::max<unsigned>(top, node.height), 0);
   guard.retire(&node, node.bytes());
@@ -161,6 +165,27 @@ void skip_raise(Guard& guard, list_link* head, unsigned top, Node& node) noexcep
       if (!link.compare_exchange_strong(next, word_of(walk.node()), kRelaxed, kRelaxed)) return;
     } while (!walk.link(&node));
   }
+}
+
+// Returns the first node that does not precede `probe` and is not removed; writes nothing. Requires
+// a guard that protects all. A removed node is passed, but not descended from: it may still be
+// linked on a level when level 0 has been without it since before this call.
+template <class Node, class Probe>
+Node* skip_find(list_link* head, unsigned top, const Probe& probe) noexcept {
+  list_link* before = head;
+  Node* current = nullptr;
+  for (unsigned level = top; level-- > 0;) {
+    current = node_of<Node>(before[level].load(kAcquire));  // pairs: skip-link
+    while (current != nullptr) {
+      const uintptr_t next = current->links()[level].load(kAcquire);  // pairs: skip-link
+      if ((next & kRemovedBit) == 0) {
+        if (!current->precedes(probe)) break;
+        before = current->links();
+      }
+      current = node_of<Node>(next);
+    }
+  }
+  return current;
 }
 
 }  // namespace near::reclaim::impl
