@@ -84,7 +84,9 @@ struct SlotGuard {
         record.nodes[kept++] = &node;
         continue;
       }
-      // A race with any thread that still reads the node.
+      // A race with any thread that still reads the node; its links no longer tell that it is
+      // removed.
+      for (list_link& each : node.tower) each.store(0, kRelaxed);
       node.object.destroy();
       node.key = 0;
       node.maker = 0;
@@ -153,7 +155,7 @@ class SkipList : public FencedSuite<SkipList<Guard>> {
       case 0:
       case 1: {
         const int erased_before = erased_of_[key];
-        put(guard, key, make(spare, key, index, 1 + choose(2)));
+        put(guard, key, make(spare, key, index, choose(4) == 0 ? 1 : 2));
         const bool is_there = look(guard, key);
         expect(is_there || erased_of_[key] > erased_before, "what was just inserted is not found");
         return;
@@ -283,7 +285,7 @@ class SkipList : public FencedSuite<SkipList<Guard>> {
 }  // namespace
 
 const std::vector<Exploration> kExplorations = {
-    explore<SkipList<EpochGuard>>("guards that protect all", Random{150'000}),
+    explore<SkipList<EpochGuard>>("guards that protect all", Random{400'000}),
     explore<SkipList<SlotGuard>>("slots", Random{200'000}),
 };
 

@@ -21,8 +21,8 @@
 // level 0 is without it, so on each level it is linked by a walk that met the removed node first,
 // and unlinked it; and the inserter of the removed node no longer links it then, as its bit is
 // set.
-// So the check after hold() suffices, as in ordered_list.hpp: a link that still reads the same, without
-// the bit, leads to a node that was linked after it was held.
+// So the check after hold() suffices, as in ordered_list.hpp: a link that still reads the same,
+// without the bit, leads to a node that was linked after it was held.
 // Thread-safety: any thread inside a guard.
 // Papers: [Fraser04; Herlihy12 §14.4]; the two who let go replace their reference counts.
 #pragma once
