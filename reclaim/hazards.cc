@@ -171,7 +171,7 @@ void hazards_retired(Record& record) noexcept {
   const Inside inside(record);
   const Scheme scheme = record.core->traits.scheme;
   if (scheme == Scheme::intervals) return intervals_retired(record);
-  if (scheme == Scheme::batches) return batches_retired(record);
+  if (scheme == Scheme::batches) return look_and_free(record);
   const size_t limit = hazard_limit(*record.core);
   if (scheme == Scheme::hazards) {
     retired_under_hazards(record, limit);

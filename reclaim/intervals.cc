@@ -84,8 +84,6 @@ void look_at_intervals(Record& record) noexcept {
   record.lock.leave();
 }
 
-namespace {
-
 // What is held may be much: the next look comes when that has grown by half, so that a retirement
 // costs three visits of an object at most, on average.
 void look_and_free(Record& record) noexcept {
@@ -93,18 +91,16 @@ void look_and_free(Record& record) noexcept {
   const size_t limit = eras_limit(core);
   const size_t left = record.limbo.waiting();
   core.adopt_left(record, true);
-  look_at_intervals(record);
-  adapt_quota(record, left);
+  look(record);
+  if (record.limbo.waiting() > left) adapt_quota(record, left);
+  core.record_epoch(record, 0);
+  record.active_at.store(core.now(), kRelaxed);  // relaxed: a hint
   keep_bound(record, limit);
   record.due = true;  // the rest is freed as the policy says, from the next pin on
   record.look_is_due = false;
-  core.record_epoch(record, 0);
-  record.active_at.store(core.now(), kRelaxed);  // relaxed: a hint
   const size_t held = record.limbo.current();
   record.look_at = std::max(limit, held + held / 2);
 }
-
-}  // namespace
 
 // The thread's own reservation holds what it retired last: a look waits for the next pin, unless
 // this one retires another batch.

@@ -1,10 +1,8 @@
-// What a domain reports: statistics and stalls; and its repair in the child of a fork.
+// What a domain reports: statistics and stalls.
 // Thread-safety: any thread.
 #include "nearmalloc/reclaim/impl/core.hpp"
-#include "nearmalloc/reclaim/impl/this_thread.hpp"
 #include "platform/clock.h"
 #include "reclaim/process.h"
-#include "reclaim/reclaimer_word.h"
 #include "reclaim/schemes.h"
 
 namespace near::reclaim::impl {
@@ -19,7 +17,7 @@ constexpr uint64_t kLimitsOfRecord = 7;
 // relaxed in this file: counters for statistics, and hints
 void Core::record_epoch(Record& by, uint64_t epoch) noexcept {
   if (by.row != nullptr) by.row->point(kind::epoch_change, timeline::now(), epoch);
-  const uint64_t unreclaimed = garbage_.load(kRelaxed) + flights.all_objects();
+  const uint64_t unreclaimed = garbage_.load(kRelaxed) + flights.counts.objects();
   epochs_.fetch_add(1, kRelaxed);
   sum_.fetch_add(unreclaimed, kRelaxed);
   uint64_t peak = peak_.load(kRelaxed);
@@ -76,8 +74,8 @@ statistics Core::collect() const noexcept {
   }
   const uint64_t lost_outside = lost_.load(kRelaxed);
   sums.lost += lost_outside;
-  sums.retired += lost_outside + flights.all_objects();
-  sums.unreclaimed_bytes += flights.bytes.load(kRelaxed);
+  sums.retired += lost_outside + flights.counts.objects();
+  sums.unreclaimed_bytes += flights.counts.bytes();
   const uint64_t gone = sums.freed + sums.lost;
   sums.unreclaimed = sums.retired > gone ? sums.retired - gone : 0;
   sums.epochs = epochs_.load(kRelaxed);
@@ -93,72 +91,6 @@ statistics Core::collect() const noexcept {
   sums.bound = bound();
   sums.over_limit = over_limit_.load(kRelaxed);
   return sums;
-}
-
-// In the child of a fork, under Hyaline: nobody drops the references of threads that are gone.
-void Core::lose_flights() noexcept {
-  // pairs: records
-  for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
-    for (Atomic<BatchNode*>* list : {&record->lists.own, &record->lists.handlers}) {
-      if (list->load(kRelaxed) != nullptr) list->store(open_end<BatchNode>(), kRelaxed);
-    }
-  }
-  lost_.fetch_add(flights.all_objects(), kRelaxed);
-  if (is_limited()) {
-    reserve_.fetch_add(static_cast<int64_t>(flights.bytes.load(kRelaxed)), kRelaxed);
-  }
-  for (Atomic<uint64_t>& each : flights.objects) each.store(0, kRelaxed);
-  flights.bytes.store(0, kRelaxed);
-  flights.ready.store(nullptr, kRelaxed);
-}
-
-// Called in the child of a fork, which has one thread. What the other threads were changing at the
-// fork may be inconsistent.
-void Core::abandon_other_threads(int32_t survivor) noexcept {
-  pthread_mutex_init(&barrier_, nullptr);
-  ReclaimerWord(reclaimer).end();
-  // pairs: records
-  for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
-    const bool is_mine = record->owner.thread() == survivor;
-    const bool was_claimed = record->lock.was_claimed();  // by a barrier or adopt_idle
-    if (is_mine && (record->is_offline || record->attached.load(kRelaxed) == kAttached)) {
-      if (was_claimed) record->limbo.lose_all();
-      record->lock.forget_claim();
-      record->owner.set(own_thread());
-      record->attached.store(record->is_offline ? kOffline : kAttached, kRelaxed);
-      continue;
-    }
-    const bool torn =
-        record->lock.was_inside() || was_claimed || record->attached.load(kRelaxed) == kClaimed;
-    if (torn) record->limbo.lose_all();
-    record->is_offline = false;
-    record->owner.set(0);
-    record->lock.reset();
-    record->hazards.clear_all();
-    record->epoch.announced.store(0, kRelaxed);
-    record->interval.lower.store(0, kRelaxed);
-    record->lists.own.store(nullptr, kRelaxed);
-    record->lists.handlers.store(nullptr, kRelaxed);
-    record->token.active.store(0, kRelaxed);
-    record->stay.end();
-    record->interrupted = false;
-    record->is_present = false;
-    record->working = false;
-    return_all_credit(*record);
-    record->parked_at = now();
-    record->has_left = record->limbo.held() + record->limbo.waiting() > 0;
-    record->attached.store(kFree, kRelaxed);
-  }
-  lose_flights();
-  garbage_.store(0, kRelaxed);
-  unsigned parked = 0;
-  // pairs: records
-  for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
-    record->counted_garbage = 0;
-    count_garbage(*record);
-    parked += record->has_left ? 1 : 0;
-  }
-  parked_.store(parked, kRelaxed);
 }
 
 }  // namespace near::reclaim::impl

@@ -51,18 +51,20 @@ inline size_t eras_limit(const Core& core) noexcept {
   return std::max<size_t>(core.settings.batch_size, EntryBlock::kEntries + 1);
 }
 
+// ibr, hyaline: looks when enough was retired, and frees.
+void look_and_free(Record& record) noexcept;
+
 // ibr, hyaline: begins an era of the process. Any thread, at any time.
 void begin_process_era() noexcept;
 bool eras_are_asymmetric() noexcept;
 
-// ibr: begins an era, and expires the objects that no reservation holds. The second does so when
-// much was retired, and frees.
+// ibr: begins an era, and expires the objects that no reservation holds. The second is called when
+// enough was retired.
 void look_at_intervals(Record& record) noexcept;
 void intervals_retired(Record& record) noexcept;
 
-// Hyaline: begins an era, and sends what is in the bags; the second does so when much was retired.
+// Hyaline: begins an era, and sends what is in the bags.
 void look_at_batches(Record& record) noexcept;
-void batches_retired(Record& record) noexcept;
 // Drops the references of a list. The next look of any thread takes what nobody else has.
 void drop_aside(Core& core, BatchNode* list) noexcept;
 

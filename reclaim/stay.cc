@@ -32,7 +32,7 @@ void announce_in_handler(Record& record) noexcept {
       reserve(eras, record.interval, core.asymmetric);
       break;
     case Scheme::batches:
-      keep_open(eras, record.interval, record.lists.handlers, core.asymmetric);
+      keep_open(read_birth(eras), record.interval, record.lists.handlers, core.asymmetric);
       break;
     case Scheme::leaky:
     case Scheme::hazards:

@@ -18,7 +18,8 @@ from checking import Example, Findings, run, sources, without_comments
 
 FOLDER = "include/nearmalloc/reclaim/impl"
 PROTOCOLS = ("epoch.hpp", "quiescence.hpp", "token.hpp", "hazard.hpp", "loose_slots.hpp",
-             "aside.hpp", "owner_lock.hpp", "owner_word.hpp", "record_list.hpp")
+             "aside.hpp", "owner_lock.hpp", "owner_word.hpp", "record_list.hpp", "interval.hpp",
+             "batches.hpp", "flight_counts.hpp")
 REDUNDANT = "docs/decisions/0009-reclamation-orders.md"
 MUTATION = re.compile(
     r'\{\s*"[^"]*",\s*"(?P<file>[\w.]+)",\s*"(?P<function>[^"]*)",\s*k(?P<order>\w+),'

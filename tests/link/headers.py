@@ -19,7 +19,7 @@ INCLUDE = Path(os.environ["NEAR_TEST_INCLUDE"])
 FLAGS = ("-std=c++20", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}")
 GCC = ("g++-12", "g++")
 CLANG = ("clang++-19",)
-WITH_EXAMPLES = ("abtree", "handler_guard", "hash_map", "list", "occtree",
+WITH_EXAMPLES = ("abtree", "handler_guard", "hash_map", "list", "occtree", "skip_list",
                  "std26/hazard_pointer", "std26/rcu", "std26")
 # The first lines of a comment that are indented.
 EXAMPLE = re.compile(r"^//\n((?://   .*\n|//\n)+)", re.MULTILINE)

@@ -1,28 +1,26 @@
 // Model of Hyaline (reclaim/impl/batches.hpp, interval.hpp), with both kinds of fence.
-// Mirrors hyaline of reclaim/schemes.hpp; send_all, send_until, land of reclaim/batches.cc.
+// Mirrors hyaline of reclaim/schemes.hpp; send_all, send_until, land of reclaim/batches.cc; and a
+// handler that interrupts a pin or `extend` (stay.cc). flights_model.cc has the rest.
 //
 // Invariant: an object is freed once, after the last use by every thread that validated its pointer
 // inside a pin; at rest, all that was retired is freed.
 // Bound: 3 threads that attach while the others run. One begins up to 2 eras, pins and protects 2
-// times, all that 2 times; one does the same with the list of handlers, by hold, and pins again
-// under an open list; one replaces the object 3 times, pinned or not, and sends up to 2 times after
-// each, so that a batch has up to 3 objects. All three receive batches. A node of a batch that was
-// received is written anew.
+// times, all that 2 times, and may be interrupted by a handler that protects; one does the same
+// with the list of handlers, by hold, and pins again under an open list; one replaces the object 3
+// times, pinned or not, and sends up to 2 times after each, so that a batch has up to 3 objects.
+// All three receive batches. A node of a batch that was received is written anew. A look notes the
+// lists of all records, or of the first one.
+#include "eras_model.h"
 #include "nearmalloc/reclaim/impl/batches.hpp"
-#include "nearmalloc/reclaim/impl/record_list.hpp"
-#include "retired.h"
 
 namespace near::model {
 namespace {
 
-using namespace reclaim::impl;
-
 Witness freed_by_readers("objects freed by a reader that let go last");
 Witness freed_by_sender("objects freed by the sender, as all had let go");
 Witness never_sent("objects freed without being sent");
-Witness not_held("batches that were not sent to a pinned thread, as they were born later");
+Witness not_sent("batches that were not sent to a pinned thread, as they were born later");
 Witness cut("looks that sent two batches");
-Witness extended("eras that were raised in a pin");
 
 struct Batch;
 
@@ -30,11 +28,6 @@ struct Node {
   using batch_type = Batch;
   Plain<Node*> next;
   Plain<Batch*> batch;
-};
-
-struct Thing {
-  Object object;
-  uint64_t birth = 0;
 };
 
 struct Batch {
@@ -52,100 +45,66 @@ struct Record {
   Plain<Record*> next;
 };
 
-class Batches : public FencedSuite<Batches> {
+// A look notes as many lists as `Room`, and reads the others anew.
+template <uint32_t Room>
+class Batches : public Eras<Batches<Room>, Record> {
+  using Base = Eras<Batches<Room>, Record>;
+  using Base::asymmetric_;
+  using Base::clock_;
+  using Base::records_;
+
  public:
-  Batches() : asymmetric_(choose(2) == 1), source_(&things_[0]) { make(things_[0]); }
-
-  void thread(unsigned index) {
-    Record& record = rooms_[index];
-    add_record(records_, record);
-    if (index == 0) {
-      for (int i = 0; i < 2; i++) read(record);
-    } else if (index == 1) {
-      hold_and_read(record);
-    } else {
-      replace_all(record);
-    }
+  void pin(Record& record, uint64_t era) {
+    open_list(era, record.interval, record.lists.own, asymmetric_);
   }
-
-  void after() { expect(freed_ == 3, "an object that was retired stays for ever"); }
-
- private:
-  void begin_eras() {
-    for (uint32_t eras = choose(3); eras > 0; eras--) begin_era(clock_, asymmetric_);
+  void unpin(Record& record) { let_go(record.lists.own); }
+  void pin_in_handler(Record& record) {
+    keep_open(read_birth(clock_), record.interval, record.lists.handlers, asymmetric_);
   }
-
-  void pin(Record& record) { open_list(clock_, record.interval, record.lists.own, asymmetric_); }
-
-  void unpin(Atomic<Node*>& list) {
-    drop(close_list(list), [&](Batch& batch) { receive(batch, freed_by_readers); });
-  }
-
-  Thing* protect(Record& record) {
-    const uint64_t before = record.interval.upper.load(kRelaxed);
-    Thing* const thing = protect_by_era(clock_, record.interval, source_, asymmetric_);
-    if (record.interval.upper.load(kRelaxed) != before) extended.note();
-    return thing;
-  }
-
-  void read(Record& record) {
-    begin_eras();
-    if (!mutated("protect outside of a pin")) pin(record);
-    const Thing* first = protect(record);
-    first->object.touch();
-    const Thing* second = protect(record);
-    second->object.touch();
-    first->object.touch();
-    unpin(record.lists.own);
-  }
+  void unpin_in_handler(Record& record) { let_go(record.lists.handlers); }
 
   // A handler in a handler finds the list open.
   void hold_and_read(Record& record) {
     for (int round = 0; round < 2; round++) {
-      begin_eras();
+      this->begin_eras();
       const uint32_t pins = 1 + choose(2);
       for (uint32_t i = 0; i < pins; i++) {
-        keep_open(clock_, record.interval, record.lists.handlers, asymmetric_);
-        Thing* const thing = source_.load(kRelaxed);
-        const uint64_t era = extend(clock_, record.interval, asymmetric_);
-        if (source_.load(kAcquire) == thing && is_still(clock_, era)) thing->object.touch();
+        pin_in_handler(record);
+        this->hold(record);
       }
-      unpin(record.lists.handlers);
+      unpin_in_handler(record);
     }
   }
 
-  void replace_all(Record& record) {
-    const bool is_made_early = choose(2) == 1;
-    if (is_made_early) make(things_[1]);
-    for (uint32_t i = 1; i <= 3; i++) {
-      if (i > 1 || !is_made_early) make(things_[i]);
-      const bool is_pinned = choose(2) == 1;
-      if (is_pinned) pin(record);
-      retired_[count_++] = source_.exchange(&things_[i], kRelease);
-      for (uint32_t looks = choose(3); looks > 0; looks--) look();
-      if (is_pinned) unpin(record.lists.own);
-    }
-    look();
-  }
-
-  void make(Thing& thing) {
-    thing.object.make();
-    thing.birth = read_birth(clock_);
-  }
+  void retire(Record&, Thing& thing) { retired_[count_++] = &thing; }
+  bool may_come_back(const Thing&) { return false; }
+  void after() { expect(freed_ == 3, "an object that was retired stays for ever"); }
 
   // look_at_batches
-  void look() {
+  void look(Record&) {
     begin_era(clock_, asymmetric_);
-    Record* const first = records_.load(kAcquire);
+    if (count_ == 0) return;
+    const Targets<Record, Node, Room> targets(records_.load(kAcquire), earliest());
     for (uint32_t sent = 0; count_ > 0; sent++) {
       if (sent == 1) cut.note();
-      uint64_t earliest = UINT64_MAX;
-      for (uint32_t i = 0; i < count_; i++) earliest = std::min(earliest, retired_[i]->birth);
-      const uint64_t upper = next_upper(static_cast<const Record*>(first), earliest);
+      const uint64_t upper = targets.next_upper(earliest());
       if (upper == kNoEra) return free_all();
       // The last batch of a look has all that is left.
-      send_until(first, earliest, choose(4) == 0 ? UINT64_MAX : upper);
+      send_until(targets, choose(4) == 0 ? UINT64_MAX : upper);
     }
+  }
+
+ private:
+  uint64_t earliest() const {
+    uint64_t earliest = UINT64_MAX;
+    for (uint32_t i = 0; i < count_; i++) {
+      earliest = std::min<uint64_t>(earliest, retired_[i]->birth);
+    }
+    return earliest;
+  }
+
+  void let_go(Atomic<Node*>& list) {
+    drop(close_list(list), [&](Batch& batch) { receive(batch, freed_by_readers); });
   }
 
   void free_all() {
@@ -157,12 +116,12 @@ class Batches : public FencedSuite<Batches> {
     count_ = 0;
   }
 
-  void send_until(Record* first, uint64_t birth, uint64_t upper) {
+  template <class SendingTo>
+  void send_until(const SendingTo& targets, uint64_t upper) {
     Batch& batch = batches_[made_++];
-    uint32_t records = 0;
-    for (const Record* each = first; each != nullptr; each = each->next) records++;
-    batch.room = 2 * records;
-    batch.birth = birth;
+    batch.birth = earliest();
+    batch.room = targets.count_from(batch.birth);
+    if (targets.count_from(0) > batch.room) not_sent.note();
     batch.references.store(batch.room + (mutated("a sender has no reference") ? 0 : 1), kRelaxed);
     for (Node& node : batch.nodes) node.batch = &batch;
     uint32_t taken = 0;
@@ -179,10 +138,7 @@ class Batches : public FencedSuite<Batches> {
     count_ = left;
     batch.count = taken;
     if (mutated("a thread in the era of the birth is left out")) batch.birth++;
-    for (const Record* each = first; each != nullptr; each = each->next) {
-      if (each->interval.upper.load(kRelaxed) < birth && each->lists.is_open()) not_held.note();
-    }
-    if (send(first, batch)) receive(batch, freed_by_sender);
+    if (send(targets, batch)) receive(batch, freed_by_sender);
   }
 
   // What `land` does, and the deleters.
@@ -197,13 +153,7 @@ class Batches : public FencedSuite<Batches> {
     }
   }
 
-  const bool asymmetric_;
   uint32_t freed_ = 0;
-  EraClock clock_;
-  Atomic<Record*> records_{nullptr};
-  Record rooms_[3];
-  Thing things_[4];
-  Atomic<Thing*> source_;
   // The third thread's.
   Batch batches_[4];
   uint32_t made_ = 0;
@@ -214,13 +164,14 @@ class Batches : public FencedSuite<Batches> {
 }  // namespace
 
 const std::vector<Exploration> kExplorations = {
-    explore<Batches>("pin, protect, send, let go", Random{300'000}),
+    explore<Batches<2 * kThreads>>("pin, protect, send, let go", Random{250'000}),
+    explore<Batches<2>>("most records are read for each batch", Random{100'000}),
 };
 
 const std::vector<Mutation> kMutations = {
     {"a list is opened without a fence", "batches.hpp", "open_list(", kSeqCst, kRelaxed},
     {"a handler's list is opened without a fence", "batches.hpp", "keep_open(", kSeqCst, kRelaxed},
-    {"an era is raised without a fence", "interval.hpp", "extend(", kSeqCst, kRelaxed},
+    {"an era is raised without a fence", "interval.hpp", "raise_to(", kSeqCst, kRelaxed},
     {"a look begins without a fence", "interval.hpp", "begin_era(", kSeqCst, kRelaxed},
     {"the source is not acquired", "interval.hpp", "protect_by_era(", kAcquire, kRelaxed},
     {"unpin does not release", "batches.hpp", "close_list(", kAcqRel, kAcquire},
@@ -228,13 +179,17 @@ const std::vector<Mutation> kMutations = {
     {"a closed list is not acquired", "batches.hpp", "put_on(", kAcquire, kRelaxed},
     {"a list that closes is not acquired", "batches.hpp", "put_on(", kAcqRel, kRelease},
     {"a node is not released", "batches.hpp", "put_on(", kAcqRel, kAcquire},
-    {"a look does not acquire that lists are closed", "batches.hpp", "is_open(", kAcquire,
-     kRelaxed},
+    {"a look does not acquire that lists are closed", "batches.hpp", "for_each_list(", kAcquire,
+     kRelaxed, "list->load"},
+    {"an era is not released", "interval.hpp", "note_era(", kRelease, kRelaxed},
+    {"an era is not acquired", "batches.hpp", "for_each_list(", kAcquire, kRelaxed, "upper.load"},
     {"a dropped reference does not release", "batches.hpp", "drop(", kAcqRel, kAcquire},
     {"the last reference does not acquire", "batches.hpp", "drop(", kAcqRel, kRelease},
     {"the sender's last reference does not acquire", "batches.hpp", "send(", kAcqRel, kRelease},
     {"the sender's reference does not release", "batches.hpp", "send(", kAcqRel, kAcquire},
     {"protect outside of a pin"},
+    {"the era is not read again"},
+    {"what is held is used in another era"},
     {"a sender has no reference"},
     {"a batch has the birth of its last object"},
     {"a thread in the era of the birth is left out"},

@@ -1,15 +1,15 @@
 # Statements of batches.hpp in the wrong order.
 near_model_swap(batches impl/batches.hpp "the era is noted after the fence" [[
-  words.upper.store(clock.now.load(kRelaxed), kRelaxed);  // relaxed: ordered by the fence
-  list.store(open_end<Node>(), kRelaxed);                 // relaxed: the same
+  note_era(words, era);
+  list.store(open_end<Node>(), kRelaxed);  // relaxed: ordered by the fence
   light_fence(asymmetric);
 ]] [[
   list.store(open_end<Node>(), kRelaxed);
   light_fence(asymmetric);
-  words.upper.store(clock.now.load(kRelaxed), kRelaxed);
+  note_era(words, era);
 ]])
 near_model_swap(batches impl/batches.hpp "a list is opened after the fence" [[
-  list.store(open_end<Node>(), kRelaxed);                 // relaxed: the same
+  list.store(open_end<Node>(), kRelaxed);  // relaxed: ordered by the fence
   light_fence(asymmetric);
 ]] [[
   light_fence(asymmetric);

@@ -39,6 +39,7 @@ class Object {
     content_ = kDead;
     objects_freed.note();
   }
+  bool is_freed() const { return content_ == kDead; }
 
  private:
   static constexpr uint32_t kAlive = 1;

@@ -1,5 +1,5 @@
 // hyaline: which thread frees what, and what keeps a batch. eras_test.cc tests what hyaline shares
-// with ibr.
+// with ibr, hyaline_fork_test.cc has forks.
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -144,6 +144,29 @@ TEST_F(Hyaline, ManyStalledReadersOfDifferentErasKeepWhatTheyRead) {
     retire(writer, 64);
     for (const Born* each : seen) EXPECT_TRUE(each->is_alive());
   }
+  domain.barrier();
+  EXPECT_EQ(live_objects, 0);
+  count_cases();
+}
+
+// A look notes 256 lists; the threads of the records behind get their nodes all the same.
+TEST_F(Hyaline, MoreThreadsHoldABatchThanALookNotes) {
+  constexpr size_t kReaders = 300;
+  domain<hyaline> domain(batches_of(64));
+  auto writer = domain.attach();
+  std::vector<handle<hyaline>> readers;
+  for (size_t i = 0; i < kReaders; i++) readers.push_back(domain.attach());
+  retire(writer, 1);
+  (void)writer.pin();
+  const auto objects = make(64);
+  std::vector<std::unique_ptr<guard<hyaline>>> guards;
+  for (auto& each : readers) guards.emplace_back(new guard<hyaline>(each.pin()));
+  retire(writer, objects);
+  for (size_t i = 0; i + 1 < kReaders; i++) {
+    guards[i * 7 % kReaders].reset();
+    EXPECT_EQ(live_objects, 64);
+  }
+  guards.clear();
   domain.barrier();
   EXPECT_EQ(live_objects, 0);
   count_cases();

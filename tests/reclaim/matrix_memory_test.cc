@@ -12,6 +12,7 @@
 #include "nearmalloc/reclaim/list.hpp"
 #include "nearmalloc/reclaim/occtree.hpp"
 #include "nearmalloc/reclaim/schemes.hpp"
+#include "nearmalloc/reclaim/skip_list.hpp"
 #include "set_checks.h"
 #include "support/cases.h"
 #include "support/parallel.h"
@@ -63,6 +64,7 @@ template <class Set>
 class RefusedMemory : public testing::Test {};
 using Sets = testing::Types<near::reclaim::list_set<Key, uint64_t, Domain>, SmallMap,
                             near::reclaim::abtree<Key, uint64_t, Domain>,
+                            near::reclaim::skip_list<Key, uint64_t, Domain>,
                             near::reclaim::occtree<Key, uint64_t, Domain>>;
 TYPED_TEST_SUITE(RefusedMemory, Sets);
 

@@ -19,6 +19,22 @@ struct TestAccess {
   static Atomic<uint32_t>& records(domain<Scheme>& of) {
     return of.core_.record_count_;
   }
+  template <class Scheme>
+  static Record& first_record(domain<Scheme>& of) {
+    return *of.core_.records.load(kAcquire);  // pairs: records
+  }
+  // The bytes that are in the reserve, credits, limbos and flights: the limit. Requires that no
+  // other thread uses the domain.
+  template <class Scheme>
+  static int64_t account(domain<Scheme>& of) {
+    const Core& core = of.core_;
+    int64_t sum = core.reserve_ + static_cast<int64_t>(core.flights.counts.bytes());
+    const Record* record = &first_record(of);
+    for (; record != nullptr; record = record->next) {
+      sum += record->limbo.credit + static_cast<int64_t>(record->limbo.bytes());
+    }
+    return sum;
+  }
   // The number that record_epoch uses as the objects waiting in all records.
   template <class Scheme>
   static uint64_t garbage(domain<Scheme>& of) {

@@ -23,7 +23,7 @@
 // Fork: in the child the forking thread continues. The guards of other threads end; their objects
 // are adopted. Objects are leaked (statistics::lost) if, at the fork, their thread was in `retire`
 // or freeing, or another thread was in a barrier or was adopting them from an idle thread; under
-// hyaline also if they had been sent and threads held them.
+// hyaline also if a thread was just ending its guard, or taking over, that had a part in them.
 // Locks of an occtree that other threads held stay locked. Process exit: a domain of static storage
 // duration is destroyed like any object, so no thread may use it then; default_domain never is.
 //

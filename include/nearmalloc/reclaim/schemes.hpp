@@ -342,7 +342,8 @@ struct hyaline {
     record.stay.begin();
     if (record.lists.is_own_open()) [[unlikely]]
       impl::batches_left_open(record);
-    impl::open_list(impl::eras, record.interval, record.lists.own, record.core->asymmetric);
+    const uint64_t era = impl::read_birth(impl::eras);
+    impl::open_list(era, record.interval, record.lists.own, record.core->asymmetric);
     record.stay.settle();
   }
   static void leave(impl::Record& record) noexcept {

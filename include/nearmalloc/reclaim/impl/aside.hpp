@@ -1,8 +1,9 @@
-// Objects that were retired when there was no memory to note them in a limbo. They have two words
-// for that, and wait in one list of their domain until a limbo has room.
+// A list of a domain for what has no other place: objects that were retired when there was no
+// memory to note them in a limbo, which have two words for that; and under Hyaline the batches that
+// a signal handler let go of last.
 //
-// Invariant: each object set aside is taken once, with all that its thread wrote before.
-// Thread-safety: any thread sets aside; a thread takes all while it has the mutex of barriers.
+// Invariant: each thing set aside is taken once, with all that its thread wrote before.
+// Thread-safety: any thread.
 #pragma once
 
 #include "nearmalloc/impl/atomic.hpp"

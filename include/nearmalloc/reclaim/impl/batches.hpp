@@ -3,8 +3,9 @@
 //
 //   pin      note the era, open the thread's list, light fence
 //   protect  as in interval.hpp: the era that was noted covers what is read, or is raised first
-//   send     after unlinking: heavy fence; put a node of the batch on each open list whose thread
-//            noted an era that is not before the batch's birth; then drop the sender's reference
+//   look     after unlinking: heavy fence; note which lists are open, and their threads' eras
+//   send     put a node of the batch on each list noted whose thread's era is not before the
+//            batch's birth; then drop the sender's reference
 //   unpin    close the list, and drop a reference of each batch on it
 // The birth of a batch is the earliest birth of its objects. A batch has a reference for each node,
 // and one of its sender; the thread that drops the last one owns what is in the batch.
@@ -12,11 +13,12 @@
 // Invariant: a thread that validated its pointer to an object has a reference of the object's
 // batch from the moment when it is sent until the thread's guard ends. Proof. Consider the light
 // fence after which the thread read the source, that of its pin or that of a raise. If the heavy
-// fence of the sender precedes it, the thread found that the object was unlinked. Otherwise the
-// sender finds the list open, or closed by an unpin, whose use of the object it has acquired. And
-// it finds the era that was noted, or a later one; it is not before the object's birth, as
-// interval.hpp proves, so not before the batch's. If the sender finds a later pin of the thread
-// instead, the reference is more than is needed.
+// fence of the look precedes it, the thread found that the object was unlinked. Otherwise the look
+// finds the list open, or closed by an unpin, whose use of the object it has acquired. And it finds
+// the era that was noted, or a later one; it is not before the object's birth, as interval.hpp
+// proves, so not before the batch's; or it finds an older era that was noted after the use, and has
+// acquired the use. If the look, or the sender, finds a later pin of the thread instead, the
+// reference is more than is needed.
 // A node is read before its reference is dropped, as the batch and its nodes may be gone after it.
 //
 // A thread that stalls keeps what was born by the era it noted. The paper's batches have objects of
@@ -50,26 +52,23 @@ struct BatchLists {
 
   // Whether a handler interrupts the end of a guard. relaxed: the thread's own
   bool is_own_open() const { return own.load(kRelaxed) != nullptr; }
-  // Whether the thread is pinned. If not, what it did in its pins has happened.
-  bool is_open() const {
-    return own.load(kAcquire) != nullptr || handlers.load(kAcquire) != nullptr;  // pairs: batches
-  }
 };
 
-// Requires that the thread's list is closed.
+// Begins a pin in an era that was read before. Requires that the thread's list is closed.
 template <class Node>
-void open_list(const EraClock& clock, IntervalWords& words, Atomic<Node*>& list, bool asymmetric) {
-  words.upper.store(clock.now.load(kRelaxed), kRelaxed);  // relaxed: ordered by the fence
-  list.store(open_end<Node>(), kRelaxed);                 // relaxed: the same
+void open_list(uint64_t era, IntervalWords& words, Atomic<Node*>& list, bool asymmetric) {
+  note_era(words, era);
+  list.store(open_end<Node>(), kRelaxed);  // relaxed: ordered by the fence
   light_fence(asymmetric);
 }
 
 // The same for a list that may be open: then it stays as it is.
 template <class Node>
-void keep_open(const EraClock& clock, IntervalWords& words, Atomic<Node*>& list, bool asymmetric) {
-  words.upper.store(clock.now.load(kRelaxed), kRelaxed);  // relaxed: ordered by the fence
+void keep_open(uint64_t era, IntervalWords& words, Atomic<Node*>& list, bool asymmetric) {
+  note_era(words, era);
   Node* closed = nullptr;
-  list.compare_exchange_strong(closed, open_end<Node>(), kRelaxed, kRelaxed);  // relaxed: the same
+  // relaxed: ordered by the fence
+  list.compare_exchange_strong(closed, open_end<Node>(), kRelaxed, kRelaxed);
   light_fence(asymmetric);
 }
 
@@ -108,30 +107,80 @@ bool put_on(Atomic<Node*>& list, Node& node) {
 
 inline constexpr uint64_t kNoEra = UINT64_MAX;
 
-// The earliest era, from `birth` on, that a pinned thread noted; kNoEra: no thread holds an object
-// that was born in `birth` or later. Requires a heavy fence after the objects were unlinked.
-template <class Record>
-uint64_t next_upper(const Record* first, uint64_t birth) {
-  uint64_t next = kNoEra;
-  for (const Record* record = first; record != nullptr; record = record->next) {
-    const uint64_t upper = record->interval.upper.load(kRelaxed);  // relaxed: ordered by the fence
-    if (upper >= birth && record->lists.is_open()) next = std::min(next, upper);
+// The lists to which a look sends: those that were open after its fence, each with the era that its
+// thread had noted then. A thread whose list was closed, or that raises its era later, finds that
+// the objects of this look are unlinked. Beyond kRoom lists, records are read anew each time.
+template <class Record, class Node, uint32_t kRoom>
+class Targets {
+ public:
+  // Requires a heavy fence after the objects were unlinked; none was born before `birth`.
+  Targets(Record* first, uint64_t birth) : rest_(first) {
+    for (; rest_ != nullptr && count_ + 2 <= kRoom; rest_ = rest_->next) {
+      for_each_list(*rest_, birth,
+                    [&](Atomic<Node*>& list, uint64_t upper) { all_[count_++] = {&list, upper}; });
+    }
+    for (Record* record = rest_; record != nullptr; record = record->next) rest_count_++;
   }
-  return next;
-}
+  Targets(const Targets&) = delete;
+  Targets& operator=(const Targets&) = delete;
 
-// Sends a batch to the threads of all records from `first` on. Requires a heavy fence after its
-// objects were unlinked, batch.room nodes, two for each record, and batch.room + 1 references.
-// True: no thread holds it, so the caller owns what is in it. False: the batch may be gone.
-template <class Record, class Batch>
-bool send(Record* first, Batch& batch) {
-  uint32_t used = 0;
-  for (Record* record = first; record != nullptr; record = record->next) {
-    // relaxed: ordered by the fence
-    if (record->interval.upper.load(kRelaxed) < batch.birth) continue;
-    if (put_on(record->lists.own, batch.nodes[used])) used++;
-    if (put_on(record->lists.handlers, batch.nodes[used])) used++;
+  // The earliest era, from `birth` on, that a thread noted; kNoEra: no thread holds an object that
+  // was born in `birth` or later.
+  uint64_t next_upper(uint64_t birth) const {
+    uint64_t next = kNoEra;
+    for_each(birth, [&](const auto&, uint64_t upper) { next = std::min(next, upper); });
+    return next;
   }
+
+  // The most nodes that a batch of this birth needs.
+  uint32_t count_from(uint64_t birth) const {
+    uint32_t count = 2 * rest_count_;
+    for (uint32_t i = 0; i < count_; i++) count += all_[i].upper >= birth ? 1 : 0;
+    return count;
+  }
+
+  // Calls f(list, upper) for each list whose thread may hold an object born in `birth` or later.
+  template <class F>
+  void for_each(uint64_t birth, F f) const {
+    for (uint32_t i = 0; i < count_; i++) {
+      if (all_[i].upper >= birth) f(*all_[i].list, all_[i].upper);
+    }
+    for (Record* record = rest_; record != nullptr; record = record->next) {
+      for_each_list(*record, birth, f);
+    }
+  }
+
+ private:
+  struct Target {
+    Atomic<Node*>* list;
+    uint64_t upper;
+  };
+
+  template <class F>
+  static void for_each_list(Record& record, uint64_t birth, F f) {
+    const uint64_t upper = record.interval.upper.load(kAcquire);  // pairs: upper
+    if (upper < birth) return;
+    for (Atomic<Node*>* list : {&record.lists.own, &record.lists.handlers}) {
+      // A thread whose list is closed has ended its uses. pairs: batches
+      if (list->load(kAcquire) != nullptr) f(*list, upper);
+    }
+  }
+
+  Record* rest_;
+  uint32_t rest_count_ = 0;
+  uint32_t count_ = 0;
+  Target all_[kRoom];
+};
+
+// Sends a batch to all that may hold some of it. Requires batch.room nodes, as many as count_from
+// says, and batch.room + 1 references.
+// True: no thread holds it, so the caller owns what is in it. False: the batch may be gone.
+template <class Lists, class Batch>
+bool send(const Lists& targets, Batch& batch) {
+  uint32_t used = 0;
+  targets.for_each(batch.birth, [&](auto& list, uint64_t) {
+    if (put_on(list, batch.nodes[used])) used++;
+  });
   const uint32_t unused = batch.room + 1 - used;
   return batch.references.fetch_sub(unused, kAcqRel) == unused;  // pairs: batch-references
 }

@@ -127,20 +127,26 @@ class Core {
 
   // Counts a retirement that found no memory even for a record.
   void lose() noexcept { lost_.fetch_add(1, kRelaxed); }  // relaxed: a counter
+  // A batch has landed that was counted as lost at a fork.
+  void find_again(uint64_t objects, uint64_t bytes) noexcept {
+    lost_.fetch_sub(objects, kRelaxed);                         // relaxed: a counter
+    reserve_.fetch_sub(static_cast<int64_t>(bytes), kRelaxed);  // relaxed: an amount
+  }
 
   // Each lies apart from the others: all threads read them in each look, and one thread writes.
   alignas(128) EpochClock clock;
   alignas(128) TokenRing ring;
   alignas(128) Atomic<Record*> records{nullptr};
   Atomic<LooseSlot*> loose_slots{nullptr};
-  Flights flights;
-  const options settings;
+  alignas(128) Flights flights;
+  alignas(128) const options settings;  // from here to `serial`: constants, which all threads read
   const Traits traits;
   const FreeRun run;
   const bool asymmetric;
   const uint64_t serial;  // unique among the domains of a process
 
-  // For the parts of the protocol in reclaim/*.cc; defined in reclaim/core.cc and report.cc.
+  // For the parts of the protocol in reclaim/*.cc; defined in reclaim/core.cc,
+  // report.cc and fork.cc.
   void record_epoch(Record& by, uint64_t epoch) noexcept;  // in constant time
   // Adds what the record holds now to the sum that record_epoch reads. Requires the record's lock.
   // Each thread calls it once in an epoch, and whenever objects move to another record.
@@ -185,7 +191,8 @@ class Core {
   void take_from_all(Record& me, bool only_safe) noexcept;
   void wait_for_flights(Record& me) noexcept;
   void land_all() noexcept;
-  void lose_flights() noexcept;
+  void rescue_flights(int32_t survivor) noexcept;
+  void settle_reserve() noexcept;
   void adopt_aside_slow(Record& into) noexcept;
   Retirable* move_aside(Record& into) noexcept;
   int64_t credit_share() const noexcept;

@@ -20,6 +20,10 @@
 // they lead to may have been freed before the thread reserved its birth.
 // So a thread that stalls keeps what was born by its u: what lived, or waited, when it last read a
 // pointer.
+// The upper end may go down, once: a handler that runs after its thread read the era, and before
+// the thread noted it, may raise the end further and use a younger object. Its guard has ended when
+// the thread notes the older era, so the older era is right. But a look that finds it concludes
+// that the thread does not hold that object; so it acquires the end, and with it the handler's use.
 // All domains of a process share one era, so that a constructor can read it. [Wen18 2GEIBR]
 // Thread-safety: only a thread itself, or a signal handler of it, writes its words.
 #pragma once
@@ -52,16 +56,30 @@ inline uint64_t read_birth(const EraClock& clock) {
   return clock.now.load(kRelaxed);  // relaxed: publishing the object releases what was read
 }
 
-// Begins a reservation.
-inline void reserve(const EraClock& clock, IntervalWords& words, bool asymmetric) {
-  const uint64_t era = clock.now.load(kAcquire);  // pairs: era
-  words.upper.store(era, kRelaxed);               // relaxed: released by the next store
-  words.lower.store(era, kRelease);               // pairs: interval
+// Notes an era that was read before, as the upper end.
+inline void note_era(IntervalWords& words, uint64_t era) {
+  words.upper.store(era, kRelease);  // pairs: upper
+}
+
+// Begins a reservation, in an era that was acquired.
+inline void reserve_in(uint64_t era, IntervalWords& words, bool asymmetric) {
+  note_era(words, era);
+  words.lower.store(era, kRelease);  // pairs: interval
   light_fence(asymmetric);
+}
+
+inline void reserve(const EraClock& clock, IntervalWords& words, bool asymmetric) {
+  reserve_in(clock.now.load(kAcquire), words, asymmetric);  // pairs: era
 }
 
 inline void end_reservation(IntervalWords& words) {
   words.lower.store(0, kRelease);  // pairs: interval
+}
+
+// The rest of `extend`, once it has read the era.
+inline void raise_to(uint64_t era, IntervalWords& words, bool asymmetric) {
+  note_era(words, era);
+  light_fence(asymmetric);
 }
 
 // Reserves the present era as well, and returns it. What is read from now on is protected if the
@@ -71,8 +89,7 @@ inline uint64_t extend(const EraClock& clock, IntervalWords& words, bool asymmet
   // relaxed: the thread's own, or its handler's
   if (words.upper.load(kRelaxed) == era) [[likely]]
     return era;
-  words.upper.store(era, kRelaxed);  // relaxed: ordered by the fence
-  light_fence(asymmetric);
+  raise_to(era, words, asymmetric);
   return era;
 }
 
@@ -114,7 +131,7 @@ void collect_intervals(const Atomic<Record*>& head, F f) {
   for (Record* record = head.load(kAcquire); record != nullptr; record = record->next) {
     const uint64_t lower = record->interval.lower.load(kAcquire);  // pairs: interval
     if (lower == 0) continue;
-    f(lower, record->interval.upper.load(kRelaxed));  // relaxed: ordered by the fence, and `lower`
+    f(lower, record->interval.upper.load(kAcquire));  // pairs: upper
   }
 }
 
