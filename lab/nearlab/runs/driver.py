@@ -205,12 +205,17 @@ class Driver:
             return self._skipped(step, hopeless) if hopeless else self._run(step)
         if hopeless:
             return extras.empty(step.kind, step.case, step.allocator, f"failed before: {hopeless}")
+        if step.kind == "timeline":
+            touch_memory()
+        with huge_pages.during(step.case.huge_pages):
+            return self._extra(step)
+
+    def _extra(self, step: Extra) -> Record:
         if step.kind == "count":
             reference = extras.harness_reference(step.case, self.allocators)
             is_reference = step.allocator.name == reference
             return extras.count(self._bench, step.case, step.allocator, is_reference)
         if step.kind == "timeline":
-            touch_memory()
             return extras.timeline(self._bench, step.case, step.allocator, self._timelines)
         return extras.instructions(step.case, step.allocator)
 
