@@ -16,16 +16,13 @@ from pathlib import Path
 import pytest
 import typer
 
-import processes
 import results_file
 from nearlab import peers, programs
 from nearlab.demo import command as demo
 from nearlab.demo import table as demo_table
-from nearlab.measure import measure
 from nearlab.peers import Allocator
 from nearlab.programs import given, install
 from nearlab.programs.base import PrepareError, Program, Run
-from nearlab.programs.redis import Redis
 from nearlab.results import record
 from nearlab.runs.interleave import schedule
 from nearlab.runs.progress import Forecast, clock
@@ -355,33 +352,6 @@ needs_redis = pytest.mark.skipif(
 
 @needs_redis
 def test_redis_is_served_by_glibc_though_it_links_jemalloc(tmp_path):
-    redis = Redis()
+    redis = programs.by_name()["redis"]
     redis.prepare(tmp_path, quick=True)
     assert failures(redis, GLIBC, GLIBC) == [None, None]
-
-
-@needs_redis
-@pytest.mark.parametrize("end", [KeyboardInterrupt, OSError])
-def test_no_server_is_left_when_the_load_ends_early(tmp_path, monkeypatch, end):
-    def fail(*_):
-        raise end("early")
-
-    redis = Redis()
-    redis.prepare(tmp_path, quick=True)
-    started = []
-    start = measure.start_child
-
-    def remember(*args, **options):
-        child = start(*args, **options)
-        started.append(child.pid)
-        return child
-
-    monkeypatch.setattr(measure, "start_child", remember)
-    monkeypatch.setattr(Redis, "_benchmark", fail)
-    if end is KeyboardInterrupt:
-        with pytest.raises(KeyboardInterrupt):
-            redis.run(GLIBC, {})
-    else:
-        assert redis.run(GLIBC, {}).complaint == "early"
-    assert len(started) == 1
-    assert processes.ends(started[0])
