@@ -18,6 +18,8 @@ old
 <!-- end of table -->
 Text stays: <!-- number: mean data/a.jsonl.xz time nearmalloc own -->old<!-- end --> of glibc's
 time, and <!-- number: ratio data/a.jsonl.xz time nearmalloc glibc *o* -->old<!-- end --> in two.
+<!-- number: value data/a.jsonl.xz seconds glibc larson -->old<!-- end --> s in one,
+<!-- number: value data/a.jsonl.xz memory_kib glibc "[lp]*o*" -->old<!-- end --> MiB in two.
 <!-- table: cells data/a.jsonl.xz -->
 <!-- end of table -->
 """
@@ -48,6 +50,8 @@ def test_tables_are_made_from_the_compressed_results(root):
     assert "| larson | 0.50 [0.50, 0.50], 0.50 [0.50, 0.50] |" in text and "Text stays: " in text
     assert "glibc *o* -->0.50 to 4.00<!-- end --> in two" in text
     assert re.search(r"own -->1\.00 \[0\.\d\d, 1\.\d\d\]<!-- end -->", text)
+    assert "glibc larson -->2.00 [2.00, 2.00]<!-- end --> s in one" in text
+    assert 'glibc "[lp]*o*" -->1.00 to 2.00<!-- end --> MiB in two' in text
     assert tables("--check", path) == 0 and tables(path) == 0 and path.read_text() == text
 
 
@@ -68,6 +72,8 @@ def test_a_mean_may_be_relative_to_another_allocator(root):
         *("table: totals data/a.jsonl.xz", "table: means data/gone.jsonl.xz", "table: means"),
         *("number: mean data/a.jsonl.xz time", "number: share data/a.jsonl.xz"),
         "number: ratio data/a.jsonl.xz time nearmalloc glibc nowhere",
+        'number: value data/a.jsonl.xz seconds glibc "larson',
+        "number: value data/a.jsonl.xz hours glibc larson",
     ],
 )
 def test_what_cannot_be_made_is_an_error(root, words):
