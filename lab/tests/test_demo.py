@@ -25,7 +25,7 @@ from nearlab.programs import given, install
 from nearlab.programs.base import PrepareError, Program, Run
 from nearlab.results import record
 from nearlab.runs.interleave import schedule
-from nearlab.runs.progress import Forecast, clock
+from nearlab.runs.progress import Watch
 from nearlab.runs.work import Bench
 from program_cells import cell_of
 
@@ -328,17 +328,19 @@ def test_the_order_alternates_from_round_to_round_and_from_program_to_program():
     assert all(a.case is b.case for a, b in zip(steps[::2], steps[1::2], strict=True))
 
 
-def test_the_time_left_follows_the_runs():
-    one, two = Shell("true", "one"), Shell("true", "two")
-    steps = schedule([one, two], (GLIBC, Allocator("nearmalloc", "", None, "")), range(2))
-    forecast = Forecast(steps)
-    forecast.add(steps[0], 2.0)
-    assert forecast.left_s() == pytest.approx(7 * 2.0)
-    forecast.add(steps[1], 4.0)
-    forecast.add(steps[2], 1.0)
-    assert forecast.left_s() == pytest.approx(2 * 3.0 + 3 * 1.0)
-    assert forecast.done == 3
-    assert clock(125.2) == "2:05"
+def test_the_time_left_follows_the_runs(capsys, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    (step, *_) = schedule([Shell("true", "one")], (GLIBC,), range(1, 2))
+    with Watch(4, line_every_s=3.0) as watch:
+        for seconds in (2.0, 61.0, 63.0):
+            watch.before(step)
+            clock[0] += seconds
+            watch.after(step, "done")
+    first, second = capsys.readouterr().err.splitlines()
+    # The speed is that between the steps: the first one only starts the clock.
+    assert first == "2/4 round 1: one, glibc: done, 2:02 left"
+    assert second == "3/4 round 1: one, glibc: done, 1:02 left"
 
 
 # Redis.

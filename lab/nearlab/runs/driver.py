@@ -50,10 +50,6 @@ class Extra:
     case: Cell
     allocator: Allocator
 
-    @property
-    def key(self) -> str:
-        return f"{self.case.name} {self.kind}"
-
     def text(self) -> str:
         return f"{self.kind}: {self.case.name}, {self.allocator.label}"
 
@@ -139,7 +135,7 @@ class Driver:
                     record = extras.empty_process(allocator)
                     journal.write(record)
                     self._remember(record)
-            with Watch(steps, line_every_s=_LINE_EVERY_S) as watch:
+            with Watch(len(steps), line_every_s=_LINE_EVERY_S) as watch:
                 for step in steps:
                     watch.before(step)
                     record = self._do(step)
