@@ -64,18 +64,10 @@ class Analysis:
         if subject is not None and subject not in self.shown:
             known = ", ".join(self.shown)
             raise RecordError(f"no results of allocator '{subject}'; there are: {known}")
-        self.subject = subject or self._own()
+        self.subject = subject or record.own_subject()
         others = [name for name in self.shown if name != LIMIT] or self.shown
         self.base = "glibc" if "glibc" in others else others[0]
         self._ratios: dict[tuple[object, ...], stats.Interval | None] = {}
-
-    def _own(self) -> str | None:
-        """Returns nearmalloc, or without it the only allocator that the user named."""
-        if "nearmalloc" in self.shown:
-            return "nearmalloc"
-        groups = {allocator.name: allocator.group for allocator in self.record.allocators}
-        ours = [name for name in self.shown if groups[name] == "ours"]
-        return ours[0] if len(ours) == 1 else None
 
     def _completed_any(self, allocator: str) -> bool:
         return any(self.record.problem(c.name, allocator) is None for c in self.record.cells)
