@@ -8,6 +8,7 @@ averaged. Ranks are by intervals: an allocator is behind those whose whole inter
 its own. The limit has no memory: each of its threads has a buffer of a size that the plan chose.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -103,8 +104,8 @@ class Analysis:
         if key not in self._ratios:
             usable = above and min(above + below) > 0
             found = stats.ratio(above, below, resamples=RESAMPLES) if usable else None
-            if found is None and above and above == [0.0] * len(above):
-                found = stats.Interval(0.0, 0.0, 0.0)  # zero in every run
+            if found is None and above and above == [0.0] * len(above):  # zero in every run
+                found = stats.Interval(0.0, 0.0, 0.0 if len(above) >= FEWEST_RUNS else math.inf)
             self._ratios[key] = found
         return self._ratios[key]
 

@@ -12,17 +12,25 @@ A document has a table between two comments, and so each number of a sentence or
 the baseline; more words are the allocators shown. `mean` is one of these means, of a metric, an
 allocator and a group, relative to another allocator if that is named; `ratio` compares two
 allocators in the cells of a pattern; `value` is an allocator's own number there, in the unit that
-the page has (MiB for `..._kib`). Invariant: what lies between the comments is a function of the
+the page has (MiB for `..._kib`). A file of verdicts of the NUMA machine has counts:
+
+    <!-- number: count docs/data/numa/a.jsonl.xz heap.remote CASE ALLOCATOR -->96<!-- end -->
+
+is the median over the seeds. Invariant: what lies between the comments is a function of the
 data; nothing else of the document changes.
 """
 
 import fnmatch
 import functools
+import json
+import lzma
+import operator
 import re
 import shlex
+import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -110,6 +118,11 @@ def _ratio(analysis: Analysis, metric: str, name: str, base: str, pattern: str) 
     )
 
 
+def _own_number(value: float) -> str:
+    """Three digits; a small count has no others."""
+    return f"{value:.0f}" if value == round(value) < 1000 else style.number(value)
+
+
 def _value(analysis: Analysis, metric: str, name: str, pattern: str) -> str:
     key = _METRICS.get(metric, metric)
     factor = style.metric(key).factor
@@ -117,20 +130,42 @@ def _value(analysis: Analysis, metric: str, name: str, pattern: str) -> str:
         analysis,
         pattern,
         lambda cell: analysis.value(cell, name, key),
-        lambda value: style.number(value * factor),
+        lambda value: _own_number(value * factor),
     )
+
+
+def _count(verdicts: Sequence[dict[str, Any]], key: str, case: str, allocator: str) -> str:
+    """The median over the seeds of what the NUMA machine counted."""
+    chosen = [one for one in verdicts if (one["case"], one["allocator"]) == (case, allocator)]
+    try:
+        words = key.split(".")
+        found = [functools.reduce(operator.getitem, words, one["counts"]) for one in chosen]
+        return f"{statistics.median(found):,.0f}"
+    except (KeyError, TypeError, statistics.StatisticsError):
+        raise RecordError(f"{case} under {allocator} has no count {key!r}") from None
 
 
 _TABLES: dict[str, Callable[..., str]] = {
     "means": lambda analysis, *names: _table(_means(analysis, names)),
     "cells": lambda analysis, *names: _table(_cells(analysis, names)),
 }
-_NUMBERS: dict[str, Callable[..., str]] = {"mean": _mean, "ratio": _ratio, "value": _value}
+_NUMBERS: dict[str, Callable[..., str]] = {
+    "mean": _mean,
+    "ratio": _ratio,
+    "value": _value,
+    "count": _count,
+}
 
 
 @functools.cache
 def _analysis(path: Path) -> Analysis:
     return Analysis(record.read(path))
+
+
+@functools.cache
+def _verdicts(path: Path) -> list[dict[str, Any]]:
+    """What the NUMA machine said of each of its runs."""
+    return [json.loads(line) for line in lzma.decompress(path.read_bytes()).splitlines()]
 
 
 def _words(text: str) -> list[str]:
@@ -147,8 +182,9 @@ def _made(kinds: dict[str, Callable[..., str]], root: Path, at: re.Match[str]) -
     if kind not in kinds:
         raise RecordError(f"unknown {kind!r}; there are: {', '.join(kinds)}")
     file, *more = _words(rest) or [""]
+    data = (_verdicts if kind == "count" else _analysis)(root / file)
     try:
-        return at["head"] + kinds[kind](_analysis(root / file), *more) + at["foot"]
+        return at["head"] + kinds[kind](data, *more) + at["foot"]
     except TypeError:  # another number of words
         raise RecordError(f"{at['words']!r} has a word too few or too many") from None
 
