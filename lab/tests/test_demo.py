@@ -16,19 +16,16 @@ from pathlib import Path
 import pytest
 import typer
 
-import processes
 import results_file
 from nearlab import peers, programs
 from nearlab.demo import command as demo
 from nearlab.demo import table as demo_table
-from nearlab.measure import measure
 from nearlab.peers import Allocator
 from nearlab.programs import given, install
 from nearlab.programs.base import PrepareError, Program, Run
-from nearlab.programs.redis import Redis
 from nearlab.results import record
 from nearlab.runs.interleave import schedule
-from nearlab.runs.progress import Forecast, clock
+from nearlab.runs.progress import Watch
 from nearlab.runs.work import Bench
 from program_cells import cell_of
 
@@ -331,17 +328,19 @@ def test_the_order_alternates_from_round_to_round_and_from_program_to_program():
     assert all(a.case is b.case for a, b in zip(steps[::2], steps[1::2], strict=True))
 
 
-def test_the_time_left_follows_the_runs():
-    one, two = Shell("true", "one"), Shell("true", "two")
-    steps = schedule([one, two], (GLIBC, Allocator("nearmalloc", "", None, "")), range(2))
-    forecast = Forecast(steps)
-    forecast.add(steps[0], 2.0)
-    assert forecast.left_s() == pytest.approx(7 * 2.0)
-    forecast.add(steps[1], 4.0)
-    forecast.add(steps[2], 1.0)
-    assert forecast.left_s() == pytest.approx(2 * 3.0 + 3 * 1.0)
-    assert forecast.done == 3
-    assert clock(125.2) == "2:05"
+def test_the_time_left_follows_the_runs(capsys, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    (step, *_) = schedule([Shell("true", "one")], (GLIBC,), range(1, 2))
+    with Watch(4, line_every_s=3.0) as watch:
+        for seconds in (2.0, 61.0, 63.0):
+            watch.before(step)
+            clock[0] += seconds
+            watch.after(step, "done")
+    first, second = capsys.readouterr().err.splitlines()
+    # The speed is that between the steps: the first one only starts the clock.
+    assert first == "2/4 round 1: one, glibc: done, 2:02 left"
+    assert second == "3/4 round 1: one, glibc: done, 1:02 left"
 
 
 # Redis.
@@ -355,33 +354,6 @@ needs_redis = pytest.mark.skipif(
 
 @needs_redis
 def test_redis_is_served_by_glibc_though_it_links_jemalloc(tmp_path):
-    redis = Redis()
+    redis = programs.by_name()["redis"]
     redis.prepare(tmp_path, quick=True)
     assert failures(redis, GLIBC, GLIBC) == [None, None]
-
-
-@needs_redis
-@pytest.mark.parametrize("end", [KeyboardInterrupt, OSError])
-def test_no_server_is_left_when_the_load_ends_early(tmp_path, monkeypatch, end):
-    def fail(*_):
-        raise end("early")
-
-    redis = Redis()
-    redis.prepare(tmp_path, quick=True)
-    started = []
-    start = measure.start_child
-
-    def remember(*args, **options):
-        child = start(*args, **options)
-        started.append(child.pid)
-        return child
-
-    monkeypatch.setattr(measure, "start_child", remember)
-    monkeypatch.setattr(Redis, "_benchmark", fail)
-    if end is KeyboardInterrupt:
-        with pytest.raises(KeyboardInterrupt):
-            redis.run(GLIBC, {})
-    else:
-        assert redis.run(GLIBC, {}).complaint == "early"
-    assert len(started) == 1
-    assert processes.ends(started[0])

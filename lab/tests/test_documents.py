@@ -1,5 +1,6 @@
 """Tables and numbers of documents are made from the raw results that they name."""
 
+import json
 import lzma
 import re
 
@@ -18,6 +19,8 @@ old
 <!-- end of table -->
 Text stays: <!-- number: mean data/a.jsonl.xz time nearmalloc own -->old<!-- end --> of glibc's
 time, and <!-- number: ratio data/a.jsonl.xz time nearmalloc glibc *o* -->old<!-- end --> in two.
+<!-- number: value data/a.jsonl.xz seconds glibc larson -->old<!-- end --> s in one,
+<!-- number: value data/a.jsonl.xz memory_kib glibc "[lp]*o*" -->old<!-- end --> MiB in two.
 <!-- table: cells data/a.jsonl.xz -->
 <!-- end of table -->
 """
@@ -48,7 +51,22 @@ def test_tables_are_made_from_the_compressed_results(root):
     assert "| larson | 0.50 [0.50, 0.50], 0.50 [0.50, 0.50] |" in text and "Text stays: " in text
     assert "glibc *o* -->0.50 to 4.00<!-- end --> in two" in text
     assert re.search(r"own -->1\.00 \[0\.\d\d, 1\.\d\d\]<!-- end -->", text)
+    assert "glibc larson -->2 [2, 2]<!-- end --> s in one" in text
+    assert 'glibc "[lp]*o*" -->1 to 2<!-- end --> MiB in two' in text
     assert tables("--check", path) == 0 and tables(path) == 0 and path.read_text() == text
+
+
+def test_a_count_is_the_median_over_the_seeds_of_the_numa_machine(root):
+    counts = ({"heap": {"remote": number}} for number in (5, 1, 3000))
+    runs = [{"case": "a", "allocator": "b", "counts": one} for one in counts]
+    text = "".join(json.dumps(one) + "\n" for one in [*runs, runs[0] | {"allocator": "c"}])
+    (root / "data" / "n.jsonl.xz").write_bytes(lzma.compress(text.encode()))
+    path = root / "README.md"
+    path.write_text("<!-- number: count data/n.jsonl.xz heap.remote a b -->old<!-- end -->")
+    assert tables(path) == 0 and "-->5<!--" in path.read_text()
+    for words in ("heap.remote a d", "heap.local a b", "heap.remote.far a b", "heap.remote a"):
+        path.write_text(f"<!-- number: count data/n.jsonl.xz {words} -->old<!-- end -->")
+        assert tables(path) == 2
 
 
 def test_a_mean_may_be_relative_to_another_allocator(root):
@@ -68,6 +86,8 @@ def test_a_mean_may_be_relative_to_another_allocator(root):
         *("table: totals data/a.jsonl.xz", "table: means data/gone.jsonl.xz", "table: means"),
         *("number: mean data/a.jsonl.xz time", "number: share data/a.jsonl.xz"),
         "number: ratio data/a.jsonl.xz time nearmalloc glibc nowhere",
+        'number: value data/a.jsonl.xz seconds glibc "larson',
+        "number: value data/a.jsonl.xz hours glibc larson",
     ],
 )
 def test_what_cannot_be_made_is_an_error(root, words):
@@ -85,7 +105,34 @@ def test_the_tables_of_the_documents_are_those_of_their_data():
         assert documents.filled(text, places.ROOT) == text, path
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/claims.md", "docs/limits.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/claims.md", "docs/limits.md", "docs/numa.md"])
 def test_figures_of_the_lab_have_raw_data_or_the_document_says_that_they_have_none(name):
     text = " ".join((places.ROOT / name).read_text(encoding="utf-8").split())
     assert re.search("<!-- (table|number): ", text) or "their raw data were not kept" in text
+
+
+_KEPT, _NO_TIMES = ("memory", "counts"), "; times missing"
+
+
+def test_each_claim_comes_from_raw_data_or_its_row_says_that_they_are_missing():
+    text = (places.ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+    rows = [line.split(" | ") for line in text.splitlines() if line.count(" | ") == 4]
+    rows = [row for row in rows if row[3] != "raw data"]
+    assert len(rows) > 45
+    for claim, _, here, raw, _ in rows:
+        others = re.sub("<!-- number: .*?<!-- end -->", "", here)
+        marked = len(others) < len(here)
+        assert raw in ("missing", *(f"{what}{no}" for what in _KEPT for no in ("", _NO_TIMES)))
+        assert marked == (raw != "missing"), claim
+        # Without times, what is not marked has no number with a point, as measured ones have.
+        assert "missing" in raw or not re.search(r"\d\.\d(?! x 10)", others), claim
+
+
+def test_each_file_of_raw_data_is_described_and_used():
+    data = places.ROOT / "docs" / "data"
+    documents_ = [places.ROOT / "README.md", *(places.ROOT / "docs").glob("*.md")]
+    text = "".join(path.read_text(encoding="utf-8") for path in documents_)
+    files = sorted(data.rglob("*.xz"))
+    assert len(files) > 15
+    for file in files:
+        assert f" docs/data/{file.relative_to(data)} " in text, file

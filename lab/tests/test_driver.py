@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -340,25 +341,59 @@ def test_threads_are_bound_in_any_run(given):
         run.run(["steady"], pin="tight")
 
 
-def test_the_setting_of_huge_pages_is_an_axis_and_given_back(given, monkeypatch, tmp_path):
-    given(GLIBC)
+@pytest.fixture
+def machine_pages(monkeypatch, tmp_path):
+    """The machine's setting of huge pages, and workloads that log it beside their process's."""
     setting = tmp_path / "enabled"
     setting.write_text("always [madvise] never")
     monkeypatch.setattr(huge_pages, "SETTING", setting)
-    told = f'cp {setting} "$GATES/$$"; report cafe'
+    told = f'(cat {setting}; echo; grep THP_enabled /proc/self/status) > "$GATES/$$"; report cafe'
     script = fake_workloads.HEAD.replace("LIBC", str(libc())) + told + "\n"
     (places.workload_dir() / "steady").write_text(script)
     monkeypatch.setenv("GATES", str(tmp_path))
-    text = fake_workloads.tables("steady") + '\nhuge_pages = ["always", "never"]'
-    head = 'allocators = ["glibc"]\nrounds = 1\nwarm_up = 0'
-    records = measured(plan.parse(fake_workloads.plan_text(text, head), "try.toml"))
+    return setting
+
+
+def paged(modes: list[str]) -> tuple[list[dict], set[str]]:
+    """The records of a plan with these settings, and what its processes saw."""
+    head = f'allocators = ["glibc"]\nrounds = 1\nwarm_up = 0\nhuge_pages = {json.dumps(modes)}'
+    text = fake_workloads.plan_text(fake_workloads.tables("steady"), head)
+    records = measured(plan.parse(text, "try.toml"))
+    files = [file for file in huge_pages.SETTING.parent.glob("[0-9]*") if file.is_file()]
+    seen = {" ".join(file.read_text().split()) for file in files}
+    assert "THP_enabled:\t1" in Path("/proc/self/status").read_text()  # the driver's own is back
+    return records, seen
+
+
+def test_the_setting_of_huge_pages_is_an_axis_and_given_back(given, machine_pages):
+    given(GLIBC)
+    records, seen = paged(["always", "never"])
     names = [cell["cell"] for cell in records[0]["cells"]]
     assert names == ["steady huge_pages=always", "steady huge_pages=never"]
     assert records[0]["cells"][0]["x"] == {"huge_pages": "always"} and not any(failures(records))
-    seen = {file.read_text() for file in tmp_path.glob("[0-9]*") if file.is_file()}
-    assert seen == {"always", "never"} and setting.read_text() == "madvise"
-    monkeypatch.setattr(huge_pages, "SETTING", tmp_path / "gone")
-    records = measured(plan.parse(fake_workloads.plan_text(text, head), "try.toml"))
+    assert seen == {"always THP_enabled: 1", "madvise THP_enabled: 0"}
+    assert machine_pages.read_text() == "madvise"
+
+
+def test_never_needs_no_privileges_and_what_the_machine_has_is_not_set(
+    given, machine_pages, monkeypatch
+):
+    given(GLIBC)
+    nobody = SimpleNamespace(access=lambda *_: False, W_OK=os.W_OK)
+    monkeypatch.setattr(huge_pages, "os", nobody)
+    records, seen = paged(["always", "madvise", "never"])
+    missing = [cell["missing"] for cell in records[0]["cells"]]
+    assert missing[1:] == [None, None] and not any(failures(records)) and len(runs(records)) == 2
+    assert missing[0].startswith("huge_pages = always: the machine's are madvise, and only root")
+    before = machine_pages.read_text()
+    assert before == "always [madvise] never"  # nobody wrote to it
+    assert seen == {f"{before} THP_enabled: 1", f"{before} THP_enabled: 0"}
+
+
+def test_a_kernel_without_huge_pages_runs_no_cell_that_names_them(given, machine_pages):
+    given(GLIBC)
+    machine_pages.unlink()
+    records, _ = paged(["never"])
     missing = {cell["missing"] for cell in records[0]["cells"]}
     assert missing == {"this kernel has no transparent huge pages"}
 

@@ -8,8 +8,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import typer
 
 from nearlab import first, places
+from nearlab.__main__ import application
 from nearlab.results import journal
 
 COPIED = ("near", "lab", "designs/list.txt")
@@ -69,16 +71,41 @@ def test_a_list_that_nobody_reads_to_its_end_is_no_error(clone):
         (["run", "gone.toml"], "there is no plan gone.toml"),
         (["run", "quick", "larson"], "quick is a plan, and is run alone, without larson"),
         (["fly"], "unknown command 'fly'"),
+        (["run", "quick", "--pin", "tight"], "--pin: tight is neither spread nor compact"),
+        (["run", "quick", "--rounds", "0"], "--rounds: 0 is no number of rounds"),
+        (["run", "quick", "--wrong"], "unrecognized arguments: --wrong"),
+        (["run"], "the following arguments are required: what"),
+        (["run", "README"], "README: not TOML: "),
+        (["report", "quick~9"], "quick~9: neither a file nor a plan"),
+        (["sweep-summary"], "sweep: neither a file nor a plan"),
+        (["compare", "a", "b"], "a: neither a file nor a plan"),
+        (["compare-allocators", "--", "no-such-command", "-l"], "no command no-such-command"),
+        (["compare-allocators", "--allocators", "mine=/none.so", "ls"], "no file /none.so"),
     ],
 )
 def test_a_wrong_request_is_refused_before_anything_is_installed(clone, words, complaint):
+    words = [str(Path(__file__)) if word == "README" else word for word in words]
+    complaint = complaint.replace("README", str(Path(__file__)))
     said = asked(clone, *words, status=2).strip()
     assert complaint in said and said.startswith("./near lab: ") and "\n" not in said
 
 
-def test_what_is_not_wrong_goes_on():
-    for words in ("run quick", "run threadtest larson", "report", "run --wrong", "list --help"):
-        assert first.answer(words.split()) is None
+def test_what_is_not_wrong_goes_on(tmp_path):
+    (tmp_path / "a.jsonl").touch()
+    for words in (
+        *("run quick", "run threadtest --count larson", "list --help", "run --help"),
+        *("compare-allocators -- ls -l", "compare-allocators --rounds 3 ls --all", "tables x"),
+        *(f"{name} {tmp_path}/a.jsonl" for name in ("report --figure a", "sweep-summary -o x")),
+        f"compare {tmp_path}/a.jsonl --threshold-time 3 {tmp_path}/a.jsonl",
+    ):
+        assert first.answer(words.split()) is None, words
+
+
+@pytest.mark.parametrize("command", first._KNOWN)
+def test_the_options_that_are_checked_first_are_those_of_the_command(command):
+    click = typer.main.get_command(application([command]))
+    words = {word for one in click.commands[command].params for word in one.opts}
+    assert {word for word in words if word.startswith("-")} == set(first._KNOWN[command][0])
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path, monkeypatch):

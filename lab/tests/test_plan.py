@@ -106,6 +106,16 @@ def test_a_workload_may_have_allocators_of_its_own():
     assert second.takes("mine") and not first.takes("mine")
 
 
+def test_huge_pages_of_the_plan_are_those_of_all_rows_that_name_none():
+    more = '\n[[workload]]\nprogram = "steady"\nname = "b"\nhuge_pages = ["madvise"]\n'
+    figure = '[[figure]]\nname = "f"\nkind = "lines"\nx = "huge_pages"\nworkloads = ["steady"]\n'
+    given = '[[program]]\nname = "c"\nargv = ["true"]\n'
+    found = cells.of_plan(parse(ONE + more + figure + given, 'huge_pages = ["always", "never"]'))
+    names = [cell.name.replace("huge_pages=", "") for cell in found]
+    assert names == ["steady always", "steady never", "b madvise", "c always", "c never"]
+    assert [cell.x for cell in found][2:4] == [{"huge_pages": "madvise"}, {"huge_pages": "always"}]
+
+
 def test_who_is_named_on_the_command_line_runs_everywhere():
     own = '\n[[workload]]\nprogram = "steady"\nname = "b"\nallocators = ["scalloc+madvise:off"]'
     found = parse(ONE + own, 'allocators = ["glibc"]')
@@ -126,6 +136,7 @@ WRONG = {
     'allocators = ["all", "glibc"]': "try.toml: allocators: unknown 'all'",
     "allocators = []": "try.toml: allocators: ",
     'preset = "huge"': "try.toml: preset: ",
+    'huge_pages = ["sometimes"]': "try.toml: huge_pages[0]: ",
     'name = "../x"': "try.toml: name: ",
     "timeout_s = 0": "try.toml: timeout_s: ",
 }
@@ -164,6 +175,7 @@ FIGURE = ONE + 'threads = [1]\n[[figure]]\nname = "f"\nkind = "{}"\nworkloads = 
 WRONG_FIGURES = {
     FIGURE.format("lines"): "figure[0].x: is one of threads",
     FIGURE.format("lines") + 'x = "size"': "figure[0].x: is one of threads",
+    FIGURE.format("lines") + 'x = "huge_pages"': "figure[0].x: is one of threads",
     FIGURE.format("bars") + 'x = "threads"': "figure[0].x: a figure of bars has none",
     FIGURE.format("pie"): "figure[0].kind: ",
     FIGURE.format("curve"): "figure[0].series: ",

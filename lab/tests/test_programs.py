@@ -5,11 +5,10 @@ Invariant: nothing is installed here. A program that is missing is skipped with 
 Thread-safety: pytest.
 """
 
+import hashlib
 import os
-import signal
 import socket
-import sys
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,9 +16,7 @@ import pytest
 import processes
 from nearlab import programs
 from nearlab.measure import measure
-from nearlab.programs import base, install, server
-from nearlab.programs.mariadb import MariaDb
-from nearlab.programs.nginx import Nginx
+from nearlab.programs import base, given, install, server
 from nearlab.runs.work import Bench
 from program_cells import cell_of
 
@@ -39,36 +36,50 @@ while True:
         connection.sendall(text)
     connection.close()
 """
+_ASK = [base.python(), f"{base.SOURCES}/ask.py", "{folder}/socket"]
 
 
-class Echo(server.ServerProgram):
-    """A server that replies with the bytes that it received."""
+@dataclass
+class Seen:
+    """The servers that were started, and their folders."""
 
-    name = title = "echo"
-    version = ("echo",)
+    pids: list[int]
+    folders: list[Path]
 
-    def __init__(self, commands: bytes, script: str = _ECHO):
-        self._commands, self._script = commands, script
-        self.folders: list[Path] = []
-        self.pids: list[int] = []
-
-    def prepare(self, folder: Path, quick: bool) -> None:
-        pass
-
-    def server(self, folder: Path) -> Sequence[str | Path]:
-        self.folders.append(folder)
-        return [Path(sys.executable).resolve(), "-c", self._script]
-
-    def load(self, server_: measure.Child, folder: Path) -> tuple[str, float]:
-        self.pids.append(server_.pid)
-        with server.connect(server_, folder / "socket") as connection:
-            return server.ask(connection, self._commands, b"done").decode(), 1.0
+    def clean(self) -> bool:
+        """True if no process or folder is left."""
+        gone = all(processes.ends(pid) for pid in self.pids)
+        return gone and not any(folder.exists() for folder in self.folders)
 
 
-def clean(echo: Echo) -> bool:
-    """True if no process or folder of the program's runs is left."""
-    gone = all(processes.ends(pid) for pid in echo.pids)
-    return gone and not any(folder.exists() for folder in echo.folders)
+@pytest.fixture
+def seen(monkeypatch):
+    found = Seen([], [])
+    start = measure.start_child
+
+    def remember(*arguments, **options):
+        child = start(*arguments, **options)
+        found.pids.append(child.pid)
+        found.folders.append(options["cwd"])
+        return child
+
+    monkeypatch.setattr(measure, "start_child", remember)
+    return found
+
+
+def echo(tmp_path: Path, commands: bytes, script: str = _ECHO, **words) -> base.Program:
+    """A server that replies with the bytes that it received, and its client."""
+    commands_file = tmp_path / "commands"
+    commands_file.write_bytes(commands)
+    server_words = {
+        "start": [base.python(), "-c", script],
+        "ready": _ASK,
+        "client": [*_ASK, str(commands_file), "done", "done"],
+        **words,
+    }
+    program = given.Given.model_validate({"name": "echo", "server": server_words}).program()
+    program.prepare(tmp_path, quick=True)
+    return program
 
 
 # Every program.
@@ -127,81 +138,107 @@ def test_what_is_installed_does_not_start_at_the_next_boot_and_the_rest_does(tmp
 # What can go wrong with a server.
 
 
-def test_a_reply_larger_than_what_a_socket_holds_is_taken_while_it_is_sent(found):
+def test_a_reply_larger_than_what_a_socket_holds_is_taken_while_it_is_sent(found, tmp_path):
     text = b"x" * (3 << 20) + b"done"
-    run = Echo(text).run(found["glibc"], {})
+    run = echo(tmp_path, text).run(found["glibc"], {})
     assert run.complaint is None
-    assert run.answer == text.decode()
+    assert run.answer == hashlib.sha256(text).hexdigest()
     assert run.sample.served_by == "glibc"
 
 
 @pytest.mark.parametrize(
     ("commands", "complaint"),
-    [(b"die", "server: exit code 1: no more"), (b"hang up", "the server closed the connection")],
+    [(b"die", "server: exit code 1: no more"), (b"hang up", ": the server closed the connection")],
 )
-def test_a_server_that_dies_during_its_work_is_a_complaint(found, monkeypatch, commands, complaint):
+def test_a_server_that_dies_during_its_work_is_a_complaint(
+    found, monkeypatch, tmp_path, seen, commands, complaint
+):
     monkeypatch.setattr(server, "_LAST_WORDS_S", 30 if commands == b"die" else 0)
-    echo = Echo(commands)
-    run = echo.run(found["glibc"], {})
-    assert run.complaint == complaint
-    assert clean(echo)
+    # The client sends parts that end with `done`, so these commands come from one of their own.
+    talk = (
+        "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect('socket');"
+        f"s.sendall({commands!r}); s.recv(9) or sys.exit('the server closed the connection')"
+    )
+    one = echo(tmp_path, b"done", client=[base.python(), "-c", talk])
+    assert one.run(found["glibc"], {}).complaint.endswith(complaint)
+    assert seen.clean() and len(seen.pids) == 1
 
 
-def test_a_server_that_crashes_is_a_complaint(found, monkeypatch):
-    echo = Echo(b"done")
-    ask = server.ask
-
-    def crash_first(*arguments):
-        os.kill(echo.pids[0], signal.SIGSEGV)
-        return ask(*arguments)
-
-    monkeypatch.setattr(server, "ask", crash_first)
-    assert echo.run(found["glibc"], {}).complaint == "server: ended by SIGSEGV"
-    assert clean(echo)
+def test_a_server_that_crashes_is_a_complaint(found, tmp_path, seen):
+    client = ["sh", "-c", "kill -SEGV $$(cat pid); sleep 0.3; exit 1"]
+    script = "import os; open('pid', 'w').write(str(os.getpid()))" + _ECHO
+    run = echo(tmp_path, b"done", script, client=client).run(found["glibc"], {})
+    assert run.complaint == "server: ended by SIGSEGV"
+    assert seen.clean()
 
 
-def test_a_server_that_does_not_start_is_tried_again_as_often_as_it_says(found):
-    echo = Echo(b"done", "raise SystemExit('taken')")
-    echo.attempts = 3
-    run = echo.run(found["glibc"], {})
+def test_a_server_that_does_not_start_is_tried_three_times(found, tmp_path, seen):
+    run = echo(tmp_path, b"done", "raise SystemExit('taken')").run(found["glibc"], {})
     assert run.complaint == "server: exit code 1: taken"
     assert run.sample is None
-    assert len(echo.folders) == 3
-    assert clean(echo)
+    assert len(set(seen.folders)) == 3
+    assert seen.clean()
 
 
-def test_a_client_that_fails_is_a_complaint():
+def test_a_command_may_prepare_each_start_and_its_failure_is_a_complaint(found, tmp_path, seen):
+    before = ["sh", "-c", "echo done > {folder}/commands"]
+    client = [*_ASK, "{folder}/commands", "done", "done"]
+    ready = echo(tmp_path, b"", before=before, client=client)
+    assert ready.run(found["glibc"], {}).complaint is None
+    assert len(seen.pids) == 1
+    failing = echo(tmp_path, b"done", before=["sh", "-c", "echo full >&2; exit 3"])
+    run = failing.run(found["glibc"], {})
+    assert (run.complaint, run.sample) == ("sh: exit code 3: full", None)
+    assert len(seen.pids) == 1, "nothing is started after it"
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, OSError])
+def test_no_server_is_left_when_the_load_ends_early(found, tmp_path, monkeypatch, seen, end):
+    ask = given.run_client
+
+    def fail(words, folder):
+        if len(words) > len(_ASK):
+            raise end("early")
+        return ask(words, folder)
+
+    monkeypatch.setattr(given, "run_client", fail)
+    one = echo(tmp_path, b"done")
+    if end is KeyboardInterrupt:
+        with pytest.raises(KeyboardInterrupt):
+            one.run(found["glibc"], {})
+    else:
+        assert one.run(found["glibc"], {}).complaint == "early"
+    assert len(seen.pids) == 1 and seen.clean()
+
+
+def test_a_client_that_fails_is_a_complaint(tmp_path):
     with pytest.raises(server.ServerError, match="sh: exit code 3: no"):
-        server.run_client(["sh", "-c", "echo no >&2; exit 3"])
+        server.run_client(["sh", "-c", "echo no >&2; exit 3"], tmp_path)
 
 
-needs_nginx = pytest.mark.skipif(bool(Nginx().missing()), reason="nginx or ab is not installed")
-
-
-@needs_nginx
+@pytest.mark.skipif(
+    bool(programs.by_name()["nginx"].missing()), reason="nginx, ab or curl is not installed"
+)
 def test_nginx_takes_another_port_when_its_own_is_taken(found, tmp_path, monkeypatch):
-    nginx = Nginx()
+    nginx = programs.by_name()["nginx"]
     nginx.prepare(tmp_path, quick=True)
-    starts = []
-    start = measure.start_child
+    ports, starts = [], []
+    start, free_port = measure.start_child, server.free_port
+
+    def chosen():
+        ports.append(free_port())
+        return ports[-1]
 
     def take_the_first(*arguments, **options):
-        starts.append(nginx._port)
+        starts.append(arguments)
         if len(starts) > 1:
             return start(*arguments, **options)
-        with socket.create_server(("127.0.0.1", nginx._port)):
+        with socket.create_server(("127.0.0.1", ports[0])):
             child = start(*arguments, **options)
             server.wait_until(lambda: not child.running(), child)
         return child
 
+    monkeypatch.setattr(given, "free_port", chosen)
     monkeypatch.setattr(measure, "start_child", take_the_first)
     assert nginx.run(found["glibc"], {}).complaint is None
-    assert len(starts) == 2
-
-
-@pytest.mark.skipif(bool(MariaDb().missing()), reason="MariaDB or sysbench is not installed")
-def test_a_data_folder_that_cannot_be_made_is_an_error_of_the_inputs(tmp_path, monkeypatch):
-    monkeypatch.setattr(base, "which", lambda _: "/bin/false")
-    monkeypatch.setattr("nearlab.programs.mariadb.which", lambda _: "/bin/false")
-    with pytest.raises(base.PrepareError, match="no data folder"):
-        MariaDb().prepare(tmp_path, quick=True)
+    assert len(starts) == len(ports) == 2

@@ -187,6 +187,21 @@ def test_what_is_no_sweep_is_refused(tmp_path, words, message):
     assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
 
 
+def test_without_nearmalloc_the_users_own_allocator_is_judged_here_and_by_the_gate(tmp_path):
+    path = result(tmp_path)
+    text = path.read_text().replace("nearmalloc", "mine")
+    assert record.read(path).own_subject() == "nearmalloc"
+    path.write_text(text)
+    with pytest.raises(record.RecordError, match="--subject is needed, one of mine, glibc, tbb"):
+        summary.read(path, None)
+    first, *rest = text.splitlines(keepends=True)
+    line = json.loads(first)
+    line["allocators"][0]["group"] = "ours"
+    path.write_text("".join([json.dumps(line) + "\n", *rest]))
+    assert summary.read(path, None).subject == "mine"
+    assert len(gate.changes(path, path, {Way.TIME: 0.03, Way.MEMORY: 0.02})) == 7
+
+
 def test_a_small_sweep_runs_under_two_allocators(tmp_path):
     file = tmp_path / "small.toml"
     file.write_text("""
@@ -257,9 +272,9 @@ def test_few_rounds_make_the_summary_unclear_and_other_results_have_none(tmp_pat
     thresholds = {Way.TIME: 0.03, Way.MEMORY: 0.02}
     first = result(tmp_path / "a", rounds=3)
     second = result(tmp_path / "b", slower(POINTS, 2), rounds=3)
-    assert {one.worse for one in gate.changes(first, second, "nearmalloc", thresholds)} == {None}
+    assert {one.worse for one in gate.changes(first, second, thresholds)} == {None}
     other = make.write(tmp_path / "quick.jsonl", make.rich_lines(("nearmalloc", "glibc"), 5))
-    assert gate.changes(other, other, "nearmalloc", thresholds) == []
+    assert gate.changes(other, other, thresholds) == []
 
 
 # --- before it runs -------------------------------------------------------------------------------

@@ -30,7 +30,6 @@ _FORMAT = 1
 _MACHINE = ("cpu", "cpus", "memory_kib", "kernel", "libc", "huge_pages")
 _STYLES = {1: "red", -1: "green", 0: ""}
 _WIDTH_OF_A_FILE = 180
-_SUBJECT = "nearmalloc"  # whose sweep is summarised
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def compare_files(first: Path, second: Path, settings: Settings) -> Comparison:
     rows = comparing.rows(before, after, settings)
     if not rows:
         raise ValueError(f"{first} and {second} have nothing in common that can be compared")
-    sweep = gate.changes(first, second, _SUBJECT, settings.thresholds)
+    sweep = gate.changes(first, second, settings.thresholds)
     warnings = list(_warnings(before, after, settings))
     return Comparison(before, after, settings, rows, warnings, sweep)
 

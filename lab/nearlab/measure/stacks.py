@@ -13,6 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
 _ENTRY = struct.Struct("<16Q")  # calls, bytes, 14 frames
 _TABLE_BYTES = _ENTRY.size << 16
 _MAPPED = re.compile(r"(\w+)-(\w+) r-xp (\w+) \S+ \d+ +(/.*)")
@@ -86,16 +89,11 @@ def _name(path: str, offset: int) -> str:
 
 def _base(path: str, offset: int) -> int:
     """What is added to an offset in the file to get the address that the file names."""
-    with Path(path).open("rb") as file:
-        head = file.read(64)
-        if head[:6] != b"\x7fELF\x02\x01":
-            return 0
-        (at,) = struct.unpack_from("<Q", head, 32)
-        size, count = struct.unpack_from("<HH", head, 54)
-        file.seek(at)
-        table = file.read(size * count)
-    for entry in range(0, len(table), size):
-        kind, _, start, address, _, length = struct.unpack_from("<IIQQQQ", table, entry)
-        if kind == 1 and start <= offset < start + length:
-            return int(address - start)
+    try:
+        with Path(path).open("rb") as file:
+            for segment in ELFFile(file).iter_segments("PT_LOAD"):
+                if segment["p_offset"] <= offset < segment["p_offset"] + segment["p_filesz"]:
+                    return int(segment["p_vaddr"] - segment["p_offset"])
+    except ELFError:
+        pass
     return 0

@@ -38,7 +38,7 @@ class Cell:
     threads_each: int = 1
     origin: str = "own"
     tuned: bool = False
-    huge_pages: str | None = None  # the machine's setting during its runs
+    huge_pages: str | None = None  # its processes' setting; None: the machine's
     allocators: tuple[str, ...] = ()  # it runs under these; empty: all except `foreign`
     foreign: tuple[str, ...] = ()  # allocators that only other cells of the plan name
 
@@ -119,7 +119,7 @@ def _of_workload(plan: Plan, workload: Workload) -> Iterator[Cell]:
     swept: list[tuple[str, int | float | str] | None] = [
         (name, value) for name, values in workload.sweep.items() for value in values
     ]
-    pages: list[str | None] = [*workload.huge_pages]
+    pages: list[str | None] = [*(workload.huge_pages or plan.keys.huge_pages)]
     for threads, point, huge in product(numbers or [None], swept or [None], pages or [None]):
         x = {} if point is None else dict([point])
         marks = [f"t={threads}"] if threads else []

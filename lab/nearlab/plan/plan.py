@@ -28,6 +28,7 @@ from nearlab.programs.given import Given
 PROGRAM = programs.PREFIX
 Preset = Literal["two-cores", "paper"]
 Origin = Literal["published", "program", "own"]  # groups that are never averaged together
+HugePages = Literal["always", "madvise", "never"]
 Value = bool | int | float | str
 _Threads = Annotated[int, Field(ge=1)]
 
@@ -49,7 +50,7 @@ class Workload(_Table):
     threads: list[_Threads] = []  # each value makes a cell, with --threads N
     threads_each: _Threads = 1  # threads for each of these: 2 if each producer has a consumer
     sweep: Annotated[dict[str, list[int | float | str]], Field(max_length=1)] = {}
-    huge_pages: list[Literal["always", "madvise", "never"]] = []  # each makes cells; as root
+    huge_pages: list[HugePages] = []  # each makes cells; default: the plan's
     group: str = "other"
     origin: Origin | None = None  # default: program for a real one, the plan's, or as in `quick`
     tuned: bool = False  # the allocator under development was tuned by this row
@@ -124,6 +125,7 @@ class _Keys(_Table):
     count: bool = False
     preset: Preset = "two-cores"
     origin: Origin | None = None  # of the workloads that name none
+    huge_pages: list[HugePages] = []  # of all rows that name none (runs/huge_pages.py)
     workload: list[Workload] = []
     program: list[Given] = []
     figure: list[Figure] = []
@@ -337,6 +339,8 @@ def _figure_problems(figure: Figure, keys: _Keys) -> Iterator[tuple[str, str]]:
             yield "workloads", f"no workload is called {pattern!r}"
         shown += found
     axes = {"threads", *(option for workload in shown for option in workload.sweep)}
+    if keys.huge_pages or any(workload.huge_pages for workload in shown):
+        axes.add("huge_pages")
     if figure.kind == "lines" and figure.x not in axes:
         yield "x", f"is one of {', '.join(sorted(axes))} in a figure of lines"
     if figure.kind != "lines" and figure.x is not None:

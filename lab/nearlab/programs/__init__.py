@@ -1,9 +1,8 @@
-"""The real programs of the demo and of the lab's plans: the servers, and the tables of
-lab/programs/programs.toml.
+"""The real programs of the demo and of the lab's plans: the tables of lab/programs/programs.toml.
 
 Invariant: every program of the demo spends more than 1 % of its time in malloc under glibc; the
-lab has others too. The comment or file of each program gives its share, sampled with perf under
-glibc 2.36. `listed` needs only Python itself.
+lab has others too. The comment of each program gives its share, sampled with perf under glibc 2.36.
+`listed` needs only Python itself.
 """
 
 import functools
@@ -11,10 +10,6 @@ import tomllib
 from typing import Any
 
 from nearlab.programs.base import SOURCES, Described, Listed, Program
-from nearlab.programs.mariadb import MariaDb
-from nearlab.programs.memcached import Memcached
-from nearlab.programs.nginx import Nginx
-from nearlab.programs.redis import Redis
 
 PREFIX = "program:"  # what the name of a real program starts with in a plan
 
@@ -25,19 +20,13 @@ def _tables() -> list[dict[str, Any]]:
     return list(tomllib.loads(text)["program"])
 
 
-def _servers() -> list[Program]:
-    return [Redis(), MariaDb(), Memcached(), Nginx()]
-
-
 def listed() -> dict[str, Listed]:
     """What is known of all programs, in the order in which they are listed."""
-    found: list[Listed] = [*map(Described, _tables()), *_servers()]
-    return {program.name: program for program in found}
+    return {table["name"]: Described(table) for table in _tables()}
 
 
 def by_name() -> dict[str, Program]:
     """All programs, to be run."""
     from nearlab.programs.given import Given  # its checks of a table are slow to load
 
-    found = [*(Given.model_validate(table).program() for table in _tables()), *_servers()]
-    return {program.name: program for program in found}
+    return {table["name"]: Given.model_validate(table).program() for table in _tables()}

@@ -1,8 +1,9 @@
 """A program that a table describes: `[[program]]`, a command or a server with its client.
 
 In its words `{folder}` is the folder of the run, `{inputs}` that of the inputs, `{port}` a free
-port of the loopback, `{NAME}` a size of the table, `{sources}` lab/programs, `{python}` and
-`{compiler}` what the lab itself uses, and `$NAME` a variable of the environment (`$$` is a dollar).
+port of the loopback, `{NAME}` a size of the table, `{sources}` lab/programs, `{python}`,
+`{compiler}` and `{user}` those of the lab, and `$NAME` a variable of the environment (`$$` is a
+dollar).
 Invariant: a variable that is not set, or a command that is not there, makes the program missing,
 with the reason.
 Thread-safety: one thread.
@@ -10,8 +11,8 @@ Thread-safety: one thread.
 
 import hashlib
 import os
+import pwd
 import re
-import socket
 import string
 import subprocess
 import tempfile
@@ -38,8 +39,16 @@ from nearlab.programs.base import (
     python,
     which,
 )
-from nearlab.programs.server import ServerError, ServerProgram, run_client, wait_until
+from nearlab.programs.server import (
+    NotStarted,
+    ServerError,
+    free_port,
+    judged,
+    run_client,
+    wait_until,
+)
 
+_STARTS = 3  # attempts to start a server
 _Words = Annotated[list[str], Field(min_length=1)]
 
 
@@ -50,6 +59,7 @@ class _Table(BaseModel):
 class Server(_Table):
     """A server: it is measured, the client's time is the score, the client's output the answer."""
 
+    before: list[str] = []  # a command, before each start
     start: _Words
     ready: _Words  # a command that succeeds once the server listens
     client: _Words
@@ -111,6 +121,7 @@ class _Filled(Described, Program):
         self._values = {name: pair[not quick] for name, pair in self._table.sizes.items()}
         self._values |= {"inputs": folder, "sources": SOURCES}
         self._values |= {"python": python(), "compiler": compiler()}
+        self._values |= {"user": pwd.getpwuid(os.geteuid()).pw_name}
         server = self._table.server
         argv = server.start if server else self._table.argv
         for words in (*self._table.inputs, argv):
@@ -193,38 +204,59 @@ class _GivenCommand(_Filled):
         return self._score(Run(sample, sample.wall_s, answer), sample.stdout)
 
 
-class _GivenServer(_Filled, ServerProgram):
-    attempts = 3
-    handles_term = False
-    _port = 0
-    _said = ""
-
-    def server(self, folder: Path) -> Sequence[str | Path]:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._port = free.getsockname()[1]
-        return self._filled(self._words.start, folder, self._port)
-
-    @property
-    def _words(self) -> Server:
-        assert self._table.server is not None, "it was made of one"
-        return self._table.server
-
-    def load(self, server: measure.Child, folder: Path) -> tuple[str, float]:
-        def is_ready() -> bool:
-            try:
-                run_client(self._filled(self._words.ready, folder, self._port))
-            except ServerError:
-                return False
-            return True
-
-        wait_until(is_ready, server)
-        started = time.monotonic()
-        self._said = run_client(self._filled(self._words.client, folder, self._port))
-        ended = time.monotonic()
-        answer = self._answer(self._said, folder)
-        if self._words.stop:
-            run_client(self._filled(self._words.stop, folder, self._port))
-        return answer, ended - started
+class _GivenServer(_Filled):
+    """Invariant: the server and its folder are gone after the run in every case; it listens below
+    that folder or on its own port of the loopback. Memory and CPU time are the server's, the time
+    is that of the clients' work. For the system's malloc, libc is preloaded, because a server may
+    link another malloc. Another program may have taken its port, so it is started up to three
+    times."""
 
     def run(self, allocator: Allocator, env: Mapping[str, str]) -> Run:
-        return self._score(super().run(allocator, self._environment(env, Path())), self._said)
+        for left in reversed(range(_STARTS)):
+            try:
+                return self._run_once(allocator, env)
+            except ServerError as error:
+                if left == 0 or not isinstance(error, NotStarted):
+                    return Run(None, 0.0, "", str(error))
+        raise AssertionError("a server is started at least once")
+
+    def _run_once(self, allocator: Allocator, env: Mapping[str, str]) -> Run:
+        words, said, port = self._table.server, "", free_port()
+        assert words is not None, "it was made of one"
+        # A socket's path has at most 107 bytes, so the folder is not below the build folder.
+        with tempfile.TemporaryDirectory(prefix=f"near-{self.name}-") as name:
+            folder = Path(name)
+
+            def run_in(command: Sequence[str]) -> str:
+                return run_client(self._filled(command, folder, port), folder)
+
+            def is_ready() -> bool:
+                try:
+                    run_in(words.ready)
+                except ServerError:
+                    return False
+                return True
+
+            def load() -> tuple[str, float]:
+                nonlocal said
+                wait_until(is_ready, server)
+                started = time.monotonic()
+                said = run_in(words.client)
+                ended = time.monotonic()
+                answer = self._answer(said, folder)
+                if words.stop:
+                    run_in(words.stop)
+                return answer, ended - started
+
+            if words.before:
+                run_in(words.before)
+            command, *options = self._filled(words.start, folder, port)
+            with measure.start_child(
+                [which(command) or command, *options],
+                preload=allocator.library or "libc.so.6",
+                env=self._environment(env, folder),
+                cwd=folder,
+                timeout=TIMEOUT_S,
+                tree=self.tree,
+            ) as server:
+                return self._score(judged(server, load), said)

@@ -8,6 +8,7 @@ averaged. Ranks are by intervals: an allocator is behind those whose whole inter
 its own. The limit has no memory: each of its threads has a buffer of a size that the plan chose.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -64,18 +65,10 @@ class Analysis:
         if subject is not None and subject not in self.shown:
             known = ", ".join(self.shown)
             raise RecordError(f"no results of allocator '{subject}'; there are: {known}")
-        self.subject = subject or self._own()
+        self.subject = subject or record.own_subject()
         others = [name for name in self.shown if name != LIMIT] or self.shown
         self.base = "glibc" if "glibc" in others else others[0]
         self._ratios: dict[tuple[object, ...], stats.Interval | None] = {}
-
-    def _own(self) -> str | None:
-        """Returns nearmalloc, or without it the only allocator that the user named."""
-        if "nearmalloc" in self.shown:
-            return "nearmalloc"
-        groups = {allocator.name: allocator.group for allocator in self.record.allocators}
-        ours = [name for name in self.shown if groups[name] == "ours"]
-        return ours[0] if len(ours) == 1 else None
 
     def _completed_any(self, allocator: str) -> bool:
         return any(self.record.problem(c.name, allocator) is None for c in self.record.cells)
@@ -111,8 +104,8 @@ class Analysis:
         if key not in self._ratios:
             usable = above and min(above + below) > 0
             found = stats.ratio(above, below, resamples=RESAMPLES) if usable else None
-            if found is None and above and above == [0.0] * len(above):
-                found = stats.Interval(0.0, 0.0, 0.0)  # zero in every run
+            if found is None and above and above == [0.0] * len(above):  # zero in every run
+                found = stats.Interval(0.0, 0.0, 0.0 if len(above) >= FEWEST_RUNS else math.inf)
             self._ratios[key] = found
         return self._ratios[key]
 

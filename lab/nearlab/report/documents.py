@@ -6,20 +6,31 @@ A document has a table between two comments, and so each number of a sentence or
     <!-- end of table -->
     <!-- number: mean docs/data/quick.jsonl.xz time nearmalloc own -->0.47 [0.45, 0.50]<!-- end -->
     <!-- number: ratio docs/data/quick.jsonl.xz time tbb glibc larson* -->0.88 to 1.00<!-- end -->
+    <!-- number: value docs/data/quick.jsonl.xz memory_kib tbb "a b t=2" -->24.1<!-- end -->
 
 `means` is a row for each allocator and group of rows, `cells` one for each cell, both relative to
 the baseline; more words are the allocators shown. `mean` is one of these means, of a metric, an
 allocator and a group, relative to another allocator if that is named; `ratio` compares two
-allocators in the cells of a pattern. Invariant: what lies between the comments is a function of the
+allocators in the cells of a pattern; `value` is an allocator's own number there, in the unit that
+the page has (MiB for `..._kib`). A file of verdicts of the NUMA machine has counts:
+
+    <!-- number: count docs/data/numa/a.jsonl.xz heap.remote CASE ALLOCATOR -->96<!-- end -->
+
+is the median over the seeds. Invariant: what lies between the comments is a function of the
 data; nothing else of the document changes.
 """
 
 import fnmatch
 import functools
+import json
+import lzma
+import operator
 import re
+import shlex
+import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -29,11 +40,13 @@ from nearlab.report import tables as page_tables
 from nearlab.report.analysis import MEMORY, TIME, Analysis
 from nearlab.results import record
 from nearlab.results.record import ORIGINS, RecordError
+from nearlab.results.stats import Interval
 
 _MARKED = re.compile(
     r"(?P<head><!-- table: (?P<words>[^\n]+?) -->\n).*?(?P<foot><!-- end of table -->)", re.DOTALL
 )
 _NUMBER = re.compile(r"(?P<head><!-- number: (?P<words>[^\n]+?) -->)[^\n]*?(?P<foot><!-- end -->)")
+_Digits = Callable[[float], str]
 _METRICS = {"time": TIME, "heap": MEMORY}  # others are named as in the results
 
 
@@ -84,22 +97,64 @@ def _mean(
     return page_tables.interval(analysis.mean(name, key, analysis.common(key, origin), base))
 
 
-def _ratio(analysis: Analysis, metric: str, name: str, base: str, pattern: str) -> str:
-    """The ratio in one cell with its interval, or the least and the greatest of several."""
+def _in_cells(
+    analysis: Analysis, pattern: str, of: Callable[[str], Interval | None], digits: _Digits
+) -> str:
+    """The number of one cell with its interval, or the least and the greatest of several."""
     cells = fnmatch.filter((cell.name for cell in analysis.record.cells), pattern)
-    key = _METRICS.get(metric, metric)
-    found = [ratio for cell in cells if (ratio := analysis.ratio(cell, name, base, key))]
+    found = [one for cell in cells if (one := of(cell))]
     if not found or len(found) < len(cells):
-        raise RecordError(f"{name} and {base} have no {metric} in each cell {pattern!r}")
-    values = sorted(style.ratio(one.value) for one in found)
-    return page_tables.interval(found[0]) if len(cells) == 1 else f"{values[0]} to {values[-1]}"
+        raise RecordError(f"there is no such number in each cell {pattern!r}")
+    least, *_, most = sorted([*found, *found], key=lambda one: one.value)
+    if len(cells) == 1:
+        return least.shown(digits)
+    return f"{digits(least.value)} to {digits(most.value)}"
+
+
+def _ratio(analysis: Analysis, metric: str, name: str, base: str, pattern: str) -> str:
+    key = _METRICS.get(metric, metric)
+    return _in_cells(
+        analysis, pattern, lambda cell: analysis.ratio(cell, name, base, key), style.ratio
+    )
+
+
+def _own_number(value: float) -> str:
+    """Three digits; a small count has no others."""
+    return f"{value:.0f}" if value == round(value) < 1000 else style.number(value)
+
+
+def _value(analysis: Analysis, metric: str, name: str, pattern: str) -> str:
+    key = _METRICS.get(metric, metric)
+    factor = style.metric(key).factor
+    return _in_cells(
+        analysis,
+        pattern,
+        lambda cell: analysis.value(cell, name, key),
+        lambda value: _own_number(value * factor),
+    )
+
+
+def _count(verdicts: Sequence[dict[str, Any]], key: str, case: str, allocator: str) -> str:
+    """The median over the seeds of what the NUMA machine counted."""
+    chosen = [one for one in verdicts if (one["case"], one["allocator"]) == (case, allocator)]
+    try:
+        words = key.split(".")
+        found = [functools.reduce(operator.getitem, words, one["counts"]) for one in chosen]
+        return f"{statistics.median(found):,.0f}"
+    except (KeyError, TypeError, statistics.StatisticsError):
+        raise RecordError(f"{case} under {allocator} has no count {key!r}") from None
 
 
 _TABLES: dict[str, Callable[..., str]] = {
     "means": lambda analysis, *names: _table(_means(analysis, names)),
     "cells": lambda analysis, *names: _table(_cells(analysis, names)),
 }
-_NUMBERS: dict[str, Callable[..., str]] = {"mean": _mean, "ratio": _ratio}
+_NUMBERS: dict[str, Callable[..., str]] = {
+    "mean": _mean,
+    "ratio": _ratio,
+    "value": _value,
+    "count": _count,
+}
 
 
 @functools.cache
@@ -107,14 +162,29 @@ def _analysis(path: Path) -> Analysis:
     return Analysis(record.read(path))
 
 
+@functools.cache
+def _verdicts(path: Path) -> list[dict[str, Any]]:
+    """What the NUMA machine said of each of its runs."""
+    return [json.loads(line) for line in lzma.decompress(path.read_bytes()).splitlines()]
+
+
+def _words(text: str) -> list[str]:
+    """The words of a comment; one with spaces is in quotation marks."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise RecordError(f"{text!r}: {error}") from None
+
+
 def _made(kinds: dict[str, Callable[..., str]], root: Path, at: re.Match[str]) -> str:
     """What the words of a comment ask for, between the comments. Raises RecordError."""
     kind, _, rest = at["words"].partition(" ")
-    file, *more = rest.split() or [""]
     if kind not in kinds:
         raise RecordError(f"unknown {kind!r}; there are: {', '.join(kinds)}")
+    file, *more = _words(rest) or [""]
+    data = (_verdicts if kind == "count" else _analysis)(root / file)
     try:
-        return at["head"] + kinds[kind](_analysis(root / file), *more) + at["foot"]
+        return at["head"] + kinds[kind](data, *more) + at["foot"]
     except TypeError:  # another number of words
         raise RecordError(f"{at['words']!r} has a word too few or too many") from None
 

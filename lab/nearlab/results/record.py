@@ -116,6 +116,19 @@ class Record:
     def cell_by_name(self) -> dict[str, Cell]:
         return {cell.name: cell for cell in self.cells}
 
+    def own_subject(self) -> str | None:
+        """The allocator that is judged if none is named: nearmalloc, or without it the only one
+        that the user named, of those that completed a cell."""
+        groups = {
+            one.name: one.group
+            for one in self.allocators
+            if any(self.problem(cell.name, one.name) is None for cell in self.cells)
+        }
+        if "nearmalloc" in groups:
+            return "nearmalloc"
+        ours = [name for name, group in groups.items() if group == "ours"]
+        return ours[0] if len(ours) == 1 else None
+
     def counted(self, cell: str, allocator: str) -> list[Run]:
         return [run for run in self.runs.get((cell, allocator), ()) if run.round > 0]
 

@@ -151,8 +151,8 @@ def prepared(plan: Plan, choice: Choice) -> Iterator[Driver]:
 
 
 def _unset(cell: Cell) -> str | None:
-    """Why the machine cannot be set as the cell wants it, or has no room for it."""
-    return (huge_pages.problem() if cell.huge_pages else None) or before.no_room(cell)
+    """Why processes cannot be set here as the cell wants it, or have no room."""
+    return huge_pages.problem(cell.huge_pages) or before.no_room(cell)
 
 
 def _allocators(plan: Plan, choice: Choice) -> list[Allocator]:

@@ -50,10 +50,6 @@ class Extra:
     case: Cell
     allocator: Allocator
 
-    @property
-    def key(self) -> str:
-        return f"{self.case.name} {self.kind}"
-
     def text(self) -> str:
         return f"{self.kind}: {self.case.name}, {self.allocator.label}"
 
@@ -139,7 +135,7 @@ class Driver:
                     record = extras.empty_process(allocator)
                     journal.write(record)
                     self._remember(record)
-            with Watch(steps, line_every_s=_LINE_EVERY_S) as watch:
+            with Watch(len(steps), line_every_s=_LINE_EVERY_S) as watch:
                 for step in steps:
                     watch.before(step)
                     record = self._do(step)
@@ -205,12 +201,17 @@ class Driver:
             return self._skipped(step, hopeless) if hopeless else self._run(step)
         if hopeless:
             return extras.empty(step.kind, step.case, step.allocator, f"failed before: {hopeless}")
+        if step.kind == "timeline":
+            touch_memory()
+        with huge_pages.during(step.case.huge_pages):
+            return self._extra(step)
+
+    def _extra(self, step: Extra) -> Record:
         if step.kind == "count":
             reference = extras.harness_reference(step.case, self.allocators)
             is_reference = step.allocator.name == reference
             return extras.count(self._bench, step.case, step.allocator, is_reference)
         if step.kind == "timeline":
-            touch_memory()
             return extras.timeline(self._bench, step.case, step.allocator, self._timelines)
         return extras.instructions(step.case, step.allocator)
 

@@ -41,11 +41,6 @@ class Step(Generic[CaseT]):
     allocator: Allocator
     place: int = 0  # of this allocator in the order of this case in this round
 
-    @property
-    def key(self) -> str:
-        """Steps with equal keys take about equally long."""
-        return self.case.name
-
     def when(self) -> str:
         return f"round {self.round}" if self.round > 0 else "warm-up"
 

@@ -1,7 +1,6 @@
 """The command `compare-allocators`: any command under several allocators, interleaved."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Annotated
 
@@ -42,10 +41,9 @@ def compare_allocators(
     """Runs a command under allocators, interleaved, and compares time and memory."""
     choice = Choice(rounds, chosen.split(allocators))
     try:
-        if problem := first.refusal([], choice.allocators, places.plan_results()):
+        nothing = first.no_command(command)
+        if problem := nothing or first.refusal([], choice.allocators, places.plan_results()):
             raise PlanError(problem)
-        if shutil.which(command[0]) is None:
-            raise PlanError(f"there is no command {command[0]}")
         show_result(of_command(command), choice, False, ())
     except REFUSED as error:
         error_console().print(f"{commands.program()}: {error}")

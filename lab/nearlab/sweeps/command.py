@@ -21,11 +21,14 @@ _WIDTH = 180  # of the tables if stdout is no terminal
 _FORMAT = 1
 
 
-def read(path: Path, subject: str) -> Sweep:
+def read(path: Path, subject: str | None) -> Sweep:
     """The sweep of a results file. Raises RecordError if it has no points or no such subject."""
     found = record.read(path)
+    subject = subject or found.own_subject()
+    names = ", ".join(found.allocator_by_name)
+    if subject is None:
+        raise RecordError(f"{path}: --subject is needed, one of {names}")
     if subject not in found.allocator_by_name:
-        names = ", ".join(found.allocator_by_name)
         raise RecordError(f"{path}: no allocator is called {subject!r}; there are: {names}")
     sweep = Sweep.of(found, subject)
     if not sweep.time or not sweep.memory:
@@ -67,8 +70,8 @@ def sweep_summary(
         str, typer.Argument(metavar="[RESULT|PLAN]", help="A file, PLAN or PLAN~1.")
     ] = "sweep",
     subject: Annotated[
-        str, typer.Option(metavar="NAME", help="The allocator to judge.")
-    ] = "nearmalloc",
+        str | None, typer.Option(metavar="NAME", help="The allocator to judge (yours).")
+    ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Shows every point where a peer is better.")
     ] = False,

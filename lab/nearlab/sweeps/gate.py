@@ -29,11 +29,10 @@ class Change:
     worse: bool | None
 
 
-def changes(
-    first: Path, second: Path, subject: str, thresholds: Mapping[Way, float]
-) -> list[Change]:
-    """The changes of all numbers that both summaries have."""
+def changes(first: Path, second: Path, thresholds: Mapping[Way, float]) -> list[Change]:
+    """The changes of all numbers that both summaries of the later one's own allocator have."""
     before, after = record.read(first), record.read(second)
+    subject = after.own_subject()
     shared = {cell.name for cell in before.cells} & {cell.name for cell in after.cells}
     summaries = [_summary(one, subject, shared) for one in (before, after)]
     return [
@@ -43,9 +42,11 @@ def changes(
     ]
 
 
-def _summary(whole: Record, subject: str, cells: set[str]) -> dict[str, Verdict]:
+def _summary(whole: Record, subject: str | None, cells: set[str]) -> dict[str, Verdict]:
     part = replace(whole, cells=tuple(cell for cell in whole.cells if cell.name in cells))
-    if subject not in whole.allocator_by_name or not points(part, subject, "memory"):
+    if subject is None or subject not in whole.allocator_by_name:
+        return {}
+    if not points(part, subject, "memory"):
         return {}
     return {one.target: one for one in verdicts.verdicts(Sweep.of(part, subject))}
 
