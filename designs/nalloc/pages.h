@@ -1,5 +1,6 @@
 // The pages that belong to no thread: clean ones, last freed first; those whose memory went back to
-// the system; and never-used ones, sixteen at a time (switches `batch` and `populate`). [Podolsky13 "Optimizations"]
+// the system; and never-used ones, sixteen at a time (switches `batch` and `populate`).
+// [Podolsky13 "Optimizations"]
 //
 // Pages are never unmapped, and their links are stored in the first page of each chunk of 512. So a
 // thread can safely read the link of a page that another thread has taken meanwhile, and a page's
@@ -69,7 +70,7 @@ class Pages {
   size_t reserved() const { return arena_.size(); }
   size_t committed() const { return arena_.committed(); }
   size_t taken() const { return arena_.taken() / kPage; }
-  size_t clean() const { return clean_count_.load(kRelaxed); }    // relaxed: a statistic
+  size_t clean() const { return clean_count_.load(kRelaxed); }  // relaxed: a statistic
   size_t batches() const { return taken() / settings.batch; }
   size_t populated() const { return populated_.load(kRelaxed); }  // relaxed: a statistic
   size_t purged() const { return purged_count_.load(kRelaxed); }  // relaxed: a statistic

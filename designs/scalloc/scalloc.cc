@@ -124,8 +124,8 @@ Footprint Scalloc::footprint() {
   const MappedBlocks::Totals of_huge = huge.totals();
   // Blocks may move between lists and spans while they are counted.
   const uint64_t in_use = census.in_use - min_of(census.in_use, Front::totals().bytes);
-  return {arena.size() + of_huge.bytes, arena.committed() + of_huge.bytes,
-          in_use + of_huge.bytes, of_huge.bytes, of_huge.blocks};
+  return {arena.size() + of_huge.bytes, arena.committed() + of_huge.bytes, in_use + of_huge.bytes,
+          of_huge.bytes, of_huge.blocks};
 }
 
 size_t Scalloc::counters(Counter* out) {

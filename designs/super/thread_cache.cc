@@ -63,8 +63,8 @@ bool ThreadCache::put_slow(unsigned bin, Block* block) {
   find_processor();
   CpuCache& cache = cpu_cache(cpu_, bin);
   const auto empty = [&](ThreadList& list) { return cache.empty(list, socket_); };
-  const bool kept = settings.thread_cache ? of(bin).put(block, empty)
-                                          : cache.put_block(block, socket_);
+  const bool kept =
+      settings.thread_cache ? of(bin).put(block, empty) : cache.put_block(block, socket_);
   return kept || global_caches[bin].free(block);
 }
 
