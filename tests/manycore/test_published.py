@@ -127,5 +127,5 @@ def test_the_speeds_of_the_documents_page_are_those_of_the_rows() -> None:
             digits = len(speed.partition(".")[2])
             assert any(f"{value:.{digits}f}" == speed for value in known), written
             cases += 1
-    assert cases > 15
+    assert cases > 10
     print(f"cases: {cases}")
