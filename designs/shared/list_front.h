@@ -156,7 +156,7 @@ class ListFront {
 
   // The cache of threads that have none: its lists are empty and accept nothing.
   static inline constinit Cache none_{};
-  static inline __thread Cache* current_ NEAR_TLS_INITIAL_EXEC = &none_;
+  static inline constinit thread_local Cache* current_ NEAR_TLS_INITIAL_EXEC = &none_;
   static inline constinit HeapList<Cache> caches_{kInnerRank};
   static inline constinit Arena arena_{};
   static inline constinit Room room_{arena_, kStep};
