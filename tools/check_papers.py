@@ -60,7 +60,8 @@ def plans_of(cell: str) -> tuple[set[tuple[str, str]], dict[str, list[str]]]:
 
 def figure_names(root: Path, plan: str) -> set[str]:
     text = (root / f"lab/plans/{plan}.toml").read_text(encoding="utf-8")
-    return {figure["name"] for figure in tomllib.loads(text).get("figure", [])}
+    plan = tomllib.loads(text)
+    return {one["name"] for kind in ("figure", "timeline") for one in plan.get(kind, [])}
 
 
 def check_plans(root: Path, line: int, cells: list[str], findings: Findings) -> None:

@@ -142,6 +142,10 @@ size_t Nalloc::counters(Counter* out) {
   out[n++] = {"pages_taken", pages.taken()};
   out[n++] = {"pages_clean", pages.clean()};
   out[n++] = {"pages_given_back", pages.purged()};
+  out[n++] = {"page_batches", pages.batches()};
+  out[n++] = {"pages_populated", pages.populated()};
+  out[n++] = {"page_divisor", settings.divisor};
+  out[n++] = {"class_table_bytes", settings.class_table ? sizeof(class_table) : 0};
   out[n++] = {"heaps", all};
   out[n++] = {"runs_walked", runs.totals().walked};
   return n;

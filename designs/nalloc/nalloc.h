@@ -23,7 +23,7 @@ struct Nalloc : design::Defaults<Nalloc> {
   static void* allocate(size_t size) {
     Heap* heap = current;
     if (unlikely(!kVariant.slabs || size > kLargest)) return allocate_beyond_slabs(size);
-    return heap->take(class_of(size));
+    return heap->take(chosen_class_of(size));
   }
   static void* allocate_aligned(size_t alignment, size_t size);
   static void deallocate(void* block) {

@@ -21,12 +21,18 @@ char* Pages::take(FreshPages& fresh) {
 }
 
 char* Pages::take_fresh(FreshPages& fresh) {
-  const void* batch = arena_.take(kBatch * kPage);
+  const size_t bytes = size_t{settings.batch} * kPage;
+  void* batch = arena_.take(bytes);
   if (batch == nullptr) return nullptr;
+  // Only advice: pages that are not resident now are so when they are touched.
+  if (settings.populate && os::page_size() == kPage && os::populate(batch, bytes)) {
+    populated_.fetch_add(settings.batch, kRelaxed);  // relaxed: a statistic
+  }
   fresh.next = index_of(batch);
-  fresh.end = fresh.next + kBatch;
+  fresh.end = fresh.next + settings.batch;
   if (fresh.next % kChunkPages == 0) fresh.next++;  // the links of the chunk
-  return at(fresh.next++);
+  // A batch of one page may be the links alone.
+  return fresh.next != fresh.end ? at(fresh.next++) : take_fresh(fresh);
 }
 
 void Pages::put(char* page) {

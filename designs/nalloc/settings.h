@@ -3,6 +3,8 @@
 // Thread-safety: constants; the switches are written at start.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "base/compiler.h"
@@ -28,6 +30,10 @@ struct Settings {
   bool steal = true;           // else a slab whose blocks are all wayward becomes clean at once
   unsigned keep = 5;           // slabs of a class beyond which a whole one becomes clean
   size_t clean_pages = 0;      // clean pages that keep their memory; 0: no limit
+  uint32_t batch = 16;         // pages that a heap takes from the arena at a time; divides 512
+  bool populate = false;       // the system makes them resident at once
+  bool class_table = false;    // else a size's class is computed
+  size_t divisor = 0;          // a page's size, by which addresses are divided; 0: bits instead
 };
 extern Settings settings NEAR_HIDDEN;
 

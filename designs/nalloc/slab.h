@@ -41,6 +41,14 @@ constexpr size_t size_of(unsigned size_class) {
   if (size_class <= kSteps) return max_of(size_class, 1) * kSmallest;
   return kLastStep << (size_class - kSteps);
 }
+
+// The table that arithmetic replaced: the class of each multiple of `kSmallest`. Filled at start if
+// the switch `classes` asks for it, else all zero. [Podolsky13 "Algorithm"]
+extern uint8_t class_table[kLargest / kSmallest + 1] NEAR_HIDDEN;
+NEAR_INLINE unsigned chosen_class_of(size_t size) {
+  if (unlikely(settings.class_table)) return class_table[(size + kSmallest - 1) / kSmallest];
+  return class_of(size);
+}
 static_assert(kClasses == 12 && size_of(kClasses - 1) == kLargest && class_of(kLargest) == 11);
 static_assert(class_of(0) == 0 && class_of(16) == 1 && class_of(17) == 2 && class_of(128) == 8);
 static_assert(class_of(129) == 9 && class_of(256) == 9 && class_of(257) == 10);

@@ -8,6 +8,8 @@
 namespace near::design::scalloc {
 namespace {
 
+constexpr size_t kFrontListBytes = 8 * kKiB;  // as of SuperMalloc's threads
+
 constexpr const char* kEventNames[kEvents] = {
     "spans from the arena",
     "spans from the own stack",
@@ -59,18 +61,31 @@ std::span<Switch> Scalloc::switches() { return scalloc::switches(); }
 
 bool Scalloc::start() {
   apply_switches();
-  return reserve_labs() && start_span_pool();
+  return reserve_labs() && start_span_pool() &&
+         (!settings.list_front || Front::start(kFrontListBytes));
+}
+
+bool Scalloc::thread_enter() {
+  if (!enter_lab()) return false;
+  if (!settings.list_front || Front::enter()) return true;
+  leave_lab();
+  return false;
+}
+
+void Scalloc::thread_exit() {
+  if (settings.list_front) Front::leave();
+  leave_lab();
 }
 
 void* Scalloc::allocate_aligned(size_t alignment, size_t size) {
   if (alignment <= kSpanHeader && size <= kLargestBlock) {
-    return allocate_block(class_of_aligned(size, alignment));
+    return take_block(class_of_aligned(size, alignment));
   }
   // No block is aligned further, but a block larger by the alignment contains an aligned one.
   if (alignment >= kLargestBlock || size > kLargestBlock - alignment) {
     return huge.take(size, alignment);
   }
-  void* block = allocate_block(class_of(size + alignment));
+  void* block = take_block(class_of(size + alignment));
   if (block == nullptr) return nullptr;
   const size_t inner = align_up(reinterpret_cast<uintptr_t>(block), alignment);
   span_of(block)->has_inner_blocks.store(true, kRelaxed);  // relaxed: passed on with the block
@@ -99,6 +114,7 @@ size_t Scalloc::usable_size(const void* pointer) {
 }
 
 bool Scalloc::trim() {
+  if (settings.list_front) Front::flush();
   drop_empty_spans();
   return trim_pool();
 }
@@ -106,8 +122,10 @@ bool Scalloc::trim() {
 Footprint Scalloc::footprint() {
   const Census census = take_census();
   const MappedBlocks::Totals of_huge = huge.totals();
-  return {arena.size() + of_huge.bytes, arena.committed() + of_huge.bytes,
-          census.in_use + of_huge.bytes, of_huge.bytes, of_huge.blocks};
+  // Blocks may move between lists and spans while they are counted.
+  const uint64_t in_use = census.in_use - min_of(census.in_use, Front::totals().bytes);
+  return {arena.size() + of_huge.bytes, arena.committed() + of_huge.bytes, in_use + of_huge.bytes,
+          of_huge.bytes, of_huge.blocks};
 }
 
 size_t Scalloc::counters(Counter* out) {
@@ -126,15 +144,22 @@ size_t Scalloc::counters(Counter* out) {
   out[count++] = {"span-pool stacks used", stacks};
   out[count++] = {"most LABs at once", most_labs()};
   out[count++] = {"huge objects", huge.totals().blocks};
+  const Front::Totals front = Front::totals();
+  out[count++] = {"front lists filled", front.filled};
+  out[count++] = {"front lists emptied", front.emptied};
+  out[count++] = {"blocks in front lists", front.blocks};
   return count;
 }
 
 void Scalloc::lock_for_fork() {
   lock_labs_for_fork();
   huge.lock().lock_for_fork();
+  Front::lock().lock_for_fork();
 }
 
 void Scalloc::unlock_after_fork(bool child) {
+  if (child) Front::adopt_others();
+  Front::lock().unlock_for_fork();
   huge.lock().unlock_for_fork();
   unlock_labs_after_fork(child);
   if (child)

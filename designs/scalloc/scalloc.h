@@ -3,7 +3,7 @@
 // Thread-safety: as designs/shared/design.h says. [Aigner15]
 #pragma once
 
-#include "designs/scalloc/frontend.h"
+#include "designs/scalloc/list_front.h"
 #include "designs/shared/design.h"
 #include "designs/shared/mapped_blocks.h"
 
@@ -16,11 +16,11 @@ struct Scalloc : Defaults<Scalloc> {
   static constexpr const char* kName = "scalloc";
   static std::span<Switch> switches();
   static bool start();
-  static bool thread_enter() { return enter_lab(); }
-  static void thread_exit() { leave_lab(); }
+  static bool thread_enter();
+  static void thread_exit();
 
   static void* allocate(size_t size) {
-    if (likely(size <= kLargestBlock)) return allocate_block(class_of(size));
+    if (likely(size <= kLargestBlock)) return take_block(class_of(size));
     return huge.take(size, 1);
   }
   static void* allocate_aligned(size_t alignment, size_t size);
@@ -28,7 +28,7 @@ struct Scalloc : Defaults<Scalloc> {
 
   static void deallocate(void* block) {
     if (likely(reinterpret_cast<uintptr_t>(block) - arena.start() < arena.taken())) {
-      return deallocate_block(block);
+      return put_block(block);
     }
     deallocate_elsewhere(block);
   }

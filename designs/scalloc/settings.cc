@@ -5,7 +5,7 @@
 namespace near::design::scalloc {
 namespace {
 
-enum Which { kMadvise, kSpanPool, kReclaim, kReuseThreshold, kLab, kThp, kVirtual, kGuard };
+enum Which { kMadvise, kSpanPool, kReclaim, kReuseThreshold, kLab, kThp, kVirtual, kGuard, kFront };
 
 Switch table[] = {
     {"madvise", "off|on|eager", 1, 0, 2,
@@ -20,6 +20,8 @@ Switch table[] = {
     {"virtual_span", "2|4|8|16|32|64|128", 1, 1, 7, "MiB of addresses for each span"},
     {"guard", "markers|mprotect|off", 0, 0, 2,
      "what makes memory behind a real span fault: marks in the page table; a call for each span"},
+    {"frontend", "labs|super", 0, 0, 1,
+     "what a thread allocates from: its LAB; SuperMalloc's lists, which take from the LAB"},
 };
 
 }  // namespace
@@ -34,6 +36,7 @@ void apply_switches() {
   settings.reclaim = static_cast<Reclaim>(table[kReclaim].value);
   settings.lab = static_cast<LabModel>(table[kLab].value);
   settings.huge_pages = table[kThp].value != 0;
+  settings.list_front = table[kFront].value != 0;
   settings.virtual_span = kMiB << table[kVirtual].value;
   // Guard markers in a page table prevent huge pages.
   settings.guard = settings.huge_pages ? Guard::off : static_cast<Guard>(table[kGuard].value);

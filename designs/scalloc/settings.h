@@ -23,6 +23,7 @@ struct Settings {
   Reclaim reclaim;
   LabModel lab;
   bool huge_pages;
+  bool list_front;  // SuperMalloc's lists of threads are in front
   Guard guard;
   size_t virtual_span = kLeastVirtualSpan;  // bytes of each span, a power of two
   bool asymmetric;                          // membarrier is available: local frees need no fence

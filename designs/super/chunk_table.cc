@@ -11,6 +11,7 @@ static_assert(kMostMemory / kChunk <= size_t{1} << 24);
 }  // namespace
 
 constinit design::Arena arena;
+constinit design::Room room{arena, kChunk};
 
 bool ChunkTable::start() {
   if (arena.size() == 0 && !arena.reserve(kMostMemory, kLeastMemory, kChunk, kChunk)) return false;

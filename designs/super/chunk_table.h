@@ -11,12 +11,15 @@
 #include "base/atomic.h"
 #include "base/compiler.h"
 #include "designs/shared/arena.h"
+#include "designs/shared/room.h"
 #include "designs/super/bin.h"
 
 namespace near::design::super {
 
-// All memory: the table, the caches' memory (room.h), then chunks.
+// All memory: the table, the caches' memory (`room`), then chunks.
 extern design::Arena arena NEAR_HIDDEN;
+// The caches' memory.
+extern design::Room room NEAR_HIDDEN;
 
 class ChunkTable {
  public:

@@ -1,7 +1,7 @@
 #include "designs/super/cpu_cache.h"
 
+#include "designs/super/chunk_table.h"
 #include "designs/super/global_cache.h"
-#include "designs/super/room.h"
 #include "designs/super/socket_cache.h"
 
 namespace near::design::super {
@@ -29,8 +29,8 @@ bool put_above(unsigned bin, unsigned socket, const BlockList& list) {
 bool start_cpu_caches() {
   const auto wanted = static_cast<unsigned>(min_of(settings.processors, kMostCpus));
   const unsigned count = wanted * kBins;
-  auto* lists = take_room_for<BlockList>(size_t{count} * settings.cpu_lists);
-  auto* caches = take_room_for<CpuCache>(count);
+  auto* lists = room.take_for<BlockList>(size_t{count} * settings.cpu_lists);
+  auto* caches = room.take_for<CpuCache>(count);
   if (lists == nullptr || caches == nullptr) return false;
   for (unsigned i = 0; i < count; i++) {
     new (&caches[i]) CpuCache;

@@ -4,10 +4,10 @@
 #pragma once
 
 #include "designs/shared/ranks.h"
+#include "designs/shared/thread_list.h"
 #include "designs/super/bin.h"
 #include "designs/super/list_cache.h"
 #include "designs/super/section.h"
-#include "designs/super/thread_list.h"
 
 namespace near::design::super {
 

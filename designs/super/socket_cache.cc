@@ -1,8 +1,8 @@
 #include "designs/super/socket_cache.h"
 
 #include "designs/shared/machine.h"
+#include "designs/super/chunk_table.h"
 #include "designs/super/global_cache.h"
-#include "designs/super/room.h"
 
 namespace near::design::super {
 
@@ -13,8 +13,8 @@ bool start_socket_caches() {
   if (!kVariant.per_socket) return true;
   const unsigned count = design::topology().count * kBins;
   const unsigned depth = settings.socket_lists;
-  auto* lists = take_room_for<BlockList>(size_t{count} * depth);
-  auto* caches = take_room_for<SocketCache>(count);
+  auto* lists = room.take_for<BlockList>(size_t{count} * depth);
+  auto* caches = room.take_for<SocketCache>(count);
   if (lists == nullptr || caches == nullptr) return false;
   for (unsigned i = 0; i < count; i++) {
     const unsigned bin = i % kBins;

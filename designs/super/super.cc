@@ -4,10 +4,10 @@
 #include <cstring>
 
 #include "designs/shared/life.h"
+#include "designs/super/chunk_table.h"
 #include "designs/super/cpu_cache.h"
 #include "designs/super/global_cache.h"
 #include "designs/super/huge.h"
-#include "designs/super/room.h"
 #include "designs/super/socket_cache.h"
 
 namespace near::design::super {
@@ -47,8 +47,8 @@ bool start_global_caches() {
   const size_t depth = settings.global_lists;
   size_t levels = 0;
   for (const Bin& bin : kBinTable) levels += bin.per_folio + 1;
-  auto* lists = take_room_for<BlockList>(kBins * depth);
-  auto* by_free = take_room_for<List<Folio>>(levels);
+  auto* lists = room.take_for<BlockList>(kBins * depth);
+  auto* by_free = room.take_for<List<Folio>>(levels);
   if (lists == nullptr || by_free == nullptr) return false;
   for (unsigned bin = 0; bin < kBins; bin++) {
     global_caches[bin].start(bin, lists + bin * depth, by_free);

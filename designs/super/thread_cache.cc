@@ -1,9 +1,9 @@
 #include "designs/super/thread_cache.h"
 
 #include "designs/shared/machine.h"
+#include "designs/super/chunk_table.h"
 #include "designs/super/cpu_cache.h"
 #include "designs/super/global_cache.h"
-#include "designs/super/room.h"
 #include "platform/cpu.h"
 
 namespace near::design::super {
@@ -19,7 +19,7 @@ constexpr uint32_t kCallsPerLook = 16;
 
 // Called under the lock of `threads`, which guards the room.
 ThreadCache* make_cache() {
-  auto* cache = take_room_for<ThreadCache>(1);
+  auto* cache = room.take_for<ThreadCache>(1);
   if (cache == nullptr) return nullptr;
   ::new (cache) ThreadCache;
   cache->start();
@@ -32,8 +32,7 @@ void ThreadCache::start() {
   for (unsigned bin = 0; bin < kBins; bin++) {
     const uint32_t full = settings.thread_cache ? thread_list_full(bin) : 0;
     Lists& lists = of(bin);
-    lists.used.start(full);
-    lists.spare.start(full);
+    lists.start(full);
     lists.inverse = kBinTable[bin].inverse;
     lists.first = kBinTable[bin].first;
   }
@@ -57,26 +56,15 @@ void ThreadCache::find_processor() {
 Block* ThreadCache::take_slow(unsigned bin) {
   find_processor();
   if (!settings.thread_cache) return cpu_cache(cpu_, bin).take_block(socket_);
-  Lists& lists = of(bin);
-  if (!lists.spare.empty()) {
-    lists.used.put(lists.spare.take());
-  } else if (!cpu_cache(cpu_, bin).fill(lists.used, socket_)) {
-    return nullptr;
-  }
-  return lists.used.pop();
+  return of(bin).take([&](ThreadList& list) { return cpu_cache(cpu_, bin).fill(list, socket_); });
 }
 
 bool ThreadCache::put_slow(unsigned bin, Block* block) {
   find_processor();
   CpuCache& cache = cpu_cache(cpu_, bin);
-  Lists& lists = of(bin);
-  bool kept = false;
-  if (!settings.thread_cache) {
-    kept = cache.put_block(block, socket_);
-  } else if (lists.spare.empty() || cache.empty(lists.spare, socket_)) {
-    lists.spare.put(lists.used.take());
-    kept = lists.used.push(block);
-  }
+  const auto empty = [&](ThreadList& list) { return cache.empty(list, socket_); };
+  const bool kept =
+      settings.thread_cache ? of(bin).put(block, empty) : cache.put_block(block, socket_);
   return kept || global_caches[bin].free(block);
 }
 
@@ -95,10 +83,7 @@ void ThreadCache::flush() {
 }
 
 void ThreadCache::recount() {
-  for (Lists& lists : by_kind_) {
-    lists.used.recount();
-    lists.spare.recount();
-  }
+  for (Lists& lists : by_kind_) lists.recount();
 }
 
 void ThreadCache::arrive() {

@@ -8,8 +8,8 @@
 
 #include "base/compiler.h"
 #include "designs/shared/heap_list.h"
+#include "designs/shared/thread_list.h"
 #include "designs/super/bin.h"
-#include "designs/super/thread_list.h"
 
 namespace near::design::super {
 
@@ -53,7 +53,7 @@ class ThreadCache {
 
   size_t cached(unsigned bin) const {
     const Lists& lists = by_kind_[bin + 1];
-    return lists.used.count() + lists.spare.count();
+    return lists.count();
   }
 
   constexpr ThreadCache() = default;
@@ -65,9 +65,7 @@ class ThreadCache {
 
   // Everything here that a malloc or free of the bin touches is one cache line, including a copy of
   // the bin's values that free needs.
-  struct alignas(64) Lists {
-    ThreadList used;
-    ThreadList spare;
+  struct alignas(64) Lists : ThreadLists {
     uint64_t inverse;
     uint32_t first;
   };

@@ -133,6 +133,12 @@ void start(char** environment) {
   simulated = true;
 }
 
+// This library starts before the C library, so the allocator's first call comes when the latter has
+// no environment yet. A design reads its switches then.
+__attribute__((constructor(101))) void give_environment(int, char**, char** environment) {
+  environ = environment;
+}
+
 __attribute__((constructor)) void construct(int, char**, char** environment) {
   start(environment);
 }

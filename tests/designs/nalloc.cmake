@@ -2,10 +2,12 @@
 
 near_test_design(nalloc)
 near_test_design_variants(nalloc
-  "order=stack,wayward=apart" "steal=off,keep=0" "clean_mib=1")
+  "order=stack,wayward=apart" "steal=off,keep=0" "clean_mib=1"
+  "batch=1,populate=on,classes=table,align=division")
 
-near_test_design_objects(design_nalloc_tests nalloc_test.cc)
-target_compile_definitions(design_nalloc_tests PRIVATE NEAR_DESIGN_VARIANT=kNalloc)
+near_test_design_objects(design_nalloc_tests nalloc_test.cc nalloc_switches_test.cc)
+target_compile_definitions(design_nalloc_tests PRIVATE
+  NEAR_DESIGN_VARIANT=kNalloc NEAR_TEST_SLABS=1)
 near_test_executable(design_nalloc
   OBJECTS design_nalloc_tests near_design_nalloc near_design_twins LIBRARIES near_design_fake_os)
 
@@ -33,6 +35,12 @@ foreach(suite Wayward.PopallIsOneExchangeHoweverManyBlocks
   near_test_nalloc(Nalloc${suite} "")
 endforeach()
 near_test_nalloc(NallocPages.BeyondTheLimitCleanPagesKeepNoMemory clean_mib=1)
+foreach(options "" "batch=1,populate=on" "batch=64" "classes=table" "align=division")
+  foreach(test AHeapTakesABatchOfPagesAtATime BatchesAreResidentAtOnceIfTheSwitchSaysSo
+      ThePageOfABlockIsFoundByBitsOrByDivision TheClassOfASizeIsComputedOrReadFromATable)
+    near_test_nalloc(NallocSwitches.${test} "${options}")
+  endforeach()
+endforeach()
 if(NOT NEAR_SANITIZE)  # a sanitizer's own memory is resident too
   near_test_nalloc(NallocRuns.ZeroedBlocksOfFreshMemoryCostNone "")
 endif()

@@ -47,6 +47,13 @@ class NewDesign(unittest.TestCase):
             self.assertTrue((ROOT / "designs/shared" / part).is_file(), part)
             count()
 
+    def test_the_example_of_an_exchanged_level_is_scallocs(self) -> None:
+        example = re.search(r"^```cpp\n(.*?)```$", PAGE, re.MULTILINE | re.DOTALL)
+        self.assertIsNotNone(example)
+        source = (ROOT / "designs/scalloc/list_front.h").read_text(encoding="utf-8")
+        self.assertIn(example.group(1), source)
+        count()
+
     def test_the_line_is_that_of_the_list(self) -> None:
         line = re.search(r"^```\n(.*)\n```$", PAGE, re.MULTILINE)
         self.assertIsNotNone(line)

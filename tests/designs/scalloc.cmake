@@ -1,7 +1,18 @@
 # scalloc: the paper's claims, and what its switches change.
 
 near_test_design(scalloc WIDE)
-near_test_design_variants(scalloc "lab=clab" "reclaim=allocation" "lab=clab,reclaim=allocation")
+near_test_design_variants(scalloc "lab=clab" "reclaim=allocation" "lab=clab,reclaim=allocation"
+  "frontend=super" "frontend=super,lab=clab")
+if(NOT NEAR_SANITIZE)
+  near_test_core(design_conformance_scalloc.frontend=super LABEL designs SCALE 0.02
+    COMMAND conformance_standard
+    ENVIRONMENT LD_PRELOAD=$<TARGET_FILE:near_design_scalloc_library> NEAR_TEST_EXPECT=scalloc
+      NEARMALLOC_DESIGN_OPTIONS=frontend=super)
+  near_test_core(design_process_scalloc_life.frontend=super LABEL designs
+    COMMAND ${NEAR_PYTHON} -B ${PROJECT_SOURCE_DIR}/tests/process/life.py ${process_life}
+    ENVIRONMENT ${near_test_python_environment} NEAR_TEST_DESIGN=scalloc
+      NEAR_TEST_DESIGN_OPTIONS=frontend=super)
+endif()
 
 near_test_design_objects(design_scalloc_tests
   scalloc_test.cc scalloc_switches_test.cc scalloc_guard_test.cc)
@@ -32,6 +43,11 @@ foreach(options
   near_test_core(design_scalloc.${options} LABEL designs
     COMMAND design_scalloc --gtest_filter=ScallocSwitches.*-*HugePages*
     ENVIRONMENT ${scalloc_environment} NEARMALLOC_DESIGN_OPTIONS=${options})
+endforeach()
+foreach(options "" "frontend=super" "frontend=super,lab=clab")
+  near_test_core(design_scalloc_front.${options} LABEL designs
+    COMMAND design_scalloc --gtest_filter=ScallocFront.*
+    ENVIRONMENT ${scalloc_environment} "NEARMALLOC_DESIGN_OPTIONS=${options}")
 endforeach()
 # Some thousand spans again, of up to 128 MiB.
 function(near_test_scalloc_guard options spans)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -160,6 +161,27 @@ std::string flags_of(const void* address) {
     }
   }
   return "";
+}
+
+TEST(ScallocFront, ThreadsHaveListsInFrontOfTheirLabOrNone) {
+  in_thread([] {
+    const char* options = getenv("NEARMALLOC_DESIGN_OPTIONS");
+    const bool lists = options != nullptr && strstr(options, "frontend=super") != nullptr;
+    std::vector<void*> blocks(1000);
+    for (void*& block : blocks) block = Scalloc::allocate(64);
+    // The thread had no list for its first block; a list has 8 KiB, 128 blocks.
+    EXPECT_EQ(counter("front lists filled"), lists ? 8u : 0u);
+    EXPECT_EQ(counter("blocks in front lists"), lists ? 8 * 128 - 999u : 0u);
+    free_all(blocks);
+    EXPECT_EQ(counter("front lists emptied"), lists ? 7u : 0u);
+    EXPECT_EQ(counter("blocks in front lists"), lists ? 128 + 1u : 0u);
+    Scalloc::trim();
+    EXPECT_EQ(counter("blocks in front lists"), 0u);
+    void* inner = Scalloc::allocate_aligned(4096, 100);
+    Scalloc::deallocate(inner);
+    EXPECT_EQ(counter("blocks in front lists"), 0u) << "an inner one goes to its span";
+    count_cases(6);
+  });
 }
 
 TEST(ScallocSwitches, HugePagesAreAskedForOrForbidden) {

@@ -50,6 +50,18 @@ def test_allocators_of_plans_exist(name: str) -> None:
         assert {each.split("+")[0] for each in names} <= known
 
 
+def test_a_switch_of_a_design_changes_what_a_run_counts() -> None:
+    named = machines.load("xeon-e7-4x10")
+    arguments = ["--threads", "{threads}", "--objects", "2000", "--size", "1024", "--rounds", "2"]
+    keys = Series(name="switch", program="threadtest", arguments=arguments).keys()
+    counted = []
+    for subject in subjects.find("scalloc,scalloc+madvise:off"):
+        record = simulate.run(Request("switch", keys, subject, named, 2, 2))
+        counted.append(record["workload"]["design_madvise_calls"])
+    assert counted[0] > 0 and counted[1] == 0
+    print("cases: 2")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

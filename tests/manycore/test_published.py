@@ -1,8 +1,13 @@
 """The tables that compare two commits (docs/manycore.md) and the schemes of reclamation
-(reclaim/README.md) follow from the rows in docs/data."""
+(reclaim/README.md), and the speeds of docs/papers.md, follow from the rows in docs/data."""
 
 import csv
+import re
 from pathlib import Path
+
+import pytest
+
+from nearmanycore import machines, plan
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "docs/data/manycore"
@@ -81,3 +86,46 @@ def test_the_table_of_schemes_follows_from_the_rows() -> None:
     start = next(i for i, each in enumerate(lines) if each.startswith("| scheme | tree, Mop/s"))
     table = lines[start + 2 : lines.index("", start)]
     assert table == [scheme_line(scheme, rows) for scheme in BOUNDS]
+
+
+# The documents of docs/papers.md with simulated runs, by their plan.
+DOCUMENTS = {
+    "Aigner15": "scalloc",
+    "Yang23": "numalloc",
+    "Kim23 §4": "kim-ch4",
+    "Podolsky13": "nalloc",
+    "Boritz": "a2alloc",
+}
+SPEED = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?) Mop/s")
+
+
+@pytest.mark.parametrize("name", DOCUMENTS.values())
+def test_the_rows_of_a_document_are_of_its_plan(name: str) -> None:
+    wanted = plan.load(name)
+    most = machines.load(wanted.machine).machine.processors
+    known = {
+        (series.name, allocator)
+        for series in wanted.series
+        for allocator in series.allocators or wanted.allocators
+    }
+    rows = plan.read(DATA / f"documents-{name}.csv")
+    for row in rows:
+        assert (row["series"], row["allocator"]) in known
+        assert row["machine"] == wanted.machine and int(row["processors"]) <= most
+    print(f"cases: {len(rows)}")
+
+
+def test_the_speeds_of_the_documents_page_are_those_of_the_rows() -> None:
+    cases = 0
+    for written in (ROOT / "docs/papers.md").read_text(encoding="utf-8").splitlines():
+        document = re.match(r"\| \[([^\]]+)\] ", written)
+        if document is None or document.group(1) not in DOCUMENTS:
+            continue
+        name = DOCUMENTS[document.group(1)]
+        known = [float(row["mops"]) for row in plan.read(DATA / f"documents-{name}.csv")]
+        for speed in SPEED.findall(written.split("|")[-2]):
+            digits = len(speed.partition(".")[2])
+            assert any(f"{value:.{digits}f}" == speed for value in known), written
+            cases += 1
+    assert cases > 10
+    print(f"cases: {cases}")

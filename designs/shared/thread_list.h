@@ -1,4 +1,5 @@
-// One of a thread's two lists of free blocks of a bin. [Kim23 §2.2.4]
+// A thread's list of free blocks of one size, and the pair of them that SuperMalloc keeps: one in
+// use and one spare, which is empty or was full. [Kim23 §2.2.4]
 //
 // Invariant: as BlockList; `tail` is valid only while the list is not empty.
 // A fork may interrupt the list's thread, which the child does not have, between any two stores.
@@ -11,13 +12,14 @@
 #include "base/compiler.h"
 #include "designs/shared/block_list.h"
 
-namespace near::design::super {
+namespace near::design {
 
 class ThreadList {
  public:
   void start(uint32_t full) { full_ = full; }
 
   bool empty() const { return head_ == nullptr; }
+  uint32_t full() const { return full_; }
   const Block* head() const { return head_; }
   uint32_t count() const { return count_.load(kRelaxed); }  // relaxed: a statistic to others
 
@@ -79,4 +81,41 @@ class ThreadList {
   uint32_t full_ = 0;
 };
 
-}  // namespace near::design::super
+struct ThreadLists {
+  ThreadList used;
+  ThreadList spare;
+
+  void start(uint32_t full) {
+    used.start(full);
+    spare.start(full);
+  }
+
+  // Called when the list in use is empty. fill(list) fills it from the level below; false if that
+  // has no block. Null if there is none.
+  template <typename Fill>
+  Block* take(Fill fill) {
+    if (!spare.empty()) {
+      used.put(spare.take());
+    } else if (!fill(used)) {
+      return nullptr;
+    }
+    return used.pop();
+  }
+
+  // Called when the list in use is full. empty(list) moves a list to the level below; false if that
+  // has no room. Returns false and does nothing if there is none.
+  template <typename Empty>
+  bool put(Block* block, Empty empty) {
+    if (!spare.empty() && !empty(spare)) return false;
+    spare.put(used.take());
+    return used.push(block);
+  }
+
+  uint32_t count() const { return used.count() + spare.count(); }
+  void recount() {
+    used.recount();
+    spare.recount();
+  }
+};
+
+}  // namespace near::design
