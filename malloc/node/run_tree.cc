@@ -41,8 +41,8 @@ void RunTree::settle() const {
   while (changes_ > 0) settle_above(changed_[--changes_]);
 }
 
-// It ends at a node that does not change: what other changed chunks do to the nodes above, it leaves
-// to them.
+// It ends at a node that does not change: a walk from another changed chunk then updates the nodes
+// above, if that chunk changes them.
 void RunTree::settle_above(uint32_t chunk) const {
   for (unsigned level = 1; level <= height_; level++) {
     const uint32_t index = chunk >> level;
