@@ -36,7 +36,6 @@ Batch* make_batch(const SendingTo& targets, uint64_t birth) noexcept {
   for (uint32_t i = 0; i < room; i++) batch->nodes[i].batch = batch;
   batch->birth = birth;
   batch->room = room;
-  batch->fork = fork_count();
   batch->references.store(room + 1, kRelaxed);  // relaxed: released with the nodes
   return batch;
 }
@@ -57,12 +56,10 @@ void land(Record& record, Batch& batch) noexcept {
 
 // What the thread let go of last is freed by it, as its policy says.
 void receive(Record& record, Batch& batch) noexcept {
-  const size_t left = record.limbo.waiting();
   record.lock.enter(record.core->asymmetric);
   land(record, batch);
   record.core->count_garbage(record);
   record.lock.leave();
-  adapt_quota(record, left);
   record.due = true;
 }
 
@@ -72,6 +69,7 @@ bool send_until(Record& record, const SendingTo& targets, uint64_t birth, uint64
   Batch* const batch = make_batch(targets, birth);
   if (batch == nullptr) return false;
   record.limbo.take_out(cut, batch->objects);
+  batch->fork = fork_count();  // the child of a fork from here on counts what is sent
   batch->phase = record.core->flights.counts.send(batch->objects.objects, batch->objects.bytes);
   if (send(targets, *batch)) land(record, *batch);
   return true;
@@ -89,6 +87,11 @@ void send_all(Record& record) noexcept {
     const uint64_t cut = number < kMostBatches ? upper : births.latest;
     if (!send_until(record, targets, births.earliest, cut)) return;
   }
+}
+
+// The quota is adapted once for all batches that came together. A look adapts it at its end.
+void adapt_to_received(Record& record, size_t left) noexcept {
+  if (record.limbo.waiting() > left) adapt_quota(record, left);
 }
 
 void take_ready(Record& record) noexcept {
@@ -117,7 +120,9 @@ void look_at_batches(Record& record) noexcept {
 
 void batches_let_go(Record& record, BatchNode* list) noexcept {
   const Inside inside(record);
+  const size_t left = record.limbo.waiting();
   drop(list, [&](Batch& batch) { receive(record, batch); });
+  adapt_to_received(record, left);
   record.active_at.store(record.core->now(), kRelaxed);  // relaxed: a hint
 }
 
@@ -129,7 +134,9 @@ void batches_before_pin(Record& record) noexcept {
   expect_own(record);
   const Inside inside(record);
   if (record.in_debt && !record.working) pay_unpinned(record);
+  const size_t left = record.limbo.waiting();
   take_ready(record);
+  adapt_to_received(record, left);
   keep_bound(record, eras_limit(*record.core));
   work_of_own(record);
 }

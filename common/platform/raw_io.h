@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -56,9 +57,12 @@ inline void* map_shared(int file, size_t bytes) {
   return start == MAP_FAILED ? nullptr : start;
 }
 inline void unmap(void* start, size_t bytes) { munmap(start, bytes); }
+// A new file, which takes the name of a plain one: a process that maps that one keeps it.
 inline int open_to_map(const char* path) {
+  struct stat found;
+  if (lstat(path, &found) == 0 && S_ISREG(found.st_mode)) unlink(path);
   return static_cast<int>(
-      syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+      syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
 }
 inline int duplicate(int file, int least) {
   return static_cast<int>(syscall(SYS_fcntl, file, F_DUPFD_CLOEXEC, least));

@@ -85,6 +85,13 @@ void end_child() {
   start_lock.unlock_for_fork();
 }
 
+// The child of a fork in a handler that interrupted the allocator: later, when the interrupted call
+// ends.
+void repair_late() {
+  end_child();
+  profile::stop_keeping();  // the file is the parent's
+}
+
 void after_fork_in_child() {
   const bool whole = ends_holding();
   forget_purge_thread(thread_record.counted ? 1 : 0);
@@ -103,7 +110,7 @@ void after_fork_in_child() {
 void handle_forks() {
   static constinit Atomic<bool> done{false};
   if (done.exchange(true, kRelaxed)) return;  // relaxed: publishes nothing
-  repair_child = end_child;
+  repair_child = repair_late;
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 

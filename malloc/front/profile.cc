@@ -1,10 +1,12 @@
 #include "front/profile.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 
 #include "base/atomic.h"
 #include "base/compiler.h"
@@ -23,6 +25,7 @@ namespace {
 
 enum class Stacks : long { tables = 0, frames = 1 };
 
+constexpr int kTries = 1000;  // at exit, a millisecond apart
 constexpr size_t kLongestInterval = 1'000'000'000;
 constexpr char kDefaultFile[] = "nearmalloc.%p.profile";
 constexpr char kSocket[] = "unix:";  // begins the name of a socket instead of a file
@@ -35,9 +38,16 @@ pid_t started_in = 0;
 // environment.
 char file_name[512] = "";
 
-// How many profiles this process wrote. relaxed, where it is used: a number of its own for each
+// How many names of files this process made. relaxed, where it is used: each has its own number
 Atomic<int> written{0};
+// A thread writes the profile to the file. Two at once would mix in a file without %n.
+Atomic<bool> is_writing{false};
 constinit SignalRetry retry;
+
+template <size_t kBytes>
+bool begins_with(const char* name, const char (&word)[kBytes]) {
+  return strncmp(name, word, kBytes - 1) == 0;
+}
 
 void keep_file_name() {
   const char* text = profile_file_text() != nullptr ? profile_file_text() : kDefaultFile;
@@ -45,12 +55,12 @@ void keep_file_name() {
     message("NEARMALLOC_PROFILE_FILE is ignored: it has more than %zu bytes", sizeof file_name - 1);
     text = kDefaultFile;
   }
+  const char* behind = strchr(text, ',');
+  if (begins_with(text, kKept) && behind != nullptr && !begins_with(behind + 1, kSocket)) {
+    message("NEARMALLOC_PROFILE_FILE is ignored: behind a comma it needs unix:PATH");
+    text = kDefaultFile;
+  }
   memcpy(file_name, text, strlen(text) + 1);
-}
-
-template <size_t kBytes>
-bool begins_with(const char* name, const char (&word)[kBytes]) {
-  return strncmp(name, word, kBytes - 1) == 0;
 }
 
 bool is_kept() { return begins_with(file_name, kKept); }
@@ -99,7 +109,7 @@ NEAR_NOINLINE bool write_to(int file) {
   return out.flush();
 }
 
-NEAR_NOINLINE void write_file() {
+NEAR_NOINLINE void write_whole_file() {
   char path[512];
   if (!make_path(file_name, path, sizeof path)) return;
   const int file = raw::open_to_write(path);
@@ -108,11 +118,19 @@ NEAR_NOINLINE void write_file() {
   raw::close(file);
 }
 
-void keep_file() {
+// False if another thread writes, or the one that a handler interrupted.
+NEAR_NOINLINE bool write_file() {
+  if (is_writing.exchange(true, kAcquire)) return false;  // pairs: profile-written
+  write_whole_file();
+  is_writing.store(false, kRelease);  // pairs: profile-written
+  return true;
+}
+
+void keep_file(bool list) {
   char path[512];
   if (!make_path(file_name + sizeof kKept - 1, path, sizeof path)) return;
   const int file = raw::open_to_map(path);
-  if (file < 0 || !profile::keep_in(file)) message("no profile is kept in '%s'", path);
+  if (file < 0 || !profile::keep_in(file, list)) message("no profile is kept in '%s'", path);
   if (file >= 0) raw::close(file);
 }
 
@@ -144,27 +162,40 @@ void write_at_exit() {
   const SavedErrno saved;
   if (is_inside()) return;
   if (const char* socket = socket_path()) {
-    show_at_exit(socket);
-  } else {
-    write_file();
+    return show_at_exit(socket);
+  }
+  // A handler in another thread may write: the process ends when it has done so, or soon.
+  const timespec millisecond{0, 1'000'000};
+  for (int tries = 0; !write_file() && tries < kTries; tries++) {
+    syscall(SYS_nanosleep, &millisecond, nullptr);  // no cancellation point
   }
 }
 
 int chosen_signal() { return static_cast<int>(option(Option::profile_signal)); }
 
-// A thread that has the profiler's lock is inside.
+// A thread that has the profiler's lock is inside. Formats with the names of functions may wait for
+// a thread that loads code.
 void on_signal(int) {
   const SavedErrno saved;
-  if (is_inside()) {
-    if (!retry.soon(chosen_signal())) message("no profile is written: the system refuses a timer");
-  } else if (!profile::summary().any) {
-    message("no profile is written: the profiler was not started");
-  } else {
-    write_file();
+  const bool outside = !is_inside();
+  if (outside && !profile::summary().any) {
+    return message("no profile is written: the profiler was not started");
   }
+  if (outside && write_file()) return;
+  if (!retry.soon(chosen_signal())) message("no profile is written: the system refuses a timer");
+}
+
+// A program cannot go on after a signal that tells of its own fault.
+bool tells_of_fault(int signal) {
+  return signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE ||
+         signal == SIGTRAP;
 }
 
 void write_at_signal() {
+  if (tells_of_fault(chosen_signal())) {
+    return message("NEARMALLOC_PROFILE_SIGNAL is ignored: signal %d tells of a fault",
+                   chosen_signal());
+  }
   struct sigaction action{};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
@@ -187,7 +218,7 @@ __attribute__((constructor)) void obey_profile_option(int, char**, char** enviro
   }
   if (option(Option::profile) == 0) return;
   if (start_profile(0) != 0) return message("there is no memory for a profile");
-  if (is_kept()) keep_file();
+  if (is_kept()) keep_file(true);
   if (is_kept() && socket_path() == nullptr) return;
   atexit(write_at_exit);
 }
@@ -211,10 +242,9 @@ int start_profile(size_t mean) {
 }
 
 void keep_profile_of_child() {
-  if (!is_kept()) return;
   const SavedErrno saved;
-  profile::stop_keeping();
-  keep_file();
+  written.store(0, kRelaxed);  // relaxed: see above
+  if (profile::stop_keeping()) keep_file(false);
 }
 
 int stop_profile() { return profile::stop() ? 0 : EALREADY; }

@@ -1,5 +1,5 @@
 // Starting, stopping and writing the sampling profiler, by the API and by the option `profile`.
-// Thread-safety: any thread, without locks held; not from a handler.
+// Thread-safety: any thread, without locks held; not from a handler of the program.
 #pragma once
 
 #include <cstddef>

@@ -128,6 +128,7 @@ BumpPool::Block* Node::map_pool(size_t bytes) {
   }
   if (start == nullptr) return nullptr;
   bind_to(number_, start, step);
+  if (step >= kChunkSize) os::advise_huge_pages(start, step, false);  // most of it stays untouched
   return new (start) BumpPool::Block{step, {kPoolUnit + bytes}, pool_.newest()};
 }
 

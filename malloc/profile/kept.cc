@@ -26,21 +26,23 @@ struct Listing {
   }
 };
 
-bool Kept::prepare(int file) {
+bool Kept::prepare(int file, bool list) {
   prepared_ = static_cast<Layout*>(raw::map_shared(file, sizeof(Layout)));
   if (prepared_ == nullptr) return false;
   modules_ = sites_ = 0;
   KeptHeader& header = prepared_->header;
   header.site_bytes = sizeof(Site);
   header.pid = static_cast<uint32_t>(getpid());
-  dl_iterate_phdr(Listing::visit, this);
+  if (list) dl_iterate_phdr(Listing::visit, this);
   memcpy(header.magic, "nearkpt1", sizeof header.magic);
   return true;
 }
 
-void Kept::close() {
-  if (file_ != nullptr) raw::unmap(file_, sizeof(Layout));
+bool Kept::close() {
+  if (file_ == nullptr) return false;
+  raw::unmap(file_, sizeof(Layout));
   file_ = nullptr;
+  return true;
 }
 
 void Kept::add_module(const LoadedFile& found) {
@@ -71,6 +73,7 @@ void Kept::find_module(uintptr_t address) {
 void Kept::update(Table& table, const Site& site) {
   for (; sites_ < table.site_count(); sites_++) {
     const Site& added = table.site(sites_);
+    memcpy(&file_->sites[sites_], &added, sizeof added);
     for (uint32_t i = added.stack; i < added.stack + added.depth; i++) {
       file_->frames[i] = table.frame(i) - 1;  // the call, not where it returns to
       find_module(table.frame(i) - 1);

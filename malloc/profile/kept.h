@@ -1,8 +1,9 @@
 // A copy of all sites in a file, which is there however the process ends: also by a signal, or by
 // _exit. lab/nearlab/profile/kept.py reads it.
 //
-// The file is mapped; the process writes to it and never reads it, so that nobody who changes the
-// file can harm the process. Its room is allocated at the start, so that no write can fail.
+// The file is mapped; the process writes to it and never reads it, and another process that keeps a
+// profile under the same name gets a new file. Room for the file is allocated at the start. If
+// another program truncates the file, the next write ends the process by SIGBUS.
 // Invariant: after each change of a site, its copy and the numbers of the whole are equal to those
 // of the profiler, except while they are written.
 // Thread-safety: the caller holds the profiler's lock.
@@ -44,13 +45,14 @@ class Kept {
     alignas(4096) Site sites[Table::kSites];
   };
 
-  // Maps a file and lists the code that is loaded. Without the lock, because a thread that loads
-  // code may wait for it; before `open`, by one thread. False if the system refuses.
-  bool prepare(int file);
+  // Maps a file; with `list` also lists the code that is loaded, else each file when an address in
+  // it comes. Without the lock, because a thread that loads code may wait for it; before `open`, by
+  // one thread. False if the system refuses.
+  bool prepare(int file, bool list);
   // Begins to keep in the file that was prepared.
   void open() { file_ = prepared_; }
-  // The file keeps what it has.
-  void close();
+  // The file keeps what it has. False if none was open.
+  bool close();
   bool is_open() const { return file_ != nullptr; }
 
   // Called when the profiler forgets all sites.

@@ -112,9 +112,8 @@ Names::Entry* Names::first_from(uintptr_t call) const {
 
 const char* Names::of(uintptr_t call) const {
   const Entry* found = first_from(call);
-  if (found != entries_ + count_ && found->call == call) return found->name;
-  Dl_info info;  // another thread has just allocated from there
-  return dladdr(reinterpret_cast<const void*>(call), &info) != 0 ? info.dli_sname : nullptr;
+  // Else another thread has just allocated from there for the first time.
+  return found != entries_ + count_ && found->call == call ? found->name : nullptr;
 }
 
 }  // namespace near::profile

@@ -2,8 +2,9 @@
 //
 // dladdr(3) goes through all symbols of a file for each address: half a minute for a full table of
 // addresses in Node. Here each file's symbols are gone through once.
-// Invariant: a name is the one that dladdr would give.
-// Thread-safety: the thread that made the object; not from a handler.
+// Invariant: a name is the one that dladdr would give. It lies in the file that has the symbol, and
+// is valid while that is loaded.
+// Thread-safety: the thread that made the object. The constructor may wait for the dynamic linker.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,8 @@ class Names {
   Names(const Names&) = delete;
   Names& operator=(const Names&) = delete;
 
-  // The name of the function that has the call; null if it has none.
+  // The name of the function that has the call; null if it has none, or if no site had the call
+  // when this object was made.
   const char* of(uintptr_t call) const;
 
  private:

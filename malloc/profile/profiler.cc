@@ -257,12 +257,12 @@ bool release_sampled(Span& span, void* block, Actor actor) {
   Sample sample;
   if (!state.table.remove(reinterpret_cast<uintptr_t>(block), sample)) return false;
   count_freed(sample, actor);
-  if (sample.site != kNone) keep(state.table.site(sample.site));
   if (span.sampled == Sampled::blocks) {
     spans.give(span, block);
   } else {
     span.sampled = Sampled::none;
   }
+  keep(state.table.site(sample.site == kNone ? 0 : sample.site));
   return true;
 }
 
@@ -274,8 +274,8 @@ void look_at_new_heap(Heap& heap) {
   heap.class_of_small.set_counting(true);
 }
 
-bool keep_in(int file) {
-  if (!kept.prepare(file)) return false;
+bool keep_in(int file, bool list) {
+  if (!kept.prepare(file, list)) return false;
   const LockGuard guard(lock);
   kept.open();
   uint64_t allocated = 0;
@@ -288,9 +288,9 @@ bool keep_in(int file) {
   return true;
 }
 
-void stop_keeping() {
+bool stop_keeping() {
   const LockGuard guard(lock);
-  kept.close();
+  return kept.close();
 }
 
 void lock_for_fork() { lock.lock_for_fork(); }
@@ -310,6 +310,8 @@ Started start(size_t mean, uint64_t seed) {
   seed_of_draws.store(seed, kRelaxed);  // relaxed: see above
   draws.store(0, kRelaxed);             // relaxed: see above
   kept.start_anew();
+  if (kept.is_open()) kept.set_inherited(0);
+  keep(state.table.site(0));
   running.set();
   set_all_counting(true);
   return Started::yes;

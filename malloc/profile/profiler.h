@@ -56,12 +56,12 @@ bool release_sampled(Span& span, void* block, Actor actor);
 // Called by the thread of a heap that has just been published: makes it count if the profiler runs.
 void look_at_new_heap(Heap& heap);
 
-// Keeps a copy of all sites in the file from now on (profile/kept.h). Also called in a child of
-// fork: its parent's copy is not its own. By one thread, after a start. False if the system
-// refuses.
-bool keep_in(int file);
-// The file that is kept stays as it is.
-void stop_keeping();
+// Keeps a copy of all sites in the file from now on (profile/kept.h). By one thread, after a start.
+// `list`: as Kept::prepare; not in a child of fork, where another thread of the parent may have had
+// the dynamic linker's lock. False if the system refuses.
+bool keep_in(int file, bool list);
+// The file that is kept stays as it is. False if there was none.
+bool stop_keeping();
 
 // Called around fork.
 void lock_for_fork();

@@ -251,6 +251,17 @@ class Profile(PreloadTest):
                 live = sum(site["live"]["bytes"] for site in found["sites"])
                 self.near(live, 6_000_000 if live > 4_500_000 else 3_000_000, 0.25, "live")
 
+    def test_a_file_that_another_process_takes(self) -> None:
+        """The other one cannot write to it, and would leave it empty if it were the same file."""
+        script = ("import resource, subprocess, sys\n"
+                  "kept = [bytes(2000) for _ in range(500)]\n"
+                  "limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+                  "subprocess.run([sys.executable, '-c', '1'], preexec_fn=limit)\n"
+                  "kept += [bytes(2000) for _ in range(3000)]\n")
+        extra = self.options("json") | {"NEARMALLOC_PROFILE_FILE": f"kept:{self.folder}/one"}
+        self.assert_good(run([sys.executable, "-c", script], extra=extra))
+        count()
+
     def test_a_file_that_cannot_be_written(self) -> None:
         for path, words in (("/no/such/folder", b"cannot be opened"),
                             ("/dev/full", b"is not whole"),
@@ -358,6 +369,8 @@ class Profile(PreloadTest):
     def test_a_signal_without_a_profile(self) -> None:
         for options, words in (({"NEARMALLOC_PROFILE": "off"}, "the profiler was not started"),
                                ({"NEARMALLOC_PROFILE_SIGNAL": "9"}, "is ignored: the system"),
+                               ({"NEARMALLOC_PROFILE_SIGNAL": "11"}, "signal 11 tells of a fault"),
+                               ({"NEARMALLOC_PROFILE_FILE": "kept:x,y"}, "it needs unix:PATH"),
                                ({"NEARMALLOC_PROFILE_FILE": f"kept:{self.folder}/x"},
                                 "is ignored: it needs a plain file")):
             script = "import os, signal; os.kill(os.getpid(), 10)"

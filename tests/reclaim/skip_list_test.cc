@@ -161,5 +161,16 @@ TYPED_TEST(SkipList, EveryNodeAndValueIsFreed) {
   EXPECT_EQ(live_objects, 0);
 }
 
+// Threads that follow each other get the same stack, and must not get the same heights.
+TEST(SkipListHeight, DiffersAmongThreadsThatFollowEachOther) {
+  count_cases();
+  int higher = 0;
+  for (int i = 0; i < 400; i++) {
+    run_threads(1, [&](size_t) { higher += impl::random_height(20) > 1 ? 1 : 0; });
+  }
+  EXPECT_GT(higher, 40) << "100 are expected";
+  EXPECT_LT(higher, 200);
+}
+
 }  // namespace
 }  // namespace near_test

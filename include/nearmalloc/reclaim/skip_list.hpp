@@ -40,9 +40,19 @@
 namespace near::reclaim {
 namespace impl {
 
-// Of any thread's nodes one in four has a second level, one in 16 a third.
+// Threads begin differently, also those that get the stack of one before: splitmix64 [Steele14].
+inline uint64_t first_dice() noexcept {
+  static Atomic<uint64_t> threads{0};
+  // relaxed: the numbers only have to differ
+  uint64_t dice = threads.fetch_add(0x9e3779b97f4a7c15, kRelaxed);
+  dice = (dice ^ dice >> 30) * 0xbf58476d1ce4e5b9;
+  dice = (dice ^ dice >> 27) * 0x94d049bb133111eb;
+  return (dice ^ dice >> 31) | 1;
+}
+
+// Of all nodes one in four has a second level, one in 16 a third.
 inline unsigned random_height(unsigned most) noexcept {
-  static thread_local uint64_t dice = reinterpret_cast<uintptr_t>(&dice) | 1;
+  static thread_local uint64_t dice = first_dice();
   dice ^= dice << 13;
   dice ^= dice >> 7;
   dice ^= dice << 17;
@@ -117,7 +127,7 @@ class guarded_skip_list {
 
   // Effect: calls f(key, value) for keys of [lo, hi) in order. Each was there at some moment of the
   // call; a key that was there throughout is visited. Returns how many were visited. `f` may use
-  // the list, and the guard.
+  // the list, and the guard; but it must not repin it or report a quiescent state.
   template <class F>
   size_t range(guard_type& guard, const Key& lo, const Key& hi, F f) const {
     return visit_from(guard, &lo, [&](const Key& key, const Value& value) {

@@ -19,8 +19,8 @@
 // of which was linked then. The node is not between these. It is not behind the second one, which
 // has no bit: another node with this key is inserted after all bits of the removed node are set and
 // level 0 is without it, so on each level it is linked by a walk that met the removed node first,
-// and unlinked it; and the inserter of the removed node no longer links it then, as its bit is
-// set.
+// and unlinked it; and the inserter of the removed node links it once more there at most, between
+// two neighbours that it holds, with no other node of this key between them.
 // So the check after hold() suffices, as in ordered_list.hpp: a link that still reads the same,
 // without the bit, leads to a node that was linked after it was held.
 // Thread-safety: any thread inside a guard.
