@@ -57,7 +57,7 @@ class Kept {
 
   // Called when the profiler forgets all sites.
   void start_anew() { sites_ = 0; }
-  // Copies a site, which may be new.
+  // Copies a site, and those that are new since the last call.
   void update(Table& table, const Site& site);
   void update(const Summary& summary, uint64_t peak_number);
   void set_inherited(uint64_t bytes) { file_->header.inherited = bytes; }

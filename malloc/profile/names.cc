@@ -1,6 +1,5 @@
 #include "profile/names.h"
 
-#include <dlfcn.h>
 #include <link.h>
 
 #include <algorithm>

@@ -280,9 +280,9 @@ bool keep_in(int file, bool list) {
   kept.open();
   uint64_t allocated = 0;
   for (uint32_t i = 0; i < state.table.site_count(); i++) {
-    kept.update(state.table, state.table.site(i));
     allocated += state.table.site(i).allocated.bytes;
   }
+  kept.update(state.table, state.table.site(0));
   kept.set_inherited(allocated);
   kept.update(summary_now(), state.peak_number);
   return true;

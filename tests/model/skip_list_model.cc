@@ -4,7 +4,7 @@
 //
 // Invariants: insert and erase of a key succeed in turn; a key that no thread erases is found; a
 // thread that finds a node sees what its maker wrote; each node that was inserted and erased is
-// retired once, by one of the two who let go, after it is unlinked from both levels, and is not
+// retired once, by the inserter or the eraser, after it is unlinked from both levels, and is not
 // used after it was freed. What a thread inserted it finds, unless it was erased. At rest no
 // removed node is linked.
 // Bound: 3 threads, 2 operations each on keys 1 and 2, of two levels; key 3 stays; random.

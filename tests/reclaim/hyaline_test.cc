@@ -22,6 +22,11 @@ struct Hyaline : testing::Test {
     for (Born*& each : made) each = new Born;
     return made;
   }
+  static std::vector<handle<hyaline>> attach(domain<hyaline>& domain, size_t threads) {
+    std::vector<handle<hyaline>> handles;
+    for (size_t i = 0; i < threads; i++) handles.push_back(domain.attach());
+    return handles;
+  }
   static void retire(handle<hyaline>& handle, const std::vector<Born*>& objects) {
     for (Born* each : objects) handle.retire(each);
   }
@@ -78,8 +83,7 @@ TEST_F(Hyaline, ReadersFreeWhatAnotherThreadRetires) {
   constexpr size_t kRounds = 40;
   domain<hyaline> domain(batches_of(64));
   auto writer = domain.attach();
-  std::vector<handle<hyaline>> readers;
-  for (size_t i = 0; i < kReaders; i++) readers.push_back(domain.attach());
+  auto readers = attach(domain, kReaders);
   retire(writer, 1);
   (void)writer.pin();
   std::vector<long> freed(kReaders);
@@ -128,8 +132,7 @@ TEST_F(Hyaline, ManyStalledReadersOfDifferentErasKeepWhatTheyRead) {
   constexpr size_t kReaders = 30;
   domain<hyaline> domain(batches_of(64));
   auto writer = domain.attach();
-  std::vector<handle<hyaline>> readers;
-  for (size_t i = 0; i < kReaders; i++) readers.push_back(domain.attach());
+  auto readers = attach(domain, kReaders);
   std::vector<std::atomic<Born*>> sources(kReaders);
   std::vector<const Born*> seen;
   {
@@ -154,8 +157,7 @@ TEST_F(Hyaline, MoreThreadsHoldABatchThanALookNotes) {
   constexpr size_t kReaders = 300;
   domain<hyaline> domain(batches_of(64));
   auto writer = domain.attach();
-  std::vector<handle<hyaline>> readers;
-  for (size_t i = 0; i < kReaders; i++) readers.push_back(domain.attach());
+  auto readers = attach(domain, kReaders);
   retire(writer, 1);
   (void)writer.pin();
   const auto objects = make(64);

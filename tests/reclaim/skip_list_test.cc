@@ -120,8 +120,8 @@ TYPED_TEST(SkipList, NoReplacementIsLostAndNoKeyIsMissing) {
   EXPECT_TRUE(list.check());
 }
 
-// Threads insert, erase and upsert the same few keys: each node is retired, by one of the two who
-// have to do with it, and so is each value.
+// Threads insert, erase and upsert the same few keys: each node is retired, by its inserter or its
+// eraser, and so is each value.
 TYPED_TEST(SkipList, EveryNodeAndValueIsFreed) {
   live_objects = 0;
   struct Counted : CountedObject {

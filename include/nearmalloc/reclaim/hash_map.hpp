@@ -353,29 +353,12 @@ class guarded_hash_map {
 
 // Adds operations without a guard, which pin by themselves; size and key_sum.
 template <class Key, class Value, class Domain, class Hash = std::hash<Key>>
-class hash_map : public impl::self_pinning<impl::guarded_hash_map<Key, Value, Domain, Hash>> {
+class hash_map : public impl::self_pinning_map<
+                     impl::self_pinning<impl::guarded_hash_map<Key, Value, Domain, Hash>>> {
  public:
-  using base = impl::guarded_hash_map<Key, Value, Domain, Hash>;
-  using impl::self_pinning<base>::self_pinning;
-  using base::compare_and_replace;
-  using base::upsert;
-  using base::visit;
-
-  bool upsert(const Key& key, const Value& value) {
-    auto guard = this->domain_.pin();
-    return upsert(guard, key, value);
-  }
-  bool compare_and_replace(const Key& key, const Value& expected, const Value& value)
-    requires std::equality_comparable<Value>
-  {
-    auto guard = this->domain_.pin();
-    return compare_and_replace(guard, key, expected, value);
-  }
-  template <class F>
-  size_t visit(F f) const {
-    auto guard = this->domain_.pin();
-    return visit(guard, f);
-  }
+  using pinning =
+      impl::self_pinning_map<impl::self_pinning<impl::guarded_hash_map<Key, Value, Domain, Hash>>>;
+  using pinning::pinning;
 };
 
 }  // namespace near::reclaim

@@ -345,29 +345,12 @@ class guarded_skip_list {
 
 // Adds operations without a guard, which pin by themselves; size and key_sum.
 template <class Key, class Value, class Domain>
-class skip_list : public impl::self_pinning_ordered<impl::guarded_skip_list<Key, Value, Domain>> {
+class skip_list : public impl::self_pinning_map<
+                      impl::self_pinning_ordered<impl::guarded_skip_list<Key, Value, Domain>>> {
  public:
-  using base = impl::guarded_skip_list<Key, Value, Domain>;
-  using impl::self_pinning_ordered<base>::self_pinning_ordered;
-  using base::compare_and_replace;
-  using base::upsert;
-  using base::visit;
-
-  bool upsert(const Key& key, const Value& value) {
-    auto guard = this->domain_.pin();
-    return upsert(guard, key, value);
-  }
-  bool compare_and_replace(const Key& key, const Value& expected, const Value& value)
-    requires std::equality_comparable<Value>
-  {
-    auto guard = this->domain_.pin();
-    return compare_and_replace(guard, key, expected, value);
-  }
-  template <class F>
-  size_t visit(F f) const {
-    auto guard = this->domain_.pin();
-    return visit(guard, f);
-  }
+  using pinning = impl::self_pinning_map<
+      impl::self_pinning_ordered<impl::guarded_skip_list<Key, Value, Domain>>>;
+  using pinning::pinning;
 };
 
 }  // namespace near::reclaim

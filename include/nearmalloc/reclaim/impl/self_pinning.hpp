@@ -5,6 +5,7 @@
 // Thread-safety: any thread; size and key_sum only when no other thread is inside.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -85,6 +86,36 @@ class self_pinning_ordered : public self_pinning<Structure> {
                      const typename Structure::key_type& high) {
     typename Structure::guard_type guard = this->domain_.pin();
     return erase_range(guard, low, high);
+  }
+};
+
+// As Pinning, one of the two above, for maps whose values can be replaced.
+template <class Pinning>
+class self_pinning_map : public Pinning {
+ public:
+  using key_type = typename Pinning::key_type;
+  using mapped_type = typename Pinning::mapped_type;
+  using guard_type = typename Pinning::guard_type;
+  using Pinning::compare_and_replace;
+  using Pinning::Pinning;
+  using Pinning::upsert;
+  using Pinning::visit;
+
+  bool upsert(const key_type& key, const mapped_type& value) {
+    guard_type guard = this->domain_.pin();
+    return upsert(guard, key, value);
+  }
+  bool compare_and_replace(const key_type& key, const mapped_type& expected,
+                           const mapped_type& value)
+    requires std::equality_comparable<mapped_type>
+  {
+    guard_type guard = this->domain_.pin();
+    return compare_and_replace(guard, key, expected, value);
+  }
+  template <class Visit>
+  size_t visit(Visit f) const {
+    guard_type guard = this->domain_.pin();
+    return visit(guard, f);
   }
 };
 

@@ -24,7 +24,7 @@
 // So the check after hold() suffices, as in ordered_list.hpp: a link that still reads the same,
 // without the bit, leads to a node that was linked after it was held.
 // Thread-safety: any thread inside a guard.
-// Papers: [Fraser04; Herlihy12 §14.4]; the two who let go replace their reference counts.
+// Papers: [Fraser04; Herlihy12 §14.4]; two threads that let go replace their reference counts.
 #pragma once
 
 #include <algorithm>
