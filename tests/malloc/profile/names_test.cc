@@ -59,14 +59,14 @@ TEST(ProfileNames, AreTheDynamicLinkers) {
   EXPECT_GE(found.size(), 2u);
 }
 
-TEST(ProfileNames, OfCodeThatIsInNoSite) {
+TEST(ProfileNames, CodeThatIsInNoSiteHasNone) {
   const Profiling profiling(1 << 30);
   const near::profile::Names names;
   const auto call = reinterpret_cast<uintptr_t>(&qsort) + 1;
-  EXPECT_STREQ(names.of(call), name_by_linker(call));
-  EXPECT_NE(names.of(call), nullptr);
+  EXPECT_NE(name_by_linker(call), nullptr);
+  EXPECT_EQ(names.of(call), nullptr);
   EXPECT_EQ(names.of(1), nullptr);
-  count_cases(3);
+  count_cases(2);
 }
 
 }  // namespace
