@@ -17,7 +17,11 @@ void Heap::flush() {
 void Heap::drop_cache() {
   while (Span* span = cache_.take()) shard_of(*span).give(span);
   while (Span* run = runs_.take_oldest()) shard_of(*run).give(run);
-  if (Span* run = last_run_.take()) shard_of(*run).give(run);
+  while (Span* run = last_runs_.take()) shard_of(*run).give(run);
+}
+
+void Heap::drop_unused_runs() {
+  last_runs_.take_unmoved([](Span& run) { shard_of(run).give(&run); });
 }
 
 uint32_t Heap::claim_for_sleeper() {

@@ -341,6 +341,7 @@ void Heap::leave(Span& span) {
 
 Span* Heap::take_run(uint32_t slices) {
   count_visit();
+  last_runs_.count_missed(slices);
   if (!runs_.any()) return nullptr;
   const LockGuard guard(lock);
   return runs_.take(slices);

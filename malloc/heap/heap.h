@@ -28,7 +28,7 @@
 #include "heap/magazines.h"
 #include "heap/reusable_spans.h"
 #include "heap/run_cache.h"
-#include "heap/run_slot.h"
+#include "heap/run_slots.h"
 #include "heap/shrinking.h"
 #include "heap/span_cache.h"
 #include "node/node.h"
@@ -86,15 +86,15 @@ class Heap {
     return likely(mine != nullptr) ? mine->put(node, size_class, block) : Magazines::Put::declined;
   }
 
-  // Returns the run that was kept last, for a large block, if it has this length; else null.
+  // Returns a run of this length that was kept, for a large block; null if no slot has one.
   // Owner's thread.
   NEAR_INLINE Span* take_last_run(uint64_t slices) {
-    Span* run = last_run_.take(slices);
+    Span* run = last_runs_.take(slices);
     if (run != nullptr) count_visit();
     return run;
   }
 
-  // As take_last_run, among the older runs. Takes the lock.
+  // As take_last_run, among those that had no slot. Takes the lock.
   Span* take_run(uint32_t slices);
 
   // True if the run of a freed large block may be kept here. Never true of a placeholder heap.
@@ -105,13 +105,17 @@ class Heap {
   // Keeps such a run. Owner's thread; may take the lock.
   NEAR_INLINE void keep_run(Span& run) {
     run.kind = SpanKind::none;
-    Span* before = last_run_.put(run);
+    Span* before = last_runs_.put(run);
     if (unlikely(before != nullptr)) keep_older(*before);
+    if (Span* surplus = last_runs_.take_surplus()) shard_->give(surplus);
     purge_signal.ask();  // so that what an idle thread keeps goes back
   }
 
   // True if it keeps runs. Any thread: a hint.
-  bool keeps_runs() const { return last_run_.slices() > 0 || runs_.any(); }
+  bool keeps_runs() const { return last_runs_.slices() > 0 || runs_.any(); }
+
+  // Gives back the runs in slots that the owner has not used since the last call. Lock held.
+  void drop_unused_runs();
 
   // Returns a block of another heap's span that a thread freed and no span has got back; null if
   // there is none. Owner's thread.
@@ -182,7 +186,7 @@ class Heap {
   void add_cached(uint64_t* bytes_of_node) const {
     cache_.add_bytes(bytes_of_node);
     runs_.add_bytes(bytes_of_node);
-    bytes_of_node[node_] += uint64_t{last_run_.slices()} << kSliceShift;
+    bytes_of_node[node_] += uint64_t{last_runs_.slices()} << kSliceShift;
     if (const Magazines* mine = magazines()) mine->add_bytes(bytes_of_node);
   }
 
@@ -323,9 +327,9 @@ class Heap {
   Span* hot_[kClasses] = {};
   ReusableSpans reusable_;
   SpanCache cache_;
-  static_assert(RunCache::kMostSlices <= RunSlot<Span>::kMostSlices);
-  RunSlot<Span> last_run_;
-  RunCache runs_;  // older ones
+  static_assert(RunSlots<Span>::kMostSlices == RunCache::kMostSlices);
+  RunSlots<Span> last_runs_;
+  RunCache runs_;  // those that had no slot
   Atomic<Magazines*> magazines_{nullptr};
   IdleSpans idle_;
   Shrinking shrinking_;

@@ -290,6 +290,10 @@ Uncleaned clean_heaps(bool everything, unsigned node) {
       }
     } else {
       heap->ask_to_look();
+      if (heap->keeps_runs()) {
+        const LockGuard guard(heap->lock);
+        heap->drop_unused_runs();
+      }
     }
     left.waiting |= !heap->inbox_empty();
     left.keeping |= heap->keeps_runs();

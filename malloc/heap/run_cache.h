@@ -1,6 +1,6 @@
 // Runs of freed large blocks that a heap keeps for its next blocks of the same length, so that a
-// program that frees and allocates such blocks seldom takes its shard's lock. The run that came
-// last is not here (heap/run_slot.h).
+// program that frees and allocates such blocks seldom takes its shard's lock. Runs come here that
+// have no slot (heap/run_slots.h).
 //
 // Bound: the runs that came last, at most kMost of them and kMostSlices slices; fewer slices if the
 // thread's large blocks are few (a sixteenth of them, but kLeastSlices). While a thread frees many

@@ -1,5 +1,5 @@
-// The run of the large block that a thread freed last, for the thread's next block of the same
-// length: one word, so that such a pair of calls takes no lock.
+// The run of a large block that a thread freed, for the thread's next block of the same length: one
+// word, so that such a pair of calls takes no lock.
 //
 // Invariant: a run is in one slot, or the thread that took it out of one by an atomic operation
 // owns it. That thread sees what the thread that put the run in wrote to its descriptor.
@@ -41,6 +41,9 @@ class RunSlot {
                ? nullptr
                : run_of(word_.exchange(0, kAcquire));  // pairs: run-slot
   }
+
+  // A number that stays while the same run is in; 0 if there is none. relaxed: a hint
+  uintptr_t look() const { return word_.load(kRelaxed); }
 
   // The length of the run that is in, or 0: a hint. pairs: purge-signal
   uint32_t slices() const { return static_cast<uint32_t>(word_.load(kSeqCst) & kMostSlices); }

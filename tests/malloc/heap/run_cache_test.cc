@@ -90,22 +90,6 @@ TEST_F(RunCacheTest, AThreadThatNeedsNoneAgainKeepsFew) {
   count_cases(2);
 }
 
-TEST_F(RunCacheTest, TheSlotHoldsTheLastRunWithItsLength) {
-  near::RunSlot<Span> slot;
-  EXPECT_EQ(slot.take(), nullptr);
-  EXPECT_EQ(slot.take(1), nullptr);
-  EXPECT_EQ(slot.put(run(0, 1)), nullptr);
-  EXPECT_EQ(slot.put(run(1, 16)), &runs_[0]);
-  EXPECT_EQ(slot.slices(), 16u);
-  for (const uint64_t other : {1, 15, 17, 16 + 128}) EXPECT_EQ(slot.take(other), nullptr);
-  EXPECT_EQ(slot.take(16), &runs_[1]);
-  EXPECT_EQ(slot.take(16), nullptr);
-  EXPECT_EQ(slot.put(run(2, 127)), nullptr);
-  EXPECT_EQ(slot.take(), &runs_[2]);
-  EXPECT_EQ(slot.slices(), 0u);
-  count_cases(3);
-}
-
 // The heap of a thread, with true blocks.
 TEST(KeptRuns, ServeTheSameLengthAgainAndAreCountedAsCached) {
   constexpr size_t kSize = 3 * kSliceSize;
@@ -141,6 +125,36 @@ TEST(KeptRuns, GoBackWhenTheThreadIsIdle) {
   near_malloc_trim(0);
   EXPECT_FALSE(near::current_heap->keeps_runs());
   count_cases(2);
+}
+
+TEST(KeptRuns, GoBackWhenTheThreadDoesNotUseThem) {
+  near_free(near_malloc(7 * kSliceSize));
+  near::clean_heaps(false);
+  EXPECT_TRUE(near::current_heap->keeps_runs());
+  near_free(near_malloc(100 * near::kMiB));  // the thread is not idle
+  near::clean_heaps(false);
+  EXPECT_FALSE(near::current_heap->keeps_runs());
+  count_cases();
+}
+
+// Blocks of four lengths replace each other.
+TEST(KeptRuns, OfSeveralLengthsServeAThreadThatNeedsThemAgain) {
+  std::array<void*, 4> blocks{};
+  const auto fill = [&] {
+    for (size_t i = 0; i < 4; i++) blocks[i] = near_malloc((i + 1) * kSliceSize);
+  };
+  const auto empty = [&] {
+    for (void* block : blocks) near_free(block);
+  };
+  for (int i = 0; i < 8; i++) {
+    fill();
+    empty();
+  }
+  for (size_t i = 0; i < 4; i++) {
+    EXPECT_NE(near::current_heap->take_last_run(i + 1), nullptr) << i + 1 << " slices";
+  }
+  EXPECT_FALSE(near::current_heap->keeps_runs());
+  count_cases(4);
 }
 
 TEST(KeptRuns, ADoubleFreeIsFound) {
