@@ -80,12 +80,96 @@ def test_a_mean_may_be_relative_to_another_allocator(root):
     assert "-->1.00 [1.00, 1.00]<" in path.read_text()
 
 
+def number(root, words: str) -> str:
+    """What the directive makes of the file, in which allocators have their number of seconds."""
+    path = root / "README.md"
+    path.write_text(f"<!-- number: {words} -->old<!-- end -->")
+    assert tables(path) == 0, words
+    return path.read_text().split("-->")[1].removesuffix("<!-- end ")
+
+
+def of_seconds(root, seconds: dict[str, dict[str, list]], allocators: tuple[str, ...]):
+    raw = make.write(root / "b.jsonl", content(seconds, names=allocators)).read_bytes()
+    (root / "data" / "b.jsonl.xz").write_bytes(lzma.compress(raw))
+    documents._analysis.cache_clear()
+
+
+def test_ratios_are_listed_in_the_order_of_the_plan(root):
+    assert number(root, 'ratios data/a.jsonl.xz time tbb glibc "*"') == "2.00, 2.00, 2.00"
+    assert number(root, 'ratios data/a.jsonl.xz time nearmalloc glibc "*o*"') == "0.50, 4.00"
+
+
+def test_a_ratio_may_be_between_the_cells_of_two_patterns(root):
+    seconds = {
+        f"{name} t={threads}": {"a": [base * threads] * 5, "b": [1, 1, 2, 4, 4]}
+        for name, base in {"one": 1, "two": 3}.items()
+        for threads in (2, 4)
+    }
+    of_seconds(root, seconds, ("a", "b"))
+    assert number(root, 'ratios data/b.jsonl.xz time a a "two t=*" "one t=*"') == "3.00, 3.00"
+    assert number(root, 'ratio data/b.jsonl.xz time a b "two t=*" "one t=*"') == "3.00 to 6.00"
+    path = root / "README.md"
+    for words in ('"two t=*" "one t=2"', '"two t=*" "no t=*"'):
+        path.write_text(f"<!-- number: ratio data/b.jsonl.xz time a a {words} -->old<!-- end -->")
+        assert tables(path) == 2
+
+
+SIGNS = [  # the ratios in three cells, and what they say of "less", "more" and "same"
+    ((0.5, 0.9, 0.3), ("yes", "no", "no")),
+    ((0.5, 0.95, 1.05), ("in part", "no", "in part")),
+    ((0.95, 0.93, 1.05), ("weak", "no", "yes")),
+    ((0.95, 1.02, 1.05), ("no", "weak", "yes")),
+    ((0.5, 0.95, 1.5), ("in part", "in part", "in part")),
+    ((0.95, 0.95, 1.5), ("no", "in part", "in part")),
+    ((1.1, 1.2, 3.0), ("no", "yes", "no")),
+    ((1.08, 1.0, 0.93), ("no", "no", "yes")),
+]
+
+
+@pytest.mark.parametrize(("ratios", "signs"), SIGNS)
+def test_a_sign_is_what_the_ratios_say(root, ratios, signs):
+    cells = {f"c t={i}": {"a": [one] * 5, "b": [1] * 5} for i, one in enumerate(ratios)}
+    of_seconds(root, cells, ("a", "b"))
+    for sense, sign in zip(("less", "more", "same"), signs, strict=True):
+        assert number(root, f'sign data/b.jsonl.xz {sense} time a b "*"') == sign
+
+
+def test_a_difference_that_other_rounds_might_not_have_is_within_the_noise(root):
+    of_seconds(root, {"c": {"a": [0.5, 0.6, 0.8, 1.1, 1.2], "b": [1] * 5}}, ("a", "b"))
+    assert number(root, "sign data/b.jsonl.xz less time a b c") == "weak"
+    of_seconds(root, {"c": {"a": [0.5] * 4, "b": [1] * 4}}, ("a", "b"))
+    assert number(root, "sign data/b.jsonl.xz less time a b c") == "weak"  # too few rounds
+
+
+def test_a_document_names_the_machine_and_the_versions(root):
+    lines = content()
+    lines[0] |= {"date": "2026-11-26T10:00:00+00:00", "commit": "0123456789"}
+    lines[0]["allocators"][1]["version"] = "2.36"
+    lines[0]["allocators"][2]["version"] = ""
+    raw = make.write(root / "b.jsonl", lines).read_bytes()
+    (root / "data" / "b.jsonl.xz").write_bytes(lzma.compress(raw))
+    documents._analysis.cache_clear()
+    told = (
+        "A Processor, 2 processors, 8.0 GiB, Linux 6.1.0, glibc 2.36, transparent huge pages "
+        "madvise; 5 rounds on 2026-11-26, commit 0123456"
+    )
+    assert number(root, "machine data/b.jsonl.xz") == told
+    assert number(root, "version data/b.jsonl.xz glibc") == "2.36"
+    for name in ("tbb", "nobody"):
+        (root / "README.md").write_text(
+            f"<!-- number: version data/b.jsonl.xz {name} -->old<!-- end -->"
+        )
+        assert tables(root / "README.md") == 2
+
+
 @pytest.mark.parametrize(
     "words",
     [
         *("table: totals data/a.jsonl.xz", "table: means data/gone.jsonl.xz", "table: means"),
         *("number: mean data/a.jsonl.xz time", "number: share data/a.jsonl.xz"),
         "number: ratio data/a.jsonl.xz time nearmalloc glibc nowhere",
+        "number: sign data/a.jsonl.xz below time nearmalloc glibc larson",
+        "number: sign data/a.jsonl.xz less time nearmalloc glibc",
         'number: value data/a.jsonl.xz seconds glibc "larson',
         "number: value data/a.jsonl.xz hours glibc larson",
     ],
