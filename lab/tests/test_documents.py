@@ -3,6 +3,7 @@
 import json
 import lzma
 import re
+import shlex
 
 import pytest
 from typer.testing import CliRunner
@@ -195,21 +196,54 @@ def test_figures_of_the_lab_have_raw_data_or_the_document_says_that_they_have_no
     assert re.search("<!-- (table|number): ", text) or "their raw data were not kept" in text
 
 
-_KEPT, _NO_TIMES = ("memory", "counts"), "; times missing"
+_MARKED = re.compile("<!-- number: .*?<!-- end -->")
+# What a measured number looks like: 0.52, 1,031,000, 8 %, 26 times, 4.2x, 16 us.
+_MEASURED = re.compile(r"\d\.\d|\d,\d{3}|\d+ (%|times|us|ns|ms|s|MiB|GiB)\b|\d+ %|\d+x\b")
+# Keys, updates and the rule of the signs.
+_GIVEN = re.compile(r"\d(\.\d)? x 10\^\d|more than 9 %|within 9 %|intervals\s+of 95 %|batches of 4,096")
 
 
-def test_each_claim_comes_from_raw_data_or_its_row_says_that_they_are_missing():
+def claims() -> tuple[list[list[str]], str]:
+    """The rows of docs/claims.md, and its other text."""
     text = (places.ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
-    rows = [line.split(" | ") for line in text.splitlines() if line.count(" | ") == 4]
-    rows = [row for row in rows if row[3] != "raw data"]
+    lines = text.splitlines()
+    rows = [[one.strip() for one in line.strip("|").split("|")] for line in lines if "|" in line]
+    kept = [row for row in rows if row[0] != "claim" and set(row[0]) != {"-"}]
+    return kept, "\n".join(line for line in lines if "|" not in line)
+
+
+def test_each_number_that_a_claim_has_here_comes_from_raw_data():
+    rows, prose = claims()
     assert len(rows) > 45
-    for claim, _, here, raw, _ in rows:
-        others = re.sub("<!-- number: .*?<!-- end -->", "", here)
-        marked = len(others) < len(here)
-        assert raw in ("missing", *(f"{what}{no}" for what in _KEPT for no in ("", _NO_TIMES)))
-        assert marked == (raw != "missing"), claim
-        # Without times, what is not marked has no number with a point, as measured ones have.
-        assert "missing" in raw or not re.search(r"\d\.\d(?! x 10)", others), claim
+    for claim, _, here, sign in rows:
+        found = _MEASURED.search(_GIVEN.sub("", _MARKED.sub("", here + " " + sign)))
+        assert found is None, (claim, found)
+        assert _MARKED.search(here) or claim.startswith("in long runs"), claim
+    found = _MEASURED.search(_GIVEN.sub("", _MARKED.sub("", prose)))
+    assert found is None, found
+
+
+def test_each_sign_of_a_claim_about_time_is_made_from_ratios_that_its_row_has():
+    rows, _ = claims()
+    signs = 0
+    for claim, _, here, sign in rows:
+        for words in re.findall("<!-- number: sign (.*?) -->", sign):
+            file, _, metric, above, below, *cells = shlex.split(words)
+            ratios = re.findall(f"<!-- number: ratios? {file} {metric} (.*?) -->", here)
+            compared = {frozenset(shlex.split(one)[:2]) for one in ratios}
+            assert cells
+            assert {above, below} in compared or claim.startswith("in long runs"), claim
+            signs += 1
+        if "times.jsonl.xz time " in here and sign and "-->" not in sign:
+            assert sign == "yes" and "MiB" in here, claim  # the claim is about memory
+    assert signs > 30
+
+
+def test_the_share_of_freeing_has_the_sign_that_its_row_says():
+    """It is no ratio of two runs: the threads stop, as there, if it is over half."""
+    row = next(row for row in claims()[0] if row[0].startswith("freeing a batch stops"))
+    share = float(re.search(r"-->([\d.]+)", row[2])[1])
+    assert row[3] == ("yes" if share > 0.5 else "no")
 
 
 def test_each_file_of_raw_data_is_described_and_used():
