@@ -200,7 +200,9 @@ _MARKED = re.compile("<!-- number: .*?<!-- end -->")
 # What a measured number looks like: 0.52, 1,031,000, 8 %, 26 times, 4.2x, 16 us.
 _MEASURED = re.compile(r"\d\.\d|\d,\d{3}|\d+ (%|times|us|ns|ms|s|MiB|GiB)\b|\d+ %|\d+x\b")
 # Keys, updates and the rule of the signs.
-_GIVEN = re.compile(r"\d(\.\d)? x 10\^\d|more than 9 %|within 9 %|intervals\s+of 95 %|batches of 4,096")
+_GIVEN = re.compile(
+    r"\d(\.\d)? x 10\^\d|(more than|within) 9 %|intervals\s+of 95 %|batches of 4,096|in 1,000 operations"
+)
 
 
 def claims() -> tuple[list[list[str]], str]:
