@@ -138,6 +138,7 @@ def test_a_sign_is_what_the_ratios_say(root, ratios, signs):
 def test_a_difference_that_other_rounds_might_not_have_is_within_the_noise(root):
     of_seconds(root, {"c": {"a": [0.5, 0.6, 0.8, 1.1, 1.2], "b": [1] * 5}}, ("a", "b"))
     assert number(root, "sign data/b.jsonl.xz less time a b c") == "weak"
+    assert number(root, "sign data/b.jsonl.xz same time a b c") == "no"
     of_seconds(root, {"c": {"a": [0.5] * 4, "b": [1] * 4}}, ("a", "b"))
     assert number(root, "sign data/b.jsonl.xz less time a b c") == "weak"  # too few rounds
 
@@ -147,12 +148,13 @@ def test_a_document_names_the_machine_and_the_versions(root):
     lines[0] |= {"date": "2026-11-26T10:00:00+00:00", "commit": "0123456789"}
     lines[0]["allocators"][1]["version"] = "2.36"
     lines[0]["allocators"][2]["version"] = ""
+    lines[1]["disturbed"] = "3 other tasks ran on 2 processors"
     raw = make.write(root / "b.jsonl", lines).read_bytes()
     (root / "data" / "b.jsonl.xz").write_bytes(lzma.compress(raw))
     documents._analysis.cache_clear()
     told = (
         "A Processor, 2 processors, 8.0 GiB, Linux 6.1.0, glibc 2.36, transparent huge pages "
-        "madvise; 5 rounds on 2026-11-26, commit 0123456"
+        "madvise; 5 rounds on 2026-11-26, commit 0123456; other work disturbed 1 of 45 runs"
     )
     assert number(root, "machine data/b.jsonl.xz") == told
     assert number(root, "version data/b.jsonl.xz glibc") == "2.36"
@@ -201,7 +203,8 @@ _MARKED = re.compile("<!-- number: .*?<!-- end -->")
 _MEASURED = re.compile(r"\d\.\d|\d,\d{3}|\d+ (%|times|us|ns|ms|s|MiB|GiB)\b|\d+ %|\d+x\b")
 # Keys, updates and the rule of the signs.
 _GIVEN = re.compile(
-    r"\d(\.\d)? x 10\^\d|(more than|within) 9 %|intervals\s+of 95 %|batches of 4,096|in 1,000 operations"
+    r"\d(\.\d)? x 10\^\d|(more than|within)\s9 %|intervals\s+of 95 %"
+    "|batches of 4,096|in 1,000 operations|50 % insertions"
 )
 
 

@@ -151,25 +151,22 @@ def _ratios(analysis: Analysis, *words: str) -> str:
     return ", ".join(style.ratio(one.value) for one in _of_cells(analysis, *words))
 
 
-def _beyond_noise(one: Interval) -> bool:
-    """Fewer than five rounds give no interval, so they are never beyond it."""
-    return abs(math.log(one.value)) > math.log(NOISE) and not one.low <= 1 <= one.high
-
-
 def _sign(analysis: Analysis, sense: str, *words: str) -> str:
     """Whether the ratios are below 1 (`less`), above it (`more`) or at it (`same`). `yes`: in every
     cell, beyond the noise; `in part`: in some; `weak`: in none, but none is beyond the noise on the
-    other side, and half of the cells or more lie on the right one; `no`: else."""
+    other side, and half of the cells or more lie on the right one; `no`: else. What is beyond the
+    noise has an interval, which needs five rounds, without 1; what is the same is near 1."""
     found = _of_cells(analysis, *words)
     if sense not in ("less", "more", "same"):
         raise RecordError(f"a sign is less, more or same, not {sense!r}")
-    far = [_beyond_noise(one) for one in found]
-    right = [one.value < 1 if sense == "less" else one.value > 1 for one in found]
+    far = [abs(math.log(one.value)) > math.log(NOISE) for one in found]
     if sense == "same":
         agree, weak = [not one for one in far], False
     else:
-        agree = [beyond and side for beyond, side in zip(far, right, strict=True)]
-        weak = not any(far) and 2 * sum(right) >= len(found)
+        sure = [one and not of.low <= 1 <= of.high for one, of in zip(far, found, strict=True)]
+        right = [of.value < 1 if sense == "less" else of.value > 1 for of in found]
+        agree = [one and side for one, side in zip(sure, right, strict=True)]
+        weak = not any(sure) and 2 * sum(right) >= len(found)
     return "yes" if all(agree) else "in part" if any(agree) else "weak" if weak else "no"
 
 
@@ -187,14 +184,16 @@ def _value(analysis: Analysis, metric: str, name: str, pattern: str) -> str:
 
 
 def _machine(analysis: Analysis) -> str:
-    plan = analysis.record.plan
-    found = plan["machine"]
+    record_ = analysis.record
+    plan, found = record_.plan, record_.plan["machine"]
+    counted = sum(run.round > 0 for runs in record_.runs.values() for run in runs)
     chosen = re.search(r"\[(\w+)\]", found["huge_pages"])
     return (
         f"{found['cpu']}, {found['cpus']} processors, {found['memory_kib'] / (1 << 20):.1f} GiB, "
         f"Linux {found['kernel']}, {found['libc']}, transparent huge pages "
         f"{chosen[1] if chosen else '–'}; {plan['rounds']} rounds on {plan['date'][:10]}, "
-        f"commit {(plan['commit'] or '–')[:7]}"
+        f"commit {(plan['commit'] or '–')[:7]}; other work disturbed {len(record_.disturbed())} of "
+        f"{counted:,} runs"
     )
 
 
