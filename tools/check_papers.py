@@ -18,6 +18,7 @@ CLAIMS = "docs/claims.md"
 COMMAND = re.compile(r"\./near (?:(lab run|manycore plan|vm plan) ([\w-]+)|vm run \w+ .+)")
 FOLDERS = {"lab run": "lab/plans", "manycore plan": "manycore/plans", "vm plan": "numa/plans"}
 KINDS = {"manycore": "manycore plan", "NUMA machine:": "vm plan"}
+COMMENT = re.compile(r"<!-- .*? -->")  # of ./near lab tables, which writes what is between two
 LINK = re.compile(r"^(.*) \(\[claim\]\(claims\.md#([\w-]+)\)\)$")
 REASON = re.compile(r"^(?:not|no number)\b(?! there$)")
 WITHOUT_NUMBER = "no number there"
@@ -34,7 +35,8 @@ def table_rows(text: str) -> list[tuple[int, str, list[str]]]:
         elif line.startswith("|") and not line.startswith("|---"):
             if number < len(lines) and lines[number].startswith("|---"):
                 continue
-            found.append((number, anchor, [cell.strip() for cell in line.strip("|").split("|")]))
+            cells = COMMENT.sub("", line).strip("|").split("|")
+            found.append((number, anchor, [cell.strip() for cell in cells]))
     return found
 
 
@@ -129,6 +131,9 @@ def tree(rows: str) -> dict[str, str]:
 EXAMPLES = [
     Example("right", tree(GOOD), None),
     Example("a claim without a row", tree(GOOD.replace("fast", "slow")), "no row links to"),
+    Example("a verdict made from data",
+            {name: text.replace("| yes", "| <!-- number: sign a -->yes<!-- end -->")
+             for name, text in tree(GOOD).items()}, None),
     Example("another verdict", tree(GOOD.replace("| yes", "| no")), "claims.md says 'yes'"),
     Example("no such plan", tree(GOOD.replace("`m`", "`n`")), "there is no manycore/plans/n.toml"),
     Example("no such figure", tree(GOOD.replace("`f`", "`g`")), "p has no figure `g`"),

@@ -78,6 +78,7 @@ ABLATIONS = {
     "paper-numalloc": ("ablation: threadtest t=1", "numalloc+batch:bag"),
     "paper-a2alloc": ("ablation: larson t=1", "a2alloc+free:walk"),
     "paper-nalloc": ("ablation: one producer t=1", "nalloc+steal:off"),
+    "claims": ("nalloc: ablation: private pools t=2", "nalloc+steal:off"),
     "paper-kim-ch4": ("ablation: fill and drain", "super0+fill:half"),
 }
 

@@ -3,6 +3,7 @@
 import json
 import lzma
 import re
+import shlex
 
 import pytest
 from typer.testing import CliRunner
@@ -80,12 +81,100 @@ def test_a_mean_may_be_relative_to_another_allocator(root):
     assert "-->1.00 [1.00, 1.00]<" in path.read_text()
 
 
+def number(root, words: str) -> str:
+    """What the directive makes of the file, in which allocators have their number of seconds."""
+    path = root / "README.md"
+    path.write_text(f"<!-- number: {words} -->old<!-- end -->")
+    assert tables(path) == 0, words
+    return path.read_text().split("-->")[1].removesuffix("<!-- end ")
+
+
+def of_seconds(root, seconds: dict[str, dict[str, list]], allocators: tuple[str, ...]):
+    raw = make.write(root / "b.jsonl", content(seconds, names=allocators)).read_bytes()
+    (root / "data" / "b.jsonl.xz").write_bytes(lzma.compress(raw))
+    documents._analysis.cache_clear()
+
+
+def test_ratios_are_listed_in_the_order_of_the_plan(root):
+    assert number(root, 'ratios data/a.jsonl.xz time tbb glibc "*"') == "2.00, 2.00, 2.00"
+    assert number(root, 'ratios data/a.jsonl.xz time nearmalloc glibc "*o*"') == "0.50, 4.00"
+
+
+def test_a_ratio_may_be_between_the_cells_of_two_patterns(root):
+    seconds = {
+        f"{name} t={threads}": {"a": [base * threads] * 5, "b": [1, 1, 2, 4, 4]}
+        for name, base in {"one": 1, "two": 3}.items()
+        for threads in (2, 4)
+    }
+    of_seconds(root, seconds, ("a", "b"))
+    assert number(root, 'ratios data/b.jsonl.xz time a a "two t=*" "one t=*"') == "3.00, 3.00"
+    assert number(root, 'ratio data/b.jsonl.xz time a b "two t=*" "one t=*"') == "3.00 to 6.00"
+    path = root / "README.md"
+    for words in ('"two t=*" "one t=2"', '"two t=*" "no t=*"'):
+        path.write_text(f"<!-- number: ratio data/b.jsonl.xz time a a {words} -->old<!-- end -->")
+        assert tables(path) == 2
+
+
+SIGNS = [  # the ratios in some cells, and what they say of "less", "more" and "same"
+    ((0.5, 0.9, 0.3), ("yes", "no", "no")),
+    ((0.5, 0.95, 1.05), ("in part", "no", "in part")),
+    ((0.95, 0.93, 1.05), ("weak", "no", "yes")),
+    ((0.95, 1.02, 1.05), ("no", "weak", "yes")),
+    ((0.5, 0.95, 1.5), ("in part", "in part", "in part")),
+    ((0.95, 0.95, 1.5), ("no", "in part", "in part")),
+    ((1.1, 1.2, 3.0), ("no", "yes", "no")),
+    ((1.08, 1.0, 0.93), ("no", "no", "yes")),
+    ((0.95, 1.05), ("weak", "weak", "yes")),
+]
+
+
+@pytest.mark.parametrize(("ratios", "signs"), SIGNS)
+def test_a_sign_is_what_the_ratios_say(root, ratios, signs):
+    cells = {f"c t={i}": {"a": [one] * 5, "b": [1] * 5} for i, one in enumerate(ratios)}
+    of_seconds(root, cells, ("a", "b"))
+    for sense, sign in zip(("less", "more", "same"), signs, strict=True):
+        assert number(root, f'sign data/b.jsonl.xz {sense} time a b "*"') == sign
+
+
+def test_a_difference_that_other_rounds_might_not_have_is_within_the_noise(root):
+    of_seconds(root, {"c": {"a": [0.5, 0.6, 0.8, 1.1, 1.2], "b": [1] * 5}}, ("a", "b"))
+    assert number(root, "sign data/b.jsonl.xz less time a b c") == "weak"
+    assert number(root, "sign data/b.jsonl.xz same time a b c") == "no"
+    of_seconds(root, {"c": {"a": [0.5] * 4, "b": [1] * 4}}, ("a", "b"))
+    assert number(root, "sign data/b.jsonl.xz less time a b c") == "weak"  # too few rounds
+
+
+def test_a_document_names_the_machine_and_the_versions(root):
+    lines = content()
+    lines[0] |= {"date": "2026-11-26T10:00:00+00:00", "commit": "0123456789"}
+    lines[0]["allocators"][1]["version"] = "2.36"
+    lines[0]["allocators"][2]["version"] = ""
+    lines[2]["round"] = 0  # a warm-up
+    lines[1]["disturbed"] = "3 other tasks ran on 2 processors"
+    raw = make.write(root / "b.jsonl", lines).read_bytes()
+    (root / "data" / "b.jsonl.xz").write_bytes(lzma.compress(raw))
+    documents._analysis.cache_clear()
+    told = (
+        "A Processor, 2 processors, 8.0 GiB, Linux 6.1.0, glibc 2.36, transparent huge pages "
+        "madvise; 5 rounds on 2026-11-26, commit 0123456; other work disturbed 1 of 44 runs"
+    )
+    assert number(root, "machine data/b.jsonl.xz") == told
+    assert number(root, "version data/b.jsonl.xz glibc") == "2.36"
+    for name in ("tbb", "nobody"):
+        (root / "README.md").write_text(
+            f"<!-- number: version data/b.jsonl.xz {name} -->old<!-- end -->"
+        )
+        assert tables(root / "README.md") == 2
+
+
 @pytest.mark.parametrize(
     "words",
     [
         *("table: totals data/a.jsonl.xz", "table: means data/gone.jsonl.xz", "table: means"),
         *("number: mean data/a.jsonl.xz time", "number: share data/a.jsonl.xz"),
         "number: ratio data/a.jsonl.xz time nearmalloc glibc nowhere",
+        "number: sign data/a.jsonl.xz below time nearmalloc glibc larson",
+        "number: sign data/a.jsonl.xz less time nearmalloc glibc",
         'number: value data/a.jsonl.xz seconds glibc "larson',
         "number: value data/a.jsonl.xz hours glibc larson",
     ],
@@ -111,21 +200,57 @@ def test_figures_of_the_lab_have_raw_data_or_the_document_says_that_they_have_no
     assert re.search("<!-- (table|number): ", text) or "their raw data were not kept" in text
 
 
-_KEPT, _NO_TIMES = ("memory", "counts"), "; times missing"
+_MARKED = re.compile("<!-- number: .*?<!-- end -->")
+# What a measured number looks like: 0.52, 1,031,000, 8 %, 26 times, 4.2x, 16 us.
+_MEASURED = re.compile(r"\d\.\d|\d,\d{3}|\d+ (%|times|us|ns|ms|s|MiB|GiB)\b|\d+ %|\d+x\b")
+# Keys, updates and the rule of the signs.
+_GIVEN = re.compile(
+    r"\d(\.\d)? x 10\^\d|(more than|within)\s9 %|intervals\s+of 95 %"
+    "|batches of 4,096|in 1,000 operations|50 % insertions"
+)
 
 
-def test_each_claim_comes_from_raw_data_or_its_row_says_that_they_are_missing():
+def claims() -> tuple[list[list[str]], str]:
+    """The rows of docs/claims.md, and its other text."""
     text = (places.ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
-    rows = [line.split(" | ") for line in text.splitlines() if line.count(" | ") == 4]
-    rows = [row for row in rows if row[3] != "raw data"]
+    lines = text.splitlines()
+    rows = [[one.strip() for one in line.strip("|").split("|")] for line in lines if "|" in line]
+    kept = [row for row in rows if row[0] != "claim" and set(row[0]) != {"-"}]
+    return kept, "\n".join(line for line in lines if "|" not in line)
+
+
+def test_each_number_that_a_claim_has_here_comes_from_raw_data():
+    rows, prose = claims()
     assert len(rows) > 45
-    for claim, _, here, raw, _ in rows:
-        others = re.sub("<!-- number: .*?<!-- end -->", "", here)
-        marked = len(others) < len(here)
-        assert raw in ("missing", *(f"{what}{no}" for what in _KEPT for no in ("", _NO_TIMES)))
-        assert marked == (raw != "missing"), claim
-        # Without times, what is not marked has no number with a point, as measured ones have.
-        assert "missing" in raw or not re.search(r"\d\.\d(?! x 10)", others), claim
+    for claim, _, here, sign in rows:
+        found = _MEASURED.search(_GIVEN.sub("", _MARKED.sub("", here + " " + sign)))
+        assert found is None, (claim, found)
+        assert _MARKED.search(here) or claim.startswith("in long runs"), claim
+    found = _MEASURED.search(_GIVEN.sub("", _MARKED.sub("", prose)))
+    assert found is None, found
+
+
+def test_each_sign_of_a_claim_about_time_is_made_from_ratios_that_its_row_has():
+    rows, _ = claims()
+    signs = 0
+    for claim, _, here, sign in rows:
+        for words in re.findall("<!-- number: sign (.*?) -->", sign):
+            file, _, metric, above, below, *cells = shlex.split(words)
+            ratios = re.findall(f"<!-- number: ratios? {file} {metric} (.*?) -->", here)
+            compared = {frozenset(shlex.split(one)[:2]) for one in ratios}
+            assert cells
+            assert {above, below} in compared or claim.startswith("in long runs"), claim
+            signs += 1
+        if "times.jsonl.xz time " in here and sign and "-->" not in sign:
+            assert sign == "yes" and "MiB" in here, claim  # the claim is about memory
+    assert signs > 30
+
+
+def test_the_share_of_freeing_has_the_sign_that_its_row_says():
+    """It is no ratio of two runs: the threads stop, as there, if it is over half."""
+    row = next(row for row in claims()[0] if row[0].startswith("freeing a batch stops"))
+    share = float(re.search(r"-->([\d.]+)", row[2])[1])
+    assert row[3] == ("yes" if share > 0.5 else "no")
 
 
 def test_each_file_of_raw_data_is_described_and_used():

@@ -51,3 +51,33 @@ def test_memory_of_a2alloc_is_compared_in_bytes_taken(program):
     ]
     assert [workload.allocators for workload in beside] == [["a2alloc", "kheap"]]
     assert all(workload.threads == [1] for workload in beside)
+
+
+_LENGTH = {"operations", "rounds", "cycles", "generations", "allocations"}  # of a run
+
+
+def _cells(plan):
+    """The options of each of a plan's rows but its length, by the workload's name."""
+    return {
+        row.label: (row.program, {k: v for k, v in row.options.items() if k not in _LENGTH})
+        for row in plans.load(plans.find(plan)).rows
+    }
+
+
+def test_the_times_of_the_claims_are_those_of_the_documents_rows():
+    rows = plans.load(plans.find("claims")).rows
+    documents = {plan: _cells(plan) for plan in {name for name, _ in map(_place, rows)}}
+    assert len(rows) > 30
+    for row in rows:
+        plan, label = _place(row)
+        there = documents[plan]
+        wanted = there.get(label.removesuffix(", others")) or there[f"ablation: {label}"]
+        same = {k: v for k, v in row.options.items() if k not in _LENGTH}
+        assert (row.program, same) == wanted, row.label
+        assert row.allocators, row.label
+
+
+def _place(row):
+    """The plan and the name that a row of `claims` has there."""
+    document, _, label = row.label.partition(": ")
+    return (document if document == "reclamation" else f"paper-{document}"), label

@@ -91,12 +91,19 @@ class Analysis:
             return self._ratios[key]
         return self._interval(key, *self.record.paired(cell, above, below, metrics))
 
-    def gain(self, cell: str, other: str, allocator: str, metric: str) -> stats.Interval | None:
-        """The cell's number over that of another cell under the same allocator, by rounds."""
-        above, below = (self.record.series(one, allocator, metric) for one in (cell, other))
+    def gain(
+        self, cell: str, other: str, allocator: str, metric: str, *, base: str | None = None
+    ) -> stats.Interval | None:
+        """The cell's number over that of another cell under the same allocator, or under another
+        one, by rounds."""
+        below_name = base or allocator
+        if meaningless(allocator, metric) or meaningless(below_name, metric):
+            return None
+        above = self.record.series(cell, allocator, metric)
+        below = self.record.series(other, below_name, metric)
         rounds = sorted(above.keys() & below.keys())
         pair = [above[number] for number in rounds], [below[number] for number in rounds]
-        return self._interval((cell, other, allocator, metric, "gain"), *pair)
+        return self._interval((cell, other, allocator, below_name, metric, "gain"), *pair)
 
     def _interval(
         self, key: tuple[object, ...], above: list[float], below: list[float]

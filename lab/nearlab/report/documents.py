@@ -11,8 +11,14 @@ A document has a table between two comments, and so each number of a sentence or
 `means` is a row for each allocator and group of rows, `cells` one for each cell, both relative to
 the baseline; more words are the allocators shown. `mean` is one of these means, of a metric, an
 allocator and a group, relative to another allocator if that is named; `ratio` compares two
-allocators in the cells of a pattern; `value` is an allocator's own number there, in the unit that
-the page has (MiB for `..._kib`). A file of verdicts of the NUMA machine has counts:
+allocators in the cells of a pattern, and `ratios` lists what it found in each; a second pattern
+names the cells of the second allocator. `value` is an allocator's own number there, in the unit
+that the page has (MiB for `..._kib`). `machine` says where and when the file was measured, and
+`version` which version of an allocator was. `sign` says whether these ratios are what a claim says:
+
+    <!-- number: sign docs/data/quick.jsonl.xz less time tbb glibc larson* -->weak<!-- end -->
+
+A file of verdicts of the NUMA machine has counts:
 
     <!-- number: count docs/data/numa/a.jsonl.xz heap.remote CASE ALLOCATOR -->96<!-- end -->
 
@@ -24,13 +30,14 @@ import fnmatch
 import functools
 import json
 import lzma
+import math
 import operator
 import re
 import shlex
 import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -47,6 +54,8 @@ _MARKED = re.compile(
 )
 _NUMBER = re.compile(r"(?P<head><!-- number: (?P<words>[^\n]+?) -->)[^\n]*?(?P<foot><!-- end -->)")
 _Digits = Callable[[float], str]
+NOISE = 1.09  # a ratio nearer to 1 is no difference
+_Cell = TypeVar("_Cell")
 _METRICS = {"time": TIME, "heap": MEMORY}  # others are named as in the results
 
 
@@ -97,25 +106,68 @@ def _mean(
     return page_tables.interval(analysis.mean(name, key, analysis.common(key, origin), base))
 
 
+def _names(analysis: Analysis, pattern: str) -> list[str]:
+    return fnmatch.filter((cell.name for cell in analysis.record.cells), pattern)
+
+
 def _in_cells(
-    analysis: Analysis, pattern: str, of: Callable[[str], Interval | None], digits: _Digits
-) -> str:
-    """The number of one cell with its interval, or the least and the greatest of several."""
-    cells = fnmatch.filter((cell.name for cell in analysis.record.cells), pattern)
+    cells: Sequence[_Cell], pattern: str, of: Callable[[_Cell], Interval | None]
+) -> list[Interval]:
     found = [one for cell in cells if (one := of(cell))]
     if not found or len(found) < len(cells):
         raise RecordError(f"there is no such number in each cell {pattern!r}")
-    least, *_, most = sorted([*found, *found], key=lambda one: one.value)
-    if len(cells) == 1:
-        return least.shown(digits)
-    return f"{digits(least.value)} to {digits(most.value)}"
+    return found
 
 
-def _ratio(analysis: Analysis, metric: str, name: str, base: str, pattern: str) -> str:
+def _span(found: Sequence[Interval], digits: _Digits) -> str:
+    """The number of one cell with its interval, or the least and the greatest of several."""
+    if len(found) == 1:
+        return found[0].shown(digits)
+    values = [one.value for one in found]
+    return f"{digits(min(values))} to {digits(max(values))}"
+
+
+def _of_cells(
+    analysis: Analysis, metric: str, name: str, base: str, pattern: str, others: str | None = None
+) -> list[Interval]:
+    """The ratio of two allocators in each cell, or between two cells: in the plan's order."""
     key = _METRICS.get(metric, metric)
+    above = _names(analysis, pattern)
+    below = above if others is None else _names(analysis, others)
+    if len(below) != len(above):
+        raise RecordError(f"{len(above)} cells {pattern!r} beside {len(below)} {others!r}")
     return _in_cells(
-        analysis, pattern, lambda cell: analysis.ratio(cell, name, base, key), style.ratio
+        list(zip(above, below, strict=True)),
+        pattern,
+        lambda cells: analysis.gain(*cells, name, key, base=base),
     )
+
+
+def _ratio(analysis: Analysis, *words: str) -> str:
+    return _span(_of_cells(analysis, *words), style.ratio)
+
+
+def _ratios(analysis: Analysis, *words: str) -> str:
+    return ", ".join(style.ratio(one.value) for one in _of_cells(analysis, *words))
+
+
+def _sign(analysis: Analysis, sense: str, *words: str) -> str:
+    """Whether the ratios are below 1 (`less`), above it (`more`) or at it (`same`). `yes`: in every
+    cell, beyond the noise; `in part`: in some; `weak`: in none, but none is beyond the noise on the
+    other side, and half of the cells or more lie on the right one; `no`: else. What is beyond the
+    noise has an interval, which needs five rounds, without 1; what is the same is near 1."""
+    found = _of_cells(analysis, *words)
+    if sense not in ("less", "more", "same"):
+        raise RecordError(f"a sign is less, more or same, not {sense!r}")
+    far = [abs(math.log(one.value)) > math.log(NOISE) for one in found]
+    if sense == "same":
+        agree, weak = [not one for one in far], False
+    else:
+        sure = [one and not of.low <= 1 <= of.high for one, of in zip(far, found, strict=True)]
+        right = [of.value < 1 if sense == "less" else of.value > 1 for of in found]
+        agree = [one and side for one, side in zip(sure, right, strict=True)]
+        weak = not any(sure) and 2 * sum(right) >= len(found)
+    return "yes" if all(agree) else "in part" if any(agree) else "weak" if weak else "no"
 
 
 def _own_number(value: float) -> str:
@@ -126,12 +178,30 @@ def _own_number(value: float) -> str:
 def _value(analysis: Analysis, metric: str, name: str, pattern: str) -> str:
     key = _METRICS.get(metric, metric)
     factor = style.metric(key).factor
-    return _in_cells(
-        analysis,
-        pattern,
-        lambda cell: analysis.value(cell, name, key),
-        lambda value: _own_number(value * factor),
+    cells = _names(analysis, pattern)
+    found = _in_cells(cells, pattern, lambda cell: analysis.value(cell, name, key))
+    return _span(found, lambda value: _own_number(value * factor))
+
+
+def _machine(analysis: Analysis) -> str:
+    record_ = analysis.record
+    plan, found = record_.plan, record_.plan["machine"]
+    counted = sum(run.round > 0 for runs in record_.runs.values() for run in runs)
+    chosen = re.search(r"\[(\w+)\]", found["huge_pages"])
+    return (
+        f"{found['cpu']}, {found['cpus']} processors, {found['memory_kib'] / (1 << 20):.1f} GiB, "
+        f"Linux {found['kernel']}, {found['libc']}, transparent huge pages "
+        f"{chosen[1] if chosen else '–'}; {plan['rounds']} rounds on {plan['date'][:10]}, "
+        f"commit {(plan['commit'] or '–')[:7]}; other work disturbed {len(record_.disturbed())} of "
+        f"{counted:,} runs"
     )
+
+
+def _version(analysis: Analysis, name: str) -> str:
+    found = analysis.record.allocator_by_name.get(name)
+    if found is None or not found.version:
+        raise RecordError(f"no version of {name} is known")
+    return found.version
 
 
 def _count(verdicts: Sequence[dict[str, Any]], key: str, case: str, allocator: str) -> str:
@@ -152,7 +222,11 @@ _TABLES: dict[str, Callable[..., str]] = {
 _NUMBERS: dict[str, Callable[..., str]] = {
     "mean": _mean,
     "ratio": _ratio,
+    "ratios": _ratios,
+    "sign": _sign,
     "value": _value,
+    "machine": _machine,
+    "version": _version,
     "count": _count,
 }
 
