@@ -291,20 +291,17 @@ TEST_F(ProfilerTest, WhatHasNoRoomIsCounted) {
   count_cases();
 }
 
-// A stack of its own for each of 1024 numbers.
-NEAR_NOINLINE void* allocate_at(unsigned number, unsigned calls) {
-  void* block = nullptr;
-  if (calls == 0) {
-    block = near_malloc(40);
-  } else if (number % 2 == 0) {
-    block = allocate_at(number / 2, calls - 1);
-  } else {
-    block = allocate_at(number / 2, calls - 1);
-    static_cast<char*>(block)[0] = 1;  // the calls differ
-  }
-  static_cast<char*>(block)[1] = 1;  // no tail call
+using Step = void* (*)(unsigned number, unsigned calls);
+extern const volatile Step kSteps[2];
+
+// A chain of these calls has another stack for each number.
+template <unsigned kBit>
+NEAR_NOINLINE void* step(unsigned number, unsigned calls) {
+  void* block = calls == 0 ? near_malloc(40) : kSteps[number % 2](number / 2, calls - 1);
+  static_cast<char*>(block)[kBit] = 1;  // no tail call, and no equal code
   return block;
 }
+const volatile Step kSteps[2] = {step<0>, step<1>};
 
 size_t resident_bytes(const void* start, size_t bytes) {
   const size_t page = near::os::page_size();
@@ -322,7 +319,7 @@ TEST_F(ProfilerTest, ItsOwnMemoryIsAtMostAMebibyte) {
   const Profiling profiling(kEveryBlock);
   ASSERT_TRUE(near::profile::keep_in(file, true));
   while (blocks.size() < blocks.capacity()) {
-    blocks.push_back(allocate_at(static_cast<unsigned>(blocks.size()) % 1024, 10));
+    blocks.push_back(step<0>(static_cast<unsigned>(blocks.size()) % 1024, 10));
   }
   const near::profile::Summary found = near::profile::summary();
   EXPECT_EQ(found.live_samples, near::profile::Table::kSamples);
