@@ -317,3 +317,19 @@ def test_the_plans_of_the_lab_are_right(monkeypatch, path):
     monkeypatch.setenv("NEAR_LAB_BUILD", TRUE_LAB)
     found = plan.load(path)
     assert found.name == path.stem and cells.of_plan(found)
+
+
+def test_the_profilers_cost_is_that_of_the_rows_of_two_plans(monkeypatch):
+    monkeypatch.setenv("NEAR_LAB_BUILD", TRUE_LAB)
+
+    def rows(name):
+        found = plan.load(plan.find(name)).rows
+        return [(row.label, row.program, row.options, row.threads_each) for row in found]
+
+    keys = plan.load(plan.find("profile-overhead")).keys
+    quick, programs = rows("quick"), rows("programs")
+    assert rows("profile-overhead") == quick + programs
+    judged = [target.workloads for target in keys.target]
+    assert judged == 2 * [[row[0] for row in programs]] + 2 * [[row[0] for row in quick]]
+    pairs = {(target.allocator, target.relative_to) for target in keys.target}
+    assert pairs == {(one, "nearmalloc") for one in keys.allocators[1:]}

@@ -358,7 +358,7 @@ def test_what_is_no_profile_is_not_shown(kept_and_written, tmp_path):
 
 
 def test_of_many_processes_the_files_do_not_stay(kept_and_written, tmp_path):
-    """A build has thousands of processes, each with a file of a megabyte."""
+    """A build has thousands of processes, each with a file."""
     for number in range(20):  # more than any process has
         shutil.copy(kept_and_written / "kept.profile", tmp_path / str((1 << 30) + number))
     shutil.copy(kept_and_written / "kept.profile", tmp_path / str(os.getpid()))

@@ -70,7 +70,7 @@ void put_freeing_heaps(Sink& out, const Site& site) {
     const long heap = site.heaps[i] == kNone ? -1 : static_cast<long>(site.heaps[i]);
     out.put("%s[%ld, %lu]", i == 0 ? "" : ", ", heap, number(site.freed_by_heap[i]));
   }
-  out.put("], \"freed_by_others\": %lu", number(site.freed_by_others));
+  out.put("], \"freed_by_others\": %lu", number(site.freed_by_others()));
 }
 
 void put_site(Sink& out, const SiteCopy& copy, uint32_t index, bool first) {
@@ -100,15 +100,17 @@ void put_site(Sink& out, const SiteCopy& copy, uint32_t index, bool first) {
 // The sampled blocks that are live, for tools that ask of each what it is.
 void put_blocks(Sink& out) {
   out.text(" \"blocks\": [");
-  Sample sample;
+  SampleCopy copy;
+  const Sample& sample = copy.sample;
+  const Weight& weight = copy.estimate.weight;
   bool first = true;
   for (uint32_t i = 0; i < Table::kSamples; i++) {
-    if (!copy_sample(i, sample)) continue;
+    if (!copy_sample(i, copy)) continue;
     out.put("%s\n  {\"address\": %lu, \"size\": %lu, \"site\": %u, ", first ? "" : ",",
-            number(sample.address), number(sample.size), sample.site);
+            number(sample.address), number(sample.size), static_cast<unsigned>(sample.site));
     out.put("\"blocks\": %.6f, \"bytes\": %lu, \"variance\": %.6g}",
-            static_cast<double>(sample.weight.blocks) / kBlockUnit, number(sample.weight.bytes),
-            sample.variance);
+            static_cast<double>(weight.blocks) / kBlockUnit, number(weight.bytes),
+            copy.estimate.variance);
     first = false;
   }
   out.text("],\n");

@@ -29,12 +29,12 @@ struct Listing {
 bool Kept::prepare(int file, bool list) {
   prepared_ = static_cast<Layout*>(raw::map_shared(file, sizeof(Layout)));
   if (prepared_ == nullptr) return false;
-  modules_ = sites_ = 0;
+  modules_ = name_bytes_ = sites_ = 0;
   KeptHeader& header = prepared_->header;
   header.site_bytes = sizeof(Site);
   header.pid = static_cast<uint32_t>(getpid());
   if (list) dl_iterate_phdr(Listing::visit, this);
-  memcpy(header.magic, "nearkpt1", sizeof header.magic);
+  memcpy(header.magic, "nearkpt2", sizeof header.magic);
   return true;
 }
 
@@ -45,17 +45,28 @@ bool Kept::close() {
   return true;
 }
 
+// Stores the name of a loaded file behind those of others. False if there is no room.
+bool Kept::add_name(const char* name) {
+  char* out = prepared_->names + name_bytes_;
+  const size_t room = kNameBytes - name_bytes_;
+  size_t length = 0;
+  if (name != nullptr && name[0] != '\0') {
+    length = strnlen(name, room);
+    if (length < room) memcpy(out, name, length);
+  } else {
+    length = static_cast<size_t>(max_of(readlink("/proc/self/exe", out, room), ssize_t{0}));
+  }
+  if (length == 0 || length >= room) return false;
+  out[length] = '\0';
+  name_bytes_ += static_cast<uint32_t>(length + 1);
+  return true;
+}
+
 void Kept::add_module(const LoadedFile& found) {
   if (modules_ == kModules || found.start >= found.end) return;
-  KeptModule& out = prepared_->modules[modules_];
-  out.start = found.start;
-  out.end = found.end;
-  out.base = found.base;
-  if (found.name != nullptr && found.name[0] != '\0') {
-    strncpy(out.name, found.name, sizeof out.name - 1);
-  } else if (readlink("/proc/self/exe", out.name, sizeof out.name - 1) <= 0) {
-    return;
-  }
+  const uint64_t name = name_bytes_;
+  if (!add_name(found.name)) return;
+  prepared_->modules[modules_] = {found.start, found.end, found.base, name};
   known_[modules_] = {found.start, found.end};
   prepared_->header.modules = ++modules_;
 }
@@ -75,7 +86,9 @@ void Kept::update(Table& table, const Site& site) {
     const Site& added = table.site(sites_);
     memcpy(&file_->sites[sites_], &added, sizeof added);
     for (uint32_t i = added.stack; i < added.stack + added.depth; i++) {
-      file_->frames[i] = table.frame(i) - 1;  // the call, not where it returns to
+      const uint32_t number = table.address_number(i);
+      file_->frames[i] = static_cast<uint16_t>(number);
+      file_->addresses[number] = table.frame(i) - 1;  // the call, not where it returns to
       find_module(table.frame(i) - 1);
     }
   }

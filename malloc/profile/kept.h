@@ -6,12 +6,14 @@
 // another program truncates the file, the next write ends the process by SIGBUS.
 // Invariant: after each change of a site, its copy and the numbers of the whole are equal to those
 // of the profiler, except while they are written.
+// Its room is part of the profiler's own memory (profiler.h, kMostOwnBytes).
 // Thread-safety: the caller holds the profiler's lock.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "base/bits.h"
 #include "platform/address.h"
 #include "profile/profiler.h"
 
@@ -32,16 +34,19 @@ struct KeptModule {
   uint64_t start;
   uint64_t end;
   uint64_t base;  // what is added to the addresses in the file
-  char name[488];
+  uint64_t name;  // where it begins in `names`
 };
 
 class Kept {
  public:
-  static constexpr size_t kModules = 512;
+  static constexpr size_t kModules = 256;
+  static constexpr size_t kNameBytes = 28 * kKiB;
   struct Layout {
     KeptHeader header;
     alignas(4096) KeptModule modules[kModules];
-    alignas(4096) uint64_t frames[Table::kFrames];
+    alignas(4096) char names[kNameBytes];                 // each ends with a zero
+    alignas(4096) uint64_t addresses[Table::kAddresses];  // of calls
+    alignas(4096) uint16_t frames[Table::kFrames];        // numbers of addresses
     alignas(4096) Site sites[Table::kSites];
   };
 
@@ -64,12 +69,15 @@ class Kept {
 
  private:
   friend struct Listing;
+  bool add_name(const char* name);
   void add_module(const LoadedFile& found);
   void find_module(uintptr_t address);
 
   Layout* prepared_ = nullptr;
   Layout* file_ = nullptr;
+  // The file is never read.
   uint32_t modules_ = 0;
+  uint32_t name_bytes_ = 0;
   uint32_t sites_ = 0;  // whose frames are in the file
   struct Range {
     uintptr_t start = 0;

@@ -37,6 +37,9 @@ constinit State state;
 constinit SampledSpans spans;  // guard: the lock
 constinit Kept kept;           // guard: the lock
 
+constexpr size_t kOwnBytes = Table::kBytes + sizeof state + sizeof spans + sizeof kept;
+static_assert(kOwnBytes + sizeof(Kept::Layout) <= kMostOwnBytes);
+
 // Written under the lock; any thread reads them. relaxed, wherever they are used: a thread that
 // reads the numbers of the start before takes one sample with them
 constinit Atomic<size_t> mean_bytes{1};
@@ -60,25 +63,23 @@ uint64_t rounded(double value) {
   return static_cast<uint64_t>(value + kHalf);
 }
 
-// What a sampled block stands for.
-struct Estimate {
-  Weight weight;
-  double variance;  // of weight.bytes
+// Not inlined: a free must subtract exactly what the allocation added, and compilers may round
+// copies of the code differently.
+NEAR_NOINLINE Estimate estimate_of(size_t size) {
+  const double mean = static_cast<double>(mean_bytes.load(kRelaxed));  // relaxed: see above
+  const double chance = chance_of(size, mean);
+  const double bytes = static_cast<double>(size) / chance;
+  Estimate out;
+  out.weight.blocks = rounded(static_cast<double>(kBlockUnit) / chance);
+  out.weight.bytes = rounded(bytes);
+  out.variance = bytes * bytes * (1 - chance);
+  return out;
+}
 
-  explicit Estimate(size_t size) {
-    const double mean = static_cast<double>(mean_bytes.load(kRelaxed));  // relaxed: see above
-    const double chance = chance_of(size, mean);
-    const double bytes = static_cast<double>(size) / chance;
-    weight.blocks = rounded(static_cast<double>(kBlockUnit) / chance);
-    weight.bytes = rounded(bytes);
-    variance = bytes * bytes * (1 - chance);
-  }
-};
-
-uint64_t waste_of(const Sample& sample) {
+NEAR_NOINLINE uint64_t waste_of(const Sample& sample, const Weight& weight) {
   if (sample.size == 0 || sample.block <= sample.size) return 0;
   const double beyond = static_cast<double>(sample.block - sample.size);
-  return rounded(beyond * static_cast<double>(sample.weight.blocks) / kBlockUnit);
+  return rounded(beyond * static_cast<double>(weight.blocks) / kBlockUnit);
 }
 
 // Called before a site's live sum changes: keeps what it was at the peak.
@@ -95,13 +96,14 @@ void count_allocated(Site& site, const Estimate& estimate) {
   state.samples++;
 }
 
-void count_live(Site& site, const Sample& sample, double variance) {
+void count_live(Site& site, const Sample& sample, const Estimate& estimate) {
   keep_peak(site);
-  site.live += sample.weight;
-  site.live_variance += variance;
-  site.waste += waste_of(sample);
-  site.live_waste += waste_of(sample);
-  state.live += sample.weight;
+  const uint64_t waste = waste_of(sample, estimate.weight);
+  site.live += estimate.weight;
+  site.live_variance += estimate.variance;
+  site.waste += waste;
+  site.live_waste += waste;
+  state.live += estimate.weight;
   if (state.live.bytes <= state.peak.bytes) return;
   state.peak = state.live;
   state.peak_number++;  // the sites have their present sums then
@@ -114,7 +116,7 @@ struct Recorded {
 
 Recorded record_allocation(const Stack& stack, size_t size) {
   Site& site = state.table.site(state.table.find_site(stack.frames, stack.depth));
-  const Recorded recorded{site, Estimate(size)};
+  const Recorded recorded{site, estimate_of(size)};
   count_allocated(site, recorded.estimate);
   return recorded;
 }
@@ -123,16 +125,16 @@ Recorded record_allocation(const Stack& stack, size_t size) {
 void follow(const Recorded& recorded, void* block, size_t size, const Span& span, Actor actor) {
   Sample& sample = *state.table.add(reinterpret_cast<uintptr_t>(block));
   sample.size = size;
-  sample.block = span.sampled == Sampled::blocks ? span.shape().size : span.bytes();
-  sample.weight = recorded.estimate.weight;
+  const uint64_t bytes = span.sampled == Sampled::blocks ? span.shape().size : span.bytes();
+  sample.block = bytes & kMostBlock;
   sample.when = clock_ns(CLOCK_MONOTONIC);
-  sample.site = state.table.number_of(recorded.site);
+  sample.site = static_cast<uint16_t>(state.table.number_of(recorded.site));
   sample.heap = actor.heap;
   sample.node = span.node;
-  sample.variance = recorded.estimate.variance;
-  count_live(recorded.site, sample, recorded.estimate.variance);
+  count_live(recorded.site, sample, recorded.estimate);
 }
 
+// Bytes of other heaps are those that the site's list lacks.
 void count_heap(Site& site, uint32_t heap, uint64_t bytes) {
   for (unsigned i = 0; i < kSiteHeaps; i++) {
     if (site.heaps[i] == kNone) site.heaps[i] = heap;
@@ -141,33 +143,34 @@ void count_heap(Site& site, uint32_t heap, uint64_t bytes) {
       return;
     }
   }
-  site.freed_by_others += bytes;
 }
 
-void count_lifetime(Site& site, const Sample& sample) {
+void count_lifetime(Site& site, const Sample& sample, const Weight& weight) {
   const uint64_t now = clock_ns(CLOCK_MONOTONIC);
   const double seconds = static_cast<double>(now - min_of(now, sample.when)) * 1e-9;
   unsigned index = 0;
   for (double limit = 1e-3; index < kLifetimes - 1 && seconds >= limit; limit *= 10) index++;
-  site.by_lifetime[index] += sample.weight.blocks;
-  site.lifetimes += seconds * static_cast<double>(sample.weight.blocks) / kBlockUnit;
+  site.by_lifetime[index] += weight.blocks;
+  site.lifetimes += seconds * static_cast<double>(weight.blocks) / kBlockUnit;
   if (seconds > site.longest) site.longest = seconds;
 }
 
 void count_freed(const Sample& sample, Actor actor) {
-  if (sample.site == kNone) return;
+  if (sample.site == kNoSite) return;
   Site& site = state.table.site(sample.site);
+  const Estimate estimate = estimate_of(sample.size);
+  const Weight& weight = estimate.weight;
   keep_peak(site);
-  site.live -= sample.weight;
-  site.live_variance -= sample.variance;
-  site.live_waste -= waste_of(sample);
-  site.freed += sample.weight;
-  state.live -= sample.weight;
-  if (actor.heap != sample.heap) site.remote += sample.weight;
-  if (actor.node != sample.node) site.moved += sample.weight;
-  site.freed_on_node[min_of(actor.node, kSiteNodes - 1)] += sample.weight.bytes;
-  count_heap(site, actor.heap, sample.weight.bytes);
-  count_lifetime(site, sample);
+  site.live -= weight;
+  site.live_variance -= estimate.variance;
+  site.live_waste -= waste_of(sample, weight);
+  site.freed += weight;
+  state.live -= weight;
+  if (actor.heap != sample.heap) site.remote += weight;
+  if (actor.node != sample.node) site.moved += weight;
+  site.freed_on_node[min_of(actor.node, kSiteNodes - 1)] += weight.bytes;
+  count_heap(site, actor.heap, weight.bytes);
+  count_lifetime(site, sample, weight);
 }
 
 // Requires the lock.
@@ -185,7 +188,7 @@ Summary summary_now() {
   out.sites = state.table.site_count();
   out.dropped_stacks = state.table.dropped_stacks();
   out.dropped_blocks = state.dropped_blocks;
-  out.own_bytes = Table::kBytes + (kept.is_open() ? sizeof(Kept::Layout) : 0);
+  out.own_bytes = kOwnBytes + (kept.is_open() ? sizeof(Kept::Layout) : 0);
   out.slice_bytes = spans.bytes();
   out.live = state.live;
   out.peak = state.peak;
@@ -262,7 +265,7 @@ bool release_sampled(Span& span, void* block, Actor actor) {
   } else {
     span.sampled = Sampled::none;
   }
-  keep(state.table.site(sample.site == kNone ? 0 : sample.site));
+  keep(state.table.site(sample.site == kNoSite ? 0 : sample.site));
   return true;
 }
 
@@ -345,11 +348,12 @@ bool copy_site(uint32_t number, SiteCopy& out) {
   return true;
 }
 
-bool copy_sample(uint32_t number, Sample& out) {
+bool copy_sample(uint32_t number, SampleCopy& out) {
   const LockGuard guard(lock);
   if (!state.any) return false;
-  out = state.table.sample(number);
-  return out.address != 0 && out.site != kNone;
+  out.sample = state.table.sample(number);
+  out.estimate = estimate_of(out.sample.size);
+  return out.sample.address != 0 && out.sample.site != kNoSite;
 }
 
 uintptr_t frame_address(uint32_t number) {

@@ -75,6 +75,14 @@ Started start(size_t mean, uint64_t seed);
 // False if it did not run. What was recorded stays, and frees are recorded still.
 bool stop();
 
+// What a sampled block stands for.
+struct Estimate {
+  Weight weight;
+  double variance;  // of weight.bytes
+};
+
+inline constexpr size_t kMostOwnBytes = size_t{1} << 20;
+
 struct Summary {
   bool any;  // it was started once
   bool running;
@@ -87,8 +95,8 @@ struct Summary {
   uint32_t sites;
   uint64_t dropped_stacks;  // samples without a stack
   uint64_t dropped_blocks;  // samples that are not followed
-  uint64_t own_bytes;
-  uint64_t slice_bytes;  // of the slices in which small and medium sampled blocks are
+  uint64_t own_bytes;       // the profiler's, at most kMostOwnBytes
+  uint64_t slice_bytes;     // of the slices in which small and medium sampled blocks are
   Weight live;
   Weight peak;
 };
@@ -103,7 +111,11 @@ struct SiteCopy {
 bool copy_site(uint32_t number, SiteCopy& out);
 
 // A copy of the sample of a number below Table::kSamples. False if no live block of a site has it.
-bool copy_sample(uint32_t number, Sample& out);
+struct SampleCopy {
+  Sample sample;
+  Estimate estimate;
+};
+bool copy_sample(uint32_t number, SampleCopy& out);
 
 // The number of the address of a frame, from 0 to Table::kAddresses - 1, leads to it; 0: none.
 uintptr_t frame_address(uint32_t number);

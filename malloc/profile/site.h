@@ -42,9 +42,9 @@ inline constexpr unsigned kSiteNodes = 8;
 inline constexpr unsigned kSiteHeaps = 4;
 
 struct Site {
-  uint64_t hash;
-  uint32_t stack;  // index of its first frame
-  uint32_t depth;
+  uint32_t hash;
+  uint16_t stack;  // index of its first frame
+  uint16_t depth;
   uint64_t samples;  // blocks that were sampled, without weight
   Weight allocated;
   double variance;  // of allocated.bytes
@@ -63,7 +63,12 @@ struct Site {
   uint64_t freed_on_node[kSiteNodes];  // freed bytes
   uint32_t heaps[kSiteHeaps];          // that freed; kNone behind the last
   uint64_t freed_by_heap[kSiteHeaps];  // bytes
-  uint64_t freed_by_others;
+
+  uint64_t freed_by_others() const {
+    uint64_t bytes = freed.bytes;
+    for (const uint64_t each : freed_by_heap) bytes -= each;
+    return bytes;
+  }
 };
 
 }  // namespace near::profile

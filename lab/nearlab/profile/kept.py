@@ -5,14 +5,16 @@ from typing import Any
 
 from nearlab.profile.symbols import segments
 
-MAGIC = b"nearkpt1"
+MAGIC = b"nearkpt2"
 _HEADER = struct.Struct("<8s4I2Q")
 _SUMMARY = struct.Struct("<??6x5Q2I8Q")
-_MODULE = struct.Struct("<3Q488s")
-_SITE = struct.Struct("<Q2IQ2Qd2Qd2QQ2Q2Q2Q2Qdd7Q8Q4I4QQ")
+_MODULE = struct.Struct("<4Q")
+_SITE = struct.Struct("<I2HQ2Qd2Qd2QQ2Q2Q2Q2Qdd7Q8Q4I4Q")
 _MODULES_AT = 4096
-_FRAMES_AT = _MODULES_AT + 512 * _MODULE.size
-_SITES_AT = _FRAMES_AT + 32768 * 8
+_NAMES_AT = _MODULES_AT + 256 * _MODULE.size
+_ADDRESSES_AT = _NAMES_AT + 28672
+_FRAMES_AT = _ADDRESSES_AT + 6144 * 8
+_SITES_AT = _FRAMES_AT + 32768 * 2
 _BLOCK_UNIT = 1 << 20
 _NONE = (1 << 32) - 1
 
@@ -31,8 +33,9 @@ def _site(data: bytes, number: int, peak_number: int) -> dict[str, Any]:
     allocated, (variance,), live, (live_variance,) = take(2), take(1), take(2), take(1)
     peak, (peak_of,), freed, remote, moved = take(2), take(1), take(2), take(2), take(2)
     waste, live_waste, lifetimes, longest = take(4)
-    by_lifetime, freed_on_node, heaps, by_heap, others = take(7), take(8), take(4), take(4), take(1)
-    frames = struct.unpack_from(f"<{depth}Q", data, _FRAMES_AT + 8 * first)
+    by_lifetime, freed_on_node, heaps, by_heap = take(7), take(8), take(4), take(4)
+    numbers = struct.unpack_from(f"<{depth}H", data, _FRAMES_AT + 2 * first)
+    frames = [struct.unpack_from("<Q", data, _ADDRESSES_AT + 8 * at)[0] for at in numbers]
     return {
         "number": number,
         "samples": samples,
@@ -56,8 +59,8 @@ def _site(data: bytes, number: int, peak_number: int) -> dict[str, Any]:
             for heap, size in zip(heaps, by_heap, strict=True)
             if size
         ],
-        "freed_by_others": others[0],
-        "frames": list(frames),
+        "freed_by_others": freed[1] - sum(by_heap),
+        "frames": frames,
     }
 
 
@@ -71,6 +74,11 @@ def _modules(start: int, end: int, base: int, file: str) -> list[dict[str, Any]]
         common | {"start": base + address, "end": base + address + length, "offset": offset}
         for offset, length, address in loaded
     ]
+
+
+def _name(data: bytes, start: int) -> str:
+    name = data[_NAMES_AT + start : _ADDRESSES_AT].split(b"\0")[0]
+    return name.decode(errors="replace")
 
 
 def parse(data: bytes) -> dict[str, Any]:
@@ -103,7 +111,7 @@ def parse(data: bytes) -> dict[str, Any]:
         "modules": [
             module
             for start, end, base, name in listed
-            for module in _modules(start, end, base, name.split(b"\0")[0].decode(errors="replace"))
+            for module in _modules(start, end, base, _name(data, name))
         ],
         "sites": [site for site in found if site["samples"]],
     }

@@ -118,7 +118,7 @@ def _mean(record: Record, target: Target) -> tuple[str, bool]:
     """The geometric mean of the ratios in the cells."""
     pairs = [(pair.ours, pair.theirs) for pair in _pairs(record, target)]
     found = stats.geometric_mean_of_ratios(pairs)
-    return str(found), found.high <= target.at_most
+    return found.shown("{:.3f}".format), found.high <= target.at_most  # a bound may be 1 %
 
 
 def _each(record: Record, target: Target) -> tuple[str, bool]:

@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 #include <nearmalloc/nearmalloc.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -285,6 +289,52 @@ TEST_F(ProfilerTest, WhatHasNoRoomIsCounted) {
     EXPECT_EQ(near::profile::summary().live_samples, 0u);
   }
   count_cases();
+}
+
+using Step = void* (*)(unsigned number, unsigned calls);
+extern const volatile Step kSteps[2];
+
+// A chain of these calls has another stack for each number.
+template <unsigned kBit>
+NEAR_NOINLINE void* step(unsigned number, unsigned calls) {
+  void* block = calls == 0 ? near_malloc(40) : kSteps[number % 2](number / 2, calls - 1);
+  static_cast<char*>(block)[kBit] = 1;  // no tail call, and no equal code
+  return block;
+}
+const volatile Step kSteps[2] = {step<0>, step<1>};
+
+size_t resident_bytes(const void* start, size_t bytes) {
+  const size_t page = near::os::page_size();
+  std::vector<unsigned char> told(bytes / page);
+  EXPECT_EQ(mincore(const_cast<void*>(start), bytes, told.data()), 0);
+  return page * static_cast<size_t>(std::count_if(told.begin(), told.end(),
+                                                  [](unsigned char each) { return each & 1; }));
+}
+
+// With all its tables full, and the file that is kept.
+TEST_F(ProfilerTest, ItsOwnMemoryIsAtMostAMebibyte) {
+  const int file = static_cast<int>(syscall(SYS_memfd_create, "kept", 0));
+  std::vector<void*> blocks;
+  blocks.reserve(near::profile::Table::kSamples + 100);
+  const Profiling profiling(kEveryBlock);
+  ASSERT_TRUE(near::profile::keep_in(file, true));
+  while (blocks.size() < blocks.capacity()) {
+    blocks.push_back(step<0>(static_cast<unsigned>(blocks.size()) % 1024, 10));
+  }
+  const near::profile::Summary found = near::profile::summary();
+  EXPECT_EQ(found.live_samples, near::profile::Table::kSamples);
+  EXPECT_EQ(found.sites, near::profile::Table::kSites);
+  struct stat kept;
+  ASSERT_EQ(fstat(file, &kept), 0);
+  const size_t of_tables =
+      resident_bytes(near::profile::own_memory(), near::profile::Table::kBytes);
+  EXPECT_GT(of_tables, 400u << 10) << "else they are not full";
+  EXPECT_LE(static_cast<uint64_t>(kept.st_blocks) * 512 + of_tables, found.own_bytes);
+  EXPECT_LE(found.own_bytes, 1u << 20);
+  EXPECT_TRUE(near::profile::stop_keeping());
+  close(file);
+  for (void* block : blocks) near_free(block);
+  count_cases(blocks.size());
 }
 
 TEST_F(ProfilerTest, ThePeakIsKept) {

@@ -3,15 +3,16 @@
 #include "profile/table.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <vector>
 
+#include "platform/os.h"
 #include "support/cases.h"
 
 namespace near_test {
 namespace {
 
-using near::profile::kNone;
 using near::profile::Sample;
 using near::profile::Table;
 
@@ -85,15 +86,33 @@ TEST(ProfileTable, SamplesAreFoundByTheirAddress) {
   count_cases(addresses.size());
 }
 
+TEST(ProfileTable, OnlyUsedPagesAreResident) {
+  Table table;
+  ASSERT_TRUE(table.reset());
+  const uintptr_t frames[] = {0x1000, 0x2000, 0x3000};
+  table.find_site(frames, 3);
+  table.add(0x40);
+  EXPECT_TRUE(table.has_room());
+  const size_t page = near::os::page_size();
+  std::vector<unsigned char> told(Table::kBytes / page);
+  ASSERT_EQ(mincore(const_cast<void*>(table.start()), Table::kBytes, told.data()), 0);
+  size_t resident = 0;
+  for (const unsigned char each : told) resident += each & 1;
+  // Three addresses, frames, sites, slots of the stacks' and of the block's hash, a sample.
+  EXPECT_LE(resident, 3u + 1 + 1 + 2 + 1 + 1);
+  EXPECT_GT(resident, 0u);
+  count_cases();
+}
+
 TEST(ProfileTable, LiveSamplesOutliveAResetWithoutTheirSite) {
   Table table;
   ASSERT_TRUE(table.reset());
   const uintptr_t frame = 5;
-  table.add(0x40)->site = table.find_site(&frame, 1);
+  table.add(0x40)->site = static_cast<uint16_t>(table.find_site(&frame, 1));
   ASSERT_TRUE(table.reset());
   Sample out;
   ASSERT_TRUE(table.remove(0x40, out));
-  EXPECT_EQ(out.site, kNone);
+  EXPECT_EQ(out.site, near::profile::kNoSite);
   count_cases();
 }
 
