@@ -72,7 +72,7 @@ class RunSlots {
     }
   }
 
-  // The slices of all runs: a hint. pairs: purge-signal
+  // The slices of all runs: a hint.
   uint32_t slices() const {
     uint32_t sum = 0;
     for (const RunSlot<Run>& slot : slots_) sum += slot.slices();
@@ -94,7 +94,7 @@ class RunSlots {
 
   RunSlot<Run> slots_[8];
   uintptr_t seen_[8] = {};  // what take_unmoved saw in each
-  uint8_t open_ = 0;            // a bit for each length whose row is open
+  uint8_t open_ = 0;        // a bit for each length whose row is open
   uint8_t missed_[kShort] = {};
 };
 
