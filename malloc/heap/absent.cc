@@ -21,7 +21,10 @@ void Heap::drop_cache() {
 }
 
 void Heap::drop_unused_runs() {
-  last_runs_.take_unmoved([](Span& run) { shard_of(run).give(&run); });
+  last_runs_.take_unused([](Span& run) { shard_of(run).give(&run); });
+  if (runs_.ends_round_unused()) {
+    while (Span* run = runs_.take_oldest()) shard_of(*run).give(run);
+  }
 }
 
 uint32_t Heap::claim_for_sleeper() {

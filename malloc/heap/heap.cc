@@ -355,7 +355,7 @@ void Heap::keep_older(Span& run) {
   const auto live = static_cast<uint64_t>(sum > 0 ? sum : 0);
   const LockGuard guard(lock);
   runs_.add(run);
-  while (Span* surplus = runs_.take_surplus(live)) {
+  while (Span* surplus = runs_.take_surplus(live, last_runs_.slices())) {
     shard_->give(surplus);
   }
 }

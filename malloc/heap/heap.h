@@ -107,14 +107,13 @@ class Heap {
     run.kind = SpanKind::none;
     Span* before = last_runs_.put(run);
     if (unlikely(before != nullptr)) keep_older(*before);
-    if (Span* surplus = last_runs_.take_surplus()) shard_->give(surplus);
-    purge_signal.ask();  // so that what an idle thread keeps goes back
+    purge_signal.ask();  // so that what the thread does not need again goes back
   }
 
   // True if it keeps runs. Any thread: a hint.
   bool keeps_runs() const { return last_runs_.slices() > 0 || runs_.any(); }
 
-  // Gives back the runs in slots that the owner has not used since the last call. Lock held.
+  // Gives back the runs that the owner did not use between the last two calls. Lock held.
   void drop_unused_runs();
 
   // Returns a block of another heap's span that a thread freed and no span has got back; null if

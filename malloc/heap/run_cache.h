@@ -3,10 +3,11 @@
 // have no slot (heap/run_slots.h).
 //
 // Bound: the runs that came last, at most kMost of them and kMostSlices slices; fewer slices if the
-// thread's large blocks are few (a sixteenth of them, but kLeastSlices). While a thread frees many
-// and needs none again, it keeps only one in kSeldom.
-// What an idle thread keeps goes back to its shard: the purge thread empties the cache of a heap
-// that took no slow path during a round.
+// thread's large blocks are few (a sixteenth of them, but kLeastSlices); and with those in slots at
+// most kMostSlices, or an eighth of the thread's large blocks if that is more. While a thread frees
+// many and needs none again, it keeps only one in kSeldom.
+// The purge thread empties the cache of a heap that took no slow path during a round, or no run
+// from here.
 // Invariant: each run is of the heap's shard, belongs to no block, and has kind == none.
 // Guard: the lock of the heap. Any thread calls `any`; the owner's thread calls `wants`.
 #pragma once
@@ -28,6 +29,7 @@ class RunCache {
     for (unsigned at = count(); at-- > 0;) {
       if (runs_[at]->slices != slices) continue;
       unneeded_ = 0;
+      needed_ = true;
       return take_at(at);
     }
     return nullptr;
@@ -50,16 +52,25 @@ class RunCache {
   }
 
   // The oldest run if there are too many runs or slices for a heap with `live` bytes of large
-  // blocks; else null.
-  Span* take_surplus(uint64_t live) {
-    const size_t share = static_cast<size_t>(live >> kSliceShift) / kShareOfLive;
-    const size_t most = min_of(max_of(share, kLeastSlices), kMostSlices);
+  // blocks, and `elsewhere` slices of runs in slots; else null.
+  Span* take_surplus(uint64_t live, uint32_t elsewhere) {
+    const auto slices = static_cast<size_t>(live >> kSliceShift);
+    const size_t in_all = max_of(slices / kShareInAll, kMostSlices);
+    const size_t most = min_of(min_of(max_of(slices / kShareOfLive, kLeastSlices), kMostSlices),
+                               in_all - min_of(elsewhere, in_all));
     if (!any() || (count() <= kMost && slices_ <= most)) return nullptr;
     unneeded_++;
     return take_at(0);
   }
 
   Span* take_oldest() { return any() ? take_at(0) : nullptr; }
+
+  // Called at the end of a round of the purge thread: true if no run was taken for a block in it.
+  bool ends_round_unused() {
+    const bool needed = needed_;
+    needed_ = false;
+    return !needed;
+  }
 
   // Adds the bytes of the runs to the sums of their nodes.
   void add_bytes(uint64_t* bytes_of_node) const {
@@ -73,6 +84,7 @@ class RunCache {
   static constexpr unsigned kMost = 8;
   static constexpr size_t kLeastSlices = 2;
   static constexpr size_t kShareOfLive = 16;
+  static constexpr size_t kShareInAll = 8;
   static constexpr uint32_t kSeldom = 16;
 
   unsigned count() const { return count_.load(kRelaxed); }  // relaxed: see any()
@@ -88,6 +100,7 @@ class RunCache {
 
   Span* runs_[kMost + 1] = {};  // oldest first; room for one that is surplus
   size_t slices_ = 0;
+  bool needed_ = false;    // a run was taken for a block in this round
   uint32_t unneeded_ = 0;  // runs that were surplus, or not kept, since one was needed
   Atomic<uint32_t> count_{0};
 };

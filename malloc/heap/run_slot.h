@@ -18,21 +18,24 @@ namespace near {
 template <class Run>
 class RunSlot {
  public:
-  // The length of a run lies in the bits of its address that are 0.
-  static constexpr uint32_t kMostSlices = alignof(Run) - 1;
+  // In the bits of a run's address that are 0 lie its length, and whether it came since the last
+  // call of take_unused.
+  static constexpr uint32_t kMostSlices = alignof(Run) / 2 - 1;
 
   // Puts a run in. Returns the one that was in before, or null.
   Run* put(Run& run) {
-    const uintptr_t word = reinterpret_cast<uintptr_t>(&run) | run.slices;
+    const uintptr_t word = reinterpret_cast<uintptr_t>(&run) | run.slices | kNew;
     return run_of(word_.exchange(word, kSeqCst));  // pairs: run-slot, purge-signal
   }
 
   // Takes the run out if it has this length (1 or more); else null.
   Run* take(uint64_t slices) {
     uintptr_t word = word_.load(kRelaxed);  // relaxed: compared again as it is taken
-    if ((word & kMostSlices) != slices) return nullptr;
-    // pairs: run-slot. relaxed: a failure reads nothing of the run
-    return word_.compare_exchange_strong(word, 0, kAcquire, kRelaxed) ? run_of(word) : nullptr;
+    while ((word & kMostSlices) == slices) {
+      // pairs: run-slot. relaxed: a failure reads nothing of the run
+      if (word_.compare_exchange_strong(word, 0, kAcquire, kRelaxed)) return run_of(word);
+    }
+    return nullptr;
   }
 
   // Takes the run out, whatever its length; null if there is none.
@@ -42,15 +45,27 @@ class RunSlot {
                : run_of(word_.exchange(0, kAcquire));  // pairs: run-slot
   }
 
-  // A number that stays while the same run is in; 0 if there is none. relaxed: a hint
-  uintptr_t look() const { return word_.load(kRelaxed); }
+  // Takes the run out if it came before the last call; else null.
+  Run* take_unused() {
+    uintptr_t word = word_.load(kRelaxed);  // relaxed: compared again as it is taken
+    if (word == 0) return nullptr;
+    if ((word & kNew) != 0) {
+      // relaxed: the run stays, and the next holder acquires what its `put` released
+      word_.compare_exchange_strong(word, word & ~kNew, kRelaxed, kRelaxed);
+      return nullptr;
+    }
+    // pairs: run-slot. relaxed: a failure reads nothing of the run
+    return word_.compare_exchange_strong(word, 0, kAcquire, kRelaxed) ? run_of(word) : nullptr;
+  }
 
   // The length of the run that is in, or 0: a hint. pairs: purge-signal
   uint32_t slices() const { return static_cast<uint32_t>(word_.load(kSeqCst) & kMostSlices); }
 
  private:
+  static constexpr uintptr_t kNew = alignof(Run) / 2;
+
   static Run* run_of(uintptr_t word) {
-    return reinterpret_cast<Run*>(word & ~uintptr_t{kMostSlices});
+    return reinterpret_cast<Run*>(word & ~uintptr_t{alignof(Run) - 1});
   }
 
   Atomic<uintptr_t> word_{0};

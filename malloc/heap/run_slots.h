@@ -1,15 +1,18 @@
 // Runs of large blocks that a heap's thread freed, for its next blocks of the same length, so that
 // such calls seldom take a lock. The common slot (heap/run_slot.h) holds the run that came last.
-// Besides, each short length has a row of slots. It opens once the thread needed that length
-// several times in vain: a thread that frees a growing buffer step by step keeps only the last one.
+// Besides, each short length has a row of slots. The row opens once the thread needed that length
+// several times after it had a run of it and could not keep it; while the row is open, runs of that
+// length come into the common slot only if the row is full.
 //
-// Bound: kMostSlices in all slots. The rows have no room for more; if the common slot's run is too
-// many then, it leaves.
-// Thread-safety: any thread takes; only the owner's thread puts runs in and counts.
+// Bound: kMostSlices in all slots. The rows have no room for more, and precede the common slot.
+// A run that the thread does not use leaves at the end of the second round of the purge thread, and
+// its row closes. All rows of a thread that is idle close.
+// Thread-safety: any thread takes runs and closes rows; only the owner's thread does the rest.
 #pragma once
 
 #include <cstdint>
 
+#include "base/assert.h"
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/compiler.h"
@@ -25,14 +28,14 @@ class RunSlots {
   static_assert(kMostSlices <= RunSlot<Run>::kMostSlices);
 
   // Puts in a run of at most kMostSlices. Returns the one that has no room then, or null.
-  Run* put(Run& run) {
-    if (likely(!is_open(run.slices))) return common().put(run);
-    RunSlot<Run>* row = row_of(run.slices);
-    return row[row[0].slices() != 0 && depth_of(run.slices) > 1 && row[1].slices() == 0].put(run);
+  NEAR_INLINE Run* put(Run& run) {
+    // relaxed: see is_open
+    return likely(open_.load(kRelaxed) == 0) ? put_common(run) : put_with_rows(run);
   }
 
   // Takes out a run of this length (1 or more); null if there is none.
   Run* take(uint64_t slices) {
+    NEAR_ASSERT(slices > 0);
     Run* run = common().take(slices);
     if (run != nullptr || slices > kShort) return run;
     run = row_of(slices)[0].take(slices);
@@ -41,34 +44,32 @@ class RunSlots {
 
   // Called when the thread needed a run of this length and there was none.
   void count_missed(uint64_t slices) {
-    if (slices > kShort || is_open(slices) || ++missed_[slices - 1] < kOpensAfter) return;
-    open_ |= static_cast<uint8_t>(1u << slices);
+    if (slices > kShort || (could_not_keep_ >> slices & 1) == 0 || is_open(slices)) return;
+    could_not_keep_ &= ~(1u << slices);
+    if (++missed_[slices - 1] < kOpensAfter) return;
+    missed_[slices - 1] = 0;
+    open_.fetch_or(1u << slices, kRelaxed);  // relaxed: see is_open
   }
 
-  // Takes a run out if there are too many slices; else null.
-  Run* take_surplus() {
-    if (likely(open_ == 0) || common().slices() == 0) return nullptr;
-    return slices() <= kMostSlices ? nullptr : common().take();
-  }
-
-  // Takes any run out; null if there is none.
+  // Takes any run out, and closes the rows; null if there is none.
   Run* take() {
+    open_.store(0, kRelaxed);  // relaxed: see is_open
     for (RunSlot<Run>& slot : slots_) {
       if (Run* run = slot.take()) return run;
     }
     return nullptr;
   }
 
-  // Takes out the runs that lay in the same slot at the last call, and passes them to `give`. The
-  // caller excludes other calls.
+  // Passes to `give` the runs that came before the last call, and closes their rows. Whoever calls
+  // this excludes other calls.
   template <class Give>
-  void take_unmoved(Give&& give) {
+  void take_unused(Give&& give) {
     for (RunSlot<Run>& slot : slots_) {
-      uintptr_t& seen = seen_[&slot - slots_];
-      const uintptr_t now = slot.look();
-      Run* run = now != 0 && now == seen ? slot.take() : nullptr;
-      if (run != nullptr) give(*run);
-      seen = now;
+      Run* run = slot.take_unused();
+      if (run == nullptr) continue;
+      // relaxed: see is_open
+      if (run->slices <= kShort) open_.fetch_and(~bit(*run), kRelaxed);
+      give(*run);
     }
   }
 
@@ -83,18 +84,46 @@ class RunSlots {
   static constexpr unsigned kShort = 4;  // slices of the longest length that has a row
   static constexpr uint8_t kOpensAfter = 4;
 
-  // A row has two slots, that of the longest runs one: in all kMostSlices, and with the common slot
-  // one cache line.
+  // A row has two slots, that of the longest runs one: in all kMostSlices.
   static constexpr unsigned depth_of(uint64_t slices) { return slices < kShort ? 2 : 1; }
   static_assert(2 * (1 + 2 + 3) + 4 == kMostSlices);
 
-  bool is_open(uint64_t slices) const { return slices <= kShort && (open_ >> slices & 1) != 0; }
+  static unsigned bit(const Run& run) { return 1u << run.slices; }
+  // relaxed: a policy. A row that closes may hold runs: `take` finds them.
+  bool is_open(uint64_t slices) const {
+    return slices <= kShort && (open_.load(kRelaxed) >> slices & 1) != 0;
+  }
+  // Notes that there was no room for a run.
+  Run* leave(Run* run) {
+    if (run != nullptr && run->slices <= kShort) could_not_keep_ |= bit(*run);
+    return run;
+  }
+
+  Run* put_common(Run& run) {
+    Run* before = common().put(run);
+    return likely(before == nullptr) ? nullptr : leave(before);
+  }
+
+  NEAR_NOINLINE Run* put_with_rows(Run& run) {
+    const unsigned depth = is_open(run.slices) ? depth_of(run.slices) : 0;
+    for (unsigned i = 0; i < depth; i++) {
+      RunSlot<Run>& slot = row_of(run.slices)[i];
+      if (slot.slices() > 0) continue;
+      slot.put(run);
+      const bool too_many = common().slices() > 0 && slices() > kMostSlices;
+      return too_many ? leave(common().take()) : nullptr;
+    }
+    const uint32_t in_rows = slices() - common().slices();
+    return in_rows + run.slices > kMostSlices ? leave(&run) : put_common(run);
+  }
+
   RunSlot<Run>* row_of(uint64_t slices) { return slots_ + 2 * (slices - 1); }
   RunSlot<Run>& common() { return slots_[7]; }
 
   RunSlot<Run> slots_[8];
-  uintptr_t seen_[8] = {};  // what take_unmoved saw in each
-  uint8_t open_ = 0;        // a bit for each length whose row is open
+  // A bit for each length: its row is open; the thread had a run of it that it could not keep.
+  Atomic<uint32_t> open_{0};
+  uint32_t could_not_keep_ = 0;
   uint8_t missed_[kShort] = {};
 };
 

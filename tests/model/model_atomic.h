@@ -89,6 +89,9 @@ class Atomic {
   T fetch_add(T value, rl::memory_order order, Place place = Place::current()) {
     return inner().fetch_add(value, mutated(order, place), debug_info(place));
   }
+  T fetch_or(T value, rl::memory_order order, Place place = Place::current()) {
+    return inner().fetch_or(value, mutated(order, place), debug_info(place));
+  }
   T fetch_sub(T value, rl::memory_order order, Place place = Place::current()) {
     return inner().fetch_sub(value, mutated(order, place), debug_info(place));
   }

@@ -31,10 +31,10 @@ class RunCacheTest : public testing::Test {
     return runs_[number];
   }
   // Adds a run, and returns the runs that are surplus then.
-  std::vector<Span*> add(Span& run, uint64_t live) {
+  std::vector<Span*> add(Span& run, uint64_t live, uint32_t elsewhere = 0) {
     std::vector<Span*> surplus;
     cache_.add(run);
-    while (Span* each = cache_.take_surplus(live)) surplus.push_back(each);
+    while (Span* each = cache_.take_surplus(live, elsewhere)) surplus.push_back(each);
     return surplus;
   }
 
@@ -73,6 +73,26 @@ TEST_F(RunCacheTest, AThreadWithFewLargeBlocksKeepsLittle) {
   EXPECT_TRUE(add(run(4, 1), 3 * kSixteenth).empty()) << "a sixteenth of what is live";
   EXPECT_EQ(add(run(5, 1), 3 * kSixteenth).size(), 1u);
   count_cases(2);
+}
+
+TEST_F(RunCacheTest, WithTheSlotsItKeepsOneMebibyteOrAnEighthOfWhatIsLive) {
+  constexpr uint64_t kEighth = 8 * kSliceSize;
+  EXPECT_TRUE(add(run(0, 2), 16 * kEighth, 14).empty());
+  EXPECT_EQ(add(run(1, 1), 16 * kEighth, 14), std::vector<Span*>{&runs_[0]});
+  EXPECT_EQ(add(run(2, 1), 16 * kEighth, 16), (std::vector<Span*>{&runs_[1], &runs_[2]}));
+  EXPECT_TRUE(add(run(3, 8), 32 * kEighth, 16).empty());
+  count_cases(3);
+}
+
+TEST_F(RunCacheTest, ARoundWithoutATakeEndsUnused) {
+  add(run(0, 1), kMuch);
+  EXPECT_TRUE(cache_.ends_round_unused());
+  EXPECT_EQ(cache_.take(2), nullptr);
+  EXPECT_TRUE(cache_.ends_round_unused());
+  EXPECT_NE(cache_.take(1), nullptr);
+  EXPECT_FALSE(cache_.ends_round_unused());
+  EXPECT_TRUE(cache_.ends_round_unused());
+  count_cases();
 }
 
 TEST_F(RunCacheTest, AThreadThatNeedsNoneAgainKeepsFew) {
@@ -128,11 +148,17 @@ TEST(KeptRuns, GoBackWhenTheThreadIsIdle) {
 }
 
 TEST(KeptRuns, GoBackWhenTheThreadDoesNotUseThem) {
+  const auto end_round_of_busy_thread = [] {
+    near_free(near_malloc(100 * near::kMiB));
+    near::clean_heaps(false);
+  };
   near_free(near_malloc(7 * kSliceSize));
-  near::clean_heaps(false);
+  end_round_of_busy_thread();
   EXPECT_TRUE(near::current_heap->keeps_runs());
-  near_free(near_malloc(100 * near::kMiB));  // the thread is not idle
-  near::clean_heaps(false);
+  near_free(near_malloc(7 * kSliceSize));
+  end_round_of_busy_thread();
+  EXPECT_TRUE(near::current_heap->keeps_runs()) << "the run was used in this round";
+  end_round_of_busy_thread();
   EXPECT_FALSE(near::current_heap->keeps_runs());
   count_cases();
 }
