@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "front/front.h"
@@ -181,6 +183,31 @@ TEST(KeptRuns, OfSeveralLengthsServeAThreadThatNeedsThemAgain) {
   }
   EXPECT_FALSE(near::current_heap->keeps_runs());
   count_cases(4);
+}
+
+// Rounds of the purge thread end while a thread keeps, takes and moves runs.
+TEST(KeptRuns, AreEachInOnePlaceWhileRoundsEnd) {
+  std::atomic<bool> over{false};
+  std::thread rounds([&] {
+    while (!over.load()) near::clean_heaps(false);
+  });
+  std::array<unsigned*, 8> blocks{};
+  std::array<unsigned, 8> marks{};
+  unsigned wrong = 0;
+  for (unsigned i = 0; i < 100'000; i++) {
+    const size_t k = i * 7 % blocks.size();
+    if (blocks[k] != nullptr && *blocks[k] != marks[k]) wrong++;
+    near_free(blocks[k]);
+    const size_t slices = 1 + i * 2654435761u % 5;
+    blocks[k] = static_cast<unsigned*>(near_malloc(slices * kSliceSize));
+    *blocks[k] = marks[k] = i;
+  }
+  for (unsigned* block : blocks) near_free(block);
+  over.store(true);
+  rounds.join();
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_EQ(near_check(), 0u);
+  count_cases(100'000);
 }
 
 TEST(KeptRuns, ADoubleFreeIsFound) {
