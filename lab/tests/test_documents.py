@@ -1,9 +1,11 @@
 """Tables and numbers of documents are made from the raw results that they name."""
 
+import fnmatch
 import json
 import lzma
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -12,6 +14,8 @@ import results_file as make
 from nearlab import places
 from nearlab.__main__ import application
 from nearlab.report import documents
+from nearlab.report.analysis import TIME, Analysis
+from nearlab.results import record
 from reporting import content
 
 DOCUMENT = """# Title
@@ -144,6 +148,52 @@ def test_a_difference_that_other_rounds_might_not_have_is_within_the_noise(root)
     assert number(root, "sign data/b.jsonl.xz less time a b c") == "weak"  # too few rounds
 
 
+LEVELS = [  # the runs beside 1, 1, 1...: whether their median is the same as 1
+    ([0.85, 0.9, 1.02, 1.1, 1.18], "yes"),
+    ([0.6, 0.9, 1.02, 1.1, 1.7], "weak"),
+    ([0.6, 0.9, 1.02, 1.1, 1.18], "weak"),
+    ([0.85, 0.9, 1.02, 1.1, 1.7], "weak"),
+    ([1.0, 1.0, 1.0, 1.0], "weak"),  # too few rounds
+    ([1.0, 1.02, 1.1, 1.11, 1.18], "no"),
+]
+
+
+@pytest.mark.parametrize(("runs", "sign"), LEVELS)
+def test_what_might_differ_in_other_rounds_is_not_surely_the_same(root, runs, sign):
+    of_seconds(root, {"c": {"a": runs, "b": [1] * len(runs)}}, ("a", "b"))
+    assert number(root, "sign data/b.jsonl.xz same time a b c") == sign
+
+
+def test_one_cell_that_is_surely_the_same_is_a_part_of_several(root):
+    cells = {f"c t={i}": {"a": runs, "b": [1] * 5} for i, (runs, _) in enumerate(LEVELS[:2])}
+    of_seconds(root, cells, ("a", "b"))
+    assert number(root, 'sign data/b.jsonl.xz same time a b "*"') == "in part"
+
+
+def test_cells_are_counted_whose_interval_lies_beyond_one(root):
+    runs = ([2] * 5, [1.1] * 5, [0.5] * 5, [0.9, 1, 1.1, 1.2, 1.3])
+    cells = {f"c t={i}": {"a": one, "b": [1] * 5} for i, one in enumerate(runs)}
+    of_seconds(root, cells, ("a", "b"))
+    assert number(root, 'beyond data/b.jsonl.xz time a b "*"') == "2 of 4"
+
+
+def test_the_memory_of_an_empty_process_is_a_number(root):
+    empty = {"kind": "empty", "allocator": "glibc", "memory_kib": [2600, 2680, 9000]}
+    raw = make.write(root / "b.jsonl", [*content(), empty]).read_bytes()
+    (root / "data" / "b.jsonl.xz").write_bytes(lzma.compress(raw))
+    documents._analysis.cache_clear()
+    assert number(root, "empty data/b.jsonl.xz glibc") == "2.6"
+    (root / "README.md").write_text("<!-- number: empty data/b.jsonl.xz tbb -->old<!-- end -->")
+    assert tables(root / "README.md") == 2
+
+
+def test_an_error_of_the_program_is_no_wrong_number_of_words(root, monkeypatch):
+    monkeypatch.setitem(documents._NUMBERS, "version", lambda analysis, name: name + 1)
+    text = "<!-- number: version data/a.jsonl.xz glibc -->old<!-- end -->"
+    with pytest.raises(TypeError, match="str"):
+        documents.filled(text, root)
+
+
 def test_a_document_names_the_machine_and_the_versions(root):
     lines = content()
     lines[0] |= {"date": "2026-11-26T10:00:00+00:00", "commit": "0123456789"}
@@ -172,6 +222,8 @@ def test_a_document_names_the_machine_and_the_versions(root):
     [
         *("table: totals data/a.jsonl.xz", "table: means data/gone.jsonl.xz", "table: means"),
         *("number: mean data/a.jsonl.xz time", "number: share data/a.jsonl.xz"),
+        *("number: ratio data/a.jsonl.xz time nearmalloc", "number: ratios data/a.jsonl.xz time"),
+        "number: ratio data/a.jsonl.xz time nearmalloc glibc larson larson larson",
         "number: ratio data/a.jsonl.xz time nearmalloc glibc nowhere",
         "number: sign data/a.jsonl.xz below time nearmalloc glibc larson",
         "number: sign data/a.jsonl.xz less time nearmalloc glibc",
@@ -205,9 +257,62 @@ _MARKED = re.compile("<!-- number: .*?<!-- end -->")
 _MEASURED = re.compile(r"\d\.\d|\d,\d{3}|\d+ (%|times|us|ns|ms|s|MiB|GiB)\b|\d+ %|\d+x\b")
 # Keys, updates and the rule of the signs.
 _GIVEN = re.compile(
-    r"\d(\.\d)? x 10\^\d|(more than|within)\s9 %|intervals\s+of 95 %"
+    r"\d(\.\d)? x 10\^\d|(more than|within)\s9 %|within 19 %|intervals\s+of 95 %"
     "|batches of 4,096|in 1,000 operations|50 % insertions"
 )
+
+
+# What has a digit and was not measured: names, units of a rule, and what an interval excludes.
+_NAMED = re.compile(
+    r"95 % intervals|under 4 MiB|(in|ex)cludes 1\b|mimalloc 2|mimalloc 3|shbench 8|Debian 12"
+    "|blocks of 20 to 200 KB|sizes in 3 MB|`[^`]*`|\\]\\([^)]*\\)"
+)
+_README = places.ROOT / "README.md"
+
+
+def how_it_stands() -> str:
+    text = _README.read_text(encoding="utf-8")
+    return text.partition("\n## How it stands\n")[2].partition("\n## ")[0]
+
+
+def limits_beside_others() -> str:
+    """What stands before the table; what follows it says that it has no raw data."""
+    text = (places.ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
+    section = text.partition("\n## The allocator: time and memory against others\n")[2]
+    return section.partition("<!-- table")[0]
+
+
+@pytest.mark.parametrize("part", [how_it_stands, limits_beside_others])
+def test_each_number_about_the_means_comes_from_raw_data(part):
+    text = part()
+    assert len(text) > 300
+    prose = re.sub("<!-- table: .*?<!-- end of table -->", "", text, flags=re.DOTALL)
+    prose = re.sub("```.*?```", "", prose, flags=re.DOTALL)
+    prose = " ".join(_MARKED.sub("", prose).split())
+    assert re.search(r"[^.]{0,40}\d.{0,20}", _NAMED.sub("", prose)) is None
+
+
+@pytest.fixture(scope="module")
+def of_readme() -> Analysis:
+    return Analysis(record.read(places.ROOT / "docs" / "data" / "readme.jsonl.xz"), "nearmalloc")
+
+
+def test_readme_names_the_cells_that_count_for_memory_alone(of_readme):
+    sentences = " ".join(how_it_stands().split()).split(". ")
+    (told,) = (one for one in sentences if "count for memory alone" in one)
+    cells = {cell.name for cell in of_readme.record.cells}
+    silent = cells - set(of_readme.usable(TIME))
+    assert {name for name in cells if name in told} == silent
+    assert told.startswith({2: "Two", 3: "Three", 4: "Four"}[len(silent)])
+
+
+def test_readme_names_the_cells_in_which_another_is_faster(of_readme):
+    told = how_it_stands().partition("**Where it loses.**")[2].partition("shbench 8 takes")[0]
+    found = re.findall(r"<!-- number: ratio \S+ time nearmalloc (\S+) (.*?) -->", told)
+    names = [cell.name for cell in of_readme.record.cells]
+    listed = {(fnmatch.filter(names, *shlex.split(cells))[0], rival) for rival, cells in found}
+    duels = of_readme.duels(TIME)
+    assert listed == {(duel.cell, duel.rival) for duel in duels if duel.ratio.low > 1}
 
 
 def claims() -> tuple[list[list[str]], str]:
@@ -253,11 +358,29 @@ def test_the_share_of_freeing_has_the_sign_that_its_row_says():
     assert row[3] == ("yes" if share > 0.5 else "no")
 
 
+def of_machine(file: Path) -> tuple[str, str]:
+    """The name that docs/data/README.md has for a file of the many-core machine, and what the
+    documents say where they use it."""
+    kind, _, which = file.stem.partition("-")
+    if kind == "goals":
+        return "goals-COMMIT.csv", f"the commit {which}"
+    if kind == "documents":
+        return "documents-PLAN.csv", f"manycore `{which}`"
+    return file.name, f"(data/manycore/{file.name})"
+
+
 def test_each_file_of_raw_data_is_described_and_used():
     data = places.ROOT / "docs" / "data"
-    documents_ = [places.ROOT / "README.md", *(places.ROOT / "docs").glob("*.md")]
-    text = "".join(path.read_text(encoding="utf-8") for path in documents_)
-    files = sorted(data.rglob("*.xz"))
-    assert len(files) > 15
+    documents_ = [_README, *(places.ROOT / "docs").glob("*.md")]
+    text = " ".join("".join(path.read_text(encoding="utf-8") for path in documents_).split())
+    described = (data / "README.md").read_text(encoding="utf-8")
+    files = [path for path in sorted(data.rglob("*.*")) if path.name != "README.md"]
+    assert len([path for path in files if path.suffix == ".csv"]) > 5 and len(files) > 25
     for file in files:
-        assert f" docs/data/{file.relative_to(data)} " in text, file
+        if file.parent.name == "manycore":
+            name, use = of_machine(file)
+            assert f"`manycore/{name}`" in described and use in text, file
+        else:
+            assert file.suffix == ".xz" and f" docs/data/{file.relative_to(data)} " in text, file
+            name = "*.jsonl.xz" if file.parent.name == "claims" else file.name
+            assert f"{name}`" in described, file

@@ -1,12 +1,14 @@
 """A report's claims, and the results that it declares meaningless: subject, limit, means, figures
 that have no subject or no numbers on their axis."""
 
+from types import SimpleNamespace
+
 import pytest
 
 import results_file as make
 from nearlab.report import build, charts, figures, tables, theme
 from nearlab.report.analysis import MEMORY, TIME
-from nearlab.report.verdict import _ordinal, verdict
+from nearlab.report.verdict import _ordinal, for_memory, verdict
 from reporting import FIGURE, SECONDS, analyse, content, drawn, frame_of, threads_content
 
 
@@ -98,7 +100,33 @@ def test_the_memory_of_an_insensitive_program_is_its_allocators(tmp_path):
     assert len(analysis.duels(MEMORY)) == 3
     time, memory = figures.ratios(analysis, frame_of(analysis))
     assert "workloads, 2 cells" in time.caption and "workloads, 3 cells" in memory.caption
-    assert "2 cells, for memory 3, that all" in verdict(analysis).sentence
+    assert "2 cells, for memory 3 with phong, that all" in verdict(analysis).sentence
+
+
+def test_as_many_cells_for_time_and_for_memory_may_be_others(tmp_path):
+    seconds = {name: dict(found) for name, found in SECONDS.items()}
+    count = {"kind": "count", "cell": "phong", "allocator": "glibc", "malloc_share": 0.005}
+    empty = {"kind": "empty", "allocator": "glibc", "memory_kib": [1024] * 5}
+    seconds["phong"]["glibc"] = [9] * 5  # the other heaps are under 4 MiB
+    analysis = analyse(tmp_path, [*content(seconds), count, empty])
+    assert analysis.common(TIME) == ["churn", "larson"] and analysis.common(MEMORY) == ["phong"]
+    told = "2 cells, for memory 1 with phong and without churn, larson"
+    assert told in verdict(analysis).sentence
+    assert told in figures.time_against_memory(analysis, frame_of(analysis)).caption
+
+
+@pytest.mark.parametrize(
+    ("time", "memory", "told"),
+    [
+        ("abcd", "abce", "for memory 4 with e and without d"),
+        ("ab", "ba", ""),
+        ("abcdefg", "g", "for memory 1 without 6 others"),
+    ],
+)
+def test_the_cells_for_memory_are_named_if_they_are_others(time, memory, told):
+    cells = {TIME: list(time), MEMORY: list(memory)}
+    analysis = SimpleNamespace(common=lambda metric, origin: cells[metric])
+    assert for_memory(analysis, "own") == told
 
 
 def test_means_say_how_many_cells_are_oversubscribed(tmp_path):

@@ -1,10 +1,12 @@
 """Published workloads, real programs and own rows are apart; memory is the heap above an empty
 process; the row that decides a mean is named."""
 
+from dataclasses import replace
+
 import pytest
 
 import results_file as make
-from nearlab.report import build, figures, page, rows, tables
+from nearlab.report import build, figures, page, rows, tables, theme
 from nearlab.report.analysis import MEMORY, TIME
 from nearlab.report.verdict import verdict
 from reporting import analyse, frame_of
@@ -123,3 +125,11 @@ def test_a_result_without_empty_processes_has_peak_memory(tmp_path):
     analysis = analyse(tmp_path, lines())
     assert analysis.ratio("larson", "nearmalloc", "glibc", MEMORY).value == 0.5
     assert figures.memory_by_size(analysis, frame_of(analysis)) == []
+
+
+def test_the_setting_above_a_picture_is_no_wider_than_its_panels(tmp_path):
+    analysis = analyse(tmp_path, lines())
+    scatter = figures.time_against_memory(analysis, frame_of(analysis))
+    told = theme._lines(replace(scatter, setting="word " * 100))
+    assert [len(line) for line in told] == [209, 209, 79] and len(scatter.panels) == 3
+    assert len(theme._lines(replace(scatter, setting="word " * 100, panels=()))[0]) == 139

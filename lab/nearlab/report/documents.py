@@ -14,7 +14,9 @@ allocator and a group, relative to another allocator if that is named; `ratio` c
 allocators in the cells of a pattern, and `ratios` lists what it found in each; a second pattern
 names the cells of the second allocator. `value` is an allocator's own number there, in the unit
 that the page has (MiB for `..._kib`). `machine` says where and when the file was measured, and
-`version` which version of an allocator was. `sign` says whether these ratios are what a claim says:
+`version` which version of an allocator was; `empty` is the memory of an empty process under one, in
+MiB. `beyond` counts the cells in which one allocator takes more than another with an interval that
+excludes 1. `sign` says whether these ratios are what a claim says:
 
     <!-- number: sign docs/data/quick.jsonl.xz less time tbb glibc larson* -->weak<!-- end -->
 
@@ -28,6 +30,7 @@ data; nothing else of the document changes.
 
 import fnmatch
 import functools
+import inspect
 import json
 import lzma
 import math
@@ -55,6 +58,7 @@ _MARKED = re.compile(
 _NUMBER = re.compile(r"(?P<head><!-- number: (?P<words>[^\n]+?) -->)[^\n]*?(?P<foot><!-- end -->)")
 _Digits = Callable[[float], str]
 NOISE = 1.09  # a ratio nearer to 1 is no difference
+LEVEL = NOISE**2  # an interval within this factor of 1 says that there is none
 _Cell = TypeVar("_Cell")
 _METRICS = {"time": TIME, "heap": MEMORY}  # others are named as in the results
 
@@ -143,30 +147,69 @@ def _of_cells(
     )
 
 
-def _ratio(analysis: Analysis, *words: str) -> str:
-    return _span(_of_cells(analysis, *words), style.ratio)
+def _ratio(
+    analysis: Analysis, metric: str, name: str, base: str, pattern: str, others: str | None = None
+) -> str:
+    return _span(_of_cells(analysis, metric, name, base, pattern, others), style.ratio)
 
 
-def _ratios(analysis: Analysis, *words: str) -> str:
-    return ", ".join(style.ratio(one.value) for one in _of_cells(analysis, *words))
+def _ratios(
+    analysis: Analysis, metric: str, name: str, base: str, pattern: str, others: str | None = None
+) -> str:
+    found = _of_cells(analysis, metric, name, base, pattern, others)
+    return ", ".join(style.ratio(one.value) for one in found)
 
 
-def _sign(analysis: Analysis, sense: str, *words: str) -> str:
+def _beyond(analysis: Analysis, metric: str, name: str, base: str, pattern: str) -> str:
+    found = _of_cells(analysis, metric, name, base, pattern)
+    return f"{sum(one.low > 1 for one in found)} of {len(found)}"
+
+
+def _far(ratio: float, bound: float) -> bool:
+    return ratio == 0 or abs(math.log(ratio)) > math.log(bound)
+
+
+def _differs(one: Interval) -> bool:
+    """True if the ratio is beyond the noise, and its interval, of five rounds, excludes 1."""
+    return _far(one.value, NOISE) and not one.low <= 1 <= one.high
+
+
+def _is_level(one: Interval) -> bool:
+    return not any(
+        _far(ratio, bound)
+        for ratio, bound in ((one.value, NOISE), (one.low, LEVEL), (one.high, LEVEL))
+    )
+
+
+_SENSES: dict[str, Callable[[Interval], bool]] = {
+    "less": lambda one: one.value < 1,
+    "more": lambda one: one.value > 1,
+    "same": lambda one: not _far(one.value, NOISE),
+}
+
+
+def _sign(
+    analysis: Analysis,
+    sense: str,
+    metric: str,
+    name: str,
+    base: str,
+    pattern: str,
+    others: str | None = None,
+) -> str:
     """Whether the ratios are below 1 (`less`), above it (`more`) or at it (`same`). `yes`: in every
-    cell, beyond the noise; `in part`: in some; `weak`: in none, but none is beyond the noise on the
-    other side, and half of the cells or more lie on the right one; `no`: else. What is beyond the
-    noise has an interval, which needs five rounds, without 1; what is the same is near 1."""
-    found = _of_cells(analysis, *words)
-    if sense not in ("less", "more", "same"):
+    cell, for sure; `in part`: in some; `weak`: for sure in none, but in none is the contrary beyond
+    the noise, and half of the cells or more have the right median; `no`: else. A difference is sure
+    beyond the noise; that there is none is sure if the median is within the noise and the interval
+    within LEVEL."""
+    if sense not in _SENSES:
         raise RecordError(f"a sign is less, more or same, not {sense!r}")
-    far = [abs(math.log(one.value)) > math.log(NOISE) for one in found]
-    if sense == "same":
-        agree, weak = [not one for one in far], False
-    else:
-        sure = [one and not of.low <= 1 <= of.high for one, of in zip(far, found, strict=True)]
-        right = [of.value < 1 if sense == "less" else of.value > 1 for of in found]
-        agree = [one and side for one, side in zip(sure, right, strict=True)]
-        weak = not any(sure) and 2 * sum(right) >= len(found)
+    found = _of_cells(analysis, metric, name, base, pattern, others)
+    right = [_SENSES[sense](one) for one in found]
+    sure = [_is_level(one) if sense == "same" else _differs(one) for one in found]
+    agree = [one and side for one, side in zip(sure, right, strict=True)]
+    contrary = any(_differs(one) and not side for one, side in zip(found, right, strict=True))
+    weak = not contrary and 2 * sum(right) >= len(found)
     return "yes" if all(agree) else "in part" if any(agree) else "weak" if weak else "no"
 
 
@@ -197,6 +240,13 @@ def _machine(analysis: Analysis) -> str:
     )
 
 
+def _empty(analysis: Analysis, name: str) -> str:
+    found = analysis.record.empty_kib.get(name)
+    if found is None:
+        raise RecordError(f"no empty process of {name} was measured")
+    return f"{found / 1024:.1f}"
+
+
 def _version(analysis: Analysis, name: str) -> str:
     found = analysis.record.allocator_by_name.get(name)
     if found is None or not found.version:
@@ -223,9 +273,11 @@ _NUMBERS: dict[str, Callable[..., str]] = {
     "mean": _mean,
     "ratio": _ratio,
     "ratios": _ratios,
+    "beyond": _beyond,
     "sign": _sign,
     "value": _value,
     "machine": _machine,
+    "empty": _empty,
     "version": _version,
     "count": _count,
 }
@@ -256,11 +308,12 @@ def _made(kinds: dict[str, Callable[..., str]], root: Path, at: re.Match[str]) -
     if kind not in kinds:
         raise RecordError(f"unknown {kind!r}; there are: {', '.join(kinds)}")
     file, *more = _words(rest) or [""]
-    data = (_verdicts if kind == "count" else _analysis)(root / file)
     try:
-        return at["head"] + kinds[kind](data, *more) + at["foot"]
-    except TypeError:  # another number of words
+        inspect.signature(kinds[kind]).bind(file, *more)
+    except TypeError:
         raise RecordError(f"{at['words']!r} has a word too few or too many") from None
+    data = (_verdicts if kind == "count" else _analysis)(root / file)
+    return at["head"] + kinds[kind](data, *more) + at["foot"]
 
 
 def filled(text: str, root: Path) -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nearlab.report import charts, style
+from nearlab.report import charts, style, verdict
 from nearlab.report.analysis import MEMORY, TIME, Analysis
 from nearlab.report.charts import Chart, Frame
 from nearlab.report.rows import Row, cell_rows, deciding, mean_row
@@ -91,8 +91,7 @@ def time_against_memory(analysis: Analysis, frame: Frame) -> Figure:
         if pairs:
             panels.append((heading(analysis, origin, time), pairs))
             rows += [row for pair in pairs for row in pair]
-            more = f", memory of {len(memory)}" if len(memory) != len(time) else ""
-            told.append(f"{ORIGINS[origin]}: {analysis.told(time)}{more}")
+            told.append(f"{ORIGINS[origin]}: {verdict.told(analysis, origin).rstrip(',')}")
     out = analysis.left_out()
     alone = len(panels) == 1
     return Figure(

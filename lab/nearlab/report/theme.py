@@ -3,6 +3,7 @@
 Invariant: a theme changes colours and nothing else.
 """
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ _QUIET = {"light": "#59626d", "dark": "#a3adb9"}
 _LINES = {"light": "#e3e6ea", "dark": "#2c343d"}
 _COLUMNS = 3
 _PANEL_WIDTH = 330
+_PANEL_LETTERS = 70  # of a subtitle, above a panel
 
 
 def config(theme: str, frame: Frame) -> dict[str, Any]:
@@ -84,7 +86,7 @@ def write_png(figure: Figure, frame: Frame, path: Path) -> bool:
     chart = chart.properties(
         title=alt.TitleParams(
             text=figure.title,
-            subtitle=figure.setting,
+            subtitle=_lines(figure),
             fontSize=16,
             subtitlePadding=5,
             anchor="start",
@@ -96,6 +98,12 @@ def write_png(figure: Figure, frame: Frame, path: Path) -> bool:
     spec["config"] = config("light", frame) | {"background": "#ffffff"}
     path.write_bytes(vl_convert.vegalite_to_png(spec, scale=2))
     return True
+
+
+def _lines(figure: Figure) -> list[str]:
+    """The setting in lines that are not wider than the panels."""
+    columns = max(2, min(len(figure.panels), _COLUMNS))  # one panel is as wide as two
+    return textwrap.wrap(figure.setting, columns * _PANEL_LETTERS)
 
 
 def _together(figure: Figure) -> Chart | alt.ConcatChart | None:

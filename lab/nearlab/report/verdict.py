@@ -111,9 +111,23 @@ def _of_group(analysis: Analysis, origin: str, standing: Standing) -> str:
 
 def told(analysis: Analysis, origin: str) -> str:
     """Returns the number of cells in the means, in words; time and memory may differ."""
+    more = for_memory(analysis, origin)
+    return analysis.told(analysis.common(TIME, origin)) + (f", {more}," if more else "")
+
+
+def for_memory(analysis: Analysis, origin: str) -> str:
+    """Returns how the cells of the means of memory differ from those of time; "" if they do not."""
     time, memory = analysis.common(TIME, origin), analysis.common(MEMORY, origin)
-    more = f", for memory {len(memory)}," if len(memory) != len(time) else ""
-    return analysis.told(time) + more
+    sides = {
+        "with": [cell for cell in memory if cell not in time],
+        "without": [cell for cell in time if cell not in memory],
+    }
+    words = [f"{side} {_named(cells)}" for side, cells in sides.items() if cells]
+    return f"for memory {len(memory)} {' and '.join(words)}" if words else ""
+
+
+def _named(cells: Sequence[str]) -> str:
+    return ", ".join(cells) if len(cells) <= _LISTED else f"{len(cells)} others"
 
 
 def _place(analysis: Analysis, origin: str, standing: Standing) -> str:
