@@ -338,16 +338,23 @@ def test_a_profile_that_was_written_is_shown(kept_and_written):
         assert f"near: the page is {name}.html" in result.stderr
         page = (kept_and_written / f"{name}.html").read_text(encoding="utf-8")
         assert "PyBytes_FromStringAndSize" in page
+        assert "files of code have no room" not in page
 
 
 def test_what_is_no_profile_is_not_shown(kept_and_written, tmp_path):
     whole = (kept_and_written / "kept.profile").read_bytes()
     (tmp_path / "cut").write_bytes(whole[:5000])
     (tmp_path / "other").write_bytes(whole[:8] + b"\1" + whole[9:])
+    (tmp_path / "former").write_bytes(b"nearkpt1" + whole[8:])
+    (tmp_path / "longer").write_bytes(whole[:20] + b"\1" + whole[21:])
+    (tmp_path / "changing").write_bytes(whole[:28] + b"\1" + whole[29:])
     (tmp_path / "text").write_text("no profile", encoding="ascii")
     for name, why in (
         ("cut", "the profile is cut"),
         ("other", "of another version"),
+        ("former", "of another version"),
+        ("longer", "of another version"),
+        ("changing", "while it rewrote the profile"),
         ("text", "is no profile"),
         ("none", "No such file"),
     ):
@@ -355,6 +362,38 @@ def test_what_is_no_profile_is_not_shown(kept_and_written, tmp_path):
         assert (result.returncode, result.stdout) == (1, "")
         assert result.stderr.startswith("near: ") and why in result.stderr
     assert not (tmp_path / "near-profile.html").exists()
+
+
+_LOADS = """
+import ctypes, os, sys
+libraries = [ctypes.CDLL(path) for path in sys.argv[1:]]
+for library in libraries:
+    for _ in range(200): library.plant_growth()
+    list(map(lambda _: library.plant_growth(), range(200)))  # another stack
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_code_that_has_no_room_is_said(tmp_path, moments):
+    """The names of the twelve libraries do not fit into the file."""
+    folder = tmp_path.joinpath(*["long" * 50] * 15)
+    folder.mkdir(parents=True)
+    paths = [shutil.copy(moments / "grows.so", folder / f"{i}.so") for i in range(12)]
+    variables = {
+        "LD_PRELOAD": LIBRARY,
+        "NEARMALLOC_PROFILE": "on",
+        "NEARMALLOC_PROFILE_INTERVAL": "1000",
+        "NEARMALLOC_PROFILE_FILE": "kept:kept.profile",
+    }
+    command = [sys.executable, "-c", _LOADS, *map(str, paths)]
+    ended = subprocess.run(command, cwd=tmp_path, env=os.environ | variables, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    found = read_plain(tmp_path / "kept.profile")
+    listed = {module["file"] for module in found["modules"]} & set(map(str, paths))
+    assert 5 <= len(listed) < 12
+    assert found["dropped_modules"] == 12 - len(listed)
+    page = build(read(tmp_path / "kept.profile"), "long names", Leaked())
+    assert f"{12 - len(listed)} files of code have no room" in page
 
 
 def test_of_many_processes_the_files_do_not_stay(kept_and_written, tmp_path):

@@ -166,9 +166,11 @@ void write_at_exit() {
   }
   // A handler in another thread may write: the process ends when it has done so, or soon.
   const timespec millisecond{0, 1'000'000};
-  for (int tries = 0; !write_file() && tries < kTries; tries++) {
+  for (int tries = 0; tries < kTries; tries++) {
+    if (write_file()) return;
     syscall(SYS_nanosleep, &millisecond, nullptr);  // no cancellation point
   }
+  message("no profile is written at exit: one is still being written");
 }
 
 int chosen_signal() { return static_cast<int>(option(Option::profile_signal)); }
@@ -244,6 +246,7 @@ int start_profile(size_t mean) {
 void keep_profile_of_child() {
   const SavedErrno saved;
   written.store(0, kRelaxed);  // relaxed: see above
+  profile::forget_writers();
   if (profile::stop_keeping()) keep_file(false);
 }
 

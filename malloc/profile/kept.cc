@@ -29,12 +29,13 @@ struct Listing {
 bool Kept::prepare(int file, bool list) {
   prepared_ = static_cast<Layout*>(raw::map_shared(file, sizeof(Layout)));
   if (prepared_ == nullptr) return false;
-  modules_ = name_bytes_ = sites_ = 0;
+  modules_ = known_count_ = last_known_ = name_bytes_ = sites_ = 0;
   KeptHeader& header = prepared_->header;
   header.site_bytes = sizeof(Site);
+  header.layout_bytes = sizeof(Layout);
   header.pid = static_cast<uint32_t>(getpid());
   if (list) dl_iterate_phdr(Listing::visit, this);
-  memcpy(header.magic, "nearkpt2", sizeof header.magic);
+  memcpy(header.magic, "nearkpt3", sizeof header.magic);
   return true;
 }
 
@@ -63,25 +64,40 @@ bool Kept::add_name(const char* name) {
 }
 
 void Kept::add_module(const LoadedFile& found) {
-  if (modules_ == kModules || found.start >= found.end) return;
+  if (known_count_ == kKnown || found.start >= found.end) return;
+  known_[known_count_++] = {found.start, found.end};
   const uint64_t name = name_bytes_;
-  if (!add_name(found.name)) return;
+  if (modules_ == kModules || !add_name(found.name)) {
+    prepared_->header.dropped_modules++;
+    return;
+  }
   prepared_->modules[modules_] = {found.start, found.end, found.base, name};
-  known_[modules_] = {found.start, found.end};
   prepared_->header.modules = ++modules_;
 }
 
 // Adds the file that has the address, if it was loaded after `prepare`. No lock of the dynamic
 // linker: another thread may hold it and wait for the profiler's.
 void Kept::find_module(uintptr_t address) {
-  for (uint32_t i = 0; i < modules_; i++) {
-    if (address - known_[i].start < known_[i].end - known_[i].start) return;
+  const auto has = [&](uint32_t i) {
+    return address - known_[i].start < known_[i].end - known_[i].start;
+  };
+  if (has(last_known_)) return;
+  for (uint32_t i = 0; i < known_count_; i++) {
+    if (!has(i)) continue;
+    last_known_ = i;
+    return;
   }
   LoadedFile found;
   if (find_loaded_file(address, found)) add_module(found);
 }
 
 void Kept::update(Table& table, const Site& site) {
+  if (table.folds() != folds_) {
+    file_->header.changing = 1;
+    asm volatile("" ::: "memory");  // the compiler writes it before what follows
+    folds_ = table.folds();
+    sites_ = 0;
+  }
   for (; sites_ < table.site_count(); sites_++) {
     const Site& added = table.site(sites_);
     memcpy(&file_->sites[sites_], &added, sizeof added);
@@ -98,6 +114,8 @@ void Kept::update(Table& table, const Site& site) {
 void Kept::update(const Summary& summary, uint64_t peak_number) {
   file_->header.summary = summary;
   file_->header.peak_number = peak_number;
+  asm volatile("" ::: "memory");  // the compiler writes what is before first
+  file_->header.changing = 0;
 }
 
 }  // namespace near::profile

@@ -24,8 +24,10 @@ struct KeptHeader {
   uint32_t site_bytes;
   uint32_t modules;  // in the list
   uint32_t pid;
-  uint32_t unused;
-  uint64_t inherited;  // bytes that were allocated in the parents of a child of fork
+  uint32_t layout_bytes;     // of the whole file
+  uint32_t dropped_modules;  // that have no room in the list; kKnown are told apart
+  uint32_t changing;         // 1: the numbers of sites change now, and stacks are wrong
+  uint64_t inherited;        // bytes that were allocated in the parents of a child of fork
   uint64_t peak_number;
   Summary summary;
 };
@@ -40,6 +42,7 @@ struct KeptModule {
 class Kept {
  public:
   static constexpr size_t kModules = 256;
+  static constexpr size_t kKnown = 320;
   static constexpr size_t kNameBytes = 28 * kKiB;
   struct Layout {
     KeptHeader header;
@@ -62,7 +65,8 @@ class Kept {
 
   // Called when the profiler forgets all sites.
   void start_anew() { sites_ = 0; }
-  // Copies a site, and those that are new since the last call.
+  // Copies a site, and those that are new since the last call; all if the table has folded some.
+  // The other `update` must follow.
   void update(Table& table, const Site& site);
   void update(const Summary& summary, uint64_t peak_number);
   void set_inherited(uint64_t bytes) { file_->header.inherited = bytes; }
@@ -77,13 +81,16 @@ class Kept {
   Layout* file_ = nullptr;
   // The file is never read.
   uint32_t modules_ = 0;
+  uint32_t known_count_ = 0;
+  uint32_t last_known_ = 0;  // that had an address
   uint32_t name_bytes_ = 0;
   uint32_t sites_ = 0;  // whose frames are in the file
+  uint32_t folds_ = 0;  // of the table, when it was last copied
   struct Range {
     uintptr_t start = 0;
     uintptr_t end = 0;
   };
-  Range known_[kModules] = {};  // as in the file's list
+  Range known_[kKnown] = {};  // those of the file's list, and of files that have no room there
 };
 
 }  // namespace near::profile

@@ -1,6 +1,8 @@
 // The code that is loaded now, by which a tool finds the names of addresses later: the segments of
 // files, with their build ids.
-// Thread-safety: the thread that made the object; not from a handler.
+// Thread-safety: the thread that made the object. The constructor takes the dynamic linker's lock:
+// in a handler, that of the profile's signal, only if its thread was not loading code
+// (docs/profile.md, "What it does not say").
 #pragma once
 
 #include <cstddef>

@@ -32,6 +32,7 @@ struct State {
   Weight live;
   Weight peak;
   uint64_t peak_number = 0;
+  unsigned writers = 0;  // objects of HeldSites
 };
 constinit State state;
 constinit SampledSpans spans;  // guard: the lock
@@ -82,13 +83,6 @@ NEAR_NOINLINE uint64_t waste_of(const Sample& sample, const Weight& weight) {
   return rounded(beyond * static_cast<double>(weight.blocks) / kBlockUnit);
 }
 
-// Called before a site's live sum changes: keeps what it was at the peak.
-void keep_peak(Site& site) {
-  if (site.peak_number == state.peak_number) return;
-  site.peak = site.live;
-  site.peak_number = state.peak_number;
-}
-
 void count_allocated(Site& site, const Estimate& estimate) {
   site.samples++;
   site.allocated += estimate.weight;
@@ -97,7 +91,7 @@ void count_allocated(Site& site, const Estimate& estimate) {
 }
 
 void count_live(Site& site, const Sample& sample, const Estimate& estimate) {
-  keep_peak(site);
+  site.keep_peak(state.peak_number);
   const uint64_t waste = waste_of(sample, estimate.weight);
   site.live += estimate.weight;
   site.live_variance += estimate.variance;
@@ -115,7 +109,9 @@ struct Recorded {
 };
 
 Recorded record_allocation(const Stack& stack, size_t size) {
-  Site& site = state.table.site(state.table.find_site(stack.frames, stack.depth));
+  const uint32_t number =
+      state.table.find_site(stack.frames, stack.depth, state.writers == 0, state.peak_number);
+  Site& site = state.table.site(number);
   const Recorded recorded{site, estimate_of(size)};
   count_allocated(site, recorded.estimate);
   return recorded;
@@ -134,17 +130,6 @@ void follow(const Recorded& recorded, void* block, size_t size, const Span& span
   count_live(recorded.site, sample, recorded.estimate);
 }
 
-// Bytes of other heaps are those that the site's list lacks.
-void count_heap(Site& site, uint32_t heap, uint64_t bytes) {
-  for (unsigned i = 0; i < kSiteHeaps; i++) {
-    if (site.heaps[i] == kNone) site.heaps[i] = heap;
-    if (site.heaps[i] == heap) {
-      site.freed_by_heap[i] += bytes;
-      return;
-    }
-  }
-}
-
 void count_lifetime(Site& site, const Sample& sample, const Weight& weight) {
   const uint64_t now = clock_ns(CLOCK_MONOTONIC);
   const double seconds = static_cast<double>(now - min_of(now, sample.when)) * 1e-9;
@@ -160,7 +145,7 @@ void count_freed(const Sample& sample, Actor actor) {
   Site& site = state.table.site(sample.site);
   const Estimate estimate = estimate_of(sample.size);
   const Weight& weight = estimate.weight;
-  keep_peak(site);
+  site.keep_peak(state.peak_number);
   site.live -= weight;
   site.live_variance -= estimate.variance;
   site.live_waste -= waste_of(sample, weight);
@@ -169,7 +154,7 @@ void count_freed(const Sample& sample, Actor actor) {
   if (actor.heap != sample.heap) site.remote += weight;
   if (actor.node != sample.node) site.moved += weight;
   site.freed_on_node[min_of(actor.node, kSiteNodes - 1)] += weight.bytes;
-  count_heap(site, actor.heap, weight.bytes);
+  site.count_heap(actor.heap, weight.bytes);
   count_lifetime(site, sample, weight);
 }
 
@@ -296,6 +281,21 @@ bool stop_keeping() {
   return kept.close();
 }
 
+HeldSites::HeldSites() {
+  const LockGuard guard(lock);
+  state.writers++;
+}
+
+HeldSites::~HeldSites() {
+  const LockGuard guard(lock);
+  if (state.writers > 0) state.writers--;  // 0: in a child that a handler in the writer forked
+}
+
+void forget_writers() {
+  const LockGuard guard(lock);
+  state.writers = 0;
+}
+
 void lock_for_fork() { lock.lock_for_fork(); }
 void unlock_for_fork() { lock.unlock_for_fork(); }
 
@@ -339,7 +339,7 @@ bool copy_site(uint32_t number, SiteCopy& out) {
   const LockGuard guard(lock);
   if (!state.any || number >= state.table.site_count()) return false;
   Site& site = state.table.site(number);
-  keep_peak(site);
+  site.keep_peak(state.peak_number);
   out.site = site;
   for (uint32_t i = 0; i < site.depth; i++) {
     out.numbers[i] = state.table.address_number(site.stack + i);

@@ -66,6 +66,8 @@ bool stop_keeping();
 // Called around fork.
 void lock_for_fork();
 void unlock_for_fork();
+// Called in a child of fork, which has only the thread that forked.
+void forget_writers();
 
 // --- for users ---
 
@@ -93,7 +95,7 @@ struct Summary {
   uint64_t samples;
   uint32_t live_samples;
   uint32_t sites;
-  uint64_t dropped_stacks;  // samples without a stack
+  uint64_t dropped_stacks;  // samples without a stack, or with one that was forgotten
   uint64_t dropped_blocks;  // samples that are not followed
   uint64_t own_bytes;       // the profiler's, at most kMostOwnBytes
   uint64_t slice_bytes;     // of the slices in which small and medium sampled blocks are
@@ -101,6 +103,16 @@ struct Summary {
   Weight peak;
 };
 Summary summary();
+
+// While one exists, the numbers of sites, and of the addresses of their frames, stay: no site is
+// folded (table.h).
+class HeldSites {
+ public:
+  HeldSites();
+  ~HeldSites();
+  HeldSites(const HeldSites&) = delete;
+  HeldSites& operator=(const HeldSites&) = delete;
+};
 
 // A copy of a site with its frames. False if there is no site of that number.
 struct SiteCopy {

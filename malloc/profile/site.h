@@ -64,6 +64,47 @@ struct Site {
   uint32_t heaps[kSiteHeaps];          // that freed; kNone behind the last
   uint64_t freed_by_heap[kSiteHeaps];  // bytes
 
+  // Bytes of other heaps are those that the list lacks.
+  void count_heap(uint32_t heap, uint64_t bytes) {
+    for (unsigned i = 0; i < kSiteHeaps; i++) {
+      if (heaps[i] == kNone) heaps[i] = heap;
+      if (heaps[i] != heap) continue;
+      freed_by_heap[i] += bytes;
+      return;
+    }
+  }
+
+  // Called before the live sum changes: keeps what it was at the peak.
+  void keep_peak(uint64_t present) {
+    if (peak_number == present) return;
+    peak = live;
+    peak_number = present;
+  }
+
+  // Adds the sums of another site. `present`: the number of the last peak.
+  void add(Site& other, uint64_t present) {
+    keep_peak(present);
+    other.keep_peak(present);
+    samples += other.samples;
+    allocated += other.allocated;
+    live += other.live;
+    peak += other.peak;
+    freed += other.freed;
+    remote += other.remote;
+    moved += other.moved;
+    variance += other.variance;
+    live_variance += other.live_variance;
+    waste += other.waste;
+    live_waste += other.live_waste;
+    lifetimes += other.lifetimes;
+    if (other.longest > longest) longest = other.longest;
+    for (unsigned i = 0; i < kLifetimes; i++) by_lifetime[i] += other.by_lifetime[i];
+    for (unsigned i = 0; i < kSiteNodes; i++) freed_on_node[i] += other.freed_on_node[i];
+    for (unsigned i = 0; i < kSiteHeaps; i++) {
+      if (other.freed_by_heap[i] > 0) count_heap(other.heaps[i], other.freed_by_heap[i]);
+    }
+  }
+
   uint64_t freed_by_others() const {
     uint64_t bytes = freed.bytes;
     for (const uint64_t each : freed_by_heap) bytes -= each;

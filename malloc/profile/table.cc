@@ -1,5 +1,6 @@
 #include "profile/table.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "platform/os.h"
@@ -78,13 +79,79 @@ uint32_t Table::add_site(uint32_t hash, const uintptr_t* frames, unsigned depth)
   site.depth = static_cast<uint16_t>(depth);
   for (uint32_t& heap : site.heaps) heap = kNone;
   frame_count_ += depth;
-  uint32_t slot = hash % kSiteSlots;
-  while (parts_->by_hash[slot] != 0) slot = (slot + 1) % kSiteSlots;
-  parts_->by_hash[slot] = static_cast<uint16_t>(++site_count_);
-  return site_count_ - 1;
+  enter_hash(site_count_);
+  return site_count_++;
 }
 
-uint32_t Table::find_site(const uintptr_t* frames, unsigned depth) {
+void Table::enter_hash(uint32_t number) {
+  uint32_t slot = parts_->sites[number].hash % kSiteSlots;
+  while (parts_->by_hash[slot] != 0) slot = (slot + 1) % kSiteSlots;
+  parts_->by_hash[slot] = static_cast<uint16_t>(number + 1);
+}
+
+// Chooses those of the sites without live blocks that allocated least. Returns how many.
+uint32_t Table::choose_idle(uint16_t* chosen) const {
+  uint32_t count = 0;
+  for (uint32_t i = 1; i < site_count_; i++) {
+    if (parts_->sites[i].live.blocks == 0) chosen[count++] = static_cast<uint16_t>(i);
+  }
+  if (count <= kMostFolded) return count;
+  std::nth_element(chosen, chosen + kMostFolded, chosen + count, [this](uint16_t a, uint16_t b) {
+    return parts_->sites[a].allocated.bytes < parts_->sites[b].allocated.bytes;
+  });
+  return kMostFolded;
+}
+
+// Moves the sites to whose numbers `numbers` does not say kNoSite, and their frames, to the
+// beginning, and says their new numbers there. `addresses`: a copy of all.
+void Table::close_gaps(const uintptr_t* addresses, uint16_t* numbers) {
+  memset(parts_->addresses, 0, sizeof parts_->addresses);
+  memset(parts_->by_hash, 0, sizeof parts_->by_hash);
+  const uint32_t count = site_count_;
+  address_count_ = frame_count_ = site_count_ = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    if (numbers[i] == kNoSite) continue;
+    Site& site = parts_->sites[site_count_];
+    if (site_count_ != i) site = parts_->sites[i];
+    const uint32_t from = site.stack;
+    site.stack = static_cast<uint16_t>(frame_count_);
+    for (uint32_t end = from + site.depth, at = from; at < end; at++) {
+      const uint32_t number = add_address(addresses[parts_->frames[at]]);
+      parts_->frames[frame_count_++] = static_cast<uint16_t>(number);
+    }
+    enter_hash(site_count_);
+    numbers[i] = static_cast<uint16_t>(site_count_++);
+  }
+}
+
+// False if few sites are without live blocks.
+bool Table::fold_sites(uint64_t peak_number) {
+  uint16_t chosen[kSites];
+  const uint32_t count = choose_idle(chosen);
+  if (count < kLeastFolded) return false;
+  constexpr size_t kCopy = align_up(sizeof parts_->addresses, 64 * kKiB);
+  auto* addresses = static_cast<uintptr_t*>(os::map_anywhere(kCopy, os::page_size()));
+  if (addresses == nullptr) return false;
+  memcpy(addresses, parts_->addresses, sizeof parts_->addresses);
+  uint16_t numbers[kSites] = {};
+  for (uint32_t i = 0; i < count; i++) {
+    Site& site = parts_->sites[chosen[i]];
+    parts_->sites[0].add(site, peak_number);
+    dropped_stacks_ += site.samples;
+    numbers[chosen[i]] = kNoSite;
+  }
+  close_gaps(addresses, numbers);
+  os::unmap(addresses, kCopy);
+  for (uint32_t i = 0; i < used_samples_; i++) {
+    uint16_t& site = parts_->samples[i].site;
+    if (site != kNoSite) site = numbers[site];
+  }
+  folds_++;
+  return true;
+}
+
+uint32_t Table::find_site(const uintptr_t* frames, unsigned depth, bool may_fold,
+                          uint64_t peak_number) {
   const uint32_t hash = hash_of(frames, depth);
   uint32_t slot = hash % kSiteSlots;
   for (; parts_->by_hash[slot] != 0; slot = (slot + 1) % kSiteSlots) {
@@ -92,7 +159,8 @@ uint32_t Table::find_site(const uintptr_t* frames, unsigned depth) {
     const Site& site = parts_->sites[index];
     if (site.hash == hash && same_stack(site, frames, depth)) return index;
   }
-  const uint32_t added = add_site(hash, frames, depth);
+  uint32_t added = add_site(hash, frames, depth);
+  if (added == 0 && may_fold && fold_sites(peak_number)) added = add_site(hash, frames, depth);
   if (added == 0) dropped_stacks_++;
   return added;
 }

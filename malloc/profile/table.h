@@ -2,11 +2,13 @@
 // by address.
 //
 // All of it is one mapping of a fixed size, made at the first start and kept. Pages are resident
-// from their first use on. When a part is full, what comes is counted as dropped: a block of an
-// unknown stack counts for a site without frames, and a block for which there is no room is counted
-// as allocated and not followed.
-// Invariant: each live sample is in one chain of `by_address`; each site is in `by_hash`, and sites
-// never leave until the next start. A link or a slot is a number + 1, and 0 for none.
+// from their first use on. When there is no room for a stack, sites without live blocks that
+// allocated least are folded into site 0, which has no frames: sums over all sites stay exact.
+// What has no room even so is counted as dropped: a block of an unknown stack counts for site 0,
+// and a block for which there is no room is counted as allocated and not followed.
+// Invariant: each live sample is in one chain of `by_address`; each site is in `by_hash`; the
+// frames of sites are in the order of the sites, without gaps. Numbers of sites and of addresses
+// stay until the next fold or start. A link or a slot is a number + 1, and 0 for none.
 // Thread-safety: the caller holds the profiler's lock.
 #pragma once
 
@@ -39,8 +41,9 @@ class Table {
   // without a site.
   bool reset();
 
-  // The site of a stack. Site 0 stands for all stacks that have no room.
-  uint32_t find_site(const uintptr_t* frames, unsigned depth);
+  // The site of a stack. Site 0 stands for all stacks that have no room. `may_fold`: numbers may
+  // change; `peak_number`: of the last peak.
+  uint32_t find_site(const uintptr_t* frames, unsigned depth, bool may_fold, uint64_t peak_number);
   Site& site(uint32_t index) { return parts_->sites[index]; }
   uint32_t number_of(const Site& site) const {
     return static_cast<uint32_t>(&site - parts_->sites);
@@ -57,7 +60,10 @@ class Table {
   bool has_room() const { return free_samples_ != 0 || used_samples_ < kSamples; }
 
   uint32_t live_samples() const { return live_samples_; }
+  // Samples of site 0 that had a stack.
   uint64_t dropped_stacks() const { return dropped_stacks_; }
+  // How often sites were folded.
+  uint32_t folds() const { return folds_; }
   const void* start() const { return parts_; }
 
   // The number of the address of a frame, from 0 on.
@@ -68,6 +74,9 @@ class Table {
   static constexpr uint32_t kFrames = 32768;
   static constexpr uint32_t kSites = 768;
   static constexpr uint32_t kSamples = 5120;
+  // Sites that are folded at once: else each new stack would pay for all.
+  static constexpr uint32_t kMostFolded = kSites / 8;
+  static constexpr uint32_t kLeastFolded = kSites / 32;
 
  private:
   static constexpr uint32_t kSiteSlots = 2 * kSites;
@@ -91,6 +100,10 @@ class Table {
   uint32_t add_address(uintptr_t address);
   bool same_stack(const Site& site, const uintptr_t* frames, unsigned depth) const;
   uint32_t add_site(uint32_t hash, const uintptr_t* frames, unsigned depth);
+  void enter_hash(uint32_t number);
+  bool fold_sites(uint64_t peak_number);
+  uint32_t choose_idle(uint16_t* chosen) const;
+  void close_gaps(const uintptr_t* addresses, uint16_t* numbers);
   uint16_t* chain_of(uintptr_t address);
 
   Parts* parts_ = nullptr;
@@ -101,6 +114,7 @@ class Table {
   uint16_t free_samples_ = 0;
   uint32_t live_samples_ = 0;
   uint64_t dropped_stacks_ = 0;
+  uint32_t folds_ = 0;
 };
 
 }  // namespace near::profile

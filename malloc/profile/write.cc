@@ -91,6 +91,7 @@ void write_collapsed(Sink& out, bool live) {
 
 bool write_profile(Sink& out, Format format) {
   if (!summary().any) return false;
+  const HeldSites held;
   switch (format) {
     case Format::pprof:
       write_pprof(out);

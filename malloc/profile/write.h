@@ -1,8 +1,9 @@
 // Writes what the profiler recorded, in the formats of tools.
 //
 // Sites are copied one by one, so other threads may allocate meanwhile, and sums of sites that are
-// written later may contain more.
-// Thread-safety: any thread without locks held; not from a handler.
+// written later may contain more. No site is folded meanwhile (profiler.h, HeldSites).
+// Thread-safety: any thread without locks held, also in a handler that did not interrupt the
+// allocator or the dynamic linker; the handler of front/profile.cc can test the former only.
 #pragma once
 
 #include "profile/sink.h"

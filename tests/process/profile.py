@@ -366,6 +366,20 @@ class Profile(PreloadTest):
             self.assertRegex(path.read_text(), r"^([^ ]+ [0-9]+\n)+$", path)
         count(len(written))
 
+    def test_a_profile_that_is_being_written_at_exit(self) -> None:
+        """A handler in another thread waits for a reader of the file, and none comes."""
+        os.mkfifo(self.folder / "profile")
+        script = ("import signal, threading, time\n"
+                  "other = threading.Thread(target=time.sleep, args=(60,), daemon=True)\n"
+                  "other.start()\n"
+                  "signal.pthread_kill(other.ident, 10)\n"
+                  "time.sleep(0.2)\n")
+        with self.start(script, NEARMALLOC_PROFILE_FILE=str(self.folder / "profile")) as process:
+            _, said = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 0, said)
+        self.assertIn("no profile is written at exit: one is still being written", said)
+        count()
+
     def test_a_signal_without_a_profile(self) -> None:
         for options, words in (({"NEARMALLOC_PROFILE": "off"}, "the profiler was not started"),
                                ({"NEARMALLOC_PROFILE_SIGNAL": "9"}, "is ignored: the system"),

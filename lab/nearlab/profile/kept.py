@@ -5,8 +5,9 @@ from typing import Any
 
 from nearlab.profile.symbols import segments
 
-MAGIC = b"nearkpt2"
-_HEADER = struct.Struct("<8s4I2Q")
+MAGIC = b"nearkpt"  # and a digit: the version
+_VERSION = b"nearkpt3"
+_HEADER = struct.Struct("<8s6I2Q")
 _SUMMARY = struct.Struct("<??6x5Q2I8Q")
 _MODULE = struct.Struct("<4Q")
 _SITE = struct.Struct("<I2HQ2Qd2Qd2QQ2Q2Q2Q2Qdd7Q8Q4I4Q")
@@ -15,7 +16,9 @@ _NAMES_AT = _MODULES_AT + 256 * _MODULE.size
 _ADDRESSES_AT = _NAMES_AT + 28672
 _FRAMES_AT = _ADDRESSES_AT + 6144 * 8
 _SITES_AT = _FRAMES_AT + 32768 * 2
+_LAYOUT_BYTES = _SITES_AT + 768 * _SITE.size
 _BLOCK_UNIT = 1 << 20
+_OTHER_VERSION = "the profile is of another version of nearmalloc"
 _NONE = (1 << 32) - 1
 
 
@@ -85,10 +88,16 @@ def parse(data: bytes) -> dict[str, Any]:
     """What a profile in JSON would say, without the list of blocks. ValueError if it is cut, or of
     another version."""
     try:
-        _, site_bytes, modules, pid, _, inherited, peak_number = _HEADER.unpack_from(data)
+        if data[:8] != _VERSION:
+            raise ValueError(_OTHER_VERSION)
+        header = _HEADER.unpack_from(data)
+        _, site_bytes, modules, pid, layout_bytes, dropped_modules, changing = header[:7]
+        inherited, peak_number = header[7:]
+        if (site_bytes, layout_bytes) != (_SITE.size, _LAYOUT_BYTES):
+            raise ValueError(_OTHER_VERSION)
+        if changing:
+            raise ValueError("the process ended while it rewrote the profile that it kept")
         summary = _SUMMARY.unpack_from(data, _HEADER.size)
-        if site_bytes != _SITE.size:
-            raise ValueError("the profile is of another version of nearmalloc")
         _, running, mean, started_ms, started, stopped_ms, samples, live, sites = summary[:9]
         listed = [_MODULE.unpack_from(data, _MODULES_AT + i * _MODULE.size) for i in range(modules)]
         found = [_site(data, number, peak_number) for number in range(sites)]
@@ -107,6 +116,7 @@ def parse(data: bytes) -> dict[str, Any]:
         "slice_bytes": summary[12],
         "dropped_stacks": summary[9],
         "dropped_blocks": summary[10],
+        "dropped_modules": dropped_modules,
         "inherited": inherited,
         "modules": [
             module
