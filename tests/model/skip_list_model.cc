@@ -290,7 +290,7 @@ const std::vector<Exploration> kExplorations = {
 };
 
 const std::vector<Mutation> kMutations = {
-    {"a node is not released", "skip_walk.hpp", "::link", kRelease, kRelaxed},
+    {"a node is not released", "skip_walk.hpp", "::link", kAcqRel, kAcquire},
     {"a link is not acquired", "skip_walk.hpp", "settle", kAcquire, kRelaxed},
     {"the first link is not acquired", "skip_walk.hpp", "try_seek", kAcquire, kRelaxed},
     {"an unlinking does not release", "skip_walk.hpp", "settle", kRelease, kRelaxed},
