@@ -326,7 +326,6 @@ class Heap {
   Span* hot_[kClasses] = {};
   ReusableSpans reusable_;
   SpanCache cache_;
-  static_assert(RunSlots<Span>::kMostSlices == RunCache::kMostSlices);
   RunSlots<Span> last_runs_;
   RunCache runs_;  // those that had no slot
   Atomic<Magazines*> magazines_{nullptr};

@@ -1,6 +1,6 @@
 // Runs of large blocks that a heap's thread freed, for its next blocks of the same length, so that
-// such calls seldom take a lock. The common slot (heap/run_slot.h) holds the run that came last.
-// Besides, each short length has a row of slots. The row opens once the thread needed that length
+// such calls seldom take a lock. A common slot (heap/run_slot.h) is for all lengths. Besides, each
+// short length has a row of slots. The row opens once the thread needed that length
 // several times after it had a run of it and could not keep it; while the row is open, runs of that
 // length come into the common slot only if the row is full.
 //
@@ -16,15 +16,15 @@
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/compiler.h"
+#include "heap/run_cache.h"
 #include "heap/run_slot.h"
-#include "span/layout.h"
 
 namespace near {
 
 template <class Run>
 class RunSlots {
  public:
-  static constexpr uint32_t kMostSlices = kMiB >> kSliceShift;
+  static constexpr uint32_t kMostSlices = RunCache::kMostSlices;
   static_assert(kMostSlices <= RunSlot<Run>::kMostSlices);
 
   // Puts in a run of at most kMostSlices. Returns the one that has no room then, or null.
@@ -60,8 +60,8 @@ class RunSlots {
     return nullptr;
   }
 
-  // Passes to `give` the runs that came before the last call, and closes their rows. Whoever calls
-  // this excludes other calls.
+  // Passes to `give` the runs that came before the last call, and closes their rows. The
+  // caller excludes other calls.
   template <class Give>
   void take_unused(Give&& give) {
     for (RunSlot<Run>& slot : slots_) {

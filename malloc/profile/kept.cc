@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "platform/raw_io.h"
+#include "sync/inside.h"
 
 namespace near::profile {
 
@@ -55,7 +56,7 @@ bool Kept::add_name(const char* name) {
     length = strnlen(name, room);
     if (length < room) memcpy(out, name, length);
   } else {
-    length = static_cast<size_t>(max_of(readlink("/proc/self/exe", out, room), ssize_t{0}));
+    length = static_cast<size_t>(readlink("/proc/self/exe", out, room));  // -1 has no room
   }
   if (length == 0 || length >= room) return false;
   out[length] = '\0';
@@ -94,7 +95,7 @@ void Kept::find_module(uintptr_t address) {
 void Kept::update(Table& table, const Site& site) {
   if (table.folds() != folds_) {
     file_->header.changing = 1;
-    asm volatile("" ::: "memory");  // the compiler writes it before what follows
+    order_for_handlers();  // the compiler writes it before what follows
     folds_ = table.folds();
     sites_ = 0;
   }
@@ -114,7 +115,7 @@ void Kept::update(Table& table, const Site& site) {
 void Kept::update(const Summary& summary, uint64_t peak_number) {
   file_->header.summary = summary;
   file_->header.peak_number = peak_number;
-  asm volatile("" ::: "memory");  // the compiler writes what is before first
+  order_for_handlers();  // the compiler writes what is before first
   file_->header.changing = 0;
 }
 

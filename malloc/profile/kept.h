@@ -79,7 +79,7 @@ class Kept {
 
   Layout* prepared_ = nullptr;
   Layout* file_ = nullptr;
-  // The file is never read.
+  // How much is in the file, which is never read.
   uint32_t modules_ = 0;
   uint32_t known_count_ = 0;
   uint32_t last_known_ = 0;  // that had an address

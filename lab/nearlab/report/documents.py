@@ -72,7 +72,7 @@ def _means(analysis: Analysis, names: Sequence[str]) -> list[Sequence[str]]:
         )
     ]
     for origin in analysis.origins:
-        told = f"{ORIGINS[origin]}, {verdict.told(analysis, origin).rstrip(',')}"
+        told = f"{ORIGINS[origin]}, {verdict.told(analysis, origin)}"
         for one in analysis.standings(origin):
             if not names or one.allocator in names:
                 out = page_tables.without_one(analysis, one.allocator, TIME, origin)

@@ -91,7 +91,7 @@ def time_against_memory(analysis: Analysis, frame: Frame) -> Figure:
         if pairs:
             panels.append((heading(analysis, origin, time), pairs))
             rows += [row for pair in pairs for row in pair]
-            told.append(f"{ORIGINS[origin]}: {verdict.told(analysis, origin).rstrip(',')}")
+            told.append(f"{ORIGINS[origin]}: {verdict.told(analysis, origin)}")
     out = analysis.left_out()
     alone = len(panels) == 1
     return Figure(

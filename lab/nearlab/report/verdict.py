@@ -49,8 +49,8 @@ def _of_all(analysis: Analysis, origin: str) -> str:
             words.append(f"least {_NOUNS[metric]}: {names} ({_interval(best)} of {analysis.base})")
     least = "; ".join(words)
     return (
-        f"{least[:1].upper()}{least[1:]}; geometric means over {told(analysis, origin)} that all "
-        f"completed ({ORIGINS[origin]})."
+        f"{least[:1].upper()}{least[1:]}; geometric means over {_within(analysis, origin)} that "
+        f"all completed ({ORIGINS[origin]})."
     )
 
 
@@ -104,7 +104,7 @@ def _of_group(analysis: Analysis, origin: str, standing: Standing) -> str:
         if mean
     ]
     return (
-        f"takes {' and '.join(parts)} over the {told(analysis, origin)} that all completed "
+        f"takes {' and '.join(parts)} over the {_within(analysis, origin)} that all completed "
         f"({ORIGINS[origin]}), {_place(analysis, origin, standing)}"
     )
 
@@ -112,7 +112,12 @@ def _of_group(analysis: Analysis, origin: str, standing: Standing) -> str:
 def told(analysis: Analysis, origin: str) -> str:
     """Returns the number of cells in the means, in words; time and memory may differ."""
     more = for_memory(analysis, origin)
-    return analysis.told(analysis.common(TIME, origin)) + (f", {more}," if more else "")
+    return analysis.told(analysis.common(TIME, origin)) + (f", {more}" if more else "")
+
+
+def _within(analysis: Analysis, origin: str) -> str:
+    """Returns `told` for the middle of a sentence."""
+    return told(analysis, origin) + ("," if for_memory(analysis, origin) else "")
 
 
 def for_memory(analysis: Analysis, origin: str) -> str:

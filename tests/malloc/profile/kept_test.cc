@@ -12,6 +12,7 @@
 
 #include "profile/profiler.h"
 #include "profiling.h"
+#include "stack_chain.h"
 #include "support/cases.h"
 #include "support/forked.h"
 
@@ -22,20 +23,8 @@ using near::profile::Kept;
 using near::profile::SiteCopy;
 using near::profile::Table;
 
-using Call = void* (*)(unsigned number, unsigned calls);
-extern const volatile Call kCalls[2];
-
-// A chain of these calls has another stack for each number.
-template <unsigned kByte>
-NEAR_NOINLINE void* call(unsigned number, unsigned calls) {
-  void* block = calls == 0 ? near_malloc(50) : kCalls[number % 2](number / 2, calls - 1);
-  static_cast<char*>(block)[kByte] = 1;  // no tail call, and no equal code
-  return block;
-}
-const volatile Call kCalls[2] = {call<0>, call<1>};
-
 NEAR_NOINLINE void allocate_and_free(unsigned stacks) {
-  for (unsigned i = 0; i < stacks; i++) near_free(call<0>(i, 11));
+  for (unsigned i = 0; i < stacks; i++) near_free(chain_call<0>(i, 11, 50));
 }
 
 NEAR_NOINLINE void* leak() {

@@ -24,6 +24,7 @@
 #include "node/memory.h"
 #include "platform/os.h"
 #include "profiling.h"
+#include "stack_chain.h"
 #include "support/cases.h"
 #include "support/forked.h"
 #include "support/pattern.h"
@@ -291,18 +292,6 @@ TEST_F(ProfilerTest, WhatHasNoRoomIsCounted) {
   count_cases();
 }
 
-using Step = void* (*)(unsigned number, unsigned calls);
-extern const volatile Step kSteps[2];
-
-// A chain of these calls has another stack for each number.
-template <unsigned kBit>
-NEAR_NOINLINE void* step(unsigned number, unsigned calls) {
-  void* block = calls == 0 ? near_malloc(40) : kSteps[number % 2](number / 2, calls - 1);
-  static_cast<char*>(block)[kBit] = 1;  // no tail call, and no equal code
-  return block;
-}
-const volatile Step kSteps[2] = {step<0>, step<1>};
-
 size_t resident_bytes(const void* start, size_t bytes) {
   const size_t page = near::os::page_size();
   std::vector<unsigned char> told(bytes / page);
@@ -319,7 +308,7 @@ TEST_F(ProfilerTest, ItsOwnMemoryIsAtMostAMebibyte) {
   const Profiling profiling(kEveryBlock);
   ASSERT_TRUE(near::profile::keep_in(file, true));
   while (blocks.size() < blocks.capacity()) {
-    blocks.push_back(step<0>(static_cast<unsigned>(blocks.size()) % 1024, 10));
+    blocks.push_back(chain_call<0>(static_cast<unsigned>(blocks.size()) % 1024, 10, 40));
   }
   const near::profile::Summary found = near::profile::summary();
   EXPECT_EQ(found.live_samples, near::profile::Table::kSamples);

@@ -67,8 +67,8 @@ class skip_walk {
   // Requires that the link of `fresh` there leads to node().
   bool link(Node* fresh) noexcept {
     uintptr_t expected = word_of(current_);
-    // Acquires, too: who finds level 0 without a node that had this key finds its bits set on the
-    // levels above. pairs: skip-link
+    // Acquires, too: a thread that finds level 0 without a node that had this key finds its bits
+    // set on the levels above. pairs: skip-link
     return before_[level_].compare_exchange_strong(expected, word_of(fresh), kAcqRel, kRelaxed);
   }
 
