@@ -254,8 +254,7 @@ bool release_sampled(Span& span, void* block, Actor actor) {
   return true;
 }
 
-void look_at_new_heap(Heap& heap) {
-  if (!running.look_after_publishing()) return;
+void count_new_heap(Heap& heap) {
   const LockGuard guard(lock);
   if (!is_running()) return;
   const LockGuard heap_guard(heap.lock);
@@ -305,7 +304,7 @@ Started start(size_t mean, uint64_t seed) {
   if (!state.table.reset()) return Started::refused;
   state.any = true;
   state.started_ms = coarse_now_ms();
-  state.started_at = static_cast<uint64_t>(time(nullptr));
+  state.started_at = clock_ns(CLOCK_REALTIME) / 1'000'000'000;
   state.samples = state.dropped_blocks = 0;
   state.live = state.peak = {};
   state.peak_number = 1;

@@ -54,7 +54,10 @@ NEAR_NOINLINE void record_large(Span& span, size_t size, Actor actor);
 bool release_sampled(Span& span, void* block, Actor actor);
 
 // Called by the thread of a heap that has just been published: makes it count if the profiler runs.
-void look_at_new_heap(Heap& heap);
+NEAR_NOINLINE void count_new_heap(Heap& heap);
+NEAR_INLINE void look_at_new_heap(Heap& heap) {
+  if (running.look_after_publishing()) count_new_heap(heap);
+}
 
 // Keeps a copy of all sites in the file from now on (profile/kept.h). By one thread, after a start.
 // `list`: as Kept::prepare; not in a child of fork, where another thread of the parent may have had
