@@ -98,7 +98,7 @@ function(near_shared_library name output_name version_script)
     -nodefaultlibs
     LINKER:--version-script=${version_script}
     LINKER:--no-undefined
-    # The C library's part of pthread_atfork stands with the code that calls it when a process starts.
+    # The C library's part of pthread_atfork stands with the code that a starting process runs.
     LINKER:-u,pthread_atfork,-lc
     LINKER:-z,now,-z,relro
     # Calls inside the library bind to it, except those of names that a program may replace.

@@ -14,9 +14,7 @@ inline constexpr size_t kKiB = 1024;
 inline constexpr size_t kMiB = 1024 * kKiB;
 inline constexpr size_t kGiB = 1024 * kMiB;
 
-constexpr bool is_power_of_two(size_t value) {
-  return value != 0 && (value & (value - 1)) == 0;
-}
+constexpr bool is_power_of_two(size_t value) { return value != 0 && (value & (value - 1)) == 0; }
 
 constexpr size_t align_up(size_t value, size_t alignment) {
   return (value + alignment - 1) & ~(alignment - 1);
@@ -34,8 +32,8 @@ constexpr unsigned log2_floor(size_t value) {
   return static_cast<unsigned>(std::bit_width(value)) - 1;
 }
 
-// The number of bits that are 1. Without the instruction, which not every x86-64 has, compilers call
-// a function of libgcc with a table.
+// The number of bits that are 1. Not every x86-64 has the instruction; without it, compilers call a
+// function of libgcc that has a table.
 constexpr unsigned count_bits(uint64_t value) {
   value -= (value >> 1) & 0x5555'5555'5555'5555;
   value = (value & 0x3333'3333'3333'3333) + ((value >> 2) & 0x3333'3333'3333'3333);

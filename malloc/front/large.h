@@ -14,6 +14,10 @@ namespace near {
 // `*zero`, if given, to whether the block reads as zero.
 void* allocate_large(size_t size, size_t alignment, bool* zero);
 
+// As allocate_large, for a block that moves because it grows: where as much again is free behind
+// it, if there is such a place.
+void* allocate_large_to_grow(size_t size);
+
 // As allocate_large, from `node` alone.
 void* allocate_large_at(unsigned node, size_t size, size_t alignment);
 

@@ -5,6 +5,7 @@
 #include <nearmalloc/nearmalloc.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -86,6 +87,24 @@ TEST_F(FrontTest, ReallocKeepsTheContentsAcrossEveryBorder) {
       near_free(moved);
       count_cases();
     }
+  }
+}
+
+// Each move gives room for a fifth more, so few moves copy it.
+TEST_F(FrontTest, ABlockThatGrowsALittleAtATimeSeldomMoves) {
+  for (const size_t step : {size_t{16}, size_t{100}, size_t{1'000}}) {
+    char* block = filled(step, step);
+    double moves = 0;
+    for (size_t size = 2 * step; size <= near::kMediumMax; size += step) {
+      auto* grown = static_cast<char*>(near_realloc(block, size));
+      if (grown != block) moves++;
+      block = grown;
+    }
+    EXPECT_TRUE(range_holds(block, 0, step, step));
+    EXPECT_LE(moves, 8 + std::log(near::kMediumMax / 128.0) / std::log(1.2))
+        << "in steps of " << step;
+    near_free(block);
+    count_cases();
   }
 }
 
