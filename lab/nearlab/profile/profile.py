@@ -10,9 +10,15 @@ from nearlab.profile import kept, perf_map
 from nearlab.profile.symbols import Frame, Module, Symbols
 
 MEASURES = ("live", "peak", "allocated", "remote", "waste")
-# Frames of malloc's family, in a program that is linked to the archive of the library. Functions of
-# a namespace without a name are known by their files.
+# Frames of malloc's family, in a program that is linked to the archive of the library, and what the
+# libraries of C++ and Rust have between it and containers. Functions of a namespace without a name
+# are known by their files.
 _OWN = ("near::", "malloc", "calloc", "realloc", "operator new", "posix_memalign", "aligned_alloc")
+_OF_LANGUAGES = (
+    *("std::__new_allocator<", "__gnu_cxx::new_allocator<", "std::allocator<"),
+    *("std::allocator_traits<", "alloc::alloc::", "<alloc::alloc::Global as ", "alloc::raw_vec::"),
+    *("__rust_alloc", "__rust_realloc", "__rdl_alloc", "__rdl_realloc"),
+)
 _OWN_FILE = re.compile(r"/malloc/(front|heap|profile|shim)/\w+\.(cc|h):")
 
 
@@ -43,7 +49,7 @@ class Site:
 
     @property
     def caller(self) -> str:
-        """The innermost frame that is not of a library's allocation functions."""
+        """The innermost frame that is not of a library's or a language's allocation functions."""
         return self.stack[0].function if self.stack else "(no stack)"
 
     @property
@@ -64,7 +70,8 @@ class Profile:
 
 
 def _is_own(frame: Frame) -> bool:
-    return frame.function.startswith(_OWN) or bool(_OWN_FILE.search(frame.place))
+    names = (*_OWN, *_OF_LANGUAGES)
+    return frame.function.startswith(names) or bool(_OWN_FILE.search(frame.place))
 
 
 def _site(told: dict[str, Any], symbols: Symbols) -> Site:
