@@ -47,6 +47,17 @@ def blocks_in(text: str) -> int:
     return sum(int(live) for size, live in ROW.findall(text) if int(size) in SIZES)
 
 
+def settled(pid: int) -> dict[str, Any]:
+    """What is seen of a process when it has done what it does after the last request."""
+    end = time.monotonic() + 30
+    states = [seen(pid)]
+    while states[-5:] != [states[-1]] * 5:
+        assert time.monotonic() < end, f"it does not come to rest: {states[-5:]}"
+        time.sleep(0.1)
+        states.append(seen(pid))
+    return states[-1]
+
+
 def seen(pid: int) -> dict[str, Any]:
     """What the kernel shows of a process, and a tool of this library could have changed."""
     folder = Path(f"/proc/{pid}")
@@ -194,7 +205,7 @@ class Inspected:
         for preload in (False, True):
             with self.kind(preload=preload, TMPDIR="FOLDER", HOME="FOLDER") as server:
                 server.load()
-                states.append(seen(server.pid))
+                states.append(settled(server.pid))
                 folders.append(sorted(path.name for path in server.folder.iterdir()))
                 self.assertEqual(server.stop(), 0, server.said())
                 folders[-1] += sorted(path.name for path in server.folder.iterdir())
