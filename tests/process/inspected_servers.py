@@ -4,6 +4,7 @@ leaks, and what they explain themselves. Each tool finds the memory that the cli
 And nothing of all this is in a process that was not asked for it.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -63,8 +64,10 @@ def seen(pid: int) -> dict[str, Any]:
     folder = Path(f"/proc/{pid}")
     status = dict(line.split(":\t", 1) for line in (folder / "status").read_text().splitlines())
     # The server closes the last connections when it likes, so one socket is as good as two.
-    files = {re.sub(r":.*|near-test-[^/]*", "", str(each.readlink()))
-             for each in (folder / "fd").iterdir()}
+    files = set()
+    for each in (folder / "fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it has just been closed
+            files.add(re.sub(r":.*|near-test-[^/]*", "", str(each.readlink())))
     return {
         "handlers": status["SigCgt"], "ignored": status["SigIgn"],
         "timers": (folder / "timers").read_text(), "threads": int(status["Threads"]),
