@@ -23,7 +23,7 @@ from nearlab.profile.leaked import Leaked, confidence
 from nearlab.profile.page import build, suggestions
 from nearlab.profile.profile import Profile, Site, named_frame, read, read_plain
 from nearlab.profile.running import prune
-from nearlab.profile.symbols import Frame, Module, Symbols
+from nearlab.profile.symbols import Frame, Module, Symbols, without_false_name
 
 LIBRARY = os.environ["NEAR_LIBRARY"]
 SOURCE = """
@@ -314,6 +314,14 @@ def kept_and_written(tmp_path_factory, moments) -> Path:
 )
 def test_a_site_has_the_name_of_what_does_more_than_allocate(stack, named):
     assert named_frame([Frame(name, "") for name in stack]) == named
+
+
+def test_the_innermost_inlined_function_has_no_name_of_another():
+    run, serve = Frame("Impl<std::tuple<A> >::_M_run()", "a.cc:150"), Frame("serve", "a.cc:7")
+    outer = Frame("_M_run", "thread.h:9")
+    assert without_false_name([run, serve, outer]) == [Frame("serve", "a.cc:150"), outer]
+    for frames in ([run], [serve, outer], [Frame("answer", "a.cc:150"), serve, outer], []):
+        assert without_false_name(frames) == frames
 
 
 def test_what_is_kept_is_what_is_written(kept_and_written):

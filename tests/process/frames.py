@@ -71,6 +71,9 @@ class Frames(PreloadTest):
                      "(anonymous namespace)::plant_hidden"):
             site = self.assert_shown(found, name, *main_and_start)
             self.assert_named(site, name, r"/frames\.cc:\d+$")
+        # addr2line has no name for what is inlined here.
+        self.assert_named(self.assert_shown(found, "around_inlined", *main_and_start),
+                          "around_inlined", r"/frames\.cc:30$")
         self.assert_shown(found, "std::function<void (unsigned long)>::operator()", "main")
         self.assertTrue(any(has(site, ["std::vector<int>::push_back"]) for site in found.sites))
         names = {site.short for site in found.sites}

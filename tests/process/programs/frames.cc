@@ -26,6 +26,12 @@ __attribute__((noinline)) void plant_hidden(std::vector<char*>& kept) {
   kept.push_back(static_cast<char*>(malloc(3000)));
 }
 
+inline void plant_inlined(std::vector<char*>& kept) {
+  kept.push_back(static_cast<char*>(malloc(3000)));
+}
+
+__attribute__((noinline)) void around_inlined(std::vector<char*>& kept) { plant_inlined(kept); }
+
 }  // namespace
 
 int main() {
@@ -40,6 +46,7 @@ int main() {
     shelf += 750;
     plant_lambda(3000);
     plant_hidden(kept);
+    around_inlined(kept);
   }
   for (int i = 0; i < 750'000; i++) grown.push_back(i);
   std::exit(grown.size() != 750'000);
