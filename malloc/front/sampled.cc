@@ -9,7 +9,7 @@ namespace near {
 namespace {
 
 profile::Actor this_actor() {
-  return {has_heap() ? current_heap->id() : profile::kNone, current_node()};
+  return {has_heap() ? current_heap->id() : profile::kNoHeap, current_node()};
 }
 
 // True if the request is to be sampled, when the countdown has ended. Then end_sample follows, with

@@ -31,7 +31,7 @@ NEAR_INLINE bool is_running() { return running.is_set(); }
 
 // The thread that allocates or frees.
 struct Actor {
-  uint32_t heap;  // its number; kNone: the thread has none
+  uint32_t heap;  // its number; kNoHeap: the thread has none
   unsigned node;  // that it runs on
 };
 
