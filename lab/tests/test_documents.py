@@ -194,6 +194,16 @@ def test_an_error_of_the_program_is_no_wrong_number_of_words(root, monkeypatch):
         documents.filled(text, root)
 
 
+def test_the_share_of_the_workloads_own_instructions_is_a_number(root):
+    count = {"kind": "count", "cell": "larson", "allocator": "glibc", "harness_share": 0.704}
+    raw = make.write(root / "b.jsonl", [*content(), count]).read_bytes()
+    (root / "data" / "b.jsonl.xz").write_bytes(lzma.compress(raw))
+    documents._analysis.cache_clear()
+    assert number(root, "harness data/b.jsonl.xz larson") == "70 %"
+    (root / "README.md").write_text("<!-- number: harness data/b.jsonl.xz phong -->old<!-- end -->")
+    assert tables(root / "README.md") == 2
+
+
 def test_a_document_names_the_machine_and_the_versions(root):
     lines = content()
     lines[0] |= {"date": "2026-11-26T10:00:00+00:00", "commit": "0123456789"}

@@ -15,8 +15,9 @@ allocators in the cells of a pattern, and `ratios` lists what it found in each; 
 names the cells of the second allocator. `value` is an allocator's own number there, in the unit
 that the page has (MiB for `..._kib`). `machine` says where and when the file was measured, and
 `version` which version of an allocator was; `empty` is the memory of an empty process under one, in
-MiB. `beyond` counts the cells in which one allocator takes more than another with an interval that
-excludes 1. `sign` says whether these ratios are what a claim says:
+MiB. `harness` is the share of a cell's instructions that are the workload's own. `beyond` counts the
+cells in which one allocator takes more than another with an interval that excludes 1. `sign` says
+whether these ratios are what a claim says:
 
     <!-- number: sign docs/data/quick.jsonl.xz less time tbb glibc larson* -->weak<!-- end -->
 
@@ -247,6 +248,13 @@ def _empty(analysis: Analysis, name: str) -> str:
     return f"{found / 1024:.1f}"
 
 
+def _harness(analysis: Analysis, cell: str) -> str:
+    found = analysis.record.harness_share(cell)
+    if found is None:
+        raise RecordError(f"nobody counted the instructions of {cell!r}")
+    return f"{100 * found:.0f} %"
+
+
 def _version(analysis: Analysis, name: str) -> str:
     found = analysis.record.allocator_by_name.get(name)
     if found is None or not found.version:
@@ -278,6 +286,7 @@ _NUMBERS: dict[str, Callable[..., str]] = {
     "value": _value,
     "machine": _machine,
     "empty": _empty,
+    "harness": _harness,
     "version": _version,
     "count": _count,
 }

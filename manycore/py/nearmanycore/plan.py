@@ -132,8 +132,9 @@ def run(
             done(request, result)
 
 
-# What the programs of trees and tables add; empty for the others.
-RECLAMATION = ("epochs", "peak_unreclaimed", "longest_free_run")
+# What the programs of trees and tables add; empty for the others. The share of the threads' time
+# that they spent freeing is empty unless the series asks for it.
+RECLAMATION = ("epochs", "peak_unreclaimed", "longest_free_run", "freeing_share")
 FIELDS = (
     "series", "allocator", "machine", "processors", "threads", "seed", "operations", "seconds",
     "mops", "misses", "near", "far", "wait_lines_ns", "wait_locks_ns", "wait_address_space_ns",
@@ -146,13 +147,13 @@ def row(record: dict[str, Any]) -> dict[str, str]:
     measures = Measures.of(record)
     asked, measured = record["request"], record["workload"]
     waits = measures.waited_ns
+    reclamation = (f"{measured[key]:.9g}" if key in measured else "" for key in RECLAMATION)
     values = (
         asked["workload"], asked["allocator"], asked["machine"], asked["processors"],
         asked["threads"], asked["seed"], measured["operations"], f"{measured['seconds']:.9g}",
         f"{measures.mops:.4g}", f"{measures.misses:.3f}", f"{measures.near:.3f}",
         f"{measures.far:.3f}", *(f"{waits[kind]:.1f}" for kind in waits),
-        f"{measures.rss_mib:.1f}", *(measured.get(key, "") for key in RECLAMATION),
-        record["events"], record["digest"],
+        f"{measures.rss_mib:.1f}", *reclamation, record["events"], record["digest"],
         f"{record['host_ns'] / 1e9:.1f}",
     )  # fmt: skip
     return dict(zip(FIELDS, map(str, values), strict=True))
