@@ -186,20 +186,30 @@ Sample* Table::add(uintptr_t address) {
   return &sample;
 }
 
+// The link to the sample of the address; the last link of its chain, 0, if there is none.
+uint16_t* Table::link_to(uintptr_t address) {
+  uint16_t* at = chain_of(address);
+  while (*at != 0 && parts_->samples[*at - 1].address != address) at = &parts_->samples[*at - 1].next;
+  return at;
+}
+
+Sample* Table::find(uintptr_t address) {
+  const uint16_t link = *link_to(address);
+  return link == 0 ? nullptr : &parts_->samples[link - 1];
+}
+
 bool Table::remove(uintptr_t address, Sample& out) {
-  for (uint16_t* at = chain_of(address); *at != 0; at = &parts_->samples[*at - 1].next) {
-    const uint16_t link = *at;
-    Sample& sample = parts_->samples[link - 1];
-    if (sample.address != address) continue;
-    out = sample;
-    *at = sample.next;
-    sample.address = 0;
-    sample.next = free_samples_;
-    free_samples_ = link;
-    live_samples_--;
-    return true;
-  }
-  return false;
+  uint16_t* at = link_to(address);
+  const uint16_t link = *at;
+  if (link == 0) return false;
+  Sample& sample = parts_->samples[link - 1];
+  out = sample;
+  *at = sample.next;
+  sample.address = 0;
+  sample.next = free_samples_;
+  free_samples_ = link;
+  live_samples_--;
+  return true;
 }
 
 }  // namespace near::profile
