@@ -20,8 +20,9 @@ function(near_object_library name)
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()
 
-near_sources_of(core_sources common/base common/platform common/sync
-  malloc/sizes malloc/span malloc/node malloc/heap malloc/profile malloc/front malloc/inspect)
+# What an empty process does not run comes last: the kernel maps code in windows of 64 KiB.
+near_sources_of(core_sources malloc/front malloc/heap malloc/span malloc/sizes malloc/node
+  common/sync common/platform common/base malloc/profile malloc/inspect)
 near_sources_of(shim_sources malloc/shim)
 # Designs leave out the files that interpose functions of the C library, because these files need
 # options and a map that designs do not have. They have no probes either.
@@ -97,6 +98,8 @@ function(near_shared_library name output_name version_script)
     -nodefaultlibs
     LINKER:--version-script=${version_script}
     LINKER:--no-undefined
+    # The C library's part of pthread_atfork stands with the code that a starting process runs.
+    LINKER:-u,pthread_atfork,-lc
     LINKER:-z,now,-z,relro
     # Calls inside the library bind to it, except those of names that a program may replace.
     LINKER:-Bsymbolic-functions
@@ -134,7 +137,7 @@ function(near_public_interface name)
 endfunction()
 
 near_shared_library(nearmalloc nearmalloc ${PROJECT_SOURCE_DIR}/malloc/shim/nearmalloc.map
-  near_core near_api near_shim near_interposed near_probe_base)
+  near_shim near_interposed near_core near_api near_probe_base)
 near_shared_library(nearmalloc_api nearmalloc-api
   ${PROJECT_SOURCE_DIR}/malloc/shim/nearmalloc-api.map
   near_core near_api near_probe_base)

@@ -14,7 +14,7 @@ inline constexpr size_t kKiB = 1024;
 inline constexpr size_t kMiB = 1024 * kKiB;
 inline constexpr size_t kGiB = 1024 * kMiB;
 
-constexpr bool is_power_of_two(size_t value) { return std::has_single_bit(value); }
+constexpr bool is_power_of_two(size_t value) { return value != 0 && (value & (value - 1)) == 0; }
 
 constexpr size_t align_up(size_t value, size_t alignment) {
   return (value + alignment - 1) & ~(alignment - 1);
@@ -30,6 +30,15 @@ constexpr size_t min_of(size_t a, size_t b) { return a < b ? a : b; }
 // floor(log2(value)); value > 0.
 constexpr unsigned log2_floor(size_t value) {
   return static_cast<unsigned>(std::bit_width(value)) - 1;
+}
+
+// The number of bits that are 1. Not every x86-64 has the instruction; without it, compilers call a
+// function of libgcc that has a table.
+constexpr unsigned count_bits(uint64_t value) {
+  value -= (value >> 1) & 0x5555'5555'5555'5555;
+  value = (value & 0x3333'3333'3333'3333) + ((value >> 2) & 0x3333'3333'3333'3333);
+  value = (value + (value >> 4)) & 0x0f0f'0f0f'0f0f'0f0f;
+  return static_cast<unsigned>((value * 0x0101'0101'0101'0101) >> 56);
 }
 
 // value ^= other; true if the result is zero. On x86 the xor itself sets the zero flag; compilers

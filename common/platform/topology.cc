@@ -10,6 +10,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "base/bits.h"
 #include "base/compiler.h"
 #include "platform/raw_io.h"
 #include "platform/saved_errno.h"
@@ -97,7 +98,7 @@ struct NodeSet {
   void add(unsigned id) { words[id / 64] |= 1UL << id % 64; }
   unsigned count() const {
     unsigned sum = 0;
-    for (const unsigned long word : words) sum += static_cast<unsigned>(std::popcount(word));
+    for (const unsigned long word : words) sum += count_bits(word);
     return sum;
   }
   NodeSet both(const NodeSet& other) const {

@@ -44,6 +44,33 @@ def tables(*words: object) -> int:
     return CliRunner().invoke(application(["tables"]), ["tables", *map(str, words)]).exit_code
 
 
+TARGETS = '''
+[[target]]
+name = "level with glibc"
+kind = "mean"
+workloads = ["churn", "larson"]
+metric = "time"
+allocator = "{}"
+relative_to = "glibc"
+at_most = 1
+'''
+
+
+def test_a_table_has_the_targets_of_the_plan(root):
+    plan = TARGETS.format("nearmalloc") + TARGETS.format("tbb") + TARGETS.format("gone")
+    lines = content(figure=plan)
+    raw = make.write(root / "b.jsonl", lines).read_bytes()
+    (root / "data" / "b.jsonl.xz").write_bytes(lzma.compress(raw))
+    path = root / "a.md"
+    path.write_text("<!-- table: targets data/b.jsonl.xz -->\n<!-- end of table -->\n")
+    assert tables(path) == 0
+    rows = path.read_text().splitlines()[1:-1]
+    assert rows[0] == "| target | measured | verdict |"
+    assert rows[2].startswith("| level with glibc | 0.500 [") and rows[2].endswith("| reached |")
+    assert rows[3].startswith("| level with glibc | 2.000 [") and rows[3].endswith("| missed |")
+    assert rows[4].endswith("| not measured |")
+
+
 def test_tables_are_made_from_the_compressed_results(root):
     path = root / "README.md"
     path.write_text(DOCUMENT)

@@ -81,7 +81,8 @@ def test_the_parser_accepts_them_and_they_agree_with_top(exported):
     assert len(totals) == 5 * 2
     for sample in counts:
         assert totals[of_event(sample)] >= sample.value, "the ring forgets none of so few"
-    assert totals["growth", "0"] >= 1 and totals["error", "0"] == 0
+    # The program grew on the node of the CPU that it started on.
+    assert totals["growth", "0"] + totals["growth", "1"] >= 1 and totals["error", "0"] == 0
     ages = metrics["nearmalloc_process_event_age_seconds"].samples
     assert known <= {of_event(sample) for sample in ages}
     assert all(0 <= sample.value < 600 for sample in ages)

@@ -21,9 +21,9 @@ from nearlab.profile.diff import compare
 from nearlab.profile.diff import page as page_of_growth
 from nearlab.profile.leaked import Leaked, confidence
 from nearlab.profile.page import build, suggestions
-from nearlab.profile.profile import Profile, Site, read, read_plain
+from nearlab.profile.profile import Profile, Site, named_frame, read, read_plain
 from nearlab.profile.running import prune
-from nearlab.profile.symbols import Frame, Module, Symbols
+from nearlab.profile.symbols import Frame, Module, Symbols, without_false_name
 
 LIBRARY = os.environ["NEAR_LIBRARY"]
 SOURCE = """
@@ -298,6 +298,32 @@ def kept_and_written(tmp_path_factory, moments) -> Path:
     return folder
 
 
+@pytest.mark.parametrize(
+    ("stack", "named"),
+    [
+        (["zmalloc_usable", "RM_Alloc", "open_session", "main"], 2),
+        (["AllocSetAlloc", "palloc", "makeNode"], 2),
+        (["g_strdup", "set_name"], 1),
+        (["sqlite3Malloc", "library.so+0x123"], 1),
+        (["std::vector<int>::_M_realloc_insert", "main"], 0),
+        (["alloc::vec::Vec<T,A>::with_capacity_in", "main"], 0),
+        (["_cgo_1234_Cfunc__Cmalloc", "runtime.asmcgocall.abi0"], 0),
+        (["xmalloc", "xrealloc"], 0),
+        ([], 0),
+    ],
+)
+def test_a_site_has_the_name_of_what_does_more_than_allocate(stack, named):
+    assert named_frame([Frame(name, "") for name in stack]) == named
+
+
+def test_the_innermost_inlined_function_has_no_name_of_another():
+    run, serve = Frame("Impl<std::tuple<A> >::_M_run()", "a.cc:150"), Frame("serve", "a.cc:7")
+    outer = Frame("_M_run", "thread.h:9")
+    assert without_false_name([run, serve, outer]) == [Frame("serve", "a.cc:150"), outer]
+    for frames in ([run], [serve, outer], [Frame("answer", "a.cc:150"), serve, outer], []):
+        assert without_false_name(frames) == frames
+
+
 def test_what_is_kept_is_what_is_written(kept_and_written):
     written = json.loads((kept_and_written / "written.json").read_text(encoding="utf-8"))
     kept = read_plain(kept_and_written / "kept.profile")
@@ -308,6 +334,7 @@ def test_what_is_kept_is_what_is_written(kept_and_written):
         "running",
         "samples",
         "dropped_stacks",
+        "dropped_modules",
         "own_bytes",
         "slice_bytes",
     ):
@@ -393,7 +420,7 @@ def test_code_that_has_no_room_is_said(tmp_path, moments):
     assert 5 <= len(listed) < 12
     assert found["dropped_modules"] == 12 - len(listed)
     page = build(read(tmp_path / "kept.profile"), "long names", Leaked())
-    assert f"{12 - len(listed)} files of code have no room" in page
+    assert f"{12 - len(listed)} files of code had no room" in page
 
 
 def test_of_many_processes_the_files_do_not_stay(kept_and_written, tmp_path):

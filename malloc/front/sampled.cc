@@ -9,7 +9,7 @@ namespace near {
 namespace {
 
 profile::Actor this_actor() {
-  return {has_heap() ? current_heap->id() : profile::kNone, current_node()};
+  return {has_heap() ? current_heap->id() : profile::kNoHeap, current_node()};
 }
 
 // True if the request is to be sampled, when the countdown has ended. Then end_sample follows, with
@@ -80,17 +80,24 @@ void* take_if_due(Shard& shard, size_t size, unsigned size_class, bool strict) {
   return take_sampled(*current_heap, shard, size, size_class, strict);
 }
 
-void count_large(void* block, size_t size) {
+static void count_part(void* block, size_t size, size_t part) {
   Span* span = span_of(block);
-  if (unlikely(span == nullptr) || likely(!is_due(size))) return;  // an emergency block has no span
+  if (unlikely(span == nullptr) || likely(!is_due(part))) return;  // an emergency block has no span
   Heap& heap = *current_heap;
   profile::record_large(*span, size, this_actor());
   profile::end_sample(heap);
 }
 
-void count_resized(Span& span, size_t size) {
-  if (span.sampled != Sampled::none) profile::release_sampled(span, span.start, this_actor());
-  if (profile::is_running()) count_large(span.start, size);
+void count_large(void* block, size_t size) { count_part(block, size, size); }
+
+void count_resized(Span& span, size_t before, size_t size) {
+  if (size == before) return;
+  const bool was_sampled = span.sampled != Sampled::none;
+  const bool has_grown = size > before;
+  if (was_sampled && has_grown && profile::record_growth(span, size)) return;
+  if (was_sampled) profile::release_sampled(span, span.start, this_actor());
+  const size_t part = has_grown && !was_sampled ? size - before : size;
+  if (profile::is_running()) count_part(span.start, size, part);
 }
 
 void release_sampled(Span& span, void* block) {

@@ -23,8 +23,9 @@ void* take_if_due(Shard& shard, size_t size, unsigned size_class, bool strict);
 // finds the caller.
 NEAR_NOINLINE void count_large(void* block, size_t size);
 
-// Called after a large block was resized in place: that counts as a free and an allocation.
-NEAR_NOINLINE void count_resized(Span& span, size_t size);
+// Called after a large block of `before` bytes was resized in place. What it grew by counts as
+// allocated; a block that shrinks counts as freed and allocated again.
+NEAR_NOINLINE void count_resized(Span& span, size_t before, size_t size);
 
 // Frees a sampled block. Reports it if none is live at the address.
 NEAR_NOINLINE void release_sampled(Span& span, void* block);

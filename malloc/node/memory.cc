@@ -98,7 +98,7 @@ NEAR_COLD void start_memory() {
   unsigned tables = 0;
   for (unsigned n = 0; n < topology.count; n++) {
     first_tables[n] = tables;
-    tables += static_cast<unsigned>(min_of(topology.cpus[n], kMaxShards));
+    tables += most_shards_for(topology.cpus[n]);
   }
   const auto bytes = [&] { return Window::bytes_for(chunks() * topology.count, tables); };
   while (first_place(bytes()) == 0 && region_bytes > kRegionMin) region_bytes /= 2;
@@ -111,7 +111,7 @@ NEAR_COLD void start_memory() {
                     false);
   tables_at_once = first_window.may_map_tables(tables);
   for (unsigned n = 0; n < topology.count; n++) {
-    nodes[n].init(n, static_cast<unsigned>(min_of(topology.cpus[n], kMaxShards)));
+    nodes[n].init(n, most_shards_for(topology.cpus[n]));
     budgets[n].left = chunks();
     first_regions[n].init(first_window, first_tables[n], nodes[n].shard(0), budgets[n]);
     nodes[n].shard(0).add(&first_regions[n]);

@@ -1,10 +1,10 @@
 // One NUMA node's memory: its shards, and the pool of memory for the allocator's own structures.
 //
 // Why shards: with one lock for a node, 48 processors that allocate blocks of 40 KiB and more are
-// slower than one. A node has at most as many shards as CPUs. A shard is made when a heap comes
-// that would have to share one, so a program with one thread has one shard, and a program with more
-// threads than CPUs shares shards. Each heap takes its runs of slices from its own shard
-// (docs/decisions/0019-many-processors.md).
+// slower than one. A node has at most as many shards as CPUs, and one if it has fewer than four. A
+// shard is made when a heap comes that would have to share one, so a program with one thread has
+// one shard, and a program with more threads than CPUs shares shards. Each heap takes its runs of
+// slices from its own shard (docs/decisions/0019-many-processors.md).
 //
 // What keeps shards from hoarding: before a shard maps memory, it borrows a run from a shard of its
 // node that has much dirty memory; if the system or the window refuses more, it takes from any. A
@@ -20,6 +20,7 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "base/bits.h"
 #include "base/compiler.h"
 #include "node/shard.h"
 #include "sync/bump_pool.h"
@@ -29,6 +30,13 @@ namespace near {
 
 inline constexpr unsigned kMaxShards = 256;   // of one node
 inline constexpr uint32_t kMostSharded = 64;  // slices: 4 MiB
+
+// The most shards of a node with so many CPUs. Threads on two or three CPUs seldom wait for one
+// lock, and what is free in one of two shards would not serve the other.
+constexpr unsigned most_shards_for(unsigned cpus) {
+  constexpr unsigned kLeastCpus = 4;
+  return cpus < kLeastCpus ? 1 : static_cast<unsigned>(min_of(cpus, kMaxShards));
+}
 
 class alignas(128) Node {
  public:

@@ -1,5 +1,4 @@
 // The check of a region's invariants.
-#include <bit>
 
 #include "base/bits.h"
 #include "node/region.h"
@@ -62,10 +61,10 @@ size_t Region::check() const {
     wrong += check_chunk(index);
     counts[static_cast<unsigned>(chunk.presence)]++;
     away += chunk.away != 0 ? 1 : 0;
-    const auto dirty_here = static_cast<size_t>(std::popcount(chunk.dirty));
+    const auto dirty_here = size_t{count_bits(chunk.dirty)};
     dirty += dirty_here;
     if (chunk.waiting == Waiting::stuck) stuck += dirty_here;
-    if (is_mapped(index)) free += static_cast<size_t>(std::popcount(chunk.free));
+    if (is_mapped(index)) free += size_t{count_bits(chunk.free)};
   }
   const auto want = [&](bool holds, const char* what) {
     wrong += expect(holds, what, node_, kNoChunk);

@@ -146,7 +146,7 @@ Growth Region::withdraw(uint64_t first, uint32_t slices, uint32_t end) {
       runs_.update(index);
       continue;
     }
-    free_slices_ -= static_cast<size_t>(std::popcount(mask));
+    free_slices_ -= size_t{count_bits(mask)};
     changed(index);
   }
   return growth;
@@ -292,7 +292,7 @@ void Region::end_growth_of(const Growth& growth, uint32_t index, os::Mapped mapp
   chunk.growing = 0;
   if (is_mapped(index)) {
     chunk.free |= slices;
-    free_slices_ += static_cast<size_t>(std::popcount(slices));
+    free_slices_ += size_t{count_bits(slices)};
     return changed(index);
   }
   if (mapped == os::Mapped::occupied) return become(index, Presence::lost);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int32_t kMostHoles = 8000;  // each hole ends a mapping; a process may have 65,530 of them
 
-size_t count_of(uint32_t mask) { return static_cast<size_t>(std::popcount(mask)); }
+size_t count_of(uint32_t mask) { return size_t{count_bits(mask)}; }
 
 }  // namespace
 
@@ -32,7 +32,7 @@ uint32_t Region::clear_dirty(uint32_t index, uint32_t mask, uint32_t count) {
   Chunk& chunk = chunks_[index];
   const uint32_t dirty = chunk.dirty & mask;
   if (dirty == 0) return 0;
-  if (dirty != mask) count = static_cast<uint32_t>(std::popcount(dirty));
+  if (dirty != mask) count = count_bits(dirty);
   chunk.dirty &= ~mask;
   dirty_slices_ -= count;
   if (chunk.waiting == Waiting::stuck) stuck_slices_ -= count;
@@ -136,7 +136,7 @@ void Region::put_back(uint32_t index, uint32_t slices, uint32_t dirty) {
   away_--;
   chunk.free |= slices;
   free_slices_ += count_of(slices);
-  add_dirty(index, dirty, static_cast<uint32_t>(std::popcount(dirty)));
+  add_dirty(index, dirty, count_bits(dirty));
   changed(index);
 }
 

@@ -1,6 +1,7 @@
 // How a shard gives memory back to the system: one chunk at a time, the one dirty longest first.
 #include <bit>
 
+#include "base/bits.h"
 #include "node/events.h"
 #include "node/node.h"
 #include "node/shard.h"
@@ -31,7 +32,7 @@ size_t Shard::purge_chunk(Region& region, uint32_t index) {
     left &= ~bit_run(first, count);
     purged &= os::purge(start + (size_t{first} << kSliceShift), size_t{count} << kSliceShift);
   }
-  const size_t bytes = purged ? static_cast<size_t>(std::popcount(dirty)) << kSliceShift : 0;
+  const size_t bytes = purged ? size_t{count_bits(dirty)} << kSliceShift : 0;
   const LockGuard guard(lock);
   region.put_back(index, slices, purged ? 0 : dirty);
   if (!purged) region.record_stuck(index);
@@ -58,7 +59,7 @@ size_t Shard::unmap_chunk(Region& region, uint32_t index) {
     region.put_back_whole(index, dirty, unmapped);
     purge_calls_++;
     if (unmapped) {
-      const size_t bytes = static_cast<size_t>(std::popcount(dirty)) << kSliceShift;
+      const size_t bytes = size_t{count_bits(dirty)} << kSliceShift;
       purged_bytes_ += bytes;
       return bytes;
     }

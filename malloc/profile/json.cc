@@ -48,7 +48,7 @@ void put_modules(Sink& out) {
     put_string(out, modules[i].name);
     out.text("}");
   }
-  out.text("],\n");
+  out.put("],\n \"dropped_modules\": %lu,\n", number(modules.dropped()));
 }
 
 void put_weight(Sink& out, const char* name, const Weight& weight) {
@@ -67,7 +67,7 @@ void put_list(Sink& out, const char* name, const uint64_t* values, unsigned coun
 void put_freeing_heaps(Sink& out, const Site& site) {
   out.text(", \"freed_by_heap\": [");
   for (unsigned i = 0; i < kSiteHeaps && site.freed_by_heap[i] > 0; i++) {
-    const long heap = site.heaps[i] == kNone ? -1 : static_cast<long>(site.heaps[i]);
+    const long heap = site.heaps[i] == kNoHeap ? -1 : static_cast<long>(site.heaps[i]);
     out.put("%s[%ld, %lu]", i == 0 ? "" : ", ", heap, number(site.freed_by_heap[i]));
   }
   out.put("], \"freed_by_others\": %lu", number(site.freed_by_others()));

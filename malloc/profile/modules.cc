@@ -50,7 +50,10 @@ struct Collect {
     for (unsigned i = 0; i < object->dlpi_phnum; i++) {
       const auto& segment = object->dlpi_phdr[i];
       if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
-      if (all.count_ == Modules::kMost) return 1;
+      if (all.count_ == all.most_) {
+        all.dropped_++;
+        continue;
+      }
       Module& module = all.modules_[all.count_++];
       module = common;
       const uintptr_t page = os::page_size() - 1;
@@ -62,10 +65,12 @@ struct Collect {
   }
 };
 
-Modules::Modules() : modules_(static_cast<Module*>(os::map_anywhere(kBytes, 64 * kKiB))) {
+Modules::Modules(size_t most)
+    : modules_(static_cast<Module*>(os::map_anywhere(kBytes, 64 * kKiB))),
+      most_(modules_ != nullptr ? min_of(most, kMost) : 0) {
   const ssize_t length = readlink("/proc/self/exe", program_, sizeof program_ - 1);
   program_[length > 0 ? length : 0] = '\0';
-  if (modules_ != nullptr) dl_iterate_phdr(Collect::visit, this);
+  dl_iterate_phdr(Collect::visit, this);
 }
 
 Modules::~Modules() {

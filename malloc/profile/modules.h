@@ -23,12 +23,15 @@ class Modules {
  public:
   static constexpr size_t kMost = 512;
 
-  Modules();
+  // Lists at most `most` segments, up to kMost.
+  explicit Modules(size_t most = kMost);
   ~Modules();
   Modules(const Modules&) = delete;
   Modules& operator=(const Modules&) = delete;
 
   size_t count() const { return count_; }
+  // The segments of code that had no room in the list. All their addresses are unknown.
+  size_t dropped() const { return dropped_; }
   const Module& operator[](size_t index) const { return modules_[index]; }
 
   // The index of the module that holds the address; count() if there is none.
@@ -40,7 +43,9 @@ class Modules {
  private:
   friend struct Collect;
   Module* modules_;
+  size_t most_;
   size_t count_ = 0;
+  size_t dropped_ = 0;
   char program_[512];  // the path of the program's own file
 };
 

@@ -117,12 +117,15 @@ Recorded record_allocation(const Stack& stack, size_t size) {
   return recorded;
 }
 
+uint64_t bytes_of_block(const Span& span) {
+  return span.sampled == Sampled::blocks ? span.shape().size : span.bytes();
+}
+
 // Requires room in the table.
 void follow(const Recorded& recorded, void* block, size_t size, const Span& span, Actor actor) {
   Sample& sample = *state.table.add(reinterpret_cast<uintptr_t>(block));
   sample.size = size;
-  const uint64_t bytes = span.sampled == Sampled::blocks ? span.shape().size : span.bytes();
-  sample.block = bytes & kMostBlock;
+  sample.block = bytes_of_block(span) & kMostBlock;
   sample.when = clock_ns(CLOCK_MONOTONIC);
   sample.site = static_cast<uint16_t>(state.table.number_of(recorded.site));
   sample.heap = actor.heap;
@@ -140,17 +143,21 @@ void count_lifetime(Site& site, const Sample& sample, const Weight& weight) {
   if (seconds > site.longest) site.longest = seconds;
 }
 
+void count_not_live(Site& site, const Sample& sample, const Estimate& estimate) {
+  site.keep_peak(state.peak_number);
+  site.live -= estimate.weight;
+  site.live_variance -= estimate.variance;
+  site.live_waste -= waste_of(sample, estimate.weight);
+  state.live -= estimate.weight;
+}
+
 void count_freed(const Sample& sample, Actor actor) {
   if (sample.site == kNoSite) return;
   Site& site = state.table.site(sample.site);
   const Estimate estimate = estimate_of(sample.size);
   const Weight& weight = estimate.weight;
-  site.keep_peak(state.peak_number);
-  site.live -= weight;
-  site.live_variance -= estimate.variance;
-  site.live_waste -= waste_of(sample, weight);
+  count_not_live(site, sample, estimate);
   site.freed += weight;
-  state.live -= weight;
   if (actor.heap != sample.heap) site.remote += weight;
   if (actor.node != sample.node) site.moved += weight;
   site.freed_on_node[min_of(actor.node, kSiteNodes - 1)] += weight.bytes;
@@ -240,6 +247,26 @@ void record_large(Span& span, size_t size, Actor actor) {
   keep(recorded.site);
 }
 
+bool record_growth(Span& span, size_t size) {
+  const LockGuard guard(lock);
+  Sample* sample = state.table.find(reinterpret_cast<uintptr_t>(span.start));
+  if (sample == nullptr || sample->site == kNoSite || !is_running()) return false;
+  Site& site = state.table.site(sample->site);
+  const Estimate before = estimate_of(sample->size);
+  count_not_live(site, *sample, before);
+  site.allocated -= before.weight;
+  site.variance -= before.variance;
+  site.waste -= waste_of(*sample, before.weight);
+  sample->size = size;
+  sample->block = bytes_of_block(span) & kMostBlock;
+  const Estimate after = estimate_of(size);
+  site.allocated += after.weight;
+  site.variance += after.variance;
+  count_live(site, *sample, after);
+  keep(site);
+  return true;
+}
+
 bool release_sampled(Span& span, void* block, Actor actor) {
   const LockGuard guard(lock);
   Sample sample;
@@ -254,8 +281,7 @@ bool release_sampled(Span& span, void* block, Actor actor) {
   return true;
 }
 
-void look_at_new_heap(Heap& heap) {
-  if (!running.look_after_publishing()) return;
+void count_new_heap(Heap& heap) {
   const LockGuard guard(lock);
   if (!is_running()) return;
   const LockGuard heap_guard(heap.lock);
@@ -305,7 +331,7 @@ Started start(size_t mean, uint64_t seed) {
   if (!state.table.reset()) return Started::refused;
   state.any = true;
   state.started_ms = coarse_now_ms();
-  state.started_at = static_cast<uint64_t>(time(nullptr));
+  state.started_at = clock_ns(CLOCK_REALTIME) / 1'000'000'000;
   state.samples = state.dropped_blocks = 0;
   state.live = state.peak = {};
   state.peak_number = 1;

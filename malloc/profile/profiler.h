@@ -31,7 +31,7 @@ NEAR_INLINE bool is_running() { return running.is_set(); }
 
 // The thread that allocates or frees.
 struct Actor {
-  uint32_t heap;  // its number; kNone: the thread has none
+  uint32_t heap;  // its number; kNoHeap: the thread has none
   unsigned node;  // that it runs on
 };
 
@@ -49,12 +49,22 @@ NEAR_NOINLINE void* take_sampled(size_t size, unsigned size_class, Shard& shard,
 // Records a large block that was allocated.
 NEAR_NOINLINE void record_large(Span& span, size_t size, Actor actor);
 
+// A sampled large block has grown in place. It stays the same block, and what it grew by was
+// allocated. A block of s bytes is sampled with the chance p(s), and one that was not is sampled
+// when it grows to t bytes with the chance that its new bytes start a sample: so it is sampled with
+// p(t) then. Each of the two counts for t / p(t) from then on, the first for as much more as that is
+// than s / p(s): on average the sums grow by t - s. False if no sample of this run is there.
+bool record_growth(Span& span, size_t size);
+
 // Records the free of a sampled block. A block of a class is given back here; the caller frees a
 // large one. False if no sampled block is live there.
 bool release_sampled(Span& span, void* block, Actor actor);
 
 // Called by the thread of a heap that has just been published: makes it count if the profiler runs.
-void look_at_new_heap(Heap& heap);
+NEAR_NOINLINE void count_new_heap(Heap& heap);
+NEAR_INLINE void look_at_new_heap(Heap& heap) {
+  if (running.look_after_publishing()) count_new_heap(heap);
+}
 
 // Keeps a copy of all sites in the file from now on (profile/kept.h). By one thread, after a start.
 // `list`: as Kept::prepare; not in a child of fork, where another thread of the parent may have had

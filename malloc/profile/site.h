@@ -14,7 +14,10 @@ namespace near::profile {
 
 inline constexpr unsigned kMaxFrames = 64;
 inline constexpr uint64_t kBlockUnit = uint64_t{1} << 20;
-inline constexpr uint32_t kNone = ~uint32_t{0};
+// In place of a heap's number: that of a thread that has none.
+inline constexpr uint32_t kNoHeap = ~uint32_t{0};
+// An entry of a site's list of heaps that no heap has yet.
+inline constexpr uint32_t kFreeEntry = kNoHeap - 1;
 
 struct Weight {
   uint64_t blocks = 0;  // in units of 1 / kBlockUnit
@@ -61,13 +64,13 @@ struct Site {
   double longest;                      // in seconds
   uint64_t by_lifetime[kLifetimes];    // freed blocks
   uint64_t freed_on_node[kSiteNodes];  // freed bytes
-  uint32_t heaps[kSiteHeaps];          // that freed; kNone behind the last
+  uint32_t heaps[kSiteHeaps];          // that freed, kNoHeap among them; kFreeEntry behind the last
   uint64_t freed_by_heap[kSiteHeaps];  // bytes
 
   // Bytes of other heaps are those that the list lacks.
   void count_heap(uint32_t heap, uint64_t bytes) {
     for (unsigned i = 0; i < kSiteHeaps; i++) {
-      if (heaps[i] == kNone) heaps[i] = heap;
+      if (heaps[i] == kFreeEntry) heaps[i] = heap;
       if (heaps[i] != heap) continue;
       freed_by_heap[i] += bytes;
       return;

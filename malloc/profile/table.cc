@@ -8,6 +8,8 @@
 namespace near::profile {
 namespace {
 
+constexpr uint32_t kNoRoom = ~uint32_t{0};
+
 uint64_t mix(uint64_t value) {
   value = (value ^ value >> 32) * 0x9e3779b97f4a7c15;
   return value ^ value >> 29;
@@ -43,14 +45,14 @@ bool Table::reset() {
   return true;
 }
 
-// Returns the index of the address; kNone if the table is full.
+// Returns the index of the address; kNoRoom if the table is full.
 uint32_t Table::add_address(uintptr_t address) {
-  if (address == 0) return kNone;
+  if (address == 0) return kNoRoom;
   uint32_t slot = static_cast<uint32_t>(mix(address)) % kAddresses;
   for (; parts_->addresses[slot] != 0; slot = (slot + 1) % kAddresses) {
     if (parts_->addresses[slot] == address) return slot;
   }
-  if (address_count_ == kAddresses / 8 * 7) return kNone;
+  if (address_count_ == kAddresses / 8 * 7) return kNoRoom;
   address_count_++;
   parts_->addresses[slot] = address;
   return slot;
@@ -69,7 +71,7 @@ uint32_t Table::add_site(uint32_t hash, const uintptr_t* frames, unsigned depth)
   if (site_count_ == kSites || frame_count_ + depth > kFrames) return 0;
   for (unsigned i = 0; i < depth; i++) {
     const uint32_t number = add_address(frames[i]);
-    if (number == kNone) return 0;
+    if (number == kNoRoom) return 0;
     parts_->frames[frame_count_ + i] = static_cast<uint16_t>(number);
   }
   Site& site = parts_->sites[site_count_];
@@ -77,7 +79,7 @@ uint32_t Table::add_site(uint32_t hash, const uintptr_t* frames, unsigned depth)
   site.hash = hash;
   site.stack = static_cast<uint16_t>(frame_count_);
   site.depth = static_cast<uint16_t>(depth);
-  for (uint32_t& heap : site.heaps) heap = kNone;
+  for (uint32_t& heap : site.heaps) heap = kFreeEntry;
   frame_count_ += depth;
   enter_hash(site_count_);
   return site_count_++;
@@ -184,20 +186,30 @@ Sample* Table::add(uintptr_t address) {
   return &sample;
 }
 
+// The link to the sample of the address; the last link of its chain, 0, if there is none.
+uint16_t* Table::link_to(uintptr_t address) {
+  uint16_t* at = chain_of(address);
+  while (*at != 0 && parts_->samples[*at - 1].address != address) at = &parts_->samples[*at - 1].next;
+  return at;
+}
+
+Sample* Table::find(uintptr_t address) {
+  const uint16_t link = *link_to(address);
+  return link == 0 ? nullptr : &parts_->samples[link - 1];
+}
+
 bool Table::remove(uintptr_t address, Sample& out) {
-  for (uint16_t* at = chain_of(address); *at != 0; at = &parts_->samples[*at - 1].next) {
-    const uint16_t link = *at;
-    Sample& sample = parts_->samples[link - 1];
-    if (sample.address != address) continue;
-    out = sample;
-    *at = sample.next;
-    sample.address = 0;
-    sample.next = free_samples_;
-    free_samples_ = link;
-    live_samples_--;
-    return true;
-  }
-  return false;
+  uint16_t* at = link_to(address);
+  const uint16_t link = *at;
+  if (link == 0) return false;
+  Sample& sample = parts_->samples[link - 1];
+  out = sample;
+  *at = sample.next;
+  sample.address = 0;
+  sample.next = free_samples_;
+  free_samples_ = link;
+  live_samples_--;
+  return true;
 }
 
 }  // namespace near::profile

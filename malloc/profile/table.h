@@ -53,6 +53,8 @@ class Table {
 
   // A sample of the address; null if there is no room.
   Sample* add(uintptr_t address);
+  // The live sample of the address; null if there is none.
+  Sample* find(uintptr_t address);
   // Takes a sample out and copies it to `out`. False if there is none of that address.
   bool remove(uintptr_t address, Sample& out);
   // The sample of a number below kSamples; its address is 0 if it is not live.
@@ -105,6 +107,7 @@ class Table {
   uint32_t choose_idle(uint16_t* chosen) const;
   void close_gaps(const uintptr_t* addresses, uint16_t* numbers);
   uint16_t* chain_of(uintptr_t address);
+  uint16_t* link_to(uintptr_t address);
 
   Parts* parts_ = nullptr;
   uint32_t address_count_ = 0;

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/assert.h"
+#include "base/bits.h"
 #include "platform/os.h"
 
 namespace near {
@@ -231,7 +232,7 @@ size_t purge_free_pages(Span& span, Damage& damage) {
     left &= ~bit_run(first, count);
     os::purge(span.start + (size_t{first} << kPageShift), size_t{count} << kPageShift);
   }
-  return static_cast<size_t>(std::popcount(fresh)) << kPageShift;
+  return size_t{count_bits(fresh)} << kPageShift;
 }
 
 uint32_t count_list(const Span& span, const FreeList& list) {

@@ -119,6 +119,7 @@ class Profile(PreloadTest):
         self.assertEqual(found["mean"], INTERVAL)
         self.assertEqual(found["dropped_stacks"], 0)
         self.assertEqual(found["dropped_blocks"], 0)
+        self.assertEqual(found["dropped_modules"], 0)
         self.assertLessEqual(found["own_bytes"], 1 << 20)
         allocated = sum(site["allocated"]["bytes"] for site in found["sites"])
         deviation = sum(site["variance"] for site in found["sites"]) ** 0.5

@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,12 +34,19 @@ LEAKS, FAILED = 23, 1
 
 
 class Watcher:
-    """Listens to the processes of the program, which wait when they end."""
+    """Listens to the processes of the program, which wait when they end.
+
+    A server that root started may have given up root's rights by then, so each user reaches root's
+    socket. A process of another user is looked at only if the program started it.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind(self.path)
+        if os.getuid() == 0:
+            path.chmod(0o666)
+            path.parent.chmod(0o711)
         self.listener.listen(128)
         self.listener.setblocking(False)
 
@@ -58,7 +66,9 @@ class Watcher:
     def _look(self, connection: socket.socket) -> None:
         connection.setblocking(True)
         peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        pid = struct.unpack("3i", peer)[0]
+        pid, user, _ = struct.unpack("3i", peer)
+        if user not in (0, os.getuid()) and os.getpid() not in _ancestors(pid):
+            raise Refused(f"process {pid} is another user's, and not of the program")
         parts = []
         while part := connection.recv(1 << 20):
             parts.append(part)
@@ -67,6 +77,13 @@ class Watcher:
     def handle(self, process: Process, told: dict[str, Any]) -> None:
         """Looks at a process that wrote this profile and waits. Refused: that is impossible."""
         raise NotImplementedError
+
+
+def _ancestors(pid: int) -> Iterator[int]:
+    """The parents of a process, the nearest first."""
+    while pid > 1:
+        pid = int(Process(pid).file("stat").rpartition(")")[2].split()[1])
+        yield pid
 
 
 class Reporter(Watcher):

@@ -41,9 +41,8 @@ def summary(profile: Profile, page: Path) -> str:
     measure, words = ("live", "live") if live else ("allocated", "allocated")
     for site in sorted(profile.sites, key=lambda each: -each.sums[measure])[:_TOP]:
         if site.sums[measure] > 0:
-            place = site.stack[0].place if site.stack else ""
             size = amount(site.sums[measure])
-            lines.append(f"  {size:>10} {words}: {site.short}  {place}".rstrip())
+            lines.append(f"  {size:>10} {words}: {site.short}  {site.frame.place}".rstrip())
     return "\n".join([*(f"near: {line}" for line in lines), f"near: the page is {page}"])
 
 

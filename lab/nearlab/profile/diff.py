@@ -14,7 +14,7 @@ import typer
 from nearlab import alone
 from nearlab.profile.amounts import amount
 from nearlab.profile.page import render, tree_of
-from nearlab.profile.profile import Profile, Site, read
+from nearlab.profile.profile import Profile, Site, named_frame, read
 from nearlab.profile.symbols import Frame
 
 _MOST_ROWS = 30
@@ -43,8 +43,13 @@ class Change:
         return abs(self.growth) > 1.96 * self.deviation
 
     @property
+    def named(self) -> tuple[Frame, ...]:
+        """The stack from the function that names the site on."""
+        return self.stack[named_frame(self.stack) :] or (Frame("(no stack)", ""),)
+
+    @property
     def caller(self) -> str:
-        return self.stack[0].function if self.stack else "(no stack)"
+        return self.named[0].function
 
     @property
     def between(self) -> str:
@@ -88,10 +93,10 @@ def text(before: Profile, after: Profile, changes: list[Change]) -> str:
         mark = "" if change.is_certain else "  (perhaps chance)"
         lines.append(
             f"{signed(change.growth):>12}  95 %: {change.between}  "
-            f"{change.caller} {change.stack[0].place if change.stack else ''}".rstrip()
+            f"{change.caller} {change.named[0].place}".rstrip()
             + mark
         )
-        lines += [f"{'':14}{frame.function}" for frame in change.stack[1:6]]
+        lines += [f"{'':14}{frame.function}" for frame in change.named[1:6]]
     return "\n".join(lines)
 
 
@@ -121,9 +126,9 @@ def page(before: Profile, after: Profile, changes: list[Change], title: str) -> 
         },
         rows=[
             {
-                "function": change.stack[0].short if change.stack else change.caller,
+                "function": change.named[0].short,
                 "full": change.caller,
-                "place": change.stack[0].place if change.stack else "",
+                "place": change.named[0].place,
                 "stack": change.stack,
                 "before": amount(change.before),
                 "after": amount(change.after),

@@ -39,7 +39,8 @@ def _row(site: Site, measure: str) -> dict[str, Any]:
     return {
         "function": site.short,
         "full": site.caller,
-        "place": site.stack[0].place if site.stack else "",
+        "place": site.frame.place,
+        "wrapper": site.wrapper,
         "stack": site.stack,
         "bytes": amount(site.sums[measure]),
         "between": _between(site.sums[measure], deviation),
@@ -47,7 +48,7 @@ def _row(site: Site, measure: str) -> dict[str, Any]:
         "samples": site.samples,
         "size": amount(site.size),
         "block": amount(site.block_size),
-        "life": _duration(site.mean_life),
+        "life": _duration(site.mean_life) if site.freed else "none freed",
         "heaps": ", ".join(
             f"heap {heap}: {amount(size)}" if heap >= 0 else f"no heap: {amount(size)}"
             for heap, size in site.freed_by_heap

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,28 @@ from nearlab.profile import kept, perf_map
 from nearlab.profile.symbols import Frame, Module, Symbols
 
 MEASURES = ("live", "peak", "allocated", "remote", "waste")
-# Frames of malloc's family, in a program that is linked to the archive of the library. Functions of
-# a namespace without a name are known by their files.
+# Frames of malloc's family, in a program that is linked to the archive of the library, and what the
+# libraries of C++ and Rust have between it and containers. Functions of a namespace without a name
+# are known by their files.
 _OWN = ("near::", "malloc", "calloc", "realloc", "operator new", "posix_memalign", "aligned_alloc")
+_OF_LANGUAGES = (
+    *("std::__new_allocator<", "__gnu_cxx::new_allocator<", "std::allocator<"),
+    *("std::allocator_traits<", "alloc::alloc::", "<alloc::alloc::Global as ", "alloc::raw_vec::"),
+    *("__rust_alloc", "__rust_realloc", "__rdl_alloc", "__rdl_realloc"),
+)
 _OWN_FILE = re.compile(r"/malloc/(front|heap|profile|shim)/\w+\.(cc|h):")
+# A function of C with such a name serves the whole program: its caller says more. The callers of
+# what cgo generates are Go's, and not on the stack.
+_WRAPPER = re.compile(r"(?!_cgo_)\w*(?:[Aa]lloc|ALLOC|strn?dup|memdup)\w*")
+
+
+def named_frame(stack: Sequence[Frame]) -> int:
+    """The index of the frame that names a site: the innermost one that is not the program's own
+    malloc; 0 if there is none."""
+    for index, frame in enumerate(stack):
+        if not _WRAPPER.fullmatch(frame.function):
+            return index
+    return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +61,24 @@ class Site:
         return (self.sums["allocated"] + self.sums["waste"]) / self.blocks if self.blocks else 0.0
 
     @property
+    def frame(self) -> Frame:
+        """The function that names the site: the innermost one that does more than allocate."""
+        return self.stack[named_frame(self.stack)] if self.stack else Frame("(no stack)", "")
+
+    @property
     def caller(self) -> str:
-        """The innermost frame that is not of a library's allocation functions."""
-        return self.stack[0].function if self.stack else "(no stack)"
+        """Its name."""
+        return self.frame.function
 
     @property
     def short(self) -> str:
         """Its name as people say it."""
-        return self.stack[0].short if self.stack else self.caller
+        return self.frame.short
+
+    @property
+    def wrapper(self) -> str:
+        """The program's own malloc that it called; empty if it called malloc itself."""
+        return self.stack[0].short if named_frame(self.stack) > 0 else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +93,8 @@ class Profile:
 
 
 def _is_own(frame: Frame) -> bool:
-    return frame.function.startswith(_OWN) or bool(_OWN_FILE.search(frame.place))
+    names = (*_OWN, *_OF_LANGUAGES)
+    return frame.function.startswith(names) or bool(_OWN_FILE.search(frame.place))
 
 
 def _site(told: dict[str, Any], symbols: Symbols) -> Site:

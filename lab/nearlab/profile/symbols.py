@@ -120,6 +120,18 @@ def _ask(file: str, addresses: list[int]) -> dict[int, list[Frame]]:
     return found
 
 
+def _last_part(name: str) -> str:
+    return short(name).rsplit("::", 1)[-1]
+
+
+def without_false_name(frames: list[Frame]) -> list[Frame]:
+    """addr2line calls the innermost inlined function by the symbol that it is inlined into, if it
+    has no name for linkers, as in a namespace without a name. Its caller then has its place."""
+    if len(frames) < 2 or _last_part(frames[0].function) != _last_part(frames[-1].function):
+        return frames
+    return [Frame(frames[1].function, frames[0].place), *frames[2:]]
+
+
 class Symbols:
     """Names for the addresses of one profile."""
 
@@ -139,7 +151,7 @@ class Symbols:
         for file, places in wanted.items():
             said = _ask(file, sorted(set(places.values())))
             for address, place in places.items():
-                self._frames[address] = said.get(place, [])
+                self._frames[address] = without_false_name(said.get(place, []))
 
     def _module_of(self, address: int) -> Module | None:
         index = bisect_right(self._starts, address) - 1

@@ -9,7 +9,7 @@ A document has a table between two comments, and so each number of a sentence or
     <!-- number: value docs/data/quick.jsonl.xz memory_kib tbb "a b t=2" -->24.1<!-- end -->
 
 `means` is a row for each allocator and group of rows, `cells` one for each cell, both relative to
-the baseline; more words are the allocators shown. `mean` is one of these means, of a metric, an
+the baseline; more words are the allocators shown. `targets` has the plan's targets. `mean` is one of these means, of a metric, an
 allocator and a group, relative to another allocator if that is named; `ratio` compares two
 allocators in the cells of a pattern, and `ratios` lists what it found in each; a second pattern
 names the cells of the second allocator. `value` is an allocator's own number there, in the unit
@@ -49,7 +49,7 @@ from nearlab import places
 from nearlab.report import style, verdict
 from nearlab.report import tables as page_tables
 from nearlab.report.analysis import MEMORY, TIME, Analysis
-from nearlab.results import record
+from nearlab.results import record, targets
 from nearlab.results.record import ORIGINS, RecordError
 from nearlab.results.stats import Interval
 
@@ -96,6 +96,14 @@ def _cells(analysis: Analysis, names: Sequence[str]) -> list[Sequence[str]]:
         ]
         rows.append((cell.name, *found))
     return rows
+
+
+def _targets(analysis: Analysis) -> list[Sequence[str]]:
+    found = targets.verdicts(analysis.record)
+    return [
+        ("target", "measured", "verdict"),
+        *((one.target, one.found, targets.WORDS[one.reached]) for one in found),
+    ]
 
 
 def _table(rows: list[Sequence[str]]) -> str:
@@ -276,6 +284,7 @@ def _count(verdicts: Sequence[dict[str, Any]], key: str, case: str, allocator: s
 _TABLES: dict[str, Callable[..., str]] = {
     "means": lambda analysis, *names: _table(_means(analysis, names)),
     "cells": lambda analysis, *names: _table(_cells(analysis, names)),
+    "targets": lambda analysis: _table(_targets(analysis)),
 }
 _NUMBERS: dict[str, Callable[..., str]] = {
     "mean": _mean,

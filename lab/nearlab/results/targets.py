@@ -16,6 +16,7 @@ from nearlab.results import stats
 from nearlab.results.record import Cell, Record
 from nearlab.results.stats import Interval
 
+WORDS = {True: "reached", False: "missed", None: "not measured"}
 SMALLEST = "smallest"  # stands for an allocator: in each cell the peer with the smallest number
 
 
@@ -59,9 +60,9 @@ def verdicts(record: Record) -> list[Verdict]:
 
 def table(found: Sequence[Verdict]) -> Table:
     made = Table("target", "found", "verdict", title="Targets", title_justify="left")
-    words = {True: "[green]reached", False: "[red]missed", None: "[yellow]not measured"}
+    colours = {True: "green", False: "red", None: "yellow"}
     for one in found:
-        made.add_row(one.target, one.found, words[one.reached])
+        made.add_row(one.target, one.found, f"[{colours[one.reached]}]{WORDS[one.reached]}")
     reached = sum(one.reached is True for one in found)
     made.caption = f"{reached} of {len(found)} reached"
     return made

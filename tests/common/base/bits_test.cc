@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+
 #include "support/cases.h"
 #include "support/pattern.h"
 
@@ -71,6 +73,18 @@ TEST(Bits, RoundingLandsOnTheNextMultiple) {
       count_cases();
     }
   }
+}
+
+TEST(Bits, CountsBitsAsTheStandardDoes) {
+  uint64_t word = 0x9e37'79b9'7f4a'7c15;
+  for (unsigned i = 0; i < 64; i++) {
+    for (const uint64_t value : {uint64_t{1} << i, ~uint64_t{0} << i, ~uint64_t{0} >> i, word}) {
+      ASSERT_EQ(near::count_bits(value), static_cast<unsigned>(std::popcount(value)));
+      count_cases();
+    }
+    word = word * 6'364'136'223'846'793'005 + 1'442'695'040'888'963'407;
+  }
+  ASSERT_EQ(near::count_bits(0), 0u);
 }
 
 TEST(Bits, LogarithmsAndPowersAgree) {

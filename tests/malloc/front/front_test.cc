@@ -5,6 +5,7 @@
 #include <nearmalloc/nearmalloc.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -87,6 +88,54 @@ TEST_F(FrontTest, ReallocKeepsTheContentsAcrossEveryBorder) {
       count_cases();
     }
   }
+}
+
+// Each move gives room for a fifth more, so few moves copy it.
+TEST_F(FrontTest, ABlockThatGrowsALittleAtATimeSeldomMoves) {
+  for (const size_t step : {size_t{16}, size_t{100}, size_t{300}}) {
+    char* block = filled(step, step);
+    double moves = 0;
+    for (size_t size = 2 * step; size <= near::kMediumMax; size += step) {
+      auto* grown = static_cast<char*>(near_realloc(block, size));
+      if (grown != block) moves++;
+      block = grown;
+    }
+    EXPECT_TRUE(range_holds(block, 0, step, step));
+    EXPECT_LE(moves, 8 + std::log(near::kMediumMax / 128.0) / std::log(1.2))
+        << "in steps of " << step;
+    near_free(block);
+    count_cases();
+  }
+}
+
+TEST_F(FrontTest, ALargeBlockThatGrowsMovesToWhereItCanGrow) {
+  char* tight = filled(5 * kSliceSize, 1);
+  char* between = filled(kSliceSize, 2);
+  char* roomy = filled(40 * kSliceSize, 3);
+  char* last = filled(kSliceSize, 4);
+  char* block = filled(4 * kSliceSize, 5);
+  char* behind = filled(kSliceSize, 6);
+  near_free(roomy);
+  near_free(tight);
+  auto* grown = static_cast<char*>(near_realloc(block, 5 * kSliceSize));
+  EXPECT_NE(grown, block) << "a block is behind it";
+  EXPECT_EQ(near_realloc(grown, 10 * kSliceSize), grown);
+  EXPECT_TRUE(range_holds(grown, 0, 4 * kSliceSize, 5));
+  for (char* each : {grown, between, last, behind}) near_free(each);
+  count_cases();
+}
+
+// A class with room may be refused where the class of the size has a free block.
+TEST_F(FrontTest, ABlockGrowsWithoutRoomIfThatIsRefused) {
+  char* block = filled(2'048, 1);
+  near_free(near_malloc(2'304));
+  fake_os::set_commit_limit(fake_os::committed_bytes());
+  auto* grown = static_cast<char*>(near_realloc(block, 2'100));
+  fake_os::set_commit_limit(SIZE_MAX);
+  ASSERT_NE(grown, nullptr);
+  EXPECT_TRUE(range_holds(grown, 0, 2'048, 1));
+  near_free(grown);
+  count_cases();
 }
 
 TEST_F(FrontTest, AnyAlignmentIsHonoured) {

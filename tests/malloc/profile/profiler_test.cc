@@ -165,6 +165,27 @@ TEST_F(ProfilerTest, ReallocKeepsContents) {
   }
 }
 
+TEST_F(ProfilerTest, ABlockThatGrowsInPlaceIsNoNewSample) {
+  const Profiling profiling(kEveryBlock);
+  char* block = sampled(40'000);
+  const near::profile::Summary before = near::profile::summary();
+  uint64_t moves = 0;
+  size_t size = 40'000;
+  while (size < 400'000) {
+    auto* grown = static_cast<char*>(near_realloc(block, size += 4'000));
+    if (grown != block) moves++;
+    block = grown;
+  }
+  const near::profile::Summary after = near::profile::summary();
+  EXPECT_LT(moves, 10u);
+  EXPECT_EQ(after.samples, before.samples + moves);
+  EXPECT_EQ(after.live_samples, before.live_samples);
+  EXPECT_EQ(after.live.bytes, before.live.bytes + size - 40'000);
+  near_free(block);
+  EXPECT_EQ(near::profile::summary().live.bytes, before.live.bytes - 40'000);
+  count_cases();
+}
+
 TEST_F(ProfilerTest, WrongFreesAreReported) {
   const Profiling profiling(kEveryBlock);
   for (const size_t size : {size_t{100}, size_t{50'000}}) {

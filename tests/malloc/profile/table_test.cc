@@ -230,6 +230,27 @@ TEST(ProfileTable, OnlyUsedPagesAreResident) {
   count_cases();
 }
 
+// Threads without a heap have one entry of the list, also if they are the first that freed.
+TEST(ProfileTable, ThreadsWithoutAHeapAreToldFromHeaps) {
+  using near::profile::kFreeEntry;
+  using near::profile::kNoHeap;
+  Table table;
+  ASSERT_TRUE(table.reset());
+  const uintptr_t frame = 5;
+  near::profile::Site& site = table.site(find(table, &frame, 1));
+  site.freed.bytes = 1000;
+  site.count_heap(kNoHeap, 10);
+  site.count_heap(7, 20);
+  site.count_heap(kNoHeap, 30);
+  EXPECT_EQ(site.heaps[0], kNoHeap);
+  EXPECT_EQ(site.freed_by_heap[0], 40u);
+  EXPECT_EQ(site.heaps[1], 7u);
+  EXPECT_EQ(site.freed_by_heap[1], 20u);
+  EXPECT_EQ(site.heaps[2], kFreeEntry);
+  EXPECT_EQ(site.freed_by_others(), 940u);
+  count_cases();
+}
+
 TEST(ProfileTable, LiveSamplesOutliveAResetWithoutTheirSite) {
   Table table;
   ASSERT_TRUE(table.reset());

@@ -82,10 +82,16 @@ void grow(Truth& truth, Kept& kept) {
     size_t size = 33000;
     void* block = truth.take(size);
     for (unsigned step = 0; step < 4; step++) {
+      void* const before = block;
+      block = near_realloc(block, size + 30000);
       truth.live -= size;
       size += 30000;
-      block = near_realloc(block, size);
-      truth.count(size);
+      if (block == before) {  // the same block, longer
+        truth.bytes += 30000;
+        truth.live += size;
+      } else {
+        truth.count(size);
+      }
     }
     for (unsigned small = 0; small < 300; small++) kept.add(truth.take(40));
     truth.give(block, size);
@@ -109,7 +115,10 @@ void call_others(Truth& truth, Kept& kept) {
     moved = near_realloc(moved, 2000);
     truth.count(2000);
     truth.live -= 100;
-    truth.give(moved, 2000);
+    moved = near_realloc(moved, 2100);  // it would get room, which nobody asked for
+    truth.count(2100);
+    truth.live -= 2000;
+    truth.give(moved, 2100);
     if (i % 10 != 0) continue;
     truth.count(40'000);
     truth.give(near_calloc(4, 10'000), 40'000);

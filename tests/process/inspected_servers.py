@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+"""Servers of Debian and a static program are looked at with every tool: top, core, exporter,
+leaks, and what they explain themselves. Each tool finds the memory that the clients caused.
+And nothing of all this is in a process that was not asked for it.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import servers
+from preload import PreloadTest, count, environment, main, program, run
+from servers import BLOCK, HELD, REQUESTS, Server
+
+LAB = str(Path(__file__).parents[2] / "lab")
+LEAKS = [sys.executable, "-m", "nearlab.leaks.command", "--interval", "4096", "--"]
+PAGE = [sys.executable, "-m", "nearlab.profile.command", "--interval", "8192", "--out",
+        "FOLDER/page.html", "--"]
+LOST = 3000 * REQUESTS
+LEAKED = 23  # the status of ./near run --leaks
+# A block of BLOCK bytes with what a program adds lies in a class of these sizes.
+SIZES = range(BLOCK, BLOCK * 5 // 4)
+ROW = re.compile(r"^ *(\d+) +\d+ +(\d+) +\d+ +\d", re.MULTILINE)  # of a size class
+EXPLAINED = re.compile(r"why \d+ KiB are resident in process (\d+)\n(.*?Page tables take)",
+                       re.DOTALL)
+NAMES = re.compile(r"^(\w+)\{(.*)\} (\S+)$", re.MULTILINE)  # of a metric
+
+
+def tool(module: str, *words: str | int | Path) -> str:
+    """What a command of `./near` prints."""
+    found = subprocess.run([sys.executable, "-m", f"nearlab.{module}", *map(str, words)],
+                           env=os.environ | {"PYTHONPATH": LAB, "PYTHONDONTWRITEBYTECODE": "1"},
+                           capture_output=True, text=True, timeout=120, check=False)
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+def blocks_in(text: str) -> int:
+    """The live blocks of SIZES in a table of size classes."""
+    return sum(int(live) for size, live in ROW.findall(text) if int(size) in SIZES)
+
+
+def settled(pid: int) -> dict[str, Any]:
+    """What is seen of a process when it has done what it does after the last request."""
+    end = time.monotonic() + 30
+    states = [seen(pid)]
+    while states[-5:] != [states[-1]] * 5:
+        assert time.monotonic() < end, f"it does not come to rest: {states[-5:]}"
+        time.sleep(0.1)
+        states.append(seen(pid))
+    return states[-1]
+
+
+def seen(pid: int) -> dict[str, Any]:
+    """What the kernel shows of a process, and a tool of this library could have changed."""
+    folder = Path(f"/proc/{pid}")
+    status = dict(line.split(":\t", 1) for line in (folder / "status").read_text().splitlines())
+    # The server closes the last connections when it likes, so one socket is as good as two.
+    files = set()
+    for each in (folder / "fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it has just been closed
+            files.add(re.sub(r":.*|near-test-[^/]*", "", str(each.readlink())))
+    return {
+        "handlers": status["SigCgt"], "ignored": status["SigIgn"],
+        "timers": (folder / "timers").read_text(), "threads": int(status["Threads"]),
+        "children": len(servers.children(pid)), "files": sorted(files),
+    }
+
+
+class Inspected:
+    """The tests that each server passes."""
+
+    kind: type[Server]
+    explain = "signal"
+
+    def test_views_from_outside(self) -> None:
+        with self.kind() as server:
+            server.load()
+            self.see_top(server)
+            self.see_metrics(server)
+            self.see_core(server)
+            self.assertEqual(server.stop(), 0, server.said())
+
+    def see_top(self, server: Server) -> None:
+        pids = server.pids()
+        found = {each["pid"]: each for each in json.loads(tool("top.command", *pids, "--once",
+                                                               "--json"))}
+        self.assertEqual(set(found), set(pids))
+        for census in found.values():
+            self.assertGreater(sum(each["live"] for each in census["classes"]), 100)
+            self.assertIn("growth", [event["kind"] for event in census["events"]])
+        for pid in server.holding():
+            live = sum(each["live"] for each in found[pid]["classes"] if each["size"] in SIZES)
+            self.assert_about(live, REQUESTS, f"blocks in top's JSON of {pid}")
+            text = tool("top.command", pid, "--once")
+            self.assertIn(f" ({pid}): ", text)
+            self.assert_about(blocks_in(text), REQUESTS, f"blocks in top's text of {pid}")
+        name = found[server.pid]["name"]
+        named = json.loads(tool("top.command", name, "--once", "--json"))
+        self.assertLessEqual({pid for pid in pids if found[pid]["name"] == name},
+                             {each["pid"] for each in named})
+        count()
+
+    def see_metrics(self, server: Server) -> None:
+        pids = server.pids()
+        live, growth = dict.fromkeys(pids, 0.0), dict.fromkeys(pids, 0.0)
+        for name, words, value in NAMES.findall(tool("exporter.command", *pids, "--once")):
+            labels = dict(re.findall(r'(\w+)="([^"]*)"', words))
+            if name == "nearmalloc_process_class_live_bytes" and int(labels["size"]) in SIZES:
+                live[int(labels["pid"])] += float(value)
+            if name == "nearmalloc_process_recorded_events_total" and labels["kind"] == "growth":
+                growth[int(labels["pid"])] += float(value)
+        for pid in server.holding():
+            self.assertGreater(live[pid], HELD, f"bytes in the exporter's metrics of {pid}")
+        self.assertTrue(all(growth.values()), growth)
+        count()
+
+    def see_core(self, server: Server) -> None:
+        gdb = shutil.which("gdb")
+        if gdb is None:
+            print("left out: core files: gdb is not installed")
+            return
+        pid = server.holding()[-1]
+        core = server.folder / "core"
+        said = subprocess.run([gdb, "-q", "-nx", "-batch", "-iex", "set debuginfod enabled off",
+                               "-p", str(pid), "-ex", f"generate-core-file {core}"],
+                              capture_output=True, text=True, timeout=120, check=False)
+        self.assertTrue(core.exists(), said.stdout + said.stderr)
+        text = tool("debugger.command", core)
+        self.assertIn(f" ({pid}): ", text)
+        self.assert_about(blocks_in(text), REQUESTS, "blocks in the core file")
+        text = tool("debugger.command", core, "--heaps", "--events")
+        self.assertRegex(text, r"heap 0 at 0x\w+: node 0, used")
+        self.assertRegex(text, r"before the newest: node 0 grew by \d+ bytes")
+        count()
+
+    def test_it_explains_itself(self) -> None:
+        with self.kind(NEARMALLOC_EXPLAIN=self.explain) as server:
+            server.load()
+            pids = server.holding()
+            if self.explain == "exit":
+                self.assertEqual(server.stop(), 0, server.said())
+            else:
+                os.kill(server.pid, signal.SIGUSR2)
+            end = time.monotonic() + 30
+            while len(found := dict(EXPLAINED.findall(server.said()))) < len(pids):
+                self.assertLess(time.monotonic(), end, f"{pids} say: {server.said()}")
+                time.sleep(0.02)
+            for pid in pids:
+                text = found[str(pid)]
+                self.assertRegex(text, r"\d+ KiB are live blocks of size classes")
+                self.assertRegex(text, r"ago: node 0 grew by \d+ KiB")
+                if self.explain != "exit":
+                    kib = re.search(r"(\d+) KiB are live blocks of size classes", text)
+                    self.assertGreater(int(kib[1]) * 1024, HELD, text)
+            if self.explain != "exit":
+                self.assertEqual(server.stop(), 0, server.said())
+        count()
+
+    def leaks(self) -> str:
+        """The report of `./near run --leaks` about the main process."""
+        with self.kind(tool=LEAKS, PYTHONPATH=LAB) as server:
+            server.load()
+            pid = server.pid
+            status = server.stop()
+            said = server.said()
+        report = re.search(rf"near: \S+ \({pid}\)[^\n]* (\d+) sampled blocks.*", said, re.DOTALL)
+        assert report is not None, said
+        self.assertGreater(int(report[1]), 20, said)
+        lost = re.search(r"about ([\d.]+) (B|KiB|MiB)", report[0])
+        self.assertEqual(status, LEAKED if lost else 0, said)
+        units = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
+        self.lost = float(lost[1]) * units[lost[2]] if lost else 0.0
+        count()
+        return report[0]
+
+    def test_leaks(self) -> None:
+        report = self.leaks()
+        self.assertLess(self.lost, HELD / 10, f"the program has what it holds\n{report}")
+
+    def test_the_page(self) -> None:
+        """It is about the process that allocated most."""
+        with self.kind(tool=PAGE, PYTHONPATH=LAB) as server:
+            server.load()
+            pids = server.holding()
+            self.assertEqual(server.stop(), 0, server.said())
+            said = re.search(r"near: process (\d+): .* ([\d.]+) MiB at the peak", server.said())
+            assert said is not None, server.said()
+            self.assertIn(int(said[1]), pids, server.said())
+            self.assertGreater(float(said[2]), 0.75 * HELD / (1 << 20), server.said())
+            self.assertNotIn("nearmalloc:", server.said())
+            self.assert_page(server, int(said[1]))
+
+    def assert_page(self, server: Server, pid: int) -> None:
+        self.assertIn(f"Process {pid}", (server.folder / "page.html").read_text())
+        count()
+
+    def test_nothing_of_it_is_there_unless_asked_for(self) -> None:
+        states, folders = [], []
+        for preload in (False, True):
+            with self.kind(preload=preload, TMPDIR="FOLDER", HOME="FOLDER") as server:
+                server.load()
+                states.append(settled(server.pid))
+                folders.append(sorted(path.name for path in server.folder.iterdir()))
+                self.assertEqual(server.stop(), 0, server.said())
+                folders[-1] += sorted(path.name for path in server.folder.iterdir())
+                self.assertNotIn("nearmalloc", server.said())
+        self.assertEqual(folders[1], folders[0])
+        self.assert_untouched(*states)
+        count()
+
+    def assert_untouched(self, plain: dict[str, Any], ours: dict[str, Any]) -> None:
+        # A program with threads has the thread that purges, if the system's load lets it be seen.
+        self.assertIn(ours.pop("threads") - plain.pop("threads"), (0, 1))
+        self.assertEqual(ours, plain)
+
+    def assert_about(self, found: int, truth: int, what: str) -> None:
+        self.assertIn(found, range(truth, truth * 5 // 4), what)
+
+
+class Redis(Inspected, PreloadTest):
+    kind = servers.Redis
+
+
+class PostgreSQL(Inspected, PreloadTest):
+    """It handles SIGUSR2 itself."""
+
+    kind = servers.PostgreSQL
+    explain = "exit"
+
+    def test_the_page(self) -> None:
+        """That of each connection's process. As root, `./near profile` cannot give one: the server
+        has given up root, and may not write to root's folder."""
+        with self.kind(NEARMALLOC_PROFILE="on", NEARMALLOC_PROFILE_INTERVAL="8192",
+                       NEARMALLOC_PROFILE_FILE="kept:FOLDER/%p") as server:
+            server.load()
+            for pid in server.holding():
+                page = server.folder / "page.html"
+                tool("profile.show", server.folder / str(pid), "--out", page)
+                self.assertIn("tuplestore_putvalues", page.read_text())
+                self.assert_page(server, pid)
+            self.assertEqual(server.stop(), 0, server.said())
+
+
+class Python(Inspected, PreloadTest):
+    kind = servers.Python
+
+    def test_leaks(self) -> None:
+        report = self.leaks()
+        self.assertIn("ffi_call", report)
+        self.assertLess(abs(self.lost - LOST), 0.3 * LOST, report)
+
+
+class Node(Inspected, PreloadTest):
+    kind = servers.Node
+
+
+class Static(Inspected, PreloadTest):
+    kind = servers.Static
+
+    def test_leaks(self) -> None:
+        report = self.leaks()
+        self.assertIn("    plant_lost  ", report)
+        self.assertNotIn("plant_held", report)
+        self.assertLess(abs(self.lost - LOST), 0.3 * LOST, report)
+
+    def assert_untouched(self, _: dict[str, Any], ours: dict[str, Any]) -> None:
+        """The allocator is in the program, so there is none without it."""
+        self.assertEqual(int(ours["handlers"], 16), 1 << (signal.SIGTERM - 1))
+        self.assertEqual((ours["timers"], ours["threads"], ours["children"]), ("", 1, 0))
+        self.assertEqual([name for name in ours["files"] if name.startswith("/")],
+                         [name for name in ours["files"] if "errors" in name or "null" in name])
+
+
+class Environment(PreloadTest):
+    def test_children_get_the_environment_that_the_program_got(self) -> None:
+        command = [program("dash"), "-c", "env -0 | sort -z"]
+        plain, ours = (run(command, preload=preload, summary=False) for preload in (False, True))
+        self.assert_good(ours)
+        added = {each for each in ours.out.split(b"\0") if each not in plain.out.split(b"\0")}
+        given = environment(True, summary=False)
+        self.assertEqual(added, {f"{name}={given[name]}".encode()
+                                 for name in ("LD_PRELOAD", "NEARMALLOC_STATS")})
+        count()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["PostgreSQL"] and not servers.has_postgresql():
+        sys.exit(77)
+    main()
