@@ -120,6 +120,20 @@ def number(root, words: str) -> str:
     return path.read_text().split("-->")[1].removesuffix("<!-- end ")
 
 
+def test_a_mean_may_be_over_the_cells_of_a_pattern(root):
+    lines = content()
+    lines[0]["cells"][0]["origin"] = "program"  # churn
+    raw = make.write(root / "b.jsonl", lines).read_bytes()
+    (root / "data" / "b.jsonl.xz").write_bytes(lzma.compress(raw))
+    mean = "mean data/b.jsonl.xz {}"
+    assert number(root, mean.format("time nearmalloc *o*")).startswith("1.41 [")  # 0.5 and 4
+    assert number(root, mean.format("memory_kib nearmalloc larson tbb")) == "0.25 [0.25, 0.25]"
+    assert number(root, mean.format("time tbb churn")).startswith("2.00 [")
+    for words in ('time nearmalloc "*"', "time nearmalloc nowhere", "hours nearmalloc larson"):
+        (root / "README.md").write_text(f"<!-- number: {mean.format(words)} -->old<!-- end -->")
+        assert tables(root / "README.md") == 2
+
+
 def of_seconds(root, seconds: dict[str, dict[str, list]], allocators: tuple[str, ...]):
     raw = make.write(root / "b.jsonl", content(seconds, names=allocators)).read_bytes()
     (root / "data" / "b.jsonl.xz").write_bytes(lzma.compress(raw))

@@ -10,8 +10,8 @@ A document has a table between two comments, and so each number of a sentence or
 
 `means` is a row for each allocator and group of rows, `cells` one for each cell, both relative to
 the baseline; more words are the allocators shown. `targets` has the plan's targets. `mean` is one
-of these means, of a metric, an allocator and a group, relative to another allocator if that is
-named; `ratio` compares two allocators in the cells of a pattern, and `ratios` lists what it found
+of these means, of a metric, an allocator and a group or the cells of a pattern, relative to another
+allocator if that is named; `ratio` compares two allocators in the cells of a pattern, and `ratios` lists what it found
 in each; a second pattern names the cells of the second allocator. `value` is an allocator's own
 number there, in the unit that the page has (MiB for `..._kib`). `machine` says where and when the
 file was measured, and `version` which version of an allocator was; `empty` is the memory of an
@@ -113,10 +113,18 @@ def _table(rows: list[Sequence[str]]) -> str:
 
 
 def _mean(
-    analysis: Analysis, metric: str, name: str, origin: str, base: str | None = None
+    analysis: Analysis, metric: str, name: str, chosen: str, base: str | None = None
 ) -> str:
+    """Over the cells of a group that count, or over all of a pattern; never over two groups."""
     key = _METRICS.get(metric, metric)
-    return page_tables.interval(analysis.mean(name, key, analysis.common(key, origin), base))
+    if chosen in ORIGINS:
+        return page_tables.interval(analysis.mean(name, key, analysis.common(key, chosen), base))
+    cells = _names(analysis, chosen)
+    groups = {analysis.record.cell_by_name[cell].origin for cell in cells}
+    found = analysis.mean(name, key, cells, base) if len(groups) == 1 else None
+    if found is None:
+        raise RecordError(f"there is no mean over {len(groups)} groups of cells {chosen!r}")
+    return page_tables.interval(found)
 
 
 def _names(analysis: Analysis, pattern: str) -> list[str]:
