@@ -11,13 +11,13 @@ A document has a table between two comments, and so each number of a sentence or
 `means` is a row for each allocator and group of rows, `cells` one for each cell, both relative to
 the baseline; more words are the allocators shown. `targets` has the plan's targets. `mean` is one
 of these means, of a metric, an allocator and a group or the cells of a pattern, relative to another
-allocator if that is named; `ratio` compares two allocators in the cells of a pattern, and `ratios` lists what it found
-in each; a second pattern names the cells of the second allocator. `value` is an allocator's own
-number there, in the unit that the page has (MiB for `..._kib`). `machine` says where and when the
-file was measured, and `version` which version of an allocator was; `empty` is the memory of an
-empty process under one, in MiB. `harness` is the share of a cell's instructions that are the
-workload's own. `beyond` counts the cells in which one allocator takes more than another with an
-interval that excludes 1. `sign` says whether these ratios are what a claim says:
+allocator if that is named; `ratio` compares two allocators in the cells of a pattern, and `ratios`
+lists what it found in each; a second pattern names the cells of the second allocator. `value` is an
+allocator's own number there, in the unit that the page has (MiB for `..._kib`). `machine` says
+where and when the file was measured, and `version` which version of an allocator was; `empty` is
+the memory of an empty process under one, in MiB. `harness` is the share of a cell's instructions
+that are the workload's own. `beyond` counts the cells in which one allocator takes more than
+another with an interval that excludes 1. `sign` says whether these ratios are what a claim says:
 
     <!-- number: sign docs/data/quick.jsonl.xz less time tbb glibc larson* -->weak<!-- end -->
 
@@ -112,9 +112,7 @@ def _table(rows: list[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _mean(
-    analysis: Analysis, metric: str, name: str, chosen: str, base: str | None = None
-) -> str:
+def _mean(analysis: Analysis, metric: str, name: str, chosen: str, base: str | None = None) -> str:
     """Over the cells of a group that count, or over all of a pattern; never over two groups."""
     key = _METRICS.get(metric, metric)
     if chosen in ORIGINS:
