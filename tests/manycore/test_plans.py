@@ -129,6 +129,35 @@ def test_a_plan_repeats(tmp_path: Path) -> None:
     assert drawn[0] == drawn[1]
 
 
+FREEING = """
+title = "freeing"
+description = "a tree whose nodes are freed"
+machine = "xeon-8160x4"
+processors = [2]
+allocators = ["near"]
+[[series]]
+name = "tree"
+program = "set_updates"
+operations = 2000
+arguments = ["--threads", "{threads}", "--operations", "{total}", "--keys", "1000"]
+[[series]]
+name = "timed"
+program = "set_updates"
+operations = 2000
+arguments = [
+  "--threads", "{threads}", "--operations", "{total}", "--keys", "1000", "--freeing-time", "1",
+]
+"""
+
+
+def test_a_row_has_the_share_of_freeing_where_it_was_measured(tmp_path: Path) -> None:
+    path = tmp_path / "freeing.toml"
+    path.write_text(FREEING, encoding="utf-8")
+    tree, timed = rows_of(path)
+    assert int(tree["epochs"]) > 0 and int(timed["peak_unreclaimed"]) > 0
+    assert tree["freeing_share"] == "" and 0 < float(timed["freeing_share"]) < 1
+
+
 def test_other_files_are_no_results(tmp_path: Path) -> None:
     other = tmp_path / "other.csv"
     other.write_text("a,b\n1,2\n", encoding="utf-8")

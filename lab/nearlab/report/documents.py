@@ -9,15 +9,15 @@ A document has a table between two comments, and so each number of a sentence or
     <!-- number: value docs/data/quick.jsonl.xz memory_kib tbb "a b t=2" -->24.1<!-- end -->
 
 `means` is a row for each allocator and group of rows, `cells` one for each cell, both relative to
-the baseline; more words are the allocators shown. `targets` has the plan's targets. `mean` is one of these means, of a metric, an
-allocator and a group, relative to another allocator if that is named; `ratio` compares two
-allocators in the cells of a pattern, and `ratios` lists what it found in each; a second pattern
-names the cells of the second allocator. `value` is an allocator's own number there, in the unit
-that the page has (MiB for `..._kib`). `machine` says where and when the file was measured, and
-`version` which version of an allocator was; `empty` is the memory of an empty process under one, in
-MiB. `harness` is the share of a cell's instructions that are the workload's own. `beyond` counts the
-cells in which one allocator takes more than another with an interval that excludes 1. `sign` says
-whether these ratios are what a claim says:
+the baseline; more words are the allocators shown. `targets` has the plan's targets. `mean` is one
+of these means, of a metric, an allocator and a group, relative to another allocator if that is
+named; `ratio` compares two allocators in the cells of a pattern, and `ratios` lists what it found
+in each; a second pattern names the cells of the second allocator. `value` is an allocator's own
+number there, in the unit that the page has (MiB for `..._kib`). `machine` says where and when the
+file was measured, and `version` which version of an allocator was; `empty` is the memory of an
+empty process under one, in MiB. `harness` is the share of a cell's instructions that are the
+workload's own. `beyond` counts the cells in which one allocator takes more than another with an
+interval that excludes 1. `sign` says whether these ratios are what a claim says:
 
     <!-- number: sign docs/data/quick.jsonl.xz less time tbb glibc larson* -->weak<!-- end -->
 
