@@ -55,22 +55,24 @@ bool is_live(Span& span, void* pointer) {
   return !(is_own && span.list->is_first(block, distance)) && is_held(&span, block);
 }
 
-// More than `size` bytes for a block of a class that moves because it grows: at least a fifth more
-// than it had, but not a large block. A program that adds to a block often adds again, and the
-// block would be copied at each class. While the profiler runs it is `size`, which is what the
-// profile counts; and so in a signal handler, whose memory is scarce.
-size_t with_room(size_t usable, size_t size) {
-  if (unlikely(profile::is_running() || is_inside())) return size;
-  return max_of(size, min_of(usable + usable / 5, kMediumMax));
+// Takes a block of a class with room, of which the profile counts what was asked for.
+void* take_with_room(size_t size, size_t room) {
+  if (likely(!profile::is_running())) return allocate(room);
+  void* pointer = take_if_due(current_shard(), size, class_of(room), false);
+  return pointer != nullptr ? pointer : allocate_uncounted(room);
 }
 
+// Allocates for a block that moves because it grows. A program that adds to a block often adds
+// again: a block of a class gets a fifth more than it had, or it would be copied at each class; a
+// large one gets a place where it can grow.
 void* allocate_to_grow(size_t usable, size_t size) {
+  const size_t room = min_of(usable + usable / 5, kMediumMax);
   void* pointer = nullptr;
   if (size > kMediumMax) {
     pointer = size <= PTRDIFF_MAX ? allocate_large_to_grow(size) : nullptr;
     if (pointer != nullptr && unlikely(profile::is_running())) count_large(pointer, size);
-  } else if (with_room(usable, size) > size) {
-    pointer = allocate(with_room(usable, size));
+  } else if (room > size && !is_inside()) {  // a handler's memory is scarce
+    pointer = take_with_room(size, room);
   }
   return pointer != nullptr ? pointer : allocate(size);
 }

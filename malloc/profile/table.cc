@@ -189,7 +189,8 @@ Sample* Table::add(uintptr_t address) {
 // The link to the sample of the address; the last link of its chain, 0, if there is none.
 uint16_t* Table::link_to(uintptr_t address) {
   uint16_t* at = chain_of(address);
-  while (*at != 0 && parts_->samples[*at - 1].address != address) at = &parts_->samples[*at - 1].next;
+  while (*at != 0 && parts_->samples[*at - 1].address != address)
+    at = &parts_->samples[*at - 1].next;
   return at;
 }
 
