@@ -78,7 +78,7 @@ def segments(file: str) -> tuple[list[tuple[int, int, int]], str]:
     try:
         with opened(file) as stream:
             return _segments(stream)
-    except (OSError, OverflowError, ValueError, struct.error):  # it is cut, or no ELF file
+    except (OSError, ValueError, struct.error):  # it is cut, or no ELF file
         return [], ""
 
 
