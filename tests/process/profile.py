@@ -223,7 +223,7 @@ class Profile(PreloadTest):
         result = run([tool, "--text", "--show_bytes", PROGRAMS / "profiled",
                       self.folder / "profile"], preload=False)
         self.assert_good(result)
-        live = re.search(rb"(?m)^ *(\d+) +[\d.]+% .* plant_leak$", result.out)
+        live = re.search(rb"(?m)^ *(\d+) +[\d.]+% .* plant_leak(?: \(inline\))?$", result.out)
         self.assertIsNotNone(live, str(result))
         self.near(int(live[1]), self.planted["plant_leak"], 0.25, "live, by jeprof")
 
