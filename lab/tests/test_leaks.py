@@ -1,18 +1,15 @@
 """`./near run --leaks` reports planted leaks and nothing else, and its status can be used in CI."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from nearlab.leaks import command, exit_frame, roots
+from nearlab.leaks import exit_frame, roots
 from nearlab.top.blocks import Blocks
 from nearlab.top.census import Reader
 from nearlab.top.process import Mapping, Process, Refused, find_layout
@@ -240,40 +237,6 @@ def test_what_was_not_looked_at_is_no_success(folder):
     result = run(folder, "--", "/no/such/program")
     assert (result.returncode, result.stdout) == (1, "")
     assert "near: /no/such/program: No such file or directory" in result.stderr
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root may start a process of another user")
-@pytest.mark.parametrize("is_ours", [True, False])
-def test_a_process_of_another_user_is_looked_at_if_the_program_started_it(
-    is_ours, monkeypatch, capsys
-):
-    """As a server of root that gives up root's rights."""
-
-    class Recorder(command.Watcher):
-        pids: ClassVar[list[int]] = []
-
-        def handle(self, process, told):
-            self.pids.append(process.pid)
-
-    if not is_ours:
-        monkeypatch.setattr(command, "_ancestors", lambda _: iter([1]))
-    with tempfile.TemporaryDirectory() as name:  # pytest's folders are root's alone
-        watcher = Recorder(Path(name) / "at-exit")
-        script = (
-            "import socket, sys; stream = socket.socket(socket.AF_UNIX)\n"
-            "stream.connect(sys.argv[1]); stream.send(b'{}'); stream.shutdown(1); stream.recv(1)"
-        )
-        client = [shutil.which("python3", path="/usr/bin") or sys.executable, "-c", script]
-        with subprocess.Popen([*client, watcher.path], user=65534, group=65534) as child:
-            while not watcher.pids and not (told := capsys.readouterr().err):
-                watcher.answer()
-    assert watcher.pids == ([child.pid] if is_ours else [])
-    if not is_ours:
-        assert told == (
-            f"near: a process was not looked at: process {child.pid} is another user's, and not "
-            "of the program\n"
-        )
-    watcher.pids.clear()
 
 
 def test_functions_can_be_ignored(folder):

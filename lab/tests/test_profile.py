@@ -7,6 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,9 +23,9 @@ from nearlab.profile.diff import compare
 from nearlab.profile.diff import page as page_of_growth
 from nearlab.profile.leaked import Leaked, confidence
 from nearlab.profile.page import build, suggestions
-from nearlab.profile.profile import Profile, Site, named_frame, read, read_plain
+from nearlab.profile.profile import MEASURES, Profile, Site, named_frame, read, read_plain
 from nearlab.profile.running import prune
-from nearlab.profile.symbols import Frame, Module, Symbols, without_false_name
+from nearlab.profile.symbols import Frame, Module, Symbols, segments, without_false_name
 
 LIBRARY = os.environ["NEAR_LIBRARY"]
 SOURCE = """
@@ -97,16 +99,64 @@ def test_planted_sites_are_found_by_their_names(profile):
 
 def test_what_stands_out_is_said(profile):
     said = "\n".join(suggestions(profile))
-    assert "33,000 bytes from plant_waste takes 65,536" in said
+    assert "33,000 bytes from plant_waste takes 65,536 bytes" in said
     assert "100 % of what plant_remote allocates is freed by other threads" in said
     assert "plant_leak" not in said
+
+
+def test_the_page_says_where_and_by_which_threads_and_when_each_site_is_freed(profile):
+    site = next(site for site in profile.sites if site.caller == "plant_remote")
+    assert sum(size for _, size in site.freed_on_node) == site.freed
+    node, freed = site.freed_on_node[0]
+    rows = _part(build(profile, "planted", Leaked()), "remote")
+    assert f"<td>node {node}: {amount(freed)}" in rows
+    away = f"{amount(site.sums['moved'])} of it on another node than the block&#39;s"
+    assert f"<li>Freed: {amount(site.freed)}; {away}</li>" in rows
+    assert f"<li>on node {node}: {amount(freed)}" in rows
+    assert re.search(r"<li>by (no heap|heap \d+): [\d.]+ MiB</li>", rows)
+    life = r"<li>after [\d.]+ .?s on average, [\d.]+ .?s at most: \d+ % (below )?\d+ m?s"
+    assert re.search(life, rows)
+    leak = _part(build(profile, "planted", Leaked()), "live").split("plant_leak", 1)[1]
+    assert "None of its blocks was freed." in leak.split("</details>")[0]
+
+
+def test_blocks_that_are_freed_on_other_nodes_stand_out():
+    sums = dict.fromkeys(MEASURES, 0) | {"allocated": 5000, "remote": 1000, "moved": 3000}
+    far = Site(
+        [Frame("far", "a.c:7")],
+        20,
+        sums,
+        5,
+        0,
+        4000,
+        0,
+        0,
+        2.0,
+        [(-1, 1000), (3, 2000)],
+        freed_by_others=1000,
+        freed_on_node=[(0, 1000.0), (7, 3000.0)],
+        longest_life=300.0,
+        by_lifetime=[0, 0, 0, 1, 2, 0, 1],
+    )
+    told = dict.fromkeys(("mean", "own_bytes", "slice_bytes", "pid", "seconds", "samples"), 1)
+    told |= {"dropped_stacks": 0, "dropped_blocks": 0}
+    page = build(Profile(told, [far]), "nodes", Leaked())
+    assert "75 % of what far allocates is freed on another node than the block&#39;s." in page
+    rows = _part(page, "moved")
+    assert "<td>node 0: 1000 B, node 7 and higher: 2.9 KiB</td>" in rows
+    assert "<td>no heap: 1000 B, heap 3: 2.0 KiB, other heaps: 1000 B</td>" in rows
+    assert "25 % 100 ms to 1 s, 50 % 1 s to 10 s, 25 % above 100 s" in rows
+    assert "2 s on average, 5 min at most" in rows
+    assert "<td>2.9 KiB</td>" in rows and "<td>3.9 KiB</td>" in rows, "of what was freed"
+    nobody = Profile(told, [replace(far, sums=sums | {"moved": 1000})])
+    assert "another node" not in " ".join(suggestions(nobody))
 
 
 def test_few_samples_support_no_sentence():
     site = Site(
         [],
         9,
-        dict.fromkeys(("live", "peak", "allocated", "remote", "waste"), 100),
+        dict.fromkeys(MEASURES, 100),
         1,
         0,
         100,
@@ -139,6 +189,7 @@ def test_leaks_are_on_the_page_with_confidence(folder):
     assert "plant_leak" in leaks and "plant_remote" not in leaks and "plant_waste" not in leaks
     assert "<td>nothing points to them</td><td>high</td>" in leaks
     assert "the program can reach none of its" in page.split("What stands out")[1]
+    assert re.search(r"<li>[\d.]+ s ago: node \d+ grew by \d+ bytes</li>", _part(page, "events"))
 
 
 def test_the_page_says_why_leaks_are_not_known(folder):
@@ -309,6 +360,16 @@ def kept_and_written(tmp_path_factory, moments) -> Path:
         (["alloc::vec::Vec<T,A>::with_capacity_in", "main"], 0),
         (["_cgo_1234_Cfunc__Cmalloc", "runtime.asmcgocall.abi0"], 0),
         (["xmalloc", "xrealloc"], 0),
+        (["sqlite3DbMallocRawNN", "sqlite3MallocZero", "f"], 2),
+        (["MemoryContextAllocZeroAligned", "palloc0", "f"], 2),
+        (["g_malloc_n", "f"], 1),
+        (["_PyType_AllocNoTrack", "PyType_GenericAlloc", "f"], 2),
+        (["ztrymalloc_usable_internal", "f"], 1),
+        (["zmalloc", "alloc_session", "main"], 1),
+        (["deallocate", "main"], 0),
+        (["list_dealloc", "main"], 0),
+        (["allocation_of", "main"], 0),
+        (["zcalloc", "preallocate_cache", "main"], 1),
         ([], 0),
     ],
 )
@@ -322,6 +383,12 @@ def test_the_innermost_inlined_function_has_no_name_of_another():
     assert without_false_name([run, serve, outer]) == [Frame("serve", "a.cc:150"), outer]
     for frames in ([run], [serve, outer], [Frame("answer", "a.cc:150"), serve, outer], []):
         assert without_false_name(frames) == frames
+    # Two functions of one name in two classes.
+    arena, buffer = Frame("Arena::reserve", "a.h:3"), Frame("Buffer::reserve", "a.h:9")
+    for frames in ([arena, buffer], [arena, Frame("mid", "a.h:5"), buffer]):
+        assert without_false_name(frames) == frames
+    same = Frame("Buffer::reserve", "a.h:3")
+    assert without_false_name([same, serve, buffer]) == [Frame("serve", "a.h:3"), buffer]
 
 
 def test_what_is_kept_is_what_is_written(kept_and_written):
@@ -365,7 +432,7 @@ def test_a_profile_that_was_written_is_shown(kept_and_written):
         assert f"near: the page is {name}.html" in result.stderr
         page = (kept_and_written / f"{name}.html").read_text(encoding="utf-8")
         assert "PyBytes_FromStringAndSize" in page
-        assert "files of code have no room" not in page
+        assert "had no room" not in page
 
 
 def test_what_is_no_profile_is_not_shown(kept_and_written, tmp_path):
@@ -420,7 +487,7 @@ def test_code_that_has_no_room_is_said(tmp_path, moments):
     assert 5 <= len(listed) < 12
     assert found["dropped_modules"] == 12 - len(listed)
     page = build(read(tmp_path / "kept.profile"), "long names", Leaked())
-    assert f"{12 - len(listed)} files of code had no room" in page
+    assert f"{12 - len(listed)} pieces of code had no room" in page
 
 
 def test_of_many_processes_the_files_do_not_stay(kept_and_written, tmp_path):
@@ -438,6 +505,54 @@ def test_a_file_with_another_build_id_gives_no_names(folder):
     assert Symbols([], [0x1200]).frames(0x1200) == [Frame("0x1200", "")]
 
 
+def test_only_regular_files_of_code_are_read(folder, tmp_path):
+    """A process can name any file: one without an end, or one that waits for a writer."""
+    pipe, cut, forged = (tmp_path / name for name in ("pipe", "cut", "forged"))
+    os.mkfifo(pipe)
+    cut.write_bytes((folder / "planted").read_bytes()[:30])
+    forged.write_bytes(b"\x7fELF\x02" + b"\xff" * 59)
+    files = [str(folder / "planted"), str(pipe), "/dev/zero", str(cut), str(forged)]
+    script = (
+        "import sys; from nearlab.profile.symbols import segments\n"
+        "for file in sys.argv[1:]: print(len(segments(file)[0]))"
+    )
+    words = ["prlimit", "--as=4000000000", sys.executable, "-c", script, *files]
+    said = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    loaded, *others = said.stdout.split()
+    assert int(loaded) > 1 and others == ["0"] * 4
+
+
+_SAYS_ITS_USER = """#!/bin/sh
+while read -r address; do
+  echo "$address"
+  echo "user $(id -u):$(id -G) $6"
+  echo "??:0"
+done
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may give a file to another user")
+def test_root_lets_addr2line_read_a_file_with_the_rights_of_its_owner(
+    folder, tmp_path, monkeypatch
+):
+    copy = shutil.copy(folder / "planted", tmp_path)
+    ((offset, length, _), *_), build_id = segments(str(copy))
+
+    def reader() -> str:
+        module = Module(0x1000, 0x1000 + length, offset, build_id, str(copy))
+        return Symbols([module], [0x1000]).frames(0x1000)[0].function
+
+    with tempfile.TemporaryDirectory() as name:  # pytest's folders are root's alone
+        tool = Path(name) / "addr2line"
+        tool.write_text(_SAYS_ITS_USER)
+        tool.chmod(0o755)
+        tool.parent.chmod(0o755)
+        monkeypatch.setattr("nearlab.profile.symbols.shutil.which", lambda _: str(tool))
+        assert re.fullmatch(f"user 0:.* {re.escape(str(copy))}", reader())
+        os.chown(copy, 65534, 0)
+        assert re.fullmatch(r"user 65534:65534 /proc/self/fd/\d+", reader())
+
+
 def test_amounts():
     assert [amount(size) for size in (0, 1023, 1536, 5 << 30)] == [
         "0 B",
@@ -452,7 +567,7 @@ def test_names_of_c_plus_plus_are_short_and_whole_in_the_tooltip(profile):
     site = Site(
         [Frame(whole, "")],
         1,
-        dict.fromkeys(("live", "peak", "allocated", "remote", "waste"), 10),
+        dict.fromkeys(MEASURES, 10),
         1,
         1,
         0,
@@ -478,7 +593,7 @@ def test_names_cannot_end_the_script(profile):
     evil = Site(
         [Frame("</script><script>alert(1)", "")],
         1,
-        dict.fromkeys(("live", "peak", "allocated", "remote", "waste"), 10),
+        dict.fromkeys(MEASURES, 10),
         1,
         1,
         0,
@@ -555,6 +670,12 @@ def test_growth_is_told(moments):
     assert by_name["plant_growth"].growth == pytest.approx(3_000_000, rel=0.35)
     assert by_name["plant_cache"].growth == pytest.approx(-1_400_000, rel=0.35)
     assert (by_name["plant_growth"].before, by_name["plant_cache"].after) == (0, 0)
+    site = read(moments / "after.json").sites[0]
+    first, last = (
+        Profile({}, [replace(site, sums=dict.fromkeys(MEASURES, size))]) for size in (100, 130)
+    )
+    (change,) = compare(first, last)
+    assert (change.growth, change.allocated, change.remote, change.moved) == (30,) * 4
     text = (moments / "near-diff.html").read_text(encoding="utf-8")
     assert "plant_growth" in text and "plant_cache" in text
     assert "http" not in text.replace("http-equiv", "")

@@ -5,17 +5,20 @@ found as docs/profile.md says ("Tried").
 
 import html
 import re
-import sys
-from pathlib import Path
 
 import servers
 from preload import PROGRAMS, PreloadTest, count, main, program, run
+from servers import LEAKED, starts
 
-LAB = str(Path(__file__).parents[2] / "lab")
-NEARLAB = [sys.executable, "-m"]
-PROFILE = [*NEARLAB, "nearlab.profile.command", "--out", "FOLDER/page.html", "--"]
-LEAKS = [*NEARLAB, "nearlab.leaks.command", "--"]
-LEAKED = 23  # the status of ./near run --leaks
+PROFILE = starts("profile.command", "--out", "FOLDER/page.html")
+LEAKS = starts("leaks.command")
+
+
+class Redis(servers.Redis):
+    """It loads modules at run time."""
+
+    def command(self) -> list[str]:
+        return [*super().command(), "--enable-module-command", "yes"]
 
 
 def section(page: str, measure: str) -> list[list[str]]:
@@ -27,7 +30,7 @@ def section(page: str, measure: str) -> list[list[str]]:
 
 
 class Planted(PreloadTest):
-    def traffic(self, server: servers.Redis) -> None:
+    def traffic(self, server: Redis) -> None:
         """The module is loaded at run time; most of the traffic has no fault."""
         module = PROGRAMS / "libredis_faults.so"
         self.assertEqual(server.ask("module", "load", str(module)), b"OK\n")
@@ -39,14 +42,14 @@ class Planted(PreloadTest):
             self.assert_good(run([*benchmark, *words], preload=False))
 
     def test_the_page_names_each_fault(self) -> None:
-        with servers.Redis(tool=PROFILE, PYTHONPATH=LAB) as server:
+        with Redis(tool=PROFILE) as server:
             self.traffic(server)
             self.assertEqual(server.stop(), 0, server.said())
             page = (server.folder / "page.html").read_text()
             said = server.said()
         stands_out = re.findall(r"<li>(.*?)</li>", page.split("<h2>Stacks</h2>")[0])
         for name, measure, words in (("open_session", "leaks", "open_session leaks about"),
-                                     ("grow_buffer", "waste", "grow_buffer takes 65,536"),
+                                     ("grow_buffer", "waste", "grow_buffer takes 65,536 bytes"),
                                      ("make_record", "remote", "what make_record allocates is")):
             rows = section(page, measure)
             self.assertRegex(rows[0][0], rf"^{name} .*redis_faults\.c:\d+ by z\w*alloc", measure)
@@ -59,7 +62,7 @@ class Planted(PreloadTest):
         self.assertIn("live: open_session  ", said)
 
     def test_the_report_of_leaks_names_the_leak(self) -> None:
-        with servers.Redis(tool=LEAKS, PYTHONPATH=LAB) as server:
+        with Redis(tool=LEAKS) as server:
             self.traffic(server)
             self.assertEqual(server.stop(), LEAKED, server.said())
             report = server.said().split("near: ")[1]

@@ -216,6 +216,16 @@ class Profile(PreloadTest):
         self.near(int(header[4]), sum(self.planted.values()), 0.2, "allocated")
         libraries = text.split("MAPPED_LIBRARIES:\n")[1]
         self.assertRegex(libraries, r"(?m)^[0-9a-f]+-[0-9a-f]+ r-xp [0-9a-f]+ 00:00 0 /\S*libc")
+        tool = shutil.which("jeprof")
+        if tool is None:
+            print("left out: jeprof is not installed")
+            return
+        result = run([tool, "--text", "--show_bytes", PROGRAMS / "profiled",
+                      self.folder / "profile"], preload=False)
+        self.assert_good(result)
+        live = re.search(rb"(?m)^ *(\d+) +[\d.]+% .* plant_leak(?: \(inline\))?$", result.out)
+        self.assertIsNotNone(live, str(result))
+        self.near(int(live[1]), self.planted["plant_leak"], 0.25, "live, by jeprof")
 
     def test_frame_pointers(self) -> None:
         """The option is obeyed, and programs without frame pointers survive it."""

@@ -5,7 +5,6 @@ they leave names the code that made the memory which the clients caused.
 Redis and PostgreSQL write their titles over their environment, where the profile's name was.
 """
 
-import sys
 from pathlib import Path
 from typing import TypeVar
 
@@ -118,6 +117,4 @@ class Static(ProfiledServer):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["PostgreSQL"] and not servers.has_postgresql():
-        sys.exit(77)
     main()

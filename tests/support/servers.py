@@ -8,6 +8,7 @@ Thread-safety: one thread of each process test uses it.
 """
 
 import contextlib
+import ctypes
 import glob
 import os
 import pwd
@@ -24,6 +25,9 @@ from typing import ClassVar, Self
 
 from preload import LIBRARY, PROGRAMS, Result, environment, program, run
 
+LAB = str(Path(__file__).parents[2] / "lab")
+LEAKED = 23  # the status of ./near run --leaks
+PR_SET_CHILD_SUBREAPER = 36
 BLOCK = 20_000
 REQUESTS = 300
 HELD = BLOCK * REQUESTS
@@ -33,11 +37,18 @@ kept = []
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 libc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+libc.fopen.restype = ctypes.c_void_p
+libc.fclose.argtypes = [ctypes.c_void_p]
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         kept.append(bytes({BLOCK}))
         if "lose" in self.path:
             libc.memset(libc.malloc(3000), 0, 3000)
+        if "metrics" in self.path:
+            stream = libc.fopen(b"metrics", b"w")
+            libc.near_stats_openmetrics.argtypes = [ctypes.c_void_p]
+            libc.near_stats_openmetrics(stream)
+            libc.fclose(stream)
         self.send_response(200)
         self.end_headers()
         self.wfile.write(b"answer %d" % len(kept))
@@ -77,9 +88,23 @@ def has_postgresql() -> bool:
     return bool(glob.glob("/usr/lib/postgresql/*/bin/postgres"))
 
 
+def starts(module: str, *options: str) -> list[str]:
+    """A command of `./near` that starts a program."""
+    return [sys.executable, "-m", f"nearlab.{module}", *options, "--"]
+
+
 def children(pid: int) -> list[int]:
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
     return [int(each) for each in text.split()]
+
+
+def descendants(pid: int) -> set[int]:
+    """All processes that it started, those that they started, and so on."""
+    found: set[int] = set()
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+        for path in Path(f"/proc/{pid}/task").glob("*/children"):
+            found |= {int(each) for each in path.read_text(encoding="ascii").split()}
+    return found.union(*map(descendants, found))
 
 
 class Server:
@@ -102,13 +127,17 @@ class Server:
         self.variables = environment(preload and not tool, summary=False) | {
             name: value.replace("FOLDER", str(self.folder)) for name, value in options.items()}
         if tool:
-            self.variables |= {"NEAR_PRELOAD": self.library, "NEAR_LIBRARY": self.library}
+            self.variables |= {"NEAR_PRELOAD": self.library, "NEAR_LIBRARY": self.library,
+                               "PYTHONPATH": LAB}
         elif preload:
             self.variables["LD_PRELOAD"] = self.library
 
     def __enter__(self) -> Self:
         try:
             self.prepare()
+            # What a process of the server leaves becomes a child of this one.
+            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            self._others = descendants(os.getpid())
             with (self.folder / "errors").open("wb") as errors:
                 self.process = subprocess.Popen(
                     [*self.tool, *self.command()], env=self.variables, cwd=self.folder,
@@ -135,12 +164,15 @@ class Server:
             time.sleep(0.05)
 
     def _end(self) -> None:
-        if self.process.poll() is None:
-            with contextlib.suppress(ProcessLookupError, IndexError):
-                for pid in reversed(self.pids()):
+        """Kills what is left, also if the command or the main process has ended."""
+        while left := descendants(os.getpid()) - self._others:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            self.process.kill()
             self.process.wait()
+            for pid in left - {self.process.pid}:
+                with contextlib.suppress(ChildProcessError):  # it is not a child, or not yet
+                    os.waitpid(pid, 0)
 
     def _remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -183,7 +215,7 @@ class Server:
 class Redis(Server):
     def command(self) -> list[str]:
         return [program("redis-server"), "--port", "0", "--unixsocket", str(self.socket),
-                "--dir", str(self.folder), "--save", "", "--enable-module-command", "yes"]
+                "--dir", str(self.folder), "--save", ""]
 
     def ask(self, *words: str | Path, stdin: bytes = b"") -> bytes:
         result = run([program("redis-cli"), "-s", self.socket, *words], preload=False, stdin=stdin)
@@ -297,7 +329,8 @@ class _Http(Server):
 
 
 class Python(_Http):
-    """It loses a block of 3000 bytes for each request of `load`."""
+    """It loses a block of 3000 bytes for each request of `load`. For /metrics it writes those that
+    its allocator gives, to the file `metrics` of its folder."""
 
     def command(self) -> list[str]:
         return [sys.executable, "-c", PYTHON, str(self.socket)]

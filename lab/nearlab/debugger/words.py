@@ -1,7 +1,9 @@
 """Sentences about blocks, spans and heaps, for debuggers and `./near core`."""
 
+from collections.abc import Collection
+
 from nearlab.top.blocks import Block, Blocks
-from nearlab.top.census import EVENT_KINDS, Reader
+from nearlab.top.census import EVENT_KINDS, Census, Reader
 from nearlab.top.process import Refused
 
 _SENTENCES = {
@@ -11,6 +13,16 @@ _SENTENCES = {
     "bind_refused": "the kernel refused to bind {0.bytes} bytes to node {0.node}",
     "error": "an invalid or double free, or a damaged free list, was detected",
 }
+
+
+def events_of(census: Census, kinds: Collection[str] = EVENT_KINDS) -> list[str]:
+    """The rare events of these kinds that the process remembers, the newest first."""
+    when = "s ago" if census.clocked else "s before the newest"
+    return [
+        f"{event.seconds_ago:.1f} {when}: {_SENTENCES[event.kind].format(event)}"
+        for event in census.events
+        if event.kind in kinds
+    ]
 
 
 class Words:
@@ -67,16 +79,11 @@ class Words:
     def events(self) -> list[str]:
         """The rare events that the process remembers, the newest first."""
         census = self._reader.take()
-        when = "s ago" if census.clocked else "s before the newest"
-        lines = [
-            f"{event.seconds_ago:.1f} {when}: {_SENTENCES[event.kind].format(event)}"
-            for event in census.events
-        ]
         totals = ", ".join(
             f"{sum(each.count for each in census.recorded if each.kind == kind)} {kind}"
             for kind in EVENT_KINDS
         )
-        return [*lines, f"since the start: {totals}"]
+        return [*events_of(census), f"since the start: {totals}"]
 
     @staticmethod
     def _of(block: Block) -> str:

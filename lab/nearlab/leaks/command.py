@@ -5,7 +5,6 @@ exit. It waits there until it was looked at. Exit status: LEAKS if a process lea
 program's own; FAILED if that is 0 and the program was not looked at.
 """
 
-import json
 import os
 import selectors
 import signal
@@ -16,43 +15,63 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 import typer
 
 from nearlab import alone
-from nearlab.leaks import exit_frame, report, roots
+from nearlab.debugger.words import events_of
+from nearlab.leaks import code, exit_frame, report, roots
 from nearlab.leaks.scan import Scan
 from nearlab.leaks.stopped import Stopped
+from nearlab.leaks.told import receive
 from nearlab.profile.profile import with_names
 from nearlab.top.blocks import Blocks
-from nearlab.top.census import Reader
+from nearlab.top.census import Census, Reader
 from nearlab.top.process import Process, Refused, find_layout
 
 LEAKS, FAILED = 23, 1
+_TROUBLES = ("spill", "bind_refused", "error")  # kinds of events that a report of leaks has
+_QUEUE = 128  # processes that wait to be answered; the kernel lets one more wait
+
+
+class _Stranger(Refused):
+    """A process of another user that is not of the program."""
 
 
 class Watcher:
     """Listens to the processes of the program, which wait when they end.
 
     A server that root started may have given up root's rights by then, so each user reaches root's
-    socket. A process of another user is looked at only if the program started it.
+    socket, which has a folder of its own. A process of another user is looked at only if this
+    process is among its parents. That is so for what the program started, until the one that
+    started it ends: then only a subreaper, as `./near profile` is, becomes its parent.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="near-")
+        path = Path(self._folder.name) / "at-exit"
         self.path = str(path)
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind(self.path)
         if os.getuid() == 0:
             path.chmod(0o666)
             path.parent.chmod(0o711)
-        self.listener.listen(128)
+        self.listener.listen(_QUEUE)
         self.listener.setblocking(False)
+        self._saw_strangers = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.listener.close()
+        self._folder.cleanup()
 
     def answer(self) -> None:
-        """Looks at all processes that wait."""
-        while True:
+        """Looks at all processes that wait now, and not at more, so that this ends."""
+        for _ in range(_QUEUE + 1):
             try:
                 connection, _ = self.listener.accept()
             except BlockingIOError:
@@ -60,23 +79,44 @@ class Watcher:
             with connection:
                 try:
                     self._look(connection)
-                except (Refused, OSError, ValueError) as error:
-                    print(f"near: a process was not looked at: {error}", file=sys.stderr)
+                except _Stranger as stranger:
+                    # Each user could fill the terminal otherwise.
+                    if not self._saw_strangers:
+                        _complain(f"{stranger}; others of that kind are not named")
+                    self._saw_strangers = True
+                except Exception as error:  # it sends what it likes, and has what it likes
+                    _complain(str(error) or type(error).__name__)
 
     def _look(self, connection: socket.socket) -> None:
-        connection.setblocking(True)
         peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         pid, user, _ = struct.unpack("3i", peer)
-        if user not in (0, os.getuid()) and os.getpid() not in _ancestors(pid):
-            raise Refused(f"process {pid} is another user's, and not of the program")
-        parts = []
-        while part := connection.recv(1 << 20):
-            parts.append(part)
-        self.handle(Process(pid), json.loads(b"".join(parts)))
+        is_other = user not in (0, os.getuid())
+        if is_other and not _is_ours(pid):
+            raise _Stranger(f"process {pid} is another user's, and not of the program")
+        connection.setblocking(True)
+        told = receive(connection)
+        process = Process(pid)
+        # Its own word is good for numbers only.
+        told |= {"pid": pid, "user": user}
+        if is_other:
+            told["modules"] = code.modules(process)
+        self.handle(process, told)
 
     def handle(self, process: Process, told: dict[str, Any]) -> None:
         """Looks at a process that wrote this profile and waits. Refused: that is impossible."""
         raise NotImplementedError
+
+
+def _complain(text: str) -> None:
+    print(f"near: a process was not looked at: {text}", file=sys.stderr)
+
+
+def _is_ours(pid: int) -> bool:
+    """This process is among its parents."""
+    try:
+        return os.getpid() in _ancestors(pid)
+    except Refused:  # it has ended
+        return False
 
 
 def _ancestors(pid: int) -> Iterator[int]:
@@ -89,27 +129,30 @@ def _ancestors(pid: int) -> Iterator[int]:
 class Reporter(Watcher):
     """Reports the leaks of each process."""
 
-    def __init__(self, path: Path, ignored: list[str]) -> None:
-        super().__init__(path)
+    def __init__(self, ignored: list[str]) -> None:
+        super().__init__()
         self.looked = 0  # at so many processes
         self.leaking = 0
         self._ignored = ignored
 
     def handle(self, process: Process, told: dict[str, Any]) -> None:
-        leaks = leaks_in(process, told, self._ignored)
-        print(f"near: {report.text(told, leaks, process.name)}", file=sys.stderr)
+        leaks, census = seen_of(process, told, self._ignored)
+        troubles = events_of(census, _TROUBLES)
+        print(f"near: {report.text(told, leaks, process.name, troubles)}", file=sys.stderr)
         self.looked += 1
         self.leaking += bool(leaks)
 
 
-def leaks_in(process: Process, told: dict[str, Any], ignored: list[str]) -> list[report.Leak]:
-    """What a process that waits at its end can no longer reach."""
-    blocks, found = look(process, [(start, end) for start, end in told["own"]])
+def seen_of(
+    process: Process, told: dict[str, Any], ignored: list[str]
+) -> tuple[list[report.Leak], Census]:
+    """What a process that waits at its end can no longer reach, and its memory."""
+    blocks, found, census = look(process, [(start, end) for start, end in told["own"]])
     sites = with_names(dict(told)).sites
-    return report.leaks_of(told, sites, blocks, found, ignored)
+    return report.leaks_of(told, sites, blocks, found, ignored), census
 
 
-def look(process: Process, own: list[roots.Range]) -> tuple[Blocks, Scan]:
+def look(process: Process, own: list[roots.Range]) -> tuple[Blocks, Scan, Census]:
     """Stops the process for a scan."""
     reader = Reader(process, find_layout(process))
     with Stopped(process.pid) as stopped:
@@ -125,7 +168,7 @@ def look(process: Process, own: list[roots.Range]) -> tuple[Blocks, Scan]:
         )
         blocks = Blocks(reader)
         where += _stacks_in_blocks(blocks, pointers)
-        return blocks, Scan(process, blocks, where, b"".join(words))
+        return blocks, Scan(process, blocks, where, b"".join(words)), reader.take()
 
 
 def _stacks_in_blocks(blocks: Blocks, pointers: list[int]) -> list[roots.Range]:
@@ -187,8 +230,7 @@ def leaks(
     """Runs a program, and reports at exit the sampled blocks that it can no longer reach."""
     signal.signal(signal.SIGINT, lambda *_: None)  # it is for the program
     try:
-        with tempfile.TemporaryDirectory(prefix="near-") as folder:
-            watcher = Reporter(Path(folder) / "at-exit", ignore or [])
+        with Reporter(ignore or []) as watcher:
             status = _watch(_start(command, interval, watcher.path), watcher)
     except (Refused, OSError) as refusal:
         print(f"near: {refusal}", file=sys.stderr)

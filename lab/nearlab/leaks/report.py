@@ -1,5 +1,6 @@
 """What a scan found, by the stack that allocated it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,9 +9,11 @@ import numpy as np
 from nearlab.leaks.scan import Scan
 from nearlab.profile.amounts import amount
 from nearlab.profile.profile import Site
+from nearlab.profile.symbols import shown
 from nearlab.top.blocks import Blocks
 
 _MOST_FRAMES = 20
+_MOST_EVENTS = 5
 
 
 @dataclass
@@ -81,9 +84,9 @@ def _lines(leak: Leak) -> list[str]:
     return lines
 
 
-def text(told: dict[str, Any], leaks: list[Leak], name: str) -> str:
-    """The report of one process."""
-    process = f"{name} ({told['pid']})"
+def text(told: dict[str, Any], leaks: list[Leak], name: str, events: Sequence[str] = ()) -> str:
+    """The report of one process, with events of its allocator."""
+    process = f"{shown(name)} ({told['pid']})"
     dropped = told["dropped_blocks"]
     note = []
     if dropped or told["dropped_stacks"]:
@@ -91,6 +94,7 @@ def text(told: dict[str, Any], leaks: list[Leak], name: str) -> str:
             f"  {dropped} samples were not followed and {told['dropped_stacks']} have no stack, "
             "because the profiler's memory was full: take a larger --interval"
         ]
+    note += [f"  {event}" for event in events[:_MOST_EVENTS]]
     if not leaks:
         none = f"{process}: none of {len(told['blocks'])} sampled blocks is leaked"
         return "\n".join([none, *note])

@@ -3,6 +3,7 @@
 import os
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,11 +52,11 @@ def write(profile: Profile, leaked: Leaked, title: str, page: Path, note: str = 
     print(summary(profile, page) + note, file=sys.stderr)
 
 
-def _last_look(path: Path) -> Any:
+def _last_look() -> Any:
     """What searches for leaks, which takes long to load."""
     from nearlab.profile.last_look import LastLook
 
-    return LastLook(path)
+    return LastLook()
 
 
 def profile(
@@ -66,15 +67,18 @@ def profile(
     ] = 524288,
     leaks: Annotated[bool, typer.Option(help="look for leaks when a process ends by exit")] = True,
 ) -> None:
-    """Runs a program under the sampling profiler, and writes one page about its memory.
+    """Runs a program under the sampling profiler, and writes one page about its memory, which is
+    for a browser.
 
     If it has several processes, the page is about the one that allocated most.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix="near-profile-") as folder:
-            files = Path(folder) / "profiles"
-            files.mkdir()
-            last_look = _last_look(Path(folder) / "at-exit") if leaks else None
+        # Every user may read the files of profiles, so no other user may enter their folder.
+        with (
+            tempfile.TemporaryDirectory(prefix="near-profile-") as folder,
+            _last_look() if leaks else nullcontext() as last_look,
+        ):
+            files = Path(folder)
             library = Path(os.environ["NEAR_LIBRARY"])
             variables = environment(library, interval, files, last_look)
             status = run(command, variables, files, last_look)

@@ -32,6 +32,8 @@ class Change:
     after: int
     deviation: float  # of the difference, at most
     allocated: int  # between the moments
+    remote: int = 0  # freed between them by other threads
+    moved: int = 0  # freed between them on another node than the block's
 
     @property
     def growth(self) -> int:
@@ -76,11 +78,13 @@ def compare(before: Profile, after: Profile) -> list[Change]:
         sums = [sum(site.sums["live"] for site in sites) for sites in (first, last)]
         if sums[0] == sums[1]:
             continue
-        allocated = [sum(site.sums["allocated"] for site in sites) for sites in (first, last)]
+        both = [*((site, -1) for site in first), *((site, 1) for site in last)]
         variance = sum(site.live_deviation**2 for site in [*first, *last])
-        changes.append(
-            Change(stack, sums[0], sums[1], variance**0.5, max(allocated[1] - allocated[0], 0))
-        )
+        between = {
+            measure: max(sum(site.sums[measure] * sign for site, sign in both), 0)
+            for measure in ("allocated", "remote", "moved")
+        }
+        changes.append(Change(stack, sums[0], sums[1], variance**0.5, **between))
     return sorted(changes, key=lambda change: -change.growth)
 
 
@@ -135,6 +139,8 @@ def page(before: Profile, after: Profile, changes: list[Change], title: str) -> 
                 "growth": signed(change.growth),
                 "between": change.between,
                 "certain": change.is_certain,
+                "remote": amount(change.remote),
+                "moved": amount(change.moved),
             }
             for change in changes
         ],

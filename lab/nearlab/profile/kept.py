@@ -19,7 +19,7 @@ _SITES_AT = _FRAMES_AT + 32768 * 2
 _LAYOUT_BYTES = _SITES_AT + 768 * _SITE.size
 _BLOCK_UNIT = 1 << 20
 _OTHER_VERSION = "the profile is of another version of nearmalloc"
-_NONE = (1 << 32) - 1
+_NO_HEAP = (1 << 32) - 1
 
 
 def _weight(blocks: int, size: int) -> dict[str, float]:
@@ -58,7 +58,7 @@ def _site(data: bytes, number: int, peak_number: int) -> dict[str, Any]:
         "by_lifetime": [each / _BLOCK_UNIT for each in by_lifetime],
         "freed_on_node": freed_on_node,
         "freed_by_heap": [
-            [-1 if heap == _NONE else heap, size]
+            [-1 if heap == _NO_HEAP else heap, size]
             for heap, size in zip(heaps, by_heap, strict=True)
             if size
         ],

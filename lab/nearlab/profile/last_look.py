@@ -1,9 +1,9 @@
 """A look at the process that ends by exit: what can it no longer reach?"""
 
-from pathlib import Path
 from typing import Any
 
-from nearlab.leaks.command import Watcher, leaks_in
+from nearlab.debugger.words import events_of
+from nearlab.leaks.command import Watcher, seen_of
 from nearlab.profile.leaked import NOT_LOOKED, Leaked
 from nearlab.profile.running import own_bytes
 from nearlab.top.process import Process, Refused
@@ -12,8 +12,8 @@ from nearlab.top.process import Process, Refused
 class LastLook(Watcher):
     """Looks at the process that allocated most, of those that ended so far."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
+    def __init__(self) -> None:
+        super().__init__()
         self._largest = 0.0
         self._found: dict[int, Leaked] = {}
 
@@ -22,8 +22,10 @@ class LastLook(Watcher):
         if size <= self._largest:
             return
         self._largest = size
+        self._found = {}
         try:
-            found = Leaked(leaks_in(process, told, []))
+            leaks, census = seen_of(process, told, [])
+            found = Leaked(leaks, events=events_of(census))
         except Refused as refusal:
             found = Leaked(unknown=str(refusal))
         self._found = {process.pid: found}

@@ -17,10 +17,11 @@ NOT_LOOKED = (
 
 @dataclass
 class Leaked:
-    """The leaks of a process, or why they are not known."""
+    """The leaks of a process and its allocator's rare events, or why they are not known."""
 
     leaks: list[Leak] = field(default_factory=list)
     unknown: str = ""
+    events: list[str] = field(default_factory=list)
 
 
 def confidence(leak: Leak) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import jinja2
 
 from nearlab.profile.amounts import amount
 from nearlab.profile.leaked import Leaked, confidence
-from nearlab.profile.profile import MEASURES, Profile, Site
+from nearlab.profile.profile import LAST_NODE, LIFETIMES, MEASURES, Profile, Site
 from nearlab.profile.symbols import Frame
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _HERE = Path(__file__).parent
 _MOST_ROWS = 30
+_OF_FREED = ("remote", "moved")  # parts of what was freed
 _ENOUGH = 10  # samples below which a site is not judged
 
 
@@ -34,6 +36,52 @@ def _between(size: int, deviation: float) -> str:
     return f"{amount(max(size - 1.96 * deviation, 0))} to {amount(size + 1.96 * deviation)}"
 
 
+def _heap(heap: int) -> str:
+    return f"heap {heap}" if heap >= 0 else "no heap"
+
+
+def _node(node: int) -> str:
+    return f"node {node}" + (" and higher" if node == LAST_NODE else "")
+
+
+def _heaps(site: Site) -> str:
+    found = [f"{_heap(heap)}: {amount(size)}" for heap, size in site.freed_by_heap]
+    if site.freed_by_others:
+        found.append(f"other heaps: {amount(site.freed_by_others)}")
+    return ", ".join(found)
+
+
+def _nodes(site: Site) -> str:
+    return ", ".join(f"{_node(node)}: {amount(size)}" for node, size in site.freed_on_node)
+
+
+def _lives(site: Site) -> str:
+    """How long its blocks lived; the shares are of the blocks that were freed."""
+    limits = [_duration(limit) for limit in LIFETIMES]
+    names = [f"below {limits[0]}", *map(" to ".join, pairwise(limits)), f"above {limits[-1]}"]
+    whole = sum(site.by_lifetime) or 1
+    shares = [
+        f"{100 * blocks / whole:.0f} % {name}"
+        for name, blocks in zip(names, site.by_lifetime, strict=False)
+        if blocks / whole >= 0.005
+    ]
+    return ", ".join(shares)
+
+
+def _freed(site: Site) -> list[str]:
+    """Where, by which threads, and after what time the blocks of a site were freed."""
+    if not site.freed:
+        return ["None of its blocks was freed."]
+    away = f"{amount(site.sums['moved'])} of it on another node than the block's"
+    return [
+        f"Freed: {amount(site.freed)}; {away}",
+        f"on {_nodes(site)}",
+        f"by {_heaps(site)}",
+        f"after {_duration(site.mean_life)} on average, {_duration(site.longest_life)} at most: "
+        f"{_lives(site)}",
+    ]
+
+
 def _row(site: Site, measure: str) -> dict[str, Any]:
     deviation = site.live_deviation if measure == "live" else site.deviation
     return {
@@ -44,15 +92,14 @@ def _row(site: Site, measure: str) -> dict[str, Any]:
         "stack": site.stack,
         "bytes": amount(site.sums[measure]),
         "between": _between(site.sums[measure], deviation),
-        "of": amount(site.freed if measure == "remote" else site.sums["allocated"]),
+        "of": amount(site.freed if measure in _OF_FREED else site.sums["allocated"]),
         "samples": site.samples,
         "size": amount(site.size),
         "block": amount(site.block_size),
         "life": _duration(site.mean_life) if site.freed else "none freed",
-        "heaps": ", ".join(
-            f"heap {heap}: {amount(size)}" if heap >= 0 else f"no heap: {amount(size)}"
-            for heap, size in site.freed_by_heap
-        ),
+        "heaps": _heaps(site),
+        "nodes": _nodes(site),
+        "freed": _freed(site),
     }
 
 
@@ -87,13 +134,19 @@ def suggestions(profile: Profile, leaks: Sequence[Leak] = ()) -> list[str]:
         size, block, remote = site.size, site.block_size, site.sums["remote"]
         if block > 1.3 * size and site.sums["waste"] > 0.02 * profile.sum_of("allocated"):
             said.append(
-                f"A block of about {size:,.0f} bytes from {site.short} takes {block:,.0f}: "
+                f"A block of about {size:,.0f} bytes from {site.short} takes {block:,.0f} bytes: "
                 f"{amount(site.sums['waste'])} were allocated beyond what was asked for."
             )
         if remote > 0.5 * site.freed > 0.05 * profile.sum_of("allocated"):
             said.append(
                 f"{100 * remote / site.freed:.0f} % of what {site.short} allocates is freed by "
                 f"other threads, {_duration(site.mean_life)} later on average."
+            )
+        moved = site.sums["moved"]
+        if moved > 0.5 * site.freed > 0.05 * profile.sum_of("allocated"):
+            said.append(
+                f"{100 * moved / site.freed:.0f} % of what {site.short} allocates is freed on "
+                "another node than the block's."
             )
     return said
 
@@ -147,6 +200,7 @@ def build(profile: Profile, title: str, leaked: Leaked) -> str:
         rows={measure: _rows(profile, measure) for measure in MEASURES},
         leaks=[_leak_row(leak) for leak in leaked.leaks[:_MOST_ROWS]],
         leaks_unknown=leaked.unknown,
+        events=leaked.events[:_MOST_ROWS],
         suggestions=suggestions(profile, leaked.leaks),
         tree=tree_of(sites, MEASURES),
     )

@@ -9,7 +9,10 @@ import os
 from bisect import bisect_right, insort
 from pathlib import Path
 
+from nearlab.regular import opened
+
 FOLDER = Path("/tmp")
+_MOST_BYTES = 64 << 20
 
 
 class PerfMap:
@@ -43,15 +46,15 @@ class PerfMap:
         return name if address < end else None
 
 
-def read(pid: int, started: float, folder: Path = FOLDER) -> PerfMap:
-    """The map of a process that began to be profiled then, in seconds of the clock. Empty if it has
-    none, or if the file is another user's or of an earlier process with that number."""
+def read(pid: int, started: float, user: int, folder: Path = FOLDER) -> PerfMap:
+    """The map of a process of that user, which began to be profiled then, in seconds of the clock.
+    Empty if it has none, or if the file is of an earlier process with that number, or neither
+    root's, nor that user's, nor this program's."""
     path = folder / f"perf-{pid}.map"
     try:
-        with path.open(encoding="utf-8", errors="replace") as stream:
-            status = os.fstat(stream.fileno())
-            if status.st_uid in (0, os.getuid()) and status.st_mtime >= int(started):
-                return PerfMap(stream.read())
+        with opened(path, {0, os.getuid(), user}, follow=False) as stream:
+            if os.fstat(stream.fileno()).st_mtime >= int(started):
+                return PerfMap(stream.read(_MOST_BYTES).decode(errors="replace"))
     except OSError:
         pass
     return PerfMap("")

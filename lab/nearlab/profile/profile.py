@@ -1,16 +1,20 @@
 """A profile that the library wrote as JSON, or kept in a file, with names."""
 
 import json
+import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from nearlab.profile import kept, perf_map
 from nearlab.profile.symbols import Frame, Module, Symbols
 
-MEASURES = ("live", "peak", "allocated", "remote", "waste")
+MEASURES = ("live", "peak", "allocated", "remote", "moved", "waste")
+# The bounds of `by_lifetime`, in seconds; the last count has none.
+LIFETIMES = (1e-3, 1e-2, 1e-1, 1, 10, 100)
+LAST_NODE = 7  # of `freed_on_node`: it stands for all nodes from there on
 # Frames of malloc's family, in a program that is linked to the archive of the library, and what the
 # libraries of C++ and Rust have between it and containers. Functions of a namespace without a name
 # are known by their files.
@@ -21,9 +25,13 @@ _OF_LANGUAGES = (
     *("__rust_alloc", "__rust_realloc", "__rdl_alloc", "__rdl_realloc"),
 )
 _OWN_FILE = re.compile(r"/malloc/(front|heap|profile|shim)/\w+\.(cc|h):")
-# A function of C with such a name serves the whole program: its caller says more. The callers of
+# A function of C whose name ends so serves the whole program: its caller says more. The callers of
 # what cgo generates are Go's, and not on the stack.
-_WRAPPER = re.compile(r"(?!_cgo_)\w*(?:[Aa]lloc|ALLOC|strn?dup|memdup)\w*")
+_WRAPPER = re.compile(
+    r"(?!_cgo_)\w*(?:(?<![Dd]e)[Aa]lloc|ALLOC|strn?dup|memdup)"
+    r"(?:_?(?:[0-9nxz]|NN|[Aa]ligned|[Aa]rray|[Ee]xtended|[Ff]inish|[Ii]nternal|NoTrack|[Rr]aw"
+    r"|[Uu]sable|[Zz]ero))*"
+)
 
 
 def named_frame(stack: Sequence[Frame]) -> int:
@@ -48,7 +56,11 @@ class Site:
     deviation: float  # of the allocated bytes
     live_deviation: float
     mean_life: float  # seconds
-    freed_by_heap: list[tuple[int, int]]
+    freed_by_heap: list[tuple[int, int]]  # the first few heaps
+    freed_by_others: int = 0
+    freed_on_node: list[tuple[int, float]] = field(default_factory=list)
+    longest_life: float = 0.0  # seconds
+    by_lifetime: list[float] = field(default_factory=list)  # freed blocks
     number: int = 0
 
     @property
@@ -113,6 +125,10 @@ def _site(told: dict[str, Any], symbols: Symbols) -> Site:
         live_deviation=max(told["live_variance"], 0) ** 0.5,
         mean_life=told["lifetimes"] / blocks if blocks else 0.0,
         freed_by_heap=[(heap, size) for heap, size in told["freed_by_heap"]],
+        freed_by_others=told["freed_by_others"],
+        freed_on_node=[(node, size) for node, size in enumerate(told["freed_on_node"]) if size],
+        longest_life=told["longest"],
+        by_lifetime=told["by_lifetime"],
         number=told["number"],
     )
 
@@ -124,22 +140,24 @@ def read(path: Path) -> Profile:
 
 def read_plain(path: Path) -> dict[str, Any]:
     """Reads a profile without the names of its addresses; ValueError if the file is none."""
-    data = path.read_bytes()
+    with path.open("rb") as stream:
+        data, user = stream.read(), os.fstat(stream.fileno()).st_uid
     if data.startswith(kept.MAGIC):
-        return kept.parse(data)
+        return kept.parse(data) | {"user": user}
     try:
         told = json.loads(data)
-    except ValueError:
+    except (RecursionError, ValueError):
         told = None
     if not isinstance(told, dict) or told.get("version") != 1:
         raise ValueError(f"{path} is no profile of nearmalloc in JSON")
-    return told
+    return told | {"user": user}
 
 
 def with_names(told: dict[str, Any]) -> Profile:
-    """A profile from the object that the library wrote."""
+    """A profile from the object that the library wrote, and the number of the `user` it ran as."""
     modules = [Module(**module) for module in told.pop("modules")]
     sites = told.pop("sites")
     addresses = [address for site in sites for address in site["frames"]]
-    symbols = Symbols(modules, addresses, perf_map.read(told["pid"], told["started"]))
+    compiled = perf_map.read(told["pid"], told["started"], told["user"])
+    symbols = Symbols(modules, addresses, compiled)
     return Profile(told, [_site(site, symbols) for site in sites])

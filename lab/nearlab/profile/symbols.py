@@ -1,10 +1,14 @@
 """Names of addresses: which file has them, and what addr2line says about that file; or which piece
 of code that the program compiled while it ran.
 
-Invariant: a file whose build id is not the recorded one gives no names.
+Invariant: a file whose build id is not the recorded one gives no names, and neither does what is no
+regular file.
 """
 
+import os
+import re
 import shutil
+import stat
 import struct
 import subprocess
 from bisect import bisect_right
@@ -12,11 +16,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from nearlab.profile.perf_map import PerfMap
 from nearlab.profile.shorten import short
+from nearlab.regular import opened
 
 _PT_LOAD, _PT_NOTE, _NT_GNU_BUILD_ID = 1, 4, 3
+_ADDRESS = re.compile("0x[0-9a-f]+")
+_MOST_NOTES = 1 << 16  # bytes of a segment of notes
+_NOBODY = 65534  # a group without rights
+_MOST_SECONDS = 60  # to read another user's file
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,11 @@ class Frame:
         return short(self.function)
 
 
+def shown(name: str) -> str:
+    """A name that another process chose, without what controls a terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name)
+
+
 def _align(size: int) -> int:
     return (size + 3) // 4 * 4
 
@@ -61,21 +76,26 @@ def _build_id(notes: bytes) -> str:
 def segments(file: str) -> tuple[list[tuple[int, int, int]], str]:
     """The offset, size and address of each loaded segment of an ELF file, and its build id."""
     try:
-        data = Path(file).read_bytes()
-    except OSError:
+        with opened(file) as stream:
+            return _segments(stream)
+    except (OSError, ValueError, struct.error):  # it is cut, or no ELF file
         return [], ""
-    if data[:5] != b"\x7fELF\x02":
+
+
+def _segments(stream: BinaryIO) -> tuple[list[tuple[int, int, int]], str]:
+    header = stream.read(64)
+    if header[:5] != b"\x7fELF\x02":
         return [], ""
-    table, size, count = struct.unpack_from("<32xQ14xHH", data)
+    table, size, count = struct.unpack_from("<32xQ14xHH", header)
     loaded, build_id = [], ""
     for number in range(count):
-        kind, _, offset, address, _, length = struct.unpack_from(
-            "<IIQQQQ", data, table + number * size
-        )
+        stream.seek(table + number * size)
+        kind, _, offset, address, _, length = struct.unpack("<IIQQQQ", stream.read(40))
         if kind == _PT_LOAD:
             loaded.append((offset, length, address))
         elif kind == _PT_NOTE and not build_id:
-            build_id = _build_id(data[offset : offset + length])
+            stream.seek(offset)
+            build_id = _build_id(stream.read(min(length, _MOST_NOTES)))
     return loaded, build_id
 
 
@@ -90,24 +110,52 @@ def _address_in_file(module: Module, address: int) -> int | None:
     return None
 
 
+def _is_roots(file: str) -> bool:
+    """Only root can change the file, or put another one in its place."""
+    real = Path(os.path.realpath(file))
+    found = [each.stat() for each in (real, *real.parents)]
+    return all(
+        each.st_uid == 0 and (not each.st_mode & stat.S_IWOTH or each.st_mode & stat.S_ISVTX)
+        for each in found
+    )
+
+
+def _addr2line(tool: str, file: str, addresses: list[int]) -> str:
+    options: dict[str, Any] = {}
+    with opened(file) as stream:
+        # addr2line was not written for files of an attacker. Root lets it read a file that others
+        # can change with the rights of its owner.
+        if os.getuid() == 0 and not _is_roots(file):
+            options = {"user": os.fstat(stream.fileno()).st_uid, "group": _NOBODY}
+            options |= {"extra_groups": [], "timeout": _MOST_SECONDS}
+            options |= {"pass_fds": [stream.fileno()]}
+            file = f"/proc/self/fd/{stream.fileno()}"
+        done: subprocess.CompletedProcess[str] = subprocess.run(
+            [tool, "-a", "-f", "-i", "-C", "-e", file],
+            input="".join(f"{address:#x}\n" for address in addresses),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            **options,
+        )
+    return done.stdout
+
+
 def _ask(file: str, addresses: list[int]) -> dict[int, list[Frame]]:
     """What addr2line says; the innermost inlined function first."""
     tool = shutil.which("addr2line")
     if tool is None or not addresses:
         return {}
-    said = subprocess.run(
-        [tool, "-a", "-f", "-i", "-C", "-e", file],
-        input="".join(f"{address:#x}\n" for address in addresses),
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    ).stdout.splitlines()
+    try:
+        said = _addr2line(tool, file, addresses).splitlines()
+    except (OSError, subprocess.SubprocessError):  # it has just been deleted, or takes too long
+        return {}
     found: dict[int, list[Frame]] = {}
     frames: list[Frame] = []
     at = 0
     while at < len(said):
-        if said[at].startswith("0x"):
+        if _ADDRESS.fullmatch(said[at]):
             frames = found.setdefault(int(said[at], 16), [])
             at += 1
         elif at + 1 < len(said):
@@ -126,8 +174,12 @@ def _last_part(name: str) -> str:
 
 def without_false_name(frames: list[Frame]) -> list[Frame]:
     """addr2line calls the innermost inlined function by the symbol that it is inlined into, if it
-    has no name for linkers, as in a namespace without a name. Its caller then has its place."""
-    if len(frames) < 2 or _last_part(frames[0].function) != _last_part(frames[-1].function):
+    has no name for linkers, as in a namespace without a name. Its caller then has its place. That
+    symbol's own frame has the same name, or only the last part of it."""
+    if len(frames) < 2:
+        return frames
+    inner, outer = frames[0].function, frames[-1].function
+    if outer not in (inner, _last_part(inner)):
         return frames
     return [Frame(frames[1].function, frames[0].place), *frames[2:]]
 
@@ -160,9 +212,12 @@ class Symbols:
 
     def frames(self, address: int) -> list[Frame]:
         """At least one; the innermost first."""
-        if found := self._frames.get(address):
-            return found
+        found = self._frames.get(address) or [Frame(self._name(address), "")]
+        return [Frame(shown(frame.function), shown(frame.place)) for frame in found]
+
+    def _name(self, address: int) -> str:
+        """That of code which the file does not name."""
         module = self._module_of(address)
         if module is None:
-            return [Frame(self._compiled.name(address) or f"{address:#x}", "")]
-        return [Frame(f"{Path(module.file).name}+{address - module.start + module.offset:#x}", "")]
+            return self._compiled.name(address) or f"{address:#x}"
+        return f"{Path(module.file).name}+{address - module.start + module.offset:#x}"

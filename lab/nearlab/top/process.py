@@ -8,16 +8,20 @@ import ctypes
 import os
 import time
 from dataclasses import dataclass
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
+from typing import BinaryIO
 
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
+
+from nearlab.regular import opened
 
 LAYOUT_VERSION = 1
 SYMBOL = "near_layout"
 _ENTRY = 40  # bytes: a name of 24, a number and an address of 8 each
 _MOST_ENTRIES = 96
+_PART = 1 << 20  # bytes of a file that are read at once
+_LARGEST = 16 << 30  # bytes of a file of code
 
 
 class Refused(Exception):
@@ -121,10 +125,22 @@ class Process:
         return sorted(found, key=lambda mapping: "nearmalloc" not in mapping.path)
 
 
+def _contains(stream: BinaryIO, text: bytes) -> bool:
+    """The file is not mapped: its owner could cut it, which would end this program by SIGBUS."""
+    before = b""
+    while part := stream.read(_PART):
+        if text in before + part:
+            return True
+        before = (before + part)[-len(text) :]
+    return False
+
+
 def symbol_in(file: Path, mapping: Mapping, name: str) -> tuple[int, int] | None:
     """A symbol's address in the process, and its size; None if the file has no such symbol."""
-    with file.open("rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as content:
-        if content.find(f"{name}\0".encode()) < 0:  # it may end a longer name
+    with opened(file) as stream:
+        if os.fstat(stream.fileno()).st_size > _LARGEST:
+            return None
+        if not _contains(stream, f"{name}\0".encode()):  # it may end a longer name
             return None
         elf = ELFFile(stream)
         for section in (".dynsym", ".symtab"):
@@ -150,7 +166,7 @@ def find_symbol(process: Process, name: str, files: list[Mapping]) -> tuple[int,
         for prefix in (f"/proc/{process.pid}/root", ""):  # it may live in a container
             try:
                 found = symbol_in(Path(prefix + mapping.path), mapping, name)
-            except (OSError, ValueError):
+            except Exception:  # a process can run any file, so it can be cut or forged in any way
                 continue
             if found is not None:
                 return found
