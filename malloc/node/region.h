@@ -30,8 +30,9 @@
 namespace near {
 
 // True if a run of so many slices lies in one chunk, unless it was taken with room to grow: such
-// runs fill a chunk without a rest. Spans of classes have such lengths and no room, because the links of their blocks (span/free_list.h) reach no
-// further. Other runs may begin in one chunk and end in the next.
+// runs fill a chunk without a rest. Spans of classes have such lengths and no room, because the
+// links of their blocks (span/free_list.h) reach no further. Other runs may begin in one chunk and
+// end in the next.
 inline constexpr bool lies_in_chunk(uint32_t slices) {
   return slices < kChunkSlices && (slices & (slices - 1)) == 0;
 }

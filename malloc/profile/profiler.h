@@ -52,8 +52,8 @@ NEAR_NOINLINE void record_large(Span& span, size_t size, Actor actor);
 // A sampled large block has grown in place. It stays the same block, and what it grew by was
 // allocated. A block of s bytes is sampled with the chance p(s), and one that was not is sampled
 // when it grows to t bytes with the chance that its new bytes start a sample: so it is sampled with
-// p(t) then. Each of the two counts for t / p(t) from then on, the first for as much more as that is
-// than s / p(s): on average the sums grow by t - s. False if no sample of this run is there.
+// p(t) then. Each of the two counts for t / p(t) from then on, the first for as much more as that
+// is than s / p(s): on average the sums grow by t - s. False if no sample of this run is there.
 bool record_growth(Span& span, size_t size);
 
 // Records the free of a sampled block. A block of a class is given back here; the caller frees a

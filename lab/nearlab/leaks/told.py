@@ -57,6 +57,7 @@ class _Site(_Part):
     variance: _Real
     live_variance: _Real
     waste: _Count
+    live_waste: _Count
     lifetimes: _Real
     longest: _Real
     by_lifetime: Annotated[list[_Real], Field(max_length=64)]

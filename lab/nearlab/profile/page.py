@@ -135,7 +135,9 @@ def suggestions(profile: Profile, leaks: Sequence[Leak] = ()) -> list[str]:
         if block > 1.3 * size and site.sums["waste"] > 0.02 * profile.sum_of("allocated"):
             said.append(
                 f"A block of about {size:,.0f} bytes from {site.short} takes {block:,.0f} bytes: "
-                f"{amount(site.sums['waste'])} were allocated beyond what was asked for."
+                f"{amount(site.sums['waste'])} were allocated beyond what was asked for, and "
+                f"{amount(site.live_waste)} of that is live at the end. Of a large block only the "
+                "pages that were touched take memory."
             )
         if remote > 0.5 * site.freed > 0.05 * profile.sum_of("allocated"):
             said.append(

@@ -58,6 +58,7 @@ class Site:
     mean_life: float  # seconds
     freed_by_heap: list[tuple[int, int]]  # the first few heaps
     freed_by_others: int = 0
+    live_waste: int = 0  # bytes of live blocks beyond what was asked for
     freed_on_node: list[tuple[int, float]] = field(default_factory=list)
     longest_life: float = 0.0  # seconds
     by_lifetime: list[float] = field(default_factory=list)  # freed blocks
@@ -126,6 +127,7 @@ def _site(told: dict[str, Any], symbols: Symbols) -> Site:
         mean_life=told["lifetimes"] / blocks if blocks else 0.0,
         freed_by_heap=[(heap, size) for heap, size in told["freed_by_heap"]],
         freed_by_others=told["freed_by_others"],
+        live_waste=told["live_waste"],
         freed_on_node=[(node, size) for node, size in enumerate(told["freed_on_node"]) if size],
         longest_life=told["longest"],
         by_lifetime=told["by_lifetime"],
