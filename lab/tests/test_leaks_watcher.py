@@ -59,7 +59,8 @@ def send(watcher: Recorder, data: bytes) -> None:
 def site(**changes) -> dict:
     weights = ("allocated", "live", "peak", "freed", "remote", "moved")
     lists = ("by_lifetime", "freed_on_node", "freed_by_heap", "frames")
-    numbers = ("number", "samples", "variance", "live_variance", "waste", "lifetimes", "longest")
+    numbers = ("number", "samples", "variance", "live_variance", "waste", "live_waste")
+    numbers += ("lifetimes", "longest")
     return {
         **{name: {"blocks": 1.5, "bytes": 1} for name in weights},
         **{name: [] for name in lists},

@@ -103,6 +103,7 @@ def text(told: dict[str, Any], leaks: list[Leak], name: str, events: Sequence[st
     lost = sum(leak.lost for leak in leaks)
     head = (
         f"{process} leaks about {amount(whole)} ± {amount(deviation)}: {lost} of "
-        f"{len(told['blocks'])} sampled blocks are unreachable, from {len(leaks)} site{'s' if len(leaks) != 1 else ''}"
+        f"{len(told['blocks'])} sampled blocks are unreachable, "
+        f"from {len(leaks)} {'site' if len(leaks) == 1 else 'sites'}"
     )
     return "\n".join([head, *note, *(line for leak in leaks for line in _lines(leak))])
