@@ -21,6 +21,12 @@ namespace reclaim_lab {
 
 using Key = int64_t;
 
+// The hash and the number of buckets of hash maps that do not grow.
+struct Hash {
+  size_t operator()(Key key) const { return (static_cast<size_t>(key) * 0x9e3779b97f4a7c15) >> 32; }
+};
+constexpr size_t kBuckets = size_t{1} << 16;
+
 // A hash: every bit of the result depends on every bit of `number`. [Steele14, splitmix64]
 inline uint64_t mixed(uint64_t number) {
   uint64_t word = (number + 1) * 0x9e3779b97f4a7c15;
@@ -84,7 +90,12 @@ class SetWork {
     workload_.require(operations_ >= threads_, "--operations is below --threads");
   }
 
-  // Runs the measured region and its proof. `Set` has insert, erase and contains, for any thread.
+  size_t threads() const { return threads_; }
+  size_t keys() const { return keys_; }
+
+  // Runs the measured region and its proof. `Set` has insert, erase and contains, for any thread;
+  // for_each, which calls a function with each key, for one. If there is a Set::Thread, each thread
+  // has one while it uses the set.
   template <typename Set>
   void run(Set& set) {
     const Tally before = prefill(set);
@@ -100,6 +111,15 @@ class SetWork {
 
  private:
   static constexpr uint64_t kPrefillNumbers = uint64_t{1} << 40;  // the region uses lower numbers
+
+  template <typename Set>
+  static auto join() {
+    if constexpr (requires { typename Set::Thread; }) {
+      return typename Set::Thread();
+    } else {
+      return 0;
+    }
+  }
 
   // Executes two updates for each key, after which half of the keys less 2 % are in the set.
   template <typename Set>
@@ -119,6 +139,7 @@ class SetWork {
 
   template <typename Set>
   Tally operate(Set& set, Numbers& numbers, size_t updates) const {
+    [[maybe_unused]] const auto joined = join<Set>();
     Tally tally;
     numbers.take_all([&](uint64_t number) {
       const uint64_t word = mixed(number);
@@ -153,6 +174,7 @@ class SetWork {
 
   template <typename Set>
   void prove(Set& set, const Tally& before, const Tally& measured) {
+    [[maybe_unused]] const auto joined = join<Set>();
     uint64_t size = 0, key_sum = 0;
     set.for_each([&](Key key) {
       ++size;

@@ -20,6 +20,8 @@
 
 namespace {
 
+using reclaim_lab::Hash;
+using reclaim_lab::kBuckets;
 using reclaim_lab::Key;
 namespace policy = xenium::policy;
 namespace reclamation = xenium::reclamation;
@@ -28,12 +30,6 @@ using Debra = reclamation::debra<>;
 using DebraRegion = Debra::with<policy::region_extension<reclamation::region_extension::eager>>;
 using NewEpochBased = reclamation::new_epoch_based<>;
 using HazardPointer = reclamation::hazard_pointer<>;
-
-constexpr size_t kBuckets = size_t{1} << 16;
-
-struct Hash {
-  size_t operator()(Key key) const { return (static_cast<size_t>(key) * 0x9e3779b97f4a7c15) >> 32; }
-};
 
 template <typename Reclaimer>
 class List {

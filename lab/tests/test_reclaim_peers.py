@@ -25,9 +25,19 @@ FORMS = [
         for scheme in XENIUM_SCHEMES
         for structure in ("list", "hash_map")
     ),
-    ("crossbeam_set", "--structure list"),
-    ("crossbeam_set", "--structure hash_map"),
+    *(
+        ("cds_set", f"--scheme {scheme} --structure {structure}")
+        for scheme in ("hazard_pointer", "buffered_rcu")
+        for structure in ("list", "hash_map", "skip_list", "ellen_tree")
+    ),
+    ("cds_set", "--scheme buffered_rcu --structure avl_tree"),
+    *(
+        (name, f"--structure {structure}")
+        for name in ("crossbeam_set", "urcu_set")
+        for structure in ("list", "hash_map")
+    ),
 ]
+PROGRAMS = tuple(dict.fromkeys(name for name, _ in FORMS))
 # Four threads on few keys; most nodes are retired several times over.
 SMALL = "--threads 4 --keys 64 --operations 40000"
 
@@ -67,7 +77,7 @@ def test_keys_add_up_under_glibc_and_nearmalloc(name, options):
 
 @pytest.mark.parametrize("options", [SMALL, "--threads 3 --operations 10001 --updates 20"])
 def test_all_do_the_same_operations(options):
-    found = {run_one(name, options)[1]["checksum"] for name, _ in FORMS}
+    found = {run_one(name, options)[1]["checksum"] for name in PROGRAMS}
     assert len(found) == 1
     assert found != {run_one("xenium_set", options + " --operations 999")[1]["checksum"]}
 
@@ -111,7 +121,7 @@ def test_crossbeam_pins_without_a_structure():
     assert result["verified"] is True and result["operations"] == 10000
 
 
-@pytest.mark.parametrize("name", ["xenium_set", "crossbeam_set"])
+@pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize(
     "options",
     [
@@ -132,6 +142,12 @@ def test_a_wrong_option_is_named(name, options):
     assert options.split()[0] in errors
 
 
+def test_libcds_has_no_avl_tree_under_hazard_pointers():
+    status, result, errors = run_one("cds_set", "--structure avl_tree --scheme hazard_pointer")
+    assert status == 2 and not result
+    assert errors == "cds_set: --structure avl_tree has only buffered_rcu\n"
+
+
 def test_the_help_of_a_program_in_rust_is_the_file_that_the_lab_reads():
     if reason := workloads.missing("crossbeam_set"):
         pytest.skip(reason)
@@ -150,6 +166,8 @@ def test_the_preset_scales_the_operations_unless_they_are_given():
 
 PLAN = fake_workloads.plan_text(
     '[[workload]]\nprogram = "xenium_set"\noptions = { scheme = "debra" }\n'
+    '[[workload]]\nprogram = "cds_set"\noptions = { structure = "list" }\n'
+    '[[workload]]\nprogram = "urcu_set"\noptions = { structure = "list" }\n'
     '[[workload]]\nprogram = "crossbeam_set"\noptions = { structure = "list" }\n'
     '[[workload]]\nprogram = "steady"'
 )
@@ -166,6 +184,8 @@ def test_a_peer_that_cannot_be_had_is_missing_and_the_rest_is_run(tmp_path, monk
         assert driver.left() == 3 * 2  # of `steady`, under two allocators
     assert missing == {
         "xenium_set": "not built: apt-get install libxenium-dev",
+        "cds_set": "not built: apt-get install libcds-dev",
+        "urcu_set": "not built: apt-get install liburcu-dev",
         "crossbeam_set": "cargo is missing",
         "steady": None,
     }

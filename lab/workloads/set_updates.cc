@@ -3,7 +3,7 @@
 // scheme, policy, and a disturbance: a reader that stops inside an operation, or between two.
 // Source: [Kim23 §3.1]: half insertions, half erasures of keys in [0, 2 x 10^7), from the steady
 // size, by 6 to 192 threads for 5 s; here the work is fixed. The structures are the library's: the
-// (a,b)-tree, Bronson's tree, a list, a hash map.
+// (a,b)-tree, Bronson's tree, a skip list, a list, a hash map.
 #include "set_updates.h"
 
 int main(int argc, char** argv) {

@@ -110,6 +110,7 @@ void run_abtree(const Run& run);
 void run_abtree13(const Run& run);
 void run_occtree(const Run& run);
 void run_occtree_spin(const Run& run);
+void run_skip_list(const Run& run);
 void run_list(const Run& run);
 void run_hash_map(const Run& run);
 

@@ -15,11 +15,12 @@ namespace {
 
 using near::reclaim::policy;
 
-constexpr std::array<std::pair<const char*, void (*)(const Run&)>, 6> kStructures{
+constexpr std::array<std::pair<const char*, void (*)(const Run&)>, 7> kStructures{
     {{"abtree", run_abtree},
      {"abtree13", run_abtree13},
      {"occtree", run_occtree},
      {"occtree_spin", run_occtree_spin},
+     {"skip_list", run_skip_list},
      {"list", run_list},
      {"hash_map", run_hash_map}}};
 

@@ -18,8 +18,8 @@ _OPTION = re.compile(r"^\s+(?:-\w,)?--([\w-]+)", re.MULTILINE)
 _DESCRIPTION = re.compile(r'Workload workload\([^,]*,\s*((?:"[^"]*"\s*)+)')
 _SECONDS = 20
 _CRATES = {crate.name: crate for crate in (ProgramCrate("crossbeam_set", "crossbeam-epoch"),)}
-# Workloads that need a library's headers, with the Debian package of the headers.
-_HEADERS = {"xenium_set": "libxenium-dev"}
+# Workloads that need a library, with the Debian package of its headers.
+_HEADERS = {"xenium_set": "libxenium-dev", "cds_set": "libcds-dev", "urcu_set": "liburcu-dev"}
 
 
 class WorkloadError(ValueError):
