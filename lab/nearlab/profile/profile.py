@@ -21,7 +21,7 @@ LAST_NODE = 7  # of `freed_on_node`: it stands for all nodes from there on
 _OWN = ("near::", "malloc", "calloc", "realloc", "operator new", "posix_memalign", "aligned_alloc")
 _OF_LANGUAGES = (
     *("std::__new_allocator<", "__gnu_cxx::new_allocator<", "std::allocator<"),
-    *("std::allocator_traits<", "alloc::alloc::", "<alloc::alloc::Global as ", "alloc::raw_vec::"),
+    *("std::allocator_traits<", "alloc::alloc::", "<alloc::alloc::Global", "alloc::raw_vec::"),
     *("__rust_alloc", "__rust_realloc", "__rdl_alloc", "__rdl_realloc"),
 )
 _OWN_FILE = re.compile(r"/malloc/(front|heap|profile|shim)/\w+\.(cc|h):")
