@@ -73,6 +73,7 @@ void Core::wait_for_rounds(Record& me) noexcept {
 void Core::wait_for_grace(Record& me) noexcept {
   switch (traits.scheme) {
     case Scheme::epochs:
+    case Scheme::sections:
     case Scheme::quiescence:
     case Scheme::ping:
       return wait_for_epochs(me);
@@ -129,6 +130,17 @@ void Core::free_when_let_go(Record& me) noexcept {
   wait_for_flights(me);
   take_from_all(me, true);
   free_now(me, SIZE_MAX);
+}
+
+// Waits until no slot holds what has aged.
+void Core::wait_for_slots(Record& me) noexcept {
+  Patience patience;
+  for (;;) {
+    expire_unheld(me);
+    if (me.limbo.aged() == 0) return;
+    free_now(me, SIZE_MAX);
+    patience.wait();
+  }
 }
 
 // Takes what is in the limbo of another record, or what has expired in it. False: the record is
@@ -207,6 +219,7 @@ void Core::free_everything(Record& me) noexcept {
     me.lock.enter(asymmetric);
     me.limbo.expire_all();
     me.lock.leave();
+    if (has_sections()) wait_for_slots(me);
     free_now(me, SIZE_MAX);
     const uint32_t before = me.stay.leave_library();
     destroy_all(left);

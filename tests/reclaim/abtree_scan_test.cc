@@ -118,7 +118,8 @@ class AbtreeScan : public testing::Test {
 using Domains = testing::Types<EagerDomain, BusyDomain<reclaim::hazard_pointers>,
                                BusyDomain<reclaim::ping_epochs>, BusyDomain<reclaim::ibr>,
                                BusyDomain<reclaim::hyaline>, BusyDomain<reclaim::debra<>>,
-                               BusyDomain<reclaim::token<>>, BusyReporting>;
+                               BusyDomain<reclaim::token<>>, BusyDomain<reclaim::checkpoints>,
+                               BusyReporting>;
 TYPED_TEST_SUITE(AbtreeScan, Domains);
 
 TYPED_TEST(AbtreeScan, SeesOneMomentOfTheTree) {

@@ -29,6 +29,8 @@ class [[nodiscard]] guard {
   static constexpr bool protects_all = Scheme::protects_all;
   // Objects that are retired should have the base `born`: ibr, hyaline.
   static constexpr bool has_births = impl::needs_births<Scheme>;
+  // Under checkpoints: the guard may have sections, see below.
+  static constexpr bool has_sections = impl::makes_sections<Scheme>;
   // Slots for protect and hold: 0 .. slots - 1. Each guard of a thread has its own, nested or side
   // by side. A slot beyond them aborts, and so does a seventeenth guard of one thread that holds
   // something while sixteen others do. Under ibr and hyaline slots are not used: what one protects
@@ -76,6 +78,37 @@ class [[nodiscard]] guard {
     return slots_.still_holds();
   }
 
+  // For checkpoints. Says whether operations of structures that are given this guard may make
+  // checkpoints: then a pointer that was read under the guard is not used after such an operation.
+  // At first they may not. Returns what was said before. Only a guard that is no nested one makes
+  // checkpoints.
+  bool allow_checkpoints(bool allowed = true) noexcept
+    requires(has_sections)
+  {
+    return std::exchange(slots_.allows_checkpoints, allowed);
+  }
+
+  // For checkpoints. True: another thread waits for this guard, or will, and the guard's section
+  // has ended and a new one has begun: of the pointers that were read under the guard only `held`
+  // may be used, to find out whether each of these objects is still in its structure. If it is, it
+  // is as if it had been read just now; if not, the thread must not use what it points to. The next
+  // checkpoint may hold only what was read, or found to be there, since this one. False: nothing
+  // has changed. It costs one load; for every 64 steps, or so, of a walk there should be a call.
+  // `held` is what was retired or will be: not the base of an object at another offset. Frees as
+  // the scheme does in a pin. Never true before `allow_checkpoints`, or in nested guards.
+  template <class... T>
+  bool checkpoint(const T*... held) noexcept
+    requires(has_sections)
+  {
+    static_assert(sizeof...(held) <= slots);
+    impl::check_use(record_);
+    if (!slots_.may_begin_section(record_)) [[likely]]
+      return false;
+    slots_.publish(record_, {held...});
+    impl::begin_section(record_);
+    return true;
+  }
+
   // Does `delete object` when no thread can hold it any more. Requires that it was unlinked, and
   // that no other thread retires it. Allocates once in 63 calls at most; if that fails the object
   // is leaked and counted (statistics::lost). Under hyaline a look also allocates its batches.
@@ -101,7 +134,8 @@ class [[nodiscard]] guard {
     if constexpr (impl::stateless<D>) {
       retire_born(object, impl::birth_of(object), impl::call_stateless<T, D>, bytes);
     } else {
-      static_assert(protects_all || has_births, "a deleter with a state under a scheme with slots");
+      static_assert((protects_all && !has_sections) || has_births,
+                    "a deleter with a state under a scheme with slots");
       static_assert(std::is_nothrow_move_constructible_v<D>, "the deleter's move may throw");
       using Call = impl::DeferredCall<T, D>;
       const uint64_t birth = impl::birth_of(object);

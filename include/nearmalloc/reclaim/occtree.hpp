@@ -117,6 +117,7 @@ class guarded_occtree {
   template <class Visit>
   size_t range(guard_type& guard, const Key& low, const Key& high, Visit visit) const {
     if constexpr (guard_type::protects_all) {
+      const impl::OneSection section(guard);  // `visit` may use the guard
       return walk(guard, low, high, visit);
     } else {
       auto&& own = impl::own_slots(guard);

@@ -2,6 +2,8 @@
 //
 //   leaky            nothing is ever freed: the control of every measurement
 //   debra<order>     epochs, incremental scans, quiescence [Brown15; Kim23 §2.1.1]
+//   checkpoints      as debra, but long walks keep their place in a slot, and let the epoch end
+//                    [Kim24]
 //   qsbr             epochs of threads that say when they hold no pointer [Hart07]
 //   token<pass>      a token on a ring of threads [Kim23 §3.4]
 //   hazard_pointers  robust: a thread that stalls keeps what it holds, and no more [Michael04]
@@ -12,6 +14,8 @@
 //
 //   scheme           pointers read under a guard  a reader that stalls       unreclaimed objects
 //   debra, token     all stay valid               stops every reclamation    no bound
+//   checkpoints      all stay valid until the     stops every reclamation,   no bound
+//                    thread makes a checkpoint    unless between sections
 //   qsbr             all stay valid, without a    stops every reclamation,    no bound
 //                    guard too, until the thread  as does one that reports no
 //                    reports                      quiescent state
@@ -26,6 +30,12 @@
 // a fence. While all threads move, epochs free, and no thread reads a slot. A thread begins to scan
 // when its bag holds one batch. At one and a half batches it looks at all threads at once; if one
 // is still in an older epoch, it reads all slots, after a fence that makes them visible.
+//
+// Under checkpoints a guard is as under debra until its thread calls `guard::checkpoint`, which lets
+// the epoch end if another thread has begun the next; pointers that the thread passes to it stay
+// valid. Walks of list_set, hash_map and skip_list do so if they may (`guard::allow_checkpoints`),
+// which operations that pin by themselves always may. So a walk of any length holds the epoch for
+// 64 nodes at most. A thread that stops inside a section holds the epoch, as under debra.
 //
 // Under qsbr a pin announces nothing, and a thread that is attached may hold pointers until it
 // calls `handle::quiescent` (or `domain::quiescent`), is in an offline_scope, waits in
@@ -50,8 +60,11 @@
 // Thread-safety: there is no state here.
 #pragma once
 
+#include <initializer_list>
+
 #include "nearmalloc/reclaim/born.hpp"
 #include "nearmalloc/reclaim/impl/core.hpp"
+#include "nearmalloc/reclaim/impl/section.hpp"
 
 namespace near::reclaim {
 
@@ -133,6 +146,29 @@ struct ProtectsSlots {
   };
 };
 
+// For the scheme under which pointers need no protection beyond the guard, and the guard may have
+// sections.
+struct ProtectsSections {
+  static constexpr bool protects_all = true;
+  static void nest(Record& record) noexcept { impl::nest(record, true); }
+  struct Slots : ProtectsAll::Slots {
+    void clear(Record& record) noexcept { record.hazards.clear(row); }
+    void give_back(Record& record) noexcept { record.hazards.give_back(row); }
+    void publish(Record& record, std::initializer_list<const void*> objects) noexcept {
+      unsigned slot = 0;
+      for (const void* object : objects) record.hazards.publish(row, slot++, object);
+      while (slot < row.size) record.hazards.publish(row, slot++, nullptr);
+    }
+    bool may_begin_section(const Record& record) const noexcept {
+      return allows_checkpoints && record.stay.has_one_guard() &&
+             is_asked(record.core->clock, record.epoch);
+    }
+
+    SlotRow row;
+    bool allows_checkpoints = false;
+  };
+};
+
 // For schemes under which a thread protects what lived in the eras that it noted.
 class EraSlots {
  public:
@@ -169,6 +205,10 @@ template <bool has_worked>
 // Whether objects should note when they are made.
 template <class Scheme>
 inline constexpr bool needs_births = has_eras(Scheme::traits.scheme);
+
+// Whether guards may have more than one section.
+template <class Scheme>
+inline constexpr bool makes_sections = Scheme::traits.scheme == impl::Scheme::sections;
 
 // Whether threads have to report quiescent states.
 template <class Scheme>
@@ -236,6 +276,17 @@ struct debra : impl::ProtectsAll {
       impl::pin_epoch<true>(record);
     }
   }
+  static void leave(impl::Record& record) noexcept { impl::unannounce(record.epoch); }
+  static bool retire(impl::Record& record, void* object, deleter destroy, size_t bytes) noexcept {
+    return impl::push(record, object, destroy, bytes);
+  }
+};
+
+struct checkpoints : impl::ProtectsSections {
+  static constexpr impl::Traits traits{impl::Scheme::sections};
+  static constexpr bool has_grace_periods = true;
+
+  static void enter(impl::Record& record) noexcept { impl::pin_epoch<false>(record); }
   static void leave(impl::Record& record) noexcept { impl::unannounce(record.epoch); }
   static bool retire(impl::Record& record, void* object, deleter destroy, size_t bytes) noexcept {
     return impl::push(record, object, destroy, bytes);

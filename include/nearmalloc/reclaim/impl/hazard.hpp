@@ -44,6 +44,13 @@ struct HazardWords {
     light_fence(asymmetric);
   }
 
+  // The same without a fence: a thread that comes after a later release of this one sees it.
+  void publish(SlotRow& row, unsigned slot, const void* object) {
+    if (slot >= row.size) [[unlikely]]
+      make_room(row, slot);
+    slots[row.first + slot].store(object, kRelease);  // pairs: hazard
+  }
+
   template <class T>
   T* protect(SlotRow& row, unsigned slot, const Atomic<T*>& source, bool asymmetric) {
     T* object = source.load(kRelaxed);  // relaxed: read again below
