@@ -1,4 +1,4 @@
-// The slow half of DEBRA, sections and QSBR: entering a new epoch, and looking at the other threads.
+// The slow half of DEBRA, sections and QSBR: entering a new epoch, looking at the other threads.
 // Thread-safety: only the record's owner.
 #include "nearmalloc/reclaim/impl/core.hpp"
 #include "nearmalloc/reclaim/impl/quiescence.hpp"

@@ -5,10 +5,11 @@
 //
 // Invariant: a node is freed after the last use by every thread that could see it. A key that no
 // thread erases is found.
-// Bound: 3 threads on a list of the keys 1, 2, 3 and 5, of which 5 stays. One walks 2 times, to find
-// 5 or to erase 3, and waits, at will, before, in and after a checkpoint; then
-// it enters 2 epochs. One erases 1 or 2, or the next as well, and enters 5 epochs; one erases 2 or inserts 4, or neither, and
-// advances the epoch 6 times. Those that enter an epoch look at the slots again, or read 3.
+// Bound: 3 threads on a list of the keys 1, 2, 3 and 5, of which 5 stays. One walks 2 times, to
+// find 5 or to erase 3, and waits, at will, before, in and after a checkpoint; then it enters 2
+// epochs. One erases 1 or 2, or the next as well, and enters 5 epochs; one erases 2 or inserts 4,
+// or neither, and advances the epoch 6 times. Threads that enter an epoch look at the slots again,
+// or read 3.
 #include "nearmalloc/reclaim/impl/ordered_list.hpp"
 #include "nearmalloc/reclaim/impl/record_list.hpp"
 #include "nearmalloc/reclaim/impl/section.hpp"
@@ -162,7 +163,7 @@ class Sections : public FencedSuite<Sections> {
     return true;
   }
 
-  // Waits, at will, until the epoch moves, or a node is freed; gives up, for the thread may hold it.
+  // Waits, at will, until the epoch moves, or a node is freed; gives up, for it may hold the epoch.
   void linger() const {
     const uint32_t what = choose(4);
     const auto now = [&] { return what == 0 ? freed_ : clock_.epoch.newest(); };

@@ -1,6 +1,6 @@
 // checkpoints: a long walk lets epochs end; its place stays while it is in a slot.
 //
-// One thread plays all: each handle stands for a thread, and code that a walk calls runs the others.
+// One thread plays all: each handle stands for a thread, and code that a walk calls runs others.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -33,7 +33,7 @@ options hasty() {
   return settings;
 }
 
-// Retires and reads until the epoch no longer moves, or so many epochs have passed.
+// Retires in so many operations; the epoch moves until another guard holds it.
 void advance(Handle& other, int operations = 20) {
   for (int i = 0; i < operations; i++) other.pin().retire(new CountedObject);
 }

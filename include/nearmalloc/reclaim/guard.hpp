@@ -104,7 +104,8 @@ class [[nodiscard]] guard {
     impl::check_use(record_);
     if (!slots_.may_begin_section(record_)) [[likely]]
       return false;
-    slots_.publish(record_, {held...});
+    const void* const objects[] = {held..., nullptr};
+    slots_.publish(record_, {objects, sizeof...(held)});
     impl::begin_section(record_);
     return true;
   }

@@ -31,11 +31,12 @@
 // when its bag holds one batch. At one and a half batches it looks at all threads at once; if one
 // is still in an older epoch, it reads all slots, after a fence that makes them visible.
 //
-// Under checkpoints a guard is as under debra until its thread calls `guard::checkpoint`, which lets
-// the epoch end if another thread has begun the next; pointers that the thread passes to it stay
-// valid. Walks of list_set, hash_map and skip_list do so if they may (`guard::allow_checkpoints`),
-// which operations that pin by themselves always may. So a walk of any length holds the epoch for
-// 64 nodes at most. A thread that stops inside a section holds the epoch, as under debra.
+// Under checkpoints a guard is as under debra until its thread calls `guard::checkpoint`. If another
+// thread has begun the next epoch, that ends this one for the guard, and begins a new section; what
+// the thread passes to it stays valid in slots. Walks of list_set, hash_map and skip_list do so if
+// they may (`guard::allow_checkpoints`); operations that pin by themselves always may. So a walk of
+// any length holds the epoch for 64 nodes at most. A thread that stops inside a section holds the
+// epoch, as under debra. There is no signal, and a checkpoint has no fence.
 //
 // Under qsbr a pin announces nothing, and a thread that is attached may hold pointers until it
 // calls `handle::quiescent` (or `domain::quiescent`), is in an offline_scope, waits in
@@ -60,11 +61,9 @@
 // Thread-safety: there is no state here.
 #pragma once
 
-#include <initializer_list>
-
 #include "nearmalloc/reclaim/born.hpp"
 #include "nearmalloc/reclaim/impl/core.hpp"
-#include "nearmalloc/reclaim/impl/section.hpp"
+#include "nearmalloc/reclaim/impl/protection.hpp"
 
 namespace near::reclaim {
 
@@ -104,88 +103,6 @@ inline bool retire_with_looks(Record& record, void* object, deleter destroy, siz
     hazards_retired(record);
   return has_room;
 }
-
-// Begins a guard inside another, or a handler's inside the library. `is_announced`: the scheme's
-// announcement is out, as it is in every settled pin, except at the start of one of Token EBR.
-inline void nest(Record& record, bool is_announced) noexcept {
-  if (record.stay.is_unsettled() || !is_announced) [[unlikely]]
-    return pin_unsettled(record);
-  record.stay.add_guard();
-}
-
-// For schemes under which pointers need no protection beyond the guard.
-struct ProtectsAll {
-  static constexpr bool protects_all = true;
-  static void nest(Record& record) noexcept { impl::nest(record, true); }
-  struct Slots {
-    template <class T>
-    T* protect(Record&, unsigned, const Atomic<T*>& source) noexcept {
-      return source.load(kAcquire);  // pairs: program
-    }
-    void hold(Record&, unsigned, const void*) noexcept {}
-    void clear(Record&) noexcept {}
-    void give_back(Record&) noexcept {}
-  };
-};
-
-struct ProtectsSlots {
-  static constexpr bool protects_all = false;
-  static void nest(Record& record) noexcept { impl::nest(record, true); }
-  struct Slots {
-    template <class T>
-    T* protect(Record& record, unsigned slot, const Atomic<T*>& source) noexcept {
-      return record.hazards.protect(row, slot, source, record.core->asymmetric);
-    }
-    void hold(Record& record, unsigned slot, const void* object) noexcept {
-      record.hazards.hold(row, slot, object, record.core->asymmetric);
-    }
-    void clear(Record& record) noexcept { record.hazards.clear(row); }
-    void give_back(Record& record) noexcept { record.hazards.give_back(row); }
-
-    SlotRow row;
-  };
-};
-
-// For the scheme under which pointers need no protection beyond the guard, and the guard may have
-// sections.
-struct ProtectsSections {
-  static constexpr bool protects_all = true;
-  static void nest(Record& record) noexcept { impl::nest(record, true); }
-  struct Slots : ProtectsAll::Slots {
-    void clear(Record& record) noexcept { record.hazards.clear(row); }
-    void give_back(Record& record) noexcept { record.hazards.give_back(row); }
-    void publish(Record& record, std::initializer_list<const void*> objects) noexcept {
-      unsigned slot = 0;
-      for (const void* object : objects) record.hazards.publish(row, slot++, object);
-      while (slot < row.size) record.hazards.publish(row, slot++, nullptr);
-    }
-    bool may_begin_section(const Record& record) const noexcept {
-      return allows_checkpoints && record.stay.has_one_guard() &&
-             is_asked(record.core->clock, record.epoch);
-    }
-
-    SlotRow row;
-    bool allows_checkpoints = false;
-  };
-};
-
-// For schemes under which a thread protects what lived in the eras that it noted.
-class EraSlots {
- public:
-  template <class T>
-  T* protect(Record& record, unsigned, const Atomic<T*>& source) noexcept {
-    return protect_by_era(eras, record.interval, source, record.core->asymmetric);
-  }
-  void hold(Record& record, unsigned, const void*) noexcept {
-    era_ = extend(eras, record.interval, record.core->asymmetric);
-  }
-  bool still_holds() const noexcept { return is_still(eras, era_); }
-  void clear(Record&) noexcept {}
-  void give_back(Record&) noexcept {}
-
- private:
-  uint64_t era_ = 0;  // of the last `hold`
-};
 
 // `has_worked`: the work that was due was done before the announcement.
 template <bool has_worked>

@@ -56,8 +56,7 @@ class SectionSteps {
 // Whether a thread that reclaims waits for the end of this section, or will.
 template <class Record>
 bool is_asked(const EpochClock& clock, const EpochWords<Record>& words) noexcept {
-  return clock.epoch.load(kRelaxed) !=
-         words.seen;  // relaxed: a hint; what is announced is acquired
+  return clock.epoch.load(kRelaxed) != words.seen;  // relaxed: a hint, `next_section` acquires
 }
 
 // Requires that the thread is pinned, and that all it goes on to use was put into slots by
