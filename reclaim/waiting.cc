@@ -29,22 +29,27 @@ void destroy_all(Retirable* words) noexcept {
 
 }  // namespace
 
+// Ends the epoch if no thread is in an older one; else returns Scan::blocked.
+Scan Core::try_to_advance(EpochWords<Record>& words, Record& me) noexcept {
+  words.seen = clock.epoch.load(kAcquire);  // pairs: epoch-clock
+  Scan scan = Scan::going;
+  while (scan == Scan::going) scan = scan_step(clock, records, words, has_asymmetric_fences());
+  if (scan == Scan::advanced) record_epoch(me, words.seen + 1);
+  return scan;
+}
+
 // Under QSBR `me` is away.
 void Core::wait_for_epochs(Record& me) noexcept {
-  const bool fences = has_asymmetric_fences();
   const uint64_t distance = has_reports() ? kEpochsToWait : 2;
-  heavy_fence(fences);  // a thread pinned before announces at most the epoch read now
+  heavy_fence(
+      has_asymmetric_fences());  // a thread pinned before announces at most the epoch read now
   const uint64_t start = clock.epoch.load(kAcquire);  // pairs: epoch-clock
   EpochWords<Record> words;
   Patience patience;
   for (;;) {
     Away::let_go_all(*this, me);
-    words.seen = clock.epoch.load(kAcquire);  // pairs: epoch-clock
-    if (words.seen >= start + distance) return;
-    Scan scan = Scan::going;
-    while (scan == Scan::going) scan = scan_step(clock, records, words, fences);
-    if (scan == Scan::advanced) record_epoch(me, words.seen + 1);
-    if (scan != Scan::blocked) continue;
+    if (clock.epoch.load(kAcquire) >= start + distance) return;  // pairs: epoch-clock
+    if (try_to_advance(words, me) != Scan::blocked) continue;
     // relaxed: to recognise a stall
     record_blocked(me, *words.cursor, words.cursor->epoch.announced.load(kRelaxed));
     patience.wait();
@@ -111,8 +116,28 @@ void Core::synchronize() noexcept {
   {
     const Away away(*this, me);
     wait_for_grace(me);
+    if (has_sections()) wait_for_places(me);
   }
   end_wait(me);
+}
+
+// Waits until no slot holds what it holds now, which a guard keeps from one section to the next. A
+// walk gives its place up when it is asked again, so the epoch has to move.
+void Core::wait_for_places(Record& me) noexcept {
+  EpochWords<Record> words;
+  Patience patience;
+  // pairs: records
+  for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
+    const uint32_t used = record->hazards.used.load(kRelaxed);  // relaxed: ordered by the epoch
+    for (uint32_t i = 0; i < used; i++) {
+      Atomic<const void*>& slot = record->hazards.slots[i];
+      const void* const held = slot.load(kAcquire);             // pairs: hazard
+      while (held != nullptr && slot.load(kAcquire) == held) {  // pairs: hazard
+        try_to_advance(words, me);
+        patience.wait();
+      }
+    }
+  }
 }
 
 // Frees what is in the bags of `me`, waiting until no slot or reservation holds any of it; under
@@ -134,11 +159,13 @@ void Core::free_when_let_go(Record& me) noexcept {
 
 // Waits until no slot holds what has aged.
 void Core::wait_for_slots(Record& me) noexcept {
+  EpochWords<Record> words;
   Patience patience;
   for (;;) {
     expire_unheld(me);
     if (me.limbo.aged() == 0) return;
     free_now(me, SIZE_MAX);
+    try_to_advance(words, me);
     patience.wait();
   }
 }

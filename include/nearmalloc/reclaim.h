@@ -121,8 +121,8 @@ int near_reclaim_still_holds(const struct near_reclaim_guard* guard);
  * only the objects held[0 .. count - 1] may be used. They are at most NEAR_RECLAIM_SLOTS, and each
  * is an address that may be retired, or NULL. First find out whether such an object is still in its
  * structure: if it is, it is as if it had been read just now; if not, do not follow its pointers,
- * and do not hold it again. 0: nothing has changed; always so under other schemes, and while
- * another guard of the thread is open. May call `destroy` functions. */
+ * and hold it again only at the same place in `held`. 0: nothing has changed; always so under other
+ * schemes, and while another guard of the thread is open. May call `destroy` functions. */
 int near_reclaim_checkpoint(struct near_reclaim_guard* guard, const void* const* held,
                             unsigned count);
 

@@ -15,6 +15,7 @@
 #include "nearmalloc/reclaim/hash_map.hpp"
 #include "nearmalloc/reclaim/list.hpp"
 #include "nearmalloc/reclaim/skip_list.hpp"
+#include "single_step.h"
 #include "support/cases.h"
 
 namespace near_test {
@@ -146,38 +147,108 @@ TEST_F(Checkpoints, KeepWhatIsHeldAndNoMore) {
   count_cases();
 }
 
-// A barrier frees what a slot has let go, and waits for the rest.
-TEST_F(Checkpoints, ABarrierWaitsForASlot) {
-  auto* const held = new CountedObject;
-  std::atomic<int> step{0};
-  std::thread holds([&] {
+// Another thread holds an object in a slot from one section to the next, until it is told to end.
+class HeldBySections {
+ public:
+  HeldBySections(Domain& domain, Handle& other) : domain_(domain) {
+    while (step_ != 1) std::this_thread::yield();
+    while (step_ != 2) advance(other, 1);
+  }
+  ~HeldBySections() {
+    holds_.join();
+    ends_.join();
+  }
+  HeldBySections(const HeldBySections&) = delete;
+  HeldBySections& operator=(const HeldBySections&) = delete;
+
+  void end_later() {
+    ends_ = std::thread([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      step_ = 3;
+    });
+  }
+  bool is_told_to_end() const { return step_ == 3; }
+
+  CountedObject* const object = new CountedObject;
+
+ private:
+  void hold() {
     Handle mine = domain_.attach();
     auto guard = mine.pin();
     guard.allow_checkpoints();
-    step = 1;
-    while (!guard.checkpoint(held)) std::this_thread::yield();
-    step = 2;
-    while (step != 3) {
-      guard.checkpoint(held);
+    step_ = 1;
+    while (!guard.checkpoint(object)) std::this_thread::yield();
+    step_ = 2;
+    while (step_ != 3) {
+      guard.checkpoint(object);
       std::this_thread::yield();
     }
-    EXPECT_TRUE(held->is_alive());
-  });
-  while (step != 1) std::this_thread::yield();
-  while (step != 2) advance(other_, 1);
-  other_.retire(held);
-  std::thread lets_go([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    EXPECT_EQ(live_objects.load(), 1);
-    step = 3;
-  });
+    EXPECT_TRUE(object->is_alive());
+  }
+
+  Domain& domain_;
+  std::atomic<int> step_{0};
+  std::thread ends_;
+  std::thread holds_{[this] { hold(); }};
+};
+
+// It frees what a slot has let go, and waits for the rest.
+TEST_F(Checkpoints, ABarrierWaitsForASlot) {
+  HeldBySections held(domain_, other_);
+  other_.retire(held.object);
+  held.end_later();
   domain_.barrier();
-  EXPECT_EQ(step, 3);
+  EXPECT_TRUE(held.is_told_to_end());
   EXPECT_EQ(live_objects, 0);
-  holds.join();
-  lets_go.join();
   count_cases();
 }
+
+TEST_F(Checkpoints, SynchronizeWaitsForASlot) {
+  HeldBySections held(domain_, other_);
+  held.end_later();
+  domain_.synchronize();
+  EXPECT_TRUE(held.is_told_to_end());
+  other_.retire(held.object);
+  count_cases();
+}
+
+#if NEAR_TEST_STEPS
+// What the handler protects stays, and so does what the checkpoint holds.
+TEST_F(Checkpoints, AHandlersGuardMayComeAtAnyInstruction) {
+  bool has_acted = true;
+  for (long at = 1; has_acted && !HasFailure(); at += at < 45 ? 1 : at / 6) {
+    auto* const place = new CountedObject;
+    auto* const seen = new CountedObject;
+    {
+      Pinned mine(walks_);
+      mine.guard.allow_checkpoints();
+      advance(other_);
+      SingleStep step(at, [&] {
+        const auto guard = walks_.pin_in_handler();
+        other_.retire(seen);
+        advance(other_);
+        EXPECT_TRUE(seen->is_alive());
+      });
+      step.go();
+      const bool has_begun = mine.guard.checkpoint(place);
+      step.halt();
+      EXPECT_TRUE(has_begun);
+      has_acted = step.has_acted();
+      if (!has_acted) other_.retire(seen);
+      other_.retire(place);
+      for (int i = 0; i < 5; i++) {
+        advance(other_);
+        mine.guard.checkpoint(place);
+      }
+      EXPECT_TRUE(place->is_alive()) << "interrupted at instruction " << at;
+    }
+    for (int i = 0; i < 5; i++) advance(other_);
+    count_cases();
+  }
+  domain_.barrier();
+  EXPECT_EQ(live_objects, 0);
+}
+#endif
 
 template <class Structure>
 class CheckpointWalk : public Checkpoints {
@@ -367,6 +438,57 @@ TEST_F(ListWalk, AVisitorMayUseTheGuard) {
   EXPECT_EQ(set_.size(), 0u);
   count_cases();
 }
+
+// Keys that are multiples of 8 stay while two threads erase and insert the others; the walks of a
+// third and a fourth make checkpoints.
+template <class Set>
+void walk_among_writers() {
+  constexpr int kKeys = 1000;
+  Domain domain(hasty());
+  Set set(domain);
+  for (int i = kKeys; i-- > 0;) set.insert(i, i);
+  std::atomic<int> walking{2};
+  const auto write = [&](uint32_t seed) {
+    for (uint32_t dice = seed; walking > 0;) {
+      dice = dice * 1664525 + 1013904223;
+      const auto key = static_cast<int>((dice >> 8) % kKeys);
+      if (key % 8 == 0) continue;
+      if ((dice & 128) != 0) {
+        set.erase(key);
+      } else {
+        set.insert(key, key);
+      }
+    }
+  };
+  const auto walk = [&](bool by_range) {
+    for (size_t round = 0; round < scaled(200); round++) {
+      if (!by_range) {
+        EXPECT_EQ(set.find(kKeys - 8), kKeys - 8);
+        EXPECT_EQ(set.find(kKeys), std::nullopt);
+        continue;
+      }
+      int last = -1;
+      int stayed = 0;
+      set.range(0, kKeys, [&](int key, int value) {
+        EXPECT_EQ(key, value);
+        EXPECT_GT(key, last);
+        last = key;
+        stayed += key % 8 == 0 ? 1 : 0;
+      });
+      EXPECT_EQ(stayed, kKeys / 8);
+    }
+    walking--;
+  };
+  std::thread threads[] = {std::thread(write, 1), std::thread(write, 2), std::thread(walk, false),
+                           std::thread(walk, true)};
+  for (std::thread& each : threads) each.join();
+  EXPECT_TRUE(set.check());
+  EXPECT_GT(domain.collect().looks, 0u);
+  count_cases();
+}
+
+TEST(CheckpointThreads, WalkInAList) { walk_among_writers<list_set<int, int, Domain>>(); }
+TEST(CheckpointThreads, WalkInASkipList) { walk_among_writers<skip_list<int, int, Domain>>(); }
 
 using Map = hash_map<int, int, Domain>;
 using SkipListWalk = CheckpointWalk<skip_list<Watched, int, Domain>>;

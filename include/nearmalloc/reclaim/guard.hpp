@@ -25,7 +25,8 @@ class handle;
 template <class Scheme>
 class [[nodiscard]] guard {
  public:
-  // Every pointer read under this guard stays valid until it ends, protected or not.
+  // Every pointer read under this guard stays valid until it ends, protected or not (checkpoints:
+  // or until it makes a checkpoint).
   static constexpr bool protects_all = Scheme::protects_all;
   // Objects that are retired should have the base `born`: ibr, hyaline.
   static constexpr bool has_births = impl::needs_births<Scheme>;
@@ -78,24 +79,23 @@ class [[nodiscard]] guard {
     return slots_.still_holds();
   }
 
-  // For checkpoints. Says whether operations of structures that are given this guard may make
-  // checkpoints: then a pointer that was read under the guard is not used after such an operation.
-  // At first they may not. Returns what was said before. Only a guard that is no nested one makes
-  // checkpoints.
+  // For checkpoints. Says whether the guard may make checkpoints, also in operations of structures
+  // that are given it: then the caller uses no pointer that it read before such an operation. At
+  // first it may not. Returns what was said before. While a thread has several guards of a handle,
+  // none of them makes checkpoints.
   bool allow_checkpoints(bool allowed = true) noexcept
     requires(has_sections)
   {
     return std::exchange(slots_.allows_checkpoints, allowed);
   }
 
-  // For checkpoints. True: another thread waits for this guard, or will, and the guard's section
-  // has ended and a new one has begun: of the pointers that were read under the guard only `held`
-  // may be used, to find out whether each of these objects is still in its structure. If it is, it
-  // is as if it had been read just now; if not, the thread must not use what it points to. The next
-  // checkpoint may hold only what was read, or found to be there, since this one. False: nothing
-  // has changed. It costs one load; for every 64 steps, or so, of a walk there should be a call.
-  // `held` is what was retired or will be: not the base of an object at another offset. Frees as
-  // the scheme does in a pin. Never true before `allow_checkpoints`, or in nested guards.
+  // For checkpoints. A walk calls this once in 64 steps or so. True: another thread waits for the
+  // end of the guard's section, or will; so it has ended, and another one has begun. Of what was
+  // read under the guard, only the objects `held` may be used, until the next checkpoint. First
+  // find out whether each is still in its structure: if it is, it is as if it had been read just
+  // now; if not, do not follow its pointers, and hold it again only at the same place in `held`.
+  // False: nothing has changed, and it cost one load. `held` are addresses that may be retired, not
+  // bases at another offset, or null. May run deleters, as a pin may.
   template <class... T>
   bool checkpoint(const T*... held) noexcept
     requires(has_sections)

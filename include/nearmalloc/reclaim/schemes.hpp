@@ -31,12 +31,12 @@
 // when its bag holds one batch. At one and a half batches it looks at all threads at once; if one
 // is still in an older epoch, it reads all slots, after a fence that makes them visible.
 //
-// Under checkpoints a guard is as under debra until its thread calls `guard::checkpoint`. If another
-// thread has begun the next epoch, that ends this one for the guard, and begins a new section; what
-// the thread passes to it stays valid in slots. Walks of list_set, hash_map and skip_list do so if
-// they may (`guard::allow_checkpoints`); operations that pin by themselves always may. So a walk of
-// any length holds the epoch for 64 nodes at most. A thread that stops inside a section holds the
-// epoch, as under debra. There is no signal, and a checkpoint has no fence.
+// Under checkpoints a guard is as under debra until its thread calls `guard::checkpoint`. If
+// another thread has begun the next epoch, that call ends the guard's section and begins one in the
+// new epoch; what the thread passes to it stays valid in slots. Walks of list_set, hash_map and
+// skip_list call it if they may (`guard::allow_checkpoints`); in operations that pin by themselves
+// they may. So a walk of any length holds the epoch for 64 nodes at most. A thread that stops
+// inside a section holds the epoch, as under debra. There are no signals, and no fence but a pin's.
 //
 // Under qsbr a pin announces nothing, and a thread that is attached may hold pointers until it
 // calls `handle::quiescent` (or `domain::quiescent`), is in an offline_scope, waits in

@@ -199,6 +199,7 @@ class Core {
   void end_wait(Record& me) noexcept;
   void free_everything(Record& me) noexcept;
   void wait_for_grace(Record& me) noexcept;
+  Scan try_to_advance(EpochWords<Record>& words, Record& me) noexcept;
   void wait_for_epochs(Record& me) noexcept;
   bool take_limbo(Record& record, Record& me, bool only_safe) noexcept;
   void take_from_all(Record& me, bool only_safe) noexcept;
@@ -215,6 +216,7 @@ class Core {
   void wait_for_rounds(Record& me) noexcept;
   void free_when_let_go(Record& me) noexcept;
   void wait_for_slots(Record& me) noexcept;
+  void wait_for_places(Record& me) noexcept;
 
   alignas(128) Atomic<uint32_t> record_count_{0};
   Atomic<uint32_t> free_slots_{0};  // loose slots that nobody uses or keeps; a hint

@@ -170,7 +170,7 @@ class list_walk {
   Node* current_ = nullptr;        // in slot_
   Node* next_ = nullptr;           // after current_; in no slot, so it must not be dereferenced
   unsigned slot_ = 0;
-  [[no_unique_address]] SectionSteps steps_;
+  SectionSteps steps_;
 };
 
 // Effect: links what `make()` returns where `probe` belongs, if there is no match. `make` runs at

@@ -12,18 +12,18 @@
 // (epoch.hpp). A section that saw the object ends when the thread releases another announcement, or
 // none. It releases its slots with that. The thread that frees acquired an epoch that comes after
 // this, and then reads the slots: so it finds the object, or what the thread wrote later. A thread
-// writes to a slot only inside a section, and then its place is safe without the slot: for it was
-// found in the structure in this section, so it was retired later, or the thread has given it up.
+// writes to a slot only inside a section, and what it writes is what the slot held, or is safe
+// without the slot: read in this section, or found in the structure, and so retired later.
 //
-// A new announcement needs no fence and no second look at the epoch: until a scan finds it, the
-// scan finds the older one, which holds the epoch as well. The thread acquired the epoch that it
-// announces. So it sees what was unlinked by every thread whose announcement that epoch waited for:
-// what the thread still finds in the structure is retired under an announcement that is newer or
-// older by one, and is freed at the third epoch after that.
+// A new announcement e needs no fence and no second look at the epoch: until a scan finds it, the
+// scan finds the older one, which holds the epoch as well. The thread acquired e, and e waited for
+// all threads that had announced e - 2. So it sees what those unlinked. What it still finds in the
+// structure is retired under e - 1 or later, and freed at e + 2 or later: after this section, as
+// the epoch is at most e + 1 until then.
 //
 // What the thread finds outside the structure must not be followed: its successor may be freed.
-// Thread-safety: only the thread itself. [Kim24: HP-RCU, and checkpoints of HP-BRCU; here the
-// thread looks whether it is asked, where they send it a signal]
+// Thread-safety: only the thread itself. [Kim24: HP-RCU, and the checkpoints of HP-BRCU; here a
+// thread looks whether it is asked, there a signal interrupts it]
 #pragma once
 
 #include <cstdint>
