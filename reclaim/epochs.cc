@@ -80,7 +80,8 @@ void begin_section(Record& record) noexcept {
   expect_own(record);
   const Inside inside(record);
   if (next_section(record.core->clock, record.epoch)) enter_epoch(record);
-  if (record.due) work_of_own(record);
+  // A debt is paid at the next pin: until then `due` stays.
+  if (record.due && !record.in_debt) work_of_own(record);
 }
 
 // A handler that runs in between announces for itself.

@@ -303,7 +303,7 @@ const std::vector<Mutation> kMutations = {
     {"a slot does not release what it held", "hazard.hpp", "::publish(", kRelease, kRelaxed},
     {"a slot is not acquired", "hazard.hpp", "collect_hazards", kAcquire, kRelaxed,
      "slots[i].load"},
-    {"a link is not acquired", "ordered_list.hpp", "pass(", kAcquire, kRelaxed},
+    {"a link is not acquired", "ordered_list.hpp", "keeps_place(", kAcquire, kRelaxed},
     {"two bags"},
     {"a blocked scan goes on"},
     {"a place is in no slot"},

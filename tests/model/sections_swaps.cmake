@@ -11,15 +11,15 @@ near_model_swap(sections impl/ordered_list.hpp "the link is read before the next
   return (next & kRemovedBit) == 0;
 ]=])
 near_model_swap(sections impl/ordered_list.hpp "a walk goes on from a node that is removed" [=[
-    if (!pass(guard_, steps_, current_, next)) return false;
+    if (!keeps_place(guard_, steps_, current_, next)) return false;
 ]=] [=[
-    (void)pass(guard_, steps_, current_, next);
+    (void)keeps_place(guard_, steps_, current_, next);
 ]=])
 near_model_swap(sections impl/ordered_list.hpp "a search goes on from a node that is removed" [=[
-      if (!pass(guard, steps, node, next)) next = head.load(kAcquire);  // pairs: list-link
+      if (!keeps_place(guard, steps, node, next)) next = head.load(kAcquire);  // pairs: list-link
       node = node_of<Node>(next);
 ]=] [=[
-      (void)pass(guard, steps, node, next);
+      (void)keeps_place(guard, steps, node, next);
       node = node_of<Node>(next);
 ]=])
 near_model_swap(sections impl/ordered_list.hpp "a walk goes on with the link it read before" [=[

@@ -518,6 +518,25 @@ TEST_F(Checkpoints, VisitsOfAHashMapLetEpochsEnd) {
   count_cases();
 }
 
+// The node to which a visit goes next was replaced, whichever node that is.
+TEST_F(Checkpoints, VisitsOfAHashMapFindWhatWasReplaced) {
+  constexpr int kKeys = 200;
+  for (int when = 0; when < kKeys; when++) {
+    Map map(domain_);
+    for (int i = 0; i < kKeys; i++) map.insert(i, 0);
+    std::vector<int> visits(kKeys);
+    int visited = 0;
+    map.visit([&](int key, int) {
+      visits[static_cast<size_t>(key)]++;
+      if (visited++ != when) return;
+      auto guard = other_.pin();
+      for (int i = 0; i < kKeys; i++) map.upsert(guard, i, 1);
+    });
+    EXPECT_EQ(visits, std::vector<int>(kKeys, 1)) << "replaced at visit " << when;
+  }
+  count_cases();
+}
+
 TEST_F(SkipListWalk, RangesDoNotFollowAnErasedPlace) {
   int last = -1;
   erase_the_place(

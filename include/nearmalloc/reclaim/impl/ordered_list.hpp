@@ -41,7 +41,7 @@ inline uintptr_t word_of(const void* node) noexcept { return reinterpret_cast<ui
 // next section may begin here: then reads the link again. False: the place is lost, as the node is
 // removed; that can be only once for each epoch that another thread begins.
 template <class Node, class Guard>
-bool pass(Guard& guard, SectionSteps& steps, const Node* node, uintptr_t& next) noexcept {
+bool keeps_place(Guard& guard, SectionSteps& steps, const Node* node, uintptr_t& next) noexcept {
   if (!begins_section(guard, steps, node)) [[likely]]
     return true;
   next = node->next.load(kAcquire);  // pairs: list-link
@@ -77,7 +77,7 @@ class list_walk {
   // Requires node(). Effect: goes to the next node; false: the place is lost, seek again.
   bool advance() noexcept {
     uintptr_t next = word_of(next_);
-    if (!pass(guard_, steps_, current_, next)) return false;
+    if (!keeps_place(guard_, steps_, current_, next)) return false;
     previous_ = &current_->next;
     current_ = node_of<Node>(next);
     slot_ ^= 1;
@@ -232,8 +232,8 @@ const Node* list_find(Guard& guard, list_link& head, const Probe& probe) noexcep
     auto* node = node_of<Node>(head.load(kAcquire));  // pairs: list-link
     SectionSteps steps;
     while (node != nullptr && node->precedes(probe)) {
-      uintptr_t next = node->next.load(kAcquire);                       // pairs: list-link
-      if (!pass(guard, steps, node, next)) next = head.load(kAcquire);  // pairs: list-link
+      uintptr_t next = node->next.load(kAcquire);                              // pairs: list-link
+      if (!keeps_place(guard, steps, node, next)) next = head.load(kAcquire);  // pairs: list-link
       node = node_of<Node>(next);
     }
     // A node that was replaced leads to the one that replaced it.
@@ -260,17 +260,18 @@ void list_visit(Guard& guard, list_link& head, Probe from, Visit visit) {
     while (node != nullptr) {
       uintptr_t next = node->next.load(kAcquire);  // pairs: list-link
       const bool is_before = node->precedes(from) || (is_past && node->matches(from));
-      if ((next & kRemovedBit) == 0 && !is_before) {
+      const bool is_visited = (next & kRemovedBit) == 0 && !is_before;
+      if (is_visited) {
         const OneSection<Guard> section(guard);
         if (!visit(std::as_const(*node))) return;
       }
       if constexpr (has_sections<Guard>) {
         if (!is_before && steps.is_next()) {
           from = node->probe();
-          is_past = true;
+          is_past = is_visited;  // else one that replaced it may follow
         }
       }
-      if (!pass(guard, steps, node, next)) next = head.load(kAcquire);  // pairs: list-link
+      if (!keeps_place(guard, steps, node, next)) next = head.load(kAcquire);  // pairs: list-link
       node = node_of<Node>(next);
     }
   } else {
