@@ -212,6 +212,33 @@ TEST_F(Checkpoints, SynchronizeWaitsForASlot) {
   count_cases();
 }
 
+// The checkpoint does the work that was due; the debt is still known at the next pin.
+TEST(CheckpointsAtTheLimit, ADebtIsPaidAtTheNextPin) {
+  options settings;
+  settings.reclaim = policy::manual();
+  settings.batch_size = 64;
+  settings.operations_between_checks = 1;
+  settings.max_unreclaimed_bytes = 1000;
+  settings.when_full = at_limit::block;
+  Domain domain(settings);
+  Handle walks = domain.attach();
+  Handle other = domain.attach();
+  const deleter ignore = [](void*) noexcept {};
+  {
+    Pinned mine(walks);
+    mine.guard.allow_checkpoints();
+    for (int i = 0; i < 20; i++) mine.guard.retire(&settings, ignore, 100);
+    for (int i = 0; i < 300; i++) other.retire(&settings, ignore, 0);
+    EXPECT_TRUE(mine.guard.checkpoint());
+    EXPECT_GT(domain.collect().unreclaimed_bytes, settings.max_unreclaimed_bytes);
+  }
+  {
+    const Pinned pays(walks);
+  }
+  EXPECT_LE(domain.collect().unreclaimed_bytes, settings.max_unreclaimed_bytes);
+  count_cases();
+}
+
 #if NEAR_TEST_STEPS
 // What the handler protects stays, and so does what the checkpoint holds.
 TEST_F(Checkpoints, AHandlersGuardMayComeAtAnyInstruction) {

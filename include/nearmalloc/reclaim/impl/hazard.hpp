@@ -38,9 +38,7 @@ struct HazardWords {
 
   // Publishes `object`. The caller reads its source again afterwards.
   void hold(SlotRow& row, unsigned slot, const void* object, bool asymmetric) {
-    if (slot >= row.size) [[unlikely]]
-      make_room(row, slot);
-    slots[row.first + slot].store(object, kRelease);  // pairs: hazard
+    publish(row, slot, object);
     light_fence(asymmetric);
   }
 
