@@ -49,8 +49,8 @@
 // retirement looks the object up in a table, under a lock.
 //
 // Signals: handler_guard.hpp says what a handler may call.
-// Source: [Brown15], [Kim23], [Kim24], [Michael04], [Wen18], [Nikolaev21]; names after the C++26 papers
-// P2545 and P2530.
+// Source: [Brown15], [Kim23], [Kim24], [Michael04], [Wen18], [Nikolaev21]; names after the C++26
+// papers P2545 and P2530.
 #pragma once
 
 #include <concepts>
