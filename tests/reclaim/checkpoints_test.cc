@@ -547,7 +547,7 @@ TEST_F(Checkpoints, VisitsOfAHashMapLetEpochsEnd) {
 
 // The node to which a visit goes next was replaced, whichever node that is.
 TEST_F(Checkpoints, VisitsOfAHashMapFindWhatWasReplaced) {
-  constexpr int kKeys = 200;
+  constexpr int kKeys = 500;
   for (int when = 0; when < kKeys; when++) {
     Map map(domain_);
     for (int i = 0; i < kKeys; i++) map.insert(i, 0);
