@@ -14,7 +14,8 @@ namespace near::reclaim::impl {
 namespace {
 
 bool pays_off(const options& settings, const Traits& traits) noexcept {
-  const bool is_hasty = traits.scheme == Scheme::epochs && settings.batch_size == 0;
+  const bool has_debra_scans = traits.scheme == Scheme::epochs || traits.scheme == Scheme::sections;
+  const bool is_hasty = has_debra_scans && settings.batch_size == 0;
   const bool is_refused = has_eras(traits.scheme) && !eras_are_asymmetric();
   return settings.asymmetric && !is_hasty && !is_refused;
 }

@@ -129,8 +129,6 @@ void look(Record& record) noexcept {
       return look_at_intervals(record);
     case Scheme::batches:
       return look_at_batches(record);
-    case Scheme::sections:
-      return expire_unheld(record);
     default:
       look_at_hazards(record);
   }

@@ -29,30 +29,31 @@ void destroy_all(Retirable* words) noexcept {
 
 }  // namespace
 
-// Ends the epoch if no thread is in an older one; else returns Scan::blocked.
-Scan Core::try_to_advance(EpochWords<Record>& words, Record& me) noexcept {
+// Ends the epoch. False: a thread is in an older one, which is noted for the report of stalls. What
+// handlers announced on this thread is withdrawn first: it would hold the epoch as well.
+bool Core::advance_or_report(EpochWords<Record>& words, Record& me) noexcept {
+  Away::let_go_all(*this, me);
   words.seen = clock.epoch.load(kAcquire);  // pairs: epoch-clock
   Scan scan = Scan::going;
   while (scan == Scan::going) scan = scan_step(clock, records, words, has_asymmetric_fences());
   if (scan == Scan::advanced) record_epoch(me, words.seen + 1);
-  return scan;
+  if (scan != Scan::blocked) return true;
+  // relaxed: to recognise a stall
+  record_blocked(me, *words.cursor, words.cursor->epoch.announced.load(kRelaxed));
+  return false;
 }
 
 // Under QSBR `me` is away.
 void Core::wait_for_epochs(Record& me) noexcept {
-  const uint64_t distance = has_reports() ? kEpochsToWait : 2;
-  heavy_fence(
-      has_asymmetric_fences());  // a thread pinned before announces at most the epoch read now
+  const bool has_plain_announcements = has_reports() || has_sections();
+  const uint64_t distance = has_plain_announcements ? kEpochsToWait : kEpochsToWaitForPins;
+  // A thread that pinned before the fence announces at most the epoch that is read now.
+  heavy_fence(has_asymmetric_fences());
   const uint64_t start = clock.epoch.load(kAcquire);  // pairs: epoch-clock
   EpochWords<Record> words;
   Patience patience;
-  for (;;) {
-    Away::let_go_all(*this, me);
-    if (clock.epoch.load(kAcquire) >= start + distance) return;  // pairs: epoch-clock
-    if (try_to_advance(words, me) != Scan::blocked) continue;
-    // relaxed: to recognise a stall
-    record_blocked(me, *words.cursor, words.cursor->epoch.announced.load(kRelaxed));
-    patience.wait();
+  while (clock.epoch.load(kAcquire) < start + distance) {  // pairs: epoch-clock
+    if (!advance_or_report(words, me)) patience.wait();
   }
 }
 
@@ -133,7 +134,7 @@ void Core::wait_for_places(Record& me) noexcept {
       Atomic<const void*>& slot = record->hazards.slots[i];
       const void* const held = slot.load(kAcquire);             // pairs: hazard
       while (held != nullptr && slot.load(kAcquire) == held) {  // pairs: hazard
-        try_to_advance(words, me);
+        advance_or_report(words, me);
         patience.wait();
       }
     }
@@ -165,7 +166,7 @@ void Core::wait_for_slots(Record& me) noexcept {
     expire_unheld(me);
     if (me.limbo.aged() == 0) return;
     free_now(me, SIZE_MAX);
-    try_to_advance(words, me);
+    advance_or_report(words, me);
     patience.wait();
   }
 }

@@ -1,12 +1,12 @@
 # Statements of ordered_list.hpp in the wrong order, where a walk goes from one section to the next.
 near_model_swap(sections impl/ordered_list.hpp "the link is read before the next section" [=[
-  if (!begins_section(guard, steps, node)) [[likely]]
+  if (!begins_section(guard, steps, node, (next & kRemovedBit) == 0)) [[likely]]
     return true;
   next = node->next.load(kAcquire);  // pairs: list-link
   return (next & kRemovedBit) == 0;
 ]=] [=[
   const uintptr_t before = node->next.load(kAcquire);
-  if (!begins_section(guard, steps, node)) return true;
+  if (!begins_section(guard, steps, node, (next & kRemovedBit) == 0)) return true;
   next = before;
   return (next & kRemovedBit) == 0;
 ]=])
@@ -21,6 +21,24 @@ near_model_swap(sections impl/ordered_list.hpp "a search goes on from a node tha
 ]=] [=[
       (void)keeps_place(guard, steps, node, next);
       node = node_of<Node>(next);
+]=])
+near_model_swap(sections impl/ordered_list.hpp "a visit goes on from a node that is removed" [=[
+      if (!keeps_place(guard, steps, node, next)) {
+        if (!is_before) {
+          from = node->probe();  // the slot holds the node, which was visited
+          is_past = true;
+        }
+        next = head.load(kAcquire);  // pairs: list-link
+      }
+]=] [=[
+      (void)keeps_place(guard, steps, node, next);
+]=])
+near_model_swap(sections impl/ordered_list.hpp "a visit forgets where it was" [=[
+        if (!is_before) {
+          from = node->probe();  // the slot holds the node, which was visited
+          is_past = true;
+        }
+]=] [=[
 ]=])
 near_model_swap(sections impl/ordered_list.hpp "a walk goes on with the link it read before" [=[
     current_ = node_of<Node>(next);

@@ -12,9 +12,12 @@
 #include <vector>
 
 #include "every_scheme.h"
+#include "nearmalloc/reclaim/abtree.hpp"
 #include "nearmalloc/reclaim/hash_map.hpp"
 #include "nearmalloc/reclaim/list.hpp"
+#include "nearmalloc/reclaim/occtree.hpp"
 #include "nearmalloc/reclaim/skip_list.hpp"
+#include "nearmalloc/reclaim/versioned.hpp"
 #include "single_step.h"
 #include "support/cases.h"
 
@@ -147,71 +150,6 @@ TEST_F(Checkpoints, KeepWhatIsHeldAndNoMore) {
   count_cases();
 }
 
-// Another thread holds an object in a slot from one section to the next, until it is told to end.
-class HeldBySections {
- public:
-  HeldBySections(Domain& domain, Handle& other) : domain_(domain) {
-    while (step_ != 1) std::this_thread::yield();
-    while (step_ != 2) advance(other, 1);
-  }
-  ~HeldBySections() {
-    holds_.join();
-    ends_.join();
-  }
-  HeldBySections(const HeldBySections&) = delete;
-  HeldBySections& operator=(const HeldBySections&) = delete;
-
-  void end_later() {
-    ends_ = std::thread([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      step_ = 3;
-    });
-  }
-  bool is_told_to_end() const { return step_ == 3; }
-
-  CountedObject* const object = new CountedObject;
-
- private:
-  void hold() {
-    Handle mine = domain_.attach();
-    auto guard = mine.pin();
-    guard.allow_checkpoints();
-    step_ = 1;
-    while (!guard.checkpoint(object)) std::this_thread::yield();
-    step_ = 2;
-    while (step_ != 3) {
-      guard.checkpoint(object);
-      std::this_thread::yield();
-    }
-    EXPECT_TRUE(object->is_alive());
-  }
-
-  Domain& domain_;
-  std::atomic<int> step_{0};
-  std::thread ends_;
-  std::thread holds_{[this] { hold(); }};
-};
-
-// It frees what a slot has let go, and waits for the rest.
-TEST_F(Checkpoints, ABarrierWaitsForASlot) {
-  HeldBySections held(domain_, other_);
-  other_.retire(held.object);
-  held.end_later();
-  domain_.barrier();
-  EXPECT_TRUE(held.is_told_to_end());
-  EXPECT_EQ(live_objects, 0);
-  count_cases();
-}
-
-TEST_F(Checkpoints, SynchronizeWaitsForASlot) {
-  HeldBySections held(domain_, other_);
-  held.end_later();
-  domain_.synchronize();
-  EXPECT_TRUE(held.is_told_to_end());
-  other_.retire(held.object);
-  count_cases();
-}
-
 // The checkpoint does the work that was due; the debt is still known at the next pin.
 TEST(CheckpointsAtTheLimit, ADebtIsPaidAtTheNextPin) {
   options settings;
@@ -312,11 +250,15 @@ class CheckpointWalk : public Checkpoints {
     anchors.reset();
     advance(other_);
     bool is_erased = false;
+    starts_ = 0;
     Watched::watch = [&](int number) {
+      starts_ += number == 0 ? 1 : 0;
       if (number != kPlace || std::exchange(is_erased, true)) return;
       EXPECT_EQ(runs, 0);
+      const int starts = starts_;
       for (const int key : {kPlace, kPlace + 1})
         EXPECT_TRUE(set_.erase(erases->guard, Watched{key}));
+      starts_ = starts;
       erases.reset();
       advance(other_);
     };
@@ -332,6 +274,7 @@ class CheckpointWalk : public Checkpoints {
   }
 
   static inline std::function<void()> deleter_;
+  int starts_ = 0;  // how often the last walk began
   Structure set_{domain_};
 };
 
@@ -407,9 +350,11 @@ TEST_F(ListWalk, GoesOnWhereverNodesAreErased) {
 TEST_F(ListWalk, DoesNotFollowAnErasedPlace) {
   const auto find = [&](auto& guard) { EXPECT_EQ(set_.find(guard, Watched{199}), 199); };
   erase_the_place(find, [] {});
+  EXPECT_EQ(starts_, 1) << "the search read that the place was removed, and could pass it";
   for (int i = 0; i < 200; i++) set_.erase(Watched{i});
   const auto erase = [&](auto& guard) { EXPECT_TRUE(set_.erase(guard, Watched{199})); };
   erase_the_place(erase, [] {});
+  EXPECT_EQ(starts_, 2);
 }
 
 // The key of the place is inserted again, and was visited.
@@ -449,6 +394,66 @@ TEST_F(ListWalk, RangesGoOnWhereverNodesAreErased) {
   count_cases();
 }
 
+struct CopiedKey {
+  explicit CopiedKey(int its_number) : number(its_number) {}
+  CopiedKey(const CopiedKey& other) : number(other.number) { copies++; }
+  CopiedKey& operator=(const CopiedKey& other) {
+    number = other.number;
+    copies++;
+    return *this;
+  }
+  ~CopiedKey() = default;
+  bool operator<(const CopiedKey& other) const { return number < other.number; }
+  static inline int copies = 0;
+  int number;
+};
+
+// A walk reads keys where they are, unless it loses its place.
+TEST_F(Checkpoints, VisitsCopyNoKeys) {
+  list_set<CopiedKey, int, Domain> set(domain_);
+  for (int i = 500; i-- > 0;) set.insert(CopiedKey(i), i);
+  CopiedKey::copies = 0;
+  const auto visit = [&](const CopiedKey&, int) { advance(other_, 1); };
+  EXPECT_EQ(set.range(CopiedKey(0), CopiedKey(500), visit), 500u);
+  EXPECT_LE(CopiedKey::copies, 1) << "one is the key at which the range begins";
+  count_cases();
+}
+
+struct Version {
+  Version() { live++; }
+  Version(const Version& other) : number(other.number) { live++; }
+  Version& operator=(const Version&) = delete;
+  ~Version() { live--; }
+  static inline int live = 0;
+  int number = 0;
+};
+
+// What changes a version may walk with the same guard, while another thread replaces the version.
+TEST_F(ListWalk, AnUpdateKeepsTheVersionThatItCopies) {
+  fill();
+  versioned<Version, Domain> value(domain_);
+  {
+    auto guard = walks_.pin();
+    guard.allow_checkpoints();
+    bool is_first = true;
+    value.update(guard, [&](Version& next) {
+      next.number++;
+      if (!std::exchange(is_first, false)) return;
+      EXPECT_EQ(Version::live, 2);
+      {
+        auto others = other_.pin();
+        value.update(others, [](Version& each) { each.number += 10; });
+      }
+      Watched::watch = [&](int) { advance(other_, 1); };
+      EXPECT_EQ(set_.find(guard, Watched{kNodes - 1}), kNodes - 1);
+      Watched::watch = nullptr;
+      EXPECT_EQ(Version::live, 3) << "its address may come back";
+    });
+  }
+  EXPECT_EQ(value.get().number, 11);
+  count_cases();
+}
+
 // What a visitor does with the guard does not end the section of the walk around it.
 TEST_F(ListWalk, AVisitorMayUseTheGuard) {
   fill(500);
@@ -466,8 +471,8 @@ TEST_F(ListWalk, AVisitorMayUseTheGuard) {
   count_cases();
 }
 
-// Keys that are multiples of 8 stay while two threads erase and insert the others; the walks of a
-// third and a fourth make checkpoints.
+// Keys that are multiples of 8 stay while two threads erase and insert the others; a third and a
+// fourth walk. Some walk sees two epochs begin: it has made a checkpoint.
 template <class Set>
 void walk_among_writers() {
   constexpr int kKeys = 1000;
@@ -487,22 +492,30 @@ void walk_among_writers() {
       }
     }
   };
+  std::atomic<bool> is_asked{false};
   const auto walk = [&](bool by_range) {
-    for (size_t round = 0; round < scaled(200); round++) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    const auto is_late = [&] { return std::chrono::steady_clock::now() > end; };
+    for (size_t round = 0; round < scaled(200) || (!is_asked && !is_late()); round++) {
+      auto guard = domain.pin();
+      guard.allow_checkpoints();
       if (!by_range) {
-        EXPECT_EQ(set.find(kKeys - 8), kKeys - 8);
-        EXPECT_EQ(set.find(kKeys), std::nullopt);
+        EXPECT_EQ(set.find(guard, kKeys - 8), kKeys - 8);
+        EXPECT_EQ(set.find(guard, kKeys), std::nullopt);
         continue;
       }
       int last = -1;
       int stayed = 0;
-      set.range(0, kKeys, [&](int key, int value) {
+      uint64_t epoch = 0;
+      set.range(guard, 0, kKeys, [&](int key, int value) {
+        if (epoch == 0) epoch = domain.collect().epochs;
         EXPECT_EQ(key, value);
         EXPECT_GT(key, last);
         last = key;
         stayed += key % 8 == 0 ? 1 : 0;
       });
       EXPECT_EQ(stayed, kKeys / 8);
+      if (domain.collect().epochs >= epoch + 2) is_asked = true;
     }
     walking--;
   };
@@ -510,12 +523,41 @@ void walk_among_writers() {
                            std::thread(walk, true)};
   for (std::thread& each : threads) each.join();
   EXPECT_TRUE(set.check());
-  EXPECT_GT(domain.collect().looks, 0u);
+  EXPECT_TRUE(is_asked);
   count_cases();
 }
 
 TEST(CheckpointThreads, WalkInAList) { walk_among_writers<list_set<int, int, Domain>>(); }
 TEST(CheckpointThreads, WalkInASkipList) { walk_among_writers<skip_list<int, int, Domain>>(); }
+
+// Operations that meet a few nodes, under one guard.
+template <class Structure>
+class CheckpointsOf : public Checkpoints {
+ protected:
+  Structure structure_{domain_};
+};
+using Structures = testing::Types<list_set<int, int, Domain>, hash_map<int, int, Domain>,
+                                  skip_list<int, int, Domain>, abtree<int, int, Domain>,
+                                  occtree<int, int, Domain>>;
+TYPED_TEST_SUITE(CheckpointsOf, Structures);
+
+TYPED_TEST(CheckpointsOf, ShortOperationsLetEpochsEnd) {
+  this->structure_.insert(1, 10);
+  auto guard = this->walks_.pin();
+  const uint64_t before = this->epochs();
+  const auto work = [&] {
+    for (int i = 0; i < 100; i++) {
+      EXPECT_EQ(this->structure_.find(guard, 1), 10);
+      advance(this->other_, 2);
+    }
+  };
+  work();
+  EXPECT_LE(this->epochs(), before + 1);
+  guard.allow_checkpoints();
+  work();
+  EXPECT_GE(this->epochs(), before + 10);
+  count_cases();
+}
 
 using Map = hash_map<int, int, Domain>;
 using SkipListWalk = CheckpointWalk<skip_list<Watched, int, Domain>>;

@@ -80,9 +80,10 @@ class [[nodiscard]] guard {
   }
 
   // For checkpoints. Says whether the guard may make checkpoints, also in operations of structures
-  // that are given it: then the caller uses no pointer that it read before such an operation. At
-  // first it may not. Returns what was said before. While a thread has several guards of a handle,
-  // none of them makes checkpoints.
+  // that are given it: each looks as it begins, long walks once in 64 nodes. Then the caller uses
+  // no pointer that it read before such an operation, and passes it no key in such an object. At
+  // first the guard may not. Returns what was said before. While a thread has several guards of a
+  // handle, none of them makes checkpoints.
   bool allow_checkpoints(bool allowed = true) noexcept
     requires(has_sections)
   {
@@ -128,15 +129,15 @@ class [[nodiscard]] guard {
   }
   // As above, with any function object, such as a lambda. One with a state is moved to a block that
   // is allocated; if that fails, the object is leaked and counted. Slots could not hold an object
-  // behind such a block: under schemes with slots, only function objects without a state are
-  // possible.
+  // behind such a block: under hazard_pointers, ping_epochs and checkpoints, only function objects
+  // without a state are possible.
   template <class T, std::invocable<T*> D>
   void retire_with(T* object, D destroy, size_t bytes = impl::bytes_of<T>()) noexcept {
     if constexpr (impl::stateless<D>) {
       retire_born(object, impl::birth_of(object), impl::call_stateless<T, D>, bytes);
     } else {
       static_assert((protects_all && !has_sections) || has_births,
-                    "a deleter with a state under a scheme with slots");
+                    "a deleter with a state under hazard_pointers, ping_epochs or checkpoints");
       static_assert(std::is_nothrow_move_constructible_v<D>, "the deleter's move may throw");
       using Call = impl::DeferredCall<T, D>;
       const uint64_t birth = impl::birth_of(object);

@@ -38,8 +38,9 @@ struct options {
 
   // A thread retires so many objects before it looks whether the epoch can be advanced (DEBRA,
   // checkpoints, ping_epochs), or which objects no hazard (hazard_pointers) or reservation (ibr)
-  // holds, or sends them (hyaline). 0: DEBRA as published, which always looks. Larger: fewer heavy
-  // fences, more garbage. If a thread stops retiring, what it retired stays until other threads
+  // holds, or sends them (hyaline). 0: DEBRA as published, which always looks, and has full fences
+  // at pins instead of heavy ones in scans; so for checkpoints. Larger: fewer heavy fences, more
+  // garbage. If a thread stops retiring, what it retired stays until other threads
   // retire batches: they take it over once they have advanced 16 epochs (rounds, looks), and one
   // more for every eight such threads.
   size_t batch_size = 1024;

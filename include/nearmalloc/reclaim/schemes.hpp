@@ -14,8 +14,8 @@
 //
 //   scheme           pointers read under a guard  a reader that stalls       unreclaimed objects
 //   debra, token     all stay valid               stops every reclamation    no bound
-//   checkpoints      all stay valid until the     stops every reclamation,   no bound
-//                    thread makes a checkpoint    unless between sections
+//   checkpoints      all stay valid until the     stops every reclamation    no bound
+//                    thread makes a checkpoint
 //   qsbr             all stay valid, without a    stops every reclamation,    no bound
 //                    guard too, until the thread  as does one that reports no
 //                    reports                      quiescent state
@@ -33,10 +33,11 @@
 //
 // Under checkpoints a guard is as under debra until its thread calls `guard::checkpoint`. If
 // another thread has begun the next epoch, that call ends the guard's section and begins one in the
-// new epoch; what the thread passes to it stays valid in slots. Walks of list_set, hash_map and
-// skip_list call it if they may (`guard::allow_checkpoints`); in operations that pin by themselves
-// they may. So a walk of any length holds the epoch for 64 nodes at most. A thread that stops
-// inside a section holds the epoch, as under debra. There are no signals, and no fence but a pin's.
+// new epoch; what the thread passes to it stays valid in slots. Each operation of a structure calls
+// it as it begins, and walks of list_set, hash_map and skip_list meanwhile, if they may
+// (`guard::allow_checkpoints`); in operations that pin by themselves they may. So a walk of any
+// length holds the epoch for 64 nodes, and those behind that are removed. A thread that stops holds
+// the epoch, as under debra. There are no signals, and no fence but a pin's.
 //
 // Under qsbr a pin announces nothing, and a thread that is attached may hold pointers until it
 // calls `handle::quiescent` (or `domain::quiescent`), is in an offline_scope, waits in

@@ -199,7 +199,7 @@ class Core {
   void end_wait(Record& me) noexcept;
   void free_everything(Record& me) noexcept;
   void wait_for_grace(Record& me) noexcept;
-  Scan try_to_advance(EpochWords<Record>& words, Record& me) noexcept;
+  bool advance_or_report(EpochWords<Record>& words, Record& me) noexcept;
   void wait_for_epochs(Record& me) noexcept;
   bool take_limbo(Record& record, Record& me, bool only_safe) noexcept;
   void take_from_all(Record& me, bool only_safe) noexcept;

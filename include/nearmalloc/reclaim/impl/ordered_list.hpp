@@ -38,11 +38,12 @@ Node* node_of(uintptr_t word) noexcept {
 inline uintptr_t word_of(const void* node) noexcept { return reinterpret_cast<uintptr_t>(node); }
 
 // Called at each step of a walk, at a node whose link was read as `next`. Under `checkpoints` the
-// next section may begin here: then reads the link again. False: the place is lost, as the node is
-// removed; that can be only once for each epoch that another thread begins.
+// next section may begin here, if the node is not yet removed: then reads the link again. False:
+// the place is lost, as another thread has removed the node since; that can be only once for each
+// epoch that another thread begins.
 template <class Node, class Guard>
 bool keeps_place(Guard& guard, SectionSteps& steps, const Node* node, uintptr_t& next) noexcept {
-  if (!begins_section(guard, steps, node)) [[likely]]
+  if (!begins_section(guard, steps, node, (next & kRemovedBit) == 0)) [[likely]]
     return true;
   next = node->next.load(kAcquire);  // pairs: list-link
   return (next & kRemovedBit) == 0;
@@ -224,8 +225,9 @@ bool list_erase(Guard& guard, list_link& head, const Probe& probe) noexcept {
 }
 
 // Returns the match, or null. It may be read until slots 0 and 1 are reused or the guard ends.
-// Where the guard protects all, the search writes nothing, and waits for nobody unless others
-// replace the match again and again.
+// Where the guard protects all, the search writes nothing to the list, and waits for nobody unless
+// others replace the match again and again; under `checkpoints`, unless in each epoch another
+// thread erases the very node at which a section begins.
 template <class Node, class Guard, class Probe>
 const Node* list_find(Guard& guard, list_link& head, const Probe& probe) noexcept {
   if constexpr (Guard::protects_all) {
@@ -250,28 +252,30 @@ const Node* list_find(Guard& guard, list_link& head, const Probe& probe) noexcep
 }
 
 // Effect: calls `visit(node)` for each node from `from` on until it returns false. `from` must be
-// assignable from `node.probe()`: with that the walk finds a lost place again.
+// assignable from `node.probe()`: with that the walk finds a lost place again. Where the guard
+// protects all, that is assigned only when the place is lost.
 template <class Node, class Guard, class Probe, class Visit>
 void list_visit(Guard& guard, list_link& head, Probe from, Visit visit) {
   if constexpr (Guard::protects_all) {
     auto* node = node_of<Node>(head.load(kAcquire));  // pairs: list-link
     SectionSteps steps;
-    bool is_past = false;  // the node that matches `from` was visited
+    bool is_past = false;  // what matches `from` was visited
     while (node != nullptr) {
       uintptr_t next = node->next.load(kAcquire);  // pairs: list-link
       const bool is_before = node->precedes(from) || (is_past && node->matches(from));
-      const bool is_visited = (next & kRemovedBit) == 0 && !is_before;
-      if (is_visited) {
+      if ((next & kRemovedBit) == 0 && !is_before) {
         const OneSection<Guard> section(guard);
         if (!visit(std::as_const(*node))) return;
       }
-      if constexpr (has_sections<Guard>) {
-        if (!is_before && steps.is_next()) {
-          from = node->probe();
-          is_past = is_visited;  // else one that replaced it may follow
+      // Not read again since: what the visit erased is a place at which a section may begin, else a
+      // walk that erases all it meets would begin none.
+      if (!keeps_place(guard, steps, node, next)) {
+        if (!is_before) {
+          from = node->probe();  // the slot holds the node, which was visited
+          is_past = true;
         }
+        next = head.load(kAcquire);  // pairs: list-link
       }
-      if (!keeps_place(guard, steps, node, next)) next = head.load(kAcquire);  // pairs: list-link
       node = node_of<Node>(next);
     }
   } else {

@@ -21,6 +21,11 @@
 // structure is retired under e - 1 or later, and freed at e + 2 or later: after this section, as
 // the epoch is at most e + 1 until then.
 //
+// As there is no fence, a thread that unlinked something and then reads the epoch as s may miss a
+// section of s + 1 that finds it still: who waits for all such sections waits for s + 3, as under
+// QSBR (quiescence.hpp). A thread that announces s + 2 acquired that from a scan whose fence came
+// after s + 1 was read, and so after the fence of the thread that waits: it finds nothing older.
+//
 // What the thread finds outside the structure must not be followed: its successor may be freed.
 // Thread-safety: only the thread itself. [Kim24: HP-RCU, and the checkpoints of HP-BRCU; here a
 // thread looks whether it is asked, there a signal interrupts it]
@@ -39,15 +44,16 @@ inline constexpr uint32_t kSectionSteps = kModel ? 1 : 64;
 // Counts the steps of a walk.
 class SectionSteps {
  public:
-  // True at every kSectionSteps-th call.
-  bool count() noexcept {
-    if (--left_ != 0) [[likely]]
+  // True at every kSectionSteps-th call; but the first call after it where `may_begin` is true, if
+  // that is false there.
+  bool count(bool may_begin) noexcept {
+    if (left_ > 1) [[likely]] {
+      left_--;
       return false;
-    left_ = kSectionSteps;
-    return true;
+    }
+    if (may_begin) left_ = kSectionSteps;
+    return may_begin;
   }
-  // Whether the next call is one of these.
-  bool is_next() const noexcept { return left_ == 1; }
 
  private:
   uint32_t left_ = kSectionSteps;
@@ -71,12 +77,14 @@ template <class Guard>
 inline constexpr bool has_sections = requires { requires Guard::has_sections; };
 
 // Called at each step of a walk. True: the next section has begun, and of what the guard protected
-// `place` may be read, but not followed before it was found in the structure again.
+// `place` may be read, but not followed before it was found in the structure again. `may_begin`:
+// the walk can go on from this place.
 template <class Guard, class Node>
 bool begins_section([[maybe_unused]] Guard& guard, [[maybe_unused]] SectionSteps& steps,
-                    [[maybe_unused]] const Node* place) noexcept {
+                    [[maybe_unused]] const Node* place,
+                    [[maybe_unused]] bool may_begin = true) noexcept {
   if constexpr (has_sections<Guard>) {
-    return steps.count() && guard.checkpoint(place);
+    return steps.count(may_begin) && guard.checkpoint(place);
   } else {
     return false;
   }
