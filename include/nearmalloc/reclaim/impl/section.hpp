@@ -21,8 +21,8 @@
 // structure is retired under e - 1 or later, and freed at e + 2 or later: after this section, as
 // the epoch is at most e + 1 until then.
 //
-// As there is no fence, a thread that unlinked something and then reads the epoch as s may miss a
-// section of s + 1 that finds it still: who waits for all such sections waits for s + 3, as under
+// As there is no fence, if a thread unlinked something and then reads the epoch as s, a section of
+// s + 1 may still find it. So a thread that waits for all such sections waits for s + 3, as under
 // QSBR (quiescence.hpp). A thread that announces s + 2 acquired that from a scan whose fence came
 // after s + 1 was read, and so after the fence of the thread that waits: it finds nothing older.
 //
