@@ -45,6 +45,7 @@ size_t Core::reclaim_all(Record& me, Visit visit) noexcept {
     collect_from_others(me, is_robust() || traits.scheme == Scheme::token);
     if (is_robust()) look(me);
     if (has_epochs()) scan_epochs(me, UINT32_MAX);
+    if (has_sections()) expire_unheld(me);
     free_now(me, SIZE_MAX);
     me.working = false;
   }

@@ -112,6 +112,7 @@ bool Core::reclaim_for(Record& me, int64_t bytes) noexcept {
   collect_from_others(me, is_robust());
   if (is_robust()) look(me);
   if (has_epochs() && !is_robust()) scan_epochs(me, UINT32_MAX);
+  if (has_sections()) expire_unheld(me);
   free_now(me, SIZE_MAX);
   me.working = false;
   return take_credit(me, bytes);
@@ -150,6 +151,7 @@ void Core::wait_unpinned(Record& me) noexcept {
     me.lock.enter(asymmetric);
     me.limbo.expire_all();
     me.lock.leave();
+    if (has_sections()) expire_unheld(me);
     free_now(me, SIZE_MAX);
     if (take_credit(me, 0)) break;
     const Away away(*this, me);

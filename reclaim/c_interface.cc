@@ -17,8 +17,12 @@ using namespace near::reclaim::impl;  // NOLINT
 
 namespace {
 
-// What a guard protects: everything, what its slots hold, or what lived in the eras it reserved.
-enum class Protects : uint8_t { all, slots, eras };
+// What a guard protects: everything; everything in a section, and what slots hold from one to the
+// next; what its slots hold; or what lived in the eras it reserved.
+enum class Protects : uint8_t { all, sections, slots, eras };
+constexpr bool needs_no_slot(Protects protects) {
+  return protects == Protects::all || protects == Protects::sections;
+}
 
 struct Functions {
   Traits traits;
@@ -51,6 +55,7 @@ bool retire(Record& record, void* object, deleter destroy, size_t bytes,
 
 template <class Scheme>
 constexpr Protects protects_of() {
+  if (makes_sections<Scheme>) return Protects::sections;
   if (Scheme::protects_all) return Protects::all;
   return needs_births<Scheme> ? Protects::eras : Protects::slots;
 }
@@ -87,6 +92,8 @@ const Functions* functions_of(int scheme) {
       return &kFunctions<ibr>;
     case NEAR_RECLAIM_HYALINE:
       return &kFunctions<hyaline>;
+    case NEAR_RECLAIM_CHECKPOINTS:
+      return &kFunctions<checkpoints>;
     case NEAR_RECLAIM_LEAKY:
       return &kFunctions<leaky>;
     default:
@@ -222,7 +229,7 @@ int near_reclaim_pin(near_reclaim_domain* domain, near_reclaim_guard* guard) {
 void near_reclaim_unpin(near_reclaim_guard* guard) {
   Record& record = record_of(guard);
   const Functions& functions = guard->domain->functions;
-  if (functions.protects == Protects::slots) {
+  if (functions.protects == Protects::slots || functions.protects == Protects::sections) {
     SlotRow row = row_of(guard);
     record.hazards.give_back(row);
   }
@@ -232,7 +239,7 @@ void near_reclaim_unpin(near_reclaim_guard* guard) {
 void* near_reclaim_protect(near_reclaim_guard* guard, unsigned slot, const void* source) {
   const auto& pointer = *static_cast<const near::Atomic<void*>*>(source);
   const Protects protects = guard->domain->functions.protects;
-  if (protects == Protects::all) return pointer.load(near::kAcquire);  // pairs: program
+  if (needs_no_slot(protects)) return pointer.load(near::kAcquire);  // pairs: program
   Record& record = record_of(guard);
   check_use(record);
   if (protects == Protects::eras) {
@@ -246,7 +253,7 @@ void* near_reclaim_protect(near_reclaim_guard* guard, unsigned slot, const void*
 
 void near_reclaim_hold(near_reclaim_guard* guard, unsigned slot, const void* object) {
   const Protects protects = guard->domain->functions.protects;
-  if (protects == Protects::all) return;
+  if (needs_no_slot(protects)) return;
   Record& record = record_of(guard);
   if (protects == Protects::eras) {
     return keep_era(guard, extend(eras, record.interval, record.core->asymmetric));
@@ -259,6 +266,20 @@ void near_reclaim_hold(near_reclaim_guard* guard, unsigned slot, const void* obj
 int near_reclaim_still_holds(const near_reclaim_guard* guard) {
   if (guard->domain->functions.protects != Protects::eras) return 1;
   return is_still(eras, era_of(guard)) ? 1 : 0;
+}
+
+int near_reclaim_checkpoint(near_reclaim_guard* guard, const void* const* held, unsigned count) {
+  if (guard->domain->functions.protects != Protects::sections) return 0;
+  Record& record = record_of(guard);
+  check_use(record);
+  checkpoints::Slots slots;
+  slots.row = row_of(guard);
+  slots.allows_checkpoints = true;
+  if (!slots.may_begin_section(record)) return 0;
+  slots.publish(record, {held, count});
+  keep_row(guard, slots.row);
+  begin_section(record);
+  return 1;
 }
 
 uint64_t near_reclaim_birth() { return read_birth(eras); }

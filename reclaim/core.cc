@@ -14,7 +14,8 @@ namespace near::reclaim::impl {
 namespace {
 
 bool pays_off(const options& settings, const Traits& traits) noexcept {
-  const bool is_hasty = traits.scheme == Scheme::epochs && settings.batch_size == 0;
+  const bool has_debra_scans = traits.scheme == Scheme::epochs || traits.scheme == Scheme::sections;
+  const bool is_hasty = has_debra_scans && settings.batch_size == 0;
   const bool is_refused = has_eras(traits.scheme) && !eras_are_asymmetric();
   return settings.asymmetric && !is_hasty && !is_refused;
 }
@@ -46,6 +47,7 @@ Core::~Core() {
     for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
       record->working = true;
       record->limbo.expire_all();
+      record->limbo.expire_aged();
       more = free_now(*record, SIZE_MAX) > 0 || more;
     }
   }
@@ -102,6 +104,7 @@ Record* Core::make_record() noexcept {
   auto* const record = new (room) Record(*this, index);
   if (!is_limited()) record->limbo.credit = kNoLimit;
   record->limbo.is_dated = has_eras();
+  record->limbo.ages = has_sections();
   if (traits.scheme == Scheme::token) {
     record->limbo.advance(record->token.passes, kTokenBags);
   } else {
@@ -275,6 +278,7 @@ bool Core::has_passed(uint64_t then, uint64_t distance) const noexcept {
 uint64_t Core::now() const noexcept {
   switch (traits.scheme) {
     case Scheme::epochs:
+    case Scheme::sections:
     case Scheme::quiescence:
     case Scheme::ping:
       return clock.epoch.load(kAcquire);  // pairs: epoch-clock
@@ -312,6 +316,7 @@ void check_others(Record& record) noexcept {
   wake_for_batch(record);
   switch (record.core->traits.scheme) {
     case Scheme::epochs:
+    case Scheme::sections:
     case Scheme::quiescence:
     case Scheme::ping:
       return check_epochs(record);

@@ -1,7 +1,8 @@
-// The slow half of DEBRA and QSBR: entering a new epoch, and looking at the other threads.
+// The slow half of DEBRA, sections and QSBR: entering a new epoch, looking at the other threads.
 // Thread-safety: only the record's owner.
 #include "nearmalloc/reclaim/impl/core.hpp"
 #include "nearmalloc/reclaim/impl/quiescence.hpp"
+#include "nearmalloc/reclaim/impl/section.hpp"
 #include "reclaim/inside.h"
 #include "reclaim/schemes.h"
 
@@ -17,6 +18,7 @@ void enter_epoch(Record& record) noexcept {
   core.count_garbage(record);
   record.limbo.advance(record.epoch.seen, kEpochBags);
   record.lock.leave();
+  if (core.has_sections()) expire_unheld(record);
   adapt_quota(record, left);
   core.adopt_left(record, false);
   if (core.traits.scheme == Scheme::ping) {
@@ -71,6 +73,15 @@ void epochs_before_pin(Record& record) noexcept {
     enter_epoch(record);
   }
   work_of_own(record);
+}
+
+// A handler that runs in between nests in the pin, which is in force all the time.
+void begin_section(Record& record) noexcept {
+  expect_own(record);
+  const Inside inside(record);
+  if (next_section(record.core->clock, record.epoch)) enter_epoch(record);
+  // A debt is paid at the next pin: until then `due` stays.
+  if (record.due && !record.in_debt) work_of_own(record);
 }
 
 // A handler that runs in between announces for itself.

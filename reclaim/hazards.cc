@@ -1,7 +1,8 @@
 // Reads the hazards: for hazard_pointers whenever enough was retired, for ping_epochs when some
-// thread keeps the epoch from moving.
+// thread keeps the epoch from moving, for checkpoints when a bag has aged.
 //
-// Invariant: after a look at n slots in use, at most n objects stay in the bags.
+// Invariant: after a look at n slots in use, at most n objects stay in the bags; under checkpoints,
+// in what has aged.
 // Thread-safety: only the record's owner.
 #include <algorithm>
 #include <functional>
@@ -55,6 +56,7 @@ class Held {
   }
 
   bool fits() const noexcept { return count_ <= kRoom; }
+  bool is_empty() const noexcept { return count_ == 0; }
 
   // Requires that it fits. Called once for each retirement.
   bool keep(const Entry& entry) noexcept {
@@ -84,6 +86,11 @@ class Held {
   size_t count_ = 0;
 };
 
+bool stays(Held& held, const Core& core, const EntryBlock& block, uint32_t i) noexcept {
+  const Entry& entry = block.entries[i];
+  return held.fits() ? held.keep(entry) : is_in_a_slot(core, entry.object);
+}
+
 // True: at most one object stays for each slot.
 bool look_at_hazards(Record& record) noexcept {
   Core& core = *record.core;
@@ -92,15 +99,29 @@ bool look_at_hazards(Record& record) noexcept {
   Held held(core);
   record.lock.enter(core.asymmetric);
   core.count_garbage(record);
-  record.limbo.sift([&](const EntryBlock& block, uint32_t i) {
-    const Entry& entry = block.entries[i];
-    return held.fits() ? held.keep(entry) : is_in_a_slot(core, entry.object);
-  });
+  record.limbo.sift(
+      [&](const EntryBlock& block, uint32_t i) { return stays(held, core, block, i); });
   record.lock.leave();
   return held.fits();
 }
 
 }  // namespace
+
+// The slots are read after the epoch was acquired in which the objects aged.
+void expire_unheld(Record& record) noexcept {
+  if (record.limbo.aged() == 0) return;
+  Core& core = *record.core;
+  core.record_look();
+  Held held(core);
+  record.lock.enter(core.asymmetric);
+  if (held.is_empty()) {
+    record.limbo.expire_aged();
+  } else {
+    record.limbo.sift_aged(
+        [&](const EntryBlock& block, uint32_t i) { return stays(held, core, block, i); });
+  }
+  record.lock.leave();
+}
 
 void look(Record& record) noexcept {
   switch (record.core->traits.scheme) {

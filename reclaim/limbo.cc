@@ -62,7 +62,7 @@ bool Limbo::add_block() noexcept {
 
 void Limbo::expire(uint64_t now, unsigned distance) noexcept {
   for (unsigned i = 0; i < distance; i++) {
-    if (bags_[i].label + distance <= now) expired_.append(bags_[i]);
+    if (bags_[i].label + distance <= now) ended().append(bags_[i]);
   }
 }
 
@@ -73,7 +73,7 @@ void Limbo::advance(uint64_t now, unsigned distance) noexcept {
 }
 
 void Limbo::expire_all() noexcept {
-  for (Bag& bag : bags_) expired_.append(bag);
+  for (Bag& bag : bags_) ended().append(bag);
 }
 
 namespace {
@@ -152,21 +152,25 @@ void Limbo::give_count(uint64_t objects, Limbo& to) noexcept {
   count(retired_, -objects);
 }
 
+void Limbo::give_ended(Limbo& to) noexcept {
+  give_count(waiting() + aged(), to);
+  to.expired_.append(expired_);
+  to.aged_.append(aged_);
+}
+
 void Limbo::give_all_safe(Limbo& to) noexcept {
   expire_all();
-  give_count(waiting(), to);
-  to.expired_.append(expired_);
+  give_ended(to);
 }
 
 void Limbo::give_safe(uint64_t now, unsigned distance, Limbo& to) noexcept {
   expire(now, distance);
-  give_count(waiting(), to);
-  to.expired_.append(expired_);
+  give_ended(to);
 }
 
 void Limbo::give_all_held(Limbo& to) noexcept {
-  give_count(waiting() + held(), to);
-  to.expired_.append(expired_);
+  give_ended(to);
+  give_count(held(), to);
   for (Bag& bag : bags_) to.current_->append(bag);
 }
 
@@ -202,6 +206,7 @@ void Limbo::lose_all() noexcept {
   const uint64_t left = unreclaimed();
   credit += static_cast<int64_t>(bytes());
   for (Bag& bag : bags_) bag.clear();
+  aged_.clear();
   expired_.clear();
   spares_ = nullptr;
   spare_count_ = 0;
@@ -214,13 +219,13 @@ void Limbo::free_spares() noexcept {
 }
 
 size_t Limbo::bytes() const {
-  size_t sum = expired_.bytes;
+  size_t sum = expired_.bytes + aged_.bytes;
   for (const Bag& bag : bags_) sum += bag.bytes;
   return sum;
 }
 
 size_t Limbo::held() const {
-  size_t objects = 0;
+  size_t objects = aged_.objects;
   for (const Bag& bag : bags_) objects += bag.objects;
   return objects;
 }

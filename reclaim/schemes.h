@@ -68,6 +68,9 @@ void look_at_batches(Record& record) noexcept;
 // Drops the references of a list. The next look of any thread takes what nobody else has.
 void drop_aside(Core& core, BatchNode* list) noexcept;
 
+// Under `checkpoints`: expires what has aged and is in no slot.
+void expire_unheld(Record& record) noexcept;
+
 // Frees what waits beyond `limit`, whatever the policy: robust schemes promise a bound. If a
 // deleter retires, this does nothing, and the code that runs the deleter frees.
 void keep_bound(Record& record, size_t limit) noexcept;

@@ -18,6 +18,7 @@ void announce_in_handler(Record& record) noexcept {
   }
   switch (core.traits.scheme) {
     case Scheme::epochs:
+    case Scheme::sections:
     case Scheme::ping:
       announce_newest(core.clock, record.epoch, core.asymmetric);
       break;

@@ -29,25 +29,31 @@ void destroy_all(Retirable* words) noexcept {
 
 }  // namespace
 
+// Ends the epoch. False: a thread is in an older one, which is noted for the report of stalls. What
+// handlers announced on this thread is withdrawn first: it would hold the epoch as well.
+bool Core::advance_or_report(EpochWords<Record>& words, Record& me) noexcept {
+  Away::let_go_all(*this, me);
+  words.seen = clock.epoch.load(kAcquire);  // pairs: epoch-clock
+  Scan scan = Scan::going;
+  while (scan == Scan::going) scan = scan_step(clock, records, words, has_asymmetric_fences());
+  if (scan == Scan::advanced) record_epoch(me, words.seen + 1);
+  if (scan != Scan::blocked) return true;
+  // relaxed: to recognise a stall
+  record_blocked(me, *words.cursor, words.cursor->epoch.announced.load(kRelaxed));
+  return false;
+}
+
 // Under QSBR `me` is away.
 void Core::wait_for_epochs(Record& me) noexcept {
-  const bool fences = has_asymmetric_fences();
-  const uint64_t distance = has_reports() ? kEpochsToWait : 2;
-  heavy_fence(fences);  // a thread pinned before announces at most the epoch read now
+  const bool has_plain_announcements = has_reports() || has_sections();
+  const uint64_t distance = has_plain_announcements ? kEpochsToWait : kEpochsToWaitForPins;
+  // A thread that pinned before the fence announces at most the epoch that is read now.
+  heavy_fence(has_asymmetric_fences());
   const uint64_t start = clock.epoch.load(kAcquire);  // pairs: epoch-clock
   EpochWords<Record> words;
   Patience patience;
-  for (;;) {
-    Away::let_go_all(*this, me);
-    words.seen = clock.epoch.load(kAcquire);  // pairs: epoch-clock
-    if (words.seen >= start + distance) return;
-    Scan scan = Scan::going;
-    while (scan == Scan::going) scan = scan_step(clock, records, words, fences);
-    if (scan == Scan::advanced) record_epoch(me, words.seen + 1);
-    if (scan != Scan::blocked) continue;
-    // relaxed: to recognise a stall
-    record_blocked(me, *words.cursor, words.cursor->epoch.announced.load(kRelaxed));
-    patience.wait();
+  while (clock.epoch.load(kAcquire) < start + distance) {  // pairs: epoch-clock
+    if (!advance_or_report(words, me)) patience.wait();
   }
 }
 
@@ -73,6 +79,7 @@ void Core::wait_for_rounds(Record& me) noexcept {
 void Core::wait_for_grace(Record& me) noexcept {
   switch (traits.scheme) {
     case Scheme::epochs:
+    case Scheme::sections:
     case Scheme::quiescence:
     case Scheme::ping:
       return wait_for_epochs(me);
@@ -110,8 +117,28 @@ void Core::synchronize() noexcept {
   {
     const Away away(*this, me);
     wait_for_grace(me);
+    if (has_sections()) wait_for_places(me);
   }
   end_wait(me);
+}
+
+// Waits until no slot holds what it holds now, which a guard keeps from one section to the next. A
+// walk gives its place up when it is asked again, so the epoch has to move.
+void Core::wait_for_places(Record& me) noexcept {
+  EpochWords<Record> words;
+  Patience patience;
+  // pairs: records
+  for (Record* record = records.load(kAcquire); record != nullptr; record = record->next) {
+    const uint32_t used = record->hazards.used.load(kRelaxed);  // relaxed: ordered by the epoch
+    for (uint32_t i = 0; i < used; i++) {
+      Atomic<const void*>& slot = record->hazards.slots[i];
+      const void* const held = slot.load(kAcquire);             // pairs: hazard
+      while (held != nullptr && slot.load(kAcquire) == held) {  // pairs: hazard
+        advance_or_report(words, me);
+        patience.wait();
+      }
+    }
+  }
 }
 
 // Frees what is in the bags of `me`, waiting until no slot or reservation holds any of it; under
@@ -129,6 +156,19 @@ void Core::free_when_let_go(Record& me) noexcept {
   wait_for_flights(me);
   take_from_all(me, true);
   free_now(me, SIZE_MAX);
+}
+
+// Waits until no slot holds what has aged.
+void Core::wait_for_slots(Record& me) noexcept {
+  EpochWords<Record> words;
+  Patience patience;
+  for (;;) {
+    expire_unheld(me);
+    if (me.limbo.aged() == 0) return;
+    free_now(me, SIZE_MAX);
+    advance_or_report(words, me);
+    patience.wait();
+  }
 }
 
 // Takes what is in the limbo of another record, or what has expired in it. False: the record is
@@ -207,6 +247,7 @@ void Core::free_everything(Record& me) noexcept {
     me.lock.enter(asymmetric);
     me.limbo.expire_all();
     me.lock.leave();
+    if (has_sections()) wait_for_slots(me);
     free_now(me, SIZE_MAX);
     const uint32_t before = me.stay.leave_library();
     destroy_all(left);

@@ -40,7 +40,9 @@ enum near_reclaim_scheme {
   NEAR_RECLAIM_LEAKY,           /* nothing is freed: for measurements */
   NEAR_RECLAIM_QSBR,            /* threads say when they hold nothing: near_reclaim_quiescent */
   NEAR_RECLAIM_IBR, /* robust: a stalled reader keeps nothing that was born later: _retire_born */
-  NEAR_RECLAIM_HYALINE /* as NEAR_RECLAIM_IBR; freed by the thread that lets go last */
+  NEAR_RECLAIM_HYALINE,    /* as NEAR_RECLAIM_IBR; freed by the thread that lets go last */
+  NEAR_RECLAIM_CHECKPOINTS /* as NEAR_RECLAIM_DEBRA, but a long walk lets epochs end:
+                              near_reclaim_checkpoint */
 };
 
 /* When a thread frees what is safe: nearmalloc/reclaim/policy.hpp. */
@@ -113,6 +115,16 @@ void near_reclaim_hold(struct near_reclaim_guard* guard, unsigned slot, const vo
 /* NEAR_RECLAIM_IBR, NEAR_RECLAIM_HYALINE: 0 if the last near_reclaim_hold came too late, and the
  * caller has to begin anew. 1 under other schemes. */
 int near_reclaim_still_holds(const struct near_reclaim_guard* guard);
+
+/* For a walk under NEAR_RECLAIM_CHECKPOINTS, once in 64 steps or so; costs one load if no thread
+ * waits. 1: a thread that frees waits for this guard, or will; of what was read under the guard,
+ * only the objects held[0 .. count - 1] may be used. They are at most NEAR_RECLAIM_SLOTS, and each
+ * is an address that may be retired, or NULL. First find out whether such an object is still in its
+ * structure: if it is, it is as if it had been read just now; if not, do not follow its pointers,
+ * and hold it again only at the same place in `held`. 0: nothing has changed; always so under other
+ * schemes, and while another guard of the thread is open. May call `destroy` functions. */
+int near_reclaim_checkpoint(struct near_reclaim_guard* guard, const void* const* held,
+                            unsigned count);
 
 /* The era in which an object is made: note it before the object is published, and pass it to
  * near_reclaim_retire_born. Of the process: it holds in every domain. */

@@ -89,6 +89,7 @@ std::vector<Subject> all_subjects() {
                                    {"debra_implicit", implicit<Debra>},
                                    {"debra_free_first", pin<FreesFirst, true>},
                                    {"debra_fenced", pin<Debra, false>},
+                                   {"checkpoints", pin<reclaim::checkpoints, true>},
                                    {"token", token_elsewhere},
                                    {"token_alone", pin<Token, true>},
                                    {"token_implicit", implicit<Token>},

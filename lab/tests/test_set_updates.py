@@ -17,7 +17,7 @@ from nearlab.timeline.file import INTERVAL
 
 SMALL = "--keys 400 --operations 6000 --threads 3 --batch 32"
 STRUCTURES = ("abtree", "abtree13", "occtree", "occtree_spin", "skip_list", "list", "hash_map")
-EPOCHS = ("debra", "debra_free_first")
+EPOCHS = ("debra", "debra_free_first", "checkpoints")
 PUBLISHED_TOKENS = ("token_naive", "token_pass_first", "token_periodic")
 BOUNDED = ("hazard_pointers", "ping")
 SCHEMES = ("leaky", *EPOCHS, *PUBLISHED_TOKENS, "token", *BOUNDED, "ibr", "hyaline", "qsbr")

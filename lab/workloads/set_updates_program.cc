@@ -65,10 +65,11 @@ void add_work(workload::Workload& workload, Setting& setting) {
 }
 
 void add_reclamation(workload::Workload& workload, Setting& setting) {
-  workload.choice("--scheme", setting.scheme,
-                  {"leaky", "debra", "debra_free_first", "token_naive", "token_pass_first",
-                   "token_periodic", "token", "hazard_pointers", "ping", "ibr", "hyaline", "qsbr"},
-                  "the scheme that decides when an object is safe to free");
+  workload.choice(
+      "--scheme", setting.scheme,
+      {"leaky", "debra", "debra_free_first", "checkpoints", "token_naive", "token_pass_first",
+       "token_periodic", "token", "hazard_pointers", "ping", "ibr", "hyaline", "qsbr"},
+      "the scheme that decides when an object is safe to free");
   workload.choice("--policy", setting.policy,
                   {"batch", "amortized", "adaptive", "budget", "manual"},
                   "how what is safe is freed");

@@ -321,6 +321,7 @@ void run_under_scheme(const Run& run) {
   under("leaky", std::type_identity<leaky>());
   under("debra", std::type_identity<debra<announce::before_free>>());
   under("debra_free_first", std::type_identity<debra<announce::after_free>>());
+  under("checkpoints", std::type_identity<checkpoints>());
   under("token_naive", std::type_identity<token<pass::after_free>>());
   under("token_pass_first", std::type_identity<token<pass::before_free>>());
   under("token_periodic", std::type_identity<token<pass::while_freeing>>());

@@ -160,7 +160,7 @@ const std::vector<Exploration> kExplorations = {
 
 const std::vector<Mutation> kMutations = {
     {"hold without a fence", "hazard.hpp", "::hold(", kSeqCst, kRelaxed},
-    {"hold does not release what the slot held", "hazard.hpp", "::hold(", kRelease, kRelaxed},
+    {"hold does not release what the slot held", "hazard.hpp", "::publish(", kRelease, kRelaxed},
     {"the source is not acquired", "hazard.hpp", "::protect(", kAcquire, kRelaxed},
     {"clear does not release", "hazard.hpp", "::empty(", kRelease, kRelaxed},
     {"the records are not acquired", "hazard.hpp", "collect_hazards", kAcquire, kRelaxed,

@@ -115,10 +115,11 @@ class AbtreeScan : public testing::Test {
   std::atomic<bool> done_{false};
 };
 
-using Domains = testing::Types<EagerDomain, BusyDomain<reclaim::hazard_pointers>,
-                               BusyDomain<reclaim::ping_epochs>, BusyDomain<reclaim::ibr>,
-                               BusyDomain<reclaim::hyaline>, BusyDomain<reclaim::debra<>>,
-                               BusyDomain<reclaim::token<>>, BusyReporting>;
+using Domains =
+    testing::Types<EagerDomain, BusyDomain<reclaim::hazard_pointers>,
+                   BusyDomain<reclaim::ping_epochs>, BusyDomain<reclaim::ibr>,
+                   BusyDomain<reclaim::hyaline>, BusyDomain<reclaim::debra<>>,
+                   BusyDomain<reclaim::token<>>, BusyDomain<reclaim::checkpoints>, BusyReporting>;
 TYPED_TEST_SUITE(AbtreeScan, Domains);
 
 TYPED_TEST(AbtreeScan, SeesOneMomentOfTheTree) {

@@ -72,6 +72,7 @@ constexpr Row kRows[] = {
     row<BusyDomain<reclaim::ibr>>("ibr"),
     row<BusyDomain<reclaim::hyaline>>("hyaline"),
     row<BusyDomain<reclaim::debra<>>>("debra"),
+    row<BusyDomain<reclaim::checkpoints>>("checkpoints"),
     row<BusyDomain<reclaim::debra<reclaim::announce::after_free>>>("debra_after_free"),
     row<BusyDomain<reclaim::token<>>>("token"),
 };

@@ -62,7 +62,7 @@ class BackgroundTest : public testing::Test {
 using AllSchemes =
     testing::Types<debra<announce::before_free>, debra<announce::after_free>, qsbr,
                    token<pass::after_free>, token<pass::before_free>, token<pass::while_freeing>,
-                   hazard_pointers, ping_epochs, ibr, hyaline>;
+                   checkpoints, hazard_pointers, ping_epochs, ibr, hyaline>;
 TYPED_TEST_SUITE(BackgroundTest, AllSchemes);
 
 TYPED_TEST(BackgroundTest, FreesWhatOperationsRetireWhileTheyFreeNothing) {

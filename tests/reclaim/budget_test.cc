@@ -137,8 +137,9 @@ TYPED_TEST_SUITE(RobustBudgetTest, RobustSchemes);
 
 template <class Scheme>
 class EpochBudgetTest : public BudgetTestBase {};
-using EpochSchemes = testing::Types<debra<announce::before_free>, debra<announce::after_free>,
-                                    token<pass::before_free>, token<pass::while_freeing>>;
+using EpochSchemes =
+    testing::Types<debra<announce::before_free>, debra<announce::after_free>, checkpoints,
+                   token<pass::before_free>, token<pass::while_freeing>>;
 TYPED_TEST_SUITE(EpochBudgetTest, EpochSchemes);
 
 // A minute in the soak test.

@@ -215,6 +215,46 @@ static void keep_little_while_a_reader_stalls(enum near_reclaim_scheme scheme) {
   cases++;
 }
 
+/* A walk that holds one node lets all others be freed, and that one as soon as it ends. */
+static void free_all_but_the_place_of_a_walk(void) {
+  struct near_reclaim_options options = near_reclaim_defaults();
+  options.scheme = NEAR_RECLAIM_CHECKPOINTS;
+  options.policy = NEAR_RECLAIM_BATCH;
+  options.batch_size = 100;
+  domain = near_reclaim_create(&options);
+  push();
+  struct near_reclaim_guard walk;
+  EXPECT(near_reclaim_pin(domain, &walk) == 0);
+  const struct node* place = near_reclaim_protect(&walk, 0, &top);
+  const void* held[] = {place};
+  EXPECT(near_reclaim_checkpoint(&walk, held, 1) == 0);
+  pop(); /* the place */
+  EXPECT(near_reclaim_checkpoint(&walk, NULL, 0) == 0);
+  const long kept_rounds = rounds;
+  rounds = 500;
+  int sections = 0;
+  for (int i = 0; i < 20; i++) {
+    pthread_t thread;
+    EXPECT(pthread_create(&thread, NULL, work, NULL) == 0);
+    pthread_join(thread, NULL);
+    struct near_reclaim_guard inner;
+    EXPECT(near_reclaim_pin(domain, &inner) == 0);
+    EXPECT(near_reclaim_checkpoint(&inner, held, 1) == 0);
+    EXPECT(near_reclaim_checkpoint(&walk, held, 1) == 0);
+    near_reclaim_unpin(&inner);
+    sections += near_reclaim_checkpoint(&walk, held, 1);
+    EXPECT(place->state == kAlive);
+  }
+  rounds = kept_rounds;
+  EXPECT(sections >= 10);
+  EXPECT(atomic_load(&live) < 5000);
+  near_reclaim_unpin(&walk);
+  near_reclaim_barrier(domain);
+  EXPECT(atomic_load(&live) == 0);
+  near_reclaim_destroy(domain);
+  cases++;
+}
+
 static void* push_and_pop(void* unused) {
   for (int i = 0; i < 20000; i++) {
     push();
@@ -290,7 +330,7 @@ int main(int count, char** words) {
   (void)words;
   const char* scale = getenv("NEAR_TEST_SCALE");
   rounds = (long)(20000 * (scale != NULL ? atof(scale) : 1)) + 1;
-  for (int scheme = NEAR_RECLAIM_DEBRA; scheme <= NEAR_RECLAIM_HYALINE; scheme++) {
+  for (int scheme = NEAR_RECLAIM_DEBRA; scheme <= NEAR_RECLAIM_CHECKPOINTS; scheme++) {
     if (scheme == NEAR_RECLAIM_LEAKY) continue;
     for (int policy = NEAR_RECLAIM_ADAPTIVE; policy <= NEAR_RECLAIM_MANUAL; policy++) {
       use(scheme, policy, 0);
@@ -302,7 +342,8 @@ int main(int count, char** words) {
   refuse_beyond_the_limit();
   keep_little_while_a_reader_stalls(NEAR_RECLAIM_IBR);
   keep_little_while_a_reader_stalls(NEAR_RECLAIM_HYALINE);
-  for (int scheme = NEAR_RECLAIM_DEBRA; scheme <= NEAR_RECLAIM_HYALINE; scheme++) {
+  free_all_but_the_place_of_a_walk();
+  for (int scheme = NEAR_RECLAIM_DEBRA; scheme <= NEAR_RECLAIM_CHECKPOINTS; scheme++) {
     if (scheme != NEAR_RECLAIM_LEAKY) free_in_the_background(scheme);
   }
   stay_unattached(NEAR_RECLAIM_QSBR);

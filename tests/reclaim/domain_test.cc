@@ -44,7 +44,7 @@ using DomainDeathTest = Domain;
 using Schemes =
     testing::Types<debra<announce::before_free>, debra<announce::after_free>,
                    token<pass::after_free>, token<pass::before_free>, token<pass::while_freeing>,
-                   hazard_pointers, ping_epochs, ibr, hyaline>;
+                   checkpoints, hazard_pointers, ping_epochs, ibr, hyaline>;
 TYPED_TEST_SUITE(DomainTest, Schemes);
 
 options every_policy(policy how) {

@@ -10,13 +10,14 @@
 
 namespace near_test {
 
-using EveryScheme = testing::Types<near::reclaim::debra<near::reclaim::announce::before_free>,
-                                   near::reclaim::debra<near::reclaim::announce::after_free>,
-                                   near::reclaim::token<near::reclaim::pass::after_free>,
-                                   near::reclaim::token<near::reclaim::pass::before_free>,
-                                   near::reclaim::token<near::reclaim::pass::while_freeing>,
-                                   near::reclaim::hazard_pointers, near::reclaim::ping_epochs,
-                                   near::reclaim::ibr, near::reclaim::hyaline>;
+using EveryScheme =
+    testing::Types<near::reclaim::debra<near::reclaim::announce::before_free>,
+                   near::reclaim::debra<near::reclaim::announce::after_free>,
+                   near::reclaim::token<near::reclaim::pass::after_free>,
+                   near::reclaim::token<near::reclaim::pass::before_free>,
+                   near::reclaim::token<near::reclaim::pass::while_freeing>,
+                   near::reclaim::checkpoints, near::reclaim::hazard_pointers,
+                   near::reclaim::ping_epochs, near::reclaim::ibr, near::reclaim::hyaline>;
 
 // The number of objects that live.
 inline std::atomic<long> live_objects{0};

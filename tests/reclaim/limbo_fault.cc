@@ -191,6 +191,7 @@ TEST(LimboFaultInDomain, UnderHazardPointers) {
 }
 TEST(LimboFaultInDomain, UnderIbr) { expect_books_balance_under<reclaim::ibr>(); }
 TEST(LimboFaultInDomain, UnderHyaline) { expect_books_balance_under<reclaim::hyaline>(); }
+TEST(LimboFaultInDomain, UnderCheckpoints) { expect_books_balance_under<reclaim::checkpoints>(); }
 TEST(LimboFaultInDomain, UnderPingEpochs) { expect_books_balance_under<reclaim::ping_epochs>(); }
 
 TEST(LimboFault, AThreadWithoutARecordLosesWhatItRetires) {

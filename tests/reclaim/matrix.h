@@ -65,6 +65,7 @@ std::vector<Cell> all_schemes() {
   return {cell<Structure, reclaim::leaky>("leaky"),
           cell<Structure, reclaim::debra<announce::before_free>>("debra_before_free"),
           cell<Structure, reclaim::debra<announce::after_free>>("debra_after_free"),
+          cell<Structure, reclaim::checkpoints>("checkpoints"),
           cell<Structure, reclaim::qsbr, ReportingDomain>("qsbr"),
           cell<Structure, reclaim::token<pass::after_free>>("token_after_free"),
           cell<Structure, reclaim::token<pass::before_free>>("token_before_free"),

@@ -180,6 +180,7 @@ std::unique_ptr<Trial> make_trial() {
 constexpr Kind kKinds[] = {
     {"debra", false, make_trial<Hasty<debra<>>, waiting_lock>},
     {"debra_spinning", false, make_trial<Hasty<debra<>>, spin_lock>},
+    {"checkpoints", false, make_trial<Hasty<near::reclaim::checkpoints>, waiting_lock>},
     {"token", false, make_trial<Hasty<token<>>, waiting_lock>},
     {"hazard_pointers", false, make_trial<Hasty<hazard_pointers>, waiting_lock>},
     {"hazard_pointers_yielding", true, make_trial<Hasty<hazard_pointers>, YieldingLock>},

@@ -17,8 +17,9 @@
 //
 // Rules. Unlink before retire; retire once. Under schemes with protects_all == false use only
 // pointers from `protect`, or from `hold` if the object was still reachable afterwards; protect the
-// very address that is retired, not that of a base at another offset. A thread must not end while
-// it is pinned.
+// very address that is retired, not that of a base at another offset. Under checkpoints use nothing
+// that was read before guard::checkpoint returned true, except what it holds. A thread must not end
+// while it is pinned.
 //
 // Fork: in the child the forking thread continues. The guards of other threads end; their objects
 // are adopted. Objects are leaked (statistics::lost) if, at the fork, their thread was in `retire`
@@ -48,8 +49,8 @@
 // retirement looks the object up in a table, under a lock.
 //
 // Signals: handler_guard.hpp says what a handler may call.
-// Source: [Brown15], [Kim23], [Michael04], [Wen18], [Nikolaev21]; names after the C++26 papers
-// P2545 and P2530.
+// Source: [Brown15], [Kim23], [Kim24], [Michael04], [Wen18], [Nikolaev21]; names after the C++26
+// papers P2545 and P2530.
 #pragma once
 
 #include <concepts>

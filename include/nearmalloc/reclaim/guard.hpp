@@ -25,10 +25,13 @@ class handle;
 template <class Scheme>
 class [[nodiscard]] guard {
  public:
-  // Every pointer read under this guard stays valid until it ends, protected or not.
+  // Every pointer read under this guard stays valid until it ends, protected or not (checkpoints:
+  // or until it makes a checkpoint).
   static constexpr bool protects_all = Scheme::protects_all;
   // Objects that are retired should have the base `born`: ibr, hyaline.
   static constexpr bool has_births = impl::needs_births<Scheme>;
+  // Under checkpoints: the guard may have sections, see below.
+  static constexpr bool has_sections = impl::makes_sections<Scheme>;
   // Slots for protect and hold: 0 .. slots - 1. Each guard of a thread has its own, nested or side
   // by side. A slot beyond them aborts, and so does a seventeenth guard of one thread that holds
   // something while sixteen others do. Under ibr and hyaline slots are not used: what one protects
@@ -76,6 +79,38 @@ class [[nodiscard]] guard {
     return slots_.still_holds();
   }
 
+  // For checkpoints. Says whether the guard may make checkpoints, also in operations of structures
+  // that are given it: each looks as it begins, long walks once in 64 nodes. Then the caller uses
+  // no pointer that it read before such an operation, and passes it no key in such an object. At
+  // first the guard may not. Returns what was said before. While a thread has several guards of a
+  // handle, none of them makes checkpoints.
+  bool allow_checkpoints(bool allowed = true) noexcept
+    requires(has_sections)
+  {
+    return std::exchange(slots_.allows_checkpoints, allowed);
+  }
+
+  // For checkpoints. A walk calls this once in 64 steps or so. True: another thread waits for the
+  // end of the guard's section, or will; so it has ended, and another one has begun. Of what was
+  // read under the guard, only the objects `held` may be used, until the next checkpoint. First
+  // find out whether each is still in its structure: if it is, it is as if it had been read just
+  // now; if not, do not follow its pointers, and hold it again only at the same place in `held`.
+  // False: nothing has changed, and it cost one load. `held` are addresses that may be retired, not
+  // bases at another offset, or null. May run deleters, as a pin may.
+  template <class... T>
+  bool checkpoint(const T*... held) noexcept
+    requires(has_sections)
+  {
+    static_assert(sizeof...(held) <= slots);
+    impl::check_use(record_);
+    if (!slots_.may_begin_section(record_)) [[likely]]
+      return false;
+    const void* const objects[] = {held..., nullptr};
+    slots_.publish(record_, {objects, sizeof...(held)});
+    impl::begin_section(record_);
+    return true;
+  }
+
   // Does `delete object` when no thread can hold it any more. Requires that it was unlinked, and
   // that no other thread retires it. Allocates once in 63 calls at most; if that fails the object
   // is leaked and counted (statistics::lost). Under hyaline a look also allocates its batches.
@@ -94,14 +129,15 @@ class [[nodiscard]] guard {
   }
   // As above, with any function object, such as a lambda. One with a state is moved to a block that
   // is allocated; if that fails, the object is leaked and counted. Slots could not hold an object
-  // behind such a block: under schemes with slots, only function objects without a state are
-  // possible.
+  // behind such a block: under hazard_pointers, ping_epochs and checkpoints, only function objects
+  // without a state are possible.
   template <class T, std::invocable<T*> D>
   void retire_with(T* object, D destroy, size_t bytes = impl::bytes_of<T>()) noexcept {
     if constexpr (impl::stateless<D>) {
       retire_born(object, impl::birth_of(object), impl::call_stateless<T, D>, bytes);
     } else {
-      static_assert(protects_all || has_births, "a deleter with a state under a scheme with slots");
+      static_assert((protects_all && !has_sections) || has_births,
+                    "a deleter with a state under hazard_pointers, ping_epochs or checkpoints");
       static_assert(std::is_nothrow_move_constructible_v<D>, "the deleter's move may throw");
       using Call = impl::DeferredCall<T, D>;
       const uint64_t birth = impl::birth_of(object);

@@ -9,7 +9,8 @@
 //
 // Operations on one key are linearizable; those on different keys are ordered as far as
 // happens-before orders them (on x86-64 all are linearizable). insert and erase are lock-free;
-// find and contains are wait-free where a guard protects everything, else lock-free.
+// find and contains are wait-free where a guard protects everything to its end, else lock-free:
+// under checkpoints a search begins anew if its place is erased as a section begins.
 //
 // Invariant: keys ascend strictly from the head; see impl/ordered_list.hpp for removed nodes.
 // Thread-safety: any thread; size, key_sum, check, for_each and the destructor only when no other

@@ -116,10 +116,11 @@ class guarded_occtree {
   // root.
   template <class Visit>
   size_t range(guard_type& guard, const Key& low, const Key& high, Visit visit) const {
+    auto&& own = impl::own_slots(guard);
     if constexpr (guard_type::protects_all) {
-      return walk(guard, low, high, visit);
+      const impl::OneSection section(own);  // `visit` may use the guard
+      return walk(own, low, high, visit);
     } else {
-      auto&& own = impl::own_slots(guard);
       return search_each(own, low, high, visit);
     }
   }

@@ -37,11 +37,12 @@ struct options {
   policy reclaim = policy::adaptive();
 
   // A thread retires so many objects before it looks whether the epoch can be advanced (DEBRA,
-  // ping_epochs), or which objects no hazard (hazard_pointers) or reservation (ibr) holds, or sends
-  // them (hyaline). 0: DEBRA as published, which always looks. Larger: fewer heavy fences, more
-  // garbage. If a thread stops retiring, what it retired stays until other threads retire batches:
-  // they take it over once they have advanced 16 epochs (rounds, looks), and one more for every
-  // eight such threads.
+  // checkpoints, ping_epochs), or which objects no hazard (hazard_pointers) or reservation (ibr)
+  // holds, or sends them (hyaline). 0: DEBRA as published, which always looks, and has full fences
+  // at pins instead of heavy ones in scans; so for checkpoints. Larger: fewer heavy fences, more
+  // garbage. If a thread stops retiring, what it retired stays until other threads
+  // retire batches: they take it over once they have advanced 16 epochs (rounds, looks), and one
+  // more for every eight such threads.
   size_t batch_size = 1024;
 
   // The most bytes of retired objects that are not freed yet, as the program counts them when it
@@ -101,8 +102,8 @@ struct statistics {
   uint64_t longest_run = 0;     // the most objects freed in one go inside one operation
   uint64_t freeing_ns = 0;      // time spent freeing, if measured
   uint64_t stalls = 0;          // reported or not
-  uint64_t looks = 0;           // hazard_pointers, ping_epochs, ibr, hyaline: how often a thread
-                                // read all slots, or sent a batch
+  uint64_t looks = 0;           // hazard_pointers, ping_epochs, checkpoints, ibr, hyaline: how
+                                // often a thread read all slots, or sent a batch
   // Schemes with slots: `unreclaimed` does not exceed this, or twice this while a barrier runs, as
   // long as deleters do not retire. 0: no bound that the library knows.
   uint64_t bound = 0;

@@ -2,6 +2,8 @@
 //
 //   leaky            nothing is ever freed: the control of every measurement
 //   debra<order>     epochs, incremental scans, quiescence [Brown15; Kim23 §2.1.1]
+//   checkpoints      as debra, but long walks keep their place in a slot, and let the epoch end
+//                    [Kim24]
 //   qsbr             epochs of threads that say when they hold no pointer [Hart07]
 //   token<pass>      a token on a ring of threads [Kim23 §3.4]
 //   hazard_pointers  robust: a thread that stalls keeps what it holds, and no more [Michael04]
@@ -12,6 +14,8 @@
 //
 //   scheme           pointers read under a guard  a reader that stalls       unreclaimed objects
 //   debra, token     all stay valid               stops every reclamation    no bound
+//   checkpoints      all stay valid until the     stops every reclamation    no bound
+//                    thread makes a checkpoint
 //   qsbr             all stay valid, without a    stops every reclamation,    no bound
 //                    guard too, until the thread  as does one that reports no
 //                    reports                      quiescent state
@@ -26,6 +30,14 @@
 // a fence. While all threads move, epochs free, and no thread reads a slot. A thread begins to scan
 // when its bag holds one batch. At one and a half batches it looks at all threads at once; if one
 // is still in an older epoch, it reads all slots, after a fence that makes them visible.
+//
+// Under checkpoints a guard is as under debra until its thread calls `guard::checkpoint`. If
+// another thread has begun the next epoch, that call ends the guard's section and begins one in the
+// new epoch; what the thread passes to it stays valid in slots. Each operation of a structure calls
+// it as it begins, and walks of list_set, hash_map and skip_list meanwhile, if they may
+// (`guard::allow_checkpoints`); in operations that pin by themselves they may. So a walk of any
+// length holds the epoch for 64 nodes, and those behind that are removed. A thread that stops holds
+// the epoch, as under debra. There are no signals, and no fence but a pin's.
 //
 // Under qsbr a pin announces nothing, and a thread that is attached may hold pointers until it
 // calls `handle::quiescent` (or `domain::quiescent`), is in an offline_scope, waits in
@@ -52,6 +64,7 @@
 
 #include "nearmalloc/reclaim/born.hpp"
 #include "nearmalloc/reclaim/impl/core.hpp"
+#include "nearmalloc/reclaim/impl/protection.hpp"
 
 namespace near::reclaim {
 
@@ -92,65 +105,6 @@ inline bool retire_with_looks(Record& record, void* object, deleter destroy, siz
   return has_room;
 }
 
-// Begins a guard inside another, or a handler's inside the library. `is_announced`: the scheme's
-// announcement is out, as it is in every settled pin, except at the start of one of Token EBR.
-inline void nest(Record& record, bool is_announced) noexcept {
-  if (record.stay.is_unsettled() || !is_announced) [[unlikely]]
-    return pin_unsettled(record);
-  record.stay.add_guard();
-}
-
-// For schemes under which pointers need no protection beyond the guard.
-struct ProtectsAll {
-  static constexpr bool protects_all = true;
-  static void nest(Record& record) noexcept { impl::nest(record, true); }
-  struct Slots {
-    template <class T>
-    T* protect(Record&, unsigned, const Atomic<T*>& source) noexcept {
-      return source.load(kAcquire);  // pairs: program
-    }
-    void hold(Record&, unsigned, const void*) noexcept {}
-    void clear(Record&) noexcept {}
-    void give_back(Record&) noexcept {}
-  };
-};
-
-struct ProtectsSlots {
-  static constexpr bool protects_all = false;
-  static void nest(Record& record) noexcept { impl::nest(record, true); }
-  struct Slots {
-    template <class T>
-    T* protect(Record& record, unsigned slot, const Atomic<T*>& source) noexcept {
-      return record.hazards.protect(row, slot, source, record.core->asymmetric);
-    }
-    void hold(Record& record, unsigned slot, const void* object) noexcept {
-      record.hazards.hold(row, slot, object, record.core->asymmetric);
-    }
-    void clear(Record& record) noexcept { record.hazards.clear(row); }
-    void give_back(Record& record) noexcept { record.hazards.give_back(row); }
-
-    SlotRow row;
-  };
-};
-
-// For schemes under which a thread protects what lived in the eras that it noted.
-class EraSlots {
- public:
-  template <class T>
-  T* protect(Record& record, unsigned, const Atomic<T*>& source) noexcept {
-    return protect_by_era(eras, record.interval, source, record.core->asymmetric);
-  }
-  void hold(Record& record, unsigned, const void*) noexcept {
-    era_ = extend(eras, record.interval, record.core->asymmetric);
-  }
-  bool still_holds() const noexcept { return is_still(eras, era_); }
-  void clear(Record&) noexcept {}
-  void give_back(Record&) noexcept {}
-
- private:
-  uint64_t era_ = 0;  // of the last `hold`
-};
-
 // `has_worked`: the work that was due was done before the announcement.
 template <bool has_worked>
 [[gnu::always_inline]] inline void pin_epoch(Record& record) noexcept {
@@ -169,6 +123,10 @@ template <bool has_worked>
 // Whether objects should note when they are made.
 template <class Scheme>
 inline constexpr bool needs_births = has_eras(Scheme::traits.scheme);
+
+// Whether guards may have more than one section.
+template <class Scheme>
+inline constexpr bool makes_sections = Scheme::traits.scheme == impl::Scheme::sections;
 
 // Whether threads have to report quiescent states.
 template <class Scheme>
@@ -236,6 +194,17 @@ struct debra : impl::ProtectsAll {
       impl::pin_epoch<true>(record);
     }
   }
+  static void leave(impl::Record& record) noexcept { impl::unannounce(record.epoch); }
+  static bool retire(impl::Record& record, void* object, deleter destroy, size_t bytes) noexcept {
+    return impl::push(record, object, destroy, bytes);
+  }
+};
+
+struct checkpoints : impl::ProtectsSections {
+  static constexpr impl::Traits traits{impl::Scheme::sections};
+  static constexpr bool has_grace_periods = true;
+
+  static void enter(impl::Record& record) noexcept { impl::pin_epoch<false>(record); }
   static void leave(impl::Record& record) noexcept { impl::unannounce(record.epoch); }
   static bool retire(impl::Record& record, void* object, deleter destroy, size_t bytes) noexcept {
     return impl::push(record, object, destroy, bytes);

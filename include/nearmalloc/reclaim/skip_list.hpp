@@ -296,6 +296,7 @@ class guarded_skip_list {
     auto&& own = impl::own_slots(guard);
     size_t visited = 0;
     walk_type walk(own, head_);
+    impl::SectionSteps steps;
     if (lo != nullptr) {
       walk.seek(*lo, top(), 0);
     } else {
@@ -305,10 +306,12 @@ class guarded_skip_list {
       const node& at = *walk.node();
       const box* its = own.protect(kValueSlot, at.value);
       if (its != nullptr) {
+        const impl::OneSection section(own);
         if (!f(at.key, its->value)) return visited;
         visited++;
       }
-      if (walk.advance()) continue;
+      // A new section leaves nothing of the walk but `at`, which may have been removed.
+      if (!impl::begins_section(own, steps, &at) && walk.advance()) continue;
       const Key last = at.key;
       while (walk.seek(last, top(), 0) && !walk.advance()) {
       }

@@ -23,6 +23,7 @@
 #include "nearmalloc/impl/atomic.hpp"
 #include "nearmalloc/reclaim/domain.hpp"
 #include "nearmalloc/reclaim/impl/own_slots.hpp"
+#include "nearmalloc/reclaim/impl/section.hpp"
 
 namespace near::reclaim {
 
@@ -60,10 +61,11 @@ class versioned {
     guard_type guard = domain_.pin();
     update(guard, change);
   }
-  // The same, under a guard of the caller.
+  // The same, under a guard of the caller, which `change` may use.
   template <std::invocable<T&> Change>
   void update(guard_type& guard, Change change) {
     auto&& own = impl::own_slots(guard);
+    const impl::OneSection section(own);  // `change` may use the guard, and `old` has to stay
     for (;;) {
       T* old = own.protect(0, newest_);
       auto next = std::make_unique<T>(*old);

@@ -24,7 +24,17 @@ struct TestAccess;
 // Gives interfaces that do not use guards access to the parts of a domain (impl/unguarded.hpp).
 struct Unguarded;
 
-enum class Scheme : uint8_t { leaky, epochs, quiescence, token, hazards, ping, intervals, batches };
+enum class Scheme : uint8_t {
+  leaky,
+  epochs,
+  sections,
+  quiescence,
+  token,
+  hazards,
+  ping,
+  intervals,
+  batches
+};
 // Whether objects have lives.
 constexpr bool has_eras(Scheme scheme) {
   return scheme == Scheme::intervals || scheme == Scheme::batches;
@@ -112,8 +122,11 @@ class Core {
   // pins have none, all are full.
   bool has_asymmetric_fences() const noexcept { return asymmetric && !has_reports(); }
   bool has_epochs() const noexcept {
-    return traits.scheme == Scheme::epochs || traits.scheme == Scheme::ping || has_reports();
+    return traits.scheme == Scheme::epochs || traits.scheme == Scheme::ping || has_sections() ||
+           has_reports();
   }
+  // Whether threads keep their places in slots from one section to the next.
+  bool has_sections() const noexcept { return traits.scheme == Scheme::sections; }
   bool is_limited() const noexcept { return settings.max_unreclaimed_bytes != 0; }
   // Whether objects are freed only after a look that found that nothing holds them.
   bool has_only_looks() const noexcept { return traits.scheme == Scheme::hazards || has_eras(); }
@@ -186,6 +199,7 @@ class Core {
   void end_wait(Record& me) noexcept;
   void free_everything(Record& me) noexcept;
   void wait_for_grace(Record& me) noexcept;
+  bool advance_or_report(EpochWords<Record>& words, Record& me) noexcept;
   void wait_for_epochs(Record& me) noexcept;
   bool take_limbo(Record& record, Record& me, bool only_safe) noexcept;
   void take_from_all(Record& me, bool only_safe) noexcept;
@@ -201,6 +215,8 @@ class Core {
   bool waits_for_itself(const Record& me) const noexcept;
   void wait_for_rounds(Record& me) noexcept;
   void free_when_let_go(Record& me) noexcept;
+  void wait_for_slots(Record& me) noexcept;
+  void wait_for_places(Record& me) noexcept;
 
   alignas(128) Atomic<uint32_t> record_count_{0};
   Atomic<uint32_t> free_slots_{0};  // loose slots that nobody uses or keeps; a hint
@@ -224,6 +240,8 @@ class Core {
 void epochs_pinned(Record& record, bool current) noexcept;
 void epochs_before_pin(Record& record) noexcept;
 void report_slow(Record& record) noexcept;
+// Begins the next section, and does what a pin would do.
+void begin_section(Record& record) noexcept;
 void hazards_retired(Record& record) noexcept;
 void intervals_before_pin(Record& record) noexcept;
 void batches_before_pin(Record& record) noexcept;

@@ -38,10 +38,15 @@ struct HazardWords {
 
   // Publishes `object`. The caller reads its source again afterwards.
   void hold(SlotRow& row, unsigned slot, const void* object, bool asymmetric) {
+    publish(row, slot, object);
+    light_fence(asymmetric);
+  }
+
+  // The same without a fence: a thread that comes after a later release of this one sees it.
+  void publish(SlotRow& row, unsigned slot, const void* object) {
     if (slot >= row.size) [[unlikely]]
       make_room(row, slot);
     slots[row.first + slot].store(object, kRelease);  // pairs: hazard
-    light_fence(asymmetric);
   }
 
   template <class T>
@@ -80,7 +85,8 @@ struct HazardWords {
     if (row.size == 0) take_row(row);
     row.size = slot + 1;
     const uint32_t end = row.first + row.size;
-    // relaxed: only the owner writes; `collect` reads it after the fence of `hold`
+    // relaxed: only the owner writes; `collect` reads it after the fence of `hold`, or after it
+    // acquired the epoch that the owner announced next (section.hpp)
     if (used.load(kRelaxed) < end) used.store(end, kRelaxed);
   }
 
@@ -94,14 +100,15 @@ struct HazardWords {
   void empty(uint32_t index) { slots[index].store(nullptr, kRelease); }  // pairs: hazard
 };
 
-// Calls f(object) for every object in a slot. The caller must have executed a heavy fence after the
-// objects that it wants to free were unlinked.
+// Calls f(object) for every object in a slot. After what it wants to free was unlinked,
+// the caller must have executed a heavy fence; under `checkpoints`, where slots are written without
+// a light one, it must have acquired an epoch in which these objects have aged.
 template <class Record, class F>
 void collect_hazards(const Atomic<Record*>& head, F f) {
   // pairs: records
   for (Record* record = head.load(kAcquire); record != nullptr; record = record->next) {
     HazardWords& words = record->hazards;
-    const uint32_t used = words.used.load(kRelaxed);  // relaxed: ordered by the fence
+    const uint32_t used = words.used.load(kRelaxed);  // relaxed: ordered by the fence or epoch
     for (uint32_t i = 0; i < used; i++) {
       const void* object = words.slots[i].load(kAcquire);  // pairs: hazard
       if (object != nullptr) f(object);

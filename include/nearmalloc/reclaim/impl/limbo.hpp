@@ -1,9 +1,11 @@
 // One thread's limbo: what it retired, in bags by the time of retirement, and what became safe.
 //
 //   bags[label % kBags]   retired while the thread's clock showed `label`
+//   aged                  only under `checkpoints`: out of reach of all sections, but a slot may
+//                         hold it
 //   expired               safe to free; freed as the policy says
-// Invariants: retired = freed + lost + objects in bags + objects in expired. The bytes in bags and
-// in expired plus the credit are the credit that the domain gave (reclaim/budget.cc).
+// Invariants: retired = freed + lost + objects in bags, in aged and in expired. The bytes in these
+// plus the credit are the credit that the domain gave (reclaim/budget.cc).
 // Whole bags move from one list to another in constant time; objects are not touched before they
 // are freed. Memory: blocks of 1,280 bytes, of which a few are kept in reserve; push allocates only
 // when a block is full and the reserve is empty. If that fails, the object is lost (leaked, and
@@ -145,10 +147,19 @@ class Limbo {
   }
 
   // The thread's clock shows `now`: what was retired `distance` ago or earlier expires; the bag
-  // now % distance receives new objects.
+  // now % distance receives new objects. Where `ages` is set, what would expire here and in the
+  // functions below becomes aged instead.
   void advance(uint64_t now, unsigned distance) noexcept;
   // Expires everything.
   void expire_all() noexcept;
+  // Expires what has aged; of this the objects for which is_held(block, its index) is true stay.
+  void expire_aged() noexcept { expired_.append(aged_); }
+  template <class IsHeld>
+  void sift_aged(IsHeld is_held) noexcept {
+    Bag all;
+    all.append(aged_);
+    sift(all, is_held, expired_, aged_);
+  }
   // Objects for which is_held(block, its index) is true stay in the current bag; all others expire.
   // Reorders.
   template <class IsHeld>
@@ -176,6 +187,7 @@ class Limbo {
   void free_spares() noexcept;
 
   bool is_dated = false;  // constant from before the first push on
+  bool ages = false;      // constant from before the first push on
 
   // What this thread may still retire before it asks the domain. Guarded as all else.
   int64_t credit = 0;
@@ -183,7 +195,8 @@ class Limbo {
   size_t bytes() const;  // in bags and expired; while objects move, some may count twice
   size_t waiting() const { return expired_.objects; }
   size_t current() const { return current_->objects; }
-  size_t held() const;  // in bags: not known to be safe
+  size_t held() const;  // in bags and aged: not known to be safe
+  size_t aged() const { return aged_.objects; }
 
   // relaxed: counters, read for statistics
   uint64_t retired() const { return retired_.load(kRelaxed); }
@@ -197,6 +210,10 @@ class Limbo {
  private:
   template <class Stays>
   void sift(Stays stays, Bag& rest) noexcept;
+  template <class Stays>
+  void sift(Bag& all, Stays stays, Bag& rest, Bag& to) noexcept;
+  Bag& ended() noexcept { return ages ? aged_ : expired_; }
+  void give_ended(Limbo& to) noexcept;
   bool add_block() noexcept;
   void lose_from(EntryBlock& block, uint32_t first) noexcept;
   EntryBlock* take_spare() noexcept;
@@ -212,6 +229,7 @@ class Limbo {
 
   Bag bags_[kMaxBags];
   Bag* current_ = &bags_[0];
+  Bag aged_;
   Bag expired_;
   EntryBlock* spares_ = nullptr;
   uint32_t spare_count_ = 0;
@@ -221,11 +239,17 @@ class Limbo {
   Atomic<uint64_t> longest_run_{0};
 };
 
-// What does not stay moves to `rest`.
+// What is in the bags stays in the current one, or moves to `rest`.
 template <class Stays>
 void Limbo::sift(Stays stays, Bag& rest) noexcept {
   Bag all;
   for (Bag& bag : bags_) all.append(bag);
+  sift(all, stays, rest, *current_);
+}
+
+// Moves what stays to `to`, and the others to `rest`.
+template <class Stays>
+void Limbo::sift(Bag& all, Stays stays, Bag& rest, Bag& to) noexcept {
   Bag kept;
   for (EntryBlock* block = all.first; block != nullptr;) {
     EntryBlock* next = block->next;
@@ -254,7 +278,7 @@ void Limbo::sift(Stays stays, Bag& rest) noexcept {
     }
     block = next;
   }
-  current_->append(kept);
+  to.append(kept);
 }
 
 }  // namespace impl

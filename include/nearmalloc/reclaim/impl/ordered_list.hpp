@@ -10,6 +10,9 @@
 // after hold() sufficient: if the link still reads the same, without the bit, then the node was in
 // the list after it was held, and so was not retired before.
 //
+// Under `checkpoints` a walk goes from one section to the next at a node that is not removed. The
+// same holds there: a node without that bit after the new section has begun is in the list.
+//
 // Thread-safety: any thread inside a guard.
 // Paper: [Michael02], with the removal bit of [Harris01]; the read-only search is [Heller05].
 #pragma once
@@ -19,6 +22,7 @@
 
 #include "nearmalloc/impl/atomic.hpp"
 #include "nearmalloc/reclaim/born.hpp"
+#include "nearmalloc/reclaim/impl/section.hpp"
 
 namespace near::reclaim::impl {
 
@@ -32,6 +36,18 @@ Node* node_of(uintptr_t word) noexcept {
 }
 
 inline uintptr_t word_of(const void* node) noexcept { return reinterpret_cast<uintptr_t>(node); }
+
+// Called at each step of a walk, at a node whose link was read as `next`. Under `checkpoints` the
+// next section may begin here, if the node is not yet removed: then reads the link again. False:
+// the place is lost, as another thread has removed the node since; that can be only once for each
+// epoch that another thread begins.
+template <class Node, class Guard>
+bool keeps_place(Guard& guard, SectionSteps& steps, const Node* node, uintptr_t& next) noexcept {
+  if (!begins_section(guard, steps, node, (next & kRemovedBit) == 0)) [[likely]]
+    return true;
+  next = node->next.load(kAcquire);  // pairs: list-link
+  return (next & kRemovedBit) == 0;
+}
 
 // A node has: `list_link next`; `precedes(probe)`, whether it lies before what is looked for;
 // `matches(probe)`, whether a node that does not precede is what is looked for; `removable_type`,
@@ -61,8 +77,10 @@ class list_walk {
 
   // Requires node(). Effect: goes to the next node; false: the place is lost, seek again.
   bool advance() noexcept {
+    uintptr_t next = word_of(next_);
+    if (!keeps_place(guard_, steps_, current_, next)) return false;
     previous_ = &current_->next;
-    current_ = next_;
+    current_ = node_of<Node>(next);
     slot_ ^= 1;
     return settle();
   }
@@ -153,6 +171,7 @@ class list_walk {
   Node* current_ = nullptr;        // in slot_
   Node* next_ = nullptr;           // after current_; in no slot, so it must not be dereferenced
   unsigned slot_ = 0;
+  SectionSteps steps_;
 };
 
 // Effect: links what `make()` returns where `probe` belongs, if there is no match. `make` runs at
@@ -206,14 +225,18 @@ bool list_erase(Guard& guard, list_link& head, const Probe& probe) noexcept {
 }
 
 // Returns the match, or null. It may be read until slots 0 and 1 are reused or the guard ends.
-// Where the guard protects all, the search writes nothing, and waits for nobody unless others
-// replace the match again and again.
+// Where the guard protects all, the search writes nothing to the list, and waits for nobody unless
+// others replace the match again and again; under `checkpoints`, unless in each epoch another
+// thread erases the very node at which a section begins.
 template <class Node, class Guard, class Probe>
 const Node* list_find(Guard& guard, list_link& head, const Probe& probe) noexcept {
   if constexpr (Guard::protects_all) {
     auto* node = node_of<Node>(head.load(kAcquire));  // pairs: list-link
+    SectionSteps steps;
     while (node != nullptr && node->precedes(probe)) {
-      node = node_of<Node>(node->next.load(kAcquire));  // pairs: list-link
+      uintptr_t next = node->next.load(kAcquire);                              // pairs: list-link
+      if (!keeps_place(guard, steps, node, next)) next = head.load(kAcquire);  // pairs: list-link
+      node = node_of<Node>(next);
     }
     // A node that was replaced leads to the one that replaced it.
     while (node != nullptr && node->matches(probe)) {
@@ -229,15 +252,30 @@ const Node* list_find(Guard& guard, list_link& head, const Probe& probe) noexcep
 }
 
 // Effect: calls `visit(node)` for each node from `from` on until it returns false. `from` must be
-// assignable from `node.probe()`: with that the walk finds a lost place again.
+// assignable from `node.probe()`: with that the walk finds a lost place again. Where the guard
+// protects all, that is assigned only when the place is lost.
 template <class Node, class Guard, class Probe, class Visit>
 void list_visit(Guard& guard, list_link& head, Probe from, Visit visit) {
   if constexpr (Guard::protects_all) {
     auto* node = node_of<Node>(head.load(kAcquire));  // pairs: list-link
+    SectionSteps steps;
+    bool is_past = false;  // what matches `from` was visited
     while (node != nullptr) {
-      const uintptr_t next = node->next.load(kAcquire);  // pairs: list-link
-      const bool skipped = (next & kRemovedBit) != 0 || node->precedes(from);
-      if (!skipped && !visit(std::as_const(*node))) return;
+      uintptr_t next = node->next.load(kAcquire);  // pairs: list-link
+      const bool is_before = node->precedes(from) || (is_past && node->matches(from));
+      if ((next & kRemovedBit) == 0 && !is_before) {
+        const OneSection<Guard> section(guard);
+        if (!visit(std::as_const(*node))) return;
+      }
+      // Not read again since: what the visit erased is a place at which a section may begin, else a
+      // walk that erases all it meets would begin none.
+      if (!keeps_place(guard, steps, node, next)) {
+        if (!is_before) {
+          from = node->probe();  // the slot holds the node, which was visited
+          is_past = true;
+        }
+        next = head.load(kAcquire);  // pairs: list-link
+      }
       node = node_of<Node>(next);
     }
   } else {

@@ -14,8 +14,9 @@
 // is safe at epoch e + 3.
 // A thread that waits for others leaves, reads the epoch as s, and waits for s + 3. What it waits
 // for was unlinked before some thread left, reported or retired that was present with e <= s; so a
-// thread that saw it has announced at most e + 1, and another epoch, or none, at s + 3. Under DEBRA
-// two epochs suffice, as a pin has a fence: there s is at least what such a thread announced.
+// thread that saw it has announced at most e + 1, and another epoch, or none, at s + 3. The same
+// holds for sections, whose announcements have no fence either. Under DEBRA two epochs suffice, as
+// a pin has a fence: there s is at least what such a thread announced.
 // Both sides have full fences, never membarrier: only scans and arrivals execute one.
 // Thread-safety: only a thread itself writes its words. [Hart07]
 #pragma once
@@ -25,8 +26,10 @@
 
 namespace near::reclaim::impl {
 
-// Epochs that a thread that waits for others has to see begin.
+// Epochs that a thread that waits for others has to see begin; and where all announcements have a
+// fence.
 inline constexpr uint64_t kEpochsToWait = kGrace;
+inline constexpr uint64_t kEpochsToWaitForPins = 2;
 
 // Requires that the thread is present and holds no pointer. True: there is a new epoch; it is
 // announced, and noted in `seen`.

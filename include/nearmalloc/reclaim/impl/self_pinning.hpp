@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "nearmalloc/reclaim/impl/section.hpp"
+
 namespace near::reclaim::impl {
 
 template <class Structure>
@@ -27,18 +29,22 @@ class self_pinning : public Structure {
 
   bool insert(const key_type& key, const mapped_type& value) {
     guard_type guard = this->domain_.pin();
+    allow_checkpoints(guard);
     return insert(guard, key, value);
   }
   bool erase(const key_type& key) {
     guard_type guard = this->domain_.pin();
+    allow_checkpoints(guard);
     return erase(guard, key);
   }
   std::optional<mapped_type> find(const key_type& key) const {
     guard_type guard = this->domain_.pin();
+    allow_checkpoints(guard);
     return find(guard, key);
   }
   bool contains(const key_type& key) const {
     guard_type guard = this->domain_.pin();
+    allow_checkpoints(guard);
     return contains(guard, key);
   }
 
@@ -79,12 +85,14 @@ class self_pinning_ordered : public self_pinning<Structure> {
   size_t range(const typename Structure::key_type& low, const typename Structure::key_type& high,
                Visit visit) const {
     typename Structure::guard_type guard = this->domain_.pin();
+    allow_checkpoints(guard);
     return range(guard, low, high, visit);
   }
 
   size_t erase_range(const typename Structure::key_type& low,
                      const typename Structure::key_type& high) {
     typename Structure::guard_type guard = this->domain_.pin();
+    allow_checkpoints(guard);
     return erase_range(guard, low, high);
   }
 };
@@ -103,6 +111,7 @@ class self_pinning_map : public Pinning {
 
   bool upsert(const key_type& key, const mapped_type& value) {
     guard_type guard = this->domain_.pin();
+    allow_checkpoints(guard);
     return upsert(guard, key, value);
   }
   bool compare_and_replace(const key_type& key, const mapped_type& expected,
@@ -110,11 +119,13 @@ class self_pinning_map : public Pinning {
     requires std::equality_comparable<mapped_type>
   {
     guard_type guard = this->domain_.pin();
+    allow_checkpoints(guard);
     return compare_and_replace(guard, key, expected, value);
   }
   template <class Visit>
   size_t visit(Visit f) const {
     guard_type guard = this->domain_.pin();
+    allow_checkpoints(guard);
     return visit(guard, f);
   }
 };
