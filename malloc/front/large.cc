@@ -54,13 +54,12 @@ void* make_large(Span* span, size_t size) {
   return span->start;
 }
 
-NEAR_NOINLINE void* allocate_run(size_t size, size_t alignment, bool* zero, bool grows) {
+NEAR_NOINLINE void* allocate_run(size_t size, size_t alignment, bool* zero) {
   start_library();
   if (is_hopeless(size, alignment)) return nullptr;
   bool clean = false;
   Shard& shard = current_shard();
-  RunRequest run = run_for(size, alignment);
-  if (grows) run.room = run.slices;
+  const RunRequest run = run_for(size, alignment);
   // The shard is of the node on which the thread runs now; its heap may lie on another one.
   const bool may_keep = alignment == kSliceSize && has_heap() && &current_heap->shard() == &shard;
   Span* span = may_keep ? current_heap->take_run(run.slices) : nullptr;
@@ -74,13 +73,9 @@ NEAR_NOINLINE void* allocate_run(size_t size, size_t alignment, bool* zero, bool
 void* allocate_large(size_t size, size_t alignment, bool* zero) {
   if (unlikely(is_inside())) return nullptr;
   void* last = likely(alignment == kSliceSize) ? take_freed_last(size) : nullptr;
-  if (last == nullptr) return allocate_run(size, alignment, zero, false);
+  if (last == nullptr) return allocate_run(size, alignment, zero);
   if (zero != nullptr) *zero = false;
   return last;
-}
-
-void* allocate_large_to_grow(size_t size) {
-  return unlikely(is_inside()) ? nullptr : allocate_run(size, kSliceSize, nullptr, true);
 }
 
 void* allocate_large_at(unsigned node, size_t size, size_t alignment) {

@@ -14,10 +14,6 @@ namespace near {
 // `*zero`, if given, to whether the block reads as zero.
 void* allocate_large(size_t size, size_t alignment, bool* zero);
 
-// As allocate_large, for a block that moves because it grows: a run that the thread keeps, or one
-// with as many free slices behind it, if its shard finds one; null also if there is none at all.
-void* allocate_large_to_grow(size_t size);
-
 // As allocate_large, from `node` alone.
 void* allocate_large_at(unsigned node, size_t size, size_t alignment);
 

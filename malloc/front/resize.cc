@@ -63,17 +63,11 @@ void* take_with_room(size_t size, size_t room) {
 }
 
 // Allocates for a block that moves because it grows. A program that adds to a block often adds
-// again: a block of a class gets a fifth more than it had, or it would be copied at each class; a
-// large one gets a place where it can grow.
+// again: a block of a class gets a fifth more than it had, or it would be copied at each class.
 void* allocate_to_grow(size_t usable, size_t size) {
   const size_t room = min_of(usable + usable / 5, kMediumMax);
-  void* pointer = nullptr;
-  if (size > kMediumMax) {
-    pointer = size <= PTRDIFF_MAX ? allocate_large_to_grow(size) : nullptr;
-    if (pointer != nullptr && unlikely(profile::is_running())) count_large(pointer, size);
-  } else if (room > size && !is_inside()) {  // a handler's memory is scarce
-    pointer = take_with_room(size, room);
-  }
+  const bool has_room = room > size && !is_inside();  // a handler's memory is scarce
+  void* pointer = has_room ? take_with_room(size, room) : nullptr;
   return pointer != nullptr ? pointer : allocate(size);
 }
 

@@ -27,8 +27,6 @@ struct RunRequest {
   size_t alignment = kSliceSize;
   // False if much of the run will not be used: huge pages would make that part resident too.
   bool dense = true;
-  // So many slices behind the run should be free too, in mapped memory, for a block that grows.
-  uint32_t room = 0;
 
   // A free run of this length has such a run in it, wherever it begins.
   uint32_t with_slack() const {

@@ -159,9 +159,7 @@ Span* Region::make_span(uint64_t first, const RunRequest& request, uint32_t& cle
 }
 
 Span* Region::take(const RunRequest& request, uint32_t& clean) {
-  const uint32_t slices = request.with_slack();
-  uint64_t first = request.room > 0 ? find(slices + request.room) : RunTree::kNowhere;
-  if (first == RunTree::kNowhere) first = find(slices);
+  const uint64_t first = find(request.with_slack());
   return first == RunTree::kNowhere ? nullptr : make_span(first, request, clean);
 }
 

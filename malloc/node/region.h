@@ -6,8 +6,7 @@
 // Policy: take from the chunk whose longest run is the shortest that fits, dirty chunks first. So
 // chunks fill one after another, and whole huge pages stay free or stay full. If only wholly free
 // chunks fit, or none, take the lowest run over several chunks, and map those of them that are
-// absent; but some lengths stay in one chunk (lies_in_chunk). A run that wants room behind it is
-// looked for as if it were that much longer first.
+// absent; but some lengths stay in one chunk (lies_in_chunk).
 // A region grows in three steps, so that the system is called without the shard's lock: plan_growth
 // withdraws the chunks to map, map_growth maps them, end_growth puts them back.
 // Thread-safety: guarded by its node's lock, except `node` and the descriptors of live spans. The
@@ -29,10 +28,9 @@
 
 namespace near {
 
-// True if a run of so many slices lies in one chunk, unless it was taken with room to grow: such
-// runs fill a chunk without a rest. Spans of classes have such lengths and no room, because the
-// links of their blocks (span/free_list.h) reach no further. Other runs may begin in one chunk and
-// end in the next.
+// True if a run of so many slices lies in one chunk: such runs fill a chunk without a rest. Spans
+// of classes have such lengths, because the links of their blocks (span/free_list.h) reach no
+// further. Other runs may begin in one chunk and end in the next.
 inline constexpr bool lies_in_chunk(uint32_t slices) {
   return slices < kChunkSlices && (slices & (slices - 1)) == 0;
 }

@@ -109,31 +109,6 @@ TEST_F(FrontTest, ABlockThatGrowsALittleAtATimeSeldomMoves) {
   }
 }
 
-TEST_F(FrontTest, ALargeBlockThatGrowsMovesToWhereItCanGrow) {
-  char* tight = filled(5 * kSliceSize, 1);
-  char* roomy = filled(40 * kSliceSize, 2);
-  char* block = filled(4 * kSliceSize, 3);
-  std::vector<char*> others;  // until there is no room behind the three
-  const auto is_shut_in = [&](const char* start, size_t slices) {
-    return std::find(others.begin(), others.end(), start + slices * kSliceSize) != others.end();
-  };
-  others = {tight, roomy, block};
-  while (!is_shut_in(tight, 5) || !is_shut_in(block, 4)) {
-    others.push_back(filled(kSliceSize, 4));
-    ASSERT_LT(others.size(), 1000u);
-  }
-  near_free(roomy);
-  near_free(tight);
-  auto* grown = static_cast<char*>(near_realloc(block, 5 * kSliceSize));
-  EXPECT_NE(grown, block);
-  EXPECT_NE(grown, tight) << "the shortest run that fits has no room";
-  EXPECT_EQ(near_realloc(grown, 10 * kSliceSize), grown);
-  EXPECT_TRUE(range_holds(grown, 0, kWholeUpTo, 3));
-  near_free(grown);
-  std::for_each(others.begin() + 3, others.end(), near_free);
-  count_cases();
-}
-
 // A class with room may be refused where the class of the size has a free block.
 TEST_F(FrontTest, ABlockGrowsWithoutRoomIfThatIsRefused) {
   char* block = filled(2'048, 1);

@@ -47,9 +47,9 @@ class Model {
   }
 
   // Takes as a node does: the region grows if it has nothing that fits.
-  Span* take(uint32_t slices, size_t alignment = kSliceSize, bool dense = true, uint32_t room = 0) {
+  Span* take(uint32_t slices, size_t alignment = kSliceSize, bool dense = true) {
     uint32_t clean = ~0u;
-    const near::RunRequest request{slices, alignment, dense, room};
+    const near::RunRequest request{slices, alignment, dense};
     Span* span = region().take(request, clean);
     if (span == nullptr) {
       grow([&](bool generous) { return region().plan_growth(request, generous); },
@@ -225,8 +225,7 @@ TEST_P(RegionTest, RandomOperationsAgreeWithAMap) {
   for (size_t step = 0; step < scaled(6'000); step++) {
     const uint64_t what = random.below(20);
     if (what < 9 || model_.live().empty()) {
-      model_.take(any_length(random), kSliceSize << (random.below(4) == 0 ? random.below(7) : 0),
-                  true, random.below(4) == 0 ? any_length(random) : 0);
+      model_.take(any_length(random), kSliceSize << (random.below(4) == 0 ? random.below(7) : 0));
     } else if (what < 15) {
       model_.give(any_live(), 0, 1);
     } else if (what < 16) {
@@ -317,21 +316,6 @@ TEST_P(RegionTest, RunsThatFillNoChunkCrossChunks) {
     while (!model.live().empty()) model.give(model.live().back(), 0, 1);
     count_cases();
   }
-}
-
-TEST_P(RegionTest, ABlockThatGrowsGetsAPlaceWithRoom) {
-  Span* little = model_.take(3);
-  Span* between = model_.take(1);
-  Span* much = model_.take(7);
-  Span* last = model_.take(1);
-  model_.give(little, 0, 1);
-  model_.give(much, 0, 1);
-  Span* grows = model_.take(3, kSliceSize, true, 3);
-  EXPECT_GT(grows, between) << "the shortest run that fits has no room";
-  EXPECT_TRUE(model_.extend(grows, 3));
-  EXPECT_LT(model_.take(3, kSliceSize, true, 2 * kSlices), between) << "any place if none has room";
-  EXPECT_LT(grows, last);
-  count_cases(3);
 }
 
 TEST_P(RegionTest, SpansOfClassesLieInOneChunk) {
