@@ -71,6 +71,27 @@ def test_a_table_has_the_targets_of_the_plan(root):
     assert rows[4].endswith("| not measured |")
 
 
+def test_a_table_has_the_counts_of_the_named_allocators(root):
+    lines = content()
+    for line in lines[1:]:
+        faults = 1234 if line["allocator"] == "glibc" else 30 * line["round"]
+        line["metrics"]["minor_faults"] = faults
+    calls = {"mmap": 5, "munmap": 0, "madvise": 20338, "brk": 1}
+    count = {"kind": "count", "cell": "larson", "allocator": "glibc", "syscalls": calls}
+    failed = {"kind": "count", "cell": "larson", "allocator": "tbb", "syscalls": {}}
+    raw = make.write(root / "b.jsonl", [*lines, count, failed]).read_bytes()
+    (root / "data" / "b.jsonl.xz").write_bytes(lzma.compress(raw))
+    documents._analysis.cache_clear()
+    path = root / "a.md"
+    path.write_text("<!-- table: counts data/b.jsonl.xz glibc tbb -->\n<!-- end of table -->\n")
+    assert tables(path) == 0
+    rows = path.read_text().splitlines()[1:-1]
+    heading = "| cell: glibc / tbb | page faults | madvise | mmap | munmap | peak memory, MiB |"
+    assert rows[0] == heading
+    assert rows[3] == "| larson | 1,234 / 90 | 20,338 / – | 5 / – | 0 / – | 2.00 / 4.00 |"
+    assert len(rows) == 5 and rows[2].startswith("| churn | 1,234 / 90 | – / – |")
+
+
 def test_tables_are_made_from_the_compressed_results(root):
     path = root / "README.md"
     path.write_text(DOCUMENT)
@@ -272,6 +293,7 @@ def test_a_document_names_the_machine_and_the_versions(root):
     "words",
     [
         *("table: totals data/a.jsonl.xz", "table: means data/gone.jsonl.xz", "table: means"),
+        "table: counts data/a.jsonl.xz",
         *("number: mean data/a.jsonl.xz time", "number: share data/a.jsonl.xz"),
         *("number: ratio data/a.jsonl.xz time nearmalloc", "number: ratios data/a.jsonl.xz time"),
         "number: ratio data/a.jsonl.xz time nearmalloc glibc larson larson larson",
@@ -290,7 +312,7 @@ def test_what_cannot_be_made_is_an_error(root, words):
 
 
 def test_the_tables_of_the_documents_are_those_of_their_data():
-    paths = [places.ROOT / "README.md", *sorted((places.ROOT / "docs").rglob("*.md"))]
+    paths = [_README, _DESIGNS, *sorted((places.ROOT / "docs").rglob("*.md"))]
     assert len(paths) > 10
     for path in paths:
         text = path.read_text(encoding="utf-8")
@@ -319,6 +341,7 @@ _NAMED = re.compile(
     "|blocks of 20 to 200 KB|sizes in 3 MB|`[^`]*`|\\]\\([^)]*\\)"
 )
 _README = places.ROOT / "README.md"
+_DESIGNS = places.ROOT / "designs" / "README.md"
 
 
 def how_it_stands() -> str:
@@ -422,7 +445,7 @@ def of_machine(file: Path) -> tuple[str, str]:
 
 def test_each_file_of_raw_data_is_described_and_used():
     data = places.ROOT / "docs" / "data"
-    documents_ = [_README, *(places.ROOT / "docs").glob("*.md")]
+    documents_ = [_README, _DESIGNS, *(places.ROOT / "docs").glob("*.md")]
     text = " ".join("".join(path.read_text(encoding="utf-8") for path in documents_).split())
     described = (data / "README.md").read_text(encoding="utf-8")
     files = [path for path in sorted(data.rglob("*.*")) if path.name != "README.md"]

@@ -52,7 +52,7 @@ def counts(analysis: Analysis, frame: Frame) -> Figure | None:
     names, cells, notes = _shared(
         analysis,
         [name for name in analysis.compared if name != LIMIT],
-        lambda cell, name: _calls(record, cell, name) is not None,
+        lambda cell, name: record.system_calls(cell, name) is not None,
     )
     rows, panels = [], []
     for key, title in _COUNTED.items():
@@ -69,13 +69,6 @@ def counts(analysis: Analysis, frame: Frame) -> Figure | None:
     return figure if rows else None
 
 
-def _calls(record: Record, cell: str, name: str) -> dict[str, Any] | None:
-    count = record.extras["count"].get((cell, name))
-    if count is None or record.problem(cell, name):
-        return None
-    return count.get("syscalls") or None  # empty when counting failed
-
-
 def _sum_row(record: Record, cells: Sequence[str], name: str, key: str) -> Row:
     total, runs = 0.0, 1
     if key == "minor_faults":
@@ -83,7 +76,7 @@ def _sum_row(record: Record, cells: Sequence[str], name: str, key: str) -> Row:
         total = sum(statistics.median(values) for values in series if values)
         runs = min(map(len, series), default=0)
     else:
-        total = sum((_calls(record, cell, name) or {}).get(key, 0) for cell in cells)
+        total = sum((record.system_calls(cell, name) or {}).get(key, 0) for cell in cells)
     return Row(f"sum of {len(cells)} cells", name, key, "", value=total, runs=runs)
 
 

@@ -9,8 +9,9 @@ A document has a table between two comments, and so each number of a sentence or
     <!-- number: value docs/data/quick.jsonl.xz memory_kib tbb "a b t=2" -->24.1<!-- end -->
 
 `means` is a row for each allocator and group of rows, `cells` one for each cell, both relative to
-the baseline; more words are the allocators shown. `targets` has the plan's targets. `mean` is one
-of these means, of a metric, an allocator and a group or the cells of a pattern, relative to another
+the baseline; more words are the allocators shown. `targets` has the plan's targets, and `counts`
+the page faults, system calls and memory of the named allocators in each cell. `mean` is one of
+these means, of a metric, an allocator and a group or the cells of a pattern, relative to another
 allocator if that is named; `ratio` compares two allocators in the cells of a pattern, and `ratios`
 lists what it found in each; a second pattern names the cells of the second allocator. `value` is an
 allocator's own number there, in the unit that the page has (MiB for `..._kib`). `machine` says
@@ -61,6 +62,7 @@ _Digits = Callable[[float], str]
 NOISE = 1.09  # a ratio nearer to 1 is no difference
 LEVEL = NOISE**2  # an interval within this factor of 1 says that there is none
 _Cell = TypeVar("_Cell")
+_CALLS = ("madvise", "mmap", "munmap")
 _METRICS = {"time": TIME, "heap": MEMORY}  # others are named as in the results
 
 
@@ -95,6 +97,25 @@ def _cells(analysis: Analysis, names: Sequence[str]) -> list[Sequence[str]]:
             for one in shown
         ]
         rows.append((cell.name, *found))
+    return rows
+
+
+def _counts(analysis: Analysis, names: Sequence[str]) -> list[Sequence[str]]:
+    """Faults and memory are medians of the runs, calls are those of the counting run."""
+    heading = (f"cell: {' / '.join(names)}", "page faults", *_CALLS, "peak memory, MiB")
+    rows: list[Sequence[str]] = [heading]
+    for cell in analysis.record.cells:
+        calls = [analysis.record.system_calls(cell.name, one) or {} for one in names]
+        faults, memory = (
+            [analysis.value(cell.name, one, metric) for one in names]
+            for metric in ("minor_faults", "memory_kib")
+        )
+        found = [
+            [f"{one.value:,.0f}" if one else "–" for one in faults],
+            *([f"{one[call]:,}" if call in one else "–" for one in calls] for call in _CALLS),
+            [style.number(one.value / 1024) if one else "–" for one in memory],
+        ]
+        rows.append((cell.name, *(" / ".join(one) for one in found)))
     return rows
 
 
@@ -290,6 +311,7 @@ def _count(verdicts: Sequence[dict[str, Any]], key: str, case: str, allocator: s
 _TABLES: dict[str, Callable[..., str]] = {
     "means": lambda analysis, *names: _table(_means(analysis, names)),
     "cells": lambda analysis, *names: _table(_cells(analysis, names)),
+    "counts": lambda analysis, first, *names: _table(_counts(analysis, (first, *names))),
     "targets": lambda analysis: _table(_targets(analysis)),
 }
 _NUMBERS: dict[str, Callable[..., str]] = {

@@ -208,6 +208,13 @@ class Record:
         """The part of the program's time that was spent in malloc and free, under glibc."""
         return self.extras["count"].get((cell, "glibc"), {}).get("malloc_share")
 
+    def system_calls(self, cell: str, allocator: str) -> dict[str, int] | None:
+        """The counting run's calls of the kernel by name; None if they were not counted."""
+        count = self.extras["count"].get((cell, allocator))
+        if count is None or self.problem(cell, allocator):
+            return None
+        return count.get("syscalls") or None  # empty when counting failed
+
     def insensitive(self, cell: str) -> bool:
         share = self.malloc_share(cell)
         return share is not None and share < INSENSITIVE
