@@ -22,11 +22,8 @@ using namespace near::reclaim;
 using Domain = domain<checkpoints>;
 using Guard = Domain::guard_type;
 
-options hasty() {
-  options settings;
-  settings.batch_size = 1;
-  settings.operations_between_checks = 1;
-  settings.reclaim = policy::batch();
+options hasty_to_report() {
+  options settings = hasty();
   settings.stall_ms = 20;
   return settings;
 }
@@ -60,8 +57,8 @@ class HeldBySections {
   HeldBySections(const HeldBySections&) = delete;
   HeldBySections& operator=(const HeldBySections&) = delete;
 
-  // The thread ends when `before_end` has returned, which is called after ten more sections: so no
-  // other thread waits for an epoch alone, but for the slot.
+  // The thread ends when `before_end` has returned, which is called after ten more sections. So
+  // what other threads wait for is the slot, and not only an epoch.
   void end_later(std::function<void()> before_end = [] {}) {
     const int begun = sections_;
     ends_ = std::thread([this, begun, before_end] {
@@ -113,7 +110,7 @@ class CheckpointWaits : public testing::Test {
     };
   }
 
-  Domain domain_{hasty()};
+  Domain domain_{hasty_to_report()};
 };
 
 // It frees what a slot has let go, and waits for the rest.

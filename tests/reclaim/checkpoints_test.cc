@@ -29,14 +29,6 @@ using namespace near::reclaim;
 using Domain = domain<checkpoints>;
 using Handle = Domain::handle_type;
 
-options hasty() {
-  options settings;
-  settings.batch_size = 1;
-  settings.operations_between_checks = 1;
-  settings.reclaim = policy::batch();
-  return settings;
-}
-
 // Retires in so many operations; the epoch moves until another guard holds it.
 void advance(Handle& other, int operations = 20) {
   for (int i = 0; i < operations; i++) other.pin().retire(new CountedObject);
@@ -273,6 +265,44 @@ class CheckpointWalk : public Checkpoints {
     count_cases();
   }
 
+  // The key of the place is inserted again, and was visited.
+  void ranges_pass_an_erased_place() {
+    int last = -1;
+    erase_the_place(
+        [&](auto& guard) {
+          set_.range(guard, Watched{0}, Watched{200}, [&](const Watched& key, int) {
+            EXPECT_GT(key.number, last);
+            last = key.number;
+          });
+        },
+        [&] { set_.insert(Watched{impl::kSectionSteps - 1}, 0); });
+    EXPECT_EQ(last, 199);
+  }
+
+  // A range visits each key that stays exactly once, in order, wherever nodes are erased. So many
+  // epochs begin meanwhile, or more.
+  void ranges_visit_what_stays_once(uint64_t least_epochs) {
+    fill();
+    const uint64_t before = epochs();
+    int last = -1;
+    int kept = 0;
+    set_.range(Watched{0}, Watched{kNodes}, [&](const Watched& key, int) {
+      EXPECT_GT(key.number, last);
+      last = key.number;
+      kept += key.number % 5 == 0 ? 1 : 0;
+      auto guard = other_.pin();
+      for (int i = last - 3; i <= last + 3; i++) {
+        if (i % 5 != 0) set_.erase(guard, Watched{i});
+      }
+      guard.repin();
+      advance(other_, 2);
+    });
+    EXPECT_EQ(kept, kNodes / 5);
+    EXPECT_GE(epochs(), before + least_epochs);
+    EXPECT_TRUE(set_.check());
+    count_cases();
+  }
+
   static inline std::function<void()> deleter_;
   int starts_ = 0;  // how often the last walk began
   Structure set_{domain_};
@@ -357,41 +387,10 @@ TEST_F(ListWalk, DoesNotFollowAnErasedPlace) {
   EXPECT_EQ(starts_, 2);
 }
 
-// The key of the place is inserted again, and was visited.
-TEST_F(ListWalk, RangesDoNotFollowAnErasedPlace) {
-  int last = -1;
-  erase_the_place(
-      [&](auto& guard) {
-        set_.range(guard, Watched{0}, Watched{200}, [&](const Watched& key, int) {
-          EXPECT_GT(key.number, last);
-          last = key.number;
-        });
-      },
-      [&] { set_.insert(Watched{impl::kSectionSteps - 1}, 0); });
-  EXPECT_EQ(last, 199);
-}
+TEST_F(ListWalk, RangesDoNotFollowAnErasedPlace) { ranges_pass_an_erased_place(); }
 
-// A range visits each key that stays exactly once, in order.
 TEST_F(ListWalk, RangesGoOnWhereverNodesAreErased) {
-  fill();
-  const uint64_t before = epochs();
-  int last = -1;
-  int kept = 0;
-  set_.range(Watched{0}, Watched{kNodes}, [&](const Watched& key, int) {
-    EXPECT_GT(key.number, last);
-    last = key.number;
-    kept += key.number % 5 == 0 ? 1 : 0;
-    auto guard = other_.pin();
-    for (int i = last - 3; i <= last + 3; i++) {
-      if (i % 5 != 0) set_.erase(guard, Watched{i});
-    }
-    guard.repin();
-    advance(other_, 2);
-  });
-  EXPECT_EQ(kept, kNodes / 5);
-  EXPECT_GE(epochs(), before + kNodes / 7 / 200);
-  EXPECT_TRUE(set_.check());
-  count_cases();
+  ranges_visit_what_stays_once(kNodes / 7 / 200);
 }
 
 struct CopiedKey {
@@ -606,40 +605,9 @@ TEST_F(Checkpoints, VisitsOfAHashMapFindWhatWasReplaced) {
   count_cases();
 }
 
-TEST_F(SkipListWalk, RangesDoNotFollowAnErasedPlace) {
-  int last = -1;
-  erase_the_place(
-      [&](auto& guard) {
-        set_.range(guard, Watched{0}, Watched{200}, [&](const Watched& key, int) {
-          EXPECT_GT(key.number, last);
-          last = key.number;
-        });
-      },
-      [&] { set_.insert(Watched{impl::kSectionSteps - 1}, 0); });
-  EXPECT_EQ(last, 199);
-}
+TEST_F(SkipListWalk, RangesDoNotFollowAnErasedPlace) { ranges_pass_an_erased_place(); }
 
-TEST_F(SkipListWalk, RangesLetEpochsEnd) {
-  fill();
-  const uint64_t before = epochs();
-  int last = -1;
-  int kept = 0;
-  set_.range(Watched{0}, Watched{kNodes}, [&](const Watched& key, int) {
-    EXPECT_GT(key.number, last);
-    last = key.number;
-    kept += key.number % 5 == 0 ? 1 : 0;
-    auto guard = other_.pin();
-    for (int i = last - 3; i <= last + 3; i++) {
-      if (i % 5 != 0) set_.erase(guard, Watched{i});
-    }
-    guard.repin();
-    advance(other_, 2);
-  });
-  EXPECT_EQ(kept, kNodes / 5);
-  EXPECT_GE(epochs(), before + 2);
-  EXPECT_TRUE(set_.check());
-  count_cases();
-}
+TEST_F(SkipListWalk, RangesLetEpochsEnd) { ranges_visit_what_stays_once(2); }
 
 }  // namespace
 }  // namespace near_test

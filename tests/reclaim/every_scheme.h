@@ -19,6 +19,16 @@ using EveryScheme =
                    near::reclaim::checkpoints, near::reclaim::hazard_pointers,
                    near::reclaim::ping_epochs, near::reclaim::ibr, near::reclaim::hyaline>;
 
+// Each operation looks at another thread, each retirement is a batch, and what is safe is freed at
+// once.
+inline near::reclaim::options hasty() {
+  near::reclaim::options settings;
+  settings.batch_size = 1;
+  settings.operations_between_checks = 1;
+  settings.reclaim = near::reclaim::policy::batch();
+  return settings;
+}
+
 // The number of objects that live.
 inline std::atomic<long> live_objects{0};
 

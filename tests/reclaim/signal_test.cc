@@ -17,14 +17,6 @@ namespace {
 
 using namespace near::reclaim;
 
-options eager() {
-  options settings;
-  settings.batch_size = 1;
-  settings.operations_between_checks = 1;
-  settings.reclaim = policy::batch();
-  return settings;
-}
-
 // An object that shows that it was freed.
 struct Thing {
   std::atomic<bool> lives{true};
@@ -137,7 +129,7 @@ class Stage {
 
   static bool is_alive(const Thing* thing) { return thing->lives.load(std::memory_order_relaxed); }
 
-  domain<Scheme> domain_{eager()};
+  domain<Scheme> domain_{hasty()};
   handle<Scheme> mine_ = domain_.attach();
   handle<Scheme> other_ = domain_.attach();
   Thing things_[kThings];
@@ -242,7 +234,7 @@ struct Storm {
 
 TYPED_TEST(SignalTest, HandlersPinWhileTheirThreadsReadAndRetire) {
   using Storm = Storm<TypeParam>;
-  domain<TypeParam> domain(eager());
+  domain<TypeParam> domain(hasty());
   Storm::home = &domain;
   Storm::source = new Node;
   Storm::handled = 0;
@@ -318,7 +310,7 @@ TEST(SignalDeathTest, ARetirementInAPinOrInARetirementIsRefused) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_DEATH(
       {
-        domain<debra<>> domain(eager());
+        domain<debra<>> domain(hasty());
         auto handle = domain.attach();
         retire_in_handlers(handle, [&] { (void)handle.pin(); });
       },
