@@ -30,6 +30,15 @@ uint32_t wanted_slices(const near::Span& span) {
   return span.kind == near::SpanKind::large ? span.slices + kSlack : span.slices;
 }
 
+// True if the node has room for the span's run, whatever its alignment was: a run of 17 slices may
+// lie in two chunks where one of 16 may not (near::lies_in_chunk).
+bool has_room(unsigned node, const near::Span& span) {
+  for (uint32_t slices = span.slices; slices <= wanted_slices(span); slices++) {
+    if (!near::nodes[node].has_room(slices)) return false;
+  }
+  return true;
+}
+
 // True if a run of slices is free in a chunk of the node.
 bool has_free_run(unsigned node, uint32_t slices) {
   std::vector<const near::Region*> regions;
@@ -168,8 +177,7 @@ void Placement::check_spill(const near::Span& span, unsigned home, const Before&
   const uint32_t slices = wanted_slices(span);
   for (const uint8_t nearer : near::topology.order[home]) {
     if (nearer == node) return;
-    const bool room =
-        near::nodes[nearer].has_room(slices) || (!freed && has_free_run(nearer, slices));
+    const bool room = has_room(nearer, span) || (!freed && has_free_run(nearer, slices));
     model_.journal.demand(!room, "a spill past a node with room; home, taken, passed by",
                           {home, node, nearer});
   }
