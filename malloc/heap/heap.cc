@@ -168,7 +168,7 @@ void Heap::cool_hot(unsigned size_class, uint32_t freed) {
   count_frees(span);
   take_bin(span);
   if (span.idle) idle_.remove(span);
-  settle(span, freed);
+  settle_cold(span, freed);
 }
 
 // Ends the hot state of a span: moves its free blocks from the bin back to its own list.
@@ -228,27 +228,29 @@ uint32_t Heap::take_remote(Span& span) {
 // Moves a span with `freed` free blocks to the state and list that this number calls for, and sets
 // its next event.
 void Heap::settle(Span& span, uint32_t freed) {
-  const SizeClass& shape = span.shape();
-  if (unlikely(freed > shape.capacity)) return abandon_list(span, {Flaw::ring, span.start});
-  events_++;
   count_frees(span);
-  if (is_hot(span)) {
-    set_count(span, freed, shape.capacity);
-    if (freed == shape.capacity) settle_idle(span);
-    return;
-  }
-  if (freed == shape.capacity) {
+  if (!is_hot(span)) return settle_cold(span, freed);
+  const uint32_t capacity = span.shape().capacity;
+  if (unlikely(freed > capacity)) return abandon_list(span, {Flaw::ring, span.start});
+  events_++;
+  set_count(span, freed, capacity);
+  if (freed == capacity) settle_idle(span);
+}
+
+// As settle, for a cold span whose frees are counted.
+void Heap::settle_cold(Span& span, uint32_t freed) {
+  const SizeClass& shape = span.shape();
+  events_++;
+  if (!span.reusable && freed < shape.reuse_at) return set_count(span, freed, shape.reuse_at);
+  if (freed >= shape.capacity) {
+    if (unlikely(freed > shape.capacity)) return abandon_list(span, {Flaw::ring, span.start});
     reusable_.unfile(span);
     set_count(span, freed, freed);
     retire(span);
     return;
   }
-  if (!span.reusable && freed >= shape.reuse_at) {
-    span.looked_at = 0;
-    reusable_.file(span, events_);
-  } else if (span.swept) {
-    reusable_.file(span, events_);
-  }
+  if (!span.reusable) span.looked_at = 0;
+  if (!span.reusable || span.swept) reusable_.file(span, events_);
   if (!span.sparse && is_sparse(span, freed)) reusable_.mark_sparse(span);
   set_count(span, freed, next_event(span, freed));
   if (span.sparse && shall_sweep()) sweep();

@@ -306,6 +306,7 @@ class Heap {
   void collect_remote(Span& span);
   uint32_t take_remote(Span& span);
   void settle(Span& span, uint32_t freed);
+  void settle_cold(Span& span, uint32_t freed);
   void settle_idle(Span& span);
   void count_frees(Span& span);
   void count_span(const Span& span, int change);

@@ -83,10 +83,6 @@ class ReusableSpans {
   uint32_t sparse() const { return sparse_; }
 
  private:
-  // The classes with blocks smaller than a page.
-  static constexpr unsigned kPagedClasses = kSmallClasses + 15;
-  static_assert(kSizeClasses[kPagedClasses - 1].size < kPageSize &&
-                kSizeClasses[kPagedClasses].size >= kPageSize);
   static constexpr unsigned kSweepTries = 8;
   // In blocks that a look walks: what a page is worth at least, and what a turn of a class adds.
   // More than 16 small blocks fill a page, so finding one takes a longer walk.

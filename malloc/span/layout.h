@@ -104,9 +104,12 @@ struct alignas(128) Span {
   size_t bytes() const { return size_t{slices} << kSliceShift; }
 };
 
-// True if a span with live blocks can have free pages: its blocks are smaller than a page (so it is
-// one slice long).
-inline bool is_purgeable(const Span& span) { return span.shape().size < kPageSize; }
+// The classes with blocks smaller than a page; their spans are one slice long.
+inline constexpr unsigned kPagedClasses = class_of(kPageSize);
+static_assert(kSizeClasses[kPagedClasses].size == kPageSize);
+
+// True if a span with live blocks can have free pages.
+inline bool is_purgeable(const Span& span) { return span.size_class < kPagedClasses; }
 
 inline bool is_sparse(const Span& span, uint32_t freed) {
   return is_purgeable(span) && freed * 2 >= span.shape().capacity;
