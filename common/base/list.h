@@ -29,6 +29,14 @@ class List {
     head_ = item;
   }
 
+  void push_back(T* item) {
+    auto& links = kLinksOf(*item);
+    links.next = nullptr;
+    links.prev = last_;
+    (last_ != nullptr ? kLinksOf(*last_).next : head_) = item;
+    last_ = item;
+  }
+
   void remove(T* item) {
     auto& links = kLinksOf(*item);
     NEAR_ASSERT(links.prev != nullptr || head_ == item);

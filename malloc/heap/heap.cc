@@ -36,7 +36,7 @@ void* Heap::take_locked(unsigned asked) {
     size_class = asked;
   }
   FreeList& bin = bins[size_class];
-  if (!is_small(size_class) && bin.is_empty()) {
+  if (!is_crowded(size_class) && bin.is_empty()) {
     if (Block* block = take_from_cold(size_class)) return block;
   }
   while (true) {
@@ -49,9 +49,9 @@ void* Heap::take_locked(unsigned asked) {
   }
 }
 
-// Takes a block of a medium class from a cold span that has few: to make the span hot, and cold
-// again a few blocks later, costs more. Null if the next span to allocate from has many, or if
-// there is none.
+// Takes a block of a class that is not crowded from a cold span that has few: to make the span hot,
+// and cold again a few blocks later, costs more. Null if the next span to allocate from has many,
+// or if there is none.
 Block* Heap::take_from_cold(unsigned size_class) {
   Span* span = reusable_.first(size_class);
   if (span == nullptr || span->frees.freed() > kFewBlocks || span->local.is_empty()) return nullptr;
@@ -66,11 +66,11 @@ Block* Heap::take_from_cold(unsigned size_class) {
 
 // True if the class serves another one's requests too, and needs one span more than that is meant
 // for.
-bool Heap::should_part(unsigned size_class) const {
+bool Heap::should_part(unsigned size_class) {
   if (spans_[size_class] < kJoinedSpansMax || !class_of_small.serves_two(size_class)) return false;
   const Span* hot = hot_[size_class];
   return bins[size_class].is_empty() && (hot == nullptr || hot->uncarved == 0) &&
-         reusable_.first(size_class) == nullptr;
+         find_reusable(size_class) == nullptr;
 }
 
 bool Heap::make_ready(unsigned size_class) {
@@ -94,8 +94,15 @@ bool Heap::make_ready(unsigned size_class) {
   return true;
 }
 
+// Returns a span to allocate from again, or null; it stays in its list.
+Span* Heap::find_reusable(unsigned size_class) {
+  Span* span = reusable_.first(size_class);
+  if (span != nullptr || !is_crowded(size_class)) return span;
+  return reusable_.find_spent(size_class);
+}
+
 Span* Heap::find_span(unsigned size_class) {
-  if (Span* span = reusable_.first(size_class)) {
+  if (Span* span = find_reusable(size_class)) {
     reusable_.unfile(*span);
     return span;
   }
@@ -241,7 +248,10 @@ void Heap::settle(Span& span, uint32_t freed) {
 void Heap::settle_cold(Span& span, uint32_t freed) {
   const SizeClass& shape = span.shape();
   events_++;
-  if (!span.reusable && freed < shape.reuse_at) return set_count(span, freed, shape.reuse_at);
+  if (!span.reusable && freed < shape.reuse_at) {
+    if (!span.spent && is_crowded(span.size_class)) reusable_.file_spent(span);
+    return set_count(span, freed, shape.reuse_at);
+  }
   if (freed >= shape.capacity) {
     if (unlikely(freed > shape.capacity)) return abandon_list(span, {Flaw::ring, span.start});
     reusable_.unfile(span);
@@ -339,29 +349,6 @@ void Heap::leave(Span& span) {
   if (Span* surplus = cache_.add(span)) shard_of(*surplus).give(surplus);
 }
 
-// --- large blocks ---
-
-Span* Heap::take_run(uint32_t slices) {
-  count_visit();
-  last_runs_.count_missed(slices);
-  if (!runs_.any()) return nullptr;
-  const LockGuard guard(lock);
-  return runs_.take(slices);
-}
-
-// Keeps a run that another one displaced, or gives it to the shard.
-void Heap::keep_older(Span& run) {
-  if (!runs_.wants(run)) return shard_->give(&run);
-  // A thread that frees the blocks of others has a negative sum. relaxed: a policy
-  const auto sum = static_cast<int64_t>(large.bytes.load(kRelaxed));
-  const auto live = static_cast<uint64_t>(sum > 0 ? sum : 0);
-  const LockGuard guard(lock);
-  runs_.add(run);
-  while (Span* surplus = runs_.take_surplus(live, last_runs_.slices())) {
-    shard_->give(surplus);
-  }
-}
-
 // --- looking ---
 
 size_t Heap::check_span(const Span& span) const {
@@ -391,7 +378,8 @@ size_t Heap::check_span(const Span& span) const {
   if (registration.interrupted)
     return wrong;  // the count may miss a block: it is lost, not doubled
   expect(span.frees.freed() == free + uncarved, "the count of free blocks is wrong");
-  expect(is_hot(span) || span.reusable == (span.frees.freed() >= span.shape().reuse_at),
+  expect(is_hot(span) || (span.reusable == (span.frees.freed() >= span.shape().reuse_at) &&
+                          span.spent == (is_crowded(span.size_class) && !span.reusable)),
          "not filed as its free blocks demand");
   return wrong;
 }

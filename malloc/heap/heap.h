@@ -286,8 +286,9 @@ class Heap {
   void count_visit() { visits_.store(visits() + 1, kRelaxed); }  // relaxed: see visits()
   NEAR_NOINLINE Magazines* make_magazines();
   Block* take_from_cold(unsigned size_class);
-  bool should_part(unsigned size_class) const;
+  bool should_part(unsigned size_class);
   bool make_ready(unsigned size_class);
+  Span* find_reusable(unsigned size_class);
   Span* find_span(unsigned size_class);
   Span* take_cached(unsigned size_class);
   Span* take_fresh(unsigned size_class);

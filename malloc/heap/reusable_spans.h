@@ -1,8 +1,16 @@
-// The cold spans of a heap that have enough free blocks to allocate from again, by class.
+// The cold spans of a heap, by class: those with enough free blocks to allocate from again, and the
+// others.
 //
 // `reusable` spans of a class are in one of two lists: of those to allocate from first, and of
 // those whose free pages were given back (`swept`), which come last because they cost page faults.
-// Guard: the lock of the heap.
+//
+// The others are `spent`. Those of a crowded class are in a list, too. No event tells how many of
+// their blocks are free, so a heap without a reusable span looks at some of them before it takes
+// memory. The span that became cold first comes first: where blocks are freed at random, it has
+// most. Such a span costs a slow path when it is allocated from again, and none before. A heap that
+// grows has only full spans, so looks that find nothing make the next ones fewer.
+// Invariant: a cold span is reusable, or spent if its class is crowded; never both. Guard: the lock
+// of the heap. docs/decisions/0021-memory-of-any-size.md
 #pragma once
 
 #include <cstdint>
@@ -18,6 +26,7 @@ class ReusableSpans {
   // Adds a span, or moves it back from the swept ones. `now`: the heap's clock of events.
   void file(Span& span, uint16_t now) {
     if (span.swept) swept_[span.size_class].remove(&span);
+    if (span.spent) remove_spent(span);
     span.reusable = true;
     span.swept = false;
     span.filed_when = now;
@@ -25,8 +34,35 @@ class ReusableSpans {
     if (is_purgeable(span)) unswept_++;
   }
 
+  // Adds a span with few free blocks.
+  void file_spent(Span& span) {
+    span.spent = true;
+    spent_[span.size_class].push_back(&span);
+  }
+
+  // Returns a spent span of a crowded class that is worth a try; it stays in its list. Those that
+  // it passes over come last. Null if it finds none.
+  Span* find_spent(unsigned size_class) {
+    List<Span>& spent = spent_[size_class];
+    uint8_t& tries = tries_[size_class];
+    const Span* const last = spent.back();
+    for (unsigned i = 0; Span* span = spent.front(); i++) {
+      if (span->shape().is_worth_a_try(span->frees.freed())) {
+        tries = kMostTries;
+        return span;
+      }
+      if (i >= max_of(tries, kLeastTries)) break;
+      spent.remove(span);
+      spent.push_back(span);
+      if (span == last) return nullptr;
+    }
+    tries /= 2;
+    return nullptr;
+  }
+
   // Takes a span out, if it is here.
   void unfile(Span& span) {
+    if (span.spent) return remove_spent(span);
     if (span.reusable) {
       (span.swept ? swept_ : unswept_of_)[span.size_class].remove(&span);
       if (is_purgeable(span) && !span.swept) unswept_--;
@@ -83,20 +119,29 @@ class ReusableSpans {
   uint32_t sparse() const { return sparse_; }
 
  private:
+  void remove_spent(Span& span) {
+    spent_[span.size_class].remove(&span);
+    span.spent = false;
+  }
+
   static constexpr unsigned kSweepTries = 8;
+  static constexpr uint8_t kLeastTries = 4;
+  static constexpr uint8_t kMostTries = 64;
   // In blocks that a look walks: what a page is worth at least, and what a turn of a class adds.
   // More than 16 small blocks fill a page, so finding one takes a longer walk.
   static constexpr uint32_t kWorthOfPage = 32;
   static constexpr int32_t kWorthOfTurn = 16;
   static constexpr int32_t kMostWorth = 4096;
 
-  List<Span> unswept_of_[kClasses];    // by class; the span filed last comes first
-  List<Span> swept_[kPagedClasses];    // likewise
-  uint32_t unswept_ = 0;               // not swept, with blocks smaller than a page
-  uint32_t sparse_ = 0;                // half free or more
-  unsigned sweep_class_ = 0;           // the class of the last sweep
-  int32_t worth_[kPagedClasses] = {};  // what its last looks found, less what they cost; at most
-                                       // kMostWorth
+  List<Span> unswept_of_[kClasses];      // by class; the span filed last comes first
+  List<Span> swept_[kPagedClasses];      // likewise
+  List<Span> spent_[kCrowdedClasses];    // by class; the span that waits longest comes first
+  uint8_t tries_[kCrowdedClasses] = {};  // how many spent spans to pass over
+  uint32_t unswept_ = 0;                 // not swept, with blocks smaller than a page
+  uint32_t sparse_ = 0;                  // half free or more
+  unsigned sweep_class_ = 0;             // the class of the last sweep
+  int32_t worth_[kPagedClasses] = {};    // what its last looks found, less what they cost; at most
+                                         // kMostWorth
 };
 
 }  // namespace near

@@ -28,6 +28,8 @@ inline constexpr size_t kSmallMax = 1024;
 inline constexpr size_t kMediumMax = 32 * kKiB;
 inline constexpr unsigned kSmallClasses = 32;
 inline constexpr unsigned kClasses = 72;
+// The classes whose spans have many blocks, 32 or more: up to 2 KiB.
+inline constexpr unsigned kCrowdedClasses = 40;
 inline constexpr size_t kBlockAlign = 16;
 
 struct SizeClass {
@@ -36,10 +38,17 @@ struct SizeClass {
       reciprocal;     // ceil(2^32 / size): starts_block in 32 bits, for offsets in the first slice
   uint64_t exact;     // ceil(2^64 / size): starts_block in 64 bits, for any offset in a span
   uint16_t capacity;  // blocks of a span
-  // free blocks that make a span worth allocating from again: a sixteenth, at least one
+  // free blocks that file a span as one to allocate from again: an eighth if it has many, else a
+  // sixteenth, at least one
   uint16_t reuse_at;
   uint8_t slices;  // slices of a span
+
+  // True if a span that is not filed has half as many free blocks as one that is, or more. Where a
+  // heap has no other, that is worth more than another span.
+  constexpr bool is_worth_a_try(uint32_t freed) const { return 2 * freed >= reuse_at; }
 };
+
+constexpr bool is_crowded(unsigned size_class) { return size_class < kCrowdedClasses; }
 
 constexpr uint32_t class_size(unsigned index) {
   if (index < 8) return static_cast<uint32_t>(16 * (index + 1));
@@ -81,7 +90,7 @@ constexpr SizeClass make_size_class(unsigned index, unsigned (*slices_of)(uint32
           static_cast<uint32_t>(div_up(size_t{1} << 32, size)),
           UINT64_MAX / size + 1,
           static_cast<uint16_t>(capacity),
-          static_cast<uint16_t>(max_of(capacity / 16, 1)),
+          static_cast<uint16_t>(max_of(capacity / (index < kCrowdedClasses ? 8 : 16), 1)),
           static_cast<uint8_t>(slices)};
 }
 
@@ -150,6 +159,7 @@ constexpr bool size_classes_hold() {
     const SizeClass& c = kSizeClasses[i];
     const SizeClass& brief = kShortSpans[i];
     const size_t span = c.slices * kSliceSize;
+    if ((c.capacity >= 32) != (i < kCrowdedClasses)) return false;
     if (c.size % kBlockAlign != 0 || (i > 0 && c.size <= kSizeClasses[i - 1].size)) return false;
     if (c.capacity * size_t{c.size} > span) return false;
     if (!is_dense(span - c.capacity * size_t{c.size}, c.slices)) return false;

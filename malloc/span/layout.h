@@ -79,7 +79,8 @@ struct alignas(128) Span {
   // owner's lock
   uint16_t looked_at;
   uint16_t filed_when;  // the heap's time when it became reusable
-  bool swept;           // searched for free pages since the last event: in the owner's second list
+  bool swept : 1;       // searched for free pages since the last event: in the owner's second list
+  bool spent : 1;       // cold and not reusable: in the owner's list of such spans
   uint8_t node;         // the region's; constant while kind != none
   uint16_t purged_pages;  // pages given back and not carved since
   // of every slice, not only the span's first. Bit i: page i of the slice may have been written

@@ -64,7 +64,7 @@ void form_span(Span& span, unsigned size_class) {
   span.local.clear(span.start);
   span.reusable = false;
   span.sparse = false;
-  span.idle = span.swept = false;
+  span.idle = span.swept = span.spent = false;
   span.purged_pages = 0;
   span.uncarved = all_units(span);
   for (uint32_t i = 1; i < shape.slices; i++) {

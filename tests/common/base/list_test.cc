@@ -39,9 +39,12 @@ TEST(List, AgreesWithTheStandardList) {
   for (int i = 0; i < 20'000; i++) {
     Item* item = &items[random.below(20)];
     const auto place = std::find(model.begin(), model.end(), item);
-    if (place == model.end()) {
+    if (place == model.end() && random.below(2) == 0) {
       list.push_front(item);
       model.push_front(item);
+    } else if (place == model.end()) {
+      list.push_back(item);
+      model.push_back(item);
     } else {
       list.remove(item);
       model.erase(place);

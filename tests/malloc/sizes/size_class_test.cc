@@ -44,7 +44,7 @@ TEST(SizeClass, SpansWasteLittleAndAreWorthReusingInTime) {
     ASSERT_LE((bytes - used) * 28, bytes) << shape.size;
     ASSERT_LT(bytes - used, shape.size) << shape.size;
     ASSERT_GE(shape.reuse_at, 1);
-    ASSERT_LE(shape.reuse_at, near::max_of(1, shape.capacity / 16));
+    ASSERT_EQ(shape.reuse_at, near::max_of(1, shape.capacity / (shape.capacity < 32 ? 16 : 8)));
     ASSERT_EQ(shape.size % near::kBlockAlign, 0u);
     count_cases();
   }

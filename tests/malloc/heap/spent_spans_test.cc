@@ -1,0 +1,158 @@
+// Spent spans: cold ones with too few free blocks to be filed, which a heap tries before it takes
+// memory.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "front/front.h"
+#include "support/cases.h"
+#include "support/heap_room.h"
+
+namespace near_test {
+namespace {
+
+using near::kSizeClasses;
+using near::Span;
+
+class SpentSpansTest : public testing::TestWithParam<unsigned> {
+ protected:
+  SpentSpansTest() {
+    near::start_library();
+    near::clean_heaps(true);
+    room_ = std::make_unique<HeapRoom>();
+  }
+  ~SpentSpansTest() override {
+    while (!room_->live().empty()) room_->free(room_->live().begin()->first);
+    if (!parked_) room_->flush();
+  }
+
+  size_t capacity() const { return kSizeClasses[GetParam()].capacity; }
+  uint32_t worth() const { return (kSizeClasses[GetParam()].reuse_at + 1u) / 2; }
+
+  // Fills `count` spans, one after the other; all except the last are cold then.
+  void fill(size_t count) {
+    for (size_t i = 0; i < count; i++) {
+      spans_.emplace_back();
+      while (spans_.back().size() < capacity()) spans_.back().push_back(room_->take(GetParam()));
+    }
+  }
+
+  Span& span(size_t number) { return room_->span_of(spans_[number].back()); }
+
+  void free(size_t number, uint32_t blocks) {
+    for (; blocks > 0; blocks--) {
+      room_->free(spans_[number].front());
+      spans_[number].erase(spans_[number].begin());
+    }
+  }
+
+  Span& take() { return room_->span_of(room_->take(GetParam())); }
+
+  size_t owned() { return room_->spans().size(); }
+
+  std::unique_ptr<HeapRoom> room_;
+  bool parked_ = false;
+  std::vector<std::vector<char*>> spans_;
+};
+
+TEST_P(SpentSpansTest, IsTakenWithHalfOfWhatFilesItAndNotWithLess) {
+  fill(3);
+  free(0, worth() - 1);
+  EXPECT_TRUE(span(0).spent);
+  EXPECT_FALSE(span(0).reusable);
+  EXPECT_NE(&take(), &span(0));
+  fill(1);  // the rest of that span, and a part of another one
+  free(0, 1);
+  EXPECT_TRUE(span(0).spent) << "no event tells of it";
+  const size_t before = owned();
+  while (owned() == before && &take() != &span(0)) count_cases();
+  EXPECT_EQ(owned(), before);
+  EXPECT_TRUE(room_->heap().is_hot(span(0)));
+  EXPECT_FALSE(span(0).spent);
+  room_->expect_whole();
+}
+
+TEST_P(SpentSpansTest, TheSpanThatWaitsLongestComesFirst) {
+  fill(4);
+  for (const size_t number : {2u, 0u, 1u}) free(number, worth());
+  for (const size_t number : {0u, 1u, 2u}) {
+    for (uint32_t i = 0; i < worth(); i++) EXPECT_EQ(&take(), &span(number));
+    count_cases();
+  }
+  room_->expect_whole();
+}
+
+TEST_P(SpentSpansTest, OneWithEnoughFreeBlocksIsFiledAndComesBeforeIt) {
+  fill(4);
+  free(0, worth());
+  free(1, kSizeClasses[GetParam()].reuse_at);
+  EXPECT_FALSE(span(1).spent);
+  EXPECT_TRUE(span(1).reusable);
+  EXPECT_EQ(&take(), &span(1));
+  room_->expect_whole();
+  count_cases();
+}
+
+TEST_P(SpentSpansTest, ItMayBecomeEmptyOrBeClaimed) {
+  fill(4);
+  free(0, 1);
+  free(0, static_cast<uint32_t>(capacity()) - 1);
+  for (char* block : spans_[1]) room_->free_remotely(block);
+  {
+    const near::LockGuard guard(room_->heap().lock);
+    EXPECT_EQ(room_->heap().claim_for_sleeper(), 1u);
+  }
+  EXPECT_EQ(owned(), 2u);
+  room_->expect_whole();
+  count_cases();
+}
+
+// In a heap that grows each look finds nothing, so few spans are looked at. A look that succeeds
+// makes the next ones long.
+TEST_P(SpentSpansTest, LooksThatFindNothingBecomeShort) {
+  constexpr size_t kFull = 60;
+  fill(kFull + 1);
+  const auto spans_until_found = [&](size_t number) {
+    const size_t before = owned();
+    while (&take() != &span(number)) continue;
+    return owned() - before;
+  };
+  free(kFull - 1, worth());
+  EXPECT_GT(spans_until_found(kFull - 1), 5u);
+  for (uint32_t i = 1; i < worth(); i++) take();
+  free(kFull / 2, worth());
+  EXPECT_EQ(spans_until_found(kFull / 2), 0u) << "within 64 spans";
+  room_->expect_whole();
+  count_cases(2);
+}
+
+TEST_P(SpentSpansTest, AParkedHeapGivesThemToo) {
+  HeapRoom adopter;
+  fill(3);
+  free(1, worth());
+  free(2, 1);  // so that it offers blocks of the class
+  Span& waiting = span(1);
+  std::vector<char*> blocks;
+  for (const auto& [block, size_class] : room_->live()) blocks.push_back(block);
+  room_->park();
+  parked_ = true;
+  char* taken = adopter.take(GetParam());
+  EXPECT_EQ(&HeapRoom::span_of(taken), &waiting);
+  for (char* block : blocks) {
+    Span& owned = HeapRoom::span_of(block);
+    owned.remote.push(near::SpanBlocks{owned.start}, reinterpret_cast<near::Block*>(block)).first
+        ? near::heap_by_id(owned.remote.owner())->receive(&owned)
+        : void();
+  }
+  room_->live().clear();
+  adopter.free(taken);
+  adopter.flush();
+  EXPECT_TRUE(adopter.spans().empty());
+  count_cases();
+}
+
+INSTANTIATE_TEST_SUITE_P(Classes, SpentSpansTest,
+                         testing::Values(3, near::class_of(1000), near::kCrowdedClasses - 1));
+
+}  // namespace
+}  // namespace near_test
