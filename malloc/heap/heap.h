@@ -3,7 +3,8 @@
 //
 // A span of the heap is in one of these states (guard: `lock`):
 //   hot       hot_[class] == span; its free blocks are in bins[class]; span.list == &bins[class]
-//   cold      its free blocks are in span.local; freed() is known; `reusable` if in reusable_
+//   cold      its free blocks are in span.local; freed() is known; `reusable` or `spent`
+//             if in reusable_ (heap/reusable_spans.h)
 //   empty     all free: it leaves at once, to its node or to cache_ (kind == none)
 // The thread allocates from bins and frees into its own spans without the lock: this is the fast
 // path, which touches only bins, *span.list and span.frees. Everything else holds `lock`, which is
