@@ -94,6 +94,29 @@ class FreeList {
     publish(block);
   }
 
+  // Moves up to `most` blocks from the front to `other`, which is empty, and returns how many.
+  // Stops before a block whose link was overwritten. A child of fork finds each block in one list
+  // at most.
+  uint32_t move_front(FreeList& other, uint32_t most) {
+    uint32_t count = 0;
+    Block* last = nullptr;
+    uintptr_t at = head();
+    while (count < most && !is_end(at)) {
+      auto* block = reinterpret_cast<Block*>(at);
+      const uintptr_t distance = block->distance();
+      if (unlikely(distance >= kLinkReach)) break;
+      last = block;
+      at ^= distance;
+      count++;
+    }
+    if (count == 0) return 0;
+    const Block* first = front();
+    AtomicRef<uintptr_t>(head_).store(at, kRelaxed);  // relaxed: `publish` comes after it
+    last->link_to_end();
+    other.publish(first);
+    return count;
+  }
+
   // Pushes blocks that are linked from `first` to `last`. The link of `last` is written here.
   NEAR_INLINE void splice(Block* first, Block* last) {
     last->link_to(head());
