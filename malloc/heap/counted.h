@@ -82,8 +82,8 @@ class BlockCountdown {
 // How many blocks of a size are counted ahead at most. They are in use, for all that the heap
 // knows, so they are few bytes.
 inline constexpr uint32_t most_ahead(size_t block_size) {
-  constexpr size_t kMostBytes = 4 * kKiB;
-  constexpr size_t kMostBlocks = 32;
+  constexpr size_t kMostBytes = 8 * kKiB;
+  constexpr size_t kMostBlocks = 64;
   return static_cast<uint32_t>(min_of(kMostBytes / block_size, kMostBlocks));
 }
 

@@ -98,23 +98,22 @@ class FreeList {
   // Stops before a block whose link was overwritten. A child of fork finds each block in one list
   // at most.
   uint32_t move_front(FreeList& other, uint32_t most) {
-    uint32_t count = 0;
-    Block* last = nullptr;
+    const uintptr_t key = link_key;
+    uint32_t left = most;
+    uintptr_t last = kNoSpan;
     uintptr_t at = head();
-    while (count < most && !is_end(at)) {
-      auto* block = reinterpret_cast<Block*>(at);
-      const uintptr_t distance = block->distance();
+    for (; left > 0 && !is_end(at); left--) {
+      const uintptr_t distance = reinterpret_cast<const Block*>(at)->link ^ key;
       if (unlikely(distance >= kLinkReach)) break;
-      last = block;
+      last = at;
       at ^= distance;
-      count++;
     }
-    if (count == 0) return 0;
+    if (left == most) return 0;
     const Block* first = front();
     AtomicRef<uintptr_t>(head_).store(at, kRelaxed);  // relaxed: `publish` comes after it
-    last->link_to_end();
+    reinterpret_cast<Block*>(last)->link_to_end();
     other.publish(first);
-    return count;
+    return most - left;
   }
 
   // Pushes blocks that are linked from `first` to `last`. The link of `last` is written here.

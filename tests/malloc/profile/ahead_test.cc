@@ -47,7 +47,7 @@ size_t all_ahead(near::Heap& heap) {
 void* fill_bin(size_t size) {
   void* anchor = nullptr;
   for (unsigned tries = 0; tries < 10; tries++) {
-    void* blocks[40];
+    void* blocks[80];
     for (void*& block : blocks) block = near_malloc(size);
     near_free(anchor);
     anchor = near_malloc(size);
@@ -60,7 +60,7 @@ void* fill_bin(size_t size) {
 // Uses up what is counted ahead, so that the next request counts anew.
 void use_up(size_t size) {
   const unsigned size_class = class_in_use(size);
-  for (unsigned i = 0; i < 40 && ahead_of(heap(), size_class) > 0; i++) {
+  for (unsigned i = 0; i < 80 && ahead_of(heap(), size_class) > 0; i++) {
     near_free(near_malloc(size));
   }
   ASSERT_EQ(ahead_of(heap(), size_class), 0u);
@@ -171,7 +171,7 @@ TEST_F(AheadTest, TheyAreUsedAfterTheProfilerStopped) {
     blocks.push_back(near_malloc(kSize));
   }
   EXPECT_EQ(ahead_of(heap(), size_class), 0u) << "before a new span is taken";
-  for (unsigned i = 0; i < 40; i++) blocks.push_back(near_malloc(kSize));
+  for (unsigned i = 0; i < 80; i++) blocks.push_back(near_malloc(kSize));
   EXPECT_NE(std::find(blocks.begin(), blocks.end(), first), blocks.end());
   near_free(anchor);
   near_free(used);
