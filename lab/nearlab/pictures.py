@@ -100,7 +100,7 @@ def draw_top(program: Path, seconds: float, out: Path) -> None:
     finally:
         running.kill()
         running.wait()
-    console = Console(record=True, width=124, file=io.StringIO(), color_system="truecolor")
+    console = Console(record=True, width=132, file=io.StringIO(), color_system="truecolor")
     console.print(picture(history))
     page = program.parent / "top.html"
     page.write_text(console.export_html(theme=MONOKAI, code_format=_TOP), encoding="utf-8")
