@@ -2,7 +2,7 @@
 
 A heap has the address of its thread's control block (malloc/heap/heap.h). glibc keeps the thread's
 number in that block, and says where by a symbol that it has for debuggers (libthread_db). With
-another C library, or in a static program without symbols, no thread is known.
+another C library no thread is known.
 
 Invariant: a number from the memory of the process counts only if the kernel says that the process
 has a thread of that number.
