@@ -280,10 +280,13 @@ class Heap {
     Heap* next = nullptr;
     Heap* prev = nullptr;
     bool parked = false;
-    // the classes of which it had free blocks when it was parked; a hint for adopters
-    ClassSet offers;
     // it lost its thread in a fork, perhaps between the updates of a list and its count
     bool interrupted = false;
+    // pthread_self() of the thread that owns it, for tools that read the process from outside; 0:
+    // none does. Guard: the owner's rights
+    uintptr_t thread = 0;
+    // the classes of which it had free blocks when it was parked; a hint for adopters
+    ClassSet offers;
   };
   Registration registration;
 

@@ -85,6 +85,7 @@ struct Layout {
       {"heap.freed_of", offsetof(Heap, freed_of), nullptr},
       {"heap.shared", offsetof(Heap, shared), nullptr},
       {"heap.parked", offsetof(Heap, registration) + offsetof(Heap::Registration, parked), nullptr},
+      {"heap.thread", offsetof(Heap, registration) + offsetof(Heap::Registration, thread), nullptr},
   }};
 #pragma GCC diagnostic pop
 };

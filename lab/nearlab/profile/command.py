@@ -11,6 +11,7 @@ import typer
 
 from nearlab import alone
 from nearlab.profile.amounts import amount
+from nearlab.profile.browser import Open, offer
 from nearlab.profile.leaked import Leaked
 from nearlab.profile.page import build
 from nearlab.profile.profile import Profile, read
@@ -66,9 +67,10 @@ def profile(
         int, typer.Option(min=1, max=10**9, help="bytes between two samples, on average")
     ] = 524288,
     leaks: Annotated[bool, typer.Option(help="look for leaks when a process ends by exit")] = True,
+    open_page: Open = None,
 ) -> None:
-    """Runs a program under the sampling profiler, and writes one page about its memory, which is
-    for a browser.
+    """Runs a program under the sampling profiler, writes one page about its memory, and opens it in
+    a browser.
 
     If it has several processes, the page is about the one that allocated most.
     """
@@ -86,6 +88,7 @@ def profile(
         leaked = last_look.of(found.told["pid"]) if last_look else Leaked(unknown=_NOT_ASKED)
         note = f" (about the largest of {processes} processes)" if processes > 1 else ""
         write(found, leaked, f"Memory of {Path(command[0]).name}", out, note)
+        offer(out, open_page)
     except (Refused, OSError) as refusal:
         print(f"near: {refusal}", file=sys.stderr)
         sys.exit(1)
