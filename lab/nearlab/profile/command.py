@@ -12,7 +12,7 @@ import typer
 from nearlab import alone
 from nearlab.profile.amounts import amount
 from nearlab.profile.browser import Open, offer
-from nearlab.profile.leaked import Leaked
+from nearlab.profile.leaked import Leaked, confidence
 from nearlab.profile.page import build
 from nearlab.profile.profile import Profile, read
 from nearlab.profile.running import Refused, environment, profiles, run
@@ -32,7 +32,7 @@ def largest(folder: Path) -> tuple[Profile, int]:
     return read(max(found, key=found.__getitem__)), len(found)
 
 
-def summary(profile: Profile, page: Path) -> str:
+def summary(profile: Profile, leaked: Leaked, page: Path) -> str:
     """What the page says, in a few lines."""
     live = profile.sum_of("live")
     lines = [
@@ -45,12 +45,15 @@ def summary(profile: Profile, page: Path) -> str:
         if site.sums[measure] > 0:
             size = amount(site.sums[measure])
             lines.append(f"  {size:>10} {words}: {site.short}  {site.frame.place}".rstrip())
+    for leak in [one for one in leaked.leaks if confidence(one) == "high"][:_TOP]:
+        site = leak.site
+        lines.append(f"  {amount(leak.bytes):>10} lost: {site.short}  {site.frame.place}".rstrip())
     return "\n".join([*(f"near: {line}" for line in lines), f"near: the page is {page}"])
 
 
 def write(profile: Profile, leaked: Leaked, title: str, page: Path, note: str = "") -> None:
     page.write_text(build(profile, title, leaked), encoding="utf-8")
-    print(summary(profile, page) + note, file=sys.stderr)
+    print(summary(profile, leaked, page) + note, file=sys.stderr)
 
 
 def _last_look() -> Any:
