@@ -22,6 +22,7 @@ from rich.terminal_theme import MONOKAI
 from nearlab import places
 from nearlab.top.census import Reader
 from nearlab.top.process import Process, Refused, find_layout
+from nearlab.top.threads import Threads
 from nearlab.top.view import History, picture
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def draw_top(program: Path, seconds: float, out: Path) -> None:
     finally:
         running.kill()
         running.wait()
-    console = Console(record=True, width=124, file=io.StringIO(), color_system="truecolor")
+    console = Console(record=True, width=132, file=io.StringIO(), color_system="truecolor")
     console.print(picture(history))
     page = program.parent / "top.html"
     page.write_text(console.export_html(theme=MONOKAI, code_format=_TOP), encoding="utf-8")
@@ -115,7 +116,7 @@ def _watch(pid: int, seconds: float) -> History:
         time.sleep(seconds / 50)
         try:
             process = Process(pid)
-            reader = reader or Reader(process, find_layout(process))
+            reader = reader or Reader(process, find_layout(process), Threads(process))
             history.add(reader.take())
         except Refused as refusal:  # it has not started the allocator yet, or changes meanwhile
             history.refused = str(refusal)

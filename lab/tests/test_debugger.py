@@ -100,7 +100,7 @@ def check(said: str) -> None:
     assert "is the start of a live large block" in said and "300000 bytes asked for" in said
     assert "is in no span" in said
     assert re.search(r"\n\d+ blocks of \d+ bytes: \d+ live, \d+ free", said)
-    assert re.search(r"heap 0 at 0x\w+: node 0, used", said)
+    assert re.search(r"heap 0 at 0x\w+: node 0, used by thread \d+, ", said)
     assert re.search(r"\n\d+\.\d s before the newest: node 0 grew by \d+ bytes\n", said), said
     assert re.search(
         r"\nsince the start: 0 spill, [1-9]\d* growth, \d+ purge, 0 bind_refused, 0", said
@@ -162,7 +162,10 @@ def test_a_core_file_says_the_same(said, folder):
         assert line in said or line.startswith("0x1234 is in no span"), line
     census = near_core(folder, "core")
     assert census.returncode == 0, census.stderr
-    assert re.search(r"^a \(\d+\): ", census.stdout) and "Memory by node" in census.stdout
+    pid = re.search(r"^a \((\d+)\): ", census.stdout)
+    assert pid and "Memory by node" in census.stdout
+    assert f"used by thread {pid[1]}, " in result.stdout
+    assert re.search(rf"\n +0 +0 +used +{pid[1]} +\d", census.stdout), census.stdout
     assert re.search(r"seconds before the newest +event.*\n +0\.0 +\w+ +0 ", census.stdout)
 
 

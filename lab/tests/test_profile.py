@@ -221,7 +221,7 @@ def test_the_command_says_why_there_is_no_page(folder):
 
 def test_the_terminal_has_a_summary(folder):
     result = _near_profile(folder, "--interval", "10000", "--", "./planted")
-    first, *sites, last = result.stderr.splitlines()
+    first, *sites, lost, last = result.stderr.splitlines()
     assert re.fullmatch(
         r"near: process \d+: [\d.]+ MiB live at the end, [\d.]+ MiB at the peak, "
         r"[\d.]+ MiB allocated at \d+ sites",
@@ -229,6 +229,7 @@ def test_the_terminal_has_a_summary(folder):
     )
     assert re.fullmatch(r"near: +[23]\.\d MiB live: plant_leak  .*planted\.c:8", sites[0])
     assert 1 <= len(sites) <= 3
+    assert re.fullmatch(r"near: +[23]\.\d MiB lost: plant_leak  .*planted\.c:8", lost)
     assert last == "near: the page is near-profile.html"
 
 

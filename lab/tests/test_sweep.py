@@ -15,6 +15,7 @@ from nearlab.compare.compare import Way
 from nearlab.peers import Allocator
 from nearlab.plan import cells as cells_module
 from nearlab.plan import plan
+from nearlab.report import documents
 from nearlab.results import record
 from nearlab.runs import command as run
 from nearlab.sweeps import before, figures, gate, tables, verdicts
@@ -95,6 +96,22 @@ def test_the_lower_edge_of_an_interval_counts_for_shares(tmp_path):
     (point,) = Sweep.of(record.read(path), "nearmalloc").time
     assert point.ratio.value == pytest.approx(1.3) and point.ratio.low < 1.1
     assert point.at_most(1.1) and not point.is_best
+
+
+def test_a_document_has_the_targets_and_the_curves(tmp_path):
+    result(tmp_path).rename(tmp_path / "a.jsonl")
+    text = "".join(
+        f"<!-- table: {what} a.jsonl -->\n<!-- end of table -->\n" for what in ("sweep", "curves")
+    )
+    rows = documents.filled(text, tmp_path).splitlines()
+    assert rows[1] == "| target | found | points | verdict |"
+    assert rows[5] == "| fastest: 60% of the points | 50.0% | 4 | missed |"
+    head, _, curve, _ = rows[-4:]
+    assert head == "| class | curve | fastest | slowest point | smallest | largest point |"
+    assert curve.startswith("| size | sizes | 2 of 4 | 2.0")
+    result(tmp_path, {16: {"glibc": (1, 100), "tbb": (2, 100)}}).rename(tmp_path / "b.jsonl")
+    with pytest.raises(record.RecordError, match="no sweep of an allocator of ours"):
+        documents.filled(text.replace("a.jsonl", "b.jsonl"), tmp_path)
 
 
 @pytest.mark.parametrize("rounds", [1, 4])

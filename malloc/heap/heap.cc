@@ -5,7 +5,6 @@
 #include "base/assert.h"
 #include "heap/registry.h"
 #include "node/memory.h"
-#include "platform/message.h"
 #include "span/span.h"
 
 namespace near {
@@ -36,6 +35,7 @@ void* Heap::take_locked(unsigned asked) {
     size_class = asked;
   }
   FreeList& bin = bins[size_class];
+  if (unlikely(any_ahead_) && is_small(size_class)) return_ahead(size_class);
   if (!is_crowded(size_class) && bin.is_empty()) {
     if (Block* block = take_from_cold(size_class)) return block;
   }
@@ -180,6 +180,7 @@ void Heap::cool_hot(unsigned size_class, uint32_t freed) {
 
 // Ends the hot state of a span: moves its free blocks from the bin back to its own list.
 void Heap::take_bin(Span& span) {
+  NEAR_ASSERT(!is_small(span.size_class) || ahead(span.size_class).is_empty());
   hot_[span.size_class] = nullptr;
   span.local.set(bins[span.size_class].head());
   bins[span.size_class].set(FreeList::kNoSpan);
@@ -349,39 +350,27 @@ void Heap::leave(Span& span) {
   if (Span* surplus = cache_.add(span)) shard_of(*surplus).give(surplus);
 }
 
-// --- looking ---
+// --- large blocks ---
 
-size_t Heap::check_span(const Span& span) const {
-  size_t wrong = 0;
-  const auto expect = [&](bool holds, const char* what) {
-    if (holds) return;
-    wrong++;
-    message("span %p of heap %u (blocks of %u bytes): %s", static_cast<void*>(span.start), id_,
-            span.shape().size, what);
-  };
-  const auto seen = span.remote.look();
-  expect(seen.is_open() && seen.size_class() == span.size_class && seen.node() == span.node &&
-             seen.owner() == id_,
-         "other threads take it for something else");
-  ListWalk walk(span, *span.list);
-  while (walk.next() != nullptr) continue;
-  expect(!walk.damage().present(), describe(walk.damage().flaw));
-  const uint32_t free = walk.count();
-  const uint32_t uncarved = count_uncarved(span);
-  expect(free + uncarved + seen.count() <= span.shape().capacity, "more free blocks than blocks");
-  if (is_hot(span)) {
-    expect(span.list == &bins[span.size_class], "hot, but its list is not the bin");
-    if (is_small(span.size_class)) return wrong;
-  } else {
-    expect(span.list == &span.local, "cold, but its list is not its own");
+Span* Heap::take_run(uint32_t slices) {
+  count_visit();
+  last_runs_.count_missed(slices);
+  if (!runs_.any()) return nullptr;
+  const LockGuard guard(lock);
+  return runs_.take(slices);
+}
+
+// Keeps a run that another one displaced, or gives it to the shard.
+void Heap::keep_older(Span& run) {
+  if (!runs_.wants(run)) return shard_->give(&run);
+  // A thread that frees the blocks of others has a negative sum. relaxed: a policy
+  const auto sum = static_cast<int64_t>(large.bytes.load(kRelaxed));
+  const auto live = static_cast<uint64_t>(sum > 0 ? sum : 0);
+  const LockGuard guard(lock);
+  runs_.add(run);
+  while (Span* surplus = runs_.take_surplus(live, last_runs_.slices())) {
+    shard_->give(surplus);
   }
-  if (registration.interrupted)
-    return wrong;  // the count may miss a block: it is lost, not doubled
-  expect(span.frees.freed() == free + uncarved, "the count of free blocks is wrong");
-  expect(is_hot(span) || (span.reusable == (span.frees.freed() >= span.shape().reuse_at) &&
-                          span.spent == (is_crowded(span.size_class) && !span.reusable)),
-         "not filed as its free blocks demand");
-  return wrong;
 }
 
 }  // namespace near

@@ -1,5 +1,7 @@
 #include "heap/registry.h"
 
+#include <pthread.h>
+
 #include <new>
 
 #include "base/assert.h"
@@ -75,6 +77,7 @@ Heap* make_heap(unsigned node, uint32_t kept) {
 void push_parked(Heap* heap, const ClassSet& offers) {
   NodeHeaps& home = heaps_of[heap->node()];
   heap->registration.parked = true;
+  heap->registration.thread = 0;
   heap->registration.offers = offers;
   home.parked.push_front(heap);
   // relaxed: a hint, changed under the lock
@@ -116,6 +119,14 @@ Heap* shared_heap(Atomic<Heap*>& slot, unsigned node, bool home_only) {
   return heap;
 }
 
+// Takes the heap of the node that was parked last. Null if there is none.
+Heap* take_parked(unsigned node) {
+  if (heaps_of[node].parked_count.load(kRelaxed) == 0) return nullptr;  // relaxed: a hint
+  const LockGuard guard(heaps_of[node].lock);
+  Heap* heap = heaps_of[node].parked.front();
+  return heap != nullptr ? pop_parked(heap) : nullptr;
+}
+
 // Puts a heap into the list that its thread no longer uses, or that was taken out. The caller holds
 // its lock and the owner's rights.
 void list_parked(Heap* heap) {
@@ -128,19 +139,19 @@ void list_parked(Heap* heap) {
 
 constinit Atomic<uint32_t> most_heaps{kMaxHeaps};
 
+// The thread is noted without a system call: its own filter of system calls may forbid them.
 Heap* take_heap(unsigned node) {
-  if (heaps_of[node].parked_count.load(kRelaxed) > 0) {  // relaxed: a hint
-    const LockGuard guard(heaps_of[node].lock);
-    Heap* heap = heaps_of[node].parked.front();
-    if (heap != nullptr) return pop_parked(heap);
-  }
-  return make_heap(node, kKeptHeaps);
+  Heap* heap = take_parked(node);
+  if (heap == nullptr) heap = make_heap(node, kKeptHeaps);
+  if (heap != nullptr) heap->registration.thread = reinterpret_cast<uintptr_t>(pthread_self());
+  return heap;
 }
 
 void park_heap(Heap* heap) {
   const LockGuard heap_guard(heap->lock);
   heap->drain();
   heap->drop_cache();
+  heap->return_all_ahead();
   heap->count_hot();
   heap->clean = false;
   heap->shared.store(false, kRelaxed);  // relaxed: see is_shared

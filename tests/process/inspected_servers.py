@@ -115,6 +115,8 @@ class Inspected:
         for census in found.values():
             self.assertGreater(sum(each["live"] for each in census["classes"]), 100)
             self.assertIn("growth", [event["kind"] for event in census["events"]])
+            self.assertIn(census["pid"], [heap["thread"] for heap in census["heaps"]],
+                          "the main thread's heap")
         for pid in server.holding():
             live = sum(each["live"] for each in found[pid]["classes"] if each["size"] in SIZES)
             self.assert_about(live, REQUESTS, f"blocks in top's JSON of {pid}")

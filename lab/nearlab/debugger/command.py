@@ -11,6 +11,7 @@ from nearlab.debugger.core import Core, layout_of
 from nearlab.debugger.words import Words, address_of
 from nearlab.top.census import Reader
 from nearlab.top.process import Refused
+from nearlab.top.threads import Threads
 from nearlab.top.view import show
 
 
@@ -28,7 +29,7 @@ def core(
     """Shows where the memory of a dead process was; with an option, only what it asks for."""
     try:
         dead = Core(file)
-        reader = Reader(dead, layout_of(dead))
+        reader = Reader(dead, layout_of(dead), Threads(dead))
         if not block and not span and not heaps and not events:
             return show(reader.take())
         words = Words(reader)

@@ -9,7 +9,9 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.segments import NoteSegment
 
-from nearlab.top.process import SYMBOL, Layout, Mapping, Process, Refused, symbol_in
+from nearlab.top.process import SYMBOL, Layout, Mapping, Process, Refused, find_symbol, printable
+
+_PRSTATUS_PID = slice(32, 36)  # where the note of a thread has its number
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Core(Process):
         self.pid, self.name = 0, path.name
         self._resident = 0
         self._mappings: list[Mapping] = []
+        self._threads: dict[int, int] = {}
         dumped: list[_Part] = []
         mapped: list[_Part] = []
         try:
@@ -54,7 +57,11 @@ class Core(Process):
     def _note(self, note: Any, mapped: list[_Part]) -> None:
         if note["n_type"] == "NT_PRPSINFO":
             self.pid = note["n_desc"]["pr_pid"]
-            self.name = note["n_desc"]["pr_fname"].split(b"\0")[0].decode(errors="replace")
+            name = note["n_desc"]["pr_fname"].split(b"\0")[0].decode(errors="replace")
+            self.name = printable(name)
+        if note["n_type"] == "NT_PRSTATUS":
+            thread = int.from_bytes(note["n_descdata"][_PRSTATUS_PID], "little")
+            self._threads[thread] = thread
         if note["n_type"] != "NT_FILE":
             return
         told = note["n_desc"]
@@ -90,6 +97,15 @@ class Core(Process):
     def clock(self) -> None:
         return None
 
+    def threads(self) -> dict[int, int]:
+        return self._threads
+
+    def name_of(self, thread: int) -> None:
+        return None
+
+    def prefixes(self) -> tuple[str, ...]:
+        return ("",)
+
     def files(self) -> list[Mapping]:
         return sorted(self._mappings, key=lambda mapping: "nearmalloc" not in mapping.path)
 
@@ -104,13 +120,9 @@ def _find(parts: list[_Part], address: int) -> _Part | None:
 
 
 def layout_of(core: Core) -> Layout:
-    for mapping in core.files():
-        try:
-            found = symbol_in(Path(mapping.path), mapping, SYMBOL)
-        except (OSError, ValueError, ELFError):
-            continue
-        if found is not None:
-            return Layout(core, found[0])
+    found = find_symbol(core, SYMBOL, core.files())
+    if found is not None:
+        return Layout(core, found[0])
     raise Refused(
         f"process {core.pid} ({core.name}) did not run on nearmalloc, or its files are not here"
     )

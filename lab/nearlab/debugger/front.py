@@ -16,7 +16,8 @@ sys.path.insert(1, str(_ROOT / "build" / "venv" / "lib" / _VERSION / "site-packa
 try:
     from nearlab.debugger.words import Words
     from nearlab.top.census import Reader
-    from nearlab.top.process import Layout, Process, Refused
+    from nearlab.top.process import SYMBOL, Layout, Process, Refused
+    from nearlab.top.threads import Threads
 except ImportError as error:
     raise ImportError(
         f"the commands of nearmalloc need Python packages for {_VERSION}: run ./near top --help "
@@ -30,9 +31,16 @@ class Debugger(Process):
     def __init__(self, pid: int) -> None:
         self.pid, self.name = pid, "program"
 
-    def layout(self) -> int | None:
-        """The address of `near_layout`; None if the program has none."""
+    def symbol(self, name: str, first: tuple[str, ...] = ()) -> int | None:
+        """The address of a symbol; None if the program has none."""
         raise NotImplementedError
+
+    def threads(self) -> dict[int, int]:
+        """The number of each thread, by itself."""
+        raise NotImplementedError
+
+    def name_of(self, thread: int) -> None:
+        return None
 
     def value(self, expression: str) -> int:
         """The number or address that an expression of the program's language means."""
@@ -60,10 +68,10 @@ class Command:
             raise Refused("it needs an address, or an expression that is one")
         if self.of_all and argument:
             raise Refused("it takes no argument")
-        layout = debugger.layout()
+        layout = debugger.symbol(SYMBOL)
         if layout is None:
             raise Refused("this program does not run on nearmalloc")
-        words = Words(Reader(debugger, Layout(debugger, layout)))
+        words = Words(Reader(debugger, Layout(debugger, layout), Threads(debugger)))
         if self.of_address:
             return self.of_address(words, debugger.value(argument))
         return self.of_all(words) if self.of_all else []

@@ -16,7 +16,7 @@ try:
     from nearlab.debugger import front
 except ImportError as error:
     raise gdb.GdbError(str(error)) from error
-from nearlab.top.process import SYMBOL, Refused
+from nearlab.top.process import Refused
 
 
 class Inferior(front.Debugger):
@@ -25,11 +25,15 @@ class Inferior(front.Debugger):
     def __init__(self) -> None:
         super().__init__(gdb.selected_inferior().pid)
 
-    def layout(self) -> int | None:
+    def symbol(self, name: str, first: tuple[str, ...] = ()) -> int | None:
         try:
-            return self.value(f"&{SYMBOL}")
+            return self.value(f"&{name}")
         except Refused:
             return None
+
+    def threads(self) -> dict[int, int]:
+        numbers = [thread.ptid[1] for thread in gdb.selected_inferior().threads()]
+        return {number: number for number in numbers}
 
     def value(self, expression: str) -> int:
         try:

@@ -15,7 +15,7 @@ import lldb  # type: ignore[import-not-found]  # only LLDB has it
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from nearlab.debugger import front
-from nearlab.top.process import SYMBOL, Refused
+from nearlab.top.process import Refused
 
 
 class Stopped(front.Debugger):
@@ -26,14 +26,18 @@ class Stopped(front.Debugger):
         self._frame = context.frame
         super().__init__(self._process.GetProcessID() if self._process else 0)
 
-    def layout(self) -> int | None:
+    def symbol(self, name: str, first: tuple[str, ...] = ()) -> int | None:
         if not self._process:
             raise Refused("there is no process")
-        for found in self._target.FindSymbols(SYMBOL):
+        for found in self._target.FindSymbols(name):
             address = found.symbol.addr.GetLoadAddress(self._target)
             if address != lldb.LLDB_INVALID_ADDRESS:
                 return int(address)
         return None
+
+    def threads(self) -> dict[int, int]:
+        numbers = [int(thread.GetThreadID()) for thread in self._process]
+        return {number: number for number in numbers}
 
     def value(self, expression: str) -> int:
         words = f"(unsigned long)({expression})"

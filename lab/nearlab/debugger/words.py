@@ -69,8 +69,9 @@ class Words:
         lines = []
         for heap in self._reader.take().heaps:
             address = process.number(at.addresses["heaps"] + 8 * heap.number)
+            thread = "" if heap.thread is None else f" by thread {heap.thread}"
             lines.append(
-                f"heap {heap.number} at {address:#x}: node {heap.node}, {heap.state}, "
+                f"heap {heap.number} at {address:#x}: node {heap.node}, {heap.state}{thread}, "
                 f"{heap.refills} slow paths of malloc, {heap.span_events} of free, "
                 f"{heap.remote_blocks} blocks came back from other threads"
             )

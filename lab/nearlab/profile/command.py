@@ -11,7 +11,8 @@ import typer
 
 from nearlab import alone
 from nearlab.profile.amounts import amount
-from nearlab.profile.leaked import Leaked
+from nearlab.profile.browser import Open, offer
+from nearlab.profile.leaked import Leaked, confidence
 from nearlab.profile.page import build
 from nearlab.profile.profile import Profile, read
 from nearlab.profile.running import Refused, environment, profiles, run
@@ -31,7 +32,7 @@ def largest(folder: Path) -> tuple[Profile, int]:
     return read(max(found, key=found.__getitem__)), len(found)
 
 
-def summary(profile: Profile, page: Path) -> str:
+def summary(profile: Profile, leaked: Leaked, page: Path) -> str:
     """What the page says, in a few lines."""
     live = profile.sum_of("live")
     lines = [
@@ -44,12 +45,15 @@ def summary(profile: Profile, page: Path) -> str:
         if site.sums[measure] > 0:
             size = amount(site.sums[measure])
             lines.append(f"  {size:>10} {words}: {site.short}  {site.frame.place}".rstrip())
+    for leak in [one for one in leaked.leaks if confidence(one) == "high"][:_TOP]:
+        site = leak.site
+        lines.append(f"  {amount(leak.bytes):>10} lost: {site.short}  {site.frame.place}".rstrip())
     return "\n".join([*(f"near: {line}" for line in lines), f"near: the page is {page}"])
 
 
 def write(profile: Profile, leaked: Leaked, title: str, page: Path, note: str = "") -> None:
     page.write_text(build(profile, title, leaked), encoding="utf-8")
-    print(summary(profile, page) + note, file=sys.stderr)
+    print(summary(profile, leaked, page) + note, file=sys.stderr)
 
 
 def _last_look() -> Any:
@@ -66,9 +70,10 @@ def profile(
         int, typer.Option(min=1, max=10**9, help="bytes between two samples, on average")
     ] = 524288,
     leaks: Annotated[bool, typer.Option(help="look for leaks when a process ends by exit")] = True,
+    open_page: Open = None,
 ) -> None:
-    """Runs a program under the sampling profiler, and writes one page about its memory, which is
-    for a browser.
+    """Runs a program under the sampling profiler, writes one page about its memory, and opens it in
+    a browser.
 
     If it has several processes, the page is about the one that allocated most.
     """
@@ -86,6 +91,7 @@ def profile(
         leaked = last_look.of(found.told["pid"]) if last_look else Leaked(unknown=_NOT_ASKED)
         note = f" (about the largest of {processes} processes)" if processes > 1 else ""
         write(found, leaked, f"Memory of {Path(command[0]).name}", out, note)
+        offer(out, open_page)
     except (Refused, OSError) as refusal:
         print(f"near: {refusal}", file=sys.stderr)
         sys.exit(1)

@@ -18,6 +18,8 @@ from typing import Any, Protocol, Self
 
 from nearlab.profile.profile import read_plain
 
+# The module's own, as `./near` sets them: they would change how a Python program runs.
+OWN_VARIABLES = ("NEAR_LIBRARY", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
 _PR_SET_CHILD_SUBREAPER = 36
 _PRUNE_SECONDS = 2
 _MANY = 16  # files
@@ -79,8 +81,7 @@ def environment(
         "NEARMALLOC_PROFILE_FORMAT": "json",
         "NEARMALLOC_PROFILE_FILE": name,
     }
-    # This module's own variables would change how a Python program runs.
-    for each in ("NEAR_LIBRARY", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):
+    for each in OWN_VARIABLES:
         variables.pop(each, None)
     return variables
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from nearlab import alone
+from nearlab.profile.browser import Open, offer
 from nearlab.profile.command import write
 from nearlab.profile.leaked import Leaked
 from nearlab.profile.profile import read
@@ -19,12 +20,14 @@ _NOT_LOOKED = (
 def show(
     file: Annotated[Path, typer.Argument(help="a profile in JSON, or one that was kept")],
     out: Annotated[Path, typer.Option(help="the page")] = Path("near-profile.html"),
+    open_page: Open = None,
 ) -> None:
     """Writes the page of a profile that a process wrote by near_profile_write, on a signal, at
-    exit, or that it kept while it ran."""
+    exit, or that it kept while it ran, and opens it in a browser."""
     try:
         found = read(file)
         write(found, Leaked(unknown=_NOT_LOOKED), f"Memory of process {found.told['pid']}", out)
+        offer(out, open_page)
     except (OSError, ValueError) as error:
         print(f"near: {error}", file=sys.stderr)
         sys.exit(1)

@@ -13,7 +13,8 @@ the baseline; more words are the allocators shown. `targets` has the plan's targ
 the page faults, system calls and memory of the named allocators in each cell. `mean` is one of
 these means, of a metric, an allocator and a group or the cells of a pattern, relative to another
 allocator if that is named; `ratio` compares two allocators in the cells of a pattern, and `ratios`
-lists what it found in each; a second pattern names the cells of the second allocator. `value` is an
+lists what it found in each; a second pattern names the cells of the second allocator. `sweep` has
+the targets of a sweep, and `curves` where on each of its curves a peer is better. `value` is an
 allocator's own number there, in the unit that the page has (MiB for `..._kib`). `machine` says
 where and when the file was measured, and `version` which version of an allocator was; `empty` is
 the memory of an empty process under one, in MiB. `harness` is the share of a cell's instructions
@@ -53,6 +54,7 @@ from nearlab.report.analysis import MEMORY, TIME, Analysis
 from nearlab.results import record, targets
 from nearlab.results.record import ORIGINS, RecordError
 from nearlab.results.stats import Interval
+from nearlab.sweeps import tables as sweep_tables
 
 _MARKED = re.compile(
     r"(?P<head><!-- table: (?P<words>[^\n]+?) -->\n).*?(?P<foot><!-- end of table -->)", re.DOTALL
@@ -313,6 +315,8 @@ _TABLES: dict[str, Callable[..., str]] = {
     "cells": lambda analysis, *names: _table(_cells(analysis, names)),
     "counts": lambda analysis, first, *names: _table(_counts(analysis, (first, *names))),
     "targets": lambda analysis: _table(_targets(analysis)),
+    "sweep": lambda analysis: _table(sweep_tables.target_rows(analysis.record)),
+    "curves": lambda analysis: _table(sweep_tables.curve_rows(analysis.record)),
 }
 _NUMBERS: dict[str, Callable[..., str]] = {
     "mean": _mean,
@@ -337,7 +341,8 @@ def _analysis(path: Path) -> Analysis:
 @functools.cache
 def _verdicts(path: Path) -> list[dict[str, Any]]:
     """What the NUMA machine said of each of its runs."""
-    return [json.loads(line) for line in lzma.decompress(path.read_bytes()).splitlines()]
+    lines = map(json.loads, lzma.decompress(path.read_bytes()).splitlines())
+    return [line for line in lines if "case" in line]
 
 
 def _words(text: str) -> list[str]:

@@ -8,20 +8,24 @@ from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
+from nearlab.results.record import Record, RecordError
 from nearlab.results.stats import FEWEST_RUNS
+from nearlab.sweeps import verdicts
 from nearlab.sweeps.points import Point
 from nearlab.sweeps.verdicts import Sweep, Verdict
 
 WORST = 3  # points of a class of curves and of a kind that are shown
+_VERDICTS = {True: "reached", False: "missed", None: "not judged"}
+_COLORS = {True: "green", False: "red", None: "yellow"}
 _NOUNS = {"time": "time", "memory": "memory", "rest": "memory after a rest"}
 
 
 def targets(found: Sequence[Verdict]) -> Table:
     """The verdicts."""
     made = Table("target", "found", "points", "verdict", title="Targets", title_justify="left")
-    words = {True: "[green]reached", False: "[red]missed", None: "[yellow]not judged"}
     for one in found:
-        made.add_row(one.target, one.found, str(one.points), words[one.reached])
+        verdict = f"[{_COLORS[one.reached]}]{_VERDICTS[one.reached]}"
+        made.add_row(one.target, one.found, str(one.points), verdict)
     made.caption = f"{sum(one.reached is True for one in found)} of {len(found)} reached"
     return made
 
@@ -29,14 +33,42 @@ def targets(found: Sequence[Verdict]) -> Table:
 def curves(sweep: Sweep) -> Table:
     """Each curve: at how many points the subject is the best, and where it is worst."""
     made = Table(title="Curves: ratios to the best peer of each point", title_justify="left")
-    for heading in ("class", "curve", "fastest", "slowest point", "smallest", "largest point"):
-        made.add_column(heading)
+    heading, *rows = _curve_rows(sweep)
+    for column in heading:
+        made.add_column(column)
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def _curve_rows(sweep: Sweep) -> Iterator[tuple[str, ...]]:
+    yield "class", "curve", "fastest", "slowest point", "smallest", "largest point"
     names = dict.fromkeys((cell.group, cell.workload) for cell in sweep.record.cells)
     for group, name in names:
         time = [one for one in sweep.time if one.curve == name]
         memory = [one for one in sweep.judged_memory if one.curve == name]
-        made.add_row(group, name, *_standing(time), *_standing(memory))
-    return made
+        yield group, name, *_standing(time), *_standing(memory)
+
+
+def curve_rows(record: Record) -> list[Sequence[str]]:
+    """`curves` for a document."""
+    return list(_curve_rows(_sweep_of(record)))
+
+
+def target_rows(record: Record) -> list[Sequence[str]]:
+    """`targets` for a document."""
+    found = verdicts.verdicts(_sweep_of(record))
+    rows: list[Sequence[str]] = [("target", "found", "points", "verdict")]
+    rows += [(one.target, one.found, str(one.points), _VERDICTS[one.reached]) for one in found]
+    return rows
+
+
+def _sweep_of(record: Record) -> Sweep:
+    subject = record.own_subject()
+    sweep = Sweep.of(record, subject) if subject is not None else None
+    if sweep is None or not sweep.time or not sweep.memory:
+        raise RecordError(f"{record.path}: no sweep of an allocator of ours")
+    return sweep
 
 
 def _standing(found: Sequence[Point]) -> tuple[str, str]:

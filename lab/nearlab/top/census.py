@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nearlab.top.process import Layout, Process, Refused
+from nearlab.top.threads import Threads
 
 _TRIES = 5
 
@@ -61,6 +62,8 @@ class OfHeap:
     span_events: int  # slow paths of free
     remote_blocks: int  # freed by other threads, and taken back
     freed_elsewhere: int  # blocks of other heaps that its thread freed
+    thread: int | None = None  # the kernel's number; None: it has none, or which is not known
+    thread_name: str | None = None
 
 
 @dataclass
@@ -118,8 +121,9 @@ class Run:
 class Reader:
     """Takes a census of a process as often as it is asked for."""
 
-    def __init__(self, process: Process, layout: Layout) -> None:
-        self.process, self.layout = process, layout
+    def __init__(self, process: Process, layout: Layout, threads: Threads | None = None) -> None:
+        """With `threads`, a census says which thread has each heap."""
+        self.process, self.layout, self._threads = process, layout, threads
         at = layout
         self.spans = np.dtype(
             {
@@ -309,16 +313,17 @@ class Reader:
             of_class.free += int(free[mine].sum())
 
     def _free_in_hot(self, span: np.void, capacity: int) -> int:
-        """The free blocks of a span whose list is its heap's bin, which nothing counts."""
+        """The free blocks of a small span whose list is its heap's bin, which nothing counts."""
         at, size = self.layout, int(self.shapes["size"][span["class"]])
         start = int(span["start"])
-        head = self.process.number(int(span["list"]))
         raw = self.process.read(start, int(span["slices"]) * at["slice.bytes"])
-        count, place = 0, head
-        while place & 1 == 0 and 0 <= place - start <= len(raw) - 8 and count < capacity:
-            count += 1
-            link = int.from_bytes(raw[place - start : place - start + 8], "little")
-            place ^= link ^ self.key
+        count = 0
+        for head in (int(span["list"]), int(span["list"]) + at["bins.ahead"]):
+            place = self.process.number(head)
+            while place & 1 == 0 and 0 <= place - start <= len(raw) - 8 and count < capacity:
+                count += 1
+                link = int.from_bytes(raw[place - start : place - start + 8], "little")
+                place ^= link ^ self.key
         uncarved = int(span["uncarved"])
         first = (np.arange(capacity, dtype=np.int64) * size) >> 12
         return count + int((uncarved >> first & 1).sum())
@@ -327,6 +332,8 @@ class Reader:
         at, process = self.layout, self.process
         made = process.number(at.addresses["heaps.made"], 4)
         pointers = np.frombuffer(process.read(at.addresses["heaps"], 8 * made), np.uint64)
+        if self._threads:
+            self._threads.look()
         return [
             self._heap(number, int(heap), nodes) for number, heap in enumerate(pointers) if heap
         ]
@@ -336,14 +343,21 @@ class Reader:
         shared = process.number(heap + at["heap.shared"], 1)
         parked = process.number(heap + at["heap.parked"], 1)
         freed = np.frombuffer(process.read(heap + at["heap.freed_of"], 8 * len(nodes)), np.uint64)
+        state = "shared" if shared else "parked" if parked else "used"
+        thread = None
+        # An earlier library of this layout's version does not have the last one.
+        if self._threads and state == "used" and "heap.thread" in at.numbers:
+            thread = self._threads.of(process.number(heap + at["heap.thread"]))
         return OfHeap(
             number,
             nodes[process.number(heap + at["heap.node"], 1)],
-            "shared" if shared else "parked" if parked else "used",
+            state,
             process.number(heap + at["heap.visits"]),
             process.number(heap + at["heap.counts"]),
             process.number(heap + at["heap.remote"]),
             int(freed.sum()),
+            thread,
+            None if thread is None else process.name_of(thread),
         )
 
     def _events(self, nodes: list[int]) -> list[OfEvent]:

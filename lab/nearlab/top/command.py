@@ -13,6 +13,7 @@ from rich.live import Live
 from nearlab import alone
 from nearlab.top.census import Census, Reader
 from nearlab.top.process import Ended, Process, Refused, find_layout, named
+from nearlab.top.threads import Threads
 from nearlab.top.view import History, picture, show
 
 
@@ -25,7 +26,7 @@ def _readers(targets: list[str]) -> list[Reader]:
         for pid in named(target):
             try:
                 process = Process(pid)
-                readers.append(Reader(process, find_layout(process)))
+                readers.append(Reader(process, find_layout(process), Threads(process)))
             except Refused as refusal:
                 refusals.append(refusal)
         if len(readers) == before:

@@ -32,6 +32,11 @@ class Ended(Refused):
     """There is no such process (any more)."""
 
 
+def printable(text: str) -> str:
+    """A process chooses its names: they must not move the cursor of a terminal, or worse."""
+    return "".join(each if each.isprintable() else "?" for each in text)
+
+
 class _Part(ctypes.Structure):
     _fields_ = [("start", ctypes.c_void_p), ("bytes", ctypes.c_size_t)]
 
@@ -60,7 +65,7 @@ class Process:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self.name = self.file("comm").strip()
+        self.name = printable(self.file("comm").strip())
 
     def file(self, name: str) -> str:
         """What the kernel says of the process in a file of /proc."""
@@ -108,6 +113,45 @@ class Process:
     def clock(self) -> float | None:
         """The process's monotonic clock in seconds; None if it stands still."""
         return time.monotonic()
+
+    def threads(self) -> dict[int, int]:
+        """The kernel's number of each thread, by the number that the process itself sees, which is
+        another one if it lives in a container."""
+        try:
+            numbers = [int(each.name) for each in Path(f"/proc/{self.pid}/task").iterdir()]
+        except OSError:  # it has ended
+            return {}
+        if len(self._seen_as(self.pid)) == 1:
+            return {number: number for number in numbers}
+        return {seen[-1]: number for number in numbers if (seen := self._seen_as(number))}
+
+    def _seen_as(self, thread: int) -> list[int]:
+        """A thread's number in each namespace, from this program's to its own."""
+        try:
+            status = self.file(f"task/{thread}/status").splitlines()
+        except Refused:  # it has ended
+            return []
+        lines = [line for line in status if line.startswith("NSpid:")]
+        return [int(each) for each in lines[0].split()[1:]] if lines else [thread]
+
+    def name_of(self, thread: int) -> str | None:
+        """The name of a thread by the kernel's number; None if it is not known."""
+        try:
+            return printable(self.file(f"task/{thread}/comm").removesuffix("\n"))
+        except Refused:  # it has ended
+            return None
+
+    def prefixes(self) -> tuple[str, ...]:
+        """What may stand before the names of its files: it may live in a container."""
+        return (f"/proc/{self.pid}/root", "")
+
+    def symbol(self, name: str, first: tuple[str, ...]) -> int | None:
+        """The address of a symbol; files whose names begin so are searched first."""
+        files = sorted(
+            self.files(), key=lambda each: not each.path.rpartition("/")[2].startswith(first)
+        )
+        found = find_symbol(self, name, files)
+        return found[0] if found else None
 
     def files(self) -> list[Mapping]:
         """The first mapping of each file that has code, those named after nearmalloc first."""
@@ -163,7 +207,7 @@ def symbol_in(file: Path, mapping: Mapping, name: str) -> tuple[int, int] | None
 def find_symbol(process: Process, name: str, files: list[Mapping]) -> tuple[int, int] | None:
     """The address and size of the first symbol of that name in files of the process."""
     for mapping in files:
-        for prefix in (f"/proc/{process.pid}/root", ""):  # it may live in a container
+        for prefix in process.prefixes():
             try:
                 found = symbol_in(Path(prefix + mapping.path), mapping, name)
             except Exception:  # a process can run any file, so it can be cut or forged in any way

@@ -111,8 +111,17 @@ def _classes(census: Census) -> Table:
     return table
 
 
-def _rate(now: int, before: int, seconds: float) -> str:
-    return f"{(now - before) / seconds:.0f}"
+_COUNTED = ("refills", "span_events", "remote_blocks", "freed_elsewhere")
+
+
+def _counts(heap: OfHeap, since: OfHeap | None, seconds: float) -> list[str]:
+    """Rates if some time has passed, else sums."""
+    grown = [getattr(heap, name) - (getattr(since, name) if since else 0) for name in _COUNTED]
+    return [f"{each / seconds:.0f}" if seconds else str(each) for each in grown]
+
+
+def _thread(heap: OfHeap) -> Text:
+    return Text("" if heap.thread is None else f"{heap.thread} {heap.thread_name or ''}".rstrip())
 
 
 def _heaps(census: Census, before: Census | None) -> Table:
@@ -123,16 +132,20 @@ def _heaps(census: Census, before: Census | None) -> Table:
         for state in ("used", "parked", "shared")
     }
     title = ", ".join(f"{count} {state}" for state, count in counts.items())
+    known = any(heap.thread is not None for heap in census.heaps)
     table = _table(
         f"Heaps: {title}; the busiest",
         "heap",
         "node",
         "state",
+        *(["thread"] if known else []),
         f"malloc slow{unit}",
         f"free slow{unit}",
         f"remote taken back{unit}",
         f"freed elsewhere{unit}",
     )
+    if known:
+        table.columns[3].justify = "left"
     old = {heap.number: heap for heap in before.heaps} if before else {}
     seconds = census.taken - before.taken if before else 0
 
@@ -141,17 +154,9 @@ def _heaps(census: Census, before: Census | None) -> Table:
         return heap.refills + heap.span_events - (since.refills + since.span_events if since else 0)
 
     for heap in sorted(census.heaps, key=busy, reverse=True)[:_MOST_HEAPS]:
-        names = ("refills", "span_events", "remote_blocks", "freed_elsewhere")
-        since = old.get(heap.number)
-        numbers = (
-            [
-                _rate(getattr(heap, name), getattr(since, name) if since else 0, seconds)
-                for name in names
-            ]
-            if before
-            else [str(getattr(heap, name)) for name in names]
-        )
-        table.add_row(str(heap.number), str(heap.node), heap.state, *numbers)
+        row = [str(heap.number), str(heap.node), heap.state]
+        thread = [_thread(heap)] if known else []
+        table.add_row(*row, *thread, *_counts(heap, old.get(heap.number), seconds))
     return table
 
 

@@ -110,6 +110,24 @@ TEST_F(ForkTest, WhatWasInterruptedGoesOnInTheChild) {
 // qemu-user does not survive forks of programs with threads.
 bool is_emulated() { return std::getenv("NEAR_TEST_EMULATOR") != nullptr; }
 
+// Tools that look from outside find the thread of each heap.
+TEST_F(ForkTest, InTheChildOnlyTheForkingThreadHasItsHeap) {
+  if (is_emulated()) GTEST_SKIP() << "forks beside threads are not for an emulator";
+  const auto mine = reinterpret_cast<uintptr_t>(pthread_self());
+  const near::Heap* theirs = nullptr;
+  Worker other;
+  other([&] {
+    near_free(near_malloc(1));
+    theirs = near::current_heap;
+    EXPECT_EQ(theirs->registration.thread, reinterpret_cast<uintptr_t>(pthread_self()));
+  });
+  EXPECT_EQ(near::current_heap->registration.thread, mine);
+  in_child([&] {
+    return near::current_heap->registration.thread == mine && theirs->registration.thread == 0;
+  });
+  EXPECT_NE(theirs->registration.thread, 0u);
+}
+
 // As far as the child can tell, another thread holds a lock for ever.
 TEST_F(ForkTest, AChildThatIsLeftAloneWaitsForNobody) {
   if (is_emulated()) GTEST_SKIP() << "forks beside threads are not for an emulator";

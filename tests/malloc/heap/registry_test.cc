@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <nearmalloc/nearmalloc.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -47,15 +48,19 @@ TEST_F(RegistryTest, AParkedHeapIsTakenWholeByTheNext) {
   ASSERT_NE(heap, nullptr);
   EXPECT_EQ(near::heap_by_id(heap->id()), heap);
   EXPECT_FALSE(heap->registration.parked);
+  const auto thread = reinterpret_cast<uintptr_t>(pthread_self());
+  EXPECT_EQ(heap->registration.thread, thread);
   near::park_heap(heap);
   EXPECT_TRUE(heap->registration.parked);
+  EXPECT_EQ(heap->registration.thread, 0u);
   const auto before = near::heap_totals();
   EXPECT_EQ(near::take_heap(0), heap) << "the one parked last";
   EXPECT_FALSE(heap->registration.parked);
+  EXPECT_EQ(heap->registration.thread, thread);
   EXPECT_EQ(near::heap_totals().parked, before.parked - 1);
   EXPECT_EQ(near::heap_totals().heaps, before.heaps);
   near::park_heap(heap);
-  count_cases(5);
+  count_cases(8);
 }
 
 TEST_F(RegistryTest, HeapsInUseAreDistinctAndNumbered) {
@@ -78,12 +83,13 @@ TEST_F(RegistryTest, TheLateHeapIsOneAndNeverParked) {
   ASSERT_NE(late, nullptr);
   EXPECT_EQ(near::fallback_heap(0), late);
   EXPECT_FALSE(late->registration.parked);
+  EXPECT_EQ(late->registration.thread, 0u) << "it is every thread's";
   Heap* other = near::take_heap(0);
   EXPECT_NE(other, late);
   near::park_heap(other);
   const near::LockGuard guard(late->lock);
   EXPECT_NE(late->take_locked(kClass), nullptr);
-  count_cases(3);
+  count_cases(4);
 }
 
 TEST_F(RegistryTest, ASpanOfAParkedHeapIsAdoptedWithItsLiveBlocks) {

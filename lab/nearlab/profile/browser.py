@@ -1,0 +1,50 @@
+"""Opens a page in the user's browser, if a user is there to see it."""
+
+import os
+import sys
+import webbrowser
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearlab.profile.running import OWN_VARIABLES
+
+Open = Annotated[
+    bool | None,
+    typer.Option(
+        "--open/--no-open",
+        help="open the page in a browser; without either, it is opened if stdout is a terminal of "
+        "a graphical session, but not for root, and not if CI is set",
+        show_default=False,
+    ),
+]
+
+
+def is_seen(variables: Mapping[str, str], terminal: bool, user: int) -> bool:
+    """Whether a user sits before a graphical session that is theirs: root may be in another's."""
+    graphical = variables.get("DISPLAY") or variables.get("WAYLAND_DISPLAY")
+    return terminal and bool(graphical) and user != 0 and not variables.get("CI")
+
+
+def offer(page: Path, wanted: bool | None) -> None:
+    """Opens the page if that is wanted, or if nothing is said and a user sees it. It says so if
+    no browser can be started."""
+    if wanted is None:
+        wanted = page.is_file() and is_seen(os.environ, sys.stdout.isatty(), os.geteuid())
+    if wanted and not _opened(page):
+        print("near: no browser could be started; BROWSER may name one", file=sys.stderr)
+
+
+def _opened(page: Path) -> bool:
+    """Waits for browsers that use the terminal, and for those that BROWSER names without `&`."""
+    own = {name: os.environ.pop(name) for name in OWN_VARIABLES if name in os.environ}
+    try:
+        return webbrowser.open(page.resolve().as_uri())
+    except (webbrowser.Error, OSError, ValueError):  # of no use: what BROWSER has
+        return False
+    except KeyboardInterrupt:  # it ended the browser
+        return True
+    finally:
+        os.environ.update(own)

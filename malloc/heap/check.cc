@@ -1,0 +1,44 @@
+// Whether the structures of a heap are whole.
+#include "heap/heap.h"
+#include "platform/message.h"
+#include "span/span.h"
+
+namespace near {
+
+size_t Heap::check_span(const Span& span) const {
+  size_t wrong = 0;
+  const auto expect = [&](bool holds, const char* what) {
+    if (holds) return;
+    wrong++;
+    message("span %p of heap %u (blocks of %u bytes): %s", static_cast<void*>(span.start), id_,
+            span.shape().size, what);
+  };
+  const auto seen = span.remote.look();
+  expect(seen.is_open() && seen.size_class() == span.size_class && seen.node() == span.node &&
+             seen.owner() == id_,
+         "other threads take it for something else");
+  ListWalk walk(span, *span.list);
+  while (walk.next() != nullptr) continue;
+  expect(!walk.damage().present(), describe(walk.damage().flaw));
+  const uint32_t free = walk.count();
+  const uint32_t uncarved = count_uncarved(span);
+  uint32_t counted = 0;
+  expect(count_ahead(span, counted), "the blocks counted ahead are no list of its blocks");
+  expect(free + counted + uncarved + seen.count() <= span.shape().capacity,
+         "more free blocks than blocks");
+  if (is_hot(span)) {
+    expect(span.list == &bins[span.size_class], "hot, but its list is not the bin");
+    if (span.size_class < kSmallClasses) return wrong;
+  } else {
+    expect(span.list == &span.local, "cold, but its list is not its own");
+  }
+  if (registration.interrupted)
+    return wrong;  // the count may miss a block: it is lost, not doubled
+  expect(span.frees.freed() == free + uncarved, "the count of free blocks is wrong");
+  expect(is_hot(span) || (span.reusable == (span.frees.freed() >= span.shape().reuse_at) &&
+                          span.spent == (is_crowded(span.size_class) && !span.reusable)),
+         "not filed as its free blocks demand");
+  return wrong;
+}
+
+}  // namespace near
