@@ -1,6 +1,5 @@
 #include "front/sampled.h"
 
-#include "front/damage.h"
 #include "front/front.h"
 #include "front/invalid.h"
 #include "front/large.h"
@@ -25,69 +24,40 @@ bool is_sample(size_t bytes) {
   return profile::begin_sample(*current_heap, bytes);
 }
 
-NEAR_INLINE bool is_due(size_t bytes) {
+size_t counted_bytes(size_t size) { return size + (size == 0); }
+
+NEAR_INLINE bool is_due(size_t size) {
+  const size_t bytes = counted_bytes(size);
   return unlikely(current_heap->countdown.count(bytes)) && is_sample(bytes);
 }
 
-// True if a request for a class is to be sampled that is not counted ahead. The class becomes the
-// one that serves it.
-bool is_due(size_t size, unsigned& size_class) {
-  if (unlikely(!has_heap()) && !is_inside()) enter_thread();
-  size_class = current_heap->class_of_small.in_use(size_class);
-  return is_due(profile::counted_bytes(size, class_size(size_class)));
-}
-
 // `counted` is the heap whose countdown has ended. The block is as large as one of that heap.
-void* take_sampled(Heap& counted, Shard& shard, size_t size, unsigned used, bool strict) {
+void* take_sampled(Heap& counted, Shard& shard, size_t size, unsigned size_class, bool strict) {
+  const unsigned used = counted.class_of_small.in_use(size_class);
   void* block = profile::take_sampled(size, used, shard, this_actor(), strict);
   profile::end_sample(counted);
   return block;
 }
 
-// Serves a request for a class that is not counted ahead: of a medium class, or of a thread without
-// a heap.
-void* allocate_singly(size_t size, unsigned size_class) {
-  if (is_due(size, size_class)) {
-    Heap& counted = *current_heap;  // the next call may give the thread another one
-    Shard& shard = current_shard();
-    if (void* block = take_sampled(counted, shard, size, size_class, false)) return block;
+// Takes a block of a class. The bin of a small class may have one, though the fast path found none.
+NEAR_INLINE void* take_ordinary(size_t size) {
+  if (likely(size <= kSmallMax)) {
+    const unsigned size_class = current_heap->class_of_small.in_use(kClassOfSmall[size]);
+    if (Block* block = current_heap->bins[size_class].pop(); likely(block != nullptr)) {
+      record_held(block);
+      return block;
+    }
   }
   return allocate_uncounted(size);
 }
 
-// Takes the sampled block of a small class. Until the next interval is drawn, the class takes no
-// other.
-void* allocate_sample(size_t size, unsigned used) {
-  Heap& counted = *current_heap;
-  BlockCountdown& countdown = counted.until_sample[used];
-  countdown.set(BlockCountdown::kMost);
-  Shard& shard = current_shard();  // this call may give the thread another heap
-  void* block = profile::take_sampled(size, used, shard, this_actor(), false);
-  countdown.set(profile::draw_blocks(class_size(used)));
-  return block != nullptr ? block : allocate_uncounted(size);
-}
-
-Block* pop_ahead(Heap& heap, unsigned used) {
-  Block* block = heap.ahead(used).pop();
-  if (block != nullptr) record_held(block);
-  return block;
-}
-
-// Serves a request of a small class when none of its blocks is counted ahead.
-NEAR_NOINLINE void* allocate_small_counted(size_t size) {
-  if (unlikely(is_inside())) return allocate_uncounted(size);
-  if (unlikely(!can_have_heap())) return allocate_singly(size, kClassOfSmall[size]);
-  Heap& heap = *current_heap;
-  if (unlikely(heap.class_of_small.bins() == Bins::empty)) heap.begin_counting();
-  const unsigned used = heap.class_of_small.in_use(kClassOfSmall[size]);
-  BlockCountdown& countdown = heap.until_sample[used];
-  if (unlikely(!countdown.is_drawn())) countdown.set(profile::draw_blocks(class_size(used)));
-  if (unlikely(countdown.left() == 0)) return allocate_sample(size, used);
-  heap.fill_ahead(used);
-  report_recorded_damage();
-  if (Block* block = pop_ahead(heap, used)) return block;
-  countdown.take(1);
-  return allocate_uncounted(size);
+NEAR_NOINLINE void* allocate_at_end(size_t size) {
+  if (is_sample(counted_bytes(size))) {
+    Heap& counted = *current_heap;  // the next call may give the thread another one
+    Shard& shard = current_shard();
+    if (void* block = take_sampled(counted, shard, size, class_of(size), false)) return block;
+  }
+  return take_ordinary(size);
 }
 
 NEAR_NOINLINE void* allocate_large_counted(size_t size) {
@@ -98,21 +68,21 @@ NEAR_NOINLINE void* allocate_large_counted(size_t size) {
 
 }  // namespace
 
+// The countdown is the only work for most requests, so the rest is called at the ends.
 void* allocate_counted(size_t size) {
-  if (likely(size <= kSmallMax)) return allocate_small_counted(size);
   if (unlikely(size > kMediumMax)) return allocate_large_counted(size);
-  return allocate_singly(size, class_of_computed(size));
+  if (unlikely(current_heap->countdown.count(counted_bytes(size)))) return allocate_at_end(size);
+  return take_ordinary(size);
 }
 
 void* take_if_due(Shard& shard, size_t size, unsigned size_class, bool strict) {
-  if (!is_due(size, size_class)) return nullptr;
+  if (!is_due(size)) return nullptr;
   return take_sampled(*current_heap, shard, size, size_class, strict);
 }
 
 static void count_part(void* block, size_t size, size_t part) {
   Span* span = span_of(block);
-  if (unlikely(span == nullptr) || likely(!is_due(max_of(part, 1))))
-    return;  // an emergency block has no span
+  if (unlikely(span == nullptr) || likely(!is_due(part))) return;  // an emergency block has no span
   Heap& heap = *current_heap;
   profile::record_large(*span, size, this_actor());
   profile::end_sample(heap);

@@ -10,8 +10,8 @@
 
 namespace near {
 
-// As allocate_slow, while the profiler runs: counts the request, and takes a sampled block if it is
-// due. Of a small class, it also counts blocks for the next requests (heap/counted.h).
+// As allocate_slow, while the profiler runs: counts the request, and takes a sampled block if the
+// thread's countdown has ended.
 NEAR_NOINLINE void* allocate_counted(size_t size);
 
 // Counts a request for a class. Returns a sampled block if one is due and there is memory for it;

@@ -7,7 +7,6 @@ namespace near {
 
 void Heap::flush() {
   drain();
-  return_all_ahead();
   for (unsigned c = 0; c < kClasses; c++) {
     if (hot_[c] != nullptr) cool_hot(c, count_hot_free(c));
   }
@@ -60,7 +59,6 @@ void Heap::claim(Span& span) {
 }
 
 Span* Heap::release_span(unsigned size_class, Heap& adopter) {
-  return_all_ahead();  // its thread may have been lost in a fork
   if (reusable_.first(size_class) == nullptr && !bins[size_class].is_empty()) {
     cool_hot(size_class, count_hot_free(size_class));
   }

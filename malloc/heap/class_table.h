@@ -8,7 +8,7 @@
 // whose blocks share few pages anyway.
 //
 // While the profiler makes the heap count what it hands out, the table leads each small request to
-// the blocks of its class that are counted ahead (heap/counted.h).
+// kEmptyBin (heap/counted.h).
 // Thread-safety: any thread reads. Changes require the heap's lock, unless no other thread knows
 // the heap. A reader that meets a change gets a class that serves it anyway.
 #pragma once
@@ -22,23 +22,13 @@
 
 namespace near {
 
-// The bins of the classes come first, then those of the blocks that are counted ahead, by small
-// class. The last bin never has a block.
-inline constexpr unsigned kAheadBins = kClasses;
-inline constexpr unsigned kEmptyBin = kAheadBins + kSmallClasses;
-inline constexpr unsigned kBins = kEmptyBin + 1;
-static_assert(kBins <= UINT8_MAX + 1);
-
-// Where the table leads.
-enum class Bins : uint8_t {
-  of_classes,  // the heap does not count
-  empty,       // it is to count from now on, and its owner does not know that yet
-  ahead,       // it counts
-};
+// The bin behind those of the classes. It never has a block.
+inline constexpr unsigned kEmptyBin = kClasses;
+static_assert(kEmptyBin <= UINT8_MAX);
 
 class ClassTable {
  public:
-  // For a small request: the bin to try.
+  // For a small request: the class whose bin to try.
   NEAR_INLINE unsigned operator[](size_t size) const {
     return entries_[size].load(kRelaxed);  // relaxed: either value leads to a right block
   }
@@ -52,7 +42,7 @@ class ClassTable {
   void begin() {
     for (unsigned c = kJoinedBegin; c < kJoinedEnd; c += 2)
       joined_[c].store(1, kRelaxed);  // relaxed: see above
-    lead_to(Bins::of_classes);
+    set_counting(false);
   }
 
   // True if the class also serves the requests of the one below.
@@ -66,27 +56,20 @@ class ClassTable {
     joined_[below].store(0, kRelaxed);  // relaxed: as above
     if (size_class >= kSmallClasses) return;
     for (size_t size = class_size(below - 1) + 1; size <= class_size(below); size++) {
-      if (bins() != Bins::empty) set(size, below, bins());
+      auto entry = static_cast<uint8_t>(size_class);  // it is another one while the heap counts
+      entries_[size].compare_exchange_strong(entry, static_cast<uint8_t>(below), kRelaxed,
+                                             kRelaxed);  // relaxed: as above
     }
   }
 
-  void lead_to(Bins bins) {
-    for (size_t size = 0; size <= kSmallMax; size++) set(size, in_use(kClassOfSmall[size]), bins);
-  }
-
-  Bins bins() const {
-    const unsigned bin = (*this)[0];
-    return bin == kEmptyBin ? Bins::empty : bin >= kAheadBins ? Bins::ahead : Bins::of_classes;
+  void set_counting(bool on) {
+    for (size_t size = 0; size <= kSmallMax; size++) {
+      const unsigned entry = on ? kEmptyBin : in_use(kClassOfSmall[size]);
+      entries_[size].store(static_cast<uint8_t>(entry), kRelaxed);  // relaxed: as above
+    }
   }
 
  private:
-  void set(size_t size, unsigned size_class, Bins bins) {
-    const unsigned bin = bins == Bins::empty   ? kEmptyBin
-                         : bins == Bins::ahead ? kAheadBins + size_class
-                                               : size_class;
-    entries_[size].store(static_cast<uint8_t>(bin), kRelaxed);  // relaxed: as above
-  }
-
   static constexpr unsigned kJoinedBegin = class_of(129);
   static constexpr unsigned kJoinedEnd = class_of(2 * kKiB) + 1;
   static_assert(kJoinedBegin % 2 == 0 && kJoinedEnd % 2 == 0);

@@ -35,7 +35,6 @@ void* Heap::take_locked(unsigned asked) {
     size_class = asked;
   }
   FreeList& bin = bins[size_class];
-  if (unlikely(any_ahead_) && is_small(size_class)) return_ahead(size_class);
   if (!is_crowded(size_class) && bin.is_empty()) {
     if (Block* block = take_from_cold(size_class)) return block;
   }
@@ -180,7 +179,6 @@ void Heap::cool_hot(unsigned size_class, uint32_t freed) {
 
 // Ends the hot state of a span: moves its free blocks from the bin back to its own list.
 void Heap::take_bin(Span& span) {
-  NEAR_ASSERT(!is_small(span.size_class) || ahead(span.size_class).is_empty());
   hot_[span.size_class] = nullptr;
   span.local.set(bins[span.size_class].head());
   bins[span.size_class].set(FreeList::kNoSpan);

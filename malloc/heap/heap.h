@@ -52,10 +52,10 @@ class Heap {
     class_of_small.begin();
   }
 
-  // Free blocks of the hot spans, by class, and behind them the blocks that are counted ahead: the
-  // fast path of malloc pops here. A bin without a span holds FreeList::kNoSpan, and no thread
-  // pushes there. Owner's thread.
-  FreeList bins[kBins] = {};
+  // Free blocks of the hot spans, by class: the fast path of malloc pops here. The bin of a class
+  // without a hot span holds FreeList::kNoSpan, and no thread pushes there; kEmptyBin never has a
+  // block. Owner's thread.
+  FreeList bins[kClasses + 1] = {};
 
   // It leads malloc to a bin.
   ClassTable class_of_small;
@@ -254,18 +254,6 @@ class Heap {
 
   // To the next sample of the profiler. Owner's thread
   SampleCountdown countdown;
-  BlockCountdown until_sample[kSmallClasses];
-
-  // Blocks of a small class that are counted ahead (heap/counted.h). Owner's thread.
-  FreeList& ahead(unsigned size_class) { return bins[kAheadBins + size_class]; }
-  const FreeList& ahead(unsigned size_class) const { return bins[kAheadBins + size_class]; }
-  // Called when the table leads to the empty bin. Owner's thread; takes the lock.
-  NEAR_NOINLINE void begin_counting();
-  // Counts blocks ahead and moves them there, unless there are some: no more than stand before the
-  // next sample. Drops a list whose first link was overwritten. Owner's thread; takes the lock.
-  NEAR_NOINLINE void fill_ahead(unsigned size_class);
-  // Moves all of them back to the bins, uncounted. Lock held, owner's rights.
-  void return_all_ahead();
 
   Mutex lock{Rank::heap};
 
@@ -312,10 +300,6 @@ class Heap {
   void heat(Span& span, unsigned size_class);
   void cool_hot(unsigned size_class, uint32_t freed);
   void take_bin(Span& span);
-  // Moves the blocks that are counted ahead back to the bin, uncounted.
-  void return_ahead(unsigned size_class);
-  // Counts the blocks of a span that are counted ahead. False if their list is damaged.
-  bool count_ahead(const Span& span, uint32_t& count) const;
   void look_at_hot(Span& span);
   // Counts the free blocks of the hot span of a class; walks the bin.
   uint32_t count_hot_free(unsigned size_class);
@@ -346,7 +330,6 @@ class Heap {
   NEAR_NOINLINE void keep_older(Span& run);
 
   Span* hot_[kClasses] = {};
-  bool any_ahead_ = false;  // blocks are counted ahead, perhaps
   ReusableSpans reusable_;
   SpanCache cache_;
   RunSlots<Span> last_runs_;

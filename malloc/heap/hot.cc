@@ -31,7 +31,6 @@ void Heap::look_at_hot(Span& span) {
   count_frees(span);
   if (looks == kMaxLooks) return await_look(span, FreeCount::kMaxAwaited);
   looks++;
-  return_ahead(span.size_class);
   const uint32_t capacity = span.shape().capacity;
   const uint32_t free = count_hot_free(span.size_class);
   if (free == capacity || (is_sparse(span, free) && has_shrunk())) {

@@ -151,7 +151,6 @@ void park_heap(Heap* heap) {
   const LockGuard heap_guard(heap->lock);
   heap->drain();
   heap->drop_cache();
-  heap->return_all_ahead();
   heap->count_hot();
   heap->clean = false;
   heap->shared.store(false, kRelaxed);  // relaxed: see is_shared

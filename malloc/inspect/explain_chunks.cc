@@ -38,15 +38,12 @@ bool add_list(const Span& span, const FreeList& list, BlockSet& blocks) {
   return !walk.damage().present();
 }
 
-// The blocks in the owner's lists and in the remote one. The caller holds the owner's lock.
-BlockSet free_blocks(const Heap& owner, const Span& span) {
+// The blocks in the owner's list and in the remote one. The caller holds the owner's lock.
+BlockSet free_blocks(const Span& span) {
   constexpr int kTries = 4;
   for (int tries = 1;; tries++) {
     BlockSet blocks;
-    bool whole = add_list(span, *span.list, blocks);
-    if (owner.is_hot(span) && span.size_class < kSmallClasses) {
-      whole = add_list(span, owner.ahead(span.size_class), blocks) && whole;
-    }
+    const bool whole = add_list(span, *span.list, blocks);
     FreeList remote;
     remote.clear(span.start);
     if (const Block* head = span.remote.peek(SpanBlocks{span.start})) remote.set(head->address());
@@ -115,7 +112,7 @@ class Census {
     const LockGuard guard(owner->lock);
     // relaxed: under its lock it gains and loses no span
     if (span.kind != SpanKind::blocks || span.owner.load(kRelaxed) != owner) return 0;
-    const BlockSet free = free_blocks(*owner, span);
+    const BlockSet free = free_blocks(span);
     pages_.for_each_resident(start, start + span.bytes(),
                              [&](PageRange range) { add_blocks(span, free, range); });
     return span.slices;

@@ -76,8 +76,6 @@ struct Layout {
       {"events.begun", sizeof event_ring.begun[0], event_ring.begun},
       {"heaps", 0, all_heaps},
       {"heaps.made", 0, &heaps_made},
-      // from the bin of a small class to that of its blocks counted ahead
-      {"bins.ahead", kAheadBins * sizeof(FreeList), nullptr},
       {"heap.node", offsetof(Heap, node_), nullptr},
       {"heap.visits", offsetof(Heap, visits_), nullptr},
       {"heap.counts", offsetof(Heap, returns) + offsetof(Heap::Returns, counts), nullptr},

@@ -66,9 +66,9 @@ uint64_t rounded(double value) {
 
 // Not inlined: a free must subtract exactly what the allocation added, and compilers may round
 // copies of the code differently.
-NEAR_NOINLINE Estimate estimate_of(size_t size, size_t block_size) {
+NEAR_NOINLINE Estimate estimate_of(size_t size) {
   const double mean = static_cast<double>(mean_bytes.load(kRelaxed));  // relaxed: see above
-  const double chance = chance_of(counted_bytes(size, block_size), mean);
+  const double chance = chance_of(size, mean);
   const double bytes = static_cast<double>(size) / chance;
   Estimate out;
   out.weight.blocks = rounded(static_cast<double>(kBlockUnit) / chance);
@@ -108,11 +108,11 @@ struct Recorded {
   Estimate estimate;
 };
 
-Recorded record_allocation(const Stack& stack, size_t size, size_t block_size) {
+Recorded record_allocation(const Stack& stack, size_t size) {
   const uint32_t number =
       state.table.find_site(stack.frames, stack.depth, state.writers == 0, state.peak_number);
   Site& site = state.table.site(number);
-  const Recorded recorded{site, estimate_of(size, block_size)};
+  const Recorded recorded{site, estimate_of(size)};
   count_allocated(site, recorded.estimate);
   return recorded;
 }
@@ -133,9 +133,14 @@ void follow(const Recorded& recorded, void* block, size_t size, const Span& span
   count_live(recorded.site, sample, recorded.estimate);
 }
 
-double seconds_since(uint64_t when) {
+void count_lifetime(Site& site, const Sample& sample, const Weight& weight) {
   const uint64_t now = clock_ns(CLOCK_MONOTONIC);
-  return static_cast<double>(now - min_of(now, when)) * 1e-9;
+  const double seconds = static_cast<double>(now - min_of(now, sample.when)) * 1e-9;
+  unsigned index = 0;
+  for (double limit = 1e-3; index < kLifetimes - 1 && seconds >= limit; limit *= 10) index++;
+  site.by_lifetime[index] += weight.blocks;
+  site.lifetimes += seconds * static_cast<double>(weight.blocks) / kBlockUnit;
+  if (seconds > site.longest) site.longest = seconds;
 }
 
 void count_not_live(Site& site, const Sample& sample, const Estimate& estimate) {
@@ -149,7 +154,7 @@ void count_not_live(Site& site, const Sample& sample, const Estimate& estimate) 
 void count_freed(const Sample& sample, Actor actor) {
   if (sample.site == kNoSite) return;
   Site& site = state.table.site(sample.site);
-  const Estimate estimate = estimate_of(sample.size, sample.block);
+  const Estimate estimate = estimate_of(sample.size);
   const Weight& weight = estimate.weight;
   count_not_live(site, sample, estimate);
   site.freed += weight;
@@ -157,7 +162,7 @@ void count_freed(const Sample& sample, Actor actor) {
   if (actor.node != sample.node) site.moved += weight;
   site.freed_on_node[min_of(actor.node, kSiteNodes - 1)] += weight.bytes;
   site.count_heap(actor.heap, weight.bytes);
-  site.count_lifetime(seconds_since(sample.when), weight.blocks);
+  count_lifetime(site, sample, weight);
 }
 
 // Requires the lock.
@@ -195,7 +200,7 @@ void set_all_counting(bool on) {
     Heap& heap = *heap_by_id(id);
     if (on) heap.countdown.reset();
     const LockGuard guard(heap.lock);
-    heap.class_of_small.lead_to(on ? Bins::empty : Bins::of_classes);
+    heap.class_of_small.set_counting(on);
   }
 }
 
@@ -213,16 +218,11 @@ bool begin_sample(Heap& heap, size_t size) {
 
 void end_sample(Heap& heap) { heap.countdown.set(draw()); }
 
-uint32_t draw_blocks(size_t block_size) {
-  const auto blocks = static_cast<uint64_t>(draw()) / block_size;
-  return static_cast<uint32_t>(min_of(blocks, uint64_t{BlockCountdown::kMost}));
-}
-
 void* take_sampled(size_t size, unsigned size_class, Shard& shard, Actor actor, bool strict) {
   const Stack stack;
   const LockGuard guard(lock);
   if (!is_running()) return nullptr;
-  const Recorded recorded = record_allocation(stack, size, class_size(size_class));
+  const Recorded recorded = record_allocation(stack, size);
   void* block = state.table.has_room() ? spans.take(shard, size_class, strict) : nullptr;
   if (block == nullptr) {
     state.dropped_blocks++;
@@ -237,7 +237,7 @@ void record_large(Span& span, size_t size, Actor actor) {
   const Stack stack;
   const LockGuard guard(lock);
   if (!is_running()) return;
-  const Recorded recorded = record_allocation(stack, size, span.bytes());
+  const Recorded recorded = record_allocation(stack, size);
   if (!state.table.has_room()) {
     state.dropped_blocks++;
   } else {
@@ -252,14 +252,14 @@ bool record_growth(Span& span, size_t size) {
   Sample* sample = state.table.find(reinterpret_cast<uintptr_t>(span.start));
   if (sample == nullptr || sample->site == kNoSite || !is_running()) return false;
   Site& site = state.table.site(sample->site);
-  const Estimate before = estimate_of(sample->size, sample->block);
+  const Estimate before = estimate_of(sample->size);
   count_not_live(site, *sample, before);
   site.allocated -= before.weight;
   site.variance -= before.variance;
   site.waste -= waste_of(*sample, before.weight);
   sample->size = size;
   sample->block = bytes_of_block(span) & kMostBlock;
-  const Estimate after = estimate_of(size, sample->block);
+  const Estimate after = estimate_of(size);
   site.allocated += after.weight;
   site.variance += after.variance;
   count_live(site, *sample, after);
@@ -285,7 +285,7 @@ void count_new_heap(Heap& heap) {
   const LockGuard guard(lock);
   if (!is_running()) return;
   const LockGuard heap_guard(heap.lock);
-  heap.class_of_small.lead_to(Bins::empty);
+  heap.class_of_small.set_counting(true);
 }
 
 bool keep_in(int file, bool list) {
@@ -378,7 +378,7 @@ bool copy_sample(uint32_t number, SampleCopy& out) {
   const LockGuard guard(lock);
   if (!state.any) return false;
   out.sample = state.table.sample(number);
-  out.estimate = estimate_of(out.sample.size, out.sample.block);
+  out.estimate = estimate_of(out.sample.size);
   return out.sample.address != 0 && out.sample.site != kNoSite;
 }
 

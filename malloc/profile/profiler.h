@@ -14,7 +14,6 @@
 #include "base/compiler.h"
 #include "profile/running.h"
 #include "profile/table.h"
-#include "sizes/size_class.h"
 #include "sync/mutex.h"
 
 namespace near {
@@ -41,15 +40,6 @@ struct Actor {
 bool begin_sample(Heap& heap, size_t size);
 // Draws the next interval. Until then the heap takes no samples: what the unwinder allocates.
 void end_sample(Heap& heap);
-
-// Draws how many blocks of this many bytes come before the next sampled one.
-uint32_t draw_blocks(size_t block_size);
-
-// The bytes that count for a request: by them its chance to be sampled is determined. Blocks of a
-// small class are counted ahead, when it is not known what will be asked for: they count whole.
-inline size_t counted_bytes(size_t size, size_t block_size) {
-  return block_size <= kSmallMax ? block_size : max_of(size, 1);
-}
 
 // Takes and records a sampled block of a class, with the stack of the caller. Null: the caller
 // takes an ordinary block, and only the allocation is recorded. `strict`: as SampledSpans::take.

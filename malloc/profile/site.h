@@ -77,15 +77,6 @@ struct Site {
     }
   }
 
-  // Counts freed blocks that lived so long.
-  void count_lifetime(double seconds, uint64_t blocks) {
-    unsigned index = 0;
-    for (double limit = 1e-3; index < kLifetimes - 1 && seconds >= limit; limit *= 10) index++;
-    by_lifetime[index] += blocks;
-    lifetimes += seconds * static_cast<double>(blocks) / kBlockUnit;
-    if (seconds > longest) longest = seconds;
-  }
-
   // Called before the live sum changes: keeps what it was at the peak.
   void keep_peak(uint64_t present) {
     if (peak_number == present) return;

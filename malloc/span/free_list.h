@@ -94,28 +94,6 @@ class FreeList {
     publish(block);
   }
 
-  // Moves up to `most` blocks from the front to `other`, which is empty, and returns how many.
-  // Stops before a block whose link was overwritten. A child of fork finds each block in one list
-  // at most.
-  uint32_t move_front(FreeList& other, uint32_t most) {
-    const uintptr_t key = link_key;
-    uint32_t left = most;
-    uintptr_t last = kNoSpan;
-    uintptr_t at = head();
-    for (; left > 0 && !is_end(at); left--) {
-      const uintptr_t distance = reinterpret_cast<const Block*>(at)->link ^ key;
-      if (unlikely(distance >= kLinkReach)) break;
-      last = at;
-      at ^= distance;
-    }
-    if (left == most) return 0;
-    const Block* first = front();
-    AtomicRef<uintptr_t>(head_).store(at, kRelaxed);  // relaxed: `publish` comes after it
-    reinterpret_cast<Block*>(last)->link_to_end();
-    other.publish(first);
-    return most - left;
-  }
-
   // Pushes blocks that are linked from `first` to `last`. The link of `last` is written here.
   NEAR_INLINE void splice(Block* first, Block* last) {
     last->link_to(head());

@@ -94,7 +94,7 @@ class Blocks:
         """For each block whether it is free. Those in magazines count as live."""
         out = np.zeros(self.count, bool)
         self._mark_uncarved(out)
-        for heads in (self._heads(), self._ahead_heads(), self._remote_heads()):
+        for heads in (self._heads(), self._remote_heads()):
             self._mark_list(heads, out)
         return out
 
@@ -130,27 +130,13 @@ class Blocks:
 
     def _heads(self) -> np.ndarray:
         """Where the list of free blocks of each span begins; odd: nowhere."""
-        spans = self._spans
+        at, spans = self._reader.layout, self._spans
         heads = spans["local"].astype(np.int64)
         heads[self.large] = 1
-        for index in np.flatnonzero(self._hot()):
+        hot = spans["list"].astype(np.int64) != self._places + at["span.local"]
+        for index in np.flatnonzero(hot & ~self.large & ~self.sampled):
             heads[index] = self._reader.process.number(int(spans["list"][index]))
         return heads
-
-    def _ahead_heads(self) -> np.ndarray:
-        """As _heads, of the free blocks that the profiler has counted ahead."""
-        at, spans = self._reader.layout, self._spans
-        heads = np.ones(len(spans), np.int64)
-        for index in np.flatnonzero(self._hot() & (spans["class"] < at["classes.small"])):
-            place = int(spans["list"][index]) + at["bins.ahead"]
-            heads[index] = self._reader.process.number(place)
-        return heads
-
-    def _hot(self) -> np.ndarray:
-        at, spans = self._reader.layout, self._spans
-        elsewhere = spans["list"].astype(np.int64) != self._places + at["span.local"]
-        hot: np.ndarray = elsewhere & ~self.large & ~self.sampled
-        return hot
 
     def _remote_heads(self) -> np.ndarray:
         """The same of the lists of blocks that other threads freed."""

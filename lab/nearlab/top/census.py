@@ -313,17 +313,16 @@ class Reader:
             of_class.free += int(free[mine].sum())
 
     def _free_in_hot(self, span: np.void, capacity: int) -> int:
-        """The free blocks of a small span whose list is its heap's bin, which nothing counts."""
+        """The free blocks of a span whose list is its heap's bin, which nothing counts."""
         at, size = self.layout, int(self.shapes["size"][span["class"]])
         start = int(span["start"])
+        head = self.process.number(int(span["list"]))
         raw = self.process.read(start, int(span["slices"]) * at["slice.bytes"])
-        count = 0
-        for head in (int(span["list"]), int(span["list"]) + at["bins.ahead"]):
-            place = self.process.number(head)
-            while place & 1 == 0 and 0 <= place - start <= len(raw) - 8 and count < capacity:
-                count += 1
-                link = int.from_bytes(raw[place - start : place - start + 8], "little")
-                place ^= link ^ self.key
+        count, place = 0, head
+        while place & 1 == 0 and 0 <= place - start <= len(raw) - 8 and count < capacity:
+            count += 1
+            link = int.from_bytes(raw[place - start : place - start + 8], "little")
+            place ^= link ^ self.key
         uncarved = int(span["uncarved"])
         first = (np.arange(capacity, dtype=np.int64) * size) >> 12
         return count + int((uncarved >> first & 1).sum())

@@ -156,17 +156,10 @@ TEST_F(HeapTest, PairsOfClassesPartWithTheThirdSpan) {
 TEST_F(HeapTest, APairMayPartWhileTheHeapCounts) {
   near::ClassTable& table = heap().class_of_small;
   table.begin();
-  table.lead_to(near::Bins::ahead);
+  table.set_counting(true);
   table.part(near::class_of(160));
-  for (size_t size = 0; size <= near::kSmallMax; size++) {
-    ASSERT_EQ(table[size], near::kAheadBins + table.in_use(near::kClassOfSmall[size]));
-  }
-  EXPECT_EQ(table[144], near::kAheadBins + near::class_of(144));
-  table.part(near::class_of(208));
-  table.lead_to(near::Bins::empty);
-  table.part(near::class_of(240));
   for (size_t size = 0; size <= near::kSmallMax; size++) ASSERT_EQ(table[size], near::kEmptyBin);
-  table.lead_to(near::Bins::of_classes);
+  table.set_counting(false);
   EXPECT_EQ(table[144], near::class_of(144));
   EXPECT_EQ(table[176], near::class_of(192)) << "the other pairs stay joined";
   count_cases();

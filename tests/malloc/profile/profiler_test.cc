@@ -236,7 +236,7 @@ TEST_F(ProfilerTest, NothingIsLeftWhenItStops) {
   for (unsigned i = 0; i < 3; i++) {
     const Profiling profiling(100);
     near_free(near_malloc(100));
-    EXPECT_GE(near::current_heap->class_of_small[100], near::kAheadBins);
+    EXPECT_EQ(near::current_heap->class_of_small[100], near::kEmptyBin);
   }
   for (uint32_t id = 0; id < near::heap_count(); id++) {
     const near::ClassTable& table = near::heap_by_id(id)->class_of_small;
@@ -265,7 +265,7 @@ TEST_F(ProfilerTest, ThreadsThatStartLaterAreCounted) {
   for (uint32_t i = 0; i <= heaps; i++) {
     threads.emplace_back([&all] {
       near_free(near_malloc(100));
-      EXPECT_GE(near::current_heap->class_of_small[100], near::kAheadBins);
+      EXPECT_EQ(near::current_heap->class_of_small[100], near::kEmptyBin);
       near_free(sampled(100));
       all.arrive_and_wait();
       count_cases();

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <bit>
 #include <vector>
 
@@ -78,30 +77,6 @@ TEST_P(FreeListTest, WhatIsPushedLastIsPoppedFirst) {
   for (size_t i = blocks_.size(); i-- > 0;) EXPECT_EQ(list.pop(), blocks_[i]);
   EXPECT_TRUE(list.is_empty());
   EXPECT_FALSE(walk_all().present());
-}
-
-TEST_P(FreeListTest, TheFrontMovesToAnotherList) {
-  const auto all = static_cast<uint32_t>(blocks_.size());
-  for (const uint32_t most : {uint32_t{1}, uint32_t{7}, all - 1, all, all + 5}) {
-    FreeList other;
-    const uint32_t moved = span_.local.move_front(other, most);
-    EXPECT_EQ(moved, std::min(most, all));
-    EXPECT_EQ(near::count_list(span_, other), moved);
-    EXPECT_EQ(near::count_list(span_, span_.local), all - moved);
-    for (uint32_t i = 0; i < moved; i++) EXPECT_EQ(other.pop(), blocks_[i]);
-    EXPECT_TRUE(other.is_empty());
-    EXPECT_EQ(span_.local.front(), moved < all ? blocks_[moved] : nullptr);
-    for (uint32_t i = moved; i-- > 0;) span_.local.splice(blocks_[i], blocks_[i]);
-    count_cases();
-  }
-  EXPECT_FALSE(walk_all().present());
-  blocks_[2]->link = ~GetParam();
-  FreeList other;
-  EXPECT_EQ(span_.local.move_front(other, 10), 2u) << "those before the damage";
-  expect_damage(Flaw::overwritten, blocks_[2]);
-  FreeList none;
-  EXPECT_EQ(span_.local.move_front(none, 10), 0u);
-  EXPECT_EQ(none.head(), FreeList::kNoSpan);
 }
 
 TEST_P(FreeListTest, TheHeadOfAnEmptyListLiesInTheChunk) {
