@@ -7,6 +7,7 @@
 // Bound: 3 threads that attach while the others run; one pins 2 times and reads, one unlinks and
 // pins 4 times more or leaves, one pins 3 times and reads, unlinks or does nothing; 3 objects.
 #include "nearmalloc/reclaim/impl/epoch.hpp"
+#include "nearmalloc/reclaim/impl/quiescence.hpp"
 #include "nearmalloc/reclaim/impl/record_list.hpp"
 #include "retired.h"
 
@@ -131,7 +132,7 @@ class Reclaiming {
     if (!mutated("synchronize begins without a fence")) heavy_fence(asymmetric_);
     const uint64_t start = clock_.epoch.load(kAcquire);
     EpochWords<Record> words;
-    const uint64_t wait = mutated("synchronize waits for one epoch") ? 1 : 2;
+    const uint64_t wait = mutated("synchronize waits for one epoch") ? 1 : kEpochsToWaitForPins;
     for (;;) {
       words.seen = clock_.epoch.load(kAcquire);
       if (words.seen >= start + wait) return;
