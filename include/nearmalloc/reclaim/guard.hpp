@@ -95,8 +95,9 @@ class [[nodiscard]] guard {
   // read under the guard, only the objects `held` may be used, until the next checkpoint. First
   // find out whether each is still in its structure: if it is, it is as if it had been read just
   // now; if not, do not follow its pointers, and hold it again only at the same place in `held`.
-  // False: nothing has changed, and it cost one load; so always before `allow_checkpoints`. `held` are addresses that may be retired, not
-  // bases at another offset, or null. May run deleters, as a pin may.
+  // False: nothing has changed, and it cost one load; so always before `allow_checkpoints`. `held`
+  // are addresses that may be retired, not bases at another offset, or null. May run deleters, as a
+  // pin may.
   template <class... T>
   bool checkpoint(const T*... held) noexcept
     requires(has_sections)

@@ -48,9 +48,9 @@ struct options {
   // The most bytes of retired objects that are not freed yet, as the program counts them when it
   // retires them. 0: no limit. docs/reclamation-bound.md has the proof of what is kept. If
   // `when_full` blocks, that is the limit and a few objects for each thread; under robust schemes
-  // also while a reader stalls.
-  // The memory that notes the objects does not count: 20 bytes each; under ibr and hyaline 36, and
-  // under hyaline also 88 for each batch, and 16 for each thread that may hold some of it. No effect under leaky.
+  // also while a reader stalls. The memory that notes the objects does not count: 20 bytes each;
+  // under ibr and hyaline 36, and under hyaline also 88 for each batch, and 16 for each thread that
+  // may hold some of it. No effect under leaky.
   size_t max_unreclaimed_bytes = 0;
   at_limit when_full = at_limit::help;
 
