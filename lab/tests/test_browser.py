@@ -22,7 +22,7 @@ GRAPHICAL = ("DISPLAY", "WAYLAND_DISPLAY")
 @pytest.fixture
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the only browser of this machine writes what it is asked for, and its environment."""
-    for name in (*GRAPHICAL, "TERM", "CI"):
+    for name in (*GRAPHICAL, "TERM", "CI", "SSH_CONNECTION", "SSH_TTY"):
         monkeypatch.delenv(name, raising=False)
     script, file = tmp_path / "browser", tmp_path / "opened"
     script.write_text(f'#!/bin/sh\n{{ echo "$1"; env; }} > {file}\n', encoding="ascii")
@@ -59,7 +59,8 @@ def test_a_page_is_seen_at_a_terminal_of_a_graphical_session_by_its_user() -> No
         assert is_seen({name: ":0"}, terminal=True, user=1000)
         assert not is_seen({name: ":0"}, terminal=False, user=1000)
         assert not is_seen({name: ":0"}, terminal=True, user=0), "the session may be another's"
-        assert not is_seen({name: ":0", "CI": "true"}, terminal=True, user=1000)
+        for away in ("CI", "SSH_CONNECTION", "SSH_TTY"):
+            assert not is_seen({name: ":0", away: "1"}, terminal=True, user=1000)
         assert not is_seen({name: ""}, terminal=True, user=1000)
     assert not is_seen({}, terminal=True, user=1000)
 
@@ -90,6 +91,25 @@ def test_what_is_asked_for_goes_first(
         page.touch()
     browser.offer(page, wanted)
     assert pages == ([page.as_uri()] if is_opened else [])
+
+
+def test_a_closed_stdout_is_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "page.html"
+    page.touch()
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(webbrowser, "open", lambda _: pytest.fail("it was opened"))
+    browser.offer(page, None)
+
+
+def test_a_browser_without_a_name_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_: str) -> bool:
+        raise IndexError  # as webbrowser does if BROWSER is a space
+
+    monkeypatch.setattr(webbrowser, "open", refuse)
+    browser.offer(tmp_path / "page.html", True)
+    assert capsys.readouterr().err == "near: no browser could be started; BROWSER may name one\n"
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,10 @@ Span* Heap::release_span(unsigned size_class, Heap& adopter) {
   if (reusable_.first(size_class) == nullptr && !bins[size_class].is_empty()) {
     cool_hot(size_class, count_hot_free(size_class));
   }
-  Span* span = find_reusable(size_class);
+  Span* span = is_crowded(size_class) && reusable_.first(size_class) == nullptr
+                   ? reusable_.newest_spent(size_class)
+                   : nullptr;
+  if (span == nullptr) span = find_reusable(size_class);
   if (adopter.home_only && (span == nullptr || span->node != adopter.node_)) return nullptr;
   if (span != nullptr && span->remote.change_owner(id_, adopter.id_)) {
     // Stored before this heap's lock is released: this heap's next thread must not own the span.

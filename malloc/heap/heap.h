@@ -156,7 +156,8 @@ class Heap {
   Span* release_span(unsigned size_class, Heap& adopter);
 
   bool has_blocks(unsigned size_class) const {
-    return reusable_.first(size_class) != nullptr || !bins[size_class].is_empty();
+    return reusable_.first(size_class) != nullptr || !bins[size_class].is_empty() ||
+           (is_crowded(size_class) && reusable_.offers_spent(size_class));
   }
   // The classes of which it has free blocks. Lock held, owner's rights.
   ClassSet offers() const {

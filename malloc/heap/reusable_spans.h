@@ -8,7 +8,8 @@
 // their blocks are free, so a heap without a reusable span looks at some of them before it takes
 // memory. The span that became cold first comes first: where blocks are freed at random, it has
 // most. Such a span costs a slow path when it is allocated from again, and none before. A heap that
-// grows has only full spans, so looks that find nothing make the next ones fewer.
+// grows has only full spans, so looks that find nothing make the next ones fewer; but the more spans
+// wait, the more are looked at, or an old part that stays full would hide the others.
 // Invariant: a cold span is reusable, or spent if its class is crowded; never both. Guard: the lock
 // of the heap. docs/decisions/0021-memory-of-any-size.md
 #pragma once
@@ -38,6 +39,7 @@ class ReusableSpans {
   void file_spent(Span& span) {
     span.spent = true;
     spent_[span.size_class].push_back(&span);
+    spent_count_[span.size_class]++;
   }
 
   // Returns a spent span of a crowded class that is worth a try; it stays in its list. Those that
@@ -45,19 +47,31 @@ class ReusableSpans {
   Span* find_spent(unsigned size_class) {
     List<Span>& spent = spent_[size_class];
     uint8_t& tries = tries_[size_class];
+    const size_t least = min_of(kLeastTries + spent_count_[size_class] / 256, kMostTries);
     const Span* const last = spent.back();
     for (unsigned i = 0; Span* span = spent.front(); i++) {
-      if (span->shape().is_worth_a_try(span->frees.freed())) {
+      if (is_worth_a_try(span)) {
         tries = kMostTries;
         return span;
       }
-      if (i >= max_of(tries, kLeastTries)) break;
+      if (i >= max_of(tries, least)) break;
       spent.remove(span);
       spent.push_back(span);
       if (span == last) return nullptr;
     }
     tries /= 2;
     return nullptr;
+  }
+
+  // The spent span that became cold last, if it is worth a try; else null.
+  Span* newest_spent(unsigned size_class) const {
+    Span* newest = spent_[size_class].back();
+    return is_worth_a_try(newest) ? newest : nullptr;
+  }
+
+  // True if the oldest or the newest spent span of the class is worth a try.
+  bool offers_spent(unsigned size_class) const {
+    return is_worth_a_try(spent_[size_class].front()) || newest_spent(size_class) != nullptr;
   }
 
   // Takes a span out, if it is here.
@@ -121,7 +135,12 @@ class ReusableSpans {
  private:
   void remove_spent(Span& span) {
     spent_[span.size_class].remove(&span);
+    spent_count_[span.size_class]--;
     span.spent = false;
+  }
+
+  static bool is_worth_a_try(const Span* span) {
+    return span != nullptr && span->shape().is_worth_a_try(span->frees.freed());
   }
 
   static constexpr unsigned kSweepTries = 8;
@@ -133,9 +152,10 @@ class ReusableSpans {
   static constexpr int32_t kWorthOfTurn = 16;
   static constexpr int32_t kMostWorth = 4096;
 
-  List<Span> unswept_of_[kClasses];      // by class; the span filed last comes first
-  List<Span> swept_[kPagedClasses];      // likewise
-  List<Span> spent_[kCrowdedClasses];    // by class; the span that waits longest comes first
+  List<Span> unswept_of_[kClasses];    // by class; the span filed last comes first
+  List<Span> swept_[kPagedClasses];    // likewise
+  List<Span> spent_[kCrowdedClasses];  // by class; the span that waits longest comes first
+  uint32_t spent_count_[kCrowdedClasses] = {};
   uint8_t tries_[kCrowdedClasses] = {};  // how many spent spans to pass over
   uint32_t unswept_ = 0;                 // not swept, with blocks smaller than a page
   uint32_t sparse_ = 0;                  // half free or more

@@ -61,7 +61,8 @@ class Core(Process):
             self.name = printable(name)
         if note["n_type"] == "NT_PRSTATUS":
             thread = int.from_bytes(note["n_descdata"][_PRSTATUS_PID], "little")
-            self._threads[thread] = thread
+            if thread > 0:
+                self._threads[thread] = thread
         if note["n_type"] != "NT_FILE":
             return
         told = note["n_desc"]

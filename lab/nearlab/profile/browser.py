@@ -16,23 +16,26 @@ Open = Annotated[
     typer.Option(
         "--open/--no-open",
         help="open the page in a browser; without either, it is opened if stdout is a terminal of "
-        "a graphical session, but not for root, and not if CI is set",
+        "a graphical session, but not for root, by SSH, or if CI is set",
         show_default=False,
     ),
 ]
 
 
 def is_seen(variables: Mapping[str, str], terminal: bool, user: int) -> bool:
-    """Whether a user sits before a graphical session that is theirs: root may be in another's."""
+    """Whether a user sits before a graphical session that is theirs: root may be in another's, and
+    a browser of a remote machine is slow."""
     graphical = variables.get("DISPLAY") or variables.get("WAYLAND_DISPLAY")
-    return terminal and bool(graphical) and user != 0 and not variables.get("CI")
+    away = any(variables.get(name) for name in ("CI", "SSH_CONNECTION", "SSH_TTY"))
+    return terminal and bool(graphical) and user != 0 and not away
 
 
 def offer(page: Path, wanted: bool | None) -> None:
     """Opens the page if that is wanted, or if nothing is said and a user sees it. It says so if
     no browser can be started."""
     if wanted is None:
-        wanted = page.is_file() and is_seen(os.environ, sys.stdout.isatty(), os.geteuid())
+        terminal = sys.stdout is not None and sys.stdout.isatty()
+        wanted = page.is_file() and is_seen(os.environ, terminal, os.geteuid())
     if wanted and not _opened(page):
         print("near: no browser could be started; BROWSER may name one", file=sys.stderr)
 
@@ -42,7 +45,7 @@ def _opened(page: Path) -> bool:
     own = {name: os.environ.pop(name) for name in OWN_VARIABLES if name in os.environ}
     try:
         return webbrowser.open(page.resolve().as_uri())
-    except (webbrowser.Error, OSError, ValueError):  # of no use: what BROWSER has
+    except (webbrowser.Error, OSError, ValueError, IndexError):  # of no use: what BROWSER has
         return False
     except KeyboardInterrupt:  # it ended the browser
         return True

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "front/front.h"
+#include "heap/reusable_spans.h"
 #include "support/cases.h"
 #include "support/heap_room.h"
 
@@ -49,6 +50,7 @@ class SpentSpansTest : public testing::TestWithParam<unsigned> {
   Span& take() { return room_->span_of(room_->take(GetParam())); }
 
   size_t owned() { return room_->spans().size(); }
+  void expect_given(size_t number, uint32_t blocks);
 
   std::unique_ptr<HeapRoom> room_;
   bool parked_ = false;
@@ -131,19 +133,18 @@ TEST_P(SpentSpansTest, LooksThatFindNothingBecomeShort) {
   count_cases();
 }
 
-TEST_P(SpentSpansTest, AParkedHeapGivesThemToo) {
+// A parked heap gives a span of which `blocks` are free to an adopter.
+void SpentSpansTest::expect_given(size_t number, uint32_t blocks) {
   HeapRoom adopter;
-  fill(3);
-  free(1, worth());
-  free(2, 1);  // so that it offers blocks of the class
-  Span& waiting = span(1);
-  std::vector<char*> blocks;
-  for (const auto& [block, size_class] : room_->live()) blocks.push_back(block);
+  free(number, blocks);
+  Span& given = span(number);
+  std::vector<char*> live;
+  for (const auto& [block, size_class] : room_->live()) live.push_back(block);
   room_->park();
   parked_ = true;
   char* taken = adopter.take(GetParam());
-  EXPECT_EQ(&HeapRoom::span_of(taken), &waiting);
-  for (char* block : blocks) {
+  EXPECT_EQ(&HeapRoom::span_of(taken), &given);
+  for (char* block : live) {
     Span& owned = HeapRoom::span_of(block);
     owned.remote.push(near::SpanBlocks{owned.start}, reinterpret_cast<near::Block*>(block)).first
         ? near::heap_by_id(owned.remote.owner())->receive(&owned)
@@ -153,6 +154,36 @@ TEST_P(SpentSpansTest, AParkedHeapGivesThemToo) {
   adopter.free(taken);
   adopter.flush();
   EXPECT_TRUE(adopter.spans().empty());
+  count_cases();
+}
+
+TEST_P(SpentSpansTest, AParkedHeapGivesThemToo) {
+  fill(9);
+  expect_given(0, worth());
+}
+
+// It cools as the adopter comes, and is the newest then.
+TEST_P(SpentSpansTest, AParkedHeapGivesItsHotSpanToo) {
+  fill(9);
+  expect_given(8, worth());
+}
+
+// Old spans that stay full do not hide the others for long.
+TEST(ReusableSpansTest, ManySpentSpansAreLookedAtMoreQuickly) {
+  constexpr unsigned kClass = 3;
+  near::ReusableSpans reusable;
+  std::vector<Span> spans(20'000);
+  for (Span& each : spans) {
+    each.size_class = kClass;
+    each.slices = 1;
+    each.frees.set(0, kSizeClasses[kClass].reuse_at);
+    reusable.file_spent(each);
+  }
+  spans.back().frees.set(kSizeClasses[kClass].reuse_at - 1, kSizeClasses[kClass].reuse_at);
+  unsigned looks = 1;
+  for (; looks < 5000 && reusable.find_spent(kClass) == nullptr; looks++) continue;
+  EXPECT_EQ(reusable.find_spent(kClass), &spans.back());
+  EXPECT_LT(looks, 400u);
   count_cases();
 }
 
