@@ -8,8 +8,8 @@
 // their blocks are free, so a heap without a reusable span looks at some of them before it takes
 // memory. The span that became cold first comes first: where blocks are freed at random, it has
 // most. Such a span costs a slow path when it is allocated from again, and none before. A heap that
-// grows has only full spans, so looks that find nothing make the next ones fewer; but the more spans
-// wait, the more are looked at, or an old part that stays full would hide the others.
+// grows has only full spans, so looks that find nothing make the next ones fewer; but the more
+// spans wait, the more are looked at, or an old part that stays full would hide the others.
 // Invariant: a cold span is reusable, or spent if its class is crowded; never both. Guard: the lock
 // of the heap. docs/decisions/0021-memory-of-any-size.md
 #pragma once
