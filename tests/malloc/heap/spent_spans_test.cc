@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "front/front.h"
+#include "heap/registry.h"
 #include "heap/reusable_spans.h"
 #include "support/cases.h"
 #include "support/heap_room.h"
@@ -133,9 +134,11 @@ TEST_P(SpentSpansTest, LooksThatFindNothingBecomeShort) {
   count_cases();
 }
 
-// A parked heap gives a span of which `blocks` are free to an adopter.
+// A parked heap gives a span of which `blocks` are free to an adopter. No other heap is parked then.
 void SpentSpansTest::expect_given(size_t number, uint32_t blocks) {
   HeapRoom adopter;
+  std::vector<near::Heap*> others;
+  for (uint32_t i = near::heap_totals().parked; i > 0; i--) others.push_back(near::take_heap(0));
   free(number, blocks);
   Span& given = span(number);
   std::vector<char*> live;
@@ -144,6 +147,7 @@ void SpentSpansTest::expect_given(size_t number, uint32_t blocks) {
   parked_ = true;
   char* taken = adopter.take(GetParam());
   EXPECT_EQ(&HeapRoom::span_of(taken), &given);
+  for (near::Heap* each : others) near::park_heap(each);
   for (char* block : live) {
     Span& owned = HeapRoom::span_of(block);
     owned.remote.push(near::SpanBlocks{owned.start}, reinterpret_cast<near::Block*>(block)).first
@@ -158,8 +162,9 @@ void SpentSpansTest::expect_given(size_t number, uint32_t blocks) {
 }
 
 TEST_P(SpentSpansTest, AParkedHeapGivesThemToo) {
-  fill(9);
-  expect_given(0, worth());
+  fill(3);
+  free(2, 1);
+  expect_given(1, worth());
 }
 
 // It cools as the adopter comes, and is the newest then.
