@@ -62,9 +62,8 @@ Span* Heap::release_span(unsigned size_class, Heap& adopter) {
   if (reusable_.first(size_class) == nullptr && !bins[size_class].is_empty()) {
     cool_hot(size_class, count_hot_free(size_class));
   }
-  Span* span = is_crowded(size_class) && reusable_.first(size_class) == nullptr
-                   ? reusable_.newest_spent(size_class)
-                   : nullptr;
+  Span* span = reusable_.first(size_class);
+  if (span == nullptr && is_crowded(size_class)) span = reusable_.newest_spent(size_class);
   if (span == nullptr) span = find_reusable(size_class);
   if (adopter.home_only && (span == nullptr || span->node != adopter.node_)) return nullptr;
   if (span != nullptr && span->remote.change_owner(id_, adopter.id_)) {

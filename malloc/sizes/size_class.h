@@ -90,7 +90,7 @@ constexpr SizeClass make_size_class(unsigned index, unsigned (*slices_of)(uint32
           static_cast<uint32_t>(div_up(size_t{1} << 32, size)),
           UINT64_MAX / size + 1,
           static_cast<uint16_t>(capacity),
-          static_cast<uint16_t>(max_of(capacity / (index < kCrowdedClasses ? 8 : 16), 1)),
+          static_cast<uint16_t>(max_of(capacity / (is_crowded(index) ? 8 : 16), 1)),
           static_cast<uint8_t>(slices)};
 }
 
@@ -159,7 +159,7 @@ constexpr bool size_classes_hold() {
     const SizeClass& c = kSizeClasses[i];
     const SizeClass& brief = kShortSpans[i];
     const size_t span = c.slices * kSliceSize;
-    if ((c.capacity >= 32) != (i < kCrowdedClasses)) return false;
+    if ((c.capacity >= 32) != is_crowded(i)) return false;
     if (c.size % kBlockAlign != 0 || (i > 0 && c.size <= kSizeClasses[i - 1].size)) return false;
     if (c.capacity * size_t{c.size} > span) return false;
     if (!is_dense(span - c.capacity * size_t{c.size}, c.slices)) return false;

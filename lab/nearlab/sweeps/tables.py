@@ -65,10 +65,9 @@ def target_rows(record: Record) -> list[Sequence[str]]:
 
 def _sweep_of(record: Record) -> Sweep:
     subject = record.own_subject()
-    sweep = Sweep.of(record, subject) if subject is not None else None
-    if sweep is None or not sweep.time or not sweep.memory:
+    if subject is None:
         raise RecordError(f"{record.path}: no sweep of an allocator of ours")
-    return sweep
+    return Sweep.with_points(record, subject)
 
 
 def _standing(found: Sequence[Point]) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from nearlab.results import stats
-from nearlab.results.record import Cell, Record
+from nearlab.results.record import Cell, Record, RecordError
 from nearlab.results.stats import FEWEST_RUNS, Interval
 from nearlab.sweeps.options import option
 from nearlab.sweeps.points import METRICS, Kind, Point, peers_of, points, values
@@ -51,6 +51,14 @@ class Sweep:
         every = [one for one in (*time, *memory) if one.ratio is not None]
         rounds = min((_rounds(record, subject, one) for one in every), default=0)
         return cls(record, subject, time, memory, rounds)
+
+    @classmethod
+    def with_points(cls, record: Record, subject: str) -> "Sweep":
+        """As `of`. Raises RecordError if nothing in the result can be judged."""
+        sweep = cls.of(record, subject)
+        if not sweep.time or not sweep.memory:
+            raise RecordError(f"{record.path}: no sweep: no run of a peer has a time and a heap")
+        return sweep
 
     @property
     def judged_memory(self) -> list[Point]:

@@ -134,7 +134,8 @@ TEST_P(SpentSpansTest, LooksThatFindNothingBecomeShort) {
   count_cases();
 }
 
-// A parked heap gives a span of which `blocks` are free to an adopter. No other heap is parked then.
+// A parked heap gives a span of which `blocks` are free to an adopter. No other heap is parked
+// then.
 void SpentSpansTest::expect_given(size_t number, uint32_t blocks) {
   HeapRoom adopter;
   std::vector<near::Heap*> others;
