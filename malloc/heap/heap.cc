@@ -28,6 +28,7 @@ void* Heap::refill(unsigned asked) {
 void* Heap::take_locked(unsigned asked) {
   count_visit();
   if (!inbox_.empty()) drain();
+  clock_.count_refill();
   if (look_again_.load(kRelaxed)) look_again();  // relaxed: a request flag
   unsigned size_class = class_of_small.in_use(asked);
   if (unlikely(should_part(size_class))) {
@@ -238,7 +239,7 @@ void Heap::settle(Span& span, uint32_t freed) {
   if (!is_hot(span)) return settle_cold(span, freed);
   const uint32_t capacity = span.shape().capacity;
   if (unlikely(freed > capacity)) return abandon_list(span, {Flaw::ring, span.start});
-  events_++;
+  clock_.count_event();
   set_count(span, freed, capacity);
   if (freed == capacity) settle_idle(span);
 }
@@ -246,7 +247,7 @@ void Heap::settle(Span& span, uint32_t freed) {
 // As settle, for a cold span whose frees are counted.
 void Heap::settle_cold(Span& span, uint32_t freed) {
   const SizeClass& shape = span.shape();
-  events_++;
+  clock_.count_event();
   if (!span.reusable && freed < shape.reuse_at) {
     if (!span.spent && is_crowded(span.size_class)) reusable_.file_spent(span);
     return set_count(span, freed, shape.reuse_at);
@@ -259,7 +260,7 @@ void Heap::settle_cold(Span& span, uint32_t freed) {
     return;
   }
   if (!span.reusable) span.looked_at = 0;
-  if (!span.reusable || span.swept) reusable_.file(span, events_);
+  if (!span.reusable || span.swept) reusable_.file(span, clock_.now());
   if (!span.sparse && is_sparse(span, freed)) reusable_.mark_sparse(span);
   set_count(span, freed, next_event(span, freed));
   if (span.sparse && shall_sweep()) sweep();
@@ -319,11 +320,13 @@ uint32_t Heap::next_event(const Span& span, uint32_t freed) const {
 // Called when all blocks of a hot medium span are free.
 void Heap::settle_idle(Span& span) {
   if (span.idle) return;
-  Span* before = idle_.add(span);
-  if (before == nullptr || before->frees.freed() != before->shape().capacity) return;
-  count_frees(*before);
-  take_bin(*before);
-  retire(*before);
+  idle_.add(span);
+  while (Span* surplus = idle_.take_surplus(shrinking_.spans(), has_shrunk())) {
+    if (surplus->frees.freed() != surplus->shape().capacity) continue;
+    count_frees(*surplus);
+    take_bin(*surplus);
+    retire(*surplus);
+  }
 }
 
 // A span without live blocks leaves the heap. Needs the owner's rights: `shrink` walks other spans.

@@ -25,6 +25,7 @@
 
 #include "heap/class_table.h"
 #include "heap/counted.h"
+#include "heap/event_clock.h"
 #include "heap/idle_spans.h"
 #include "heap/magazines.h"
 #include "heap/reusable_spans.h"
@@ -345,9 +346,9 @@ class Heap {
   // Spans that are shorter than those of their class. Guard: lock
   uint16_t short_spans_[kClasses] = {};
   uint32_t spans_[kClasses] = {};  // of each class. Guard: lock
-  uint16_t events_ = 0;  // calls of `settle`: the clock of the heap by which sweeps find idle spans
-  uint16_t looked_when_ = 0;  // events_ when all hot spans were last looked at, or were to be
-  uint64_t looked_ms_ = 0;    // the time of the last look at a heap that had shrunk
+  EventClock clock_;
+  EventClock::Time looked_when_ = 0;  // when all hot spans were last looked at, or were to be
+  uint64_t looked_ms_ = 0;            // the time of the last look at a heap that had shrunk
   Shard* shard_ = nullptr;
   uint32_t id_ = 0;
   uint8_t node_ = 0;

@@ -49,7 +49,7 @@ void Heap::look_again() {
 // Resets the counts of looks and looks now, because time has passed or the heap has shrunk.
 void Heap::look_at_all_hot() {
   look_again_.store(false, kRelaxed);  // relaxed: a request flag
-  looked_when_ = events_;
+  looked_when_ = clock_.now();
   shrinking_.age();
   for (unsigned c = 0; c < kSmallClasses; c++) {
     looks_[c] = 0;

@@ -46,6 +46,8 @@ class Shrinking {
     return sparse > max_of(kTiny / 2, spans_ / 2) || retired_ > max_of(kTiny, spans_ / 8);
   }
 
+  uint32_t spans() const { return spans_; }
+
   // True if at most half of the purged pages were needed again.
   bool is_purging_useful() const { return pages_wanted_ * 2 <= pages_purged_ + kFreeTrial; }
 

@@ -18,7 +18,6 @@ namespace near {
 namespace {
 
 constexpr unsigned kSweeps = 4;            // for each span that leaves a heap that has shrunk
-constexpr uint16_t kWhile = 256;           // events of the heap before a span is looked at
 constexpr uint16_t kLookAgainAfter = 512;  // events between looks at all hot spans
 constexpr uint64_t kLookAgainMs = 10;      // and the time between them
 
@@ -33,8 +32,8 @@ bool Heap::shall_sweep() const {
 void Heap::shrink() {
   drop_cache();
   for (unsigned i = 0; i < kSweeps && shall_sweep(); i++) sweep();
-  if (static_cast<uint16_t>(events_ - looked_when_) <= kLookAgainAfter) return;
-  looked_when_ = events_;  // so that the clock is read no more often
+  if (EventClock::since(clock_.now(), looked_when_) <= kLookAgainAfter) return;
+  looked_when_ = clock_.now();  // so that the clock is read no more often
   const uint64_t now = coarse_now_ms();
   if (!is_old(now, looked_ms_, kLookAgainMs)) return;
   looked_ms_ = now;
@@ -42,7 +41,8 @@ void Heap::shrink() {
 }
 
 void Heap::sweep() {
-  if (Span* span = reusable_.sweep_next(events_, kWhile)) look_for_pages(*span);
+  const EventClock::Time age = clock_.events_of_while(coarse_now_ms());
+  if (Span* span = reusable_.sweep_next(clock_.now(), age)) look_for_pages(*span);
 }
 
 // Gives back the free pages of a reusable span, if a sixteenth of its blocks were freed since the
