@@ -119,10 +119,12 @@ void* allocate_uncounted(size_t size) {
     // A medium class may have blocks in its bin: the fast path does not serve it, because medium
     // blocks are counted when they are handed out.
     const unsigned size_class = class_of_computed(size);
-    const unsigned used = current_heap->class_of_small.in_use(size_class);
-    Block* block = current_heap->bins[used].pop();
+    Heap& heap = *current_heap;
+    const unsigned used = heap.class_of_small.in_use(size_class);
+    const bool is_spare = heap.has_spare(used);
+    Block* block = unlikely(is_spare) ? heap.take_spare(used) : heap.bins[used].pop();
     if (unlikely(block == nullptr)) return allocate_from_heap(size, size_class);
-    current_heap->count_taken(used);
+    if (likely(!is_spare)) heap.count_taken(used);
     record_held(block);
     return block;
   }

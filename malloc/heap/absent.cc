@@ -8,6 +8,7 @@ namespace near {
 void Heap::flush() {
   drain();
   for (unsigned c = 0; c < kClasses; c++) {
+    return_spares(c, 0);
     if (hot_[c] != nullptr) cool_hot(c, count_hot_free(c));
   }
   drop_cache();
@@ -59,6 +60,7 @@ void Heap::claim(Span& span) {
 }
 
 Span* Heap::release_span(unsigned size_class, Heap& adopter) {
+  return_spares(size_class, 0);
   if (reusable_.first(size_class) == nullptr && !bins[size_class].is_empty()) {
     cool_hot(size_class, count_hot_free(size_class));
   }

@@ -38,4 +38,17 @@ size_t Heap::check_span(const Span& span) const {
   return wrong;
 }
 
+size_t Heap::check_spares() const {
+  size_t wrong = 0;
+  spares_.for_each([&](unsigned size_class, const Block* block) {
+    const Span& span = span_of_spare(block);
+    // relaxed: spans of this heap do not change now
+    if (span.owner.load(kRelaxed) == this && span.size_class == size_class) return;
+    wrong++;
+    message("spare block %p of heap %u: its span is not the heap's",
+            static_cast<const void*>(block), id_);
+  });
+  return wrong;
+}
+
 }  // namespace near

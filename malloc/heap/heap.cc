@@ -206,6 +206,7 @@ void Heap::on_count(Span* span) {
   // relaxed: changed under the lock
   if (span->owner.load(kRelaxed) != this || span->frees.remaining() != 0) return;
   if (is_small(span->size_class) && is_hot(*span)) return look_at_hot(*span);
+  if (SpareBlocks::is_for(span->size_class)) return settle_or_keep(*span);
   settle(*span, span->frees.freed());
 }
 

@@ -33,6 +33,7 @@
 #include "heap/run_slots.h"
 #include "heap/shrinking.h"
 #include "heap/span_cache.h"
+#include "heap/spare_blocks.h"
 #include "node/node.h"
 #include "node/purge_signal.h"
 #include "node/region.h"
@@ -77,6 +78,11 @@ class Heap {
     hot_[size_class]->frees.untick();
     taken_[size_class - kSmallClasses]++;
   }
+
+  // True if there is a block of the class that the thread freed and that its span has not got back.
+  bool has_spare(unsigned size_class) const { return spares_.count(size_class) > 0; }
+  // Takes the last such block; null if there is none. Owner's thread.
+  Block* take_spare(unsigned size_class) { return spares_.take(size_class); }
 
   // Puts a span into the inbox: its remote list was empty and now has a block. Any thread.
   void receive(Span* span) { inbox_.push(span); }
@@ -179,16 +185,20 @@ class Heap {
   unsigned node() const { return node_; }
   bool is_hot(const Span& span) const { return hot_[span.size_class] == &span; }
   size_t check_span(const Span& span) const;
+  // How many spare blocks are of spans of another heap. Lock held, owner's rights.
+  size_t check_spares() const;
+  const SpareBlocks& spares() const { return spares_; }
 
   // Counts what was freed into the hot spans so far (Returns::local). Lock held, owner's rights.
   void count_hot();
 
-  // Adds the bytes of cached empty spans and runs and of blocks in magazines to the sums of their
-  // nodes. Lock held.
+  // Adds the bytes of cached empty spans and runs, of spare blocks and of blocks in magazines to
+  // the sums of their nodes. Lock held.
   void add_cached(uint64_t* bytes_of_node) const {
     cache_.add_bytes(bytes_of_node);
     runs_.add_bytes(bytes_of_node);
     bytes_of_node[node_] += uint64_t{last_runs_.slices()} << kSliceShift;
+    bytes_of_node[node_] += spares_.bytes();
     if (const Magazines* mine = magazines()) mine->add_bytes(bytes_of_node);
   }
 
@@ -302,6 +312,11 @@ class Heap {
   void heat(Span& span, unsigned size_class);
   void cool_hot(unsigned size_class, uint32_t freed);
   void take_bin(Span& span);
+  static Span& span_of_spare(const Block* block);
+  void settle_or_keep(Span& span);
+  bool keep_spare(Span& span);
+  void count_freed_at_once(const Span& span);
+  void return_spares(unsigned size_class, uint32_t keep);
   void look_at_hot(Span& span);
   // Counts the free blocks of the hot span of a class; walks the bin.
   uint32_t count_hot_free(unsigned size_class);
@@ -338,6 +353,7 @@ class Heap {
   RunCache runs_;  // those that had no slot
   Atomic<Magazines*> magazines_{nullptr};
   IdleSpans idle_;
+  SpareBlocks spares_;
   Shrinking shrinking_;
   uint8_t looks_[kSmallClasses] = {};  // recent looks at hot spans; each delays the next one
   // Medium blocks taken from the hot span since its frees were counted. Guard: the owner

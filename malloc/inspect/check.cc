@@ -9,9 +9,10 @@
 namespace near {
 namespace {
 
-// Checks every span that `heap` owns. The caller holds its lock and the owner's rights.
+// Checks every span that `heap` owns, and its spare blocks. The caller holds its lock and the
+// owner's rights.
 size_t check_heap(const Heap& heap) {
-  size_t wrong = 0;
+  size_t wrong = heap.check_spares();
   for (unsigned n = 0; n < topology.count; n++) {
     nodes[n].for_each_span([&](const Span& span) {
       // relaxed: our spans do not change now. Test the owner first: another heap's span may change.

@@ -39,10 +39,12 @@ class HeapRoom {
 
   // Allocates as malloc does; null if memory is refused.
   char* take(unsigned size_class) {
-    near::Block* block = heap_->bins[size_class].pop();
-    if (block != nullptr) {
-      if (size_class >= near::kSmallClasses) heap_->count_taken(size_class);
-    } else {
+    near::Block* block = heap_->take_spare(size_class);
+    if (block == nullptr) {
+      block = heap_->bins[size_class].pop();
+      if (block != nullptr && size_class >= near::kSmallClasses) heap_->count_taken(size_class);
+    }
+    if (block == nullptr) {
       block = static_cast<near::Block*>(heap_->refill(size_class));
     }
     if (block == nullptr) return nullptr;
@@ -95,6 +97,10 @@ class HeapRoom {
       live[&span_of(bytes)]++;
       ASSERT_TRUE(holds(bytes, near::kSizeClasses[size_class].size, seed_of(bytes)));
     }
+    ASSERT_EQ(heap_->check_spares(), 0u);
+    heap_->spares().for_each([&](unsigned, const near::Block* block) {
+      live[&span_of(reinterpret_cast<const char*>(block))]++;
+    });
     for (const near::Span* span : spans()) {
       ASSERT_EQ(heap_->check_span(*span), 0u);
       const uint32_t free = near::count_list(*span, *span->list);
@@ -104,6 +110,12 @@ class HeapRoom {
       live.erase(span);
     }
     for (const auto& [span, count] : live) ASSERT_EQ(count, 0u) << "blocks without a span";
+  }
+
+  // As a look at a heap that has shrunk does.
+  void return_spares() {
+    const near::LockGuard guard(heap_->lock);
+    heap_->look_at_all_hot();
   }
 
   void flush() {

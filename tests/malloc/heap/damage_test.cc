@@ -125,6 +125,7 @@ class DamageTest : public testing::TestWithParam<unsigned> {
     take(capacity_);
     blocks.resize(free);
     for (char* block : blocks) room_->free(block);
+    room_->return_spares();
     return blocks;
   }
 

@@ -1,0 +1,174 @@
+// Blocks that a heap's thread freed and that its next malloc of the class gets back at once.
+#include "heap/spare_blocks.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "heap/damage.h"
+#include "support/cases.h"
+#include "support/heap_room.h"
+
+namespace near_test {
+namespace {
+
+using near::class_of;
+using near::SpareBlocks;
+
+constexpr unsigned kClass = class_of(4'096);
+constexpr unsigned kLong = class_of(20'000);  // a span has several slices
+
+class SpareBlocksTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    near::start_library();
+    near::clean_heaps(true);
+    before_ = in_spans();
+    room_ = std::make_unique<HeapRoom>();
+  }
+  void TearDown() override {
+    if (room_ == nullptr) return;
+    while (!room_->live().empty()) room_->free(room_->live().begin()->first);
+    room_->flush();
+    EXPECT_EQ(in_spans(), before_);
+  }
+
+  static size_t in_spans() { return near::nodes[0].totals().in_spans; }
+
+  // Fills spans of a class, all of whose blocks are live. Returns them by span.
+  std::vector<std::vector<char*>> fill(unsigned size_class, size_t spans) {
+    std::vector<std::vector<char*>> blocks(spans);
+    for (auto& of_span : blocks) {
+      do {
+        of_span.push_back(room_->take(size_class));
+      } while (of_span.size() < HeapRoom::span_of(of_span[0]).shape().capacity);
+    }
+    return blocks;
+  }
+  uint32_t spare(unsigned size_class) const { return room_->heap().spares().count(size_class); }
+
+  size_t before_ = 0;
+  std::unique_ptr<HeapRoom> room_;
+};
+
+TEST_F(SpareBlocksTest, TheShareGrowsWithTheSpans) {
+  EXPECT_EQ(SpareBlocks::share_of(0), 0u);
+  EXPECT_EQ(SpareBlocks::share_of(3), 0u);
+  EXPECT_EQ(SpareBlocks::share_of(4), 1u);
+  EXPECT_EQ(SpareBlocks::share_of(6), 2u);
+  EXPECT_EQ(SpareBlocks::share_of(10), SpareBlocks::kMost);
+  EXPECT_EQ(SpareBlocks::share_of(UINT32_MAX), SpareBlocks::kMost);
+  count_cases(6);
+}
+
+TEST_F(SpareBlocksTest, TheNextMallocTakesTheBlockFreedLastAndNoSlowPath) {
+  for (const unsigned c : {kClass, kLong}) {
+    auto spans = fill(c, 8);
+    const uint64_t visits = room_->heap().visits();
+    for (size_t i = 0; i < 2; i++) room_->free(spans[i][1]);
+    EXPECT_EQ(spare(c), 2u);
+    EXPECT_FALSE(HeapRoom::span_of(spans[0][0]).reusable);
+    room_->expect_whole();
+    EXPECT_EQ(room_->take(c), spans[1][1]);
+    EXPECT_EQ(room_->take(c), spans[0][1]);
+    EXPECT_EQ(room_->heap().visits(), visits);
+    room_->expect_whole();
+    count_cases();
+  }
+}
+
+TEST_F(SpareBlocksTest, WhatExceedsTheShareIsFiled) {
+  auto spans = fill(kClass, 16);
+  for (size_t i = 0; i < 6; i++) room_->free(spans[i][0]);
+  EXPECT_EQ(spare(kClass), SpareBlocks::kMost);
+  for (size_t i = 0; i < 6; i++) {
+    EXPECT_EQ(HeapRoom::span_of(spans[i][1]).reusable, i >= SpareBlocks::kMost);
+  }
+  room_->expect_whole();
+  count_cases(7);
+}
+
+TEST_F(SpareBlocksTest, TheyGoBackAsTheClassShrinks) {
+  for (const unsigned c : {kClass, kLong}) {
+    auto spans = fill(c, 12);
+    for (size_t i = 0; i < 4; i++) room_->free(spans[i][0]);
+    EXPECT_EQ(spare(c), 4u);
+    for (size_t i = 11; i > 0; i--) {
+      for (char* block : spans[i]) {
+        if (room_->live().count(block) != 0) room_->free(block);
+      }
+      room_->expect_whole();
+      EXPECT_LE(spare(c), SpareBlocks::share_of(static_cast<uint32_t>(room_->spans().size())));
+    }
+    for (char* block : spans[0]) {
+      if (room_->live().count(block) != 0) room_->free(block);
+    }
+    room_->flush();
+    EXPECT_EQ(spare(c), 0u);
+    EXPECT_TRUE(room_->spans().empty());
+    count_cases(12);
+  }
+}
+
+TEST_F(SpareBlocksTest, ASmallClassAndAHotSpanHaveNone) {
+  const unsigned small = class_of(2'048);
+  auto spans = fill(small, 8);
+  room_->free(spans[0][0]);
+  EXPECT_EQ(spare(small), 0u);
+  EXPECT_EQ(room_->heap().take_spare(small), nullptr);
+  auto others = fill(kClass, 8);
+  room_->free(others[7][0]);  // of the hot span
+  EXPECT_EQ(spare(kClass), 0u);
+  room_->expect_whole();
+  count_cases(3);
+}
+
+TEST_F(SpareBlocksTest, ASecondFreeOfOneIsFound) {
+  for (const unsigned c : {kClass, kLong}) {
+    auto spans = fill(c, 8);
+    room_->free(spans[0][0]);
+    room_->free(spans[1][0]);
+    ASSERT_FALSE(near::is_damage_recorded());
+    near::Span& span = HeapRoom::span_of(spans[0][0]);
+    auto* block = reinterpret_cast<near::Block*>(spans[0][0]);
+    span.list->splice(block, block);
+    if (span.frees.tick()) room_->heap().on_count(&span);
+    const near::Damage damage = near::take_damage();
+    EXPECT_EQ(damage.flaw, near::Flaw::ring);
+    EXPECT_EQ(damage.block, spans[0][0]);
+    room_->expect_whole();
+    EXPECT_EQ(room_->take(c), spans[1][0]);
+    EXPECT_EQ(room_->take(c), spans[0][0]);
+    EXPECT_NE(room_->take(c), spans[0][0]);
+    room_->expect_whole();
+    count_cases();
+  }
+}
+
+// A span that another heap adopts has no block among the spare ones of its former heap.
+TEST_F(SpareBlocksTest, AParkedHeapReturnsThemBeforeASpanIsAdopted) {
+  auto spans = fill(kClass, 8);
+  room_->free(spans[0][0]);
+  room_->free(spans[1][0]);
+  room_->free(spans[1][1]);  // this span is filed
+  near::Heap& parked = room_->heap();
+  auto live = room_->live();
+  room_->park();
+  HeapRoom adopter;
+  char* block = adopter.take(kClass);
+  EXPECT_EQ(parked.spares().count(kClass), 0u);
+  EXPECT_EQ(near_check(), 0u);
+  adopter.free(block);
+  room_ = std::make_unique<HeapRoom>();  // takes the parked heap again
+  for (auto& [bytes, size_class] : live) {
+    near::Span& span = HeapRoom::span_of(bytes);
+    near::Heap& owner = *span.owner.load();
+    HeapRoom& room = &owner == &room_->heap() ? *room_ : adopter;
+    room.live().emplace(bytes, size_class);
+  }
+  while (!adopter.live().empty()) adopter.free(adopter.live().begin()->first);
+  count_cases(2);
+}
+
+}  // namespace
+}  // namespace near_test
