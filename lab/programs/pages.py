@@ -1,4 +1,4 @@
-"""Writes the pages that nginx serves into a new folder `pages`: three sizes, and all in one.
+"""Writes the pages of nginx and apache2 into a new folder `pages`: three sizes, and all in one.
 
 Invariant: the pages depend on nothing. The lab runs it once.
 """

@@ -181,6 +181,16 @@ def test_a_ratio_may_be_between_the_cells_of_two_patterns(root):
         assert tables(path) == 2
 
 
+def test_sums_are_those_of_the_medians_of_all_cells(root):
+    cells = {f"c t={n}": {"a": [n, n, 9, 0.1, n], "b": [n * n] * 5} for n in (1, 2, 4)}
+    of_seconds(root, cells, ("a", "b"))
+    assert number(root, 'sums data/b.jsonl.xz seconds b a "c t=*"') == "3.00"  # 21 / 7
+    for words in ('seconds a b "d"', 'hours a b "*"', 'seconds a c "*"'):
+        path = root / "README.md"
+        path.write_text(f"<!-- number: sums data/b.jsonl.xz {words} -->old<!-- end -->")
+        assert tables(path) == 2
+
+
 SIGNS = [  # the ratios in some cells, and what they say of "less", "more" and "same"
     ((0.5, 0.9, 0.3), ("yes", "no", "no")),
     ((0.5, 0.95, 1.05), ("in part", "no", "in part")),

@@ -47,6 +47,13 @@ def test_time_is_per_operation_where_operations_are_counted(tmp_path):
     assert counted.series("churn", "glibc", "time") == {1: 0.25, 2: 0.5}
 
 
+def test_work_is_the_time_of_all_threads_and_nothing_where_there_is_no_number_of_them(tmp_path):
+    content = lines({"glibc": [1, 2]})
+    assert read(tmp_path, content).series("churn", "glibc", "work_s") == {}
+    content[0]["cells"][0]["threads"] = 64
+    assert read(tmp_path, content).series("churn", "glibc", "work_s") == {1: 64, 2: 128}
+
+
 def test_times_that_an_earlier_version_scaled_are_read_as_they_were_measured(tmp_path):
     found = read(tmp_path, lines({"glibc": [1, 2]}, seconds_raw=3))
     assert found.series("churn", "glibc", "time") == {1: 3, 2: 3}

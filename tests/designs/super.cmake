@@ -52,3 +52,12 @@ endforeach()
 near_test_design_variants(super0
   "threadcache=off" "fill=half,drain=on" "fill=doubling" "constants=text")
 near_test_design_variants(super3 "constants=text")
+# As published, a process of these takes up to 5 GiB in these tests: one runs at a time.
+if(NOT NEAR_SANITIZE)
+  foreach(name super1 super4)
+    near_test_core(design_stress_${name}.constants=artifact SERIAL LABEL designs SCALE 0.02
+      COMMAND stress_standard
+      ENVIRONMENT LD_PRELOAD=$<TARGET_FILE:near_design_${name}_library> NEAR_TEST_EXPECT=${name}
+        NEARMALLOC_DESIGN_OPTIONS=constants=artifact)
+  endforeach()
+endif()

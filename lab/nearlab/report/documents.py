@@ -19,7 +19,8 @@ allocator's own number there, in the unit that the page has (MiB for `..._kib`).
 where and when the file was measured, and `version` which version of an allocator was; `empty` is
 the memory of an empty process under one, in MiB. `harness` is the share of a cell's instructions
 that are the workload's own. `beyond` counts the cells in which one allocator takes more than
-another with an interval that excludes 1. `sign` says whether these ratios are what a claim says:
+another with an interval that excludes 1. `sums` is the ratio of the sums of two allocators' numbers
+over the cells, as in a table's last row. `sign` says whether ratios are what a claim says:
 
     <!-- number: sign docs/data/quick.jsonl.xz less time tbb glibc larson* -->weak<!-- end -->
 
@@ -34,21 +35,17 @@ data; nothing else of the document changes.
 import fnmatch
 import functools
 import inspect
-import json
-import lzma
 import math
-import operator
 import re
 import shlex
-import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
 from nearlab import places
-from nearlab.report import style, verdict
+from nearlab.report import seeds, style, verdict
 from nearlab.report import tables as page_tables
 from nearlab.report.analysis import MEMORY, TIME, Analysis
 from nearlab.results import record, targets
@@ -198,6 +195,13 @@ def _ratios(
     return ", ".join(style.ratio(one.value) for one in found)
 
 
+def _sums(analysis: Analysis, metric: str, name: str, base: str, pattern: str) -> str:
+    key, cells = _METRICS.get(metric, metric), _names(analysis, pattern)
+    above = _in_cells(cells, pattern, lambda cell: analysis.value(cell, name, key))
+    below = _in_cells(cells, pattern, lambda cell: analysis.value(cell, base, key))
+    return style.ratio(sum(one.value for one in above) / sum(one.value for one in below))
+
+
 def _beyond(analysis: Analysis, metric: str, name: str, base: str, pattern: str) -> str:
     found = _of_cells(analysis, metric, name, base, pattern)
     return f"{sum(one.low > 1 for one in found)} of {len(found)}"
@@ -299,17 +303,6 @@ def _version(analysis: Analysis, name: str) -> str:
     return found.version
 
 
-def _count(verdicts: Sequence[dict[str, Any]], key: str, case: str, allocator: str) -> str:
-    """The median over the seeds of what the NUMA machine counted."""
-    chosen = [one for one in verdicts if (one["case"], one["allocator"]) == (case, allocator)]
-    try:
-        words = key.split(".")
-        found = [functools.reduce(operator.getitem, words, one["counts"]) for one in chosen]
-        return f"{statistics.median(found):,.0f}"
-    except (KeyError, TypeError, statistics.StatisticsError):
-        raise RecordError(f"{case} under {allocator} has no count {key!r}") from None
-
-
 _TABLES: dict[str, Callable[..., str]] = {
     "means": lambda analysis, *names: _table(_means(analysis, names)),
     "cells": lambda analysis, *names: _table(_cells(analysis, names)),
@@ -329,20 +322,14 @@ _NUMBERS: dict[str, Callable[..., str]] = {
     "empty": _empty,
     "harness": _harness,
     "version": _version,
-    "count": _count,
+    "count": seeds.count,
+    "sums": _sums,
 }
 
 
 @functools.cache
 def _analysis(path: Path) -> Analysis:
     return Analysis(record.read(path))
-
-
-@functools.cache
-def _verdicts(path: Path) -> list[dict[str, Any]]:
-    """What the NUMA machine said of each of its runs."""
-    lines = map(json.loads, lzma.decompress(path.read_bytes()).splitlines())
-    return [line for line in lines if "case" in line]
 
 
 def _words(text: str) -> list[str]:
@@ -363,7 +350,7 @@ def _made(kinds: dict[str, Callable[..., str]], root: Path, at: re.Match[str]) -
         inspect.signature(kinds[kind]).bind(file, *more)
     except TypeError:
         raise RecordError(f"{at['words']!r} has a word too few or too many") from None
-    data = (_verdicts if kind == "count" else _analysis)(root / file)
+    data = (seeds.verdicts if kind == "count" else _analysis)(root / file)
     return at["head"] + kinds[kind](data, *more) + at["foot"]
 
 

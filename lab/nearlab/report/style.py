@@ -105,6 +105,7 @@ _METRICS = {
         Metric("time", "time per operation", "ns", 1e9),
         Metric("seconds", "time", "s"),
         Metric("cpu_s", "CPU time", "s"),
+        Metric("work_s", "work, threads times time", "s"),
         Metric("user_s", "user time", "s"),
         Metric("sys_s", "system time", "s"),
         Metric("operations", "operations", more_is_better=True),

@@ -169,11 +169,15 @@ class Record:
     def series(self, cell: str, allocator: str, metric: str) -> dict[int, float]:
         """The metric by round; empty when any counted run failed. `time` is seconds per operation
         where the workload counts operations, so that one that runs for a fixed time counts too.
-        `heap_kib` is the peak memory above that of an empty process under the same allocator."""
+        `heap_kib` is the peak memory above that of an empty process under the same allocator.
+        `work_s` is the seconds of all threads together, running or not. [Podolsky13]"""
         if self.problem(cell, allocator):
             return {}
         empty = self.empty_kib.get(allocator, 0.0)
-        found = {run.round: _value(run, metric, empty) for run in self._kept(cell, allocator)}
+        threads = self.cell_by_name[cell].threads if metric == "work_s" else None
+        found = {
+            run.round: _value(run, metric, empty, threads) for run in self._kept(cell, allocator)
+        }
         return {number: value for number, value in found.items() if value is not None}
 
     def arrays(self, cell: str, allocator: str, key: str) -> list[list[list[float]]]:
@@ -257,7 +261,10 @@ class Record:
                 yield kind, found[place].get("failure")
 
 
-def _value(run: Run, metric: str, empty_kib: float) -> float | None:
+def _value(run: Run, metric: str, empty_kib: float, threads: int | None) -> float | None:
+    if metric == "work_s":
+        found = run.metrics.get("seconds") if threads else None
+        return None if found is None else found * (threads or 1)
     if metric == "heap_kib":
         found = run.metrics.get("memory_kib")
         if found is not None and empty_kib:
