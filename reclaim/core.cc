@@ -105,6 +105,7 @@ Record* Core::make_record() noexcept {
   if (!is_limited()) record->limbo.credit = kNoLimit;
   record->limbo.is_dated = has_eras();
   record->limbo.ages = has_sections();
+  record->limbo.memory = &settings.memory;
   if (traits.scheme == Scheme::token) {
     record->limbo.advance(record->token.passes, kTokenBags);
   } else {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "nearmalloc/reclaim/limbo_memory.hpp"
 #include "nearmalloc/reclaim/policy.hpp"
 
 namespace near::reclaim {
@@ -82,6 +83,9 @@ struct options {
   void (*on_stall)(const stall&, void* context) noexcept = nullptr;
   void* context = nullptr;
   uint32_t stall_ms = 100;
+
+  // Where the notes of retired objects lie. Functions and context must outlive the domain.
+  limbo_memory memory;
 
   // Frees, epochs and garbage are recorded here (timeline.hpp), with a row for each time a thread
   // attaches. It must outlive the domain. Null: nothing is recorded.
