@@ -26,12 +26,14 @@ constexpr unsigned kMostBatches = 8;
 constexpr uint32_t kTargets = 256;
 using SendingTo = Targets<Record, BatchNode, kTargets>;
 
+constexpr size_t bytes_of_batch(uint32_t room) { return sizeof(Batch) + room * sizeof(BatchNode); }
+
 // Null: no memory.
-Batch* make_batch(const SendingTo& targets, uint64_t birth) noexcept {
+Batch* make_batch(const limbo_memory& memory, const SendingTo& targets, uint64_t birth) noexcept {
   const uint32_t room = targets.count_from(birth);
-  void* const memory = std::malloc(sizeof(Batch) + room * sizeof(BatchNode));
-  if (memory == nullptr) return nullptr;
-  auto* const batch = new (memory) Batch{};
+  void* const place = memory.allocate(bytes_of_batch(room), memory.context);
+  if (place == nullptr) return nullptr;
+  auto* const batch = new (place) Batch{};
   batch->nodes = new (batch + 1) BatchNode[room];
   for (uint32_t i = 0; i < room; i++) batch->nodes[i].batch = batch;
   batch->birth = birth;
@@ -51,7 +53,8 @@ void land(Record& record, Batch& batch) noexcept {
   } else {
     core.find_again(objects, bytes);
   }
-  std::free(&batch);
+  const limbo_memory& memory = core.settings.memory;
+  memory.deallocate(&batch, bytes_of_batch(batch.room), memory.context);
 }
 
 // What the thread let go of last is freed by it, as its policy says.
@@ -66,7 +69,7 @@ void receive(Record& record, Batch& batch) noexcept {
 // Sends what was born from `birth`, the earliest, until `cut`. Requires the record's lock. False:
 // no memory.
 bool send_until(Record& record, const SendingTo& targets, uint64_t birth, uint64_t cut) noexcept {
-  Batch* const batch = make_batch(targets, birth);
+  Batch* const batch = make_batch(record.core->settings.memory, targets, birth);
   if (batch == nullptr) return false;
   record.limbo.take_out(cut, batch->objects);
   batch->fork = fork_count();  // the child of a fork from here on counts what is sent

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <new>
+#include <optional>
 
 #include "nearmalloc/reclaim.h"
 #include "nearmalloc/reclaim/born.hpp"
@@ -11,6 +12,7 @@
 #include "nearmalloc/reclaim/impl/free_run.hpp"
 #include "nearmalloc/reclaim/impl/this_thread.hpp"
 #include "nearmalloc/reclaim/schemes.hpp"
+#include "reclaim/c_options.h"
 
 using namespace near::reclaim;        // NOLINT: the names below are C's
 using namespace near::reclaim::impl;  // NOLINT
@@ -101,29 +103,6 @@ const Functions* functions_of(int scheme) {
   }
 }
 
-// False: there is no such policy.
-bool set_policy(int type, policy& to) {
-  switch (type) {
-    case NEAR_RECLAIM_ADAPTIVE:
-      to.type = policy::kind::adaptive;
-      return true;
-    case NEAR_RECLAIM_BATCH:
-      to.type = policy::kind::batch;
-      return true;
-    case NEAR_RECLAIM_AMORTIZED:
-      to.type = policy::kind::amortized;
-      return true;
-    case NEAR_RECLAIM_BUDGET:
-      to.type = policy::kind::budget;
-      return true;
-    case NEAR_RECLAIM_MANUAL:
-      to.type = policy::kind::manual;
-      return true;
-    default:
-      return false;
-  }
-}
-
 void free_object(void* object) noexcept { std::free(object); }
 
 // Null unless malloc is nearmalloc's.
@@ -164,41 +143,26 @@ void keep_row(near_reclaim_guard* guard, const SlotRow& row) {
 }  // namespace
 
 struct near_reclaim_domain {
-  near_reclaim_domain(const Functions& its_functions, const options& settings)
+  near_reclaim_domain(const Functions& its_functions, options settings,
+                      const near_reclaim_options& chosen)
       : functions(its_functions),
-        core(settings, its_functions.traits, FreeRun{free_object, batch_of_malloc()}) {}
+        listener{chosen.on_stall, chosen.context},
+        core(listener.listening(settings), its_functions.traits,
+             FreeRun{free_object, settings.hand_over_runs ? batch_of_malloc() : nullptr}) {}
 
   const Functions& functions;
+  const StallListener listener;
   Core core;
   Background background;
 };
 
-near_reclaim_options near_reclaim_defaults() {
-  const options usual;
-  return {NEAR_RECLAIM_DEBRA,
-          NEAR_RECLAIM_ADAPTIVE,
-          usual.reclaim.objects,
-          usual.reclaim.every,
-          0,
-          usual.batch_size,
-          usual.max_unreclaimed_bytes,
-          NEAR_RECLAIM_HELP};
-}
-
 near_reclaim_domain* near_reclaim_create(const near_reclaim_options* chosen) {
   const Functions* functions = functions_of(chosen->scheme);
-  options settings;
-  settings.reclaim = {settings.reclaim.type, chosen->objects, chosen->every, chosen->nanoseconds};
-  const bool is_known =
-      set_policy(chosen->policy, settings.reclaim) && functions != nullptr &&
-      (chosen->when_full == NEAR_RECLAIM_HELP || chosen->when_full == NEAR_RECLAIM_BLOCK);
-  if (!is_known || chosen->objects == 0 || chosen->every == 0) {
+  const std::optional<options> settings = options_of(*chosen);
+  if (functions == nullptr || !settings) {
     errno = EINVAL;
     return nullptr;
   }
-  settings.batch_size = chosen->batch_size;
-  settings.max_unreclaimed_bytes = chosen->max_unreclaimed_bytes;
-  settings.when_full = chosen->when_full == NEAR_RECLAIM_BLOCK ? at_limit::block : at_limit::help;
   void* room = nullptr;
   const int failure =
       posix_memalign(&room, alignof(near_reclaim_domain), sizeof(near_reclaim_domain));
@@ -206,7 +170,7 @@ near_reclaim_domain* near_reclaim_create(const near_reclaim_options* chosen) {
     errno = failure;
     return nullptr;
   }
-  return new (room) near_reclaim_domain(*functions, settings);
+  return new (room) near_reclaim_domain(*functions, *settings, *chosen);
 }
 
 void near_reclaim_destroy(near_reclaim_domain* domain) {
@@ -221,19 +185,32 @@ int near_reclaim_pin(near_reclaim_domain* domain, near_reclaim_guard* guard) {
     errno = ENOMEM;
     return -1;
   }
-  *guard = {domain, record, {0, 0, 0}};
+  *guard = {domain, record, {0, 0, 0}, 0};
   domain->functions.begin(*record);
   return 0;
 }
 
+static void give_back_slots(const near_reclaim_guard* guard) {
+  const Protects protects = guard->domain->functions.protects;
+  if (protects != Protects::slots && protects != Protects::sections) return;
+  SlotRow row = row_of(guard);
+  record_of(guard).hazards.give_back(row);
+}
+
 void near_reclaim_unpin(near_reclaim_guard* guard) {
-  Record& record = record_of(guard);
-  const Functions& functions = guard->domain->functions;
-  if (functions.protects == Protects::slots || functions.protects == Protects::sections) {
-    SlotRow row = row_of(guard);
-    record.hazards.give_back(row);
-  }
-  functions.end(record);
+  give_back_slots(guard);
+  guard->domain->functions.end(record_of(guard));
+}
+
+void near_reclaim_pin_in_handler(near_reclaim_domain* domain, near_reclaim_guard* guard) {
+  Record& record = domain->core.in_handler();
+  *guard = {domain, &record, {0, 0, 0}, 0};
+  guard->was_outside = enter_in_handler(record) ? 1 : 0;
+}
+
+void near_reclaim_unpin_in_handler(near_reclaim_guard* guard) {
+  give_back_slots(guard);
+  leave_in_handler(record_of(guard), guard->was_outside != 0);
 }
 
 void* near_reclaim_protect(near_reclaim_guard* guard, unsigned slot, const void* source) {
@@ -359,6 +336,19 @@ void near_reclaim_come_online(near_reclaim_domain* domain) {
 
 void near_reclaim_collect(const near_reclaim_domain* domain, near_reclaim_statistics* sums) {
   const statistics all = domain->core.collect();
-  *sums = {all.retired,    all.freed, all.lost,   all.unreclaimed, all.unreclaimed_bytes,
-           all.over_limit, all.bound, all.epochs, all.stalls,      all.threads};
+  *sums = {all.retired,
+           all.freed,
+           all.lost,
+           all.unreclaimed,
+           all.unreclaimed_bytes,
+           all.over_limit,
+           all.bound,
+           all.epochs,
+           all.stalls,
+           all.threads,
+           all.peak_unreclaimed,
+           all.longest_run,
+           all.freeing_ns,
+           all.heavy_fences,
+           all.looks};
 }

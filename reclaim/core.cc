@@ -105,6 +105,7 @@ Record* Core::make_record() noexcept {
   if (!is_limited()) record->limbo.credit = kNoLimit;
   record->limbo.is_dated = has_eras();
   record->limbo.ages = has_sections();
+  record->limbo.memory = &settings.memory;
   if (traits.scheme == Scheme::token) {
     record->limbo.advance(record->token.passes, kTokenBags);
   } else {
@@ -147,8 +148,7 @@ void Core::unpark(Record& record) noexcept {
   record.user = this_user();
   record.active_at.store(now(), kRelaxed);  // relaxed: a hint
   record.row = settings.record_to != nullptr ? settings.record_to->join(nullptr) : nullptr;
-  record.token.countdown = record.token.interval = 1;
-  record.due = true;
+  record.make_due();
   // From here on each pass includes this thread, or this thread sees whatever was unlinked before.
   if (traits.scheme == Scheme::token) heavy_fence(asymmetric);
   record.is_offline = false;
@@ -176,8 +176,7 @@ void Core::park(Record& record, uint32_t state) noexcept {
   record.lock.leave();
   if (has_left) parked_.fetch_add(1, kRelaxed);  // relaxed: a hint how many there are
   record.is_offline = state == kOffline;
-  record.token.countdown = record.token.interval = 1;
-  record.due = true;  // any use while parked then reaches expect_own
+  record.make_due();  // any use while parked then reaches expect_own
   let_go(record);
   if (has_reports()) go_away(record);
   // The next thread that takes the record is not mistaken for this one until it writes its number.

@@ -37,8 +37,7 @@ EntryBlock* Limbo::take_spare() noexcept {
     spares_ = block->next;
     spare_count_--;
   } else {
-    const size_t size = is_dated ? sizeof(DatedBlock) : sizeof(EntryBlock);
-    block = static_cast<EntryBlock*>(std::malloc(size));
+    block = static_cast<EntryBlock*>(memory->allocate(block_bytes(), memory->context));
     if (block == nullptr) return nullptr;
   }
   block->next = nullptr;
@@ -47,7 +46,7 @@ EntryBlock* Limbo::take_spare() noexcept {
 }
 
 void Limbo::keep_spare(EntryBlock* block) noexcept {
-  if (spare_count_ == kSpares) return std::free(block);
+  if (spare_count_ == kSpares) return give_back(block);
   block->next = spares_;
   spares_ = block;
   spare_count_++;
@@ -214,7 +213,7 @@ void Limbo::lose_all() noexcept {
 }
 
 void Limbo::free_spares() noexcept {
-  while (spares_ != nullptr) std::free(std::exchange(spares_, spares_->next));
+  while (spares_ != nullptr) give_back(std::exchange(spares_, spares_->next));
   spare_count_ = 0;
 }
 

@@ -57,16 +57,40 @@ enum near_reclaim_policy {
 /* What a thread does that exceeds max_unreclaimed_bytes. */
 enum near_reclaim_at_limit { NEAR_RECLAIM_HELP, NEAR_RECLAIM_BLOCK };
 
+/* A thread that keeps the objects of all threads from being freed. */
+struct near_reclaim_stall {
+  int32_t thread;        /* its kernel thread number, as in /proc/self/task */
+  uint32_t record;       /* its place in the domain */
+  uint64_t epoch;        /* the domain's epoch, or round of the token, now */
+  uint32_t milliseconds; /* since the stall was noticed */
+};
+
+struct near_timeline; /* nearmalloc/reclaim/timeline.h */
+
 /* nearmalloc/reclaim/options.hpp says what each means. */
 struct near_reclaim_options {
   int scheme;           /* an enum near_reclaim_scheme */
   int policy;           /* an enum near_reclaim_policy */
   uint32_t objects;     /* amortized, adaptive: freed each time; 1 or more */
-  uint32_t every;       /* once in so many operations; 1 or more */
+  uint32_t every;       /* once in so many operations; 0: the policy's default */
   uint32_t nanoseconds; /* budget: time for freeing, each time */
   size_t batch_size;
-  size_t max_unreclaimed_bytes; /* 0: no limit */
-  int when_full;                /* an enum near_reclaim_at_limit */
+  size_t max_unreclaimed_bytes;                            /* 0: no limit */
+  int when_full;                                           /* an enum near_reclaim_at_limit */
+  uint32_t operations_between_checks;                      /* 1 or more */
+  uint32_t records_per_check;                              /* 1 or more */
+  int skip_idle, asymmetric, hand_over_runs, measure_time; /* 0: no */
+  /* Called by a thread that has found, for `stall_ms` milliseconds, that another one stalls; once
+   * for each stall. It must not use the domain. NULL: nothing is called. */
+  void (*on_stall)(const struct near_reclaim_stall* stall, void* context);
+  void* context;
+  uint32_t stall_ms;
+  /* nearmalloc/reclaim/limbo_memory.hpp: where the notes of retired objects lie. NULL: malloc; then
+   * both are NULL. */
+  void* (*allocate)(size_t bytes, void* memory_context);
+  void (*deallocate)(void* block, size_t bytes, void* memory_context);
+  void* memory_context;
+  struct near_timeline* record_to; /* must outlive the domain; NULL: nothing is recorded */
 };
 
 struct near_reclaim_statistics {
@@ -76,6 +100,9 @@ struct near_reclaim_statistics {
   uint64_t bound;      /* of unreclaimed objects; 0: none */
   uint64_t epochs, stalls;
   uint32_t threads;
+  uint64_t peak_unreclaimed, longest_run; /* objects: nearmalloc/reclaim/options.hpp */
+  uint64_t freeing_ns;                    /* time spent freeing, if measure_time is not 0 */
+  uint64_t heavy_fences, looks;
 };
 
 /* A thread's stay in a domain. Its members are private. */
@@ -83,6 +110,7 @@ struct near_reclaim_guard {
   struct near_reclaim_domain* domain;
   void* record;
   uint32_t slots[3];
+  uint32_t was_outside;
 };
 
 /* The slots of a guard are 0 .. NEAR_RECLAIM_SLOTS - 1. */
@@ -102,6 +130,13 @@ int near_reclaim_pin(struct near_reclaim_domain* domain, struct near_reclaim_gua
 
 /* Ends it. Under NEAR_RECLAIM_DEBRA, _QSBR and _TOKEN, guards may end in any order. */
 void near_reclaim_unpin(struct near_reclaim_guard* guard);
+
+/* For a signal handler, of a thread that has used the domain before; aborts otherwise. In between
+ * the handler may call near_reclaim_protect and near_reclaim_hold of this guard, and
+ * near_reclaim_collect. nearmalloc/reclaim/handler_guard.hpp has the rules. Both keep errno. */
+void near_reclaim_pin_in_handler(struct near_reclaim_domain* domain,
+                                 struct near_reclaim_guard* guard);
+void near_reclaim_unpin_in_handler(struct near_reclaim_guard* guard);
 
 /* The value of the atomic pointer at `source` (_Atomic(T*)), whose object stays valid until the
  * slot is used again or the guard ends. */

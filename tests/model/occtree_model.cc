@@ -25,6 +25,7 @@ namespace {
 
 Witness inserts("successful inserts");
 Witness erasures("successful erasures");
+Witness updates("values replaced");
 Witness retirements("nodes retired");
 Witness rotations("trees with another root than at first");
 
@@ -74,6 +75,7 @@ using Tree = reclaim::impl::guarded_occtree<uint32_t, uint32_t, Home, Lock>;
 
 constexpr uint32_t kStays = 3;
 constexpr uint32_t kKeys = 6;  // 1 to 5
+constexpr uint32_t kAdded = 100;
 constexpr uint32_t stamp(uint32_t key, uint32_t turn = 0) { return key + 100 * (turn + 1); }
 constexpr bool is_stamp(uint32_t key, uint32_t value) { return value % 100 == key; }
 
@@ -118,6 +120,25 @@ class Growing {
     if (!tree_->erase(guard, key)) return;
     present_[key]--;
     erasures.note();
+  }
+  // Adds to the value of the key, or inserts it: then true.
+  bool add(uint32_t key) {
+    Home::guard_type guard{home_};
+    const auto done = tree_->update(guard, key, [&](const std::optional<uint32_t>& there) {
+      return std::optional<uint32_t>(there ? *there + kAdded : stamp(key));
+    });
+    expect(done.changed, "an update that always changes changed nothing");
+    if (done.before) return updates.note(), false;
+    present_[key]++;
+    return true;
+  }
+  uint32_t take(uint32_t key) {
+    Home::guard_type guard{home_};
+    const auto taken = tree_->take(guard, key);
+    if (!taken) return 0;
+    present_[key]--;
+    erasures.note();
+    return *taken;
   }
   std::optional<uint32_t> find(uint32_t key) {
     Home::guard_type guard{home_};
@@ -195,11 +216,45 @@ class Reviving : public rl::test_suite<Reviving, 3>, public Growing {
   }
 };
 
+// Two threads add to the value of one key, or insert it, while a third makes the tree rotate, or
+// takes the key.
+class Updating : public rl::test_suite<Updating, 3>, public Growing {
+ public:
+  void before() {
+    Growing::before();
+    if (has_two_children_) insert(1);  // then the node stays when it is taken, else it is unlinked
+  }
+  void after() {
+    const uint32_t sum = taken_ + find(2).value_or(0);
+    expect(sum == stamp(2) * (1 + inserted_) + kAdded * added_,
+           "an update was lost, or came twice");
+    Growing::after();
+  }
+  void thread(unsigned index) {
+    for (int i = 0; i < 2; i++) {
+      if (index == 2) {
+        choose(2) == 0 ? insert(4 + i) : void(taken_ += take(2));
+      } else if (add(2)) {
+        inserted_++;
+      } else {
+        added_++;
+      }
+    }
+  }
+
+ private:
+  const bool has_two_children_ = choose(2) == 0;
+  uint32_t added_ = 0;
+  uint32_t inserted_ = 0;
+  uint32_t taken_ = 0;
+};
+
 }  // namespace
 
 const std::vector<Exploration> kExplorations = {
     explore<Rotating>("search while the tree rotates", Random{50'000}),
     explore<Reviving>("a key comes back", Random{50'000}),
+    explore<Updating>("updates", Random{50'000}),
     explore<Mixed>("search, insert, erase", Random{100'000}),
 };
 

@@ -41,9 +41,9 @@ near_model_swap(occtree occtree.hpp "a missing child is looked for before the no
 ]])
 near_model_swap(occtree occtree.hpp "children are counted before the node is locked" [[
     node.lock.lock();
-    const bool was_present = node.is_present();
-    if (was_present) node.clear_value();
-    const bool is_unlinked = was_present && !node.has_both_children();
+    const std::optional<Value> taken = node.value();
+    if (taken) node.clear_value();
+    const bool is_unlinked = taken && !node.has_both_children();
     if (is_unlinked) repairing.unlink(*parent, node);
     node.lock.unlock();
     if (is_unlinked) {
@@ -51,12 +51,12 @@ near_model_swap(occtree occtree.hpp "children are counted before the node is loc
     } else {
       parent->lock.unlock();
     }
-    return was_present;
+    return taken;
 ]] [[
-    const bool was_present = node.is_present();
-    const bool is_unlinked = was_present && !node.has_both_children();
+    const std::optional<Value> taken = node.value();
+    const bool is_unlinked = taken && !node.has_both_children();
     node.lock.lock();
-    if (was_present) node.clear_value();
+    if (taken) node.clear_value();
     if (is_unlinked) repairing.unlink(*parent, node);
     node.lock.unlock();
     if (is_unlinked) {
@@ -64,7 +64,7 @@ near_model_swap(occtree occtree.hpp "children are counted before the node is loc
     } else {
       parent->lock.unlock();
     }
-    return was_present;
+    return taken;
 ]])
 near_model_swap(occtree occtree.hpp "a child is tested before its version is read" [[
         const occ_version version = child->version();
@@ -94,5 +94,32 @@ near_model_swap(occtree occtree.hpp "a child is tested before its version is rea
           if (at.is_match) return at;
           slot = impl::alternate(slot);
         }
+]])
+near_model_swap(occtree occtree.hpp "a value is read before the node is locked" [[
+    const std::lock_guard locked(node.lock);
+    if (node.is_unlinked()) return std::nullopt;
+    const std::optional<Value> there = node.value();
+    const std::optional<Value> fresh = f(there);
+    if (fresh) node.set_value(*fresh);
+    return update_result<Value>{there, fresh.has_value()};
+]] [[
+    const std::optional<Value> there = node.value();
+    const std::lock_guard locked(node.lock);
+    if (node.is_unlinked()) return std::nullopt;
+    const std::optional<Value> fresh = f(there);
+    if (fresh) node.set_value(*fresh);
+    return update_result<Value>{there, fresh.has_value()};
+]])
+near_model_swap(occtree occtree.hpp "a node that was unlinked is updated" [[
+    if (node.is_unlinked()) return std::nullopt;
+    const std::optional<Value> there = node.value();
+    const std::optional<Value> fresh = f(there);
+    if (fresh) node.set_value(*fresh);
+    return update_result<Value>{there, fresh.has_value()};
+]] [[
+    const std::optional<Value> there = node.value();
+    const std::optional<Value> fresh = f(there);
+    if (fresh) node.set_value(*fresh);
+    return update_result<Value>{there, fresh.has_value()};
 ]])
 near_model_swaps(occtree reclaim)

@@ -37,6 +37,24 @@ near_model_swap(scx impl/scx.hpp "the pointer swings before all nodes are frozen
       }
     }
 ]])
+near_model_swap(scx impl/scx.hpp "nodes are frozen from the last to the first" [[
+    for (unsigned i = 0; i < update.count; ++i) {
+      if (!update.nodes[i]->freeze(update.seen[i], tag)) {
+        return descriptor.end(tag, ScxState::aborted);
+      }
+    }
+]] [[
+    for (unsigned i = update.count; i-- > 0;) {
+      if (!update.nodes[i]->freeze(update.seen[i], tag)) {
+        return descriptor.end(tag, ScxState::aborted);
+      }
+    }
+]])
+near_model_swap(scx impl/scx.hpp "an update is helped without a second look at its status" [[
+    if (descriptor.is_in_progress(tag)) carry_out(descriptor, tag, update);
+]] [[
+    carry_out(descriptor, tag, update);
+]])
 near_model_swap(scx impl/scx.hpp "an update ends before its pointer swings" [[
     update.nodes[0]->swing(update.index, update.old, update.replacement);
     return descriptor.end(tag, ScxState::committed);

@@ -3,6 +3,7 @@
 //   domain<debra<>> d;
 //   abtree<int64_t, int64_t, domain<debra<>>> map(d);
 //   map.insert(1, 10);                        // pins by itself
+//   map.upsert(1, 11);                        // there or not
 //
 // How it works. An entry node, which is never replaced, has one child, the root. Leaves never
 // change: insert and erase put a new leaf in the place of the old one, by an SCX (impl/scx.hpp) on
@@ -54,17 +55,22 @@
 #include "nearmalloc/reclaim/impl/abtree_draft.hpp"
 #include "nearmalloc/reclaim/impl/abtree_node.hpp"
 #include "nearmalloc/reclaim/impl/abtree_scan.hpp"
+#include "nearmalloc/reclaim/impl/abtree_search.hpp"
 #include "nearmalloc/reclaim/impl/abtree_walk.hpp"
 #include "nearmalloc/reclaim/impl/hazard.hpp"
 #include "nearmalloc/reclaim/impl/own_slots.hpp"
 #include "nearmalloc/reclaim/impl/scx.hpp"
 #include "nearmalloc/reclaim/impl/self_pinning.hpp"
+#include "nearmalloc/reclaim/impl/update.hpp"
 
 namespace near::reclaim {
 namespace impl {
 
 template <class Key, class Value, class Domain, unsigned B, unsigned A>
-class guarded_abtree {
+class guarded_abtree
+    : impl::AbtreeSearch<
+          impl::AbtreeNode<Key, Value, B, impl::born_under<typename Domain::guard_type>>,
+          typename Domain::guard_type> {
   static_assert(A >= 2, "a node with one child has no sibling for it");
   static_assert(B >= 2 * A - 1, "two nodes that are too small must fit in one");
 
@@ -91,23 +97,41 @@ class guarded_abtree {
     }
   }
 
-  // False: the key is not there. Throws std::bad_alloc.
-  bool erase(guard_type& guard, const Key& key) {
+  // Puts what f(there) returns in the place of what is there, in one step; `there` is the value, or
+  // none. If f returns none, all stays as it is. `f` may be called more than once; the last call
+  // counts. Throws std::bad_alloc, and what f throws; then all is as before.
+  template <class F>
+  update_result<Value> update(guard_type& guard, const Key& key, F f) {
     auto&& own = impl::own_slots(guard);
     for (;;) {
       const Place place = leaf_for(own, key);
       const unsigned at = place.node->place_of(key);
-      if (!place.node->has_at(at, key)) return false;
-      if (try_erase(own, place, at, at + 1, key)) return true;
+      const std::optional<Value> there = place.node->value_if(at, key);
+      const std::optional<Value> fresh = f(there);
+      if (!fresh) return {there, false};
+      const bool done = there ? try_replace(own, place, at, key, *fresh)
+                              : try_insert(own, place, at, key, *fresh);
+      if (done) return {there, true};
     }
   }
+
+  // Erases the key, and returns the value that it had; none: it was not there. Throws
+  // std::bad_alloc.
+  std::optional<Value> take(guard_type& guard, const Key& key) {
+    auto&& own = impl::own_slots(guard);
+    for (;;) {
+      const Place place = leaf_for(own, key);
+      const unsigned at = place.node->place_of(key);
+      const std::optional<Value> there = place.node->value_if(at, key);
+      if (!there || try_erase(own, place, at, at + 1, key)) return there;
+    }
+  }
+  bool erase(guard_type& guard, const Key& key) { return take(guard, key).has_value(); }
 
   std::optional<Value> find(guard_type& guard, const Key& key) const {
     auto&& own = impl::own_slots(guard);
     const Place place = leaf_for(own, key);
-    const unsigned at = place.node->place_of(key);
-    if (!place.node->has_at(at, key)) return std::nullopt;
-    return place.node->value(at);
+    return place.node->value_if(place.node->place_of(key), key);
   }
   bool contains(guard_type& guard, const Key& key) const { return find(guard, key).has_value(); }
 
@@ -175,6 +199,12 @@ class guarded_abtree {
   friend class impl::AbtreeScan<guarded_abtree>;
 
   using Node = impl::AbtreeNode<Key, Value, B, impl::born_under<guard_type>>;
+  using Search = impl::AbtreeSearch<Node, guard_type>;
+  using Search::descend;
+  using Search::entry_;
+  using Search::leaf_for;
+  using Search::step;
+  using Search::try_descend;
   using Draft = impl::AbtreeDraft<Node>;
   using Fresh = impl::AbtreeFresh<Node>;
   using Update = impl::ScxUpdate<Node>;
@@ -182,61 +212,9 @@ class guarded_abtree {
   using Entries = impl::AbtreeEntries<Node>;
 
   // Slots of the guard: the path uses the first kPathSlots in turn, help() those from kHelpSlot on.
-  static constexpr unsigned kPathSlots = 4;
-  static constexpr unsigned kSiblingSlot = 4;
-  static constexpr unsigned kHelpSlot = 5;
+  static constexpr unsigned kSiblingSlot = Search::kPathSlots;
+  static constexpr unsigned kHelpSlot = kSiblingSlot + 1;
   static_assert(kHelpSlot + Update::kMostNodes < impl::kGuardSlots);
-
-  // Returns child `index` of `from`, both protected. Null: `from` is no longer in the tree.
-  static Node* step(guard_type& guard, unsigned slot, const Node& from, unsigned index) {
-    Node* child = from.child(index);
-    if constexpr (!guard_type::protects_all) {
-      for (;;) {
-        guard.hold(slot, child);
-        Node* const still = from.child(index);
-        if (from.is_finalized()) return nullptr;
-        if (still == child && impl::still_holds(guard)) break;
-        child = still;
-      }
-    }
-    return child;
-  }
-
-  // Goes down to the first node for which until(place) is true, or a leaf.
-  template <class Until>
-  Place descend(guard_type& guard, const Key& key, Until until) const {
-    for (;;) {
-      Place place;
-      if (try_descend(guard, key, until, place)) return place;
-    }
-  }
-
-  template <class Until>
-  bool try_descend(guard_type& guard, const Key& key, Until& until, Place& place) const {
-    place.parent = &entry_;
-    for (unsigned depth = 0;; ++depth) {
-      place.node = step(guard, depth % kPathSlots, *place.parent, place.index);
-      if (place.node == nullptr) return false;
-      if (until(place) || place.node->is_leaf()) return true;
-      place.grand = place.parent;
-      place.parent = place.node;
-      place.parent_index = place.index;
-      place.index = place.node->child_for(key);
-    }
-  }
-
-  Place leaf_for(guard_type& guard, const Key& key) const {
-    return descend(guard, key, [](const Place&) { return false; });
-  }
-
-  // `next`: the least key beyond the leaf.
-  Place leaf_for(guard_type& guard, const Key& key, std::optional<Key>& next) const {
-    return descend(guard, key, [&](const Place& at) {
-      if (at.parent == &entry_) next.reset();
-      at.note_next(next);
-      return false;
-    });
-  }
 
   // Adds a protected node to an update. False: the node is changing or was cut off.
   bool link(guard_type& guard, Node* node, Update& update) {
@@ -286,6 +264,16 @@ class guarded_abtree {
     draft.insert(at, key, Node::word_of(value));
     Node* const top = draft.halves(fresh, place.parent != &entry_);
     return replace_leaf(guard, place, key, update, top, fresh);
+  }
+
+  bool try_replace(guard_type& guard, const Place& place, unsigned at, const Key& key,
+                   const Value& value) {
+    Update update;
+    if (!link(guard, place.parent, update)) return false;
+    Fresh fresh;
+    Node* const leaf = copy_without(fresh, *place.node, 0, 0);
+    leaf->set_word(at, Node::word_of(value));
+    return replace_leaf(guard, place, key, update, leaf, fresh);
   }
 
   bool try_erase(guard_type& guard, const Place& place, unsigned first, unsigned end,
@@ -374,7 +362,6 @@ class guarded_abtree {
   Domain& domain_;
 
  private:
-  mutable Node entry_{Node::Kind::inner, false, 1};
   mutable impl::ScxTable<Node> scx_;  // mutable: a scan helps updates
   Atomic<bool> unrepaired_{false};    // no memory was left for a step
 };
@@ -383,10 +370,10 @@ class guarded_abtree {
 
 // Adds operations without a guard, which pin by themselves; size and key_sum.
 template <class Key, class Value, class Domain, unsigned B = 11, unsigned A = std::max(B / 4, 2u)>
-class abtree : public impl::self_pinning_ordered<impl::guarded_abtree<Key, Value, Domain, B, A>> {
+class abtree : public impl::self_pinning_tree<impl::guarded_abtree<Key, Value, Domain, B, A>> {
  public:
   using base = impl::guarded_abtree<Key, Value, Domain, B, A>;
-  using impl::self_pinning_ordered<base>::self_pinning_ordered;
+  using impl::self_pinning_tree<base>::self_pinning_tree;
   using base::scan;
 
   template <class Visit>

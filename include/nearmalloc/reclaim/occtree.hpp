@@ -4,6 +4,7 @@
 //   domain<debra<>> d;
 //   occtree<int64_t, uint64_t, domain<debra<>>> tree(d);
 //   tree.insert(1, 10);                            // pins by itself
+//   tree.upsert(1, 11);                            // there or not
 //   auto g = d.pin();
 //   uint64_t sum = 0;
 //   tree.range(g, 0, 100, [&](int64_t, uint64_t value) { sum += value; });
@@ -54,6 +55,7 @@
 #include "nearmalloc/reclaim/impl/occtree_trail.hpp"
 #include "nearmalloc/reclaim/impl/own_slots.hpp"
 #include "nearmalloc/reclaim/impl/self_pinning.hpp"
+#include "nearmalloc/reclaim/impl/update.hpp"
 
 namespace near::reclaim {
 namespace impl {
@@ -67,7 +69,7 @@ class guarded_occtree {
   using node_type = impl::occ_node<Key, Value, Lock, impl::born_under<guard_type>>;
 
   explicit guarded_occtree(Domain& domain) : domain_(domain) {}
-  ~guarded_occtree() { free_subtree(root()); }
+  ~guarded_occtree() { impl::occ_free(root()); }
   guarded_occtree(const guarded_occtree&) = delete;
   guarded_occtree& operator=(const guarded_occtree&) = delete;
 
@@ -87,16 +89,41 @@ class guarded_occtree {
     }
   }
 
-  bool erase(guard_type& guard, const Key& key) {
+  // Puts what f(there) returns in the place of what is there, in one step; `there` is the value, or
+  // none. If f returns none, all stays as it is. `f` may be called more than once; the last call
+  // counts. It runs under the lock of a node, so it must not use the tree, nor wait. If memory runs
+  // out, or f throws, nothing has changed.
+  template <class F>
+  update_result<Value> update(guard_type& guard, const Key& key, F f) {
+    auto&& own = impl::own_slots(guard);
+    std::unique_ptr<node_type> fresh;
+    for (;;) {
+      const place found = find_place(own, key);
+      if (found.is_match) {
+        const std::optional<update_result<Value>> updated = update_node(*found.node, f);
+        if (updated) return *updated;
+        continue;
+      }
+      const std::optional<Value> value = f(std::optional<Value>());
+      if (!value) return {};
+      fresh = std::make_unique<node_type>(key, *value);
+      if (link(own, found, fresh)) return {std::nullopt, true};
+    }
+  }
+
+  // Erases the key, and returns the value that it had; none: it was not there.
+  std::optional<Value> take(guard_type& guard, const Key& key) {
     auto&& own = impl::own_slots(guard);
     const place found = find_place(own, key);
     // An unlinked node holds no value either, and never gets one.
     while (found.is_match && found.node->is_present()) {
       if (!found.node->has_both_children()) return clear_and_unlink(own, *found.node);
-      if (const std::optional<bool> cleared = clear(*found.node)) return *cleared;
+      std::optional<Value> taken;
+      if (clear(*found.node, taken)) return taken;
     }
-    return false;
+    return std::nullopt;
   }
+  bool erase(guard_type& guard, const Key& key) { return take(guard, key).has_value(); }
 
   std::optional<Value> find(guard_type& guard, const Key& key) const {
     auto&& own = impl::own_slots(guard);
@@ -133,7 +160,7 @@ class guarded_occtree {
 
   template <class Visit>
   void for_each(Visit visit) const {
-    visit_subtree(root(), visit);
+    impl::occ_visit(root(), visit);
   }
 
   // Whether every invariant holds; reports on stderr what does not.
@@ -296,6 +323,17 @@ class guarded_occtree {
     return true;
   }
 
+  // Empty if the node was unlinked.
+  template <class F>
+  static std::optional<update_result<Value>> update_node(node_type& node, F& f) {
+    const std::lock_guard locked(node.lock);
+    if (node.is_unlinked()) return std::nullopt;
+    const std::optional<Value> there = node.value();
+    const std::optional<Value> fresh = f(there);
+    if (fresh) node.set_value(*fresh);
+    return update_result<Value>{there, fresh.has_value()};
+  }
+
   // Puts `fresh` where a child was missing, unless the place has changed.
   bool link(guard_type& guard, const place& at, std::unique_ptr<node_type>& fresh) {
     at.node->lock.lock();
@@ -309,23 +347,25 @@ class guarded_occtree {
     return true;
   }
 
-  // Makes the node a routing node. Empty if it has lost a child meanwhile, and can be unlinked.
-  static std::optional<bool> clear(node_type& node) {
+  // Makes the node a routing node; `taken` is the value that it had, if any. False if it has lost a
+  // child meanwhile, and can be unlinked.
+  static bool clear(node_type& node, std::optional<Value>& taken) {
     const std::lock_guard locked(node.lock);
-    if (!node.is_present()) return false;
-    if (!node.has_both_children()) return std::nullopt;
+    if (!node.is_present()) return true;
+    if (!node.has_both_children()) return false;
+    taken = node.value();
     node.clear_value();
     return true;
   }
 
-  bool clear_and_unlink(guard_type& guard, node_type& node) {
+  std::optional<Value> clear_and_unlink(guard_type& guard, node_type& node) {
     repair repairing(guard);
     node_type* const parent = impl::lock_parent(guard, node, impl::occ_slot_up);
-    if (parent == nullptr) return false;
+    if (parent == nullptr) return std::nullopt;
     node.lock.lock();
-    const bool was_present = node.is_present();
-    if (was_present) node.clear_value();
-    const bool is_unlinked = was_present && !node.has_both_children();
+    const std::optional<Value> taken = node.value();
+    if (taken) node.clear_value();
+    const bool is_unlinked = taken && !node.has_both_children();
     if (is_unlinked) repairing.unlink(*parent, node);
     node.lock.unlock();
     if (is_unlinked) {
@@ -333,22 +373,7 @@ class guarded_occtree {
     } else {
       parent->lock.unlock();
     }
-    return was_present;
-  }
-
-  template <class Visit>
-  static void visit_subtree(const node_type* node, Visit& visit) {
-    if (node == nullptr) return;
-    visit_subtree(node->child(impl::left_side), visit);
-    if (const std::optional<Value> value = node->value()) visit(node->key, *value);
-    visit_subtree(node->child(impl::right_side), visit);
-  }
-
-  static void free_subtree(node_type* node) {
-    if (node == nullptr) return;
-    free_subtree(node->child(impl::left_side));
-    free_subtree(node->child(impl::right_side));
-    delete node;
+    return taken;
   }
 
  protected:
@@ -362,10 +387,9 @@ class guarded_occtree {
 
 // Adds operations without a guard, which pin by themselves; size and key_sum.
 template <class Key, class Value, class Domain, class Lock = waiting_lock>
-class occtree : public impl::self_pinning_ordered<impl::guarded_occtree<Key, Value, Domain, Lock>> {
+class occtree : public impl::self_pinning_tree<impl::guarded_occtree<Key, Value, Domain, Lock>> {
  public:
-  using impl::self_pinning_ordered<
-      impl::guarded_occtree<Key, Value, Domain, Lock>>::self_pinning_ordered;
+  using impl::self_pinning_tree<impl::guarded_occtree<Key, Value, Domain, Lock>>::self_pinning_tree;
 };
 
 }  // namespace near::reclaim

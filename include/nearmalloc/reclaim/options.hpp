@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "nearmalloc/reclaim/limbo_memory.hpp"
 #include "nearmalloc/reclaim/policy.hpp"
 
 namespace near::reclaim {
@@ -37,12 +38,13 @@ struct options {
   policy reclaim = policy::adaptive();
 
   // A thread retires so many objects before it looks whether the epoch can be advanced (DEBRA,
-  // checkpoints, ping_epochs), or which objects no hazard (hazard_pointers) or reservation (ibr)
-  // holds, or sends them (hyaline). 0: DEBRA as published, which always looks, and has full fences
-  // at pins instead of heavy ones in scans; so for checkpoints. Larger: fewer heavy fences, more
-  // garbage. If a thread stops retiring, what it retired stays until other threads
-  // retire batches: they take it over once they have advanced 16 epochs (rounds, looks), and one
-  // more for every eight such threads.
+  // checkpoints, qsbr, ping_epochs), or which objects no hazard (hazard_pointers) or reservation
+  // (ibr) holds, or sends them (hyaline). Under epochs, what it retired in three of them waits: up
+  // to three batches. 0: DEBRA as published, which always looks, and has full fences at pins
+  // instead of heavy ones in scans; so for checkpoints. Larger: fewer heavy fences, more garbage.
+  // If a thread stops retiring, what it retired stays until other threads retire batches: they take
+  // it over once they have advanced 16 epochs (rounds, looks), and one more for every eight such
+  // threads.
   size_t batch_size = 1024;
 
   // The most bytes of retired objects that are not freed yet, as the program counts them when it
@@ -81,6 +83,9 @@ struct options {
   void (*on_stall)(const stall&, void* context) noexcept = nullptr;
   void* context = nullptr;
   uint32_t stall_ms = 100;
+
+  // Where the notes of retired objects lie. Functions and context must outlive the domain.
+  limbo_memory memory;
 
   // Frees, epochs and garbage are recorded here (timeline.hpp), with a row for each time a thread
   // attaches. It must outlive the domain. Null: nothing is recorded.

@@ -65,6 +65,11 @@ struct alignas(16) AbtreeNode : Base {
     return value;
   }
 
+  // In a leaf: the value of the key, whose place is `place_of(key)`; none: it is not there.
+  std::optional<Value> value_if(unsigned place, const Key& key) const {
+    return has_at(place, key) ? std::optional<Value>(value(place)) : std::nullopt;
+  }
+
   static Word word_of(const Value& value) {
     Word word = 0;
     std::memcpy(&word, &value, sizeof value);

@@ -20,6 +20,7 @@
 
 #include "nearmalloc/impl/atomic.hpp"
 #include "nearmalloc/reclaim/impl/interval.hpp"
+#include "nearmalloc/reclaim/limbo_memory.hpp"
 
 namespace near::reclaim {
 
@@ -106,6 +107,8 @@ struct FreeRun {
   size_t (*many)(void* const* blocks, size_t count) noexcept;  // null: one by one
 };
 
+inline constexpr limbo_memory kUsualMemory;
+
 // The credit of a thread whose domain has no limit.
 inline constexpr int64_t kNoLimit = INT64_MAX / 2;
 
@@ -186,8 +189,9 @@ class Limbo {
   void lose_all() noexcept;
   void free_spares() noexcept;
 
-  bool is_dated = false;  // constant from before the first push on
-  bool ages = false;      // constant from before the first push on
+  bool is_dated = false;                       // constant from before the first push on
+  bool ages = false;                           // constant from before the first push on
+  const limbo_memory* memory = &kUsualMemory;  // constant from before the first push on
 
   // What this thread may still retire before it asks the domain. Guarded as all else.
   int64_t credit = 0;
@@ -217,6 +221,10 @@ class Limbo {
   bool add_block() noexcept;
   void lose_from(EntryBlock& block, uint32_t first) noexcept;
   EntryBlock* take_spare() noexcept;
+  size_t block_bytes() const { return is_dated ? sizeof(DatedBlock) : sizeof(EntryBlock); }
+  void give_back(EntryBlock* block) const noexcept {
+    memory->deallocate(block, block_bytes(), memory->context);
+  }
   void keep_spare(EntryBlock* block) noexcept;
   void expire(uint64_t now, unsigned distance) noexcept;
   void give_count(uint64_t objects, Limbo& to) noexcept;

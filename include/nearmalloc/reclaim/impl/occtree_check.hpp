@@ -1,8 +1,8 @@
-// Checks an occtree while no operation is under way.
+// Visits, frees and checks an occtree while no operation is under way.
 //
-// For every reachable node it checks that keys are in order; that the parent pointer is right; that
-// the node is neither unlinked nor in the middle of a rotation; that its lock is free; and that the
-// node is in order as occtree_repair.hpp defines it, without exception.
+// For every reachable node the check is that keys are in order; that the parent pointer is right;
+// that the node is neither unlinked nor in the middle of a rotation; that its lock is free; and
+// that the node is in order as occtree_repair.hpp defines it, without exception.
 // Thread-safety: one thread, while no operation is under way.
 #pragma once
 
@@ -11,6 +11,22 @@
 #include "nearmalloc/reclaim/impl/occtree_node.hpp"
 
 namespace near::reclaim::impl {
+
+template <class Node, class Visit>
+void occ_visit(const Node* node, Visit& visit) {
+  if (node == nullptr) return;
+  occ_visit(node->child(left_side), visit);
+  if (const auto value = node->value()) visit(node->key, *value);
+  occ_visit(node->child(right_side), visit);
+}
+
+template <class Node>
+void occ_free(Node* node) {
+  if (node == nullptr) return;
+  occ_free(node->child(left_side));
+  occ_free(node->child(right_side));
+  delete node;
+}
 
 template <class Node, class Key>
 class occ_check {

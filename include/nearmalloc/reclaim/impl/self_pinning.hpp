@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "nearmalloc/reclaim/impl/section.hpp"
+#include "nearmalloc/reclaim/impl/update.hpp"
 
 namespace near::reclaim::impl {
 
@@ -127,6 +128,59 @@ class self_pinning_map : public Pinning {
     guard_type guard = this->domain_.pin();
     allow_checkpoints(guard);
     return visit(guard, f);
+  }
+};
+
+// As self_pinning_ordered, for trees: they have `update` and `take`, and upsert and
+// compare_and_replace follow from that.
+template <class Structure>
+class self_pinning_tree : public self_pinning_ordered<Structure> {
+ public:
+  using key_type = typename Structure::key_type;
+  using mapped_type = typename Structure::mapped_type;
+  using guard_type = typename Structure::guard_type;
+  using self_pinning_ordered<Structure>::self_pinning_ordered;
+  using Structure::take;
+  using Structure::update;
+
+  // Inserts, or puts `value` in the place of the one that is there, in one step. True: inserted.
+  // Throws std::bad_alloc; then all is as before.
+  bool upsert(guard_type& guard, const key_type& key, const mapped_type& value) {
+    return upsert_by_update(*this, guard, key, value);
+  }
+  bool upsert(const key_type& key, const mapped_type& value) {
+    guard_type guard = this->domain_.pin();
+    allow_checkpoints(guard);
+    return upsert(guard, key, value);
+  }
+
+  // Puts `value` in the place of the one that is there if that equals `expected`. True: it did.
+  // Throws as upsert.
+  bool compare_and_replace(guard_type& guard, const key_type& key, const mapped_type& expected,
+                           const mapped_type& value)
+    requires std::equality_comparable<mapped_type>
+  {
+    return replace_by_update(*this, guard, key, expected, value);
+  }
+  bool compare_and_replace(const key_type& key, const mapped_type& expected,
+                           const mapped_type& value)
+    requires std::equality_comparable<mapped_type>
+  {
+    guard_type guard = this->domain_.pin();
+    allow_checkpoints(guard);
+    return compare_and_replace(guard, key, expected, value);
+  }
+
+  template <class F>
+  update_result<mapped_type> update(const key_type& key, F f) {
+    guard_type guard = this->domain_.pin();
+    allow_checkpoints(guard);
+    return update(guard, key, f);
+  }
+  std::optional<mapped_type> take(const key_type& key) {
+    guard_type guard = this->domain_.pin();
+    allow_checkpoints(guard);
+    return take(guard, key);
   }
 };
 
