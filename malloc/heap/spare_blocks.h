@@ -55,7 +55,7 @@ class SpareBlocks {
   // Takes the block out that came last; null if there is none.
   Block* take(unsigned size_class) {
     const uint32_t before = count(size_class);
-    if (before == 0) return nullptr;
+    if (before == 0 || !is_for(size_class)) return nullptr;
     Block* block = blocks_[place(size_class)][before - 1];
     set_count(size_class, before - 1);
     return block;
