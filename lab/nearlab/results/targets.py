@@ -122,6 +122,13 @@ def _mean(record: Record, target: Target) -> tuple[str, bool]:
     return found.shown("{:.3f}".format), found.high <= target.at_most  # a bound may be 1 %
 
 
+def _paired(record: Record, target: Target) -> tuple[str, bool]:
+    """As `_mean`, of the ratios within the rounds."""
+    pairs = [(pair.ours, pair.theirs) for pair in _pairs(record, target)]
+    found = stats.geometric_mean_of_paired_ratios(pairs)
+    return found.shown("{:.4f}".format), found.high <= target.at_most
+
+
 def _each(record: Record, target: Target) -> tuple[str, bool]:
     """The ratio in every cell; an excess up to `slack` does not count."""
     pairs = _pairs(record, target)
@@ -151,6 +158,7 @@ def _value(record: Record, target: Target) -> tuple[str, bool]:
 
 _KINDS: dict[str, Callable[[Record, Target], tuple[str, bool]]] = {
     "mean": _mean,
+    "paired": _paired,
     "each": _each,
     "difference": _difference,
     "value": _value,
