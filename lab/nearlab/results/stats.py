@@ -147,8 +147,8 @@ def geometric_mean_of_paired_ratios(
 ) -> Interval:
     """The geometric mean over rows of each row's ratio within a round: the mean of the logarithms
     without the fifth at each end. For differences of one percent: what a round does to both runs
-    cancels before the runs are compared, and of runs with normal noise a trimmed mean needs two
-    thirds as many as a median. The interval covers the noise of the runs of these rows."""
+    cancels before the runs are compared, and where noise is normal, a trimmed mean needs 0.7
+    times as many rounds as a median. The interval covers the noise of the runs of these rows."""
     if not rows:
         raise ValueError("no rows")
     generator = np.random.default_rng(_SEED)
