@@ -127,6 +127,17 @@ TEST_F(ProfileStack, OfAThread) {
   std::thread([] { recurse(5, ""); }).join();
 }
 
+// One of them has the rules that are known; the others find theirs anew.
+TEST_F(ProfileStack, OfThreadsAtTheSameTime) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; i++) {
+    threads.emplace_back([] {
+      for (int round = 0; round < 200; round++) recurse(round % 8 + 1, "");
+    });
+  }
+  for (std::thread& each : threads) each.join();
+}
+
 struct ComparesAtItsEnd {
   ~ComparesAtItsEnd() { compare(); }
 };
