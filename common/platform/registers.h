@@ -15,11 +15,16 @@ struct Registers {
   static constexpr unsigned kCount = 17;
   static constexpr unsigned kFrame = 6;
   static constexpr unsigned kStack = 7;
+  static constexpr unsigned kReturn = 16;
+  static constexpr uint8_t kKept[] = {3, 6, 12, 13, 14, 15, kReturn};
 #elif defined(__aarch64__)
   static constexpr unsigned kCount = 32;
   static constexpr unsigned kFrame = 29;
   static constexpr unsigned kStack = 31;
+  static constexpr unsigned kReturn = 30;
+  static constexpr uint8_t kKept[] = {19, 20, 21, 22, 23, 24, 25, 26, 27, 28, kFrame, kReturn};
 #endif
+  // kKept: those that a function keeps for its caller, and the return address.
 
   uintptr_t value[kCount];
   uintptr_t pc;

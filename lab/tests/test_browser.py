@@ -145,6 +145,16 @@ def test_elsewhere_only_if_it_is_asked_for(
     assert bool(asked(opened)) == bool(words)
 
 
+def test_a_browser_does_not_keep_the_pipe_that_stdout_is(opened: Path, tmp_path: Path) -> None:
+    script, ends = Path(os.environ["BROWSER"]), tmp_path / "ends"
+    os.mkfifo(ends)
+    waits = f"{{ read end < {ends}; }} 2> /dev/null &"
+    script.write_text(f'#!/bin/sh\necho noise\necho "$1" > {opened}\n{waits}\n', "ascii")
+    result = run_module("profile.command", "--open", *PROGRAM, cwd=tmp_path)  # else it never ends
+    ends.write_text("now\n", "ascii")  # the browser's child still runs
+    assert result.returncode == 3 and asked(opened) and "noise" not in result.stdout
+
+
 def test_a_profile_that_is_shown_is_opened_too(opened: Path, tmp_path: Path) -> None:
     variables = {
         "LD_PRELOAD": os.environ["NEAR_LIBRARY"],

@@ -330,6 +330,6 @@ def test_the_profilers_cost_is_that_of_the_rows_of_two_plans(monkeypatch):
     quick, programs = rows("quick"), rows("programs")
     assert rows("profile-overhead") == quick + programs
     judged = [target.workloads for target in keys.target]
-    assert judged == 2 * [[row[0] for row in programs]] + 2 * [[row[0] for row in quick]]
+    assert judged == 4 * [[row[0] for row in programs]] + 2 * [[row[0] for row in quick]]
     pairs = {(target.allocator, target.relative_to) for target in keys.target}
     assert pairs == {(one, "nearmalloc") for one in keys.allocators[1:]}

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from nearlab.results import stats
@@ -57,6 +58,36 @@ def test_more_rows_narrow_the_interval_of_the_mean():
     assert many.high - many.low < (one.high - one.low) / 2
 
 
+def test_paired_ratios_multiply_rows_and_leave_out_what_is_far_away():
+    rows = [([2] * 5, [1] * 5), ([8, 8, 8, 8, 800], [1] * 5)]
+    found = stats.geometric_mean_of_paired_ratios(rows)
+    assert found.value == pytest.approx(4) and found.low == pytest.approx(4)
+
+
+def test_what_a_round_does_to_both_runs_cancels_from_paired_ratios():
+    generator = np.random.default_rng(1)
+    speed = np.exp(generator.normal(0, 0.3, 15))
+    noise = np.exp(generator.normal(0, 0.005, 15))
+    found = stats.geometric_mean_of_paired_ratios([(list(1.02 * speed * noise), list(speed))])
+    assert 1.01 < found.low < 1.02 < found.high < 1.03
+
+
+def test_intervals_of_paired_ratios_hold_the_truth_and_are_narrower_than_those_of_medians():
+    generator = np.random.default_rng(2)
+    held, narrower = 0, 0
+
+    def runs(mean):
+        return list(np.exp(generator.normal(mean, 0.05, 18)))
+
+    for _ in range(200):
+        rows = [(runs(0.01), runs(0)) for _ in range(6)]
+        paired = stats.geometric_mean_of_paired_ratios(rows, resamples=1000)
+        medians = stats.geometric_mean_of_ratios(rows, resamples=1000)
+        held += paired.low <= math.exp(0.01) <= paired.high
+        narrower += paired.high - paired.low < medians.high - medians.low
+    assert held >= 180 and narrower >= 180
+
+
 @pytest.mark.parametrize("first,second", [([], []), ([1], [1, 2]), ([1, 0], [1, 1]), ([-1], [1])])
 def test_nonsense_is_refused(first, second):
     with pytest.raises(ValueError):
@@ -86,6 +117,8 @@ def test_the_reference_cancels_what_slowed_a_whole_session():
 def test_no_rows_have_no_mean():
     with pytest.raises(ValueError):
         stats.geometric_mean_of_ratios([])
+    with pytest.raises(ValueError):
+        stats.geometric_mean_of_paired_ratios([])
 
 
 def test_an_interval_prints_as_value_and_edges():
@@ -100,6 +133,7 @@ def test_fewer_than_five_rounds_give_no_interval():
         stats.unpaired_ratio(few[0], enough[1]),
         stats.ratio_of_ratios(few, enough),
         stats.geometric_mean_of_ratios([enough, few]),
+        stats.geometric_mean_of_paired_ratios([enough, few]),
         stats.over_rows([enough] * 5 + [few]),
         stats.over_rows([enough] * 4),
     ):

@@ -141,3 +141,55 @@ def test_a_cell_may_be_half_as_large_again_when_that_is_little(verdicts):
 def test_a_failed_cell_is_not_measured(verdicts):
     found = verdict(verdicts(GOOD, skip=("churn", "nearmalloc")), "time, all rows")
     assert found.reached is None and "crash" in found.found
+
+
+PAIRED = """
+name = "paired"
+rounds = 7
+allocators = ["glibc", "nearmalloc"]
+[[workload]]
+program = "churn"
+[[target]]
+name = "one percent"
+kind = "paired"
+workloads = ["churn"]
+at_most = 1.01
+relative_to = "glibc"
+"""
+
+
+@pytest.fixture
+def paired_verdict(tmp_path):
+    """The verdict on a target of kind `paired`, of runs as (round, seconds of nearmalloc)."""
+
+    def judge(runs: list[tuple[int, float]], disturbed: dict[str, set[int]]) -> targets.Verdict:
+        cell = results_file.cell("churn")
+        lines = [results_file.plan_line(["glibc", "nearmalloc"], [cell]) | {"plan_toml": PAIRED}]
+        for number, seconds in runs:
+            for name, found in (("glibc", 1.0), ("nearmalloc", seconds)):
+                line = results_file.run_line(cell["cell"], name, number, {"seconds": found})
+                mark = "by a test" if number in disturbed.get(name, ()) else None
+                lines.append(line | {"disturbed": mark})
+        path = tmp_path / "result.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        (only,) = targets.verdicts(record.read(path))
+        return only
+
+    return judge
+
+
+def test_paired_runs_are_judged_by_the_edge_of_the_mean_without_the_ends(paired_verdict):
+    near = [1.004, 1.005, 1.005, 1.005, 1.005, 1.006]
+    found = paired_verdict(list(enumerate([*near, 9.0], 1)), {})
+    assert found.reached is False, found.found  # 9 may be drawn too often to be left out
+    found = paired_verdict(list(enumerate([*near, 1.007], 1)), {})
+    assert found.reached is True and found.found.startswith("1.0052 [1.00"), found.found
+    found = paired_verdict([(number, 1.011) for number in range(1, 8)], {})
+    assert found.reached is False and found.found == "1.0110 [1.0110, 1.0110]"
+
+
+def test_disturbed_runs_count_where_too_few_pairs_are_calm(paired_verdict):
+    runs = [(number, 1.0 if number <= 5 else 2.0) for number in range(1, 8)]
+    assert paired_verdict(runs, {"glibc": {6, 7}}).found == "1.0000 [1.0000, 1.0000]"
+    found = paired_verdict(runs, {"glibc": {6, 7}, "nearmalloc": {1, 2}})
+    assert found.found.startswith("1.1487 [1.0000"), "of the five in the middle one is 2.0"

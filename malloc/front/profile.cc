@@ -246,7 +246,7 @@ int start_profile(size_t mean) {
 void keep_profile_of_child() {
   const SavedErrno saved;
   written.store(0, kRelaxed);  // relaxed: see above
-  profile::forget_writers();
+  profile::forget_other_threads();
   if (profile::stop_keeping()) keep_file(false);
 }
 

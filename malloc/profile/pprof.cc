@@ -79,9 +79,23 @@ void put_types(Sink& out) {
   }
 }
 
-void put_sample(Sink& out, const SiteCopy& copy) {
+// Numbers of addresses that samples name. To look at all places of the profiler's table of
+// addresses would make its pages resident.
+class Named {
+ public:
+  void add(uint32_t number) { words_[number / 64] |= uint64_t{1} << number % 64; }
+  bool has(uint32_t number) const { return (words_[number / 64] >> number % 64 & 1) != 0; }
+
+ private:
+  uint64_t words_[(Table::kAddresses + 63) / 64] = {};
+};
+
+void put_sample(Sink& out, const SiteCopy& copy, Named& named) {
   Message locations;
-  for (unsigned i = 0; i < copy.site.depth; i++) locations.element(copy.numbers[i] + 1);
+  for (unsigned i = 0; i < copy.site.depth; i++) {
+    locations.element(copy.numbers[i] + 1);
+    named.add(copy.numbers[i]);
+  }
   const Site& site = copy.site;
   const uint64_t values[kTypes] = {site.allocated.whole_blocks(),
                                    site.allocated.bytes,
@@ -113,10 +127,10 @@ void put_modules(Sink& out, const Modules& modules) {
 }
 
 // pprof wants addresses of calls, and these are of returns.
-void put_locations(Sink& out, const Modules& modules) {
+void put_locations(Sink& out, const Modules& modules, const Named& named) {
   for (uint32_t number = 0; number < Table::kAddresses; number++) {
+    if (!named.has(number)) continue;
     const uintptr_t address = frame_address(number);
-    if (address == 0) continue;
     const size_t module = modules.find(address - 1);
     Message location;
     location.number(1, number + 1);
@@ -133,11 +147,12 @@ void write_pprof(Sink& out) {
   const Summary found = summary();
   put_types(out);
   SiteCopy copy;
+  Named named;
   for (uint32_t i = 0; copy_site(i, copy); i++) {
-    if (copy.site.samples > 0) put_sample(out, copy);
+    if (copy.site.samples > 0) put_sample(out, copy, named);
   }
   put_modules(out, modules);
-  put_locations(out, modules);
+  put_locations(out, modules, named);
   put_strings(out, modules, found);
   Message period;
   period.number(1, kSpace);

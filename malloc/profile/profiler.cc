@@ -7,6 +7,7 @@
 #include "platform/clock.h"
 #include "profile/chance.h"
 #include "profile/kept.h"
+#include "profile/known_rules.h"
 #include "profile/spans.h"
 #include "profile/stack.h"
 
@@ -38,7 +39,8 @@ constinit State state;
 constinit SampledSpans spans;  // guard: the lock
 constinit Kept kept;           // guard: the lock
 
-constexpr size_t kOwnBytes = Table::kBytes + sizeof state + sizeof spans + sizeof kept;
+constexpr size_t kOwnBytes =
+    Table::kBytes + sizeof state + sizeof spans + sizeof kept + KnownRules::kBytes;
 static_assert(kOwnBytes + sizeof(Kept::Layout) <= kMostOwnBytes);
 
 // Written under the lock; any thread reads them. relaxed, wherever they are used: a thread that
@@ -317,7 +319,8 @@ HeldSites::~HeldSites() {
   if (state.writers > 0) state.writers--;  // 0: in a child that a handler in the writer forked
 }
 
-void forget_writers() {
+void forget_other_threads() {
+  KnownRules::give_back_in_child();
   const LockGuard guard(lock);
   state.writers = 0;
 }

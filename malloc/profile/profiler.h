@@ -77,7 +77,7 @@ bool stop_keeping();
 void lock_for_fork();
 void unlock_for_fork();
 // Called in a child of fork, which has only the thread that forked.
-void forget_writers();
+void forget_other_threads();
 
 // --- for users ---
 

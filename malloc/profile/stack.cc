@@ -8,6 +8,7 @@
 #include "base/bits.h"
 #include "base/compiler.h"
 #include "platform/registers.h"
+#include "profile/known_rules.h"
 #include "profile/tables.h"
 
 namespace near::profile {
@@ -54,9 +55,9 @@ Step step_by_frame(Registers& registers) {
   return known && registers.pc != 0 ? Step::done : Step::end;
 }
 
-Step step(Registers& registers) {
+Step step(Registers& registers, KnownRules& known) {
   if (!follows_frames.load(kRelaxed)) {  // relaxed: see above
-    const Step result = step_by_tables(registers);
+    const Step result = step_by_tables(registers, known);
     if (result != Step::unknown) return result;
   }
   return step_by_frame(registers);
@@ -73,8 +74,9 @@ void prepare_stacks(bool by_frame_pointers) {
 NEAR_NOINLINE unsigned capture_stack(uintptr_t* frames, unsigned most) {
   Registers registers;
   registers.read();
+  KnownRules known;
   unsigned count = 0;
-  while (count < most && step(registers) == Step::done) {
+  while (count < most && step(registers, known) == Step::done) {
     const uintptr_t address = registers.pc;
     if (count > 0 || !is_own_code(address)) frames[count++] = address;
     registers.pc = address - 1;

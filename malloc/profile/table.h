@@ -73,7 +73,7 @@ class Table {
   uintptr_t address(uint32_t number) const { return parts_->addresses[number]; }
 
   static constexpr uint32_t kAddresses = 6144;
-  static constexpr uint32_t kFrames = 32768;
+  static constexpr uint32_t kFrames = 26624;
   static constexpr uint32_t kSites = 768;
   static constexpr uint32_t kSamples = 5120;
   // Sites that are folded at once: else each new stack would pay for all.

@@ -1,51 +1,14 @@
 #include "profile/tables.h"
 
+#include <iterator>
+
 #include "platform/unwind_header.h"
 #include "profile/cfi.h"
+#include "profile/known_rules.h"
+#include "profile/search_table.h"
 
 namespace near::profile {
 namespace {
-
-// The form that linkers write: 4-byte numbers; entries relative to the header, sorted. They follow
-// the header.
-struct Header {
-  uint8_t version;
-  uint8_t pointer_encoding;
-  uint8_t count_encoding;
-  uint8_t table_encoding;
-  int32_t frames;
-  uint32_t count;
-};
-struct Entry {
-  int32_t start;
-  int32_t description;
-};
-
-// The description (FDE) of the last function that starts at or before the address; null if there is
-// none.
-const uint8_t* find_description(const uint8_t* start, uintptr_t pc) {
-  const auto* header = reinterpret_cast<const Header*>(start);
-  constexpr uint8_t kPcRelative4 = 0x1b;
-  constexpr uint8_t kUnsigned4 = 0x03;
-  constexpr uint8_t kHeaderRelative4 = 0x3b;
-  if (header->version != 1 || header->pointer_encoding != kPcRelative4) return nullptr;
-  if (header->count_encoding != kUnsigned4 || header->table_encoding != kHeaderRelative4) {
-    return nullptr;
-  }
-  const auto* entries = reinterpret_cast<const Entry*>(header + 1);
-  const auto place = static_cast<intptr_t>(pc - reinterpret_cast<uintptr_t>(start));
-  uint32_t low = 0;
-  uint32_t high = header->count;
-  while (low < high) {
-    const uint32_t middle = low + (high - low) / 2;
-    if (entries[middle].start <= place) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low == 0 ? nullptr : start + entries[low - 1].description;
-}
 
 bool find_frame_address(const Rules& rules, Registers& registers, uintptr_t& cfa) {
   if (rules.cfa_register >= Registers::kCount) return false;
@@ -78,16 +41,36 @@ Step apply(const Rules& rules, Registers& registers) {
   return registers.pc == 0 ? Step::end : Step::done;
 }
 
+// As `apply`.
+Step apply_short(const ShortRules& rules, Registers& registers) {
+  if (rules.has_no_caller) return Step::end;
+  uintptr_t cfa = registers.value[rules.cfa_register] + static_cast<uintptr_t>(rules.cfa_offset);
+  if (rules.cfa_is_stored && !registers.read_word(cfa, cfa)) return Step::end;
+  if (cfa <= registers.stack()) return Step::end;
+  for (unsigned i = 0; i < std::size(Registers::kKept); i++) {
+    if (rules.stored[i] == 0) continue;
+    const uintptr_t place = cfa + static_cast<uintptr_t>(rules.stored[i]) * sizeof(uintptr_t);
+    if (!registers.read_word(place, registers.value[Registers::kKept[i]])) return Step::end;
+  }
+  registers.pc = plain_address(registers.value[Registers::kReturn]);
+  registers.value[Registers::kStack] = cfa;
+  return registers.pc == 0 ? Step::end : Step::done;
+}
+
 }  // namespace
 
-Step step_by_tables(Registers& registers) {
-  const auto* header = static_cast<const uint8_t*>(find_unwind_header(registers.pc));
+Step step_by_tables(Registers& registers, KnownRules& known) {
+  const uintptr_t pc = registers.pc;
+  const void* header = find_unwind_header(pc);
   if (header == nullptr) return Step::unknown;
-  const uint8_t* description = find_description(header, registers.pc);
-  if (description == nullptr) return Step::unknown;
+  const SearchTable table(header);
+  if (const ShortRules* rules = known.find(pc, table)) return apply_short(*rules, registers);
+  const uint32_t number = table.find(pc);
+  if (number == SearchTable::kNone) return Step::unknown;
   Rules rules;
-  switch (find_rules(description, registers.pc, rules)) {
+  switch (find_rules(table.description(number), pc, rules)) {
     case Found::rules:
+      known.add(pc, table, number, rules);
       return apply(rules, registers);
     case Found::nothing:
       return Step::unknown;

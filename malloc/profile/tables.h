@@ -19,7 +19,9 @@ enum class Step : uint8_t {
   unknown,  // no table has the code
 };
 
-// Moves to the caller.
-Step step_by_tables(Registers& registers);
+class KnownRules;
+
+// Moves to the caller. Rules that `known` has are not found anew; those that are found are kept.
+Step step_by_tables(Registers& registers, KnownRules& known);
 
 }  // namespace near::profile

@@ -85,7 +85,7 @@ struct options {
   uint32_t stall_ms = 100;
 
   // Where the notes of retired objects lie. Functions and context must outlive the domain.
-  limbo_memory memory;
+  limbo_memory memory = {};
 
   // Frees, epochs and garbage are recorded here (timeline.hpp), with a row for each time a thread
   // attaches. It must outlive the domain. Null: nothing is recorded.

@@ -102,7 +102,7 @@ class Target(_Table):
     """`[[target]]`: what an allocator has to reach in some cells; results/targets.py judges it."""
 
     name: Annotated[str, Field(min_length=1)]
-    kind: Literal["mean", "each", "difference", "value"]
+    kind: Literal["mean", "paired", "each", "difference", "value"]
     workloads: Annotated[list[str], Field(min_length=1)]  # names; `*` stands for anything
     metric: str = "seconds"
     at_most: float

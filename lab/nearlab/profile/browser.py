@@ -1,9 +1,10 @@
 """Opens a page in the user's browser, if a user is there to see it."""
 
+import contextlib
 import os
 import sys
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -44,10 +45,29 @@ def _opened(page: Path) -> bool:
     """Waits for browsers that use the terminal, and for those that BROWSER names without `&`."""
     own = {name: os.environ.pop(name) for name in OWN_VARIABLES if name in os.environ}
     try:
-        return webbrowser.open(page.resolve().as_uri())
+        with _stdout_of_browser():
+            return webbrowser.open(page.resolve().as_uri())
     except (webbrowser.Error, OSError, ValueError, IndexError):  # of no use: what BROWSER has
         return False
     except KeyboardInterrupt:  # it ended the browser
         return True
     finally:
         os.environ.update(own)
+
+
+@contextlib.contextmanager
+def _stdout_of_browser() -> Iterator[None]:
+    """A browser may use the terminal, but not a pipe or a file that stdout is: there it would add
+    lines of its own, and a reader of the pipe would wait until the browser ends."""
+    if sys.stdout is None or sys.stdout.isatty():
+        yield
+        return
+    sys.stdout.flush()
+    before, nothing = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nothing, 1)
+        yield
+    finally:
+        os.dup2(before, 1)
+        os.close(before)
+        os.close(nothing)

@@ -166,18 +166,20 @@ class Record:
     def failed(self, cell: str, allocator: str) -> bool:
         return any(run.failure for run in self.counted(cell, allocator))
 
-    def series(self, cell: str, allocator: str, metric: str) -> dict[int, float]:
+    def series(
+        self, cell: str, allocator: str, metric: str, *, all_runs: bool = False
+    ) -> dict[int, float]:
         """The metric by round; empty when any counted run failed. `time` is seconds per operation
         where the workload counts operations, so that one that runs for a fixed time counts too.
         `heap_kib` is the peak memory above that of an empty process under the same allocator.
-        `work_s` is the seconds of all threads together, running or not. [Podolsky13]"""
+        `work_s` is the seconds of all threads together, running or not. [Podolsky13]
+         With `all_runs` also those that other work disturbed."""
         if self.problem(cell, allocator):
             return {}
         empty = self.empty_kib.get(allocator, 0.0)
         threads = self.cell_by_name[cell].threads if metric == "work_s" else None
-        found = {
-            run.round: _value(run, metric, empty, threads) for run in self._kept(cell, allocator)
-        }
+        runs = self.counted(cell, allocator) if all_runs else self._kept(cell, allocator)
+        found = {run.round: _value(run, metric, empty, threads) for run in runs}
         return {number: value for number, value in found.items() if value is not None}
 
     def arrays(self, cell: str, allocator: str, key: str) -> list[list[list[float]]]:
@@ -188,11 +190,11 @@ class Record:
         return [rows for rows in found if rows]
 
     def paired(
-        self, cell: str, above: str, below: str, metrics: tuple[str, str]
+        self, cell: str, above: str, below: str, metrics: tuple[str, str], *, all_runs: bool = False
     ) -> tuple[list[float], list[float]]:
         """Two series of a cell over the rounds that both have."""
-        first = self.series(cell, above, metrics[0])
-        second = self.series(cell, below, metrics[1])
+        first = self.series(cell, above, metrics[0], all_runs=all_runs)
+        second = self.series(cell, below, metrics[1], all_runs=all_runs)
         rounds = sorted(first.keys() & second.keys())
         return [first[number] for number in rounds], [second[number] for number in rounds]
 

@@ -16,6 +16,7 @@ import numpy as np
 
 FEWEST_RUNS = 5  # the fewest rounds that give an interval, and from which allocators are ranked
 
+_TRIMMED = 0.2  # of the rounds, at each end
 _SEED = 20260701
 _RESAMPLES = 10_000
 _LEVEL = 0.95  # of the intervals
@@ -139,6 +140,33 @@ def geometric_mean_of_ratios(
     the runs of these rows."""
     exact, drawn = _of_rows(rows, resamples, seed)
     return _exp(exact.mean(), drawn.mean(axis=0), min(len(above) for above, _ in rows))
+
+
+def geometric_mean_of_paired_ratios(
+    rows: Sequence[tuple[Sequence[float], Sequence[float]]], *, resamples: int = _RESAMPLES
+) -> Interval:
+    """The geometric mean over rows of each row's ratio within a round: the mean of the logarithms
+    without the fifth at each end. For differences of one percent: what a round does to both runs
+    cancels before the runs are compared, and where noise is normal, a trimmed mean needs 0.7
+    times as many rounds as a median. The interval covers the noise of the runs of these rows."""
+    if not rows:
+        raise ValueError("no rows")
+    generator = np.random.default_rng(_SEED)
+    exact, drawn = [], []
+    for row in rows:
+        above, below = map(_positive, _paired(*row))
+        logs = np.log(above / below)
+        exact.append(_trimmed_means(logs))
+        drawn.append(_trimmed_means(logs[_rounds(logs, resamples, generator)]))
+    fewest = min(len(above) for above, _ in rows)
+    return _exp(float(np.mean(exact)), np.mean(drawn, axis=0), fewest)
+
+
+def _trimmed_means(series: np.ndarray) -> np.ndarray:
+    """Of the last axis."""
+    cut = int(_TRIMMED * series.shape[-1])
+    means: np.ndarray = np.sort(series)[..., cut : series.shape[-1] - cut].mean(axis=-1)
+    return means
 
 
 def over_rows(

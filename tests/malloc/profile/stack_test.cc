@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "profile/known_rules.h"
 #include "profile/tables.h"
 #include "support/cases.h"
 
@@ -42,6 +43,11 @@ _Unwind_Reason_Code add(struct _Unwind_Context* context, void* data) {
   ours.count = near::profile::capture_stack(ours.frames, kMost);
   _Unwind_Backtrace(add, &theirs);
   ASSERT_GE(ours.count, 3u);
+  // Its rules are known now.
+  Stack again;
+  again.count = near::profile::capture_stack(again.frames, kMost);
+  ASSERT_EQ(again.count, ours.count);
+  for (unsigned i = 1; i < ours.count; i++) EXPECT_EQ(again.frames[i], ours.frames[i]);
   // The first frame of each is this function, at another place.
   EXPECT_EQ(ours.count, theirs.count);
   for (unsigned i = 1; i < std::min(ours.count, theirs.count); i++) {
@@ -121,6 +127,17 @@ TEST_F(ProfileStack, OfAThread) {
   std::thread([] { recurse(5, ""); }).join();
 }
 
+// One of them has the rules that are known; the others find theirs anew.
+TEST_F(ProfileStack, OfThreadsAtTheSameTime) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; i++) {
+    threads.emplace_back([] {
+      for (int round = 0; round < 200; round++) recurse(round % 8 + 1, "");
+    });
+  }
+  for (std::thread& each : threads) each.join();
+}
+
 struct ComparesAtItsEnd {
   ~ComparesAtItsEnd() { compare(); }
 };
@@ -137,10 +154,11 @@ TEST_F(ProfileStack, CodeWithoutTablesIsUnknown) {
   static char no_code[64];
   near::Registers registers;
   registers.read();
+  near::profile::KnownRules known;
   registers.pc = reinterpret_cast<uintptr_t>(&registers);
-  EXPECT_EQ(near::profile::step_by_tables(registers), near::profile::Step::unknown);
+  EXPECT_EQ(near::profile::step_by_tables(registers, known), near::profile::Step::unknown);
   registers.pc = reinterpret_cast<uintptr_t>(no_code);
-  EXPECT_NE(near::profile::step_by_tables(registers), near::profile::Step::done);
+  EXPECT_NE(near::profile::step_by_tables(registers, known), near::profile::Step::done);
   count_cases(2);
 }
 
@@ -150,9 +168,10 @@ TEST_F(ProfileStack, WrongRegistersEndIt) {
     for (const uintptr_t value : {uintptr_t{0}, uintptr_t{1}, uintptr_t{8}, ~uintptr_t{7}}) {
       near::Registers registers;
       registers.read();
+      near::profile::KnownRules known;
       for (unsigned step = 0; step < 70; step++) {
         if (step == 1) registers.value[changed] = value;
-        if (near::profile::step_by_tables(registers) != near::profile::Step::done) break;
+        if (near::profile::step_by_tables(registers, known) != near::profile::Step::done) break;
       }
       count_cases();
     }

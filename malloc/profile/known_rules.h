@@ -1,0 +1,52 @@
+// The rules of return addresses that were found before. Most stacks have callers in common, and to
+// find the rules of one address anew, a search and the program in a description must be executed.
+//
+// An entry is valid only while the tables lead to the same description: so code that was loaded in
+// the place of other code gets its own rules. An address has a pair of entries, where the last two
+// that belong there stay. What a compiler seldom writes is not kept.
+// Invariant: only the thread that took the rules reads or writes an entry. A thread that finds them
+// taken goes without: no thread waits, so a handler may ask.
+// Part of the profiler's own memory (profiler.h, kMostOwnBytes).
+// Thread-safety: any thread makes a KnownRules; it belongs to that thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+
+#include "profile/cfi.h"
+#include "profile/search_table.h"
+
+namespace near::profile {
+
+// Rules in few bytes: registers of Registers::kKept are where they were, or on the stack.
+struct ShortRules {
+  int16_t cfa_offset;
+  uint8_t cfa_register : 6;
+  bool cfa_is_stored : 1;
+  bool has_no_caller : 1;                      // the outermost function
+  int8_t stored[std::size(Registers::kKept)];  // words from the frame address; 0: where it was
+};
+
+class KnownRules {
+ public:
+  static constexpr size_t kBytes = 12 * 1024;
+
+  KnownRules();
+  ~KnownRules();
+  KnownRules(const KnownRules&) = delete;
+  KnownRules& operator=(const KnownRules&) = delete;
+
+  // The rules at the address, which lies in code that has the table; null if none are kept.
+  const ShortRules* find(uintptr_t pc, const SearchTable& table) const;
+  // Keeps them; `number` is that of the function in the table.
+  void add(uintptr_t pc, const SearchTable& table, uint32_t number, const Rules& rules);
+
+  // Called in a child of fork: a thread that it does not have may have taken the rules.
+  static void give_back_in_child();
+
+ private:
+  bool taken_;
+};
+
+}  // namespace near::profile
