@@ -150,7 +150,7 @@ class Heap {
   // block. Lock held. Returns how many spans it freed.
   uint32_t claim_for_sleeper();
 
-  // Gives back the free pages of its cold spans if its owner rests, or if it is told to. Called once
+  // Gives back free pages of its cold spans if its owner rests, or if it is told to. Called once
   // a round by the purge thread; any thread, without the lock.
   void sweep_if_at_rest(bool everything, uint64_t now_ms);
 

@@ -51,7 +51,7 @@ enum class SpanKind : uint8_t { none, blocks, inside, large };
 enum class Sampled : uint8_t { none, large, blocks };
 
 // A block that is uncarved though the list of its cold span still leads through it, because the
-// owner's thread may have read it as the head (purge_behind_first in span/span.h). Its link is here:
+// owner's thread may have read it as the head (purge_behind_first, span/span.h). Its link is here:
 // the page that held it was given back.
 struct Ghost {
   uint32_t block;  // its offset in the span, plus 1; 0: there is none

@@ -246,24 +246,13 @@ size_t purge_free_pages(Span& span, Damage& damage) {
 
 namespace {
 
-constexpr uint32_t kMostPages = 8 * kPages;
-static_assert([] {
-  for (const SizeClass& shape : kSizeClasses) {
-    if (shape.slices * kPages > kMostPages) return false;
-  }
-  return true;
-}());
+constexpr uint32_t kMostPages = kSizeClasses.back().slices * kPages;
 
 // Pages of a span of any class.
 struct PageMarks {
   bool marked[kMostPages] = {};
-
   bool has(size_t offset) const { return marked[offset >> kPageShift]; }
 };
-
-bool is_page_touched(const Span& span, uint32_t page) {
-  return is_touched(span, size_t{page} << kPageShift);
-}
 
 // Marks the pages on which every block is free, in whole pages of the system. Returns how many of
 // them were written since the system provided them.
@@ -278,7 +267,7 @@ uint32_t mark_free(const Span& span, const PageUse<kMostPages>& use, PageMarks& 
     }
     for (uint32_t page = first; all_free && page < first + group; page++) {
       to.marked[page] = true;
-      touched += is_page_touched(span, page) ? 1 : 0;
+      touched += is_touched(span, size_t{page} << kPageShift) ? 1 : 0;
     }
   }
   return touched;
@@ -365,7 +354,7 @@ void drop_ghost_slow(Span& span) {
   ListWalk walk(span, span.local);
   const uintptr_t ghost = reinterpret_cast<uintptr_t>(span.start) + span.ghost.block - 1;
   Block* last = nullptr;  // the block before the ghost
-  bool whole = true;      // if not, the list is damaged, which is found where it is next walked
+  bool whole = true;      // if not, the list is damaged
   for (uintptr_t at = span.local.head(); whole && at != ghost;) {
     last = walk.next();
     whole = last != nullptr;

@@ -1,11 +1,11 @@
 // Model of the list of a cold span, on which the owner pushes without the lock while the purge
-// thread gives free pages back: purge_behind_first and drop_ghost (span/span.cc) against FreeList::push, carve,
-// Heap::take_from_cold and Heap::look_at_rest.
+// thread gives free pages back: purge_behind_first and drop_ghost (span/span.cc) against
+// FreeList::push, carve, Heap::take_from_cold and Heap::look_at_rest.
 //
 // Invariant: live + on the list + uncarved = all blocks, each in one place; a block that was given
 // back is not written or read before it is carved again.
-// Bound: 3 pages of 2 blocks, some of them live at first; 4 calls of the owner, which frees a block,
-// or takes one under the lock; 2 looks of the purge thread.
+// Bound: 3 pages of 2 blocks, some of them live at first; 4 calls of the owner, which frees a
+// block, or takes one under the lock; 2 looks of the purge thread.
 #include "runner.h"
 #include "sync/mutex.h"
 
