@@ -65,7 +65,7 @@ class IdleSpans {
 
   Span* spans_[kMost] = {};  // oldest first
   unsigned count_ = 0;
-  uint32_t slices_ = 0;  // of all of them
+  uint32_t slices_ = 0;                           // of all of them
   uint8_t times_[kClasses - kSmallClasses] = {};  // how often all free, by class
 };
 
