@@ -36,6 +36,7 @@ void Heap::abandon_list(Span& span, const Damage& damage) {
   record_damage(damage);
   count_frees(span);
   span.list->clear(span.start);
+  span.ghost = {};
   const uint32_t freed = count_uncarved(span);
   if (!is_hot(span)) {
     reusable_.unfile(span);

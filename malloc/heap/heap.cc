@@ -56,6 +56,7 @@ Block* Heap::take_from_cold(unsigned size_class) {
   Span* span = reusable_.first(size_class);
   if (span == nullptr || span->frees.freed() > kFewBlocks || span->local.is_empty()) return nullptr;
   count_frees(*span);
+  drop_ghost(*span);
   Block* block = span->local.pop();
   if (block == nullptr) return nullptr;  // damaged: it is found where the span becomes hot
   const uint32_t freed = span->frees.freed() - 1;
@@ -158,6 +159,7 @@ Span* Heap::own(Span* span) {
 
 void Heap::heat(Span& span, unsigned size_class) {
   count_frees(span);
+  drop_ghost(span);
   hot_[size_class] = &span;
   bins[size_class].set(span.local.head());
   span.local.clear(span.start);
@@ -249,6 +251,7 @@ void Heap::settle(Span& span, uint32_t freed) {
 void Heap::settle_cold(Span& span, uint32_t freed) {
   const SizeClass& shape = span.shape();
   clock_.count_event();
+  at_rest.mark();
   if (!span.reusable && freed < shape.reuse_at) {
     if (!span.spent && is_crowded(span.size_class)) reusable_.file_spent(span);
     return set_count(span, freed, shape.reuse_at);
@@ -321,6 +324,11 @@ uint32_t Heap::next_event(const Span& span, uint32_t freed) const {
 // Called when all blocks of a hot medium span are free.
 void Heap::settle_idle(Span& span) {
   if (span.idle) return;
+  if (!idle_.earns(span.size_class)) {
+    count_frees(span);
+    take_bin(span);
+    return retire(span);
+  }
   idle_.add(span);
   while (Span* surplus = idle_.take_surplus(shrinking_.spans(), has_shrunk())) {
     if (surplus->frees.freed() != surplus->shape().capacity) continue;

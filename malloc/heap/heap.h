@@ -28,6 +28,7 @@
 #include "heap/event_clock.h"
 #include "heap/idle_spans.h"
 #include "heap/magazines.h"
+#include "heap/rest.h"
 #include "heap/reusable_spans.h"
 #include "heap/run_cache.h"
 #include "heap/run_slots.h"
@@ -154,6 +155,10 @@ class Heap {
   // For an owner that does not empty its inbox: frees the cold spans in the inbox that have no live
   // block. Lock held. Returns how many spans it freed.
   uint32_t claim_for_sleeper();
+
+  // Gives back free pages of its cold spans if its owner rests, or if it is told to. Called once
+  // a round by the purge thread; any thread, without the lock.
+  void sweep_if_at_rest(bool everything, uint64_t now_ms);
 
   // Lets hot spans of small classes leave if all their blocks are free. Lock held, owner's rights.
   void look_at_all_hot();
@@ -291,6 +296,7 @@ class Heap {
   };
   Registration registration;
 
+  Rest at_rest;                     // whether free pages of its spans wait
   bool clean = false;               // guard: lock; it was cleaned since it was parked
   Atomic<uint64_t> seen_visits{0};  // visits() when clean_heaps last looked
 
@@ -342,6 +348,9 @@ class Heap {
   bool shall_sweep() const;
   bool has_shrunk() const { return shrinking_.has_shrunk(reusable_.sparse()); }
   void look_for_pages(Span& span);
+  uint32_t look_at_rest(Span& span);
+  uint64_t sweep_at_rest(unsigned size_class, bool swept, bool (*is_over)());
+  void sweep_all_at_rest(bool (*is_over)());
   void shrink();
   void sweep();
   NEAR_NOINLINE void keep_older(Span& run);

@@ -51,6 +51,7 @@ void Heap::look_at_all_hot() {
   look_again_.store(false, kRelaxed);  // relaxed: a request flag
   looked_when_ = clock_.now();
   shrinking_.age();
+  idle_.forget();
   for (unsigned c = 0; c < kSmallClasses; c++) {
     looks_[c] = 0;
     if (hot_[c] != nullptr) look_at_hot(*hot_[c]);

@@ -1,10 +1,18 @@
 // Medium spans that stay hot though all their blocks are free, so that a loop of malloc and free
 // does not make and break spans.
 //
+// No thread can take such a span from an owner that sleeps, so a class has to earn it: a span stays
+// when one of its class was all free a few times since the purge thread last asked the heap to look
+// at its spans. A thread that used a size once and sleeps keeps nothing for it.
+// docs/decisions/0024-heaps-at-rest.md
+//
 // Bound: kMost of them, and 1/kShare of the heap's spans, but kFew are kept in any case; kFewest in
 // a heap that has shrunk.
 // Invariant: a span is here if and only if its `idle` is set. Guard: the lock of the heap.
 #pragma once
+
+#include <cstdint>
+#include <cstring>
 
 #include "span/layout.h"
 
@@ -12,6 +20,17 @@ namespace near {
 
 class IdleSpans {
  public:
+  // A hot span of this class is all free. True if it should stay.
+  bool earns(unsigned size_class) {
+    uint8_t& times = times_[size_class - kSmallClasses];
+    if (times == kTimes) return true;
+    times++;
+    return false;
+  }
+
+  // Time has passed.
+  void forget() { memset(times_, 0, sizeof times_); }
+
   void add(Span& span) {
     span.idle = true;
     spans_[count_++] = &span;
@@ -42,10 +61,12 @@ class IdleSpans {
   static constexpr unsigned kFew = 6;
   static constexpr unsigned kMost = 12;
   static constexpr uint32_t kShare = 32;
+  static constexpr uint8_t kTimes = 4;
 
   Span* spans_[kMost] = {};  // oldest first
   unsigned count_ = 0;
-  uint32_t slices_ = 0;  // of all of them
+  uint32_t slices_ = 0;                           // of all of them
+  uint8_t times_[kClasses - kSmallClasses] = {};  // how often all free, by class
 };
 
 }  // namespace near

@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/list.h"
 #include "node/memory.h"
+#include "platform/clock.h"
 
 namespace near {
 
@@ -283,6 +284,7 @@ void clean_parked_heaps() {
 Uncleaned clean_heaps(bool everything, unsigned node) {
   flush_parked(node, everything);
   Uncleaned left{};
+  const uint64_t now_ms = coarse_now_ms();
   const uint32_t count = heap_count();
   for (uint32_t id = 0; id < count; id++) {
     if (!is_heap_of(id, node)) continue;
@@ -305,8 +307,9 @@ Uncleaned clean_heaps(bool everything, unsigned node) {
         heap->drop_unused_runs();
       }
     }
+    heap->sweep_if_at_rest(everything, now_ms);
     left.waiting |= !heap->inbox_empty();
-    left.keeping |= heap->keeps_runs();
+    left.keeping |= heap->keeps_runs() || heap->at_rest.waits();
   }
   return left;
 }

@@ -65,7 +65,7 @@ Span* adopt_span(Heap& adopter, unsigned size_class, bool waits = false);
 // What heaps still have after clean_heaps.
 struct Uncleaned {
   bool waiting;  // an inbox waits for its owner
-  bool keeping;  // a busy owner keeps runs
+  bool keeping;  // a busy owner keeps runs, or spans of a heap may have free pages
 };
 
 // Gives back unused memory of the heaps of `node` that have no thread or an idle owner. It touches

@@ -111,13 +111,29 @@ class ReusableSpans {
       }
       Span* span = unswept_of_[sweep_class_].back();
       if (span == nullptr || static_cast<uint16_t>(now - span->filed_when) < events) continue;
-      unswept_of_[sweep_class_].remove(span);
-      swept_[sweep_class_].push_front(span);
-      span->swept = true;
-      unswept_--;
+      mark_swept(*span);
       return span;
     }
     return nullptr;
+  }
+
+  // Makes a reusable span of a paged class a swept one: its free pages were given back.
+  void mark_swept(Span& span) {
+    unswept_of_[span.size_class].remove(&span);
+    swept_[span.size_class].push_front(&span);
+    span.swept = true;
+    unswept_--;
+  }
+
+  // Moves the last span of a list to its front, and returns it; null if the list is empty. As many
+  // turns as it has spans leave it as it was. Only paged classes have swept spans.
+  Span* turn(unsigned size_class, bool swept) {
+    List<Span>& list = (swept ? swept_ : unswept_of_)[size_class];
+    Span* span = list.back();
+    if (span == nullptr) return nullptr;
+    list.remove(span);
+    list.push_front(span);
+    return span;
   }
 
   // A look for free pages in a span of the class walked so many blocks and found so many pages. Few

@@ -62,6 +62,11 @@ class FreeList {
   static constexpr uintptr_t kNoSpan = 1;
 
   uintptr_t head() const { return head_; }
+  // The head for a thread other than the one that pushes: the links from it on can be read.
+  uintptr_t published_head() const {
+    return AtomicRef<uintptr_t>(const_cast<uintptr_t&>(head_))
+        .load(kAcquire);  // pairs: forked-list
+  }
   bool is_empty() const { return is_end(head()); }
   Block* front() const { return is_empty() ? nullptr : reinterpret_cast<Block*>(head()); }
 

@@ -50,6 +50,14 @@ enum class SpanKind : uint8_t { none, blocks, inside, large };
 // a slice of small and medium blocks of the span's size class, whose free blocks are in `local`.
 enum class Sampled : uint8_t { none, large, blocks };
 
+// A block that is uncarved though the list of its cold span still leads through it, because the
+// owner's thread may have read it as the head (purge_behind_first, span/span.h). Its link is here:
+// the page that held it was given back.
+struct Ghost {
+  uint32_t block;  // its offset in the span, plus 1; 0: there is none
+  uint32_t next;   // the same of the block behind it; 0: none
+};
+
 struct alignas(128) Span {
   // Line 0. Guard: the owner's thread, or the lock of an owner without a thread.
   Atomic<Heap*> owner;  // the heap whose thread frees locally; null unless kind == blocks
@@ -93,7 +101,10 @@ struct alignas(128) Span {
   uint32_t slices;  // length of the span; constant while kind == blocks; large blocks resize
   char* start;      // address of the first block; constant while kind != none
   Region* region;   // constant
-  size_t asked;     // large: bytes asked for; Sampled::blocks: bytes of blocks ever handed out
+  union {
+    size_t asked;  // large: bytes asked for; Sampled::blocks: bytes of blocks ever handed out
+    Ghost ghost;   // blocks. Guard: the owner's lock
+  };
 
 #if NEAR_CHECK
   // One bit for each block that the program holds, which finds every double free.

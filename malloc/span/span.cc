@@ -66,6 +66,7 @@ void form_span(Span& span, unsigned size_class) {
   span.sparse = false;
   span.idle = span.swept = span.spent = false;
   span.purged_pages = 0;
+  span.ghost = {};
   span.uncarved = all_units(span);
   for (uint32_t i = 1; i < shape.slices; i++) {
     Span& inside = (&span)[i];
@@ -154,15 +155,30 @@ Block* ListWalk::end(Flaw flaw, uintptr_t block) {
 
 namespace {
 
-// How many free blocks touch each page of a span.
+// How many free blocks touch each page of a span that has at most so many pages.
+template <uint32_t most_pages>
 struct PageUse {
-  uint16_t free[kPages] = {};
+  uint16_t free[most_pages] = {};
 
   void add(size_t offset, uint32_t size) {
     const size_t last = (offset + size - 1) >> kPageShift;
     for (size_t page = offset >> kPageShift; page <= last; page++) free[page]++;
   }
 };
+
+template <uint32_t most_pages>
+void add_uncarved(PageUse<most_pages>& use, const Span& span) {
+  const SizeClass& shape = span.shape();
+  for (uint32_t units = span.uncarved; units != 0; units &= units - 1) {
+    const auto unit = static_cast<uint32_t>(std::countr_zero(units));
+    const Blocks blocks(shape, unit, unit + 1);
+    for (size_t i = blocks.begin; i < blocks.end; i++) use.add(i * shape.size, shape.size);
+  }
+}
+
+size_t offset_of(const Span& span, const Block* block) {
+  return static_cast<size_t>(reinterpret_cast<const char*>(block) - span.start);
+}
 
 uint32_t blocks_touching(uint32_t page, const SizeClass& shape) {
   const size_t first = (size_t{page} << kPageShift) / shape.size;
@@ -175,18 +191,12 @@ uint32_t blocks_touching(uint32_t page, const SizeClass& shape) {
 // damaged.
 uint32_t free_pages(const Span& span, Damage& damage) {
   const SizeClass& shape = span.shape();
-  PageUse use;
+  PageUse<kPages> use;
   ListWalk walk(span, span.local);
-  while (const Block* block = walk.next()) {
-    use.add(static_cast<size_t>(reinterpret_cast<const char*>(block) - span.start), shape.size);
-  }
+  while (const Block* block = walk.next()) use.add(offset_of(span, block), shape.size);
   damage = walk.damage();
   if (unlikely(damage.present())) return 0;
-  for (uint32_t units = span.uncarved; units != 0; units &= units - 1) {
-    const auto unit = static_cast<uint32_t>(std::countr_zero(units));
-    const Blocks blocks(shape, unit, unit + 1);
-    for (size_t i = blocks.begin; i < blocks.end; i++) use.add(i * shape.size, shape.size);
-  }
+  add_uncarved(use, span);
   const auto group = static_cast<uint32_t>(os::page_size() >> kPageShift);
   uint32_t pages = 0;
   for (uint32_t first = 0; first < kPages; first += group) {
@@ -205,9 +215,7 @@ Damage unlink_pages(Span& span, uint32_t pages) {
   span.local.clear(span.start);
   Block* last = nullptr;
   while (Block* block = walk.next()) {
-    const auto page =
-        static_cast<uint32_t>((reinterpret_cast<char*>(block) - span.start) >> kPageShift);
-    if ((pages >> page & 1) != 0) continue;
+    if ((pages >> (offset_of(span, block) >> kPageShift) & 1) != 0) continue;
     last != nullptr ? last->link_to(block) : span.local.set(block->address());
     last = block;
   }
@@ -219,6 +227,7 @@ Damage unlink_pages(Span& span, uint32_t pages) {
 
 size_t purge_free_pages(Span& span, Damage& damage) {
   NEAR_ASSERT(!carves_blocks(span.shape()));
+  drop_ghost(span);
   const uint32_t pages = free_pages(span, damage);
   const uint32_t fresh = pages & ~span.uncarved & all_units(span);
   if (fresh == 0) return 0;
@@ -233,6 +242,133 @@ size_t purge_free_pages(Span& span, Damage& damage) {
     os::purge(span.start + (size_t{first} << kPageShift), size_t{count} << kPageShift);
   }
   return size_t{count_bits(fresh)} << kPageShift;
+}
+
+namespace {
+
+constexpr uint32_t kMostPages = kSizeClasses.back().slices * kPages;
+
+// Pages of a span of any class.
+struct PageMarks {
+  bool marked[kMostPages] = {};
+  bool has(size_t offset) const { return marked[offset >> kPageShift]; }
+};
+
+// Marks the pages on which every block is free, in whole pages of the system. Returns how many of
+// them were written since the system provided them.
+uint32_t mark_free(const Span& span, const PageUse<kMostPages>& use, PageMarks& to) {
+  const auto group = static_cast<uint32_t>(os::page_size() >> kPageShift);
+  const auto all = static_cast<uint32_t>(span.bytes() >> kPageShift);
+  uint32_t touched = 0;
+  for (uint32_t first = 0; first < all; first += group) {
+    bool all_free = true;
+    for (uint32_t page = first; all_free && page < first + group; page++) {
+      all_free = use.free[page] == blocks_touching(page, span.shape());
+    }
+    for (uint32_t page = first; all_free && page < first + group; page++) {
+      to.marked[page] = true;
+      touched += is_touched(span, size_t{page} << kPageShift) ? 1 : 0;
+    }
+  }
+  return touched;
+}
+
+uint32_t place_of(const Span& span, const Block* block) {
+  return block == nullptr ? 0 : static_cast<uint32_t>(offset_of(span, block)) + 1;
+}
+
+// Removes the blocks that begin in marked pages from the list that began with `first` when it was
+// read; `first` becomes the ghost if it is one of them, or stays it.
+Damage unlink_marked(Span& span, const FreeList& list, const PageMarks& pages) {
+  Block* const first = list.front();
+  Block* last = nullptr;  // the last block that stays, behind a ghost; null: the ghost
+  Ghost ghost{};
+  if (pages.has(offset_of(span, first))) {
+    ghost.block = place_of(span, first);
+  } else {
+    last = first;
+  }
+  ListWalk walk(span, list);
+  while (Block* block = walk.next()) {
+    if (block == first || pages.has(offset_of(span, block))) continue;
+    if (last == nullptr) {
+      ghost.next = place_of(span, block);
+    } else {
+      last->link_to(block);
+    }
+    last = block;
+  }
+  if (walk.damage().present()) return walk.damage();
+  if (last != nullptr) last->link_to_end();
+  span.ghost = ghost;
+  return {};
+}
+
+// The blocks that begin in marked pages are uncarved now.
+void uncarve(Span& span, const PageMarks& pages) {
+  const SizeClass& shape = span.shape();
+  const size_t unit_bytes = carves_blocks(shape) ? shape.size : kPageSize;
+  for (uint32_t units = all_units(span); units != 0; units &= units - 1) {
+    const auto unit = static_cast<uint32_t>(std::countr_zero(units));
+    if (pages.has(unit * unit_bytes)) span.uncarved |= uint32_t{1} << unit;
+  }
+}
+
+void purge_marked(Span& span, const PageMarks& pages) {
+  const auto all = static_cast<uint32_t>(span.bytes() >> kPageShift);
+  for (uint32_t first = 0; first < all; first++) {
+    uint32_t end = first;
+    for (; end < all && pages.marked[end]; end++) {
+      Span& slice = (&span)[end / kPages];
+      slice.touched = static_cast<uint16_t>(slice.touched & ~bit_run(end % kPages, 1));
+    }
+    if (end == first) continue;
+    os::purge(span.start + (size_t{first} << kPageShift), size_t{end - first} << kPageShift);
+    first = end;
+  }
+}
+
+}  // namespace
+
+size_t purge_behind_first(Span& span, Damage& damage) {
+  FreeList list;
+  list.set(span.local.published_head());
+  if (list.is_empty()) return 0;
+  PageUse<kMostPages> use;
+  ListWalk walk(span, list);
+  while (const Block* block = walk.next()) use.add(offset_of(span, block), span.shape().size);
+  damage = walk.damage();
+  if (unlikely(damage.present())) return 0;
+  add_uncarved(use, span);
+  PageMarks pages;
+  const uint32_t touched = mark_free(span, use, pages);
+  if (touched == 0) return 0;
+  damage = unlink_marked(span, list, pages);
+  if (unlikely(damage.present())) return 0;
+  uncarve(span, pages);
+  purge_marked(span, pages);
+  return size_t{touched} << kPageShift;
+}
+
+void drop_ghost_slow(Span& span) {
+  ListWalk walk(span, span.local);
+  const uintptr_t ghost = reinterpret_cast<uintptr_t>(span.start) + span.ghost.block - 1;
+  Block* last = nullptr;  // the block before the ghost
+  bool whole = true;      // if not, the list is damaged
+  for (uintptr_t at = span.local.head(); whole && at != ghost;) {
+    last = walk.next();
+    whole = last != nullptr;
+    if (whole) at = last->distance() ^ last->address();
+  }
+  const uint32_t place = span.ghost.next;
+  Block* const next = place == 0 ? nullptr : reinterpret_cast<Block*>(span.start + place - 1);
+  span.ghost = {};
+  if (!whole) return;
+  if (last == nullptr) {
+    next != nullptr ? span.local.set(next->address()) : span.local.clear(span.start);
+  } else {
+    next != nullptr ? last->link_to(next) : last->link_to_end();
+  }
 }
 
 uint32_t count_list(const Span& span, const FreeList& list) {

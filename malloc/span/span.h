@@ -41,10 +41,15 @@ class ListWalk {
         bytes_(size_t{span.shape().capacity} * span.shape().size),
         left_(span.shape().capacity),
         capacity_(left_),
-        at_(list.head()) {}
+        at_(list.head()) {
+    if (span.kind != SpanKind::blocks || span.ghost.block == 0) return;
+    ghost_ = start_ + span.ghost.block - 1;
+    after_ghost_ = span.ghost.next == 0 ? FreeList::kNoSpan : start_ + span.ghost.next - 1;
+  }
 
   // Null after the last. The link of the returned block was read already: the caller may change it.
   NEAR_INLINE Block* next() {
+    if (unlikely(at_ == ghost_)) at_ = after_ghost_;
     if (is_end(at_)) return nullptr;
     const uintptr_t offset = at_ - start_;
     const bool is_block = offset < bytes_ && starts_block(uint64_t{offset}, exact_);
@@ -72,6 +77,8 @@ class ListWalk {
   const uint32_t capacity_;
   uintptr_t at_;          // the next block
   uintptr_t before_ = 0;  // the block before it
+  uintptr_t ghost_ = 0;   // it is passed over
+  uintptr_t after_ghost_ = 0;
   Damage damage_ = {Flaw::none, nullptr};
 };
 
@@ -80,6 +87,25 @@ class ListWalk {
 // blocks smaller than a page. If the list is damaged, `damage` says how, no page is given back, and
 // the list must not be used any more.
 size_t purge_free_pages(Span& span, Damage& damage);
+
+// As purge_free_pages, for a thread that holds the lock of the span's owner, while the owner's
+// thread may be pushing on `local`; for any class. Blocks whose first page goes become uncarved.
+//
+// Why it needs no word of the owner's thread: while the lock is held, that thread only pushes on
+// the list of a cold span. A push reads the head, writes the link of a block that was live, and
+// writes the head. So every block that was on the list when the head was read stays free, and no
+// other thread touches its link. Only the head itself cannot be changed: a push that is in progress
+// may have read it, and will link to the block that was first. If that block's page is given back,
+// the block becomes the span's ghost: uncarved, passed over by walks, and taken off the list before
+// any block is popped. tests/model/cold_list_model.cc
+size_t purge_behind_first(Span& span, Damage& damage);
+
+// Takes the ghost off the list of a cold span. Called with the owner's rights, before a block is
+// popped.
+NEAR_COLD void drop_ghost_slow(Span& span);
+inline void drop_ghost(Span& span) {
+  if (unlikely(span.ghost.block != 0)) drop_ghost_slow(span);
+}
 
 // How many blocks of this span are on `list`; if it is damaged, only those before the damage.
 uint32_t count_list(const Span& span, const FreeList& list);

@@ -173,7 +173,7 @@ class Record:
         where the workload counts operations, so that one that runs for a fixed time counts too.
         `heap_kib` is the peak memory above that of an empty process under the same allocator.
         `work_s` is the seconds of all threads together, running or not. [Podolsky13]
-         With `all_runs` also those that other work disturbed."""
+        With `all_runs` also those that other work disturbed."""
         if self.problem(cell, allocator):
             return {}
         empty = self.empty_kib.get(allocator, 0.0)

@@ -104,6 +104,7 @@ class Blocks:
         span = np.flatnonzero(heads & 1 == 0)
         place = heads[span]
         while len(place):
+            place, span = self._pass_ghosts(place, span)
             number = self.numbers(place)
             fits = (number >= self.first[span]) & (number < self.first[span + 1])
             number, place, span = number[fits], place[fits], span[fits]
@@ -114,6 +115,16 @@ class Blocks:
             place = place ^ distance
             going = (distance >= 0) & (distance < _LINK_REACH) & (place & 1 == 0)
             place, span = place[going], span[going]
+
+    def _pass_ghosts(self, place: np.ndarray, span: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The next blocks, where a list leads through a block that is uncarved already."""
+        word = self._spans["asked"][span].astype(np.int64)
+        word[self.large[span] | self.sampled[span]] = 0
+        ghost, next_block = word & 0xFFFF_FFFF, word >> 32
+        is_ghost = (ghost != 0) & (place == self.start[span] + ghost - 1)
+        place = np.where(is_ghost, self.start[span] + next_block - 1, place)
+        going = ~is_ghost | (next_block != 0)
+        return place[going], span[going]
 
     def _words(self, places: np.ndarray) -> np.ndarray:
         """The first word of each block; neighbouring pages are read together."""

@@ -169,6 +169,7 @@ TEST_F(HeapTest, TheBlockFreedLastIsGivenOutFirst) {
   for (unsigned c = 0; c < kClasses; c++) {
     char* first = room_->take(c);
     char* second = room_->take(c);
+    room_->take(c);  // it stays, and so does the span
     room_->free(first);
     room_->free(second);
     EXPECT_EQ(room_->take(c), second);
@@ -280,12 +281,25 @@ TEST_F(HeapTest, EmptySpansStayInASmallCacheAndAreTakenAgain) {
   count_cases(3);
 }
 
-TEST_F(HeapTest, AFewIdleMediumSpansStayHotAndTheOthersLeave) {
-  std::vector<char*> first_blocks;
+// A thread may have used a size once, and sleep from now on.
+TEST_F(HeapTest, AMediumSpanThatWasAllFreeOnceLeaves) {
   for (unsigned c = near::kSmallClasses; c < kClasses; c++) {
-    char* block = room_->take(c);
-    room_->free(block);
-    first_blocks.push_back(block);
+    room_->free(room_->take(c));
+    room_->expect_whole();
+    count_cases();
+  }
+  EXPECT_EQ(room_->spans().size(), 0u);
+  for (int i = 0; i < 10; i++) room_->free(room_->take(kLargest));
+  EXPECT_EQ(room_->spans().size(), 1u);
+  room_->flush();
+  heap().ask_to_look();
+  for (int i = 0; i < 4; i++) room_->free(room_->take(kLargest));
+  EXPECT_EQ(room_->spans().size(), 0u) << "what was earned before the look counts";
+}
+
+TEST_F(HeapTest, AFewIdleMediumSpansStayHotAndTheOthersLeave) {
+  for (unsigned c = near::kSmallClasses; c < kClasses; c++) {
+    for (int i = 0; i < 5; i++) room_->free(room_->take(c));
     room_->expect_whole();
     if (HasFatalFailure()) return;
     count_cases();
@@ -309,6 +323,7 @@ TEST_F(HeapTest, AnIdleSpanThatIsUsedAgainIsCountedRightly) {
   for (const unsigned c : {kMedium, kLargest, near::kSmallClasses}) {
     auto spans = fill_spans(c, 1);
     for (char* block : spans[0]) room_->free(block);
+    for (int i = 0; i < 4; i++) room_->free(room_->take(c));
     room_->expect_whole();
     spans = fill_spans(c, 2);  // past its end: it turns cold
     room_->expect_whole();

@@ -66,14 +66,23 @@ class Trial {
     for (const uint32_t number : live_) fill(block(number), shape().size, seed_of(number));
   }
 
+  // Frees a live block as the owner's thread does.
+  void release(uint32_t number) {
+    live_.erase(number);
+    auto* freed = reinterpret_cast<Block*>(block(number));
+    span().local.splice(freed, freed);
+  }
+
   // live + local free + uncarved = capacity, all distinct; live blocks hold what was written.
   void expect_whole() {
     std::set<uint32_t> seen = live_;
     uint32_t on_list = 0;
-    for (const Block* at = span().local.front(); at != nullptr; at = at->next(), on_list++) {
+    near::ListWalk walk(span(), span().local);
+    for (; const Block* at = walk.next(); on_list++) {
       ASSERT_TRUE(near::is_block(span(), at));
       ASSERT_TRUE(seen.insert(number_of(at)).second) << "block " << number_of(at) << " twice";
     }
+    ASSERT_FALSE(walk.damage().present());
     ASSERT_EQ(near::count_list(span(), span().local), on_list);
     ASSERT_EQ(live_.size() + on_list + near::count_uncarved(span()), shape().capacity);
     for (const uint32_t number : live_) {
@@ -170,6 +179,8 @@ class Purge : public testing::TestWithParam<size_t> {
  protected:
   fake_os::PageSize page_size_{GetParam()};
 
+  void purge_as_another_thread(Trial& trial);
+
   // Gives pages back, and checks that these were all free pages, and nothing else.
   void purge_and_check(Trial& trial) {
     Span& span = trial.span();
@@ -200,6 +211,21 @@ class Purge : public testing::TestWithParam<size_t> {
     count_cases();
   }
 };
+
+void Purge::purge_as_another_thread(Trial& trial) {
+  Span& span = trial.span();
+  const std::set<size_t> free = trial.free_pages(GetParam());
+  near::Damage damage{};
+  const size_t bytes = near::purge_behind_first(span, damage);
+  ASSERT_FALSE(damage.present());
+  trial.expect_whole();
+  ASSERT_LE(bytes, free.size() * GetParam());
+  ASSERT_EQ(near::purge_behind_first(span, damage), 0u) << "it was given back just now";
+  for (const size_t index : free) {
+    const size_t first = index * GetParam();
+    ASSERT_TRUE(is_zero(span.start + first, GetParam())) << "a free page kept its contents";
+  }
+}
 
 TEST_P(Purge, KeepsLiveBlocksAndLosesNone) {
   Random random(seed());
@@ -264,6 +290,41 @@ TEST_P(Purge, ARefusalLosesNoBlock) {
   trial.carve_all();
   trial.expect_whole();
   count_cases();
+}
+
+// Another thread than the owner's gives pages back: of any class. Then the owner frees blocks, also
+// with a push that began before, and takes blocks.
+TEST_P(Purge, BehindTheFirstBlockKeepsLiveBlocksAndLosesNone) {
+  Random random(seed());
+  for (unsigned c = 0; c < kClasses; c++) {
+    for (int round = 0; round < 6; round++) {
+      Trial trial(c, 0);
+      trial.carve_all();
+      const uint32_t capacity = trial.shape().capacity;
+      const auto from = static_cast<uint32_t>(random.below(capacity));
+      const auto length = static_cast<uint32_t>(1 + random.below(capacity / 8 + 1));
+      trial.make_live([&](uint32_t number) { return number >= from && number < from + length; });
+      Span& span = trial.span();
+      if (span.local.is_empty()) continue;
+      const uintptr_t head = span.local.head();
+      ASSERT_NO_FATAL_FAILURE(purge_as_another_thread(trial));
+      ASSERT_EQ(span.local.head(), head) << "the owner's push may have read it";
+      for (uint32_t i = 0; i < 3 && !trial.live_.empty(); i++) {
+        trial.release(*trial.live_.begin());
+        trial.expect_whole();
+        if (random.below(2) == 0) {
+          ASSERT_NO_FATAL_FAILURE(purge_as_another_thread(trial));
+        }
+      }
+      near::drop_ghost(span);
+      trial.expect_whole();
+      EXPECT_EQ(span.ghost.block, 0u);
+      trial.carve_all();
+      trial.expect_whole();
+      if (HasFailure()) FAIL() << "class of " << trial.shape().size << ", seed " << seed();
+      count_cases();
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Pages, Purge, testing::ValuesIn(kPageSizes));
