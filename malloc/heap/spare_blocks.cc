@@ -7,6 +7,7 @@
 #include "heap/damage.h"
 #include "heap/heap.h"
 #include "node/memory.h"
+#include "span/span.h"
 
 namespace near {
 
@@ -32,6 +33,7 @@ bool Heap::keep_spare(Span& span) {
   const bool is_full_otherwise = !span.reusable && span.frees.freed() == span.shape().reuse_at;
   const bool has_room = spares_.count(size_class) < SpareBlocks::share_of(spans_[size_class]);
   if (!is_double_free && !(is_full_otherwise && has_room)) return false;
+  drop_ghost(span);
   Block* block = span.local.pop();
   if (block == nullptr) return false;  // damaged: it is found where the span becomes hot
   span.frees.untick();

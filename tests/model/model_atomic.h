@@ -148,6 +148,7 @@ class Plain {
 template <typename T>
 struct AtomicRef {
   explicit AtomicRef(T& word) : word_(word) {}
+  T load(rl::memory_order) const { return word_; }
   void store(T value, rl::memory_order) { word_ = value; }
 
  private:
