@@ -235,13 +235,20 @@ uint32_t Heap::take_remote(Span& span) {
   return chain.count;
 }
 
+// True if more blocks were freed than the span has: `freed`, which its own thread counts, and those
+// that wait on the remote list. Reads that list only if no block is live otherwise.
+static bool exceeds(const Span& span, uint32_t freed) {
+  const uint32_t capacity = span.shape().capacity;
+  return freed >= capacity && freed + span.remote.count() > capacity;
+}
+
 // Moves a span with `freed` free blocks to the state and list that this number calls for, and sets
 // its next event.
 void Heap::settle(Span& span, uint32_t freed) {
   count_frees(span);
   if (!is_hot(span)) return settle_cold(span, freed);
   const uint32_t capacity = span.shape().capacity;
-  if (unlikely(freed > capacity)) return abandon_list(span, {Flaw::ring, span.start});
+  if (unlikely(exceeds(span, freed))) return abandon_list(span, {Flaw::ring, span.start});
   clock_.count_event();
   set_count(span, freed, capacity);
   if (freed == capacity) settle_idle(span);
@@ -257,7 +264,7 @@ void Heap::settle_cold(Span& span, uint32_t freed) {
     return set_count(span, freed, shape.reuse_at);
   }
   if (freed >= shape.capacity) {
-    if (unlikely(freed > shape.capacity)) return abandon_list(span, {Flaw::ring, span.start});
+    if (unlikely(exceeds(span, freed))) return abandon_list(span, {Flaw::ring, span.start});
     reusable_.unfile(span);
     set_count(span, freed, freed);
     retire(span);
