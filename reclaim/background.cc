@@ -36,7 +36,7 @@ sigset_t signals_of_others() noexcept {
 size_t Core::reclaim_all(Record& me, Visit visit) noexcept {
   if (traits.scheme == Scheme::leaky || me.working) return 0;
   const uint64_t before = me.limbo.freed();
-  me.make_due();
+  me.due = true;
   if (traits.scheme == Scheme::token) look_at_token_soon(me);
   visit(me);
   {

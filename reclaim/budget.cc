@@ -179,8 +179,8 @@ void pay_debt(Record& record) noexcept {
     const bool blocks = core.settings.when_full == at_limit::block;
     if (blocks && core.has_slots()) return core.wait_for_credit(record);
     if (blocks) {
-      record.in_debt = true;
-      record.make_due();
+      record.in_debt = record.due = true;
+      record.token.countdown = record.token.interval = 1;
     }
   }
   core.record_over_limit();

@@ -148,7 +148,8 @@ void Core::unpark(Record& record) noexcept {
   record.user = this_user();
   record.active_at.store(now(), kRelaxed);  // relaxed: a hint
   record.row = settings.record_to != nullptr ? settings.record_to->join(nullptr) : nullptr;
-  record.make_due();
+  record.token.countdown = record.token.interval = 1;
+  record.due = true;
   // From here on each pass includes this thread, or this thread sees whatever was unlinked before.
   if (traits.scheme == Scheme::token) heavy_fence(asymmetric);
   record.is_offline = false;
@@ -176,7 +177,8 @@ void Core::park(Record& record, uint32_t state) noexcept {
   record.lock.leave();
   if (has_left) parked_.fetch_add(1, kRelaxed);  // relaxed: a hint how many there are
   record.is_offline = state == kOffline;
-  record.make_due();  // any use while parked then reaches expect_own
+  record.token.countdown = record.token.interval = 1;
+  record.due = true;  // any use while parked then reaches expect_own
   let_go(record);
   if (has_reports()) go_away(record);
   // The next thread that takes the record is not mistaken for this one until it writes its number.

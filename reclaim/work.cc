@@ -16,7 +16,7 @@ namespace {
 
 // An adaptive policy frees at least this part of the backlog each time: policy.hpp has the bound
 // that follows. The number is large, as freeing one by one costs an allocator less than in runs.
-constexpr size_t kSmallestPart = 128;
+constexpr size_t kSmallestPart = 1024;
 // Under Token EBR, a thread that holds less than a batch looks at the token less often by this
 // factor.
 constexpr uint32_t kRarely = 8;
@@ -40,14 +40,6 @@ size_t adaptive_share(const Record& record) noexcept {
 
 bool frees_by_itself(const policy& how) noexcept { return how.type != policy::kind::manual; }
 
-// Whether work that is due waits for `skips` pins: where pins do it after the announcement.
-bool works_pinned(const Core& core) noexcept {
-  const Scheme scheme = core.traits.scheme;
-  const bool has_pins =
-      scheme == Scheme::epochs || scheme == Scheme::sections || scheme == Scheme::ping;
-  return has_pins && !core.traits.frees_quiescent;
-}
-
 // Sets when there is work again.
 void schedule(Record& record) noexcept {
   const Traits& traits = record.core->traits;
@@ -59,21 +51,14 @@ void schedule(Record& record) noexcept {
   const size_t batch = is_token ? record.limbo.held() : record.limbo.current();
   const bool looks = !record.core->has_only_looks() && batch >= settings.batch_size;
   record.due = frees || looks;
+  if (!is_token) return;
   uint32_t next = settings.operations_between_checks - record.since_check;
   if (!looks) next *= kRarely;
   if (frees) {
     const uint32_t every = settings.reclaim.every;
     next = std::min(next, every - std::min(record.since_free, every - 1));
   }
-  if (is_token) {
-    record.token.interval = record.token.countdown = next;
-  } else if (record.due && works_pinned(*record.core)) {
-    record.stride = next;
-    record.skips = next - 1;
-  } else {
-    record.stride = 1;
-    record.skips = 0;
-  }
+  record.token.interval = record.token.countdown = next;
 }
 
 }  // namespace
@@ -164,7 +149,7 @@ void work_of_own(Record& record) noexcept {
   record.working = true;
   const options& settings = record.core->settings;
   const bool counts = record.core->traits.scheme == Scheme::token;
-  const uint32_t operations = counts ? record.token.interval : record.stride - record.skips;
+  const uint32_t operations = counts ? record.token.interval : 1;
   record.since_check += operations;
   record.since_free += operations;
   const bool is_rare = record.core->has_reports();

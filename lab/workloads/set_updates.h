@@ -22,7 +22,7 @@ struct Setting {
   std::string structure = "abtree", scheme = "debra", policy = "batch", prefill = "mixed";
   std::string hook = "auto", timeline;
   size_t threads = 48, keys = 20'000'000, operations = 100'000'000, updates = 100;
-  size_t objects = 1, every = 0, budget_ns = 1000, batch = 0, check_every = 10;
+  size_t objects = 1, every = 1, budget_ns = 1000, batch = 0, check_every = 10;
   size_t range_percent = 0, range_keys = 100;
   size_t stall_ms = 0, sleep_between_ms = 0;
   size_t latency = 0, freeing_time = 0, timeline_events = 100'000;

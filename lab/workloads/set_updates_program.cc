@@ -26,8 +26,7 @@ constexpr std::array<std::pair<const char*, void (*)(const Run&)>, 7> kStructure
 
 policy policy_of(const Setting& setting) {
   const auto objects = static_cast<uint32_t>(setting.objects);
-  const uint32_t usual = setting.policy == "adaptive" ? policy::adaptive().every : 1;
-  const uint32_t every = setting.every != 0 ? static_cast<uint32_t>(setting.every) : usual;
+  const auto every = static_cast<uint32_t>(setting.every);
   if (setting.policy == "amortized") return policy::amortized(objects, every);
   if (setting.policy == "adaptive") return policy::adaptive(objects, every);
   if (setting.policy == "manual") return policy::manual();
@@ -75,7 +74,7 @@ void add_reclamation(workload::Workload& workload, Setting& setting) {
                   {"batch", "amortized", "adaptive", "budget", "manual"},
                   "how what is safe is freed");
   workload.count("--objects", setting.objects, "freed at a time: amortized, adaptive, manual");
-  workload.count("--every", setting.every, "operations between two times; 0: the policy's default");
+  workload.count("--every", setting.every, "operations between two times");
   workload.count("--budget-ns", setting.budget_ns, "time for freeing, each time");
   workload.option("--batch", setting.batch, "objects a thread retires before it looks; 0: always");
   workload.count("--check-every", setting.check_every,

@@ -138,8 +138,7 @@ class Execution {
         operate(handle, [&](Guard& guard) { execute(guard, next, tally); });
         if (timed) tally.latencies.record(thread_ns_since(start));
         tally.words += next.word;
-        if (manual && number % std::max<size_t>(setting_.every, 1) == 0)
-          handle.reclaim(setting_.objects);
+        if (manual && number % setting_.every == 0) handle.reclaim(setting_.objects);
       }
       tally.operations += chunk.end - chunk.begin;
     }

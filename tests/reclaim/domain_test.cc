@@ -507,7 +507,7 @@ TYPED_TEST(DomainTest, AHundredThousandJoinsAndLeavesLeaveOneRecord) {
   EXPECT_EQ(live, 0);
 }
 
-TYPED_TEST(DomainTest, AnAdaptivePolicyFreesAtMost128AtATime) {
+TYPED_TEST(DomainTest, AnAdaptivePolicyFreesAtMost32AtATime) {
   if (TypeParam::traits.scheme >= impl::Scheme::hazards) return;  // the bound comes first
   domain<TypeParam> domain(every_policy(policy::adaptive()));
   auto handle = domain.attach();
@@ -515,7 +515,7 @@ TYPED_TEST(DomainTest, AnAdaptivePolicyFreesAtMost128AtATime) {
     auto guard = handle.pin();
     for (int k = 0; k < 3; k++) guard.retire(new Counted);
   }
-  EXPECT_LE(domain.collect().longest_run, 128u);
+  EXPECT_LE(domain.collect().longest_run, 32u);
   EXPECT_GT(domain.collect().freed, 100'000u);
 }
 

@@ -35,14 +35,14 @@ std::tuple<size_t, size_t> most_waiting(size_t per_operation, size_t operations)
   return {most[0], most[1]};
 }
 
-// policy.hpp states (128 + D) * r for eight operations. A thread alone begins an epoch every 20
-// operations, or when it has retired a batch, and three epochs make an object safe.
+// policy.hpp states (1024 + D) * r. A thread alone begins an epoch every 20 operations, or when it
+// has retired a batch, and three epochs make an object safe.
 TYPED_TEST(PolicyTest, TheDefaultKeepsUpWithAnyNumberOfRetirements) {
   for (const size_t per_operation : {1u, 3u, 20u, 100u, 700u}) {
     const size_t operations = std::max<size_t>(3000, 60'000 / per_operation);
     const auto [early, late] = most_waiting<TypeParam>(per_operation, operations);
     const size_t wait = 3 * (60 + 1024 / per_operation);
-    EXPECT_LE(late, (8 * 128 + wait) * per_operation);
+    EXPECT_LE(late, (1024 + wait) * per_operation);
     EXPECT_LE(late, 2 * early) << "grows at " << per_operation << " an operation";
   }
 }

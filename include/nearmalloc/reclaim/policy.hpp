@@ -26,11 +26,10 @@ struct policy {
 
   // As amortized, but the number of objects adapts. If a grace period leaves objects over, it
   // becomes what would have freed them all, at most twice the number before; if none waited, it
-  // shrinks by an eighth. There is no upper limit: each time at least a 128th of the backlog is
+  // shrinks by an eighth. There is no upper limit: each time at least a 1024th of the backlog is
   // freed. Bound: if a thread retires at most r objects from one time to the next, and they are
-  // safe after D times, then at most (128 + D) * r of them are safe and wait. Once in eight
-  // operations, because each time costs some sixty instructions beside the freeing.
-  static constexpr policy adaptive(uint32_t objects = 1, uint32_t every = 8) {
+  // safe after D times, then at most (1024 + D) * r of them are safe and wait.
+  static constexpr policy adaptive(uint32_t objects = 1, uint32_t every = 1) {
     return {kind::adaptive, objects, every, 0};
   }
 

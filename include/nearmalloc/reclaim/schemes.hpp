@@ -116,10 +116,6 @@ template <bool has_worked>
     // A handler that ran before `settle` has set both.
     if (!(has_worked ? record.interrupted : record.due)) [[likely]]
       return;
-    if (record.skips > 0 && !record.interrupted) {
-      record.skips--;
-      return;
-    }
   }
   epochs_pinned(record, current);
 }

@@ -26,13 +26,6 @@ class Core;
 struct alignas(128) Record {
   Record(Core& its_core, uint32_t its_index) : index(its_index), core(&its_core) {}
 
-  // The next pin works.
-  void make_due() {
-    due = true;
-    skips = 0;
-    token.countdown = token.interval = 1;
-  }
-
   EpochWords<Record> epoch;
   TokenWords token;
   IntervalWords interval;
@@ -49,12 +42,10 @@ struct alignas(128) Record {
   alignas(128) Core* const core;
   const void* user = nullptr;  // this_user() of the owner
   Stay stay;
-  bool due = true;           // there is work at the next pin that is not skipped
+  bool due = true;           // there is work at the next pin
   bool interrupted = false;  // a handler left its announcement
   bool is_present = false;   // QSBR: its announcement is out
   bool in_debt = false;      // over the limit of bytes: waits at its next pin
-  uint32_t skips = 0;        // epochs: so many pins leave the work that is due to a later one
-  uint32_t stride = 1;       // epochs: from the last pin that worked to the next; skips < stride
   uint32_t since_check = 0;
   uint32_t since_free = 0;
   size_t quota = 1;              // adaptive: objects each time
