@@ -118,8 +118,6 @@ bool scan_epochs(Record& record, uint32_t records) noexcept {
         core.record_blocked(record, blocker, blocker.epoch.announced.load(kRelaxed));
         return false;
       }
-      case Scan::unfenced:
-        return true;
       case Scan::advanced:
         core.record_epoch(record, record.epoch.seen + 1);
         return true;
@@ -132,7 +130,7 @@ bool scan_epochs(Record& record, uint32_t records) noexcept {
 
 void check_epochs(Record& record) noexcept {
   const options& settings = record.core->settings;
-  if (record.limbo.current() < settings.batch_size) return;
+  if (record.limbo.held() < settings.batch_size) return;
   // A thread that waits for a report costs each look one load, as the scan stays at its record.
   const bool is_rare = record.core->has_reports();
   scan_epochs(record, is_rare ? UINT32_MAX : settings.records_per_check);

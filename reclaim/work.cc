@@ -46,10 +46,9 @@ void schedule(Record& record) noexcept {
   const options& settings = record.core->settings;
   const bool frees = record.limbo.waiting() > 0 && frees_by_itself(settings.reclaim);
   const bool is_token = traits.scheme == Scheme::token;
-  // Each epoch costs a heavy fence, so there a batch is what was retired since it began. A round of
-  // the token costs none, so there all that waits counts.
-  const size_t batch = is_token ? record.limbo.held() : record.limbo.current();
-  const bool looks = !record.core->has_only_looks() && batch >= settings.batch_size;
+  // The bags are added up only if that decides something: every operation that frees comes here.
+  const bool decides = is_token || (!frees && !record.core->has_only_looks());
+  const bool looks = decides && record.limbo.held() >= settings.batch_size;
   record.due = frees || looks;
   if (!is_token) return;
   uint32_t next = settings.operations_between_checks - record.since_check;

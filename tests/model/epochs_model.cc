@@ -17,7 +17,6 @@ namespace {
 using namespace reclaim::impl;
 
 Witness epochs_advanced("epochs advanced");
-Witness fences_left_to_others("fences left to another thread");
 Witness objects_adopted("objects adopted from a thread that left");
 Witness idle_objects_taken("objects taken from an idle thread");
 Witness objects_awaited("objects freed after synchronize");
@@ -90,10 +89,7 @@ class Reclaiming {
   // Scans until it is blocked, or the epoch ends.
   void advance(Record& record) {
     record.epoch.seen = clock_.epoch.load(kAcquire);
-    Scan scan = Scan::going;
-    while (scan == Scan::going || scan == Scan::unfenced) {
-      scan = scan_step(clock_, records_, record.epoch, asymmetric_);
-      if (scan == Scan::unfenced) fences_left_to_others.note();
+    while (scan_step(clock_, records_, record.epoch, asymmetric_) == Scan::going) {
     }
   }
 
@@ -315,9 +311,8 @@ class OneBadScan : public FencedSuite<OneBadScan>, Reclaiming {
     advance(record);
     has_advanced_twice_.open();
     record.epoch.seen = clock_.epoch.load(kAcquire);
-    // relaxed: only waits for the moment at which the other thread has begun, or noted, its fence
-    const Atomic<uint64_t>& moment = choose(2) == 0 ? clock_.fenced : clock_.fencing;
-    for (int i = 0; i < 30 && moment.load(kRelaxed) < record.epoch.seen; i++) pause();
+    // relaxed: only waits for the moment
+    for (int i = 0; i < 30 && clock_.fenced.load(kRelaxed) < record.epoch.seen; i++) pause();
     advance(record);
     has_advanced_thrice_.open();
   }

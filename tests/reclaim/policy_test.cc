@@ -39,7 +39,7 @@ std::tuple<size_t, size_t> most_waiting(size_t per_operation, size_t operations)
 // has retired a batch, and three epochs make an object safe.
 TYPED_TEST(PolicyTest, TheDefaultKeepsUpWithAnyNumberOfRetirements) {
   for (const size_t per_operation : {1u, 3u, 20u, 100u, 700u}) {
-    const size_t operations = std::max<size_t>(3000, 60'000 / per_operation);
+    const size_t operations = std::max<size_t>(3000, 30'000 / per_operation);
     const auto [early, late] = most_waiting<TypeParam>(per_operation, operations);
     const size_t wait = 3 * (60 + 1024 / per_operation);
     EXPECT_LE(late, (1024 + wait) * per_operation);

@@ -38,13 +38,12 @@ struct options {
   policy reclaim = policy::adaptive();
 
   // A thread retires so many objects before it looks whether the epoch can be advanced (DEBRA,
-  // checkpoints, qsbr, ping_epochs), or which objects no hazard (hazard_pointers) or reservation
-  // (ibr) holds, or sends them (hyaline). Under epochs, what it retired in three of them waits: up
-  // to three batches. 0: DEBRA as published, which always looks, and has full fences at pins
-  // instead of heavy ones in scans; so for checkpoints. Larger: fewer heavy fences, more garbage.
-  // If a thread stops retiring, what it retired stays until other threads retire batches: they take
-  // it over once they have advanced 16 epochs (rounds, looks), and one more for every eight such
-  // threads.
+  // checkpoints, ping_epochs), or which objects no hazard (hazard_pointers) or reservation (ibr)
+  // holds, or sends them (hyaline). 0: DEBRA as published, which always looks, and has full fences
+  // at pins instead of heavy ones in scans; so for checkpoints. Larger: fewer heavy fences, more
+  // garbage. If a thread stops retiring, what it retired stays until other threads
+  // retire batches: they take it over once they have advanced 16 epochs (rounds, looks), and one
+  // more for every eight such threads.
   size_t batch_size = 1024;
 
   // The most bytes of retired objects that are not freed yet, as the program counts them when it

@@ -28,14 +28,8 @@ inline constexpr unsigned kEpochBags = 3;
 
 struct EpochClock {
   Atomic<uint64_t> epoch{kFirstEpoch};
-  Atomic<uint64_t> fenced{0};   // a heavy fence followed the reading of this epoch
-  Atomic<uint64_t> fencing{0};  // a thread has begun the fence of this epoch
+  Atomic<uint64_t> fenced{0};  // a heavy fence followed the reading of this epoch
 };
-
-// A heavy fence interrupts all processors, so one thread executes it for an epoch. Others look so
-// often whether it has; then they execute their own, as the thread may have stopped, or may not
-// exist in the child of a fork.
-inline constexpr uint32_t kLooksForFence = kModel ? 2 : 64;
 
 template <class Record>
 struct EpochWords {
@@ -44,7 +38,6 @@ struct EpochWords {
   uint64_t seen = kFirstEpoch;  // announced last
   uint64_t scanning = 0;        // the epoch of the scan under way
   Record* cursor = nullptr;     // the record that the scan looks at next
-  uint32_t looks = 0;           // for the fence of another thread
 };
 
 // Announces `epoch`. True: it is still the epoch, and the thread is protected.
@@ -86,22 +79,9 @@ void unannounce(EpochWords<Record>& words) {
 enum class Scan : uint8_t {
   going,     // this record is no obstacle, there are more
   blocked,   // the record at the cursor is in an older epoch
-  unfenced,  // another thread executes the fence of this epoch, look again
   outdated,  // another thread advanced the epoch
   advanced
 };
-
-// Whether the caller executes the fence of the epoch that it saw last: no other thread has begun
-// it, or it lasts. A scan goes on only when it knows that a fence was executed.
-template <class Record>
-bool takes_fence(EpochClock& clock, EpochWords<Record>& words) {
-  uint64_t begun = clock.fencing.load(kRelaxed);  // relaxed: publishes nothing
-  if (begun < words.seen) {
-    return clock.fencing.compare_exchange_strong(begun, words.seen, kRelaxed,
-                                                 kRelaxed);  // relaxed: publishes nothing
-  }
-  return ++words.looks % kLooksForFence == 0;
-}
 
 // Looks at one more record; the last one advances the epoch. `head` is the list of all records.
 template <class Record>
@@ -111,9 +91,8 @@ Scan scan_step(EpochClock& clock, const Atomic<Record*>& head, EpochWords<Record
     // relaxed: if it equals what was acquired before, there is nothing new to acquire
     if (clock.epoch.load(kRelaxed) != words.seen) return Scan::outdated;
     if (clock.fenced.load(kAcquire) < words.seen) {  // pairs: epoch-fenced
-      if (asymmetric && !takes_fence(clock, words)) return Scan::unfenced;
-      heavy_fence(asymmetric);                   // pairs: epoch-fenced
-      clock.fenced.store(words.seen, kRelaxed);  // relaxed: released by the fence
+      heavy_fence(asymmetric);                       // pairs: epoch-fenced
+      clock.fenced.store(words.seen, kRelaxed);      // relaxed: released by the fence
     }
     words.scanning = words.seen;
     words.cursor = head.load(kAcquire);  // pairs: records
