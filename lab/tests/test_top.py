@@ -81,7 +81,8 @@ def of_size(census: Census, size: int):
 
 @pytest.mark.parametrize("topology", ["nodes=1", "nodes=2 cpus=0,1"])
 def test_blocks_are_counted_as_they_are_held(topology: str) -> None:
-    with program(NEARMALLOC_TOPOLOGY=topology) as child:
+    # No memory leaves between the looks.
+    with program(NEARMALLOC_TOPOLOGY=topology, NEARMALLOC_DECAY_MS="60000") as child:
         before = take(child.pid)
         assert 1000 <= of_size(before, 3000).live <= 1100
         assert of_size(before, 3000).free >= 900
@@ -100,7 +101,8 @@ def test_blocks_are_counted_as_they_are_held(topology: str) -> None:
         child.stdin.flush()
         child.stdout.readline()
         after = take(child.pid)
-        assert of_size(before, 3000).live - of_size(after, 3000).live == 1000
+        # Up to four freed blocks of a class wait for the next malloc, and count as live.
+        assert 1000 <= of_size(before, 3000).live - of_size(after, 3000).live <= 1004
         # These are in a hot span, of which only its list says what is free.
         assert 27 <= of_size(before, 1000).live - of_size(after, 1000).live <= 33
         resident = (
