@@ -197,13 +197,12 @@ class Heap {
   // Counts what was freed into the hot spans so far (Returns::local). Lock held, owner's rights.
   void count_hot();
 
-  // Adds the bytes of cached empty spans and runs, of spare blocks and of blocks in magazines to
-  // the sums of their nodes. Lock held.
+  // Adds the bytes of cached empty spans and runs and of blocks in magazines to the sums of their
+  // nodes. Lock held.
   void add_cached(uint64_t* bytes_of_node) const {
     cache_.add_bytes(bytes_of_node);
     runs_.add_bytes(bytes_of_node);
     bytes_of_node[node_] += uint64_t{last_runs_.slices()} << kSliceShift;
-    bytes_of_node[node_] += spares_.bytes();
     if (const Magazines* mine = magazines()) mine->add_bytes(bytes_of_node);
   }
 

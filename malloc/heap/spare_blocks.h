@@ -69,14 +69,6 @@ class SpareBlocks {
     }
   }
 
-  // The bytes of all spare blocks. Any thread: a statistic.
-  uint64_t bytes() const {
-    uint64_t sum = 0;
-    for (unsigned c = kCrowdedClasses; c < kClasses; c++)
-      sum += uint64_t{count(c)} * kSizeClasses[c].size;
-    return sum;
-  }
-
  private:
   static constexpr uint32_t kLeastSpans = 4;
   static constexpr unsigned place(unsigned size_class) { return size_class - kCrowdedClasses; }

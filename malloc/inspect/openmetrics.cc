@@ -30,7 +30,7 @@ constexpr Metric<near_node_stats> kOfNode[] = {
     {"span_bytes", "bytes", Kind::gauge, &near_node_stats::in_spans,
      "Memory in spans, which serve blocks or are cached."},
     {"cached_bytes", "bytes", Kind::gauge, &near_node_stats::cached,
-     "Memory of empty spans that heaps keep, and of freed blocks that wait for the next malloc."},
+     "Memory of empty spans that heaps keep, and of freed blocks that wait in magazines."},
     {"dirty_bytes", "bytes", Kind::gauge, &near_node_stats::dirty,
      "Free memory that was not given back yet."},
     {"purged_bytes", "bytes", Kind::counter, &near_node_stats::purged,

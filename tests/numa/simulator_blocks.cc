@@ -110,9 +110,15 @@ void Checks::check_blocks(const near::Span& span, Blocks::const_iterator live, s
     journal.demand(block != nullptr, "a remote list is shorter than its count", {remote, i});
     mark(span, block);
   }
-  journal.demand(count + free + uncarved + remote == capacity,
-                 "live + free + uncarved + remote is not the capacity",
-                 {count, free, uncarved, remote, capacity});
+  uint32_t spare = 0;
+  owner.spares().for_each([&](unsigned, const near::Block* each) {
+    if (&span_of_block(each) != &span) return;
+    mark(span, each);
+    spare++;
+  });
+  journal.demand(count + free + uncarved + remote + spare == capacity,
+                 "live + free + uncarved + remote + spare is not the capacity",
+                 {count, free, uncarved, remote, spare, capacity});
   if (!owner.is_hot(span)) {
     journal.demand(span.frees.freed() == free + uncarved, "the count of a cold span is wrong",
                    {span.frees.freed(), free, uncarved});
