@@ -21,16 +21,10 @@ struct Held {
   }
 };
 
-// Returns the span that holds a block of a class.
-Span* head_of(const void* pointer) {
-  Span* span = span_of(pointer);
-  return span->kind == SpanKind::inside ? span - span->back : span;
-}
-
 }  // namespace
 
 void record_held(const Block* block) {
-  Held held(*head_of(block), block);
+  Held held(span_with(block), block);
   held.word.fetch_or(held.bit, kRelaxed);  // relaxed: a block has one holder at a time
 }
 

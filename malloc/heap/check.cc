@@ -1,5 +1,6 @@
 // Whether the structures of a heap are whole.
 #include "heap/heap.h"
+#include "node/memory.h"
 #include "platform/message.h"
 #include "span/span.h"
 
@@ -41,7 +42,7 @@ size_t Heap::check_span(const Span& span) const {
 size_t Heap::check_spares() const {
   size_t wrong = 0;
   spares_.for_each([&](unsigned size_class, const Block* block) {
-    const Span& span = span_of_spare(block);
+    const Span& span = span_with(block);
     // relaxed: spans of this heap do not change now
     if (span.owner.load(kRelaxed) == this && span.size_class == size_class) return;
     wrong++;

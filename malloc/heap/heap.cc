@@ -290,6 +290,10 @@ void Heap::count_frees(Span& span) {
   span.counted = static_cast<uint16_t>(freed);
   // A fork between the two writes of count_taken can leave a negative number in the child.
   if (static_cast<int64_t>(frees) < 0) return;
+  count_own_frees(span, frees);
+}
+
+void Heap::count_own_frees(const Span& span, uint64_t frees) {
   if (span.node == node_) {
     tally(returns.local, frees);
   } else if (frees > 0) {

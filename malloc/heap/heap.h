@@ -317,10 +317,8 @@ class Heap {
   void heat(Span& span, unsigned size_class);
   void cool_hot(unsigned size_class, uint32_t freed);
   void take_bin(Span& span);
-  static Span& span_of_spare(const Block* block);
   void settle_or_keep(Span& span);
   bool keep_spare(Span& span);
-  void count_freed_at_once(const Span& span);
   void return_spares(unsigned size_class, uint32_t keep);
   void look_at_hot(Span& span);
   // Counts the free blocks of the hot span of a class; walks the bin.
@@ -336,6 +334,7 @@ class Heap {
   void settle_cold(Span& span, uint32_t freed);
   void settle_idle(Span& span);
   void count_frees(Span& span);
+  void count_own_frees(const Span& span, uint64_t frees);
   void count_span(const Span& span, int change);
   uint32_t slices_of_next(unsigned size_class) const;
   static void set_count(Span& span, uint32_t freed, uint32_t target);

@@ -12,12 +12,6 @@ namespace {
 
 using Chain = RemoteList<Block>::Chain;
 
-// The span of a free block that a magazine holds.
-Span& span_of_block(const Block* block) {
-  Span* span = span_of(block);
-  return span->kind == SpanKind::inside ? *(span - span->back) : *span;
-}
-
 // Blocks on their way to their spans: one chain for each of the spans that came last.
 class Returning {
  public:
@@ -26,7 +20,7 @@ class Returning {
   }
 
   void add(Block* block) {
-    Span& span = span_of_block(block);
+    Span& span = span_with(block);
     Entry& entry = entries_[reinterpret_cast<uintptr_t>(&span) / alignof(Span) % kEntries];
     if (entry.span != &span) {
       deliver_chain(entry);

@@ -18,6 +18,7 @@
 
 #include "base/bits.h"
 #include "base/list.h"
+#include "heap/event_clock.h"
 #include "span/layout.h"
 
 namespace near {
@@ -25,7 +26,7 @@ namespace near {
 class ReusableSpans {
  public:
   // Adds a span, or moves it back from the swept ones. `now`: the heap's clock of events.
-  void file(Span& span, uint16_t now) {
+  void file(Span& span, EventClock::Time now) {
     if (span.swept) swept_[span.size_class].remove(&span);
     if (span.spent) remove_spent(span);
     span.reusable = true;
@@ -101,7 +102,7 @@ class ReusableSpans {
   // Makes the span of a class that was filed first a swept one, if it has been here for `events`,
   // and returns it. Each call starts with another class and tries a few; null if none of them has
   // such a span, or if recent looks at them found too few pages.
-  Span* sweep_next(uint16_t now, uint16_t events) {
+  Span* sweep_next(EventClock::Time now, EventClock::Time events) {
     for (unsigned i = 0; i < kSweepTries; i++) {
       sweep_class_ = (sweep_class_ + 1) % kPagedClasses;
       int32_t& worth = worth_[sweep_class_];
@@ -110,7 +111,7 @@ class ReusableSpans {
         continue;
       }
       Span* span = unswept_of_[sweep_class_].back();
-      if (span == nullptr || static_cast<uint16_t>(now - span->filed_when) < events) continue;
+      if (span == nullptr || EventClock::since(now, span->filed_when) < events) continue;
       mark_swept(*span);
       return span;
     }

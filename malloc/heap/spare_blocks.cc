@@ -11,11 +11,6 @@
 
 namespace near {
 
-Span& Heap::span_of_spare(const Block* block) {
-  Span* slice = span_of(block);
-  return *(slice->kind == SpanKind::inside ? slice - slice->back : slice);
-}
-
 // As settle, for a span in which a block was just freed: that one may become a spare block.
 void Heap::settle_or_keep(Span& span) {
   const unsigned size_class = span.size_class;
@@ -41,29 +36,18 @@ bool Heap::keep_spare(Span& span) {
     record_damage({Flaw::ring, block});
   } else {
     spares_.put(size_class, block);
-    count_freed_at_once(span);
+    count_own_frees(span, 1);
   }
   return true;
-}
-
-// Counts a free of the owner's thread that the count of the span does not show.
-void Heap::count_freed_at_once(const Span& span) {
-  if (span.node == node_) {
-    add(returns.local, 1);
-  } else {
-    count_freed_apart(span.node, node_, 1);
-  }
 }
 
 // Gives the spare blocks of a class back to their spans, except so many.
 void Heap::return_spares(unsigned size_class, uint32_t keep) {
   while (spares_.count(size_class) > keep) {
     Block* block = spares_.take(size_class);
-    Span& span = span_of_spare(block);
-    uintptr_t distance;
-    span.list->is_first(block, distance);
-    span.list->push(block, distance);
-    span.counted++;  // count_freed_at_once has counted it
+    Span& span = span_with(block);
+    span.list->splice(block, block);
+    span.counted++;  // keep_spare has counted it
     if (span.frees.tick(uint32_t{1})) settle(span, span.frees.freed());
   }
 }

@@ -23,7 +23,7 @@ enum class Part : uint8_t {
   unused,       // pages of spans that hold no block yet, or none since they were given back
   span_ends,    // behind the last block of a span
   large_ends,   // behind the bytes that a large block was asked for
-  magazines,    // freed blocks that wait for the next malloc and depots
+  magazines,    // freed blocks that wait in magazines and depots
   cached,       // empty spans that heaps keep
   dirty,        // free slices
   clean,        // free slices that are not dirty: those in a huge page with others can be resident

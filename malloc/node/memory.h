@@ -26,6 +26,8 @@ Span* span_of(const void* address);
 // The span that holds `address`. Later slices of a large block are not marked, so this walks back
 // to the block's first one. If no span holds it: the slice's own descriptor, or null as above.
 const Span* enclosing_span(const void* address);
+// Returns the span of a small or medium block, whichever of its slices the block begins in.
+Span& span_with(const void* block);
 
 // Takes a run of slices for a user of the shard `home`: from its node, else from the nearest other
 // node that has it (counted as a spill), else from a new window; null if refused. `zero`: all of it
