@@ -165,11 +165,6 @@ const Span* enclosing_span(const void* address) {
   return slice;
 }
 
-Span& span_with(const void* block) {
-  Span* slice = span_of(block);
-  return *(slice->kind == SpanKind::inside ? slice - slice->back : slice);
-}
-
 namespace {
 
 // A shard but the first of its node, and its region of the first window.

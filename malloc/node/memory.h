@@ -27,7 +27,10 @@ Span* span_of(const void* address);
 // to the block's first one. If no span holds it: the slice's own descriptor, or null as above.
 const Span* enclosing_span(const void* address);
 // Returns the span of a small or medium block, whichever of its slices the block begins in.
-Span& span_with(const void* block);
+inline Span& span_with(const void* block) {
+  Span* slice = span_of(block);
+  return *(slice->kind == SpanKind::inside ? slice - slice->back : slice);
+}
 
 // Takes a run of slices for a user of the shard `home`: from its node, else from the nearest other
 // node that has it (counted as a spill), else from a new window; null if refused. `zero`: all of it
