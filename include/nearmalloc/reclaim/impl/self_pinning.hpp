@@ -98,9 +98,9 @@ class self_pinning_ordered : public self_pinning<Structure> {
   }
 };
 
-// As Pinning, one of the two above, for maps whose values can be replaced.
+// As Pinning, one whose values can be replaced under a guard of the caller.
 template <class Pinning>
-class self_pinning_map : public Pinning {
+class self_pinning_replacing : public Pinning {
  public:
   using key_type = typename Pinning::key_type;
   using mapped_type = typename Pinning::mapped_type;
@@ -108,7 +108,6 @@ class self_pinning_map : public Pinning {
   using Pinning::compare_and_replace;
   using Pinning::Pinning;
   using Pinning::upsert;
-  using Pinning::visit;
 
   bool upsert(const key_type& key, const mapped_type& value) {
     guard_type guard = this->domain_.pin();
@@ -123,6 +122,16 @@ class self_pinning_map : public Pinning {
     allow_checkpoints(guard);
     return compare_and_replace(guard, key, expected, value);
   }
+};
+
+// As self_pinning or self_pinning_ordered, for maps whose values can be replaced.
+template <class Pinning>
+class self_pinning_map : public self_pinning_replacing<Pinning> {
+ public:
+  using guard_type = typename Pinning::guard_type;
+  using Pinning::visit;
+  using self_pinning_replacing<Pinning>::self_pinning_replacing;
+
   template <class Visit>
   size_t visit(Visit f) const {
     guard_type guard = this->domain_.pin();
@@ -131,27 +140,20 @@ class self_pinning_map : public Pinning {
   }
 };
 
-// As self_pinning_ordered, for trees: they have `update` and `take`, and upsert and
-// compare_and_replace follow from that.
+// As self_pinning_ordered, for structures that have `update`: upsert and compare_and_replace
+// follow from it.
 template <class Structure>
-class self_pinning_tree : public self_pinning_ordered<Structure> {
+class updated_ordered : public self_pinning_ordered<Structure> {
  public:
   using key_type = typename Structure::key_type;
   using mapped_type = typename Structure::mapped_type;
   using guard_type = typename Structure::guard_type;
   using self_pinning_ordered<Structure>::self_pinning_ordered;
-  using Structure::take;
-  using Structure::update;
 
   // Inserts, or puts `value` in the place of the one that is there, in one step. True: inserted.
   // Throws std::bad_alloc; then all is as before.
   bool upsert(guard_type& guard, const key_type& key, const mapped_type& value) {
     return upsert_by_update(*this, guard, key, value);
-  }
-  bool upsert(const key_type& key, const mapped_type& value) {
-    guard_type guard = this->domain_.pin();
-    allow_checkpoints(guard);
-    return upsert(guard, key, value);
   }
 
   // Puts `value` in the place of the one that is there if that equals `expected`. True: it did.
@@ -162,14 +164,18 @@ class self_pinning_tree : public self_pinning_ordered<Structure> {
   {
     return replace_by_update(*this, guard, key, expected, value);
   }
-  bool compare_and_replace(const key_type& key, const mapped_type& expected,
-                           const mapped_type& value)
-    requires std::equality_comparable<mapped_type>
-  {
-    guard_type guard = this->domain_.pin();
-    allow_checkpoints(guard);
-    return compare_and_replace(guard, key, expected, value);
-  }
+};
+
+// As self_pinning_ordered, for trees: they have `update` and `take`.
+template <class Structure>
+class self_pinning_tree : public self_pinning_replacing<updated_ordered<Structure>> {
+ public:
+  using key_type = typename Structure::key_type;
+  using mapped_type = typename Structure::mapped_type;
+  using guard_type = typename Structure::guard_type;
+  using self_pinning_replacing<updated_ordered<Structure>>::self_pinning_replacing;
+  using Structure::take;
+  using Structure::update;
 
   template <class F>
   update_result<mapped_type> update(const key_type& key, F f) {
