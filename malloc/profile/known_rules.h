@@ -30,7 +30,7 @@ struct ShortRules {
 
 class KnownRules {
  public:
-  static constexpr size_t kBytes = 12 * 1024;
+  static constexpr size_t kBytes = size_t{12} * 1024;
 
   KnownRules();
   ~KnownRules();
