@@ -236,6 +236,23 @@ def test_what_might_differ_in_other_rounds_is_not_surely_the_same(root, runs, si
     assert number(root, "sign data/b.jsonl.xz same time a b c") == sign
 
 
+SIDES = [  # the ratios of medians in some cells, and what they say of "less", "more" and "same"
+    ((0.5, 0.9, 0.3), ("yes", "no", "no")),
+    ((0.5, 0.95, 1.05), ("in part", "no", "in part")),
+    ((0.95, 1.0, 1.05), ("no", "no", "yes")),
+    ((1.2, 3.0), ("no", "yes", "no")),
+    ((0.5, 3.0), ("in part", "in part", "no")),
+]
+
+
+@pytest.mark.parametrize(("ratios", "sides"), SIDES)
+def test_a_side_is_what_the_medians_of_few_rounds_say(root, ratios, sides):
+    cells = {f"c t={i}": {"a": [one] * 2, "b": [1] * 2} for i, one in enumerate(ratios)}
+    of_seconds(root, cells, ("a", "b"))
+    for sense, side in zip(("less", "more", "same"), sides, strict=True):
+        assert number(root, f'side data/b.jsonl.xz {sense} time a b "*"') == side
+
+
 def test_one_cell_that_is_surely_the_same_is_a_part_of_several(root):
     cells = {f"c t={i}": {"a": runs, "b": [1] * 5} for i, (runs, _) in enumerate(LEVELS[:2])}
     of_seconds(root, cells, ("a", "b"))
@@ -291,6 +308,12 @@ def test_a_document_names_the_machine_and_the_versions(root):
         "madvise; 5 rounds on 2026-11-26, commit 0123456; other work disturbed 1 of 44 runs"
     )
     assert number(root, "machine data/b.jsonl.xz") == told
+    lines[0]["commit"] += "-dirty"
+    raw = make.write(root / "b.jsonl", lines).read_bytes()
+    (root / "data" / "b.jsonl.xz").write_bytes(lzma.compress(raw))
+    documents._analysis.cache_clear()
+    changed = told.replace("0123456;", "0123456 with changes;")
+    assert number(root, "machine data/b.jsonl.xz") == changed
     assert number(root, "version data/b.jsonl.xz glibc") == "2.36"
     for name in ("tbb", "nobody"):
         (root / "README.md").write_text(
@@ -310,6 +333,7 @@ def test_a_document_names_the_machine_and_the_versions(root):
         "number: ratio data/a.jsonl.xz time nearmalloc glibc nowhere",
         "number: sign data/a.jsonl.xz below time nearmalloc glibc larson",
         "number: sign data/a.jsonl.xz less time nearmalloc glibc",
+        "number: side data/a.jsonl.xz below time nearmalloc glibc larson",
         'number: value data/a.jsonl.xz seconds glibc "larson',
         "number: value data/a.jsonl.xz hours glibc larson",
     ],
