@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 import results_file as make
 from nearlab import places
 from nearlab.__main__ import application
+from nearlab.plan import plan as plans
+from nearlab.plan.cells import of_plan
 from nearlab.report import documents
 from nearlab.report.analysis import TIME, Analysis
 from nearlab.results import record
@@ -503,6 +505,21 @@ def test_each_row_of_a_claim_names_its_raw_data_and_their_commands():
         assert data == (told or "–"), claim
         named += len(files)
     assert named > 110
+
+
+def test_the_command_of_raw_data_runs_the_cells_that_are_in_it():
+    tested = 0
+    for file, command in commands_of_data().items():
+        words = shlex.split(command)
+        if "--only" not in words:
+            continue
+        wanted = words[words.index("--only") + 1]
+        plan = plans.load(plans.find(words[words.index("run") + 1]))
+        runs = fnmatch.filter([cell.name for cell in of_plan(plan)], wanted)
+        kept = [cell.name for cell in record.read(places.ROOT / "docs" / "data" / file).cells]
+        assert set(kept) <= set(runs), (file, command)
+        tested += 1
+    assert tested > 25
 
 
 def test_the_share_of_freeing_has_the_sign_that_its_row_says():
