@@ -295,6 +295,19 @@ def test_the_share_of_the_workloads_own_instructions_is_a_number(root):
     assert tables(root / "README.md") == 2
 
 
+def test_the_instructions_of_a_cell_are_a_number(root):
+    count = {"kind": "instructions", "cell": "larson", "allocator": "tbb"}
+    count["instructions"] = 2413914436
+    raw = make.write(root / "b.jsonl", [*content(), count]).read_bytes()
+    (root / "data" / "b.jsonl.xz").write_bytes(lzma.compress(raw))
+    documents._analysis.cache_clear()
+    assert number(root, "instructions data/b.jsonl.xz tbb larson") == "2.41 x 10^9"
+    for words in ("glibc larson", "tbb phong"):
+        path = root / "README.md"
+        path.write_text(f"<!-- number: instructions data/b.jsonl.xz {words} -->old<!-- end -->")
+        assert tables(path) == 2
+
+
 def test_a_document_names_the_machine_and_the_versions(root):
     lines = content()
     lines[0] |= {"date": "2026-11-26T10:00:00+00:00", "commit": "0123456789"}

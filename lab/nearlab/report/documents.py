@@ -18,8 +18,8 @@ the targets of a sweep, and `curves` where on each of its curves a peer is bette
 allocator's own number there, in the unit that the page has (MiB for `..._kib`). `machine` says
 where and when the file was measured, and `version` which version of an allocator was; `empty` is
 the memory of an empty process under one, in MiB. `harness` is the share of a cell's instructions
-that are the workload's own. `beyond` counts the cells in which one allocator takes more than
-another with an interval that excludes 1. `sums` is the ratio of the sums of two allocators' numbers
+that are the workload's own, and `instructions` how many it takes under an allocator. `beyond`
+counts the cells in which one allocator takes more than another with an interval that excludes 1. `sums` is the ratio of the sums of two allocators' numbers
 over the cells, as in a table's last row. `sign` says whether ratios are what a claim says, and
 `side` whether those of medians are, where there are too few rounds for intervals:
 
@@ -323,6 +323,13 @@ def _harness(analysis: Analysis, cell: str) -> str:
     return f"{100 * found:.0f} %"
 
 
+def _instructions(analysis: Analysis, name: str, cell: str) -> str:
+    counted = analysis.record.extras["instructions"].get((cell, name), {}).get("instructions")
+    if not counted:
+        raise RecordError(f"nobody counted the instructions of {cell!r} under {name}")
+    return f"{style.number(counted / 1e9)} x 10^9"
+
+
 def _version(analysis: Analysis, name: str) -> str:
     found = analysis.record.allocator_by_name.get(name)
     if found is None or not found.version:
@@ -349,6 +356,7 @@ _NUMBERS: dict[str, Callable[..., str]] = {
     "machine": _machine,
     "empty": _empty,
     "harness": _harness,
+    "instructions": _instructions,
     "version": _version,
     "count": seeds.count,
     "sums": _sums,
