@@ -19,9 +19,10 @@ allocator's own number there, in the unit that the page has (MiB for `..._kib`).
 where and when the file was measured, and `version` which version of an allocator was; `empty` is
 the memory of an empty process under one, in MiB. `harness` is the share of a cell's instructions
 that are the workload's own, and `instructions` how many it takes under an allocator. `beyond`
-counts the cells in which one allocator takes more than another with an interval that excludes 1. `sums` is the ratio of the sums of two allocators' numbers
-over the cells, as in a table's last row. `sign` says whether ratios are what a claim says, and
-`side` whether those of medians are, where there are too few rounds for intervals:
+counts the cells in which one allocator takes more than another with an interval that excludes 1.
+`sums` is the ratio of the sums of two allocators' numbers over the cells, as in a table's last row.
+`sign` says whether ratios are what a claim says, and `side` whether those of medians are, where
+there are too few rounds for intervals:
 
     <!-- number: sign docs/data/quick.jsonl.xz less time tbb glibc larson* -->weak<!-- end -->
 
