@@ -4,7 +4,7 @@
 A row names its plans in backticks (of lab/plans, or after `manycore` or "NUMA machine:" of
 manycore/plans and numa/plans), after a colon the figures of the plan before them. Each plan named
 has its command. A verdict that is none says why, after a colon. A row of a claim has the verdict
-that claims.md has, and links to its section.
+that claims.md has in the last column but one, before that of the data, and links to its section.
 """
 
 import re
@@ -90,7 +90,7 @@ def check_plans(root: Path, line: int, cells: list[str], findings: Findings) -> 
 
 
 def check(root: Path, findings: Findings) -> None:
-    claims = {(anchor, cells[0]): cells[-1]
+    claims = {(anchor, cells[0]): cells[-2]
               for _, anchor, cells in table_rows((root / CLAIMS).read_text(encoding="utf-8"))}
     linked = set()
     for line, _, cells in table_rows((root / PAGE).read_text(encoding="utf-8")):
@@ -122,7 +122,7 @@ GOOD = ("| [A] | fast | `p`: `f`, manycore `m` | `./near lab run p`, `./near man
 def tree(rows: str) -> dict[str, str]:
     return {
         PAGE: HEAD + rows,
-        CLAIMS: "## Kim's work [A]\n\n| claim | same |\n|---|---|\n| fast | yes |\n",
+        CLAIMS: "## Kim's work [A]\n\n| claim | same | data |\n|---|---|---|\n| fast | yes | d |\n",
         "lab/plans/p.toml": '[[figure]]\nname = "f"\n',
         "manycore/plans/m.toml": "",
     }

@@ -18,9 +18,11 @@ the targets of a sweep, and `curves` where on each of its curves a peer is bette
 allocator's own number there, in the unit that the page has (MiB for `..._kib`). `machine` says
 where and when the file was measured, and `version` which version of an allocator was; `empty` is
 the memory of an empty process under one, in MiB. `harness` is the share of a cell's instructions
-that are the workload's own. `beyond` counts the cells in which one allocator takes more than
-another with an interval that excludes 1. `sums` is the ratio of the sums of two allocators' numbers
-over the cells, as in a table's last row. `sign` says whether ratios are what a claim says:
+that are the workload's own, and `instructions` how many it takes under an allocator. `beyond`
+counts the cells in which one allocator takes more than another with an interval that excludes 1.
+`sums` is the ratio of the sums of two allocators' numbers over the cells, as in a table's last row.
+`sign` says whether ratios are what a claim says, and `side` whether those of medians are, where
+there are too few rounds for intervals:
 
     <!-- number: sign docs/data/quick.jsonl.xz less time tbb glibc larson* -->weak<!-- end -->
 
@@ -255,6 +257,31 @@ def _sign(
     return "yes" if all(agree) else "in part" if any(agree) else "weak" if weak else "no"
 
 
+_SIDES: dict[str, Callable[[Interval], bool]] = {
+    "less": lambda one: one.value < 1 and _far(one.value, NOISE),
+    "more": lambda one: one.value > 1 and _far(one.value, NOISE),
+    "same": _SENSES["same"],
+}
+
+
+def _side(
+    analysis: Analysis,
+    sense: str,
+    metric: str,
+    name: str,
+    base: str,
+    pattern: str,
+    others: str | None = None,
+) -> str:
+    """For memory and counts of few rounds, where no interval is known: `yes` if in every cell the
+    ratio of the medians lies beyond the noise on the side of the sense, or for `same` within it;
+    `in part` if it does in some; else `no`."""
+    if sense not in _SIDES:
+        raise RecordError(f"a side is less, more or same, not {sense!r}")
+    agree = [_SIDES[sense](one) for one in _of_cells(analysis, metric, name, base, pattern, others)]
+    return "yes" if all(agree) else "in part" if any(agree) else "no"
+
+
 def _own_number(value: float) -> str:
     """Three digits; a small count has no others."""
     return f"{value:.0f}" if value == round(value) < 1000 else style.number(value)
@@ -273,12 +300,13 @@ def _machine(analysis: Analysis) -> str:
     plan, found = record_.plan, record_.plan["machine"]
     counted = sum(run.round > 0 for runs in record_.runs.values() for run in runs)
     chosen = re.search(r"\[(\w+)\]", found["huge_pages"])
+    commit, _, changed = (plan["commit"] or "–").partition("-")
     return (
         f"{found['cpu']}, {found['cpus']} processors, {found['memory_kib'] / (1 << 20):.1f} GiB, "
         f"Linux {found['kernel']}, {found['libc']}, transparent huge pages "
         f"{chosen[1] if chosen else '–'}; {plan['rounds']} rounds on {plan['date'][:10]}, "
-        f"commit {(plan['commit'] or '–')[:7]}; other work disturbed {len(record_.disturbed())} of "
-        f"{counted:,} runs"
+        f"commit {commit[:7]}{' with changes' if changed else ''}; other work disturbed "
+        f"{len(record_.disturbed())} of {counted:,} runs"
     )
 
 
@@ -294,6 +322,13 @@ def _harness(analysis: Analysis, cell: str) -> str:
     if found is None:
         raise RecordError(f"nobody counted the instructions of {cell!r}")
     return f"{100 * found:.0f} %"
+
+
+def _instructions(analysis: Analysis, name: str, cell: str) -> str:
+    counted = analysis.record.extras["instructions"].get((cell, name), {}).get("instructions")
+    if not counted:
+        raise RecordError(f"nobody counted the instructions of {cell!r} under {name}")
+    return f"{style.number(counted / 1e9)} x 10^9"
 
 
 def _version(analysis: Analysis, name: str) -> str:
@@ -317,10 +352,12 @@ _NUMBERS: dict[str, Callable[..., str]] = {
     "ratios": _ratios,
     "beyond": _beyond,
     "sign": _sign,
+    "side": _side,
     "value": _value,
     "machine": _machine,
     "empty": _empty,
     "harness": _harness,
+    "instructions": _instructions,
     "version": _version,
     "count": seeds.count,
     "sums": _sums,
