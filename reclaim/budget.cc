@@ -23,27 +23,40 @@ constexpr int kTries = 8;
 
 }  // namespace
 
-// What a thread takes at a time: idle credit of all threads is at most half of the limit.
+// What a thread takes at a time: idle credit of all threads is at most half of the limit, as soon
+// as each has freed since the last one came (return_surplus).
 int64_t Core::credit_share() const noexcept {
   const auto limit = static_cast<int64_t>(settings.max_unreclaimed_bytes);
   const int64_t number = record_count_.load(kRelaxed);  // relaxed: a number
   return std::max<int64_t>(limit / (4 * number), 1);
 }
 
+// `bytes` of it, if any, are promised: to end that, the caller calls `keep_promise`.
 bool Core::take_credit(Record& record, int64_t bytes) noexcept {
   record.lock.enter(asymmetric);
-  const int64_t missing = bytes - record.limbo.credit;
+  const int64_t needed = bytes > 0 ? record.limbo.promised + bytes : 0;
+  const int64_t missing = needed - record.limbo.credit;
   int64_t taken = 0;
   int64_t reserve = reserve_.load(kRelaxed);  // relaxed: an amount, which orders nothing
   while (missing > 0 && reserve >= missing && taken == 0) {
     const int64_t wanted = std::min(reserve, std::max(missing, credit_share()));
     // relaxed: an amount
-    const bool done = reserve_.compare_exchange_weak(reserve, reserve - wanted, kRelaxed, kRelaxed);
-    if (done) taken = wanted;
+    if (reserve_.compare_exchange_weak(reserve, reserve - wanted, kRelaxed, kRelaxed)) {
+      taken = wanted;
+    }
   }
   record.limbo.credit += taken;
+  const bool done = taken >= missing;
+  if (done) record.limbo.promised += bytes;
   record.lock.leave();
-  return taken >= missing;
+  return done;
+}
+
+// A retirement for which `bytes` were promised has taken them from the credit.
+void Core::keep_promise(Record& record, int64_t bytes) noexcept {
+  record.lock.enter(asymmetric);
+  record.limbo.promised -= bytes;
+  record.lock.leave();
 }
 
 bool Core::is_reserve_low() const noexcept {
@@ -52,7 +65,7 @@ bool Core::is_reserve_low() const noexcept {
 }
 
 void Core::return_surplus(Record& record) noexcept {
-  const int64_t share = credit_share();
+  const int64_t share = credit_share() + record.limbo.promised;
   if (record.limbo.credit <= 2 * share) return;
   reserve_.fetch_add(record.limbo.credit - share, kRelaxed);  // relaxed: an amount
   record.limbo.credit = share;
@@ -70,8 +83,10 @@ void Core::collect_from(Record& record, Record& me, bool all) noexcept {
   // If not attached, what it left is marked, and adopt_parked takes it. pairs: attached
   if (record.attached.load(kAcquire) != kAttached) return;
   me.lock.enter(asymmetric);
-  if (is_limited() && record.limbo.credit > 0) {
-    me.limbo.credit += std::exchange(record.limbo.credit, 0);
+  const int64_t spare = record.limbo.credit - record.limbo.promised;
+  if (is_limited() && spare > 0) {
+    me.limbo.credit += spare;
+    record.limbo.credit -= spare;
   }
   if (all) {
     record.limbo.give_all_held(me.limbo);
@@ -186,11 +201,16 @@ void pay_debt(Record& record) noexcept {
   core.record_over_limit();
 }
 
-bool has_credit(Record& record, size_t bytes) noexcept {
+Promise::Promise(Record& record, size_t bytes) noexcept
+    : record_(record), bytes_(static_cast<int64_t>(std::min<size_t>(bytes, UINT32_MAX))) {
   Core& core = *record.core;
-  const auto wanted = static_cast<int64_t>(std::min<size_t>(bytes, UINT32_MAX));
-  if (core.take_credit(record, wanted)) return true;
-  return !record.working && core.reclaim_for(record, wanted);
+  if (core.traits.scheme == Scheme::leaky) bytes_ = 0;  // it has no limit
+  given_ =
+      core.take_credit(record, bytes_) || (!record.working && core.reclaim_for(record, bytes_));
+}
+
+Promise::~Promise() {
+  if (given_) record_.core->keep_promise(record_, bytes_);
 }
 
 void pay_unpinned(Record& record) noexcept {

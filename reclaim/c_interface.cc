@@ -276,11 +276,17 @@ void near_reclaim_retire_born(near_reclaim_guard* guard, void* object, void (*de
 
 int near_reclaim_try_retire(near_reclaim_guard* guard, void* object, void (*destroy)(void*),
                             size_t bytes) {
-  if (!has_credit(record_of(guard), bytes)) {
+  return near_reclaim_try_retire_born(guard, object, destroy, bytes, 0);
+}
+
+int near_reclaim_try_retire_born(near_reclaim_guard* guard, void* object, void (*destroy)(void*),
+                                 size_t bytes, uint64_t birth) {
+  const Promise promise(record_of(guard), bytes);
+  if (!promise) {
     errno = EAGAIN;
     return -1;
   }
-  near_reclaim_retire(guard, object, destroy, bytes);
+  near_reclaim_retire_born(guard, object, destroy, bytes, birth);
   return 0;
 }
 

@@ -117,6 +117,7 @@ void Core::abandon_other_threads(int32_t survivor) noexcept {
     record->interrupted = false;
     record->is_present = false;
     record->working = false;
+    record->limbo.promised = 0;
     return_all_credit(*record);
     record->parked_at = now();
     record->has_left = record->limbo.held() + record->limbo.waiting() > 0;

@@ -96,6 +96,7 @@ void Core::wait_for_grace(Record& me) noexcept {
 // Returns this thread's record. Aborts if the thread would wait for itself.
 // `in_deleters`: a deleter may call this.
 Record& Core::to_wait_with(const char* misuse, bool in_deleters) noexcept {
+  if (has_ended) fail_with(misuse);  // in a deleter that the end of the domain runs
   for_each_own(*this, [&](const Record& record) {
     if (!record.stay.is_outside() || (record.working && !in_deleters)) fail_with(misuse);
   });

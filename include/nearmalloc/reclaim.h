@@ -182,6 +182,10 @@ void near_reclaim_retire_born(struct near_reclaim_guard* guard, void* object,
 int near_reclaim_try_retire(struct near_reclaim_guard* guard, void* object, void (*destroy)(void*),
                             size_t bytes);
 
+/* As near_reclaim_try_retire, of an object that was made in the era `birth`. */
+int near_reclaim_try_retire_born(struct near_reclaim_guard* guard, void* object,
+                                 void (*destroy)(void*), size_t bytes, uint64_t birth);
+
 /* Waits until every guard that is open now has ended. Aborts while pinned. Returns 0, or -1 with
  * errno ENOTSUP: hazard pointers, IBR, Hyaline and the leaky scheme have no grace periods. */
 int near_reclaim_synchronize(struct near_reclaim_domain* domain);

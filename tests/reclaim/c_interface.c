@@ -109,10 +109,11 @@ static void refuse_beyond_the_limit(void) {
   }
   void* kept = malloc(100);
   EXPECT(near_reclaim_try_retire(&guard, kept, NULL, 100) == -1 && errno == EAGAIN);
+  EXPECT(near_reclaim_try_retire_born(&guard, kept, NULL, 100, near_reclaim_birth()) == -1);
   near_reclaim_unpin(&guard);
   near_reclaim_barrier(domain);
   EXPECT(near_reclaim_pin(domain, &guard) == 0);
-  EXPECT(near_reclaim_try_retire(&guard, kept, NULL, 100) == 0);
+  EXPECT(near_reclaim_try_retire_born(&guard, kept, NULL, 100, near_reclaim_birth()) == 0);
   near_reclaim_unpin(&guard);
   near_reclaim_destroy(domain);
   cases++;

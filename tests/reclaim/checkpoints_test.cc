@@ -88,6 +88,21 @@ TEST_F(Checkpoints, AreMadeOnlyIfAllowedAndAsked) {
   count_cases();
 }
 
+TEST_F(Checkpoints, AnUpdateOfATreeStaysInItsSection) {
+  abtree<long, long, Domain> tree(domain_);
+  tree.insert(1, 1);
+  auto guard = walks_.pin();
+  guard.allow_checkpoints();
+  const auto change = [&](const std::optional<long>& there) {
+    advance(other_);
+    EXPECT_FALSE(guard.checkpoint()) << "the tree goes on with what it found";
+    return there;
+  };
+  EXPECT_TRUE(tree.update(guard, 1, change).changed);
+  EXPECT_TRUE(guard.checkpoint());
+  count_cases();
+}
+
 TEST_F(Checkpoints, LetEpochsEnd) {
   auto guard = walks_.pin();
   const uint64_t before = epochs();

@@ -2,6 +2,7 @@
 // them; with values of any type.
 #include <atomic>
 #include <map>
+#include <stdexcept>
 #include <string>
 
 #include "every_scheme.h"
@@ -82,6 +83,44 @@ TYPED_TEST(HashMapPut, NoReplacementIsLostAndNoKeyIsMissing) {
   EXPECT_EQ(sum, 4 * times);
   EXPECT_TRUE(map.check());
   count_cases(4 * times);
+}
+
+// A comparison that throws after others changed the value: what was to be linked is freed.
+struct Touchy {
+  static inline thread_local int left = 1'000'000;
+  static inline std::atomic<int> alive{0};
+  explicit Touchy(int its_number = 0) : number(its_number) { alive++; }
+  Touchy(const Touchy& other) : number(other.number) { alive++; }
+  ~Touchy() { alive--; }
+  friend bool operator==(const Touchy& a, const Touchy& b) {
+    if (--left == 0) throw std::runtime_error("compared");
+    return a.number == b.number;
+  }
+  int number;
+};
+
+TYPED_TEST(HashMapPut, AComparisonThatThrowsLeaksNothing) {
+  {
+    domain<TypeParam> domain;
+    hash_map<uint64_t, Touchy, near::reclaim::domain<TypeParam>> map(domain);
+    map.insert(1, Touchy(0));
+    run_threads(4, [&](size_t thread) {
+      for (size_t i = 0; i < scaled(2'000); i++) {
+        if (thread < 2) {
+          map.upsert(1, Touchy(0));
+          continue;
+        }
+        Touchy::left = 2;
+        try {
+          map.compare_and_replace(1, Touchy(0), Touchy(0));
+        } catch (const std::runtime_error&) {
+          count_cases();
+        }
+      }
+    });
+    EXPECT_TRUE(map.check());
+  }
+  EXPECT_EQ(Touchy::alive, 0);
 }
 
 // A visit meets each key that stays once, with one of its values, whatever others do.

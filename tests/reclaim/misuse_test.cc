@@ -47,6 +47,20 @@ TYPED_TEST(MisuseDeathTest, ADomainEndsWhileAThreadIsPinned) {
       "a domain ends while a thread is pinned");
 }
 
+TYPED_TEST(MisuseDeathTest, ADeleterWaitsForADomainThatEnds) {
+  struct Waiting {
+    near::reclaim::domain<TypeParam>& home;
+    ~Waiting() { home.barrier(); }
+  };
+  EXPECT_DEATH(
+      {
+        auto domain = std::make_optional<near::reclaim::domain<TypeParam>>();
+        std::thread([&] { domain->retire(new Waiting{*domain}); }).join();
+        domain.reset();
+      },
+      "barrier by a thread that is pinned, or frees");
+}
+
 TYPED_TEST(MisuseDeathTest, ADomainEndsBeforeAHandle) {
   EXPECT_DEATH(
       {

@@ -30,7 +30,11 @@ void retire_many() {
 
 class Std26Hazard : public testing::Test {
  protected:
-  Std26Hazard() { count_cases(); }
+  Std26Hazard() {
+    near::reclaim::impl::std26_hazards().barrier();
+    live_objects = 0;
+    count_cases();
+  }
 };
 
 TEST_F(Std26Hazard, IsEmptyUntilItIsMade) {
@@ -172,7 +176,6 @@ TEST_F(Std26Hazard, AStatefulDeleterIsCalledOnceWithTheObject) {
 
 // Threads protect, replace and retire; a protected node is alive. Holders move between threads.
 TEST_F(Std26Hazard, ProtectedNodesAreAlive) {
-  live_objects = 0;
   const size_t rounds = scaled(30'000);
   std::atomic<Node*> sources[4];
   for (auto& each : sources) each = new Node;
@@ -254,6 +257,27 @@ TEST_F(Std26Rcu, SynchronizeWaitsForTheRegion) {
   safe::rcu_synchronize();
   EXPECT_TRUE(has_ended);
   reader.join();
+}
+
+// A reader may copy an entry while another thread retires it: an update begins so.
+TEST_F(Std26Rcu, ReadersCopyWhatIsBeingRetired) {
+  struct Plain : safe::rcu_obj_base<Plain> {
+    int number = 1;
+  };
+  std::atomic<Plain*> current{new Plain};
+  std::atomic<bool> is_over{false};
+  run_threads(3, [&](size_t thread) {
+    if (thread == 0) {
+      for (size_t i = 0; i < scaled(3'000); i++) current.exchange(new Plain)->retire();
+      is_over = true;
+    }
+    while (!is_over) {
+      const std::scoped_lock region(safe::rcu_default_domain());
+      const Plain copy(*current.load());
+      EXPECT_EQ(copy.number, 1);
+    }
+  });
+  current.load()->retire();
 }
 
 // What rcu_retire takes: no deleter, a stateful one, a lambda, a function, one that moves only, a

@@ -60,6 +60,7 @@
 #include "nearmalloc/reclaim/impl/hazard.hpp"
 #include "nearmalloc/reclaim/impl/own_slots.hpp"
 #include "nearmalloc/reclaim/impl/scx.hpp"
+#include "nearmalloc/reclaim/impl/section.hpp"
 #include "nearmalloc/reclaim/impl/self_pinning.hpp"
 #include "nearmalloc/reclaim/impl/update.hpp"
 
@@ -103,6 +104,7 @@ class guarded_abtree
   template <class F>
   update_result<Value> update(guard_type& guard, const Key& key, F f) {
     auto&& own = impl::own_slots(guard);
+    const impl::OneSection section(own);  // `f` may use the guard, and `place` has to stay
     for (;;) {
       const Place place = leaf_for(own, key);
       const unsigned at = place.node->place_of(key);

@@ -112,6 +112,9 @@ class [[nodiscard]] handle {
   [[nodiscard]] bool try_retire(T* object, size_t bytes = sizeof(T)) noexcept {
     return pin().try_retire(object, bytes);
   }
+  [[nodiscard]] bool try_retire(void* object, deleter destroy, size_t bytes = 0) noexcept {
+    return pin().try_retire(object, destroy, bytes);
+  }
   template <class T, std::invocable<T*> Next>
   void retire_chain(T* first, Next next_of) noexcept {
     pin().retire_chain(first, next_of);
@@ -207,6 +210,10 @@ class domain {
   [[nodiscard]] bool try_retire(T* object, size_t bytes = sizeof(T)) noexcept {
     impl::Record* record = mine();
     return record != nullptr && guard_type(*record).try_retire(object, bytes);
+  }
+  [[nodiscard]] bool try_retire(void* object, deleter destroy, size_t bytes = 0) noexcept {
+    impl::Record* record = mine();
+    return record != nullptr && guard_type(*record).try_retire(object, destroy, bytes);
   }
 
   // Waits until every guard that is open now has ended. Objects retired before are then safe, but

@@ -151,9 +151,14 @@ class [[nodiscard]] guard {
   // freed: then returns false; the caller still has the object, and may retire it later.
   template <class T>
   [[nodiscard]] bool try_retire(T* object, size_t bytes = sizeof(T)) noexcept {
-    if (!impl::has_credit(record_, bytes)) return false;
-    retire(object, bytes);
-    return true;
+    const impl::Promise promise(record_, bytes);
+    if (promise) retire(object, bytes);
+    return static_cast<bool>(promise);
+  }
+  [[nodiscard]] bool try_retire(void* object, deleter destroy, size_t bytes = 0) noexcept {
+    const impl::Promise promise(record_, bytes);
+    if (promise) retire(object, destroy, bytes);
+    return static_cast<bool>(promise);
   }
 
   // A guard inside this one, with slots of its own: neither affects what the other protects.

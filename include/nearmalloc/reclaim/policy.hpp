@@ -38,8 +38,8 @@ struct policy {
     return {kind::budget, 1, every, nanoseconds};
   }
 
-  // Frees only in handle::reclaim, barrier, and the end of the domain. Robust schemes keep their
-  // bound nevertheless.
+  // Frees only in handle::reclaim, reclaim_all, barrier, a background reclaimer, the end of the
+  // domain, and at the limit of bytes. Robust schemes keep their bound nevertheless.
   static constexpr policy manual() { return {kind::manual, 1, 1, 0}; }
 };
 

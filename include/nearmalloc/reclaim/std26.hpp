@@ -21,6 +21,7 @@
 //   - In the child of a fork the regions of other threads end. Their hazard pointers go on to
 //     protect, as the child may have the objects that own them.
 //   - Signal handlers may use neither.
+//   - The macros __cpp_lib_hazard_pointer and __cpp_lib_rcu are not defined: they speak of `std`.
 #pragma once
 
 #include "nearmalloc/reclaim/std26/hazard_pointer.hpp"

@@ -109,9 +109,10 @@ class Core {
   // The limit of bytes: reclaim/budget.cc. These two require the record's lock.
   void return_surplus(Record& record) noexcept;
   void return_all_credit(Record& record) noexcept;
-  // Whether the record has credit for so many bytes, after taking it from the reserve; the second
-  // also reclaims for it, the third until it has, the fourth does so without a pin.
+  // Whether the record has credit for so many bytes, after taking it from the reserve; the third
+  // also reclaims for it, the fourth until it has, the fifth does so without a pin.
   bool take_credit(Record& record, int64_t bytes) noexcept;
+  void keep_promise(Record& record, int64_t bytes) noexcept;
   bool reclaim_for(Record& me, int64_t bytes) noexcept;
   void wait_for_credit(Record& me) noexcept;
   void wait_unpinned(Record& me) noexcept;
@@ -265,8 +266,22 @@ void lose(Record& record) noexcept;
 // reclaim/budget.cc. The calling thread has retired more than its credit: gets credit, or reclaims,
 // or waits, or goes over the limit.
 void pay_debt(Record& record) noexcept;
-// Whether so many bytes can be retired within the limit, after reclaiming if need be.
-bool has_credit(Record& record, size_t bytes) noexcept;
+// Room within the limit for one retirement, after reclaiming if need be; while this lives, no other
+// thread takes it.
+class Promise {
+ public:
+  Promise(Record& record, size_t bytes) noexcept;
+  ~Promise();
+  Promise(const Promise&) = delete;
+  Promise& operator=(const Promise&) = delete;
+  // False: there is no room.
+  explicit operator bool() const noexcept { return given_; }
+
+ private:
+  Record& record_;
+  int64_t bytes_;
+  bool given_;
+};
 size_t free_by_hand(Record& record, size_t most) noexcept;
 
 // Misuse. A release build notices it in slow functions; a program that defines NEAR_CHECK as 1

@@ -17,7 +17,8 @@ concept stateless = std::is_empty_v<D> && std::is_trivially_copyable_v<D> &&
 
 template <class T, class D>
 void call_stateless(void* object) noexcept {
-  D()(static_cast<T*>(object));
+  D destroy{};
+  destroy(static_cast<T*>(object));
 }
 
 // 0: the type has no size, or none yet.

@@ -18,6 +18,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "nearmalloc/impl/atomic.hpp"
@@ -197,20 +199,17 @@ enum class put : uint8_t { refused, inserted, replaced };
 template <class Node, class Guard, class Probe, class Make, class Allows>
 put list_put(Guard& guard, list_link& head, const Probe& probe, Make make, Allows allows) {
   list_walk<Node, Guard> walk(guard, head);
-  decltype(make()) fresh = nullptr;
+  std::unique_ptr<std::remove_pointer_t<decltype(make())>> fresh;  // until it is linked
   for (;;) {
     const bool is_there = walk.seek(probe);
-    if (!allows(is_there ? walk.node() : nullptr)) {
-      delete fresh;
-      return put::refused;
-    }
-    if (fresh == nullptr) fresh = make();
-    if (!is_there) {
-      if (walk.insert(fresh)) return put::inserted;
-    } else if (walk.replace(fresh)) {
-      if (!walk.unlink()) walk.seek(probe);
-      return put::replaced;
-    }
+    if (!allows(is_there ? walk.node() : nullptr)) return put::refused;
+    if (fresh == nullptr) fresh.reset(make());
+    const bool done = is_there ? walk.replace(fresh.get()) : walk.insert(fresh.get());
+    if (!done) continue;
+    fresh.release();
+    if (!is_there) return put::inserted;
+    if (!walk.unlink()) walk.seek(probe);
+    return put::replaced;
   }
 }
 

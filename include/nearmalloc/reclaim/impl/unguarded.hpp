@@ -30,13 +30,14 @@ bool try_retire(domain<Scheme>& domain, void* object, deleter destroy, size_t by
   return is_taken;
 }
 
-// Retires an object that has words, and so can wait for memory: it is never lost.
+// Retires an object that has words, and so can wait for memory: it is never lost. Only then is the
+// object written to: until it is destroyed, readers may copy it.
 template <class Scheme>
 void retire_with_words(domain<Scheme>& domain, Retirable& words,
                        const RetirableType& type) noexcept {
-  words.type = &type;
   if (try_retire(domain, type.object_of(words), type.destroy, type.bytes)) [[likely]]
     return;
+  words.type = &type;
   Unguarded::core(domain).set_aside(words);
 }
 
