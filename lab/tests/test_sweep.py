@@ -122,6 +122,18 @@ def test_few_rounds_judge_nothing(tmp_path, rounds):
     assert any(f"rounds: {rounds}" in note for note in notes)
 
 
+def test_runs_that_were_calm_in_different_rounds_are_not_too_few(tmp_path):
+    busy = {"nearmalloc": (1, 2), "glibc": (3, 4), "tbb": (3, 4)}
+    path = result(tmp_path, rounds=7)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        if line["kind"] == "run" and line["round"] in busy[line["allocator"]]:
+            line["disturbed"] = "another task ran"
+    sweep = summary.read(make.write(path, lines), "nearmalloc")
+    assert sweep.rounds == 7
+    assert None not in {one.reached for one in verdicts.verdicts(sweep)[:3]}
+
+
 def test_a_failure_reaches_nothing_and_a_peers_failure_is_no_peer(tmp_path):
     crash = make.run_line("sizes size=16", "nearmalloc", 3, failure="ended by SIGSEGV")
     gone = make.run_line("sizes size=32", "tbb", 3, failure="timed out")

@@ -53,12 +53,31 @@ class Point:
         return (self.ratio.low if self.ratio.known else self.ratio.value) <= factor
 
 
-def values(record: Record, cell: str, allocator: str, kind: Kind) -> dict[int, float]:
-    """The numbers by round. A heap below 256 KiB counts as that: it fits in what a process has."""
-    found = record.series(cell, allocator, METRICS[kind])
+def values(
+    record: Record, cell: str, allocator: str, kind: Kind, *, all_runs: bool = False
+) -> dict[int, float]:
+    """The numbers by round. A heap below 256 KiB counts as that: it fits in what a process has.
+    With `all_runs` also those of runs that other work disturbed."""
+    found = record.series(cell, allocator, METRICS[kind], all_runs=all_runs)
     if kind == "time":
         return {number: value for number, value in found.items() if value > 0}
     return {number: max(value, EMPTY_HEAP_KIB) for number, value in found.items()}
+
+
+def paired(
+    record: Record, cell: str, above: str, below: str, kind: Kind
+) -> tuple[list[float], list[float]]:
+    """The numbers of two allocators over the rounds that both have."""
+    pair: tuple[list[float], list[float]] = ([], [])
+    for all_runs in (False, True):
+        first, second = (
+            values(record, cell, name, kind, all_runs=all_runs) for name in (above, below)
+        )
+        rounds = sorted(first.keys() & second.keys())
+        pair = [first[number] for number in rounds], [second[number] for number in rounds]
+        if len(rounds) >= stats.FEWEST_RUNS:  # else the two were calm in different rounds
+            break
+    return pair
 
 
 def peers_of(record: Record, subject: str) -> list[str]:
@@ -83,9 +102,8 @@ def point(record: Record, cell: Cell, subject: str, kind: Kind) -> Point | None:
     if not peers:
         return None
     best = min(peers, key=lambda name: medians[name])
-    rounds = sorted(series[subject].keys() & series[best].keys())
-    if not rounds:
+    ours, theirs = paired(record, cell.name, subject, best, kind)
+    if not ours:
         reason = record.problem(cell.name, subject) or f"no {METRICS[kind]}"
         return Point(cell, kind, best, None, medians, reason)
-    ours, theirs = ([series[name][number] for number in rounds] for name in (subject, best))
     return Point(cell, kind, best, stats.ratio(ours, theirs, resamples=_RESAMPLES), medians)

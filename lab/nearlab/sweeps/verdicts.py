@@ -12,7 +12,7 @@ from nearlab.results import stats
 from nearlab.results.record import Cell, Record, RecordError
 from nearlab.results.stats import FEWEST_RUNS, Interval
 from nearlab.sweeps.options import option
-from nearlab.sweeps.points import METRICS, Kind, Point, peers_of, points, values
+from nearlab.sweeps.points import METRICS, Kind, Point, paired, peers_of, points
 
 FULL_KIB = 65536  # live bytes from which the cost of a byte is judged
 PER_BYTE = 1.125
@@ -66,8 +66,7 @@ class Sweep:
 
 
 def _rounds(record: Record, subject: str, one: Point) -> int:
-    ours, theirs = (values(record, one.cell.name, name, one.kind) for name in (subject, one.peer))
-    return len(ours.keys() & theirs.keys())
+    return len(paired(record, one.cell.name, subject, one.peer, one.kind)[0])
 
 
 def verdicts(sweep: Sweep) -> list[Verdict]:
@@ -109,13 +108,8 @@ def _pairs(
     record: Record, subject: str, found: Iterable[tuple[Cell, Kind, str]]
 ) -> list[tuple[list[float], list[float]]]:
     """The series of the subject and of a peer in cells, paired by round."""
-    pairs = []
-    for cell, kind, peer in found:
-        ours, theirs = (values(record, cell.name, name, kind) for name in (subject, peer))
-        rounds = sorted(ours.keys() & theirs.keys())
-        if rounds:
-            pairs.append(([ours[n] for n in rounds], [theirs[n] for n in rounds]))
-    return pairs
+    pairs = (paired(record, cell.name, subject, peer, kind) for cell, kind, peer in found)
+    return [pair for pair in pairs if pair[0]]
 
 
 def _geometric_mean(sweep: Sweep, found: Iterable[tuple[Cell, Kind, str]]) -> _Mean | None:
