@@ -5,7 +5,8 @@
 // `retire` takes an object's bytes from the credit of its thread, freeing adds them to that of the
 // thread that frees. So what is unreclaimed exceeds the limit by no more than the debts of threads,
 // which are their negative credits.
-// Thread-safety: credit is guarded by the record's lock; the reserve is an atomic amount.
+// Thread-safety: credit and what is promised of it are guarded by the record's lock; the reserve is
+// an atomic amount.
 #include <algorithm>
 #include <utility>
 

@@ -66,8 +66,8 @@ using AllSchemes =
 TYPED_TEST_SUITE(BackgroundTest, AllSchemes);
 
 TYPED_TEST(BackgroundTest, FreesWhatOperationsRetireWhileTheyFreeNothing) {
-  // More than all objects: a worker that the system suspends for long does not find that what waits
-  // exceeds what a robust scheme lets wait, and does not free it.
+  // More than all objects: else a worker that the system suspends for long could find more waiting
+  // than a robust scheme allows, and free it itself.
   domain<TypeParam> home(by_hand(1'000));
   background_reclaimer<TypeParam> reclaimer(home);
   run_threads(3, [&](size_t) {

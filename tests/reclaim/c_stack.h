@@ -63,7 +63,9 @@ static void pop(void) {
   } while (node != NULL && !atomic_compare_exchange_strong(&top, &node, node->next));
   if (node != NULL) {
     EXPECT(node->state == kAlive);
-    near_reclaim_retire_born(&guard, node, destroy, sizeof *node, node->birth);
+    /* Refused, where there is a limit, it goes over that. */
+    if (near_reclaim_try_retire_born(&guard, node, destroy, sizeof *node, node->birth) != 0)
+      near_reclaim_retire_born(&guard, node, destroy, sizeof *node, node->birth);
   }
   near_reclaim_unpin(&guard);
 }

@@ -88,19 +88,31 @@ TEST_F(Checkpoints, AreMadeOnlyIfAllowedAndAsked) {
   count_cases();
 }
 
-TEST_F(Checkpoints, AnUpdateOfATreeStaysInItsSection) {
-  abtree<long, long, Domain> tree(domain_);
+// Updates a key that is there, and one that is not.
+template <class Tree>
+void update_beside_epochs(Tree& tree, Handle& walks, Handle& other) {
   tree.insert(1, 1);
-  auto guard = walks_.pin();
-  guard.allow_checkpoints();
-  const auto change = [&](const std::optional<long>& there) {
-    advance(other_);
-    EXPECT_FALSE(guard.checkpoint()) << "the tree goes on with what it found";
-    return there;
-  };
-  EXPECT_TRUE(tree.update(guard, 1, change).changed);
-  EXPECT_TRUE(guard.checkpoint());
-  count_cases();
+  for (const long key : {1, 2}) {
+    auto guard = walks.pin();
+    guard.allow_checkpoints();
+    const auto change = [&](const std::optional<long>&) {
+      advance(other);
+      EXPECT_FALSE(guard.checkpoint()) << "the tree goes on with what it found";
+      return std::optional<long>(7);
+    };
+    EXPECT_TRUE(tree.update(guard, key, change).changed);
+    EXPECT_EQ(tree.find(guard, key), 7);
+    advance(other);
+    EXPECT_TRUE(guard.checkpoint());
+    count_cases();
+  }
+}
+
+TEST_F(Checkpoints, AnUpdateOfATreeStaysInItsSection) {
+  abtree<long, long, Domain> abtree(domain_);
+  update_beside_epochs(abtree, walks_, other_);
+  occtree<long, long, Domain> occtree(domain_);
+  update_beside_epochs(occtree, walks_, other_);
 }
 
 TEST_F(Checkpoints, LetEpochsEnd) {

@@ -155,6 +155,8 @@ class [[nodiscard]] guard {
     if (promise) retire(object, bytes);
     return static_cast<bool>(promise);
   }
+  // As above, with `destroy(object)` instead of `delete`. Pass its size: 0 bytes are refused only
+  // while the thread is over the limit.
   [[nodiscard]] bool try_retire(void* object, deleter destroy, size_t bytes = 0) noexcept {
     const impl::Promise promise(record_, bytes);
     if (promise) retire(object, destroy, bytes);

@@ -54,6 +54,7 @@
 #include "nearmalloc/reclaim/impl/occtree_repair.hpp"
 #include "nearmalloc/reclaim/impl/occtree_trail.hpp"
 #include "nearmalloc/reclaim/impl/own_slots.hpp"
+#include "nearmalloc/reclaim/impl/section.hpp"
 #include "nearmalloc/reclaim/impl/self_pinning.hpp"
 #include "nearmalloc/reclaim/impl/update.hpp"
 
@@ -96,6 +97,7 @@ class guarded_occtree {
   template <class F>
   update_result<Value> update(guard_type& guard, const Key& key, F f) {
     auto&& own = impl::own_slots(guard);
+    const impl::OneSection section(own);  // `f` may use the guard, and `found` has to stay
     std::unique_ptr<node_type> fresh;
     for (;;) {
       const place found = find_place(own, key);

@@ -109,10 +109,11 @@ class Core {
   // The limit of bytes: reclaim/budget.cc. These two require the record's lock.
   void return_surplus(Record& record) noexcept;
   void return_all_credit(Record& record) noexcept;
-  // Whether the record has credit for so many bytes, after taking it from the reserve; the third
-  // also reclaims for it, the fourth until it has, the fifth does so without a pin.
+  // Whether the record has credit for so many bytes, after taking it from the reserve; if so, they
+  // are promised to the caller until `keep_promise`.
   bool take_credit(Record& record, int64_t bytes) noexcept;
   void keep_promise(Record& record, int64_t bytes) noexcept;
+  // The first also reclaims for it, the second until it has credit, the third without a pin.
   bool reclaim_for(Record& me, int64_t bytes) noexcept;
   void wait_for_credit(Record& me) noexcept;
   void wait_unpinned(Record& me) noexcept;
@@ -180,7 +181,8 @@ class Core {
 
   Core* next_core = nullptr;  // guard: the list of domains
   Use* users = nullptr;       // threads without a handle; guard: the list of domains
-  bool has_ended = false;     // guard: the list of domains
+  // Written under the lock of all domains; also read without, by the thread that ends this one.
+  bool has_ended = false;
 
  private:
   friend struct TestAccess;

@@ -195,7 +195,8 @@ class Limbo {
 
   // What this thread may still retire before it asks the domain. Guarded as all else.
   int64_t credit = 0;
-  // The part of it for retirements that `try_retire` has begun: nobody else takes that.
+  // What `try_retire` found for a retirement, until it returns: nobody else takes that much of the
+  // credit.
   int64_t promised = 0;
 
   size_t bytes() const;  // in bags and expired; while objects move, some may count twice

@@ -206,7 +206,7 @@ put list_put(Guard& guard, list_link& head, const Probe& probe, Make make, Allow
     if (fresh == nullptr) fresh.reset(make());
     const bool done = is_there ? walk.replace(fresh.get()) : walk.insert(fresh.get());
     if (!done) continue;
-    fresh.release();
+    (void)fresh.release();
     if (!is_there) return put::inserted;
     if (!walk.unlink()) walk.seek(probe);
     return put::replaced;

@@ -30,8 +30,8 @@ bool try_retire(domain<Scheme>& domain, void* object, deleter destroy, size_t by
   return is_taken;
 }
 
-// Retires an object that has words, and so can wait for memory: it is never lost. Only then is the
-// object written to: until it is destroyed, readers may copy it.
+// Retires an object that has words, and so can wait for memory: it is never lost. Only then are its
+// words written to: until it is destroyed, readers may copy it.
 template <class Scheme>
 void retire_with_words(domain<Scheme>& domain, Retirable& words,
                        const RetirableType& type) noexcept {
