@@ -100,6 +100,8 @@ template <class Scheme>
     const uint64_t fences = domain.collect().heavy_fences;
     while (domain.collect().freed < freed_before + 2000 ||
            domain.collect().heavy_fences < fences + kWritersThatAreReaders + 1) {
+      // Under the token, threads that come and go are those that execute fences.
+      const auto passing = domain.attach();
       usleep(1000);
     }
     stop = true;
