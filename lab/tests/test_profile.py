@@ -706,6 +706,38 @@ def test_a_file_that_is_no_profile_has_no_growth(moments):
         assert result.stderr.startswith("near: ") and why in result.stderr
 
 
+def _kept(folder: Path, *command: str | Path) -> Path:
+    """The profile that a program kept in the folder."""
+    variables = {
+        "LD_PRELOAD": LIBRARY,
+        "NEARMALLOC_PROFILE": "on",
+        "NEARMALLOC_PROFILE_INTERVAL": "1000",
+        "NEARMALLOC_PROFILE_FILE": f"kept:{folder}/kept.profile",
+    }
+    subprocess.run(command, env=os.environ | variables, check=False)
+    return folder / "kept.profile"
+
+
+def _functions(profile: Profile) -> set[str]:
+    return {frame.function for site in profile.sites for frame in site.stack}
+
+
+def test_a_file_may_have_any_bytes_in_its_name(folder, tmp_path):
+    planted = Path(os.fsdecode(os.fsencode(tmp_path) + b"/pl\xe4nted"))
+    shutil.copy(folder / "planted", planted)
+    assert "plant_leak" in _functions(read(_kept(tmp_path, planted)))
+    variables = {
+        "LD_PRELOAD": LIBRARY,
+        "NEARMALLOC_PROFILE": "on",
+        "NEARMALLOC_PROFILE_FORMAT": "json",
+        "NEARMALLOC_PROFILE_FILE": str(tmp_path / "written"),
+    }
+    subprocess.run([planted], env=os.environ | variables, check=False)
+    written = tmp_path / "written"
+    assert os.fsencode(planted) in written.read_bytes()
+    assert "plant_leak" in _functions(read(written))
+
+
 _MISSING = [name for name in ("chromium", "chromedriver") if not shutil.which(name)]
 
 

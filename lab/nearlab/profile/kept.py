@@ -1,5 +1,6 @@
 """Reads the file in which a process kept its profile while it ran (malloc/profile/kept.h)."""
 
+import os
 import struct
 from typing import Any
 
@@ -80,8 +81,7 @@ def _modules(start: int, end: int, base: int, file: str) -> list[dict[str, Any]]
 
 
 def _name(data: bytes, start: int) -> str:
-    name = data[_NAMES_AT + start : _ADDRESSES_AT].split(b"\0")[0]
-    return name.decode(errors="replace")
+    return os.fsdecode(data[_NAMES_AT + start : _ADDRESSES_AT].split(b"\0")[0])
 
 
 def parse(data: bytes) -> dict[str, Any]:
