@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Profiles that are whole and right in unusual processes: with another sign in its numbers, and
-code in a file with a long path.
+"""Profiles that are whole and right in unusual processes: with another sign in its numbers, code in
+a file with a long path, and a child of fork whose parent was writing a profile.
 """
 
 import json
@@ -26,6 +26,23 @@ LOADS = """
 import ctypes, sys
 library = ctypes.CDLL(sys.argv[1])
 kept = [bytes(2000) for _ in range(1000)]
+"""
+# A handler in another thread opens a pipe that has no reader, to write the profile, when the main
+# thread forks.
+FORKS = """
+import os, signal, sys, threading, time
+os.mkfifo(f"{sys.argv[1]}/{os.getpid()}")
+kept = [bytes(2000) for _ in range(1000)]
+other = threading.Thread(target=time.sleep, args=(60,), daemon=True)
+other.start()
+signal.pthread_kill(other.ident, 10)
+time.sleep(0.3)
+child = os.fork()
+if child == 0:
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+print(child, flush=True)
+os._exit(0)
 """
 
 
@@ -77,6 +94,15 @@ class WrittenProfiles(PreloadTest):
         for mapping in found.mappings:
             self.assertRegex(found.strings[mapping[6]], r"^([0-9a-f]{2})*$")
         self.assertEqual(len(found.strings), max(mapping[6] for mapping in found.mappings) + 1)
+        count()
+
+    def test_a_child_writes_though_its_parent_was_writing(self) -> None:
+        extra = self.options("json", "%p") | {"NEARMALLOC_PROFILE_SIGNAL": "10"}
+        result = run([sys.executable, "-c", FORKS, self.folder], extra=extra)
+        self.assert_good(result)
+        child = int(result.out)
+        self.assertNotIn(b"no profile", result.err)
+        self.assertEqual(json.loads((self.folder / str(child)).read_bytes())["pid"], child)
         count()
 
 
