@@ -222,7 +222,8 @@ NEAR_API int near_explain(FILE* stream) NEAR_NOEXCEPT;
 
 /* Samples allocations from now on, one in `interval` bytes on average, in all threads; 0: as the
  * option `profile_interval` says. What was recorded before is forgotten. While it samples, each
- * malloc takes a few instructions more; before and after, none. Its own memory is 1 MiB. Returns 0;
+ * malloc takes a few instructions more; before and after, its fast path takes none. The profiler's
+ * own memory is at most 1 MiB, beside the slices of 64 KiB that sampled blocks lie in. Returns 0;
  * EALREADY: it samples already; EINVAL: more than 1000000000; ENOMEM. */
 NEAR_API int near_profile_start(size_t interval) NEAR_NOEXCEPT;
 
@@ -238,9 +239,10 @@ enum near_profile_format {
   NEAR_PROFILE_COLLAPSED_LIVE /* with the bytes that are live */
 };
 
-/* Writes what was recorded since the last start to `stream`. Returns 0; EIO, also if the stream had
- * an error before; EINVAL if it is NULL or there is no such format; ENODATA if the profiler was
- * never started. (With the option `profile` = on a process writes it to a file at exit.) */
+/* Writes what was recorded since the last start to `stream`. No thread may unload code (dlclose)
+ * meanwhile: names are read from the loaded files. Returns 0; EIO, also if the stream had an error
+ * before; EINVAL if it is NULL or there is no such format; ENODATA if the profiler was never
+ * started. (With the option `profile` = on a process writes it to a file at exit.) */
 NEAR_API int near_profile_write(FILE* stream, enum near_profile_format format) NEAR_NOEXCEPT;
 
 /* What the kernel says about some pages of spans. */

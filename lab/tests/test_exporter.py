@@ -146,6 +146,38 @@ def test_it_serves_them_and_follows_names():
         assert ended["nearmalloc_process_resident_bytes"].samples == []
 
 
+_EXECUTES = """
+import os, sys
+print("ready", flush=True)
+sys.stdin.readline()
+os.execv(sys.executable, [sys.executable, "-c", "print('again', flush=True); input()"])
+"""
+
+
+def test_a_process_that_executes_another_program_is_read_anew():
+    """It keeps its number and the time of its start."""
+    with program(script=_EXECUTES) as child:
+        processes = Processes([str(child.pid)])
+        assert next(iter(processes.collect())).samples[0].value == 1
+        assert child.stdin and child.stdout
+        child.stdin.write("go on\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == "again\n"
+        for _ in range(2):
+            assert next(iter(processes.collect())).samples[0].value == 1
+
+
+def test_what_has_ended_is_forgotten():
+    with program() as child:
+        processes = Processes([str(child.pid)])
+        next(iter(processes.collect()))
+        assert len(processes._readers) == 1
+        child.kill()
+        child.wait()
+        next(iter(processes.collect()))
+        assert processes._readers == {}
+
+
 def test_it_says_why_it_cannot_export():
     refused = exporter("no-such-name")
     assert (refused.returncode, refused.stdout) == (1, "")

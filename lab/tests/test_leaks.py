@@ -1,6 +1,7 @@
 """`./near run --leaks` reports planted leaks and nothing else, and its status can be used in CI."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -141,6 +142,14 @@ def run(folder: Path, *words: str, interval: int = 1) -> subprocess.CompletedPro
         text=True,
         check=False,
     )
+
+
+def test_a_program_may_have_any_bytes_in_its_name(folder):
+    program = os.fsdecode(os.fsencode(folder) + b"/pl\xe4nted")
+    shutil.copy(folder / "c", program)
+    result = run(folder, "--", program, "lose")
+    assert result.returncode == 23, result.stderr
+    assert "plant_direct" in result.stderr
 
 
 def test_planted_leaks_are_found_in_c(folder):

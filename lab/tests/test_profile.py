@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -704,6 +705,56 @@ def test_a_file_that_is_no_profile_has_no_growth(moments):
         )
         assert (result.returncode, result.stdout) == (1, "")
         assert result.stderr.startswith("near: ") and why in result.stderr
+
+
+def _kept(folder: Path, *command: str | Path) -> Path:
+    """The profile that a program kept in the folder."""
+    variables = {
+        "LD_PRELOAD": LIBRARY,
+        "NEARMALLOC_PROFILE": "on",
+        "NEARMALLOC_PROFILE_INTERVAL": "1000",
+        "NEARMALLOC_PROFILE_FILE": f"kept:{folder}/kept.profile",
+    }
+    subprocess.run(command, env=os.environ | variables, check=False)
+    return folder / "kept.profile"
+
+
+def _functions(profile: Profile) -> set[str]:
+    return {frame.function for site in profile.sites for frame in site.stack}
+
+
+def test_a_kept_profile_gives_no_names_of_a_file_that_has_changed(tmp_path, moments):
+    source = (moments / "grows.c").read_text(encoding="ascii")
+    (tmp_path / "other.c").write_text(source.replace("plant_growth", "other_growth"))
+    for build_id in ("sha1", "none"):
+        words = ["cc", "-O1", "-fno-builtin", "-shared", "-fPIC", f"-Wl,--build-id={build_id}"]
+        library = tmp_path / f"{build_id}.so"
+        subprocess.run([*words, moments / "grows.c", "-o", library], check=True)
+        kept = _kept(tmp_path, sys.executable, "-c", _LOADS, library)
+        assert "plant_growth" in _functions(read(kept))
+        if build_id == "none":
+            time.sleep(2)  # the profile has its start in whole seconds
+        subprocess.run([*words, tmp_path / "other.c", "-o", library], check=True)
+        segments.cache_clear()
+        functions = _functions(read(kept))
+        assert not functions & {"plant_growth", "other_growth"}
+        assert any(name.startswith(f"{library.name}+0x") for name in functions)
+
+
+def test_a_file_may_have_any_bytes_in_its_name(folder, tmp_path):
+    planted = Path(os.fsdecode(os.fsencode(tmp_path) + b"/pl\xe4nted"))
+    shutil.copy(folder / "planted", planted)
+    assert "plant_leak" in _functions(read(_kept(tmp_path, planted)))
+    variables = {
+        "LD_PRELOAD": LIBRARY,
+        "NEARMALLOC_PROFILE": "on",
+        "NEARMALLOC_PROFILE_FORMAT": "json",
+        "NEARMALLOC_PROFILE_FILE": str(tmp_path / "written"),
+    }
+    subprocess.run([planted], env=os.environ | variables, check=False)
+    written = tmp_path / "written"
+    assert os.fsencode(planted) in written.read_bytes()
+    assert "plant_leak" in _functions(read(written))
 
 
 _MISSING = [name for name in ("chromium", "chromedriver") if not shutil.which(name)]

@@ -89,6 +89,7 @@ void end_child() {
 // ends.
 void repair_late() {
   end_child();
+  forget_profile_writers();
   profile::stop_keeping();  // the file is the parent's
 }
 

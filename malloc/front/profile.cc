@@ -243,10 +243,15 @@ int start_profile(size_t mean) {
   return ENOMEM;
 }
 
+void forget_profile_writers() {
+  written.store(0, kRelaxed);         // relaxed: see above
+  is_writing.store(false, kRelaxed);  // relaxed: the child has one thread
+  profile::forget_other_threads();
+}
+
 void keep_profile_of_child() {
   const SavedErrno saved;
-  written.store(0, kRelaxed);  // relaxed: see above
-  profile::forget_other_threads();
+  forget_profile_writers();
   if (profile::stop_keeping()) keep_file(false);
 }
 

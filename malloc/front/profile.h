@@ -12,7 +12,9 @@ namespace near {
 
 // Samples from now on. `mean` 0: as the option says. Returns 0, EALREADY, EINVAL or ENOMEM.
 int start_profile(size_t mean);
-// Called in a child of fork: its profile is not in the file of its parent.
+// Called in a child of fork, which lacks the threads that were writing the profile.
+void forget_profile_writers();
+// The same; and the child's profile is not in the file of its parent.
 void keep_profile_of_child();
 // Returns 0, or EALREADY if the profiler did not run.
 int stop_profile();

@@ -96,7 +96,7 @@ void count_resized(Span& span, size_t before, size_t size) {
   const bool has_grown = size > before;
   if (was_sampled && has_grown && profile::record_growth(span, size)) return;
   if (was_sampled) profile::release_sampled(span, span.start, this_actor());
-  const size_t part = has_grown && !was_sampled ? size - before : size;
+  const size_t part = has_grown ? size - before : size;
   if (profile::is_running()) count_part(span.start, size, part);
 }
 

@@ -48,7 +48,7 @@ Part part_of(const Mapping& mapping, uint64_t own_file) {
 }
 
 // Adds a mapping that may contain ranges of the allocator's. The kernel may have merged them with
-// anonymous memory of others.
+// other anonymous memory, be it the library's variables.
 void add_anonymous(PageMap& pages, const Mapping& mapping, Part part, Explanation& out) {
   uint64_t own = 0;
   bool any = false;
@@ -84,7 +84,7 @@ void measure_mappings(PageMap& pages, Explanation& out) {
   Mapping mapping;
   while (mappings.next(mapping)) {
     const Part part = part_of(mapping, own_file);
-    if (part == Part::others) {
+    if (mapping.file == 0 && !mapping.shared) {
       add_anonymous(pages, mapping, part, out);
     } else {
       out.of(part) += mapping.resident;

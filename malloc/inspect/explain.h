@@ -4,7 +4,7 @@
 // attributed by the structures (a page of a span by each of its blocks), a page of its other
 // memory by the range that it lies in, and all other pages by their mapping. No part is the rest of
 // the kernel's total, so the sum can differ from that, and both are reported. But where the kernel
-// has merged memory of ours with anonymous memory of others, `others` gets the rest of the mapping.
+// has merged memory of ours with other anonymous memory, the part of that gets the mapping's rest.
 // Thread-safety: any thread, without locks held. Other threads may run: what they change meanwhile
 // may be counted either way.
 #pragma once
@@ -27,7 +27,7 @@ enum class Part : uint8_t {
   cached,       // empty spans that heaps keep
   dirty,        // free slices
   clean,        // free slices that are not dirty: those in a huge page with others can be resident
-  structures,   // heaps, magazines, depots, shards
+  structures,   // heaps, magazines, depots, shards, and the profiler's tables
   descriptors,
   tables,
   library,  // the mappings of the file that contains this code, and its variables

@@ -39,7 +39,8 @@ constexpr Sentence kSentences[] = {
     {Part::cached, "are empty spans that heaps keep for their next use."},
     {Part::dirty, "are free slices that have not been given back yet."},
     {Part::clean, "are free slices that are not dirty."},
-    {Part::structures, "are the allocator's heaps, magazines, depots and shards."},
+    {Part::structures,
+     "are the allocator's heaps, magazines, depots and shards, and the profiler's tables."},
     {Part::descriptors, "are its descriptors of slices."},
     {Part::tables, "are its tables of chunks."},
     {Part::library, "are the file that contains the allocator, and its variables."},
@@ -131,6 +132,7 @@ void put_everything(Out& out, const Explanation& found) {
 constinit SignalRetry retry;
 
 void explain_to_stderr() {
+  if (is_inside()) return message("nothing is explained: the thread is inside the allocator");
   if (!write_explanation(nullptr)) message("nothing is explained: /proc cannot be read");
 }
 

@@ -24,11 +24,18 @@ void put_string(Sink& out, const char* words) {
   out.text("\"");
 }
 
+// A member of an object, and a comma. `format` is that of one double.
+void put_real(Sink& out, const char* name, const char* format, double value) {
+  out.put("\"%s\": ", name);
+  out.real(format, value);
+  out.text(", ");
+}
+
 void put_summary(Sink& out, const Summary& found) {
-  out.put("{\"version\": 1, \"pid\": %d, \"mean\": %lu, \"started\": %lu, \"seconds\": %.3f,\n",
-          getpid(), number(found.mean), number(found.started_at),
-          static_cast<double>(found.stopped_ms - found.started_ms) / 1000);
-  out.put(" \"running\": %s, \"samples\": %lu, \"live_samples\": %u, \"own_bytes\": %lu,\n",
+  out.put("{\"version\": 1, \"pid\": %d, \"mean\": %lu, \"started\": %lu, ", getpid(),
+          number(found.mean), number(found.started_at));
+  put_real(out, "seconds", "%.3f", static_cast<double>(found.stopped_ms - found.started_ms) / 1000);
+  out.put("\n \"running\": %s, \"samples\": %lu, \"live_samples\": %u, \"own_bytes\": %lu,\n",
           found.running ? "true" : "false", number(found.samples), found.live_samples,
           number(found.own_bytes));
   out.put(" \"slice_bytes\": %lu, \"dropped_stacks\": %lu, \"dropped_blocks\": %lu,\n",
@@ -52,14 +59,16 @@ void put_modules(Sink& out) {
 }
 
 void put_weight(Sink& out, const char* name, const Weight& weight) {
-  out.put("\"%s\": {\"blocks\": %.6f, \"bytes\": %lu}, ", name,
-          static_cast<double>(weight.blocks) / kBlockUnit, number(weight.bytes));
+  out.put("\"%s\": {", name);
+  put_real(out, "blocks", "%.6f", static_cast<double>(weight.blocks) / kBlockUnit);
+  out.put("\"bytes\": %lu}, ", number(weight.bytes));
 }
 
 void put_list(Sink& out, const char* name, const uint64_t* values, unsigned count, double unit) {
   out.put("\"%s\": [", name);
   for (unsigned i = 0; i < count; i++) {
-    out.put("%s%.3f", i == 0 ? "" : ", ", static_cast<double>(values[i]) / unit);
+    if (i > 0) out.text(", ");
+    out.real("%.3f", static_cast<double>(values[i]) / unit);
   }
   out.text("]");
 }
@@ -83,9 +92,11 @@ void put_site(Sink& out, const SiteCopy& copy, uint32_t index, bool first) {
   put_weight(out, "freed", site.freed);
   put_weight(out, "remote", site.remote);
   put_weight(out, "moved", site.moved);
-  out.put("\"variance\": %.6g, \"live_variance\": %.6g, \"waste\": %lu, \"live_waste\": %lu,\n",
-          site.variance, site.live_variance, number(site.waste), number(site.live_waste));
-  out.put("   \"lifetimes\": %.9g, \"longest\": %.9g, ", site.lifetimes, site.longest);
+  put_real(out, "variance", "%.6g", site.variance);
+  put_real(out, "live_variance", "%.6g", site.live_variance);
+  out.put("\"waste\": %lu, \"live_waste\": %lu,\n   ", number(site.waste), number(site.live_waste));
+  put_real(out, "lifetimes", "%.9g", site.lifetimes);
+  put_real(out, "longest", "%.9g", site.longest);
   put_list(out, "by_lifetime", site.by_lifetime, kLifetimes, kBlockUnit);
   out.text(", ");
   put_list(out, "freed_on_node", site.freed_on_node, kSiteNodes, 1);
@@ -108,9 +119,10 @@ void put_blocks(Sink& out) {
     if (!copy_sample(i, copy)) continue;
     out.put("%s\n  {\"address\": %lu, \"size\": %lu, \"site\": %u, ", first ? "" : ",",
             number(sample.address), number(sample.size), static_cast<unsigned>(sample.site));
-    out.put("\"blocks\": %.6f, \"bytes\": %lu, \"variance\": %.6g}",
-            static_cast<double>(weight.blocks) / kBlockUnit, number(weight.bytes),
-            copy.estimate.variance);
+    put_real(out, "blocks", "%.6f", static_cast<double>(weight.blocks) / kBlockUnit);
+    out.put("\"bytes\": %lu, \"variance\": ", number(weight.bytes));
+    out.real("%.6g", copy.estimate.variance);
+    out.text("}");
     first = false;
   }
   out.text("],\n");

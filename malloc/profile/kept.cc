@@ -1,12 +1,13 @@
 #include "profile/kept.h"
 
-#include <link.h>
 #include <unistd.h>
 
 #include <cstring>
 
 #include "base/bits.h"
+#include "platform/os.h"
 #include "platform/raw_io.h"
+#include "profile/modules.h"
 #include "sync/inside.h"
 
 namespace near::profile {
@@ -22,7 +23,7 @@ struct Listing {
       found.start = min_of(found.start, start);
       found.end = max_of(found.end, start + segment.p_memsz);
     }
-    static_cast<Kept*>(data)->add_module(found);
+    static_cast<Kept*>(data)->add_module(found, object->dlpi_phdr, object->dlpi_phnum);
     return 0;
   }
 };
@@ -36,7 +37,7 @@ bool Kept::prepare(int file, bool list) {
   header.layout_bytes = sizeof(Layout);
   header.pid = static_cast<uint32_t>(getpid());
   if (list) dl_iterate_phdr(Listing::visit, this);
-  memcpy(header.magic, "nearkpt3", sizeof header.magic);
+  memcpy(header.magic, "nearkpt4", sizeof header.magic);
   return true;
 }
 
@@ -64,20 +65,25 @@ bool Kept::add_name(const char* name) {
   return true;
 }
 
-void Kept::add_module(const LoadedFile& found) {
+void Kept::add_module(const LoadedFile& found, const ElfW(Phdr) * segments, unsigned count) {
   if (known_count_ == kKnown || found.start >= found.end) return;
   known_[known_count_++] = {found.start, found.end};
-  const uint64_t name = name_bytes_;
+  const auto name = static_cast<uint16_t>(name_bytes_);
   if (modules_ == kModules || !add_name(found.name)) {
     prepared_->header.dropped_modules++;
     return;
   }
-  prepared_->modules[modules_] = {found.start, found.end, found.base, name};
+  Module read{};
+  read_build_id(segments, count, found.base, read);
+  KeptModule& module = prepared_->modules[modules_];
+  module = {found.start, found.end, found.base, name, {}};
+  memcpy(module.build_id, read.build_id, sizeof module.build_id);
   prepared_->header.modules = ++modules_;
 }
 
 // Adds the file that has the address, if it was loaded after `prepare`. No lock of the dynamic
-// linker: another thread may hold it and wait for the profiler's.
+// linker: another thread may hold it and wait for the profiler's. So the list of segments is read
+// behind the file's header, where it nearly always is; else the build id is not known.
 void Kept::find_module(uintptr_t address) {
   const auto has = [&](uint32_t i) {
     return address - known_[i].start < known_[i].end - known_[i].start;
@@ -89,7 +95,13 @@ void Kept::find_module(uintptr_t address) {
     return;
   }
   LoadedFile found;
-  if (find_loaded_file(address, found)) add_module(found);
+  if (!find_loaded_file(address, found)) return;
+  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(found.start);
+  const bool is_header = memcmp(header->e_ident, ELFMAG, SELFMAG) == 0;
+  const size_t end = header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr));
+  const bool has_segments = is_header && end <= os::page_size();
+  add_module(found, reinterpret_cast<const ElfW(Phdr)*>(found.start + header->e_phoff),
+             has_segments ? header->e_phnum : 0);
 }
 
 void Kept::update(Table& table, const Site& site) {

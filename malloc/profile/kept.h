@@ -10,6 +10,8 @@
 // Thread-safety: the caller holds the profiler's lock.
 #pragma once
 
+#include <link.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -35,8 +37,9 @@ struct KeptHeader {
 struct KeptModule {
   uint64_t start;
   uint64_t end;
-  uint64_t base;  // what is added to the addresses in the file
-  uint64_t name;  // where it begins in `names`
+  uint64_t base;        // what is added to the addresses in the file
+  uint16_t name;        // where it begins in `names`
+  uint8_t build_id[6];  // its first bytes; all zero: it has none, or that is not known
 };
 
 class Kept {
@@ -44,6 +47,7 @@ class Kept {
   static constexpr size_t kModules = 256;
   static constexpr size_t kKnown = 320;
   static constexpr size_t kNameBytes = 28 * kKiB;
+  static_assert(kNameBytes <= 0x10000);
   struct Layout {
     KeptHeader header;
     alignas(4096) KeptModule modules[kModules];
@@ -74,7 +78,7 @@ class Kept {
  private:
   friend struct Listing;
   bool add_name(const char* name);
-  void add_module(const LoadedFile& found);
+  void add_module(const LoadedFile& found, const ElfW(Phdr) * segments, unsigned count);
   void find_module(uintptr_t address);
 
   Layout* prepared_ = nullptr;

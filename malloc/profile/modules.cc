@@ -1,6 +1,5 @@
 #include "profile/modules.h"
 
-#include <link.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -15,7 +14,7 @@ namespace {
 constexpr size_t kBytes = align_up(Modules::kMost * sizeof(Module), 64 * kKiB);
 
 // Reads the note of a build id in a segment of notes.
-void read_build_id(const char* note, size_t bytes, Module& out) {
+void find_build_id(const char* note, size_t bytes, Module& out) {
   while (bytes >= sizeof(ElfW(Nhdr))) {
     ElfW(Nhdr) header;
     memcpy(&header, note, sizeof header);
@@ -35,16 +34,19 @@ void read_build_id(const char* note, size_t bytes, Module& out) {
 
 }  // namespace
 
+void read_build_id(const ElfW(Phdr) * segments, unsigned count, uintptr_t base, Module& out) {
+  for (unsigned i = 0; i < count && out.build_id_bytes == 0; i++) {
+    if (segments[i].p_type != PT_NOTE) continue;
+    find_build_id(reinterpret_cast<const char*>(base + segments[i].p_vaddr), segments[i].p_memsz,
+                  out);
+  }
+}
+
 struct Collect {
   static int visit(struct dl_phdr_info* object, size_t, void* data) {
     auto& all = *static_cast<Modules*>(data);
     Module common{};
-    for (unsigned i = 0; i < object->dlpi_phnum; i++) {
-      const auto& segment = object->dlpi_phdr[i];
-      if (segment.p_type != PT_NOTE || common.build_id_bytes != 0) continue;
-      read_build_id(reinterpret_cast<const char*>(object->dlpi_addr + segment.p_vaddr),
-                    segment.p_memsz, common);
-    }
+    read_build_id(object->dlpi_phdr, object->dlpi_phnum, object->dlpi_addr, common);
     const bool has_name = object->dlpi_name != nullptr && object->dlpi_name[0] != '\0';
     common.name = has_name ? object->dlpi_name : all.program_;
     for (unsigned i = 0; i < object->dlpi_phnum; i++) {

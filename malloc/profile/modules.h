@@ -5,6 +5,8 @@
 // (docs/profile.md, "What it does not say").
 #pragma once
 
+#include <link.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -18,6 +20,9 @@ struct Module {
   uint8_t build_id[20];
   uint8_t build_id_bytes;  // 0: it has none
 };
+
+// Reads the build id of a loaded file in its segments of notes; none if it has none.
+void read_build_id(const ElfW(Phdr) * segments, unsigned count, uintptr_t base, Module& out);
 
 class Modules {
  public:

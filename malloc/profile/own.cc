@@ -24,21 +24,32 @@ bool has(const dl_phdr_info& object, const ElfW(Phdr) & segment, const void* add
   return reinterpret_cast<uintptr_t>(address) - start < segment.p_memsz;
 }
 
-// Visits the variables of the object that has the profiler's, unless that is the program: its name
-// is empty.
-int visit_variables(dl_phdr_info* object, size_t, void* data) {
+// The places of the library's variables. They are collected first, because a stream that is written
+// to by `visit` may need the dynamic linker's lock.
+struct Variables {
+  static constexpr unsigned kMost = 4;  // segments; linkers make one or two
+  struct {
+    uintptr_t start;
+    uintptr_t end;
+  } ranges[kMost];
+  unsigned count = 0;
+};
+
+// Collects those of the object that has the profiler's, unless that is the program: its name is
+// empty.
+int find_variables(dl_phdr_info* object, size_t, void* data) {
   if (object->dlpi_name == nullptr || object->dlpi_name[0] == '\0') return 0;
   bool is_own = false;
   for (unsigned i = 0; i < object->dlpi_phnum; i++) {
     const auto& segment = object->dlpi_phdr[i];
     is_own = is_own || (segment.p_type == PT_LOAD && has(*object, segment, &running));
   }
-  for (unsigned i = 0; is_own && i < object->dlpi_phnum; i++) {
+  auto& out = *static_cast<Variables*>(data);
+  for (unsigned i = 0; is_own && i < object->dlpi_phnum && out.count < Variables::kMost; i++) {
     const auto& segment = object->dlpi_phdr[i];
     if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) == 0) continue;
     const uintptr_t start = object->dlpi_addr + segment.p_vaddr;
-    (*static_cast<Call*>(data))(reinterpret_cast<const void*>(start),
-                                align_up(start + segment.p_memsz, os::page_size()) - start);
+    out.ranges[out.count++] = {start, align_up(start + segment.p_memsz, os::page_size())};
   }
   return is_own ? 1 : 0;
 }
@@ -55,7 +66,11 @@ void visit_own_ranges(void (*visit)(uintptr_t, uintptr_t, void*), void* data) {
       },
       &call);
   for (unsigned n = 0; n < topology.count; n++) nodes[n].for_each_pool(call);
-  dl_iterate_phdr(visit_variables, &call);
+  Variables variables;
+  dl_iterate_phdr(find_variables, &variables);
+  for (unsigned i = 0; i < variables.count; i++) {
+    visit(variables.ranges[i].start, variables.ranges[i].end, data);
+  }
 }
 
 }  // namespace near::profile

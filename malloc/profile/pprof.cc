@@ -44,10 +44,12 @@ void put_field(Sink& out, unsigned field, const Message& message) {
   out.write(whole.data(), whole.size());
 }
 
+// If one string were omitted, all later ones would have wrong numbers.
 void put_text(Sink& out, const char* words) {
-  Message whole;
-  whole.text(kStringTable, words);
-  out.write(whole.data(), whole.size());
+  Message head;
+  head.begin(kStringTable, strlen(words));
+  out.write(head.data(), head.size());
+  out.text(words);
 }
 
 void put_strings(Sink& out, const Modules& modules, const Summary& found) {

@@ -5,7 +5,7 @@
 // 512 KiB or so, at random, a block is sampled: its stack is noted, and the block is put where its
 // free will be noticed (profile/spans.h). The front end calls the functions of the first part.
 //
-// Thread-safety: any thread; the lock is below those of heaps.
+// Thread-safety: any thread; the lock's rank is above that of heaps' locks.
 #pragma once
 
 #include <cstddef>
@@ -105,7 +105,7 @@ struct Summary {
   uint64_t samples;
   uint32_t live_samples;
   uint32_t sites;
-  uint64_t dropped_stacks;  // samples without a stack, or with one that was forgotten
+  uint64_t dropped_stacks;  // samples whose stack had no room, or was forgotten
   uint64_t dropped_blocks;  // samples that are not followed
   uint64_t own_bytes;       // the profiler's, at most kMostOwnBytes
   uint64_t slice_bytes;     // of the slices in which small and medium sampled blocks are

@@ -19,16 +19,20 @@ class Message {
     varint(value);
   }
 
-  void bytes(unsigned field, const void* start, size_t length) {
-    if (!has_room(2 * kMostVarint + length)) return;
+  // The key and the length of a text that is written behind the message, because it may be longer
+  // than a message.
+  void begin(unsigned field, size_t length) {
+    if (!has_room(2 * kMostVarint)) return;
     varint(field << 3 | 2);
     varint(length);
-    memcpy(data_ + size_, start, length);
-    size_ += length;
   }
 
-  void text(unsigned field, const char* words) { bytes(field, words, strlen(words)); }
-  void message(unsigned field, const Message& inside) { bytes(field, inside.data_, inside.size_); }
+  void message(unsigned field, const Message& inside) {
+    if (!has_room(2 * kMostVarint + inside.size_)) return;
+    begin(field, inside.size_);
+    memcpy(data_ + size_, inside.data_, inside.size_);
+    size_ += inside.size_;
+  }
 
   // An element of a packed list; the list is a message of its own.
   void element(uint64_t value) {

@@ -35,7 +35,7 @@ class Sink {
 
   void text(const char* words) { write(words, strlen(words)); }
 
-  // At most 299 bytes.
+  // At most 299 bytes. Not for a double: its form depends on the locale.
   __attribute__((format(printf, 2, 3))) void put(const char* format, ...) {
     char line[300];
     va_list arguments;
@@ -43,6 +43,23 @@ class Sink {
     const int length = vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     if (length > 0) write(line, min_of(static_cast<size_t>(length), sizeof line - 1));
+  }
+
+  // A number by the format of one double, with a point in every locale. snprintf takes the locale's
+  // sign, which may have several bytes.
+  void real(const char* format, double value) {
+    char digits[48] = "";
+    snprintf(digits, sizeof digits, format, value);
+    bool in_sign = false;
+    for (const char* at = digits; *at != '\0'; at++) {
+      const bool is_plain = strchr("0123456789+-e", *at) != nullptr;
+      if (is_plain) {
+        write(at, 1);
+      } else if (!in_sign) {
+        text(".");
+      }
+      in_sign = !is_plain;
+    }
   }
 
   // Writes what was kept back. False if this or an earlier writing failed.

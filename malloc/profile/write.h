@@ -1,7 +1,8 @@
 // Writes what the profiler recorded, in the formats of tools.
 //
 // Sites are copied one by one, so other threads may allocate meanwhile, and sums of sites that are
-// written later may contain more. No site is folded meanwhile (profiler.h, HeldSites).
+// written later may contain more. No site is folded meanwhile (profiler.h, HeldSites). Names of
+// files and functions are read from the loaded files, so no thread may unload one.
 // Thread-safety: any thread without locks held, also in a handler that did not interrupt the
 // allocator or the dynamic linker; the handler of front/profile.cc can test the former only.
 #pragma once

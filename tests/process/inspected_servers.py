@@ -183,6 +183,9 @@ class Inspected:
                 text = found[str(pid)]
                 self.assertRegex(text, r"\d+ KiB are live blocks of size classes")
                 self.assertRegex(text, r"ago: node 0 grew by \d+ KiB")
+                sums = re.search(r"(\d+) KiB is their sum; the kernel counts (\d+) KiB", text)
+                said, kernel = map(int, sums.groups() if sums else (0, 1))
+                self.assertLess(abs(said - kernel), 0.02 * kernel, text)
                 if self.explain != "exit":
                     kib = re.search(r"(\d+) KiB are live blocks of size classes", text)
                     self.assertGreater(int(kib[1]) * 1024, HELD, text)

@@ -132,7 +132,7 @@ class Processes(Collector):
 
     def __init__(self, targets: list[str]) -> None:
         self._targets = targets
-        self._readers: dict[tuple[int, str], Reader] = {}
+        self._readers: dict[tuple[int, str, str, str], Reader] = {}
         self._lock = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
@@ -150,6 +150,8 @@ class Processes(Collector):
             found, _ = self.read(target)
             up.add_metric([target], len(found))
             censuses |= {census.pid: census for census in found}
+        # A process that could not be read may have ended, or run another program now.
+        self._readers = {key: each for key, each in self._readers.items() if key[0] in censuses}
         return [up, *families(list(censuses.values()))]
 
     def read(self, target: str) -> tuple[list[Census], list[Refused]]:
@@ -168,13 +170,15 @@ class Processes(Collector):
         return found, refusals
 
     def _reader(self, pid: int) -> Reader:
-        """A process number may be used again: the time of the start tells the processes apart."""
+        """A process number may be used again, and a process may execute another program: the times
+        of their starts tell processes apart, and the places of code and stack programs."""
         process = Process(pid)
         try:
             status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         except OSError as error:
             raise Refused(f"process {pid} has ended") from error
-        key = (pid, status.rpartition(")")[2].split()[19])
+        words = status.rpartition(")")[2].split()
+        key = (pid, words[19], words[23], words[25])
         if key not in self._readers:
             self._readers = {old: each for old, each in self._readers.items() if old[0] != pid}
             self._readers[key] = Reader(process, find_layout(process))

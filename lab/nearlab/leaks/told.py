@@ -108,7 +108,7 @@ def _all_of(connection: socket.socket) -> bytes:
 def checked(data: bytes) -> dict[str, Any]:
     """The object of a profile in JSON; ValueError if it is none."""
     try:
-        told = json.loads(data)
+        told = json.loads(data.decode(errors="surrogateescape"))
         found = _Profile.model_validate(told)
     except (RecursionError, ValidationError, ValueError) as error:
         raise ValueError("what it sends is no profile") from error

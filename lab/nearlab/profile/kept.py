@@ -1,15 +1,17 @@
 """Reads the file in which a process kept its profile while it ran (malloc/profile/kept.h)."""
 
+import os
 import struct
+from pathlib import Path
 from typing import Any
 
 from nearlab.profile.symbols import segments
 
 MAGIC = b"nearkpt"  # and a digit: the version
-_VERSION = b"nearkpt3"
+_VERSION = b"nearkpt4"
 _HEADER = struct.Struct("<8s6I2Q")
 _SUMMARY = struct.Struct("<??6x5Q2I8Q")
-_MODULE = struct.Struct("<4Q")
+_MODULE = struct.Struct("<3QH6s")
 _SITE = struct.Struct("<I2HQ2Qd2Qd2QQ2Q2Q2Q2Qdd7Q8Q4I4Q")
 _MODULES_AT = 4096
 _NAMES_AT = _MODULES_AT + 256 * _MODULE.size
@@ -67,9 +69,24 @@ def _site(data: bytes, number: int, peak_number: int) -> dict[str, Any]:
     }
 
 
-def _modules(start: int, end: int, base: int, file: str) -> list[dict[str, Any]]:
+def _is_same(file: str, build_id: str, begin: bytes, started: int) -> bool:
+    """True if the file is what the process loaded: its build id begins so. Without one it must not
+    have changed since the start."""
+    try:
+        if any(begin):
+            return bytes.fromhex(build_id)[: len(begin)].ljust(len(begin), b"\0") == begin
+        return Path(file).stat().st_ctime <= started + 1
+    except OSError:
+        return False
+
+
+def _modules(
+    start: int, end: int, base: int, file: str, begin: bytes, started: int
+) -> list[dict[str, Any]]:
     """The segments of a loaded file, as profiles in JSON list them."""
     loaded, build_id = segments(file)
+    if not _is_same(file, build_id, begin, started):
+        loaded, build_id = [], "another"  # no file has this one
     common = {"build_id": build_id, "file": file}
     if not loaded:
         return [common | {"start": start, "end": end, "offset": 0}]
@@ -80,8 +97,7 @@ def _modules(start: int, end: int, base: int, file: str) -> list[dict[str, Any]]
 
 
 def _name(data: bytes, start: int) -> str:
-    name = data[_NAMES_AT + start : _ADDRESSES_AT].split(b"\0")[0]
-    return name.decode(errors="replace")
+    return os.fsdecode(data[_NAMES_AT + start : _ADDRESSES_AT].split(b"\0")[0])
 
 
 def parse(data: bytes) -> dict[str, Any]:
@@ -120,8 +136,8 @@ def parse(data: bytes) -> dict[str, Any]:
         "inherited": inherited,
         "modules": [
             module
-            for start, end, base, name in listed
-            for module in _modules(start, end, base, _name(data, name))
+            for start, end, base, name, begin in listed
+            for module in _modules(start, end, base, _name(data, name), begin, started)
         ],
         "sites": [site for site in found if site["samples"]],
     }

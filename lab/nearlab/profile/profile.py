@@ -147,7 +147,7 @@ def read_plain(path: Path) -> dict[str, Any]:
     if data.startswith(kept.MAGIC):
         return kept.parse(data) | {"user": user}
     try:
-        told = json.loads(data)
+        told = json.loads(data.decode(errors="surrogateescape"))  # paths may have any bytes
     except (RecursionError, ValueError):
         told = None
     if not isinstance(told, dict) or told.get("version") != 1:

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "front/thread.h"
 #include "profile/profiler.h"
 #include "profiling.h"
 #include "stack_chain.h"
@@ -140,6 +141,23 @@ TEST_F(ProfileKept, AChildOfForkHasNoWriter) {
   EXPECT_EQ(site_of_leak(), 0u);
   near_free(block);
   count_cases(2);
+}
+
+// The same, with what a handler runs that interrupted the allocator.
+TEST_F(ProfileKept, NorHasOneThatAHandlerForkedInTheAllocator) {
+  if (NEAR_TSAN != 0) GTEST_SKIP() << "forks are not for TSan";
+  const near::profile::HeldSites held;
+  allocate_and_free(2000);
+  expect_no_fold();
+  near::current_heap->lock.lock();
+  const int status = run_in_child([] {
+    near::current_heap->lock.unlock();
+    leak();
+    return site_of_leak() != 0 ? 0 : 1;
+  });
+  near::current_heap->lock.unlock();
+  EXPECT_EQ(status, 0);
+  count_cases();
 }
 
 }  // namespace

@@ -186,6 +186,24 @@ TEST_F(ProfilerTest, ABlockThatGrowsInPlaceIsNoNewSample) {
   count_cases();
 }
 
+TEST_F(ProfilerTest, ABlockOfAnEarlierRunCountsByWhatItGrows) {
+  constexpr size_t kSize = size_t{4} << 20;
+  constexpr size_t kGrowth = 4096;
+  std::vector<char*> blocks;
+  {
+    const Profiling earlier(kEveryBlock);
+    for (int i = 0; i < 10; i++) blocks.push_back(sampled(kSize - kGrowth));
+  }
+  const Profiling profiling(kSize);
+  for (char* block : blocks) {
+    EXPECT_TRUE(is_sampled(block));
+    EXPECT_EQ(near_realloc(block, kSize), block);
+    count_cases();
+  }
+  EXPECT_EQ(near::profile::summary().samples, 0u) << "a hundredth of the mean has grown";
+  for (char* block : blocks) near_free(block);
+}
+
 TEST_F(ProfilerTest, WrongFreesAreReported) {
   const Profiling profiling(kEveryBlock);
   for (const size_t size : {size_t{100}, size_t{50'000}}) {
