@@ -59,6 +59,7 @@ function(near_design name)
   endif()
   near_shared_library(near_design_${name}_library ${name} ${designs_dir}/shared/design.map
     near_design_${name} near_design_shared near_design_twins near_design_shim)
+  near_library_is_replaceable(near_design_${name}_library)
   # Its fork handlers are registered before any other library's.
   near_initialised_first(near_design_${name}_library)
   set_target_properties(near_design_${name}_library PROPERTIES

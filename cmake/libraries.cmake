@@ -87,7 +87,7 @@ function(near_shared_library name output_name version_script)
   set_target_properties(${name} PROPERTIES
     OUTPUT_NAME ${output_name}
     LINKER_LANGUAGE CXX
-    LINK_DEPENDS "${version_script};${PROJECT_SOURCE_DIR}/malloc/shim/replaceable.list")
+    LINK_DEPENDS "${version_script}")
   # libgcc is the static helper library of the compiler (aarch64 calls it for atomics); only libc is
   # loaded.
   target_link_libraries(${name} PRIVATE gcc c)
@@ -101,11 +101,18 @@ function(near_shared_library name output_name version_script)
     # The C library's part of pthread_atfork stands with the code that a starting process runs.
     LINKER:-u,pthread_atfork,-lc
     LINKER:-z,now,-z,relro
-    # Calls inside the library bind to it, except those of names that a program may replace.
+    # Calls inside the library bind to it. Its public variables do not: an executable may have the
+    # copy that all use.
     LINKER:-Bsymbolic-functions
-    LINKER:--dynamic-list=${PROJECT_SOURCE_DIR}/malloc/shim/replaceable.list
     # The thread-exit hook and live blocks are needed after any dlclose.
     LINKER:-z,nodelete)
+endfunction()
+
+# The library looks up the functions that a program may replace. All else in it binds to it.
+function(near_library_is_replaceable name)
+  set(list ${PROJECT_SOURCE_DIR}/malloc/shim/replaceable.list)
+  set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS ${list})
+  target_link_options(${name} PRIVATE LINKER:--dynamic-list=${list})
 endfunction()
 
 function(near_static_library name output_name)
@@ -141,6 +148,7 @@ near_shared_library(nearmalloc nearmalloc ${PROJECT_SOURCE_DIR}/malloc/shim/near
 near_shared_library(nearmalloc_api nearmalloc-api
   ${PROJECT_SOURCE_DIR}/malloc/shim/nearmalloc-api.map
   near_core near_api near_probe_base)
+near_library_is_replaceable(nearmalloc)
 near_public_interface(nearmalloc)
 near_public_interface(nearmalloc_api)
 # With initfirst their fork handlers are registered before any other library's.

@@ -45,6 +45,32 @@ int main(void) {
 }
 """
 
+# A reader stalls; says how many of 20,000 objects that were born later are not freed.
+STALLED_READER = """
+#include <atomic>
+#include <cstdio>
+#include <thread>
+#include "nearmalloc/reclaim/domain.hpp"
+using namespace near::reclaim;
+struct Node : born {};
+template <class Scheme>
+void run() {
+  domain<Scheme> home;
+  std::atomic<Node*> source{new Node};
+  auto guard = home.pin();
+  guard.protect(0, source);
+  std::thread([&] {
+    for (int i = 0; i < 20000; i++) home.pin().retire(new Node);
+  }).join();
+  std::printf("%lu\\n", static_cast<unsigned long>(home.collect().unreclaimed));
+  delete source.load();
+}
+int main() {
+  run<ibr>();
+  run<hyaline>();
+}
+"""
+
 # As each file that includes <sys/sdt.h> defines it.
 PROBE_BASE = r"""
 __asm__(".pushsection .stapsdt.base, \"aG\", %progbits, .stapsdt.base, comdat\n"
@@ -167,6 +193,19 @@ class Link(unittest.TestCase):
                          "-Wl,--fatal-warnings", LIBRARIES / library)
                     self.assertEqual(tool(binary), f"{owned}\n")
                     count()
+
+    def test_an_executable_shares_the_variables_of_the_reclamation_library(self) -> None:
+        """Without -fPIC it has a copy of them, which the library has to use as well."""
+        with tempfile.TemporaryDirectory() as folder:
+            source, program = Path(folder, "stalled.cc"), Path(folder, "stalled")
+            source.write_text(STALLED_READER, encoding="utf-8")
+            tool("c++", "-std=c++20", "-O1", "-fPIE", "-pie", source, "-o", program, "-I", INCLUDE,
+                 RECLAIM_LIBRARY, f"-Wl,-rpath,{LIBRARIES}")
+            self.assertIn("R_X86_64_COPY" if os.uname().machine == "x86_64" else "",
+                          tool("readelf", "--relocs", "--wide", program))
+            for left in map(int, tool(program).split()):
+                self.assertLess(left, 5000)
+                count()
 
     def test_each_event_is_a_probe_and_documented(self) -> None:
         """Also in programs that are linked statically, with and without probes of others."""
