@@ -265,16 +265,20 @@ TEST_F(Std26Rcu, ReadersCopyWhatIsBeingRetired) {
     int number = 1;
   };
   std::atomic<Plain*> current{new Plain};
-  std::atomic<bool> is_over{false};
+  std::atomic<size_t> copies{0};
+  const size_t enough = scaled(10'000);
   run_threads(3, [&](size_t thread) {
-    if (thread == 0) {
-      for (size_t i = 0; i < scaled(3'000); i++) current.exchange(new Plain)->retire();
-      is_over = true;
-    }
-    while (!is_over) {
+    for (; copies < enough; copies += thread == 0 ? 0 : 1) {
+      if (thread == 0) {
+        current.exchange(new Plain)->retire();
+        continue;
+      }
       const std::scoped_lock region(safe::rcu_default_domain());
-      const Plain copy(*current.load());
-      EXPECT_EQ(copy.number, 1);
+      const Plain* const seen = current.load();
+      std::this_thread::yield();  // for the writer
+      const auto copy = std::make_unique<Plain>(*seen);
+      asm volatile("" : : "r"(copy.get()) : "memory");  // it is made
+      EXPECT_EQ(copy->number, 1);
     }
   });
   current.load()->retire();
