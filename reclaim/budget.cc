@@ -205,7 +205,6 @@ void pay_debt(Record& record) noexcept {
 Promise::Promise(Record& record, size_t bytes) noexcept
     : record_(record), bytes_(static_cast<int64_t>(std::min<size_t>(bytes, UINT32_MAX))) {
   Core& core = *record.core;
-  if (core.traits.scheme == Scheme::leaky) bytes_ = 0;  // it has no limit
   given_ =
       core.take_credit(record, bytes_) || (!record.working && core.reclaim_for(record, bytes_));
 }

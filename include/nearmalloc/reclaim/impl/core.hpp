@@ -129,7 +129,10 @@ class Core {
   }
   // Whether threads keep their places in slots from one section to the next.
   bool has_sections() const noexcept { return traits.scheme == Scheme::sections; }
-  bool is_limited() const noexcept { return settings.max_unreclaimed_bytes != 0; }
+  // `leaky` keeps no account.
+  bool is_limited() const noexcept {
+    return settings.max_unreclaimed_bytes != 0 && traits.scheme != Scheme::leaky;
+  }
   // Whether objects are freed only after a look that found that nothing holds them.
   bool has_only_looks() const noexcept { return traits.scheme == Scheme::hazards || has_eras(); }
   bool has_eras() const noexcept { return impl::has_eras(traits.scheme); }
