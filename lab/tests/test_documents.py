@@ -206,12 +206,24 @@ SIGNS = [  # the ratios in some cells, and what they say of "less", "more" and "
 ]
 
 
-@pytest.mark.parametrize(("ratios", "signs"), SIGNS)
-def test_a_sign_is_what_the_ratios_say(root, ratios, signs):
-    cells = {f"c t={i}": {"a": [one] * 5, "b": [1] * 5} for i, one in enumerate(ratios)}
+SIDES = [  # the ratios of medians in some cells, and what they say of "less", "more" and "same"
+    ((0.5, 0.9, 0.3), ("yes", "no", "no")),
+    ((0.5, 0.95, 1.05), ("in part", "no", "in part")),
+    ((0.95, 1.0, 1.05), ("no", "no", "yes")),
+    ((1.2, 3.0), ("no", "yes", "no")),
+    ((0.5, 3.0), ("in part", "in part", "no")),
+]
+
+
+@pytest.mark.parametrize(
+    ("directive", "rounds", "ratios", "said"),
+    [*(("sign", 5, *row) for row in SIGNS), *(("side", 2, *row) for row in SIDES)],
+)
+def test_a_verdict_is_what_the_ratios_say(root, directive, rounds, ratios, said):
+    cells = {f"c t={i}": {"a": [one] * rounds, "b": [1] * rounds} for i, one in enumerate(ratios)}
     of_seconds(root, cells, ("a", "b"))
-    for sense, sign in zip(("less", "more", "same"), signs, strict=True):
-        assert number(root, f'sign data/b.jsonl.xz {sense} time a b "*"') == sign
+    for sense, word in zip(("less", "more", "same"), said, strict=True):
+        assert number(root, f'{directive} data/b.jsonl.xz {sense} time a b "*"') == word
 
 
 def test_a_difference_that_other_rounds_might_not_have_is_within_the_noise(root):
@@ -236,23 +248,6 @@ LEVELS = [  # the runs beside 1, 1, 1...: whether their median is the same as 1
 def test_what_might_differ_in_other_rounds_is_not_surely_the_same(root, runs, sign):
     of_seconds(root, {"c": {"a": runs, "b": [1] * len(runs)}}, ("a", "b"))
     assert number(root, "sign data/b.jsonl.xz same time a b c") == sign
-
-
-SIDES = [  # the ratios of medians in some cells, and what they say of "less", "more" and "same"
-    ((0.5, 0.9, 0.3), ("yes", "no", "no")),
-    ((0.5, 0.95, 1.05), ("in part", "no", "in part")),
-    ((0.95, 1.0, 1.05), ("no", "no", "yes")),
-    ((1.2, 3.0), ("no", "yes", "no")),
-    ((0.5, 3.0), ("in part", "in part", "no")),
-]
-
-
-@pytest.mark.parametrize(("ratios", "sides"), SIDES)
-def test_a_side_is_what_the_medians_of_few_rounds_say(root, ratios, sides):
-    cells = {f"c t={i}": {"a": [one] * 2, "b": [1] * 2} for i, one in enumerate(ratios)}
-    of_seconds(root, cells, ("a", "b"))
-    for sense, side in zip(("less", "more", "same"), sides, strict=True):
-        assert number(root, f'side data/b.jsonl.xz {sense} time a b "*"') == side
 
 
 def test_one_cell_that_is_surely_the_same_is_a_part_of_several(root):

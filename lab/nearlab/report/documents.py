@@ -232,6 +232,17 @@ _SENSES: dict[str, Callable[[Interval], bool]] = {
 }
 
 
+def _right(sense: str, found: Sequence[Interval]) -> list[bool]:
+    """Whether the ratios lie where the sense says."""
+    if sense not in _SENSES:
+        raise RecordError(f"a sense is less, more or same, not {sense!r}")
+    return [_SENSES[sense](one) for one in found]
+
+
+def _verdict(agree: Sequence[bool], otherwise: str) -> str:
+    return "yes" if all(agree) else "in part" if any(agree) else otherwise
+
+
 def _sign(
     analysis: Analysis,
     sense: str,
@@ -246,22 +257,13 @@ def _sign(
     the noise, and half of the cells or more have the right median; `no`: else. A difference is sure
     beyond the noise; that there is none is sure if the median is within the noise and the interval
     within LEVEL."""
-    if sense not in _SENSES:
-        raise RecordError(f"a sign is less, more or same, not {sense!r}")
     found = _of_cells(analysis, metric, name, base, pattern, others)
-    right = [_SENSES[sense](one) for one in found]
+    right = _right(sense, found)
     sure = [_is_level(one) if sense == "same" else _differs(one) for one in found]
     agree = [one and side for one, side in zip(sure, right, strict=True)]
     contrary = any(_differs(one) and not side for one, side in zip(found, right, strict=True))
     weak = not contrary and 2 * sum(right) >= len(found)
-    return "yes" if all(agree) else "in part" if any(agree) else "weak" if weak else "no"
-
-
-_SIDES: dict[str, Callable[[Interval], bool]] = {
-    "less": lambda one: one.value < 1 and _far(one.value, NOISE),
-    "more": lambda one: one.value > 1 and _far(one.value, NOISE),
-    "same": _SENSES["same"],
-}
+    return _verdict(agree, "weak" if weak else "no")
 
 
 def _side(
@@ -276,10 +278,10 @@ def _side(
     """For memory and counts of few rounds, where no interval is known: `yes` if in every cell the
     ratio of the medians lies beyond the noise on the side of the sense, or for `same` within it;
     `in part` if it does in some; else `no`."""
-    if sense not in _SIDES:
-        raise RecordError(f"a side is less, more or same, not {sense!r}")
-    agree = [_SIDES[sense](one) for one in _of_cells(analysis, metric, name, base, pattern, others)]
-    return "yes" if all(agree) else "in part" if any(agree) else "no"
+    found = _of_cells(analysis, metric, name, base, pattern, others)
+    sure = [sense == "same" or _far(one.value, NOISE) for one in found]
+    agree = [one and side for one, side in zip(sure, _right(sense, found), strict=True)]
+    return _verdict(agree, "no")
 
 
 def _own_number(value: float) -> str:

@@ -198,6 +198,16 @@ class Record:
         rounds = sorted(first.keys() & second.keys())
         return [first[number] for number in rounds], [second[number] for number in rounds]
 
+    def paired_enough(
+        self, cell: str, above: str, below: str, metrics: tuple[str, str]
+    ) -> tuple[list[float], list[float]]:
+        """As `paired`; over all runs if the two were calm in different rounds, so that the calm
+        ones give no interval."""
+        pair = self.paired(cell, above, below, metrics)
+        if len(pair[0]) < FEWEST_RUNS:
+            pair = self.paired(cell, above, below, metrics, all_runs=True)
+        return pair
+
     def spread(self, cell: str, allocator: str, metric: str = "time") -> float | None:
         """The relative MAD of the counted runs."""
         values = list(self.series(cell, allocator, metric).values())

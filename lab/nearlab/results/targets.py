@@ -100,9 +100,7 @@ def _pair(record: Record, cell: str, target: Target) -> _Pair:
     for name, one in ((ours, metrics[0]), (peer, metrics[1])):
         if not record.series(cell, name, one):
             raise _NotMeasured(f"{cell}, {name}: {record.problem(cell, name) or 'no ' + one}")
-    pair = _Pair(cell, *record.paired(cell, ours, peer, metrics), peer)
-    if len(pair.ours) < stats.FEWEST_RUNS:  # calm runs of the two in different rounds
-        pair = _Pair(cell, *record.paired(cell, ours, peer, metrics, all_runs=True), peer)
+    pair = _Pair(cell, *record.paired_enough(cell, ours, peer, metrics), peer)
     if len(pair.ours) < stats.FEWEST_RUNS and target.kind != "value":
         raise _NotMeasured(f"{cell}: fewer than {stats.FEWEST_RUNS} rounds")
     return pair

@@ -53,31 +53,33 @@ class Point:
         return (self.ratio.low if self.ratio.known else self.ratio.value) <= factor
 
 
-def values(
-    record: Record, cell: str, allocator: str, kind: Kind, *, all_runs: bool = False
-) -> dict[int, float]:
-    """The numbers by round. A heap below 256 KiB counts as that: it fits in what a process has.
-    With `all_runs` also those of runs that other work disturbed."""
-    found = record.series(cell, allocator, METRICS[kind], all_runs=all_runs)
-    if kind == "time":
-        return {number: value for number, value in found.items() if value > 0}
-    return {number: max(value, EMPTY_HEAP_KIB) for number, value in found.items()}
+def values(record: Record, cell: str, allocator: str, kind: Kind) -> dict[int, float]:
+    """The numbers by round."""
+    found = record.series(cell, allocator, METRICS[kind])
+    return {number: _known(kind, one) for number, one in found.items() if _counts(kind, one)}
+
+
+def _counts(kind: Kind, value: float) -> bool:
+    return kind != "time" or value > 0
+
+
+def _known(kind: Kind, value: float) -> float:
+    """A heap below 256 KiB counts as that: it fits in what a process has."""
+    return value if kind == "time" else max(value, EMPTY_HEAP_KIB)
 
 
 def paired(
     record: Record, cell: str, above: str, below: str, kind: Kind
 ) -> tuple[list[float], list[float]]:
     """The numbers of two allocators over the rounds that both have."""
-    pair: tuple[list[float], list[float]] = ([], [])
-    for all_runs in (False, True):
-        first, second = (
-            values(record, cell, name, kind, all_runs=all_runs) for name in (above, below)
-        )
-        rounds = sorted(first.keys() & second.keys())
-        pair = [first[number] for number in rounds], [second[number] for number in rounds]
-        if len(rounds) >= stats.FEWEST_RUNS:  # else the two were calm in different rounds
-            break
-    return pair
+    metric = METRICS[kind]
+    pairs = zip(*record.paired_enough(cell, above, below, (metric, metric)), strict=True)
+    known = [
+        (_known(kind, one), _known(kind, other))
+        for one, other in pairs
+        if _counts(kind, one) and _counts(kind, other)
+    ]
+    return [one for one, _ in known], [other for _, other in known]
 
 
 def peers_of(record: Record, subject: str) -> list[str]:
