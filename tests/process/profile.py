@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 
 from pprof import Pprof
-from preload import LIBRARIES, PROGRAMS, PreloadTest, count, environment, main, program, run
+from preload import LIBRARIES, PROGRAMS, count, environment, main, program, run
+from profiled import INTERVAL, ProfiledTest
 
-INTERVAL = 4096
 # Allocates at each line of its input, and says when it did.
 GROWS = """
 import sys
@@ -37,16 +37,7 @@ int main(void) {
 """
 
 
-class Profile(PreloadTest):
-    def setUp(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="near-test-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-
-    def options(self, form: str, name: str = "profile") -> dict[str, str]:
-        return {"NEARMALLOC_PROFILE": "on", "NEARMALLOC_PROFILE_FORMAT": form,
-                "NEARMALLOC_PROFILE_INTERVAL": str(INTERVAL),
-                "NEARMALLOC_PROFILE_FILE": str(self.folder / name)}
-
+class Profile(ProfiledTest):
     def profile(self, form: str, command: list[str | Path] | None = None) -> bytes:
         result = run(command or [PROGRAMS / "profiled"], extra=self.options(form))
         self.assert_good(result)

@@ -7,11 +7,10 @@ import json
 import shutil
 import struct
 import sys
-import tempfile
-from pathlib import Path
 
 from pprof import Pprof
-from preload import PROGRAMS, PreloadTest, count, main, run
+from preload import PROGRAMS, count, main, run
+from profiled import ProfiledTest
 
 # Uses the locale that its argument names, whose decimal sign has these bytes.
 WITH_LOCALE = """
@@ -60,16 +59,7 @@ def numeric(sign: bytes) -> bytes:
     return out + struct.pack("<6I", *places) + texts
 
 
-class WrittenProfiles(PreloadTest):
-    def setUp(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="near-test-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-
-    def options(self, form: str, name: str = "profile") -> dict[str, str]:
-        return {"NEARMALLOC_PROFILE": "on", "NEARMALLOC_PROFILE_FORMAT": form,
-                "NEARMALLOC_PROFILE_INTERVAL": "4096",
-                "NEARMALLOC_PROFILE_FILE": str(self.folder / name)}
-
+class WrittenProfiles(ProfiledTest):
     def test_numbers_have_points_in_every_locale(self) -> None:
         (self.folder / "tested").mkdir()
         for sign in (",", "\u066b"):
