@@ -9,7 +9,12 @@ from rich.console import Console
 from nearlab.measure import instructions
 
 PINNED = tomllib.loads(Path(__file__).with_name("instructions.toml").read_text())
+VARIES = PINNED.pop("varies")
 ROUNDING = 0.05
+
+
+def most(mode: str, size: int) -> float:
+    return PINNED[mode][str(size)] + VARIES.get(mode, {}).get(str(size), ROUNDING)
 
 
 @pytest.mark.parametrize("mode,size,expected", [("pair", 16, 130), ("batch", 64, 181)])
@@ -34,7 +39,7 @@ def test_instructions_stay_within_what_was_reached(found):
     above = {
         f"{mode} {size}": value
         for (mode, size), value in counts.items()
-        if isinstance(value, str) or value > PINNED[mode][str(size)] + ROUNDING
+        if isinstance(value, str) or value > most(mode, size)
     }
     assert not above, "more than instructions.toml has"
 

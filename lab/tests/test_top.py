@@ -18,7 +18,7 @@ from rich.console import Console
 
 from modules import run_module
 from nearlab.top import process as reading
-from nearlab.top.census import Census, OfEvent, OfHeap, OfNode, Reader
+from nearlab.top.census import Census, OfClass, OfEvent, OfHeap, OfNode, Reader
 from nearlab.top.command import look
 from nearlab.top.view import History, amount, picture, sparkline
 
@@ -75,8 +75,25 @@ def command(*words: str) -> subprocess.CompletedProcess[str]:
     return run_module("top.command", *words)
 
 
-def of_size(census: Census, size: int):
-    return next(each for each in census.classes if each.size >= size)
+def of_size(census: Census, size: int) -> OfClass:
+    """The class of the size, with those that serve it while a heap joins classes: when the thread
+    moved to another node, its new heap does."""
+    found = OfClass(size)
+    for each in census.classes:
+        if size <= each.size <= 1.25 * size:
+            found.spans += each.spans
+            found.live += each.live
+            found.free += each.free
+    return found
+
+
+def take_settled(reader: Reader) -> Census:
+    """A census of a process that waits."""
+    for _ in range(100):
+        first, second = reader.take(), reader.take()
+        if first.classes == second.classes:
+            return second
+    raise AssertionError("the process goes on")
 
 
 @pytest.mark.parametrize("topology", ["nodes=1", "nodes=2 cpus=0,1"])
@@ -110,6 +127,27 @@ def test_blocks_are_counted_as_they_are_held(topology: str) -> None:
             * 1024
         )
         assert abs(after.resident - resident) < 0.1 * resident
+
+
+def test_blocks_that_change_lists_while_they_are_counted_are_counted_once() -> None:
+    """As if the owner took five blocks from each remote list just after that was read."""
+    with program() as child:
+        reader = Reader(process := reading.Process(child.pid), reading.find_layout(process))
+        quiet = take_settled(reader)
+        is_new: dict[int, bool] = {}
+        in_hot = reader._free_in_hot
+        number = process.number
+
+        def free_in_hot(span, address: int, capacity: int) -> int:
+            is_new[address + reader.layout["span.remote"]] = True
+            return in_hot(span, address, capacity)
+
+        def changing(address: int, size: int = 8) -> int:
+            return number(address, size) + (5 << 16 if is_new.pop(address, False) else 0)
+
+        reader._free_in_hot = free_in_hot  # type: ignore[method-assign]
+        process.number = changing  # type: ignore[method-assign]
+        assert reader.take().classes == quiet.classes
 
 
 def test_it_agrees_with_the_statistics_of_the_process(tmp_path: Path) -> None:

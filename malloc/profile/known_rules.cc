@@ -3,14 +3,16 @@
 #include <cstring>
 
 #include "base/atomic.h"
+#include "platform/clock.h"
 
 namespace near::profile {
 namespace {
 
 struct Entry {
   uintptr_t pc;
-  uint32_t number;  // of the function in its table
-  uint16_t digest;  // of its description; 0: the entry is free
+  uint32_t number : 24;  // of the function in its table
+  uint32_t period : 8;   // in which the entry was tested
+  uint16_t digest;       // of its description; 0: the entry is free
   ShortRules rules;
 };
 struct Pair {
@@ -21,6 +23,8 @@ constexpr size_t kPairs = KnownRules::kBytes / sizeof(Pair);
 constinit Atomic<bool> taken{false};
 static_assert(Registers::kCount <= 0x3f);
 constinit Pair pairs[kPairs] = {};  // guard: taken
+constinit uint8_t period = 0;       // guard: taken
+constinit uint64_t began_ms = 0;    // the period; guard: taken
 
 constexpr uint64_t kOdd = 0x9e37'79b9'7f4a'7c15;
 
@@ -77,29 +81,56 @@ bool shorten(const Rules& rules, ShortRules& out) {
   return true;
 }
 
+// No entry was tested in period 0.
+void begin_period(uint64_t now_ms) {
+  began_ms = now_ms;
+  period++;
+  if (period != 0) return;
+  for (Pair& pair : pairs) {
+    for (Entry& entry : pair.entries) entry.period = 0;
+  }
+  period = 1;
+}
+
 }  // namespace
 
-KnownRules::KnownRules() : taken_(!taken.exchange(true, kAcquire)) {}  // pairs: known-rules
+KnownRules::KnownRules(uint64_t now_ms)
+    : taken_(!taken.exchange(true, kAcquire)) {  // pairs: known-rules
+  if (taken_ && (period == 0 || is_old(now_ms, began_ms, kTrustMs))) begin_period(now_ms);
+}
 
 KnownRules::~KnownRules() {
   if (taken_) taken.store(false, kRelease);  // pairs: known-rules
 }
 
-const ShortRules* KnownRules::find(uintptr_t pc, const SearchTable& table) const {
+const ShortRules* KnownRules::find_tested(uintptr_t pc) const {
   if (!taken_) return nullptr;
   for (const Entry& entry : pair_of(pc).entries) {
+    if (entry.pc == pc && entry.period == period) return &entry.rules;
+  }
+  return nullptr;
+}
+
+const ShortRules* KnownRules::find(uintptr_t pc, const SearchTable& table) const {
+  if (!taken_) return nullptr;
+  for (Entry& entry : pair_of(pc).entries) {
     if (entry.pc != pc || entry.digest == 0 || !table.finds(entry.number, pc)) continue;
-    if (digest_of(table.description(entry.number)) == entry.digest) return &entry.rules;
+    if (digest_of(table.description(entry.number)) != entry.digest) continue;
+    entry.period = period;
+    return &entry.rules;
   }
   return nullptr;
 }
 
 void KnownRules::add(uintptr_t pc, const SearchTable& table, uint32_t number, const Rules& rules) {
+  constexpr uint32_t kNumbers = 1U << 24;
   ShortRules found;
-  if (!taken_ || !shorten(rules, found)) return;
+  if (!taken_ || number >= kNumbers || !shorten(rules, found)) return;
+  const uint16_t digest = digest_of(table.description(number));
+  if (digest == 0) return;
   Pair& pair = pair_of(pc);
   if (pair.entries[0].pc != pc) pair.entries[1] = pair.entries[0];
-  pair.entries[0] = {pc, number, digest_of(table.description(number)), found};
+  pair.entries[0] = {pc, number % kNumbers, period, digest, found};
 }
 
 void KnownRules::give_back_in_child() {

@@ -2,8 +2,10 @@
 // find the rules of one address anew, a search and the program in a description must be executed.
 //
 // An entry is valid only while the tables lead to the same description: so code that was loaded in
-// the place of other code gets its own rules. An address has a pair of entries, where the last two
-// that belong there stay. What a compiler seldom writes is not kept.
+// the place of other code gets its own rules. That is tested once in a period of kTrustMs, because
+// the tables are seldom in the processor's cache: a stack may be wrong if a program replaces code
+// within a period. An address has a pair of entries, where the last two that belong there stay.
+// What a compiler seldom writes is not kept.
 // Invariant: only the thread that took the rules reads or writes an entry. A thread that finds them
 // taken goes without: no thread waits, so a handler may ask.
 // Part of the profiler's own memory (profiler.h, kMostOwnBytes).
@@ -31,12 +33,15 @@ struct ShortRules {
 class KnownRules {
  public:
   static constexpr size_t kBytes = size_t{12} * 1024;
+  static constexpr uint64_t kTrustMs = 100;
 
-  KnownRules();
+  explicit KnownRules(uint64_t now_ms);
   ~KnownRules();
   KnownRules(const KnownRules&) = delete;
   KnownRules& operator=(const KnownRules&) = delete;
 
+  // The rules at the address, if they were tested in this period; else null.
+  const ShortRules* find_tested(uintptr_t pc) const;
   // The rules at the address, which lies in code that has the table; null if none are kept.
   const ShortRules* find(uintptr_t pc, const SearchTable& table) const;
   // Keeps them; `number` is that of the function in the table.

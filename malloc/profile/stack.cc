@@ -7,6 +7,7 @@
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/compiler.h"
+#include "platform/clock.h"
 #include "platform/registers.h"
 #include "profile/known_rules.h"
 #include "profile/tables.h"
@@ -74,7 +75,7 @@ void prepare_stacks(bool by_frame_pointers) {
 NEAR_NOINLINE unsigned capture_stack(uintptr_t* frames, unsigned most) {
   Registers registers;
   registers.read();
-  KnownRules known;
+  KnownRules known(coarse_now_ms());
   unsigned count = 0;
   while (count < most && step(registers, known) == Step::done) {
     const uintptr_t address = registers.pc;

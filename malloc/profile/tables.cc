@@ -61,6 +61,7 @@ Step apply_short(const ShortRules& rules, Registers& registers) {
 
 Step step_by_tables(Registers& registers, KnownRules& known) {
   const uintptr_t pc = registers.pc;
+  if (const ShortRules* rules = known.find_tested(pc)) return apply_short(*rules, registers);
   const void* header = find_unwind_header(pc);
   if (header == nullptr) return Step::unknown;
   const SearchTable table(header);

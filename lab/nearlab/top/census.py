@@ -298,7 +298,9 @@ class Reader:
             classes < at["classes.small"]
         )
         for index in np.flatnonzero(hot):
-            freed[index] = self._free_in_hot(spans[index], int(capacity[index]))
+            freed[index] = self._free_in_hot(
+                spans[index], int(addresses[index]), int(capacity[index])
+            )
         free = np.clip(
             freed + (spans["remote"] >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64),
             0,
@@ -312,8 +314,17 @@ class Reader:
             of_class.live += int((capacity - free)[mine].sum())
             of_class.free += int(free[mine].sum())
 
-    def _free_in_hot(self, span: np.void, capacity: int) -> int:
-        """The free blocks of a span whose list is its heap's bin, which nothing counts."""
+    def _free_in_hot(self, span: np.void, address: int, capacity: int) -> int:
+        """The free blocks of a span whose list is its heap's bin, which nothing counts. Its remote
+        list is read anew: blocks that leave it meanwhile would be counted on both lists."""
+        for _ in range(_TRIES):
+            span["remote"] = self.process.number(address + self.layout["span.remote"])
+            free = self._on_list(span, capacity)
+            if self.process.number(address + self.layout["span.remote"]) == span["remote"]:
+                break
+        return free
+
+    def _on_list(self, span: np.void, capacity: int) -> int:
         at, size = self.layout, int(self.shapes["size"][span["class"]])
         start = int(span["start"])
         head = self.process.number(int(span["list"]))

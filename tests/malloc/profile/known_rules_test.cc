@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "platform/clock.h"
 #include "support/cases.h"
 
 namespace near_test {
@@ -50,16 +51,19 @@ class KnownRulesTest : public testing::Test {
   Tables tables;
   SearchTable table{&tables};
   const uintptr_t pc = tables.code(0x1010);
+  // Of all tests: it never goes back.
+  static inline uint64_t now = near::coarse_now_ms();
   // Blocks of other tests may lie at the same addresses.
   void SetUp() override {
-    const KnownRules all;
+    now += KnownRules::kTrustMs;
+    const KnownRules all(now);
     KnownRules::give_back_in_child();
   }
   void TearDown() override { count_cases(); }
 };
 
 TEST_F(KnownRulesTest, AreThoseThatWereFound) {
-  KnownRules known;
+  KnownRules known(now);
   EXPECT_EQ(known.find(pc, table), nullptr);
   known.add(pc, table, table.find(pc), usual_rules());
   const ShortRules* found = known.find(pc, table);
@@ -77,7 +81,7 @@ TEST_F(KnownRulesTest, AreThoseThatWereFound) {
 }
 
 TEST_F(KnownRulesTest, SayWhereStacksEnd) {
-  KnownRules known;
+  KnownRules known(now);
   Rules rules = usual_rules();
   rules.of[Registers::kReturn].kind = Rule::Kind::undefined;
   known.add(pc, table, table.find(pc), rules);
@@ -87,7 +91,7 @@ TEST_F(KnownRulesTest, SayWhereStacksEnd) {
 
 // Of a pair, the last two that were added stay; each is found under its own address.
 TEST_F(KnownRulesTest, OfManyAddressesAreFoundUnderTheirOwn) {
-  KnownRules known;
+  KnownRules known(now);
   constexpr int kMost = 0x1000;
   int kept = 0;
   for (int i = 0; i < kMost; i++) {
@@ -106,7 +110,7 @@ TEST_F(KnownRulesTest, OfManyAddressesAreFoundUnderTheirOwn) {
 }
 
 TEST_F(KnownRulesTest, OfReplacedCodeAreNotUsed) {
-  KnownRules known;
+  KnownRules known(now);
   known.add(pc, table, table.find(pc), usual_rules());
   for (unsigned word = 0; word < 7; word++) {
     tables.descriptions[0][word] ^= 4;
@@ -127,8 +131,39 @@ TEST_F(KnownRulesTest, OfReplacedCodeAreNotUsed) {
   EXPECT_EQ(known.find(pc, SearchTable(&tables)), nullptr);
 }
 
+// The tables are read once in a period: what replaced the code meanwhile is not noticed.
+TEST_F(KnownRulesTest, AreTestedOnceInAPeriod) {
+  {
+    KnownRules known(now);
+    EXPECT_EQ(known.find_tested(pc), nullptr);
+    known.add(pc, table, table.find(pc), usual_rules());
+  }
+  tables.descriptions[0][2] ^= 4;
+  now += KnownRules::kTrustMs - 1;
+  EXPECT_NE(KnownRules(now).find_tested(pc), nullptr);
+  now += 1;
+  KnownRules known(now);
+  EXPECT_EQ(known.find_tested(pc), nullptr);
+  EXPECT_EQ(known.find(pc, table), nullptr);
+  tables.descriptions[0][2] ^= 4;
+  EXPECT_NE(known.find(pc, table), nullptr);
+  EXPECT_NE(known.find_tested(pc), nullptr);
+  EXPECT_EQ(known.find_tested(pc + 1), nullptr);
+}
+
+TEST_F(KnownRulesTest, OfAnOldPeriodAreNotThoseOfAnEqualNumber) {
+  {
+    KnownRules known(now);
+    known.add(pc, table, table.find(pc), usual_rules());
+  }
+  for (int period = 0; period < 600; period++) {
+    now += KnownRules::kTrustMs;
+    EXPECT_EQ(KnownRules(now).find_tested(pc), nullptr) << period;
+  }
+}
+
 TEST_F(KnownRulesTest, AreNotKeptIfTheyDoNotFit) {
-  KnownRules known;
+  KnownRules known(now);
   const auto is_kept = [&](auto&& change) {
     Rules rules = usual_rules();
     change(rules);
@@ -152,22 +187,22 @@ TEST_F(KnownRulesTest, AreNotKeptIfTheyDoNotFit) {
 
 TEST_F(KnownRulesTest, BelongToOneAtATime) {
   {
-    KnownRules first;
+    KnownRules first(now);
     first.add(pc, table, table.find(pc), usual_rules());
-    KnownRules second;
+    KnownRules second(now);
     EXPECT_EQ(second.find(pc, table), nullptr);
     second.add(pc + 1, table, 0, usual_rules());
     EXPECT_EQ(first.find(pc + 1, table), nullptr);
     EXPECT_NE(first.find(pc, table), nullptr);
   }
-  EXPECT_NE(KnownRules().find(pc, table), nullptr);
+  EXPECT_NE(KnownRules(now).find(pc, table), nullptr);
 }
 
 // As in a child of fork whose parent had another thread that took them.
 TEST_F(KnownRulesTest, AreEmptyInAChildThatLacksTheirThread) {
-  const KnownRules lost;
+  const KnownRules lost(now);
   KnownRules::give_back_in_child();
-  KnownRules known;
+  KnownRules known(now);
   EXPECT_EQ(known.find(pc, table), nullptr);
   known.add(pc, table, table.find(pc), usual_rules());
   EXPECT_NE(known.find(pc, table), nullptr);

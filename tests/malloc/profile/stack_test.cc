@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "platform/clock.h"
 #include "profile/known_rules.h"
 #include "profile/tables.h"
 #include "support/cases.h"
@@ -154,7 +155,7 @@ TEST_F(ProfileStack, CodeWithoutTablesIsUnknown) {
   static char no_code[64];
   near::Registers registers;
   registers.read();
-  near::profile::KnownRules known;
+  near::profile::KnownRules known(near::coarse_now_ms());
   registers.pc = reinterpret_cast<uintptr_t>(&registers);
   EXPECT_EQ(near::profile::step_by_tables(registers, known), near::profile::Step::unknown);
   registers.pc = reinterpret_cast<uintptr_t>(no_code);
@@ -168,7 +169,7 @@ TEST_F(ProfileStack, WrongRegistersEndIt) {
     for (const uintptr_t value : {uintptr_t{0}, uintptr_t{1}, uintptr_t{8}, ~uintptr_t{7}}) {
       near::Registers registers;
       registers.read();
-      near::profile::KnownRules known;
+      near::profile::KnownRules known(near::coarse_now_ms());
       for (unsigned step = 0; step < 70; step++) {
         if (step == 1) registers.value[changed] = value;
         if (near::profile::step_by_tables(registers, known) != near::profile::Step::done) break;
