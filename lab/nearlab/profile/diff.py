@@ -107,7 +107,7 @@ def compare(before: Profile, after: Profile) -> list[Change]:
         far = _mean_between(first, last, lambda site: (site.moved_distance, site.sums["moved"]))
         deviation = variance**0.5
         changes.append(
-            Change(stack, *sums, deviation, **between, remote_life=life, distance=far)
+            Change(stack, sums[0], sums[1], deviation, **between, remote_life=life, distance=far)
         )
     return sorted(changes, key=lambda change: -change.growth)
 
