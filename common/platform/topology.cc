@@ -53,7 +53,7 @@ struct Cursor {
   }
 };
 
-void sort_by_distance(Topology& topology, const uint8_t (*distance)[kMaxNodes]) {
+void sort_by_distance(Topology& topology) {
   for (unsigned n = 0; n < topology.count; n++) {
     uint8_t* order = topology.order[n];
     unsigned filled = 0;
@@ -61,7 +61,8 @@ void sort_by_distance(Topology& topology, const uint8_t (*distance)[kMaxNodes]) 
     for (unsigned other = 0; other < topology.count; other++) {
       if (other == n) continue;
       unsigned place = filled++;
-      for (; place > 1 && distance[n][order[place - 1]] > distance[n][other]; place--) {
+      const unsigned distance = topology.distance(n, other);
+      for (; place > 1 && topology.distance(n, order[place - 1]) > distance; place--) {
         order[place] = order[place - 1];
       }
       order[place] = static_cast<uint8_t>(other);
@@ -141,30 +142,38 @@ bool read_allowed_of_status(NodeSet& allowed) {
   return allowed.count() > 0;
 }
 
-// The node with memory that is nearest to kernel node `id`, by the kernel's distances.
-unsigned nearest_with_memory(unsigned id, const Topology& topology) {
+// Calls visit(node, distance) for each node with memory to which the kernel says the distance of
+// kernel node `id`. The file has one number for each node of the list `online`.
+template <typename Visit>
+void for_each_distance(unsigned id, const char* online, const Topology& topology, Visit visit) {
   char path[80];
   char text[4096];
   snprintf(path, sizeof path, "/sys/devices/system/node/node%u/distance", id);
   read_file(path, text, sizeof text);
-  unsigned row[kKernelNodes];
-  unsigned entries = 0;
   Cursor cursor{text};
-  while (entries < kKernelNodes && cursor.number(row[entries])) {
-    entries++;
+  for_each_number(online, [&](unsigned other) {
     while (cursor.take(' ')) {
     }
-  }
+    unsigned distance = 0;
+    if (!cursor.number(distance)) return;
+    for (unsigned n = 0; n < topology.count; n++) {
+      if (topology.kernel_id[n] == other) visit(n, distance);
+    }
+  });
+}
+
+// The node with memory that is nearest to kernel node `id`, by the kernel's distances.
+unsigned nearest_with_memory(unsigned id, const char* online, const Topology& topology) {
   unsigned best = 0;
   unsigned best_distance = ~0U;
   for (unsigned n = 0; n < topology.count; n++) {
-    const unsigned at = topology.kernel_id[n];
-    const unsigned distance = at == id ? 0 : at < entries ? row[at] : kFar;
-    if (distance < best_distance) {
-      best_distance = distance;
-      best = n;
-    }
+    if (topology.kernel_id[n] == id) return n;
   }
+  for_each_distance(id, online, topology, [&](unsigned n, unsigned distance) {
+    if (distance >= best_distance) return;
+    best_distance = distance;
+    best = n;
+  });
   return best;
 }
 
@@ -182,23 +191,11 @@ bool map_cpus(unsigned id, unsigned node, Topology& topology) {
   return any;
 }
 
-void read_distances(const Topology& topology, uint8_t (*distance)[kMaxNodes]) {
-  char path[80];
-  char text[4096];
+void read_distances(const char* online, Topology& topology) {
   for (unsigned n = 0; n < topology.count; n++) {
-    snprintf(path, sizeof path, "/sys/devices/system/node/node%u/distance", topology.kernel_id[n]);
-    read_file(path, text, sizeof text);
-    Cursor cursor{text};
-    unsigned value = 0;
-    for (unsigned id = 0; cursor.number(value); id++) {
-      for (unsigned other = 0; other < topology.count; other++) {
-        if (topology.kernel_id[other] == id) {
-          distance[n][other] = static_cast<uint8_t>(value < kFar ? value : kFar);
-        }
-      }
-      while (cursor.take(' ')) {
-      }
-    }
+    for_each_distance(topology.kernel_id[n], online, topology, [&](unsigned other, unsigned said) {
+      topology.said_distance[n][other] = static_cast<uint8_t>(min_of(said, kFar));
+    });
   }
 }
 
@@ -221,12 +218,13 @@ const char* parse_cpus(Cursor& cursor, Topology& topology) {
   return nullptr;
 }
 
-const char* parse_distances(Cursor& cursor, unsigned count, uint8_t (*distance)[kMaxNodes]) {
+const char* parse_distances(Cursor& cursor, Topology& topology) {
+  const unsigned count = topology.count;
   for (unsigned i = 0; i < count * count; i++) {
     unsigned value = 0;
     if (i > 0 && !cursor.take(',')) return "distance: nodes x nodes numbers are needed";
     if (!cursor.number(value) || value > kFar) return "distance: a number up to 255 was expected";
-    distance[i / count][i % count] = static_cast<uint8_t>(value);
+    topology.said_distance[i / count][i % count] = static_cast<uint8_t>(value);
   }
   return nullptr;
 }
@@ -263,16 +261,15 @@ void read_nodes(Topology& topology) {
   bool has_cpus = false;
   for_each_number(online, [&](unsigned id) {
     if (id >= kKernelNodes) return;
-    if (map_cpus(id, nearest_with_memory(id, topology), topology)) has_cpus = true;
+    if (map_cpus(id, nearest_with_memory(id, online, topology), topology)) has_cpus = true;
   });
   if (!has_cpus) {  // no sysfs: which CPU is near which node is unknown; rely on first touch
     topology.unused += count - 1;
     topology.count = 1;
     return;
   }
-  uint8_t distance[kMaxNodes][kMaxNodes] = {};
-  read_distances(topology, distance);
-  sort_by_distance(topology, distance);
+  read_distances(online, topology);
+  sort_by_distance(topology);
 }
 
 }  // namespace
@@ -291,15 +288,13 @@ NEAR_COLD const char* parse_topology(const char* text, Topology& topology) {
   Cursor cursor{text};
   if (!cursor.take("nodes=") || !cursor.number(parsed.count)) return "it must begin with nodes=N";
   if (parsed.count < 1 || parsed.count > kMaxNodes) return "nodes: 1 to 64 are supported";
-  uint8_t distance[kMaxNodes][kMaxNodes];
-  memset(distance, 20, sizeof distance);
   for (unsigned n = 0; n < parsed.count; n++) parsed.kernel_id[n] = static_cast<uint16_t>(n);
   while (cursor.take(';') || cursor.take(' ')) {
     const char* wrong = "a field must be cpus= or distance=";
     if (cursor.take("cpus=")) {
       wrong = parse_cpus(cursor, parsed);
     } else if (cursor.take("distance=")) {
-      wrong = parse_distances(cursor, parsed.count, distance);
+      wrong = parse_distances(cursor, parsed);
     }
     if (wrong != nullptr) return wrong;
   }
@@ -307,7 +302,7 @@ NEAR_COLD const char* parse_topology(const char* text, Topology& topology) {
   for (unsigned n = 0; n < parsed.count; n++) {
     if (parsed.cpus[n] == 0) parsed.cpus[n] = 1;
   }
-  sort_by_distance(parsed, distance);
+  sort_by_distance(parsed);
   topology = parsed;
   return nullptr;
 }

@@ -2,6 +2,8 @@
 //
 // The topology comes from the kernel (allowed nodes, sysfs), or from NEARMALLOC_TOPOLOGY, so that
 // every rule can be tested on a machine with one node.
+// Distances are the kernel's: 10 is the node itself, 20 is twice as far, 255 is out of reach. Where
+// neither the kernel nor the text says one, it is 20.
 // Invariant: every CPU maps to a node with memory; order[n][0] == n, then by distance.
 // Thread-safety: written once at start; any thread reads it.
 #pragma once
@@ -12,6 +14,8 @@ namespace near {
 
 inline constexpr unsigned kMaxNodes = 64;
 inline constexpr unsigned kMaxCpus = 4096;
+inline constexpr unsigned kLocalDistance = 10;
+inline constexpr unsigned kRemoteDistance = 20;  // where nothing says another one
 
 // Aligned, because every slow path reads it: nothing that threads write shares its cache lines.
 struct alignas(128) Topology {
@@ -22,8 +26,18 @@ struct alignas(128) Topology {
   uint16_t cpus[kMaxNodes] = {1};            // CPUs of a node that the process may use, at least 1
   uint8_t node_of_cpu[kMaxCpus] = {};        // CPUs out of range belong to node 0
   uint8_t order[kMaxNodes][kMaxNodes] = {};  // order[n]: all nodes, the nearest to n first
+  // [n][other]: what was said of their distance; 0: nothing. read_topology writes the entries of
+  // nodes that are there alone, and none if there is one node: the others' pages stay untouched.
+  uint8_t said_distance[kMaxNodes][kMaxNodes] = {};
 
   unsigned node_of(unsigned cpu) const { return cpu < kMaxCpus ? node_of_cpu[cpu] : 0; }
+
+  // How far a CPU of node `from` is from the memory of node `to`.
+  unsigned distance(unsigned from, unsigned to) const {
+    if (from == to) return kLocalDistance;
+    const unsigned said = said_distance[from][to];
+    return said != 0 ? said : kRemoteDistance;
+  }
 };
 
 // Fills `topology` from the running kernel. If the kernel does not report the nodes, or which node
@@ -31,7 +45,8 @@ struct alignas(128) Topology {
 void read_topology(Topology& topology);
 
 // Fills `topology` from "nodes=2;cpus=0-1,2-3+8;distance=10,20,20,10". cpus: one entry per node,
-// '+' joins ranges, empty for a node without CPUs; distance: row by row; a blank may replace ';'.
+// '+' joins ranges, empty for a node without CPUs; distance: row by row, 0: not said; a blank may
+// replace ';'.
 // Returns null, or a text that says what is wrong; then `topology` is unchanged.
 const char* parse_topology(const char* text, Topology& topology);
 

@@ -96,6 +96,8 @@ def test_a_profile_is_looked_at(watcher, capsys):
         json.dumps(TOLD | {"sites": [{}]}).encode(),
         json.dumps(TOLD | {"sites": [site(frames=["x"])]}).encode(),
         json.dumps(TOLD | {"sites": [site(waste=-1)]}).encode(),
+        json.dumps(TOLD | {"sites": [site(moved_distance=-1)]}).encode(),
+        json.dumps(TOLD | {"sites": [site(remote_lifetimes="1")]}).encode(),
         json.dumps(TOLD | {"blocks": [block()]}).encode(),
         json.dumps(TOLD | {"sites": [site()], "blocks": [block(address=1 << 63)]}).encode(),
         json.dumps(TOLD | {"modules": [{"file": "x"}]}).encode(),

@@ -19,7 +19,7 @@ from selenium.webdriver.common.by import By
 
 from modules import run_module
 from nearlab.leaks.report import Leak
-from nearlab.profile.amounts import amount
+from nearlab.profile.amounts import amount, duration
 from nearlab.profile.diff import compare
 from nearlab.profile.diff import page as page_of_growth
 from nearlab.profile.leaked import Leaked, confidence
@@ -138,19 +138,55 @@ def test_blocks_that_are_freed_on_other_nodes_stand_out():
         freed_on_node=[(0, 1000.0), (7, 3000.0)],
         longest_life=300.0,
         by_lifetime=[0, 0, 0, 1, 2, 0, 1],
+        remote_blocks=2,
+        remote_seconds=0.6,
+        moved_distance=93_000,
     )
     told = dict.fromkeys(("mean", "own_bytes", "slice_bytes", "pid", "seconds", "samples"), 1)
     told |= {"dropped_stacks": 0, "dropped_blocks": 0}
     page = build(Profile(told, [far]), "nodes", Leaked())
-    assert "75 % of what far allocates is freed on another node than the block&#39;s." in page
+    far_away = "at a mean distance of 31 (the block&#39;s node is at 10)"
+    away = f"another node than the block&#39;s, {far_away}"
+    assert f"<li>75 % of what far allocates is freed on {away}.</li>" in page
     rows = _part(page, "moved")
-    assert "<td>node 0: 1000 B, node 7 and higher: 2.9 KiB</td>" in rows
+    assert f"<li>Freed: 3.9 KiB; 2.9 KiB of it on {away}</li>" in rows
+    assert "<li>by other threads, 300 ms later on average</li>" in rows
+    assert "<th>mean distance</th><th>mean wait</th>" in rows
+    assert "<td>31</td><td>300 ms</td><td>node 0: 1000 B, node 7 and higher: 2.9 KiB</td>" in rows
+    others = _part(page, "remote")
+    assert "<th>mean wait</th><th>mean distance</th>" in others
+    assert "<td>300 ms</td><td>31</td><td>node 0: 1000 B, " in others
+    for part in (rows, others):
+        assert "10 is the node itself" in part and "from the allocation of the blocks" in part
     assert "<td>no heap: 1000 B, heap 3: 2.0 KiB, other heaps: 1000 B</td>" in rows
     assert "25 % 100 ms to 1 s, 50 % 1 s to 10 s, 25 % above 100 s" in rows
     assert "2 s on average, 5 min at most" in rows
     assert "<td>2.9 KiB</td>" in rows and "<td>3.9 KiB</td>" in rows, "of what was freed"
     nobody = Profile(told, [replace(far, sums=sums | {"moved": 1000})])
     assert "another node" not in " ".join(suggestions(nobody))
+
+
+def test_what_stands_out_has_the_wait_of_the_blocks_that_other_threads_free():
+    sums = dict.fromkeys(MEASURES, 0) | {"allocated": 1000, "remote": 900}
+    site = Site([Frame("handed", "")], 20, sums, 10, 0, 1000, 0, 0, 5.0, [])
+    handed = replace(site, remote_blocks=9, remote_seconds=0.018)
+    (said,) = suggestions(Profile({}, [handed]))
+    assert said.endswith("is freed by other threads, 2 ms later on average.")
+    (said,) = suggestions(Profile({}, [site]))
+    assert said.endswith("is freed by other threads."), "an earlier version did not say when"
+
+
+def test_a_profile_of_an_earlier_version_does_not_know_waits_and_distances(profile, folder):
+    told = json.loads((folder / "planted.json").read_text(encoding="utf-8"))
+    for each in told["sites"]:
+        del each["remote_lifetimes"], each["moved_distance"]
+    (folder / "earlier.json").write_text(json.dumps(told), encoding="utf-8")
+    earlier = read(folder / "earlier.json")
+    rows = _part(build(earlier, "earlier", Leaked()), "remote")
+    assert "<td>not known</td><td>none freed</td><td>node" in rows
+    site = next(site for site in profile.sites if site.caller == "plant_remote")
+    assert site.remote_life is not None and 0 < site.remote_life <= site.longest_life
+    assert f"<td>{duration(site.remote_life)}</td>" in _part(build(profile, "", Leaked()), "remote")
 
 
 def test_few_samples_support_no_sentence():
@@ -317,12 +353,22 @@ def _children_of(pid: int) -> list[int]:
 
 
 _BOTH = """
-import ctypes, os, sys
+import ctypes, os, sys, threading, time
+cpus = sorted(os.sched_getaffinity(0))
+os.sched_setaffinity(0, cpus[:1])
+def free_elsewhere(blocks):
+    os.sched_setaffinity(0, cpus[-1:])  # of this thread
+    time.sleep(0.05)
+    blocks.clear()
 planted = ctypes.CDLL(sys.argv[1])
 for _ in range(3000): planted.plant_growth()
 kept = [bytes(3000) for _ in range(3000)]
 dropped = [bytes(2000) for _ in range(3000)]
 del dropped
+handed = [bytes(2500) for _ in range(3000)]
+other = threading.Thread(target=free_elsewhere, args=(handed,))
+other.start()
+other.join()
 libc = ctypes.CDLL(None)
 libc.near_profile_write.argtypes = [ctypes.c_void_p, ctypes.c_int]
 libc.fopen.restype = ctypes.c_void_p
@@ -345,6 +391,9 @@ def kept_and_written(tmp_path_factory, moments) -> Path:
         "NEARMALLOC_PROFILE_INTERVAL": "10000",
         "NEARMALLOC_PROFILE_FILE": "kept:kept.profile",
     }
+    if len(cpus := sorted(os.sched_getaffinity(0))) > 1:
+        nodes = f"nodes=2 cpus={cpus[0]},{cpus[-1]} distance=10,31,42,10"
+        variables["NEARMALLOC_TOPOLOGY"] = nodes
     command = [sys.executable, "-c", _BOTH, str(moments / "grows.so")]
     ended = subprocess.run(command, cwd=folder, env=os.environ | variables, check=False)
     assert ended.returncode == -signal.SIGKILL
@@ -413,11 +462,21 @@ def test_what_is_kept_is_what_is_written(kept_and_written):
         assert set(one) == set(other)
         for name in ("number", "frames", "allocated", "peak", "freed", "live", "remote", "moved"):
             assert one[name] == pytest.approx(other[name]), name
-        for name in ("variance", "live_variance", "waste", "lifetimes", "longest"):
+        assert one["moved_distance"] == other["moved_distance"]
+        lives = ("lifetimes", "remote_lifetimes", "longest")
+        for name in ("variance", "live_variance", "waste", *lives):
             assert one[name] == pytest.approx(other[name], rel=1e-5, abs=1e-6), name
         assert one["freed_by_heap"] == other["freed_by_heap"]
         assert one["by_lifetime"] == pytest.approx(other["by_lifetime"], abs=0.001)
         assert one["freed_on_node"] == other["freed_on_node"]
+        assert one["by_lifetime"][-1] == 0, "nothing lives 100 s"
+        assert one["freed_on_node"][2:] == [0] * 6, "two nodes"
+    handed = max(kept["sites"], key=lambda site: site["remote"]["bytes"])
+    assert handed["remote"]["bytes"] == pytest.approx(3000 * 2533, rel=0.3)
+    assert 0.05 < handed["remote_lifetimes"] / handed["remote"]["blocks"] < handed["longest"]
+    if len(os.sched_getaffinity(0)) > 1:
+        moved = handed["moved"]["bytes"]
+        assert handed["moved_distance"] == 42 * moved > 0, "from the thread to the block"
     names = [
         [(site.caller, site.stack[0].place) for site in read(kept_and_written / file).sites]
         for file in ("kept.profile", "written.json")
@@ -442,6 +501,7 @@ def test_what_is_no_profile_is_not_shown(kept_and_written, tmp_path):
     (tmp_path / "cut").write_bytes(whole[:5000])
     (tmp_path / "other").write_bytes(whole[:8] + b"\1" + whole[9:])
     (tmp_path / "former").write_bytes(b"nearkpt1" + whole[8:])
+    (tmp_path / "last").write_bytes(b"nearkpt4" + whole[8:])
     (tmp_path / "longer").write_bytes(whole[:20] + b"\1" + whole[21:])
     (tmp_path / "changing").write_bytes(whole[:28] + b"\1" + whole[29:])
     (tmp_path / "text").write_text("no profile", encoding="ascii")
@@ -449,6 +509,7 @@ def test_what_is_no_profile_is_not_shown(kept_and_written, tmp_path):
         ("cut", "the profile is cut"),
         ("other", "of another version"),
         ("former", "of another version"),
+        ("last", "of another version"),
         ("longer", "of another version"),
         ("changing", "while it rewrote the profile"),
         ("text", "is no profile"),
@@ -683,9 +744,37 @@ def test_growth_is_told(moments):
     )
     (change,) = compare(first, last)
     assert (change.growth, change.allocated, change.remote, change.moved) == (30,) * 4
+    assert (change.remote_life, change.distance) == (None, 0), "nothing was added"
     text = (moments / "near-diff.html").read_text(encoding="utf-8")
     assert "plant_growth" in text and "plant_cache" in text
     assert "http" not in text.replace("http-equiv", "")
+
+
+def test_waits_and_distances_are_those_of_what_was_freed_meanwhile(moments):
+    site = read(moments / "after.json").sites[0]
+    first, last = (
+        Profile(
+            {},
+            [
+                replace(
+                    site,
+                    sums=dict.fromkeys(MEASURES, size),
+                    remote_blocks=blocks,
+                    remote_seconds=seconds,
+                    moved_distance=distance,
+                )
+            ],
+        )
+        for size, blocks, seconds, distance in ((100, 5, 1.0, 100), (130, 9, 3.0, 730))
+    )
+    (change,) = changes = compare(first, last)
+    assert (change.remote_life, change.distance) == (0.5, 21)
+    rows = page_of_growth(first, last, changes, "growth")
+    assert "<td>30 B</td><td>500 ms</td>" in rows and "<td>30 B</td><td>21</td>" in rows
+    earlier = Profile({}, [replace(first.sites[0], remote_seconds=None)])
+    assert "<td>30 B</td><td>not known</td>" in page_of_growth(
+        earlier, last, compare(earlier, last), "growth"
+    )
 
 
 def test_no_growth_is_told_between_equal_profiles(moments):

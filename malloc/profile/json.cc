@@ -64,12 +64,16 @@ void put_weight(Sink& out, const char* name, const Weight& weight) {
   out.put("\"bytes\": %lu}, ", number(weight.bytes));
 }
 
-void put_list(Sink& out, const char* name, const uint64_t* values, unsigned count, double unit) {
+// The values, and the last one, which no site stores.
+template <size_t kCount>
+void put_list(Sink& out, const char* name, const uint64_t (&values)[kCount], uint64_t last,
+              double unit) {
   out.put("\"%s\": [", name);
-  for (unsigned i = 0; i < count; i++) {
-    if (i > 0) out.text(", ");
-    out.real("%.3f", static_cast<double>(values[i]) / unit);
+  for (const uint64_t value : values) {
+    out.real("%.3f", static_cast<double>(value) / unit);
+    out.text(", ");
   }
+  out.real("%.3f", static_cast<double>(last) / unit);
   out.text("]");
 }
 
@@ -92,14 +96,16 @@ void put_site(Sink& out, const SiteCopy& copy, uint32_t index, bool first) {
   put_weight(out, "freed", site.freed);
   put_weight(out, "remote", site.remote);
   put_weight(out, "moved", site.moved);
+  out.put("\"moved_distance\": %lu, ", number(site.moved_distance));
   put_real(out, "variance", "%.6g", site.variance);
   put_real(out, "live_variance", "%.6g", site.live_variance);
   out.put("\"waste\": %lu, \"live_waste\": %lu,\n   ", number(site.waste), number(site.live_waste));
   put_real(out, "lifetimes", "%.9g", site.lifetimes);
+  put_real(out, "remote_lifetimes", "%.9g", site.remote_lifetimes);
   put_real(out, "longest", "%.9g", site.longest);
-  put_list(out, "by_lifetime", site.by_lifetime, kLifetimes, kBlockUnit);
+  put_list(out, "by_lifetime", site.by_lifetime, site.lived_longest(), kBlockUnit);
   out.text(", ");
-  put_list(out, "freed_on_node", site.freed_on_node, kSiteNodes, 1);
+  put_list(out, "freed_on_node", site.freed_on_node, site.freed_on_last_nodes(), 1);
   put_freeing_heaps(out, site);
   out.text(",\n   \"frames\": [");
   for (unsigned i = 0; i < site.depth; i++) {

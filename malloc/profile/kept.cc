@@ -37,7 +37,7 @@ bool Kept::prepare(int file, bool list) {
   header.layout_bytes = sizeof(Layout);
   header.pid = static_cast<uint32_t>(getpid());
   if (list) dl_iterate_phdr(Listing::visit, this);
-  memcpy(header.magic, "nearkpt4", sizeof header.magic);
+  memcpy(header.magic, "nearkpt5", sizeof header.magic);
   return true;
 }
 

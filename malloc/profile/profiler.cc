@@ -135,14 +135,9 @@ void follow(const Recorded& recorded, void* block, size_t size, const Span& span
   count_live(recorded.site, sample, recorded.estimate);
 }
 
-void count_lifetime(Site& site, const Sample& sample, const Weight& weight) {
+double seconds_since(uint64_t when) {
   const uint64_t now = clock_ns(CLOCK_MONOTONIC);
-  const double seconds = static_cast<double>(now - min_of(now, sample.when)) * 1e-9;
-  unsigned index = 0;
-  for (double limit = 1e-3; index < kLifetimes - 1 && seconds >= limit; limit *= 10) index++;
-  site.by_lifetime[index] += weight.blocks;
-  site.lifetimes += seconds * static_cast<double>(weight.blocks) / kBlockUnit;
-  if (seconds > site.longest) site.longest = seconds;
+  return static_cast<double>(now - min_of(now, when)) * 1e-9;
 }
 
 void count_not_live(Site& site, const Sample& sample, const Estimate& estimate) {
@@ -160,11 +155,15 @@ void count_freed(const Sample& sample, Actor actor) {
   const Weight& weight = estimate.weight;
   count_not_live(site, sample, estimate);
   site.freed += weight;
-  if (actor.heap != sample.heap) site.remote += weight;
-  if (actor.node != sample.node) site.moved += weight;
-  site.freed_on_node[min_of(actor.node, kSiteNodes - 1)] += weight.bytes;
+  const bool is_remote = actor.heap != sample.heap;
+  if (is_remote) site.remote += weight;
+  if (actor.node != sample.node) {
+    site.moved += weight;
+    site.moved_distance += weight.bytes * topology.distance(actor.node, sample.node);
+  }
+  site.count_node(actor.node, weight.bytes);
   site.count_heap(actor.heap, weight.bytes);
-  count_lifetime(site, sample, weight);
+  site.count_lifetime(seconds_since(sample.when), weight.blocks, is_remote);
 }
 
 // Requires the lock.

@@ -44,6 +44,12 @@ inline constexpr unsigned kSiteNodes = 8;
 // Heaps of freeing threads that a site tells apart: the first ones that freed a block of it.
 inline constexpr unsigned kSiteHeaps = 4;
 
+template <size_t kParts>
+uint64_t rest_of(uint64_t whole, const uint64_t (&parts)[kParts]) {
+  for (const uint64_t part : parts) whole -= part;
+  return whole;
+}
+
 struct Site {
   uint32_t hash;
   uint16_t stack;  // index of its first frame
@@ -56,14 +62,18 @@ struct Site {
   Weight peak;  // live when all sites together were largest, if `peak_number` is the present
   uint64_t peak_number;
   Weight freed;
-  Weight remote;   // of it freed by a thread with another heap
-  Weight moved;    // of it freed by a thread on another node
-  uint64_t waste;  // bytes of allocated blocks beyond those asked for
+  Weight remote;            // of it freed by a thread with another heap
+  Weight moved;             // of it freed by a thread on another node
+  uint64_t moved_distance;  // bytes of `moved` x how far the thread was from the block
+  uint64_t waste;           // bytes of allocated blocks beyond those asked for
   uint64_t live_waste;
-  double lifetimes;                    // the sum, in seconds
-  double longest;                      // in seconds
-  uint64_t by_lifetime[kLifetimes];    // freed blocks
-  uint64_t freed_on_node[kSiteNodes];  // freed bytes
+  double lifetimes;         // seconds x blocks of `freed`
+  double remote_lifetimes;  // of it those of `remote`
+  double longest;           // in seconds
+  // Of `freed`: blocks by their lifetimes, and bytes by the node. The last numbers are not stored,
+  // because they are what the others lack of the whole.
+  uint64_t by_lifetime[kLifetimes - 1];
+  uint64_t freed_on_node[kSiteNodes - 1];
   uint32_t heaps[kSiteHeaps];          // that freed, kNoHeap among them; kFreeEntry behind the last
   uint64_t freed_by_heap[kSiteHeaps];  // bytes
 
@@ -75,6 +85,21 @@ struct Site {
       freed_by_heap[i] += bytes;
       return;
     }
+  }
+
+  void count_node(unsigned node, uint64_t bytes) {
+    if (node < kSiteNodes - 1) freed_on_node[node] += bytes;
+  }
+
+  // `is_remote`: the blocks count in `remote` too.
+  void count_lifetime(double seconds, uint64_t blocks, bool is_remote) {
+    unsigned index = 0;
+    for (double limit = 1e-3; index < kLifetimes - 1 && seconds >= limit; limit *= 10) index++;
+    if (index < kLifetimes - 1) by_lifetime[index] += blocks;
+    const double sum = seconds * static_cast<double>(blocks) / kBlockUnit;
+    lifetimes += sum;
+    if (is_remote) remote_lifetimes += sum;
+    if (seconds > longest) longest = seconds;
   }
 
   // Called before the live sum changes: keeps what it was at the peak.
@@ -95,24 +120,24 @@ struct Site {
     freed += other.freed;
     remote += other.remote;
     moved += other.moved;
+    moved_distance += other.moved_distance;
     variance += other.variance;
     live_variance += other.live_variance;
     waste += other.waste;
     live_waste += other.live_waste;
     lifetimes += other.lifetimes;
+    remote_lifetimes += other.remote_lifetimes;
     if (other.longest > longest) longest = other.longest;
-    for (unsigned i = 0; i < kLifetimes; i++) by_lifetime[i] += other.by_lifetime[i];
-    for (unsigned i = 0; i < kSiteNodes; i++) freed_on_node[i] += other.freed_on_node[i];
+    for (unsigned i = 0; i < kLifetimes - 1; i++) by_lifetime[i] += other.by_lifetime[i];
+    for (unsigned i = 0; i < kSiteNodes - 1; i++) freed_on_node[i] += other.freed_on_node[i];
     for (unsigned i = 0; i < kSiteHeaps; i++) {
       if (other.freed_by_heap[i] > 0) count_heap(other.heaps[i], other.freed_by_heap[i]);
     }
   }
 
-  uint64_t freed_by_others() const {
-    uint64_t bytes = freed.bytes;
-    for (const uint64_t each : freed_by_heap) bytes -= each;
-    return bytes;
-  }
+  uint64_t lived_longest() const { return rest_of(freed.blocks, by_lifetime); }
+  uint64_t freed_on_last_nodes() const { return rest_of(freed.bytes, freed_on_node); }
+  uint64_t freed_by_others() const { return rest_of(freed.bytes, freed_by_heap); }
 };
 
 }  // namespace near::profile

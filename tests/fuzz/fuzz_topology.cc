@@ -19,6 +19,11 @@ using near::Topology;
 
 // Compares field by field: between fields a structure may have bytes that are never written.
 bool are_equal(const Topology& a, const Topology& b) {
+  for (unsigned n = 0; n < kMaxNodes; n++) {
+    for (unsigned other = 0; other < kMaxNodes; other++) {
+      if (a.distance(n, other) != b.distance(n, other)) return false;
+    }
+  }
   return a.count == b.count && a.unused == b.unused && a.real == b.real &&
          std::memcmp(a.kernel_id, b.kernel_id, sizeof a.kernel_id) == 0 &&
          std::memcmp(a.node_of_cpu, b.node_of_cpu, sizeof a.node_of_cpu) == 0 &&
@@ -31,6 +36,7 @@ Topology untouched() {
   std::memset(topology.kernel_id, 0x5a, sizeof topology.kernel_id);
   std::memset(topology.node_of_cpu, 0x5a, sizeof topology.node_of_cpu);
   std::memset(topology.order, 0x5a, sizeof topology.order);
+  std::memset(topology.said_distance, 0x5a, sizeof topology.said_distance);
   topology.count = kMaxNodes + 1;
   topology.unused = 7;
   return topology;
@@ -43,6 +49,9 @@ void expect_whole(const Topology& topology) {
     demand(topology.kernel_id[n] == n, "node %u has the number %u", n, topology.kernel_id[n]);
     std::vector<unsigned> row(topology.order[n], topology.order[n] + topology.count);
     demand(row[0] == n, "node %u is not its own nearest", n);
+    for (unsigned i = 2; i < topology.count; i++)
+      demand(topology.distance(n, row[i - 1]) <= topology.distance(n, row[i]),
+             "node %u has node %u before a nearer one", n, row[i - 1]);
     std::sort(row.begin(), row.end());
     for (unsigned i = 0; i < topology.count; i++)
       demand(row[i] == i, "the order of node %u has no node %u", n, i);
@@ -67,10 +76,8 @@ std::string text_of(const Topology& topology) {
   for (unsigned n = 0; n < topology.count; n++) text += (n == 0 ? "" : ",") + cpus_of(topology, n);
   text += " distance=";
   for (unsigned n = 0; n < topology.count; n++) {
-    unsigned distance[kMaxNodes] = {};
-    for (unsigned i = 0; i < topology.count; i++) distance[topology.order[n][i]] = 10 + i;
     for (unsigned other = 0; other < topology.count; other++)
-      text += (n + other == 0 ? "" : ",") + std::to_string(distance[other]);
+      text += (n + other == 0 ? "" : ",") + std::to_string(topology.distance(n, other));
   }
   return text;
 }

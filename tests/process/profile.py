@@ -80,6 +80,11 @@ class Profile(ProfiledTest):
                                     for module in found["modules"]), hex(frame))
             blocks = site["freed"]["blocks"]
             self.assertLess(abs(sum(site["by_lifetime"]) - blocks), 0.01 + blocks / 1000)
+            self.assertEqual(site["by_lifetime"][-1], 0, "nothing lives 100 s")
+            self.assertEqual(sum(site["freed_on_node"]), site["freed"]["bytes"])
+            self.assertLessEqual(site["remote_lifetimes"], site["lifetimes"])
+            self.assertEqual(site["remote_lifetimes"] > 0, site["remote"]["blocks"] > 0)
+            self.assertGreaterEqual(site["moved_distance"], 11 * site["moved"]["bytes"])
         for module in found["modules"]:
             if "/libc.so" in module["file"]:
                 self.assertRegex(module["build_id"], "^[0-9a-f]{40}$")

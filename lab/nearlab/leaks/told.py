@@ -54,11 +54,13 @@ class _Site(_Part):
     freed: _Weight
     remote: _Weight
     moved: _Weight
+    moved_distance: _Count | None = None
     variance: _Real
     live_variance: _Real
     waste: _Count
     live_waste: _Count
     lifetimes: _Real
+    remote_lifetimes: _Real | None = None
     longest: _Real
     by_lifetime: Annotated[list[_Real], Field(max_length=64)]
     freed_on_node: Annotated[list[_Real], Field(max_length=64)]

@@ -1,4 +1,4 @@
-"""Numbers of bytes as people read them."""
+"""Numbers of bytes, times and distances as people read them."""
 
 
 def amount(size: float) -> str:
@@ -7,3 +7,24 @@ def amount(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} GiB"
+
+
+def duration(seconds: float) -> str:
+    for limit, factor, unit in ((1e-3, 1e6, "µs"), (1, 1e3, "ms"), (120, 1, "s")):
+        if seconds < limit:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds / 60:.3g} min"
+
+
+def wait(seconds: float | None, size: int) -> str:
+    """The mean time until other threads freed blocks of `size` bytes in all; None: not known."""
+    if size == 0:
+        return "none freed"
+    return "not known" if seconds is None else duration(seconds)
+
+
+def distance(mean: float | None, size: int) -> str:
+    """The mean distance at which blocks of `size` bytes in all were freed; None: not known."""
+    if size == 0:
+        return "none freed"
+    return "not known" if mean is None else f"{mean:.3g}"

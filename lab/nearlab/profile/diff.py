@@ -5,6 +5,7 @@ profiles may also be of two runs of one program.
 """
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,9 +13,9 @@ from typing import Annotated
 import typer
 
 from nearlab import alone
-from nearlab.profile.amounts import amount
+from nearlab.profile.amounts import amount, distance, wait
 from nearlab.profile.page import render, tree_of
-from nearlab.profile.profile import Profile, Site, named_frame, read
+from nearlab.profile.profile import Profile, Site, mean, named_frame, read
 from nearlab.profile.symbols import Frame
 
 _MOST_ROWS = 30
@@ -34,6 +35,8 @@ class Change:
     allocated: int  # between the moments
     remote: int = 0  # freed between them by other threads
     moved: int = 0  # freed between them on another node than the block's
+    remote_life: float | None = None  # in seconds, of blocks that were freed between them
+    distance: float | None = None
 
     @property
     def growth(self) -> int:
@@ -69,6 +72,22 @@ def _by_stack(profile: Profile) -> dict[Stack, list[Site]]:
     return found
 
 
+def _mean_between(
+    before: list[Site], after: list[Site], sums: Callable[[Site], tuple[float | None, float]]
+) -> float | None:
+    """The mean of what was added between the moments; None if it is not known. `sums`: the whole
+    of a site, and its count."""
+    whole = count = 0.0
+    for sign, sites in ((-1, before), (1, after)):
+        for site in sites:
+            added, number = sums(site)
+            if added is None:
+                return None
+            whole += sign * added
+            count += sign * number
+    return mean(max(whole, 0), count)
+
+
 def compare(before: Profile, after: Profile) -> list[Change]:
     """All sites that changed, those that grew most first."""
     old, new = _by_stack(before), _by_stack(after)
@@ -84,7 +103,12 @@ def compare(before: Profile, after: Profile) -> list[Change]:
             measure: max(sum(site.sums[measure] * sign for site, sign in both), 0)
             for measure in ("allocated", "remote", "moved")
         }
-        changes.append(Change(stack, sums[0], sums[1], variance**0.5, **between))
+        life = _mean_between(first, last, lambda site: (site.remote_seconds, site.remote_blocks))
+        far = _mean_between(first, last, lambda site: (site.moved_distance, site.sums["moved"]))
+        deviation = variance**0.5
+        changes.append(
+            Change(stack, sums[0], sums[1], deviation, **between, remote_life=life, distance=far)
+        )
     return sorted(changes, key=lambda change: -change.growth)
 
 
@@ -141,6 +165,8 @@ def page(before: Profile, after: Profile, changes: list[Change], title: str) -> 
                 "certain": change.is_certain,
                 "remote": amount(change.remote),
                 "moved": amount(change.moved),
+                "wait": wait(change.remote_life, change.remote),
+                "distance": distance(change.distance, change.moved),
             }
             for change in changes
         ],

@@ -8,11 +8,11 @@ from typing import Any
 from nearlab.profile.symbols import segments
 
 MAGIC = b"nearkpt"  # and a digit: the version
-_VERSION = b"nearkpt4"
+_VERSION = b"nearkpt5"
 _HEADER = struct.Struct("<8s6I2Q")
 _SUMMARY = struct.Struct("<??6x5Q2I8Q")
 _MODULE = struct.Struct("<3QH6s")
-_SITE = struct.Struct("<I2HQ2Qd2Qd2QQ2Q2Q2Q2Qdd7Q8Q4I4Q")
+_SITE = struct.Struct("<I2HQ2Qd2Qd2QQ2Q2Q2QQ2Q3d6Q7Q4I4Q")
 _MODULES_AT = 4096
 _NAMES_AT = _MODULES_AT + 256 * _MODULE.size
 _ADDRESSES_AT = _NAMES_AT + 28672
@@ -37,8 +37,11 @@ def _site(data: bytes, number: int, peak_number: int) -> dict[str, Any]:
     _, first, depth, samples = take(4)
     allocated, (variance,), live, (live_variance,) = take(2), take(1), take(2), take(1)
     peak, (peak_of,), freed, remote, moved = take(2), take(1), take(2), take(2), take(2)
-    waste, live_waste, lifetimes, longest = take(4)
-    by_lifetime, freed_on_node, heaps, by_heap = take(7), take(8), take(4), take(4)
+    moved_distance, waste, live_waste, lifetimes, remote_lifetimes, longest = take(6)
+    by_lifetime, freed_on_node, heaps, by_heap = take(6), take(7), take(4), take(4)
+    # The last numbers are not stored: they are what the others lack of the whole.
+    by_lifetime.append(freed[0] - sum(by_lifetime))
+    freed_on_node.append(freed[1] - sum(freed_on_node))
     numbers = struct.unpack_from(f"<{depth}H", data, _FRAMES_AT + 2 * first)
     frames = [struct.unpack_from("<Q", data, _ADDRESSES_AT + 8 * at)[0] for at in numbers]
     return {
@@ -51,11 +54,13 @@ def _site(data: bytes, number: int, peak_number: int) -> dict[str, Any]:
         "freed": _weight(*freed),
         "remote": _weight(*remote),
         "moved": _weight(*moved),
+        "moved_distance": moved_distance,
         "variance": variance,
         "live_variance": live_variance,
         "waste": waste,
         "live_waste": live_waste,
         "lifetimes": lifetimes,
+        "remote_lifetimes": remote_lifetimes,
         "longest": longest,
         "by_lifetime": [each / _BLOCK_UNIT for each in by_lifetime],
         "freed_on_node": freed_on_node,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from nearlab.profile.amounts import amount
+from nearlab.profile.amounts import amount, distance, duration, wait
 from nearlab.profile.leaked import Leaked, confidence
 from nearlab.profile.profile import LAST_NODE, LIFETIMES, MEASURES, Profile, Site
 from nearlab.profile.symbols import Frame
@@ -23,13 +23,6 @@ _HERE = Path(__file__).parent
 _MOST_ROWS = 30
 _OF_FREED = ("remote", "moved")  # parts of what was freed
 _ENOUGH = 10  # samples below which a site is not judged
-
-
-def _duration(seconds: float) -> str:
-    for limit, factor, unit in ((1e-3, 1e6, "µs"), (1, 1e3, "ms"), (120, 1, "s")):
-        if seconds < limit:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds / 60:.3g} min"
 
 
 def _between(size: int, deviation: float) -> str:
@@ -57,7 +50,7 @@ def _nodes(site: Site) -> str:
 
 def _lives(site: Site) -> str:
     """How long its blocks lived; the shares are of the blocks that were freed."""
-    limits = [_duration(limit) for limit in LIFETIMES]
+    limits = [duration(limit) for limit in LIFETIMES]
     names = [f"below {limits[0]}", *map(" to ".join, pairwise(limits)), f"above {limits[-1]}"]
     whole = sum(site.by_lifetime) or 1
     shares = [
@@ -68,16 +61,30 @@ def _lives(site: Site) -> str:
     return ", ".join(shares)
 
 
+def _by_others(site: Site) -> str:
+    """After what time other threads freed its blocks, if that is known."""
+    later = "" if site.remote_life is None else f", {duration(site.remote_life)} later on average"
+    return f"by other threads{later}"
+
+
+def _far(site: Site) -> str:
+    """How far away its blocks were freed on other nodes; empty if that is not known."""
+    if site.distance is None:
+        return ""
+    return f", at a mean distance of {site.distance:.3g} (the block's node is at 10)"
+
+
 def _freed(site: Site) -> list[str]:
     """Where, by which threads, and after what time the blocks of a site were freed."""
     if not site.freed:
         return ["None of its blocks was freed."]
     away = f"{amount(site.sums['moved'])} of it on another node than the block's"
     return [
-        f"Freed: {amount(site.freed)}; {away}",
+        f"Freed: {amount(site.freed)}; {away}{_far(site)}",
         f"on {_nodes(site)}",
         f"by {_heaps(site)}",
-        f"after {_duration(site.mean_life)} on average, {_duration(site.longest_life)} at most: "
+        *([_by_others(site)] if site.sums["remote"] else []),
+        f"after {duration(site.mean_life)} on average, {duration(site.longest_life)} at most: "
         f"{_lives(site)}",
     ]
 
@@ -96,7 +103,9 @@ def _row(site: Site, measure: str) -> dict[str, Any]:
         "samples": site.samples,
         "size": amount(site.size),
         "block": amount(site.block_size),
-        "life": _duration(site.mean_life) if site.freed else "none freed",
+        "life": duration(site.mean_life) if site.freed else "none freed",
+        "wait": wait(site.remote_life, site.sums["remote"]),
+        "distance": distance(site.distance, site.sums["moved"]),
         "heaps": _heaps(site),
         "nodes": _nodes(site),
         "freed": _freed(site),
@@ -141,14 +150,14 @@ def suggestions(profile: Profile, leaks: Sequence[Leak] = ()) -> list[str]:
             )
         if remote > 0.5 * site.freed > 0.05 * profile.sum_of("allocated"):
             said.append(
-                f"{100 * remote / site.freed:.0f} % of what {site.short} allocates is freed by "
-                f"other threads, {_duration(site.mean_life)} later on average."
+                f"{100 * remote / site.freed:.0f} % of what {site.short} allocates is freed "
+                f"{_by_others(site)}."
             )
         moved = site.sums["moved"]
         if moved > 0.5 * site.freed > 0.05 * profile.sum_of("allocated"):
             said.append(
                 f"{100 * moved / site.freed:.0f} % of what {site.short} allocates is freed on "
-                "another node than the block's."
+                f"another node than the block's{_far(site)}."
             )
     return said
 

@@ -43,6 +43,11 @@ def named_frame(stack: Sequence[Frame]) -> int:
     return 0
 
 
+def mean(whole: float | None, count: float) -> float | None:
+    """None if the whole is not known, or nothing is in it."""
+    return whole / count if whole is not None and count > 0 else None
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """A stack, the innermost frame first, and what was sampled there. Numbers are bytes."""
@@ -63,6 +68,19 @@ class Site:
     longest_life: float = 0.0  # seconds
     by_lifetime: list[float] = field(default_factory=list)  # freed blocks
     number: int = 0
+    remote_blocks: float = 0.0  # freed by other threads
+    remote_seconds: float | None = None  # the sum of their lives; None: not known
+    moved_distance: int | None = None  # bytes freed on other nodes x the distance; None: not known
+
+    @property
+    def remote_life(self) -> float | None:
+        """The mean life, in seconds, of the blocks that other threads freed; None: not known."""
+        return mean(self.remote_seconds, self.remote_blocks)
+
+    @property
+    def distance(self) -> float | None:
+        """How far on average the blocks that were freed on other nodes were; None: not known."""
+        return mean(self.moved_distance, self.sums["moved"])
 
     @property
     def size(self) -> float:
@@ -132,6 +150,10 @@ def _site(told: dict[str, Any], symbols: Symbols) -> Site:
         longest_life=told["longest"],
         by_lifetime=told["by_lifetime"],
         number=told["number"],
+        remote_blocks=told["remote"]["blocks"],
+        # Earlier versions do not write these two.
+        remote_seconds=told.get("remote_lifetimes"),
+        moved_distance=told.get("moved_distance"),
     )
 
 

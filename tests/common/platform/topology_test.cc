@@ -68,11 +68,38 @@ TEST(Topology, NearerNodesComeFirst) {
   EXPECT_EQ(order_of(ring, 3), (Order{3, 2, 0, 1}));
 }
 
+TEST(Topology, DistancesAreAsTheTextSays) {
+  const unsigned rows[3][3] = {{10, 17, 255}, {31, 10, 1}, {42, 21, 10}};
+  const Topology topology = parsed("nodes=3;distance=10,17,255,31,10,1,42,21,10");
+  for (unsigned n = 0; n < 3; n++) {
+    for (unsigned other = 0; other < 3; other++) {
+      EXPECT_EQ(topology.distance(n, other), rows[n][other]) << n << " " << other;
+      count_cases();
+    }
+  }
+}
+
+TEST(Topology, ADistanceThatNothingSaysIs20) {
+  const Topology none = parsed("nodes=64");
+  for (unsigned n = 0; n < 64; n++) {
+    for (unsigned other = 0; other < 64; other++) {
+      ASSERT_EQ(none.distance(n, other), n == other ? 10u : 20u) << n << " " << other;
+    }
+  }
+  const Topology some = parsed("nodes=3;distance=10,0,15,25,10,0,0,0,10");
+  EXPECT_EQ(some.distance(0, 1), 20u);
+  EXPECT_EQ(order_of(some, 0), (Order{0, 2, 1}));
+  EXPECT_EQ(order_of(some, 1), (Order{1, 2, 0})) << "20 is nearer than 25";
+  EXPECT_EQ(order_of(some, 2), (Order{2, 0, 1}));
+}
+
 TEST(Topology, EveryNodeComesFirstInItsOwnOrder) {
   // Even where the text claims that another one is nearer.
   const Topology odd = parsed("nodes=2;distance=40,10,10,40");
   EXPECT_EQ(order_of(odd, 0), (Order{0, 1}));
   EXPECT_EQ(order_of(odd, 1), (Order{1, 0}));
+  EXPECT_EQ(odd.distance(0, 0), 10u);
+  EXPECT_EQ(odd.distance(0, 1), 10u);
 }
 
 TEST(Topology, SixtyFourNodesAreSupported) {
@@ -129,7 +156,13 @@ TEST(Topology, ThisMachineHasOne) {
   EXPECT_TRUE(topology.real);
   ASSERT_GE(topology.count, 1u);
   ASSERT_LE(topology.count, near::kMaxNodes);
-  for (unsigned n = 0; n < topology.count; n++) EXPECT_EQ(topology.order[n][0], n);
+  for (unsigned n = 0; n < topology.count; n++) {
+    EXPECT_EQ(topology.order[n][0], n);
+    EXPECT_EQ(topology.distance(n, n), 10u);
+    for (unsigned i = 1; i < topology.count; i++) {
+      EXPECT_GT(topology.distance(n, topology.order[n][i]), 10u) << "no other node is at home";
+    }
+  }
   for (unsigned cpu = 0; cpu < near::kMaxCpus; cpu++) {
     ASSERT_LT(topology.node_of(cpu), topology.count);
     count_cases();

@@ -75,6 +75,8 @@ class ProfileKept : public testing::Test {
       ASSERT_EQ(kept.depth, copy.site.depth) << i;
       EXPECT_EQ(kept.allocated.bytes, copy.site.allocated.bytes) << i;
       EXPECT_EQ(kept.live.bytes, copy.site.live.bytes) << i;
+      EXPECT_EQ(kept.lifetimes, copy.site.lifetimes) << i;
+      EXPECT_EQ(kept.lived_longest(), copy.site.lived_longest()) << i;
       for (unsigned frame = 0; frame < kept.depth; frame++) {
         EXPECT_EQ(layout_->addresses[layout_->frames[kept.stack + frame]], copy.frames[frame] - 1);
       }

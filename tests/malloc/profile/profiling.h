@@ -15,9 +15,10 @@ namespace near_test {
 // The sums over all sites.
 struct ProfileTotals {
   uint64_t samples = 0;
-  near::profile::Weight allocated, live, peak, freed, remote;
+  near::profile::Weight allocated, live, peak, freed, remote, moved;
   double variance = 0, live_variance = 0;
-  uint64_t waste = 0;
+  double lifetimes = 0, remote_lifetimes = 0;
+  uint64_t waste = 0, moved_distance = 0;
 
   // How far an estimate is from the truth, in standard deviations.
   static double deviations(uint64_t estimate, uint64_t truth, double variance) {
@@ -40,6 +41,10 @@ inline ProfileTotals profile_totals() {
     sum.peak += site.peak;
     sum.freed += site.freed;
     sum.remote += site.remote;
+    sum.moved += site.moved;
+    sum.moved_distance += site.moved_distance;
+    sum.lifetimes += site.lifetimes;
+    sum.remote_lifetimes += site.remote_lifetimes;
     sum.variance += site.variance;
     sum.live_variance += site.live_variance;
     sum.waste += site.waste;

@@ -90,12 +90,14 @@ near::profile::Site sum_of(Table& table) {
     sum.freed += site.freed;
     sum.remote += site.remote;
     sum.moved += site.moved;
+    sum.moved_distance += site.moved_distance;
     sum.waste += site.waste;
     sum.live_waste += site.live_waste;
     sum.lifetimes += site.lifetimes;
+    sum.remote_lifetimes += site.remote_lifetimes;
     sum.longest = std::max(sum.longest, site.longest);
-    for (unsigned k = 0; k < 7; k++) sum.by_lifetime[k] += site.by_lifetime[k];
-    for (unsigned k = 0; k < 8; k++) sum.freed_on_node[k] += site.freed_on_node[k];
+    for (unsigned k = 0; k < 6; k++) sum.by_lifetime[k] += site.by_lifetime[k];
+    for (unsigned k = 0; k < 7; k++) sum.freed_on_node[k] += site.freed_on_node[k];
     for (unsigned k = 0; k < 4; k++) {
       if (site.freed_by_heap[k] > 0) sum.freed_by_heap[site.heaps[k]] += site.freed_by_heap[k];
     }
@@ -123,12 +125,14 @@ struct Filled {
       site.samples = i;
       site.allocated = {i, uint64_t{100} * i};
       site.variance = site.live_variance = site.lifetimes = i;
+      site.remote_lifetimes = 5.0 * i;
       site.longest = Table::kSites - i;
       site.remote = {i, i};
       site.moved = {i, uint64_t{2} * i};
+      site.moved_distance = uint64_t{62} * i;
       site.waste = uint64_t{3} * i;
       site.live_waste = i;
-      site.by_lifetime[i % 7] = site.freed_on_node[i % 8] = i;
+      site.by_lifetime[i % 6] = site.freed_on_node[i % 7] = i;
       site.peak = {i, i};
       site.peak_number = i % 3;  // kPeak, and others
       site.count_heap(i % 4, i);
@@ -248,6 +252,32 @@ TEST(ProfileTable, ThreadsWithoutAHeapAreToldFromHeaps) {
   EXPECT_EQ(site.freed_by_heap[1], 20u);
   EXPECT_EQ(site.heaps[2], kFreeEntry);
   EXPECT_EQ(site.freed_by_others(), 940u);
+  count_cases();
+}
+
+// What is not stored of a list is the rest of the whole.
+TEST(ProfileTable, LongLivesAndHighNodesAreTheRest) {
+  near::profile::Site site{};
+  const double seconds[] = {0.0005, 0.001, 0.05, 99.0, 100.0, 5000.0};
+  uint64_t blocks = 1;
+  for (const double each : seconds) {
+    site.count_lifetime(each, blocks, each == 99.0);
+    site.freed.blocks += blocks;
+    blocks *= 2;
+  }
+  const uint64_t expected[] = {1, 2, 4, 0, 0, 8};
+  for (unsigned i = 0; i < 6; i++) EXPECT_EQ(site.by_lifetime[i], expected[i]) << i;
+  EXPECT_EQ(site.lived_longest(), 16u + 32);
+  constexpr double kUnit = near::profile::kBlockUnit;
+  EXPECT_DOUBLE_EQ(site.remote_lifetimes, 8 * 99.0 / kUnit);
+  EXPECT_DOUBLE_EQ(site.lifetimes,
+                   (0.0005 + 2 * 0.001 + 4 * 0.05 + 8 * 99.0 + 16 * 100.0 + 32 * 5000.0) / kUnit);
+  for (unsigned node = 0; node < 64; node++) {
+    site.count_node(node, 10 + node);
+    site.freed.bytes += 10 + node;
+  }
+  for (unsigned node = 0; node < 7; node++) EXPECT_EQ(site.freed_on_node[node], 10 + node);
+  EXPECT_EQ(site.freed_on_last_nodes(), 57 * 10u + (7 + 63) * 57 / 2);
   count_cases();
 }
 
