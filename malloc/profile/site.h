@@ -51,10 +51,10 @@ uint64_t rest_of(uint64_t whole, const uint64_t (&parts)[kParts]) {
 }
 
 struct Site {
-  uint32_t hash;
+  uint64_t hash;   // of the frames
   uint16_t stack;  // index of its first frame
   uint16_t depth;
-  uint64_t samples;  // blocks that were sampled, without weight
+  uint32_t samples;  // blocks that were sampled, without weight
   Weight allocated;
   double variance;  // of allocated.bytes
   Weight live;

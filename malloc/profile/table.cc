@@ -15,10 +15,11 @@ uint64_t mix(uint64_t value) {
   return value ^ value >> 29;
 }
 
-uint32_t hash_of(const uintptr_t* frames, unsigned depth) {
+// Two stacks of a run have one hash with a chance of 2^-46: they would be one site.
+uint64_t hash_of(const uintptr_t* frames, unsigned depth) {
   uint64_t hash = depth;
   for (unsigned i = 0; i < depth; i++) hash = mix(hash ^ frames[i]);
-  return static_cast<uint32_t>(hash);
+  return hash;
 }
 
 }  // namespace
@@ -58,16 +59,8 @@ uint32_t Table::add_address(uintptr_t address) {
   return slot;
 }
 
-bool Table::same_stack(const Site& site, const uintptr_t* frames, unsigned depth) const {
-  if (site.depth != depth) return false;
-  for (unsigned i = 0; i < depth; i++) {
-    if (frame(site.stack + i) != frames[i]) return false;
-  }
-  return true;
-}
-
 // Returns 0 if there is no room.
-uint32_t Table::add_site(uint32_t hash, const uintptr_t* frames, unsigned depth) {
+uint32_t Table::add_site(uint64_t hash, const uintptr_t* frames, unsigned depth) {
   if (site_count_ == kSites || frame_count_ + depth > kFrames) return 0;
   for (unsigned i = 0; i < depth; i++) {
     const uint32_t number = add_address(frames[i]);
@@ -86,7 +79,7 @@ uint32_t Table::add_site(uint32_t hash, const uintptr_t* frames, unsigned depth)
 }
 
 void Table::enter_hash(uint32_t number) {
-  uint32_t slot = parts_->sites[number].hash % kSiteSlots;
+  uint64_t slot = parts_->sites[number].hash % kSiteSlots;
   while (parts_->by_hash[slot] != 0) slot = (slot + 1) % kSiteSlots;
   parts_->by_hash[slot] = static_cast<uint16_t>(number + 1);
 }
@@ -154,12 +147,12 @@ bool Table::fold_sites(uint64_t peak_number) {
 
 uint32_t Table::find_site(const uintptr_t* frames, unsigned depth, bool may_fold,
                           uint64_t peak_number) {
-  const uint32_t hash = hash_of(frames, depth);
-  uint32_t slot = hash % kSiteSlots;
+  const uint64_t hash = hash_of(frames, depth);
+  uint64_t slot = hash % kSiteSlots;
   for (; parts_->by_hash[slot] != 0; slot = (slot + 1) % kSiteSlots) {
     const uint32_t index = parts_->by_hash[slot] - 1;
     const Site& site = parts_->sites[index];
-    if (site.hash == hash && same_stack(site, frames, depth)) return index;
+    if (site.hash == hash && site.depth == depth) return index;
   }
   uint32_t added = add_site(hash, frames, depth);
   if (added == 0 && may_fold && fold_sites(peak_number)) added = add_site(hash, frames, depth);

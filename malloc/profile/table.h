@@ -100,8 +100,7 @@ class Table {
   bool map();
   void forget();
   uint32_t add_address(uintptr_t address);
-  bool same_stack(const Site& site, const uintptr_t* frames, unsigned depth) const;
-  uint32_t add_site(uint32_t hash, const uintptr_t* frames, unsigned depth);
+  uint32_t add_site(uint64_t hash, const uintptr_t* frames, unsigned depth);
   void enter_hash(uint32_t number);
   bool fold_sites(uint64_t peak_number);
   uint32_t choose_idle(uint16_t* chosen) const;
