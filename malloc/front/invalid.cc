@@ -41,6 +41,14 @@ void describe_block(const void* pointer, const Span& span) {
           size, start, seen.owner(), whose(seen.owner()));
 }
 
+void describe_large(const void* pointer, const Span& span) {
+  const auto* address = static_cast<const char*>(pointer);
+  const bool before = address < span.start;
+  message("  it is %zu bytes %s a large block of %zu bytes at %p, which no heap owns",
+          static_cast<size_t>(before ? span.start - address : address - span.start),
+          before ? "before" : "into", span.asked, static_cast<void*>(span.start));
+}
+
 // Prints what lies at a pointer, if it points into our memory.
 void describe(const void* pointer) {
   const Span* span = enclosing_span(pointer);
@@ -50,9 +58,7 @@ void describe(const void* pointer) {
       describe_block(pointer, *span);
       return;
     case SpanKind::large:
-      message("  it is %zu bytes into a large block of %zu bytes at %p, which no heap owns",
-              static_cast<size_t>(static_cast<const char*>(pointer) - span->start), span->asked,
-              static_cast<void*>(span->start));
+      describe_large(pointer, *span);
       return;
     case SpanKind::none:
     case SpanKind::inside:

@@ -13,7 +13,29 @@ size_t slices_for(size_t size) { return div_up(size, kSliceSize); }
 RunRequest run_for(size_t size, size_t alignment) {
   const size_t slices = slices_for(size);
   const size_t waste = (slices << kSliceShift) - size;
-  return {static_cast<uint32_t>(slices), alignment, is_dense(waste, slices)};
+  return {static_cast<uint32_t>(slices), max_of(alignment, kSliceSize), is_dense(waste, slices)};
+}
+
+// Bytes from the run's first slice to the block. If all blocks began at slices, their first bytes,
+// and those of all their pages, would compete for the same sets of the processor's caches. So a
+// block of up to two slices, of which a program may have many, begins at some line of its first
+// page, as far as its last page has room. docs/decisions/0021-memory-of-any-size.md
+size_t offset_for(const Span& run, size_t size, size_t alignment) {
+  constexpr size_t kLine = 64;
+  constexpr size_t kMost = 2 * kSliceSize;
+  if (alignment > kBlockAlign || size > kMost) return 0;
+  const size_t lines = (align_up(size, kPageSize) - size) / kLine;
+  const uint64_t slice = reinterpret_cast<uintptr_t>(run.start) >> kSliceShift;
+  const uint64_t mixed = slice * 0x9e37'79b9'7f4a'7c15 >> 32;  // [Knuth, TAOCP 3, 6.4]
+  return static_cast<size_t>(mixed * (lines + 1) >> 32) * kLine;
+}
+
+NEAR_INLINE void* begin_block(Span& run, size_t size, size_t alignment) {
+  run.kind = SpanKind::large;
+  run.asked = size;
+  run.start -= run.offset();
+  run.start += offset_for(run, size, alignment);
+  return run.start;
 }
 
 // Counts blocks that the calling thread took or (negative) freed. Only the sum over all heaps means
@@ -26,15 +48,13 @@ void count(int64_t blocks, int64_t slices) {
 
 // The large block that the thread freed last, if it has as many slices and lies where the thread
 // runs now; else null. It is not zero.
-NEAR_INLINE void* take_freed_last(size_t size) {
+NEAR_INLINE void* take_freed_last(size_t size, size_t alignment) {
   if (unlikely(!is_at_home())) return nullptr;
   Heap& heap = *current_heap;
   Span* run = heap.take_last_run(slices_for(size));
   if (run == nullptr) return nullptr;
-  run->kind = SpanKind::large;
-  run->asked = size;
   heap.count_large(*run, 1);
-  return run->start;
+  return begin_block(*run, size, alignment);
 }
 
 // True if taking such a span would certainly fail. From kHuge on an attempt may be expensive, so
@@ -46,12 +66,10 @@ bool is_hopeless(size_t size, size_t alignment) {
 }
 
 // Makes `span`, which may be null, a large block.
-void* make_large(Span* span, size_t size) {
+void* make_large(Span* span, size_t size, size_t alignment) {
   if (span == nullptr) return nullptr;
-  span->kind = SpanKind::large;
-  span->asked = size;
   count(1, span->slices);
-  return span->start;
+  return begin_block(*span, size, alignment);
 }
 
 NEAR_NOINLINE void* allocate_run(size_t size, size_t alignment, bool* zero) {
@@ -61,18 +79,18 @@ NEAR_NOINLINE void* allocate_run(size_t size, size_t alignment, bool* zero) {
   Shard& shard = current_shard();
   const RunRequest run = run_for(size, alignment);
   // The shard is of the node on which the thread runs now; its heap may lie on another one.
-  const bool may_keep = alignment == kSliceSize && has_heap() && &current_heap->shard() == &shard;
+  const bool may_keep = alignment <= kSliceSize && has_heap() && &current_heap->shard() == &shard;
   Span* span = may_keep ? current_heap->take_run(run.slices) : nullptr;
   if (span == nullptr) span = take_slices(shard, run, clean);
   if (zero != nullptr) *zero = clean;
-  return make_large(span, size);
+  return make_large(span, size, alignment);
 }
 
 }  // namespace
 
 void* allocate_large(size_t size, size_t alignment, bool* zero) {
   if (unlikely(is_inside())) return nullptr;
-  void* last = likely(alignment == kSliceSize) ? take_freed_last(size) : nullptr;
+  void* last = likely(alignment <= kSliceSize) ? take_freed_last(size, alignment) : nullptr;
   if (last == nullptr) return allocate_run(size, alignment, zero);
   if (zero != nullptr) *zero = false;
   return last;
@@ -81,7 +99,8 @@ void* allocate_large(size_t size, size_t alignment, bool* zero) {
 void* allocate_large_at(unsigned node, size_t size, size_t alignment) {
   if (unlikely(is_inside()) || is_hopeless(size, alignment)) return nullptr;
   bool clean = false;
-  return make_large(take_slices_at(nodes[node].shard(0), run_for(size, alignment), clean), size);
+  Span* span = take_slices_at(nodes[node].shard(0), run_for(size, alignment), clean);
+  return make_large(span, size, alignment);
 }
 
 void release_large(Span& span) {
@@ -98,7 +117,7 @@ void release_large(Span& span) {
 }
 
 bool resize_large(Span& span, size_t size) {
-  const size_t slices = slices_for(size);
+  const size_t slices = slices_for(span.offset() + size);
   if (unlikely(is_inside())) return false;
   if (slices > span.slices) {
     if (is_hopeless(size, 0)) return false;

@@ -9,9 +9,9 @@
 
 namespace near {
 
-// Returns a block of more than kMediumMax bytes at a multiple of `alignment`, from the node of the
-// thread's CPU, or from the nearest that has memory; null (errno untouched) if refused. Sets
-// `*zero`, if given, to whether the block reads as zero.
+// Returns a block of more than kMediumMax bytes at a multiple of `alignment`, which is kBlockAlign
+// or at least kSliceSize, from the node of the thread's CPU, or from the nearest that has memory;
+// null (errno untouched) if refused. Sets `*zero`, if given, to whether the block reads as zero.
 void* allocate_large(size_t size, size_t alignment, bool* zero);
 
 // As allocate_large, from `node` alone.

@@ -35,7 +35,9 @@ bool is_of_class(const Span& span) {
   return span.kind != SpanKind::large || span.sampled == Sampled::blocks;
 }
 
-size_t usable_in(const Span& span) { return is_of_class(span) ? span.shape().size : span.bytes(); }
+size_t usable_in(const Span& span) {
+  return is_of_class(span) ? span.shape().size : span.bytes() - span.offset();
+}
 
 // True if a block of `usable` bytes should be kept for `size` bytes: they fit, and they fill at
 // least half of it, or the block is tiny.
@@ -63,8 +65,10 @@ void* take_with_room(size_t size, size_t room) {
 }
 
 // Allocates for a block that moves because it grows. A program that adds to a block often adds
-// again: a block of a class gets a fifth more than it had, or it would be copied at each class.
+// again: a block of a class gets a fifth more than it had, or it would be copied at each class. A
+// large block begins at a slice, so that it can fill its last one.
 void* allocate_to_grow(size_t usable, size_t size) {
+  if (size > kMediumMax) return allocate_aligned(kSliceSize, size);
   const size_t room = min_of(usable + usable / 5, kMediumMax);
   const bool has_room = room > size && !is_inside();  // a handler's memory is scarce
   void* pointer = has_room ? take_with_room(size, room) : nullptr;
@@ -86,7 +90,7 @@ void* allocate_zeroed(size_t count, size_t size) {
   if (unlikely(__builtin_mul_overflow(count, size, &bytes))) return refuse();
   if (bytes > kMediumMax && bytes <= PTRDIFF_MAX) {
     bool zero = false;
-    void* pointer = allocate_large(bytes, kSliceSize, &zero);
+    void* pointer = allocate_large(bytes, kBlockAlign, &zero);
     if (pointer != nullptr && unlikely(profile::is_running())) count_large(pointer, bytes);
     if (pointer != nullptr) return zero ? pointer : memset(pointer, 0, bytes);
   }

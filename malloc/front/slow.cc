@@ -129,7 +129,7 @@ void* allocate_uncounted(size_t size) {
     return block;
   }
   if (unlikely(size > PTRDIFF_MAX)) return refuse();
-  void* pointer = allocate_large(size, kSliceSize, nullptr);
+  void* pointer = allocate_large(size, kBlockAlign, nullptr);
   return likely(pointer != nullptr) ? pointer : allocate_in_need(size, kSliceSize);
 }
 

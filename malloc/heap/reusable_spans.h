@@ -164,9 +164,9 @@ class ReusableSpans {
   static constexpr uint8_t kLeastTries = 4;
   static constexpr uint8_t kMostTries = 64;
   // In blocks that a look walks: what a page is worth at least, and what a turn of a class adds.
-  // More than 24 small blocks fill a page, so finding one takes a longer walk.
-  static constexpr uint32_t kWorthOfPage = 48;
-  static constexpr int32_t kWorthOfTurn = 1;
+  // More than 16 small blocks fill a page, so finding one takes a longer walk.
+  static constexpr uint32_t kWorthOfPage = 32;
+  static constexpr int32_t kWorthOfTurn = 4;
   static constexpr int32_t kMostWorth = 4096;
 
   List<Span> unswept_of_[kClasses];    // by class; the span filed last comes first

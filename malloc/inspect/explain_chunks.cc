@@ -96,7 +96,7 @@ class Census {
     if (span.kind == SpanKind::large) {
       large_start_ = start;
       large_end_ = start + span.bytes();
-      large_used_ = start + span.asked;
+      large_used_ = start + span.offset() + span.asked;
       add_large(start);
       return 1;
     }

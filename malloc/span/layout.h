@@ -99,7 +99,7 @@ struct alignas(128) Span {
   // number of live blocks. Guard: the profiler's lock
   uint16_t counted;
   uint32_t slices;  // length of the span; constant while kind == blocks; large blocks resize
-  char* start;      // address of the first block; constant while kind != none
+  char* start;      // address of the first block; a large one may begin behind its slice's start
   Region* region;   // constant
   union {
     size_t asked;  // large: bytes asked for; Sampled::blocks: bytes of blocks ever handed out
@@ -114,6 +114,8 @@ struct alignas(128) Span {
   const SizeClass& shape() const { return shape_of(size_class, slices); }
   bool is_short() const { return slices != kSizeClasses[size_class].slices; }
   size_t bytes() const { return size_t{slices} << kSliceShift; }
+  // Bytes from the first slice to the first block.
+  size_t offset() const { return reinterpret_cast<uintptr_t>(start) % kSliceSize; }
 };
 
 // The classes with blocks smaller than a page; their spans are one slice long.

@@ -54,7 +54,9 @@ class Blocks:
     def _measure(self) -> None:
         at, spans, shapes = self._reader.layout, self._spans, self._reader.shapes
         self.start = spans["start"].astype(np.int64)
+        # A large block may begin behind the start of its first slice.
         self.bytes = spans["slices"].astype(np.int64) * at["slice.bytes"]
+        self.bytes -= self.start % at["slice.bytes"]
         large = spans["kind"] == at["span.large"]
         self.sampled = large & (spans["sampled"] == at["sampled.blocks"])
         self.large = large & ~self.sampled
