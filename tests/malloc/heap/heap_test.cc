@@ -437,7 +437,7 @@ TEST_F(HeapTest, ARefusalLeavesTheHeapWhole) {
 // A heap that has shrunk gives back the free pages inside its sparse spans.
 TEST_F(HeapTest, FreePagesOfSparseSpansLeaveWhenTheHeapHasShrunk) {
   if (near::os::page_size() == near::kSliceSize) GTEST_SKIP() << "a page is a span";
-  auto spans = fill_spans(kSmall, 100);
+  auto spans = fill_spans(kSmall, 400);  // the class may pay for looks of other tests first
   const uint64_t before = fake_os::calls(OsCall::purge);
   for (const auto& blocks : spans) {
     for (size_t i = 0; i < blocks.size(); i++) {

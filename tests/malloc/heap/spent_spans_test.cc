@@ -193,6 +193,33 @@ TEST(ReusableSpansTest, ManySpentSpansAreLookedAtMoreQuickly) {
   count_cases();
 }
 
+// A look that found no page puts its class into debt; turns pay it, and the next span has its look.
+TEST(ReusableSpansTest, AClassPaysForLooksInVain) {
+  constexpr unsigned kClass = 3;
+  constexpr uint32_t kWalked = 500;
+  near::ReusableSpans reusable;
+  Span spans[2] = {};
+  for (Span& each : spans) {
+    each.size_class = kClass;
+    each.slices = 1;
+    reusable.file(each, 0);
+  }
+  const auto next = [&] { return reusable.sweep_next(1'000, 1); };
+  const auto turns_until_next = [&] {
+    for (unsigned turns = 1; turns < 100'000; turns++) {
+      if (Span* found = next(); found != nullptr) return std::pair(found, turns);
+    }
+    return std::pair(static_cast<Span*>(nullptr), 0U);
+  };
+  EXPECT_EQ(turns_until_next().first, &spans[0]);
+  reusable.count_look(kClass, kWalked, 0);
+  const auto [found, turns] = turns_until_next();
+  EXPECT_EQ(found, &spans[1]);
+  EXPECT_GT(turns, kWalked / 8) << "it pays";
+  EXPECT_LT(turns, 2 * kWalked) << "but not for ever";
+  count_cases(2);
+}
+
 INSTANTIATE_TEST_SUITE_P(Classes, SpentSpansTest,
                          testing::Values(3, near::class_of(1000), near::kCrowdedClasses - 1));
 
