@@ -58,7 +58,7 @@ void Checks::check_place(const near::Span& span, unsigned node) {
   const bool is_class = span.kind == near::SpanKind::blocks;
   journal.demand(span.slices > 0 && (!is_class || span.slices == span.shape().slices),
                  "a span of a wrong length", {span.slices});
-  const char* last = span.start + span.bytes() - 1;
+  const char* last = span.start - span.offset() + span.bytes() - 1;
   journal.demand(window.contains(last), "a span in two windows", {node});
   for (uint32_t i = 1; is_class && i < span.slices; i++) {
     const near::Span& inside = (&span)[i];
