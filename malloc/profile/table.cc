@@ -15,7 +15,7 @@ uint64_t mix(uint64_t value) {
   return value ^ value >> 29;
 }
 
-// Two stacks of a run have one hash with a chance of 2^-46: they would be one site.
+// Two of all sites have one hash with a chance of 2^-46: they would be one site.
 uint64_t hash_of(const uintptr_t* frames, unsigned depth) {
   uint64_t hash = depth;
   for (unsigned i = 0; i < depth; i++) hash = mix(hash ^ frames[i]);

@@ -173,11 +173,12 @@ void Placement::check_spill(const near::Span& span, unsigned home, const Before&
   model_.journal.demand(node != home, "a spill was counted for a block at home", {node});
   if (span.kind == near::SpanKind::blocks) spilled_[&span] = home;
   model_.record_spill(home, node);
-  if (was_refused(before)) return;
+  // What the call freed afterwards may have made room: a chunk that it emptied can be mapped anew.
+  if (was_refused(before) || freed) return;
   const uint32_t slices = wanted_slices(span);
   for (const uint8_t nearer : near::topology.order[home]) {
     if (nearer == node) return;
-    const bool room = has_room(nearer, span) || (!freed && has_free_run(nearer, slices));
+    const bool room = has_room(nearer, span) || has_free_run(nearer, slices);
     model_.journal.demand(!room, "a spill past a node with room; home, taken, passed by",
                           {home, node, nearer});
   }

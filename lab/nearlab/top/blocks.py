@@ -53,15 +53,17 @@ class Blocks:
 
     def _measure(self) -> None:
         at, spans, shapes = self._reader.layout, self._spans, self._reader.shapes
-        self.start = spans["start"].astype(np.int64)
-        # A large block may begin behind the start of its first slice.
+        # A large block may begin behind the start of its slice.
+        begin = spans["start"].astype(np.int64)
+        self.offset = begin % at["slice.bytes"]
+        self.start = begin - self.offset
         self.bytes = spans["slices"].astype(np.int64) * at["slice.bytes"]
-        self.bytes -= self.start % at["slice.bytes"]
         large = spans["kind"] == at["span.large"]
         self.sampled = large & (spans["sampled"] == at["sampled.blocks"])
         self.large = large & ~self.sampled
         of_class = np.where(self.large, 0, spans["class"]).astype(np.int64)
-        self.size = np.where(self.large, self.bytes, shapes["size"][of_class].astype(np.int64))
+        of_large = self.bytes - self.offset
+        self.size = np.where(self.large, of_large, shapes["size"][of_class].astype(np.int64))
         handed_out = spans["asked"].astype(np.int64) // np.maximum(self.size, 1)
         count = np.where(self.sampled, handed_out, self.bytes // self.size)
         self.first = np.concatenate(([0], np.cumsum(count)))
@@ -82,14 +84,15 @@ class Blocks:
             return np.full(len(addresses), -1)
         span = np.searchsorted(self.start, addresses, "right") - 1
         inside = np.maximum(span, 0)
-        index = (addresses - self.start[inside]) // self.size[inside]
+        index = (addresses - self.start[inside] - self.offset[inside]) // self.size[inside]
         number: np.ndarray = self.first[inside] + index
-        number[(span < 0) | (number >= self.first[inside + 1])] = -1
+        number[(span < 0) | (index < 0) | (number >= self.first[inside + 1])] = -1
         return number
 
     def starts(self, numbers: np.ndarray) -> np.ndarray:
         span = np.searchsorted(self.first, numbers, "right") - 1
-        out: np.ndarray = self.start[span] + (numbers - self.first[span]) * self.size[span]
+        begin = self.start[span] + self.offset[span]
+        out: np.ndarray = begin + (numbers - self.first[span]) * self.size[span]
         return out
 
     def free(self) -> np.ndarray:
