@@ -1,5 +1,7 @@
 """Numbers of bytes, times and distances as people read them."""
 
+from collections.abc import Callable
+
 
 def amount(size: float) -> str:
     for unit in ("B", "KiB", "MiB"):
@@ -16,15 +18,17 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.3g} min"
 
 
-def wait(seconds: float | None, size: int) -> str:
-    """The mean time until other threads freed blocks of `size` bytes in all; None: not known."""
+def _of_freed(mean: float | None, size: int, shown: Callable[[float], str]) -> str:
     if size == 0:
         return "none freed"
-    return "not known" if seconds is None else duration(seconds)
+    return "not known" if mean is None else shown(mean)
+
+
+def wait(seconds: float | None, size: int) -> str:
+    """The mean time until other threads freed blocks of `size` bytes in all; None: not known."""
+    return _of_freed(seconds, size, duration)
 
 
 def distance(mean: float | None, size: int) -> str:
     """The mean distance at which blocks of `size` bytes in all were freed; None: not known."""
-    if size == 0:
-        return "none freed"
-    return "not known" if mean is None else f"{mean:.3g}"
+    return _of_freed(mean, size, "{:.3g}".format)

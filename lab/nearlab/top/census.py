@@ -317,10 +317,13 @@ class Reader:
     def _free_in_hot(self, span: np.void, address: int, capacity: int) -> int:
         """The free blocks of a span whose list is its heap's bin, which nothing counts. Its remote
         list is read anew: blocks that leave it meanwhile would be counted on both lists."""
+        remote = address + self.layout["span.remote"]
+        now = self.process.number(remote)
         for _ in range(_TRIES):
-            span["remote"] = self.process.number(address + self.layout["span.remote"])
+            span["remote"] = now
             free = self._on_list(span, capacity)
-            if self.process.number(address + self.layout["span.remote"]) == span["remote"]:
+            now = self.process.number(remote)
+            if now == span["remote"]:
                 break
         return free
 
