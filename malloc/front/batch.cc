@@ -36,7 +36,8 @@ NEAR_COLD Chain without_last(const Chain& chain) {
 NEAR_INLINE bool splice_local(Span& span, const Chain& chain) {
   if (unlikely(span.list->head() == chain.last->address())) return false;
   span.list->splice(chain.first, chain.last);
-  if (unlikely(span.frees.tick(chain.count))) reach_count(&span);
+  const uint32_t left = span.frees.remaining();
+  if (unlikely(span.frees.tick(chain.count))) reach_count(&span, chain.count - left);
   return true;
 }
 

@@ -59,9 +59,7 @@ bool is_live(Span& span, void* pointer) {
 
 // Takes a block of a class with room, of which the profile counts what was asked for.
 void* take_with_room(size_t size, size_t room) {
-  if (likely(!profile::is_running())) return allocate(room);
-  void* pointer = take_if_due(current_shard(), size, class_of(room), false);
-  return pointer != nullptr ? pointer : allocate_uncounted(room);
+  return likely(!profile::is_running()) ? allocate(room) : allocate_counted(room, size);
 }
 
 // Allocates for a block that moves because it grows. A program that adds to a block often adds

@@ -24,10 +24,12 @@ bool is_sample(size_t bytes) {
   return profile::begin_sample(*current_heap, bytes);
 }
 
-size_t counted_bytes(size_t size) { return size + (size == 0); }
+// As how many bytes a request counts: small ones as their blocks do (heap/marks.h).
+size_t counted_bytes(size_t size, unsigned used) {
+  return used < kSmallClasses ? class_size(used) : size;
+}
 
-NEAR_INLINE bool is_due(size_t size) {
-  const size_t bytes = counted_bytes(size);
+NEAR_INLINE bool is_due(size_t bytes) {
   return unlikely(current_heap->countdown.count(bytes)) && is_sample(bytes);
 }
 
@@ -39,25 +41,62 @@ void* take_sampled(Heap& counted, Shard& shard, size_t size, unsigned size_class
   return block;
 }
 
-// Takes a block of a class. The bin of a small class may have one, though the fast path found none.
-NEAR_INLINE void* take_ordinary(size_t size) {
-  if (likely(size <= kSmallMax)) {
-    const unsigned size_class = current_heap->class_of_small.in_use(kClassOfSmall[size]);
-    if (Block* block = current_heap->bins[size_class].pop(); likely(block != nullptr)) {
-      record_held(block);
-      return block;
-    }
+NEAR_NOINLINE void* allocate_at_end(size_t size, size_t asked, size_t counted_as) {
+  if (is_sample(counted_as)) {
+    Heap& counted = *current_heap;  // the next call may give the thread another one
+    Shard& shard = current_shard();
+    if (void* block = take_sampled(counted, shard, asked, class_of(size), false)) return block;
   }
   return allocate_uncounted(size);
 }
 
-NEAR_NOINLINE void* allocate_at_end(size_t size) {
-  if (is_sample(counted_bytes(size))) {
-    Heap& counted = *current_heap;  // the next call may give the thread another one
-    Shard& shard = current_shard();
-    if (void* block = take_sampled(counted, shard, size, class_of(size), false)) return block;
+// Counts a request before it gets a block: a medium one, and those of a thread without a heap.
+NEAR_INLINE void* count_and_allocate(size_t size, size_t asked) {
+  Heap& heap = *current_heap;
+  const size_t bytes = counted_bytes(asked, heap.class_of_small.in_use(class_of(size)));
+  if (unlikely(heap.countdown.count(bytes))) return allocate_at_end(size, asked, bytes);
+  return allocate_uncounted(size);
+}
+
+// Takes a small block, and finds out whether it is due.
+NEAR_INLINE void* take_small(Heap& heap, size_t size, unsigned used) {
+  heap.last_due = Due::no;
+  Block* block = heap.take_first(heap.bins[heap.class_of_small[size]]);
+  if (Magazines* magazines = heap.magazines(); block == nullptr && magazines != nullptr) {
+    block = magazines->take_serving(used);
+    if (block != nullptr) count_put_away(used);
   }
-  return take_ordinary(size);
+  if (block == nullptr) return allocate_uncounted(size);
+  record_held(block);
+  return block;
+}
+
+// Returns a sampled block in the place of one that was due, which is freed. If there is none, or
+// the thread is taking a sample, it returns that one.
+NEAR_NOINLINE void* exchange(void* block, size_t asked, unsigned size_class, Due due) {
+  if (is_inside()) return block;
+  Heap& heap = *current_heap;
+  const size_t bytes = class_size(heap.class_of_small.in_use(size_class));
+  if (due == Due::by_mark ? !profile::begin_marked_sample(heap)
+                          : !profile::begin_sample(heap, bytes)) {
+    return block;
+  }
+  void* sampled = take_sampled(heap, current_shard(), asked, size_class, false);
+  if (sampled == nullptr) return block;
+  release(block);
+  return sampled;
+}
+
+void* allocate_small_counted(size_t size, size_t asked) {
+  if (unlikely(!has_heap()) && (is_inside() || !enter_thread())) {
+    return count_and_allocate(size, asked);
+  }
+  Heap& heap = *current_heap;
+  const unsigned size_class = kClassOfSmall[size];
+  void* block = take_small(heap, size, heap.class_of_small.in_use(size_class));
+  const Due due = current_heap->last_due;
+  if (likely(due == Due::no) || unlikely(block == nullptr)) return block;
+  return exchange(block, asked, size_class, due);
 }
 
 NEAR_NOINLINE void* allocate_large_counted(size_t size) {
@@ -68,15 +107,21 @@ NEAR_NOINLINE void* allocate_large_counted(size_t size) {
 
 }  // namespace
 
-// The countdown is the only work for most requests, so the rest is called at the ends.
-void* allocate_counted(size_t size) {
-  if (unlikely(size > kMediumMax)) return allocate_large_counted(size);
-  if (unlikely(current_heap->countdown.count(counted_bytes(size)))) return allocate_at_end(size);
-  return take_ordinary(size);
+void* allocate_counted(size_t size, size_t asked) {
+  if (size <= kSmallMax) return allocate_small_counted(size, asked);
+  if (likely(size <= kMediumMax)) return count_and_allocate(size, asked);
+  return allocate_large_counted(size);
+}
+
+void count_put_away(unsigned size_class) {
+  if (size_class >= kSmallClasses) return;
+  Heap& heap = *current_heap;
+  heap.last_due = heap.countdown.count(class_size(size_class)) ? Due::by_count : Due::no;
 }
 
 void* take_if_due(Shard& shard, size_t size, unsigned size_class, bool strict) {
-  if (!is_due(size)) return nullptr;
+  const unsigned used = current_heap->class_of_small.in_use(size_class);
+  if (!is_due(counted_bytes(size, used))) return nullptr;
   return take_sampled(*current_heap, shard, size, size_class, strict);
 }
 

@@ -10,9 +10,13 @@
 
 namespace near {
 
-// As allocate_slow, while the profiler runs: counts the request, and takes a sampled block if the
-// thread's countdown has ended.
-NEAR_NOINLINE void* allocate_counted(size_t size);
+// As allocate_slow, while the profiler runs: counts the request, and returns a sampled block if one
+// is due. `asked`: what the profile says of its size, at most `size`.
+NEAR_NOINLINE void* allocate_counted(size_t size, size_t asked);
+
+// Called when the thread's heap took a block from a magazine, on behalf of a request that its free
+// lists did not serve. Small ones are counted here, others before.
+void count_put_away(unsigned size_class);
 
 // Counts a request for a class. Returns a sampled block if one is due and there is memory for it;
 // null otherwise: the caller takes an ordinary block.

@@ -33,7 +33,10 @@ void* allocate_class(unsigned size_class) {
   rehome_if_moved();
   if (depots[current_heap->node()].part_count() > 0) {
     const unsigned used = current_heap->class_of_small.in_use(size_class);
-    if (Block* block = current_heap->take_put_away(used)) return block;
+    if (Block* block = current_heap->take_put_away(used)) {
+      if (unlikely(profile::is_running())) count_put_away(used);
+      return block;
+    }
   }
   void* block = current_heap->refill(size_class);
   report_recorded_damage();
@@ -97,7 +100,7 @@ NEAR_INLINE void release_in_slice(Span* span, void* pointer) {
 }  // namespace
 
 void* allocate_slow(size_t size) {
-  if (unlikely(profile::is_running())) return allocate_counted(size);
+  if (unlikely(profile::is_running())) return allocate_counted(size, size);
   return allocate_uncounted(size);
 }
 
@@ -238,8 +241,8 @@ void release_count(void* pointer) {
   reach_count(span);
 }
 
-void reach_count(Span* span) {
-  current_heap->on_count(span);
+void reach_count(Span* span, uint32_t beyond) {
+  current_heap->on_count(span, beyond);
   report_recorded_damage();
 }
 

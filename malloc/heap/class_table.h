@@ -7,8 +7,8 @@
 // are classes up to 128 bytes, whose blocks would be up to twice as large, and those above 2 KiB,
 // whose blocks share few pages anyway.
 //
-// While the profiler makes the heap count what it hands out, the table leads each small request to
-// kEmptyBin (heap/counted.h).
+// When the profiler starts, the table leads each small request to kEmptyBin, until the heap has
+// given the blocks in the bin of the request's class their trials (heap/marks.h).
 // Thread-safety: any thread reads. Changes require the heap's lock, unless no other thread knows
 // the heap. A reader that meets a change gets a class that serves it anyway.
 #pragma once
@@ -38,11 +38,11 @@ class ClassTable {
     return size_class + joined_[size_class].load(kRelaxed);  // relaxed: as above
   }
 
-  // Begins: the heap does not count. No other thread knows it yet.
+  // Begins: all classes are open. No other thread knows the heap yet.
   void begin() {
     for (unsigned c = kJoinedBegin; c < kJoinedEnd; c += 2)
       joined_[c].store(1, kRelaxed);  // relaxed: see above
-    set_counting(false);
+    open_all();
   }
 
   // True if the class also serves the requests of the one below.
@@ -56,20 +56,34 @@ class ClassTable {
     joined_[below].store(0, kRelaxed);  // relaxed: as above
     if (size_class >= kSmallClasses) return;
     for (size_t size = class_size(below - 1) + 1; size <= class_size(below); size++) {
-      auto entry = static_cast<uint8_t>(size_class);  // it is another one while the heap counts
+      auto entry = static_cast<uint8_t>(size_class);  // it is another one while that is closed
       entries_[size].compare_exchange_strong(entry, static_cast<uint8_t>(below), kRelaxed,
                                              kRelaxed);  // relaxed: as above
     }
   }
 
-  void set_counting(bool on) {
-    for (size_t size = 0; size <= kSmallMax; size++) {
-      const unsigned entry = on ? kEmptyBin : in_use(kClassOfSmall[size]);
-      entries_[size].store(static_cast<uint8_t>(entry), kRelaxed);  // relaxed: as above
+  // The requests that a small class serves lead to kEmptyBin.
+  void close_all() {
+    for (Atomic<uint8_t>& entry : entries_) entry.store(kEmptyBin, kRelaxed);  // relaxed: as above
+  }
+
+  // The requests that a small class serves lead to its bin, as they do unless close_all was called.
+  void open(unsigned size_class) {
+    if (entries_[class_size(size_class)].load(kRelaxed) == size_class) return;  // relaxed: as above
+    const size_t begin = size_class < 2 ? 0 : class_size(size_class - 2) + 1;
+    for (size_t size = begin; size <= class_size(size_class); size++) {
+      if (in_use(kClassOfSmall[size]) == size_class) set(size, size_class);
     }
+  }
+  void open_all() {
+    for (size_t size = 0; size <= kSmallMax; size++) set(size, in_use(kClassOfSmall[size]));
   }
 
  private:
+  void set(size_t size, unsigned entry) {
+    entries_[size].store(static_cast<uint8_t>(entry), kRelaxed);  // relaxed: as above
+  }
+
   static constexpr unsigned kJoinedBegin = class_of(129);
   static constexpr unsigned kJoinedEnd = class_of(2 * kKiB) + 1;
   static_assert(kJoinedBegin % 2 == 0 && kJoinedEnd % 2 == 0);

@@ -27,6 +27,7 @@ void* Heap::refill(unsigned asked) {
 
 void* Heap::take_locked(unsigned asked) {
   count_visit();
+  last_due = Due::no;
   if (!inbox_.empty()) drain();
   clock_.count_refill();
   if (look_again_.load(kRelaxed)) look_again();  // relaxed: a request flag
@@ -35,13 +36,14 @@ void* Heap::take_locked(unsigned asked) {
     class_of_small.part(size_class);
     size_class = asked;
   }
+  if (marks.run() != 0 && is_small(size_class)) open_class(size_class);
   FreeList& bin = bins[size_class];
   if (!is_crowded(size_class) && bin.is_empty()) {
     if (Block* block = take_from_cold(size_class)) return block;
   }
   while (true) {
     if (bin.is_empty() && !make_ready(size_class)) return nullptr;
-    if (Block* block = bin.pop()) {
+    if (Block* block = take_first(bin)) {
       if (!is_small(size_class)) count_taken(size_class);
       return block;
     }
@@ -90,7 +92,8 @@ bool Heap::make_ready(unsigned size_class) {
   }
   if (bins[size_class].is_empty()) {
     if (span->purged_pages > 0) shrinking_.count_wanted(*span);
-    carve(*span, bins[size_class]);
+    const uint32_t carved = carve(*span, bins[size_class]);
+    marks.add(*span, bins[size_class].front(), carved);
   }
   return true;
 }
@@ -165,6 +168,7 @@ void Heap::heat(Span& span, unsigned size_class) {
   span.local.clear(span.start);
   span.list = &bins[size_class];
   if (is_small(size_class)) {
+    marks.be_tried(span);
     await_look(span, span.shape().capacity - span.frees.freed());
   } else {
     set_count(span, span.frees.freed(), span.shape().capacity);
@@ -199,7 +203,7 @@ Magazines* Heap::make_magazines() {
 
 // --- frees ---
 
-void Heap::on_count(Span* span) {
+void Heap::on_count(Span* span, uint32_t beyond) {
   if (span->idle) return;
   if (unlikely(is_inside())) return span->frees.untick();  // the next free asks again
   const LockGuard guard(lock);
@@ -207,7 +211,10 @@ void Heap::on_count(Span* span) {
   // If this free was the span's last, the purge thread may have taken the span before the lock.
   // relaxed: changed under the lock
   if (span->owner.load(kRelaxed) != this || span->frees.remaining() != 0) return;
-  if (is_small(span->size_class) && is_hot(*span)) return look_at_hot(*span);
+  if (is_small(span->size_class)) {
+    if (uint32_t left = marks.count_end(*span, beyond)) return count_on(*span, left);
+    if (is_hot(*span)) return look_at_hot(*span);
+  }
   if (SpareBlocks::is_for(span->size_class)) return settle_or_keep(*span);
   settle(*span, span->frees.freed());
 }
@@ -232,6 +239,7 @@ uint32_t Heap::take_remote(Span& span) {
   NEAR_ASSERT(chain.count > 0);
   tally(returns.remote, chain.count);
   span.list->splice(chain.first, chain.last);
+  marks.add(span, chain.first, chain.count);
   return chain.count;
 }
 
@@ -305,11 +313,6 @@ void Heap::count_hot() {
   for (Span* span : hot_) {
     if (span != nullptr) count_frees(*span);
   }
-}
-
-void Heap::set_count(Span& span, uint32_t freed, uint32_t target) {
-  span.frees.set(freed, target);
-  span.counted = static_cast<uint16_t>(freed);
 }
 
 // Counts a span that comes (1) or goes (-1): short ones, and those of other nodes.

@@ -28,6 +28,7 @@
 #include "heap/event_clock.h"
 #include "heap/idle_spans.h"
 #include "heap/magazines.h"
+#include "heap/marks.h"
 #include "heap/rest.h"
 #include "heap/reusable_spans.h"
 #include "heap/run_cache.h"
@@ -70,9 +71,9 @@ class Heap {
   // As refill. The caller holds the lock and the owner's rights.
   void* take_locked(unsigned asked);
 
-  // Called when the countdown of one of this heap's spans reached zero. Owner's thread; takes the
-  // lock.
-  void on_count(Span* span);
+  // Called when the countdown of one of this heap's spans reached zero, and `beyond` more blocks
+  // were freed at once. Owner's thread; takes the lock.
+  void on_count(Span* span, uint32_t beyond = 0);
 
   // Called after a medium block was taken from the bin without the lock. Owner's thread.
   void count_taken(unsigned size_class) {
@@ -268,8 +269,16 @@ class Heap {
     freed_of[node].store(freed_of[node].load(kRelaxed) + blocks, kRelaxed);
   }
 
-  // To the next sample of the profiler. Owner's thread
+  // To the next sample of the profiler among what is not in lists of small blocks. Owner's thread
   SampleCountdown countdown;
+  Marks marks;             // the others. Guard: lock
+  Due last_due = Due::no;  // whether the small block taken last is to be sampled. Owner's thread
+  // Takes the first block of a list on behalf of a request; null as FreeList::pop. Sets `last_due`
+  // if the block was marked. Owner's thread.
+  NEAR_INLINE Block* take_first(FreeList& list) {
+    Block* block = list.pop();
+    return likely(block != nullptr) ? block : take_marked(list);
+  }
 
   Mutex lock{Rank::heap};
 
@@ -328,6 +337,10 @@ class Heap {
   // As abandon_list, for a bin whose first block could not be popped.
   NEAR_COLD void abandon_bin(unsigned size_class);
   void await_look(Span& span, uint32_t live);
+  void open_class(unsigned size_class);
+  Block* take_marked(FreeList& list);
+  void count_on(Span& span, uint32_t frees);
+  void await_frees(Span& span, uint32_t frees);
   void collect_remote(Span& span);
   uint32_t take_remote(Span& span);
   void settle(Span& span, uint32_t freed);
@@ -337,7 +350,10 @@ class Heap {
   void count_own_frees(const Span& span, uint64_t frees);
   void count_span(const Span& span, int change);
   uint32_t slices_of_next(unsigned size_class) const;
-  static void set_count(Span& span, uint32_t freed, uint32_t target);
+  void set_count(Span& span, uint32_t freed, uint32_t target) {
+    span.frees.set(freed, freed + marks.frees_to_act(span, target - freed));
+    span.counted = static_cast<uint16_t>(freed);
+  }
   void retire(Span& span);
   void leave(Span& span);
   void claim(Span& span);

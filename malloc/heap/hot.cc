@@ -22,8 +22,39 @@ constexpr uint8_t kMaxLooks = std::size(kPatience) - 1;
 
 void Heap::await_look(Span& span, uint32_t live) {
   const uint32_t patience = kPatience[looks_[span.size_class]];
-  span.frees.await(static_cast<uint32_t>(max_of(live, patience)));
+  await_frees(span, static_cast<uint32_t>(max_of(live, patience)));
+}
+
+void Heap::await_frees(Span& span, uint32_t frees) {
+  span.frees.await(marks.frees_to_act(span, frees));
   span.counted = 0;
+}
+
+// Counts on when a block was marked, while the span's next event is so many frees away.
+void Heap::count_on(Span& span, uint32_t frees) {
+  count_frees(span);
+  if (is_hot(span)) return await_frees(span, frees);
+  const uint32_t freed = span.frees.freed();
+  set_count(span, freed, freed + frees);
+}
+
+// Called when the profiler runs: makes requests for a class lead to its bin, in which every block
+// has had its trial.
+void Heap::open_class(unsigned size_class) {
+  Span* span = hot_[size_class];
+  if (span != nullptr && !marks.has_tried(*span)) {
+    marks.be_tried(*span);
+    const uint32_t frees = span->frees.remaining();
+    count_frees(*span);
+    await_frees(*span, frees);
+  }
+  class_of_small.open(size_class);
+}
+
+Block* Heap::take_marked(FreeList& list) {
+  Block* block = list.pop_marked();
+  if (block != nullptr) last_due = Due::by_mark;
+  return block;
 }
 
 void Heap::look_at_hot(Span& span) {

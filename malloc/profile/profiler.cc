@@ -2,10 +2,11 @@
 
 #include <ctime>
 
+#include "heap/chance.h"
 #include "heap/registry.h"
 #include "node/memory.h"
 #include "platform/clock.h"
-#include "profile/chance.h"
+#include "profile/heaps.h"
 #include "profile/kept.h"
 #include "profile/known_rules.h"
 #include "profile/spans.h"
@@ -16,8 +17,6 @@ namespace near::profile {
 constinit RunningFlag running;
 
 namespace {
-
-constexpr int64_t kPaused = INT64_MAX / 2;
 
 constinit Mutex lock{Rank::profile};
 
@@ -66,11 +65,13 @@ uint64_t rounded(double value) {
   return static_cast<uint64_t>(value + kHalf);
 }
 
+// A request for `size` bytes that got a block of `block` bytes. A small block was marked with the
+// chance for its own bytes (heap/marks.h); others were counted by the bytes asked for.
 // Not inlined: a free must subtract exactly what the allocation added, and compilers may round
 // copies of the code differently.
-NEAR_NOINLINE Estimate estimate_of(size_t size) {
+NEAR_NOINLINE Estimate estimate_of(size_t size, size_t block) {
   const double mean = static_cast<double>(mean_bytes.load(kRelaxed));  // relaxed: see above
-  const double chance = chance_of(size, mean);
+  const double chance = chance_of(block <= kSmallMax ? block : size, mean);
   const double bytes = static_cast<double>(size) / chance;
   Estimate out;
   out.weight.blocks = rounded(static_cast<double>(kBlockUnit) / chance);
@@ -110,11 +111,13 @@ struct Recorded {
   Estimate estimate;
 };
 
-Recorded record_allocation(const Stack& stack, size_t size) {
+Estimate estimate_of(const Sample& sample) { return estimate_of(sample.size, sample.block); }
+
+Recorded record_allocation(const Stack& stack, size_t size, size_t block) {
   const uint32_t number =
       state.table.find_site(stack.frames, stack.depth, state.writers == 0, state.peak_number);
   Site& site = state.table.site(number);
-  const Recorded recorded{site, estimate_of(size)};
+  const Recorded recorded{site, estimate_of(size, block)};
   count_allocated(site, recorded.estimate);
   return recorded;
 }
@@ -151,7 +154,7 @@ void count_not_live(Site& site, const Sample& sample, const Estimate& estimate) 
 void count_freed(const Sample& sample, Actor actor) {
   if (sample.site == kNoSite) return;
   Site& site = state.table.site(sample.site);
-  const Estimate estimate = estimate_of(sample.size);
+  const Estimate estimate = estimate_of(sample);
   const Weight& weight = estimate.weight;
   count_not_live(site, sample, estimate);
   site.freed += weight;
@@ -195,16 +198,6 @@ void keep(const Site& site) {
   kept.update(summary_now(), state.peak_number);
 }
 
-// Requires the lock.
-void set_all_counting(bool on) {
-  for (uint32_t id = 0; id < heap_count(); id++) {
-    Heap& heap = *heap_by_id(id);
-    if (on) heap.countdown.reset();
-    const LockGuard guard(heap.lock);
-    heap.class_of_small.set_counting(on);
-  }
-}
-
 }  // namespace
 
 bool begin_sample(Heap& heap, size_t size) {
@@ -213,7 +206,14 @@ bool begin_sample(Heap& heap, size_t size) {
     heap.countdown.set(draw());
     if (!heap.countdown.count(size)) return false;
   }
-  heap.countdown.set(kPaused);
+  heap.countdown.pause();
+  return true;
+}
+
+bool begin_marked_sample(Heap& heap) {
+  if (heap.countdown.is_paused()) return false;
+  heap.countdown.record_drawn();
+  heap.countdown.pause();
   return true;
 }
 
@@ -223,7 +223,7 @@ void* take_sampled(size_t size, unsigned size_class, Shard& shard, Actor actor, 
   const Stack stack;
   const LockGuard guard(lock);
   if (!is_running()) return nullptr;
-  const Recorded recorded = record_allocation(stack, size);
+  const Recorded recorded = record_allocation(stack, size, class_size(size_class));
   void* block = state.table.has_room() ? spans.take(shard, size_class, strict) : nullptr;
   if (block == nullptr) {
     state.dropped_blocks++;
@@ -238,7 +238,7 @@ void record_large(Span& span, size_t size, Actor actor) {
   const Stack stack;
   const LockGuard guard(lock);
   if (!is_running()) return;
-  const Recorded recorded = record_allocation(stack, size);
+  const Recorded recorded = record_allocation(stack, size, span.bytes());
   if (!state.table.has_room()) {
     state.dropped_blocks++;
   } else {
@@ -253,14 +253,14 @@ bool record_growth(Span& span, size_t size) {
   Sample* sample = state.table.find(reinterpret_cast<uintptr_t>(span.start));
   if (sample == nullptr || sample->site == kNoSite || !is_running()) return false;
   Site& site = state.table.site(sample->site);
-  const Estimate before = estimate_of(sample->size);
+  const Estimate before = estimate_of(*sample);
   count_not_live(site, *sample, before);
   site.allocated -= before.weight;
   site.variance -= before.variance;
   site.waste -= waste_of(*sample, before.weight);
   sample->size = size;
   sample->block = bytes_of_block(span) & kMostBlock;
-  const Estimate after = estimate_of(size);
+  const Estimate after = estimate_of(*sample);
   site.allocated += after.weight;
   site.variance += after.variance;
   count_live(site, *sample, after);
@@ -285,8 +285,7 @@ bool release_sampled(Span& span, void* block, Actor actor) {
 void count_new_heap(Heap& heap) {
   const LockGuard guard(lock);
   if (!is_running()) return;
-  const LockGuard heap_guard(heap.lock);
-  heap.class_of_small.set_counting(true);
+  join_run(heap);
 }
 
 bool keep_in(int file, bool list) {
@@ -344,7 +343,7 @@ Started start(size_t mean, uint64_t seed) {
   if (kept.is_open()) kept.set_inherited(0);
   keep(state.table.site(0));
   running.set();
-  set_all_counting(true);
+  begin_run(mean, seed);
   return Started::yes;
 }
 
@@ -352,7 +351,7 @@ bool stop() {
   const LockGuard guard(lock);
   if (!is_running()) return false;
   running.clear();
-  set_all_counting(false);
+  end_run();
   state.stopped_ms = coarse_now_ms();
   keep(state.table.site(0));
   return true;
@@ -380,7 +379,7 @@ bool copy_sample(uint32_t number, SampleCopy& out) {
   const LockGuard guard(lock);
   if (!state.any) return false;
   out.sample = state.table.sample(number);
-  out.estimate = estimate_of(out.sample.size);
+  out.estimate = estimate_of(out.sample);
   return out.sample.address != 0 && out.sample.site != kNoSite;
 }
 

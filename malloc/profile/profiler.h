@@ -1,9 +1,10 @@
 // The sampling profiler: which code allocated the memory that is live, was live at the peak, or was
 // ever allocated, and which threads freed it.
 //
-// While it runs, every thread's malloc counts the bytes it hands out (heap/counted.h), and every
-// 512 KiB or so, at random, a block is sampled: its stack is noted, and the block is put where its
-// free will be noticed (profile/spans.h). The front end calls the functions of the first part.
+// While it runs, heaps mark small blocks in their free lists at random (heap/marks.h), and count
+// the bytes of larger ones (heap/counted.h). Every 512 KiB or so a block is sampled: its stack is
+// noted, and the block is put where its free will be noticed (profile/spans.h). The front end calls
+// the functions of the first part.
 //
 // Thread-safety: any thread; the lock's rank is above that of heaps' locks.
 #pragma once
@@ -38,6 +39,9 @@ struct Actor {
 // Called when the heap's countdown has ended by `size` bytes. False if that was no sample, because
 // the heap had not drawn an interval yet.
 bool begin_sample(Heap& heap, size_t size);
+// Called when the heap has served a small request by a marked block. False if the heap is taking a
+// sample.
+bool begin_marked_sample(Heap& heap);
 // Draws the next interval. Until then the heap takes no samples: what the unwinder allocates.
 void end_sample(Heap& heap);
 

@@ -1,7 +1,7 @@
 // What the profiler knows of one allocation site: a stack, and sums over the sampled blocks that
 // were allocated there.
 //
-// Every sum is weighted: a sampled block counts as one over its chance (profile/chance.h), so the
+// Every sum is weighted: a sampled block counts as one over its chance (heap/chance.h), so the
 // sums estimate those of all blocks. Numbers of blocks are in units of 1 / kBlockUnit.
 // Invariant: live = allocated - freed - what was not followed.
 // Thread-safety: the profiler's lock; a copy belongs to the thread that asked for it.

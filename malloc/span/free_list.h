@@ -11,6 +11,9 @@
 // with an odd address in the chunk: this passes the same test, so popping the last block needs no
 // slow path; the next pop sees the lowest bit. docs/decisions/0013-encoded-links.md
 //
+// A block may be marked (heap/marks.h): then the highest bit of its link is inverted, so that `pop`
+// leaves the block where it is, and `pop_marked` takes it.
+//
 // Invariant: the head of a span's list is a block of the span, or an odd address in its chunk. A
 // list without a span holds kNoSpan, and no thread pushes to it.
 // Thread-safety: a block's link belongs to the thread that frees the block or guards the list. A
@@ -46,13 +49,19 @@ struct Block {
   void link_to(const Block* next) { link_to(next->address()); }
   void link_to_end() { link_to(address() | 1); }
 
-  // next ^ this; kLinkReach or more if the link was overwritten.
+  static constexpr uintptr_t kMark = uintptr_t{1} << 63;
+
+  // next ^ this; kLinkReach or more if the link was overwritten, or if the block is marked.
   uintptr_t distance() const { return link ^ link_key; }
+  // As distance, and the same if the block is marked.
+  uintptr_t unmarked_distance() const { return distance() & ~kMark; }
+  // Requires an intact link.
+  void set_mark(bool on) { link = (unmarked_distance() | (on ? kMark : 0)) ^ link_key; }
 
   // The block after this one; null at the end of the list, and if the link was overwritten.
   Block* next() const {
-    const uintptr_t place = distance() ^ address();
-    const bool is_block = distance() < kLinkReach && !is_end(place);
+    const uintptr_t place = unmarked_distance() ^ address();
+    const bool is_block = unmarked_distance() < kLinkReach && !is_end(place);
     return is_block ? reinterpret_cast<Block*>(place) : nullptr;
   }
 };
@@ -75,8 +84,8 @@ class FreeList {
   // Makes the list empty; its span begins at `start`.
   void clear(const char* start) { set(reinterpret_cast<uintptr_t>(start) | 1); }
 
-  // Removes and returns the first block. Null if there is none, or if its link was overwritten; in
-  // that case the block stays.
+  // Removes and returns the first block. Null if there is none, or if its link was overwritten or
+  // it is marked; then the block stays.
   NEAR_INLINE Block* pop() {
     const uintptr_t first = head();
     if (unlikely(is_end(first))) return nullptr;
@@ -85,6 +94,14 @@ class FreeList {
     if (unlikely(distance >= kLinkReach)) return nullptr;
     set(distance ^ first);
     return block;
+  }
+
+  // Removes and returns the first block, without its mark. Null if it is not marked.
+  NEAR_NOINLINE Block* pop_marked() {
+    Block* block = front();
+    if (block == nullptr || (block->distance() ^ Block::kMark) >= kLinkReach) return nullptr;
+    block->set_mark(false);
+    return pop();
   }
 
   // True if `block` is the first one already. `distance` becomes head ^ `block`, which `push`

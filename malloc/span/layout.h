@@ -71,7 +71,12 @@ struct alignas(128) Span {
   uint8_t size_class;
   bool reusable;  // in the owner's lists of spans to allocate from. Guard: the owner's lock
   bool sparse;    // reusable, and at least half free. Guard: the owner's lock
-  uint16_t back;  // kind == inside: slices back to the span's first one
+  union {
+    uint16_t back;  // kind == inside: slices back to the span's first one
+    // kind == blocks: not 0 if the count of `frees` ends at a free whose block is to be marked
+    // (heap/marks.h); then 1 + the frees from there to the event. Guard: the owner's lock
+    uint16_t after_mark;
+  };
   // hot, of a medium class, and allowed to stay hot when all blocks are free. Guard: the owner
   bool idle;
   // Guard: the profiler's lock; constant while a sampled block of the span is live
@@ -89,6 +94,7 @@ struct alignas(128) Span {
   uint16_t filed_when;  // the heap's time when it became reusable
   bool swept : 1;       // searched for free pages since the last event: in the owner's second list
   bool spent : 1;       // cold and not reusable: in the owner's list of such spans
+  uint8_t tried : 6;    // the profiler's run in which all free blocks had their trials; 0: in none
   uint8_t node;         // the region's; constant while kind != none
   uint16_t purged_pages;  // pages given back and not carved since
   // of every slice, not only the span's first. Bit i: page i of the slice may have been written

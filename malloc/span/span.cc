@@ -66,6 +66,7 @@ void form_span(Span& span, unsigned size_class) {
   span.sparse = false;
   span.idle = span.swept = span.spent = false;
   span.purged_pages = 0;
+  span.tried = 0;
   span.ghost = {};
   span.uncarved = all_units(span);
   for (uint32_t i = 1; i < shape.slices; i++) {
@@ -116,7 +117,7 @@ uint32_t units_to_carve(const Span& span, uint32_t unit) {
 
 }  // namespace
 
-void carve(Span& span, FreeList& list) {
+uint32_t carve(Span& span, FreeList& list) {
   NEAR_ASSERT(span.uncarved != 0);
   const SizeClass& shape = span.shape();
   const size_t size = shape.size;
@@ -131,6 +132,7 @@ void carve(Span& span, FreeList& list) {
     reinterpret_cast<Block*>(block)->link_to(reinterpret_cast<Block*>(block + size));
   }
   list.splice(reinterpret_cast<Block*>(first), reinterpret_cast<Block*>(last));
+  return blocks.count();
 }
 
 const char* describe(Flaw flaw) {
@@ -234,6 +236,7 @@ size_t purge_free_pages(Span& span, Damage& damage) {
   damage = unlink_pages(span, fresh);
   if (unlikely(damage.present())) return 0;
   span.uncarved |= fresh;
+  span.tried = 0;  // the links were written anew, without marks
   span.touched &= static_cast<uint16_t>(~fresh);
   for (uint32_t left = pages; left != 0;) {
     const auto first = static_cast<unsigned>(std::countr_zero(left));
@@ -301,6 +304,7 @@ Damage unlink_marked(Span& span, const FreeList& list, const PageMarks& pages) {
   if (walk.damage().present()) return walk.damage();
   if (last != nullptr) last->link_to_end();
   span.ghost = ghost;
+  span.tried = 0;  // the links were written anew, without marks
   return {};
 }
 
@@ -358,7 +362,7 @@ void drop_ghost_slow(Span& span) {
   for (uintptr_t at = span.local.head(); whole && at != ghost;) {
     last = walk.next();
     whole = last != nullptr;
-    if (whole) at = last->distance() ^ last->address();
+    if (whole) at = last->unmarked_distance() ^ last->address();
   }
   const uint32_t place = span.ghost.next;
   Block* const next = place == 0 ? nullptr : reinterpret_cast<Block*>(span.start + place - 1);

@@ -12,8 +12,9 @@ namespace near {
 void form_span(Span& span, unsigned size_class);
 
 // Pushes the blocks of the lowest uncarved unit onto `list`, or of several units if they were
-// touched before, so that this costs no page fault. The span must have an uncarved unit.
-void carve(Span& span, FreeList& list);
+// touched before, so that this costs no page fault. Returns how many. The span must have an
+// uncarved unit.
+uint32_t carve(Span& span, FreeList& list);
 
 // A fault in a free list, and where it is.
 enum class Flaw : uint8_t {
@@ -56,7 +57,7 @@ class ListWalk {
     if (unlikely(!is_block)) return end(Flaw::stray, before_ != 0 ? before_ : at_);
     if (unlikely(left_ == 0)) return end(Flaw::ring, at_);
     auto* block = reinterpret_cast<Block*>(at_);
-    const uintptr_t distance = block->distance();
+    const uintptr_t distance = block->unmarked_distance();
     if (unlikely(distance >= kLinkReach)) return end(Flaw::overwritten, at_);
     before_ = at_;
     at_ ^= distance;

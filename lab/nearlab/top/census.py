@@ -14,6 +14,7 @@ from nearlab.top.process import Layout, Process, Refused
 from nearlab.top.threads import Threads
 
 _TRIES = 5
+_MARK = 1 << 63  # in the link of a block (malloc/heap/marks.h)
 
 
 @dataclass
@@ -336,7 +337,7 @@ class Reader:
         while place & 1 == 0 and 0 <= place - start <= len(raw) - 8 and count < capacity:
             count += 1
             link = int.from_bytes(raw[place - start : place - start + 8], "little")
-            place ^= link ^ self.key
+            place ^= (link ^ self.key) & ~_MARK
         uncarved = int(span["uncarved"])
         first = (np.arange(capacity, dtype=np.int64) * size) >> 12
         return count + int((uncarved >> first & 1).sum())

@@ -153,13 +153,18 @@ TEST_F(HeapTest, PairsOfClassesPartWithTheThirdSpan) {
   }
 }
 
-TEST_F(HeapTest, APairMayPartWhileTheHeapCounts) {
+TEST_F(HeapTest, APairMayPartWhileItsClassesAreClosed) {
   near::ClassTable& table = heap().class_of_small;
   table.begin();
-  table.set_counting(true);
+  table.close_all();
   table.part(near::class_of(160));
   for (size_t size = 0; size <= near::kSmallMax; size++) ASSERT_EQ(table[size], near::kEmptyBin);
-  table.set_counting(false);
+  table.open(near::class_of(144));
+  for (size_t size = 0; size <= near::kSmallMax; size++) {
+    const bool is_open = near::kClassOfSmall[size] == near::class_of(144);
+    ASSERT_EQ(table[size], is_open ? near::class_of(144) : near::kEmptyBin) << size;
+  }
+  table.open_all();
   EXPECT_EQ(table[144], near::class_of(144));
   EXPECT_EQ(table[176], near::class_of(192)) << "the other pairs stay joined";
   count_cases();

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "profile/chance.h"
+#include "heap/chance.h"
 #include "profile/profiler.h"
 #include "profile/stack.h"
 

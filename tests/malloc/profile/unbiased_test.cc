@@ -60,7 +60,7 @@ void churn(Truth& truth, Kept& kept) {
   size_t sizes[kSlots] = {};
   uint64_t random = 12345;
   for (unsigned i = 0; i < 3000; i++) {
-    random = near::profile::random_bits(1, random);
+    random = near::random_bits(1, random);
     const unsigned slot = random % kSlots;
     if (slots[slot] != nullptr && i % 8 == 0) {
       kept.add(slots[slot]);

@@ -56,6 +56,31 @@ class FreeListTest : public testing::TestWithParam<uintptr_t> {
   std::vector<Block*> blocks_;
 };
 
+TEST_P(FreeListTest, AMarkedBlockStaysUntilItIsAskedFor) {
+  for (const size_t place : {size_t{0}, size_t{1}, blocks_.size() - 1}) {
+    blocks_[place]->set_mark(true);
+    EXPECT_FALSE(walk_all().present());
+    EXPECT_EQ(count_list(span_, span_.local), blocks_.size());
+    EXPECT_EQ(blocks_[place]->next(), place + 1 < blocks_.size() ? blocks_[place + 1] : nullptr);
+    FreeList list;
+    list.set(span_.local.head());
+    for (size_t i = 0; i < blocks_.size(); i++) {
+      EXPECT_EQ(list.pop_marked(), i == place ? blocks_[i] : nullptr);
+      EXPECT_EQ(i == place ? blocks_[i] : list.pop(), blocks_[i]);
+    }
+    EXPECT_TRUE(list.is_empty());
+    EXPECT_EQ(list.pop_marked(), nullptr);
+    blocks_[place]->set_mark(true);
+    list.set(blocks_[place]->address());
+    EXPECT_EQ(list.pop(), nullptr);
+    blocks_[place]->link = ~blocks_[place]->link;
+    EXPECT_EQ(list.pop_marked(), nullptr) << "it was overwritten";
+    blocks_[place]->link = ~blocks_[place]->link;
+    blocks_[place]->set_mark(false);
+    count_cases();
+  }
+}
+
 TEST_P(FreeListTest, WhatIsPushedLastIsPoppedFirst) {
   ASSERT_GT(blocks_.size(), 10u);
   FreeList& list = span_.local;
@@ -94,7 +119,7 @@ TEST_P(FreeListTest, TheHeadOfAnEmptyListLiesInTheChunk) {
 TEST_P(FreeListTest, NoPopFollowsALinkOutOfTheChunk) {
   Block* block = blocks_[0];
   const uintptr_t link = block->link;
-  for (unsigned bit = 0; bit < 64; bit++) {
+  for (unsigned bit = 0; bit < 63; bit++) {  // the last one is the mark
     block->link = link ^ uintptr_t { 1 } << bit;
     const bool is_out = bit >= static_cast<unsigned>(std::countr_zero(kLinkReach));
     if (is_out) {

@@ -1,8 +1,8 @@
-#include "profile/chance.h"
+#include "heap/chance.h"
 
 #include <bit>
 
-namespace near::profile {
+namespace near {
 namespace {
 
 constexpr double kLog2 = 0.693147180559945309417;
@@ -35,8 +35,7 @@ uint64_t random_bits(uint64_t seed, uint64_t number) {
 }
 
 int64_t interval_of(uint64_t bits, double mean) {
-  const double uniform = (static_cast<double>(bits >> 11) + 1) * 0x1p-53;  // in (0, 1]
-  return static_cast<int64_t>(-log_of(uniform) * mean);
+  return static_cast<int64_t>(-log_of(uniform_of(bits)) * mean);
 }
 
 // 1 - exp(-x): a series for a small x; each doubling of x squares exp(-x).
@@ -51,4 +50,4 @@ double chance_of(size_t size, double mean) {
   return chance;
 }
 
-}  // namespace near::profile
+}  // namespace near

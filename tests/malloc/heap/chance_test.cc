@@ -1,5 +1,5 @@
 // The profiler's random intervals and chances, against the C library's functions.
-#include "profile/chance.h"
+#include "heap/chance.h"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@
 namespace near_test {
 namespace {
 
-using near::profile::chance_of;
-using near::profile::interval_of;
-using near::profile::random_bits;
+using near::chance_of;
+using near::interval_of;
+using near::random_bits;
 
 TEST(Chance, IsThatOfAPoissonProcess) {
   for (const double mean : {1.0, 100.0, 524288.0, 1e9}) {

@@ -12,15 +12,18 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace near::profile {
+namespace near {
 
 // 64 random bits, for the number of a draw and a seed. [splitmix64]
 uint64_t random_bits(uint64_t seed, uint64_t number);
 
-// A random interval of the mean, in bytes, from 64 random bits.
+// A number in (0, 1], from 64 random bits.
+inline double uniform_of(uint64_t bits) { return (static_cast<double>(bits >> 11) + 1) * 0x1p-53; }
+
+// A random interval of the mean, in bytes, from 64 random bits: -log(uniform_of(bits)) * mean.
 int64_t interval_of(uint64_t bits, double mean);
 
 // The chance that a block is sampled, above 0.
 double chance_of(size_t size, double mean);
 
-}  // namespace near::profile
+}  // namespace near

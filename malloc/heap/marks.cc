@@ -1,0 +1,54 @@
+#include "heap/marks.h"
+
+#include "span/span.h"
+
+namespace near {
+
+void Marks::try_all(Span& span) {
+  ListWalk walk(span, *span.list);
+  const uint32_t size = span.shape().size;
+  const uint32_t all = span.shape().capacity;
+  uint32_t next = draw(size, all);
+  for (uint32_t i = 1; Block* block = walk.next(); i++) {
+    block->set_mark(i == next);
+    if (i != next) continue;
+    const uint32_t more = draw(size, all);
+    next = more == 0 ? 0 : i + more;
+  }
+  span.tried = run_ & kRuns;  // where the list is damaged, a pop finds it
+}
+
+// Follows links only as far as the last mark.
+void Marks::try_first(const Span& span, Block* block, uint32_t count) {
+  while (block != nullptr && count > 0) {
+    const uint32_t number = draw(span.shape().size, count);
+    if (number == 0) return;
+    for (uint32_t i = 1; i < number && block != nullptr; i++) block = block->next();
+    if (block == nullptr) return;
+    block->set_mark(true);
+    block = block->next();
+    count -= number;
+  }
+}
+
+uint32_t Marks::frees_to_mark(Span& span, uint32_t frees) {
+  if (!has_tried(span)) return frees;
+  const uint32_t to_mark = draw(span.shape().size, frees);
+  if (to_mark == 0) return frees;
+  span.after_mark = static_cast<uint16_t>(frees - to_mark + 1);
+  return to_mark;
+}
+
+uint32_t Marks::mark_at_end(Span& span, uint32_t beyond) {
+  const uint32_t after = span.after_mark;
+  span.after_mark = 0;
+  if (has_tried(span)) {
+    Block* block = span.list->front();
+    for (uint32_t i = 0; i < beyond && block != nullptr; i++) block = block->next();
+    if (after > 0 && block != nullptr) block->set_mark(true);
+    try_first(span, span.list->front(), beyond);
+  }
+  return after > 1 + beyond ? after - 1 - beyond : 0;
+}
+
+}  // namespace near

@@ -1,0 +1,100 @@
+// Which free blocks of the small classes a heap has marked: the request that takes a marked block
+// is sampled by the profiler (profile/).
+//
+// A small request takes a block from a list, where a carve, a free or a splice put it before. While
+// the profiler runs, each block gets one trial when it comes onto the list of its span: it is
+// marked with the chance p = 1 - exp(-block size / mean). A mark is a bit in the block's link that
+// makes the fast path of malloc fail (span/free_list.h). So malloc and free count nothing, and have
+// not one instruction more; and a trial costs nothing for most blocks, because the distance to the
+// next mark is drawn: among carved blocks it is counted off, and among frees the count of the span
+// (base/free_count.h) ends there.
+//
+// Invariant: while the heap marks, let a span be tried if span.tried == run(). Each block on the
+// list of a tried span has had exactly one trial of this run since it came there, and trials are
+// independent of each other and of what the program does. So whatever the program did before, the
+// next request that takes a block of a tried span is sampled with the chance p. All blocks of a
+// span get their trial when it becomes tried, which is before a request is served from it.
+// Thread-safety: guard: the heap's lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/compiler.h"
+#include "heap/chance.h"
+#include "span/layout.h"
+
+namespace near {
+
+class Marks {
+ public:
+  // The number of the profiler's run; 0: it does not run.
+  uint8_t run() const { return run_; }
+  // Runs have the numbers 1 to kRuns, and then 1 again; Span::tried has room for them.
+  static constexpr uint8_t kRuns = 63;
+
+  void begin(uint8_t run, size_t mean, uint64_t seed) {
+    run_ = run;
+    mean_ = static_cast<double>(mean);
+    seed_ = seed;
+    drawn_ = 0;
+  }
+  void end() { run_ = 0; }
+
+  // True if each block gets its trial when it comes onto the span's list.
+  NEAR_INLINE bool has_tried(const Span& span) const { return run_ != 0 && span.tried == run_; }
+
+  // Makes a span of a small class tried, unless it is, or the profiler does not run: each block on
+  // its list gets its trial, and marks of an earlier run go.
+  NEAR_INLINE void be_tried(Span& span) {
+    if (unlikely(run_ != 0 && span.tried != run_)) try_all(span);
+  }
+
+  // The first `count` blocks of a list of the span, from `block` on, have just come there.
+  NEAR_INLINE void add(const Span& span, Block* block, uint32_t count) {
+    if (unlikely(has_tried(span))) try_first(span, block, count);
+  }
+
+  // Returns after how many frees the span's count is to end, if the next event is `frees` away:
+  // there, or at the next free whose block is to be marked. Sets Span::after_mark.
+  NEAR_INLINE uint32_t frees_to_act(Span& span, uint32_t frees) {
+    span.after_mark = 0;
+    return likely(run_ == 0) ? frees : frees_to_mark(span, frees);
+  }
+
+  // The count of a span has ended; `beyond` blocks were freed after it, at once with the block that
+  // ended it. That block is marked if this was why the count ended, and those beyond get their
+  // trials. Returns how many frees the event is still away; 0: it is reached.
+  NEAR_INLINE uint32_t count_end(Span& span, uint32_t beyond) {
+    if (likely(run_ == 0 && span.after_mark == 0)) return 0;
+    return mark_at_end(span, beyond);
+  }
+
+  // Trials of up to `blocks` blocks of `size` bytes, until one is marked. Returns its number from
+  // 1 on; 0: none is.
+  uint32_t draw(uint32_t size, uint32_t blocks) {
+    const uint64_t bits = random_bits(seed_, drawn_++);
+    const double share = static_cast<double>(uint64_t{size} * blocks) / mean_;
+    // No mark if uniform_of(bits) <= exp(-share), and exp(-share) >= 1 - share: mostly this
+    // suffices, and no logarithm is needed.
+    if (uniform_of(bits) <= 1 - share) return 0;
+    return count_off(bits, size, blocks);
+  }
+
+ private:
+  NEAR_NOINLINE void try_all(Span& span);
+  NEAR_NOINLINE void try_first(const Span& span, Block* block, uint32_t count);
+  NEAR_NOINLINE uint32_t frees_to_mark(Span& span, uint32_t frees);
+  NEAR_NOINLINE uint32_t mark_at_end(Span& span, uint32_t beyond);
+  NEAR_NOINLINE uint32_t count_off(uint64_t bits, uint32_t size, uint32_t blocks) const {
+    const uint64_t number = static_cast<uint64_t>(interval_of(bits, mean_)) / size + 1;
+    return number <= blocks ? static_cast<uint32_t>(number) : 0;
+  }
+
+  uint8_t run_ = 0;
+  double mean_ = 1;
+  uint64_t seed_ = 0;
+  uint64_t drawn_ = 0;
+};
+
+}  // namespace near
