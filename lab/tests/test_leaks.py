@@ -276,7 +276,8 @@ def test_samples_estimate_the_bytes(folder):
     assert said == pytest.approx(20000 * 500 / 2**20, rel=0.3)
 
 
-def test_free_blocks_are_told_from_live_ones():
+@pytest.mark.parametrize("profile", ["off", "on"])  # on: a tenth of the small ones is marked
+def test_free_blocks_are_told_from_live_ones(profile):
     script = """
 import ctypes, os, sys, threading
 libc = ctypes.CDLL(None)
@@ -295,7 +296,9 @@ threading.Thread(target=free_others).start()
 """
     with subprocess.Popen(
         [sys.executable, "-c", script],
-        env=os.environ | {"LD_PRELOAD": LIBRARY},
+        env=os.environ
+        | {"LD_PRELOAD": LIBRARY, "NEARMALLOC_PROFILE": profile}
+        | {"NEARMALLOC_PROFILE_INTERVAL": "3000", "NEARMALLOC_PROFILE_FILE": "/dev/null"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -129,6 +129,31 @@ def test_blocks_are_counted_as_they_are_held(topology: str) -> None:
         assert abs(after.resident - resident) < 0.1 * resident
 
 
+def test_free_blocks_that_the_profiler_has_marked_are_counted() -> None:
+    """One block in 18 of a hot span's list is marked, and as many live ones are sampled."""
+    script = """
+import ctypes, sys
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.free.argtypes = [ctypes.c_void_p]
+blocks = [libc.malloc(112) for _ in range(500)]
+print("ready", flush=True)
+for line in sys.stdin:
+    for block in blocks[:400]: libc.free(block)
+    print("freed", flush=True)
+"""
+    on = {"NEARMALLOC_PROFILE": "on", "NEARMALLOC_PROFILE_INTERVAL": "2000"}
+    with program(script=script, NEARMALLOC_PROFILE_FILE="/dev/null", **on) as child:
+        before = take(child.pid)
+        assert child.stdin and child.stdout
+        child.stdin.write("free\n")
+        child.stdin.flush()
+        child.stdout.readline()
+        after = take(child.pid)
+        assert 330 <= before.classes[6].live - after.classes[6].live <= 410
+        assert before.classes[6].size == 112
+
+
 def test_blocks_that_change_lists_while_they_are_counted_are_counted_once() -> None:
     """As if the owner took five blocks from each remote list just after that was read."""
     with program() as child:

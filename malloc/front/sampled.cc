@@ -71,10 +71,16 @@ NEAR_INLINE void* take_small(Heap& heap, size_t size, unsigned used) {
   return block;
 }
 
+// False if the mark of a block that the thread's heap took last is one of an earlier run.
+bool is_of_this_run(const void* block) {
+  const LockGuard guard(current_heap->lock);
+  return current_heap->marks.has_tried(span_with(block));
+}
+
 // Returns a sampled block in the place of one that was due, which is freed. If there is none, or
 // the thread is taking a sample, it returns that one.
 NEAR_NOINLINE void* exchange(void* block, size_t asked, unsigned size_class, Due due) {
-  if (is_inside()) return block;
+  if (is_inside() || (due == Due::by_mark && !is_of_this_run(block))) return block;
   Heap& heap = *current_heap;
   const size_t bytes = class_size(heap.class_of_small.in_use(size_class));
   if (due == Due::by_mark ? !profile::begin_marked_sample(heap)
@@ -120,6 +126,7 @@ void count_put_away(unsigned size_class) {
 }
 
 void* take_if_due(Shard& shard, size_t size, unsigned size_class, bool strict) {
+  can_have_heap();  // which class serves the request, the thread's own heap says
   const unsigned used = current_heap->class_of_small.in_use(size_class);
   if (!is_due(counted_bytes(size, used))) return nullptr;
   return take_sampled(*current_heap, shard, size, size_class, strict);

@@ -383,6 +383,7 @@ void unlock_heaps_in_child(const Heap* mine) {
     }
     heap->clean = false;
     heap->registration.interrupted = true;
+    heap->countdown.reset();  // its thread may have been taking a sample
     if (Magazines* magazines = heap->magazines()) magazines->gate().reset();
     push_parked(heap, heap->offers());
   }
