@@ -221,10 +221,10 @@ NEAR_API int near_explain(FILE* stream) NEAR_NOEXCEPT;
 /* --- the sampling profiler: which code allocated the memory (docs/profile.md) --- */
 
 /* Samples allocations from now on, one in `interval` bytes on average, in all threads; 0: as the
- * option `profile_interval` says. What was recorded before is forgotten. While it samples, each
- * malloc takes a few instructions more; before and after, its fast path takes none. The profiler's
- * own memory is at most 1 MiB, beside the slices of 64 KiB that sampled blocks lie in. Returns 0;
- * EALREADY: it samples already; EINVAL: more than 1000000000; ENOMEM. */
+ * option `profile_interval` says. What was recorded before is forgotten. The fast paths of malloc
+ * and free take not one instruction more before, meanwhile or after; their slow paths do while it
+ * samples. The profiler's own memory is at most 1 MiB, beside the slices of 64 KiB that sampled
+ * blocks lie in. Returns 0; EALREADY: it samples already; EINVAL: more than 1000000000; ENOMEM. */
 NEAR_API int near_profile_start(size_t interval) NEAR_NOEXCEPT;
 
 /* Samples no more. What was recorded stays, and frees of sampled blocks are still recorded.

@@ -30,7 +30,8 @@ class Marks {
  public:
   // The number of the profiler's run; 0: it does not run.
   uint8_t run() const { return run_; }
-  // Runs have the numbers 1 to kRuns, and then 1 again; Span::tried has room for them.
+  // Runs have the numbers 1 to kRuns, and then 1 again; Span::tried has room for them. So a span
+  // that stays cold for kRuns runs is taken for tried in the next one.
   static constexpr uint8_t kRuns = 63;
 
   void begin(uint8_t run, size_t mean, uint64_t seed) {

@@ -64,7 +64,7 @@ bool record_growth(Span& span, size_t size);
 // large one. False if no sampled block is live there.
 bool release_sampled(Span& span, void* block, Actor actor);
 
-// Called by the thread of a heap that has just been published: makes it count if the profiler runs.
+// Called by the thread of a heap that has just been published: it takes part if the profiler runs.
 NEAR_NOINLINE void count_new_heap(Heap& heap);
 NEAR_INLINE void look_at_new_heap(Heap& heap) {
   if (running.look_after_publishing()) count_new_heap(heap);

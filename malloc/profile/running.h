@@ -3,10 +3,10 @@
 // The profiler sets the flag and then visits all heaps. A thread that has a new heap publishes it
 // and then looks at the flag. Each executes a full fence between the two steps, so the thread finds
 // the flag set, or the profiler finds the heap. A thread that starts writes to no word that others
-// read: the fence costs less than the flag's line would. Whether a heap counts is changed only
-// under the profiler's lock.
-// Invariant: while the flag is set and the lock is free, every published heap counts, or its thread
-// is about to take the lock; while it is clear, none counts.
+// read: the fence costs less than the flag's line would. Whether a heap takes part, as
+// profile/heaps.h says, is changed only under the profiler's lock.
+// Invariant: while the flag is set and the lock is free, every published heap takes part, or its
+// thread is about to take the lock; while it is clear, none does.
 // Thread-safety: any thread; `set` and `clear` with the lock held.
 #pragma once
 
