@@ -32,12 +32,20 @@ NEAR_COLD Chain without_last(const Chain& chain) {
   return {chain.first, last, count};
 }
 
+// `beyond` blocks of a chain were freed after the one that ended the span's count.
+NEAR_NOINLINE void reach_count_beyond(Span& span, uint32_t beyond) {
+  Marks& marks = current_heap->marks;
+  marks.set_beyond(beyond);
+  reach_count(&span);
+  marks.set_beyond(0);
+}
+
 // Returns false and does nothing if the last block of the chain is the head of the list.
 NEAR_INLINE bool splice_local(Span& span, const Chain& chain) {
   if (unlikely(span.list->head() == chain.last->address())) return false;
   span.list->splice(chain.first, chain.last);
   const uint32_t left = span.frees.remaining();
-  if (unlikely(span.frees.tick(chain.count))) reach_count(&span, chain.count - left);
+  if (unlikely(span.frees.tick(chain.count))) reach_count_beyond(span, chain.count - left);
   return true;
 }
 

@@ -50,9 +50,8 @@ NEAR_NOINLINE void release_slow(void* pointer);
 // thread's heap. The span may lie on another node, so this reads each of its fields only once.
 NEAR_NOINLINE void release_other(void* pointer);
 NEAR_NOINLINE void release_count(void* pointer);
-// Called when the countdown of a span of this thread's heap reached zero, and `beyond` more blocks
-// were freed at once.
-NEAR_NOINLINE void reach_count(Span* span, uint32_t beyond = 0);
+// Called when the countdown of a span of this thread's heap reached zero.
+NEAR_NOINLINE void reach_count(Span* span);
 
 NEAR_INLINE void* allocate(size_t size) {
   if (likely(size <= kSmallMax)) {

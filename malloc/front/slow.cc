@@ -241,8 +241,8 @@ void release_count(void* pointer) {
   reach_count(span);
 }
 
-void reach_count(Span* span, uint32_t beyond) {
-  current_heap->on_count(span, beyond);
+void reach_count(Span* span) {
+  current_heap->on_count(span);
   report_recorded_damage();
 }
 

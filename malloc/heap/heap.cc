@@ -36,7 +36,7 @@ void* Heap::take_locked(unsigned asked) {
     class_of_small.part(size_class);
     size_class = asked;
   }
-  if (marks.run() != 0 && is_small(size_class)) open_class(size_class);
+  if (unlikely(marks.run() != 0) && is_small(size_class)) open_class(size_class);
   FreeList& bin = bins[size_class];
   if (!is_crowded(size_class) && bin.is_empty()) {
     if (Block* block = take_from_cold(size_class)) return block;
@@ -92,8 +92,7 @@ bool Heap::make_ready(unsigned size_class) {
   }
   if (bins[size_class].is_empty()) {
     if (span->purged_pages > 0) shrinking_.count_wanted(*span);
-    const uint32_t carved = carve(*span, bins[size_class]);
-    marks.add(*span, bins[size_class].front(), carved);
+    unlikely(marks.has_tried(*span)) ? carve_tried(*span) : carve(*span, bins[size_class]);
   }
   return true;
 }
@@ -203,7 +202,7 @@ Magazines* Heap::make_magazines() {
 
 // --- frees ---
 
-void Heap::on_count(Span* span, uint32_t beyond) {
+void Heap::on_count(Span* span) {
   if (span->idle) return;
   if (unlikely(is_inside())) return span->frees.untick();  // the next free asks again
   const LockGuard guard(lock);
@@ -212,7 +211,7 @@ void Heap::on_count(Span* span, uint32_t beyond) {
   // relaxed: changed under the lock
   if (span->owner.load(kRelaxed) != this || span->frees.remaining() != 0) return;
   if (is_small(span->size_class)) {
-    if (uint32_t left = marks.count_end(*span, beyond)) return count_on(*span, left);
+    if (uint32_t left = marks.count_end(*span)) return count_on(*span, left);
     if (is_hot(*span)) return look_at_hot(*span);
   }
   if (SpareBlocks::is_for(span->size_class)) return settle_or_keep(*span);

@@ -71,9 +71,8 @@ class Heap {
   // As refill. The caller holds the lock and the owner's rights.
   void* take_locked(unsigned asked);
 
-  // Called when the countdown of one of this heap's spans reached zero, and `beyond` more blocks
-  // were freed at once. Owner's thread; takes the lock.
-  void on_count(Span* span, uint32_t beyond = 0);
+  // The countdown of one of this heap's spans has reached zero. Owner's thread; takes the lock.
+  void on_count(Span* span);
 
   // Called after a medium block was taken from the bin without the lock. Owner's thread.
   void count_taken(unsigned size_class) {
@@ -273,8 +272,7 @@ class Heap {
   SampleCountdown countdown;
   Marks marks;             // the others. Guard: lock
   Due last_due = Due::no;  // whether the small block taken last is to be sampled. Owner's thread
-  // Takes the first block of a list on behalf of a request; null as FreeList::pop. Sets `last_due`
-  // if the block was marked. Owner's thread.
+  // As FreeList::pop, for a request; also takes a marked block, and notes it. Owner's thread.
   NEAR_INLINE Block* take_first(FreeList& list) {
     Block* block = list.pop();
     return likely(block != nullptr) ? block : take_marked(list);
@@ -338,6 +336,7 @@ class Heap {
   NEAR_COLD void abandon_bin(unsigned size_class);
   void await_look(Span& span, uint32_t live);
   void open_class(unsigned size_class);
+  void carve_tried(Span& span);
   Block* take_marked(FreeList& list);
   void count_on(Span& span, uint32_t frees);
   void await_frees(Span& span, uint32_t frees);
@@ -351,8 +350,9 @@ class Heap {
   void count_span(const Span& span, int change);
   uint32_t slices_of_next(unsigned size_class) const;
   void set_count(Span& span, uint32_t freed, uint32_t target) {
-    span.frees.set(freed, freed + marks.frees_to_act(span, target - freed));
+    span.frees.set(freed, target);
     span.counted = static_cast<uint16_t>(freed);
+    marks.look_ahead(span);
   }
   void retire(Span& span);
   void leave(Span& span);

@@ -10,6 +10,7 @@
 
 #include "base/bits.h"
 #include "heap/heap.h"
+#include "span/span.h"
 
 namespace near {
 namespace {
@@ -26,8 +27,9 @@ void Heap::await_look(Span& span, uint32_t live) {
 }
 
 void Heap::await_frees(Span& span, uint32_t frees) {
-  span.frees.await(marks.frees_to_act(span, frees));
+  span.frees.await(frees);
   span.counted = 0;
+  marks.look_ahead(span);
 }
 
 // Counts on when a block was marked, while the span's next event is so many frees away.
@@ -49,6 +51,13 @@ void Heap::open_class(unsigned size_class) {
     await_frees(*span, frees);
   }
   class_of_small.open(size_class);
+}
+
+// As carve, of a hot span; the blocks get their trials.
+void Heap::carve_tried(Span& span) {
+  const uint32_t before = count_uncarved(span);
+  carve(span, *span.list);
+  marks.add(span, span.list->front(), before - count_uncarved(span));
 }
 
 Block* Heap::take_marked(FreeList& list) {

@@ -31,15 +31,18 @@ void Marks::try_first(const Span& span, Block* block, uint32_t count) {
   }
 }
 
-uint32_t Marks::frees_to_mark(Span& span, uint32_t frees) {
-  if (!has_tried(span)) return frees;
+void Marks::end_at_mark(Span& span) {
+  if (!has_tried(span)) return;
+  const uint32_t frees = span.frees.remaining();
   const uint32_t to_mark = draw(span.shape().size, frees);
-  if (to_mark == 0) return frees;
+  if (to_mark == 0) return;
   span.after_mark = static_cast<uint16_t>(frees - to_mark + 1);
-  return to_mark;
+  const uint32_t freed = span.frees.freed();
+  span.frees.set(freed, freed + to_mark);
 }
 
-uint32_t Marks::mark_at_end(Span& span, uint32_t beyond) {
+uint32_t Marks::mark_at_end(Span& span) {
+  const uint32_t beyond = beyond_;
   const uint32_t after = span.after_mark;
   span.after_mark = 0;
   if (has_tried(span)) {

@@ -56,20 +56,22 @@ class Marks {
     if (unlikely(has_tried(span))) try_first(span, block, count);
   }
 
-  // Returns after how many frees the span's count is to end, if the next event is `frees` away:
-  // there, or at the next free whose block is to be marked. Sets Span::after_mark.
-  NEAR_INLINE uint32_t frees_to_act(Span& span, uint32_t frees) {
+  // Called when the count of a span was set, which ends at its next event. If a free whose block is
+  // to be marked comes first, the count is set to end there. Sets Span::after_mark.
+  NEAR_INLINE void look_ahead(Span& span) {
     span.after_mark = 0;
-    return likely(run_ == 0) ? frees : frees_to_mark(span, frees);
+    if (unlikely(run_ != 0)) end_at_mark(span);
   }
 
-  // The count of a span has ended; `beyond` blocks were freed after it, at once with the block that
-  // ended it. That block is marked if this was why the count ended, and those beyond get their
-  // trials. Returns how many frees the event is still away; 0: it is reached.
-  NEAR_INLINE uint32_t count_end(Span& span, uint32_t beyond) {
+  // The count of a span has ended. The block that ended it is marked if this was why, and blocks
+  // beyond get their trials. Returns how many frees the event is still away; 0: it is reached.
+  NEAR_INLINE uint32_t count_end(Span& span) {
     if (likely(run_ == 0 && span.after_mark == 0)) return 0;
-    return mark_at_end(span, beyond);
+    return mark_at_end(span);
   }
+  // So many blocks were freed at once with the block that ended the count, and after it; 0 unless
+  // the owner frees a batch. Owner's thread.
+  void set_beyond(uint32_t blocks) { beyond_ = blocks; }
 
   // Trials of up to `blocks` blocks of `size` bytes, until one is marked. Returns its number from
   // 1 on; 0: none is.
@@ -85,14 +87,15 @@ class Marks {
  private:
   NEAR_NOINLINE void try_all(Span& span);
   NEAR_NOINLINE void try_first(const Span& span, Block* block, uint32_t count);
-  NEAR_NOINLINE uint32_t frees_to_mark(Span& span, uint32_t frees);
-  NEAR_NOINLINE uint32_t mark_at_end(Span& span, uint32_t beyond);
+  NEAR_NOINLINE void end_at_mark(Span& span);
+  NEAR_NOINLINE uint32_t mark_at_end(Span& span);
   NEAR_NOINLINE uint32_t count_off(uint64_t bits, uint32_t size, uint32_t blocks) const {
     const uint64_t number = static_cast<uint64_t>(interval_of(bits, mean_)) / size + 1;
     return number <= blocks ? static_cast<uint32_t>(number) : 0;
   }
 
   uint8_t run_ = 0;
+  uint32_t beyond_ = 0;
   double mean_ = 1;
   uint64_t seed_ = 0;
   uint64_t drawn_ = 0;

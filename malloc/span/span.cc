@@ -117,7 +117,7 @@ uint32_t units_to_carve(const Span& span, uint32_t unit) {
 
 }  // namespace
 
-uint32_t carve(Span& span, FreeList& list) {
+void carve(Span& span, FreeList& list) {
   NEAR_ASSERT(span.uncarved != 0);
   const SizeClass& shape = span.shape();
   const size_t size = shape.size;
@@ -132,7 +132,6 @@ uint32_t carve(Span& span, FreeList& list) {
     reinterpret_cast<Block*>(block)->link_to(reinterpret_cast<Block*>(block + size));
   }
   list.splice(reinterpret_cast<Block*>(first), reinterpret_cast<Block*>(last));
-  return blocks.count();
 }
 
 const char* describe(Flaw flaw) {

@@ -12,9 +12,8 @@ namespace near {
 void form_span(Span& span, unsigned size_class);
 
 // Pushes the blocks of the lowest uncarved unit onto `list`, or of several units if they were
-// touched before, so that this costs no page fault. Returns how many. The span must have an
-// uncarved unit.
-uint32_t carve(Span& span, FreeList& list);
+// touched before, so that this costs no page fault. The span must have an uncarved unit.
+void carve(Span& span, FreeList& list);
 
 // A fault in a free list, and where it is.
 enum class Flaw : uint8_t {

@@ -47,6 +47,12 @@ class MarksTest : public testing::Test {
     for (const Block* block : blocks_) sum += is_marked(block);
     return sum;
   }
+  // The next event is so many frees away. Returns after how many the count ends.
+  uint32_t await(uint32_t frees) {
+    span_.frees.await(frees);
+    marks_.look_ahead(span_);
+    return span_.frees.remaining();
+  }
   // Pushes the first block, as a free does. True if the count ended.
   bool free_block(Block* block) {
     uintptr_t distance;
@@ -121,16 +127,16 @@ TEST_F(MarksTest, ABlockIsMarkedWhenItIsFreed) {
     clear();
     span_.local.clear(span_.start);
     constexpr uint32_t kFrees = 500;
-    span_.frees.await(marks_.frees_to_act(span_, kFrees));
+    await(kFrees);
     uint32_t freed = 0;
     uint32_t left = 0;
     do {
       while (!free_block(blocks_[freed++])) EXPECT_FALSE(is_marked(blocks_[freed - 1]));
       const bool is_due = span_.after_mark != 0;
-      left = marks_.count_end(span_, 0);
+      left = marks_.count_end(span_);
       EXPECT_EQ(is_marked(blocks_[freed - 1]), is_due);
       EXPECT_EQ(freed + left, kFrees);
-      if (left != 0) span_.frees.await(marks_.frees_to_act(span_, left));
+      if (left != 0) await(left);
     } while (left != 0);
     EXPECT_EQ(freed, kFrees);
     EXPECT_NEAR(static_cast<double>(marked()), kFrees * near::chance_of(kSize, kMean), 35);
@@ -142,14 +148,16 @@ TEST_F(MarksTest, ABlockIsMarkedWhenItIsFreed) {
 TEST_F(MarksTest, ABatchMayGoBeyondTheMark) {
   span_.tried = kRun;
   begin(kMean);
-  const uint32_t to_mark = marks_.frees_to_act(span_, 900);
+  const uint32_t to_mark = await(900);
   ASSERT_NE(span_.after_mark, 0);
   begin(kNever);
-  EXPECT_EQ(marks_.count_end(span_, 7), 900 - to_mark - 7);
+  marks_.set_beyond(7);
+  EXPECT_EQ(marks_.count_end(span_), 900 - to_mark - 7);
   for (unsigned i = 0; i < 20; i++) EXPECT_EQ(is_marked(blocks_[i]), i == 7) << i;
-  EXPECT_EQ(marks_.count_end(span_, 7), 0u) << "the mark was set";
+  EXPECT_EQ(marks_.count_end(span_), 0u) << "the mark was set";
   begin(kAlways);
-  marks_.count_end(span_, 5);
+  marks_.set_beyond(5);
+  marks_.count_end(span_);
   for (unsigned i = 0; i < 5; i++) EXPECT_TRUE(is_marked(blocks_[i])) << i;
   EXPECT_EQ(marked(), 6u) << "those beyond have trials of their own";
   count_cases(3);
@@ -158,12 +166,12 @@ TEST_F(MarksTest, ABatchMayGoBeyondTheMark) {
 TEST_F(MarksTest, ACountThatBeganInTheLastRunGoesOn) {
   span_.tried = kRun;
   begin(kMean);
-  const uint32_t to_mark = marks_.frees_to_act(span_, 900);
+  const uint32_t to_mark = await(900);
   ASSERT_NE(span_.after_mark, 0);
   marks_.end();
-  EXPECT_EQ(marks_.count_end(span_, 0), 900 - to_mark);
+  EXPECT_EQ(marks_.count_end(span_), 900 - to_mark);
   EXPECT_EQ(marked(), 0u);
-  EXPECT_EQ(marks_.frees_to_act(span_, 900), 900u);
+  EXPECT_EQ(await(900), 900u);
   count_cases();
 }
 
