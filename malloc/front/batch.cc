@@ -40,9 +40,13 @@ NEAR_NOINLINE void reach_count_beyond(Span& span, uint32_t beyond) {
   marks.set_beyond(0);
 }
 
-// Returns false and does nothing if the last block of the chain is the head of the list.
+// Returns false and does nothing if the last block of the chain is the head of the list, or a spare
+// block.
 NEAR_INLINE bool splice_local(Span& span, const Chain& chain) {
   if (unlikely(span.list->head() == chain.last->address())) return false;
+  if (!span.frees_are_fast()) {
+    if (unlikely(current_heap->spares_of(span.size_class).has(chain.last))) return false;
+  }
   span.list->splice(chain.first, chain.last);
   const uint32_t left = span.frees.remaining();
   if (unlikely(span.frees.tick(chain.count))) reach_count_beyond(span, chain.count - left);
@@ -93,7 +97,9 @@ NEAR_INLINE Place find(const void* pointer) {
   Span* span = &reserved_spans[place >> kSliceShift];
   if (unlikely(span->kind != SpanKind::blocks)) return find_slowly(pointer);
   const auto offset = static_cast<uint16_t>(reinterpret_cast<uintptr_t>(pointer));
-  if (unlikely(offset * span->reciprocal >= span->reciprocal_again)) return {nullptr, 0};
+  if (unlikely(!starts_block(uint32_t{offset}, kSizeClasses[span->size_class].reciprocal))) {
+    return {nullptr, 0};
+  }
   return {span, offset};
 }
 

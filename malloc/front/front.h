@@ -49,6 +49,9 @@ NEAR_NOINLINE void release_slow(void* pointer);
 // Called if the pointer is in the first window, and its slice is not the first of a span of this
 // thread's heap. The span may lie on another node, so this reads each of its fields only once.
 NEAR_NOINLINE void release_other(void* pointer);
+// For an address in the first slice of a span of this thread's heap: that of a medium block, or
+// none of a block.
+NEAR_NOINLINE void release_medium(void* pointer);
 NEAR_NOINLINE void release_count(void* pointer);
 // Called when the countdown of a span of this thread's heap reached zero.
 NEAR_NOINLINE void reach_count(Span* span);
@@ -73,7 +76,7 @@ NEAR_INLINE void release(void* pointer) {
   if (unlikely(span->owner.load(kRelaxed) != current_heap)) return release_other(pointer);
   const auto offset =
       static_cast<uint16_t>(reinterpret_cast<uintptr_t>(pointer));  // spans begin at slices
-  if (unlikely(offset * span->reciprocal >= span->reciprocal_again)) return release_slow(pointer);
+  if (unlikely(offset * span->reciprocal >= span->reciprocal_again)) return release_medium(pointer);
   auto* block = static_cast<Block*>(pointer);
   FreeList* list = span->list;
   uintptr_t distance;

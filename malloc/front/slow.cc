@@ -57,10 +57,18 @@ NEAR_COLD void report_no_block(const void* pointer) {
 }
 
 // The fast path of free for a block in any slice of its span. False if a test fails.
-NEAR_INLINE bool release_local(Span& span, Block* block) {
+NEAR_INLINE bool release_local(Span& span, Block* block, uint64_t offset) {
   if (span.owner.load(kRelaxed) != current_heap) return false;  // relaxed: as on the fast path
-  const auto offset = static_cast<uint64_t>(reinterpret_cast<char*>(block) - span.start);
-  if (unlikely(!starts_block(offset, span.shape().exact))) return false;
+  if (unlikely(!starts_block(offset, kSizeClasses[span.size_class].exact))) return false;
+  if (!span.frees_are_fast()) {
+    SpareBlocks::OfClass& spares = current_heap->spares_of(span.size_class);
+    if (unlikely(spares.has(block))) return false;
+    if (current_heap->may_keep_spare(span, spares)) {
+      if (unlikely(!record_freed(&span, block))) return false;
+      current_heap->keep_spare(span, spares, block);
+      return true;
+    }
+  }
   uintptr_t distance;
   if (unlikely(span.list->is_first(block, distance)) || unlikely(!record_freed(&span, block)))
     return false;
@@ -69,13 +77,17 @@ NEAR_INLINE bool release_local(Span& span, Block* block) {
   return true;
 }
 
+NEAR_INLINE uint64_t offset_in(const Span& span, const Block* block) {
+  return static_cast<uint64_t>(reinterpret_cast<const char*>(block) - span.start);
+}
+
 void push_remote(Span& span, SpanBlocks blocks, Block* block, RemoteList<Block>::Seen seen) {
   if (unlikely(!release_remote(span, blocks, block, seen))) report_invalid(block, "double free");
 }
 
 void release_block(Span& span, Block* block) {
   if (unlikely(!is_block(span, block))) return report_no_block(block);
-  if (release_local(span, block)) return;
+  if (release_local(span, block, offset_in(span, block))) return;
   const bool local = span.owner.load(kRelaxed) == current_heap;  // relaxed: as on the fast path
   if (unlikely(local)) return report_invalid(block, "double free");
   const auto seen = span.remote.look();
@@ -86,8 +98,10 @@ void release_block(Span& span, Block* block) {
 // `span` is the span of the slice at `pointer`, whatever its kind.
 NEAR_INLINE void release_in_slice(Span* span, void* pointer) {
   if (span->kind == SpanKind::inside) {
+    const uint64_t in_slice = reinterpret_cast<uintptr_t>(pointer) % kSliceSize;
+    const uint64_t offset = (uint64_t{span->back} << kSliceShift) + in_slice;
     span -= span->back;
-    if (release_local(*span, static_cast<Block*>(pointer))) return;
+    if (release_local(*span, static_cast<Block*>(pointer), offset)) return;
   }
   if (likely(span->kind == SpanKind::blocks))
     return release_block(*span, static_cast<Block*>(pointer));
@@ -124,10 +138,12 @@ void* allocate_uncounted(size_t size) {
     const unsigned size_class = class_of_computed(size);
     Heap& heap = *current_heap;
     const unsigned used = heap.class_of_small.in_use(size_class);
-    const bool is_spare = heap.has_spare(used);
-    Block* block = unlikely(is_spare) ? heap.take_spare(used) : heap.bins[used].pop();
-    if (unlikely(block == nullptr)) return allocate_from_heap(size, size_class);
-    if (likely(!is_spare)) heap.count_taken(used);
+    Block* block = heap.spares_of(used).take();
+    if (block == nullptr) {
+      block = heap.bins[used].pop();
+      if (unlikely(block == nullptr)) return allocate_from_heap(size, size_class);
+      heap.count_taken(used);
+    }
     record_held(block);
     return block;
   }
@@ -219,6 +235,14 @@ void release_slow(void* pointer) {
   Span* span = span_of(pointer);
   if (unlikely(span == nullptr)) return is_emergency(pointer) ? void() : release_foreign(pointer);
   release_in_slice(span, pointer);
+}
+
+void release_medium(void* pointer) {
+  Span* span = &reserved_spans[offset_in_reservation(pointer) >> kSliceShift];
+  const uint64_t offset = reinterpret_cast<uintptr_t>(pointer) % kSliceSize;
+  const bool is_done = !span->frees_are_fast() &&
+                       release_local(*span, static_cast<Block*>(pointer), offset);
+  if (unlikely(!is_done)) release_slow(pointer);
 }
 
 void release_other(void* pointer) {

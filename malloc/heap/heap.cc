@@ -162,15 +162,17 @@ Span* Heap::own(Span* span) {
 void Heap::heat(Span& span, unsigned size_class) {
   count_frees(span);
   drop_ghost(span);
+  const uint32_t freed = span.frees.freed() + take_back_spares(span);
   hot_[size_class] = &span;
   bins[size_class].set(span.local.head());
   span.local.clear(span.start);
   span.list = &bins[size_class];
+  span.set_fast_frees(true);
   if (is_small(size_class)) {
     marks.be_tried(span);
-    await_look(span, span.shape().capacity - span.frees.freed());
+    await_look(span, span.shape().capacity - freed);
   } else {
-    set_count(span, span.frees.freed(), span.shape().capacity);
+    set_count(span, freed, span.shape().capacity);
   }
 }
 
@@ -189,6 +191,7 @@ void Heap::take_bin(Span& span) {
   span.local.set(bins[span.size_class].head());
   bins[span.size_class].set(FreeList::kNoSpan);
   span.list = &span.local;
+  if (SpareBlocks::is_for(span.size_class)) span.set_fast_frees(false);
 }
 
 Magazines* Heap::make_magazines() {
@@ -210,12 +213,15 @@ void Heap::on_count(Span* span) {
   // If this free was the span's last, the purge thread may have taken the span before the lock.
   // relaxed: changed under the lock
   if (span->owner.load(kRelaxed) != this || span->frees.remaining() != 0) return;
-  if (is_small(span->size_class)) {
+  const unsigned size_class = span->size_class;
+  if (is_small(size_class)) {
     if (uint32_t left = marks.count_end(*span)) return count_on(*span, left);
     if (is_hot(*span)) return look_at_hot(*span);
   }
-  if (SpareBlocks::is_for(span->size_class)) return settle_or_keep(*span);
   settle(*span, span->frees.freed());
+  if (SpareBlocks::is_for(size_class)) {
+    return_spares(size_class, spares_.of(size_class).room());
+  }
 }
 
 void Heap::drain() {
@@ -317,7 +323,11 @@ void Heap::count_hot() {
 // Counts a span that comes (1) or goes (-1): short ones, and those of other nodes.
 void Heap::count_span(const Span& span, int change) {
   if (span.is_short()) short_spans_[span.size_class] += static_cast<uint16_t>(change);
-  spans_[span.size_class] += static_cast<uint32_t>(change);
+  uint32_t& spans = spans_[span.size_class];
+  spans += static_cast<uint32_t>(change);
+  if (SpareBlocks::is_for(span.size_class)) {
+    spares_.of(span.size_class).set_room(SpareBlocks::share_of(spans));
+  }
   if (span.node == node_) return;
   const uint32_t before = foreign_.load(kRelaxed);  // relaxed: changed under the lock
   foreign_.store(before + static_cast<uint32_t>(change), kRelaxed);  // relaxed: see has_foreign()

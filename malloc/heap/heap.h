@@ -80,10 +80,21 @@ class Heap {
     taken_[size_class - kSmallClasses]++;
   }
 
-  // True if there is a block of the class that the thread freed and that its span has not got back.
-  bool has_spare(unsigned size_class) const { return spares_.count(size_class) > 0; }
-  // Takes the last such block; null if there is none. Owner's thread.
-  Block* take_spare(unsigned size_class) { return spares_.take(size_class); }
+  // The medium blocks of a class that the thread freed and that their spans have not got back.
+  // Owner's thread.
+  SpareBlocks::OfClass& spares_of(unsigned size_class) { return spares_.of(size_class); }
+  // True if a block of this span may become one: the span is nearly full. For a span whose frees
+  // are not fast; those of one with more free blocks become so.
+  bool may_keep_spare(Span& span, const SpareBlocks::OfClass& spares) {
+    const bool is_nearly_full = span.frees.freed() * 8 < kSizeClasses[span.size_class].capacity;
+    if (unlikely(!is_nearly_full)) end_spares_of(span);
+    return is_nearly_full && spares.count() < spares.room();
+  }
+  // Keeps a block that the thread freed, so that it does not go back to its span.
+  void keep_spare(const Span& span, SpareBlocks::OfClass& spares, Block* block) {
+    spares.put(block);
+    count_freed_elsewhere(likely(!has_foreign()) ? node_ : span.node, 1);
+  }
 
   // Puts a span into the inbox: its remote list was empty and now has a block. Any thread.
   void receive(Span* span) { inbox_.push(span); }
@@ -260,8 +271,8 @@ class Heap {
   };
   Returns returns;
 
-  // Blocks, by their node, that the owner's thread freed elsewhere: large blocks, and blocks of
-  // spans that it does not own. Only that thread writes it; any thread may sum it.
+  // Blocks, by their node, that the owner's thread freed elsewhere than into its spans: large
+  // blocks, spare ones, and blocks of spans that it does not own. Only that thread writes it; any thread may sum it.
   Atomic<uint64_t> freed_of[kMaxNodes] = {};
   void count_freed_elsewhere(unsigned node, uint64_t blocks) {
     // relaxed: a statistic with one writer
@@ -324,9 +335,9 @@ class Heap {
   void heat(Span& span, unsigned size_class);
   void cool_hot(unsigned size_class, uint32_t freed);
   void take_bin(Span& span);
-  void settle_or_keep(Span& span);
-  bool keep_spare(Span& span);
   void return_spares(unsigned size_class, uint32_t keep);
+  uint32_t take_back_spares(Span& span);
+  NEAR_NOINLINE void end_spares_of(Span& span);
   void look_at_hot(Span& span);
   // Counts the free blocks of the hot span of a class; walks the bin.
   uint32_t count_hot_free(unsigned size_class);

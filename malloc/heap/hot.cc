@@ -96,7 +96,7 @@ void Heap::look_at_all_hot() {
     looks_[c] = 0;
     if (hot_[c] != nullptr) look_at_hot(*hot_[c]);
   }
-  for (unsigned c = kCrowdedClasses; c < kClasses; c++) return_spares(c, 0);
+  for (unsigned c = kSmallClasses; c < kClasses; c++) return_spares(c, 0);
 }
 
 }  // namespace near

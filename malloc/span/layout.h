@@ -64,7 +64,9 @@ struct alignas(128) Span {
   FreeList* list;       // where a local free pushes: the heap's bin while hot, &local while cold
   FreeList local;       // the free blocks of a cold span
   FreeCount frees;      // freed(), as a countdown to the next event
-  uint32_t reciprocal;  // of the block size: recognises the start of a block
+  // of the block size: recognises the start of a block on the fast path of free. Or 0: then no
+  // block takes that path
+  uint32_t reciprocal;
   // a copy of it: two memory operands cost the fast path one instruction less than one load
   uint32_t reciprocal_again;
   SpanKind kind;  // Guard: the node's lock, and the owner
@@ -118,6 +120,12 @@ struct alignas(128) Span {
 #endif
 
   const SizeClass& shape() const { return shape_of(size_class, slices); }
+  // Whether frees by the owner's thread take the fast path, on which blocks go back to their span
+  // (heap/spare_blocks.h). The owner.
+  bool frees_are_fast() const { return reciprocal != 0; }
+  void set_fast_frees(bool on) {
+    reciprocal = reciprocal_again = on ? kSizeClasses[size_class].reciprocal : 0;
+  }
   bool is_short() const { return slices != kSizeClasses[size_class].slices; }
   size_t bytes() const { return size_t{slices} << kSliceShift; }
   // Bytes from the first slice to the first block.

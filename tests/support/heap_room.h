@@ -39,23 +39,42 @@ class HeapRoom {
 
   // Allocates as malloc does; null if memory is refused.
   char* take(unsigned size_class) {
-    near::Block* block = heap_->take_spare(size_class);
+    const bool is_medium = near::SpareBlocks::is_for(size_class);
+    near::Block* block = is_medium ? heap_->spares_of(size_class).take() : nullptr;
     if (block == nullptr) {
       block = heap_->bins[size_class].pop();
-      if (block != nullptr && size_class >= near::kSmallClasses) heap_->count_taken(size_class);
+      if (block != nullptr && is_medium) heap_->count_taken(size_class);
     }
     if (block == nullptr) {
       block = static_cast<near::Block*>(heap_->refill(size_class));
     }
-    if (block == nullptr) return nullptr;
-    auto* bytes = reinterpret_cast<char*>(block);
+    if (block != nullptr) hold(reinterpret_cast<char*>(block), size_class);
+    return reinterpret_cast<char*>(block);
+  }
+
+  // A block that was taken from the heap is live from now on.
+  void hold(char* bytes, unsigned size_class) {
     EXPECT_TRUE(live_.emplace(bytes, size_class).second) << "a live block was given out";
     fill(bytes, near::kSizeClasses[size_class].size, seed_of(bytes));
-    return bytes;
   }
 
   // Frees as free does on the heap's own thread.
   void free(char* bytes) {
+    near::Span& span = span_of(bytes);
+    auto* block = reinterpret_cast<near::Block*>(bytes);
+    if (!span.frees_are_fast()) {
+      near::SpareBlocks::OfClass& spares = heap_->spares_of(span.size_class);
+      ASSERT_FALSE(spares.has(block));
+      if (heap_->may_keep_spare(span, spares)) {
+        forget(bytes);
+        return heap_->keep_spare(span, spares, block);
+      }
+    }
+    free_into_span(bytes);
+  }
+
+  // As free, and the block does not become a spare one.
+  void free_into_span(char* bytes) {
     forget(bytes);
     near::Span& span = span_of(bytes);
     ASSERT_EQ(span.owner.load(), heap_);

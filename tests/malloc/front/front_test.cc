@@ -198,6 +198,30 @@ TEST_F(FrontTest, ADoubleFreeOfTheLastBlockIsReported) {
   }
 }
 
+// A heap with many blocks of a medium class keeps some that were freed (heap/spare_blocks.h).
+TEST_F(FrontTest, ADoubleFreeOfASpareBlockIsReported) {
+  for (const size_t size : {size_t{1'281}, size_t{5'000}, size_t{20'000}}) {
+    std::vector<void*> blocks;
+    for (int i = 0; i < 1'000; i++) blocks.push_back(near_malloc(size));
+    const unsigned used = near::current_heap->class_of_small.in_use(near::class_of(size));
+    const auto& spares = near::current_heap->spares_of(used);
+    near_free(blocks[500]);
+    near_free(blocks[700]);
+    ASSERT_EQ(spares.count(), 2u) << size;
+    for (const size_t i : {size_t{500}, size_t{700}}) {
+      EXPECT_TRUE(has(said_of([&] { near_free(blocks[i]); }), "double free")) << size;
+      void* again[] = {blocks[i], near_malloc(10)};
+      EXPECT_TRUE(has(said_of([&] { near_free_batch(again, 2); }), "double free")) << size;
+      count_cases(2);
+    }
+    EXPECT_EQ(spares.count(), 2u);
+    for (size_t i = 0; i < blocks.size(); i++) {
+      if (i != 500 && i != 700) near_free(blocks[i]);
+    }
+    EXPECT_EQ(near_check(), 0u);
+  }
+}
+
 TEST_F(FrontTest, AnyDoubleFreeIsReportedByTheCheckBuild) {
   if (!near::kCheckBuild) GTEST_SKIP() << "this is not the check build";
   for (const size_t size : {size_t{10}, size_t{500}, size_t{5'000}, size_t{30'000}}) {

@@ -16,6 +16,7 @@ using near::class_of;
 using near::SpareBlocks;
 
 constexpr unsigned kClass = class_of(4'096);
+constexpr unsigned kCrowded = class_of(1'281);  // many blocks in a span
 constexpr unsigned kLong = class_of(20'000);  // a span has several slices
 
 class SpareBlocksTest : public testing::Test {
@@ -45,7 +46,7 @@ class SpareBlocksTest : public testing::Test {
     }
     return blocks;
   }
-  uint32_t spare(unsigned size_class) const { return room_->heap().spares().count(size_class); }
+  uint32_t spare(unsigned size_class) const { return room_->heap().spares_of(size_class).count(); }
 
   size_t before_ = 0;
   std::unique_ptr<HeapRoom> room_;
@@ -62,7 +63,7 @@ TEST_F(SpareBlocksTest, TheShareGrowsWithTheSpans) {
 }
 
 TEST_F(SpareBlocksTest, TheNextMallocTakesTheBlockFreedLastAndNoSlowPath) {
-  for (const unsigned c : {kClass, kLong}) {
+  for (const unsigned c : {kCrowded, kClass, kLong}) {
     auto spans = fill(c, 8);
     const uint64_t visits = room_->heap().visits();
     for (size_t i = 0; i < 2; i++) room_->free(spans[i][1]);
@@ -111,35 +112,59 @@ TEST_F(SpareBlocksTest, TheyGoBackAsTheClassShrinks) {
 }
 
 TEST_F(SpareBlocksTest, ASmallClassAndAHotSpanHaveNone) {
-  const unsigned small = class_of(2'048);
-  auto spans = fill(small, 8);
-  room_->free(spans[0][0]);
-  EXPECT_EQ(spare(small), 0u);
-  EXPECT_EQ(room_->heap().take_spare(small), nullptr);
-  auto others = fill(kClass, 8);
-  room_->free(others[7][0]);  // of the hot span
+  EXPECT_FALSE(SpareBlocks::is_for(class_of(1'024)));
+  EXPECT_TRUE(SpareBlocks::is_for(class_of(1'025)));
+  auto blocks = fill(kClass, 8);
+  room_->free(blocks[7][0]);  // of the hot span
   EXPECT_EQ(spare(kClass), 0u);
   room_->expect_whole();
   count_cases(3);
 }
 
-TEST_F(SpareBlocksTest, ASecondFreeOfOneIsFound) {
-  for (const unsigned c : {kClass, kLong}) {
-    auto spans = fill(c, 8);
-    room_->free(spans[0][0]);
-    room_->free(spans[1][0]);
-    ASSERT_FALSE(near::is_damage_recorded());
-    near::Span& span = HeapRoom::span_of(spans[0][0]);
-    auto* block = reinterpret_cast<near::Block*>(spans[0][0]);
-    span.list->splice(block, block);
-    if (span.frees.tick()) room_->heap().on_count(&span);
-    const near::Damage damage = near::take_damage();
-    EXPECT_EQ(damage.flaw, near::Flaw::ring);
-    EXPECT_EQ(damage.block, spans[0][0]);
+// A span that empties gets its blocks back at once, so that it can leave.
+TEST_F(SpareBlocksTest, ASpanWithAnEighthFreeGetsItsBlocksBack) {
+  for (const unsigned c : {kCrowded, kClass, kLong}) {
+    const std::vector<char*> blocks = fill(c, 16)[8];  // the first spans are short
+    const near::Span& span = HeapRoom::span_of(blocks[0]);
+    const uint32_t capacity = span.shape().capacity;
+    uint32_t i = 0;
+    while (i < SpareBlocks::kMost) room_->free(blocks[i++]);
+    EXPECT_EQ(spare(c), SpareBlocks::kMost);
+    EXPECT_EQ(span.frees.freed(), 0u);
+    while (span.frees.freed() * 8 < capacity) room_->free(blocks[i++]);
+    EXPECT_EQ(spare(c), SpareBlocks::kMost);
+    while (spare(c) > 1) room_->take(c);
+    room_->free(blocks[i++]);
+    EXPECT_EQ(spare(c), 1u);
+    EXPECT_FALSE(span.frees_are_fast());  // because one of its blocks is a spare one
+    room_->take(c);
+    EXPECT_EQ(spare(c), 0u);
+    room_->free(blocks[i++]);
+    EXPECT_EQ(spare(c), 0u);
+    EXPECT_TRUE(span.frees_are_fast());
+    EXPECT_TRUE(span.reusable);
     room_->expect_whole();
-    EXPECT_EQ(room_->take(c), spans[1][0]);
-    EXPECT_EQ(room_->take(c), spans[0][0]);
-    EXPECT_NE(room_->take(c), spans[0][0]);
+    count_cases();
+  }
+}
+
+// Otherwise the fast path of free, which does not look at them, could get one a second time.
+TEST_F(SpareBlocksTest, ASpanThatBecomesHotGetsItsOwnBack) {
+  for (const unsigned c : {kCrowded, kClass, kLong}) {
+    auto spans = fill(c, 16);
+    const std::vector<char*>& blocks = spans[8];
+    const near::Span& span = HeapRoom::span_of(blocks[0]);
+    const uint32_t capacity = span.shape().capacity;
+    room_->free(blocks[0]);
+    room_->free(spans[9][0]);
+    for (uint32_t i = 1; i + 1 < capacity; i++) room_->free(blocks[i]);
+    EXPECT_EQ(spare(c), SpareBlocks::kMost);
+    const auto taken = static_cast<char*>(room_->heap().refill(c));  // passes the spare blocks by
+    ASSERT_TRUE(room_->heap().is_hot(span));
+    EXPECT_EQ(spare(c), 1u);
+    EXPECT_TRUE(room_->heap().spares_of(c).has(reinterpret_cast<near::Block*>(spans[9][0])));
+    EXPECT_EQ(span.frees.freed(), capacity - 2);
+    room_->hold(taken, c);
     room_->expect_whole();
     count_cases();
   }
@@ -156,7 +181,7 @@ TEST_F(SpareBlocksTest, AParkedHeapReturnsThemBeforeASpanIsAdopted) {
   room_->park();
   HeapRoom adopter;
   char* block = adopter.take(kClass);
-  EXPECT_EQ(parked.spares().count(kClass), 0u);
+  EXPECT_EQ(parked.spares_of(kClass).count(), 0u);
   EXPECT_EQ(near_check(), 0u);
   adopter.free(block);
   room_ = std::make_unique<HeapRoom>();  // takes the parked heap again

@@ -24,7 +24,7 @@ class SpentSpansTest : public testing::TestWithParam<unsigned> {
     room_ = std::make_unique<HeapRoom>();
   }
   ~SpentSpansTest() override {
-    while (!room_->live().empty()) room_->free(room_->live().begin()->first);
+    while (!room_->live().empty()) room_->free_into_span(room_->live().begin()->first);
     if (!parked_) room_->flush();
   }
 
@@ -43,7 +43,7 @@ class SpentSpansTest : public testing::TestWithParam<unsigned> {
 
   void free(size_t number, uint32_t blocks) {
     for (; blocks > 0; blocks--) {
-      room_->free(spans_[number].front());
+      room_->free_into_span(spans_[number].front());
       spans_[number].erase(spans_[number].begin());
     }
   }
