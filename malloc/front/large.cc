@@ -134,7 +134,7 @@ bool resize_large(Span& span, size_t size) {
 
 namespace {
 
-size_t sum_of_heaps(Atomic<uint64_t> Heap::Large::* counter) {
+size_t sum_of_heaps(Atomic<uint64_t> LargeCounts::* counter) {
   const auto value = [&](const Heap& heap) {
     return (heap.large.*counter).load(kRelaxed);  // relaxed: a statistic
   };
@@ -145,8 +145,8 @@ size_t sum_of_heaps(Atomic<uint64_t> Heap::Large::* counter) {
 
 }  // namespace
 
-size_t large_blocks() { return sum_of_heaps(&Heap::Large::blocks); }
+size_t large_blocks() { return sum_of_heaps(&LargeCounts::blocks); }
 
-size_t large_bytes() { return sum_of_heaps(&Heap::Large::bytes); }
+size_t large_bytes() { return sum_of_heaps(&LargeCounts::bytes); }
 
 }  // namespace near

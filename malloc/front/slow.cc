@@ -240,8 +240,8 @@ void release_slow(void* pointer) {
 void release_medium(void* pointer) {
   Span* span = &reserved_spans[offset_in_reservation(pointer) >> kSliceShift];
   const uint64_t offset = reinterpret_cast<uintptr_t>(pointer) % kSliceSize;
-  const bool is_done = !span->frees_are_fast() &&
-                       release_local(*span, static_cast<Block*>(pointer), offset);
+  const bool is_done =
+      !span->frees_are_fast() && release_local(*span, static_cast<Block*>(pointer), offset);
   if (unlikely(!is_done)) release_slow(pointer);
 }
 

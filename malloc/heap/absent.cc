@@ -21,13 +21,6 @@ void Heap::drop_cache() {
   while (Span* run = last_runs_.take()) shard_of(*run).give(run);
 }
 
-void Heap::drop_unused_runs() {
-  last_runs_.take_unused([](Span& run) { shard_of(run).give(&run); });
-  if (runs_.ends_round_unused()) {
-    while (Span* run = runs_.take_oldest()) shard_of(*run).give(run);
-  }
-}
-
 uint32_t Heap::claim_for_sleeper() {
   uint32_t claimed = 0;
   Span* kept = nullptr;

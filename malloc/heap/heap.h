@@ -25,6 +25,7 @@
 
 #include "heap/class_table.h"
 #include "heap/counted.h"
+#include "heap/counts.h"
 #include "heap/event_clock.h"
 #include "heap/idle_spans.h"
 #include "heap/magazines.h"
@@ -205,7 +206,7 @@ class Heap {
   size_t check_spares() const;
   const SpareBlocks& spares() const { return spares_; }
 
-  // Counts what was freed into the hot spans so far (Returns::local). Lock held, owner's rights.
+  // Counts what was freed into the hot spans so far (FreeCounts::local). Lock held, owner's rights.
   void count_hot();
 
   // Adds the bytes of cached empty spans and runs and of blocks in magazines to the sums of their
@@ -221,23 +222,8 @@ class Heap {
   // then no thread gives it spans. relaxed: a span that leaves meanwhile does no harm
   bool has_foreign() const { return foreign_.load(kRelaxed) != 0; }
 
-  // Statistics of near_free_batch through this heap; any thread may sum them. The owner's thread
-  // writes them; any thread writes those of the two placeholder heaps (front/thread.h).
-  struct Batches {
-    Atomic<uint64_t> calls{0};
-    Atomic<uint64_t> blocks{0};
-    Atomic<uint64_t> groups{0};
-    Atomic<uint64_t> remote{0};  // groups of other owners' spans: one atomic operation each
-  };
-  Batches batches;
-
-  // Large blocks that threads with this heap took, less those that they freed: wrapping sums, of
-  // which only the total of all heaps means something. Written as Batches.
-  struct Large {
-    Atomic<uint64_t> blocks{0};
-    Atomic<uint64_t> bytes{0};
-  };
-  Large large;
+  BatchCounts batches;
+  LargeCounts large;
 
   // Counts a large block that the thread took (1) or freed (-1). Owner's thread.
   void count_large(const Span& span, int blocks) {
@@ -259,20 +245,11 @@ class Heap {
     }
   }
 
-  // Statistics of frees; visits() counts the slow paths of malloc. Written under the lock; any
-  // thread may sum them.
-  struct Returns {
-    Atomic<uint64_t> counts{0};  // times that a span's countdown reached zero
-    Atomic<uint64_t> remote{0};  // blocks that other threads freed and the heap took back
-    // Blocks that the owner's thread freed into the heap's spans on its node. Counted when a span
-    // reaches an event, and for hot spans also when the owner calls count_hot or ends; so recent
-    // frees of running threads are missing.
-    Atomic<uint64_t> local{0};
-  };
-  Returns returns;
+  FreeCounts returns;
 
   // Blocks, by their node, that the owner's thread freed elsewhere than into its spans: large
-  // blocks, spare ones, and blocks of spans that it does not own. Only that thread writes it; any thread may sum it.
+  // blocks, spare ones, and blocks of spans that it does not own. Only that thread writes it; any
+  // thread may sum it.
   Atomic<uint64_t> freed_of[kMaxNodes] = {};
   void count_freed_elsewhere(unsigned node, uint64_t blocks) {
     // relaxed: a statistic with one writer

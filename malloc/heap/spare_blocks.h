@@ -41,7 +41,7 @@ class SpareBlocks {
    public:
     uint32_t count() const { return count_.load(kRelaxed); }  // relaxed: a hint
     uint32_t room() const { return room_.load(kRelaxed); }    // relaxed: a policy
-    // Any thread, with the heap's lock.
+    // Any thread, with the heap's lock. relaxed: a policy
     void set_room(uint32_t room) { room_.store(static_cast<uint8_t>(room), kRelaxed); }
 
     bool has(const Block* block) const {

@@ -17,7 +17,7 @@ using near::SpareBlocks;
 
 constexpr unsigned kClass = class_of(4'096);
 constexpr unsigned kCrowded = class_of(1'281);  // many blocks in a span
-constexpr unsigned kLong = class_of(20'000);  // a span has several slices
+constexpr unsigned kLong = class_of(20'000);    // a span has several slices
 
 class SpareBlocksTest : public testing::Test {
  protected:
