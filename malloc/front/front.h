@@ -49,8 +49,8 @@ NEAR_NOINLINE void release_slow(void* pointer);
 // Called if the pointer is in the first window, and its slice is not the first of a span of this
 // thread's heap. The span may lie on another node, so this reads each of its fields only once.
 NEAR_NOINLINE void release_other(void* pointer);
-// For an address in the first slice of a span of this thread's heap: that of a medium block, or
-// none of a block.
+// The address is in the first slice of a span of this thread's heap: that of a block whose span's
+// frees are not fast (heap/spare_blocks.h), or of none.
 NEAR_NOINLINE void release_medium(void* pointer);
 NEAR_NOINLINE void release_count(void* pointer);
 // Called when the countdown of a span of this thread's heap reached zero.

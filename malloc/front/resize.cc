@@ -47,14 +47,17 @@ bool fits_well(size_t size, size_t usable) {
 
 // False if the program does not hold the block. The check build finds this always. Other builds
 // find it, as `release` does, only if this thread's heap owns the span and the block is the first
-// on the span's list.
+// on the span's list or a spare one.
 bool is_live(Span& span, void* pointer) {
   if (span.kind == SpanKind::large) return true;  // the free of a sampled block finds out
   auto* block = static_cast<Block*>(pointer);
   uintptr_t distance;
   // relaxed: only this thread makes its own heap the owner, so a stale value names another heap
   const bool is_own = span.owner.load(kRelaxed) == current_heap;
-  return !(is_own && span.list->is_first(block, distance)) && is_held(&span, block);
+  if (is_own && span.list->is_first(block, distance)) return false;
+  if (is_own && !span.frees_are_fast() && current_heap->spares_of(span.size_class).has(block))
+    return false;
+  return is_held(&span, block);
 }
 
 // Takes a block of a class with room, of which the profile counts what was asked for.

@@ -56,7 +56,8 @@ NEAR_COLD void report_no_block(const void* pointer) {
                                  : "it was freed before, or never allocated");
 }
 
-// The fast path of free for a block in any slice of its span. False if a test fails.
+// The fast path of free for a block in any slice of its span, and for one that may become a spare
+// block. False if a test fails.
 NEAR_INLINE bool release_local(Span& span, Block* block, uint64_t offset) {
   if (span.owner.load(kRelaxed) != current_heap) return false;  // relaxed: as on the fast path
   if (unlikely(!starts_block(offset, kSizeClasses[span.size_class].exact))) return false;
@@ -65,7 +66,7 @@ NEAR_INLINE bool release_local(Span& span, Block* block, uint64_t offset) {
     if (unlikely(spares.has(block))) return false;
     if (current_heap->may_keep_spare(span, spares)) {
       if (unlikely(!record_freed(&span, block))) return false;
-      current_heap->keep_spare(span, spares, block);
+      current_heap->keep_spare(spares, block);
       return true;
     }
   }
@@ -168,6 +169,7 @@ uint64_t freed_so_far() {
   for (uint32_t id = 0; id < heap_count(); id++) {
     const Heap& heap = *heap_by_id(id);
     sum += heap.returns.local.load(kRelaxed);  // relaxed: as below
+    sum += heap.freed_spare.load(kRelaxed);    // relaxed: as below
     for (unsigned n = 0; n < topology.count; n++)
       sum += heap.freed_of[n].load(kRelaxed);  // relaxed: to see the caller's own frees suffices
   }

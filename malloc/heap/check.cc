@@ -44,10 +44,11 @@ size_t Heap::check_spares() const {
   spares_.for_each([&](unsigned size_class, const Block* block) {
     const Span& span = span_with(block);
     // relaxed: spans of this heap do not change now
-    if (span.owner.load(kRelaxed) == this && span.size_class == size_class) return;
+    const bool is_own = span.owner.load(kRelaxed) == this && span.size_class == size_class;
+    if (is_own && is_block(span, block) && !is_hot(span) && !span.frees_are_fast()) return;
     wrong++;
-    message("spare block %p of heap %u: its span is not the heap's",
-            static_cast<const void*>(block), id_);
+    message("spare block %p of heap %u: %s", static_cast<const void*>(block), id_,
+            is_own ? "frees of its span do not look for it" : "its span is not the heap's");
   });
   return wrong;
 }

@@ -63,6 +63,7 @@ Block* Heap::take_from_cold(unsigned size_class) {
   if (block == nullptr) return nullptr;  // damaged: it is found where the span becomes hot
   const uint32_t freed = span->frees.freed() - 1;
   if (freed < span->shape().reuse_at) reusable_.unfile(*span);
+  span->set_fast_frees(false);  // it is nearly full again
   set_count(*span, freed, next_event(*span, freed));
   return block;
 }
@@ -171,9 +172,12 @@ void Heap::heat(Span& span, unsigned size_class) {
   if (is_small(size_class)) {
     marks.be_tried(span);
     await_look(span, span.shape().capacity - freed);
-  } else {
-    set_count(span, freed, span.shape().capacity);
+    return;
   }
+  const uint32_t capacity = span.shape().capacity;
+  set_count(span, static_cast<uint32_t>(min_of(freed, capacity)), capacity);
+  // A spare block that was freed a second time, without notice, is in the list twice.
+  if (unlikely(freed > capacity)) abandon_list(span, {Flaw::ring, span.start});
 }
 
 // Makes the hot span of a class cold. `freed` of its blocks are free: in its bin or uncarved.
@@ -248,11 +252,11 @@ uint32_t Heap::take_remote(Span& span) {
   return chain.count;
 }
 
-// True if more blocks were freed than the span has: `freed`, which its own thread counts, and those
-// that wait on the remote list. Reads that list only if no block is live otherwise.
-static bool exceeds(const Span& span, uint32_t freed) {
+// True if more blocks were freed than the span has: `freed`, which its own thread counts, those
+// that wait on the remote list, and spare ones. Reads these only if no block is live otherwise.
+bool Heap::exceeds(const Span& span, uint32_t freed) const {
   const uint32_t capacity = span.shape().capacity;
-  return freed >= capacity && freed + span.remote.count() > capacity;
+  return freed >= capacity && (freed + span.remote.count() > capacity || has_spare_of(span));
 }
 
 // Moves a span with `freed` free blocks to the state and list that this number calls for, and sets

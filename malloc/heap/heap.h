@@ -7,7 +7,9 @@
 //             if in reusable_ (heap/reusable_spans.h)
 //   empty     all free: it leaves at once, to its node or to cache_ (kind == none)
 // The thread allocates from bins and frees into its own spans without the lock: this is the fast
-// path, which touches only bins, *span.list and span.frees. Everything else holds `lock`, which is
+// path, which touches only bins, *span.list and span.frees. It also keeps and takes spare blocks
+// without the lock (heap/spare_blocks.h), and lets frees of their spans pass by the fast path or
+// not. Everything else holds `lock`, which is
 // almost never contended: the purge thread takes it to free spans for an idle owner, and fork takes
 // it so that the child finds every heap between two slow paths.
 //
@@ -84,17 +86,19 @@ class Heap {
   // The medium blocks of a class that the thread freed and that their spans have not got back.
   // Owner's thread.
   SpareBlocks::OfClass& spares_of(unsigned size_class) { return spares_.of(size_class); }
-  // True if a block of this span may become one: the span is nearly full. For a span whose frees
-  // are not fast; those of one with more free blocks become so.
+  // True if a block of this span, whose frees are not fast, may become one. If the span has as many
+  // free blocks as an eighth of a long one has blocks, and no spare one, its frees become fast.
   bool may_keep_spare(Span& span, const SpareBlocks::OfClass& spares) {
     const bool is_nearly_full = span.frees.freed() * 8 < kSizeClasses[span.size_class].capacity;
     if (unlikely(!is_nearly_full)) end_spares_of(span);
-    return is_nearly_full && spares.count() < spares.room();
+    return is_nearly_full && spares.count() < spares.room() &&
+           (likely(!has_foreign()) || span.node == node_);
   }
   // Keeps a block that the thread freed, so that it does not go back to its span.
-  void keep_spare(const Span& span, SpareBlocks::OfClass& spares, Block* block) {
+  void keep_spare(SpareBlocks::OfClass& spares, Block* block) {
     spares.put(block);
-    count_freed_elsewhere(likely(!has_foreign()) ? node_ : span.node, 1);
+    // relaxed: a statistic with one writer
+    freed_spare.store(freed_spare.load(kRelaxed) + 1, kRelaxed);
   }
 
   // Puts a span into the inbox: its remote list was empty and now has a block. Any thread.
@@ -202,7 +206,8 @@ class Heap {
   unsigned node() const { return node_; }
   bool is_hot(const Span& span) const { return hot_[span.size_class] == &span; }
   size_t check_span(const Span& span) const;
-  // How many spare blocks are of spans of another heap. Lock held, owner's rights.
+  // How many spare blocks are none of a span of the heap that looks for them when it frees. Lock
+  // held, owner's rights.
   size_t check_spares() const;
   const SpareBlocks& spares() const { return spares_; }
 
@@ -247,9 +252,11 @@ class Heap {
 
   FreeCounts returns;
 
-  // Blocks, by their node, that the owner's thread freed elsewhere than into its spans: large
-  // blocks, spare ones, and blocks of spans that it does not own. Only that thread writes it; any
-  // thread may sum it.
+  // Blocks of its spans on its node that the owner's thread freed and kept. Only that thread writes
+  // it; any thread may sum it.
+  Atomic<uint64_t> freed_spare{0};
+  // Blocks, by their node, that the owner's thread freed elsewhere: large blocks, and blocks of
+  // spans that it does not own. As above.
   Atomic<uint64_t> freed_of[kMaxNodes] = {};
   void count_freed_elsewhere(unsigned node, uint64_t blocks) {
     // relaxed: a statistic with one writer
@@ -314,7 +321,9 @@ class Heap {
   void take_bin(Span& span);
   void return_spares(unsigned size_class, uint32_t keep);
   uint32_t take_back_spares(Span& span);
+  bool has_spare_of(const Span& span) const;
   NEAR_NOINLINE void end_spares_of(Span& span);
+  bool exceeds(const Span& span, uint32_t freed) const;
   void look_at_hot(Span& span);
   // Counts the free blocks of the hot span of a class; walks the bin.
   uint32_t count_hot_free(unsigned size_class);

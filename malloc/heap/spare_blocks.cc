@@ -24,10 +24,14 @@ void Heap::return_spares(unsigned size_class, uint32_t keep) {
   }
 }
 
+bool Heap::has_spare_of(const Span& span) const {
+  return SpareBlocks::is_for(span.size_class) &&
+         spares_.of(span.size_class).any_within(span.start, span.bytes());
+}
+
 // The span's next blocks go back to it at once, if none of its blocks is a spare one.
 void Heap::end_spares_of(Span& span) {
-  const char* begin = span.start;
-  if (!spares_.of(span.size_class).any_within(begin, span.bytes())) span.set_fast_frees(true);
+  if (!has_spare_of(span)) span.set_fast_frees(true);
 }
 
 // Moves the spare blocks of a cold span to its list. Returns how many; its count is left alone.

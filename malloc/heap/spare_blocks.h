@@ -39,7 +39,7 @@ class SpareBlocks {
   // Those of one class.
   class OfClass {
    public:
-    uint32_t count() const { return count_.load(kRelaxed); }  // relaxed: a hint
+    uint32_t count() const { return count_.load(kRelaxed); }  // relaxed: only the owner writes it
     uint32_t room() const { return room_.load(kRelaxed); }    // relaxed: a policy
     // Any thread, with the heap's lock. relaxed: a policy
     void set_room(uint32_t room) { room_.store(static_cast<uint8_t>(room), kRelaxed); }

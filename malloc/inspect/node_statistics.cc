@@ -50,8 +50,10 @@ FreedBy gather_freed(unsigned node) {
   for (unsigned n = 0; n < topology.count; n++) by.node[n] = freed_apart(node, n);
   for_each_heap([&](const Heap& heap) {
     uint64_t& sum = by.node[heap.node()];
-    sum += heap.freed_of[node].load(kRelaxed);                          // relaxed: a statistic
-    if (heap.node() == node) sum += heap.returns.local.load(kRelaxed);  // relaxed: a statistic
+    sum += heap.freed_of[node].load(kRelaxed);  // relaxed: a statistic
+    if (heap.node() != node) return;
+    sum += heap.returns.local.load(kRelaxed);  // relaxed: a statistic
+    sum += heap.freed_spare.load(kRelaxed);    // relaxed: a statistic
   });
   return by;
 }

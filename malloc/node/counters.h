@@ -1,8 +1,8 @@
 // Counters of each node: events of slow paths, and the frees that no heap counts.
 //
 // A free is counted once. The heap that owns the span counts it if its own thread frees and the
-// span lies on the heap's node (FreeCounts::local). The freeing thread's heap counts it if the
-// block is large or another owner's (Heap::freed_of). All others are counted here.
+// span lies on the heap's node (FreeCounts::local, Heap::freed_spare). The freeing thread's heap
+// counts it if the block is large or another owner's (Heap::freed_of). All others are counted here.
 // Thread-safety: any thread; the counters are independent.
 #pragma once
 

@@ -32,6 +32,7 @@
 #include "sizes/size_class.h"
 #include "span/free_list.h"
 #include "span/remote_list.h"
+#include "sync/inside.h"
 
 namespace near {
 
@@ -123,8 +124,13 @@ struct alignas(128) Span {
   // Whether frees by the owner's thread take the fast path, on which blocks go back to their span
   // (heap/spare_blocks.h). The owner.
   bool frees_are_fast() const { return reciprocal != 0; }
+  // A child of a fork that another thread makes in between takes the slow path.
   void set_fast_frees(bool on) {
-    reciprocal = reciprocal_again = on ? kSizeClasses[size_class].reciprocal : 0;
+    if (!on) reciprocal_again = 0;
+    order_for_handlers();
+    reciprocal = on ? kSizeClasses[size_class].reciprocal : 0;
+    order_for_handlers();
+    if (on) reciprocal_again = kSizeClasses[size_class].reciprocal;
   }
   bool is_short() const { return slices != kSizeClasses[size_class].slices; }
   size_t bytes() const { return size_t{slices} << kSliceShift; }

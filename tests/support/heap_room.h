@@ -67,7 +67,7 @@ class HeapRoom {
       ASSERT_FALSE(spares.has(block));
       if (heap_->may_keep_spare(span, spares)) {
         forget(bytes);
-        return heap_->keep_spare(span, spares, block);
+        return heap_->keep_spare(spares, block);
       }
     }
     free_into_span(bytes);

@@ -170,6 +170,47 @@ TEST_F(SpareBlocksTest, ASpanThatBecomesHotGetsItsOwnBack) {
   }
 }
 
+// Blocks that a burst filed are taken from the cold span one by one; then its next ones are kept.
+TEST_F(SpareBlocksTest, ACloseToFullSpanHasSpareBlocksAgainAfterABurst) {
+  auto spans = fill(kClass, 16);
+  for (size_t i = 4; i < 8; i++) room_->free(spans[i][0]);
+  ASSERT_EQ(spare(kClass), SpareBlocks::kMost);
+  const near::Span& span = HeapRoom::span_of(spans[8][0]);
+  for (size_t i = 0; i < 3; i++) room_->free(spans[8][i]);
+  ASSERT_TRUE(span.frees_are_fast());
+  while (span.frees.freed() > 0) room_->take(kClass);
+  ASSERT_EQ(spare(kClass), 0u);
+  const uint64_t counts = room_->heap().returns.counts.load();
+  room_->free(spans[8][5]);
+  EXPECT_EQ(spare(kClass), 1u);
+  EXPECT_EQ(room_->heap().returns.counts.load(), counts);
+  room_->expect_whole();
+  count_cases();
+}
+
+// The program's error must not let a span leave of which malloc may still hand out a block.
+TEST_F(SpareBlocksTest, ASpanWithASpareBlockThatAnotherThreadFreesTooStays) {
+  auto spans = fill(kClass, 16);
+  near::Span& span = HeapRoom::span_of(spans[8][0]);
+  room_->free(spans[8][0]);
+  ASSERT_EQ(spare(kClass), 1u);
+  const auto pushed =
+      span.remote.push(near::SpanBlocks{span.start}, reinterpret_cast<near::Block*>(spans[8][0]));
+  ASSERT_TRUE(pushed.first);
+  room_->heap().receive(&span);
+  for (size_t i = 1; i < spans[8].size(); i++) room_->free_into_span(spans[8][i]);
+  {
+    const near::LockGuard guard(room_->heap().lock);
+    room_->heap().drain();
+  }
+  EXPECT_EQ(near::take_damage().flaw, near::Flaw::ring);
+  EXPECT_EQ(span.owner.load(), &room_->heap());
+  // The blocks of the list are lost with its flaw. Those that the program frees now come back.
+  span.frees.set(span.shape().capacity - 1, span.shape().capacity);
+  while (!room_->live().empty()) room_->free(room_->live().begin()->first);
+  count_cases(2);
+}
+
 // A span that another heap adopts has no block among the spare ones of its former heap.
 TEST_F(SpareBlocksTest, AParkedHeapReturnsThemBeforeASpanIsAdopted) {
   auto spans = fill(kClass, 8);
