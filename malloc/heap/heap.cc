@@ -168,12 +168,12 @@ void Heap::heat(Span& span, unsigned size_class) {
   bins[size_class].set(span.local.head());
   span.local.clear(span.start);
   span.list = &bins[size_class];
-  span.set_fast_frees(true);
   if (is_small(size_class)) {
     marks.be_tried(span);
     await_look(span, span.shape().capacity - freed);
     return;
   }
+  span.set_fast_frees(true);
   const uint32_t capacity = span.shape().capacity;
   set_count(span, static_cast<uint32_t>(min_of(freed, capacity)), capacity);
   // A spare block that was freed a second time, without notice, is in the list twice.
