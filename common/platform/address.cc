@@ -26,6 +26,7 @@ constexpr uintptr_t kReach = 16 * kMiB;
 bool is_readable(const void* address) {
   constexpr int kNoSuchChange = -1;
   constexpr size_t kMaskBytes = 8;
+  if (address == nullptr) return false;  // the call does not read what null points to
   const SavedErrno saved;
   syscall(SYS_rt_sigprocmask, kNoSuchChange, address, nullptr, kMaskBytes);
   return errno != EFAULT;

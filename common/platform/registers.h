@@ -28,19 +28,26 @@ struct Registers {
 
   uintptr_t value[kCount];
   uintptr_t pc;
-  uintptr_t read_last;  // a place of the stack that is certainly readable
+  // Bytes of the stack that are certainly readable: whole pages.
+  struct Readable {
+    uintptr_t start;
+    uintptr_t end;
+    bool has(uintptr_t place) const { return place - start < end - start; }
+  };
+  Readable readable;
 
-  // Reads the word at a place of the stack. Frames lie close together, so a place on another page
-  // than the last one is tested first: tables, or what the program did to its stack, may be wrong.
-  bool read_word(uintptr_t place, uintptr_t& out) {
-    constexpr uintptr_t kPage = 4096;
-    if (place % sizeof(uintptr_t) != 0) return false;
+  // Reads the word at a place of the stack. A page that was not read yet is tested first: tables, or
+  // what the program did to its stack, may be wrong.
+  NEAR_INLINE bool read_word(uintptr_t place, uintptr_t& out) {
+    if (unlikely(place % sizeof(uintptr_t) != 0)) return false;
     const auto* word = reinterpret_cast<const uintptr_t*>(place);
-    if (place / kPage != read_last / kPage && !is_readable(word)) return false;
-    read_last = place;
+    if (unlikely(!readable.has(place)) && !test_page(word)) return false;
     out = *word;
     return true;
   }
+
+  // From now on at most the page of the stack pointer is taken for readable.
+  void distrust() { readable = readable.has(stack()) ? page_of(stack()) : Readable{}; }
 
   uintptr_t frame() const { return value[kFrame]; }
   uintptr_t stack() const { return value[kStack]; }
@@ -78,7 +85,26 @@ struct Registers {
         : "r"(value)
         : "x9", "memory");
 #endif
-    read_last = stack();
+    readable = page_of(stack());
+  }
+
+ private:
+  static constexpr uintptr_t kPage = 4096;
+  static Readable page_of(uintptr_t place) {
+    const uintptr_t start = place & ~(kPage - 1);
+    return {start, start + kPage};
+  }
+
+  // Adds the page if it follows on those that are known; otherwise it takes their place.
+  NEAR_NOINLINE bool test_page(const uintptr_t* word) {
+    if (!is_readable(word)) return false;
+    const Readable page = page_of(reinterpret_cast<uintptr_t>(word));
+    if (page.start == readable.end) {
+      readable.end = page.end;
+    } else {
+      readable = page;
+    }
+    return true;
   }
 };
 static_assert(offsetof(Registers, pc) == Registers::kCount * sizeof(uintptr_t));

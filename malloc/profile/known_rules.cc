@@ -26,7 +26,21 @@ constinit Pair pairs[kPairs] = {};  // guard: taken
 constinit uint8_t period = 0;       // guard: taken
 constinit uint64_t began_ms = 0;    // the period; guard: taken
 
+// Of the threads that took a sample last.
+struct KnownStack {
+  Registers::Readable readable;
+  uint8_t period;
+};
+constexpr size_t kStacks = 16;
+constinit KnownStack stacks[kStacks] = {};  // guard: taken
+
 constexpr uint64_t kOdd = 0x9e37'79b9'7f4a'7c15;
+
+// Stacks of threads lie some megabytes apart.
+KnownStack& stack_of(uintptr_t place) {
+  constexpr unsigned kBytesLog = 20;
+  return stacks[((place >> kBytesLog) * kOdd >> 32) % kStacks];
+}
 
 Pair& pair_of(uintptr_t pc) { return pairs[(uint64_t{pc} * kOdd >> 32) % kPairs]; }
 
@@ -89,6 +103,7 @@ void begin_period(uint64_t now_ms) {
   for (Pair& pair : pairs) {
     for (Entry& entry : pair.entries) entry.period = 0;
   }
+  for (KnownStack& stack : stacks) stack.period = 0;
   period = 1;
 }
 
@@ -133,9 +148,23 @@ void KnownRules::add(uintptr_t pc, const SearchTable& table, uint32_t number, co
   pair.entries[0] = {pc, number % kNumbers, period, digest, found};
 }
 
+void KnownRules::trust_stack(Registers& registers) const {
+  if (!taken_) return;
+  const KnownStack& known = stack_of(registers.stack());
+  if (known.period == period && known.readable.has(registers.stack())) {
+    registers.readable = known.readable;
+  }
+}
+
+void KnownRules::keep_stack(const Registers& registers) const {
+  if (!taken_) return;
+  stack_of(registers.readable.start) = {registers.readable, period};
+}
+
 void KnownRules::give_back_in_child() {
   if (!taken.load(kRelaxed)) return;  // relaxed: the child has one thread
   memset(pairs, 0, sizeof pairs);
+  memset(stacks, 0, sizeof stacks);
   taken.store(false, kRelaxed);  // relaxed: as above
 }
 

@@ -6,6 +6,9 @@
 // the tables are seldom in the processor's cache: a stack may be wrong if a program replaces code
 // within a period. An address has a pair of entries, where the last two that belong there stay.
 // What a compiler seldom writes is not kept.
+//
+// The pages of a stack that were found readable are kept for a period as well, because a test is a
+// system call. Tables lead to the part of the stack that is in use.
 // Invariant: only the thread that took the rules reads or writes an entry. A thread that finds them
 // taken goes without: no thread waits, so a handler may ask.
 // Part of the profiler's own memory (profiler.h, kMostOwnBytes).
@@ -46,6 +49,11 @@ class KnownRules {
   const ShortRules* find(uintptr_t pc, const SearchTable& table) const;
   // Keeps them; `number` is that of the function in the table.
   void add(uintptr_t pc, const SearchTable& table, uint32_t number, const Rules& rules);
+
+  // Takes the pages of the calling thread's stack for readable that a walk read in this period.
+  void trust_stack(Registers& registers) const;
+  // Keeps those that the walk read.
+  void keep_stack(const Registers& registers) const;
 
   // Called in a child of fork: a thread that it does not have may have taken the rules.
   static void give_back_in_child();

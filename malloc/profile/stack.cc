@@ -47,6 +47,7 @@ bool is_own_code(uintptr_t address) {
 // downward, and no frame is this large: so a value that is no frame pointer ends the stack.
 Step step_by_frame(Registers& registers) {
   constexpr uintptr_t kLargestFrame = 256 * kKiB;
+  registers.distrust();  // what is no frame pointer may lead anywhere
   const uintptr_t place = registers.frame();
   if (place - registers.stack() >= kLargestFrame) return Step::end;
   uintptr_t& caller = registers.value[Registers::kFrame];
@@ -76,12 +77,14 @@ NEAR_NOINLINE unsigned capture_stack(uintptr_t* frames, unsigned most) {
   Registers registers;
   registers.read();
   KnownRules known(coarse_now_ms());
+  known.trust_stack(registers);
   unsigned count = 0;
   while (count < most && step(registers, known) == Step::done) {
     const uintptr_t address = registers.pc;
     if (count > 0 || !is_own_code(address)) frames[count++] = address;
     registers.pc = address - 1;
   }
+  known.keep_stack(registers);
   return count;
 }
 

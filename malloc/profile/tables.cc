@@ -42,11 +42,12 @@ Step apply(const Rules& rules, Registers& registers) {
 }
 
 // As `apply`.
-Step apply_short(const ShortRules& rules, Registers& registers) {
+NEAR_INLINE Step apply_short(const ShortRules& rules, Registers& registers) {
   if (rules.has_no_caller) return Step::end;
   uintptr_t cfa = registers.value[rules.cfa_register] + static_cast<uintptr_t>(rules.cfa_offset);
   if (rules.cfa_is_stored && !registers.read_word(cfa, cfa)) return Step::end;
   if (cfa <= registers.stack()) return Step::end;
+#pragma GCC unroll 12
   for (unsigned i = 0; i < std::size(Registers::kKept); i++) {
     if (rules.stored[i] == 0) continue;
     const uintptr_t place = cfa + static_cast<uintptr_t>(rules.stored[i]) * sizeof(uintptr_t);

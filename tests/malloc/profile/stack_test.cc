@@ -163,6 +163,36 @@ TEST_F(ProfileStack, CodeWithoutTablesIsUnknown) {
   count_cases(2);
 }
 
+TEST_F(ProfileStack, PagesThatAWalkReadAreTakenForReadableForAWhile) {
+  const uint64_t now_ms = near::coarse_now_ms() + 10'000;  // a period of its own
+  near::Registers walked;
+  walked.read();
+  const auto page = walked.readable;
+  const auto trusted = [&](uint64_t when_ms, uintptr_t further) {
+    near::Registers registers = walked;
+    registers.readable = page;
+    registers.value[near::Registers::kStack] += further;
+    near::profile::KnownRules(when_ms).trust_stack(registers);
+    return registers.readable;
+  };
+  EXPECT_EQ(page.end - page.start, 4096u);
+  uintptr_t word;
+  ASSERT_TRUE(walked.read_word(page.end, word));
+  near::profile::KnownRules(now_ms).keep_stack(walked);
+  EXPECT_EQ(trusted(now_ms + near::profile::KnownRules::kTrustMs / 2, 0).end, page.end + 4096);
+  constexpr uintptr_t kElsewhere = 1 << 30;
+  EXPECT_EQ(trusted(now_ms, kElsewhere).end, page.end);
+  EXPECT_EQ(trusted(now_ms + 2 * near::profile::KnownRules::kTrustMs, 0).end, page.end);
+  EXPECT_FALSE(walked.read_word(0, word));
+  EXPECT_TRUE(walked.read_word(page.start, word));
+  walked.distrust();
+  EXPECT_EQ(walked.readable.start, page.start);
+  walked.value[near::Registers::kStack] = kElsewhere;
+  walked.distrust();
+  EXPECT_FALSE(walked.readable.has(kElsewhere));
+  count_cases(9);
+}
+
 // Wrong registers end the walk: at each depth one of them is changed before the next steps.
 TEST_F(ProfileStack, WrongRegistersEndIt) {
   for (unsigned changed = 0; changed < near::Registers::kCount; changed++) {
