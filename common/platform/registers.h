@@ -36,8 +36,8 @@ struct Registers {
   };
   Readable readable;
 
-  // Reads the word at a place of the stack. A page that was not read yet is tested first: tables, or
-  // what the program did to its stack, may be wrong.
+  // Reads the word at a place of the stack. A page that was not read yet is tested first: tables,
+  // or what the program did to its stack, may be wrong.
   NEAR_INLINE bool read_word(uintptr_t place, uintptr_t& out) {
     if (unlikely(place % sizeof(uintptr_t) != 0)) return false;
     const auto* word = reinterpret_cast<const uintptr_t*>(place);

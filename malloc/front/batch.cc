@@ -44,9 +44,7 @@ NEAR_NOINLINE void reach_count_beyond(Span& span, uint32_t beyond) {
 // block.
 NEAR_INLINE bool splice_local(Span& span, const Chain& chain) {
   if (unlikely(span.list->head() == chain.last->address())) return false;
-  if (!span.frees_are_fast()) {
-    if (unlikely(current_heap->spares_of(span.size_class).has(chain.last))) return false;
-  }
+  if (unlikely(current_heap->is_spare(span, chain.last))) return false;
   span.list->splice(chain.first, chain.last);
   const uint32_t left = span.frees.remaining();
   if (unlikely(span.frees.tick(chain.count))) reach_count_beyond(span, chain.count - left);

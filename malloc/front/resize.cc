@@ -54,10 +54,9 @@ bool is_live(Span& span, void* pointer) {
   uintptr_t distance;
   // relaxed: only this thread makes its own heap the owner, so a stale value names another heap
   const bool is_own = span.owner.load(kRelaxed) == current_heap;
-  if (is_own && span.list->is_first(block, distance)) return false;
-  if (is_own && !span.frees_are_fast() && current_heap->spares_of(span.size_class).has(block))
-    return false;
-  return is_held(&span, block);
+  const bool is_freed =
+      is_own && (span.list->is_first(block, distance) || current_heap->is_spare(span, block));
+  return !is_freed && is_held(&span, block);
 }
 
 // Takes a block of a class with room, of which the profile counts what was asked for.

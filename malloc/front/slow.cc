@@ -56,6 +56,10 @@ NEAR_COLD void report_no_block(const void* pointer) {
                                  : "it was freed before, or never allocated");
 }
 
+NEAR_INLINE Span* span_in_first_window(const void* pointer) {
+  return &reserved_spans[offset_in_reservation(pointer) >> kSliceShift];
+}
+
 // The fast path of free for a block in any slice of its span, and for one that may become a spare
 // block. False if a test fails.
 NEAR_INLINE bool release_local(Span& span, Block* block, uint64_t offset) {
@@ -78,17 +82,14 @@ NEAR_INLINE bool release_local(Span& span, Block* block, uint64_t offset) {
   return true;
 }
 
-NEAR_INLINE uint64_t offset_in(const Span& span, const Block* block) {
-  return static_cast<uint64_t>(reinterpret_cast<const char*>(block) - span.start);
-}
-
 void push_remote(Span& span, SpanBlocks blocks, Block* block, RemoteList<Block>::Seen seen) {
   if (unlikely(!release_remote(span, blocks, block, seen))) report_invalid(block, "double free");
 }
 
 void release_block(Span& span, Block* block) {
   if (unlikely(!is_block(span, block))) return report_no_block(block);
-  if (release_local(span, block, offset_in(span, block))) return;
+  const auto offset = static_cast<uint64_t>(reinterpret_cast<char*>(block) - span.start);
+  if (release_local(span, block, offset)) return;
   const bool local = span.owner.load(kRelaxed) == current_heap;  // relaxed: as on the fast path
   if (unlikely(local)) return report_invalid(block, "double free");
   const auto seen = span.remote.look();
@@ -240,7 +241,7 @@ void release_slow(void* pointer) {
 }
 
 void release_medium(void* pointer) {
-  Span* span = &reserved_spans[offset_in_reservation(pointer) >> kSliceShift];
+  Span* span = span_in_first_window(pointer);
   const uint64_t offset = reinterpret_cast<uintptr_t>(pointer) % kSliceSize;
   const bool is_done =
       !span->frees_are_fast() && release_local(*span, static_cast<Block*>(pointer), offset);
@@ -248,7 +249,7 @@ void release_medium(void* pointer) {
 }
 
 void release_other(void* pointer) {
-  Span* span = &reserved_spans[offset_in_reservation(pointer) >> kSliceShift];
+  Span* span = span_in_first_window(pointer);
   const auto offset = static_cast<uint16_t>(reinterpret_cast<uintptr_t>(pointer));
   const auto seen = span->remote.look();
   if (!seen.is_open()) return release_in_slice(span, pointer);
@@ -262,7 +263,7 @@ void release_other(void* pointer) {
 // Called when the free of `pointer`, in the first slice of a span in the first window, took the
 // span's count to zero.
 void release_count(void* pointer) {
-  Span* span = &reserved_spans[offset_in_reservation(pointer) >> kSliceShift];
+  Span* span = span_in_first_window(pointer);
   if (likely(span->idle)) return;  // it waits, with all its blocks free, for its next user
   reach_count(span);
 }

@@ -7,9 +7,8 @@
 //             if in reusable_ (heap/reusable_spans.h)
 //   empty     all free: it leaves at once, to its node or to cache_ (kind == none)
 // The thread allocates from bins and frees into its own spans without the lock: this is the fast
-// path, which touches only bins, *span.list and span.frees. It also keeps and takes spare blocks
-// without the lock (heap/spare_blocks.h), and lets frees of their spans pass by the fast path or
-// not. Everything else holds `lock`, which is
+// path, which touches only bins, *span.list and span.frees. Spare blocks, and whether frees of
+// their spans are fast, need no lock either (heap/spare_blocks.h). All else holds `lock`, which is
 // almost never contended: the purge thread takes it to free spans for an idle owner, and fork takes
 // it so that the child finds every heap between two slow paths.
 //
@@ -86,6 +85,10 @@ class Heap {
   // The medium blocks of a class that the thread freed and that their spans have not got back.
   // Owner's thread.
   SpareBlocks::OfClass& spares_of(unsigned size_class) { return spares_.of(size_class); }
+  // True if the block is one: the thread has freed it already.
+  bool is_spare(const Span& span, const Block* block) const {
+    return !span.frees_are_fast() && spares_.of(span.size_class).has(block);
+  }
   // True if a block of this span, whose frees are not fast, may become one. If the span has as many
   // free blocks as an eighth of a long one has blocks, and no spare one, its frees become fast.
   bool may_keep_spare(Span& span, const SpareBlocks::OfClass& spares) {

@@ -32,7 +32,7 @@ void Heap::await_frees(Span& span, uint32_t frees) {
   marks.look_ahead(span);
 }
 
-// Counts on when a block was marked, while the span's next event is so many frees away.
+// Counts anew, because a block was marked or may be; the span's next event is so many frees away.
 void Heap::count_on(Span& span, uint32_t frees) {
   count_frees(span);
   if (is_hot(span)) return await_frees(span, frees);
@@ -46,9 +46,7 @@ void Heap::open_class(unsigned size_class) {
   Span* span = hot_[size_class];
   if (span != nullptr && !marks.has_tried(*span)) {
     marks.be_tried(*span);
-    const uint32_t frees = span->frees.remaining();
-    count_frees(*span);
-    await_frees(*span, frees);
+    count_on(*span, span->frees.remaining());
   }
   class_of_small.open(size_class);
 }

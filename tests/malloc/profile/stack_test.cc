@@ -165,9 +165,16 @@ TEST_F(ProfileStack, CodeWithoutTablesIsUnknown) {
 
 TEST_F(ProfileStack, PagesThatAWalkReadAreTakenForReadableForAWhile) {
   const uint64_t now_ms = near::coarse_now_ms() + 10'000;  // a period of its own
+  constexpr size_t kPage = 4096;
+  alignas(kPage) static char memory[2 * kPage];  // as a stack
   near::Registers walked;
   walked.read();
-  const auto page = walked.readable;
+  EXPECT_EQ(walked.readable.end - walked.readable.start, kPage);
+  EXPECT_TRUE(walked.readable.has(walked.stack()));
+  const auto start = reinterpret_cast<uintptr_t>(memory);
+  const near::Registers::Readable page{start, start + kPage};
+  walked.value[near::Registers::kStack] = start + sizeof(uintptr_t);
+  walked.readable = page;
   const auto trusted = [&](uint64_t when_ms, uintptr_t further) {
     near::Registers registers = walked;
     registers.readable = page;
@@ -175,11 +182,10 @@ TEST_F(ProfileStack, PagesThatAWalkReadAreTakenForReadableForAWhile) {
     near::profile::KnownRules(when_ms).trust_stack(registers);
     return registers.readable;
   };
-  EXPECT_EQ(page.end - page.start, 4096u);
   uintptr_t word;
   ASSERT_TRUE(walked.read_word(page.end, word));
   near::profile::KnownRules(now_ms).keep_stack(walked);
-  EXPECT_EQ(trusted(now_ms + near::profile::KnownRules::kTrustMs / 2, 0).end, page.end + 4096);
+  EXPECT_EQ(trusted(now_ms + near::profile::KnownRules::kTrustMs / 2, 0).end, page.end + kPage);
   constexpr uintptr_t kElsewhere = 1 << 30;
   EXPECT_EQ(trusted(now_ms, kElsewhere).end, page.end);
   EXPECT_EQ(trusted(now_ms + 2 * near::profile::KnownRules::kTrustMs, 0).end, page.end);
@@ -190,7 +196,7 @@ TEST_F(ProfileStack, PagesThatAWalkReadAreTakenForReadableForAWhile) {
   walked.value[near::Registers::kStack] = kElsewhere;
   walked.distrust();
   EXPECT_FALSE(walked.readable.has(kElsewhere));
-  count_cases(9);
+  count_cases(10);
 }
 
 // Wrong registers end the walk: at each depth one of them is changed before the next steps.
