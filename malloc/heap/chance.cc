@@ -6,6 +6,9 @@ namespace near {
 namespace {
 
 constexpr double kLog2 = 0.693147180559945309417;
+constexpr int kTerms = 8;
+constexpr double kInverse[kTerms + 1] = {0,       1,       1.0 / 2, 1.0 / 3, 1.0 / 4,
+                                         1.0 / 5, 1.0 / 6, 1.0 / 7, 1.0 / 8};
 
 // The natural logarithm of a positive, normal number: the exponent, and an odd series for a
 // mantissa between sqrt(1/2) and sqrt(2).
@@ -38,14 +41,15 @@ int64_t interval_of(uint64_t bits, double mean) {
   return static_cast<int64_t>(-log_of(uniform_of(bits)) * mean);
 }
 
-// 1 - exp(-x): a series for a small x; each doubling of x squares exp(-x).
+// 1 - exp(-x): a series for a small x, x (1 - x / 2 (1 - x / 3 (1 - ...))); each doubling of x
+// squares exp(-x). Without divisions, because each waits for the one before.
 double chance_of(size_t size, double mean) {
   double x = static_cast<double>(size == 0 ? 1 : size) / mean;
   if (x > 40) return 1;
   int halvings = 0;
   for (; x > 0.25; halvings++) x /= 2;
   double chance = 0;
-  for (int n = 10; n >= 1; n--) chance = x / n * (1 - chance);
+  for (int n = kTerms; n >= 1; n--) chance = x * kInverse[n] * (1 - chance);
   for (; halvings > 0; halvings--) chance = chance * (2 - chance);
   return chance;
 }

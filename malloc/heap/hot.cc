@@ -53,9 +53,9 @@ void Heap::open_class(unsigned size_class) {
 
 // As carve, of a hot span; the blocks get their trials.
 void Heap::carve_tried(Span& span) {
-  const uint32_t before = count_uncarved(span);
+  const uint32_t before = span.uncarved;
   carve(span, *span.list);
-  marks.add(span, span.list->front(), before - count_uncarved(span));
+  marks.add(span, span.list->front(), count_blocks(span, before & ~span.uncarved));
 }
 
 Block* Heap::take_marked(FreeList& list) {

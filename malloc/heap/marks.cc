@@ -4,6 +4,15 @@
 
 namespace near {
 
+// Invariant: to_mark_ whole bytes come to lists before the byte whose block is the next to be
+// marked, and are exponentially distributed given all earlier trials. That holds after bytes were
+// counted off, because exponential distances have no memory.
+uint32_t Marks::reach_mark(uint32_t size) {
+  const auto number = static_cast<uint32_t>(to_mark_ / size + 1);
+  draw_distance();
+  return number;
+}
+
 void Marks::try_all(Span& span) {
   ListWalk walk(span, *span.list);
   const uint32_t size = span.shape().size;

@@ -39,6 +39,7 @@ class Marks {
     mean_ = static_cast<double>(mean);
     seed_ = seed;
     drawn_ = 0;
+    draw_distance();
   }
   void end() { run_ = 0; }
 
@@ -75,13 +76,11 @@ class Marks {
 
   // Trials of up to `blocks` blocks of `size` bytes, until one is marked. Returns its number from
   // 1 on; 0: none is.
-  uint32_t draw(uint32_t size, uint32_t blocks) {
-    const uint64_t bits = random_bits(seed_, drawn_++);
-    const double share = static_cast<double>(uint64_t{size} * blocks) / mean_;
-    // No mark if uniform_of(bits) <= exp(-share), and exp(-share) >= 1 - share: mostly this
-    // suffices, and no logarithm is needed.
-    if (uniform_of(bits) <= 1 - share) return 0;
-    return count_off(bits, size, blocks);
+  NEAR_INLINE uint32_t draw(uint32_t size, uint32_t blocks) {
+    const uint64_t bytes = uint64_t{size} * blocks;
+    if (unlikely(to_mark_ < bytes)) return reach_mark(size);
+    to_mark_ -= bytes;
+    return 0;
   }
 
  private:
@@ -89,9 +88,9 @@ class Marks {
   NEAR_NOINLINE void try_first(const Span& span, Block* block, uint32_t count);
   NEAR_NOINLINE void end_at_mark(Span& span);
   NEAR_NOINLINE uint32_t mark_at_end(Span& span);
-  NEAR_NOINLINE uint32_t count_off(uint64_t bits, uint32_t size, uint32_t blocks) const {
-    const uint64_t number = static_cast<uint64_t>(interval_of(bits, mean_)) / size + 1;
-    return number <= blocks ? static_cast<uint32_t>(number) : 0;
+  NEAR_NOINLINE uint32_t reach_mark(uint32_t size);
+  void draw_distance() {
+    to_mark_ = static_cast<uint64_t>(interval_of(random_bits(seed_, drawn_++), mean_));
   }
 
   uint8_t run_ = 0;
@@ -99,6 +98,7 @@ class Marks {
   double mean_ = 1;
   uint64_t seed_ = 0;
   uint64_t drawn_ = 0;
+  uint64_t to_mark_ = 0;
 };
 
 }  // namespace near

@@ -21,7 +21,7 @@ struct Pair {
 constexpr size_t kPairs = KnownRules::kBytes / sizeof(Pair);
 
 constinit Atomic<bool> taken{false};
-static_assert(Registers::kCount <= 0x3f);
+static_assert(Registers::kCount <= ShortRules::kNoTable);
 constinit Pair pairs[kPairs] = {};  // guard: taken
 constinit uint8_t period = 0;       // guard: taken
 constinit uint64_t began_ms = 0;    // the period; guard: taken
@@ -138,14 +138,25 @@ const ShortRules* KnownRules::find(uintptr_t pc, const SearchTable& table) const
 }
 
 void KnownRules::add(uintptr_t pc, const SearchTable& table, uint32_t number, const Rules& rules) {
-  constexpr uint32_t kNumbers = 1U << 24;
   ShortRules found;
-  if (!taken_ || number >= kNumbers || !shorten(rules, found)) return;
+  if (shorten(rules, found)) add(pc, table, number, found);
+}
+
+void KnownRules::add_unknown(uintptr_t pc, const SearchTable& table, uint32_t number) {
+  ShortRules unknown{};
+  unknown.cfa_register = ShortRules::kNoTable;
+  add(pc, table, number, unknown);
+}
+
+void KnownRules::add(uintptr_t pc, const SearchTable& table, uint32_t number,
+                     const ShortRules& rules) {
+  constexpr uint32_t kNumbers = 1U << 24;
+  if (!taken_ || number >= kNumbers) return;
   const uint16_t digest = digest_of(table.description(number));
   if (digest == 0) return;
   Pair& pair = pair_of(pc);
   if (pair.entries[0].pc != pc) pair.entries[1] = pair.entries[0];
-  pair.entries[0] = {pc, number % kNumbers, period, digest, found};
+  pair.entries[0] = {pc, number % kNumbers, period, digest, rules};
 }
 
 void KnownRules::trust_stack(Registers& registers) const {

@@ -26,6 +26,8 @@ namespace near::profile {
 
 // Rules in few bytes: registers of Registers::kKept are where they were, or on the stack.
 struct ShortRules {
+  static constexpr uint8_t kNoTable = 0x3f;  // in place of a register: no table has the code
+
   int16_t cfa_offset;
   uint8_t cfa_register : 6;
   bool cfa_is_stored : 1;
@@ -49,6 +51,8 @@ class KnownRules {
   const ShortRules* find(uintptr_t pc, const SearchTable& table) const;
   // Keeps them; `number` is that of the function in the table.
   void add(uintptr_t pc, const SearchTable& table, uint32_t number, const Rules& rules);
+  // Keeps that the function does not hold the address, nor does any other one of the table.
+  void add_unknown(uintptr_t pc, const SearchTable& table, uint32_t number);
 
   // Takes the pages of the calling thread's stack for readable that a walk read in this period.
   void trust_stack(Registers& registers) const;
@@ -59,6 +63,8 @@ class KnownRules {
   static void give_back_in_child();
 
  private:
+  void add(uintptr_t pc, const SearchTable& table, uint32_t number, const ShortRules& rules);
+
   bool taken_;
 };
 

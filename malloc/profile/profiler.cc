@@ -379,8 +379,9 @@ bool copy_sample(uint32_t number, SampleCopy& out) {
   const LockGuard guard(lock);
   if (!state.any) return false;
   out.sample = state.table.sample(number);
+  if (out.sample.address == 0 || out.sample.site == kNoSite) return false;
   out.estimate = estimate_of(out.sample);
-  return out.sample.address != 0 && out.sample.site != kNoSite;
+  return true;
 }
 
 uintptr_t frame_address(uint32_t number) {

@@ -44,6 +44,7 @@ Step apply(const Rules& rules, Registers& registers) {
 // As `apply`.
 NEAR_INLINE Step apply_short(const ShortRules& rules, Registers& registers) {
   if (rules.has_no_caller) return Step::end;
+  if (rules.cfa_register == ShortRules::kNoTable) return Step::unknown;
   uintptr_t cfa = registers.value[rules.cfa_register] + static_cast<uintptr_t>(rules.cfa_offset);
   if (rules.cfa_is_stored && !registers.read_word(cfa, cfa)) return Step::end;
   if (cfa <= registers.stack()) return Step::end;
@@ -75,6 +76,7 @@ Step step_by_tables(Registers& registers, KnownRules& known) {
       known.add(pc, table, number, rules);
       return apply(rules, registers);
     case Found::nothing:
+      known.add_unknown(pc, table, number);
       return Step::unknown;
     case Found::not_understood:
       break;

@@ -380,9 +380,9 @@ uint32_t count_list(const Span& span, const FreeList& list) {
   return walk.count();
 }
 
-uint32_t count_uncarved(const Span& span) {
+uint32_t count_blocks(const Span& span, uint32_t units) {
   uint32_t count = 0;
-  for (uint32_t units = span.uncarved; units != 0; units &= units - 1) {
+  for (; units != 0; units &= units - 1) {
     const auto unit = static_cast<uint32_t>(std::countr_zero(units));
     count += Blocks(span.shape(), unit, unit + 1).count();
   }

@@ -110,8 +110,10 @@ inline void drop_ghost(Span& span) {
 // How many blocks of this span are on `list`; if it is damaged, only those before the damage.
 uint32_t count_list(const Span& span, const FreeList& list);
 
+// How many blocks start in the units; bit i: unit i.
+uint32_t count_blocks(const Span& span, uint32_t units);
 // How many blocks are uncarved.
-uint32_t count_uncarved(const Span& span);
+inline uint32_t count_uncarved(const Span& span) { return count_blocks(span, span.uncarved); }
 
 // How many blocks of a span whose list is `list` are free, including the uncarved ones.
 inline uint32_t count_free(const Span& span, const FreeList& list) {

@@ -22,7 +22,7 @@ constexpr uint32_t kSize = 64;
 constexpr uint8_t kRun = 5;
 constexpr unsigned kTrials = 200;
 constexpr size_t kMean = 640;  // one block in about ten is marked
-constexpr size_t kNever = size_t{1} << 60;
+constexpr size_t kNever = size_t{1} << 56;
 constexpr size_t kAlways = 1;
 
 bool is_marked(const Block* block) { return (block->distance() ^ Block::kMark) < near::kLinkReach; }
@@ -84,6 +84,30 @@ TEST_F(MarksTest, TheNumberOfTrialsIsGeometric) {
     EXPECT_NEAR(drawn[number], chance * kDraws, 5 * std::sqrt(chance * kDraws)) << number;
     count_cases();
   }
+}
+
+// All trials of a heap are counted off one distance: those of one span say nothing of another's.
+TEST_F(MarksTest, TrialsOfOtherSizesInBetweenDoNotChangeTheirChance) {
+  constexpr unsigned kDraws = 200'000;
+  constexpr uint32_t kLarge = 1024;
+  begin(kMean);
+  unsigned large = 0;
+  unsigned small = 0;
+  unsigned after_large = 0;
+  for (unsigned i = 0; i < kDraws; i++) {
+    const bool is_large = marks_.draw(kLarge, 1) != 0;
+    const bool is_small = marks_.draw(kSize, 1) != 0;
+    large += is_large;
+    small += is_small;
+    after_large += is_large && is_small;
+  }
+  const auto expect = [&](unsigned count, double chance) {
+    EXPECT_NEAR(count, chance * kDraws, 5 * std::sqrt(chance * kDraws));
+    count_cases();
+  };
+  expect(large, near::chance_of(kLarge, kMean));
+  expect(small, near::chance_of(kSize, kMean));
+  expect(after_large, near::chance_of(kLarge, kMean) * near::chance_of(kSize, kMean));
 }
 
 TEST_F(MarksTest, ASpanIsTriedOnceInARun) {

@@ -88,6 +88,16 @@ TEST_F(KnownRulesTest, SayWhereStacksEnd) {
   EXPECT_TRUE(known.find(pc, table)->has_no_caller);
 }
 
+TEST_F(KnownRulesTest, SayThatNoTableHasTheCode) {
+  KnownRules known(now);
+  known.add_unknown(pc, table, table.find(pc));
+  ASSERT_NE(known.find_tested(pc), nullptr);
+  EXPECT_EQ(known.find_tested(pc)->cfa_register, ShortRules::kNoTable);
+  EXPECT_NE(known.find(pc, table), nullptr);
+  tables.descriptions[0][2] ^= 4;
+  EXPECT_EQ(known.find(pc, table), nullptr) << "the description may hold it now";
+}
+
 // Of a pair, the last two that were added stay; each is found under its own address.
 TEST_F(KnownRulesTest, OfManyAddressesAreFoundUnderTheirOwn) {
   KnownRules known(now);

@@ -159,8 +159,10 @@ TEST_F(ProfileStack, CodeWithoutTablesIsUnknown) {
   registers.pc = reinterpret_cast<uintptr_t>(&registers);
   EXPECT_EQ(near::profile::step_by_tables(registers, known), near::profile::Step::unknown);
   registers.pc = reinterpret_cast<uintptr_t>(no_code);
-  EXPECT_NE(near::profile::step_by_tables(registers, known), near::profile::Step::done);
-  count_cases(2);
+  EXPECT_EQ(near::profile::step_by_tables(registers, known), near::profile::Step::unknown);
+  EXPECT_NE(known.find_tested(registers.pc), nullptr) << "which is kept";
+  EXPECT_EQ(near::profile::step_by_tables(registers, known), near::profile::Step::unknown);
+  count_cases(3);
 }
 
 TEST_F(ProfileStack, PagesThatAWalkReadAreTakenForReadableForAWhile) {
