@@ -74,6 +74,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(near_api PRIVATE -fira-algorithm=priority)
   target_compile_options(near_shim PRIVATE -fira-algorithm=priority)
 endif()
+# The fast paths begin at a cache line: where they do not, the same instructions take up to 4 % longer.
+foreach(target near_api near_shim)
+  target_compile_options(${target} PRIVATE -falign-functions=64)
+endforeach()
 # Only this file catches an exception.
 set_source_files_properties(malloc/shim/new_catch.cc PROPERTIES COMPILE_OPTIONS -fexceptions)
 # Calls of public names in these files jump through the GOT, without a stub.

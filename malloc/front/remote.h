@@ -22,19 +22,37 @@ NEAR_INLINE bool release_to_span(Span& span, SpanBlocks blocks,
   return true;
 }
 
-// Puts the block into the thread's magazine, or, if the thread cannot use one now, frees it into
-// its span. False on a double free that is noticed.
+// False if the block that the thread frees now returns to its span in any case.
+NEAR_INLINE bool may_put_away() {
+  const MagazineUse use = magazine_use();
+  if (use != MagazineUse::by_thread) return use == MagazineUse::all;
+  Magazines* mine = current_heap->magazines();
+  return mine == nullptr || !mine->frees.rest();
+}
+
+// Puts the block into the thread's magazine. `declined`: it belongs into its span, or the thread
+// cannot use a magazine now. `repeated`: a double free. Requires that it may.
+NEAR_INLINE Magazines::Put put_away(const Span& span, SpanBlocks blocks, Block* block,
+                                    RemoteList<Block>::Seen seen) {
+  if (unlikely(is_inside() || !can_have_heap())) return Magazines::Put::declined;
+  Heap* heap = current_heap;
+  Magazines* mine = heap->need_magazines();
+  if (unlikely(mine == nullptr)) return Magazines::Put::declined;
+  if (unlikely(seen.is_head(blocks.index_of(block)))) return Magazines::Put::repeated;
+  const bool keep = magazine_use() != MagazineUse::by_thread ||
+                    mine->frees.count(span, [heap] { return heap->count_local_frees(); });
+  const auto put = mine->put(seen.node(), seen.size_class(), block, keep);
+  if (likely(put == Magazines::Put::kept)) heap->count_freed_elsewhere(seen.node(), 1);
+  return put;
+}
+
+// Puts the block into the thread's magazine, or frees it into its span. False on a double free that
+// is noticed.
 NEAR_INLINE bool release_remote(Span& span, SpanBlocks blocks, Block* block,
                                 RemoteList<Block>::Seen seen) {
   if (unlikely(!record_freed(&span, block))) return false;
-  if (likely(uses_magazines() && !is_inside() && can_have_heap())) {
-    const auto put = current_heap->put_away(seen.node(), seen.size_class(), block);
-    if (likely(put == Magazines::Put::kept)) {
-      count_freed(seen.node(), 1);
-      return true;
-    }
-    if (put == Magazines::Put::repeated) return false;
-  }
+  const auto put = may_put_away() ? put_away(span, blocks, block, seen) : Magazines::Put::declined;
+  if (put != Magazines::Put::declined) return put == Magazines::Put::kept;
   return release_to_span(span, blocks, {block, block, 1}, seen);
 }
 

@@ -63,7 +63,7 @@ NEAR_INLINE void* take_small(Heap& heap, size_t size, unsigned used) {
   heap.last_due = Due::no;
   Block* block = heap.take_first(heap.bins[heap.class_of_small[size]]);
   if (Magazines* magazines = heap.magazines(); block == nullptr && magazines != nullptr) {
-    block = magazines->take_serving(used);
+    block = magazines->take_ready(used);
     if (block != nullptr) count_put_away(used);
   }
   if (block == nullptr) return allocate_uncounted(size);

@@ -125,7 +125,7 @@ static void* allocate_from_heap(size_t size, unsigned size_class) {
   // A heap that has magazines often serves from them: this is the short way.
   Magazines* magazines = current_heap->magazines();
   const unsigned used = current_heap->class_of_small.in_use(size_class);
-  Block* block = magazines != nullptr ? magazines->take_serving(used) : nullptr;
+  Block* block = magazines != nullptr ? magazines->take_ready(used) : nullptr;
   if (block == nullptr) block = static_cast<Block*>(allocate_class(size_class));
   if (unlikely(block == nullptr)) return allocate_in_need(size, kSliceSize);
   record_held(block);

@@ -107,11 +107,11 @@ class Heap {
   // Puts a span into the inbox: its remote list was empty and now has a block. Any thread.
   void receive(Span* span) { inbox_.push(span); }
 
-  // Keeps a block of another heap's span, which the thread freed. Owner's thread.
-  NEAR_INLINE Magazines::Put put_away(unsigned node, unsigned size_class, Block* block) {
+  // Returns the heap's magazines, which it makes if there are none; null if memory is refused.
+  // Owner's thread.
+  Magazines* need_magazines() {
     Magazines* mine = magazines_.load(kRelaxed);  // relaxed: only the owner writes it
-    if (unlikely(mine == nullptr)) mine = make_magazines();
-    return likely(mine != nullptr) ? mine->put(node, size_class, block) : Magazines::Put::declined;
+    return mine != nullptr ? mine : make_magazines();
   }
 
   // Returns a run of this length that was kept, for a large block; null if no slot has one.
@@ -148,10 +148,7 @@ class Heap {
   // there is none. Owner's thread.
   Block* take_put_away(unsigned size_class) {
     Magazines* mine = magazines_.load(kRelaxed);  // relaxed: only the owner writes it
-    if (mine == nullptr) {
-      if (depots[node_].is_empty(size_class)) return nullptr;
-      mine = make_magazines();
-    }
+    if (mine == nullptr && !depots[node_].is_empty(size_class)) mine = make_magazines();
     return mine != nullptr ? mine->take(size_class) : nullptr;
   }
 
@@ -229,6 +226,10 @@ class Heap {
   // False if all spans of this heap lie on its node. For a parked heap, hold the registry's lock:
   // then no thread gives it spans. relaxed: a span that leaves meanwhile does no harm
   bool has_foreign() const { return foreign_.load(kRelaxed) != 0; }
+
+  // How many blocks of its spans the owner's thread has freed; it may lack some of cold spans. Takes
+  // the lock; owner's thread, outside (sync/inside.h).
+  uint64_t count_local_frees();
 
   BatchCounts batches;
   LargeCounts large;

@@ -75,17 +75,26 @@ void Magazines::mark_exchange() {
   holds_.set(purge_signal);
 }
 
-// Returns a magazine with room in `slot`; null if memory is refused. A magazine leaves its slot
-// before another thread can take it: a child of fork must not find it twice.
+// Returns a magazine with room in `slot`; null if memory is refused, or if the magazine there has to
+// stay. A magazine leaves its slot before another thread can take it: a child of fork must not find
+// it twice.
 Magazine* Magazines::renew(Slot& slot, unsigned node, unsigned size_class) {
   Magazine* full = slot.load(kRelaxed);  // relaxed: inside the gate
+  const bool by_thread = magazine_use() == MagazineUse::by_thread;
+  uint8_t& may_leave = may_leave_[size_class];
+  if (full != nullptr && by_thread && may_leave == 0) {
+    frees.count_unused();
+    return nullptr;
+  }
   mark_exchange();
   if (full != nullptr) {
     slot.store(nullptr, kRelease);  // pairs: forked-list
-    if (!depots[node].leave(self_, size_class, *full)) {
-      return_blocks(*full);
+    const bool left = depots[node].leave(self_, size_class, *full);
+    may_leave = static_cast<uint8_t>(left ? may_leave - min_of(may_leave, 1) : 0);
+    if (!left) {
+      if (!by_thread) return_blocks(*full);
       slot.store(full, kRelease);  // pairs: forked-list
-      return full;
+      return by_thread ? nullptr : full;
     }
   }
   Magazine* empty = take_empty(node);
@@ -110,32 +119,28 @@ void Magazines::leave_empty(Magazine& empty) {
 }
 
 Block* Magazines::take(unsigned size_class) {
+  if (Block* block = take_ready(size_class)) return block;
   if (unlikely(!gate_.enter())) return nullptr;
-  const Magazine* magazine = serving_[size_class].load(kRelaxed);  // relaxed: inside the gate
-  const bool ready = (magazine != nullptr && magazine->size() > 0) || serve(size_class) != nullptr;
+  const bool ready = serve(size_class);
   gate_.leave();
-  return ready ? take_serving(size_class) : nullptr;
+  return ready ? take_ready(size_class) : nullptr;
 }
 
-// Puts a magazine with blocks into the slot `serving`. Null if there is none.
-Magazine* Magazines::serve(unsigned size_class) {
+// Puts a magazine from the depot into the slot `serving`, which has no blocks. False if there is
+// none.
+bool Magazines::serve(unsigned size_class) {
   Slot& serving = serving_[size_class];
-  Slot& filling = filling_[size_class];
   Magazine* empty = serving.load(kRelaxed);  // relaxed: inside the gate
-  Magazine* next = filling.load(kRelaxed);   // relaxed: as above
-  if (next != nullptr && next->size() * 2 >= kMagazineCapacity[size_class]) {
-    // In this order no magazine is ever in two slots.
-    filling.store(nullptr, kRelease);  // pairs: forked-list
-    serving.store(next, kRelease);     // pairs: forked-list
-    filling.store(empty, kRelease);    // pairs: forked-list
-    return next;
-  }
-  next = depots[node_].take(self_, size_class);
-  if (next == nullptr) return nullptr;
+  if (empty != nullptr && empty->size() > 0) return true;
+  Magazine* next = depots[node_].take(self_, size_class);
+  // The thread needs blocks: it may leave twice as many as a magazine has.
+  uint8_t& may_leave = may_leave_[size_class];
+  may_leave = static_cast<uint8_t>(min_of(may_leave + 2u, UINT8_MAX));
+  if (next == nullptr) return false;
   mark_exchange();
   serving.store(next, kRelease);  // pairs: forked-list
   if (empty != nullptr) leave_empty(*empty);
-  return next;
+  return true;
 }
 
 void Magazines::give_back(Slot& slot, unsigned node) {

@@ -2,11 +2,12 @@
 // the depot that it allocates from.
 //
 // For each class of the heap's node there are two: `filling` takes what the thread frees, `serving`
-// gives what it allocates. A full one goes to the depot of its node. One empty magazine stays as a
+// comes from the depot. A full one goes to the depot of its node. One empty magazine stays as a
 // spare: a thread that both allocates and frees needs no empty ones from the depot. The thread
-// allocates from `filling` only if that is at least half full: a thread that frees a foreign block
-// now and then does not get the neighbours of other threads' blocks, which it would share cache
-// lines with. For each other node there is one magazine a class, and it only fills.
+// allocates from `filling` what exceeds its half, the last block first, because that is in a near
+// cache; then from `serving`. The lower half waits: a thread that frees a foreign block now and then
+// does not get the neighbours of other threads' blocks, which it would share cache lines with. For
+// each other node there is one magazine a class, and it only fills.
 // Why this is fast: a thread that frees the blocks of 191 others writes to its own magazines, and
 // reads of the block's span only a word that seldom changes.
 // Bound: blocks wait here until the magazine is full; at most a tenth of a second after the thread
@@ -21,6 +22,7 @@
 #include <cstdint>
 
 #include "heap/depot.h"
+#include "heap/foreign_frees.h"
 #include "heap/gate.h"
 #include "node/purge_signal.h"
 #include "platform/topology.h"
@@ -29,16 +31,21 @@
 
 namespace near {
 
-// Whether threads use magazines. It starts with the purge thread, because that keeps their bound,
-// if the kernel has membarrier and the option `magazines` allows it. Aligned, because every free of
-// a foreign block reads it.
+// Which threads keep foreign blocks in magazines. `by_thread`: those for which it pays
+// (heap/foreign_frees.h).
+enum class MagazineUse : uint8_t { none, by_thread, all };
+
+// It starts with the purge thread, because that keeps the bound of magazines, if the kernel has
+// membarrier and the option `magazines` allows it. Aligned, because every free of a foreign block
+// reads it.
 struct alignas(128) MagazinesInUse {
-  Atomic<bool> value{false};
+  Atomic<MagazineUse> value{MagazineUse::none};
 };
 extern NEAR_HIDDEN MagazinesInUse magazines_in_use;
-inline bool uses_magazines() {
+inline MagazineUse magazine_use() {
   return magazines_in_use.value.load(kAcquire);  // pairs: magazines-in-use
 }
+inline bool uses_magazines() { return magazine_use() != MagazineUse::none; }
 
 class Magazines {
  public:
@@ -50,32 +57,41 @@ class Magazines {
   Magazines(uint32_t self, unsigned node)
       : self_(self), node_(static_cast<uint8_t>(node)), away_(reinterpret_cast<Slot*>(this + 1)) {}
 
-  // Keeps a block that the thread freed. `repeated`: it is the block that was kept last (a double
-  // free). `declined`: the caller gives it back to its span.
-  NEAR_INLINE Put put(unsigned node, unsigned size_class, Block* block) {
+  ForeignFrees frees;  // the owner's thread
+
+  // Keeps a block that the thread freed, if `keep` says so. `repeated`: it is the block that was
+  // kept last (a double free). `declined`: the caller gives it back to its span.
+  NEAR_INLINE Put put(unsigned node, unsigned size_class, Block* block, bool keep) {
     if (unlikely(!gate_.enter())) return Put::declined;
     Slot& slot = slot_for(node, size_class);
     Magazine* magazine = slot.load(kRelaxed);  // relaxed: inside the gate
     // The magazine may lie on another node: its size is read once.
     uint32_t size = magazine == nullptr ? kMagazineCapacity[size_class] : magazine->size();
-    if (unlikely(size == kMagazineCapacity[size_class])) {
-      magazine = renew(slot, node, size_class);
-      size = 0;
-    }
     Put result = Put::declined;
-    if (likely(magazine != nullptr)) {
-      result = magazine->is_last(block, size) ? Put::repeated : Put::kept;
-      if (likely(result == Put::kept)) magazine->push(block, size);
-      used_[node].add(size_class);
+    if (unlikely(magazine != nullptr && magazine->is_last(block, size))) {
+      result = Put::repeated;
+    } else if (likely(keep)) {
+      if (unlikely(size == kMagazineCapacity[size_class])) {
+        magazine = renew(slot, node, size_class);
+        size = 0;
+      }
+      if (likely(magazine != nullptr)) {
+        magazine->push(block, size);
+        used_[node].add(size_class);
+        result = Put::kept;
+      }
     }
     gate_.leave();
     return result;
   }
 
-  // Returns a block of the heap's node from the magazine that serves; null if it has none.
-  NEAR_INLINE Block* take_serving(unsigned size_class) {
+  // Returns a block of the heap's node from its magazines; null if they have none for it.
+  NEAR_INLINE Block* take_ready(unsigned size_class) {
     if (unlikely(!gate_.enter())) return nullptr;
-    Magazine* magazine = serving_[size_class].load(kRelaxed);  // relaxed: inside the gate
+    Magazine* magazine = filling_[size_class].load(kRelaxed);  // relaxed: inside the gate
+    if (magazine == nullptr || magazine->size() <= kMagazineCapacity[size_class] / 2u) {
+      magazine = serving_[size_class].load(kRelaxed);  // relaxed: inside the gate
+    }
     Block* block = nullptr;
     if (likely(magazine != nullptr && magazine->size() > 0)) {
       block = magazine->pop();
@@ -86,7 +102,7 @@ class Magazines {
     return block;
   }
 
-  // As take_serving; first puts another magazine in its place if that is empty and there is one.
+  // As take_ready; if these have none, it takes a magazine from the depot first.
   Block* take(unsigned size_class);
 
   // True if the owner exchanged no magazine since the last call. The purge thread.
@@ -121,7 +137,7 @@ class Magazines {
     return node == node_ ? filling_[size_class] : away_[node * kClasses + size_class];
   }
   NEAR_NOINLINE Magazine* renew(Slot& slot, unsigned node, unsigned size_class);
-  NEAR_NOINLINE Magazine* serve(unsigned size_class);
+  NEAR_NOINLINE bool serve(unsigned size_class);
   Magazine* take_empty(unsigned node);
   void leave_empty(Magazine& empty);
   void mark_exchange();
@@ -137,9 +153,10 @@ class Magazines {
   uint32_t seen_exchanges_ = 0;    // by the purge thread
   Slot filling_[kClasses] = {};
   Slot serving_[kClasses] = {};
-  Slot spare_{nullptr};       // an empty one of the heap's node
-  ClassSet used_[kMaxNodes];  // by node: the classes of which a block came or went
-  Slot* const away_;          // behind this object, by node and class; none if there is one node
+  Slot spare_{nullptr};               // an empty one of the heap's node
+  uint8_t may_leave_[kClasses] = {};  // how many more full ones the thread may leave (by_thread)
+  ClassSet used_[kMaxNodes];          // by node: the classes of which a block came or went
+  Slot* const away_;  // behind this object, by node and class; none if there is one node
 };
 
 // Gives the blocks of a magazine back to their spans, and empties it. Any thread that has it.

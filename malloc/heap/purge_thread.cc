@@ -30,7 +30,7 @@ enum State : uint32_t { absent, starting, running, stopping };
 
 alignas(64) constinit Mutex thread_lock{Rank::purge_thread};
 constinit Atomic<uint32_t> state{absent};        // changed under the lock, awaited without it
-constinit int threads = 0;                       // guard: thread_lock
+constinit Atomic<int> threads{0};                // changed under thread_lock
 constinit StartRation ration;                    // guard: thread_lock
 pthread_t helper;                                // written before `state` becomes running
 bool stray = false;                              // another thread than the main one created it
@@ -165,21 +165,31 @@ bool claim_step(State from, State to, Allowed allowed) {
   }
 }
 
-// On a few processors a word that two of them write costs less than the slow path of a malloc that
-// is served from a magazine. docs/decisions/0019-many-processors.md
-bool wants_magazines() {
+unsigned cpu_count() {
   unsigned cpus = 0;
   for (unsigned n = 0; n < topology.count; n++) cpus += topology.cpus[n];
+  return cpus;
+}
+
+// On a few processors a word that two of them write costs less than the slow path of a malloc that
+// is served from a magazine, unless a thread frees little else than foreign blocks.
+// docs/decisions/0019-many-processors.md
+MagazineUse wanted_use() {
+  const unsigned cpus = cpu_count();
   const long least = option(Option::magazines);
-  return least != 0 && cpus >= static_cast<unsigned long>(least);
+  if (least == 0 || cpus < 2) return MagazineUse::none;
+  return cpus >= static_cast<unsigned long>(least) ? MagazineUse::all : MagazineUse::by_thread;
 }
 
 // Release: a thread that sees that they are in use finds the depots' parts.
-void set_magazines_in_use(bool are) {
-  magazines_in_use.value.store(are, kRelease);  // pairs: magazines-in-use
+void set_magazine_use(MagazineUse use) {
+  magazines_in_use.value.store(use, kRelease);  // pairs: magazines-in-use
 }
 
-bool is_wanted() { return threads >= 2 && option(Option::purge_thread) != 0; }
+// relaxed: changed under the lock, and else a policy
+int thread_count() { return threads.load(kRelaxed); }
+
+bool is_wanted() { return thread_count() >= 2 && option(Option::purge_thread) != 0; }
 
 void finish_step(State next) {
   const LockGuard guard(thread_lock);
@@ -192,11 +202,13 @@ void start() {
   const SavedErrno saved;
   purge_signal.reset();
   purge_signal.set_present(true);  // before the thread starts: its first round finds new requests
+  const MagazineUse use = wanted_use();
+  // Before the thread is there: the kernel registers a process of one thread without waiting for
+  // the other processors, which takes milliseconds.
+  const bool registered = use != MagazineUse::none && register_membarrier();
   const bool created = create_thread();
   if (!created) purge_signal.set_present(false);
-  if (created && wants_magazines() && register_membarrier() && make_depots()) {
-    set_magazines_in_use(true);
-  }
+  if (created && registered && make_depots()) set_magazine_use(use);
   finish_step(created ? running : absent);
 }
 
@@ -206,7 +218,7 @@ bool stop(Unwanted unwanted) {
   if (!claim_step(running, stopping, unwanted)) return false;
   const SavedErrno saved;
   purge_signal.set_present(false);
-  set_magazines_in_use(false);
+  set_magazine_use(MagazineUse::none);
   purge_signal.stop();
   join_thread();
   finish_step(absent);
@@ -226,7 +238,7 @@ void count_thread(bool may_start) {
   bool look = false;
   {
     const LockGuard guard(thread_lock);
-    threads++;
+    threads.store(thread_count() + 1, kRelaxed);  // relaxed: as thread_count
     // relaxed: changed under the lock
     look = may_start && is_wanted() && state.load(kRelaxed) != running;
   }
@@ -237,10 +249,10 @@ void discount_thread() {
   bool look = false;
   {
     const LockGuard guard(thread_lock);
-    threads--;
-    look = threads < 2 && state.load(kRelaxed) != absent;  // relaxed: changed under the lock
+    threads.store(thread_count() - 1, kRelaxed);                  // relaxed: as thread_count
+    look = thread_count() < 2 && state.load(kRelaxed) != absent;  // relaxed: changed under the lock
   }
-  if (look) stop([] { return threads < 2; });
+  if (look) stop([] { return thread_count() < 2; });
 }
 
 void obey_purge_option() {
@@ -250,6 +262,8 @@ void obey_purge_option() {
     stop([] { return option(Option::purge_thread) == 0; });
   }
 }
+
+bool has_many_threads() { return thread_count() > static_cast<int>(cpu_count()) + 1; }
 
 bool give_up_purge_thread() {
   return stop([] {
@@ -263,10 +277,10 @@ void lock_purge_thread() { thread_lock.lock_for_fork(); }
 void unlock_purge_thread() { thread_lock.unlock_for_fork(); }
 
 void forget_purge_thread(int counted) {
-  set_magazines_in_use(false);
+  set_magazine_use(MagazineUse::none);
   forget_giving_back();
-  threads = counted;
-  state.store(absent, kRelaxed);  // relaxed: one thread lives
+  threads.store(counted, kRelaxed);  // relaxed: one thread lives
+  state.store(absent, kRelaxed);     // relaxed: one thread lives
   purge_signal.set_present(false);
   purge_signal.reset();
 }

@@ -37,6 +37,7 @@ class RemoteList {
     uint32_t owner() const { return static_cast<uint32_t>(word_ >> 32 & 0xffff); }  // heap number
     uint32_t count() const { return static_cast<uint32_t>(word_ >> 16 & 0xffff); }  // of blocks
     uint32_t head() const { return static_cast<uint32_t>(word_ & kHeadMask); }
+    bool is_head(uint32_t block) const { return count() > 0 && head() == block; }
 
    private:
     friend RemoteList;
@@ -83,8 +84,8 @@ class RemoteList {
     uint64_t wanted = 0;
     do {
       const uint32_t count = seen.count();
-      const bool is_head = count > 0 && seen.head() == last;
-      if (is_head || !seen.is_open()) return {false, seen.owner(), seen.node(), count, true};
+      if (seen.is_head(last) || !seen.is_open())
+        return {false, seen.owner(), seen.node(), count, true};
       count > 0 ? chain.last->link_to(blocks.at(seen.head())) : chain.last->link_to_end();
       wanted = (seen.word_ & kHomeMask) | uint64_t{count + chain.count} << 16 | first;
     } while (!word_.compare_exchange_weak(seen.word_, wanted, kAcqRel,

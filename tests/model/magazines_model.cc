@@ -10,7 +10,7 @@
 // in one magazine or back in its span; none is lost; a thread that gets a block sees what the
 // thread that freed it wrote; the owner and the purge thread are not in the owner's magazines at
 // once; a thread that uses magazines finds the depot's parts.
-// Bound: 3 threads, 5 blocks, magazines of 2, 2 parts. The owner frees 4 blocks, takes up to 3 and
+// Bound: 3 threads, 6 blocks, magazines of 2, 2 parts. The owner frees 5 blocks, takes up to 3 and
 // frees some of these; another heap's thread leaves 1 block and looks for a magazine in the depot
 // up to 6 times; the purge thread makes up to 2 rounds.
 #include "heap/gate.h"
@@ -20,7 +20,7 @@
 namespace near::model {
 namespace {
 
-constexpr uint32_t kBlocks = 5;
+constexpr uint32_t kBlocks = 6;
 constexpr uint32_t kMagazines = 4;
 constexpr uint32_t kCapacity = 2;
 constexpr uint32_t kParts = 2;
@@ -81,7 +81,9 @@ class Waiting : public FencedSuite<Waiting> {
       const bool late = choose(2) == 0;
       if (!late) leave_last();
       for (uint32_t tries = 0; tries < 6 && !take_from_depot(); tries++) continue;
-      if (late) leave_last();
+      if (!late) return;
+      await(has_spare_);
+      leave_last();
     } else {
       if (!made_early_) make_parts();
       await(has_spare_);
@@ -240,6 +242,7 @@ class Waiting : public FencedSuite<Waiting> {
 
   uint32_t renew() {
     const uint32_t full = filling_;
+    if (full != 0 && choose(4) == 0) return 0;  // it stays (may_leave_), as after a refused leave
     if (full != 0) {
       filling_ = mutated("a full magazine stays in its slot") ? full : 0;
       leave_full(kOwner, full);
@@ -265,29 +268,32 @@ class Waiting : public FencedSuite<Waiting> {
     if (has_spare || mutated("the spare is in the depot, too")) leave_empty_in(kOwner, number);
   }
 
-  Block* take() {
+  Block* take_ready() {
     if (!enter()) return nullptr;
-    uint32_t number = serving_;
-    if (number == 0 || at(number).count == 0) number = serve();
-    Block* block = number == 0 ? nullptr : &pop(at(number));
+    uint32_t number = filling_;
+    if (number == 0 || at(number).count <= kCapacity / 2) number = serving_;
+    const bool ready = number != 0 && at(number).count > 0;
+    Block* block = ready ? &pop(at(number)) : nullptr;
     leave();
     return block;
   }
 
-  uint32_t serve() {
+  Block* take() {
+    if (Block* block = take_ready()) return block;
+    if (!enter()) return nullptr;
+    const bool ready = serve();
+    leave();
+    return ready ? take_ready() : nullptr;
+  }
+
+  bool serve() {
     const uint32_t empty = serving_;
-    const uint32_t next = filling_;
-    if (next != 0 && at(next).count * 2 >= kCapacity) {
-      filling_ = 0;
-      serving_ = next;
-      filling_ = empty;
-      return next;
-    }
+    if (empty != 0 && at(empty).count > 0) return true;
     const uint32_t full = take_full(kOwner);
-    if (full == 0) return 0;
+    if (full == 0) return false;
     serving_ = full;
-    if (empty != 0) leave_empty(empty);
-    return full;
+    if (empty != 0) leave_empty(mutated("the new magazine becomes the spare") ? full : empty);
+    return true;
   }
 
   // --- another heap's thread ---
@@ -385,6 +391,7 @@ const std::vector<Mutation> kMutations = {
     {"a full magazine stays in its slot"},
     {"the spare stays when it is used"},
     {"the spare is in the depot, too"},
+    {"the new magazine becomes the spare"},
     {"the purge thread leaves the magazine in its slot"},
     {"a magazine is in the depot before it is empty"},
     {"magazines are in use before there are parts"},

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <random>
 #include <set>
 #include <vector>
 
@@ -35,12 +36,13 @@ class MagazinesTest : public testing::Test {
     near_free(near_malloc(1));
     ASSERT_TRUE(near::register_membarrier());
     ASSERT_TRUE(near::make_depots());
-    near::magazines_in_use.value.store(true);
+    near::magazines_in_use.value.store(near::MagazineUse::all);
     other_([] { part_classes(); });
   }
   void TearDown() override {
+    free_all(from_bin_);
     near::give_back_magazines(true);
-    near::magazines_in_use.value.store(false);
+    near::magazines_in_use.value.store(near::MagazineUse::none);
     EXPECT_EQ(near::depots[0].bytes(), 0u);
     EXPECT_FALSE(near::current_heap->magazines() != nullptr &&
                  near::current_heap->magazines()->holds());
@@ -60,6 +62,37 @@ class MagazinesTest : public testing::Test {
     for (void* block : blocks) near_free(block);
   }
 
+  // The blocks in an order in which neighbours come after one another seldom.
+  static std::vector<void*> scattered(std::vector<void*> blocks) {
+    std::shuffle(blocks.begin(), blocks.end(), std::mt19937(1));  // NOLINT: the same each time
+    return blocks;
+  }
+
+  // Frees blocks of the other thread until this one, which decides for itself, keeps them.
+  void begin_to_keep() {
+    free_all(blocks_of_other(1, 1024));  // the heap has magazines now
+    near::give_back_magazines(true);
+    near::current_heap->magazines()->frees = near::ForeignFrees();
+    near::magazines_in_use.value.store(near::MagazineUse::by_thread);
+    constexpr size_t kMost = 2 * (near::ForeignFrees::kRest + size_t{near::ForeignFrees::kEnough} *
+                                                                  near::ForeignFrees::kWindow);
+    std::vector<void*> blocks = scattered(blocks_of_other(kMost, 1024));
+    while (!blocks.empty() && held() == 0) {
+      near_free(blocks.back());
+      blocks.pop_back();
+    }
+    EXPECT_FALSE(blocks.empty());
+    near::give_back_magazines(true);
+    other_([&] { free_all(blocks); });
+  }
+
+  // Takes the free blocks of the thread's bin, so that it needs others.
+  void empty_bin(size_t bytes) {
+    while (!near::current_heap->bins[near::class_of(bytes)].is_empty()) {
+      from_bin_.push_back(near_malloc(bytes));
+    }
+  }
+
   static size_t held() {
     uint64_t bytes[near::kMaxNodes] = {};
     near::current_heap->magazines()->add_bytes(bytes);
@@ -76,6 +109,9 @@ class MagazinesTest : public testing::Test {
   }
 
   Worker other_;
+
+ private:
+  std::vector<void*> from_bin_;
 };
 
 TEST_F(MagazinesTest, BlocksOfEveryClassWaitInMagazinesAndComeBack) {
@@ -95,17 +131,68 @@ TEST_F(MagazinesTest, BlocksOfEveryClassWaitInMagazinesAndComeBack) {
   }
 }
 
-TEST_F(MagazinesTest, AThreadAllocatesWhatItFreed) {
+TEST_F(MagazinesTest, AThreadAllocatesWhatItFreedLast) {
   const unsigned c = near::class_of(512);
-  const std::vector<void*> blocks = blocks_of_other(kMagazineCapacity[c] / 2, 512);
+  const size_t half = kMagazineCapacity[c] / 2;
+  const std::vector<void*> blocks = blocks_of_other(2 * half, 512);
   free_all(blocks);
-  while (near::current_heap->bins[c].pop() != nullptr) continue;  // lost to this heap
-  std::set<void*> expected(blocks.begin(), blocks.end());
+  empty_bin(512);
   std::vector<void*> again;
-  for (size_t i = 0; i < blocks.size(); i++) again.push_back(near_malloc(512));
-  for (void* block : again) EXPECT_EQ(expected.erase(block), 1u);
+  for (size_t i = 0; i < half; i++) again.push_back(near_malloc(512));
+  EXPECT_TRUE(std::equal(again.begin(), again.end(), blocks.rbegin()));
+  again.push_back(near_malloc(512));
+  EXPECT_EQ(held(), half * 512) << "the lower half waits";
   free_all(again);
-  count_cases(blocks.size());
+  count_cases(half);
+}
+
+// All of them except each sixty-fourth; and a block that is freed twice in a row is noticed
+// wherever it went.
+TEST_F(MagazinesTest, OnAFewProcessorsAThreadBeginsToKeepScatteredBlocks) {
+  constexpr size_t kBytes = 1024;
+  begin_to_keep();
+  size_t home = 0;
+  const std::vector<void*> blocks = scattered(blocks_of_other(10'000, kBytes));
+  std::vector<void*> taken;
+  for (size_t i = 0; i < 960; i++) {
+    void* block = blocks[i];
+    const size_t before = near::enclosing_span(block)->remote.count();
+    near_free(block);
+    if (i % 3 == 0) {
+      const std::string said = said_of([&] { near_free(block); });
+      EXPECT_NE(said.find("double free"), std::string::npos) << said;
+    }
+    if (near::enclosing_span(block)->remote.count() > before) home++;
+    empty_bin(kBytes);
+    taken.push_back(near_malloc(kBytes));
+  }
+  free_all(taken);
+  other_([&] { free_all({blocks.begin() + 960, blocks.end()}); });
+  EXPECT_GE(home, 10u);
+  EXPECT_LE(home, 20u);
+}
+
+// A thread that only frees would fill the depot with blocks that it never takes.
+TEST_F(MagazinesTest, OnAFewProcessorsAThreadLeavesMagazinesIfItNeedsBlocks) {
+  constexpr size_t kBytes = 8192;
+  const unsigned c = near::class_of(kBytes);
+  ASSERT_EQ(kMagazineCapacity[c], 2u);
+  begin_to_keep();
+  const std::vector<void*> blocks = scattered(blocks_of_other(60, kBytes));
+  size_t next = 0;
+  while (next < 20) near_free(blocks[next++]);
+  EXPECT_EQ(held(), 2 * kBytes);
+  EXPECT_EQ(near::depots[0].bytes(), 0u);
+  std::vector<void*> taken;
+  for (int i = 0; i < 3; i++) {
+    empty_bin(kBytes);
+    taken.push_back(near_malloc(kBytes));
+  }
+  while (next < 40) near_free(blocks[next++]);
+  EXPECT_GT(near::depots[0].bytes(), 0u);
+  while (next < 60) near_free(blocks[next++]);
+  free_all(taken);
+  count_cases();
 }
 
 // It needs no other thread's empty ones then; when it is idle, it keeps none.
