@@ -45,7 +45,10 @@ class ForeignFrees {
     if (was_last_in(span)) repeated_++;
     left_--;
     if (likely(left_ % kHome != 0)) return keeps();
-    if (left_ == 0) decide(own());
+    if (left_ == 0) {
+      left_ = kWindow;  // before own() waits for a lock: a child of fork may go on from here
+      decide(own());
+    }
     return false;
   }
 
@@ -76,12 +79,13 @@ class ForeignFrees {
         uses && own - own_ < most_own && repeated_ < kWindow / 2 && !has_many_threads();
     if (pays) {
       windows_ = windows_ < kEnough ? windows_ + 1 : kEnough;
-    } else {
-      windows_ = uses ? 0 : -kPause;
+    } else if (!uses) {
+      windows_ = -kPause;
+    } else if (windows_ > 0) {  // otherwise the pause goes on
+      windows_ = 0;
     }
     rest_ = pays && windows_ >= 0 ? 0 : kRest;
     foreign_ = rest_ + kWindow;
-    left_ = kWindow;
     own_ = own;
     repeated_ = unused_ = 0;
   }

@@ -26,7 +26,7 @@ class ForeignFreesTest : public testing::Test {
     for (int i = 0; i < blocks; i++) {
       owned_ += own_share_;
       if (frees_.rest()) continue;
-      place_ = (place_ + step) % kSpans;
+      place_ = (place_ + step) % spans_;
       kept += frees_.count(span(place_), [&] { return static_cast<uint64_t>(owned_); }) ? 1 : 0;
     }
     return kept;
@@ -38,11 +38,26 @@ class ForeignFreesTest : public testing::Test {
     }
     return false;
   }
+  // As a child of fork that finds the thread where it waits to learn its own frees.
+  void fork_at_next_decision() {
+    ForeignFrees child;
+    for (bool forked = false; !forked;) {
+      if (frees_.rest()) continue;
+      place_ = (place_ + kScattered) % spans_;
+      frees_.count(span(place_), [&] {
+        child = frees_;
+        forked = true;
+        return static_cast<uint64_t>(owned_);
+      });
+    }
+    frees_ = child;
+  }
   void no_room_for(int blocks) {
     for (int i = 0; i < blocks; i++) frees_.count_unused();
   }
 
   double own_share_ = 0;  // own frees for each foreign one
+  int spans_ = kSpans;
 
  private:
   const near::Span& span(int number) const {
@@ -62,6 +77,9 @@ TEST_F(ForeignFreesTest, ManyScatteredOnesAreKeptExceptEachSixtyFourth) {
 
 TEST_F(ForeignFreesTest, BlocksOfOneSpanAfterTheOtherAreNotKept) {
   EXPECT_EQ(free(10 * kAfterRest, 0), 0);
+  spans_ = 4;
+  EXPECT_EQ(free(10 * kAfterRest, 1), 0) << "nor those of a few spans in turn";
+  spans_ = kSpans;
   EXPECT_TRUE(begins());
   EXPECT_EQ(free(6400), 6300);
   free(2 * ForeignFrees::kWindow, 0);
@@ -86,11 +104,21 @@ TEST_F(ForeignFreesTest, AThreadThatDoesNotUseWhatItKeptPauses) {
   EXPECT_TRUE(begins());
   no_room_for(ForeignFrees::kWindow * 3 / 4);
   free(ForeignFrees::kWindow);
+  EXPECT_EQ(free(2 * kLook, 0), 0);  // the pause is no shorter for these
   EXPECT_EQ(free(ForeignFrees::kPause * kLook), 0);
   EXPECT_TRUE(begins());
   EXPECT_EQ(free(640), 630);
   no_room_for(ForeignFrees::kWindow * 3 / 4 - 1);
   EXPECT_EQ(free(640), 630);
+}
+
+TEST_F(ForeignFreesTest, AfterAForkTheChildStillDecides) {
+  EXPECT_TRUE(begins());
+  fork_at_next_decision();
+  EXPECT_EQ(free(6400), 6300);
+  fork_at_next_decision();
+  free(2 * ForeignFrees::kWindow, 0);
+  EXPECT_EQ(free(10 * kAfterRest, 0), 0);
 }
 
 TEST_F(ForeignFreesTest, OnBusyProcessorsNoneAreKept) {
