@@ -177,8 +177,9 @@ unsigned cpu_count() {
 MagazineUse wanted_use() {
   const unsigned cpus = cpu_count();
   const long least = option(Option::magazines);
-  if (least == 0 || cpus < 2) return MagazineUse::none;
-  return cpus >= static_cast<unsigned long>(least) ? MagazineUse::all : MagazineUse::by_thread;
+  if (least == 0) return MagazineUse::none;
+  if (cpus >= static_cast<unsigned long>(least)) return MagazineUse::all;
+  return cpus > 1 ? MagazineUse::by_thread : MagazineUse::none;
 }
 
 // Release: a thread that sees that they are in use finds the depots' parts.

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "heap/magazines.h"
+#include "node/memory.h"
 #include "node/purge_signal.h"
 #include "platform/options.h"
 #include "support/cases.h"
@@ -101,6 +103,46 @@ TEST_F(PurgeThreadTest, TheOptionEndsAndStartsIt) {
   EXPECT_FALSE(is_present());
   EXPECT_TRUE(is_there());
   count_cases(4);
+}
+
+TEST_F(PurgeThreadTest, TheProcessorsAndAnOptionSayWhatThreadsKeep) {
+  using near::MagazineUse;
+  ASSERT_EQ(near::topology.count, 1u);
+  const auto cpus_before = near::topology.cpus[0];
+  const long least_before = near::option(near::Option::magazines);
+  const struct {
+    unsigned cpus;
+    long least;
+    MagazineUse use;
+  } cases[] = {
+      {1, 8, MagazineUse::none},      {2, 8, MagazineUse::by_thread},
+      {7, 8, MagazineUse::by_thread}, {8, 8, MagazineUse::all},
+      {2, 0, MagazineUse::none},      {192, 0, MagazineUse::none},
+      {1, 1, MagazineUse::all},       {192, 4096, MagazineUse::by_thread},
+  };
+  for (const auto& [cpus, least, use] : cases) {
+    EXPECT_EQ(near_set_option("purge_thread", 0), 0);
+    EXPECT_EQ(near::magazine_use(), MagazineUse::none);
+    near::topology.cpus[0] = static_cast<uint16_t>(cpus);
+    EXPECT_EQ(near_set_option("magazines", least), 0);
+    EXPECT_TRUE(is_there());
+    EXPECT_EQ(near::magazine_use(), use) << cpus << " and " << least;
+    count_cases();
+  }
+  near::topology.cpus[0] = cpus_before;
+  near_set_option("magazines", least_before);
+}
+
+TEST_F(PurgeThreadTest, OneThreadMoreThanProcessorsIsNotMany) {
+  const auto cpus_before = near::topology.cpus[0];
+  near::topology.cpus[0] = 1;
+  EXPECT_FALSE(near::has_many_threads()) << "two";
+  near::count_thread(false);
+  EXPECT_TRUE(near::has_many_threads());
+  near::discount_thread();
+  EXPECT_FALSE(near::has_many_threads());
+  near::topology.cpus[0] = cpus_before;
+  count_cases(3);
 }
 
 // Without the purge thread, the thread that frees an ended thread's blocks gives back the spans.
