@@ -1,10 +1,10 @@
 // Consecutive blocks of a batch that lie in one span of this thread's heap form a chain, which is
-// freed by one splice and one update of the count. Blocks of other owners' spans go into the
-// thread's magazines, as in free. A thread that has none (heap/magazines.h) collects them in one
-// chain per span, in a small table on the stack. When the table is full, and at the end, each chain
-// is handed over with one atomic operation. A chain is linked as single frees would link it:
-// the block freed last comes first. docs/decisions/0008-free-batch.md says why blocks of own spans
-// need no table.
+// freed by one splice and one update of the count. Where all threads use magazines
+// (heap/magazines.h), blocks of other owners' spans go into the thread's, as in free. Otherwise the
+// batch collects them in one chain per span, in a small table on the stack. When the table is full,
+// and at the end, each chain is handed over with one atomic operation. A chain is linked as single
+// frees would link it: the block freed last comes first. docs/decisions/0008-free-batch.md says why
+// blocks of own spans need no table.
 //
 // Invariant: a block in a chain counts as live until the chain is handed over, so its span can
 // neither leave nor lose pages, and neither the span's list nor its count includes the block. While
