@@ -82,8 +82,21 @@ class MagazinesTest : public testing::Test {
       blocks.pop_back();
     }
     EXPECT_FALSE(blocks.empty());
+    EXPECT_LE(blocks.size(), kMost / 2) << "too early";
     near::give_back_magazines(true);
     other_([&] { free_all(blocks); });
+  }
+
+  // As begin_to_keep. The thread may leave no magazine of the class: it has used up what it may.
+  void begin_to_keep_without_need(size_t bytes) {
+    begin_to_keep();
+    free_all(blocks_of_other(depot_bound() / bytes + 8, bytes));
+    begin_to_keep();
+  }
+
+  // The bytes that one thread's part of the depot holds at most.
+  static size_t depot_bound() {
+    return near::topology.cpus[0] * near::kDepotBytes / near::depots[0].part_count();
   }
 
   // Takes the free blocks of the thread's bin, so that it needs others.
@@ -158,7 +171,7 @@ TEST_F(MagazinesTest, OnAFewProcessorsAThreadBeginsToKeepScatteredBlocks) {
     void* block = blocks[i];
     const size_t before = near::enclosing_span(block)->remote.count();
     near_free(block);
-    if (i % 3 == 0) {
+    if (i % 4 == 0) {
       const std::string said = said_of([&] { near_free(block); });
       EXPECT_NE(said.find("double free"), std::string::npos) << said;
     }
@@ -177,7 +190,7 @@ TEST_F(MagazinesTest, OnAFewProcessorsAThreadLeavesMagazinesIfItNeedsBlocks) {
   constexpr size_t kBytes = 8192;
   const unsigned c = near::class_of(kBytes);
   ASSERT_EQ(kMagazineCapacity[c], 2u);
-  begin_to_keep();
+  begin_to_keep_without_need(kBytes);
   const std::vector<void*> blocks = scattered(blocks_of_other(60, kBytes));
   size_t next = 0;
   while (next < 20) near_free(blocks[next++]);
@@ -193,6 +206,115 @@ TEST_F(MagazinesTest, OnAFewProcessorsAThreadLeavesMagazinesIfItNeedsBlocks) {
   while (next < 60) near_free(blocks[next++]);
   free_all(taken);
   count_cases();
+}
+
+// Each time that the thread looks for a block in the depot, found or not, it may leave two more.
+TEST_F(MagazinesTest, OnAFewProcessorsAThreadLeavesTwoMagazinesForEachThatItAskedFor) {
+  constexpr size_t kBytes = 8192;
+  const unsigned c = near::class_of(kBytes);
+  begin_to_keep_without_need(kBytes);
+  EXPECT_EQ(near::current_heap->take_put_away(c), nullptr);
+  const std::vector<void*> blocks = blocks_of_other(12, kBytes);
+  const size_t before = returned(blocks);
+  free_all(blocks);
+  EXPECT_EQ(near::depots[0].bytes(), 4 * kBytes);
+  EXPECT_EQ(held(), 2 * kBytes) << "the third one stays";
+  EXPECT_EQ(returned(blocks), before + 6);
+  near::give_back_magazines(true);
+  for (int i = 0; i < 128; i++) EXPECT_EQ(near::current_heap->take_put_away(c), nullptr);
+  free_all(blocks_of_other(10, kBytes));
+  EXPECT_EQ(near::depots[0].bytes(), 8 * kBytes) << "the number does not wrap";
+  count_cases(2);
+}
+
+// It keeps the full magazine then, and leaves none until it asks for one again.
+TEST_F(MagazinesTest, OnAFewProcessorsAThreadLeavesNoneInAFullDepot) {
+  constexpr size_t kBytes = 8192;
+  const unsigned c = near::class_of(kBytes);
+  begin_to_keep();
+  std::vector<void*> blocks = blocks_of_other(depot_bound() / kBytes + 4, kBytes);
+  for (int i = 0; i < 100; i++) EXPECT_EQ(near::current_heap->take_put_away(c), nullptr);
+  const auto free_next = [&] {
+    near_free(blocks.back());
+    blocks.pop_back();
+  };
+  near::magazines_in_use.value.store(near::MagazineUse::all);
+  while (blocks.size() > 2) free_next();
+  const size_t most = near::depots[0].bytes();
+  ASSERT_GT(most + 2 * kBytes, depot_bound());
+  ASSERT_EQ(held(), 2 * kBytes);
+  near::magazines_in_use.value.store(near::MagazineUse::by_thread);
+  free_next();
+  EXPECT_EQ(held(), 2 * kBytes);
+  other_([c] {
+    near::Block* block = near::current_heap->take_put_away(c);
+    near::record_held(block);  // as malloc does
+    near_free(block);
+  });
+  ASSERT_LT(near::depots[0].bytes(), most) << "there is room again";
+  free_next();
+  EXPECT_EQ(held(), 2 * kBytes);
+  EXPECT_EQ(near::depots[0].bytes(), most - 2 * kBytes);
+  count_cases(2);
+}
+
+TEST_F(MagazinesTest, AFreeFromInsideTheAllocatorGoesToItsSpan) {
+  const std::vector<void*> blocks = blocks_of_other(2, 64);
+  near_free(blocks[0]);
+  {
+    const near::Inside inside;  // as in a signal handler
+    near_free(blocks[1]);
+  }
+  EXPECT_EQ(held(), 64u);
+  EXPECT_EQ(returned(blocks), 1u);
+  count_cases(2);
+}
+
+// Each block counts once, wherever it went, and a double free not at all.
+TEST_F(MagazinesTest, FreedBlocksAreCounted) {
+  const std::vector<void*> blocks = blocks_of_other(70, 64);
+  const auto& freed = near::current_heap->freed_of[0];
+  const uint64_t before = freed.load();
+  free_all(blocks);
+  EXPECT_EQ(freed.load(), before + 70);
+  said_of([&] { near_free(blocks[69]); });
+  EXPECT_EQ(freed.load(), before + 70);
+  begin_to_keep();
+  const std::vector<void*> more = blocks_of_other(70, 64);
+  const uint64_t now = freed.load();
+  free_all(more);
+  EXPECT_EQ(freed.load(), now + 70);
+  count_cases(140);
+}
+
+// A batch has a chain for each span, so it does without them where a thread may choose.
+TEST_F(MagazinesTest, ABatchUsesThemIfAllThreadsDo) {
+  std::vector<void*> blocks = blocks_of_other(10, 64);
+  near_free_batch(blocks.data(), blocks.size());
+  EXPECT_EQ(held(), 640u);
+  begin_to_keep();
+  blocks = blocks_of_other(10, 64);
+  const size_t before = returned(blocks);
+  near_free_batch(blocks.data(), blocks.size());
+  EXPECT_EQ(held(), 0u);
+  EXPECT_EQ(returned(blocks), before + 10);
+  count_cases(20);
+}
+
+// Blocks of hot and of cold spans, and spare ones.
+TEST_F(MagazinesTest, AThreadKnowsHowManyOfItsOwnBlocksItFreed) {
+  for (const size_t size : {size_t{64}, size_t{1024}, size_t{8192}, size_t{32'768}}) {
+    std::vector<void*> blocks;
+    for (int i = 0; i < 1'000; i++) blocks.push_back(near_malloc(size));
+    const uint64_t before = near::current_heap->count_local_frees();
+    free_all(blocks);
+    for (int i = 0; i < 10; i++) near_free(near_malloc(size));
+    const uint64_t counted = near::current_heap->count_local_frees() - before;
+    EXPECT_GE(counted, 900u) << size;
+    EXPECT_LE(counted, 1'010u) << size;
+    EXPECT_EQ(near::current_heap->count_local_frees() - before, counted);
+    count_cases();
+  }
 }
 
 // It needs no other thread's empty ones then; when it is idle, it keeps none.
@@ -258,8 +380,7 @@ TEST_F(MagazinesTest, AThreadThatFreesNothingAllocatesFromTheDepot) {
 }
 
 TEST_F(MagazinesTest, ADepotHoldsNoMoreThanItsBound) {
-  // One thread fills its own part.
-  const size_t bound = near::topology.cpus[0] * near::kDepotBytes / near::depots[0].part_count();
+  const size_t bound = depot_bound();  // one thread fills its own part
   for (const size_t size : {size_t{16}, size_t{300}, size_t{32'768}}) {
     const std::vector<void*> blocks = blocks_of_other(2 * bound / size, size);
     free_all(blocks);
