@@ -87,11 +87,18 @@ class MagazinesTest : public testing::Test {
     other_([&] { free_all(blocks); });
   }
 
-  // As begin_to_keep. The thread may leave no magazine of the class: it has used up what it may.
+  // As begin_to_keep. The thread may leave no magazine of the class: it found the depot full.
   void begin_to_keep_without_need(size_t bytes) {
     begin_to_keep();
-    free_all(blocks_of_other(depot_bound() / bytes + 8, bytes));
-    begin_to_keep();
+    std::vector<void*> blocks = blocks_of_other(
+        depot_bound() / bytes + kMagazineCapacity[near::class_of(bytes)] + 1, bytes);
+    void* last = blocks.back();
+    blocks.pop_back();
+    near::magazines_in_use.value.store(near::MagazineUse::all);
+    free_all(blocks);
+    near::magazines_in_use.value.store(near::MagazineUse::by_thread);
+    near_free(last);
+    near::give_back_magazines(true);
   }
 
   // The bytes that one thread's part of the depot holds at most.
@@ -155,6 +162,10 @@ TEST_F(MagazinesTest, AThreadAllocatesWhatItFreedLast) {
   EXPECT_TRUE(std::equal(again.begin(), again.end(), blocks.rbegin()));
   again.push_back(near_malloc(512));
   EXPECT_EQ(held(), half * 512) << "the lower half waits";
+  near_free(again[0]);
+  near::Block* taken = near::current_heap->take_put_away(c);
+  EXPECT_EQ(taken, again[0]);
+  near::record_held(taken);  // as malloc does
   free_all(again);
   count_cases(half);
 }
@@ -224,6 +235,21 @@ TEST_F(MagazinesTest, OnAFewProcessorsAThreadLeavesTwoMagazinesForEachThatItAske
   for (int i = 0; i < 128; i++) EXPECT_EQ(near::current_heap->take_put_away(c), nullptr);
   free_all(blocks_of_other(10, kBytes));
   EXPECT_EQ(near::depots[0].bytes(), 8 * kBytes) << "the number does not wrap";
+  count_cases(2);
+}
+
+TEST_F(MagazinesTest, OnAFewProcessorsAThreadThatOnlyFreesKeepsNoMore) {
+  constexpr size_t kBytes = 1024;
+  begin_to_keep_without_need(kBytes);
+  const std::vector<void*> blocks = scattered(blocks_of_other(10'000, kBytes));
+  const auto middle = blocks.begin() + 2 * near::ForeignFrees::kWindow;
+  const auto end = middle + near::ForeignFrees::kWindow;
+  free_all({blocks.begin(), middle});
+  EXPECT_EQ(held(), kMagazineCapacity[near::class_of(kBytes)] * kBytes);
+  near::give_back_magazines(true);
+  free_all({middle, end});
+  EXPECT_EQ(held(), 0u);
+  other_([&] { free_all({end, blocks.end()}); });
   count_cases(2);
 }
 
@@ -307,12 +333,17 @@ TEST_F(MagazinesTest, AThreadKnowsHowManyOfItsOwnBlocksItFreed) {
     std::vector<void*> blocks;
     for (int i = 0; i < 1'000; i++) blocks.push_back(near_malloc(size));
     const uint64_t before = near::current_heap->count_local_frees();
+    for (size_t i = 0; i < 1'000; i++) {  // a spare one, if it is medium: its span is full
+      near_free(blocks[i % 10]);
+      blocks[i % 10] = near_malloc(size);
+    }
+    const uint64_t between = near::current_heap->count_local_frees();
+    EXPECT_GE(between, before + 900) << size;
+    EXPECT_LE(between, before + 1'000) << size;
     free_all(blocks);
-    for (int i = 0; i < 10; i++) near_free(near_malloc(size));
-    const uint64_t counted = near::current_heap->count_local_frees() - before;
-    EXPECT_GE(counted, 900u) << size;
-    EXPECT_LE(counted, 1'010u) << size;
-    EXPECT_EQ(near::current_heap->count_local_frees() - before, counted);
+    const uint64_t after = near::current_heap->count_local_frees();
+    EXPECT_GE(after, between + 900) << size;
+    EXPECT_LE(after, before + 2'000) << size;
     count_cases();
   }
 }

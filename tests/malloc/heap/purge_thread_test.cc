@@ -7,9 +7,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <new>
 #include <thread>
 #include <vector>
 
+#include "front/thread.h"
 #include "heap/magazines.h"
 #include "node/memory.h"
 #include "node/purge_signal.h"
@@ -209,6 +211,55 @@ TEST_F(PurgeThreadTest, WorksBesideBusyThreads) {
   });
   for (auto& place : places) near_free(place.exchange(nullptr));
   EXPECT_EQ(near_check(), 0u);
+}
+
+// The same for threads that keep scattered blocks of others, as each decides on few processors.
+TEST_F(PurgeThreadTest, WorksBesideThreadsThatKeepBlocks) {
+  const auto cpus_before = near::topology.cpus[0];
+  EXPECT_EQ(near_set_option("purge_thread", 0), 0);
+  near::topology.cpus[0] = 7;  // with fewer there would be too many threads
+  EXPECT_TRUE(is_there());
+  ASSERT_EQ(near::magazine_use(), near::MagazineUse::by_thread);
+  struct Head {
+    uint32_t size;
+    unsigned char tag;
+  };
+  constexpr size_t kPlaces = 20'000;
+  static std::atomic<Head*> places[kPlaces];
+  std::atomic<size_t> wrong{0};
+  std::atomic<uint64_t> kept{0};
+  const auto release = [&](Head* head) {
+    if (head == nullptr) return;
+    if (reinterpret_cast<unsigned char*>(head)[head->size - 1] != head->tag) wrong++;
+    near_free(head);
+  };
+  run_threads(3, [&](unsigned t) {
+    for (unsigned life = 0; life < 3; life++) {
+      std::thread([&, t, life] {
+        Random random(seed() + 10 * t + life);
+        for (size_t i = scaled(40'000); i > 0; i--) {
+          const size_t size = size_t{32} << random.below(6);
+          const auto tag = static_cast<unsigned char>(random.below(256));
+          void* block = near_malloc(size);
+          static_cast<unsigned char*>(block)[size - 1] = tag;
+          auto* head = new (block) Head{static_cast<uint32_t>(size), tag};
+          release(places[random.below(kPlaces)].exchange(head));
+          if (i % 1'000 == 0 && near::current_heap->magazines() != nullptr) {
+            uint64_t bytes[near::kMaxNodes] = {};
+            near::current_heap->magazines()->add_bytes(bytes);
+            kept += bytes[0];
+          }
+          if (random.below(20'000) == 0) near_malloc_trim(0);
+          count_cases();
+        }
+      }).join();
+    }
+  });
+  for (auto& place : places) release(place.exchange(nullptr));
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_GT(kept, 0u) << "no thread kept any";
+  EXPECT_EQ(near_check(), 0u);
+  near::topology.cpus[0] = cpus_before;
 }
 
 }  // namespace
