@@ -554,6 +554,21 @@ TEST_F(NumaMagazines, BlocksStayOnTheirNode) {
   count_cases(blocks.size());
 }
 
+// The thread allocates none of them, so it leaves no magazine for the other node's sake.
+TEST_F(NumaMagazines, OnAFewProcessorsOneMagazineWaitsForAnotherNode) {
+  begin_to_keep_without_need(64);
+  const std::vector<void*> blocks = scattered(blocks_of_node_1(200));
+  free_all(blocks);
+  uint64_t bytes[near::kMaxNodes] = {};
+  near::current_heap->magazines()->add_bytes(bytes);
+  EXPECT_EQ(bytes[1], size_t{kMagazineCapacity[near::class_of(64)]} * 64);
+  EXPECT_EQ(near::depots[1].bytes(), 0u);
+  EXPECT_EQ(returned(blocks), 200u - kMagazineCapacity[near::class_of(64)]);
+  near::give_back_magazines(true);
+  EXPECT_EQ(returned(blocks), 200u);
+  count_cases(2);
+}
+
 TEST_F(NumaMagazines, AFlowBetweenNodesMakesNoMoreMagazines) {
   constexpr size_t kFlow = 5'000;
   for (int i = 0; i < 2; i++) free_all(blocks_of_node_1(kFlow));  // both threads have theirs

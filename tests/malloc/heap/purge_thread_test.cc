@@ -216,7 +216,9 @@ TEST_F(PurgeThreadTest, WorksBesideBusyThreads) {
 // The same for threads that keep scattered blocks of others, as each decides on few processors.
 TEST_F(PurgeThreadTest, WorksBesideThreadsThatKeepBlocks) {
   const auto cpus_before = near::topology.cpus[0];
+  const long least_before = near::option(near::Option::magazines);
   EXPECT_EQ(near_set_option("purge_thread", 0), 0);
+  near_set_option("magazines", 8);
   near::topology.cpus[0] = 7;  // with fewer there would be too many threads
   EXPECT_TRUE(is_there());
   ASSERT_EQ(near::magazine_use(), near::MagazineUse::by_thread);
@@ -260,6 +262,7 @@ TEST_F(PurgeThreadTest, WorksBesideThreadsThatKeepBlocks) {
   EXPECT_GT(kept, 0u) << "no thread kept any";
   EXPECT_EQ(near_check(), 0u);
   near::topology.cpus[0] = cpus_before;
+  near_set_option("magazines", least_before);
 }
 
 }  // namespace
