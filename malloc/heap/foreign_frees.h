@@ -1,5 +1,5 @@
-// Whether a thread keeps foreign blocks, which are those of other heaps' spans, in its magazines when
-// it frees them. On few processors each thread decides (MagazineUse::by_thread).
+// Whether a thread keeps foreign blocks, which are those of other heaps' spans, in its magazines
+// when it frees them. On few processors each thread decides (MagazineUse::by_thread).
 //
 // A block that returns to its span costs one or two atomic operations, and its owner a visit to the
 // span. A block in a magazine costs two slow paths instead, a free and a malloc. And while threads
@@ -7,8 +7,8 @@
 // magazines pay where many frees are foreign for a long time, where these are scattered over many
 // spans, and where the thread uses what it keeps.
 // The thread looks at kWindow foreign frees at a time. While magazines do not pay, it rests between
-// two looks. One block in kHome returns to its span in any case: so the owners get their blocks back
-// when the threads begin to free only what they allocated.
+// two looks. One block in kHome returns to its span in any case: so the owners get their blocks
+// back when the threads begin to free only what they allocated.
 // Thread-safety: the owner's thread. docs/decisions/0019-many-processors.md
 #pragma once
 

@@ -198,8 +198,7 @@ class Heap {
   bool inbox_empty() const { return inbox_.empty(); }
   // Asks the owner to look again soon which hot spans are all free. relaxed: a request flag
   void ask_to_look() { look_again_.store(true, kRelaxed); }
-  // relaxed: compared with an earlier value, or a statistic
-  uint64_t visits() const { return visits_.load(kRelaxed); }
+  uint64_t visits() const { return visits_.load(kRelaxed); }  // relaxed: a hint, or a statistic
   uint32_t id() const { return id_; }
   void set_id(uint32_t id) { id_ = id; }  // before any thread uses the heap
   Shard& shard() const { return *shard_; }
@@ -227,7 +226,7 @@ class Heap {
   // then no thread gives it spans. relaxed: a span that leaves meanwhile does no harm
   bool has_foreign() const { return foreign_.load(kRelaxed) != 0; }
 
-  // How many blocks of its spans the owner's thread has freed; it may lack some of cold spans. Takes
+  // How many blocks of its spans the owner's thread has freed, without some of cold spans. Takes
   // the lock; owner's thread, outside (sync/inside.h).
   uint64_t count_local_frees();
 

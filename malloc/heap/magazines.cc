@@ -75,9 +75,9 @@ void Magazines::mark_exchange() {
   holds_.set(purge_signal);
 }
 
-// Returns a magazine with room in `slot`; null if memory is refused, or if the magazine there has to
-// stay. A magazine leaves its slot before another thread can take it: a child of fork must not find
-// it twice.
+// Returns a magazine with room in `slot`; null if memory is refused, or if the magazine there has
+// to stay. A magazine leaves its slot before another thread can take it: a child of fork must not
+// find it twice.
 Magazine* Magazines::renew(Slot& slot, unsigned node, unsigned size_class) {
   Magazine* full = slot.load(kRelaxed);  // relaxed: inside the gate
   const bool by_thread = magazine_use() == MagazineUse::by_thread;
