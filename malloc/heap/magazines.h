@@ -7,7 +7,8 @@
 // allocates from `filling` what exceeds its half, the last block first, because that is in a near
 // cache; then from `serving`. The lower half waits: a thread that frees a foreign block now and
 // then does not get the neighbours of other threads' blocks, which it would share cache lines with.
-// For each other node there is one magazine a class, and it only fills.
+// For each other node there is one magazine a class, and it only fills. Where each thread decides
+// (MagazineUse::by_thread), a full one stays if the thread needed no blocks since it left others.
 // Why this is fast: a thread that frees the blocks of 191 others writes to its own magazines, and
 // reads of the block's span only a word that seldom changes.
 // Bound: blocks wait here until the magazine is full; at most a tenth of a second after the thread
