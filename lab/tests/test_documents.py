@@ -381,7 +381,7 @@ _GIVEN = re.compile(
 
 # What has a digit and was not measured: names, units of a rule, and what an interval excludes.
 _NAMED = re.compile(
-    r"95 % intervals|under 4 MiB|(in|ex)cludes 1\b|mimalloc 2|mimalloc 3|shbench 8|Debian 12"
+    r"95 % intervals|under 4 MiB|(in|ex)cludes 1\b|mimalloc 2|mimalloc 3|shbench 8|pbzip2|Debian 12"
     "|blocks of 20 to 200 KB|sizes in 3 MB|`[^`]*`|\\]\\([^)]*\\)"
 )
 _README = places.ROOT / "README.md"
