@@ -239,7 +239,7 @@ TEST_F(PurgeThreadTest, WorksBesideThreadsThatKeepBlocks) {
     for (unsigned life = 0; life < 3; life++) {
       std::thread([&, t, life] {
         Random random(seed() + 10 * t + life);
-        for (size_t i = scaled(40'000); i > 0; i--) {
+        for (size_t i = 40'000; i > 0; i--) {  // a tenth is too few for a decision
           const size_t size = size_t{32} << random.below(6);
           const auto tag = static_cast<unsigned char>(random.below(256));
           void* block = near_malloc(size);
