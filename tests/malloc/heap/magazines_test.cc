@@ -256,7 +256,7 @@ TEST_F(MagazinesTest, OnAFewProcessorsAThreadThatOnlyFreesKeepsNoMore) {
 // It keeps the full magazine then, and leaves none until it asks for one again.
 TEST_F(MagazinesTest, OnAFewProcessorsAThreadLeavesNoneInAFullDepot) {
   constexpr size_t kBytes = 8192;
-  const unsigned c = near::class_of(kBytes);
+  constexpr unsigned c = near::class_of(kBytes);
   begin_to_keep();
   std::vector<void*> blocks = blocks_of_other(depot_bound() / kBytes + 4, kBytes);
   for (int i = 0; i < 100; i++) EXPECT_EQ(near::current_heap->take_put_away(c), nullptr);
@@ -272,7 +272,7 @@ TEST_F(MagazinesTest, OnAFewProcessorsAThreadLeavesNoneInAFullDepot) {
   near::magazines_in_use.value.store(near::MagazineUse::by_thread);
   free_next();
   EXPECT_EQ(held(), 2 * kBytes);
-  other_([c] {
+  other_([] {
     near::Block* block = near::current_heap->take_put_away(c);
     near::record_held(block);  // as malloc does
     near_free(block);
