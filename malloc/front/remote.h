@@ -30,7 +30,7 @@ NEAR_INLINE bool may_put_away(MagazineUse use) {
 }
 
 // Puts the block into the thread's magazine. `declined`: it belongs into its span, or the thread
-// cannot use a magazine now. `repeated`: a double free. Requires that it may.
+// cannot use a magazine now. `repeated`: a double free. Requires may_put_away(use).
 NEAR_INLINE Magazines::Put put_away(MagazineUse use, const Span& span, SpanBlocks blocks,
                                     Block* block, RemoteList<Block>::Seen seen) {
   if (unlikely(is_inside() || !can_have_heap())) return Magazines::Put::declined;
@@ -50,7 +50,8 @@ NEAR_INLINE Magazines::Put put_away(MagazineUse use, const Span& span, SpanBlock
 NEAR_INLINE bool release_remote(Span& span, SpanBlocks blocks, Block* block,
                                 RemoteList<Block>::Seen seen) {
   if (unlikely(!record_freed(&span, block))) return false;
-  const MagazineUse use = magazine_use();  // once: a thread that is asked to choose must count
+  // Read once: if a thread has to decide, put_away must count what may_put_away let through.
+  const MagazineUse use = magazine_use();
   if (may_put_away(use)) {
     const auto put = put_away(use, span, blocks, block, seen);
     if (put != Magazines::Put::declined) return put == Magazines::Put::kept;

@@ -59,7 +59,7 @@ class ForeignFrees {
   static constexpr unsigned kSlotBits = 4;
   static constexpr size_t kSpanBytes = 128;  // of a descriptor
 
-  // True if the block that the thread freed last of the spans with this slot is of `span`.
+  // True if the thread's last foreign free into a span with this slot was into `span`.
   NEAR_INLINE bool was_last_in(const Span& span) {
     const auto number = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(&span) / kSpanBytes);
     uint32_t& last = last_[number * 0x9e3779b1u >> (32 - kSlotBits)];  // [Knuth, TAOCP 3, 6.4]

@@ -8,7 +8,8 @@
 // cache; then from `serving`. The lower half waits: a thread that frees a foreign block now and
 // then does not get the neighbours of other threads' blocks, which it would share cache lines with.
 // For each other node there is one magazine a class, and it only fills. Where each thread decides
-// (MagazineUse::by_thread), a full one stays if the thread needed no blocks since it left others.
+// (MagazineUse::by_thread), a full one stays, unless the thread has asked the depot for blocks of
+// the class: each time allows it to leave two.
 // Why this is fast: a thread that frees the blocks of 191 others writes to its own magazines, and
 // reads of the block's span only a word that seldom changes.
 // Bound: blocks wait here until the magazine is full; at most a tenth of a second after the thread
@@ -36,9 +37,9 @@ namespace near {
 // (heap/foreign_frees.h).
 enum class MagazineUse : uint8_t { none, by_thread, all };
 
-// It starts with the purge thread, because that keeps the bound of magazines, if the kernel has
-// membarrier and the option `magazines` allows it. Aligned, because every free of a foreign block
-// reads it.
+// The use starts with the purge thread, because that keeps the bound of magazines, if the kernel
+// has membarrier and the option `magazines` allows it. The word is aligned, because every free of a
+// foreign block reads it.
 struct alignas(128) MagazinesInUse {
   Atomic<MagazineUse> value{MagazineUse::none};
 };

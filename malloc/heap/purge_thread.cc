@@ -172,7 +172,8 @@ unsigned cpu_count() {
 }
 
 // On a few processors a word that two of them write costs less than the slow path of a malloc that
-// is served from a magazine, unless a thread frees little else than foreign blocks.
+// is served from a magazine. Many foreign frees in no order are the exception, which each thread
+// finds out for itself (heap/foreign_frees.h).
 // docs/decisions/0019-many-processors.md
 MagazineUse wanted_use() {
   const unsigned cpus = cpu_count();
