@@ -411,7 +411,7 @@ def test_the_summary_is_one_sentence(two_results):
 def test_everything_is_in_the_json(two_results, tmp_path):
     near("quick~1", "quick", "--json", tmp_path / "out.json")
     found = json.loads((tmp_path / "out.json").read_text())
-    assert found["regressions"] == 2 and found["thresholds"]["memory"] == 0.03
+    assert found["regressions"] == 2 and found["thresholds"]["memory"] == 0.02
     assert len(found["rows"]) == 6 and found["rows"][0]["quantity"] == "peak memory"
     assert found["rows"][0]["ratio"] == pytest.approx({"low": 1.1, "value": 1.1, "high": 1.1})
 

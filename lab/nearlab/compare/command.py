@@ -236,8 +236,8 @@ def compare(
     reference: Annotated[
         str, typer.Option(metavar="NAME", help="Times are relative to it; `none`: B / A.")
     ] = "glibc",
-    threshold_time: _Percent = 5,
-    threshold_memory: _Percent = 3,
+    threshold_time: _Percent = 3,
+    threshold_memory: _Percent = 2,
     threshold_instructions: _Percent = 2,
     threshold_calls: _Percent = 50,
     everything: Annotated[bool, typer.Option("--all", help="Shows what is the same, too.")] = False,
