@@ -73,6 +73,11 @@ class Depot {
   // Makes the parts, unless they exist. False if memory is refused. One thread at a time.
   bool make_parts(unsigned node);
 
+  // Called before the first heap of the node gets magazines.
+  void be_used() { used_.store(true, kRelaxed); }  // relaxed: PurgeMark orders it
+  // False if no heap of the node has magazines.
+  bool is_used() const { return used_.load(kRelaxed); }  // relaxed: as above
+
   // Leaves a full magazine. False if the thread's part is full; then the caller keeps the magazine.
   bool leave(uint32_t self, unsigned size_class, Magazine& full);
   // Takes a magazine of the class; null if there is none.
@@ -97,6 +102,7 @@ class Depot {
 
   DepotPart* parts_ = nullptr;  // written before count_
   Atomic<unsigned> count_{0};
+  Atomic<bool> used_{false};
   size_t most_ = 0;  // bytes of a part
 };
 

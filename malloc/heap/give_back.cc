@@ -55,10 +55,13 @@ void end_use() {
 
 // True if any thread may have blocks in its magazines, or may leave some in a depot, of any node.
 // Asked before the depots are looked at: a thread that leaves blocks there and then has none is
-// seen, here or there (PurgeMark).
+// seen, here or there (PurgeMark). It reads no memory of a node whose threads use no magazines.
 bool any_holds() {
   bool any = false;
-  for_each_magazines(kEveryNode, [&](const Heap&, const Magazines& each) { any |= each.holds(); });
+  for (unsigned n = 0; n < topology.count; n++) {
+    if (!depots[n].is_used()) continue;
+    for_each_magazines(n, [&](const Heap&, const Magazines& each) { any |= each.holds(); });
+  }
   return any;
 }
 

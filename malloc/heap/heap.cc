@@ -202,6 +202,7 @@ Magazines* Heap::make_magazines() {
   const Inside inside;  // a signal handler must not make others meanwhile
   void* room = shard_->node().take_metadata(Magazines::bytes());
   if (room == nullptr) return nullptr;
+  depots[node_].be_used();
   auto* made = new (room) Magazines(shard_->number(), node_);
   magazines_.store(made, kRelease);  // pairs: magazines-made
   return made;
