@@ -93,4 +93,10 @@ constexpr unsigned find_run(uint32_t mask, unsigned count) {
   return static_cast<unsigned>(std::countr_zero(mask));
 }
 
+// The slot of `key` in a table of 2^bits slots; `bits` is 1 to 32. [Knuth, TAOCP 3, 6.4: Fibonacci
+// hashing]
+constexpr unsigned hash_slot(uint64_t key, unsigned bits) {
+  return static_cast<unsigned>(key * 0x9e37'79b9'7f4a'7c15 >> (64 - bits));
+}
+
 }  // namespace near

@@ -183,10 +183,9 @@ class Batch {
   }
 
   // Returns the slot of the span's group, or the slot that its new group will get. [Knuth, TAOCP 3,
-  // 6.4: Fibonacci hashing, linear probing]
+  // 6.4: linear probing]
   unsigned slot_of(const Span& span) const {
-    const auto key = reinterpret_cast<uintptr_t>(&span) / alignof(Span);
-    unsigned slot = static_cast<unsigned>(key * 0x9e3779b97f4a7c15 >> (64 - kSlotBits));
+    unsigned slot = hash_slot(number_of(span), kSlotBits);
     while (slots_[slot] != 0 && groups_[slots_[slot] - 1].span != &span) slot = (slot + 1) % kSlots;
     return slot;
   }

@@ -18,10 +18,9 @@
 #include "base/bits.h"
 #include "base/compiler.h"
 #include "heap/purge_thread.h"
+#include "span/layout.h"
 
 namespace near {
-
-struct Span;
 
 class ForeignFrees {
  public:
@@ -57,12 +56,11 @@ class ForeignFrees {
 
  private:
   static constexpr unsigned kSlotBits = 4;
-  static constexpr size_t kSpanBytes = 128;  // of a descriptor
 
   // True if the thread's last foreign free into a span with this slot was into `span`.
   NEAR_INLINE bool was_last_in(const Span& span) {
-    const auto number = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(&span) / kSpanBytes);
-    uint32_t& last = last_[number * 0x9e3779b1u >> (32 - kSlotBits)];  // [Knuth, TAOCP 3, 6.4]
+    const auto number = static_cast<uint32_t>(number_of(span));
+    uint32_t& last = last_[hash_slot(number, kSlotBits)];
     const bool is = last == number;
     last = number;
     return is;

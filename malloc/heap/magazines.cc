@@ -21,7 +21,7 @@ class Returning {
 
   void add(Block* block) {
     Span& span = span_with(block);
-    Entry& entry = entries_[reinterpret_cast<uintptr_t>(&span) / alignof(Span) % kEntries];
+    Entry& entry = entries_[number_of(span) % kEntries];
     if (entry.span != &span) {
       deliver_chain(entry);
       entry = {&span, {block, block, 1}};

@@ -138,6 +138,11 @@ struct alignas(128) Span {
   size_t offset() const { return reinterpret_cast<uintptr_t>(start) % kSliceSize; }
 };
 
+// A number that tells spans apart, for tables of spans: that of the descriptor by its address.
+inline uintptr_t number_of(const Span& span) {
+  return reinterpret_cast<uintptr_t>(&span) / alignof(Span);
+}
+
 // The classes with blocks smaller than a page; their spans are one slice long.
 inline constexpr unsigned kPagedClasses = class_of(kPageSize);
 static_assert(kSizeClasses[kPagedClasses].size == kPageSize);
