@@ -28,6 +28,15 @@ int main(void) {
   return between == 0;
 }
 """
+# Says of each thread of GDB whether it is the main one, which takes SIGCHLD, or blocks it.
+TASKS = """
+import os, re
+for task in os.listdir("/proc/self/task"):
+    status = open(f"/proc/self/task/{task}/status").read()
+    mask = int(re.search(r"SigBlk:\\s*(\\w+)", status)[1], 16)
+    blocks = mask >> 16 & 1
+    print("main" if int(task) == os.getpid() and not blocks else "blocks" if blocks else "takes")
+"""
 DEBUGGERS = {
     "gdb": (
         ["gdb", "-q", "-nx", "-batch", "-iex", "set debuginfod enabled off"],
@@ -142,6 +151,14 @@ def test_gdb_stops_at_a_probe_and_knows_its_arguments(folder):
     told = run("gdb", folder, [*start, *stop, "print $_probe_arg0", "print $_probe_arg2"], ["./a"])
     node, size = re.findall(r"^\$\d+ = (\d+)$", told, re.MULTILINE)
     assert node == "0" and int(size) > 0 and int(size) % (2 << 20) == 0, told
+
+
+def test_gdb_takes_the_signals_of_its_children_in_one_thread(folder):
+    """GDB hung now and then while a thread of numpy could take SIGCHLD."""
+    (folder / "tasks.py").write_text(TASKS, encoding="ascii")
+    told = run("gdb", folder, ["source tasks.py"], [])
+    assert told.split().count("main") == 1, told
+    assert set(told.split()) <= {"main", "blocks"}, told
 
 
 def near_core(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -6,16 +6,22 @@ heaps, near events.
 It needs a GDB with Python 3.11 or later, and numpy and pyelftools, which `./near top` installs.
 """
 
+import signal
 import sys
 from pathlib import Path
 
 import gdb  # type: ignore[import-untyped]  # only GDB has it
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+# numpy starts threads, which inherit the mask. GDB waits for SIGCHLD in its main thread, and
+# hangs if another thread takes the signal.
+_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
 try:
     from nearlab.debugger import front
 except ImportError as error:
     raise gdb.GdbError(str(error)) from error
+finally:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _mask)
 from nearlab.top.process import Refused
 
 
