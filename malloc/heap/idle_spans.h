@@ -6,14 +6,15 @@
 // at its spans. A thread that used a size once and sleeps keeps nothing for it.
 // docs/decisions/0024-heaps-at-rest.md
 //
-// Bound: kMost of them, and 1/kShare of the heap's spans, but kFew are kept in any case; kFewest in
-// a heap that has shrunk.
+// Bound: kMost of them, and kFewSlices or (if that is more) 1/kShare of the heap's spans, but kFew
+// are kept in any case; kFewest in a heap that has shrunk.
 // Invariant: a span is here if and only if its `idle` is set. Guard: the lock of the heap.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 
+#include "base/bits.h"
 #include "span/layout.h"
 
 namespace near {
@@ -41,7 +42,8 @@ class IdleSpans {
   // else null.
   Span* take_surplus(uint32_t spans_of_heap, bool has_shrunk) {
     if (count_ <= (has_shrunk ? kFewest : kFew)) return nullptr;
-    if (count_ < kMost && slices_ <= spans_of_heap / kShare) return nullptr;
+    const size_t most = max_of(spans_of_heap / kShare, has_shrunk ? 0 : kFewSlices);
+    if (count_ < kMost && slices_ <= most) return nullptr;
     Span* oldest = spans_[0];
     remove(*oldest);
     return oldest;
@@ -59,7 +61,8 @@ class IdleSpans {
  private:
   static constexpr unsigned kFewest = 2;
   static constexpr unsigned kFew = 6;
-  static constexpr unsigned kMost = 12;
+  static constexpr unsigned kMost = 32;
+  static constexpr uint32_t kFewSlices = 24;
   static constexpr uint32_t kShare = 32;
   static constexpr uint8_t kTimes = 4;
 

@@ -40,7 +40,8 @@ CreateThread* create_function = pthread_create;  // set before there are threads
 
 struct Found {
   bool waiting = false;  // an inbox waits for its owner
-  bool holding = false;  // blocks wait in magazines or depots, heaps keep runs, or memory is dirty
+  // blocks wait in magazines or depots, heaps keep runs, or memory is dirty or unused
+  bool holding = false;
   bool refused = false;  // the system refused to take memory
   size_t purged = 0;
 };
@@ -57,7 +58,7 @@ void visit(unsigned node, Found& found) {
   const size_t purged = nodes[node].purge(static_cast<uint32_t>(option(Option::decay_ms)), is_over);
   found.purged += purged;
   found.refused |= purged == 0 && nodes[node].totals().purge_calls != calls_before;
-  found.holding |= nodes[node].dirty_bytes() > 0;
+  found.holding |= nodes[node].dirty_bytes() > 0 || nodes[node].has_unused();
 }
 
 // Visits each node from its own CPUs, so that its data stay out of the caches of the others.

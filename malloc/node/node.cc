@@ -96,6 +96,12 @@ size_t Node::dirty_bytes() {
   return sum;
 }
 
+bool Node::has_unused() {
+  bool has = false;
+  for_each_shard([&](Shard& each) { has |= each.has_unused(); });
+  return has;
+}
+
 uint64_t Node::gives() {
   uint64_t sum = 0;
   for_each_shard([&](const Shard& each) { sum += each.gives(); });

@@ -78,6 +78,7 @@ class alignas(128) Node {
   void obey_limits();
   bool has_room(uint32_t slices);
   size_t dirty_bytes();
+  bool has_unused();
   uint64_t gives();
   Shard::Totals totals();
   size_t check();

@@ -91,6 +91,7 @@ uint32_t Region::claim(uint64_t first, uint32_t slices) {
     const uint32_t mask = bit_run(offset, count);
     Chunk& chunk = chunks_[index];
     NEAR_ASSERT((chunk.free & mask) == mask && is_mapped(index));
+    if (chunk.is_whole() && chunk.pages == Pages::huge) opened_ = {.chunk = index};
     clean -= clear_dirty(index, mask, count);
     chunk.free &= ~mask;
     changed(index);

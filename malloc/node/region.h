@@ -125,6 +125,9 @@ class alignas(128) Region {
   // among the wholly free ones. kNoChunk if there is none.
   uint32_t find_purgeable(uint64_t now_ms, uint32_t age_ms, bool whole_only) const;
 
+  // Makes the unused slices of the chunk opened last dirty if none was taken for `age_ms`.
+  void look_at_unused(uint64_t now_ms, uint32_t age_ms);
+
   // True if the chunk is wholly free, and unmapping it does not bring the process too near to the
   // system's limit on mappings.
   bool can_unmap(uint32_t chunk) const;
@@ -174,6 +177,7 @@ class alignas(128) Region {
   size_t dirty_slices() const { return dirty_slices_ - stuck_slices_; }  // that can be purged
   size_t stuck_slices() const { return stuck_slices_; }
   size_t free_slices() const { return free_slices_; }
+  bool has_unused() const { return opened_.chunk != kNoChunk; }  // look_at_unused may find some
   const Chunk& chunk(uint32_t index) const { return chunks_[index]; }
   uint64_t commit_calls() const { return growths_; }
 
@@ -187,6 +191,16 @@ class alignas(128) Region {
 
  private:
   friend struct Layout;
+
+  // The chunk with huge pages of which a part was taken last while it was wholly free. The rest of
+  // it is resident, too: it leaves if it stays unused. A chunk that another one replaces here is
+  // not looked at; later runs fill it.
+  struct Opened {
+    uint32_t chunk = kNoChunk;
+    uint32_t unused = 0;    // its clean free slices at the last look
+    uint64_t since_ms = 0;  // the look that first saw these
+  };
+
   static constexpr unsigned kBuckets = kChunkSlices + 1;
   static constexpr int32_t kMostSplit = 4000;  // each split chunk may be a mapping of its own
   using FitList = ChunkList<&Chunk::fit>;
@@ -251,6 +265,7 @@ class alignas(128) Region {
   int32_t split_ = 0;  // chunks whose pages are split
   int32_t holes_ = 0;  // groups of absent chunks between mapped ones
   uint64_t growths_ = 0;
+  Opened opened_;
   size_t dirty_slices_ = 0;
   size_t stuck_slices_ = 0;      // dirty slices that the system refused to purge
   size_t free_slices_ = 0;       // free slices of mapped chunks

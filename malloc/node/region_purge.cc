@@ -81,6 +81,23 @@ uint32_t Region::find_purgeable(uint64_t now_ms, uint32_t age_ms, bool whole_onl
   return index;
 }
 
+void Region::look_at_unused(uint64_t now_ms, uint32_t age_ms) {
+  if (!has_unused()) return;
+  const uint32_t index = opened_.chunk;
+  Chunk& chunk = chunks_[index];
+  const uint32_t unused = chunk.free & ~chunk.dirty;
+  if (unused == 0 || chunk.is_whole() || !is_mapped(index)) {
+    opened_ = {};
+    return;
+  }
+  if (unused != opened_.unused) opened_ = {index, unused, now_ms};
+  if (!is_old(now_ms, opened_.since_ms, age_ms)) return;
+  opened_ = {};
+  add_dirty(index, unused, count_bits(unused));
+  chunk.stamp = now_ms;
+  changed(index);
+}
+
 void Region::record_stuck(uint32_t index) {
   const Chunk& chunk = chunks_[index];
   if (chunk.dirty != 0 && chunk.waiting != Waiting::stuck) wait_as(index, Waiting::stuck);

@@ -109,6 +109,9 @@ class alignas(128) Shard {
   // Bytes that can be purged.
   size_t dirty_bytes();
 
+  // True if a part of a huge page is unused, and becomes dirty if it stays so (purge).
+  bool has_unused();
+
   struct Totals {
     size_t reserved;
     size_t committed;

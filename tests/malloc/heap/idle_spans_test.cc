@@ -34,9 +34,9 @@ class IdleSpansTest : public testing::Test {
   IdleSpans idle_;
 };
 
-TEST_F(IdleSpansTest, ASmallHeapKeepsAFew) {
-  add(20, 1, 10);
-  EXPECT_EQ(kept(), 6u);
+TEST_F(IdleSpansTest, ASmallHeapKeepsSomeSlices) {
+  add(30, 1, 10);
+  EXPECT_EQ(kept(), 24u);
   count_cases();
 }
 
@@ -44,38 +44,40 @@ TEST_F(IdleSpansTest, AHeapThatHasShrunkKeepsFewer) {
   add(20, 1, 10);
   add(1, 1, 10, true);
   EXPECT_EQ(kept(), 2u);
-  add(10, 1, 10'000, true);  // of a large heap it is a small share: the most are kept
-  EXPECT_EQ(kept(), 11u);
+  add(32, 1, 10'000, true);  // of a large heap it is a small share: the most are kept
+  EXPECT_EQ(kept(), 31u);
   count_cases(2);
 }
 
 TEST_F(IdleSpansTest, ALargeHeapKeepsAShareOfItsSpansAndNeverMoreThanAllHaveRoom) {
-  add(20, 1, 256);
-  EXPECT_EQ(kept(), 8u);
+  add(30, 1, 26 * 32);
+  EXPECT_EQ(kept(), 26u);
   add(20, 1, 100'000);
-  EXPECT_EQ(kept(), 11u);
+  EXPECT_EQ(kept(), 31u);
   count_cases(2);
 }
 
-TEST_F(IdleSpansTest, LongSpansCountBySlices) {
+TEST_F(IdleSpansTest, LongSpansCountBySlicesButAFewStay) {
   add(20, 8, 256);
-  EXPECT_EQ(kept(), 6u);  // 8 slices are a share of 256 spans
-  count_cases();
+  EXPECT_EQ(kept(), 6u);
+  add(14, 2, 256);
+  EXPECT_EQ(kept(), 12u) << "24 slices";
+  count_cases(2);
 }
 
 TEST_F(IdleSpansTest, TheOneThatWaitsLongestLeavesFirst) {
-  add(10, 1, 10);
+  add(28, 1, 10);
   ASSERT_EQ(left_.size(), 4u);
   for (size_t i = 0; i < left_.size(); i++) EXPECT_EQ(left_[i], &spans_[i]);
   for (unsigned i = 0; i < added_; i++) EXPECT_EQ(spans_[i].idle, i >= 4);
-  count_cases(14);
+  count_cases(32);
 }
 
 TEST_F(IdleSpansTest, ASpanInTheMiddleLeaves) {
   add(5, 1, 10);
   idle_.remove(spans_[2]);
   EXPECT_FALSE(spans_[2].idle);
-  add(3, 1, 10);
+  add(21, 1, 10);
   ASSERT_EQ(left_.size(), 1u);
   EXPECT_EQ(left_[0], &spans_[0]);
   count_cases(3);

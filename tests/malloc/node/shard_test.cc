@@ -123,6 +123,49 @@ TEST_P(ShardTest, PurgingByAgeLeavesWhatIsYoung) {
   count_cases(2);
 }
 
+// The rest of a huge page is resident, too, once a part of it was written.
+TEST_P(ShardTest, TheUnusedPartOfAHugePageLeavesIfItStaysUnused) {
+  near::purge_signal.set_present(true);
+  for (uint32_t i = 0; i < near::Region::kSmallPageChunks; i++) take(near::kChunkSlices);
+  EXPECT_FALSE(shard_.has_unused());
+  take(4);
+  EXPECT_TRUE(shard_.has_unused());
+  EXPECT_EQ(shard_.purge(30, 0), 0u) << "this look is the first";
+  pass_time(60);
+  take(4);
+  EXPECT_EQ(shard_.purge(30, 0), 0u) << "a part was used meanwhile";
+  pass_time(20);
+  EXPECT_EQ(shard_.purge(30, 0), 0u);
+  pass_time(20);
+  EXPECT_EQ(shard_.purge(30, 0), 0u) << "now it is dirty";
+  EXPECT_FALSE(shard_.has_unused());
+  EXPECT_EQ(shard_.dirty_bytes(), 24 * kSliceSize);
+  pass_time(40);
+  EXPECT_EQ(shard_.purge(30, 0), 24 * kSliceSize);
+  take(24, true);
+  EXPECT_FALSE(shard_.has_unused()) << "the chunk is split now";
+  take(4);
+  shard_.purge(0, 0);
+  EXPECT_FALSE(shard_.has_unused()) << "a trim does not wait";
+  EXPECT_EQ(shard_.dirty_bytes(), 0u);
+  count_cases(10);
+}
+
+TEST_P(ShardTest, TheUnusedPartOfAHugePageIsForgottenOnceItIsUsedOrFree) {
+  near::purge_signal.set_present(true);
+  for (uint32_t i = 0; i < near::Region::kSmallPageChunks; i++) take(near::kChunkSlices);
+  take(4);
+  take(near::kChunkSlices - 4);
+  EXPECT_TRUE(shard_.has_unused());
+  shard_.purge(30, 0);
+  EXPECT_FALSE(shard_.has_unused()) << "the page is full";
+  shard_.give(take(4));
+  shard_.purge(30, 0);
+  EXPECT_FALSE(shard_.has_unused()) << "the chunk is free";
+  EXPECT_EQ(shard_.dirty_bytes(), 4 * kSliceSize) << "no more than was used";
+  count_cases(3);
+}
+
 TEST_P(ShardTest, APurgeEndsBetweenChunksWhenItIsTold) {
   near::purge_signal.set_present(true);
   cycle(20 * kMiB);
