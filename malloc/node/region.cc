@@ -44,8 +44,8 @@ void Region::unlink(uint32_t index) {
   if (list.empty()) filled_[chunk.in_dirty] &= ~(uint64_t{1} << chunk.bucket);
 }
 
-// Called after the free or dirty slices of a mapped chunk changed: moves it to the right lists.
-void Region::changed(uint32_t index) {
+// Moves a mapped chunk to the lists that its free and dirty slices call for.
+NEAR_INLINE void Region::relist(uint32_t index) {
   const Chunk& chunk = chunks_[index];
   const unsigned longest = longest_run(chunk.free);
   if (chunk.bucket != longest || chunk.in_dirty != (chunk.dirty != 0)) {
@@ -53,7 +53,22 @@ void Region::changed(uint32_t index) {
     link(index, longest);
   }
   wait_again(index);
+}
+
+// Called after the free or dirty slices of a mapped chunk changed.
+void Region::changed(uint32_t index) {
+  relist(index);
   runs_.update(index);
+}
+
+// As changed, after the slices of the mask became free or were free. The tree of runs knows only
+// the runs at the ends of a chunk.
+NEAR_INLINE void Region::changed(uint32_t index, uint32_t mask) {
+  relist(index);
+  const uint32_t free = chunks_[index].free | mask;
+  const uint32_t head = free & ~(free + 1);
+  const int tail = std::countl_one(free);
+  if ((head & mask) != 0 || std::countl_zero(mask) < tail) runs_.update(index);
 }
 
 // --- runs of slices ---
@@ -94,7 +109,7 @@ uint32_t Region::claim(uint64_t first, uint32_t slices) {
     if (chunk.is_whole() && chunk.pages == Pages::huge) opened_ = {.chunk = index};
     clean -= clear_dirty(index, mask, count);
     chunk.free &= ~mask;
-    changed(index);
+    changed(index, mask);
     first += count;
     slices -= count;
   }
@@ -112,11 +127,11 @@ void Region::release(uint64_t first, uint32_t slices, uint64_t now_ms) {
     NEAR_ASSERT(((chunk.free | chunk.away | chunk.growing) & mask) == 0 && is_mapped(index));
     chunk.free |= mask;
     add_dirty(index, mask, count);
-    chunk.stamp = now_ms;
-    if (chunk.waiting == Waiting::in_part && waiting_.back() != index) {
+    if (chunk.stamp != now_ms && chunk.waiting == Waiting::in_part && waiting_.back() != index) {
       wait_as(index, Waiting::no);  // `changed` puts it at the end of the list
     }
-    changed(index);
+    chunk.stamp = now_ms;
+    changed(index, mask);
     first += count;
     slices -= count;
   }

@@ -241,6 +241,8 @@ class alignas(128) Region {
   void link(uint32_t chunk, unsigned longest_run);
   void unlink(uint32_t chunk);
   void changed(uint32_t chunk);
+  void changed(uint32_t chunk, uint32_t mask);
+  void relist(uint32_t chunk);
   void wait_as(uint32_t chunk, Waiting how);
   void wait_again(uint32_t chunk);
   void add_dirty(uint32_t chunk, uint32_t mask, uint32_t count);
