@@ -31,8 +31,9 @@ Span* span_of_block(const void* pointer) {
   return span->kind == SpanKind::large && span->start == pointer ? span : nullptr;
 }
 
-// The same by the tests of `release`, which are faster: null also if this thread's heap does not
-// own the span, if its frees are not fast, or if the pointer is null.
+// As span_of_block, by the tests of `release`, which are faster. It also returns null for a block
+// in a later slice of its span or in another window, and of a span whose frees are not fast or that
+// this thread's heap does not own.
 NEAR_INLINE Span* span_of_own_block(const void* pointer) {
   const size_t place = offset_in_reservation(pointer);
   if (unlikely(place >= reserved_bytes)) return nullptr;

@@ -7,8 +7,9 @@
 // first allocation of the second thread does. A thread that ends and leaves only one other stops
 // the helper and waits for its end. Starts are rationed, so that a program that creates and joins
 // one thread after another does not pay for a helper each time. After fork the child has none.
-// The helper sleeps while no memory is dirty and no inbox waits for its owner. On a machine with
-// several nodes it visits each node on CPUs of that node (platform/affinity.h).
+// The helper sleeps while no memory is dirty, no part of a huge page may stay unused, and no inbox
+// waits for its owner. On a machine with several nodes it visits each node on CPUs of that node
+// (platform/affinity.h).
 // docs/decisions/0014-helper-thread-and-fork.md
 // Invariant: state is running, starting or stopping if and only if the thread exists or is being
 // created or joined; purge_signal.present() only if it is running or being created.

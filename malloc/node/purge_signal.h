@@ -22,10 +22,11 @@ class alignas(128) PurgeSignal {
   bool present() const { return present_.load(kRelaxed); }  // relaxed: a hint for policy
   void set_present(bool present) { present_.store(present, kRelaxed); }  // relaxed: as above
 
-  // Called after something became dirty (under a lock that the purge thread takes) or pending (in
-  // an Inbox). Costs one load while the thread is awake or absent. The caller pushes and then loads
-  // the flag; the purge thread clears the flag and then looks at the inbox. All four are seq_cst,
-  // so at least one of the two sees what the other did.
+  // Called after something became dirty or a part of a huge page may stay unused (both under a lock
+  // that the purge thread takes), or something became pending (in an Inbox). Costs one load while
+  // the thread is awake or absent. The caller pushes and then loads the flag; the purge thread
+  // clears the flag and then looks at the inbox. All four are seq_cst, so at least one of the two
+  // sees what the other did.
   void ask() {
     if (!present() || work_.load(kSeqCst) != 0) return;          // pairs: purge-signal
     if (work_.exchange(1, kRelease) == 0) futex_wake(work_, 1);  // pairs: purge-signal

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "node/node.h"
+#include "node/purge_signal.h"
 
 namespace near {
 
@@ -61,7 +62,7 @@ void Region::changed(uint32_t index) {
   runs_.update(index);
 }
 
-// As changed, after the slices of the mask became free or were free. The tree of runs knows only
+// As changed, if only the slices of the mask were taken or given back. The tree of runs knows only
 // the runs at the ends of a chunk.
 NEAR_INLINE void Region::changed(uint32_t index, uint32_t mask) {
   relist(index);
@@ -106,7 +107,10 @@ uint32_t Region::claim(uint64_t first, uint32_t slices) {
     const uint32_t mask = bit_run(offset, count);
     Chunk& chunk = chunks_[index];
     NEAR_ASSERT((chunk.free & mask) == mask && is_mapped(index));
-    if (chunk.is_whole() && chunk.pages == Pages::huge) opened_ = {.chunk = index};
+    if (chunk.is_whole() && mask != kWholeChunk && chunk.pages == Pages::huge) {
+      opened_ = {.known = true, .chunk = index};
+      purge_signal.ask();
+    }
     clean -= clear_dirty(index, mask, count);
     chunk.free &= ~mask;
     changed(index, mask);

@@ -177,7 +177,7 @@ class alignas(128) Region {
   size_t dirty_slices() const { return dirty_slices_ - stuck_slices_; }  // that can be purged
   size_t stuck_slices() const { return stuck_slices_; }
   size_t free_slices() const { return free_slices_; }
-  bool has_unused() const { return opened_.chunk != kNoChunk; }  // look_at_unused may find some
+  bool has_unused() const { return opened_.known; }  // look_at_unused may find some
   const Chunk& chunk(uint32_t index) const { return chunks_[index]; }
   uint64_t commit_calls() const { return growths_; }
 
@@ -194,9 +194,10 @@ class alignas(128) Region {
 
   // The chunk with huge pages of which a part was taken last while it was wholly free. The rest of
   // it is resident, too: it leaves if it stays unused. A chunk that another one replaces here is
-  // not looked at; later runs fill it.
+  // not looked at; later runs fill it. All zero if there is none: an unused region costs no memory.
   struct Opened {
-    uint32_t chunk = kNoChunk;
+    bool known = false;
+    uint32_t chunk = 0;
     uint32_t unused = 0;    // its clean free slices at the last look
     uint64_t since_ms = 0;  // the look that first saw these
   };
@@ -241,8 +242,9 @@ class alignas(128) Region {
   void link(uint32_t chunk, unsigned longest_run);
   void unlink(uint32_t chunk);
   void changed(uint32_t chunk);
-  void changed(uint32_t chunk, uint32_t mask);
-  void relist(uint32_t chunk);
+  NEAR_INLINE void changed(uint32_t chunk, uint32_t mask);
+  NEAR_INLINE void relist(uint32_t chunk);
+  void forget_unused(uint32_t chunk);
   void wait_as(uint32_t chunk, Waiting how);
   void wait_again(uint32_t chunk);
   void add_dirty(uint32_t chunk, uint32_t mask, uint32_t count);

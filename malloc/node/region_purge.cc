@@ -86,16 +86,18 @@ void Region::look_at_unused(uint64_t now_ms, uint32_t age_ms) {
   const uint32_t index = opened_.chunk;
   Chunk& chunk = chunks_[index];
   const uint32_t unused = chunk.free & ~chunk.dirty;
-  if (unused == 0 || chunk.is_whole() || !is_mapped(index)) {
-    opened_ = {};
-    return;
-  }
-  if (unused != opened_.unused) opened_ = {index, unused, now_ms};
+  if (unused == 0 || chunk.is_whole() || !is_mapped(index)) return forget_unused(index);
+  if (unused != opened_.unused) opened_ = {true, index, unused, now_ms};
   if (!is_old(now_ms, opened_.since_ms, age_ms)) return;
-  opened_ = {};
+  forget_unused(index);
+  if (chunk.waiting == Waiting::in_part) wait_as(index, Waiting::no);  // to the end of the list
   add_dirty(index, unused, count_bits(unused));
   chunk.stamp = now_ms;
   changed(index);
+}
+
+void Region::forget_unused(uint32_t index) {
+  if (opened_.chunk == index) opened_ = {};
 }
 
 void Region::record_stuck(uint32_t index) {
@@ -117,6 +119,7 @@ uint32_t Region::withdraw_dirty(uint32_t index) {
   NEAR_ASSERT(chunk.away == 0);
   const bool whole = chunk.is_whole();
   const uint32_t slices = chunk.pages == Pages::huge ? chunk.free : chunk.dirty;
+  if (chunk.pages == Pages::huge) forget_unused(index);
   free_slices_ -= count_of(slices);
   chunk.free &= ~slices;
   chunk.away = slices;
@@ -178,6 +181,7 @@ uint32_t Region::find_clean_whole() const {
 void Region::withdraw_whole(uint32_t index) {
   Chunk& chunk = chunks_[index];
   NEAR_ASSERT(chunk.is_whole());
+  forget_unused(index);
   free_slices_ -= kChunkSlices;
   chunk.free = 0;
   chunk.away = kWholeChunk;

@@ -29,7 +29,7 @@ class RunTree {
   // Chunks below `end` exist from now on; end > 0.
   void grow_to(uint32_t end);
 
-  // Called after the free slices of a chunk changed.
+  // Called after the free runs at the ends of a chunk changed.
   void update(uint32_t chunk) {
     for (unsigned i = 0; i < changes_; i++) {
       if (changed_[i] == chunk) return;

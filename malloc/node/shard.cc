@@ -114,17 +114,14 @@ Shard::Grown Shard::grow(Region& region, Plan plan, Use use) {
     if (growth.slices == 0) return Grown::no_room;
     const size_t before = region.committed_bytes();
     os::Mapped mapped = region.map_growth(growth);
-    bool unused = false;
     {
       const LockGuard guard(lock);
       // If other mappings are in the way of a generous plan, its chunks are not given up for that.
       if (mapped == os::Mapped::occupied && generous) mapped = os::Mapped::refused;
       region.end_growth(growth, mapped);
       if (mapped == os::Mapped::done) use(growth);
-      unused = region.has_unused();
     }
     if (mapped == os::Mapped::done) {
-      if (unused) purge_signal.ask();
       record_event(EventKind::growth, node_->number(), node_->number(),
                    region.committed_bytes() - before);
       return Grown::yes;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -164,6 +165,53 @@ TEST_P(ShardTest, TheUnusedPartOfAHugePageIsForgottenOnceItIsUsedOrFree) {
   EXPECT_FALSE(shard_.has_unused()) << "the chunk is free";
   EXPECT_EQ(shard_.dirty_bytes(), 4 * kSliceSize) << "no more than was used";
   count_cases(3);
+}
+
+TEST_P(ShardTest, TheUnusedPartIsLookedAtAlsoIfAnotherChunkIsTakenWhole) {
+  near::purge_signal.set_present(true);
+  for (uint32_t i = 0; i < near::Region::kSmallPageChunks; i++) take(near::kChunkSlices);
+  take(4);
+  take(near::kChunkSlices);
+  shard_.purge(30, 0);
+  pass_time(60);
+  shard_.purge(30, 0);
+  EXPECT_EQ(shard_.dirty_bytes(), 28 * kSliceSize);
+  take(28);
+  take(near::kChunkSlices);
+  EXPECT_FALSE(shard_.has_unused()) << "all of it was taken at once";
+  count_cases(2);
+}
+
+TEST_P(ShardTest, TheUnusedPartLeavesWithDirtySlicesOfItsPage) {
+  near::purge_signal.set_present(true);
+  for (uint32_t i = 0; i < near::Region::kSmallPageChunks; i++) take(near::kChunkSlices);
+  Span* span = take(4);
+  take(4);
+  shard_.give(span);
+  pass_time(60);
+  EXPECT_EQ(shard_.purge(30, 0), 4 * kSliceSize);
+  EXPECT_FALSE(shard_.has_unused()) << "it left, too";
+  pass_time(60);
+  EXPECT_EQ(shard_.purge(30, 0), 0u);
+  EXPECT_EQ(shard_.dirty_bytes(), 0u);
+  count_cases(4);
+}
+
+// The purge thread would sleep for ever otherwise, if the program frees nothing.
+TEST_P(ShardTest, AThreadThatOpensAHugePageWakesThePurgeThread) {
+  near::purge_signal.set_present(true);
+  std::vector<Span*> spans;
+  for (uint32_t i = 0; i < near::Region::kSmallPageChunks + 2; i++) {
+    spans.push_back(take(near::kChunkSlices));
+  }
+  shard_.give(spans.back());
+  near::purge_signal.begin_round();
+  take(4);
+  const auto start = std::chrono::steady_clock::now();
+  near::purge_signal.wait(10'000);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5))
+      << "the chunk is mapped: no growth asked";
+  count_cases();
 }
 
 TEST_P(ShardTest, APurgeEndsBetweenChunksWhenItIsTold) {
