@@ -18,11 +18,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 _mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
 try:
     from nearlab.debugger import front
+    from nearlab.top.process import Refused
 except ImportError as error:
     raise gdb.GdbError(str(error)) from error
 finally:
     signal.pthread_sigmask(signal.SIG_SETMASK, _mask)
-from nearlab.top.process import Refused
 
 
 class Inferior(front.Debugger):
