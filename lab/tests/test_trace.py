@@ -6,6 +6,7 @@ library's own calls (threads, the loader) are in the trace too.
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from typer.testing import CliRunner
 from nearlab import places
 from nearlab.__main__ import application
 from nearlab.measure import stacks, trace
+from nearlab.plan import plan
 
 HERE = Path(__file__).resolve().parent
 HEADER = 24
@@ -46,12 +48,35 @@ def threaded(calls, tmp_path_factory) -> Path:
     return file
 
 
-def replay(file: Path, library: str = "") -> dict:
+def replay(file: Path, library: str = "", rounds: int = 1) -> dict:
     preload = {"LD_PRELOAD": str(places.nearmalloc_library())} if library else {}
-    command = [places.workload_dir() / "replay", "--file", file]
+    command = [places.workload_dir() / "replay", "--file", file, "--rounds", str(rounds)]
     done = subprocess.run(command, env=os.environ | preload, capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def traces_of_the_lab() -> list[tuple[str, int, int]]:
+    """The name, the events and the threads of each, as lab/traces/README.md says."""
+    text = (places.ROOT / "lab" / "traces" / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \|.*\| ([\d,]+) \| (\d+) \|", text, re.MULTILINE)
+    return [(name, int(events.replace(",", "")), int(threads)) for name, events, threads in rows]
+
+
+@pytest.mark.parametrize("name,events,threads", traces_of_the_lab())
+def test_a_trace_of_the_lab_is_as_described_and_runs_again_and_again(name, events, threads):
+    summary = trace.read(places.lab_build() / "traces" / name)
+    assert (summary.events, summary.threads) == (events, threads)
+    once, thrice = (replay(Path(name), "nearmalloc", rounds) for rounds in (1, 3))
+    assert thrice["verified"] and once["verified"]
+    assert thrice["operations"] == 3 * once["operations"] > 0
+
+
+def test_the_plan_traces_has_every_trace_of_the_lab():
+    rows = plan.load(plan.find("traces")).rows
+    names = [name for name, _, _ in traces_of_the_lab()]
+    assert [row.options["file"] for row in rows] == names == [row.label for row in rows]
+    assert len(names) >= 8
 
 
 def of_size(summary: trace.Summary, least: int) -> int:

@@ -1,10 +1,10 @@
 // Runs the allocations of a recorded program again, on any allocator: the same threads, each in its
-// own order.
+// own order, as often as --rounds says.
 //
 // A thread that frees or resizes a block of another thread waits until the block exists; otherwise
 // threads run as fast as they can (--timed 1 keeps the recorded times, --timed 0.1 a tenth of
 // them). All threads live from the start to the end. Blocks are stamped, not filled; blocks that
-// the program never freed are checked at the end and not freed.
+// the program never freed are checked at the end of a round, and freed if another one follows.
 // Invariant: object n has stamp n + 1 times an odd number, so the checksum depends only on the
 // trace. Thread-safety of an object: the thread that makes it, until that stores `address`; then
 // the thread that ends it. Source: `./near lab record`; the format is in lab/bench/trace_format.h.
@@ -12,6 +12,7 @@
 #include <bit>
 #include <chrono>
 #include <cinttypes>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "replay_program.h"
@@ -128,11 +129,15 @@ class alignas(128) Player {
   uint32_t until_sample_ = kSampledOneIn;
 };
 
-uint64_t read_what_is_left(workload::Table<Object>& objects) {
+uint64_t read_what_is_left(workload::Table<Object>& objects, bool release) {
   uint64_t read = 0;
-  for (const Object& object : objects) {
+  for (Object& object : objects) {
     char* const address = object.address.load(std::memory_order_relaxed);
-    if (address != nullptr) read += workload::read_stamp({address, object.size});
+    if (address == nullptr) continue;
+    read += workload::read_stamp({address, object.size});
+    if (!release) continue;
+    std::free(address);
+    object.address.store(nullptr, std::memory_order_relaxed);
   }
   return read;
 }
@@ -164,14 +169,31 @@ void print(const workload::TraceSummary& summary) {
   std::printf("%s\n", all.dump().c_str());
 }
 
-int replay(workload::Workload& workload, const workload::ReplayProgram& program, double timed) {
+// The file of a trace: a name without a slash is that of one of the lab's, which are beside the
+// folder of this program, if it is one of these.
+std::string trace_file(const std::string& name) {
+  const auto program = std::filesystem::read_symlink("/proc/self/exe");
+  const auto file = program.parent_path().parent_path() / "traces" / name;
+  const bool is_name = name.find('/') == std::string::npos;
+  return is_name && std::filesystem::exists(file) ? file.string() : name;
+}
+
+int replay(workload::Workload& workload, const workload::ReplayProgram& program, double timed,
+           size_t rounds) {
   workload::Table<Object> objects(program.objects());
   std::vector<Player> players;
   for (size_t i = 0; i < program.threads(); ++i) players.emplace_back(objects, timed);
+  workload::Meeting all(program.threads());
+  uint64_t written = 0, read = 0, frees = 0;
   workload.run(program.threads(), [&](workload::Worker&, size_t thread) {
-    players[thread].play(program.of_thread(thread));
+    for (size_t round = 0; round < rounds; ++round) {
+      players[thread].play(program.of_thread(thread));
+      if (round + 1 < rounds) {
+        all.arrive_and_wait([&] { read += read_what_is_left(objects, true); });
+      }
+    }
   });
-  uint64_t written = 0, read = read_what_is_left(objects), frees = 0;
+  read += read_what_is_left(objects, false);
   workload::Latencies mallocs, releases;
   for (const Player& player : players) {
     written += player.written;
@@ -200,17 +222,19 @@ int replay(workload::Workload& workload, const workload::ReplayProgram& program,
 int main(int argc, char** argv) {
   std::string file;
   double timed = 0;
-  size_t info = 0;
+  size_t info = 0, rounds = 1;
   workload::Workload workload("replay", "runs the allocations of a recorded program again");
-  workload.option("--file", file, "the trace");
+  workload.option("--file", file, "the trace; a name: one of lab/traces");
   workload.option("--timed", timed, "times this much of the recorded ones; 0: no pauses");
+  workload.option("--rounds", rounds, "how often it runs the trace");
   workload.option("--info", info, "1: prints what the trace holds and runs nothing");
   workload.parse(argc, argv);
   workload.require(!file.empty(), "--file is required");
+  workload.require(rounds > 0, "--rounds is at least 1");
   try {
-    const workload::ReplayProgram program(file);
+    const workload::ReplayProgram program(trace_file(file));
     if (program.threads() == 0) throw workload::TraceError(file + ": has no events");
-    if (info == 0) return replay(workload, program, timed);
+    if (info == 0) return replay(workload, program, timed, rounds);
     print(program.summary());
     return 0;
   } catch (const workload::TraceError& error) {
