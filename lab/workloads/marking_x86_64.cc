@@ -76,8 +76,10 @@ void exclude_mapping(const Mapping& mapping) {
   };
   const bool is_shared_memory = is("/dev/zero") || is("/memfd:") || is("/SYSV");
   if ((is("/") && !is_shared_memory) || is("[vdso]") || is("[stack]")) exclude(range);
-  // Only the first page of the kernel's [vvar] data is certain to exist.
+  // Of the kernel's data, [vvar] and [vvar_vclock], only the first page of [vvar] is certain to
+  // exist. They can lie so near to the main thread's descriptor that its range contains them.
   if (is("[vvar]")) exclude({range.begin, range.begin + 1});
+  if (is("[vvar")) return;
   exclude({std::max(range.begin, main_thread.begin), std::min(range.end, main_thread.end)});
 }
 

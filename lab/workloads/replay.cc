@@ -224,7 +224,7 @@ int main(int argc, char** argv) {
   double timed = 0;
   size_t info = 0, rounds = 1;
   workload::Workload workload("replay", "runs the allocations of a recorded program again");
-  workload.option("--file", file, "the trace; a name: one of lab/traces");
+  workload.option("--file", file, "the trace; a name: one of lab/traces, if it is there");
   workload.option("--timed", timed, "times this much of the recorded ones; 0: no pauses");
   workload.option("--rounds", rounds, "how often it runs the trace");
   workload.option("--info", info, "1: prints what the trace holds and runs nothing");

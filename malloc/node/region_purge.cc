@@ -85,6 +85,7 @@ void Region::look_at_unused(uint64_t now_ms, uint32_t age_ms) {
   if (!has_unused()) return;
   const uint32_t index = opened_.chunk;
   Chunk& chunk = chunks_[index];
+  if (chunk.growing != 0) return;  // these slices come back if the system refuses the run
   const uint32_t unused = chunk.free & ~chunk.dirty;
   if (unused == 0 || chunk.is_whole() || !is_mapped(index)) return forget_unused(index);
   if (unused != opened_.unused) opened_ = {true, index, unused, now_ms};
