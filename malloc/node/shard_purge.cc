@@ -114,9 +114,10 @@ size_t Shard::purge_until(uint32_t age_ms, size_t keep_slices, bool whole_only, 
 }
 
 size_t Shard::purge(uint32_t age_ms, size_t keep_bytes, bool (*is_over)()) {
+  const uint64_t now = coarse_now_ms();
   for (Region* region = nullptr; (region = region_after(region)) != nullptr;) {
     const LockGuard guard(lock);
-    region->look_at_unused(coarse_now_ms(), age_ms);
+    region->look_at_unused(now, age_ms);
   }
   return purge_until(age_ms, keep_bytes >> kSliceShift, false, is_over);
 }

@@ -67,6 +67,11 @@ class ShardTest : public testing::TestWithParam<size_t> {
     return span;
   }
 
+  // The chunks that are mapped next have huge pages.
+  void fill_chunks_with_small_pages() {
+    for (uint32_t i = 0; i < near::Region::kSmallPageChunks; i++) take(near::kChunkSlices);
+  }
+
   uint64_t purge_calls() { return shard_.totals().purge_calls; }
 
   // Takes `bytes` as spans of a mebibyte, and gives them all back.
@@ -127,7 +132,7 @@ TEST_P(ShardTest, PurgingByAgeLeavesWhatIsYoung) {
 // The rest of a huge page is resident, too, once a part of it was written.
 TEST_P(ShardTest, TheUnusedPartOfAHugePageLeavesIfItStaysUnused) {
   near::purge_signal.set_present(true);
-  for (uint32_t i = 0; i < near::Region::kSmallPageChunks; i++) take(near::kChunkSlices);
+  fill_chunks_with_small_pages();
   EXPECT_FALSE(shard_.has_unused());
   take(4);
   EXPECT_TRUE(shard_.has_unused());
@@ -154,7 +159,7 @@ TEST_P(ShardTest, TheUnusedPartOfAHugePageLeavesIfItStaysUnused) {
 
 TEST_P(ShardTest, TheUnusedPartOfAHugePageIsForgottenOnceItIsUsedOrFree) {
   near::purge_signal.set_present(true);
-  for (uint32_t i = 0; i < near::Region::kSmallPageChunks; i++) take(near::kChunkSlices);
+  fill_chunks_with_small_pages();
   take(4);
   take(near::kChunkSlices - 4);
   EXPECT_TRUE(shard_.has_unused());
@@ -169,7 +174,7 @@ TEST_P(ShardTest, TheUnusedPartOfAHugePageIsForgottenOnceItIsUsedOrFree) {
 
 TEST_P(ShardTest, TheUnusedPartIsLookedAtAlsoIfAnotherChunkIsTakenWhole) {
   near::purge_signal.set_present(true);
-  for (uint32_t i = 0; i < near::Region::kSmallPageChunks; i++) take(near::kChunkSlices);
+  fill_chunks_with_small_pages();
   take(4);
   take(near::kChunkSlices);
   shard_.purge(30, 0);
@@ -184,7 +189,7 @@ TEST_P(ShardTest, TheUnusedPartIsLookedAtAlsoIfAnotherChunkIsTakenWhole) {
 
 TEST_P(ShardTest, TheUnusedPartLeavesWithDirtySlicesOfItsPage) {
   near::purge_signal.set_present(true);
-  for (uint32_t i = 0; i < near::Region::kSmallPageChunks; i++) take(near::kChunkSlices);
+  fill_chunks_with_small_pages();
   Span* span = take(4);
   take(4);
   shard_.give(span);
@@ -200,11 +205,8 @@ TEST_P(ShardTest, TheUnusedPartLeavesWithDirtySlicesOfItsPage) {
 // The purge thread would sleep for ever otherwise, if the program frees nothing.
 TEST_P(ShardTest, AThreadThatOpensAHugePageWakesThePurgeThread) {
   near::purge_signal.set_present(true);
-  std::vector<Span*> spans;
-  for (uint32_t i = 0; i < near::Region::kSmallPageChunks + 2; i++) {
-    spans.push_back(take(near::kChunkSlices));
-  }
-  shard_.give(spans.back());
+  fill_chunks_with_small_pages();
+  shard_.give(take(near::kChunkSlices));
   near::purge_signal.begin_round();
   take(4);
   const auto start = std::chrono::steady_clock::now();
