@@ -48,7 +48,11 @@ bool is_of_class(const Span& span) {
   return span.kind != SpanKind::large || span.sampled == Sampled::blocks;
 }
 
-size_t usable_in(const Span& span) {
+size_t usable_in(const Span& span, const void* pointer) {
+  // A handler must not wait for the profiler; it may use all that is there.
+  if (unlikely(span.sampled == Sampled::blocks) && !is_inside()) {
+    return profile::sampled_size(span, pointer);
+  }
   return is_of_class(span) ? span.shape().size : span.bytes() - span.offset();
 }
 
@@ -149,7 +153,7 @@ NEAR_NOINLINE void* reallocate_any(void* pointer, size_t size) {
     report_invalid(pointer, "realloc of what is no live block of this allocator");
     return refuse();
   }
-  const size_t usable = usable_in(*span);
+  const size_t usable = usable_in(*span, pointer);
   if (!is_of_class(*span)) {
     const size_t before = span->asked;
     if (size > kMediumMax && size <= PTRDIFF_MAX && resize_large(*span, size)) {
@@ -177,7 +181,7 @@ void* reallocate(void* pointer, size_t size) {
 
 size_t usable_size(const void* pointer) {
   if (pointer == nullptr) return 0;
-  if (const Span* span = span_of_block(pointer)) return usable_in(*span);
+  if (const Span* span = span_of_block(pointer)) return usable_in(*span, pointer);
   if (is_emergency(pointer)) return emergency_size(pointer);
   return span_of(pointer) == nullptr ? usable_size_of_foreign(pointer) : 0;
 }

@@ -6,6 +6,7 @@
 #include "heap/registry.h"
 #include "node/memory.h"
 #include "platform/clock.h"
+#include "profile/draws.h"
 #include "profile/heaps.h"
 #include "profile/kept.h"
 #include "profile/known_rules.h"
@@ -42,17 +43,7 @@ constexpr size_t kOwnBytes =
     Table::kBytes + sizeof state + sizeof spans + sizeof kept + KnownRules::kBytes;
 static_assert(kOwnBytes + sizeof(Kept::Layout) <= kMostOwnBytes);
 
-// Written under the lock; any thread reads them. relaxed, wherever they are used: a thread that
-// reads the numbers of the start before takes one sample with them
-constinit Atomic<size_t> mean_bytes{1};
-constinit Atomic<uint64_t> seed_of_draws{0};
-constinit Atomic<uint64_t> draws{0};
-
-int64_t draw() {
-  const uint64_t number = draws.fetch_add(1, kRelaxed);                      // relaxed: see above
-  const uint64_t bits = random_bits(seed_of_draws.load(kRelaxed), number);   // relaxed: see above
-  return interval_of(bits, static_cast<double>(mean_bytes.load(kRelaxed)));  // relaxed: see above
-}
+constinit Draws draws;
 
 struct Stack {
   uintptr_t frames[kMaxFrames];
@@ -65,14 +56,19 @@ uint64_t rounded(double value) {
   return static_cast<uint64_t>(value + kHalf);
 }
 
-// A request for `size` bytes that got a block of `block` bytes. A small block was marked with the
-// chance for its own bytes (heap/marks.h); others were counted by the bytes asked for.
+struct Sizes {
+  size_t asked;
+  size_t block;  // bytes that the block has for the program
+};
+
+// A small block was marked with the chance for its own bytes (heap/marks.h); others were counted by
+// the bytes asked for.
 // Not inlined: a free must subtract exactly what the allocation added, and compilers may round
 // copies of the code differently.
-NEAR_NOINLINE Estimate estimate_of(size_t size, size_t block) {
-  const double mean = static_cast<double>(mean_bytes.load(kRelaxed));  // relaxed: see above
-  const double chance = chance_of(block <= kSmallMax ? block : size, mean);
-  const double bytes = static_cast<double>(size) / chance;
+NEAR_NOINLINE Estimate estimate_of(Sizes sizes) {
+  const double mean = static_cast<double>(draws.mean());
+  const double chance = chance_of(sizes.block <= kSmallMax ? sizes.block : sizes.asked, mean);
+  const double bytes = static_cast<double>(sizes.asked) / chance;
   Estimate out;
   out.weight.blocks = rounded(static_cast<double>(kBlockUnit) / chance);
   out.weight.bytes = rounded(bytes);
@@ -111,30 +107,26 @@ struct Recorded {
   Estimate estimate;
 };
 
-Estimate estimate_of(const Sample& sample) { return estimate_of(sample.size, sample.block); }
+Estimate estimate_of(const Sample& sample) { return estimate_of(Sizes{sample.size, sample.block}); }
 
-Recorded record_allocation(const Stack& stack, size_t size, size_t block) {
+Recorded record_allocation(const Stack& stack, Sizes sizes) {
   const uint32_t number =
       state.table.find_site(stack.frames, stack.depth, state.writers == 0, state.peak_number);
   Site& site = state.table.site(number);
-  const Recorded recorded{site, estimate_of(size, block)};
+  const Recorded recorded{site, estimate_of(sizes)};
   count_allocated(site, recorded.estimate);
   return recorded;
 }
 
-uint64_t bytes_of_block(const Span& span) {
-  return span.sampled == Sampled::blocks ? span.shape().size : span.bytes();
-}
-
 // Requires room in the table.
-void follow(const Recorded& recorded, void* block, size_t size, const Span& span, Actor actor) {
+void follow(const Recorded& recorded, void* block, Sizes sizes, Actor actor) {
   Sample& sample = *state.table.add(reinterpret_cast<uintptr_t>(block));
-  sample.size = size;
-  sample.block = bytes_of_block(span) & kMostBlock;
+  sample.size = sizes.asked;
+  sample.block = sizes.block & kMostBlock;
   sample.when = clock_ns(CLOCK_MONOTONIC);
   sample.site = static_cast<uint16_t>(state.table.number_of(recorded.site));
   sample.heap = actor.heap;
-  sample.node = span.node;
+  sample.node = span_of(block)->node;
   count_live(recorded.site, sample, recorded.estimate);
 }
 
@@ -175,7 +167,7 @@ Summary summary_now() {
   out.any = state.any;
   if (!state.any) return out;
   out.running = is_running();
-  out.mean = mean_bytes.load(kRelaxed);  // relaxed: changed under the lock
+  out.mean = draws.mean();
   out.started_ms = state.started_ms;
   out.started_at = state.started_at;
   out.stopped_ms = out.running ? coarse_now_ms() : state.stopped_ms;
@@ -203,7 +195,7 @@ void keep(const Site& site) {
 bool begin_sample(Heap& heap, size_t size) {
   if (!heap.countdown.is_drawn()) {
     heap.countdown.record_drawn();
-    heap.countdown.set(draw());
+    heap.countdown.set(draws.next());
     if (!heap.countdown.count(size)) return false;
   }
   heap.countdown.pause();
@@ -217,18 +209,19 @@ bool begin_marked_sample(Heap& heap) {
   return true;
 }
 
-void end_sample(Heap& heap) { heap.countdown.set(draw()); }
+void end_sample(Heap& heap) { heap.countdown.set(draws.next()); }
 
 void* take_sampled(size_t size, unsigned size_class, Shard& shard, Actor actor, bool strict) {
   const Stack stack;
   const LockGuard guard(lock);
   if (!is_running()) return nullptr;
-  const Recorded recorded = record_allocation(stack, size, class_size(size_class));
+  const Sizes sizes{size, class_size(size_class)};
+  const Recorded recorded = record_allocation(stack, sizes);
   void* block = state.table.has_room() ? spans.take(shard, size_class, strict) : nullptr;
   if (block == nullptr) {
     state.dropped_blocks++;
   } else {
-    follow(recorded, block, size, *span_of(block), actor);
+    follow(recorded, block, sizes, actor);
   }
   keep(recorded.site);
   return block;
@@ -238,12 +231,13 @@ void record_large(Span& span, size_t size, Actor actor) {
   const Stack stack;
   const LockGuard guard(lock);
   if (!is_running()) return;
-  const Recorded recorded = record_allocation(stack, size, span.bytes());
+  const Sizes sizes{size, span.bytes()};
+  const Recorded recorded = record_allocation(stack, sizes);
   if (!state.table.has_room()) {
     state.dropped_blocks++;
   } else {
     span.sampled = Sampled::large;
-    follow(recorded, span.start, size, span, actor);
+    follow(recorded, span.start, sizes, actor);
   }
   keep(recorded.site);
 }
@@ -259,7 +253,7 @@ bool record_growth(Span& span, size_t size) {
   site.variance -= before.variance;
   site.waste -= waste_of(*sample, before.weight);
   sample->size = size;
-  sample->block = bytes_of_block(span) & kMostBlock;
+  sample->block = span.bytes() & kMostBlock;
   const Estimate after = estimate_of(*sample);
   site.allocated += after.weight;
   site.variance += after.variance;
@@ -280,6 +274,12 @@ bool release_sampled(Span& span, void* block, Actor actor) {
   }
   keep(state.table.site(sample.site == kNoSite ? 0 : sample.site));
   return true;
+}
+
+size_t sampled_size(const Span& span, const void* block) {
+  const LockGuard guard(lock);
+  const Sample* sample = state.table.find(reinterpret_cast<uintptr_t>(block));
+  return sample != nullptr ? sample->block : span.shape().size;
 }
 
 void count_new_heap(Heap& heap) {
@@ -336,9 +336,7 @@ Started start(size_t mean, uint64_t seed) {
   state.samples = state.dropped_blocks = 0;
   state.live = state.peak = {};
   state.peak_number = 1;
-  mean_bytes.store(mean, kRelaxed);     // relaxed: see above
-  seed_of_draws.store(seed, kRelaxed);  // relaxed: see above
-  draws.store(0, kRelaxed);             // relaxed: see above
+  draws.begin(mean, seed);
   kept.start_anew();
   if (kept.is_open()) kept.set_inherited(0);
   keep(state.table.site(0));

@@ -64,6 +64,9 @@ bool record_growth(Span& span, size_t size);
 // large one. False if no sampled block is live there.
 bool release_sampled(Span& span, void* block, Actor actor);
 
+// Bytes that the program may use of a live block in a slice of sampled ones (profile/spans.h).
+size_t sampled_size(const Span& span, const void* block);
+
 // Called by the thread of a heap that has just been published: it takes part if the profiler runs.
 NEAR_NOINLINE void count_new_heap(Heap& heap);
 NEAR_INLINE void look_at_new_heap(Heap& heap) {

@@ -13,7 +13,7 @@ bool is_full(const Span& span) { return !has_fresh(span) && span.local.is_empty(
 }  // namespace
 
 void SampledSpans::list(Span& span) {
-  Span*& first = open_[span.node][span.size_class];
+  Span*& first = first_like(span);
   span.prev = nullptr;
   span.next = first;
   if (first != nullptr) first->prev = &span;
@@ -21,17 +21,17 @@ void SampledSpans::list(Span& span) {
 }
 
 void SampledSpans::unlist(Span& span) {
-  (span.prev != nullptr ? span.prev->next : open_[span.node][span.size_class]) = span.next;
+  (span.prev != nullptr ? span.prev->next : first_like(span)) = span.next;
   if (span.next != nullptr) span.next->prev = span.prev;
 }
 
-Span* SampledSpans::open_slice(Shard& shard, unsigned size_class, bool strict) {
+Span* SampledSpans::open_slice(Shard& shard, unsigned cells, bool strict) {
   bool zero = false;
   const RunRequest run{.slices = 1};
   Span* span = strict ? take_slices_at(shard, run, zero) : take_slices(shard, run, zero);
   if (span == nullptr) return nullptr;
   span->kind = SpanKind::large;
-  span->size_class = static_cast<uint8_t>(size_class);
+  span->size_class = static_cast<uint8_t>(class_of(kCells[cells]));
   span->sampled = Sampled::blocks;
   span->counted = 0;
   std::atomic_ref(span->asked).store(0, kRelaxed);  // relaxed: no block is handed out yet
@@ -42,8 +42,9 @@ Span* SampledSpans::open_slice(Shard& shard, unsigned size_class, bool strict) {
 }
 
 void* SampledSpans::take(Shard& shard, unsigned size_class, bool strict) {
-  Span* span = open_[shard.node().number()][size_class];
-  if (span == nullptr) span = open_slice(shard, size_class, strict);
+  const unsigned cells = cells_for(class_size(size_class));
+  Span* span = open_[shard.node().number()][cells];
+  if (span == nullptr) span = open_slice(shard, cells, strict);
   if (span == nullptr) return nullptr;
   Block* block = span->local.pop();
   // A block whose link the program overwrote stays where it is, and so do those behind it.

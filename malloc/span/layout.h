@@ -48,7 +48,8 @@ inline constexpr unsigned kChunkSlices = kChunkSize / kSliceSize;
 enum class SpanKind : uint8_t { none, blocks, inside, large };
 
 // What the profiler has in a span, which then is of kind `large`: nothing, its one large block, or
-// a slice of small and medium blocks of the span's size class, whose free blocks are in `local`.
+// a slice of cells of the span's size class for small and medium blocks, whose free ones are in
+// `local`.
 enum class Sampled : uint8_t { none, large, blocks };
 
 // A block that is uncarved though the list of its cold span still leads through it, because the
@@ -111,7 +112,7 @@ struct alignas(128) Span {
   char* start;      // address of the first block; a large one may begin behind its slice's start
   Region* region;   // constant
   union {
-    size_t asked;  // large: bytes asked for; Sampled::blocks: bytes of blocks ever handed out
+    size_t asked;  // large: bytes asked for; Sampled::blocks: bytes of cells ever handed out
     Ghost ghost;   // blocks. Guard: the owner's lock
   };
 

@@ -101,6 +101,31 @@ TEST_F(ProfilerTest, SlicesAreUsedAgain) {
   EXPECT_EQ(told - near::profile::summary().slice_bytes, 2 * near::kSliceSize);
 }
 
+// A slice for each class would cost more than most programs' samples.
+TEST_F(ProfilerTest, BlocksOfAllClassesTakeFewSlices) {
+  const Profiling profiling(kEveryBlock);
+  const uint64_t before = near::profile::summary().slice_bytes;
+  std::vector<char*> blocks;
+  for (unsigned size_class = 0; size_class < near::kClasses; size_class++) {
+    const size_t size = near::class_size(size_class);
+    blocks.push_back(sampled(size));
+    fill(blocks.back(), size, size);
+    EXPECT_EQ(near_malloc_usable_size(blocks.back()), size);
+  }
+  EXPECT_EQ(near::span_of(blocks[4]), near::span_of(blocks[15])) << "80 and 256 bytes";
+  EXPECT_NE(near::span_of(blocks[3]), near::span_of(blocks[4])) << "64 and 80 bytes";
+  // Each size of cells has one slice; 8 classes with cells of 8 KiB fill it, those of 16 and 32 KiB
+  // two and four.
+  EXPECT_EQ(near::profile::summary().slice_bytes - before, 11 * near::kSliceSize);
+  for (unsigned size_class = 0; size_class < near::kClasses; size_class++) {
+    EXPECT_TRUE(
+        holds(blocks[size_class], near::class_size(size_class), near::class_size(size_class)));
+    near_free(blocks[size_class]);
+    count_cases();
+  }
+  EXPECT_EQ(near::profile::summary().slice_bytes, before);
+}
+
 // Each thread begins without a heap, and counts before it has one.
 TEST_F(ProfilerTest, TheFirstBlockOfAThreadIsSampled) {
   const Profiling profiling(kEveryBlock);
