@@ -5,7 +5,6 @@ every format, and tools read them."""
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -158,11 +157,7 @@ class Profile(ProfiledTest):
         self.near(int(header[4]), sum(self.planted.values()), 0.2, "allocated")
         libraries = text.split("MAPPED_LIBRARIES:\n")[1]
         self.assertRegex(libraries, r"(?m)^[0-9a-f]+-[0-9a-f]+ r-xp [0-9a-f]+ 00:00 0 /\S*libc")
-        tool = shutil.which("jeprof")
-        if tool is None:
-            print("left out: jeprof is not installed")
-            return
-        result = run([tool, "--text", "--show_bytes", PROGRAMS / "profiled",
+        result = run([program("jeprof"), "--text", "--show_bytes", PROGRAMS / "profiled",
                       self.folder / "profile"], preload=False)
         self.assert_good(result)
         live = re.search(rb"(?m)^ *(\d+) +[\d.]+% .* plant_leak(?: \(inline\))?$", result.out)
