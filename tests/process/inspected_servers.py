@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Servers of Debian and a static program are looked at with every tool: top, core, exporter,
-leaks, and what they explain themselves. Each tool finds the memory that the clients caused.
-And nothing of all this is in a process that was not asked for it.
+"""Servers of Debian and a static program are looked at with every tool: top, core, GDB's commands,
+exporter, leaks, pages, pprof, and what they explain themselves. Each tool finds the memory that the
+clients caused. And nothing of all this is in a process that was not asked for it.
 """
 
 import contextlib
@@ -20,6 +20,7 @@ import numpy as np
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as families
 
 import servers
+from pprof import Pprof
 from preload import PreloadTest, count, environment, main, program, run
 from servers import BLOCK, HELD, LAB, LEAKED, REQUESTS, Server, starts
 
@@ -149,23 +150,31 @@ class Inspected:
             print("left out: core files: gdb is not installed")
             return
         pid = server.holding()[-1]
+        held = hex(block_of(pid))
         core = server.folder / "core"
-        said = subprocess.run([gdb, "-q", "-nx", "-batch", "-iex", "set debuginfod enabled off",
-                               "-p", str(pid), "-ex", f"generate-core-file {core}"],
+        commands = [f"source {LAB}/nearlab/debugger/near_gdb.py", "near heaps",
+                    f"near block {held}", f"near span {held}", f"generate-core-file {core}"]
+        done = subprocess.run([gdb, "-q", "-nx", "-batch", "-iex", "set debuginfod enabled off",
+                               "-p", str(pid), *(word for each in commands for word in ("-ex", each))],
                               capture_output=True, text=True, timeout=120, check=False)
-        self.assertTrue(core.exists(), said.stdout + said.stderr)
+        said = done.stdout + done.stderr
+        self.assertTrue(core.exists(), said)
+        self.assert_held(held, said)
+        self.assertRegex(said, rf"heap 0 at 0x\w+: node 0, used by thread {pid}\b")
         text = tool("debugger.command", core)
         self.assertIn(f" ({pid}): ", text)
         self.assert_about(blocks_in(text), REQUESTS, "blocks in the core file")
         text = tool("debugger.command", core, "--heaps", "--events")
         self.assertRegex(text, r"heap 0 at 0x\w+: node 0, used")
         self.assertRegex(text, r"before the newest: node 0 grew by \d+ bytes")
-        held = hex(block_of(pid))
-        text = tool("debugger.command", core, "--block", held, "--span", held)
-        block = re.match(r"0x\w+ is the start of a live (?:sampled )?block of (\d+) bytes", text)
+        self.assert_held(held, tool("debugger.command", core, "--block", held, "--span", held))
+        count()
+
+    def assert_held(self, address: str, text: str) -> None:
+        """`near block` and `near span` say of a block of SIZES that it is live."""
+        block = re.search(rf"{address} is the start of a live block of (\d+) bytes", text)
         self.assertIn(int(block[1]) if block else 0, SIZES, text)
         self.assertRegex(text, rf"\n\d+ blocks of {block[1]} bytes: [1-9]\d* live, \d+ free")
-        count()
 
     def test_it_explains_itself(self) -> None:
         with self.kind(NEARMALLOC_EXPLAIN=self.explain) as server:
@@ -229,6 +238,28 @@ class Inspected:
 
     def assert_page(self, server: Server, pid: int) -> None:
         self.assertIn(f"Process {pid}", (server.folder / "page.html").read_text())
+        count()
+
+    def test_pprof_reads_its_profile(self) -> None:
+        with self.kind(NEARMALLOC_PROFILE="on", NEARMALLOC_PROFILE_FORMAT="pprof",
+                       NEARMALLOC_PROFILE_INTERVAL="8192",
+                       NEARMALLOC_PROFILE_FILE="FOLDER/%p") as server:
+            server.load()
+            pids = server.holding()
+            self.assertEqual(server.stop(), 0, server.said())
+            for pid in pids:
+                path = server.folder / str(pid)
+                self.assertGreater(Pprof(path.read_bytes()).sum_of("peak_space"), 0.75 * HELD)
+                said = subprocess.run([program("go"), "tool", "pprof", "-top",
+                                       "-sample_index=peak_space", path],
+                                      env=os.environ | {"GOTOOLCHAIN": "local",
+                                                        "PPROF_TMPDIR": str(server.folder)},
+                                      capture_output=True, text=True, timeout=300, check=False)
+                self.assertEqual(said.returncode, 0, said.stderr)
+                total = re.search(r"Total samples = ([\d.]+)([kM])B", said.stdout)
+                assert total is not None, said.stdout
+                read = float(total[1]) * {"k": 1 << 10, "M": 1 << 20}[total[2]]
+                self.assertGreater(read, 0.75 * HELD, said.stdout)
         count()
 
     def test_nothing_of_it_is_there_unless_asked_for(self) -> None:
