@@ -154,8 +154,9 @@ class Inspected:
         core = server.folder / "core"
         commands = [f"source {LAB}/nearlab/debugger/near_gdb.py", "near heaps",
                     f"near block {held}", f"near span {held}", f"generate-core-file {core}"]
+        words = [word for each in commands for word in ("-ex", each)]
         done = subprocess.run([gdb, "-q", "-nx", "-batch", "-iex", "set debuginfod enabled off",
-                               "-p", str(pid), *(word for each in commands for word in ("-ex", each))],
+                               "-p", str(pid), *words],
                               capture_output=True, text=True, timeout=120, check=False)
         said = done.stdout + done.stderr
         self.assertTrue(core.exists(), said)
