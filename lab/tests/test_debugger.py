@@ -28,6 +28,34 @@ int main(void) {
   return between == 0;
 }
 """
+# A thread's blocks are freed by another one and come back, a large block comes and goes, and the
+# thread ends.
+SLOW_PATHS = """
+#include <pthread.h>
+#include <stdlib.h>
+static char *volatile blocks[2000];
+static void *allocate(void *again) {
+  for (int i = 0; i < 2000; i++) blocks[i] = malloc(700);
+  return again;
+}
+static void *release(void *none) {
+  for (int i = 0; i < 2000; i++) free(blocks[i]);
+  return none;
+}
+static void run(void *(*function)(void *)) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, function, NULL);
+  pthread_join(thread, NULL);
+}
+int main(void) {
+  allocate(NULL);
+  run(release);
+  allocate(NULL);
+  blocks[0] = malloc(20 << 20);
+  free(blocks[0]);
+  return 0;
+}
+"""
 # Says of each thread of GDB whether it is the main one, which takes SIGCHLD, or blocks it.
 TASKS = """
 import os, re
@@ -151,6 +179,33 @@ def test_gdb_stops_at_a_probe_and_knows_its_arguments(folder):
     told = run("gdb", folder, [*start, *stop, "print $_probe_arg0", "print $_probe_arg2"], ["./a"])
     node, size = re.findall(r"^\$\d+ = (\d+)$", told, re.MULTILINE)
     assert node == "0" and int(size) > 0 and int(size) % (2 << 20) == 0, told
+
+
+def test_gdb_stops_at_slow_paths(folder):
+    (folder / "slow.c").write_text(SLOW_PATHS, encoding="ascii")
+    command = ["cc", "-g", "-O0", "-fno-builtin", "-pthread", "slow.c", "-o", "slow"]
+    subprocess.run(command, cwd=folder, check=True)
+    names = ("slices_taken", "slices_given", "heap_taken", "heap_parked", "remote_taken")
+    commands = "".join(
+        f"break -probe-stap nearmalloc:{name}\ncommands\nsilent\n"
+        f'printf "{name} %lu %lu %lu\\n", $_probe_arg0, $_probe_arg1, $_probe_arg2\n'
+        "continue\nend\n"
+        for name in names
+    )
+    start = START["gdb"][0].format(LIBRARY)
+    script = f"{start}\nset breakpoint pending on\n{commands}run\n"
+    (folder / "slow.gdb").write_text(script, encoding="ascii")
+    told = run("gdb", folder, ["source slow.gdb"], ["./slow"])
+    hits: dict[str, list[tuple[int, ...]]] = {name: [] for name in names}
+    for name, *numbers in re.findall(r"^(\w+) (\d+) (\d+) (\d+)$", told, re.MULTILINE):
+        hits[name].append(tuple(map(int, numbers)))
+    large = [each for each in hits["slices_taken"] if each[1] == 20 << 4]
+    assert len(large) == 1 and large[0][0] == 0, told
+    assert large[0] in hits["slices_given"], told
+    assert [heap for heap, node, _ in hits["heap_taken"] if node == 0] == [0, 1], told
+    assert (1, 0, 0) in hits["heap_parked"], told
+    back = sum(blocks for heap, blocks, size in hits["remote_taken"] if heap == 0 and size >= 700)
+    assert back > 1000, told
 
 
 def test_gdb_takes_the_signals_of_its_children_in_one_thread(folder):

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "heap/registry.h"
 #include "node/memory.h"
+#include "platform/probe.h"
 #include "span/span.h"
 
 namespace near {
@@ -247,6 +248,7 @@ void Heap::collect_remote(Span& span) {
 uint32_t Heap::take_remote(Span& span) {
   const auto chain = span.remote.take(SpanBlocks{span.start});
   NEAR_ASSERT(chain.count > 0);
+  NEAR_PROBE("remote_taken", id(), chain.count, span.shape().size);
   tally(returns.remote, chain.count);
   span.list->splice(chain.first, chain.last);
   marks.add(span, chain.first, chain.count);

@@ -207,7 +207,7 @@ class Link(unittest.TestCase):
                 self.assertLess(left, 5000)
                 count()
 
-    def test_each_event_is_a_probe_and_documented(self) -> None:
+    def test_each_probe_is_documented(self) -> None:
         """Also in programs that are linked statically, with and without probes of others."""
         documented = set(re.findall(r"^\| `(nearmalloc:\w+)` \|",
                                     DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE))
