@@ -1,10 +1,8 @@
 """`./near top` reads running processes: it says what they hold, and why it cannot read one."""
 
-import contextlib
 import ctypes
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -216,30 +214,6 @@ def test_the_command_prints_text_and_json() -> None:
         name = Path(f"/proc/{one.pid}/comm").read_text().strip()
         found = json.loads(command(name, "--once", "--json").stdout)
         assert {one.pid, other.pid} <= {each["pid"] for each in found}
-
-
-def test_the_live_view_ends_with_its_process() -> None:
-    with program() as child:
-        ours, theirs = pty.openpty()
-        arguments = [str(child.pid), "--interval", "0.1"]
-        view = subprocess.Popen(
-            [sys.executable, "-m", "nearlab.top.command", *arguments],
-            stdin=theirs,
-            stdout=theirs,
-            env=os.environ | {"COLUMNS": "132", "LINES": "60", "TERM": "xterm"},
-        )
-        os.close(theirs)
-        shown = b""
-        while shown.count(b"Memory by node") < 3:
-            shown += os.read(ours, 65536)
-        assert view.poll() is None
-        child.kill()
-        child.wait()
-        with contextlib.suppress(OSError):  # the other end was closed
-            while os.read(ours, 65536):
-                pass
-        assert view.wait(20) == 0
-        os.close(ours)
 
 
 def test_the_live_view_needs_a_terminal() -> None:

@@ -7,14 +7,14 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.console import Group
 from rich.live import Live
 
 from nearlab import alone
 from nearlab.top.census import Census, Reader
+from nearlab.top.live import Screenful
 from nearlab.top.process import Ended, Process, Refused, find_layout, named
 from nearlab.top.threads import Threads
-from nearlab.top.view import History, picture, show
+from nearlab.top.view import History, show
 
 
 def _readers(targets: list[str]) -> list[Reader]:
@@ -67,7 +67,7 @@ def _watch(readers: list[Reader], interval: float) -> None:
         while watched:
             begin = time.monotonic()
             look(watched)
-            live.update(Group(*(picture(history) for _, history in watched)), refresh=True)
+            live.update(Screenful([history for _, history in watched]), refresh=True)
             time.sleep(max(interval - (time.monotonic() - begin), 0.05))
 
 
