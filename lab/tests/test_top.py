@@ -17,8 +17,8 @@ from rich.console import Console
 from modules import run_module
 from nearlab.top import process as reading
 from nearlab.top.census import Census, OfClass, OfEvent, OfHeap, OfNode, Reader
-from nearlab.top.command import look
-from nearlab.top.view import History, amount, picture, sparkline
+from nearlab.top.command import _as_json, look
+from nearlab.top.view import History, amount, picture, show, sparkline
 
 LIBRARY = os.environ["NEAR_LIBRARY"]
 
@@ -214,6 +214,32 @@ def test_the_command_prints_text_and_json() -> None:
         name = Path(f"/proc/{one.pid}/comm").read_text().strip()
         found = json.loads(command(name, "--once", "--json").stdout)
         assert {one.pid, other.pid} <= {each["pid"] for each in found}
+
+
+def test_json_has_the_numbers_of_the_text(capsys: pytest.CaptureFixture[str]) -> None:
+    with program() as child:
+        process = reading.Process(child.pid)
+        census = take_settled(Reader(process, reading.find_layout(process)))
+    told = json.loads(json.dumps(_as_json(census)))
+    show(census)
+    text = capsys.readouterr().out
+    assert 0 < told["free_share"] < 1
+    assert f"  {told['free_share']:.0%} of the bytes in spans are free" in text
+    rows = {
+        int(row[1]): (row[2], row[3])
+        for row in re.finditer(r"^ *(\d+)(?: +\d+){3}  +(\d\S* \w+)  +(\d\S* \w+)$", text, re.M)
+    }
+    assert len(rows) == 12
+    of_size = {each["size"]: each for each in told["classes"]}
+    for size, shown in rows.items():
+        found = of_size[size]
+        assert (found["live_bytes"], found["free_bytes"]) == (
+            found["live"] * size,
+            found["free"] * size,
+        )
+        assert (amount(found["live_bytes"]), amount(found["free_bytes"])) == shown
+    sums = [sum(each[name] for each in told["classes"]) for name in ("live_bytes", "free_bytes")]
+    assert told["free_share"] == sums[1] / sum(sums)
 
 
 def test_the_live_view_needs_a_terminal() -> None:

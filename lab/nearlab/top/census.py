@@ -109,6 +109,13 @@ class Census:
     def total(self, name: str) -> int:
         return sum(getattr(node, name) for node in self.nodes)
 
+    @property
+    def free_share(self) -> float:
+        """The part of the bytes in spans that is free."""
+        free = self.total("free")
+        in_spans = self.total("live") + free
+        return free / in_spans if in_spans else 0.0
+
 
 @dataclass(frozen=True)
 class Run:

@@ -35,9 +35,14 @@ def _readers(targets: list[str]) -> list[Reader]:
 
 
 def _as_json(census: Census) -> dict[str, Any]:
-    told = asdict(census)
-    told["classes"] = [each for each in told["classes"] if each["spans"] > 0]
-    return told
+    return asdict(census) | {
+        "free_share": census.free_share,
+        "classes": [
+            asdict(each) | {"live_bytes": each.live_bytes, "free_bytes": each.free_bytes}
+            for each in census.classes
+            if each.spans > 0
+        ],
+    }
 
 
 def _once(readers: list[Reader], as_json: bool) -> None:

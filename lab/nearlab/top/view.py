@@ -178,8 +178,6 @@ def head(history: History, most_bars: int = _MOST_BARS) -> Text:
     census = history.last
     if census is None:
         return Text(history.refused)
-    in_spans = census.total("live") + census.total("free")
-    unused = census.total("free") / in_spans if in_spans else 0
     line = Text(f"{census.name} ({census.pid}): {amount(census.resident)} resident", style="bold")
     if history.before is not None:
         seconds = census.taken - history.before.taken
@@ -187,7 +185,7 @@ def head(history: History, most_bars: int = _MOST_BARS) -> Text:
         if most_bars > 0:
             line.append(f"  {sparkline(list(history.resident)[-most_bars:])}")
         line.append(f"  returned {amount(returned)}/s")
-    line.append(f"  {unused:.0%} of the bytes in spans are free")
+    line.append(f"  {census.free_share:.0%} of the bytes in spans are free")
     if history.refused:
         line.append(f"  (an earlier picture: {history.refused})", style="red")
     return line
