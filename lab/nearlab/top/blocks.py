@@ -170,9 +170,10 @@ class Blocks:
             unit = blocks if size >= _PAGE else blocks * size // _PAGE
             out[first:end] |= (int(self._spans["uncarved"][index]) >> unit & 1).astype(bool)
 
-    def span_of(self, address: int) -> int:
-        """The index of the span that has the address of a block."""
-        return int(np.searchsorted(self.start, address, "right")) - 1
+    def span_of(self, address: int) -> int | None:
+        """The index of the span that has the address."""
+        span = int(np.searchsorted(self.start, address, "right")) - 1
+        return span if span >= 0 and address < self.start[span] + self.bytes[span] else None
 
     def at(self, address: int, free: np.ndarray) -> Block | None:
         """The block that has the address; `free` is what free() said."""

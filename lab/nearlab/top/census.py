@@ -119,11 +119,12 @@ class Census:
 
 @dataclass(frozen=True)
 class Run:
-    """Neighbouring mapped chunks, the descriptors of their slices, and where the first one is."""
+    """Neighbouring mapped chunks, and the descriptors of their slices."""
 
     chunks: np.ndarray
     spans: np.ndarray
-    address: int
+    address: int  # of the first descriptor
+    memory: int  # address of the first slice
 
 
 class Reader:
@@ -268,12 +269,16 @@ class Reader:
             chunks = np.frombuffer(process.read(table, end * at["chunk.bytes"]), self.chunks)
             mapped = np.flatnonzero(chunks["presence"] >> 14 == at["chunk.mapped"])
             spans = process.number(region + at["region.spans"])
-            size = at["chunk.slices"] * at["span.bytes"]
+            base = process.number(region + at["region.base"])
+            slices = at["chunk.slices"]
             for run in np.split(mapped, np.flatnonzero(np.diff(mapped) != 1) + 1):
                 if len(run):
-                    address = spans + int(run[0]) * size
-                    raw = process.read(address, len(run) * size)
-                    yield Run(chunks[run], np.frombuffer(raw, self.spans), address)
+                    first = int(run[0]) * slices
+                    address = spans + first * at["span.bytes"]
+                    raw = process.read(address, len(run) * slices * at["span.bytes"])
+                    described = np.frombuffer(raw, self.spans)
+                    memory = base + first * at["slice.bytes"]
+                    yield Run(chunks[run], described, address, memory)
             region = process.number(region + at["region.next"])
 
     def _add_chunks(self, run: Run, node: OfNode, census: Census) -> None:
