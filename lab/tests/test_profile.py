@@ -256,6 +256,18 @@ def test_the_command_says_why_there_is_no_page(folder):
     assert "no process of the program took a sample" in result.stderr
 
 
+def test_a_static_program_has_a_page_if_it_was_linked_to_nearmalloc(folder):
+    for name, archive in (("without", ""), ("with", Path(LIBRARY).with_name("libnearmalloc.a"))):
+        words = ["cc", "-g", "-O1", "-fno-builtin", "-static", "-pthread", "planted.c", archive]
+        subprocess.run([*filter(None, words), "-o", f"static-{name}"], cwd=folder, check=True)
+        result = _near_profile(folder, "--interval", "10000", "--", f"./static-{name}")
+        if name == "with":
+            assert "plant_leak" in result.stderr
+        else:
+            assert result.returncode == 1
+            assert "is static and was linked without nearmalloc" in result.stderr
+
+
 def test_the_terminal_has_a_summary(folder):
     result = _near_profile(folder, "--interval", "10000", "--", "./planted")
     first, *sites, lost, last = result.stderr.splitlines()

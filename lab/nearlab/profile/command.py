@@ -27,7 +27,7 @@ def largest(folder: Path) -> tuple[Profile, int]:
     if not found:
         raise Refused(
             "no process of the program took a sample: it allocated too little for this --interval, "
-            "is static or set-uid, or has another malloc"
+            "is static and was linked without nearmalloc, is set-uid, or has another malloc"
         )
     return read(max(found, key=found.__getitem__)), len(found)
 
