@@ -18,8 +18,8 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
 from modules import run_module
+from nearlab.amounts import amount, duration
 from nearlab.leaks.report import Leak
-from nearlab.profile.amounts import amount, duration
 from nearlab.profile.diff import compare
 from nearlab.profile.diff import page as page_of_growth
 from nearlab.profile.leaked import Leaked, confidence

@@ -15,10 +15,11 @@ import pytest
 from rich.console import Console
 
 from modules import run_module
+from nearlab.amounts import amount
 from nearlab.top import process as reading
 from nearlab.top.census import Census, OfClass, OfEvent, OfHeap, OfNode, Reader
 from nearlab.top.command import _as_json, look
-from nearlab.top.view import History, amount, picture, show, sparkline
+from nearlab.top.view import History, picture, show, sparkline
 
 LIBRARY = os.environ["NEAR_LIBRARY"]
 

@@ -81,8 +81,7 @@ def families(censuses: list[Census]) -> Iterator[Metric]:
         yield family
     heaps = _family("heaps", "Heaps, by whether a thread has them.", ("state",))
     for each in censuses:
-        for state in ("used", "parked", "shared"):
-            count = sum(heap.state == state for heap in each.heaps)
+        for state, count in each.heaps_by_state().items():
             heaps.add_metric([each.name, str(each.pid), state], count)
     yield heaps
     for name, field, words in _OF_HEAPS:

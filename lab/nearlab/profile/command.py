@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from nearlab import alone
-from nearlab.profile.amounts import amount
+from nearlab.amounts import amount
 from nearlab.profile.browser import Open, offer
 from nearlab.profile.leaked import Leaked, confidence
 from nearlab.profile.page import build

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from nearlab import alone
-from nearlab.profile.amounts import amount, distance, wait
+from nearlab.amounts import amount, distance, wait
 from nearlab.profile.page import render, tree_of
 from nearlab.profile.profile import Profile, Site, mean, named_frame, read
 from nearlab.profile.symbols import Frame

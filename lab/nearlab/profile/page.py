@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from nearlab.profile.amounts import amount, distance, duration, wait
+from nearlab.amounts import amount, distance, duration, wait
 from nearlab.profile.leaked import Leaked, confidence
 from nearlab.profile.profile import LAST_NODE, LIFETIMES, MEASURES, Profile, Site
 from nearlab.profile.symbols import Frame

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearlab.top.census import Reader
+from nearlab.top.census import LINK_BITS, Reader
 
 _LINK_REACH = 1 << 21
-_MARK = np.int64(-(2**63))  # in the link of a block (malloc/heap/marks.h)
 _PAGE = 4096
 _ALIGN = 16  # of blocks
 
@@ -117,7 +116,7 @@ class Blocks:
             new = ~out[number]  # a block that is there already ends the list
             out[number] = True
             place, span = place[new], span[new]
-            distance = (self._words(place) ^ key) & ~_MARK
+            distance = (self._words(place) ^ key) & LINK_BITS
             place = place ^ distance
             going = (distance >= 0) & (distance < _LINK_REACH) & (place & 1 == 0)
             place, span = place[going], span[going]

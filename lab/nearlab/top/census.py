@@ -14,7 +14,7 @@ from nearlab.top.process import Layout, Process, Refused
 from nearlab.top.threads import Threads
 
 _TRIES = 5
-_MARK = 1 << 63  # in the link of a block (malloc/heap/marks.h)
+LINK_BITS = (1 << 63) - 1  # of a block's link; the highest bit marks it (malloc/heap/marks.h)
 
 
 @dataclass
@@ -54,11 +54,14 @@ class OfNode:
     bind_refused: int = 0
 
 
+HEAP_STATES = ("used", "parked", "shared")
+
+
 @dataclass
 class OfHeap:
     number: int
     node: int  # the kernel's number, as in OfNode and OfEvent
-    state: str  # "used", "parked" or "shared"
+    state: str  # one of HEAP_STATES
     refills: int  # slow paths of malloc
     span_events: int  # slow paths of free
     remote_blocks: int  # freed by other threads, and taken back
@@ -108,6 +111,11 @@ class Census:
 
     def total(self, name: str) -> int:
         return sum(getattr(node, name) for node in self.nodes)
+
+    def heaps_by_state(self) -> dict[str, int]:
+        return {
+            state: sum(heap.state == state for heap in self.heaps) for state in HEAP_STATES
+        }
 
     @property
     def free_share(self) -> float:
@@ -349,7 +357,7 @@ class Reader:
         while place & 1 == 0 and 0 <= place - start <= len(raw) - 8 and count < capacity:
             count += 1
             link = int.from_bytes(raw[place - start : place - start + 8], "little")
-            place ^= (link ^ self.key) & ~_MARK
+            place ^= (link ^ self.key) & LINK_BITS
         uncarved = int(span["uncarved"])
         first = (np.arange(capacity, dtype=np.int64) * size) >> 12
         return count + int((uncarved >> first & 1).sum())

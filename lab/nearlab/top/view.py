@@ -9,6 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from nearlab.amounts import amount
 from nearlab.top.census import Census, OfHeap
 
 _MOST_CLASSES = 12
@@ -16,15 +17,6 @@ _MOST_HEAPS = 8
 _MOST_EVENTS = 8
 _BARS = "▁▂▃▄▅▆▇█"
 _MOST_BARS = 60  # of a sparkline
-
-
-def amount(count: float) -> str:
-    """Bytes as people read them."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(count) < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"
 
 
 def sparkline(values: list[int]) -> str:
@@ -128,11 +120,7 @@ def _thread(heap: OfHeap) -> Text:
 def _heaps(census: Census, before: Census | None) -> Part:
     """Rates if there is a census before, else sums."""
     unit = "" if before is None else "/s"
-    counts = {
-        state: sum(heap.state == state for heap in census.heaps)
-        for state in ("used", "parked", "shared")
-    }
-    states = ", ".join(f"{count} {state}" for state, count in counts.items())
+    states = ", ".join(f"{count} {state}" for state, count in census.heaps_by_state().items())
     known = any(heap.thread is not None for heap in census.heaps)
     columns = (
         "heap",
