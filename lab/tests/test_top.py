@@ -103,8 +103,12 @@ def test_blocks_are_counted_as_they_are_held(topology: str) -> None:
         assert 1000 <= of_size(before, 3000).live <= 1100
         assert of_size(before, 3000).free >= 900
         assert before.total("large") >= 5_000_000
+        assert 1 <= before.total("large_blocks") <= before.total("large") // 65536
         assert 1000 <= of_size(before, 700).live <= 1400
         assert sum(heap.freed_elsewhere for heap in before.heaps) >= 1000
+        for heap in before.heaps:
+            assert sum(heap.freed_of.values()) == heap.freed_elsewhere
+            assert list(heap.freed_of) == [node.node for node in before.nodes]
         assert {heap.state for heap in before.heaps} >= {"used", "parked"}
         assert before.total("live") == sum(each.live_bytes for each in before.classes)
         assert before.total("free") == sum(each.free_bytes for each in before.classes)
@@ -198,6 +202,7 @@ def test_it_agrees_with_the_statistics_of_the_process(tmp_path: Path) -> None:
             pytest.fail("the process gives memory back all the time")
     assert census.total("mapped") == totals["committed"]
     assert abs(census.total("large") - totals["large"]) <= 0.1 * totals["large"]
+    assert abs(census.total("large_blocks") - totals["large_blocks"]) <= 1
     assert abs(census.total("dirty") - totals["dirty"]) <= 2 * 65536
     assert census.total("purged") == totals["purged"]
     held = sum(census.total(name) for name in ("live", "free", "large", "cached"))

@@ -44,6 +44,7 @@ class OfNode:
     live: int = 0
     free: int = 0
     large: int = 0
+    large_blocks: int = 0
     cached: int = 0
     dirty: int = 0
     purged: int = 0  # since the start
@@ -65,9 +66,10 @@ class OfHeap:
     refills: int  # slow paths of malloc
     span_events: int  # slow paths of free
     remote_blocks: int  # freed by other threads, and taken back
-    freed_elsewhere: int  # blocks of other heaps that its thread freed
+    freed_elsewhere: int  # blocks that its thread freed: large ones, and those of others' spans
     thread: int | None = None  # the kernel's number; None: it has none, or which is not known
     thread_name: str | None = None
+    freed_of: dict[int, int] = field(default_factory=dict)  # freed_elsewhere by the block's node
 
 
 @dataclass
@@ -112,10 +114,10 @@ class Census:
     def total(self, name: str) -> int:
         return sum(getattr(node, name) for node in self.nodes)
 
-    def heaps_by_state(self) -> dict[str, int]:
-        return {
-            state: sum(heap.state == state for heap in self.heaps) for state in HEAP_STATES
-        }
+    def heaps_by_state(self, node: int | None = None) -> dict[str, int]:
+        """How many heaps are in each state: those of a node, or all."""
+        states = [heap.state for heap in self.heaps if node in (None, heap.node)]
+        return {state: states.count(state) for state in HEAP_STATES}
 
     @property
     def free_share(self) -> float:
@@ -298,6 +300,7 @@ class Reader:
         node.dirty += int(dirty.sum()) * slice_bytes
         large = ~free & (spans["kind"] == at["span.large"])
         node.large += int(spans["slices"][large].sum()) * slice_bytes
+        node.large_blocks += int((large & (spans["sampled"] != at["sampled.blocks"])).sum())
         found = np.flatnonzero(
             ~free & (spans["kind"] == at["span.blocks"]) & (spans["class"] < len(self.shapes))
         )
@@ -392,6 +395,7 @@ class Reader:
             int(freed.sum()),
             thread,
             None if thread is None else process.name_of(thread),
+            dict(zip(nodes, freed.tolist(), strict=True)),
         )
 
     def _events(self, nodes: list[int]) -> list[OfEvent]:
