@@ -135,6 +135,7 @@ def check(said: str) -> None:
     assert re.search(r"0x\w+ is 5 bytes into a live block of \d+ bytes at 0x\w+", said), said
     assert re.search(r"0x\w+ is the start of a free block of \d+ bytes", said)
     assert "is the start of a live large block" in said and "300000 bytes asked for" in said
+    assert re.search(r"300000 bytes asked for\nbefore: \w.*\nafter: \w", said), said
     assert "is in no span" in said
     assert re.search(r"\n\d+ blocks of \d+ bytes: \d+ live, \d+ free", said)
     assert re.search(r"heap 0 at 0x\w+: node 0, used by thread \d+, ", said)

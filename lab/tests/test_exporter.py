@@ -1,5 +1,6 @@
 """The exporter's metrics are what OpenMetrics' parser accepts, and the dashboard asks for them."""
 
+import itertools
 import json
 import os
 import re
@@ -64,7 +65,16 @@ def test_the_parser_accepts_them_and_they_agree_with_top(exported):
             assert 0.9 * low <= said <= 1.1 * high, name
             assert len(family.samples) == 2, "one for each node"
             compared += 1
-    assert compared == 12
+    assert compared == 13
+    elsewhere = metrics["nearmalloc_process_freed_elsewhere_blocks"].samples
+    nodes = {str(node.node) for node in before.nodes}
+    pairs = [(sample.labels["node"], sample.labels["by_node"]) for sample in elsewhere]
+    assert sorted(pairs) == sorted(itertools.product(nodes, nodes))
+    freed = [sum(heap.freed_elsewhere for heap in each.heaps) for each in (before, after)]
+    assert freed[0] <= sum(sample.value for sample in elsewhere) <= freed[1]
+    assert freed[0] >= 1000, "a thread freed the blocks of another"
+    heaps = metrics["nearmalloc_process_heaps"].samples
+    assert sum(sample.value for sample in heaps) == len(before.heaps)
     live = metrics["nearmalloc_process_class_live_bytes"].samples
     of_3000 = next(sample for sample in live if int(sample.labels["size"]) >= 3000)
     assert of_3000.value >= 1000 * 3000

@@ -248,6 +248,19 @@ def test_what_was_not_looked_at_is_no_success(folder):
     assert "near: /no/such/program: No such file or directory" in result.stderr
 
 
+def test_a_static_program_is_looked_at_if_it_was_linked_to_nearmalloc(folder):
+    for name, archive in (("without", ""), ("with", Path(LIBRARY).with_name("libnearmalloc.a"))):
+        words = ["cc", "-g", "-O1", "-fno-builtin", "-static", "-pthread", "c.c", archive]
+        subprocess.run([*filter(None, words), "-o", f"static-{name}"], cwd=folder, check=True)
+        result = run(folder, "--", f"./static-{name}", "lose")
+        if name == "with":
+            assert result.returncode == 23, result.stderr
+            assert "plant_direct" in result.stderr
+        else:
+            assert result.returncode == 1
+            assert "is static and was linked without nearmalloc" in result.stderr
+
+
 def test_functions_can_be_ignored(folder):
     result = run(folder, "--ignore", "plant_c", "--", "./cpp", "lose")
     assert result.returncode == 0, result.stderr

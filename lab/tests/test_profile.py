@@ -18,10 +18,11 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
 from modules import run_module
+from nearlab.amounts import amount, duration
 from nearlab.leaks.report import Leak
-from nearlab.profile.amounts import amount, duration
 from nearlab.profile.diff import compare
 from nearlab.profile.diff import page as page_of_growth
+from nearlab.profile.diff import text as text_of_growth
 from nearlab.profile.leaked import Leaked, confidence
 from nearlab.profile.page import build, suggestions
 from nearlab.profile.profile import MEASURES, Profile, Site, named_frame, read, read_plain
@@ -254,6 +255,18 @@ def test_the_command_says_why_there_is_no_page(folder):
     result = _near_profile(folder, "--interval", "1000000000", "--", "true")
     assert result.returncode == 1
     assert "no process of the program took a sample" in result.stderr
+
+
+def test_a_static_program_has_a_page_if_it_was_linked_to_nearmalloc(folder):
+    for name, archive in (("without", ""), ("with", Path(LIBRARY).with_name("libnearmalloc.a"))):
+        words = ["cc", "-g", "-O1", "-fno-builtin", "-static", "-pthread", "planted.c", archive]
+        subprocess.run([*filter(None, words), "-o", f"static-{name}"], cwd=folder, check=True)
+        result = _near_profile(folder, "--interval", "10000", "--", f"./static-{name}")
+        if name == "with":
+            assert "plant_leak" in result.stderr
+        else:
+            assert result.returncode == 1
+            assert "is static and was linked without nearmalloc" in result.stderr
 
 
 def test_the_terminal_has_a_summary(folder):
@@ -628,6 +641,7 @@ def test_amounts():
         "1.5 KiB",
         "5.0 GiB",
     ]
+    assert amount(3 << 40) == "3.0 TiB"
 
 
 def test_names_of_c_plus_plus_are_short_and_whole_in_the_tooltip(profile):
@@ -775,6 +789,37 @@ def test_waits_and_distances_are_those_of_what_was_freed_meanwhile(moments):
     assert "<td>30 B</td><td>not known</td>" in page_of_growth(
         earlier, last, compare(earlier, last), "growth"
     )
+
+
+def test_as_many_sites_grow_and_shrink_on_the_page_as_in_the_text(moments):
+    real = read(moments / "after.json")
+    site = real.sites[0]
+
+    def moment(grown: bool) -> Profile:
+        sizes = [1000 + number * (100 if number < 50 else -10) * grown for number in range(100)]
+        return Profile(
+            real.told,
+            [
+                replace(
+                    site,
+                    stack=[Frame(f"function{number}", "")],
+                    sums=dict.fromkeys(MEASURES, size),
+                )
+                for number, size in enumerate(sizes)
+            ],
+        )
+
+    first, last = moment(False), moment(True)
+    changes = compare(first, last)
+    assert len(changes) == 99, "one has not changed"
+    page = page_of_growth(first, last, changes, "growth")
+    others = "and 39 more, which changed less"
+    assert page.count("<details>") == 60 and f"<p>{others}</p>" in page
+    told = text_of_growth(first, last, changes)
+    assert told.count("95 %:") == 60 and told.endswith(f"\n{others}")
+    assert others not in page_of_growth(first, last, changes[:60], "growth")
+    page = build(last, "many", Leaked())
+    assert page.count("<p>and 70 more</p>") == len(MEASURES), "30 of 100 in each table"
 
 
 def test_no_growth_is_told_between_equal_profiles(moments):

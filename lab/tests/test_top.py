@@ -1,10 +1,8 @@
 """`./near top` reads running processes: it says what they hold, and why it cannot read one."""
 
-import contextlib
 import ctypes
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -17,10 +15,11 @@ import pytest
 from rich.console import Console
 
 from modules import run_module
+from nearlab.amounts import amount
 from nearlab.top import process as reading
 from nearlab.top.census import Census, OfClass, OfEvent, OfHeap, OfNode, Reader
-from nearlab.top.command import look
-from nearlab.top.view import History, amount, picture, sparkline
+from nearlab.top.command import _as_json, look
+from nearlab.top.view import History, picture, show, sparkline
 
 LIBRARY = os.environ["NEAR_LIBRARY"]
 
@@ -104,8 +103,12 @@ def test_blocks_are_counted_as_they_are_held(topology: str) -> None:
         assert 1000 <= of_size(before, 3000).live <= 1100
         assert of_size(before, 3000).free >= 900
         assert before.total("large") >= 5_000_000
+        assert 1 <= before.total("large_blocks") <= before.total("large") // 65536
         assert 1000 <= of_size(before, 700).live <= 1400
         assert sum(heap.freed_elsewhere for heap in before.heaps) >= 1000
+        for heap in before.heaps:
+            assert sum(heap.freed_of.values()) == heap.freed_elsewhere
+            assert list(heap.freed_of) == [node.node for node in before.nodes]
         assert {heap.state for heap in before.heaps} >= {"used", "parked"}
         assert before.total("live") == sum(each.live_bytes for each in before.classes)
         assert before.total("free") == sum(each.free_bytes for each in before.classes)
@@ -199,6 +202,7 @@ def test_it_agrees_with_the_statistics_of_the_process(tmp_path: Path) -> None:
             pytest.fail("the process gives memory back all the time")
     assert census.total("mapped") == totals["committed"]
     assert abs(census.total("large") - totals["large"]) <= 0.1 * totals["large"]
+    assert abs(census.total("large_blocks") - totals["large_blocks"]) <= 1
     assert abs(census.total("dirty") - totals["dirty"]) <= 2 * 65536
     assert census.total("purged") == totals["purged"]
     held = sum(census.total(name) for name in ("live", "free", "large", "cached"))
@@ -218,28 +222,30 @@ def test_the_command_prints_text_and_json() -> None:
         assert {one.pid, other.pid} <= {each["pid"] for each in found}
 
 
-def test_the_live_view_ends_with_its_process() -> None:
+def test_json_has_the_numbers_of_the_text(capsys: pytest.CaptureFixture[str]) -> None:
     with program() as child:
-        ours, theirs = pty.openpty()
-        arguments = [str(child.pid), "--interval", "0.1"]
-        view = subprocess.Popen(
-            [sys.executable, "-m", "nearlab.top.command", *arguments],
-            stdin=theirs,
-            stdout=theirs,
-            env=os.environ | {"COLUMNS": "132", "LINES": "60", "TERM": "xterm"},
+        process = reading.Process(child.pid)
+        census = take_settled(Reader(process, reading.find_layout(process)))
+    told = json.loads(json.dumps(_as_json(census)))
+    show(census)
+    text = capsys.readouterr().out
+    assert 0 < told["free_share"] < 1
+    assert f"  {told['free_share']:.0%} of the bytes in spans are free" in text
+    rows = {
+        int(row[1]): (row[2], row[3])
+        for row in re.finditer(r"^ *(\d+)(?: +\d+){3}  +(\d\S* \w+)  +(\d\S* \w+)$", text, re.M)
+    }
+    assert len(rows) == 12
+    of_size = {each["size"]: each for each in told["classes"]}
+    for size, shown in rows.items():
+        found = of_size[size]
+        assert (found["live_bytes"], found["free_bytes"]) == (
+            found["live"] * size,
+            found["free"] * size,
         )
-        os.close(theirs)
-        shown = b""
-        while shown.count(b"Memory by node") < 3:
-            shown += os.read(ours, 65536)
-        assert view.poll() is None
-        child.kill()
-        child.wait()
-        with contextlib.suppress(OSError):  # the other end was closed
-            while os.read(ours, 65536):
-                pass
-        assert view.wait(20) == 0
-        os.close(ours)
+        assert (amount(found["live_bytes"]), amount(found["free_bytes"])) == shown
+    sums = [sum(each[name] for each in told["classes"]) for name in ("live_bytes", "free_bytes")]
+    assert told["free_share"] == sums[1] / sum(sums)
 
 
 def test_the_live_view_needs_a_terminal() -> None:

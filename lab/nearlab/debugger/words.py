@@ -2,6 +2,8 @@
 
 from collections.abc import Collection
 
+import numpy as np
+
 from nearlab.top.blocks import Block, Blocks
 from nearlab.top.census import EVENT_KINDS, Census, Reader
 from nearlab.top.process import Refused
@@ -41,22 +43,59 @@ class Words:
         offset = address - found.start
         where = f"is {offset} bytes into" if offset else "is the start of"
         lines = [f"{address:#x} {where} {self._of(found)}"]
-        if found.kind != "large":
-            for name, there in (("before", found.start - 1), ("after", found.start + found.size)):
-                if found.span_start <= there < found.span_start + found.span_bytes:
-                    other = self._blocks.at(there, self._free)
-                    lines.append(f"{name}: {self._of(other) if other else 'no block'}")
+        lines.append(f"before: {self._beside(found, found.start - 1, found.span_start - 1)}")
+        end = found.span_start + found.span_bytes
+        lines.append(f"after: {self._beside(found, found.start + found.size, end)}")
         lines.append(self._span(found))
         return lines
+
+    def _beside(self, block: Block, there: int, outside: int) -> str:
+        """What is at the address `there`, and at `outside` if no block of the span is there."""
+        if block.kind == "large":
+            return self._at(outside)
+        other = self._blocks.at(there, self._free)
+        if other is not None and other.span == block.span:
+            return self._of(other)
+        in_span = block.span_start <= there < block.span_start + block.span_bytes
+        between = "unused bytes of the span, then" if in_span else "outside the span,"
+        return f"{between} {self._at(outside)}"
+
+    def _at(self, address: int) -> str:
+        span = self._blocks.span_of(address)
+        if span is None:
+            return self._in_no_span(address)
+        if self._blocks.large[span]:  # a large block may begin behind the start of its span
+            return self._of(self._blocks.block(int(self._blocks.first[span]), self._free))
+        if other := self._blocks.at(address, self._free):
+            return self._of(other)
+        size, start = int(self._blocks.size[span]), int(self._blocks.start[span])
+        return f"unused bytes of a span of blocks of {size} bytes at {start:#x}"
+
+    def _in_no_span(self, address: int) -> str:
+        bytes_of_slice = self._reader.layout["slice.bytes"]
+        for run in self._reader.runs():
+            index = (address - run.memory) // bytes_of_slice
+            if not 0 <= index < len(run.spans):
+                continue
+            free = self._reader.free_slices(run)
+            if not free[index]:
+                return "an empty span that a heap keeps"
+            used = np.flatnonzero(~free)
+            where = int(np.searchsorted(used, index))
+            first = int(used[where - 1]) + 1 if where > 0 else 0
+            end = int(used[where]) if where < len(used) else len(free)
+            start = run.memory + first * bytes_of_slice
+            return f"{(end - first) * bytes_of_slice} bytes of free memory at {start:#x}"
+        return "memory that nearmalloc has not mapped"
 
     def span(self, address: int) -> list[str]:
         """The span that has the address, and how many of its blocks are free."""
         found = self._blocks.at(address, self._free)
         if found is None:
             return [self._elsewhere(address)]
-        first, end = (
-            int(self._blocks.first[self._blocks.span_of(found.start) + step]) for step in (0, 1)
-        )
+        number = self._blocks.span_of(found.start)
+        assert number is not None, "the span has a block"
+        first, end = (int(self._blocks.first[number + step]) for step in (0, 1))
         free = int(self._free[first:end].sum())
         return [
             self._span(found),
@@ -103,10 +142,9 @@ class Words:
         )
 
     def _elsewhere(self, address: int) -> str:
-        for start, end in self._blocks.ranges():
-            if start <= address < end:
-                return f"{address:#x} is in a span, and in no block of it"
-        return f"{address:#x} is in no span: it is free memory, or not nearmalloc's"
+        if self._blocks.span_of(address) is not None:
+            return f"{address:#x} is in a span, and in no block of it"
+        return f"{address:#x} is in no span, but in {self._in_no_span(address)}"
 
 
 def address_of(text: str) -> int:

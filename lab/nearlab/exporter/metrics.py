@@ -36,6 +36,7 @@ _OF_NODE = (
     _OfNode("live_bytes", "live", False, "Blocks of size classes that the program holds."),
     _OfNode("free_bytes", "free", False, "Free blocks in spans."),
     _OfNode("large_bytes", "large", False, "Memory in large blocks, whole slices."),
+    _OfNode("large_blocks", "large_blocks", False, "Large blocks."),
     _OfNode("cached_bytes", "cached", False, "Empty spans that heaps keep."),
     _OfNode("dirty_bytes", "dirty", False, "Free memory that was not given back yet."),
     _OfNode("purged_bytes", "purged", True, "Memory given back to the system."),
@@ -79,11 +80,11 @@ def families(censuses: list[Census]) -> Iterator[Metric]:
                     value = getattr(of_class, f"{words}_bytes")
                     family.add_metric([each.name, str(each.pid), str(of_class.size)], value)
         yield family
-    heaps = _family("heaps", "Heaps, by whether a thread has them.", ("state",))
+    heaps = _family("heaps", "Heaps, by whether a thread has them.", ("state", "node"))
     for each in censuses:
-        for state in ("used", "parked", "shared"):
-            count = sum(heap.state == state for heap in each.heaps)
-            heaps.add_metric([each.name, str(each.pid), state], count)
+        for node in each.nodes:
+            for state, count in each.heaps_by_state(node.node).items():
+                heaps.add_metric([each.name, str(each.pid), state, str(node.node)], count)
     yield heaps
     for name, field, words in _OF_HEAPS:
         family = _family(name, words, (), counter=True)
@@ -91,7 +92,25 @@ def families(censuses: list[Census]) -> Iterator[Metric]:
             value = sum(getattr(heap, field) for heap in each.heaps)
             family.add_metric([each.name, str(each.pid)], value)
         yield family
+    yield _freed_elsewhere(censuses)
     yield from _events(censuses)
+
+
+def _freed_elsewhere(censuses: list[Census]) -> Metric:
+    family = _family(
+        "freed_elsewhere_blocks",
+        "Freed blocks, large or of another heap's spans, by their node and the freeing heap's.",
+        ("node", "by_node"),
+        counter=True,
+    )
+    for each in censuses:
+        for node in each.nodes:
+            for by in each.nodes:
+                heaps = [heap for heap in each.heaps if heap.node == by.node]
+                count = sum(heap.freed_of.get(node.node, 0) for heap in heaps)
+                labels = [each.name, str(each.pid), str(node.node), str(by.node)]
+                family.add_metric(labels, count)
+    return family
 
 
 def _events(censuses: list[Census]) -> Iterator[Metric]:

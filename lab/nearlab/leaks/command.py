@@ -239,8 +239,8 @@ def leaks(
         sys.exit(LEAKS)
     if not watcher.looked:
         print(
-            "near: no process was looked at: a program that ends by a signal or by _exit, is "
-            "static or set-uid, or has another malloc is not",
+            "near: no process was looked at: that is so if the program ends by a signal or by "
+            "_exit, is static and was linked without nearmalloc, is set-uid, or has another malloc",
             file=sys.stderr,
         )
         status = status or FAILED

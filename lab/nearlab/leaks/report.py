@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from nearlab.amounts import amount
 from nearlab.leaks.scan import Scan
-from nearlab.profile.amounts import amount
 from nearlab.profile.profile import Site
 from nearlab.profile.symbols import shown
 from nearlab.top.blocks import Blocks

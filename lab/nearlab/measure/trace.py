@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nearlab import places
+from nearlab.amounts import amount
 from nearlab.measure import stacks
 
 _SHOWN_STACKS, _SHOWN_FRAMES = 10, 6
@@ -106,14 +107,6 @@ def warning(summary: Summary) -> str:
     return f"{summary.events:,} events are too few: the time of a replay means nothing"
 
 
-def _size(number: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if number < 1024 or unit == "GiB":
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1024
-    raise AssertionError("unreachable")
-
-
 def _rows(summary: Summary) -> list[tuple[str, str]]:
     calls = ", ".join(f"{count:,} {name}" for name, count in summary.calls.items() if count)
     ending = "ran to its end" if summary.ended else "ended without exit handlers"
@@ -122,9 +115,9 @@ def _rows(summary: Summary) -> list[tuple[str, str]]:
         ("events", f"{summary.events:,} in {summary.seconds:.3f} s"),
         ("calls", calls),
         ("threads", f"{summary.threads:,}"),
-        ("allocated", _size(summary.bytes)),
-        ("peak", f"{_size(summary.peak_live_bytes)}, {summary.peak_live_objects:,} objects"),
-        ("at the end", f"{_size(summary.live_bytes_at_end)}, {summary.live_objects_at_end:,}"),
+        ("allocated", amount(summary.bytes)),
+        ("peak", f"{amount(summary.peak_live_bytes)}, {summary.peak_live_objects:,} objects"),
+        ("at the end", f"{amount(summary.live_bytes_at_end)}, {summary.live_objects_at_end:,}"),
         ("freed by another thread", f"{summary.remote_frees:,}"),
         ("freed, never allocated here", f"{summary.unknown_frees:,}"),
     ]
@@ -143,7 +136,7 @@ def _stacks(file: Path) -> Table:
     table = Table("allocated", "calls", "by", box=None)
     for one in stacks.most(file, _SHOWN_STACKS):
         shown = " < ".join(one.frames[:_SHOWN_FRAMES]) or "all other stacks"
-        table.add_row(_size(one.bytes), f"{one.calls:,}", shown)
+        table.add_row(amount(one.bytes), f"{one.calls:,}", shown)
     return table
 
 

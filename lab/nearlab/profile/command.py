@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from nearlab import alone
-from nearlab.profile.amounts import amount
+from nearlab.amounts import amount
 from nearlab.profile.browser import Open, offer
 from nearlab.profile.leaked import Leaked, confidence
 from nearlab.profile.page import build
@@ -27,7 +27,7 @@ def largest(folder: Path) -> tuple[Profile, int]:
     if not found:
         raise Refused(
             "no process of the program took a sample: it allocated too little for this --interval, "
-            "is static or set-uid, or has another malloc"
+            "is static and was linked without nearmalloc, is set-uid, or has another malloc"
         )
     return read(max(found, key=found.__getitem__)), len(found)
 

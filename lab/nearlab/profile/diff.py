@@ -13,12 +13,11 @@ from typing import Annotated
 import typer
 
 from nearlab import alone
-from nearlab.profile.amounts import amount, distance, wait
-from nearlab.profile.page import render, tree_of
+from nearlab.amounts import amount, distance, wait
+from nearlab.profile.page import MOST_ROWS, render, tree_of
 from nearlab.profile.profile import Profile, Site, mean, named_frame, read
 from nearlab.profile.symbols import Frame
 
-_MOST_ROWS = 30
 _MEASURES = ("grew", "shrank", "allocated")
 
 Stack = tuple[Frame, ...]
@@ -112,12 +111,21 @@ def compare(before: Profile, after: Profile) -> list[Change]:
     return sorted(changes, key=lambda change: -change.growth)
 
 
+def listed(changes: list[Change]) -> tuple[list[Change], str]:
+    """Those that grew most, those that shrank most, and a line about the others."""
+    shrank = changes[max(MOST_ROWS, len(changes) - MOST_ROWS) :]
+    shown = [*changes[:MOST_ROWS], *shrank]
+    others = len(changes) - len(shown)
+    return shown, f"and {others} more, which changed less" if others else ""
+
+
 def text(before: Profile, after: Profile, changes: list[Change]) -> str:
     sums = [profile.sum_of("live") for profile in (before, after)]
     lines = [
         f"live: {amount(sums[0])} before, {amount(sums[1])} after: {signed(sums[1] - sums[0])}"
     ]
-    for change in [*changes[:_MOST_ROWS], *changes[max(_MOST_ROWS, len(changes) - _MOST_ROWS) :]]:
+    shown, others = listed(changes)
+    for change in shown:
         mark = "" if change.is_certain else "  (perhaps chance)"
         lines.append(
             f"{signed(change.growth):>12}  95 %: {change.between}  "
@@ -125,7 +133,7 @@ def text(before: Profile, after: Profile, changes: list[Change]) -> str:
             + mark
         )
         lines += [f"{'':14}{frame.function}" for frame in change.named[1:6]]
-    return "\n".join(lines)
+    return "\n".join([*lines, *filter(None, [others])])
 
 
 def page(before: Profile, after: Profile, changes: list[Change], title: str) -> str:
@@ -139,6 +147,7 @@ def page(before: Profile, after: Profile, changes: list[Change], title: str) -> 
         ],
         _MEASURES,
     )
+    shown, others = listed(changes)
     grew = sum(max(change.growth, 0) for change in changes)
     shrank = sum(max(-change.growth, 0) for change in changes)
     return render(
@@ -168,8 +177,9 @@ def page(before: Profile, after: Profile, changes: list[Change], title: str) -> 
                 "wait": wait(change.remote_life, change.remote),
                 "distance": distance(change.distance, change.moved),
             }
-            for change in changes
+            for change in shown
         ],
+        others=others,
         tree=tree,
     )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from nearlab.profile.amounts import amount, distance, duration, wait
+from nearlab.amounts import amount, distance, duration, wait
 from nearlab.profile.leaked import Leaked, confidence
 from nearlab.profile.profile import LAST_NODE, LIFETIMES, MEASURES, Profile, Site
 from nearlab.profile.symbols import Frame
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nearlab.leaks.report import Leak
 
 _HERE = Path(__file__).parent
-_MOST_ROWS = 30
+MOST_ROWS = 30
 _OF_FREED = ("remote", "moved")  # parts of what was freed
 _ENOUGH = 10  # samples below which a site is not judged
 
@@ -112,10 +112,11 @@ def _row(site: Site, measure: str) -> dict[str, Any]:
     }
 
 
-def _rows(profile: Profile, measure: str) -> list[dict[str, Any]]:
+def _rows(profile: Profile, measure: str) -> tuple[list[dict[str, Any]], int]:
+    """The largest sites, and how many others there are."""
     sites = [site for site in profile.sites if site.sums[measure] > 0]
     sites.sort(key=lambda site: -site.sums[measure])
-    return [_row(site, measure) for site in sites[:_MOST_ROWS]]
+    return [_row(site, measure) for site in sites[:MOST_ROWS]], len(sites[MOST_ROWS:])
 
 
 def _leak_row(leak: Leak) -> dict[str, Any]:
@@ -200,6 +201,7 @@ def render(template: str, **values: Any) -> str:
 def build(profile: Profile, title: str, leaked: Leaked) -> str:
     """The page as HTML."""
     sites = [(site.stack, [site.sums[each] for each in MEASURES]) for site in profile.sites]
+    rows = {measure: _rows(profile, measure) for measure in MEASURES}
     return render(
         "page.html",
         title=title,
@@ -208,10 +210,13 @@ def build(profile: Profile, title: str, leaked: Leaked) -> str:
         own=amount(profile.told["own_bytes"]),
         slices=amount(profile.told["slice_bytes"]),
         totals={measure: amount(profile.sum_of(measure)) for measure in MEASURES},
-        rows={measure: _rows(profile, measure) for measure in MEASURES},
-        leaks=[_leak_row(leak) for leak in leaked.leaks[:_MOST_ROWS]],
+        rows={measure: shown for measure, (shown, _) in rows.items()},
+        more={measure: others for measure, (_, others) in rows.items()},
+        leaks=[_leak_row(leak) for leak in leaked.leaks[:MOST_ROWS]],
+        more_leaks=len(leaked.leaks[MOST_ROWS:]),
         leaks_unknown=leaked.unknown,
-        events=leaked.events[:_MOST_ROWS],
+        events=leaked.events[:MOST_ROWS],
+        more_events=len(leaked.events[MOST_ROWS:]),
         suggestions=suggestions(profile, leaked.leaks),
         tree=tree_of(sites, MEASURES),
     )

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearlab.top.census import Reader
+from nearlab.top.census import LINK_BITS, Reader
 
 _LINK_REACH = 1 << 21
-_MARK = np.int64(-(2**63))  # in the link of a block (malloc/heap/marks.h)
 _PAGE = 4096
 _ALIGN = 16  # of blocks
 
@@ -117,7 +116,7 @@ class Blocks:
             new = ~out[number]  # a block that is there already ends the list
             out[number] = True
             place, span = place[new], span[new]
-            distance = (self._words(place) ^ key) & ~_MARK
+            distance = (self._words(place) ^ key) & LINK_BITS
             place = place ^ distance
             going = (distance >= 0) & (distance < _LINK_REACH) & (place & 1 == 0)
             place, span = place[going], span[going]
@@ -170,9 +169,10 @@ class Blocks:
             unit = blocks if size >= _PAGE else blocks * size // _PAGE
             out[first:end] |= (int(self._spans["uncarved"][index]) >> unit & 1).astype(bool)
 
-    def span_of(self, address: int) -> int:
-        """The index of the span that has the address of a block."""
-        return int(np.searchsorted(self.start, address, "right")) - 1
+    def span_of(self, address: int) -> int | None:
+        """The index of the span that has the address."""
+        span = int(np.searchsorted(self.start, address, "right")) - 1
+        return span if span >= 0 and address < self.start[span] + self.bytes[span] else None
 
     def at(self, address: int, free: np.ndarray) -> Block | None:
         """The block that has the address; `free` is what free() said."""

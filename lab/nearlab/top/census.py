@@ -14,7 +14,7 @@ from nearlab.top.process import Layout, Process, Refused
 from nearlab.top.threads import Threads
 
 _TRIES = 5
-_MARK = 1 << 63  # in the link of a block (malloc/heap/marks.h)
+LINK_BITS = (1 << 63) - 1  # of a block's link; the highest bit marks it (malloc/heap/marks.h)
 
 
 @dataclass
@@ -44,6 +44,7 @@ class OfNode:
     live: int = 0
     free: int = 0
     large: int = 0
+    large_blocks: int = 0
     cached: int = 0
     dirty: int = 0
     purged: int = 0  # since the start
@@ -54,17 +55,21 @@ class OfNode:
     bind_refused: int = 0
 
 
+HEAP_STATES = ("used", "parked", "shared")
+
+
 @dataclass
 class OfHeap:
     number: int
     node: int  # the kernel's number, as in OfNode and OfEvent
-    state: str  # "used", "parked" or "shared"
+    state: str  # one of HEAP_STATES
     refills: int  # slow paths of malloc
     span_events: int  # slow paths of free
     remote_blocks: int  # freed by other threads, and taken back
-    freed_elsewhere: int  # blocks of other heaps that its thread freed
+    freed_elsewhere: int  # blocks that its thread freed: large ones, and those of others' spans
     thread: int | None = None  # the kernel's number; None: it has none, or which is not known
     thread_name: str | None = None
+    freed_of: dict[int, int] = field(default_factory=dict)  # freed_elsewhere by the block's node
 
 
 @dataclass
@@ -109,14 +114,27 @@ class Census:
     def total(self, name: str) -> int:
         return sum(getattr(node, name) for node in self.nodes)
 
+    def heaps_by_state(self, node: int | None = None) -> dict[str, int]:
+        """How many heaps are in each state: those of a node, or all."""
+        states = [heap.state for heap in self.heaps if node in (None, heap.node)]
+        return {state: states.count(state) for state in HEAP_STATES}
+
+    @property
+    def free_share(self) -> float:
+        """The part of the bytes in spans that is free."""
+        free = self.total("free")
+        in_spans = self.total("live") + free
+        return free / in_spans if in_spans else 0.0
+
 
 @dataclass(frozen=True)
 class Run:
-    """Neighbouring mapped chunks, the descriptors of their slices, and where the first one is."""
+    """Neighbouring mapped chunks, and the descriptors of their slices."""
 
     chunks: np.ndarray
     spans: np.ndarray
-    address: int
+    address: int  # of the first descriptor
+    memory: int  # address of the first slice
 
 
 class Reader:
@@ -261,12 +279,16 @@ class Reader:
             chunks = np.frombuffer(process.read(table, end * at["chunk.bytes"]), self.chunks)
             mapped = np.flatnonzero(chunks["presence"] >> 14 == at["chunk.mapped"])
             spans = process.number(region + at["region.spans"])
-            size = at["chunk.slices"] * at["span.bytes"]
+            base = process.number(region + at["region.base"])
+            slices = at["chunk.slices"]
             for run in np.split(mapped, np.flatnonzero(np.diff(mapped) != 1) + 1):
                 if len(run):
-                    address = spans + int(run[0]) * size
-                    raw = process.read(address, len(run) * size)
-                    yield Run(chunks[run], np.frombuffer(raw, self.spans), address)
+                    first = int(run[0]) * slices
+                    address = spans + first * at["span.bytes"]
+                    raw = process.read(address, len(run) * slices * at["span.bytes"])
+                    described = np.frombuffer(raw, self.spans)
+                    memory = base + first * at["slice.bytes"]
+                    yield Run(chunks[run], described, address, memory)
             region = process.number(region + at["region.next"])
 
     def _add_chunks(self, run: Run, node: OfNode, census: Census) -> None:
@@ -278,6 +300,7 @@ class Reader:
         node.dirty += int(dirty.sum()) * slice_bytes
         large = ~free & (spans["kind"] == at["span.large"])
         node.large += int(spans["slices"][large].sum()) * slice_bytes
+        node.large_blocks += int((large & (spans["sampled"] != at["sampled.blocks"])).sum())
         found = np.flatnonzero(
             ~free & (spans["kind"] == at["span.blocks"]) & (spans["class"] < len(self.shapes))
         )
@@ -337,7 +360,7 @@ class Reader:
         while place & 1 == 0 and 0 <= place - start <= len(raw) - 8 and count < capacity:
             count += 1
             link = int.from_bytes(raw[place - start : place - start + 8], "little")
-            place ^= (link ^ self.key) & ~_MARK
+            place ^= (link ^ self.key) & LINK_BITS
         uncarved = int(span["uncarved"])
         first = (np.arange(capacity, dtype=np.int64) * size) >> 12
         return count + int((uncarved >> first & 1).sum())
@@ -372,6 +395,7 @@ class Reader:
             int(freed.sum()),
             thread,
             None if thread is None else process.name_of(thread),
+            dict(zip(nodes, freed.tolist(), strict=True)),
         )
 
     def _events(self, nodes: list[int]) -> list[OfEvent]:

@@ -7,14 +7,14 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.console import Group
 from rich.live import Live
 
 from nearlab import alone
 from nearlab.top.census import Census, Reader
+from nearlab.top.live import Screenful
 from nearlab.top.process import Ended, Process, Refused, find_layout, named
 from nearlab.top.threads import Threads
-from nearlab.top.view import History, picture, show
+from nearlab.top.view import History, show
 
 
 def _readers(targets: list[str]) -> list[Reader]:
@@ -35,9 +35,14 @@ def _readers(targets: list[str]) -> list[Reader]:
 
 
 def _as_json(census: Census) -> dict[str, Any]:
-    told = asdict(census)
-    told["classes"] = [each for each in told["classes"] if each["spans"] > 0]
-    return told
+    return asdict(census) | {
+        "free_share": census.free_share,
+        "classes": [
+            asdict(each) | {"live_bytes": each.live_bytes, "free_bytes": each.free_bytes}
+            for each in census.classes
+            if each.spans > 0
+        ],
+    }
 
 
 def _once(readers: list[Reader], as_json: bool) -> None:
@@ -67,7 +72,7 @@ def _watch(readers: list[Reader], interval: float) -> None:
         while watched:
             begin = time.monotonic()
             look(watched)
-            live.update(Group(*(picture(history) for _, history in watched)), refresh=True)
+            live.update(Screenful([history for _, history in watched]), refresh=True)
             time.sleep(max(interval - (time.monotonic() - begin), 0.05))
 
 

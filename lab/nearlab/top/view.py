@@ -2,28 +2,21 @@
 
 import sys
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from nearlab.amounts import amount
 from nearlab.top.census import Census, OfHeap
 
 _MOST_CLASSES = 12
 _MOST_HEAPS = 8
 _MOST_EVENTS = 8
 _BARS = "▁▂▃▄▅▆▇█"
-_WIDTH = 60  # values of a sparkline
-
-
-def amount(count: float) -> str:
-    """Bytes as people read them."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(count) < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"
+_MOST_BARS = 60  # of a sparkline
 
 
 def sparkline(values: list[int]) -> str:
@@ -37,7 +30,7 @@ def sparkline(values: list[int]) -> str:
 class History:
     """The censuses of one process as far as the picture needs them."""
 
-    resident: deque[int] = field(default_factory=lambda: deque(maxlen=_WIDTH))
+    resident: deque[int] = field(default_factory=lambda: deque(maxlen=_MOST_BARS))
     last: Census | None = None
     before: Census | None = None
     refused: str = ""  # why the census after `last` could not be taken
@@ -47,14 +40,27 @@ class History:
         self.resident.append(census.resident)
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", expand=False, box=None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, justify="right")
-    return table
+@dataclass(frozen=True)
+class Part:
+    """A table of a picture, which has room for some of its rows."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[str | Text]]  # the most important first
+    most: int  # rows in a picture whose height has no limit
+
+    def first(self, count: int) -> RenderableType:
+        """So many rows, and how many there are beyond them."""
+        table = Table(title=self.title, title_justify="left", box=None, pad_edge=False)
+        for column in self.columns:
+            table.add_column(column, justify="left" if column == "thread" else "right")
+        for row in self.rows[:count]:
+            table.add_row(*row)
+        more = len(self.rows) - count
+        return Group(table, Text(f"and {more} more")) if more > 0 else table
 
 
-def _nodes(census: Census) -> Table:
+def _nodes(census: Census) -> Part:
     columns = (
         "node",
         "mapped",
@@ -67,7 +73,7 @@ def _nodes(census: Census) -> Table:
         "purges",
         "spills out/in",
     )
-    table = _table("Memory by node", *columns)
+    rows = []
     for node in census.nodes:
         sizes = (
             node.mapped,
@@ -78,37 +84,24 @@ def _nodes(census: Census) -> Table:
             node.dirty,
             node.purged,
         )
-        table.add_row(
-            str(node.node),
-            *map(amount, sizes),
-            str(node.purge_calls),
-            f"{node.spills_out}/{node.spills_in}",
-        )
-    return table
+        spills = f"{node.spills_out}/{node.spills_in}"
+        rows.append((str(node.node), *map(amount, sizes), str(node.purge_calls), spills))
+    return Part("Memory by node", columns, rows, len(rows))
 
 
-def _classes(census: Census) -> Table:
+def _classes(census: Census) -> Part:
     shown = sorted(census.classes, key=lambda each: each.live_bytes + each.free_bytes, reverse=True)
-    shown = [each for each in shown if each.spans > 0]
-    table = _table(
-        f"Size classes: the largest {min(_MOST_CLASSES, len(shown))} of {len(shown)}",
-        "size",
-        "spans",
-        "live blocks",
-        "free blocks",
-        "live",
-        "free",
-    )
-    for each in shown[:_MOST_CLASSES]:
-        table.add_row(
-            str(each.size),
-            str(each.spans),
-            str(each.live),
-            str(each.free),
+    rows = [
+        (
+            *map(str, (each.size, each.spans, each.live, each.free)),
             amount(each.live_bytes),
             amount(each.free_bytes),
         )
-    return table
+        for each in shown
+        if each.spans > 0
+    ]
+    columns = ("size", "spans", "live blocks", "free blocks", "live", "free")
+    return Part("Size classes, the largest first", columns, rows, _MOST_CLASSES)
 
 
 _COUNTED = ("refills", "span_events", "remote_blocks", "freed_elsewhere")
@@ -124,17 +117,12 @@ def _thread(heap: OfHeap) -> Text:
     return Text("" if heap.thread is None else f"{heap.thread} {heap.thread_name or ''}".rstrip())
 
 
-def _heaps(census: Census, before: Census | None) -> Table:
+def _heaps(census: Census, before: Census | None) -> Part:
     """Rates if there is a census before, else sums."""
     unit = "" if before is None else "/s"
-    counts = {
-        state: sum(heap.state == state for heap in census.heaps)
-        for state in ("used", "parked", "shared")
-    }
-    title = ", ".join(f"{count} {state}" for state, count in counts.items())
+    states = ", ".join(f"{count} {state}" for state, count in census.heaps_by_state().items())
     known = any(heap.thread is not None for heap in census.heaps)
-    table = _table(
-        f"Heaps: {title}; the busiest",
+    columns = (
         "heap",
         "node",
         "state",
@@ -144,8 +132,6 @@ def _heaps(census: Census, before: Census | None) -> Table:
         f"remote taken back{unit}",
         f"freed elsewhere{unit}",
     )
-    if known:
-        table.columns[3].justify = "left"
     old = {heap.number: heap for heap in before.heaps} if before else {}
     seconds = census.taken - before.taken if before else 0
 
@@ -153,41 +139,58 @@ def _heaps(census: Census, before: Census | None) -> Table:
         since = old.get(heap.number)
         return heap.refills + heap.span_events - (since.refills + since.span_events if since else 0)
 
-    for heap in sorted(census.heaps, key=busy, reverse=True)[:_MOST_HEAPS]:
-        row = [str(heap.number), str(heap.node), heap.state]
-        thread = [_thread(heap)] if known else []
-        table.add_row(*row, *thread, *_counts(heap, old.get(heap.number), seconds))
-    return table
+    rows: list[list[str | Text]] = [
+        [
+            *(str(heap.number), str(heap.node), heap.state),
+            *([_thread(heap)] if known else []),
+            *_counts(heap, old.get(heap.number), seconds),
+        ]
+        for heap in sorted(census.heaps, key=busy, reverse=True)
+    ]
+    return Part(f"Heaps: {states}; the busiest first", columns, rows, _MOST_HEAPS)
 
 
-def _events(census: Census) -> Table:
+def _events(census: Census) -> Part:
     when = "seconds ago" if census.clocked else "seconds before the newest"
-    table = _table("Rare events, the newest first", when, "event", "node", "bytes")
-    for event in census.events[:_MOST_EVENTS]:
+    rows = []
+    for event in census.events:
         node = f"{event.node} by {event.other}" if event.kind == "spill" else str(event.node)
         size = amount(event.bytes) + (" or more" if event.or_more else "")
-        table.add_row(f"{event.seconds_ago:.1f}", event.kind, node, size)
-    return table
+        rows.append((f"{event.seconds_ago:.1f}", event.kind, node, size))
+    columns = (when, "event", "node", "bytes")
+    return Part("Rare events, the newest first", columns, rows, _MOST_EVENTS)
+
+
+def head(history: History, most_bars: int = _MOST_BARS) -> Text:
+    """The process in one line, with a sparkline of so many bars at most; 0: with none."""
+    census = history.last
+    if census is None:
+        return Text(history.refused)
+    line = Text(f"{census.name} ({census.pid}): {amount(census.resident)} resident", style="bold")
+    if history.before is not None:
+        seconds = census.taken - history.before.taken
+        returned = (census.total("purged") - history.before.total("purged")) / seconds
+        if most_bars > 0:
+            line.append(f"  {sparkline(list(history.resident)[-most_bars:])}")
+        line.append(f"  returned {amount(returned)}/s")
+    line.append(f"  {census.free_share:.0%} of the bytes in spans are free")
+    if history.refused:
+        line.append(f"  (an earlier picture: {history.refused})", style="red")
+    return line
+
+
+def parts(history: History) -> list[Part]:
+    """What stands below the head, the most important first."""
+    census = history.last
+    if census is None:
+        return []
+    return [_nodes(census), _classes(census), _heaps(census, history.before), _events(census)]
 
 
 def picture(history: History) -> RenderableType:
     """The last census, with rates since the one before."""
-    census = history.last
-    if census is None:
-        return Text(history.refused)
-    in_spans = census.total("live") + census.total("free")
-    unused = census.total("free") / in_spans if in_spans else 0
-    head = Text(f"{census.name} ({census.pid}): {amount(census.resident)} resident", style="bold")
-    if history.before is not None:
-        seconds = census.taken - history.before.taken
-        returned = (census.total("purged") - history.before.total("purged")) / seconds
-        head.append(f"  {sparkline(list(history.resident))}  returned {amount(returned)}/s")
-    head.append(f"  {unused:.0%} of the bytes in spans are free")
-    if history.refused:
-        head.append(f"  (an earlier picture: {history.refused})", style="red")
-    heaps = _heaps(census, history.before)
-    parts = (head, _nodes(census), _classes(census), heaps, _events(census))
-    return Group(*(piece for part in parts for piece in (part, Text(""))))
+    pieces = [head(history), *(part.first(part.most) for part in parts(history))]
+    return Group(*(each for piece in pieces for each in (piece, Text(""))))
 
 
 def show(census: Census) -> None:

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 
 def amount(size: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
+    for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(size) < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
-    return f"{size:.1f} GiB"
+    return f"{size:.1f} TiB"
 
 
 def duration(seconds: float) -> str:
