@@ -8,6 +8,7 @@
 #include <unwind.h>
 
 #include <csignal>
+#include <iterator>
 
 #include "profile/stack.h"
 #include "profiling.h"
@@ -115,12 +116,13 @@ TEST(ProfileHandler, ItsStackByFramePointersEnds) {
 
 // --- samples ---
 
-constexpr size_t kSize = 3000;
+constexpr size_t kSizes[] = {100, 3000, 100'000};
+volatile size_t wanted;
 void* volatile taken;
 
-[[gnu::noinline]] void allocate_in_handler(int) { taken = near_malloc(kSize); }
+[[gnu::noinline]] void allocate_in_handler(int) { taken = near_malloc(wanted); }
 
-// The samples of sites whose stack has the handler as the allocation's caller.
+// The samples of sites whose stack leads through the handler.
 uint64_t samples_of_handler() {
   constexpr uintptr_t kCode = 96;  // the function is not longer
   uint64_t samples = 0;
@@ -134,33 +136,39 @@ uint64_t samples_of_handler() {
   return samples;
 }
 
+// Allocates in a handler, each size so many times; `interrupted` calls raise.
+template <typename Interrupted>
+void allocate_in_handlers(unsigned times, Interrupted interrupted) {
+  const Handler handler(SIGUSR1, allocate_in_handler);
+  for (const size_t size : kSizes) {
+    wanted = size;
+    for (unsigned i = 0; i < times; i++) {
+      interrupted();
+      near_free(taken);
+      count_cases();
+    }
+  }
+}
+
 TEST(ProfileHandler, IsSampledIfItInterruptedTheProgram) {
+  constexpr unsigned kTimes = 20;
   const Profiling profiling(1);
   ASSERT_TRUE(profiling.started());
-  const Handler handler(SIGUSR1, allocate_in_handler);
-  constexpr uint64_t kTimes = 20;
-  for (uint64_t i = 0; i < kTimes; i++) {
+  allocate_in_handlers(kTimes, [] {
     ASSERT_EQ(raise(SIGUSR1), 0);
     ASSERT_NE(taken, nullptr);
-    near_free(taken);
-    count_cases();
-  }
-  EXPECT_EQ(samples_of_handler(), kTimes);
+  });
+  EXPECT_EQ(samples_of_handler(), kTimes * std::size(kSizes));
 }
 
 TEST(ProfileHandler, IsNotSampledIfItInterruptedTheAllocator) {
-  near_free(near_malloc(1));  // the thread has a heap
   const Profiling profiling(1);
   ASSERT_TRUE(profiling.started());
-  const Handler handler(SIGUSR1, allocate_in_handler);
-  for (int i = 0; i < 20; i++) {
-    {
-      const near::Inside inside;  // as if the thread were about to take a lock
-      ASSERT_EQ(raise(SIGUSR1), 0);
-    }
-    near_free(taken);
-    count_cases();
-  }
+  allocate_in_handlers(20, [] {
+    near_free(near_malloc(wanted));          // the thread's heap has such a block
+    const near::Inside about_to_take_locks;  // as the allocator's slow paths are
+    ASSERT_EQ(raise(SIGUSR1), 0);
+  });
   EXPECT_EQ(samples_of_handler(), 0u);
 }
 
