@@ -10,7 +10,7 @@
 
 namespace near {
 
-// On aarch64 a return address that lies on a stack may be signed: the signature fills the bits above
+// On aarch64 a return address that lies on a stack may be signed: a signature fills the bits above
 // those that addresses have, however many these are. The instruction XPACLRI removes it from x30.
 // Its code is that of a hint, so processors that cannot sign ignore it.
 NEAR_INLINE uintptr_t plain_return_address(uintptr_t address) {

@@ -1,8 +1,8 @@
 // Stacks of functions that sign their return addresses with the other key, B, of aarch64. Their
 // unwind tables say so.
-#include "signed_stack.h"
-
 #include <gtest/gtest.h>
+
+#include "signed_stack.h"
 
 namespace near_test {
 namespace {
