@@ -138,8 +138,9 @@ uint64_t samples_of_handler() {
   return samples;
 }
 
-// Allocates in a handler, each size so many times; `interrupted` calls raise. The allocator has such
-// memory before: ThreadSanitizer forbids handlers the memory that the tests' system itself takes.
+// Allocates in a handler, each size so many times; `interrupted` calls raise. The allocator has
+// such memory before: the system of the tests takes some itself when it gives any, and
+// ThreadSanitizer forbids that in a handler.
 template <typename Interrupted>
 void allocate_in_handlers(unsigned times, Interrupted interrupted) {
   const Handler handler(SIGUSR1, allocate_in_handler);
