@@ -10,6 +10,16 @@
 
 namespace near {
 
+// On aarch64 a return address that lies on a stack may be signed: a signature fills the bits above
+// those that addresses have, however many these are. The instruction XPACLRI removes it from x30.
+// Its code is that of a hint, so processors that cannot sign ignore it.
+NEAR_INLINE uintptr_t plain_return_address(uintptr_t address) {
+#if defined(__aarch64__)
+  asm("mov x30, %0\n\thint #7\n\tmov %0, x30" : "+r"(address) : : "x30");
+#endif
+  return address;
+}
+
 struct Registers {
 #if defined(__x86_64__)
   static constexpr unsigned kCount = 17;

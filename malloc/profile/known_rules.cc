@@ -18,7 +18,7 @@ struct Entry {
 struct Pair {
   Entry entries[2];  // the newer one first
 };
-constexpr size_t kPairs = KnownRules::kBytes / sizeof(Pair);
+constexpr size_t kPairs = size_t{12} * 1024 / sizeof(Pair);
 
 constinit Atomic<bool> taken{false};
 static_assert(Registers::kCount <= ShortRules::kNoTable);
@@ -33,6 +33,9 @@ struct KnownStack {
 };
 constexpr size_t kStacks = 16;
 constinit KnownStack stacks[kStacks] = {};  // guard: taken
+
+static_assert(sizeof taken + sizeof pairs + sizeof period + sizeof began_ms + sizeof stacks <=
+              KnownRules::kBytes);
 
 constexpr uint64_t kOdd = 0x9e37'79b9'7f4a'7c15;
 

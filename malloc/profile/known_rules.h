@@ -37,7 +37,7 @@ struct ShortRules {
 
 class KnownRules {
  public:
-  static constexpr size_t kBytes = size_t{12} * 1024;
+  static constexpr size_t kBytes = size_t{12} * 1024 + 512;  // of all rules and stacks together
   static constexpr uint64_t kTrustMs = 100;
 
   explicit KnownRules(uint64_t now_ms);

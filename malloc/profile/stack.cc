@@ -53,6 +53,7 @@ Step step_by_frame(Registers& registers) {
   uintptr_t& caller = registers.value[Registers::kFrame];
   const bool known = registers.read_word(place, caller) &&
                      registers.read_word(place + sizeof(uintptr_t), registers.pc);
+  registers.pc = plain_return_address(registers.pc);
   registers.value[Registers::kStack] = place + 2 * sizeof(uintptr_t);
   return known && registers.pc != 0 ? Step::done : Step::end;
 }

@@ -16,9 +16,6 @@ bool find_frame_address(const Rules& rules, Registers& registers, uintptr_t& cfa
   return !rules.cfa_is_stored || registers.read_word(cfa, cfa);
 }
 
-// On aarch64 a return address may carry a signature in its highest bits.
-uintptr_t plain_address(uintptr_t address) { return address & 0x00ff'ffff'ffff'ffff; }
-
 // Restores the caller's registers by the rules.
 Step apply(const Rules& rules, Registers& registers) {
   uintptr_t cfa = 0;
@@ -36,7 +33,7 @@ Step apply(const Rules& rules, Registers& registers) {
     }
   }
   if (rules.of[rules.return_register].kind == Rule::Kind::undefined) return Step::end;
-  registers.pc = plain_address(registers.value[rules.return_register]);
+  registers.pc = plain_return_address(registers.value[rules.return_register]);
   registers.value[Registers::kStack] = cfa;
   return registers.pc == 0 ? Step::end : Step::done;
 }
@@ -54,7 +51,7 @@ NEAR_INLINE Step apply_short(const ShortRules& rules, Registers& registers) {
     const uintptr_t place = cfa + static_cast<uintptr_t>(rules.stored[i]) * sizeof(uintptr_t);
     if (!registers.read_word(place, registers.value[Registers::kKept[i]])) return Step::end;
   }
-  registers.pc = plain_address(registers.value[Registers::kReturn]);
+  registers.pc = plain_return_address(registers.value[Registers::kReturn]);
   registers.value[Registers::kStack] = cfa;
   return registers.pc == 0 ? Step::end : Step::done;
 }

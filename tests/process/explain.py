@@ -213,6 +213,19 @@ class Explain(PreloadTest):
             words = "leave when none was freed in it for 600000 ms (decay_ms), by the purge thread"
             self.assertIn(words, text)
 
+    def test_nodes(self) -> None:
+        """One of two pretended nodes has too little memory for the program."""
+        script = PYTHON.replace("THREADS", "2")
+        topology = {"NEARMALLOC_TOPOLOGY": "nodes=2;cpus=0-1023,1024-2047",
+                    "NEARMALLOC_REGION_MIB": "16"}
+        with Explained([sys.executable, "-c", script], PYTHONMALLOC="malloc",
+                       **topology) as explained:
+            text = self.expect_sum(explained)
+            found = re.search(r"^Other nodes served (\d+) requests of a node", text, re.MULTILINE)
+            assert found is not None, text
+            self.assertGreater(int(found[1]), 0, text)
+            self.assertIn("s ago: node 1 served what node 0 could not.\n", text)
+
     def test_events(self) -> None:
         """Growth, what was given back, and a double free that was only reported."""
         script = ("import ctypes\nlibc = ctypes.CDLL(None)\nlibc.malloc.restype = ctypes.c_void_p\n"

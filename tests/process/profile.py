@@ -314,6 +314,19 @@ class Profile(ProfiledTest):
             self.assertRegex(path.read_text(), r"^([^ ]+ [0-9]+\n)+$", path)
         count(len(written))
 
+    def test_interrupted_samples(self) -> None:
+        """Handlers interrupt threads that take samples, and fork there: the child allocates."""
+        for command in (["signals"], ["forks", "in_a_handler"],
+                        ["forks", "in_a_handler_among_threads"]):
+            extra = self.options("json") | {"NEARMALLOC_PROFILE_INTERVAL": "64"}
+            result = run([PROGRAMS / command[0], *command[1:]], extra=extra)
+            self.assert_good(result)
+            self.assertEqual(result.complaints, b"", str(result))
+            found = json.loads((self.folder / "profile").read_bytes())
+            samples = sum(site["samples"] for site in found["sites"])
+            self.assertGreater(samples, 10_000, command)
+            count()
+
     def test_a_profile_that_is_being_written_at_exit(self) -> None:
         """A handler in another thread waits for a reader of the file, and none comes."""
         os.mkfifo(self.folder / "profile")

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <thread>
 
+#include "recorded_events.h"
 #include "sizes/size_class.h"
 #include "support/cases.h"
 
@@ -21,16 +22,8 @@ using near::kSliceSize;
 using near::recent_event;
 using near::record_event;
 
-void forget() {
-  event_ring.next.store(0, near::kRelaxed);
-  for (auto& word : event_ring.words) word.store(0, near::kRelaxed);
-  for (auto& node : event_ring.begun) {
-    for (auto& count : node) count.store(0, near::kRelaxed);
-  }
-}
-
 TEST(Events, AreReadBackAsTheyWereRecorded) {
-  forget();
+  forget_events();
   EXPECT_EQ(recent_event(0).kind, EventKind::none);
   record_event(EventKind::spill, 63, 17, 0);
   record_event(EventKind::growth, 5, 5, 32 * kSliceSize);
@@ -52,7 +45,7 @@ TEST(Events, AreReadBackAsTheyWereRecorded) {
 }
 
 TEST(Events, ABurstIsOneEvent) {
-  forget();
+  forget_events();
   for (int i = 0; i < 3; i++) record_event(EventKind::purge, 1, 1, 2 * kSliceSize);
   EXPECT_EQ(recent_event(0).bytes, 6 * kSliceSize);
   EXPECT_EQ(recent_event(1).kind, EventKind::none);
@@ -60,7 +53,7 @@ TEST(Events, ABurstIsOneEvent) {
 }
 
 TEST(Events, AreCountedByKindAndNodeAlsoWhenTheyAreForgotten) {
-  forget();
+  forget_events();
   // A burst is one event; another node's is another.
   for (int i = 0; i < 3; i++) record_event(EventKind::purge, 1, 1, 2 * kSliceSize);
   record_event(EventKind::purge, 2, 2, 2 * kSliceSize);
@@ -76,7 +69,7 @@ TEST(Events, AreCountedByKindAndNodeAlsoWhenTheyAreForgotten) {
 }
 
 TEST(Events, ABurstOfSeveralKindsFillsASlotForEach) {
-  forget();
+  forget_events();
   record_event(EventKind::bind_refused, 3, 3, kSliceSize);
   for (unsigned i = 0; i < 1000; i++) {
     for (unsigned node = 0; node < 2; node++) {
@@ -102,7 +95,7 @@ TEST(Events, ABurstOfSeveralKindsFillsASlotForEach) {
 }
 
 TEST(Events, AnEventIsOpenForASecondAndAsLongAsItIsAmongTheLast) {
-  forget();
+  forget_events();
   record_event(EventKind::growth, 0, 0, kSliceSize);
   // As if it had begun two seconds ago, or two seconds from now.
   const uint64_t begun = event_ring.words[0].load(near::kRelaxed);
@@ -113,7 +106,7 @@ TEST(Events, AnEventIsOpenForASecondAndAsLongAsItIsAmongTheLast) {
     EXPECT_EQ(recent_event(0).bytes, kSliceSize);
     EXPECT_EQ(recent_event(1).bytes, kSliceSize);
   }
-  forget();
+  forget_events();
   for (unsigned node = 0; node <= near::kOpen; node++) record_event(EventKind::growth, node, 0, 1);
   record_event(EventKind::growth, 0, 0, 1);
   EXPECT_EQ(event_ring.next.load(near::kRelaxed), near::kOpen + 2) << "its slot is too old";
@@ -123,7 +116,7 @@ TEST(Events, AnEventIsOpenForASecondAndAsLongAsItIsAmongTheLast) {
 }
 
 TEST(Events, TheOldestAreForgotten) {
-  forget();
+  forget_events();
   for (unsigned i = 0; i < kEvents + 10; i++) {
     record_event(EventKind::growth, i % 64, 0, (i + 1) * kSliceSize);
   }
@@ -135,7 +128,7 @@ TEST(Events, TheOldestAreForgotten) {
 }
 
 TEST(Events, AreWholeWhicheverThreadsWrite) {
-  forget();
+  forget_events();
   const auto begin = std::chrono::steady_clock::now();
   std::thread threads[4];
   for (unsigned t = 0; t < 4; t++) {
@@ -159,7 +152,7 @@ TEST(Events, AreWholeWhicheverThreadsWrite) {
       std::chrono::ceil<std::chrono::seconds>(std::chrono::steady_clock::now() - begin).count();
   // Eight kinds each second, and a few more where two threads began at once.
   EXPECT_LE(event_ring.next.load(near::kRelaxed), 16 * (seconds + 1));
-  forget();
+  forget_events();
   count_cases();
 }
 

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "front/thread.h"
+#include "node/bind.h"
 #include "platform/options.h"
+#include "recorded_events.h"
 #include "support/cases.h"
 #include "support/fake_os.h"
 #include "support/forked.h"
@@ -18,6 +20,7 @@
 namespace near_test {
 namespace {
 
+using near::EventKind;
 using near::kSliceSize;
 using near::nodes;
 using near::Span;
@@ -107,9 +110,17 @@ TEST_F(MemoryTest, ANodeThatIsFullSpillsToTheNearest) {
   for (unsigned home = 0; home < topology.count; home++) {
     for (unsigned i = 0; i < topology.count; i++) {
       const uint64_t spills = near::spill_count();
+      forget_events();
       const Span* span = take(home, 1);
       EXPECT_EQ(node_of(span), topology.order[home][i]) << "from node " << home;
       EXPECT_EQ(near::spill_count(), spills + (i > 0 ? 1 : 0));
+      const auto events = recorded_events(EventKind::spill);
+      ASSERT_EQ(events.size(), i > 0 ? 1u : 0u);
+      for (const near::Event& event : events) {
+        EXPECT_EQ(event.node, home);
+        EXPECT_EQ(event.other, topology.order[home][i]);
+        EXPECT_EQ(event.bytes, 0u);
+      }
       exhaust(topology.order[home][i]);
       count_cases();
     }
@@ -270,6 +281,25 @@ TEST_F(MemoryTest, AddedWindowsAreBoundToTheirNodeAndRefusalsCounted) {
   EXPECT_NE(take(0, huge), nullptr);
   EXPECT_EQ(fake_os::calls(OsCall::bind), calls);
   near::set_option("bind", 1);
+}
+
+TEST_F(MemoryTest, ARefusedBindingIsAnEvent) {
+  topology.real = true;
+  char* memory = take(0, 4)->start;
+  for (unsigned n = 0; n < topology.count; n++) {
+    forget_events();
+    near::bind_to(n, memory, 3 * kSliceSize);
+    EXPECT_TRUE(recorded_events(EventKind::bind_refused).empty());
+    fake_os::fail(OsCall::bind, 1, true);
+    near::bind_to(n, memory, 3 * kSliceSize);
+    fake_os::fail_none();
+    const auto events = recorded_events(EventKind::bind_refused);
+    ASSERT_EQ(events.size(), 1u);
+    EXPECT_EQ(events[0].node, n);
+    EXPECT_EQ(events[0].other, n);
+    EXPECT_EQ(events[0].bytes, 3 * kSliceSize);
+    count_cases();
+  }
 }
 
 TEST_F(MemoryTest, MetadataIsZeroAlignedAndApart) {
