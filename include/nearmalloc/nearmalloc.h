@@ -210,9 +210,9 @@ NEAR_API int near_stats_openmetrics(FILE* stream) NEAR_NOEXCEPT;
  * is: live blocks; free ones in spans, by size class; what magazines and heaps keep; what is dirty,
  * and when it leaves; pages that are resident and unused, as in huge pages; the allocator's own
  * structures; and the process's other mappings. The allocator's parts are measured from its
- * structures and from the kernel's page table (/proc/self/pagemap); of each other mapping counts
- * what the kernel says is resident, less the allocator's own pages in it. The kernel's total stands
- * beside the sum. Needs /proc; waits for locks of heaps, so it is for operators. Blocks that busy
+ * structures and from the kernel's page table (/proc/self/pagemap). Of each other mapping, it
+ * counts the pages that the kernel calls resident, without the allocator's own. The kernel's total
+ * stands beside the sum. Needs /proc; waits for locks of heaps, so it is for operators. Blocks that busy
  * threads take or free meanwhile may be counted either way.
  * Returns 0; EIO, also if the stream had an error before; EINVAL if it is NULL; ENOSYS if /proc
  * cannot be read, or the caller is a signal handler that interrupted the allocator. (With the

@@ -84,7 +84,7 @@ def test_what_was_freed_beside_a_large_block_is_free_memory(
             assert size % reader.layout["slice.bytes"] == 0
             for inside in (start, start + size - 1):
                 assert blocks.span_of(inside) is None
-                expected = f"is in no span, but in {size} bytes of free memory at {start:#x}"
+                expected = f"is in no span: it is in {size} bytes of free memory at {start:#x}"
                 assert words.block(inside) == [f"{inside:#x} {expected}"]
             found += 1
     assert found >= 1
@@ -110,5 +110,5 @@ def test_the_first_and_the_last_block_of_a_span_have_neighbours_outside(
 
 def test_memory_of_others_is_said_to_be_not_mapped(words: Words, blocks: Blocks) -> None:
     expected = "memory that nearmalloc has not mapped"
-    assert words.block(4096) == [f"0x1000 is in no span, but in {expected}"]
+    assert words.block(4096) == [f"0x1000 is in no span: it is in {expected}"]
     assert beside(words, int(blocks.start[0] + blocks.offset[0]))[0].endswith(expected)

@@ -5,6 +5,7 @@ import fcntl
 import os
 import pty
 import re
+import select
 import struct
 import subprocess
 import sys
@@ -105,6 +106,8 @@ def test_processes_beyond_the_height_are_counted() -> None:
     lines = drawn([a_history(pid) for pid in range(12)], 10)
     assert [line.split()[0] for line in lines[:9]] == [f"server-{pid}" for pid in range(9)]
     assert lines[9:] == ["and 3 more processes, for which the terminal is too low"]
+    narrow = drawn([a_history(pid) for pid in range(12)], 10, 40)
+    assert len(narrow) == 10 and narrow[9].startswith("and 3 more processes")
 
 
 def test_the_reason_why_a_process_cannot_be_read_has_room() -> None:
@@ -161,6 +164,7 @@ def screens(terminal: int) -> Iterator[list[str]]:
     """The pictures that the view draws, each after it moved the cursor to the first place."""
     text = b""
     while True:
+        assert select.select([terminal], [], [], 60)[0], f"the view draws no more: {text!r}"
         text += os.read(terminal, 65536)
         *whole, text = text.split(b"\x1b[H")
         for each in whole:

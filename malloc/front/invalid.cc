@@ -41,7 +41,15 @@ void describe_block(const void* pointer, const Span& span) {
           size, start, seen.owner(), whose(seen.owner()));
 }
 
+void describe_sampled(const void* pointer, const Span& span) {
+  const auto offset = static_cast<size_t>(static_cast<const char*>(pointer) - span.start);
+  const uint32_t size = span.shape().size;
+  message("  it is %zu bytes into a cell of %u bytes for a block that the profiler follows",
+          offset % size, size);
+}
+
 void describe_large(const void* pointer, const Span& span) {
+  if (span.sampled == Sampled::blocks) return describe_sampled(pointer, span);
   const auto* address = static_cast<const char*>(pointer);
   const bool before = address < span.start;
   message("  it is %zu bytes %s a large block of %zu bytes at %p, which no heap owns",

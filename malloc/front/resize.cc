@@ -48,12 +48,17 @@ bool is_of_class(const Span& span) {
   return span.kind != SpanKind::large || span.sampled == Sampled::blocks;
 }
 
-size_t usable_in(const Span& span, const void* pointer) {
-  // A handler must not wait for the profiler; it may use all that is there.
-  if (unlikely(span.sampled == Sampled::blocks) && !is_inside()) {
-    return profile::sampled_size(span, pointer);
-  }
+// Bytes from the start of a block to the next.
+size_t room_in(const Span& span) {
   return is_of_class(span) ? span.shape().size : span.bytes() - span.offset();
+}
+
+// Bytes that the program may use of a block; 0 if it is in no live block, as far as is known. Of a
+// sampled block a handler that interrupted the allocator gets all that is there, because it must
+// not wait for the profiler.
+size_t usable_in(const Span& span, const void* pointer) {
+  const bool asks = unlikely(span.sampled == Sampled::blocks) && !is_inside();
+  return asks ? profile::sampled_size(pointer) : room_in(span);
 }
 
 // True if a block of `usable` bytes should be kept for `size` bytes: they fit, and they fill at
@@ -96,10 +101,11 @@ void* allocate_to_grow(size_t usable, size_t size) {
   return pointer != nullptr ? pointer : allocate(size);
 }
 
-void* move(void* pointer, size_t usable, size_t size) {
+// `held`: bytes of the block that may have been written; `usable` or more.
+void* move(void* pointer, size_t usable, size_t held, size_t size) {
   void* moved = size > usable ? allocate_to_grow(usable, size) : allocate(size);
   if (moved == nullptr) return size <= usable ? pointer : nullptr;
-  memcpy(moved, pointer, min_of(usable, size));
+  memcpy(moved, pointer, min_of(held, size));
   release(pointer);
   return moved;
 }
@@ -148,12 +154,16 @@ NEAR_NOINLINE void* reallocate_any(void* pointer, size_t size) {
   }
   Span* span = span_of_block(pointer);
   if (unlikely(span == nullptr)) {
-    if (is_emergency(pointer)) return move(pointer, emergency_size(pointer), size);
+    if (is_emergency(pointer)) {
+      const size_t usable = emergency_size(pointer);
+      return move(pointer, usable, usable, size);
+    }
     if (span_of(pointer) == nullptr) return reallocate_foreign(pointer, size);
     report_invalid(pointer, "realloc of what is no live block of this allocator");
     return refuse();
   }
   const size_t usable = usable_in(*span, pointer);
+  if (unlikely(usable == 0)) return refuse_freed(pointer);
   if (!is_of_class(*span)) {
     const size_t before = span->asked;
     if (size > kMediumMax && size <= PTRDIFF_MAX && resize_large(*span, size)) {
@@ -165,7 +175,7 @@ NEAR_NOINLINE void* reallocate_any(void* pointer, size_t size) {
   } else if (fits_well(size, usable)) {
     return likely(is_live(*span, pointer)) ? pointer : refuse_freed(pointer);
   }
-  return move(pointer, usable, size);
+  return move(pointer, usable, room_in(*span), size);
 }
 
 }  // namespace
@@ -174,7 +184,7 @@ void* reallocate(void* pointer, size_t size) {
   Span* span = span_of_own_block(pointer);
   if (unlikely(span == nullptr || size == 0)) return reallocate_any(pointer, size);
   const size_t usable = span->shape().size;
-  if (!fits_well(size, usable)) return move(pointer, usable, size);
+  if (!fits_well(size, usable)) return move(pointer, usable, usable, size);
   const bool freed = is_freed(*span, static_cast<Block*>(pointer));
   return likely(!freed) ? pointer : refuse_freed(pointer);
 }

@@ -12,6 +12,7 @@
 #include "node/purge_signal.h"
 #include "platform/cpu.h"
 #include "platform/options.h"
+#include "platform/probe.h"
 #include "platform/saved_errno.h"
 #include "profile/profiler.h"
 
@@ -47,6 +48,21 @@ bool watch_exit() {
   return start.have_exit_key && pthread_setspecific(start.exit_key, &exited_heap) == 0;
 }
 
+// The calling thread's heap from now on; null if there is none for it.
+Heap* take_own_heap(unsigned node) {
+  Heap* heap = take_heap(node);
+  if (heap == nullptr) return nullptr;
+  NEAR_PROBE("heap_taken", heap->id(), topology.kernel_id[node], 0U);
+  current_heap = heap;
+  return heap;
+}
+
+// The calling thread has given the heap up.
+void park_own_heap(Heap* heap) {
+  NEAR_PROBE("heap_parked", heap->id(), topology.kernel_id[heap->node()], 0U);
+  park_heap(heap);
+}
+
 // Counts the calling thread, unless it has given its heap up or its end would not be noticed.
 void count_this_thread(bool may_start) {
   if (thread_record.counted || current_heap == &exited_heap || !watch_exit()) return;
@@ -67,7 +83,7 @@ void on_thread_exit(void* value) {
     const Inside inside;  // the heap is neither parked nor owned
     Heap* mine = current_heap;
     current_heap = &exited_heap;
-    if (mine != &empty_heap && mine != &exited_heap) park_heap(mine);
+    if (mine != &empty_heap && mine != &exited_heap) park_own_heap(mine);
   }
   if (!thread_record.counted) return;
   thread_record.counted = false;
@@ -112,9 +128,7 @@ NEAR_COLD bool enter_thread() {
   start_library();
   {
     const Inside inside;  // the heap is neither parked nor owned
-    Heap* heap = take_heap(current_node());
-    if (heap == nullptr) return false;
-    current_heap = heap;
+    if (take_own_heap(current_node()) == nullptr) return false;
   }
   profile::look_at_new_heap(*current_heap);
   const SavedErrno saved;
@@ -161,12 +175,11 @@ void rehome_if_moved() {
   const unsigned node = current_node();
   if (node == current_heap->node()) return;
   const Inside inside;  // one of the heaps is neither parked nor owned
-  Heap* heap = take_heap(node);
-  if (heap == nullptr) return;
   Heap* before = current_heap;
-  current_heap = heap;
+  Heap* heap = take_own_heap(node);
+  if (heap == nullptr) return;
   profile::look_at_new_heap(*heap);
-  park_heap(before);
+  park_own_heap(before);
   thread_record.moved = true;
   unsettled = kSettle;
   count_event(node_counters[node].rehomes);

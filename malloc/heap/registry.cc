@@ -8,7 +8,6 @@
 #include "base/list.h"
 #include "node/memory.h"
 #include "platform/clock.h"
-#include "platform/probe.h"
 
 namespace near {
 
@@ -145,14 +144,11 @@ constinit Atomic<uint32_t> most_heaps{kMaxHeaps};
 Heap* take_heap(unsigned node) {
   Heap* heap = take_parked(node);
   if (heap == nullptr) heap = make_heap(node, kKeptHeaps);
-  if (heap == nullptr) return nullptr;
-  NEAR_PROBE("heap_taken", heap->id(), topology.kernel_id[node], 0U);
-  heap->registration.thread = reinterpret_cast<uintptr_t>(pthread_self());
+  if (heap != nullptr) heap->registration.thread = reinterpret_cast<uintptr_t>(pthread_self());
   return heap;
 }
 
 void park_heap(Heap* heap) {
-  NEAR_PROBE("heap_parked", heap->id(), topology.kernel_id[heap->node()], 0U);
   const LockGuard heap_guard(heap->lock);
   heap->drain();
   heap->drop_cache();

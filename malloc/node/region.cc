@@ -4,8 +4,10 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "node/memory.h"
 #include "node/node.h"
 #include "node/purge_signal.h"
+#include "platform/probe.h"
 
 namespace near {
 
@@ -167,7 +169,7 @@ uint64_t Region::find(uint32_t slices) const {
 
 // Makes a span of the free slices from `first` on; they include room to align it.
 Span* Region::make_span(uint64_t first, const RunRequest& request, uint32_t& clean) {
-  const auto address = reinterpret_cast<uintptr_t>(base_) + (first << kSliceShift);
+  const uintptr_t address = address_of(first);
   first += (align_up(address, request.alignment) - address) >> kSliceShift;
   clean = claim(first, request.slices);
   Span* span = &spans_[first];
@@ -175,6 +177,7 @@ Span* Region::make_span(uint64_t first, const RunRequest& request, uint32_t& cle
   span->region = this;
   span->node = static_cast<uint8_t>(node_);
   span->slices = request.slices;
+  NEAR_PROBE("slices_taken", topology.kernel_id[node_], request.slices, address_of(first));
   return span;
 }
 
@@ -188,6 +191,7 @@ bool Region::extend(Span* span, uint32_t slices) {
   if (!is_free(first, slices) || !are_mapped(first, slices)) return false;
   claim(first, slices);
   span->slices += slices;
+  NEAR_PROBE("slices_taken", topology.kernel_id[node_], slices, address_of(first));
   return true;
 }
 
@@ -202,6 +206,7 @@ void Region::give(Span* span, uint32_t keep, uint64_t now_ms) {
     span->owner.store(nullptr, kRelaxed);  // relaxed: no thread holds a block of it
   }
   span->slices = keep;
+  NEAR_PROBE("slices_given", topology.kernel_id[node_], slices, address_of(first + keep));
   release(first + keep, slices, now_ms);
 }
 

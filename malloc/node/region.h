@@ -163,6 +163,9 @@ class alignas(128) Region {
   // --- looking ---
 
   char* chunk_start(uint32_t chunk) const { return base_ + (size_t{chunk} << kChunkShift); }
+  uintptr_t address_of(uint64_t slice) const {
+    return reinterpret_cast<uintptr_t>(base_) + (slice << kSliceShift);
+  }
   const Window& window() const { return *window_; }
   Span* span_at(const void* address) const {
     return &spans_[static_cast<size_t>(static_cast<const char*>(address) - base_) >> kSliceShift];

@@ -4,13 +4,11 @@
 
 #include "base/assert.h"
 #include "node/events.h"
-#include "node/memory.h"
 #include "node/node.h"
 #include "node/purge_signal.h"
 #include "platform/clock.h"
 #include "platform/options.h"
 #include "platform/os.h"
-#include "platform/probe.h"
 
 namespace near {
 namespace {
@@ -161,18 +159,6 @@ Span* Shard::take_locked(const RunRequest& request, bool& zero) {
   return span;
 }
 
-namespace {
-
-// Tells tracers of a run that left its shard. Nodes are the kernel's.
-Span* traced(Span* span) {
-  if (span == nullptr) return nullptr;
-  const auto start = reinterpret_cast<uintptr_t>(span->start);
-  NEAR_PROBE("slices_taken", topology.kernel_id[span->node], span->slices, start);
-  return span;
-}
-
-}  // namespace
-
 Span* Shard::take_mapped(const RunRequest& request, bool& zero) {
   const LockGuard guard(lock);
   return take_locked(request, zero);
@@ -182,17 +168,17 @@ Span* Shard::try_take_mapped(const RunRequest& request, bool& zero) {
   if (!lock.try_lock()) return nullptr;
   Span* span = take_locked(request, zero);
   lock.unlock();
-  return traced(span);
+  return span;
 }
 
 Span* Shard::take(const RunRequest& request, bool& zero, bool& refused) {
-  if (Span* span = take_mapped(request, zero)) return traced(span);
+  if (Span* span = take_mapped(request, zero)) return span;
   const LockGuard growing_guard(growing);
   Span* span = take_mapped(request, zero);  // the shard may have grown meanwhile
   for (Region* each = nullptr; span == nullptr && (each = region_after(each)) != nullptr;) {
     span = grow_and_take(*each, request, zero, refused);
   }
-  return traced(span);
+  return span;
 }
 
 bool Shard::has_room(uint32_t slices) {
@@ -232,8 +218,6 @@ bool Shard::extend(Span* span, uint32_t slices) {
 void Shard::give(Span* span, uint32_t keep) {
   bool look = false;
   const uint32_t given = span->slices - keep;
-  const auto start = reinterpret_cast<uintptr_t>(span->start);
-  NEAR_PROBE("slices_given", topology.kernel_id[span->node], given, start);
   {
     const LockGuard guard(lock);
     NEAR_ASSERT(has(span->region));

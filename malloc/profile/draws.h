@@ -12,7 +12,7 @@
 
 namespace near::profile {
 
-// relaxed, wherever its numbers are used: each is right by itself
+// Its operations are relaxed, because each of its numbers is right by itself.
 class Draws {
  public:
   void begin(size_t mean, uint64_t seed) {

@@ -18,7 +18,7 @@ struct Entry {
 struct Pair {
   Entry entries[2];  // the newer one first
 };
-constexpr size_t kPairs = size_t{12} * 1024 / sizeof(Pair);
+constexpr size_t kPairs = KnownRules::kBytesOfRules / sizeof(Pair);
 
 constinit Atomic<bool> taken{false};
 static_assert(Registers::kCount <= ShortRules::kNoTable);

@@ -37,7 +37,8 @@ struct ShortRules {
 
 class KnownRules {
  public:
-  static constexpr size_t kBytes = size_t{12} * 1024 + 512;  // of all rules and stacks together
+  static constexpr size_t kBytesOfRules = size_t{12} * 1024;
+  static constexpr size_t kBytes = kBytesOfRules + 512;  // with what is known of stacks
   static constexpr uint64_t kTrustMs = 100;
 
   explicit KnownRules(uint64_t now_ms);

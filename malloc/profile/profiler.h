@@ -64,8 +64,8 @@ bool record_growth(Span& span, size_t size);
 // large one. False if no sampled block is live there.
 bool release_sampled(Span& span, void* block, Actor actor);
 
-// Bytes that the program may use of a live block in a slice of sampled ones (profile/spans.h).
-size_t sampled_size(const Span& span, const void* block);
+// Bytes of a small or medium sampled block that the program may use; 0 if none is live there.
+size_t sampled_size(const void* block);
 
 // Called by the thread of a heap that has just been published: it takes part if the profiler runs.
 NEAR_NOINLINE void count_new_heap(Heap& heap);

@@ -38,8 +38,8 @@ class SampledSpans {
   uint64_t bytes() const { return slices_ * kSliceSize; }
 
  private:
-  // Bytes of cells; each is the size of a class. Above 4 KiB they double, so that what a cell has
-  // beyond its block is less than that, of more than 512 KiB that its sample stands for.
+  // Bytes of cells; each is the size of a class, and a power of two, so a cell is aligned as its
+  // block must be. Above 4 KiB they double, so a cell is less than twice its block.
   static constexpr uint32_t kCells[] = {64,       256,       1 * kKiB,  4 * kKiB,
                                         8 * kKiB, 16 * kKiB, kMediumMax};
   static constexpr unsigned cells_for(uint32_t size) {

@@ -322,7 +322,9 @@ class Profile(ProfiledTest):
             result = run([PROGRAMS / command[0], *command[1:]], extra=extra)
             self.assert_good(result)
             self.assertEqual(result.complaints, b"", str(result))
-            found = json.loads((self.folder / "profile").read_bytes())
+            written = self.folder / "profile"
+            found = json.loads(written.read_bytes())
+            written.unlink()
             samples = sum(site["samples"] for site in found["sites"])
             self.assertGreater(samples, 10_000, command)
             count()

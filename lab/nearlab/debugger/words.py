@@ -130,8 +130,9 @@ class Words:
         state = "free" if block.free else "live"
         if block.kind == "large":
             return f"a {state} large block at {block.start:#x}: {block.asked} bytes asked for"
-        sampled = "sampled " if block.kind == "sampled" else ""
-        return f"a {state} {sampled}block of {block.size} bytes at {block.start:#x}"
+        if block.kind == "sampled":
+            return f"a {state} sampled block in a cell of {block.size} bytes at {block.start:#x}"
+        return f"a {state} block of {block.size} bytes at {block.start:#x}"
 
     @staticmethod
     def _span(block: Block) -> str:
@@ -144,7 +145,7 @@ class Words:
     def _elsewhere(self, address: int) -> str:
         if self._blocks.span_of(address) is not None:
             return f"{address:#x} is in a span, and in no block of it"
-        return f"{address:#x} is in no span, but in {self._in_no_span(address)}"
+        return f"{address:#x} is in no span: it is in {self._in_no_span(address)}"
 
 
 def address_of(text: str) -> int:

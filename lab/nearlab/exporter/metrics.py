@@ -5,6 +5,7 @@ Names and units follow OpenMetrics' rules. Each metric has the labels `process` 
 """
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,12 +105,13 @@ def _freed_elsewhere(censuses: list[Census]) -> Metric:
         counter=True,
     )
     for each in censuses:
-        for node in each.nodes:
-            for by in each.nodes:
-                heaps = [heap for heap in each.heaps if heap.node == by.node]
-                count = sum(heap.freed_of.get(node.node, 0) for heap in heaps)
-                labels = [each.name, str(each.pid), str(node.node), str(by.node)]
-                family.add_metric(labels, count)
+        counts: Counter[tuple[int, int]] = Counter()
+        for heap in each.heaps:
+            for node, count in heap.freed_of.items():
+                counts[node, heap.node] += count
+        for (node, by), count in sorted(counts.items()):
+            if count > 0:
+                family.add_metric([each.name, str(each.pid), str(node), str(by)], count)
     return family
 
 

@@ -20,7 +20,7 @@ class Block:
     """A block and the span that has it."""
 
     start: int
-    size: int  # of its class; of a large one, its slices
+    size: int  # of its class; of a large one, its slices; of a sampled one, its cell
     kind: str  # "class", "large" or "sampled"
     free: bool
     asked: int  # bytes, of a large one; else 0

@@ -46,12 +46,13 @@ class Screenful:
         if len(shown) > height:
             shown = shown[: height - 1]
         pictures = [_Picture(each, console, options.update(height=None)) for each in shown]
-        heights = shares(height, [picture.wanted for picture in pictures])
+        more = len(self.histories) - len(shown)
+        heights = shares(height - (more > 0), [picture.wanted for picture in pictures])
         for picture, share in zip(pictures, heights, strict=True):
             for line in picture.lines(share):
                 yield from line
                 yield Segment.line()
-        if more := len(self.histories) - len(shown):
+        if more:
             words = f"and {more} more processes, for which the terminal is too low"
             yield Text(words, no_wrap=True, overflow="ellipsis")
 

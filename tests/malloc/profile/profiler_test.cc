@@ -110,7 +110,8 @@ TEST_F(ProfilerTest, BlocksOfAllClassesTakeFewSlices) {
     const size_t size = near::class_size(size_class);
     blocks.push_back(sampled(size));
     fill(blocks.back(), size, size);
-    EXPECT_EQ(near_malloc_usable_size(blocks.back()), size);
+    const unsigned used = near::current_heap->class_of_small.in_use(size_class);
+    EXPECT_EQ(near_malloc_usable_size(blocks.back()), near::class_size(used));
   }
   EXPECT_EQ(near::span_of(blocks[4]), near::span_of(blocks[15])) << "80 and 256 bytes";
   EXPECT_NE(near::span_of(blocks[3]), near::span_of(blocks[4])) << "64 and 80 bytes";
@@ -236,11 +237,26 @@ TEST_F(ProfilerTest, WrongFreesAreReported) {
     char* block = sampled(size);
     const std::string inside = said_of([&] { near_free(block + 16); });
     EXPECT_NE(inside.find("it is not the start of a block"), std::string::npos) << inside;
+    const char* const what = size == 100 ? "16 bytes into a cell of 256" : "into a large block";
+    EXPECT_NE(inside.find(what), std::string::npos) << inside;
     near_free(block);
     const std::string twice = said_of([&] { near_free(block); });
     EXPECT_NE(twice.find("it was freed before"), std::string::npos) << twice;
     near_free(keep);
   }
+}
+
+TEST_F(ProfilerTest, FreedBlocksAreNotReallocated) {
+  const Profiling profiling(kEveryBlock);
+  char* keep = sampled(100);  // its slice stays
+  char* block = sampled(100);
+  near_free(block);
+  EXPECT_EQ(near_malloc_usable_size(block), 0u);
+  for (const size_t size : {90, 1000}) {
+    const std::string said = said_of([&] { EXPECT_EQ(near_realloc(block, size), nullptr); });
+    EXPECT_NE(said.find("realloc of a block that was freed before"), std::string::npos) << said;
+  }
+  near_free(keep);
 }
 
 TEST_F(ProfilerTest, BlocksOfNamedNodesAndHeapsAreSampled) {
