@@ -212,8 +212,8 @@ NEAR_API int near_stats_openmetrics(FILE* stream) NEAR_NOEXCEPT;
  * structures; and the process's other mappings. The allocator's parts are measured from its
  * structures and from the kernel's page table (/proc/self/pagemap). Of each other mapping, it
  * counts the pages that the kernel calls resident, without the allocator's own. The kernel's total
- * stands beside the sum. Needs /proc; waits for locks of heaps, so it is for operators. Blocks that busy
- * threads take or free meanwhile may be counted either way.
+ * stands beside the sum. Needs /proc; waits for locks of heaps, so it is for operators. Blocks that
+ * busy threads take or free meanwhile may be counted either way.
  * Returns 0; EIO, also if the stream had an error before; EINVAL if it is NULL; ENOSYS if /proc
  * cannot be read, or the caller is a signal handler that interrupted the allocator. (With the
  * option `explain` = exit or signal it is written to stderr at exit, or at each SIGUSR2.) */
