@@ -9,6 +9,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
+import promql_parser
 import pytest
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -114,6 +115,10 @@ def test_the_dashboard_asks_for_what_is_exported(exported):
         for panel in dashboard["panels"]
         for target in panel["targets"]
     ]
+    for expression, _ in queries:
+        promql_parser.parse(expression.replace("$__rate_interval", "5m"))  # as Grafana does
+    with pytest.raises(ValueError, match="parenthesis"):
+        promql_parser.parse(queries[0][0] + "(")
     queries += [(each["query"], "") for each in dashboard["templating"]["list"]][1:]
     assert len(queries) > 10
     for query, legend in queries:

@@ -897,7 +897,10 @@ _MISSING = [name for name in ("chromium", "chromedriver") if not shutil.which(na
 @pytest.mark.skipif(bool(_MISSING), reason=f"not installed: {', '.join(_MISSING)}")
 def test_the_pages_work_in_a_browser(profile, folder, moments):
     page = folder / "page.html"
-    page.write_text(build(profile, "planted", Leaked()), encoding="utf-8")
+    lost = next(site for site in profile.sites if site.caller == "plant_leak")
+    leaks = [Leak(lost, live=20, direct=20, blocks=20.0, bytes=20_000.0, variance=1e6)]
+    told = Leaked(leaks, events=["1.0 s ago: node 0 grew by 2048 KiB"])
+    page.write_text(build(profile, "planted", told), encoding="utf-8")
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium")
     for option in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
@@ -913,6 +916,18 @@ def test_the_pages_work_in_a_browser(profile, folder, moments):
         assert "plant_waste" in names
         driver.find_elements(By.CSS_SELECTOR, boxes)[names.index("plant_waste")].click()
         assert driver.find_element(By.ID, "told").text.startswith("plant_waste: ")
+        chosen = driver.find_elements(By.CSS_SELECTOR, "[data-measure]")
+        assert len(chosen) == len(MEASURES)
+        for button in chosen:
+            button.click()
+            pressed = driver.find_elements(By.CSS_SELECTOR, "[aria-pressed=true]")
+            assert [each.text for each in pressed] == [button.text]
+        text = driver.find_element(By.TAG_NAME, "body").text
+        assert "1.0 s ago: node 0 grew by 2048 KiB" in text
+        assert re.search(r"^19\.5 KiB .* nothing points to them high$", text, re.MULTILINE), text
+        for row in driver.find_elements(By.TAG_NAME, "summary"):
+            row.click()
+        assert driver.find_element(By.CSS_SELECTOR, "details ol li").is_displayed()
         first, last = read(moments / "before.json"), read(moments / "after.json")
         text = page_of_growth(first, last, compare(first, last), "growth")
         page.write_text(text, encoding="utf-8")
