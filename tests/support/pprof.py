@@ -3,7 +3,12 @@
 Thread-safety: any thread.
 """
 
+import os
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
+
+from preload import program
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
@@ -58,3 +63,13 @@ class Pprof:
 
     def sum_of(self, name: str) -> int:
         return sum(values[self.types.index(name)] for _, values in self.samples)
+
+
+def top(path: Path, index: str) -> str:
+    """What `go tool pprof` prints of a profile's largest sites, by that type of sample."""
+    done = subprocess.run([program("go"), "tool", "pprof", "-top", f"-sample_index={index}", path],
+                          env=os.environ | {"GOTOOLCHAIN": "local",
+                                            "PPROF_TMPDIR": str(path.parent)},
+                          capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

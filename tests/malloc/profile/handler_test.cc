@@ -5,38 +5,22 @@
 #include <nearmalloc/nearmalloc.h>
 #include <sys/time.h>
 #include <unistd.h>
-#include <unwind.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <iterator>
 
-#include "node/memory.h"
 #include "profile/stack.h"
 #include "profiling.h"
 #include "support/cases.h"
 #include "sync/inside.h"
+#include "unwound.h"
 
 namespace near_test {
 namespace {
 
-constexpr unsigned kMost = 64;
-
 // --- stacks of a handler that interrupts code anywhere ---
-
-struct Frames {
-  uintptr_t of[kMost];
-  unsigned count = 0;
-};
-
-_Unwind_Reason_Code add(struct _Unwind_Context* context, void* data) {
-  auto& frames = *static_cast<Frames*>(data);
-  const uintptr_t address = _Unwind_GetIP(context);
-  if (address == 0 || frames.count == kMost) return _URC_END_OF_STACK;
-  frames.of[frames.count++] = address;
-  return _URC_NO_REASON;
-}
 
 volatile sig_atomic_t handled = 0;
 volatile sig_atomic_t short_stacks = 0;
@@ -47,8 +31,8 @@ volatile sig_atomic_t wrong_frames = 0;
 void compare_in_handler(int) {
   Frames ours;
   Frames theirs;
-  ours.count = near::profile::capture_stack(ours.of, kMost);
-  _Unwind_Backtrace(add, &theirs);
+  ours.count = near::profile::capture_stack(ours.of, kMostFrames);
+  unwind(theirs);
   if (ours.count < 2 || theirs.count < 2) {
     short_stacks = short_stacks + 1;
   } else if (ours.of[1] != theirs.of[1]) {
@@ -60,8 +44,8 @@ void compare_in_handler(int) {
 volatile uintptr_t frames_by_pointers = 0;
 
 void follow_frame_pointers(int) {
-  uintptr_t frames[kMost];
-  frames_by_pointers = frames_by_pointers + near::profile::capture_stack(frames, kMost);
+  uintptr_t frames[kMostFrames];
+  frames_by_pointers = frames_by_pointers + near::profile::capture_stack(frames, kMostFrames);
   handled = handled + 1;
 }
 
@@ -117,7 +101,7 @@ TEST(ProfileHandler, ItsStackByFramePointersEnds) {
   near::profile::prepare_stacks(true);
   interrupt_often(follow_frame_pointers);
   near::profile::prepare_stacks(false);
-  EXPECT_LE(frames_by_pointers, static_cast<uintptr_t>(handled) * kMost);
+  EXPECT_LE(frames_by_pointers, static_cast<uintptr_t>(handled) * kMostFrames);
 }
 
 // --- samples ---
@@ -168,7 +152,7 @@ void allocate_in_handlers(unsigned times, Interrupted interrupted) {
 
 TEST(ProfileHandler, IsSampledIfItInterruptedTheProgram) {
   constexpr unsigned kTimes = 20;
-  const Profiling profiling(1);
+  const Profiling profiling(kEveryBlock);
   ASSERT_TRUE(profiling.started());
   allocate_in_handlers(kTimes, [] {
     ASSERT_EQ(raise(SIGUSR1), 0);
@@ -182,7 +166,7 @@ TEST(ProfileHandler, IsNotSampledIfItInterruptedTheAllocator) {
     const near::Inside about_to_take_locks;  // as the allocator's slow paths are
     then();
   };
-  const Profiling profiling(1);
+  const Profiling profiling(kEveryBlock);
   ASSERT_TRUE(profiling.started());
   interrupted([] { near_free(near_malloc(1)); });
   allocate_in_handlers(20, [&] { interrupted([] { ASSERT_EQ(raise(SIGUSR1), 0); }); });
@@ -194,13 +178,9 @@ TEST(ProfileHandler, IsNotSampledIfItInterruptedTheAllocator) {
 TEST(ProfileHandler, WhatItReallocatesKeepsItsBytes) {
   constexpr size_t kSize = 3000;
   constexpr size_t kMore = 3500;  // more than the block has, and not more than the cell
-  const Profiling profiling(1);
+  const Profiling profiling(kEveryBlock);
   ASSERT_TRUE(profiling.started());
-  void* block = near_malloc(kSize);
-  while (near::span_of(block)->sampled == near::Sampled::none) {
-    near_free(block);
-    block = near_malloc(kSize);
-  }
+  void* block = sampled(kSize);
   memset(block, 1, kSize);
   {
     const near::Inside about_to_take_locks;

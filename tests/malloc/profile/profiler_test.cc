@@ -33,7 +33,6 @@
 namespace near_test {
 namespace {
 
-constexpr size_t kEveryBlock = 1;  // the mean at which nearly every block is sampled
 constexpr size_t kSizes[] = {16, 100, 1024, 1025, 5000, 32768, 32769, 300'000};
 
 class ProfilerTest : public testing::Test {
@@ -43,18 +42,6 @@ class ProfilerTest : public testing::Test {
     EXPECT_EQ(near_check(), 0u);
   }
 };
-
-bool is_sampled(const void* block) { return near::span_of(block)->sampled != near::Sampled::none; }
-
-// A block that is sampled; the profiler runs at kEveryBlock.
-char* sampled(size_t size) {
-  void* block = near_malloc(size);
-  while (!is_sampled(block)) {
-    near_free(block);
-    block = near_malloc(size);
-  }
-  return static_cast<char*>(block);
-}
 
 TEST_F(ProfilerTest, SampledBlocksAreLikeOthers) {
   for (const size_t size : kSizes) {

@@ -2,11 +2,14 @@
 // Thread-safety: one test at a time.
 #pragma once
 
+#include <nearmalloc/nearmalloc.h>
+
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 
 #include "heap/chance.h"
+#include "node/memory.h"
 #include "profile/profiler.h"
 #include "profile/stack.h"
 
@@ -50,6 +53,22 @@ inline ProfileTotals profile_totals() {
     sum.waste += site.waste;
   }
   return sum;
+}
+
+constexpr size_t kEveryBlock = 1;  // the mean at which nearly every block is sampled
+
+inline bool is_sampled(const void* block) {
+  return near::span_of(block)->sampled != near::Sampled::none;
+}
+
+// A block that is sampled; the profiler runs at kEveryBlock.
+inline char* sampled(size_t size) {
+  void* block = near_malloc(size);
+  while (!is_sampled(block)) {
+    near_free(block);
+    block = near_malloc(size);
+  }
+  return static_cast<char*>(block);
 }
 
 class Profiling {

@@ -5,7 +5,6 @@
 
 #include <alloca.h>
 #include <gtest/gtest.h>
-#include <unwind.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -18,41 +17,27 @@
 #include "profile/known_rules.h"
 #include "profile/tables.h"
 #include "support/cases.h"
+#include "unwound.h"
 
 namespace near_test {
 namespace {
 
-constexpr unsigned kMost = 64;
-
-struct Stack {
-  uintptr_t frames[kMost];
-  unsigned count = 0;
-};
-
-_Unwind_Reason_Code add(struct _Unwind_Context* context, void* data) {
-  auto& stack = *static_cast<Stack*>(data);
-  const uintptr_t address = _Unwind_GetIP(context);
-  if (address == 0 || stack.count == kMost) return _URC_END_OF_STACK;
-  stack.frames[stack.count++] = address;
-  return _URC_NO_REASON;
-}
-
 // Compares the two stacks from this function's caller on.
 [[gnu::noinline]] void compare() {
-  Stack ours;
-  Stack theirs;
-  ours.count = near::profile::capture_stack(ours.frames, kMost);
-  _Unwind_Backtrace(add, &theirs);
+  Frames ours;
+  Frames theirs;
+  ours.count = near::profile::capture_stack(ours.of, kMostFrames);
+  unwind(theirs);
   ASSERT_GE(ours.count, 3u);
   // Its rules are known now.
-  Stack again;
-  again.count = near::profile::capture_stack(again.frames, kMost);
+  Frames again;
+  again.count = near::profile::capture_stack(again.of, kMostFrames);
   ASSERT_EQ(again.count, ours.count);
-  for (unsigned i = 1; i < ours.count; i++) EXPECT_EQ(again.frames[i], ours.frames[i]);
+  for (unsigned i = 1; i < ours.count; i++) EXPECT_EQ(again.of[i], ours.of[i]);
   // The first frame of each is this function, at another place.
   EXPECT_EQ(ours.count, theirs.count);
   for (unsigned i = 1; i < std::min(ours.count, theirs.count); i++) {
-    EXPECT_EQ(ours.frames[i], theirs.frames[i]) << "frame " << i;
+    EXPECT_EQ(ours.of[i], theirs.of[i]) << "frame " << i;
   }
   count_cases();
 }
@@ -79,8 +64,8 @@ TEST_F(ProfileStack, OfRecursion) {
 TEST_F(ProfileStack, IsCutAtItsMostFrames) {
   std::function<void(int)> deep = [&](int depth) {
     if (depth > 0) return deep(depth - 1);
-    uintptr_t frames[kMost];
-    EXPECT_EQ(near::profile::capture_stack(frames, kMost), kMost);
+    uintptr_t frames[kMostFrames];
+    EXPECT_EQ(near::profile::capture_stack(frames, kMostFrames), kMostFrames);
     EXPECT_EQ(near::profile::capture_stack(frames, 1), 1u);
   };
   deep(100);
@@ -218,14 +203,14 @@ TEST_F(ProfileStack, WrongRegistersEndIt) {
 }
 
 [[gnu::noinline]] unsigned by_frames(uintptr_t* frames) {
-  const unsigned count = near::profile::capture_stack(frames, kMost);
+  const unsigned count = near::profile::capture_stack(frames, kMostFrames);
   asm volatile("" ::: "memory");
   return count;
 }
 
 TEST_F(ProfileStack, ByFramePointersEnds) {
   near::profile::prepare_stacks(true);
-  uintptr_t frames[kMost];
+  uintptr_t frames[kMostFrames];
   const unsigned count = by_frames(frames);
   near::profile::prepare_stacks(false);
   ASSERT_GE(count, 1u);
