@@ -53,8 +53,8 @@ endfunction()
 near_fake_os_library(near_core_fake_os near_core)
 
 # This program prints the option table, for docs/options.md and its check.
-if(EXISTS ${PROJECT_SOURCE_DIR}/tools/near_options.cc)
-  add_executable(near_options tools/near_options.cc)
+if(EXISTS ${PROJECT_SOURCE_DIR}/ci/near_options.cc)
+  add_executable(near_options ci/near_options.cc)
   target_link_libraries(near_options PRIVATE near_core near_api)
   set_target_properties(near_options PROPERTIES OUTPUT_NAME near-options)
 endif()

@@ -1,10 +1,12 @@
 # near_python_tests(<label>): each tests/test_<name>.py of the calling folder is a test
 # <label>.<name>, with this build's programs and library.
 function(near_python_tests label)
-  set(lab ${PROJECT_SOURCE_DIR}/lab)
+  set(modules lab tools vm/py tests/support)
+  list(TRANSFORM modules PREPEND ${PROJECT_SOURCE_DIR}/)
+  list(JOIN modules ":" modules)
   set(environment
     PYTHONDONTWRITEBYTECODE=1
-    PYTHONPATH=${lab}:${lab}/tests:${PROJECT_SOURCE_DIR}/numa/py
+    PYTHONPATH=${modules}
     NEAR_LAB_BUILD=${PROJECT_BINARY_DIR}/lab
     NEAR_LIBRARY=${PROJECT_BINARY_DIR}/libnearmalloc.so)
   file(GLOB test_files CONFIGURE_DEPENDS tests/test_*.py)

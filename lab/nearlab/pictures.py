@@ -20,10 +20,10 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
 from nearlab import places
-from nearlab.top.census import Reader
-from nearlab.top.process import Process, Refused, find_layout
-from nearlab.top.threads import Threads
-from nearlab.top.view import History, picture
+from nearmalloc_tools.top.census import Reader
+from nearmalloc_tools.top.process import Process, Refused, find_layout
+from nearmalloc_tools.top.threads import Threads
+from nearmalloc_tools.top.view import History, picture
 
 if TYPE_CHECKING:
     from selenium import webdriver
@@ -77,9 +77,9 @@ def draw_profile(program: Path, requests: int, out: Path) -> None:
     page = program.parent / "page.html"
     words = ["--out", str(page), "--", str(program), "2", "2", str(requests)]
     subprocess.run(
-        [sys.executable, "-m", "nearlab.profile.command", *words],
+        [sys.executable, "-m", "nearmalloc_tools.profile.command", *words],
         env=os.environ
-        | {"NEAR_LIBRARY": str(_library()), "PYTHONPATH": str(places.ROOT / "lab")},
+        | {"NEAR_LIBRARY": str(_library()), "PYTHONPATH": str(places.ROOT / "tools")},
         stdout=subprocess.DEVNULL,
         check=True,
     )

@@ -1,5 +1,5 @@
 // The instructions by which a program in a guest passes data to the counting plugin
-// (numa/plugin).
+// (vm/plugin).
 //
 // On a real processor they have no effect: they are a NOP and comparisons of bytes. x86-64 only.
 // Invariant: both bytes of a marker with parameters can be read; a page fault on them is harmless.

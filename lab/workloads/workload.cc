@@ -179,7 +179,7 @@ Workload::Workload(const char* name, const char* description)
          "off: blocks are not stamped, calls not timed, to keep the harness small");
   option("--migrate", words_->migrate,
          "without --pin: a thread moves to the next node's CPU after so many operations");
-  options.add_flag("--mark", words_->mark, "mark what is measured, for numa/plugin");
+  options.add_flag("--mark", words_->mark, "mark what is measured, for vm/plugin");
 }
 
 Workload::~Workload() = default;

@@ -7,7 +7,7 @@
 //            while the span is hot, else the span's own list) and count down.
 //
 // Every test that fails leads to a slow path, which determines the reason.
-// Instruction budget: tools/fast_path_budget.toml. Measured: docs/decisions/0002-fast-path.md and
+// Instruction budget: ci/fast_path_budget.toml. Measured: docs/decisions/0002-fast-path.md and
 // 0013-encoded-links.md.
 #pragma once
 

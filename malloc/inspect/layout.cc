@@ -1,4 +1,4 @@
-// Where the structures are, for tools that read a process from outside (lab/nearlab/top).
+// Where the structures are, for tools that read a process from outside (nearmalloc_tools/top).
 //
 // kVersion changes when an entry that a tool reads gets another meaning, or goes.
 #include <cstddef>

@@ -1,5 +1,5 @@
 // A copy of all sites in a file, which is there however the process ends: also by a signal, or by
-// _exit. lab/nearlab/profile/kept.py reads it.
+// _exit. tools/nearmalloc_tools/profile/kept.py reads it.
 //
 // The file is mapped; the process writes to it and never reads it, and another process that keeps a
 // profile under the same name gets a new file. Room for the file is allocated at the start. If

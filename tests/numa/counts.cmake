@@ -1,4 +1,4 @@
-# The plugin that counts accesses (numa/plugin): tests of its parts alone, and in a guest against
+# The plugin that counts accesses (vm/plugin): tests of its parts alone, and in a guest against
 # known counts.
 
 find_package(nlohmann_json REQUIRED)

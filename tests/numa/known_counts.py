@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from nearnuma import counts, folders, machine, topology, verdict
-from nearnuma.guest import Step
-from nearnuma.machine import Machine, Plugin
+from nearvm import counts, folders, machine, topology, verdict
+from nearvm.guest import Step
+from nearvm.machine import Machine, Plugin
 
 SKIPPED = 77
 EXACT = ("loads", "stores")  # counts that a pattern does not name must be 0

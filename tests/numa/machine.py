@@ -7,7 +7,7 @@ import argparse
 import json
 import sys
 
-from nearnuma import machine, runs
+from nearvm import machine, runs
 
 SKIPPED = 77
 

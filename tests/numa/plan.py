@@ -4,8 +4,8 @@ the figure must be there; an allocator that is not on this machine is skipped.""
 
 import sys
 
-from nearnuma import comparisons, machine, plan_results, plans, runs
-from nearnuma.__main__ import app
+from nearvm import comparisons, machine, plan_results, plans, runs
+from nearvm.__main__ import app
 
 SKIPPED = 77
 

@@ -1,4 +1,4 @@
-// The counting plugin's model of private caches (numa/plugin/cache.h) against known counts,
+// The counting plugin's model of private caches (vm/plugin/cache.h) against known counts,
 // and against the plainest model of the same.
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "../../numa/plugin/cache.h"
+#include "../../vm/plugin/cache.h"
 #include "support/cases.h"
 
 namespace near_test {

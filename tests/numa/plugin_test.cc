@@ -1,4 +1,4 @@
-// The parts of the counting plugin (numa/plugin) alone: markers, arguments, sets of pages, the
+// The parts of the counting plugin (vm/plugin) alone: markers, arguments, sets of pages, the
 // map of nodes, and how accesses and markers enter the report.
 #include <gtest/gtest.h>
 
@@ -10,11 +10,11 @@
 #include <set>
 
 #include "../../lab/workloads/marker_code.h"
-#include "../../numa/plugin/arguments.h"
-#include "../../numa/plugin/counter.h"
-#include "../../numa/plugin/node_map.h"
-#include "../../numa/plugin/page_set.h"
-#include "../../numa/plugin/page_tally.h"
+#include "../../vm/plugin/arguments.h"
+#include "../../vm/plugin/counter.h"
+#include "../../vm/plugin/node_map.h"
+#include "../../vm/plugin/page_set.h"
+#include "../../vm/plugin/page_tally.h"
 #include "support/cases.h"
 #include "support/parallel.h"
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from preload import PROGRAMS, PreloadTest, count, main, program, run
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "lab"))
-from nearlab.profile import kept
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+from nearmalloc_tools.profile import kept
 
 PROCESSES = 200
 

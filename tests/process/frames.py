@@ -15,8 +15,8 @@ from pathlib import Path
 from preload import PreloadTest, count, main, program, run
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parents[1] / "lab"))
-from nearlab.profile.profile import Profile, Site, read  # noqa: E402
+sys.path.insert(0, str(HERE.parents[1] / "tools"))
+from nearmalloc_tools.profile.profile import Profile, Site, read  # noqa: E402
 
 PLANTED = 3_000_000
 GO = {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod", "CGO_ENABLED": "1"}

@@ -22,12 +22,12 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 import servers
 from pprof import Pprof, top
 from preload import PreloadTest, count, environment, main, program, run
-from servers import BLOCK, HELD, LAB, LEAKED, REQUESTS, Server, starts
+from servers import BLOCK, HELD, LEAKED, REQUESTS, TOOLS, Server, starts
 
-sys.path.insert(0, LAB)
-from nearlab.top.blocks import Blocks
-from nearlab.top.census import Reader
-from nearlab.top.process import Process, find_layout
+sys.path.insert(0, TOOLS)
+from nearmalloc_tools.top.blocks import Blocks
+from nearmalloc_tools.top.census import Reader
+from nearmalloc_tools.top.process import Process, find_layout
 
 LEAKS = starts("leaks.command", "--interval", "4096")
 PAGE = starts("profile.command", "--interval", "8192", "--out", "FOLDER/page.html")
@@ -44,7 +44,7 @@ NAMES = re.compile(r"^(\w+)\{(.*)\} (\S+)$", re.MULTILINE)  # of a metric
 def tool(module: str, *words: str | int | Path) -> str:
     """What a command of `./near` prints."""
     found = subprocess.run([sys.executable, "-m", f"nearlab.{module}", *map(str, words)],
-                           env=os.environ | {"PYTHONPATH": LAB, "PYTHONDONTWRITEBYTECODE": "1"},
+                           env=os.environ | {"PYTHONPATH": TOOLS, "PYTHONDONTWRITEBYTECODE": "1"},
                            capture_output=True, text=True, timeout=120, check=False)
     assert found.returncode == 0, found.stderr
     return found.stdout
@@ -152,7 +152,7 @@ class Inspected:
         pid = server.holding()[-1]
         held = hex(block_of(pid))
         core = server.folder / "core"
-        commands = [f"source {LAB}/nearlab/debugger/near_gdb.py", "near heaps",
+        commands = [f"source {TOOLS}/nearlab/debugger/near_gdb.py", "near heaps",
                     f"near block {held}", f"near span {held}", f"generate-core-file {core}"]
         words = [word for each in commands for word in ("-ex", each)]
         done = subprocess.run([gdb, "-q", "-nx", "-batch", "-iex", "set debuginfod enabled off",

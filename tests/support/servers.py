@@ -25,7 +25,7 @@ from typing import ClassVar, Self
 
 from preload import LIBRARY, PROGRAMS, Result, environment, program, run
 
-LAB = str(Path(__file__).parents[2] / "lab")
+TOOLS = str(Path(__file__).parents[2] / "tools")
 LEAKED = 23  # the status of ./near run --leaks
 PR_SET_CHILD_SUBREAPER = 36
 BLOCK = 20_000
@@ -128,7 +128,7 @@ class Server:
             name: value.replace("FOLDER", str(self.folder)) for name, value in options.items()}
         if tool:
             self.variables |= {"NEAR_PRELOAD": self.library, "NEAR_LIBRARY": self.library,
-                               "PYTHONPATH": LAB}
+                               "PYTHONPATH": TOOLS}
         elif preload:
             self.variables["LD_PRELOAD"] = self.library
 

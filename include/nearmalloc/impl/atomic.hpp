@@ -2,7 +2,7 @@
 // the reclamation library.
 // The type is std::atomic; the model checker replaces it by its own (tests/model), so it can
 // explore, unchanged, a protocol header that uses only this type. Rule: a non-relaxed operation
-// names its partner in a comment `pairs: <label>` (tools/check_atomics.py).
+// names its partner in a comment `pairs: <label>` (ci/check_atomics.py).
 #pragma once
 
 #ifdef NEAR_MODEL

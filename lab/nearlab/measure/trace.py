@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from nearlab import places
-from nearlab.amounts import amount
 from nearlab.measure import stacks
+from nearmalloc_tools.amounts import amount
 
 _SHOWN_STACKS, _SHOWN_FRAMES = 10, 6
 _FEW_EVENTS = 100_000  # about 10 ms of calls: less than the start of a process varies by

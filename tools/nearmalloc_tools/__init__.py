@@ -1,0 +1,1 @@
+"""What users of nearmalloc run beside their programs: top, core, profile, leaks, exporter."""
