@@ -20,6 +20,7 @@ function(near_design_parts target)
   near_object_library(${target}
     ${design_shared_sources} ${shared_sources} ${PROJECT_SOURCE_DIR}/malloc/front/foreign.cc)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  near_unity(${target})
 endfunction()
 near_design_parts(near_design_shared)
 
@@ -45,6 +46,7 @@ function(near_design_objects target folder)
   near_design_flags(${target})
   target_include_directories(${target} PRIVATE ${designs_dir}/${folder})
   target_compile_definitions(${target} PRIVATE ${ARGN})
+  near_unity(${target})
 endfunction()
 
 function(near_design name)

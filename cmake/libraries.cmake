@@ -14,6 +14,19 @@ function(near_sources_of variable)
   set(${variable} ${sources} PARENT_SCOPE)
 endfunction()
 
+# The files of a folder are compiled together, in their order. NEAR_UNITY=OFF compiles each alone,
+# and shows that each includes what it uses.
+option(NEAR_UNITY "Compile the files of a folder together" ON)
+function(near_unity target)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source IN LISTS sources)
+    cmake_path(GET source PARENT_PATH folder)
+    cmake_path(GET folder FILENAME group)
+    set_property(SOURCE ${source} PROPERTY UNITY_GROUP ${group})
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${NEAR_UNITY} UNITY_BUILD_MODE GROUP)
+endfunction()
+
 function(near_object_library name)
   add_library(${name} OBJECT ${ARGN})
   target_link_libraries(${name} PUBLIC near_flags PRIVATE near_library_flags)
@@ -30,6 +43,10 @@ list(FILTER shim_sources EXCLUDE REGEX
   "/(near_(api|node|standard)|dlopen|limits|probe_base|thread_create)\\.cc$")
 
 near_object_library(near_core ${core_sources})
+near_unity(near_core)
+# A test replaces this file's object.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/common/platform/os_linux.cc PROPERTIES
+  SKIP_UNITY_BUILD_INCLUSION ON)
 # A sample may follow frame pointers, from here to the program.
 file(GLOB sampling_sources malloc/profile/*.cc)
 list(APPEND sampling_sources malloc/front/sampled.cc)

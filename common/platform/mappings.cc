@@ -16,7 +16,7 @@ namespace {
 bool starts_mapping(const char* line) { return isupper(static_cast<unsigned char>(*line)) == 0; }
 
 // The value of a line as "Rss:     12 kB" in bytes; 0 if the line has another name.
-uint64_t value_of(const char* line, const char* name) {
+uint64_t bytes_of(const char* line, const char* name) {
   const size_t length = strlen(name);
   return strncmp(line, name, length) == 0 ? strtoull(line + length, nullptr, 10) * kKiB : 0;
 }
@@ -75,7 +75,7 @@ bool Mappings::next(Mapping& mapping) {
   if (line_ == nullptr) return false;
   parse(line_, mapping);
   while ((line_ = lines_.next()) != nullptr && !starts_mapping(line_)) {
-    mapping.resident += value_of(line_, "Rss:");
+    mapping.resident += bytes_of(line_, "Rss:");
   }
   return true;
 }
@@ -84,7 +84,7 @@ uint64_t kilobytes_of(const char* path, const char* name) {
   const SavedErrno saved;
   LineReader lines(path);
   while (const char* line = lines.next()) {
-    if (const uint64_t value = value_of(line, name)) return value;
+    if (const uint64_t value = bytes_of(line, name)) return value;
   }
   return 0;
 }

@@ -11,7 +11,7 @@ namespace near {
 namespace {
 
 // The kernel's interface, which headers before Linux 6.7 lack.
-struct Region {
+struct PageRegion {
   uint64_t start;
   uint64_t end;
   uint64_t categories;
@@ -58,7 +58,7 @@ size_t PageMap::find(uintptr_t& start, uintptr_t end, PageRange (&found)[kBatch]
 
 // Leaves `start` unchanged if the kernel refuses.
 size_t PageMap::scan(uintptr_t& start, uintptr_t end, PageRange (&found)[kBatch]) {
-  Region regions[kBatch];
+  PageRegion regions[kBatch];
   Scan scan{};
   scan.size = sizeof scan;
   scan.start = start;

@@ -7,7 +7,7 @@
 namespace near::design::scalloc {
 namespace {
 
-constexpr size_t kRoomStep = 64 * kKiB;
+constexpr size_t kBatchRoomStep = 64 * kKiB;
 constexpr uint32_t kLeastInBatch = 4;
 constexpr uint32_t kGuarded = uint32_t{1} << 31;
 constexpr uint64_t kOneLess =
@@ -19,10 +19,10 @@ struct alignas(64) Batch {
   Atomic<uint32_t> prepared{0};   // spans prepared so far
 };
 
-constinit Arena room;      // holds the batches
-Batch* batches = nullptr;  // [kRealSpans][cores]
+constinit Arena batch_room;  // holds the batches
+Batch* batches = nullptr;    // [kRealSpans][batch_cores]
 uint32_t batch_count = 0;
-uint32_t cores = 1;
+uint32_t batch_cores = 1;
 constinit TaggedStack spare;  // spans prepared for a word that another thread filled first
 
 uint32_t spans_in(uint64_t word) { return static_cast<uint32_t>(word) & ~kGuarded; }
@@ -89,16 +89,17 @@ Span* prepare(Lab& lab, Batch& batch, size_t real_span) {
 
 bool start_fresh_spans(uint32_t cores_there_are) {
   if (batches != nullptr) return true;
-  cores = cores_there_are;
-  batch_count = kRealSpans * cores;
-  const size_t bytes = align_up(batch_count * sizeof(Batch), kRoomStep);
-  if (room.size() == 0 && !room.reserve(bytes, bytes, kRoomStep, kRoomStep)) return false;
-  batches = static_cast<Batch*>(room.take(bytes));
+  batch_cores = cores_there_are;
+  batch_count = kRealSpans * batch_cores;
+  const size_t bytes = align_up(batch_count * sizeof(Batch), kBatchRoomStep);
+  if (batch_room.size() == 0 && !batch_room.reserve(bytes, bytes, kBatchRoomStep, kBatchRoomStep))
+    return false;
+  batches = static_cast<Batch*>(batch_room.take(bytes));
   return batches != nullptr;
 }
 
 Span* take_fresh_span(Lab& lab, size_t real_span, uint32_t index, uint32_t core) {
-  Batch& own = batches[index * cores + core];
+  Batch& own = batches[index * batch_cores + core];
   Span* span = take_from(own);
   if (span == nullptr) span = take_spare();
   if (span == nullptr) span = prepare(lab, own, real_span);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kArena = size_t{1} << 45;  // 32 TiB [Aigner15 §3.2]
 constexpr size_t kLeastSpans = 16;
-constexpr size_t kRoomStep = 64 * kKiB;
+constexpr size_t kStackRoomStep = 64 * kKiB;
 // Larger real spans are given back when they become free. [Aigner15 §3.3]
 constexpr size_t kMadviseThreshold = 32 * kKiB;
 
@@ -19,9 +19,9 @@ struct alignas(64) Stack {
   TaggedStack spans;
 };
 
-constinit Arena room;       // holds the stacks
-Stack* stacks = nullptr;    // [kRealSpans][cores]
-constinit Stack looked_at;  // free spans that trim_pool has handled and will put back
+constinit Arena stack_room;  // holds the stacks
+Stack* stacks = nullptr;     // [kRealSpans][cores]
+constinit Stack looked_at;   // free spans that trim_pool has handled and will put back
 uint32_t cores = 1;
 size_t page_size = 0;
 
@@ -57,10 +57,11 @@ constinit Arena arena;
 bool start_span_pool() {
   page_size = os::page_size();
   cores = settings.one_stack ? 1 : processors();
-  const size_t bytes = align_up(kRealSpans * cores * sizeof(Stack), kRoomStep);
+  const size_t bytes = align_up(kRealSpans * cores * sizeof(Stack), kStackRoomStep);
   if (stacks == nullptr) {
-    if (room.size() == 0 && !room.reserve(bytes, bytes, kRoomStep, kRoomStep)) return false;
-    stacks = static_cast<Stack*>(room.take(bytes));
+    if (stack_room.size() == 0 && !stack_room.reserve(bytes, bytes, kStackRoomStep, kStackRoomStep))
+      return false;
+    stacks = static_cast<Stack*>(stack_room.take(bytes));
     if (stacks == nullptr) return false;
   }
   const size_t span = settings.virtual_span;

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kPoolBytes = 4 * kMiB;
 
 constinit Atomic<char*> pool{nullptr};
-constinit Atomic<size_t> used{0};
+constinit Atomic<size_t> pool_used{0};
 
 // The bytes before each block: they hold its size.
 constexpr size_t kHeader = kBlockAlign;
@@ -34,12 +34,13 @@ char* make_pool() {
 
 // Returns where in the pool a block of `size` bytes begins; kPoolBytes if the pool has no room.
 size_t claim(size_t size, size_t alignment) {
-  size_t before = used.load(kRelaxed);  // relaxed: only a number; the pool is acquired separately
+  size_t before =
+      pool_used.load(kRelaxed);  // relaxed: only a number; the pool is acquired separately
   while (true) {
     const size_t begin = align_up(before + kHeader, alignment);
     if (begin > kPoolBytes || size > kPoolBytes - begin) return kPoolBytes;
     // relaxed: as above
-    if (used.compare_exchange_weak(before, begin + size, kRelaxed, kRelaxed)) return begin;
+    if (pool_used.compare_exchange_weak(before, begin + size, kRelaxed, kRelaxed)) return begin;
   }
 }
 

@@ -8,6 +8,7 @@
 #include "front/emergency.h"
 #include "front/front.h"
 #include "front/large.h"
+#include "front/refuse.h"
 #include "front/sampled.h"
 #include "heap/registry.h"
 #include "node/memory.h"
@@ -60,11 +61,6 @@ void* find(unsigned node, Heap* own, const Request& wanted, NodePolicy policy) {
     count_spill(node, other);
     return block;
   }
-  return nullptr;
-}
-
-NEAR_COLD void* refuse() {
-  errno = ENOMEM;
   return nullptr;
 }
 

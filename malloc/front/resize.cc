@@ -6,6 +6,7 @@
 #include "front/front.h"
 #include "front/invalid.h"
 #include "front/large.h"
+#include "front/refuse.h"
 #include "front/sampled.h"
 #include "heap/registry.h"
 #include "node/memory.h"
@@ -13,11 +14,6 @@
 
 namespace near {
 namespace {
-
-void* refuse() {
-  errno = ENOMEM;
-  return nullptr;
-}
 
 // Returns the span of a live block that starts at `pointer`, or null.
 Span* span_of_block(const void* pointer) {

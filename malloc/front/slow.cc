@@ -7,6 +7,7 @@
 #include "front/front.h"
 #include "front/invalid.h"
 #include "front/large.h"
+#include "front/refuse.h"
 #include "front/remote.h"
 #include "front/sampled.h"
 #include "heap/give_back.h"
@@ -41,11 +42,6 @@ void* allocate_class(unsigned size_class) {
   void* block = current_heap->refill(size_class);
   report_recorded_damage();
   return block;
-}
-
-NEAR_COLD void* refuse() {
-  errno = ENOMEM;
-  return nullptr;
 }
 
 NEAR_COLD void report_no_block(const void* pointer) {

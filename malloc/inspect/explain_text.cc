@@ -98,7 +98,7 @@ void put_event(Out& out, const Event& event, uint64_t tenths_ago) {
   }
 }
 
-void put_events(Out& out) {
+void put_recent_events(Out& out) {
   constexpr unsigned kShown = 16;
   if (recent_event(0).kind == EventKind::none) return;
   out.put("Rare events, the newest first:\n");
@@ -120,7 +120,7 @@ void put_everything(Out& out, const Explanation& found) {
           kib(found.kernel));
   put_dirty(out, found);
   put_classes(out, found);
-  put_events(out);
+  put_recent_events(out);
   out.put("Page tables take %lu KiB more, which no process's resident size contains.\n",
           kib(found.page_tables));
   const auto spills = static_cast<unsigned long>(spill_count());

@@ -22,7 +22,7 @@ struct Metric {
   const char* help;
 };
 
-constexpr Metric<near_node_stats> kOfNode[] = {
+constexpr Metric<near_node_stats> kMetricsOfNode[] = {
     {"reserved_bytes", "bytes", Kind::gauge, &near_node_stats::reserved,
      "Address space that the node uses."},
     {"committed_bytes", "bytes", Kind::gauge, &near_node_stats::committed,
@@ -49,7 +49,7 @@ constexpr Metric<near_node_stats> kOfNode[] = {
      "Calls of mbind for the node that the kernel refused."},
 };
 
-constexpr Metric<near_stats> kTotals[] = {
+constexpr Metric<near_stats> kMetricsOfProcess[] = {
     {"large_bytes", "bytes", Kind::gauge, &near_stats::large, "Memory in large blocks."},
     {"large_blocks", nullptr, Kind::gauge, &near_stats::large_blocks, "Large blocks."},
     {"parked_heaps", nullptr, Kind::gauge, &near_stats::heaps_parked, "Heaps without a thread."},
@@ -93,7 +93,7 @@ unsigned kernel_node(unsigned node) { return topology.kernel_id[node]; }
 void put_totals(Out& out) {
   near_stats totals;
   gather_statistics(totals);
-  for (const Metric<near_stats>& metric : kTotals) {
+  for (const Metric<near_stats>& metric : kMetricsOfProcess) {
     put_family(out, metric);
     out.put("nearmalloc_%s%s %lu\n", metric.name, ending(metric.kind),
             static_cast<unsigned long>(totals.*metric.value));
@@ -103,7 +103,7 @@ void put_totals(Out& out) {
 // The nodes are gathered anew for each family, because the samples of a family stand together and
 // there is no room for the statistics of all nodes on a small stack.
 void put_nodes(Out& out) {
-  for (const Metric<near_node_stats>& metric : kOfNode) {
+  for (const Metric<near_node_stats>& metric : kMetricsOfNode) {
     put_family(out, metric);
     for (unsigned n = 0; n < topology.count; n++) {
       near_node_stats stats;

@@ -8,19 +8,19 @@ target_include_directories(near_test_flags INTERFACE ${CMAKE_CURRENT_SOURCE_DIR}
 target_compile_options(near_test_flags INTERFACE
   -fno-builtin -Wno-deprecated-declarations $<$<CXX_COMPILER_ID:GNU>:-fno-allocation-dce>)
 
-# Builds other than the plain ones exist for the allocator's sake: there the tests' own code is
-# compiled cheaply, and with AddressSanitizer not optimised at all, which halves the build. A
-# program that runs longer than it compiles has the property NEAR_TEST_OPTIMISED.
+# The tests' own code is compiled cheaply, and with AddressSanitizer not optimised at all: tests
+# compile longer than they run. A program that runs longer than it compiles has the property
+# NEAR_TEST_OPTIMISED.
 set(near_test_is_plain TRUE)
 if(NEAR_CHECK OR NEAR_SANITIZE OR CMAKE_CROSSCOMPILING)
   set(near_test_is_plain FALSE)
-  set(near_test_optimisation -O1)
-  if(NEAR_SANITIZE MATCHES "address" AND NOT NEAR_FUZZ)
-    set(near_test_optimisation
-      $<IF:$<BOOL:$<TARGET_PROPERTY:NEAR_TEST_OPTIMISED>>,-O1,-O0>)
-  endif()
-  target_compile_options(near_test_flags INTERFACE ${near_test_optimisation} -g1)
 endif()
+set(near_test_cheap -O1)
+if(NEAR_SANITIZE MATCHES "address")
+  set(near_test_cheap -O0)
+endif()
+target_compile_options(near_test_flags INTERFACE
+  $<IF:$<BOOL:$<TARGET_PROPERTY:NEAR_TEST_OPTIMISED>>,-O1,${near_test_cheap}> -g1)
 
 # A precompiled header can hide a missing #include: the build with checks and Clang's use none.
 set(near_test_precompiles TRUE)
