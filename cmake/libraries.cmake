@@ -44,9 +44,10 @@ list(FILTER shim_sources EXCLUDE REGEX
 
 near_object_library(near_core ${core_sources})
 near_unity(near_core)
-# A test replaces this file's object.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/common/platform/os_linux.cc PROPERTIES
-  SKIP_UNITY_BUILD_INCLUSION ON)
+# Tests replace the objects of these files.
+set(replaced_by_tests clock.cc cpu.cc os_linux.cc)
+list(TRANSFORM replaced_by_tests PREPEND ${PROJECT_SOURCE_DIR}/common/platform/)
+set_source_files_properties(${replaced_by_tests} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 # A sample may follow frame pointers, from here to the program.
 file(GLOB sampling_sources malloc/profile/*.cc)
 list(APPEND sampling_sources malloc/front/sampled.cc)

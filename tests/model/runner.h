@@ -10,6 +10,7 @@
 #include <ostream>
 #include <source_location>
 #include <span>
+#include <sstream>
 #include <streambuf>
 #include <vector>
 
@@ -51,14 +52,21 @@ inline uint32_t choose(uint32_t limit) { return rl::rand(limit); }
 
 // A random walk of this many executions.
 struct Random {
+  template <rl::thread_id_t threads>
+  using Scheduler = rl::random_scheduler<threads>;
   uint64_t executions;
 };
 // Every execution with at most this many switches away from a thread that could run on.
 struct Bounded {
+  template <rl::thread_id_t threads>
+  using Scheduler = rl::context_bound_scheduler<threads>;
   unsigned switches;
 };
 // Every execution.
-struct Full {};
+struct Full {
+  template <rl::thread_id_t threads>
+  using Scheduler = rl::full_search_scheduler<threads>;
+};
 
 // Spins are livelocks only beyond this many steps.
 inline constexpr unsigned kStepLimit = 3000;
@@ -88,9 +96,25 @@ struct Exploration {
   bool (*run)(rl::test_params&);
 };
 
+// Searches a suite in one way; a failure is run again for its history. rl::simulate does the same,
+// and is compiled for all three ways, which takes three times as long.
+template <typename Suite, typename Search>
+bool simulate(rl::test_params& parameters) {
+  using Scheduler = typename Search::template Scheduler<Suite::params::thread_count>;
+  std::ostringstream state;
+  const rl::test_result_e result = rl::run_test<Suite, Scheduler>(parameters, state, false);
+  if (result != rl::test_result_success) {
+    parameters.initial_state = state.str();
+    parameters.collect_history = true;
+    std::ostringstream again;
+    rl::run_test<Suite, Scheduler>(parameters, again, true);
+  }
+  return result == Suite::params::expected_result;
+}
+
 template <typename Suite, typename Search>
 Exploration explore(const char* name, Search search) {
-  return {name, parameters(search), rl::simulate<Suite>};
+  return {name, parameters(search), simulate<Suite, Search>};
 }
 
 // Relacy's message about a failure. It has a buffer of its own, because Relacy counts allocations

@@ -18,6 +18,11 @@
 
 namespace near_test {
 
+// Classes at the edges of what heaps do.
+constexpr unsigned kSmall = 3;                      // 64 bytes
+constexpr unsigned kMedium = near::class_of(4096);  // one slice
+constexpr unsigned kLargest = near::kClasses - 1;   // several slices
+
 class HeapRoom {
  public:
   // A heap of the registry, without hot spans: others can deliver to it by its number.

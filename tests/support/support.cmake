@@ -103,6 +103,7 @@ function(near_test_objects name)
   add_library(${name} OBJECT ${ARGN})
   target_link_libraries(${name} PUBLIC near_test_flags GTest::gtest)
   near_test_precompiled(${name})
+  near_unity(${name})
 endfunction()
 
 # Object libraries of tests share one precompiled header where there is one.

@@ -26,9 +26,6 @@ using near::Flaw;
 using near::kSizeClasses;
 using near::Span;
 
-constexpr unsigned kSmall = 3;                      // 64 bytes
-constexpr unsigned kMedium = near::class_of(4096);  // one slice
-constexpr unsigned kLargest = near::kClasses - 1;   // several slices
 
 Block* block_at(char* bytes) { return reinterpret_cast<Block*>(bytes); }
 void overwrite(char* bytes) { block_at(bytes)->link = 0x4141414141414141; }

@@ -22,9 +22,6 @@ using near::kSizeClasses;
 using near::Span;
 using near::SpanKind;
 
-constexpr unsigned kSmall = 3;                      // 64 bytes
-constexpr unsigned kMedium = near::class_of(4096);  // one slice
-constexpr unsigned kLargest = near::kClasses - 1;   // several slices
 
 class HeapTest : public testing::Test {
  protected:

@@ -17,7 +17,7 @@ using near::Block;
 using near::ListWalk;
 using near::Marks;
 
-constexpr unsigned kClass = 3;
+constexpr unsigned kMarkedClass = 3;
 constexpr uint32_t kSize = 64;
 constexpr uint8_t kRun = 5;
 constexpr unsigned kTrials = 200;
@@ -32,7 +32,7 @@ class MarksTest : public testing::Test {
   MarksTest() {
     span_.start = memory_.start();
     span_.slices = 1;
-    near::form_span(span_, kClass);
+    near::form_span(span_, kMarkedClass);
     span_.list = &span_.local;
     while (span_.uncarved != 0) near::carve(span_, span_.local);
     for (ListWalk walk(span_, span_.local); Block* block = walk.next();) blocks_.push_back(block);

@@ -24,7 +24,7 @@ namespace {
 using near::Heap;
 using near::kSizeClasses;
 
-constexpr unsigned kClass = 9;
+constexpr unsigned kPlainClass = 9;
 
 class RegistryTest : public testing::Test {
  protected:
@@ -36,8 +36,8 @@ class RegistryTest : public testing::Test {
   // A room whose heap has `spans` full spans of the class, and the blocks.
   std::vector<char*> fill(HeapRoom& room, size_t spans) {
     std::vector<char*> blocks;
-    for (size_t i = 0; i < spans * kSizeClasses[kClass].capacity; i++) {
-      blocks.push_back(room.take(kClass));
+    for (size_t i = 0; i < spans * kSizeClasses[kPlainClass].capacity; i++) {
+      blocks.push_back(room.take(kPlainClass));
     }
     return blocks;
   }
@@ -88,7 +88,7 @@ TEST_F(RegistryTest, TheLateHeapIsOneAndNeverParked) {
   EXPECT_NE(other, late);
   near::park_heap(other);
   const near::LockGuard guard(late->lock);
-  EXPECT_NE(late->take_locked(kClass), nullptr);
+  EXPECT_NE(late->take_locked(kPlainClass), nullptr);
   count_cases(4);
 }
 
@@ -96,12 +96,12 @@ TEST_F(RegistryTest, ASpanOfAParkedHeapIsAdoptedWithItsLiveBlocks) {
   auto ended = std::make_unique<HeapRoom>();
   const std::vector<char*> blocks = fill(*ended, 3);
   near::Span& span = HeapRoom::span_of(blocks[0]);
-  for (size_t i = 1; i < kSizeClasses[kClass].capacity; i++) ended->free(blocks[i]);
+  for (size_t i = 1; i < kSizeClasses[kPlainClass].capacity; i++) ended->free(blocks[i]);
   HeapRoom adopter;  // made before the other is parked, or it would get all of it
   Heap* old_owner = span.owner.load();
   ended->park();
   const uint64_t before = near::heap_totals().adoptions;
-  char* block = adopter.take(kClass);
+  char* block = adopter.take(kPlainClass);
   EXPECT_EQ(&HeapRoom::span_of(block), &span);
   EXPECT_EQ(span.owner.load(), &adopter.heap());
   EXPECT_EQ(span.remote.owner(), adopter.heap().id());
@@ -120,7 +120,7 @@ TEST_F(RegistryTest, ASpanOfAParkedHeapIsAdoptedWithItsLiveBlocks) {
   }
   adopter.expect_whole();
   for (char* each :
-       std::vector<char*>(blocks.begin() + kSizeClasses[kClass].capacity, blocks.end()))
+       std::vector<char*>(blocks.begin() + kSizeClasses[kPlainClass].capacity, blocks.end()))
     ended->free_remotely(each);
   adopter.free(block);
   count_cases(7);
@@ -132,10 +132,10 @@ TEST_F(RegistryTest, BlocksOnTheirWayToAParkedHeapArriveBeforeAdoption) {
   near::Span& span = HeapRoom::span_of(blocks[0]);
   HeapRoom adopter;
   ended->park();
-  for (size_t i = 0; i < kSizeClasses[kClass].capacity / 2u; i++) ended->free_remotely(blocks[i]);
+  for (size_t i = 0; i < kSizeClasses[kPlainClass].capacity / 2u; i++) ended->free_remotely(blocks[i]);
   EXPECT_FALSE(span.reusable);
   const uint64_t before = near::heap_totals().adoptions;
-  EXPECT_EQ(&HeapRoom::span_of(adopter.take(kClass)), &span);
+  EXPECT_EQ(&HeapRoom::span_of(adopter.take(kPlainClass)), &span);
   EXPECT_EQ(near::heap_totals().adoptions, before + 1);
   EXPECT_EQ(span.owner.load(), &adopter.heap());
   while (!ended->live().empty()) ended->free_remotely(ended->live().begin()->first);
@@ -150,14 +150,14 @@ TEST_F(RegistryTest, ASpanWithBlocksOnTheirWayIsNotAdopted) {
   auto ended = std::make_unique<HeapRoom>();
   const std::vector<char*> blocks = fill(*ended, 2);
   near::Span& span = HeapRoom::span_of(blocks[0]);
-  for (size_t i = 1; i < kSizeClasses[kClass].capacity; i++) ended->free(blocks[i]);
+  for (size_t i = 1; i < kSizeClasses[kPlainClass].capacity; i++) ended->free(blocks[i]);
   HeapRoom adopter;
   Heap& parked = ended->heap();
   ended->park();
   ended->free_remotely(blocks[0]);
   {
     const near::LockGuard guard(parked.lock);
-    EXPECT_EQ(parked.release_span(kClass, adopter.heap()), nullptr);
+    EXPECT_EQ(parked.release_span(kPlainClass, adopter.heap()), nullptr);
     parked.drain();
   }
   EXPECT_EQ(span.kind, near::SpanKind::none);
@@ -191,7 +191,7 @@ TEST_F(RegistryTest, CleaningEmptiesParkedHeaps) {
   auto ended = std::make_unique<HeapRoom>();
   const std::vector<char*> blocks = fill(*ended, 3);
   for (char* block : blocks) ended->free(block);
-  for (int i = 0; i < 10'000; i++) ended->free(ended->take(kClass));  // its hot span stays
+  for (int i = 0; i < 10'000; i++) ended->free(ended->take(kPlainClass));  // its hot span stays
   ended->park();
   EXPECT_GT(near::nodes[0].totals().in_spans, before);
   near::clean_heaps(false);
@@ -202,7 +202,7 @@ TEST_F(RegistryTest, CleaningEmptiesParkedHeaps) {
 TEST_F(RegistryTest, CleaningServesOwnersThatDoNotCome) {
   HeapRoom sleeper;
   std::vector<char*> blocks = fill(sleeper, 5);
-  blocks.resize(4 * kSizeClasses[kClass].capacity);  // the last span is left alone
+  blocks.resize(4 * kSizeClasses[kPlainClass].capacity);  // the last span is left alone
   for (char* block : blocks) sleeper.free_remotely(block);
   const uint64_t claims = near::heap_totals().claims;
   // The first pass only notes when the owner was last active.
@@ -222,7 +222,7 @@ TEST_F(RegistryTest, AnOwnerThatComesIsLeftAlone) {
   near::clean_heaps(false);
   near::clean_heaps(false);
   const uint64_t claims = near::heap_totals().claims;
-  for (size_t i = 0; i < kSizeClasses[kClass].capacity; i++) owner.free_remotely(blocks[i]);
+  for (size_t i = 0; i < kSizeClasses[kPlainClass].capacity; i++) owner.free_remotely(blocks[i]);
   while (!owner.heap().inbox_empty()) owner.take(20);  // until its own slow path drains it
   owner.expect_whole();
   near::clean_heaps(false);

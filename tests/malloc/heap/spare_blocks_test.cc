@@ -15,7 +15,7 @@ namespace {
 using near::class_of;
 using near::SpareBlocks;
 
-constexpr unsigned kClass = class_of(4'096);
+constexpr unsigned kSpareClass = class_of(4'096);
 constexpr unsigned kCrowded = class_of(1'281);  // many blocks in a span
 constexpr unsigned kLong = class_of(20'000);    // a span has several slices
 
@@ -63,7 +63,7 @@ TEST_F(SpareBlocksTest, TheShareGrowsWithTheSpans) {
 }
 
 TEST_F(SpareBlocksTest, TheNextMallocTakesTheBlockFreedLastAndNoSlowPath) {
-  for (const unsigned c : {kCrowded, kClass, kLong}) {
+  for (const unsigned c : {kCrowded, kSpareClass, kLong}) {
     auto spans = fill(c, 8);
     const uint64_t visits = room_->heap().visits();
     for (size_t i = 0; i < 2; i++) room_->free(spans[i][1]);
@@ -79,9 +79,9 @@ TEST_F(SpareBlocksTest, TheNextMallocTakesTheBlockFreedLastAndNoSlowPath) {
 }
 
 TEST_F(SpareBlocksTest, WhatExceedsTheShareIsFiled) {
-  auto spans = fill(kClass, 16);
+  auto spans = fill(kSpareClass, 16);
   for (size_t i = 0; i < 6; i++) room_->free(spans[i][0]);
-  EXPECT_EQ(spare(kClass), SpareBlocks::kMost);
+  EXPECT_EQ(spare(kSpareClass), SpareBlocks::kMost);
   for (size_t i = 0; i < 6; i++) {
     EXPECT_EQ(HeapRoom::span_of(spans[i][1]).reusable, i >= SpareBlocks::kMost);
   }
@@ -90,7 +90,7 @@ TEST_F(SpareBlocksTest, WhatExceedsTheShareIsFiled) {
 }
 
 TEST_F(SpareBlocksTest, TheyGoBackAsTheClassShrinks) {
-  for (const unsigned c : {kClass, kLong}) {
+  for (const unsigned c : {kSpareClass, kLong}) {
     auto spans = fill(c, 12);
     for (size_t i = 0; i < 4; i++) room_->free(spans[i][0]);
     EXPECT_EQ(spare(c), 4u);
@@ -114,16 +114,16 @@ TEST_F(SpareBlocksTest, TheyGoBackAsTheClassShrinks) {
 TEST_F(SpareBlocksTest, ASmallClassAndAHotSpanHaveNone) {
   EXPECT_FALSE(SpareBlocks::is_for(class_of(1'024)));
   EXPECT_TRUE(SpareBlocks::is_for(class_of(1'025)));
-  auto blocks = fill(kClass, 8);
+  auto blocks = fill(kSpareClass, 8);
   room_->free(blocks[7][0]);  // of the hot span
-  EXPECT_EQ(spare(kClass), 0u);
+  EXPECT_EQ(spare(kSpareClass), 0u);
   room_->expect_whole();
   count_cases(3);
 }
 
 // A span that empties gets its blocks back at once, so that it can leave.
 TEST_F(SpareBlocksTest, ASpanWithAnEighthFreeGetsItsBlocksBack) {
-  for (const unsigned c : {kCrowded, kClass, kLong}) {
+  for (const unsigned c : {kCrowded, kSpareClass, kLong}) {
     const std::vector<char*> blocks = fill(c, 16)[8];  // the first spans are short
     const near::Span& span = HeapRoom::span_of(blocks[0]);
     const uint32_t capacity = span.shape().capacity;
@@ -150,7 +150,7 @@ TEST_F(SpareBlocksTest, ASpanWithAnEighthFreeGetsItsBlocksBack) {
 
 // Otherwise the fast path of free, which does not look at them, could get one a second time.
 TEST_F(SpareBlocksTest, ASpanThatBecomesHotGetsItsOwnBack) {
-  for (const unsigned c : {kCrowded, kClass, kLong}) {
+  for (const unsigned c : {kCrowded, kSpareClass, kLong}) {
     auto spans = fill(c, 16);
     const std::vector<char*>& blocks = spans[8];
     const near::Span& span = HeapRoom::span_of(blocks[0]);
@@ -172,17 +172,17 @@ TEST_F(SpareBlocksTest, ASpanThatBecomesHotGetsItsOwnBack) {
 
 // Blocks that a burst filed are taken from the cold span one by one; then its next ones are kept.
 TEST_F(SpareBlocksTest, ACloseToFullSpanHasSpareBlocksAgainAfterABurst) {
-  auto spans = fill(kClass, 16);
+  auto spans = fill(kSpareClass, 16);
   for (size_t i = 4; i < 8; i++) room_->free(spans[i][0]);
-  ASSERT_EQ(spare(kClass), SpareBlocks::kMost);
+  ASSERT_EQ(spare(kSpareClass), SpareBlocks::kMost);
   const near::Span& span = HeapRoom::span_of(spans[8][0]);
   for (size_t i = 0; i < 3; i++) room_->free(spans[8][i]);
   ASSERT_TRUE(span.frees_are_fast());
-  while (span.frees.freed() > 0) room_->take(kClass);
-  ASSERT_EQ(spare(kClass), 0u);
+  while (span.frees.freed() > 0) room_->take(kSpareClass);
+  ASSERT_EQ(spare(kSpareClass), 0u);
   const uint64_t counts = room_->heap().returns.counts.load();
   room_->free(spans[8][5]);
-  EXPECT_EQ(spare(kClass), 1u);
+  EXPECT_EQ(spare(kSpareClass), 1u);
   EXPECT_EQ(room_->heap().returns.counts.load(), counts);
   room_->expect_whole();
   count_cases();
@@ -190,10 +190,10 @@ TEST_F(SpareBlocksTest, ACloseToFullSpanHasSpareBlocksAgainAfterABurst) {
 
 // The program's error must not let a span leave of which malloc may still hand out a block.
 TEST_F(SpareBlocksTest, ASpanWithASpareBlockThatAnotherThreadFreesTooStays) {
-  auto spans = fill(kClass, 16);
+  auto spans = fill(kSpareClass, 16);
   near::Span& span = HeapRoom::span_of(spans[8][0]);
   room_->free(spans[8][0]);
-  ASSERT_EQ(spare(kClass), 1u);
+  ASSERT_EQ(spare(kSpareClass), 1u);
   const auto pushed =
       span.remote.push(near::SpanBlocks{span.start}, reinterpret_cast<near::Block*>(spans[8][0]));
   ASSERT_TRUE(pushed.first);
@@ -213,7 +213,7 @@ TEST_F(SpareBlocksTest, ASpanWithASpareBlockThatAnotherThreadFreesTooStays) {
 
 // A span that another heap adopts has no block among the spare ones of its former heap.
 TEST_F(SpareBlocksTest, AParkedHeapReturnsThemBeforeASpanIsAdopted) {
-  auto spans = fill(kClass, 8);
+  auto spans = fill(kSpareClass, 8);
   room_->free(spans[0][0]);
   room_->free(spans[1][0]);
   room_->free(spans[1][1]);  // this span is filed
@@ -221,8 +221,8 @@ TEST_F(SpareBlocksTest, AParkedHeapReturnsThemBeforeASpanIsAdopted) {
   auto live = room_->live();
   room_->park();
   HeapRoom adopter;
-  char* block = adopter.take(kClass);
-  EXPECT_EQ(parked.spares_of(kClass).count(), 0u);
+  char* block = adopter.take(kSpareClass);
+  EXPECT_EQ(parked.spares_of(kSpareClass).count(), 0u);
   EXPECT_EQ(near_check(), 0u);
   adopter.free(block);
   room_ = std::make_unique<HeapRoom>();  // takes the parked heap again

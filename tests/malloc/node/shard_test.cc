@@ -504,11 +504,11 @@ TEST_P(ShardTest, UnderALimitLargeRunsLeaveAtOnce) {
 
 // After years of suspension old memory counts as old, and what follows decays as before.
 TEST_P(ShardTest, MemoryDecaysAfterYearsAsleep) {
-  constexpr uint64_t kDay = 86'400'000;
+  constexpr uint64_t kOneDay = 86'400'000;
   near::set_option("decay_ms", 1'000);
   for (const uint64_t days : {25, 50, 3'650}) {
     cycle(20 * kMiB);
-    pass_time(days * kDay);
+    pass_time(days * kOneDay);
     for (int i = 0; i < 200; i++) {
       shard_.give(take(kMiBSlices / 2));
       pass_time(100);

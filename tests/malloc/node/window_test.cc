@@ -15,13 +15,13 @@ namespace {
 
 using near::Window;
 
-constexpr uint32_t kChunks = 1 << 12;  // 8 GiB
+constexpr uint32_t kWindowChunks = 1 << 12;  // 8 GiB
 
 class WindowTest : public testing::TestWithParam<size_t> {
  protected:
   WindowTest() {
-    const size_t bytes = near::align_up(Window::bytes_for(kChunks, 1), near::kChunkSize);
-    window_.plan(place_for(bytes), kChunks, 1, false);
+    const size_t bytes = near::align_up(Window::bytes_for(kWindowChunks, 1), near::kChunkSize);
+    window_.plan(place_for(bytes), kWindowChunks, 1, false);
   }
   ~WindowTest() override {
     fake_os::fail_none();
@@ -89,11 +89,11 @@ TEST_P(WindowTest, ATableReachesTheNextPowerOfTwo) {
 TEST_P(WindowTest, ChunksAreGivenFromTheLowestUntilNoneIsLeft) {
   EXPECT_EQ(give(1, 10), 10u);
   EXPECT_EQ(first_, 0u);
-  EXPECT_EQ(give(1, kChunks - 15), kChunks - 15);
+  EXPECT_EQ(give(1, kWindowChunks - 15), kWindowChunks - 15);
   EXPECT_EQ(first_, 10u);
   EXPECT_EQ(give(6, 6), 0u) << "five are left";
   EXPECT_EQ(give(2, 6), 5u);
-  EXPECT_EQ(first_, kChunks - 5);
+  EXPECT_EQ(first_, kWindowChunks - 5);
   EXPECT_EQ(give(0, 1), 0u);
   count_cases(4);
 }

@@ -106,12 +106,12 @@ TEST(ProfileHandler, ItsStackByFramePointersEnds) {
 
 // --- samples ---
 
-constexpr size_t kSizes[] = {100, 3000, 100'000};
-volatile size_t wanted;
+constexpr size_t kHandlerSizes[] = {100, 3000, 100'000};
+volatile size_t asked_size;
 void* volatile taken;
 
 [[gnu::noinline, gnu::section("near_handler")]] void allocate_in_handler(int) {
-  taken = near_malloc(wanted);
+  taken = near_malloc(asked_size);
 }
 // The linker says where the handler's section is.
 extern "C" const char __start_near_handler[];
@@ -139,8 +139,8 @@ uint64_t samples_of_handler() {
 template <typename Interrupted>
 void allocate_in_handlers(unsigned times, Interrupted interrupted) {
   const Handler handler(SIGUSR1, allocate_in_handler);
-  for (const size_t size : kSizes) {
-    wanted = size;
+  for (const size_t size : kHandlerSizes) {
+    asked_size = size;
     for (unsigned i = 0; i < times; i++) {
       near_free(near_malloc(size));
       interrupted();
@@ -158,7 +158,7 @@ TEST(ProfileHandler, IsSampledIfItInterruptedTheProgram) {
     ASSERT_EQ(raise(SIGUSR1), 0);
     ASSERT_NE(taken, nullptr);
   });
-  EXPECT_EQ(samples_of_handler(), kTimes * std::size(kSizes));
+  EXPECT_EQ(samples_of_handler(), kTimes * std::size(kHandlerSizes));
 }
 
 TEST(ProfileHandler, IsNotSampledIfItInterruptedTheAllocator) {

@@ -17,10 +17,10 @@
 namespace near_test {
 namespace {
 
-constexpr unsigned kBlocks = 1000;
+constexpr unsigned kMarkedBlocks = 1000;
 
 void take_and_free(size_t size) {
-  std::vector<void*> blocks(kBlocks);
+  std::vector<void*> blocks(kMarkedBlocks);
   for (void*& block : blocks) block = near_malloc(size);
   for (void* block : blocks) near_free(block);
 }
@@ -30,7 +30,7 @@ TEST(MarkedBlocks, AMarkOfAnEarlierRunIsNoSample) {
   {
     const Profiling profiling(100);
     take_and_free(64);
-    EXPECT_GT(near::profile::summary().samples, kBlocks / 4);
+    EXPECT_GT(near::profile::summary().samples, kMarkedBlocks / 4);
   }
   const uint64_t before = near::profile::summary().samples;
   near::profile::running.set();
