@@ -6,9 +6,15 @@ target_compile_features(near_flags INTERFACE cxx_std_20)
 target_include_directories(near_flags INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/common> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/malloc>
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
-# With NEAR_CHECK all targets have run-time checks; without it only those with NEAR_CHECKED on.
-target_compile_definitions(near_flags INTERFACE
-  NEAR_CHECK=$<OR:$<BOOL:${NEAR_CHECK}>,$<BOOL:$<TARGET_PROPERTY:NEAR_CHECKED>>>)
+# With NEAR_CHECK all targets have run-time checks but those with NEAR_UNCHECKED on; without it only
+# those with NEAR_CHECKED on.
+if(NEAR_CHECK)
+  target_compile_definitions(near_flags INTERFACE
+    NEAR_CHECK=$<NOT:$<BOOL:$<TARGET_PROPERTY:NEAR_UNCHECKED>>>)
+else()
+  target_compile_definitions(near_flags INTERFACE
+    NEAR_CHECK=$<BOOL:$<TARGET_PROPERTY:NEAR_CHECKED>>)
+endif()
 target_compile_options(near_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion
   # Clang includes signedness in -Wconversion; GCC does not for C++. This makes them equal.

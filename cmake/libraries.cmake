@@ -53,8 +53,9 @@ file(GLOB sampling_sources malloc/profile/*.cc)
 list(APPEND sampling_sources malloc/front/sampled.cc)
 set_source_files_properties(${sampling_sources} PROPERTIES
   COMPILE_OPTIONS -fno-omit-frame-pointer)
-near_object_library(near_api
+set(api_sources
   malloc/shim/near_api.cc malloc/shim/near_node.cc malloc/shim/near_standard.cc)
+near_object_library(near_api ${api_sources})
 
 # Objects on an operating system that tests control: tests/support/fake_os.cc replaces os_linux.cc.
 function(near_fake_os_library name objects)
@@ -69,6 +70,18 @@ function(near_fake_os_library name objects)
 endfunction()
 
 near_fake_os_library(near_core_fake_os near_core)
+
+# The objects of the fuzzers report which edges they execute.
+if(NEAR_FUZZ)
+  near_object_library(near_core_fuzzed ${core_sources})
+  near_unity(near_core_fuzzed)
+  near_object_library(near_api_fuzzed ${api_sources})
+  foreach(target near_core_fuzzed near_api_fuzzed)
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endforeach()
+  near_fake_os_library(near_core_fuzzed_fake_os near_core_fuzzed)
+endif()
 
 # This program prints the option table, for docs/options.md and its check.
 if(EXISTS ${PROJECT_SOURCE_DIR}/ci/near_options.cc)
@@ -140,9 +153,9 @@ endfunction()
 function(near_static_library name output_name)
   set(objects ${ARGN})
   list(TRANSFORM objects REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
-  set(merged ${CMAKE_CURRENT_BINARY_DIR}/merged/${output_name}.o)
+  set(merged ${CMAKE_CURRENT_BINARY_DIR}/merged/${name}/${output_name}.o)
   add_custom_command(OUTPUT ${merged}
-    COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/merged
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/merged/${name}
     COMMAND ${CMAKE_CXX_COMPILER} -r -nostdlib -Wl,--force-group-allocation -o ${merged} ${objects}
     COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${merged}
     DEPENDS ${objects}
@@ -176,6 +189,42 @@ near_public_interface(nearmalloc_api)
 # With initfirst their fork handlers are registered before any other library's.
 near_initialised_first(nearmalloc)
 near_initialised_first(nearmalloc_api)
+# The tests of a plain build also run on libraries with checks, in <build>/checked.
+if(NEAR_TESTS AND NOT NEAR_CHECK AND NOT NEAR_MANYCORE AND NOT CMAKE_CROSSCOMPILING)
+  near_object_library(near_core_checked ${core_sources})
+  near_unity(near_core_checked)
+  near_object_library(near_api_checked ${api_sources})
+  near_object_library(near_shim_checked ${shim_sources})
+  set_target_properties(near_core_checked near_api_checked near_shim_checked PROPERTIES
+    NEAR_CHECKED ON EXCLUDE_FROM_ALL ON)
+  near_shared_library(nearmalloc_checked nearmalloc
+    ${PROJECT_SOURCE_DIR}/malloc/shim/nearmalloc.map
+    near_shim_checked near_interposed near_core_checked near_api_checked near_probe_base)
+  near_shared_library(nearmalloc_api_checked nearmalloc-api
+    ${PROJECT_SOURCE_DIR}/malloc/shim/nearmalloc-api.map
+    near_core_checked near_api_checked near_probe_base)
+  near_library_is_replaceable(nearmalloc_checked)
+  near_static_library(nearmalloc_checked_static nearmalloc
+    near_core_checked near_api_checked near_shim_checked)
+  near_static_library(nearmalloc_api_checked_static nearmalloc-api
+    near_core_checked near_api_checked)
+  foreach(target nearmalloc_checked nearmalloc_api_checked)
+    near_initialised_first(${target})
+    set_target_properties(${target} PROPERTIES
+      SOVERSION ${PROJECT_VERSION_MAJOR} VERSION ${PROJECT_VERSION})
+  endforeach()
+  set(checked_libraries nearmalloc_checked nearmalloc_api_checked
+    nearmalloc_checked_static nearmalloc_api_checked_static)
+  set_target_properties(${checked_libraries} PROPERTIES
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/checked
+    ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/checked)
+  # Tests find the reclamation library beside them; it has no checks of its own.
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/checked)
+  foreach(file libnearreclaim.so libnearreclaim.so.${PROJECT_VERSION_MAJOR} libnearreclaim.a)
+    file(CREATE_LINK ${PROJECT_BINARY_DIR}/${file} ${PROJECT_BINARY_DIR}/checked/${file} SYMBOLIC)
+  endforeach()
+endif()
+
 near_static_library(nearmalloc_static nearmalloc near_core near_api near_shim)
 near_static_library(nearmalloc_api_static nearmalloc-api near_core near_api)
 

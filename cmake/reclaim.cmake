@@ -16,6 +16,12 @@ target_compile_options(near_reclaim_objects PRIVATE -fno-exceptions -fno-rtti)
 target_include_directories(near_reclaim_objects PRIVATE ${PROJECT_SOURCE_DIR})
 set_target_properties(near_reclaim_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
 
+near_unity(near_reclaim_objects)
+# The domain behind a handle has fields of this file's own types.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/reclaim/c_interface.cc PROPERTIES
+  SKIP_UNITY_BUILD_INCLUSION ON)
+set_target_properties(near_reclaim_objects near_reclaim_platform PROPERTIES NEAR_UNCHECKED ON)
+
 add_library(near_reclaim INTERFACE)
 target_link_libraries(near_reclaim INTERFACE near_flags
   $<TARGET_OBJECTS:near_reclaim_objects> $<TARGET_OBJECTS:near_reclaim_platform>)

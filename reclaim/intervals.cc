@@ -17,8 +17,8 @@ constinit EraClock eras;
 
 namespace {
 
-pthread_once_t once = PTHREAD_ONCE_INIT;
-bool are_asymmetric = false;  // guard: once
+pthread_once_t clock_once = PTHREAD_ONCE_INIT;
+bool are_asymmetric = false;  // guard: clock_once
 
 struct Reservation {
   uint64_t lower;
@@ -66,7 +66,7 @@ class Reservations {
 // The era belongs to the process: another domain may have light fences where this one has none.
 // If membarrier is refused later, heavy_fence waits instead, as for the domains made before.
 bool eras_are_asymmetric() noexcept {
-  pthread_once(&once, [] { are_asymmetric = membarrier_works(); });
+  pthread_once(&clock_once, [] { are_asymmetric = membarrier_works(); });
   return are_asymmetric;
 }
 

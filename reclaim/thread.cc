@@ -32,7 +32,7 @@ uint64_t numbers_taken[kThreadNumbers / 64] = {};
 int32_t forking_thread = 0;
 Atomic<uint32_t> forks{0};
 
-pthread_once_t once = PTHREAD_ONCE_INIT;
+pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 pthread_key_t exit_key;
 bool exit_key_works = false;
 thread_local bool exit_is_watched = false;
@@ -171,7 +171,7 @@ uint64_t new_serial() noexcept {
 }
 
 void enlist(Core& core) noexcept {
-  pthread_once(&once, start);
+  pthread_once(&thread_once, start);
   pthread_mutex_lock(&domains_lock);
   core.next_core = domains;
   domains = &core;
@@ -194,7 +194,7 @@ uint32_t delist(Core& core) noexcept {
 }
 
 unsigned take_thread_number() noexcept {
-  pthread_once(&once, start);
+  pthread_once(&thread_once, start);
   pthread_mutex_lock(&domains_lock);
   const unsigned number = take_number();
   pthread_mutex_unlock(&domains_lock);

@@ -329,11 +329,11 @@ HeapState state_of_heap(uint32_t id) {
   const Heap* heap = heap_by_id(id);
   Mutex& lock = heaps_of[heap->node()].lock;
   if (!lock.try_lock()) return HeapState::unknown;
-  const HeapState state = heap->is_shared()           ? HeapState::shared
+  const HeapState found = heap->is_shared()           ? HeapState::shared
                           : heap->registration.parked ? HeapState::parked
                                                       : HeapState::taken;
   lock.unlock();
-  return state;
+  return found;
 }
 
 // --- fork ---

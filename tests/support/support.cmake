@@ -22,11 +22,8 @@ endif()
 target_compile_options(near_test_flags INTERFACE
   $<IF:$<BOOL:$<TARGET_PROPERTY:NEAR_TEST_OPTIMISED>>,-O1,${near_test_cheap}> -g1)
 
-# A precompiled header can hide a missing #include: the build with checks and Clang's use none.
-set(near_test_precompiles TRUE)
-if(NEAR_CHECK OR CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  set(near_test_precompiles FALSE)
-endif()
+# A precompiled header can hide a missing #include, as other files compiled before can.
+set(near_test_precompiles ${NEAR_UNITY})
 
 add_library(near_test_main OBJECT support/main.cc support/proc_self.cc)
 target_link_libraries(near_test_main PUBLIC near_test_flags GTest::gtest)
@@ -67,7 +64,10 @@ elseif(NEAR_CHECK)
 endif()
 
 function(near_test_core name)
-  cmake_parse_arguments(arg SERIAL "LABEL;TIMEOUT;SCALE" "COMMAND;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(arg SERIAL "LABEL;TIMEOUT;SCALE;CHECKED" "COMMAND;ENVIRONMENT" ${ARGN})
+  if(arg_CHECKED AND TARGET nearmalloc_checked)
+    near_test_checked(${name} ${arg_CHECKED} ${ARGN})
+  endif()
   set(scale ${near_test_scale})
   if(DEFINED arg_SCALE)
     set(scale ${arg_SCALE})
@@ -90,6 +90,24 @@ function(near_test_core name)
   set_tests_properties(${name} PROPERTIES
     LABELS ${label} TIMEOUT ${arg_TIMEOUT} RUN_SERIAL $<BOOL:${arg_SERIAL}>
     ENVIRONMENT "${near_test_environment};${arg_ENVIRONMENT}")
+endfunction()
+
+# The same test on the library with checks, with a label of its own.
+function(near_test_checked name label)
+  cmake_parse_arguments(arg SERIAL "LABEL;TIMEOUT;SCALE;CHECKED" "COMMAND;ENVIRONMENT" ${ARGN})
+  list(TRANSFORM arg_ENVIRONMENT REPLACE "^LD_PRELOAD=.*"
+    "LD_PRELOAD=$<TARGET_FILE:nearmalloc_checked>")
+  set(serial)
+  if(arg_SERIAL)
+    set(serial SERIAL)
+  endif()
+  if(NOT DEFINED arg_TIMEOUT)
+    set(arg_TIMEOUT 900)
+  endif()
+  near_test_core(${name}.checked ${serial} LABEL ${label} SCALE 0.2 TIMEOUT ${arg_TIMEOUT}
+    COMMAND ${arg_COMMAND}
+    ENVIRONMENT ${arg_ENVIRONMENT} NEAR_TEST_BUILD=check
+      NEAR_TEST_LIBRARIES=$<TARGET_FILE_DIR:nearmalloc_checked>)
 endfunction()
 
 # An object library of typed tests for the providers that `header` lists.
@@ -142,6 +160,9 @@ function(near_test_python name script)
     COMMAND ${NEAR_PYTHON} -B ${script}
     ENVIRONMENT ${near_test_python_environment})
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
+  if(TEST ${name}.checked)
+    set_tests_properties(${name}.checked PROPERTIES SKIP_RETURN_CODE 77)
+  endif()
 endfunction()
 
 # A C or C++ program, without an allocator, that Python tests run.
