@@ -15,5 +15,6 @@ function(near_python_tests label)
     add_test(NAME ${name} COMMAND ${NEAR_PYTHON} -m pytest -q -p no:cacheprovider ${file})
     set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 900
       ENVIRONMENT "${environment}")
+    near_tier(${name})
   endforeach()
 endfunction()

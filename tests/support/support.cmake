@@ -90,6 +90,8 @@ function(near_test_core name)
   set_tests_properties(${name} PROPERTIES
     LABELS ${label} TIMEOUT ${arg_TIMEOUT} RUN_SERIAL $<BOOL:${arg_SERIAL}>
     ENVIRONMENT "${near_test_environment};${arg_ENVIRONMENT}")
+  list(GET arg_COMMAND 0 program)
+  near_tier(${name} ${program})
 endfunction()
 
 # The same test on the library with checks, with a label of its own.
