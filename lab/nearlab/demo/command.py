@@ -89,13 +89,16 @@ def _run(
     out.print(f"\n{result}" if result else "", markup=False)
     if not rows and not peaks:
         err.print("demo: no program could be run")
-    return not (rows or peaks) or any(one.failure for one in (*rows, *peaks))
+    failures = [one.failure for one in rows] + [one.failure for one in peaks]
+    return not failures or any(failures)
 
 
 def _announce(peaks: int, programs: int, long: bool, err: Console) -> None:
     whole = _LONG if long else f"at most {_duration(_PROMISED_S)} in all"
     err.print(f"demo: nearmalloc beside glibc's malloc, {whole}")
     err.print(f"  install and build: done in {_duration(seconds_since_start())}")
+    if os.getloadavg()[0] > machine()["cpus"]:
+        err.print("  this machine is busy: times will vary, and there may be fewer rounds")
     if peaks:
         err.print(f"  memory after a peak, {peaks} allocators: {_duration(peaks * peak.RUN_S)}")
     if programs:
@@ -111,12 +114,12 @@ def _show_peaks(allocators: Sequence[Allocator], out: Console) -> list[Peak]:
         f"and others free\n{peak.FREED_PERCENT} % of it at random. Resident memory of the heap:"
     )
     peaks: list[Peak] = []
-    with Live(console=out, auto_refresh=False) as live:  # without a terminal: the last table alone
+    with Live(console=out, auto_refresh=False, transient=True) as live:  # on a terminal only
         for one in allocators:
             waiting = f" {one.label} runs for {peak.RUN_S} s"
             live.update(Group(table.render_peaks(peaks, peak.REST_S), waiting), refresh=True)
             peaks.append(peak.run(one))
-        live.update(table.render_peaks(peaks, peak.REST_S), refresh=True)
+    out.print(table.render_peaks(peaks, peak.REST_S))
     _show_failures([(one.title, one.failure) for one in peaks], out)
     return peaks
 

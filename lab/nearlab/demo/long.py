@@ -44,7 +44,7 @@ def _drive(plan: Plan, err: Console) -> Path:
     with prepared(plan, Choice()) as driver:
         for cell in driver.cells:
             if cell.missing:
-                err.print(f"demo: {cell.name} is skipped: {cell.missing}")
+                err.print(f"demo: {cell.name} is skipped: {cell.missing}", soft_wrap=True)
         return drive(driver, False, err)
 
 

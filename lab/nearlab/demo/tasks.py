@@ -66,7 +66,10 @@ class Task:
             return Done(sample, "", failure + last_line(sample.stderr))
         answer = sample.stdout.strip()
         if self.answer_file:
-            answer = hashlib.sha256((folder / self.answer_file).read_bytes()).hexdigest()
+            try:
+                answer = hashlib.sha256((folder / self.answer_file).read_bytes()).hexdigest()
+            except OSError as error:
+                return Done(sample, "", f"no answer: {error.strerror}")
         failure = None if answer else "no answer"
         return Done(sample, answer, failure or wrong_allocator(sample, allocator))
 
