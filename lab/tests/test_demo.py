@@ -526,7 +526,11 @@ def row(name: str, time_: float, memory: float, rounds: int = 3) -> Row:
 
 
 def peaks(glibc: float, near: float) -> list[Peak]:
-    return [Peak("glibc", "glibc 2", 340, glibc), Peak("nearmalloc", "nearmalloc 1", 350, near)]
+    used = (305, 15)
+    return [
+        Peak("glibc", "glibc 2", 340, glibc, *used),
+        Peak("nearmalloc", "nearmalloc 1", 350, near, *used),
+    ]
 
 
 def shown(table) -> str:
@@ -590,7 +594,9 @@ def test_tables_fit_into_eighty_columns():
 def test_memory_after_a_peak_stands_beside_that_of_glibc():
     text = shown(demo_table.render_peaks(peaks(200, 50), 6))
     assert "200 MiB" in text and "6 s later" in text
-    assert text.splitlines()[-2].split()[-1] == "0.25"
+    lines = [line.split() for line in text.splitlines()]
+    assert ["nearmalloc", "1", "350", "MiB", "50", "MiB", "0.25"] in lines
+    assert ["used", "by", "the", "program", "305", "MiB", "15", "MiB"] in lines
     assert shown(demo_table.render_peaks([], 6)), "the heading alone, before the first run"
 
 
@@ -598,7 +604,7 @@ def test_without_glibc_there_is_no_share_of_it():
     of_peak = peaks(200, 50)
     of_peak[0] = replace(of_peak[0], failure="it failed")
     text = shown(demo_table.render_peaks(of_peak, 6))
-    assert "failed" in text and "0.25" not in text and "50 MiB" in text
+    assert "failed" in text and "0.25" not in text and "50 MiB" in text and "305 MiB" in text
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from nearlab.runs.interrupt import ended_by_signals
 
 _PROMISED_S = 300
 _LONG = "20 to 35 min"  # five rounds of the lab's programs
+_BUSY = 1.5  # tasks a processor; the build leaves one
 _INTERRUPTED = 130
 
 
@@ -85,8 +86,8 @@ def _run(
     _announce(len(of_peak), len(programs), long, err)
     peaks = _show_peaks(of_peak, out) if of_peak else []
     rows = _show_programs(allocators, programs, rounds, long, out, err) if programs else []
-    result = table.sentence(rows, peaks)
-    out.print(f"\n{result}" if result else "", markup=False)
+    if result := table.sentence(rows, peaks):
+        out.print(f"\n{result}", markup=False)
     if not rows and not peaks:
         err.print("demo: no program could be run")
     failures = [one.failure for one in rows] + [one.failure for one in peaks]
@@ -97,7 +98,7 @@ def _announce(peaks: int, programs: int, long: bool, err: Console) -> None:
     whole = _LONG if long else f"at most {_duration(_PROMISED_S)} in all"
     err.print(f"demo: nearmalloc beside glibc's malloc, {whole}")
     err.print(f"  install and build: done in {_duration(seconds_since_start())}")
-    if os.getloadavg()[0] > machine()["cpus"]:
+    if os.getloadavg()[0] > _BUSY * machine()["cpus"]:
         err.print("  this machine is busy: times will vary, and there may be fewer rounds")
     if peaks:
         err.print(f"  memory after a peak, {peaks} allocators: {_duration(peaks * peak.RUN_S)}")
@@ -108,10 +109,9 @@ def _announce(peaks: int, programs: int, long: bool, err: Console) -> None:
 
 
 def _show_peaks(allocators: Sequence[Allocator], out: Console) -> list[Peak]:
-    in_use = peak.MEGABYTES * 1_000_000 / (1 << 20)
     out.print(
-        f"\n[bold]Memory after a peak[/]: {peak.THREADS} threads fill a cache of {in_use:.0f} MiB, "
-        f"and others free\n{peak.FREED_PERCENT} % of it at random. Resident memory of the heap:"
+        f"\n[bold]Memory after a peak[/]: {peak.THREADS} threads fill a cache, and others free\n"
+        f"{peak.FREED_PERCENT} % of it at random. Resident memory of the heap:"
     )
     peaks: list[Peak] = []
     with Live(console=out, auto_refresh=False, transient=True) as live:  # on a terminal only

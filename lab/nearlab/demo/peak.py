@@ -31,7 +31,8 @@ class Peak:
     title: str
     full: float = 0.0
     rested: float = 0.0
-    live: float = 0.0  # in use after the rest
+    used_full: float = 0.0  # what the program used of it then
+    used_rested: float = 0.0
     failure: str | None = None
 
 
@@ -67,8 +68,9 @@ def run(allocator: Allocator) -> Peak:
     full, rested, live = (
         result[key] / 1024 for key in ("heap_full_kib", "heap_rested_kib", "live_kib")
     )
+    used = MEGABYTES * 1_000_000 / (1 << 20)
     problem = wrong_allocator(sample, allocator)
-    return Peak(allocator.name, title, full, rested, live, problem)
+    return Peak(allocator.name, title, full, rested, used, live, problem)
 
 
 def _named(allocator: Allocator) -> str:

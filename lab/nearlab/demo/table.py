@@ -158,6 +158,9 @@ def render_peaks(peaks: Sequence[Peak], rest_s: int) -> Table:
             ratio = one.rested / peaks[0].rested
             share = Text(f"{ratio:.2f}", style=_peak_style(one.name, ratio))
         table.add_row(one.title, f"{one.full:.0f} MiB", f"{one.rested:.0f} MiB", share)
+    if used := next((one for one in peaks if not one.failure), None):
+        table.add_section()
+        table.add_row("used by the program", f"{used.used_full:.0f} MiB", f"{used.used_rested:.0f} MiB")
     return table
 
 
