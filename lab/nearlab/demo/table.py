@@ -160,7 +160,8 @@ def render_peaks(peaks: Sequence[Peak], rest_s: int) -> Table:
         table.add_row(one.title, f"{one.full:.0f} MiB", f"{one.rested:.0f} MiB", share)
     if used := next((one for one in peaks if not one.failure), None):
         table.add_section()
-        table.add_row("used by the program", f"{used.used_full:.0f} MiB", f"{used.used_rested:.0f} MiB")
+        amounts = (f"{mib:.0f} MiB" for mib in (used.used_full, used.used_rested))
+        table.add_row("used by the program", *amounts)
     return table
 
 
