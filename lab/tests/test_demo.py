@@ -623,6 +623,11 @@ def test_without_glibc_there_is_no_share_of_it():
             " and 0.50 of its peak memory.",
         ),
         (
+            [Row("mixed", "", (Comparison((2, 2, 2), (3, 1, 3)),) * 2)],
+            [],
+            "nearmalloc took 1.50 of glibc's time and 1.50 of its peak memory.",
+        ),
+        (
             [Row("bad", "bad", (), "it failed")],
             peaks(10, 20),
             "nearmalloc kept 20 MiB after a peak where glibc kept 10.",
