@@ -390,7 +390,7 @@ def test_rounds_end_early_but_never_before_the_third(stand_ins, tmp_path):
         folder = tmp_path / f"{seconds_of_a_round} {wanted}"
         folder.mkdir()
         runs = short.Rounds([shell(GOOD)], (GLIBC, stand_in(stand_ins)), folder)
-        runs.run(wanted, itertools.count(0, seconds_of_a_round / 2).__next__)
+        runs.run(wanted, 90, itertools.count(0, seconds_of_a_round / 2).__next__)
         return len(runs.done["python"]["glibc"])
 
     assert rounds(0.1, None) == 5

@@ -167,7 +167,8 @@ def _short_rows(
             err.print(f"demo: {task.name} is skipped: {missing} is not installed")
         else:
             present.append(task)
-    return short.rows_of(present, allocators, rounds) if present else []
+    left = min(short.SECONDS, _PROMISED_S - seconds_since_start())
+    return short.rows_of(present, allocators, rounds, left) if present else []
 
 
 def _long_rows(

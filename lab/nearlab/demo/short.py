@@ -1,8 +1,8 @@
 """The programs of the short demo, in interleaved rounds under glibc and under nearmalloc.
 
 Invariant: every program first runs under glibc, uncounted: that run warms up and gives the answer
-that the others must give. A program that failed is not run again. Rounds end early when they take
-longer than SECONDS, but never before the third.
+that the others must give. A program that failed is not run again. Rounds end early when the next
+one would take too long, but never before the third.
 """
 
 import tempfile
@@ -20,7 +20,7 @@ from nearlab.runs.interleave import Step, schedule, touch_memory
 from nearlab.runs.progress import Watch
 
 ROUNDS = 5
-SECONDS = 90  # that all rounds may take, unless the user says how many there are
+SECONDS = 90  # that all rounds may take on an idle machine of two processors
 _LINE_EVERY_S = 15.0
 
 
@@ -37,8 +37,10 @@ class Rounds:
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )  # by task and allocator
 
-    def run(self, rounds: int | None, clock: Callable[[], float] = time.monotonic) -> None:
-        """Runs so many rounds; None: as many as fit into the time."""
+    def run(
+        self, rounds: int | None, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Runs so many rounds; None: as many as fit into the seconds, up to ROUNDS."""
         most = rounds or ROUNDS
         began = clock()
         with Watch(len(self.tasks) * (1 + 2 * most), line_every_s=_LINE_EVERY_S) as watch:
@@ -50,7 +52,7 @@ class Rounds:
                     self._take(step, watch)
                 now = clock()
                 enough = rounds is None and number >= FEWEST_ROUNDS
-                if enough and now - began + (now - round_began) > SECONDS:
+                if enough and now - began + (now - round_began) > seconds:
                     break
 
     def _take(self, step: Step[Task], watch: Watch) -> None:
@@ -100,10 +102,13 @@ class Rounds:
 
 
 def rows_of(
-    tasks: Sequence[Task], allocators: tuple[Allocator, Allocator], rounds: int | None
+    tasks: Sequence[Task],
+    allocators: tuple[Allocator, Allocator],
+    rounds: int | None,
+    seconds: float = SECONDS,
 ) -> list[Row]:
     """Runs the tasks; returns a row for each."""
     with tempfile.TemporaryDirectory(prefix="near-demo-") as folder:
         runs = Rounds(tasks, allocators, Path(folder))
-        runs.run(rounds)
+        runs.run(rounds, seconds)
         return runs.rows()
