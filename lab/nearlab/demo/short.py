@@ -20,7 +20,7 @@ from nearlab.runs.interleave import Step, schedule, touch_memory
 from nearlab.runs.progress import Watch
 
 ROUNDS = 5
-SECONDS = 90  # that all rounds may take on an idle machine of two processors
+SECONDS = 100  # that all rounds may take on an idle machine of two processors
 _LINE_EVERY_S = 15.0
 
 
