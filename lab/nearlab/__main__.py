@@ -30,7 +30,7 @@ COMMANDS = {
     "timeline-cost": ("timeline.cost", "timeline_cost", "measures what recording one costs"),
     "instructions": ("measure.instructions", "instructions", "counts those of malloc and free"),
     "pictures": ("pictures", "pictures", "draws the pictures of ./near profile and ./near top"),
-    "demo": ("demo.command", "demo", "compares real programs on the system's malloc and on ours"),
+    "demo": ("demo.command", "demo", "shows in five minutes what nearmalloc changes"),
 }
 if places.INSTALLED:  # these two need the repository
     del COMMANDS["demo"], COMMANDS["tables"]

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from nearlab import __main__ as commands
 from nearlab import places
+from nearlab.demo import names
 from nearlab.plan import chosen, listing, workloads
 from nearlab.results import journal
 
@@ -63,6 +64,7 @@ _KNOWN: dict[str, tuple[dict[str, int], int | str]] = {
     "report": (_PAGE | {"--figure": 1}, "?"),
     "sweep-summary": (_PAGE | {"--all": 0, "--json": 1}, "?"),
     "compare": (_COMPARE, 2),
+    "demo": ({"--rounds": 1, "--only": 1, "--long": 0}, "*"),
 }
 
 
@@ -73,6 +75,9 @@ def _wrong(command: str, words: Sequence[str]) -> str | None:
     try:
         asked = _asked(command, words)
         named = [asked.what] if isinstance(asked.what, str) else asked.what or []
+        if command == "demo":
+            names.chosen([asked.only or ""], asked.long)
+            return f"demo takes no argument, but options: {named[0]}" if named else None
         if "allocators" not in asked or command == "compare":
             for name in named or ["sweep" if command == "sweep-summary" else ""]:
                 journal.find(name)

@@ -168,6 +168,25 @@ def test_nalloc_producer_hands_over_every_block(operations):
     assert result["batches"] % 3 == 0 and 100 * result["batches"] >= operations // 2
 
 
+# --- after a peak -----------------------------------------------------------------------------
+
+
+def test_the_kept_share_of_a_full_cache_stays_in_use():
+    result = run("after_peak", "--threads 4 --megabytes 40 --kept 10 --rest 0")
+    assert result["live_kib"] == pytest.approx(4_000_000 / KIB, rel=0.05)
+    for moment in ("full", "freed", "rested"):
+        assert result[f"heap_{moment}_kib"] >= result["live_kib"]
+    assert 40_000_000 / KIB <= result["heap_full_kib"] < 1.2 * 40_000_000 / KIB
+
+
+def test_low_load_replaces_blocks_and_is_not_part_of_the_time():
+    idle = run("after_peak", "--threads 2 --megabytes 2 --rest 0")
+    rested = run("after_peak", "--threads 2 --megabytes 2 --rest 400")
+    assert rested["operations"] - idle["operations"] == 2 * 20 * 200
+    assert rested["seconds"] < 0.4
+    assert rested["live_kib"] == idle["live_kib"]
+
+
 # --- fragmentation over time ------------------------------------------------------------------
 
 

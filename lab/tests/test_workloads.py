@@ -26,6 +26,10 @@ SMALL = {
         "--cycles 8 --quantum 20000 --list-percent 0 --threads 3",
         "--cycles 4 --quantum 200000 --min-exponent 10 --max-exponent 12 --shared 0",
     ],
+    "after_peak": [
+        "--threads 3 --megabytes 1 --rest 40",
+        "--threads 1 --megabytes 1 --kept 50 --rest 0 --low 8 --high 300",
+    ],
     "cache_scratch": ["--threads 8 --rounds 20 --writes 800"],
     "cache_thrash": ["--threads 4 --rounds 300 --writes 40000"],
     "churn": [
@@ -239,6 +243,7 @@ def test_a_wrong_option_is_named(name, options):
         ("churn", "--low 9 --high 8", "--low is above --high"),
         ("phong", "--resized 100", "--resized"),
         ("fragmentation", "--pattern neat", "--pattern"),
+        ("after_peak", "--kept 101", "--kept is above 100"),
         ("thread_churn", "--left 201", "--left is above --blocks"),
         ("churn", "--migrate 9 --pin spread", "--migrate goes without --pin"),
         ("churn", "--migrate 9 --stamps off", "--migrate needs stamps"),

@@ -21,6 +21,7 @@ from nearlab.peers import Allocator
 from nearlab.plan.cells import Cell
 from nearlab.programs import install
 from nearlab.programs.base import PrepareError, Program, last_line
+from nearlab.runs.served import wrong_allocator
 
 _OVERLAP = 3  # exit status of a workload that found a changed block
 
@@ -111,7 +112,7 @@ def _run_workload(cell: Cell, allocator: Allocator) -> Outcome:
     result = _read_result(sample)
     failure = _ending(sample)
     if failure is None and sample.served_by != "unknown":  # else tracing was refused
-        failure = _wrong_allocator(sample, allocator)
+        failure = wrong_allocator(sample, allocator)
     if result is None:
         return Outcome({}, failure or "unreadable result", None, sample)
     failure = failure or _wrong_claim(result, allocator)
@@ -126,7 +127,7 @@ def _run_program(program: Program, allocator: Allocator) -> Outcome:
         return Outcome({}, failure or "not measured", result, None)
     if failure is None and sample.left_running:
         failure = f"left {sample.left_running} processes running"
-    failure = failure or _wrong_allocator(sample, allocator)
+    failure = failure or wrong_allocator(sample, allocator)
     return Outcome({} if failure else metrics(sample, result), failure, result, sample)
 
 
@@ -149,14 +150,6 @@ def _ending(sample: Sample) -> str | None:
         return "checksum: a block was not as it was left"
     failure = sample.failure()
     return failure if failure is None else failure + last_line(sample.stderr)
-
-
-def _wrong_allocator(sample: Sample, allocator: Allocator) -> str | None:
-    """Returns an error unless the allocator's library served every process."""
-    plain = peers.switched(allocator.name)[0]
-    wanted = proof.allocator_name(allocator.library) if allocator.library else plain
-    served = {process.served_by for process in sample.processes} or {sample.served_by}
-    return None if served == {wanted} else f"served by {', '.join(sorted(served))}"
 
 
 def _wrong_claim(result: dict[str, Any], allocator: Allocator) -> str | None:
