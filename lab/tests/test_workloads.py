@@ -26,6 +26,10 @@ SMALL = {
         "--cycles 8 --quantum 20000 --list-percent 0 --threads 3",
         "--cycles 4 --quantum 200000 --min-exponent 10 --max-exponent 12 --shared 0",
     ],
+    "after_peak": [
+        "--threads 2 --megabytes 2 --rest 20",
+        "--threads 3 --megabytes 1 --rest 1 --freed 100 --mark",
+    ],
     "cache_scratch": ["--threads 8 --rounds 20 --writes 800"],
     "cache_thrash": ["--threads 4 --rounds 300 --writes 40000"],
     "churn": [
@@ -232,6 +236,7 @@ def test_a_wrong_option_is_named(name, options):
 @pytest.mark.parametrize(
     "name,options,message",
     [
+        ("after_peak", "--freed 101", "--freed is above 100"),
         ("threadtest", "--threads 0", "--threads: must be at least 1"),
         ("threadtest", "--threads some", "--threads"),
         ("threadtest", "--threads -1", "--threads"),

@@ -1,7 +1,7 @@
 // A peak of load and its end: threads fill the heap with mixed blocks; each of them then frees most
 // of another thread's blocks in random order, and continues at low load. The result has the
 // resident memory at the peak and after the low load, and the bytes that the program still holds.
-// Invariant: the low load is a number of replacements, not a time, so equal options give equal work.
+// Invariant: the low load is a number of replacements, not a time: equal options give equal work.
 // Our own.
 #include <barrier>
 

@@ -9,7 +9,10 @@ A document has a table between two comments, and so each number of a sentence or
     <!-- number: value docs/data/quick.jsonl.xz memory_kib tbb "a b t=2" -->24.1<!-- end -->
 
 `means` is a row for each allocator and group of rows, `cells` one for each cell, both relative to
-the baseline; more words are the allocators shown. `targets` has the plan's targets, and `counts`
+the baseline; more words are the allocators shown. `beside` compares one allocator with another in
+the cells of patterns, in their order: a row for each, with time and peak memory. `allocators` has a
+row for each allocator, with its version and its own numbers of some metrics in one cell, the least
+of the last metric first. `targets` has the plan's targets, and `counts`
 the page faults, system calls and memory of the named allocators in each cell. `mean` is one of
 these means, of a metric, an allocator and a group or the cells of a pattern, relative to another
 allocator if that is named; `ratio` compares two allocators in the cells of a pattern, and `ratios`
@@ -98,6 +101,42 @@ def _cells(analysis: Analysis, names: Sequence[str]) -> list[Sequence[str]]:
             for one in shown
         ]
         rows.append((cell.name, *found))
+    return rows
+
+
+def _beside(
+    analysis: Analysis, name: str, base: str, patterns: Sequence[str]
+) -> list[Sequence[str]]:
+    """No time for a cell whose time says nothing about the allocator."""
+    rows: list[Sequence[str]] = [("program", f"time / {base}", f"peak memory / {base}")]
+    timed = set(analysis.usable(TIME))
+    for pattern in patterns:
+        cells = _names(analysis, pattern)
+        if not cells:
+            raise RecordError(f"there is no cell {pattern!r}")
+        for cell in cells:
+            time, memory = (
+                page_tables.interval(analysis.ratio(cell, name, base, key))
+                for key in (TIME, "memory_kib")
+            )
+            rows.append((cell, time if cell in timed else "–", memory))
+    return rows
+
+
+def _allocators(analysis: Analysis, cell: str, metrics: Sequence[str]) -> list[Sequence[str]]:
+    titles = (style.metric(key).title for key in metrics)
+    rows: list[Sequence[str]] = [("allocator", "version", *titles)]
+    found = []
+    for name in analysis.shown:
+        values = [analysis.value(cell, name, key) for key in metrics]
+        if None in values:
+            raise RecordError(f"there is no such number of {name} in {cell!r}")
+        found.append((name, [one.value for one in values if one]))
+    for name, values in sorted(found, key=lambda one: one[1][-1]):
+        about = analysis.record.allocator_by_name[name]
+        factors = [style.metric(key).factor for key in metrics]
+        told = [_own_number(v * f) for v, f in zip(values, factors, strict=True)]
+        rows.append((about.label, about.version, *told))
     return rows
 
 
@@ -343,6 +382,12 @@ def _version(analysis: Analysis, name: str) -> str:
 _TABLES: dict[str, Callable[..., str]] = {
     "means": lambda analysis, *names: _table(_means(analysis, names)),
     "cells": lambda analysis, *names: _table(_cells(analysis, names)),
+    "beside": lambda analysis, name, base, pattern, *patterns: _table(
+        _beside(analysis, name, base, (pattern, *patterns))
+    ),
+    "allocators": lambda analysis, cell, metric, *metrics: _table(
+        _allocators(analysis, cell, (metric, *metrics))
+    ),
     "counts": lambda analysis, first, *names: _table(_counts(analysis, (first, *names))),
     "targets": lambda analysis: _table(_targets(analysis)),
     "sweep": lambda analysis: _table(sweep_tables.target_rows(analysis.record)),

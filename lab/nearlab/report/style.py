@@ -116,6 +116,8 @@ _METRICS = {
         Metric("empty_kib", "empty process", "MiB", 1 / 1024),
         Metric("peak_rss_kib", "peak RSS", "MiB", 1 / 1024),
         Metric("mean_rss_kib", "mean RSS", "MiB", 1 / 1024),
+        Metric("at_peak_kib", "resident at the peak", "MiB", 1 / 1024),
+        Metric("after_peak_kib", "resident after the peak", "MiB", 1 / 1024),
         Metric("pte_kib", "page tables", "MiB", 1 / 1024),
         Metric("minor_faults", "minor faults"),
         Metric("major_faults", "major faults"),
