@@ -124,19 +124,18 @@ def _beside(
 
 
 def _allocators(analysis: Analysis, cell: str, metrics: Sequence[str]) -> list[Sequence[str]]:
-    titles = (style.metric(key).title for key in metrics)
-    rows: list[Sequence[str]] = [("allocator", "version", *titles)]
-    found = []
+    shown = [style.metric(key) for key in metrics]
+    found: list[tuple[str, list[float]]] = []
     for name in analysis.shown:
-        values = [analysis.value(cell, name, key) for key in metrics]
-        if None in values:
+        values = [one for key in metrics if (one := analysis.value(cell, name, key))]
+        if len(values) < len(metrics):
             raise RecordError(f"there is no such number of {name} in {cell!r}")
-        found.append((name, [one.value for one in values if one]))
-    for name, values in sorted(found, key=lambda one: one[1][-1]):
+        pairs = zip(values, shown, strict=True)
+        found.append((name, [one.value * metric.factor for one, metric in pairs]))
+    rows: list[Sequence[str]] = [("allocator", "version", *(metric.title for metric in shown))]
+    for name, numbers in sorted(found, key=lambda one: one[1][-1]):
         about = analysis.record.allocator_by_name[name]
-        factors = [style.metric(key).factor for key in metrics]
-        told = [_own_number(v * f) for v, f in zip(values, factors, strict=True)]
-        rows.append((about.label, about.version, *told))
+        rows.append((about.label, about.version, *map(_own_number, numbers)))
     return rows
 
 
