@@ -36,7 +36,7 @@ def prose_of_python(text: str) -> Iterator[tuple[int, str]]:
 
 
 def prose(path: Path, text: str) -> Iterator[tuple[int, str]]:
-    """The comments and docs of a file, each with its first line's number."""
+    """The comments and docs of a file, each with the number of the first line."""
     if path.suffix == ".py":
         yield from prose_of_python(text)
     elif path.suffix in C_LIKE:
