@@ -52,8 +52,9 @@ _PRONOUN_SUBJECT = re.compile(
 _NUMBER = re.compile(r"(?<![\w.§#+-])\d[\d,]*(?:\.\d+)?(?![\w-]|\.\d)")
 # Names of things (a chapter, a version, a date), and intervals behind a number.
 _NAMED = re.compile(
-    r"\b(?:chapters?|figures?|tables?|sections?|tests?|decisions?|rules?|steps?|lines?|issues?|commit"
-    r"|mimalloc|C\+\+|Linux|Debian|GCC|Clang|Python|glibc|version|node|nodes|class|classes)\s+\d[\d.]*"
+    r"\b(?:chapters?|figures?|tables?|sections?|tests?|decisions?|rules?|steps?|lines?|issues?"
+    r"|commit|version|nodes?|class(?:es)?|mimalloc|C\+\+|Linux|Debian|GCC|Clang|Python|glibc)"
+    r"\s+\d[\d.]*"
     r"|\b\d{1,2}\s+(?:January|February|March|April|May|June|July|August|September|October"
     r"|November|December)(?:\s+\d{4})?|\b\d{4}-\d\d-\d\d\b|\[\d[\d.,\s]*\]|\bx\s10\^\d+",
     re.IGNORECASE,

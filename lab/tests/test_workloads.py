@@ -27,8 +27,8 @@ SMALL = {
         "--cycles 4 --quantum 200000 --min-exponent 10 --max-exponent 12 --shared 0",
     ],
     "after_peak": [
-        "--threads 2 --megabytes 2 --rest 20",
-        "--threads 3 --megabytes 1 --rest 1 --freed 100 --mark",
+        "--threads 2 --megabytes 2 --rest 20 --more 40",
+        "--threads 3 --megabytes 1 --rest 1 --more 0 --freed 100 --mark",
     ],
     "cache_scratch": ["--threads 8 --rounds 20 --writes 800"],
     "cache_thrash": ["--threads 4 --rounds 300 --writes 40000"],

@@ -1,6 +1,6 @@
 // A peak of load and its end: threads fill the heap with mixed blocks; each of them then frees most
 // of another thread's blocks in random order, and continues at low load. The result has the
-// resident memory at the peak and after the low load, and the bytes that the program still holds.
+// resident memory at the peak and at two times after it, and the bytes of the blocks that are left.
 // Invariant: the low load is a number of replacements, not a time: equal options give equal work.
 // Our own.
 #include <barrier>
@@ -15,7 +15,7 @@ constexpr size_t kLeastAverage = 512;  // bytes: a table with room for so many b
 constexpr size_t kStepMs = 20, kReplacedInStep = 200;  // the low load of a thread
 
 struct Run {
-  size_t threads = 8, megabytes = 40, freed = 95, rest_ms = 6000;
+  size_t threads = 8, megabytes = 40, freed = 95, rest_ms = 6000, more_ms = 14'000;
 };
 
 // Equal numbers of blocks of nine powers of two, less up to a third: 11 bytes to 4 KiB.
@@ -46,10 +46,10 @@ void free_at_random(workload::Worker& worker, workload::Blocks& table, size_t pe
   for (; table.size() > kept; table.pop_back()) worker.release(table.back());
 }
 
-void work_at_low_load(workload::Worker& worker, workload::Blocks& table, size_t rest_ms,
+void work_at_low_load(workload::Worker& worker, workload::Blocks& table, size_t duration_ms,
                       workload::Random& random) {
   const workload::Sizes sizes(16, 1015);
-  for (size_t ms = 0; ms < rest_ms; ms += kStepMs) {
+  for (size_t ms = 0; ms < duration_ms; ms += kStepMs) {
     for (size_t i = 0; i < kReplacedInStep; ++i) replace_one(worker, table, sizes, random);
     std::this_thread::sleep_for(std::chrono::milliseconds(kStepMs));
   }
@@ -67,7 +67,8 @@ void parse(workload::Workload& workload, Run& run, int argc, char** argv) {
   workload.count("--threads", run.threads, "threads");
   workload.count("--megabytes", run.megabytes, "each thread's blocks at the peak, MiB");
   workload.option("--freed", run.freed, "how many percent of the blocks are freed");
-  workload.option("--rest", run.rest_ms, "how long the low load takes, in ms");
+  workload.option("--rest", run.rest_ms, "ms of low load before the first measurement");
+  workload.option("--more", run.more_ms, "ms of low load between the first and the second");
   workload.parse(argc, argv);
   workload.require(run.freed <= 100, "--freed is above 100");
 }
@@ -97,25 +98,30 @@ int main(int argc, char** argv) {
       workload::Blocks& others = tables[(i + 1) % run.threads];
       workload::Random random(run.threads + i + 1);
       free_at_random(workers[i], others, run.freed, random);
-      work_at_low_load(workers[i], others, run.rest_ms, random);
-      all.arrive_and_wait();  // the rest is over
-      all.arrive_and_wait();  // measured
+      for (const size_t duration_ms : {run.rest_ms, run.more_ms}) {
+        work_at_low_load(workers[i], others, duration_ms, random);
+        all.arrive_and_wait();  // the low load is over
+        all.arrive_and_wait();  // measured
+      }
       for (const workload::Block& block : others) workers[i].release(block);
     });
   }
-  all.arrive_and_wait();
-  const struct memory_use peak = own_memory();
-  all.arrive_and_wait();
-  all.arrive_and_wait();
-  const struct memory_use after = own_memory();
-  const size_t live = bytes_of(tables);
-  all.arrive_and_wait();
+  const auto measured = [&all] {
+    all.arrive_and_wait();
+    const struct memory_use memory = own_memory();
+    all.arrive_and_wait();
+    return memory.rss_kib;
+  };
+  const long at_peak = measured();
+  const long after_peak = measured();
+  const long long_after_peak = measured();
   for (std::thread& thread : running) thread.join();
   workload.end();
 
-  workload.add("at_peak_kib", peak.rss_kib);
-  workload.add("after_peak_kib", after.rss_kib);
-  workload.add("live_kib", static_cast<double>(live) / 1024);
+  workload.add("at_peak_kib", at_peak);
+  workload.add("after_peak_kib", after_peak);
+  workload.add("long_after_peak_kib", long_after_peak);
+  workload.add("live_kib", static_cast<double>(bytes_of(tables)) / 1024);
   for (const workload::Worker& worker : workers) workload.join(worker);
   return workload.report();
 }
