@@ -60,6 +60,7 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 _MARKUP = [  # in the order of removal
+    (re.compile(r"<!-- number: .*?-->.*?<!-- end -->", re.DOTALL), "1"),  # a generated number
     (re.compile(r"<!--.*?-->", re.DOTALL), ""),
     (re.compile(r"`[^`\n]*(?:\n[^`\n]+)?`"), "code"),
     (re.compile(r"!\[[^\]]*\]\([^)]*\)"), ""),
@@ -312,6 +313,7 @@ EXAMPLES = [
     example("its", "The lock has its owner, and they wait.\n", "2 times it or they"),
     example("numbers", "The pages are 3, 4 and 5.\n", "1 sentences with more than two numbers"),
     example("named", "Debian 12 of 28 November 2026: 0.9 [0.8, 0.95] in figure 4 of 5.\n", None),
+    example("generated", "Here <!-- number: a -->1 to 9, 2<!-- end --> of 2 <!-- 3 -->.\n", None),
     example("table", "| it is | that |\n|---|---|\n| 1 2 3 | which |\n\n# It is 1 2 3\n", None),
     example("code", "```\nIt is 1 2 3.\n```\nThe value is `1 2 3 that which one`.\n", None),
     example("as before", "It is free.\n", None, subjects=1, words=3),

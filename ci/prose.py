@@ -10,7 +10,8 @@ from pathlib import Path
 from checking import TOKEN as C_TOKEN
 from checking import line_of
 
-SKIPPED_FOLDERS = {"build", ".git", "__pycache__", ".ruff_cache", ".cache"}
+SKIPPED_FOLDERS = {"build", ".git", "__pycache__", ".ruff_cache", ".pytest_cache", ".mypy_cache",
+                   ".hypothesis", ".cache"}
 TEXTS = {".h", ".hpp", ".cc", ".c", ".py", ".md", ".txt", ".cmake", ".in", ".map", ".toml", ".json",
          ".sql", ".sh", ".3", ".bib", ".rs", ".html", ".js", ""}
 C_LIKE = {".h", ".hpp", ".cc", ".c", ".rs"}
