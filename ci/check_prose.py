@@ -2,20 +2,13 @@
 """No machine's paths, unfinished business or package hosts in any text; code within 100 columns;
 plain English in comments and docs (CONTRIBUTING.md)."""
 
-import ast
-import io
 import re
-import tokenize
-from collections.abc import Iterator
 from pathlib import Path
 
-from checking import TOKEN as C_TOKEN
-from checking import Example, Findings, line_of, run
+from checking import Example, Findings, run
+from prose import TEXTS, prose, texts
 
 COLUMNS = 100
-SKIPPED_FOLDERS = {"build", ".git", "__pycache__", ".ruff_cache", ".cache"}
-TEXTS = {".h", ".hpp", ".cc", ".c", ".py", ".md", ".txt", ".cmake", ".in", ".map", ".toml", ".json",
-         ".sql", ".sh", ".3", ".bib", ".rs", ".html", ".js", ""}
 CODE_FOLDERS = {"common", "malloc", "include", "tests", "tools", "ci", "vm", "lab", "cmake",
                 "reclaim", "designs", "near"}
 CODE = TEXTS - {".md", ".json", ".html", ".bib", ".txt"} | {".txt"}
@@ -33,35 +26,6 @@ OBSCURE = re.compile(
     r"\b(?:who(?:ever|m)?|shall|but\s+for|to\s+be\s+had|lately|tells\s+of|came\s+of"
     r"|looks?\s+after|stands?\s+in|wish(?:es)?|his|he)\b", re.IGNORECASE)
 OBSCURE_PER_1000_WORDS = 0.3
-C_LIKE = {".h", ".hpp", ".cc", ".c", ".rs"}
-DOCUMENTS = {".md", ".3"}
-DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-
-
-def prose_of_python(text: str) -> Iterator[tuple[int, str]]:
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, DOCUMENTED) and ast.get_docstring(node):
-            yield node.body[0].lineno, ast.get_docstring(node) or ""
-
-
-def prose(path: Path, text: str) -> Iterator[tuple[int, str]]:
-    """The comments and docs of a file, each with its first line's number."""
-    if path.suffix == ".py":
-        yield from prose_of_python(text)
-    elif path.suffix in C_LIKE:
-        for match in C_TOKEN.finditer(text):
-            if match.group("comment"):
-                yield line_of(text, match.start()), match.group()
-    elif path.suffix in DOCUMENTS:
-        yield 1, re.sub(r"```.*?```", lambda code: "\n" * code.group().count("\n"), text,
-                        flags=re.DOTALL)
-    else:
-        for number, line in enumerate(text.splitlines(), 1):
-            if line.lstrip().startswith("#"):
-                yield number, line
 
 
 class English:
@@ -89,10 +53,8 @@ class English:
 
 def check(root: Path, findings: Findings) -> None:
     english = English()
-    for path in sorted(root.rglob("*")):
+    for path in texts(root):
         name = path.relative_to(root)
-        if SKIPPED_FOLDERS & set(name.parts) or path.suffix not in TEXTS or not path.is_file():
-            continue
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except UnicodeDecodeError:

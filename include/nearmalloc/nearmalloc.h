@@ -27,7 +27,7 @@
 #include <stdio.h>
 
 #define NEAR_VERSION_MAJOR 0
-#define NEAR_VERSION_MINOR 1
+#define NEAR_VERSION_MINOR 2
 #define NEAR_VERSION_PATCH 0
 
 #if defined(__GNUC__)

@@ -17,6 +17,7 @@ from nearlab.plan import plan as plans
 from nearlab.plan.cells import of_plan
 from nearlab.report import documents
 from nearlab.report.analysis import TIME, Analysis
+from nearlab.report.build import draw_figure
 from nearlab.results import record
 from reporting import content
 
@@ -92,6 +93,54 @@ def test_a_table_has_the_counts_of_the_named_allocators(root):
     assert rows[0] == heading
     assert rows[3] == "| larson | 1,234 / 90 | 20,338 / – | 5 / – | 0 / – | 2.00 / 4.00 |"
     assert len(rows) == 5 and rows[2].startswith("| churn | 1,234 / 90 | – / – |")
+
+
+def of_table(root, words: str) -> list[str]:
+    """The rows below the heading."""
+    path = root / "a.md"
+    path.write_text(f"<!-- table: {words} -->\n<!-- end of table -->\n")
+    assert tables(path) == 0, words
+    return path.read_text().splitlines()[3:-1]
+
+
+def refused(root, words: str) -> bool:
+    path = root / "a.md"
+    path.write_text(f"<!-- table: {words} -->\n<!-- end of table -->\n")
+    return tables(path) == 2
+
+
+def test_a_table_compares_two_allocators_in_the_cells_of_patterns(root):
+    lines = content()
+    lines[0]["cells"][1]["origin"] = "program"
+    share = {"kind": "count", "cell": "churn", "allocator": "glibc", "harness_share": 0.9}
+    raw = make.write(root / "b.jsonl", [*lines, share]).read_bytes()
+    (root / "data" / "b.jsonl.xz").write_bytes(lzma.compress(raw))
+    documents._analysis.cache_clear()
+    beside = "beside data/b.jsonl.xz nearmalloc glibc"
+    assert of_table(root, f"{beside} larson ch*") == [
+        "| larson | 0.50 [0.50, 0.50] | 0.50 [0.50, 0.50] |",
+        "| churn | – | 0.50 [0.33, 0.60] |",
+    ]
+    assert refused(root, f"{beside} larson gone") and refused(root, beside)
+
+
+def test_a_table_has_the_numbers_of_each_allocator_the_least_first(root):
+    lines = content()
+    lines[0]["allocators"][0]["version"] = "9.9"
+    raw = make.write(root / "b.jsonl", lines).read_bytes()
+    (root / "data" / "b.jsonl.xz").write_bytes(lzma.compress(raw))
+    documents._analysis.cache_clear()
+    rows = of_table(root, "allocators data/b.jsonl.xz larson seconds memory_kib")
+    names = [row.split("|")[1].strip() for row in rows]
+    memory = [float(row.split("|")[4]) for row in rows]
+    assert names[0] == "nearmalloc" and memory == sorted(memory) == [1, 2, 4]
+    assert rows[0].split("|")[2:4] == [" 9.9 ", " 1 "]
+    assert refused(root, "allocators data/b.jsonl.xz larson hours")
+    assert refused(root, "allocators data/b.jsonl.xz gone seconds")
+
+
+def test_a_table_has_the_cells_with_a_faster_allocator(root):
+    assert of_table(root, "losses data/a.jsonl.xz") == ["| phong | glibc | 4.00 [4.00, 4.00] |"]
 
 
 def test_tables_are_made_from_the_compressed_results(root):
@@ -363,7 +412,10 @@ def test_the_tables_of_the_documents_are_those_of_their_data():
         assert documents.filled(text, places.ROOT) == text, path
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/claims.md", "docs/limits.md", "docs/numa.md"])
+@pytest.mark.parametrize(
+    "name",
+    ["README.md", "docs/benchmarks.md", "docs/claims.md", "docs/limits.md", "docs/numa.md"],
+)
 def test_figures_of_the_lab_have_raw_data_or_the_document_says_that_they_have_none(name):
     text = " ".join((places.ROOT / name).read_text(encoding="utf-8").split())
     assert re.search("<!-- (table|number): ", text) or "their raw data were not kept" in text
@@ -381,16 +433,33 @@ _GIVEN = re.compile(
 
 # What has a digit and was not measured: names, units of a rule, and what an interval excludes.
 _NAMED = re.compile(
-    r"95 % intervals|under 4 MiB|(in|ex)cludes 1\b|mimalloc 2|mimalloc 3|shbench 8|pbzip2|Debian 12"
-    "|blocks of 20 to 200 KB|sizes in 3 MB|`[^`]*`|\\]\\([^)]*\\)"
+    r"95 % intervals?|under 4 MiB|(in|ex)cludes 1\b|mimalloc ?[23]|shbench 8|pbzip2|Debian 12"
+    "|blocks of 20 to 200 KB|sizes in 3 MB|`[^`]*`|\\]\\([^)]*\\)|[Bb]elow 1 is better"
+    '|320 MiB of blocks|frees 95 % of|"[Ss]oon" is after 6 s|"long" after 20 s'
 )
 _README = places.ROOT / "README.md"
 _DESIGNS = places.ROOT / "designs" / "README.md"
 
 
+_BENCHMARKS = places.ROOT / "docs" / "benchmarks.md"
+
+
+def section(document: Path, title: str) -> str:
+    text = document.read_text(encoding="utf-8")
+    return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
 def how_it_stands() -> str:
-    text = _README.read_text(encoding="utf-8")
-    return text.partition("\n## How it stands\n")[2].partition("\n## ")[0]
+    titles = ("How it stands", "How to read it", "Where it loses")
+    return "\n".join(section(_BENCHMARKS, title) for title in titles)
+
+
+def readme_after_a_peak() -> str:
+    return section(_README, "Memory after a peak")
+
+
+def readme_real_programs() -> str:
+    return section(_README, "Real programs")
 
 
 def limits_beside_others() -> str:
@@ -400,7 +469,9 @@ def limits_beside_others() -> str:
     return section.partition("<!-- table")[0]
 
 
-@pytest.mark.parametrize("part", [how_it_stands, limits_beside_others])
+@pytest.mark.parametrize(
+    "part", [how_it_stands, limits_beside_others, readme_after_a_peak, readme_real_programs]
+)
 def test_each_number_about_the_means_comes_from_raw_data(part):
     text = part()
     assert len(text) > 300
@@ -415,7 +486,7 @@ def of_readme() -> Analysis:
     return Analysis(record.read(places.ROOT / "docs" / "data" / "readme.jsonl.xz"), "nearmalloc")
 
 
-def test_readme_names_the_cells_that_count_for_memory_alone(of_readme):
+def test_benchmarks_name_the_cells_that_count_for_memory_alone(of_readme):
     sentences = " ".join(how_it_stands().split()).split(". ")
     (told,) = (one for one in sentences if "count for memory alone" in one)
     cells = {cell.name for cell in of_readme.record.cells}
@@ -424,14 +495,36 @@ def test_readme_names_the_cells_that_count_for_memory_alone(of_readme):
     assert told.startswith({2: "Two", 3: "Three", 4: "Four"}[len(silent)])
 
 
-def test_readme_names_the_cells_in_which_another_is_faster(of_readme):
-    sentences = re.split(r"\.\s+", how_it_stands().partition("**Where it loses.**")[2])
-    told = ". ".join(one for one in sentences if "interval that includes 1" not in one)
-    found = re.findall(r"<!-- number: ratio \S+ time nearmalloc (\S+) (.*?) -->", told)
-    names = [cell.name for cell in of_readme.record.cells]
-    listed = {(fnmatch.filter(names, *shlex.split(cells))[0], rival) for rival, cells in found}
-    duels = of_readme.duels(TIME)
-    assert listed == {(duel.cell, duel.rival) for duel in duels if duel.ratio.low > 1}
+def test_benchmarks_and_readme_have_the_tables_of_the_data():
+    assert "<!-- table: means docs/data/readme.jsonl.xz -->" in how_it_stands()
+    assert "<!-- table: losses docs/data/readme.jsonl.xz -->" in how_it_stands()
+    assert "<!-- table: allocators docs/data/after-peak.jsonl.xz " in readme_after_a_peak()
+    programs = readme_real_programs().partition("<!-- table: beside ")[2]
+    rows = programs.partition("<!-- end")[0].splitlines()
+    assert len(rows) == 3 + 8
+
+
+def words_of(svg: str) -> list[str]:
+    """Words and numbers of the picture; the places depend on the fonts."""
+    return re.findall('aria-label="([^"]*)"', svg) + re.findall("<text[^>]*>([^<]*)</text>", svg)
+
+
+def test_the_picture_of_readme_is_that_of_its_data(tmp_path):
+    data = places.ROOT / "docs" / "data" / "after-peak.jsonl.xz"
+    drawn = tmp_path / "drawn.svg"
+    draw_figure(data, "after-peak", drawn)
+    name = re.search(r"\(docs/(after-peak\.svg)\)", readme_after_a_peak())[1]
+    kept = (places.ROOT / "docs" / name).read_text(encoding="utf-8")
+    words = words_of(kept)
+    assert words == words_of(drawn.read_text(encoding="utf-8"))
+    assert sum("allocator: " in one for one in words) >= 6
+
+
+def test_readme_is_short():
+    text = _README.read_text(encoding="utf-8")
+    shown = re.sub("<!--.*?-->", "", text, flags=re.DOTALL)
+    words = [word for word in shown.split() if re.search(r"\w", word)]  # and no bar of a table
+    assert len(text.splitlines()) <= 120 and len(words) <= 900
 
 
 def claims() -> tuple[list[list[str]], str]:

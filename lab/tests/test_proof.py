@@ -32,7 +32,7 @@ def test_a_symbol_that_nobody_has_is_not_found():
         ("/a/libtcmalloc_minimal.so.4.5.10", "tcmalloc"),
         ("/a/libmimalloc.so.2.0", "mimalloc2"),
         ("/a/libmimalloc.so.3.4", "mimalloc3"),
-        ("/a/libnearmalloc.so.0.1.0", "nearmalloc"),
+        ("/a/libnearmalloc.so.0.2.0", "nearmalloc"),
         ("/a/libtbbmalloc_proxy.so.2.8", "tbb"),
         ("/a/libjemalloc5.3.1.so", "jemalloc5.3.1"),
         ("/a/libgoogle-tcmalloc.so", "google-tcmalloc"),

@@ -319,4 +319,4 @@ def test_a_chart_of_nothing_is_told(tmp_path):
     analysis = analyse(tmp_path, lines)
     frame = frame_of(analysis)
     (found,) = planned.planned(analysis, frame)
-    assert not found.panels and not theme.write_png(found, frame, tmp_path / "x.png")
+    assert not found.panels and not theme.write_picture(found, frame, tmp_path / "x.png")

@@ -24,7 +24,7 @@ def test_every_figure_is_drawn_whoever_takes_part(tmp_path, names):
     found = build.contents_of(analysis, frame).all()
     assert len(found) >= 10
     for figure in found:
-        assert theme.write_png(figure, frame, tmp_path / f"{figure.name}.png"), figure.name
+        assert theme.write_picture(figure, frame, tmp_path / f"{figure.name}.png"), figure.name
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_words_on_the_axis_keep_their_order(tmp_path):
     axis = found.panels[0].chart.to_dict()["layer"][0]["encoding"]["x"]
     assert (axis["type"], axis["sort"]) == ("ordinal", ["six", "eight", "9"])
     frame = frame_of(analyse(tmp_path, lines))
-    assert theme.write_png(found, frame, tmp_path / "x.png")
+    assert theme.write_picture(found, frame, tmp_path / "x.png")
     assert [row[1] for row in tables.numbers(found.rows).rows] == ["six", "eight", "9.00"]
 
 

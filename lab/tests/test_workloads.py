@@ -27,8 +27,8 @@ SMALL = {
         "--cycles 4 --quantum 200000 --min-exponent 10 --max-exponent 12 --shared 0",
     ],
     "after_peak": [
-        "--threads 3 --megabytes 1 --rest 40",
-        "--threads 1 --megabytes 1 --kept 50 --rest 0 --low 8 --high 300",
+        "--threads 2 --megabytes 2 --rest 20 --more 40",
+        "--threads 3 --megabytes 1 --rest 1 --more 0 --freed 100 --mark",
     ],
     "cache_scratch": ["--threads 8 --rounds 20 --writes 800"],
     "cache_thrash": ["--threads 4 --rounds 300 --writes 40000"],
@@ -236,6 +236,7 @@ def test_a_wrong_option_is_named(name, options):
 @pytest.mark.parametrize(
     "name,options,message",
     [
+        ("after_peak", "--freed 101", "--freed is above 100"),
         ("threadtest", "--threads 0", "--threads: must be at least 1"),
         ("threadtest", "--threads some", "--threads"),
         ("threadtest", "--threads -1", "--threads"),
@@ -243,7 +244,6 @@ def test_a_wrong_option_is_named(name, options):
         ("churn", "--low 9 --high 8", "--low is above --high"),
         ("phong", "--resized 100", "--resized"),
         ("fragmentation", "--pattern neat", "--pattern"),
-        ("after_peak", "--kept 101", "--kept is above 100"),
         ("thread_churn", "--left 201", "--left is above --blocks"),
         ("churn", "--migrate 9 --pin spread", "--migrate goes without --pin"),
         ("churn", "--migrate 9 --stamps off", "--migrate needs stamps"),

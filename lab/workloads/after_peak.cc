@@ -1,132 +1,127 @@
-// A server after a peak: threads fill a cache, other threads free most of it in random order, and
-// the server goes on at low load. How much memory stays resident?
-//
-// Every thread fills a part of the cache and then frees most of its neighbour's part. After that it
-// wakes every 20 ms and replaces a few of the blocks that are left. The result has RSS at the peak,
-// after the frees and after the rest, less the RSS before the fill, which includes the tables.
-// Invariants: the tables are resident before the first measurement; the number of replacements
-// follows from the options. The rest is not part of the measured time.
+// A peak of load and its end: threads fill the heap with mixed blocks; each of them then frees most
+// of another thread's blocks in random order, and continues at low load. The result has the
+// resident memory at the peak and at two times after it, and the bytes of the blocks that are left.
+// Invariant: the low load is a number of replacements, not a time: equal options give equal work.
 // Our own.
-#include <chrono>
+#include <barrier>
 
 #include "own_memory.h"
 #include "workload.h"
 
 namespace {
 
-constexpr size_t kTickMs = 20;
-constexpr size_t kReplaced = 200;  // blocks that a thread replaces in a tick
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kLeastAverage = 512;  // bytes: a table with room for so many blocks never grows
+constexpr size_t kStepMs = 20, kReplacedInStep = 200;  // the low load of a thread
 
-struct Options {
-  size_t threads = 8, megabytes = 320, kept = 5, rest_ms = 6000, low = 16, high = 4096;
+struct Run {
+  size_t threads = 8, megabytes = 40, freed = 95, rest_ms = 6000, more_ms = 14'000;
 };
 
-class Server {
- public:
-  explicit Server(const Options& options)
-      : options_(options),
-        sizes_(options.low, options.high),
-        all_(options.threads),
-        parts_(options.threads) {
-    for (size_t i = 0; i < options.threads; ++i) draw_sizes(parts_[i], i);
-    start_ = own_memory();
-  }
+// Equal numbers of blocks of nine powers of two, less up to a third: 11 bytes to 4 KiB.
+size_t mixed_size(workload::Random& random) {
+  const size_t size = size_t{16} << random.below(9);
+  return size - random.below(size / 3 + 1);
+}
 
-  void serve(workload::Worker& worker, size_t index) {
-    for (workload::Block& block : parts_[index]) block = worker.allocate(block.size);
-    all_.arrive_and_wait([&] { full_ = own_memory(); });
-    workload::Blocks& neighbour = parts_[(index + 1) % options_.threads];
-    workload::Random random(100 + index);
-    thin(worker, neighbour, random);
-    all_.arrive_and_wait([&] {
-      freed_ = own_memory();
-      live_ = live();
-      rest_began_ = workload::now();
-    });
-    rest(worker, neighbour, random);
-    all_.arrive_and_wait([&] {
-      rested_ = own_memory();
-      rest_s_ = workload::now() - rest_began_;
-    });
-    for (const workload::Block& block : neighbour) worker.release(block);
-  }
+workload::Blocks empty_table(const Run& run) {
+  workload::Blocks table;
+  table.reserve(run.megabytes * kMiB / kLeastAverage);
+  return table;
+}
 
-  void add_to(workload::Workload& workload) const {
-    workload.exclude(rest_s_);
-    workload.add("live_kib", static_cast<double>(live_) / 1024);
-    workload.add("heap_full_kib", full_.rss_kib - start_.rss_kib);
-    workload.add("heap_freed_kib", freed_.rss_kib - start_.rss_kib);
-    workload.add("heap_rested_kib", rested_.rss_kib - start_.rss_kib);
+void fill(workload::Worker& worker, workload::Blocks& table, size_t bytes, size_t seed) {
+  workload::Random random(seed);
+  for (size_t sum = 0; sum < bytes; sum += table.back().size) {
+    table.push_back(worker.allocate(mixed_size(random)));
   }
+}
 
- private:
-  void draw_sizes(workload::Blocks& part, size_t index) {
-    const size_t total = options_.megabytes * 1'000'000 / options_.threads;
-    workload::Random random(index + 1);
-    part.reserve(total / options_.low + 1);
-    for (size_t sum = 0; sum < total; sum += part.back().size) {
-      part.push_back({nullptr, sizes_.pick(random)});
-    }
+void free_at_random(workload::Worker& worker, workload::Blocks& table, size_t percent,
+                    workload::Random& random) {
+  for (size_t left = table.size(); left > 1; --left) {
+    std::swap(table[left - 1], table[random.below(left)]);
   }
+  const size_t kept = std::max<size_t>(1, table.size() * (100 - percent) / 100);
+  for (; table.size() > kept; table.pop_back()) worker.release(table.back());
+}
 
-  // Frees the blocks in random order, except `kept` percent.
-  void thin(workload::Worker& worker, workload::Blocks& part, workload::Random& random) const {
-    for (size_t i = part.size(); i > 1; --i) std::swap(part[i - 1], part[random.below(i)]);
-    size_t kept = 0;
-    for (const workload::Block& block : part) {
-      if (random.below(100) < options_.kept) {
-        part[kept++] = block;
-      } else {
-        worker.release(block);
-      }
-    }
-    part.resize(kept);
+void work_at_low_load(workload::Worker& worker, workload::Blocks& table, size_t duration_ms,
+                      workload::Random& random) {
+  const workload::Sizes sizes(16, 1015);
+  for (size_t ms = 0; ms < duration_ms; ms += kStepMs) {
+    for (size_t i = 0; i < kReplacedInStep; ++i) replace_one(worker, table, sizes, random);
+    std::this_thread::sleep_for(std::chrono::milliseconds(kStepMs));
   }
+}
 
-  void rest(workload::Worker& worker, workload::Blocks& part, workload::Random& random) const {
-    auto wake = std::chrono::steady_clock::now();
-    for (size_t slept = 0; slept < options_.rest_ms; slept += kTickMs) {
-      wake += std::chrono::milliseconds(kTickMs);
-      std::this_thread::sleep_until(wake);
-      for (size_t i = 0; i < kReplaced && !part.empty(); ++i) {
-        workload::replace_one(worker, part, sizes_, random);
-      }
-    }
+size_t bytes_of(const std::vector<workload::Blocks>& tables) {
+  size_t sum = 0;
+  for (const workload::Blocks& table : tables) {
+    for (const workload::Block& block : table) sum += block.size;
   }
+  return sum;
+}
 
-  size_t live() const {
-    size_t sum = 0;
-    for (const workload::Blocks& part : parts_) {
-      for (const workload::Block& block : part) sum += block.size;
-    }
-    return sum;
-  }
-
-  const Options options_;
-  const workload::Sizes sizes_;
-  workload::Meeting all_;
-  std::vector<workload::Blocks> parts_;  // part i is filled by thread i, then held by thread i - 1
-  struct memory_use start_ = {}, full_ = {}, freed_ = {}, rested_ = {};
-  size_t live_ = 0;
-  double rest_began_ = 0, rest_s_ = 0;
-};
+void parse(workload::Workload& workload, Run& run, int argc, char** argv) {
+  workload.count("--threads", run.threads, "threads");
+  workload.count("--megabytes", run.megabytes, "each thread's blocks at the peak, MiB");
+  workload.option("--freed", run.freed, "how many percent of the blocks are freed");
+  workload.option("--rest", run.rest_ms, "ms of low load before the first measurement");
+  workload.option("--more", run.more_ms, "ms of low load between the first and the second");
+  workload.parse(argc, argv);
+  workload.require(run.freed <= 100, "--freed is above 100");
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  Options options;
-  workload::Workload workload("after_peak", "frees most of a full cache and goes on at low load");
-  workload.count("--threads", options.threads, "threads");
-  workload.count("--megabytes", options.megabytes, 80, "size of the full cache, 10^6 bytes");
-  workload.option("--kept", options.kept, "blocks that are not freed, in percent");
-  workload.option("--rest", options.rest_ms, 2000, "how long the low load lasts, in ms");
-  workload.sizes(options.low, options.high);
-  workload.parse(argc, argv);
-  workload.require(options.kept <= 100, "--kept is above 100");
+  Run run;
+  workload::Workload workload("after_peak", "fills a heap, frees most of it at random, and rests");
+  parse(workload, run, argc, argv);
 
-  Server server(options);
-  workload.run(options.threads,
-               [&](workload::Worker& worker, size_t index) { server.serve(worker, index); });
-  server.add_to(workload);
+  std::vector<workload::Worker> workers;
+  std::vector<workload::Blocks> tables;
+  for (size_t i = 0; i < run.threads; ++i) {
+    workers.emplace_back(i);
+    tables.push_back(empty_table(run));
+  }
+  std::barrier all(static_cast<std::ptrdiff_t>(run.threads) + 1);
+  workload.begin(run.threads + 1);
+  std::vector<std::thread> running;
+  for (size_t i = 0; i < run.threads; ++i) {
+    running.emplace_back([&, i] {
+      workload::settle(i);
+      fill(workers[i], tables[i], run.megabytes * kMiB, i + 1);
+      all.arrive_and_wait();  // the peak
+      all.arrive_and_wait();  // measured
+      workload::Blocks& others = tables[(i + 1) % run.threads];
+      workload::Random random(run.threads + i + 1);
+      free_at_random(workers[i], others, run.freed, random);
+      for (const size_t duration_ms : {run.rest_ms, run.more_ms}) {
+        work_at_low_load(workers[i], others, duration_ms, random);
+        all.arrive_and_wait();  // the low load is over
+        all.arrive_and_wait();  // measured
+      }
+      for (const workload::Block& block : others) workers[i].release(block);
+    });
+  }
+  const auto measured = [&all] {
+    all.arrive_and_wait();
+    const struct memory_use memory = own_memory();
+    all.arrive_and_wait();
+    return memory.rss_kib;
+  };
+  const long at_peak = measured();
+  const long after_peak = measured();
+  const long long_after_peak = measured();
+  for (std::thread& thread : running) thread.join();
+  workload.end();
+
+  workload.add("at_peak_kib", at_peak);
+  workload.add("after_peak_kib", after_peak);
+  workload.add("long_after_peak_kib", long_after_peak);
+  workload.add("live_kib", static_cast<double>(bytes_of(tables)) / 1024);
+  for (const workload::Worker& worker : workers) workload.join(worker);
   return workload.report();
 }

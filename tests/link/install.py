@@ -59,7 +59,7 @@ int main() {
   std::printf("%d\\n", near_node_of(numbers.data()) >= 0);
 }
 """
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 
 
 def run(*command: str | Path) -> str:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Each program of docs/reclamation-tutorial.md compiles, and prints what the text shows."""
+"""Each program of docs/reclamation-tutorial.md compiles, and prints the output in the text; the
+program in docs/reclamation.md is an example that the tests run."""
 
 import os
 import re
@@ -11,7 +12,8 @@ from pathlib import Path
 from preload import LIBRARIES, count, main
 
 INCLUDE = Path(os.environ["NEAR_TEST_INCLUDE"])
-TUTORIAL = INCLUDE.parent / "docs" / "reclamation-tutorial.md"
+DOCS = INCLUDE.parent / "docs"
+TUTORIAL = DOCS / "reclamation-tutorial.md"
 STEP = re.compile(r"^## (\d)\. .*?^```cpp\n(.*?)^```\n.*?^```text\n(.*?)^```\n",
                   re.MULTILINE | re.DOTALL)
 STEPS = 6
@@ -37,6 +39,13 @@ class Tutorial(unittest.TestCase):
             with self.subTest(number), tempfile.TemporaryDirectory() as folder:
                 self.assertEqual(self.run_step(Path(folder), code), shown)
                 count()
+
+    def test_the_page_of_the_library_shows_an_example(self) -> None:
+        text = (DOCS / "reclamation.md").read_text(encoding="utf-8")
+        shown = re.findall(r"^```cpp\n(.*?)^```\n", text, re.MULTILINE | re.DOTALL)
+        example = (DOCS / "examples" / "reclaim_set.cc").read_text(encoding="utf-8")
+        self.assertEqual(shown, [example])
+        count()
 
 
 if __name__ == "__main__":

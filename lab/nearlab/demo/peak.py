@@ -15,7 +15,7 @@ from nearlab.programs.base import last_line
 from nearlab.runs.served import wrong_allocator
 
 RUN_S = 8  # of one run, with its start
-MEGABYTES = 320
+MEGABYTES = 320  # MiB
 THREADS = 8
 FREED_PERCENT = 95
 REST_S = 6
@@ -25,7 +25,7 @@ _TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """What one allocator held of the heap, in MiB, or why that is not known."""
+    """The resident memory under one allocator, in MiB, or why it is not known."""
 
     name: str
     title: str
@@ -47,9 +47,10 @@ def run(allocator: Allocator) -> Peak:
     title = _named(allocator)
     options = {
         "--threads": THREADS,
-        "--megabytes": MEGABYTES,
-        "--kept": 100 - FREED_PERCENT,
+        "--megabytes": MEGABYTES // THREADS,
+        "--freed": FREED_PERCENT,
         "--rest": 1000 * REST_S,
+        "--more": 0,
     }
     words = [str(word) for pair in options.items() for word in pair]
     try:
@@ -66,11 +67,10 @@ def run(allocator: Allocator) -> Peak:
     except (measure.MeasureError, OSError, ValueError) as error:
         return Peak(allocator.name, title, failure=str(error))
     full, rested, live = (
-        result[key] / 1024 for key in ("heap_full_kib", "heap_rested_kib", "live_kib")
+        result[key] / 1024 for key in ("at_peak_kib", "after_peak_kib", "live_kib")
     )
-    used = MEGABYTES * 1_000_000 / (1 << 20)
     problem = wrong_allocator(sample, allocator)
-    return Peak(allocator.name, title, full, rested, used, live, problem)
+    return Peak(allocator.name, title, full, rested, MEGABYTES, live, problem)
 
 
 def _named(allocator: Allocator) -> str:

@@ -1,4 +1,4 @@
-"""Writes a report: the page, and PNG and CSV of every figure; or the PNG of one figure.
+"""Writes a report: the page, and PNG and CSV of every figure; or the picture of one figure.
 
 Invariant: nothing is written before the results file was read to its end.
 """
@@ -51,7 +51,7 @@ def build(path: Path, folder: Path, subject: str | None = None) -> Path:
         if timeline.png:
             (folder / f"{timeline.name}.png").write_bytes(timeline.png)
     for figure in contents.all():
-        theme.write_png(figure, frame, folder / f"{figure.name}.png")
+        theme.write_picture(figure, frame, folder / f"{figure.name}.png")
         with (folder / f"{figure.name}.csv").open("w", newline="", encoding="utf-8") as file:
             write_csv(figure.rows, file)
     target = folder / "index.html"
@@ -60,7 +60,7 @@ def build(path: Path, folder: Path, subject: str | None = None) -> Path:
 
 
 def draw_figure(path: Path, name: str, target: Path, subject: str | None = None) -> None:
-    """Writes the PNG of one figure. Raises RecordError when there is none of this name."""
+    """Writes one figure, as PNG or SVG. Raises RecordError when there is none of this name."""
     analysis, frame = open_record(path, subject)
     contents = contents_of(analysis, frame)
     found: list[Figure | Timeline] = [*contents.all(), *contents.timelines]
@@ -75,6 +75,6 @@ def draw_figure(path: Path, name: str, target: Path, subject: str | None = None)
 
 def _write(figure: Figure | Timeline, frame: Frame, target: Path) -> bool:
     if isinstance(figure, Figure):
-        return theme.write_png(figure, frame, target)
+        return theme.write_picture(figure, frame, target)
     target.write_bytes(figure.png)
     return bool(figure.png)

@@ -21,7 +21,7 @@ def report(
         str | None, typer.Option(metavar="NAME", help="The allocator to judge (nearmalloc).")
     ] = None,
     figure: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Write this figure's PNG alone.")
+        str | None, typer.Option(metavar="NAME", help="Write this figure alone (PNG, SVG).")
     ] = None,
 ) -> None:
     """Makes a page, and PNG and CSV of every figure, of the newest results or of those named."""

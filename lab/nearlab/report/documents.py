@@ -8,30 +8,39 @@ A document has a table between two comments, and so each number of a sentence or
     <!-- number: ratio docs/data/quick.jsonl.xz time tbb glibc larson* -->0.88 to 1.00<!-- end -->
     <!-- number: value docs/data/quick.jsonl.xz memory_kib tbb "a b t=2" -->24.1<!-- end -->
 
-`means` is a row for each allocator and group of rows, `cells` one for each cell, both relative to
-the baseline; more words are the allocators shown. `targets` has the plan's targets, and `counts`
-the page faults, system calls and memory of the named allocators in each cell. `mean` is one of
-these means, of a metric, an allocator and a group or the cells of a pattern, relative to another
-allocator if that is named; `ratio` compares two allocators in the cells of a pattern, and `ratios`
-lists what it found in each; a second pattern names the cells of the second allocator. `sweep` has
-the targets of a sweep, and `curves` where on each of its curves a peer is better. `value` is an
-allocator's own number there, in the unit that the page has (MiB for `..._kib`). `machine` says
-where and when the file was measured, and `version` which version of an allocator was; `empty` is
-the memory of an empty process under one, in MiB. `harness` is the share of a cell's instructions
-that are the workload's own, and `instructions` how many it takes under an allocator. `beyond`
-counts the cells in which one allocator takes more than another with an interval that excludes 1.
-`sums` is the ratio of the sums of two allocators' numbers over the cells, as in a table's last row.
-`sign` says whether ratios are what a claim says, and `side` whether those of medians are, where
-there are too few rounds for intervals:
+Tables, where "relative" is to the baseline:
+
+- `means [ALLOCATOR...]`: a row for each allocator and group of cells, relative;
+- `cells [ALLOCATOR...]`: a row for each cell, relative;
+- `beside ALLOCATOR BASE PATTERN...`: time and peak memory of two allocators in the cells of
+  patterns, in the order of the patterns;
+- `allocators CELL METRIC...`: version and numbers of each allocator in a cell, sorted by the last
+  metric;
+- `losses`: the cells with a faster allocator, where the interval excludes 1;
+- `targets`: the plan's targets; `sweep`: the targets of a sweep; `curves`: the worst points of each
+  curve of a sweep;
+- `counts ALLOCATOR...`: page faults, system calls and memory in each cell.
+
+Numbers:
+
+- `mean METRIC ALLOCATOR GROUP|PATTERN [BASE]`: a mean over a group or the cells of a pattern;
+- `ratio METRIC ALLOCATOR BASE PATTERN [PATTERN]`: two allocators in the cells of a pattern; the
+  second pattern names the cells of the base. `ratios` is the list of these ratios;
+- `sums METRIC ALLOCATOR BASE PATTERN`: the ratio of the sums over the cells;
+- `value METRIC ALLOCATOR PATTERN`: a number in the unit of the page (MiB for `..._kib`);
+- `beyond METRIC ALLOCATOR BASE PATTERN`: in how many cells the ratio's interval is above 1;
+- `sign SENSE ...`, `side SENSE ...`: whether ratios, or medians of few rounds, agree with a claim:
 
     <!-- number: sign docs/data/quick.jsonl.xz less time tbb glibc larson* -->weak<!-- end -->
 
-A file of verdicts of the NUMA machine has counts:
+- `machine`, `version ALLOCATOR`, `empty ALLOCATOR`: place and time of the measurement, a version,
+  the memory of an empty process in MiB;
+- `harness CELL`: the workload's own share of the instructions; `instructions ALLOCATOR CELL`: all;
+- `count`: the median over the seeds, of a file of verdicts of the NUMA machine:
 
     <!-- number: count docs/data/numa/a.jsonl.xz heap.remote CASE ALLOCATOR -->96<!-- end -->
 
-is the median over the seeds. Invariant: what lies between the comments is a function of the
-data; nothing else of the document changes.
+Invariant: the text between the comments is a function of the data; the rest of the document stays.
 """
 
 import fnmatch
@@ -98,6 +107,49 @@ def _cells(analysis: Analysis, names: Sequence[str]) -> list[Sequence[str]]:
             for one in shown
         ]
         rows.append((cell.name, *found))
+    return rows
+
+
+def _losses(analysis: Analysis) -> list[Sequence[str]]:
+    lost = [duel for duel in analysis.duels(TIME) if duel.ratio.low > 1]
+    rows = [(duel.cell, duel.rival, page_tables.interval(duel.ratio)) for duel in lost]
+    return [("cell", "fastest", f"{analysis.subject}'s time / the fastest's"), *rows]
+
+
+def _beside(
+    analysis: Analysis, name: str, base: str, patterns: Sequence[str]
+) -> list[Sequence[str]]:
+    """No time for a cell whose time says nothing about the allocator."""
+    rows: list[Sequence[str]] = [("program", f"time / {base}", f"peak memory / {base}")]
+    timed = set(analysis.usable(TIME))
+    for pattern in patterns:
+        cells = _names(analysis, pattern)
+        if not cells:
+            raise RecordError(f"there is no cell {pattern!r}")
+        for cell in cells:
+            time, memory = (
+                page_tables.interval(analysis.ratio(cell, name, base, key))
+                for key in (TIME, "memory_kib")
+            )
+            rows.append((cell, time if cell in timed else "–", memory))
+    return rows
+
+
+def _allocators(analysis: Analysis, cell: str, metrics: Sequence[str]) -> list[Sequence[str]]:
+    if not _names(analysis, cell):
+        raise RecordError(f"there is no cell {cell!r}")
+    shown = [style.metric(key) for key in metrics]
+    found: list[tuple[str, list[float]]] = []
+    for name in analysis.shown:
+        values = [one for key in metrics if (one := analysis.value(cell, name, key))]
+        if len(values) < len(metrics):
+            raise RecordError(f"there is no such number of {name} in {cell!r}")
+        pairs = zip(values, shown, strict=True)
+        found.append((name, [one.value * metric.factor for one, metric in pairs]))
+    rows: list[Sequence[str]] = [("allocator", "version", *(metric.title for metric in shown))]
+    for name, numbers in sorted(found, key=lambda one: one[1][-1]):
+        about = analysis.record.allocator_by_name[name]
+        rows.append((name, about.version, *map(_own_number, numbers)))
     return rows
 
 
@@ -343,6 +395,13 @@ def _version(analysis: Analysis, name: str) -> str:
 _TABLES: dict[str, Callable[..., str]] = {
     "means": lambda analysis, *names: _table(_means(analysis, names)),
     "cells": lambda analysis, *names: _table(_cells(analysis, names)),
+    "beside": lambda analysis, name, base, pattern, *patterns: _table(
+        _beside(analysis, name, base, (pattern, *patterns))
+    ),
+    "losses": lambda analysis: _table(_losses(analysis)),
+    "allocators": lambda analysis, cell, metric, *metrics: _table(
+        _allocators(analysis, cell, (metric, *metrics))
+    ),
     "counts": lambda analysis, first, *names: _table(_counts(analysis, (first, *names))),
     "targets": lambda analysis: _table(_targets(analysis)),
     "sweep": lambda analysis: _table(sweep_tables.target_rows(analysis.record)),

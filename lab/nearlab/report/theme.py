@@ -1,4 +1,4 @@
-"""The charts' colours on a light and on a dark page, and the PNG of a figure.
+"""The charts' colours on a light and on a dark page, and the picture of a figure.
 
 Invariant: a theme changes colours and nothing else.
 """
@@ -78,8 +78,9 @@ def _hide(spec: dict[str, Any]) -> None:
             layer["transform"] = [rule, *layer.get("transform", [])]
 
 
-def write_png(figure: Figure, frame: Frame, path: Path) -> bool:
-    """Writes the figure to `path`, on white. Returns False if it has nothing to draw."""
+def write_picture(figure: Figure, frame: Frame, path: Path) -> bool:
+    """Writes the figure to `path`, on white: as SVG if the name ends so, otherwise as PNG. Returns
+    False if it has nothing to draw."""
     chart = figure.heat or _together(figure)
     if chart is None:
         return False
@@ -96,7 +97,10 @@ def write_png(figure: Figure, frame: Frame, path: Path) -> bool:
     )
     spec = chart.to_dict(validate=False)
     spec["config"] = config("light", frame) | {"background": "#ffffff"}
-    path.write_bytes(vl_convert.vegalite_to_png(spec, scale=2))
+    if path.suffix == ".svg":
+        path.write_text(vl_convert.vegalite_to_svg(spec) + "\n", encoding="utf-8")
+    else:
+        path.write_bytes(vl_convert.vegalite_to_png(spec, scale=2))
     return True
 
 

@@ -111,6 +111,6 @@ def write(sweep: Sweep, folder: Path) -> list[Path]:
     found = []
     for figure, frame in curves(sweep):
         path = folder / f"{figure.name}.png"
-        theme.write_png(figure, frame, path)
+        theme.write_picture(figure, frame, path)
         found.append(path)
     return found
