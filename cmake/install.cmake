@@ -1,5 +1,6 @@
 # `cmake --install` installs six libraries, the headers, a CMake package, three pkg-config files,
-# the man page and the files that it refers to.
+# the man page, the files that it refers to, the licence and the changelog. The target `uninstall`
+# removes them.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -13,6 +14,7 @@ install(
 install(DIRECTORY include/nearmalloc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES docs/nearmalloc.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
 install(FILES docs/options.md docs/memory.md docs/profile.md docs/numa.md docs/latency.md
+  LICENSE CHANGELOG.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/nearmalloc)
@@ -33,3 +35,10 @@ foreach(name nearmalloc-api nearmalloc-reclaim)
 endforeach()
 install(FILES ${PROJECT_BINARY_DIR}/nearmalloc.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+if(PROJECT_IS_TOP_LEVEL)
+  add_custom_target(uninstall
+    COMMAND ${CMAKE_COMMAND} -DMANIFEST=${PROJECT_BINARY_DIR}/install_manifest.txt
+      -P ${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake
+    VERBATIM)
+endif()
