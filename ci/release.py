@@ -13,16 +13,16 @@ from pathlib import Path
 from release_archives import (
     ROOT,
     build,
-    changed_files,
     copy_source,
     current_release,
     install,
     pack,
+    refuse_changes,
     split_debug,
     write_checksums,
     write_manifest,
 )
-from release_steps import BUILD_TOOLS, TEST_TOOLS, Step, StepFailed, ToolMissing, require
+from release_steps import BUILD_TOOLS, TEST_TOOLS, NotReady, Step, StepFailed, require
 from release_trial import Trial, unpack
 
 
@@ -80,15 +80,12 @@ def main() -> int:
     arguments = parsed()
     try:
         require(BUILD_TOOLS if arguments.no_test else BUILD_TOOLS | TEST_TOOLS)
-        changed = [] if arguments.allow_dirty else changed_files()
-        if changed:
-            print(f"release.py: {len(changed)} tracked files are changed, as {changed[0][3:]}; "
-                  "commit them or say --allow-dirty", file=sys.stderr)
-            return 2
+        if not arguments.allow_dirty:
+            refuse_changes()
         with tempfile.TemporaryDirectory(prefix="nearmalloc-release-") as room:
             release(arguments, Path(room).resolve())
-    except ToolMissing as missing:
-        print(f"release.py: {missing}", file=sys.stderr)
+    except NotReady as why:
+        print(f"release.py: {why}", file=sys.stderr)
         return 2
     except StepFailed as failed:
         print(f"release.py: {failed}", file=sys.stderr)

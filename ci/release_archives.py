@@ -16,7 +16,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from release_steps import Step
+from release_steps import NotReady, Step
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSION_LINE = re.compile(r"^#define NEAR_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$", re.MULTILINE)
@@ -51,8 +51,11 @@ class Release:
 
 
 def git(*arguments: str) -> str:
-    return subprocess.run(("git", "-C", str(ROOT), *arguments), capture_output=True, text=True,
-                          check=True).stdout
+    done = subprocess.run(("git", "-C", str(ROOT), *arguments), capture_output=True, text=True,
+                          check=False)
+    if done.returncode != 0:
+        raise NotReady(f"git {arguments[0]}: {done.stderr.strip()}")
+    return done.stdout
 
 
 def current_release() -> Release:
@@ -61,8 +64,11 @@ def current_release() -> Release:
     return Release(".".join(VERSION_LINE.findall(header)), int(seconds))
 
 
-def changed_files() -> list[str]:
-    return git("status", "--porcelain", "--untracked-files=no").splitlines()
+def refuse_changes() -> None:
+    changed = git("status", "--porcelain", "--untracked-files=no").splitlines()
+    if changed:
+        raise NotReady(f"{len(changed)} tracked files are changed, as {changed[0][3:]}; "
+                       "commit them or say --allow-dirty")
 
 
 def copy_source(folder: Path) -> None:
@@ -82,7 +88,8 @@ def pack(folder: Path, archive: Path, seconds: int) -> None:
             entry = tarfile.TarInfo(str(path.relative_to(folder.parent)))
             entry.mtime = seconds
             if path.is_symlink():
-                entry.type, entry.linkname, entry.mode = tarfile.SYMTYPE, os.readlink(path), 0o777
+                entry.type, entry.mode = tarfile.SYMTYPE, 0o777
+                entry.linkname = str(path.readlink())
                 tar.addfile(entry)
             elif path.is_dir():
                 entry.type, entry.mode = tarfile.DIRTYPE, 0o755

@@ -17,15 +17,15 @@ class StepFailed(Exception):
         super().__init__(f"step {name} failed: {why}; log: {log}")
 
 
-class ToolMissing(Exception):
-    pass
+class NotReady(Exception):
+    """The release cannot start."""
 
 
 def require(tools: Mapping[str, str]) -> None:
     missing = [tool for tool in tools if shutil.which(tool) is None]
     if missing:
         packages = " ".join(sorted({tools[tool] for tool in missing}))
-        raise ToolMissing(f"{', '.join(missing)} not found; Debian packages: {packages}")
+        raise NotReady(f"{', '.join(missing)} not found; Debian packages: {packages}")
 
 
 class Step:

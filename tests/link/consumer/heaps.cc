@@ -1,5 +1,5 @@
-#include <nearmalloc/heap.hpp>
 #include <cstdio>
+#include <nearmalloc/heap.hpp>
 #include <vector>
 int main() {
   near::heap_resource spread{near::heap::interleaved()};

@@ -1,5 +1,5 @@
-#include <nearmalloc/reclaim/hash_map.hpp>
 #include <cstdio>
+#include <nearmalloc/reclaim/hash_map.hpp>
 int main() {
   using Domain = near::reclaim::domain<near::reclaim::debra<>>;
   Domain domain;
