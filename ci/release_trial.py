@@ -25,7 +25,7 @@ def unpack(step: Step, archive: Path, folder: Path) -> None:
     """Unpacks the archive's folder as `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     step.run("tar", "--extract", "--file", archive, "--directory", folder,
-             "--strip-components=1", "--no-same-owner")
+             "--strip-components=1")
 
 
 def files_in(folder: Path) -> set[str]:
