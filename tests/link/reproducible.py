@@ -22,8 +22,10 @@ class Reproducible(unittest.TestCase):
     def test_archives_of_two_clones(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             outs = []
+            origin = ROOT
             for clone, umask in ((Path(folder) / "a", 0o022), (Path(folder) / "deep/er/b", 0o077)):
-                run("git", "clone", "--quiet", "--shared", ROOT, clone)
+                run("git", "clone", "--quiet", "--shared", origin, clone)
+                origin = clone  # so that both have the same commit
                 outs.append(clone / "out")
                 run("sh", "-c", f'umask {umask:o}; exec "$@"', "sh",
                     sys.executable, "-B", clone / "ci/release.py", "--no-test", "--out", outs[-1])
