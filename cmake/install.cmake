@@ -1,6 +1,5 @@
 # `cmake --install` installs six libraries, the headers, a CMake package, three pkg-config files,
-# the man page, the files that it refers to, the licence and the changelog. The target `uninstall`
-# removes them.
+# the man page and the files that it refers to.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -14,8 +13,16 @@ install(
 install(DIRECTORY include/nearmalloc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES docs/nearmalloc.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
 install(FILES docs/options.md docs/memory.md docs/profile.md docs/numa.md docs/latency.md
-  LICENSE CHANGELOG.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# `cmake --build <tree> --target uninstall` removes what the last installation from the tree made.
+if(PROJECT_IS_TOP_LEVEL)
+  add_custom_target(uninstall
+    COMMAND ${CMAKE_COMMAND} -DMANIFEST=${PROJECT_BINARY_DIR}/install_manifest.txt
+      -P ${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake
+    VERBATIM)
+endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/nearmalloc)
 install(EXPORT nearmallocTargets NAMESPACE nearmalloc:: DESTINATION ${package_dir})
@@ -35,10 +42,3 @@ foreach(name nearmalloc-api nearmalloc-reclaim)
 endforeach()
 install(FILES ${PROJECT_BINARY_DIR}/nearmalloc.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-
-if(PROJECT_IS_TOP_LEVEL)
-  add_custom_target(uninstall
-    COMMAND ${CMAKE_COMMAND} -DMANIFEST=${PROJECT_BINARY_DIR}/install_manifest.txt
-      -P ${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake
-    VERBATIM)
-endif()
