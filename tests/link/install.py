@@ -80,6 +80,20 @@ class Install(unittest.TestCase):
             self.assertEqual(run(program), said)
             count()
 
+    def test_uninstall(self) -> None:
+        """Files of others stay, and so do folders that others use, too; Python's caches leave."""
+        prefix = Path(self.room.name) / "nearmalloc-prefix"
+        run("cmake", "--install", LIBRARIES, "--prefix", prefix)
+        run(sys.executable, "-m", "compileall", "-q", prefix)
+        others = prefix / "include/nearmalloc/other.h"
+        others.touch()
+        run("cmake", "--build", LIBRARIES, "--target", "uninstall")
+        left = [path for path in prefix.rglob("*") if path.is_symlink() or path.is_file()]
+        self.assertEqual(left, [others])
+        self.assertEqual(list(prefix.rglob("*nearmalloc*")), [others.parent])
+        self.assertTrue((prefix / "share/man/man3").is_dir())
+        count()
+
     def test_headers(self) -> None:
         """All are there, and each compiles by itself."""
         source = Path(os.environ["NEAR_TEST_INCLUDE"])
@@ -105,20 +119,6 @@ class Install(unittest.TestCase):
     def test_manual_page(self) -> None:
         for document in ("man3/nearmalloc.3", "options.md", "numa.md", "latency.md"):
             self.assertEqual(len(list(self.prefix.rglob(document))), 1, document)
-        count()
-
-    def test_uninstall(self) -> None:
-        """Files of others stay, and so do folders that others use, too; Python's caches leave."""
-        prefix = Path(self.room.name) / "nearmalloc-prefix"
-        run("cmake", "--install", LIBRARIES, "--prefix", prefix)
-        run(sys.executable, "-m", "compileall", "-q", prefix)
-        others = prefix / "include/nearmalloc/other.h"
-        others.touch()
-        run("cmake", "--build", LIBRARIES, "--target", "uninstall")
-        left = [path for path in prefix.rglob("*") if path.is_symlink() or path.is_file()]
-        self.assertEqual(left, [others])
-        self.assertEqual(list(prefix.rglob("*nearmalloc*")), [others.parent])
-        self.assertTrue((prefix / "share/man/man3").is_dir())
         count()
 
 
