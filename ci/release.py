@@ -49,7 +49,7 @@ def release(arguments: argparse.Namespace, room: Path) -> None:
                                                          version.debug))
     archives = [out / f"{folder.name}.tar.xz" for folder in (source, installed, debug)]
 
-    step = Step(logs, "source")
+    Step(logs, "source")
     copy_source(source)
     pack(source, archives[0], version.seconds)
 
@@ -87,7 +87,7 @@ def main() -> int:
     except NotReady as why:
         print(f"release.py: {why}", file=sys.stderr)
         return 2
-    except StepFailed as failed:
+    except (StepFailed, OSError) as failed:
         print(f"release.py: {failed}", file=sys.stderr)
         return 1
     return 0

@@ -61,6 +61,8 @@ def git(*arguments: str) -> str:
 def current_release() -> Release:
     header = (ROOT / "include/nearmalloc/nearmalloc.h").read_text(encoding="utf-8")
     seconds = os.environ.get("SOURCE_DATE_EPOCH") or git("log", "-1", "--format=%ct")
+    if not seconds.strip().isdecimal():
+        raise NotReady(f"SOURCE_DATE_EPOCH is no number of seconds: {seconds}")
     return Release(".".join(VERSION_LINE.findall(header)), int(seconds))
 
 

@@ -138,7 +138,7 @@ class Trial:
                 said = step.run(tool, "top", "--once", str(program.pid), variables={"PATH": path})
             finally:
                 program.communicate()
-        step.expect("heap" in said, True, "the output of nearmalloc top")
+        step.expect("Memory by node" in said, True, "the output of nearmalloc top")
 
     def test_debug(self) -> None:
         """GDB has line numbers where the debug archive is unpacked over the prefix, else none."""
