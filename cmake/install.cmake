@@ -14,6 +14,15 @@ install(DIRECTORY include/nearmalloc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES docs/nearmalloc.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
 install(FILES docs/options.md docs/memory.md docs/profile.md docs/numa.md docs/latency.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# `cmake --build <tree> --target uninstall` removes what the last installation from the tree made.
+if(PROJECT_IS_TOP_LEVEL)
+  add_custom_target(uninstall
+    COMMAND ${CMAKE_COMMAND} -DMANIFEST=${PROJECT_BINARY_DIR}/install_manifest.txt
+      -P ${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake
+    VERBATIM)
+endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/nearmalloc)
 install(EXPORT nearmallocTargets NAMESPACE nearmalloc:: DESTINATION ${package_dir})

@@ -2,63 +2,16 @@
 """What `cmake --install` puts in place is found and linked by other projects, in both ways."""
 
 import os
+import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 from preload import LIBRARIES, count, main
 
-CONSUMER = """
-cmake_minimum_required(VERSION 3.25)
-project(consumer C CXX)
-find_package(nearmalloc REQUIRED)
-find_package(Threads REQUIRED)
-foreach(target nearmalloc static api api_static)
-  add_executable(use_${target} main.c)
-  target_link_libraries(use_${target} PRIVATE nearmalloc::${target})
-endforeach()
-foreach(target reclaim reclaim_static)
-  add_executable(use_${target} set.cc)
-  target_compile_features(use_${target} PRIVATE cxx_std_20)
-  target_link_libraries(use_${target} PRIVATE nearmalloc::${target} Threads::Threads)
-endforeach()
-"""
-SET = """
-#include <nearmalloc/reclaim/hash_map.hpp>
-#include <cstdio>
-int main() {
-  using Domain = near::reclaim::domain<near::reclaim::debra<>>;
-  Domain domain;
-  near::reclaim::hash_map<long, long, Domain> squares(domain);
-  for (long i = 0; i < 100; ++i) squares.insert(i, i * i);
-  squares.erase(7);
-  std::printf("%zu %ld\\n", squares.size(), squares.find(8).value_or(0));
-}
-"""
-MAIN = """
-#include <nearmalloc/nearmalloc.h>
-#include <stdio.h>
-#include <stdlib.h>
-int main(void) {
-  void* twin = near_malloc(9);
-  void* standard = malloc(9);
-  printf("%s %d %d\\n", near_version(), near_owns(twin), near_owns(standard));
-  near_free(twin);
-  free(standard);
-  return 0;
-}
-"""
-HEAPS = """
-#include <nearmalloc/heap.hpp>
-#include <cstdio>
-#include <vector>
-int main() {
-  near::heap_resource spread{near::heap::interleaved()};
-  std::pmr::vector<int> numbers(1'000, 7, &spread);
-  std::printf("%d\\n", near_node_of(numbers.data()) >= 0);
-}
-"""
+CONSUMER = Path(__file__).resolve().parent / "consumer"
 VERSION = "0.2.0"
 
 
@@ -82,10 +35,7 @@ class Install(unittest.TestCase):
         cls.prefix = Path(cls.room.name) / "prefix"
         run("cmake", "--install", LIBRARIES, "--prefix", cls.prefix)
         cls.source = Path(cls.room.name) / "consumer"
-        cls.source.mkdir()
-        (cls.source / "CMakeLists.txt").write_text(CONSUMER)
-        (cls.source / "main.c").write_text(MAIN)
-        (cls.source / "set.cc").write_text(SET)
+        shutil.copytree(CONSUMER, cls.source)
 
     @classmethod
     def tearDownClass(cls) -> None:
@@ -130,6 +80,20 @@ class Install(unittest.TestCase):
             self.assertEqual(run(program), said)
             count()
 
+    def test_uninstall(self) -> None:
+        """Files of others stay, and so do folders that others use, too; Python's caches leave."""
+        prefix = Path(self.room.name) / "nearmalloc-prefix"
+        run("cmake", "--install", LIBRARIES, "--prefix", prefix)
+        run(sys.executable, "-m", "compileall", "-q", prefix)
+        others = prefix / "include/nearmalloc/other.h"
+        others.touch()
+        run("cmake", "--build", LIBRARIES, "--target", "uninstall")
+        left = [path for path in prefix.rglob("*") if path.is_symlink() or path.is_file()]
+        self.assertEqual(left, [others])
+        self.assertEqual(list(prefix.rglob("*nearmalloc*")), [others.parent])
+        self.assertTrue((prefix / "share/man/man3").is_dir())
+        count()
+
     def test_headers(self) -> None:
         """All are there, and each compiles by itself."""
         source = Path(os.environ["NEAR_TEST_INCLUDE"])
@@ -144,7 +108,6 @@ class Install(unittest.TestCase):
                 f"-I{installed}", alone)
             count()
         heaps = self.source / "heaps.cc"
-        heaps.write_text(HEAPS)
         program = self.source / "heaps"
         for library in ("nearmalloc", "nearmalloc-api"):
             run(*compiler(heaps), "-Wall", "-Wextra", "-Werror",
