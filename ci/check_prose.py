@@ -15,7 +15,7 @@ from checking import Example, Findings, line_of, run
 COLUMNS = 100
 SKIPPED_FOLDERS = {"build", ".git", "__pycache__", ".ruff_cache", ".cache"}
 TEXTS = {".h", ".hpp", ".cc", ".c", ".py", ".md", ".txt", ".cmake", ".in", ".map", ".toml", ".json",
-         ".sql", ".sh", ".3", ".bib", ".rs", ".html", ".js", ""}
+         ".sql", ".sh", ".1", ".3", ".bib", ".rs", ".html", ".js", ""}
 CODE_FOLDERS = {"common", "malloc", "include", "tests", "tools", "ci", "vm", "lab", "cmake",
                 "reclaim", "designs", "near"}
 CODE = TEXTS - {".md", ".json", ".html", ".bib", ".txt"} | {".txt"}
@@ -34,7 +34,7 @@ OBSCURE = re.compile(
     r"|looks?\s+after|stands?\s+in|wish(?:es)?|his|he)\b", re.IGNORECASE)
 OBSCURE_PER_1000_WORDS = 0.3
 C_LIKE = {".h", ".hpp", ".cc", ".c", ".rs"}
-DOCUMENTS = {".md", ".3"}
+DOCUMENTS = {".md", ".1", ".3"}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 

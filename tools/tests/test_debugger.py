@@ -180,7 +180,8 @@ def test_gdb_stops_at_a_probe_and_knows_its_arguments(folder):
     """The block of 300,000 bytes is the first that needs memory, in steps of 2 MiB."""
     start = [START["gdb"][0].format(LIBRARY), "set breakpoint pending on"]
     stop = ["break -probe-stap nearmalloc:growth", "run"]
-    printed = run("gdb", folder, [*start, *stop, "print $_probe_arg0", "print $_probe_arg2"], ["./a"])
+    asked = ["print $_probe_arg0", "print $_probe_arg2"]
+    printed = run("gdb", folder, [*start, *stop, *asked], ["./a"])
     node, size = re.findall(r"^\$\d+ = (\d+)$", printed, re.MULTILINE)
     assert node == "0" and int(size) > 0 and int(size) % (2 << 20) == 0, printed
 
