@@ -17,10 +17,11 @@ NEEDED = {
 
 def need(text: str) -> None:
     version = ".".join(map(str, sys.version_info[:2]))
-    sys.exit(f"nearmalloc: {text}; this is Python {version}, {sys.executable}")
+    print(f"nearmalloc: {text}; this is Python {version}, {sys.executable}", file=sys.stderr)
+    sys.exit(2)
 
 
-if sys.version_info < (3, 11):
+if sys.version_info < (3, 11):  # noqa: UP036  # this file alone runs on any
     need("Python 3.11 or later is needed")
 missing = [names for module, names in NEEDED.items() if find_spec(module) is None]
 if missing:

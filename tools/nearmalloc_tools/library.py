@@ -1,4 +1,4 @@
-"""Which libnearmalloc.so is preloaded into programs, and the environment that they get."""
+"""Which libnearmalloc is preloaded into programs, and the environment that they get."""
 
 import os
 import re
@@ -6,9 +6,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from nearmalloc_tools import __version__
 from nearmalloc_tools.errors import Refused
 
-_NAME = "libnearmalloc.so"
+_NAME = f"libnearmalloc.so.{__version__.partition('.')[0]}"  # by its soname
 _ROOT = Path(__file__).resolve().parents[1]  # the folder that has this package
 # `cmake --install` puts the package there, below the prefix.
 _INSTALLED = ("lib", "nearmalloc", "python")

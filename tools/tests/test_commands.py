@@ -57,7 +57,7 @@ def test_help_and_completion_load_no_command():
         (["top"], "missing argument 'PID|NAME...' (see nearmalloc top --help)"),
         (["top", "--bad"], "no such option: --bad (see nearmalloc top --help)"),
         (["top", "1", "--json"], "--json needs --once"),
-        (["profile"], "missing argument 'PROGRAM [ARGUMENT...]' (see nearmalloc profile run --help)"),
+        (["leaks"], "missing argument 'PROGRAM [ARGUMENT...]' (see nearmalloc leaks --help)"),
         (["run", "--ignore", "x", "ls"], "--ignore needs --leaks"),
         (["run", "--interval", "9", "ls"], "--interval needs --leaks"),
     ],
@@ -117,7 +117,8 @@ def linker(tmp_path, monkeypatch) -> Path:
 
 
 def test_the_dynamic_linker_says_where_the_library_is(linker):
-    listed = "\\tlibnearmalloc-api.so (libc6) => /a/api.so\\n\\tlibnearmalloc.so (libc6) => /b/l.so"
+    names = {"-api.so.0": "/a/api.so", ".so": "/a/link.so", ".so.0": "/b/l.so"}
+    listed = "\\n".join(f"\\tlibnearmalloc{name} (libc6) => {path}" for name, path in names.items())
     linker.write_text(f"#!/bin/sh\nprintf '{listed}\\n'\n", encoding="ascii")
     linker.chmod(0o755)
     assert library.find() == [Path("/b/l.so")]
@@ -126,7 +127,7 @@ def test_the_dynamic_linker_says_where_the_library_is(linker):
 def test_without_a_library_nothing_is_run(linker):
     linker.write_text("#!/bin/sh\n", encoding="ascii")
     linker.chmod(0o755)
-    with pytest.raises(Refused, match="libnearmalloc.so is not installed: NEAR_LIBRARY=PATH says"):
+    with pytest.raises(Refused, match="libnearmalloc.so.0 is not installed: NEAR_LIBRARY=PATH says"):
         library.environment()
 
 
@@ -134,7 +135,7 @@ def test_the_library_beside_the_package_goes_before_the_linkers(linker, tmp_path
     package = tmp_path / "lib" / "nearmalloc" / "python"
     for folder in ("lib64", "lib/x86_64-linux-gnu"):
         monkeypatch.setattr(library, "_ROOT", package)
-        beside = tmp_path / folder / "libnearmalloc.so"
+        beside = tmp_path / folder / "libnearmalloc.so.0"
         beside.parent.mkdir(parents=True)
         beside.touch()
         assert library.find() == [beside]
