@@ -301,7 +301,7 @@ class Grows(Inspected):
             before = self.written(server, 1)
             server.load()
             page = server.folder / "diff.html"
-            text = tool("profile.diff", before, self.written(server, 2), "--out", page)
+            text = tool("profile", "diff", before, self.written(server, 2), "--out", page)
             self.assertEqual(server.stop(), 0, server.said())
             self.assertIn("freed meanwhile by other threads", page.read_text())
         growth = re.match(r"live: .* before, .* after: \+([\d.]+) MiB\n", text)
@@ -329,7 +329,7 @@ class PostgreSQL(Inspected, PreloadTest):
             server.load()
             for pid in server.holding():
                 page = server.folder / "page.html"
-                tool("profile.show", server.folder / str(pid), "--out", page)
+                tool("profile", "show", server.folder / str(pid), "--out", page)
                 self.assertIn("tuplestore_putvalues", page.read_text())
                 self.assert_page(server, pid)
             self.assertEqual(server.stop(), 0, server.said())

@@ -118,7 +118,8 @@ def linker(tmp_path, monkeypatch) -> Path:
 
 def test_the_dynamic_linker_says_where_the_library_is(linker):
     names = {"-api.so.0": "/a/api.so", ".so": "/a/link.so", ".so.0": "/b/l.so"}
-    listed = "\\n".join(f"\\tlibnearmalloc{name} (libc6) => {path}" for name, path in names.items())
+    lines = [f"\\tlibnearmalloc{name} (libc6) => {path}" for name, path in names.items()]
+    listed = "\\n".join(lines)
     linker.write_text(f"#!/bin/sh\nprintf '{listed}\\n'\n", encoding="ascii")
     linker.chmod(0o755)
     assert library.find() == [Path("/b/l.so")]
@@ -127,7 +128,7 @@ def test_the_dynamic_linker_says_where_the_library_is(linker):
 def test_without_a_library_nothing_is_run(linker):
     linker.write_text("#!/bin/sh\n", encoding="ascii")
     linker.chmod(0o755)
-    with pytest.raises(Refused, match="libnearmalloc.so.0 is not installed: NEAR_LIBRARY=PATH says"):
+    with pytest.raises(Refused, match="libnearmalloc.so.0 is not installed: NEAR_LIBRARY=PATH"):
         library.environment()
 
 
