@@ -110,24 +110,23 @@ def test_a_library_that_is_not_there_is_refused():
 
 @pytest.fixture
 def linker(tmp_path, monkeypatch) -> Path:
-    """A folder before all others in PATH, for another ldconfig."""
+    """Another ldconfig, which lists libraries; it is in a folder before all others in PATH."""
     monkeypatch.delenv("NEAR_LIBRARY")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    return tmp_path / "ldconfig"
+    names = {"-api.so.0": "/a/api.so", ".so": "/a/link.so", ".so.0": "/b/l.so"}
+    lines = [f"\\tlibnearmalloc{name} (libc6) => {path}" for name, path in names.items()]
+    script = tmp_path / "ldconfig"
+    script.write_text("#!/bin/sh\nprintf '" + "\\n".join(lines) + "\\n'\n", encoding="ascii")
+    script.chmod(0o755)
+    return script
 
 
 def test_the_dynamic_linker_says_where_the_library_is(linker):
-    names = {"-api.so.0": "/a/api.so", ".so": "/a/link.so", ".so.0": "/b/l.so"}
-    lines = [f"\\tlibnearmalloc{name} (libc6) => {path}" for name, path in names.items()]
-    listed = "\\n".join(lines)
-    linker.write_text(f"#!/bin/sh\nprintf '{listed}\\n'\n", encoding="ascii")
-    linker.chmod(0o755)
     assert library.find() == [Path("/b/l.so")]
 
 
 def test_without_a_library_nothing_is_run(linker):
     linker.write_text("#!/bin/sh\n", encoding="ascii")
-    linker.chmod(0o755)
     with pytest.raises(Refused, match="libnearmalloc.so.0 is not installed: NEAR_LIBRARY=PATH"):
         library.environment()
 

@@ -96,20 +96,17 @@ class Scan:
                 self.held_by_lost[target] = 1
 
     def _target(self, word: int) -> int:
-        """The number of the live block into which a word points; -1: none."""
-        blocks = self._blocks
-        span = self._span_of_slice.get(word // blocks.slice_bytes)
-        if span is None:
-            return -1
-        number = blocks.number_in(span, word)
-        return -1 if number < 0 or self._free[number] else number
+        """The number of the block into which a word points; -1: none."""
+        span = self._span_of_slice.get(word // self._blocks.slice_bytes)
+        return -1 if span is None else self._blocks.number_in(span, word)
 
     def _targets(self, raw: bytes) -> set[int]:
-        """The live blocks into which words point."""
+        """The blocks into which words point."""
         return {self._target(word) for _, word in self._pointers.find(raw)} - {-1}
 
     def _add_edges(self, span: int) -> None:
-        """The pairs of live blocks of which the first is in the span and points to the second."""
+        """The pairs of blocks of which the first is live, in the span, and points to the second. A
+        free block makes nothing reachable."""
         blocks, free = self._blocks, self._free
         first, end = blocks.first[span], blocks.first[span + 1]
         if free.find(0, first, end) < 0:
