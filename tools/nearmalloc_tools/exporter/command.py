@@ -47,6 +47,7 @@ def exporter(targets: list[str], port: int, address: str, once: bool) -> None:
     except OSError as error:
         raise Refused(f"cannot listen on {address}:{port}: {error.strerror}") from error
     server.set_app(make_wsgi_app(registry))
-    say(f"metrics are at http://{address}:{server.server_port}/metrics")
+    host = f"[{address}]" if ":" in address else address
+    say(f"metrics are at http://{host}:{server.server_port}/metrics")
     with contextlib.suppress(KeyboardInterrupt):
         server.serve_forever()
