@@ -150,6 +150,7 @@ class Span(NamedTuple):
 
 
 _SPAN_LETTERS = "QQIBBIQIQQBQB"  # formats of the fields, as in `struct`
+_COUNTED = ("list", "frees", "class_", "remote", "slices", "sampled")
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,9 @@ class Reader:
         self.process, self.layout, self._threads = process, layout, threads
         at = layout
         places = [at[f"span.{name.rstrip('_')}"] for name in Span._fields]
-        self._span = Record(at["span.bytes"], [*zip(places, _SPAN_LETTERS, strict=True)])
+        fields = dict(zip(Span._fields, zip(places, _SPAN_LETTERS, strict=True), strict=True))
+        self._span = Record(at["span.bytes"], [*fields.values()])
+        self._counted = Record(at["span.bytes"], [fields[name] for name in _COUNTED])
         masks = [(at[f"chunk.{name}"], "I") for name in ("free", "dirty", "away")]
         self._chunk = Record(at["chunk.bytes"], [*masks, (at["chunk.presence"], "H")])
         start, size = at.addresses["classes"] + at["class.size"], at["class.bytes"]
@@ -298,37 +301,39 @@ class Reader:
             region = process.number(region + at["region.next"])
 
     def _add_run(self, run: Run, node: OfNode, census: Census) -> None:
-        at = self.layout
-        slice_bytes = at["slice.bytes"]
+        """A process may have millions of slices, so this reads of each only what it counts."""
+        at, classes = self.layout, census.classes
+        slice_bytes, span_bytes, local = at["slice.bytes"], at["span.bytes"], at["span.local"]
+        large, blocks, small = at["span.large"], at["span.blocks"], at["classes.small"]
         node.dirty += run.dirty.count(1) * slice_bytes
         cached = run.free.count(0)
-        for index in used_slices(run):
-            kind = run.kinds[index]
-            if kind == at["span.large"]:
-                span = self.span(run, index)
-                node.large += span.slices * slice_bytes
-                node.large_blocks += span.sampled != at["sampled.blocks"]
-                cached -= span.slices
-            elif kind == at["span.blocks"]:
-                span = self.span(run, index)
-                if span.class_ < len(self.sizes):
-                    cached -= span.slices
-                    address = run.address + index * at["span.bytes"]
-                    self._add_span(span, address, node, census.classes[span.class_])
+        numbers = self._counted.all(run.descriptors)
+        for index, (is_free, kind, found) in enumerate(
+            zip(run.free, run.kinds, numbers, strict=True)
+        ):
+            if is_free or kind not in (large, blocks):
+                continue
+            list_, frees, class_, remote, slices, sampled = found
+            if kind == large:
+                node.large += slices * slice_bytes
+                node.large_blocks += sampled != at["sampled.blocks"]
+                cached -= slices
+            elif class_ < len(classes):
+                cached -= slices
+                of_class = classes[class_]
+                capacity = slices * slice_bytes // of_class.size
+                freed = (frees >> 16) - (frees & 0xFFFF)
+                address = run.address + index * span_bytes
+                if list_ != address + local and class_ < small:
+                    freed, span = self._free_in_hot(self.span(run, index), address, capacity)
+                    remote = span.remote
+                free = min(max(freed + (remote >> 16 & 0xFFFF), 0), capacity)
+                of_class.spans += 1
+                of_class.free += free
+                of_class.live += capacity - free
+                node.free += free * of_class.size
+                node.live += (capacity - free) * of_class.size
         node.cached += max(cached, 0) * slice_bytes
-
-    def _add_span(self, span: Span, address: int, node: OfNode, of_class: OfClass) -> None:
-        at, size = self.layout, of_class.size
-        capacity = span.slices * at["slice.bytes"] // size
-        freed = (span.frees >> 16) - (span.frees & 0xFFFF)
-        if span.list != address + at["span.local"] and span.class_ < at["classes.small"]:
-            freed, span = self._free_in_hot(span, address, capacity)
-        free = min(max(freed + (span.remote >> 16 & 0xFFFF), 0), capacity)
-        node.live += (capacity - free) * size
-        node.free += free * size
-        of_class.spans += 1
-        of_class.live += capacity - free
-        of_class.free += free
 
     def _free_in_hot(self, span: Span, address: int, capacity: int) -> tuple[int, Span]:
         """The free blocks of a span whose list is its heap's bin, which nothing counts. Its remote
