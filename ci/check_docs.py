@@ -21,7 +21,7 @@ SECONDS = 120
 
 def documents(root: Path) -> list[Path]:
     names = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "lab/README.md",
-             "vm/README.md", "manycore/README.md")
+             "tools/README.md", "vm/README.md", "manycore/README.md")
     named = [root / name for name in names]
     more = [*sorted((root / "docs").glob("*.md")), *sorted((root / "designs").rglob("*.md"))]
     return [path for path in named if path.exists()] + more

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A layer of common/ and malloc/ includes only itself and lower layers; reclaim/ and designs only
 the lowest layers and their own files. Each folder of manycore/ includes only itself and those
-before it. lab/ neither includes nor imports what is in vm/."""
+before it. lab/ neither includes nor imports what is in vm/. tools/ imports none of the packages of
+the lab and of the machines."""
 
 import re
 from pathlib import Path
@@ -28,6 +29,8 @@ OF_HEADERS = {"nearmalloc/impl", "nearmalloc/reclaim"}
 OUTSIDE = {"nearmalloc/nearmalloc.h", "model_atomic.h", "model_fence.h"}
 # Installed headers that the allocator uses too. Only this layer includes each, for the others.
 SHARED = {"base": "nearmalloc/impl/atomic.hpp", "platform": "nearmalloc/impl/fence.hpp"}
+# The tools are installed without these packages.
+NOT_OF_TOOLS = {"nearlab", "nearvm", "nearmanycore", "neardriver"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
 
@@ -53,13 +56,19 @@ def check(root: Path, findings: Findings) -> None:
         for path in sources(root, f"manycore/{layer}"):
             allowed = set(OF_MANYCORE[: number + 1])
             check_file(path, path.relative_to(root), allowed, f"manycore/{layer}", findings)
-    for path in sources(root, "lab", suffixes=(".h", ".cc", ".c", ".py")):
+    check_uses(root, "lab", (".h", ".cc", ".c", ".py"), {"vm", "nearvm"}, findings)
+    check_uses(root, "tools", (".py",), NOT_OF_TOOLS, findings)
+
+
+def check_uses(root: Path, folder: str, suffixes: tuple[str, ...], forbidden: set[str],
+               findings: Findings) -> None:
+    for path in sources(root, folder, suffixes=suffixes):
         text = path.read_text(encoding="utf-8")
         for match in (IMPORT if path.suffix == ".py" else INCLUDE).finditer(text):
             findings.count()
-            if {"vm", "nearvm"} & set(re.split(r"[./]+", match.group(1))):
+            if forbidden & set(re.split(r"[./]+", match.group(1))):
                 findings.fault(path.relative_to(root), line_of(text, match.start(1)),
-                               f"lab may not use {match.group(1)}")
+                               f"{folder} may not use {match.group(1)}")
 
 
 def check_file(path: Path, name: Path, allowed: set[str], who: str, findings: Findings) -> None:
@@ -98,6 +107,13 @@ EXAMPLES = [
     Example("lab", {"lab/a.py": "from nearlab import b\n", "lab/a.h": '#include "b.h"\n'}, None),
     Example("lab imports vm", {"lab/a.py": "import nearvm.runs\n"}, "lab may not use nearvm"),
     Example("lab includes vm", {"lab/w/a.h": '#include "../../vm/p.h"\n'}, "lab may not use"),
+    Example("tools", {"tools/a.py": "from nearmalloc_tools import b\n"}, None),
+    Example("lab imports tools", {"lab/a.py": "from nearmalloc_tools import b\n"}, None),
+    Example("tools import lab", {"tools/tools/a.py": "def f():\n    import nearlab.plan\n"},
+            "tools may not use nearlab.plan"),
+    Example("tools import vm", {"tools/a.py": "from nearvm import b\n"}, "tools may not use"),
+    Example("tools import manycore", {"tools/a.py": "import nearmanycore\n"}, "tools may not use"),
+    Example("tools import driver", {"tools/a.py": "import neardriver\n"}, "tools may not use"),
     Example("reclaim", {"reclaim/a.hpp": '#include "heap/heap.h"\n'}, "reclaim may not"),
 ]
 

@@ -13,9 +13,9 @@ from checking import line_of
 SKIPPED_FOLDERS = {"build", ".git", "__pycache__", ".ruff_cache", ".pytest_cache", ".mypy_cache",
                    ".hypothesis", ".cache"}
 TEXTS = {".h", ".hpp", ".cc", ".c", ".py", ".md", ".txt", ".cmake", ".in", ".map", ".toml", ".json",
-         ".sql", ".sh", ".3", ".bib", ".rs", ".html", ".js", ""}
+         ".sql", ".sh", ".1", ".3", ".bib", ".rs", ".html", ".js", ""}
 C_LIKE = {".h", ".hpp", ".cc", ".c", ".rs"}
-DOCUMENTS = {".md", ".3"}
+DOCUMENTS = {".md", ".1", ".3"}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 

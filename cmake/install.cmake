@@ -1,5 +1,6 @@
 # `cmake --install` installs six libraries, the headers, a CMake package, three pkg-config files,
-# the man page and the files that it refers to.
+# the man page and the files that it refers to; and the tools (component `tools`), of which
+# nearmalloc_tools/library.py and debugger/near_*.py know where they lie.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -42,3 +43,12 @@ foreach(name nearmalloc-api nearmalloc-reclaim)
 endforeach()
 install(FILES ${PROJECT_BINARY_DIR}/nearmalloc.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+install(DIRECTORY tools/nearmalloc_tools DESTINATION lib/nearmalloc/python COMPONENT tools
+  PATTERN __pycache__ EXCLUDE)
+install(PROGRAMS tools/launcher.py RENAME nearmalloc DESTINATION ${CMAKE_INSTALL_BINDIR}
+  COMPONENT tools)
+install(FILES
+  tools/nearmalloc_tools/debugger/near_gdb.py tools/nearmalloc_tools/debugger/near_lldb.py
+  DESTINATION share/nearmalloc COMPONENT tools)
+install(FILES docs/nearmalloc.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools)

@@ -20,8 +20,9 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
 from nearlab import places
+from nearmalloc_tools.errors import Refused
 from nearmalloc_tools.top.census import Reader
-from nearmalloc_tools.top.process import Process, Refused, find_layout
+from nearmalloc_tools.top.process import Process, find_layout
 from nearmalloc_tools.top.threads import Threads
 from nearmalloc_tools.top.view import History, picture
 
@@ -77,7 +78,7 @@ def draw_profile(program: Path, requests: int, out: Path) -> None:
     page = program.parent / "page.html"
     words = ["--out", str(page), "--", str(program), "2", "2", str(requests)]
     subprocess.run(
-        [sys.executable, "-m", "nearmalloc_tools.profile.command", *words],
+        [sys.executable, "-m", "nearmalloc_tools", "profile", *words],
         env=os.environ
         | {"NEAR_LIBRARY": str(_library()), "PYTHONPATH": str(places.ROOT / "tools")},
         stdout=subprocess.DEVNULL,

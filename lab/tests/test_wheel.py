@@ -1,7 +1,7 @@
 """The wheel: installed without this repository, it measures a library and a program of one's own.
 
-The commands are those of README.md; the wheel takes the programs that are built, and its
-dependencies are those of these tests.
+The commands are those of README.md; the wheel takes the programs that are built. The wheel of the
+tools is installed beside it, and the other dependencies are those of these tests.
 """
 
 import json
@@ -31,26 +31,28 @@ argv = ["sh", "-c", "seq 20000 | sort -rn"]
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory) -> Path:
-    """A folder with a virtual environment in which the wheel is; its dependencies are ours."""
+    """A folder with a virtual environment in which both wheels are; other dependencies are ours."""
     folder = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     built = f"cmake.define.NEAR_LAB_BUILT={places.lab_build().resolve()}"
+    of_lab = ("-C", built, "-C", f"build-dir={folder / 'build'}")
     options = ["--quiet", "--no-build-isolation", "--no-deps", "-w", folder]
-    options += ["-C", built, "-C", f"build-dir={folder / 'build'}"]
-    made = subprocess.run(
-        [*pip, "wheel", *options, places.ROOT / "lab"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert made.returncode == 0, made.stderr[-3000:]
+    for source, more in (("tools", ()), ("lab", of_lab)):
+        made = subprocess.run(
+            [*pip, "wheel", *options, *more, places.ROOT / source],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert made.returncode == 0, made.stderr[-3000:]
     (wheel,) = folder.glob("nearlab-*.whl")
     assert wheel.stat().st_size < 25 << 20
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
     (packages,) = (folder / "venv" / "lib").glob("python3*/site-packages")
     (packages / "ours.pth").write_text(sysconfig.get_path("purelib") + "\n")
     python = folder / "venv" / "bin" / "python3"
-    install = ["install", "--quiet", "--no-deps", "--no-index", wheel]
+    (tools,) = folder.glob("nearmalloc_tools-*.whl")
+    install = ["install", "--quiet", "--no-deps", "--no-index", tools, wheel]
     subprocess.run([*pip, "--python", python, *install], check=True)
     return folder
 

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""What `cmake --install` puts in place is found and linked by other projects, in both ways."""
+"""What `cmake --install` puts in place is found and linked by other projects, in both ways; and the
+tools that it installs use the library that it installs."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+from importlib.util import find_spec
 from pathlib import Path
 
 from preload import LIBRARIES, count, main
@@ -117,8 +120,68 @@ class Install(unittest.TestCase):
             count()
 
     def test_manual_page(self) -> None:
-        for document in ("man3/nearmalloc.3", "options.md", "numa.md", "latency.md"):
+        for document in ("man3/nearmalloc.3", "man1/nearmalloc.1", "options.md", "numa.md",
+                         "latency.md"):
             self.assertEqual(len(list(self.prefix.rglob(document))), 1, document)
+        count()
+
+    def tools(self) -> list[str]:
+        """The command `nearmalloc`, by this Python; it may lack the packages that it needs."""
+        if not all(map(find_spec, ("typer", "rich", "elftools", "jinja2", "prometheus_client"))):
+            self.skipTest(f"{sys.executable} has not the packages of the tools")
+        return [sys.executable, "-B", str(self.prefix / "bin" / "nearmalloc")]
+
+    def test_the_tools_run_a_program_on_the_installed_library_and_look_at_it(self) -> None:
+        command = self.tools()
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("NEAR", "PYTHON"))}
+
+        def said(*words: str) -> str:
+            done = subprocess.run([*command, *words], env=kept, capture_output=True, text=True,
+                                  check=False, timeout=120)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+
+        self.assertEqual(said("--version"), f"nearmalloc {VERSION}\n")
+        library = self.library_dir().resolve() / "libnearmalloc.so.0"
+        script = "import os; print(os.environ['LD_PRELOAD'], flush=True); input()"
+        with subprocess.Popen([*command, "run", "--", sys.executable, "-c", script], env=kept,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+            self.assertEqual(child.stdout.readline(), f"{library}\n")
+            picture = said("top", str(child.pid), "--once")
+            heaps = self.heaps_by_gdb(child.pid)
+            child.communicate("\n")
+        self.assertRegex(picture, rf"(?s)\({child.pid}\): .*Memory by node.*Size classes")
+        self.assertRegex(heaps, r"heap 0 at 0x\w+: node 0, used by thread ")
+        count()
+
+    def heaps_by_gdb(self, pid: int) -> str:
+        if shutil.which("gdb") is None:
+            self.skipTest("gdb is not installed")
+        script = next(self.prefix.rglob("share/nearmalloc/near_gdb.py"))
+        packages = Path(find_spec("elftools").origin).parents[1]
+        words = [word for each in (f"python import sys; sys.path.append('{packages}')",
+                                   f"source {script}", "near heaps") for word in ("-ex", each)]
+        done = subprocess.run(["gdb", "-q", "-nx", "-batch", "-iex", "set debuginfod enabled off",
+                               "-p", str(pid), *words],
+                              capture_output=True, text=True, check=False, timeout=120)
+        return done.stdout + done.stderr
+
+    def test_the_tools_say_which_packages_are_missing(self) -> None:
+        done = subprocess.run([sys.executable, "-I", "-S", self.prefix / "bin" / "nearmalloc"],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertRegex(done.stderr, r"^nearmalloc: packages are missing: apt install python3-.*"
+                                      r"python3-typer, or pip install pyelftools .*\n$")
+        count()
+
+    def test_the_component_of_the_tools_has_no_library(self) -> None:
+        prefix = Path(self.room.name) / "tools"
+        run("cmake", "--install", LIBRARIES, "--prefix", prefix, "--component", "tools")
+        found = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_file()}
+        self.assertLessEqual({"bin/nearmalloc", "share/nearmalloc/near_gdb.py",
+                              "share/nearmalloc/near_lldb.py",
+                              "lib/nearmalloc/python/nearmalloc_tools/profile/page.html"}, found)
+        self.assertEqual([each for each in found if re.search(r"libnear|\.h$|pyc$", each)], [])
         count()
 
 

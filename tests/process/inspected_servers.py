@@ -16,7 +16,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as families
 
 import servers
@@ -29,8 +28,8 @@ from nearmalloc_tools.top.blocks import Blocks
 from nearmalloc_tools.top.census import Reader
 from nearmalloc_tools.top.process import Process, find_layout
 
-LEAKS = starts("leaks.command", "--interval", "4096")
-PAGE = starts("profile.command", "--interval", "8192", "--out", "FOLDER/page.html")
+LEAKS = starts("leaks", "--interval", "4096")
+PAGE = starts("profile", "--interval", "8192", "--out", "FOLDER/page.html")
 PROFILE_SIGNAL = signal.SIGRTMIN + 5  # one that no server handles
 LOST = 3000 * REQUESTS
 # A block of BLOCK bytes with what a program adds lies in a class of these sizes.
@@ -41,9 +40,9 @@ EXPLAINED = re.compile(r"why \d+ KiB are resident in process (\d+)\n(.*?Page tab
 NAMES = re.compile(r"^(\w+)\{(.*)\} (\S+)$", re.MULTILINE)  # of a metric
 
 
-def tool(module: str, *words: str | int | Path) -> str:
+def tool(command: str, *words: str | int | Path) -> str:
     """What a command of `./near` prints."""
-    found = subprocess.run([sys.executable, "-m", f"nearlab.{module}", *map(str, words)],
+    found = subprocess.run([sys.executable, "-m", "nearmalloc_tools", command, *map(str, words)],
                            env=os.environ | {"PYTHONPATH": TOOLS, "PYTHONDONTWRITEBYTECODE": "1"},
                            capture_output=True, text=True, timeout=120, check=False)
     assert found.returncode == 0, found.stderr
@@ -59,10 +58,10 @@ def block_of(pid: int) -> int:
     """The address of a live block of SIZES."""
     process = Process(pid)
     blocks = Blocks(Reader(process, find_layout(process)))
-    live = np.flatnonzero(~blocks.free())
-    sizes = blocks.size[np.searchsorted(blocks.first, live, "right") - 1]
-    held = live[(sizes >= SIZES.start) & (sizes < SIZES.stop)]
-    return int(blocks.starts(held[-1:])[0])
+    free = blocks.free()
+    found = next(block for number in reversed(range(blocks.count)) if not free[number]
+                 and (block := blocks.block(number, free)).size in SIZES)
+    return found.start
 
 
 def settled(pid: int) -> dict[str, Any]:
@@ -110,7 +109,7 @@ class Inspected:
 
     def see_top(self, server: Server) -> None:
         pids = server.pids()
-        found = {each["pid"]: each for each in json.loads(tool("top.command", *pids, "--once",
+        found = {each["pid"]: each for each in json.loads(tool("top", *pids, "--once",
                                                                "--json"))}
         self.assertEqual(set(found), set(pids))
         for census in found.values():
@@ -121,11 +120,11 @@ class Inspected:
         for pid in server.holding():
             live = sum(each["live"] for each in found[pid]["classes"] if each["size"] in SIZES)
             self.assert_about(live, REQUESTS, f"blocks in top's JSON of {pid}")
-            text = tool("top.command", pid, "--once")
+            text = tool("top", pid, "--once")
             self.assertIn(f" ({pid}): ", text)
             self.assert_about(blocks_in(text), REQUESTS, f"blocks in top's text of {pid}")
         name = found[server.pid]["name"]
-        named = json.loads(tool("top.command", name, "--once", "--json"))
+        named = json.loads(tool("top", name, "--once", "--json"))
         self.assertLessEqual({pid for pid in pids if found[pid]["name"] == name},
                              {each["pid"] for each in named})
         count()
@@ -133,7 +132,7 @@ class Inspected:
     def see_metrics(self, server: Server) -> None:
         pids = server.pids()
         live, growth = dict.fromkeys(pids, 0.0), dict.fromkeys(pids, 0.0)
-        for name, words, value in NAMES.findall(tool("exporter.command", *pids, "--once")):
+        for name, words, value in NAMES.findall(tool("exporter", *pids, "--once")):
             labels = dict(re.findall(r'(\w+)="([^"]*)"', words))
             if name == "nearmalloc_process_class_live_bytes" and int(labels["size"]) in SIZES:
                 live[int(labels["pid"])] += float(value)
@@ -152,7 +151,7 @@ class Inspected:
         pid = server.holding()[-1]
         held = hex(block_of(pid))
         core = server.folder / "core"
-        commands = [f"source {TOOLS}/nearlab/debugger/near_gdb.py", "near heaps",
+        commands = [f"source {TOOLS}/nearmalloc_tools/debugger/near_gdb.py", "near heaps",
                     f"near block {held}", f"near span {held}", f"generate-core-file {core}"]
         words = [word for each in commands for word in ("-ex", each)]
         done = subprocess.run([gdb, "-q", "-nx", "-batch", "-iex", "set debuginfod enabled off",
@@ -162,13 +161,13 @@ class Inspected:
         self.assertTrue(core.exists(), said)
         self.assert_held(held, said)
         self.assertRegex(said, rf"heap 0 at 0x\w+: node 0, used by thread {pid}\b")
-        text = tool("debugger.command", core)
+        text = tool("core", core)
         self.assertIn(f" ({pid}): ", text)
         self.assert_about(blocks_in(text), REQUESTS, "blocks in the core file")
-        text = tool("debugger.command", core, "--heaps", "--events")
+        text = tool("core", core, "--heaps", "--events")
         self.assertRegex(text, r"heap 0 at 0x\w+: node 0, used")
         self.assertRegex(text, r"before the newest: node 0 grew by \d+ bytes")
-        self.assert_held(held, tool("debugger.command", core, "--block", held, "--span", held))
+        self.assert_held(held, tool("core", core, "--block", held, "--span", held))
         count()
 
     def assert_held(self, address: str, text: str) -> None:
@@ -302,7 +301,7 @@ class Grows(Inspected):
             before = self.written(server, 1)
             server.load()
             page = server.folder / "diff.html"
-            text = tool("profile.diff", before, self.written(server, 2), "--out", page)
+            text = tool("profile", "diff", before, self.written(server, 2), "--out", page)
             self.assertEqual(server.stop(), 0, server.said())
             self.assertIn("freed meanwhile by other threads", page.read_text())
         growth = re.match(r"live: .* before, .* after: \+([\d.]+) MiB\n", text)
@@ -330,7 +329,7 @@ class PostgreSQL(Inspected, PreloadTest):
             server.load()
             for pid in server.holding():
                 page = server.folder / "page.html"
-                tool("profile.show", server.folder / str(pid), "--out", page)
+                tool("profile", "show", server.folder / str(pid), "--out", page)
                 self.assertIn("tuplestore_putvalues", page.read_text())
                 self.assert_page(server, pid)
             self.assertEqual(server.stop(), 0, server.said())

@@ -10,8 +10,8 @@ import servers
 from preload import PROGRAMS, PreloadTest, count, main, program, run
 from servers import LEAKED, starts
 
-PROFILE = starts("profile.command", "--out", "FOLDER/page.html")
-LEAKS = starts("leaks.command")
+PROFILE = starts("profile", "--out", "FOLDER/page.html")
+LEAKS = starts("leaks")
 
 
 class Redis(servers.Redis):

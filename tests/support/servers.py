@@ -88,9 +88,9 @@ def has_postgresql() -> bool:
     return bool(glob.glob("/usr/lib/postgresql/*/bin/postgres"))
 
 
-def starts(module: str, *options: str) -> list[str]:
+def starts(command: str, *options: str) -> list[str]:
     """A command of `./near` that starts a program."""
-    return [sys.executable, "-m", f"nearlab.{module}", *options, "--"]
+    return [sys.executable, "-m", "nearmalloc_tools", command, *options, "--"]
 
 
 def children(pid: int) -> list[int]:
@@ -127,7 +127,7 @@ class Server:
         self.variables = environment(preload and not tool, summary=False) | {
             name: value.replace("FOLDER", str(self.folder)) for name, value in options.items()}
         if tool:
-            self.variables |= {"NEAR_PRELOAD": self.library, "NEAR_LIBRARY": self.library,
+            self.variables |= {"NEAR_PROGRAM": "./near", "NEAR_LIBRARY": self.library,
                                "PYTHONPATH": TOOLS}
         elif preload:
             self.variables["LD_PRELOAD"] = self.library

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 
-def opened(
+def safe_open(
     path: Path | str, owners: Collection[int] | None = None, *, follow: bool = True
 ) -> BinaryIO:
     """The file, to be read. OSError if it is not regular, its owner is none of `owners`, or it is a

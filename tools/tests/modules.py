@@ -1,17 +1,19 @@
-"""Runs a command of the tools as `./near` does: as a program of its own."""
+"""Runs a command of the tools as users do: as a program of its own."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 
-def run_module(
-    name: str, *words: str, cwd: Path | None = None
+def run_command(
+    *words: str, cwd: Path | None = None, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """The module `nearmalloc_tools.NAME`, with what it printed."""
+    """`nearmalloc WORD...`, with what it printed. `variables`: more of its environment."""
     return subprocess.run(
-        [sys.executable, "-m", f"nearmalloc_tools.{name}", *words],
+        [sys.executable, "-m", "nearmalloc_tools", *words],
         cwd=cwd,
+        env=os.environ | variables,
         capture_output=True,
         text=True,
         check=False,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from modules import run_module
+from modules import run_command
 from nearmalloc_tools.profile import browser
 from nearmalloc_tools.profile.browser import is_seen
 
@@ -40,7 +40,7 @@ def on_terminal(folder: Path, *words: str) -> int:
     """The status of `./near profile` on a terminal."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        [sys.executable, "-m", "nearmalloc_tools.profile.command", *words],
+        [sys.executable, "-m", "nearmalloc_tools", "profile", *words],
         cwd=folder,
         stdin=theirs,
         stdout=theirs,
@@ -109,7 +109,8 @@ def test_a_browser_without_a_name_is_none(
 
     monkeypatch.setattr(webbrowser, "open", refuse)
     browser.offer(tmp_path / "page.html", True)
-    assert capsys.readouterr().err == "near: no browser could be started; BROWSER may name one\n"
+    expected = "nearmalloc: no browser could be started; BROWSER may name one\n"
+    assert capsys.readouterr().err == expected
 
 
 @pytest.mark.parametrize(
@@ -140,7 +141,7 @@ def test_elsewhere_only_if_it_is_asked_for(
     words: tuple[str, ...], opened: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DISPLAY", ":0")
-    result = run_module("profile.command", *words, *PROGRAM, cwd=tmp_path)
+    result = run_command("profile", *words, *PROGRAM, cwd=tmp_path)
     assert result.returncode == 3 and "browser" not in result.stderr
     assert bool(asked(opened)) == bool(words)
 
@@ -150,7 +151,7 @@ def test_a_browser_does_not_keep_the_pipe_that_stdout_is(opened: Path, tmp_path:
     os.mkfifo(ends)
     waits = f"{{ read end < {ends}; }} 2> /dev/null &"
     script.write_text(f'#!/bin/sh\necho noise\necho "$1" > {opened}\n{waits}\n', "ascii")
-    result = run_module("profile.command", "--open", *PROGRAM, cwd=tmp_path)  # else it never ends
+    result = run_command("profile", "--open", *PROGRAM, cwd=tmp_path)  # else it never ends
     ends.write_text("now\n", "ascii")  # the browser's child still runs
     assert result.returncode == 3 and asked(opened) and "noise" not in result.stdout
 
@@ -164,19 +165,38 @@ def test_a_profile_that_is_shown_is_opened_too(opened: Path, tmp_path: Path) -> 
     }
     subprocess.run(["/bin/sh", "-c", "echo"], cwd=tmp_path, env=variables, check=True)
     for words in ((), ("--open",)):
-        result = run_module("profile.show", "profile", *words, cwd=tmp_path)
+        result = run_command("profile", "show", "profile", *words, cwd=tmp_path)
         assert result.returncode == 0, result.stderr
         assert asked(opened) == ((tmp_path / "near-profile.html").as_uri() if words else "")
 
 
-def test_the_browser_does_not_get_the_variables_of_this_program(
-    opened: Path, tmp_path: Path
+OWN = {"NEAR_LIBRARY", "NEAR_PROGRAM", "PYTHONDONTWRITEBYTECODE"}
+TOOLS = str(Path(__file__).parents[1])
+
+
+@pytest.mark.parametrize("others", ["", ":/no/such/folder"])
+def test_the_browser_does_not_get_what_another_program_set_for_this_one(
+    opened: Path, tmp_path: Path, others: str
 ) -> None:
-    result = run_module("profile.command", "--open", *PROGRAM, cwd=tmp_path)
+    variables = {"NEAR_PROGRAM": "./near", "PYTHONPATH": TOOLS + others}
+    result = run_command("profile", "--open", *PROGRAM, cwd=tmp_path, **variables)
     assert result.returncode == 3
-    names = {line.split("=")[0] for line in opened.read_text(encoding="utf-8").splitlines()[1:]}
-    assert "BROWSER" in names
-    assert not names & {"NEAR_LIBRARY", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
+    given = variables_of(opened)
+    assert "BROWSER" in given and not given.keys() & OWN
+    assert given.get("PYTHONPATH", "") == others.removeprefix(":")
+
+
+def test_the_browser_gets_the_variables_of_the_user(opened: Path, tmp_path: Path) -> None:
+    result = run_command("profile", "--open", *PROGRAM, cwd=tmp_path, PYTHONPATH=TOOLS)
+    assert result.returncode == 3
+    given = variables_of(opened)
+    assert given["PYTHONPATH"] == TOOLS and given["NEAR_LIBRARY"] == os.environ["NEAR_LIBRARY"]
+
+
+def variables_of(opened: Path) -> dict[str, str]:
+    """The environment of the browser."""
+    lines = opened.read_text(encoding="utf-8").splitlines()[1:]
+    return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
 @pytest.mark.parametrize("name", ["/no/such/browser", "/bin/false", "'%s"])
@@ -184,8 +204,8 @@ def test_a_browser_that_cannot_be_started_is_one_line_and_no_failure(
     name: str, opened: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BROWSER", name)
-    result = run_module("profile.command", "--open", *PROGRAM, cwd=tmp_path)
+    result = run_command("profile", "--open", *PROGRAM, cwd=tmp_path)
     assert result.returncode == 3
     *_, page, last = result.stderr.splitlines()
-    assert page == "near: the page is near-profile.html"
-    assert last == "near: no browser could be started; BROWSER may name one"
+    assert page == "nearmalloc: the page is near-profile.html"
+    assert last == "nearmalloc: no browser could be started; BROWSER may name one"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from modules import run_module
+from modules import run_command
 
 LIBRARY = os.environ["NEAR_LIBRARY"]
 COMMANDS = Path(__file__).parents[1] / "nearmalloc_tools" / "debugger"
@@ -152,12 +152,12 @@ def check(said: str) -> None:
 
 @pytest.mark.parametrize("debugger", DEBUGGERS)
 def test_a_debugger_knows_blocks_of_a_process(debugger, folder):
-    told = live(debugger, folder, *ASKED, "help near span")
-    check(told)
-    size = int(re.search(r"into a live block of (\d+)", told)[1])
+    printed = live(debugger, folder, *ASKED, "help near span")
+    check(printed)
+    size = int(re.search(r"into a live block of (\d+)", printed)[1])
     assert 700 <= size < 900
-    assert re.search(r"before: a (live|free) block of \d+ bytes at 0x\w+", told)
-    assert "near span ADDR: the span that has the address." in told
+    assert re.search(r"before: a (live|free) block of \d+ bytes at 0x\w+", printed)
+    assert "near span ADDR: the span that has the address." in printed
     refusals = (
         ("heaps 1", "takes no argument"),
         ("block", "it needs an address"),
@@ -180,9 +180,10 @@ def test_gdb_stops_at_a_probe_and_knows_its_arguments(folder):
     """The block of 300,000 bytes is the first that needs memory, in steps of 2 MiB."""
     start = [START["gdb"][0].format(LIBRARY), "set breakpoint pending on"]
     stop = ["break -probe-stap nearmalloc:growth", "run"]
-    told = run("gdb", folder, [*start, *stop, "print $_probe_arg0", "print $_probe_arg2"], ["./a"])
-    node, size = re.findall(r"^\$\d+ = (\d+)$", told, re.MULTILINE)
-    assert node == "0" and int(size) > 0 and int(size) % (2 << 20) == 0, told
+    asked = ["print $_probe_arg0", "print $_probe_arg2"]
+    printed = run("gdb", folder, [*start, *stop, *asked], ["./a"])
+    node, size = re.findall(r"^\$\d+ = (\d+)$", printed, re.MULTILINE)
+    assert node == "0" and int(size) > 0 and int(size) % (2 << 20) == 0, printed
 
 
 def test_gdb_stops_at_slow_paths(folder):
@@ -199,31 +200,31 @@ def test_gdb_stops_at_slow_paths(folder):
     start = START["gdb"][0].format(LIBRARY)
     script = f"{start}\nset breakpoint pending on\n{commands}run\n"
     (folder / "slow.gdb").write_text(script, encoding="ascii")
-    told = run("gdb", folder, ["source slow.gdb"], ["./slow"])
+    printed = run("gdb", folder, ["source slow.gdb"], ["./slow"])
     hits: dict[str, list[tuple[int, ...]]] = {name: [] for name in names}
-    for name, *numbers in re.findall(r"^(\w+) (\d+) (\d+) (\d+)$", told, re.MULTILINE):
+    for name, *numbers in re.findall(r"^(\w+) (\d+) (\d+) (\d+)$", printed, re.MULTILINE):
         hits[name].append(tuple(map(int, numbers)))
     large = [each for each in hits["slices_taken"] if each[1] == 20 << 4]
     node, _, start = large[0]
-    assert large == [large[0]] * 2, told
-    assert hits["slices_taken"].count((node, 4 << 4, start + (20 << 20))) == 2, told
-    assert hits["slices_given"].count((node, 24 << 4, start)) == 2, told
+    assert large == [large[0]] * 2, printed
+    assert hits["slices_taken"].count((node, 4 << 4, start + (20 << 20))) == 2, printed
+    assert hits["slices_given"].count((node, 24 << 4, start)) == 2, printed
     (first, *_), (second, *_) = hits["heap_taken"]
-    assert [heap for heap, *_ in hits["heap_parked"]] == [second], told
+    assert [heap for heap, *_ in hits["heap_parked"]] == [second], printed
     back = [blocks for heap, blocks, size in hits["remote_taken"] if heap == first and size >= 700]
-    assert sum(back) > 1000, told
+    assert sum(back) > 1000, printed
 
 
 def test_gdb_takes_the_signals_of_its_children_in_one_thread(folder):
-    """GDB hung now and then while a thread of numpy could take SIGCHLD."""
+    """GDB hangs now and then if another thread than its main one takes SIGCHLD."""
     (folder / "tasks.py").write_text(TASKS, encoding="ascii")
-    told = run("gdb", folder, ["source tasks.py"], [])
-    assert told.split().count("main") == 1, told
-    assert set(told.split()) <= {"main", "blocks"}, told
+    printed = run("gdb", folder, ["source tasks.py"], [])
+    assert printed.split().count("main") == 1, printed
+    assert set(printed.split()) <= {"main", "blocks"}, printed
 
 
 def near_core(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return run_module("debugger.command", *words, cwd=folder)
+    return run_command("core", *words, cwd=folder)
 
 
 def test_a_core_file_says_the_same(said, folder):
@@ -250,9 +251,9 @@ def test_a_core_file_says_the_same(said, folder):
 @pytest.mark.parametrize("debugger", DEBUGGERS)
 def test_a_debugger_reads_the_core_file(debugger, said, folder):
     files = ["./a", "core"] if debugger == "gdb" else ["./a", "--core", "core"]
-    told = run(debugger, folder, ["near block kept + 5", "near heaps"], files)
-    assert re.search(r"0x\w+ is 5 bytes into .*", said)[0] in told
-    assert re.search(r"heap 0 at 0x\w+: .*", said)[0] in told
+    printed = run(debugger, folder, ["near block kept + 5", "near heaps"], files)
+    assert re.search(r"0x\w+ is 5 bytes into .*", said)[0] in printed
+    assert re.search(r"heap 0 at 0x\w+: .*", said)[0] in printed
 
 
 def test_the_kernels_core_file_can_be_read(folder, tmp_path):
@@ -282,4 +283,4 @@ def test_other_files_are_refused(folder):
     ):
         result = near_core(folder, name)
         assert (result.returncode, result.stdout) == (1, "")
-        assert result.stderr.startswith("near: ") and why in result.stderr
+        assert result.stderr.startswith("nearmalloc: ") and why in result.stderr

@@ -15,7 +15,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from modules import run_module
+from modules import run_command
 from nearmalloc_tools.exporter.metrics import Processes
 from test_top import program, take
 
@@ -23,7 +23,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def exporter(*words: str) -> subprocess.CompletedProcess[str]:
-    return run_module("exporter.command", *words)
+    return run_command("exporter", *words)
 
 
 def families(text: str) -> dict[str, Metric]:
@@ -137,7 +137,7 @@ def test_the_dashboard_asks_for_what_is_exported(exported):
 def test_it_serves_them_and_follows_names():
     with program() as child:
         words = [str(child.pid), "--port", "0"]
-        command = [sys.executable, "-m", "nearmalloc_tools.exporter.command", *words]
+        command = [sys.executable, "-m", "nearmalloc_tools", "exporter", *words]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
             try:
                 assert server.stderr
@@ -151,7 +151,7 @@ def test_it_serves_them_and_follows_names():
                 port = where.split(":")[2].split("/")[0]
                 second = exporter(str(child.pid), "--port", port)
                 assert second.returncode == 1
-                assert f"near: cannot listen on 127.0.0.1:{port}: " in second.stderr
+                assert f"nearmalloc: cannot listen on 127.0.0.1:{port}: " in second.stderr
             finally:
                 server.kill()
         processes = Processes([str(child.pid)])
@@ -198,7 +198,7 @@ def test_what_has_ended_is_forgotten():
 def test_it_says_why_it_cannot_export():
     refused = exporter("no-such-name")
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr == "near: there is no process named no-such-name\n"
+    assert refused.stderr == "nearmalloc: there is no process named no-such-name\n"
     refused = exporter(str(os.getpid()))
     assert refused.returncode == 1
     assert "does not run on nearmalloc" in refused.stderr

@@ -7,16 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
+from modules import run_command
+from nearmalloc_tools.errors import Refused
 from nearmalloc_tools.leaks import exit_frame, roots
 from nearmalloc_tools.top.blocks import Blocks
 from nearmalloc_tools.top.census import Reader
-from nearmalloc_tools.top.process import Mapping, Process, Refused, find_layout
+from nearmalloc_tools.top.process import Mapping, Process, find_layout
 
 LIBRARY = os.environ["NEAR_LIBRARY"]
-LEAKS = "nearmalloc_tools.leaks.command"
 
 # Each function plants a block that the program keeps or loses in its own way.
 C_SOURCE = """
@@ -135,14 +135,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 def run(folder: Path, *words: str, interval: int = 1) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", LEAKS, "--interval", str(interval), *words],
-        cwd=folder,
-        env=os.environ | {"NEAR_PRELOAD": LIBRARY},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run_command("leaks", "--interval", str(interval), *words, cwd=folder)
 
 
 def test_a_program_may_have_any_bytes_in_its_name(folder):
@@ -246,7 +239,7 @@ def test_what_was_not_looked_at_is_no_success(folder):
     assert "no process was looked at" in result.stderr
     result = run(folder, "--", "/no/such/program")
     assert (result.returncode, result.stdout) == (1, "")
-    assert "near: /no/such/program: No such file or directory" in result.stderr
+    assert "nearmalloc: /no/such/program: No such file or directory" in result.stderr
 
 
 def test_a_static_program_is_looked_at_if_it_was_linked_to_nearmalloc(folder):
@@ -271,7 +264,7 @@ def test_functions_can_be_ignored(folder):
 def test_each_process_is_looked_at(folder):
     result = run(folder, "--", "sh", "-c", "./c lose; ./c; exit 3")
     assert result.returncode == 23
-    assert result.stderr.count("near: c (") == 2
+    assert result.stderr.count("nearmalloc: c (") == 2
     assert result.stderr.count("leaks about") == 1
 
 
@@ -319,28 +312,27 @@ threading.Thread(target=free_others).start()
     ) as child:
         try:
             assert child.stdout
-            addresses = np.array([int(word) for word in child.stdout.readline().split()])
+            addresses = [int(word) for word in child.stdout.readline().split()]
             process = Process(child.pid)
             blocks = Blocks(Reader(process, find_layout(process)))
             free = blocks.free()
             numbers = blocks.numbers(addresses)
             kept, freed = numbers[1::2], numbers[::2]
-            assert (kept >= 0).all() and not free[kept].any()
-            assert (blocks.starts(kept) == addresses[1::2]).all()
-            assert (blocks.numbers(addresses[1::2] + 299) == kept).all()
+            assert min(kept) >= 0 and not any(free[number] for number in kept)
+            assert [*map(blocks.start_of, kept)] == addresses[1::2]
+            assert blocks.numbers(address + 299 for address in addresses[1::2]) == kept
             # A few were allocated anew by Python meanwhile.
-            assert free[freed[freed >= 0]].mean() > 0.9
-            large = blocks.at(int(addresses[-1]), free)
+            known = [number for number in freed if number >= 0]
+            assert sum(free[number] for number in known) > 0.9 * len(known) > 0
+            large = blocks.at(addresses[-1], free)
             assert large and large.kind == "large" and large.asked == 40000
             # Such a block may begin behind the start of its slice.
             begins = addresses[-39::2]
-            behind = begins[begins % 65536 > 0]
+            behind = [begin for begin in begins if begin % 65536 > 0]
             assert len(behind) > 5
-            assert (blocks.numbers(behind - 1) == -1).all()
-            assert (blocks.starts(blocks.numbers(behind + 39_999)) == behind).all()
-            ranges = blocks.ranges()
-            assert all(any(a <= each - 1 < b for a, b in ranges) for each in behind.tolist())
-            assert all(a % 65536 == 0 for a, _ in ranges)
+            assert {blocks.number(each - 1) for each in behind} == {-1}
+            assert [blocks.start_of(blocks.number(each + 39_999)) for each in behind] == behind
+            assert all(blocks.span_of(each - 1) is not None for each in behind)
         finally:
             child.kill()
 

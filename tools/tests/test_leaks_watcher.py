@@ -17,7 +17,7 @@ from nearmalloc_tools.top.census import EVENT_KINDS, Census, OfEvent
 from nearmalloc_tools.top.process import Process, find_symbol
 
 NOBODY = 65534
-TOLD = {
+EXIT_REPORT = {
     "version": 1,
     "pid": 1,
     "mean": 1,
@@ -26,19 +26,19 @@ TOLD = {
     **dict.fromkeys(("samples", "own_bytes", "slice_bytes", "dropped_stacks", "dropped_blocks"), 0),
     **{name: [] for name in ("modules", "own", "blocks", "sites")},
 }
-GOOD = json.dumps(TOLD).encode()
+GOOD = json.dumps(EXIT_REPORT).encode()
 AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root may run a process of another user")
 
 
 class Recorder(command.Watcher):
-    """Notes the processes that it looks at, and what they told."""
+    """Notes the processes that it looks at, and what they exit_report."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: dict[int, dict] = {}
+        self.exit_report: dict[int, dict] = {}
 
-    def handle(self, process, told):
-        self.told[process.pid] = told
+    def handle(self, process, exit_report):
+        self.exit_report[process.pid] = exit_report
 
 
 @pytest.fixture
@@ -74,8 +74,8 @@ def block(**changes) -> dict:
 
 
 def test_a_profile_is_looked_at(watcher, capsys):
-    send(watcher, json.dumps(TOLD | {"sites": [site()], "blocks": [block()]}).encode())
-    found = watcher.told[os.getpid()]
+    send(watcher, json.dumps(EXIT_REPORT | {"sites": [site()], "blocks": [block()]}).encode())
+    found = watcher.exit_report[os.getpid()]
     assert (found["pid"], found["user"]) == (os.getpid(), os.getuid()), "not what it says"
     assert capsys.readouterr().err == ""
 
@@ -89,29 +89,29 @@ def test_a_profile_is_looked_at(watcher, capsys):
         b"null",
         b"\xff",
         b"[" * 100_000,
-        json.dumps(TOLD | {"own": 5}).encode(),
-        json.dumps(TOLD | {"own": [[1]]}).encode(),
-        json.dumps(TOLD | {"version": 2}).encode(),
-        json.dumps(TOLD | {"started": float("nan")}).encode(),
-        json.dumps(TOLD | {"sites": [{}]}).encode(),
-        json.dumps(TOLD | {"sites": [site(frames=["x"])]}).encode(),
-        json.dumps(TOLD | {"sites": [site(waste=-1)]}).encode(),
-        json.dumps(TOLD | {"sites": [site(moved_distance=-1)]}).encode(),
-        json.dumps(TOLD | {"sites": [site(remote_lifetimes="1")]}).encode(),
-        json.dumps(TOLD | {"blocks": [block()]}).encode(),
-        json.dumps(TOLD | {"sites": [site()], "blocks": [block(address=1 << 63)]}).encode(),
-        json.dumps(TOLD | {"modules": [{"file": "x"}]}).encode(),
+        json.dumps(EXIT_REPORT | {"own": 5}).encode(),
+        json.dumps(EXIT_REPORT | {"own": [[1]]}).encode(),
+        json.dumps(EXIT_REPORT | {"version": 2}).encode(),
+        json.dumps(EXIT_REPORT | {"started": float("nan")}).encode(),
+        json.dumps(EXIT_REPORT | {"sites": [{}]}).encode(),
+        json.dumps(EXIT_REPORT | {"sites": [site(frames=["x"])]}).encode(),
+        json.dumps(EXIT_REPORT | {"sites": [site(waste=-1)]}).encode(),
+        json.dumps(EXIT_REPORT | {"sites": [site(moved_distance=-1)]}).encode(),
+        json.dumps(EXIT_REPORT | {"sites": [site(remote_lifetimes="1")]}).encode(),
+        json.dumps(EXIT_REPORT | {"blocks": [block()]}).encode(),
+        json.dumps(EXIT_REPORT | {"sites": [site()], "blocks": [block(address=1 << 63)]}).encode(),
+        json.dumps(EXIT_REPORT | {"modules": [{"file": "x"}]}).encode(),
     ],
     ids=lambda data: data[:12].decode(errors="replace") + f"…{len(data)}",
 )
 def test_what_is_no_profile_is_refused_and_the_next_one_looked_at(watcher, capsys, data):
     send(watcher, data)
-    assert watcher.told == {}
+    assert watcher.exit_report == {}
     said = capsys.readouterr().err
-    assert said.startswith("near: a process was not looked at: ") and said.count("\n") == 1
+    assert said.startswith("nearmalloc: a process was not looked at: ") and said.count("\n") == 1
     assert "no profile" in said or "blocks of no site" in said
     send(watcher, GOOD)
-    assert list(watcher.told) == [os.getpid()]
+    assert list(watcher.exit_report) == [os.getpid()]
 
 
 def test_a_process_that_cannot_be_looked_at_ends_nothing(watcher, capsys, monkeypatch):
@@ -120,7 +120,7 @@ def test_a_process_that_cannot_be_looked_at_ends_nothing(watcher, capsys, monkey
 
     monkeypatch.setattr(watcher, "handle", fail)
     send(watcher, GOOD)
-    assert capsys.readouterr().err == "near: a process was not looked at: 'x'\n"
+    assert capsys.readouterr().err == "nearmalloc: a process was not looked at: 'x'\n"
 
 
 def test_too_much_and_too_slow_is_refused(watcher, capsys, monkeypatch):
@@ -135,7 +135,7 @@ def test_too_much_and_too_slow_is_refused(watcher, capsys, monkeypatch):
         watcher.answer()
     assert "timed out" in capsys.readouterr().err
     assert time.monotonic() < start + 10
-    assert watcher.told == {}
+    assert watcher.exit_report == {}
 
 
 def test_an_answer_ends_while_others_come(watcher, monkeypatch):
@@ -202,8 +202,8 @@ def _is_zombie(folder: Path) -> bool:
 @AS_ROOT
 def test_only_the_numbers_of_a_server_that_gave_up_root_are_believed(watcher, capsys):
     lies = [{"start": 0, "end": 9, "offset": 0, "build_id": "", "file": "/dev/zero"}]
-    pid = answer_client(watcher, "child", json.dumps(TOLD | {"modules": lies}).encode())
-    found = watcher.told[pid]
+    pid = answer_client(watcher, "child", json.dumps(EXIT_REPORT | {"modules": lies}).encode())
+    found = watcher.exit_report[pid]
     assert (found["pid"], found["user"]) == (pid, NOBODY)
     files = {module["file"] for module in found["modules"]}
     assert "/dev/zero" not in files and any("libc.so" in file for file in files)
@@ -214,10 +214,10 @@ def test_only_the_numbers_of_a_server_that_gave_up_root_are_believed(watcher, ca
 def test_processes_that_the_program_left_or_never_started_are_strangers(watcher, capsys):
     """Each user could fill the terminal of root, so only the first one is named."""
     pids = [answer_client(watcher, "orphan") for _ in range(3)]
-    assert watcher.told == {}
+    assert watcher.exit_report == {}
     assert capsys.readouterr().err == (
-        f"near: a process was not looked at: process {pids[0]} is another user's, and not of the "
-        "program; others of that kind are not named\n"
+        f"nearmalloc: a process was not looked at: process {pids[0]} is another user's, and not of "
+        "the program; others of that kind are not named\n"
     )
 
 
@@ -260,7 +260,7 @@ def test_code_is_believed_if_its_file_is_roots_or_ours(tmp_path):
 
 
 def test_a_report_has_the_newest_events_and_names_that_do_not_control_the_terminal():
-    summary = TOLD | {"blocks": []}
+    summary = EXIT_REPORT | {"blocks": []}
     said = report.text(summary, [], "server\x1b[2J\n", ["1.0 s ago: it spilled"] * 9)
     first, *events = said.splitlines()
     assert first == "server?[2J? (1): none of 0 sampled blocks is leaked"
@@ -288,7 +288,7 @@ def test_the_folders_that_root_opens_have_only_the_socket(tmp_path):
     )
     words = ["--interval", "1000", "--", sys.executable, "-c", script]
     result = subprocess.run(
-        [sys.executable, "-m", "nearmalloc_tools.profile.command", *words],
+        [sys.executable, "-m", "nearmalloc_tools", "profile", *words],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -3,10 +3,9 @@
 import re
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 
-from nearmalloc_tools.debugger.debugger_commands import Words
+from nearmalloc_tools.debugger.debugger_commands import DebuggerCommands
 from nearmalloc_tools.top import process as reading
 from nearmalloc_tools.top.blocks import Blocks
 from nearmalloc_tools.top.census import Reader
@@ -33,7 +32,7 @@ def reader() -> Iterator[Reader]:
         yield Reader(process, reading.find_layout(process))
 
 
-def beside(words: Words, address: int) -> tuple[str, str]:
+def beside(words: DebuggerCommands, address: int) -> tuple[str, str]:
     """What is before and after the block that has the address."""
     _, before, after, span = words.block(address)
     assert before.startswith("before: ") and after.startswith("after: ") and "span 0x" in span
@@ -50,8 +49,8 @@ def blocks(reader: Reader) -> Blocks:
 
 
 @pytest.fixture(scope="module")
-def words(reader: Reader) -> Words:
-    return Words(reader)
+def words(reader: Reader) -> DebuggerCommands:
+    return DebuggerCommands(reader)
 
 
 def span_at(blocks: Blocks, address: int) -> int:
@@ -60,10 +59,11 @@ def span_at(blocks: Blocks, address: int) -> int:
     return span
 
 
-def test_neighbouring_large_blocks_name_each_other(words: Words, blocks: Blocks) -> None:
+def test_neighbouring_large_blocks_name_each_other(words: DebuggerCommands, blocks: Blocks) -> None:
     pairs = 0
-    for span in np.flatnonzero(blocks.large & (blocks.offset == 0)):
-        start = int(blocks.start[span])
+    for start, large, offset in zip(blocks.start, blocks.large, blocks.offset, strict=True):
+        if not large or offset:
+            continue
         _, after = beside(words, start)
         if after.startswith("a live large block") and f"{LARGE} bytes" in words.block(start)[0]:
             before, _ = beside(words, place(after))
@@ -73,13 +73,13 @@ def test_neighbouring_large_blocks_name_each_other(words: Words, blocks: Blocks)
 
 
 def test_what_was_freed_beside_a_large_block_is_free_memory(
-    words: Words, blocks: Blocks, reader: Reader
+    words: DebuggerCommands, blocks: Blocks, reader: Reader
 ) -> None:
     found = 0
-    for span in np.flatnonzero(blocks.large):
-        _, after = beside(words, int(blocks.start[span] + blocks.offset[span]))
-        if told := re.fullmatch(r"(\d+) bytes of free memory at (0x\w+)", after):
-            size, start = int(told[1]), int(told[2], 16)
+    for span in [span for span, large in enumerate(blocks.large) if large]:
+        _, after = beside(words, blocks.start[span] + blocks.offset[span])
+        if free := re.fullmatch(r"(\d+) bytes of free memory at (0x\w+)", after):
+            size, start = int(free[1]), int(free[2], 16)
             assert start == blocks.start[span] + blocks.bytes[span]
             assert size % reader.layout["slice.bytes"] == 0
             for inside in (start, start + size - 1):
@@ -91,24 +91,28 @@ def test_what_was_freed_beside_a_large_block_is_free_memory(
 
 
 def test_the_first_and_the_last_block_of_a_span_have_neighbours_outside(
-    words: Words, blocks: Blocks
+    words: DebuggerCommands, blocks: Blocks
 ) -> None:
-    small = blocks.size == 704
-    spans = np.flatnonzero(small[1:-1] & small[:-2] & (np.diff(blocks.start)[:-1] == 65536)) + 1
+    starts, sizes = blocks.start, blocks.size
+    spans = [
+        span
+        for span in range(1, len(starts) - 1)
+        if sizes[span - 1] == sizes[span] == 704 and starts[span] - starts[span - 1] == 65536
+    ]
     assert len(spans) >= 5
     for span in spans:
-        start, before_it = int(blocks.start[span]), int(blocks.start[span - 1])
+        start, before_it = starts[span], starts[span - 1]
         before, after = beside(words, start)
         unused = f"unused bytes of a span of blocks of 704 bytes at {before_it:#x}"
         assert before == f"outside the span, {unused}"
         assert after.endswith(f" block of 704 bytes at {start + 704:#x}")
-        last = int(blocks.starts(blocks.first[span + 1 : span + 2] - 1)[0])
+        last = blocks.start_of(blocks.first[span + 1] - 1)
         before, after = beside(words, last)
         assert before.endswith(f" block of 704 bytes at {last - 704:#x}")
         assert after.startswith("unused bytes of the span, then ")
 
 
-def test_memory_of_others_is_said_to_be_not_mapped(words: Words, blocks: Blocks) -> None:
+def test_memory_of_others_is_said_to_be_not_mapped(words: DebuggerCommands, blocks: Blocks) -> None:
     expected = "memory that nearmalloc has not mapped"
     assert words.block(4096) == [f"0x1000 is in no span: it is in {expected}"]
-    assert beside(words, int(blocks.start[0] + blocks.offset[0]))[0].endswith(expected)
+    assert beside(words, blocks.start[0] + blocks.offset[0])[0].endswith(expected)

@@ -67,12 +67,12 @@ def test_the_parser_accepts_them_and_they_agree_with_json(topology: str) -> None
             if {"by_node", "kind"} & set(sample.labels) or family.type == "info":
                 continue
             values = [
-                told["totals"]
+                stats["totals"]
                 if not sample.labels
                 else next(
-                    node for node in told["nodes"] if str(node["node"]) == sample.labels["node"]
+                    node for node in stats["nodes"] if str(node["node"]) == sample.labels["node"]
                 )
-                for told in (before, after)
+                for stats in (before, after)
             ]
             low, high = sorted(value[field] for value in values)
             assert low <= sample.value <= high, f"{name}: {low} to {high}, not {sample.value}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from modules import run_module
+from modules import run_command
 from nearmalloc_tools.profile import perf_map
 from nearmalloc_tools.profile.perf_map import PerfMap
 from nearmalloc_tools.profile.symbols import Frame, Symbols
@@ -85,7 +85,7 @@ def test_functions_of_javascript_are_named(tmp_path):
     page = tmp_path / "page.html"
     words = ["--out", str(page), "--interval", "50000", "--", "node", "--perf-basic-prof"]
     words += ["--interpreted-frames-native-stack", str(script)]
-    result = run_module("profile.command", *words, cwd=tmp_path)  # where Node leaves a log
+    result = run_command("profile", *words, cwd=tmp_path)  # where Node leaves a log
     assert result.returncode == 0, result.stderr
     text = page.read_text()
     pid = re.search(r"Process (\d+)", text)[1]

@@ -17,7 +17,7 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
-from modules import run_module
+from modules import run_command
 from nearmalloc_tools.amounts import amount, duration
 from nearmalloc_tools.leaks.report import Leak
 from nearmalloc_tools.profile.diff import compare
@@ -68,7 +68,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 def _near_profile(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return run_module("profile.command", *words, cwd=folder)
+    return run_command("profile", *words, cwd=folder)
 
 
 @pytest.fixture(scope="module")
@@ -143,9 +143,9 @@ def test_blocks_that_are_freed_on_other_nodes_stand_out():
         remote_seconds=0.6,
         moved_distance=93_000,
     )
-    told = dict.fromkeys(("mean", "own_bytes", "slice_bytes", "pid", "seconds", "samples"), 1)
-    told |= {"dropped_stacks": 0, "dropped_blocks": 0}
-    page = build(Profile(told, [far]), "nodes", Leaked())
+    summary = dict.fromkeys(("mean", "own_bytes", "slice_bytes", "pid", "seconds", "samples"), 1)
+    summary |= {"dropped_stacks": 0, "dropped_blocks": 0}
+    page = build(Profile(summary, [far]), "nodes", Leaked())
     far_away = "at a mean distance of 31 (the block&#39;s node is at 10)"
     away = f"another node than the block&#39;s, {far_away}"
     assert f"<li>75 % of what far allocates is freed on {away}.</li>" in page
@@ -163,7 +163,7 @@ def test_blocks_that_are_freed_on_other_nodes_stand_out():
     assert "25 % 100 ms to 1 s, 50 % 1 s to 10 s, 25 % above 100 s" in rows
     assert "2 s on average, 5 min at most" in rows
     assert "<td>2.9 KiB</td>" in rows and "<td>3.9 KiB</td>" in rows, "of what was freed"
-    nobody = Profile(told, [replace(far, sums=sums | {"moved": 1000})])
+    nobody = Profile(summary, [replace(far, sums=sums | {"moved": 1000})])
     assert "another node" not in " ".join(suggestions(nobody))
 
 
@@ -178,10 +178,10 @@ def test_what_stands_out_has_the_wait_of_the_blocks_that_other_threads_free():
 
 
 def test_a_profile_of_an_earlier_version_does_not_know_waits_and_distances(profile, folder):
-    told = json.loads((folder / "planted.json").read_text(encoding="utf-8"))
-    for each in told["sites"]:
+    summary = json.loads((folder / "planted.json").read_text(encoding="utf-8"))
+    for each in summary["sites"]:
         del each["remote_lifetimes"], each["moved_distance"]
-    (folder / "earlier.json").write_text(json.dumps(told), encoding="utf-8")
+    (folder / "earlier.json").write_text(json.dumps(summary), encoding="utf-8")
     earlier = read(folder / "earlier.json")
     rows = _part(build(earlier, "earlier", Leaked()), "remote")
     assert "<td>not known</td><td>none freed</td><td>node" in rows
@@ -209,7 +209,7 @@ def test_few_samples_support_no_sentence():
 def test_the_command_writes_a_page_and_keeps_the_status(folder):
     result = _near_profile(folder, "--interval", "10000", "--", "./planted")
     assert result.returncode == 3, result.stderr
-    assert "near: the page is near-profile.html" in result.stderr
+    assert "nearmalloc: the page is near-profile.html" in result.stderr
     text = (folder / "near-profile.html").read_text(encoding="utf-8")
     assert "plant_leak" in text
     assert "http" not in text.replace("http-equiv", "")
@@ -251,7 +251,7 @@ def test_confidence_needs_samples_and_that_all_are_lost():
 def test_the_command_says_why_there_is_no_page(folder):
     result = _near_profile(folder, "--", "/no/such/program")
     assert (result.returncode, result.stdout) == (1, "")
-    assert "near: /no/such/program: No such file or directory" in result.stderr
+    assert "nearmalloc: /no/such/program: No such file or directory" in result.stderr
     result = _near_profile(folder, "--interval", "1000000000", "--", "true")
     assert result.returncode == 1
     assert "no process of the program took a sample" in result.stderr
@@ -273,14 +273,14 @@ def test_the_terminal_has_a_summary(folder):
     result = _near_profile(folder, "--interval", "10000", "--", "./planted")
     first, *sites, lost, last = result.stderr.splitlines()
     assert re.fullmatch(
-        r"near: process \d+: [\d.]+ MiB live at the end, [\d.]+ MiB at the peak, "
+        r"nearmalloc: process \d+: [\d.]+ MiB live at the end, [\d.]+ MiB at the peak, "
         r"[\d.]+ MiB allocated at \d+ sites",
         first,
     )
-    assert re.fullmatch(r"near: +[23]\.\d MiB live: plant_leak  .*planted\.c:8", sites[0])
+    assert re.fullmatch(r"nearmalloc: +[23]\.\d MiB live: plant_leak  .*planted\.c:8", sites[0])
     assert 1 <= len(sites) <= 3
-    assert re.fullmatch(r"near: +[23]\.\d MiB lost: plant_leak  .*planted\.c:8", lost)
-    assert last == "near: the page is near-profile.html"
+    assert re.fullmatch(r"nearmalloc: +[23]\.\d MiB lost: plant_leak  .*planted\.c:8", lost)
+    assert last == "nearmalloc: the page is near-profile.html"
 
 
 _STAYS = """
@@ -301,7 +301,7 @@ def _page_of(folder: Path) -> str:
 
 
 def _command(*words: str) -> list[str]:
-    start = [sys.executable, "-m", "nearmalloc_tools.profile.command", "--interval", "10000", "--"]
+    start = [sys.executable, "-m", "nearmalloc_tools", "profile", "--interval", "10000", "--"]
     return [*start, *words]
 
 
@@ -324,7 +324,7 @@ def test_ctrl_c_ends_the_program_and_makes_the_page(folder, tmp_path, program):
         os.killpg(child.pid, signal.SIGINT)
         _, said = child.communicate(timeout=60)
     assert child.returncode == 130, said
-    assert "near: the page is near-profile.html" in said
+    assert "nearmalloc: the page is near-profile.html" in said
     expected = "plant_leak" if program == "c" else "PyBytes_FromStringAndSize"
     assert expected in _page_of(tmp_path)
 
@@ -500,10 +500,10 @@ def test_what_is_kept_is_what_is_written(kept_and_written):
 
 def test_a_profile_that_was_written_is_shown(kept_and_written):
     for name in ("kept.profile", "written.json"):
-        result = run_module("profile.show", name, "--out", f"{name}.html", cwd=kept_and_written)
+        result = run_command("profile", "show", name, "--out", f"{name}.html", cwd=kept_and_written)
         assert (result.returncode, result.stdout) == (0, ""), result.stderr
         assert "MiB live at the end" in result.stderr
-        assert f"near: the page is {name}.html" in result.stderr
+        assert f"nearmalloc: the page is {name}.html" in result.stderr
         page = (kept_and_written / f"{name}.html").read_text(encoding="utf-8")
         assert "PyBytes_FromStringAndSize" in page
         assert "had no room" not in page
@@ -528,9 +528,9 @@ def test_what_is_no_profile_is_not_shown(kept_and_written, tmp_path):
         ("text", "is no profile"),
         ("none", "No such file"),
     ):
-        result = run_module("profile.show", name, cwd=tmp_path)
+        result = run_command("profile", "show", name, cwd=tmp_path)
         assert (result.returncode, result.stdout) == (1, "")
-        assert result.stderr.startswith("near: ") and why in result.stderr
+        assert result.stderr.startswith("nearmalloc: ") and why in result.stderr
     assert not (tmp_path / "near-profile.html").exists()
 
 
@@ -658,7 +658,7 @@ def test_names_of_c_plus_plus_are_short_and_whole_in_the_tooltip(profile):
         0,
         [],
     )
-    text = build(Profile(profile.told, [site]), "short", Leaked())
+    text = build(Profile(profile.summary, [site]), "short", Leaked())
     escaped = whole.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     short = "std::vector&lt;Row&gt;::_M_realloc_insert"
     assert f'<summary title="{escaped}">{short} <small>' in text
@@ -684,7 +684,7 @@ def test_names_cannot_end_the_script(profile):
         0,
         [],
     )
-    text = build(Profile(profile.told, [evil]), "evil", Leaked())
+    text = build(Profile(profile.summary, [evil]), "evil", Leaked())
     assert "alert(1)" in text
     assert "<script>alert" not in text
 
@@ -734,7 +734,7 @@ def moments(folder) -> Path:
 
 def test_growth_is_told(moments):
     result = subprocess.run(
-        [sys.executable, "-m", "nearmalloc_tools.profile.diff", "before.json", "after.json"],
+        [sys.executable, "-m", "nearmalloc_tools", "profile", "diff", "before.json", "after.json"],
         cwd=moments,
         capture_output=True,
         text=True,
@@ -798,7 +798,7 @@ def test_as_many_sites_grow_and_shrink_on_the_page_as_in_the_text(moments):
     def moment(grown: bool) -> Profile:
         sizes = [1000 + number * (100 if number < 50 else -10) * grown for number in range(100)]
         return Profile(
-            real.told,
+            real.summary,
             [
                 replace(
                     site,
@@ -815,8 +815,8 @@ def test_as_many_sites_grow_and_shrink_on_the_page_as_in_the_text(moments):
     page = page_of_growth(first, last, changes, "growth")
     others = "and 39 more, which changed less"
     assert page.count("<details>") == 60 and f"<p>{others}</p>" in page
-    told = text_of_growth(first, last, changes)
-    assert told.count("95 %:") == 60 and told.endswith(f"\n{others}")
+    summary = text_of_growth(first, last, changes)
+    assert summary.count("95 %:") == 60 and summary.endswith(f"\n{others}")
     assert others not in page_of_growth(first, last, changes[:60], "growth")
     page = build(last, "many", Leaked())
     assert page.count("<p>and 70 more</p>") == len(MEASURES), "30 of 100 in each table"
@@ -831,14 +831,14 @@ def test_a_file_that_is_no_profile_has_no_growth(moments):
     (moments / "text.json").write_text("[]", encoding="ascii")
     for name, why in (("text.json", "is no profile"), ("none.json", "No such file")):
         result = subprocess.run(
-            [sys.executable, "-m", "nearmalloc_tools.profile.diff", "before.json", name],
+            [sys.executable, "-m", "nearmalloc_tools", "profile", "diff", "before.json", name],
             cwd=moments,
             capture_output=True,
             text=True,
             check=False,
         )
         assert (result.returncode, result.stdout) == (1, "")
-        assert result.stderr.startswith("near: ") and why in result.stderr
+        assert result.stderr.startswith("nearmalloc: ") and why in result.stderr
 
 
 def _kept(folder: Path, *command: str | Path) -> Path:
@@ -899,8 +899,8 @@ def test_the_pages_work_in_a_browser(profile, folder, moments):
     page = folder / "page.html"
     lost = next(site for site in profile.sites if site.caller == "plant_leak")
     leaks = [Leak(lost, live=20, direct=20, blocks=20.0, bytes=20_000.0, variance=1e6)]
-    told = Leaked(leaks, events=["1.0 s ago: node 0 grew by 2048 KiB"])
-    page.write_text(build(profile, "planted", told), encoding="utf-8")
+    summary = Leaked(leaks, events=["1.0 s ago: node 0 grew by 2048 KiB"])
+    page.write_text(build(profile, "planted", summary), encoding="utf-8")
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium")
     for option in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
@@ -915,7 +915,7 @@ def test_the_pages_work_in_a_browser(profile, folder, moments):
         names = [box.text for box in driver.find_elements(By.CSS_SELECTOR, boxes)]
         assert "plant_waste" in names
         driver.find_elements(By.CSS_SELECTOR, boxes)[names.index("plant_waste")].click()
-        assert driver.find_element(By.ID, "told").text.startswith("plant_waste: ")
+        assert driver.find_element(By.ID, "selected").text.startswith("plant_waste: ")
         chosen = driver.find_elements(By.CSS_SELECTOR, "[data-measure]")
         assert len(chosen) == len(MEASURES)
         for button in chosen:

@@ -14,7 +14,7 @@ from typing import TextIO
 import pytest
 from rich.console import Console
 
-from modules import run_module
+from modules import run_command
 from nearmalloc_tools.amounts import amount
 from nearmalloc_tools.top import process as reading
 from nearmalloc_tools.top.census import Census, OfClass, OfEvent, OfHeap, OfNode, Reader
@@ -71,7 +71,7 @@ def take(pid: int) -> Census:
 
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:
-    return run_module("top.command", *words)
+    return run_command("top", *words)
 
 
 def of_size(census: Census, size: int) -> OfClass:
@@ -183,15 +183,15 @@ def test_it_agrees_with_the_statistics_of_the_process(tmp_path: Path) -> None:
     write = 'libc.near_stats_json(ctypes.c_void_p(libc.fdopen(2, b"w")))'
     script = PROGRAM.replace("free(blocks[1::2] + hot)", write)
     script = script.replace("libc.malloc.restype", "libc.fdopen.restype = libc.malloc.restype")
-    told = tmp_path / "told"
-    with told.open("w") as errors, program(script=script, stderr=errors) as child:
+    written = tmp_path / "stderr"
+    with written.open("w") as errors, program(script=script, stderr=errors) as child:
 
         def tell() -> dict:
             assert child.stdin and child.stdout
             child.stdin.write("tell\n")
             child.stdin.flush()
             child.stdout.readline()
-            text = told.read_text()
+            text = written.read_text()
             return json.loads(text[text.rindex('{"version"') :])["totals"]
 
         for _ in range(20):
@@ -211,9 +211,9 @@ def test_it_agrees_with_the_statistics_of_the_process(tmp_path: Path) -> None:
 
 def test_the_command_prints_text_and_json() -> None:
     with program() as one, program() as other:
-        told = json.loads(command(str(one.pid), str(other.pid), "--once", "--json").stdout)
-        assert [each["pid"] for each in told] == [one.pid, other.pid]
-        assert all(each["classes"] and each["nodes"] and each["heaps"] for each in told)
+        printed = json.loads(command(str(one.pid), str(other.pid), "--once", "--json").stdout)
+        assert [each["pid"] for each in printed] == [one.pid, other.pid]
+        assert all(each["classes"] and each["nodes"] and each["heaps"] for each in printed)
         text = command(str(one.pid), "--once").stdout
         for words in (f"({one.pid}): ", "Memory by node", "Size classes", "Heaps: ", "3072"):
             assert words in text
@@ -226,17 +226,17 @@ def test_json_has_the_numbers_of_the_text(capsys: pytest.CaptureFixture[str]) ->
     with program() as child:
         process = reading.Process(child.pid)
         census = take_settled(Reader(process, reading.find_layout(process)))
-    told = json.loads(json.dumps(_as_json(census)))
+    printed = json.loads(json.dumps(_as_json(census)))
     show(census)
     text = capsys.readouterr().out
-    assert 0 < told["free_share"] < 1
-    assert f"  {told['free_share']:.0%} of the bytes in spans are free" in text
+    assert 0 < printed["free_share"] < 1
+    assert f"  {printed['free_share']:.0%} of the bytes in spans are free" in text
     rows = {
         int(row[1]): (row[2], row[3])
         for row in re.finditer(r"^ *(\d+)(?: +\d+){3}  +(\d\S* \w+)  +(\d\S* \w+)$", text, re.M)
     }
     assert len(rows) == 12
-    of_size = {each["size"]: each for each in told["classes"]}
+    of_size = {each["size"]: each for each in printed["classes"]}
     for size, shown in rows.items():
         found = of_size[size]
         assert (found["live_bytes"], found["free_bytes"]) == (
@@ -244,14 +244,14 @@ def test_json_has_the_numbers_of_the_text(capsys: pytest.CaptureFixture[str]) ->
             found["free"] * size,
         )
         assert (amount(found["live_bytes"]), amount(found["free_bytes"])) == shown
-    sums = [sum(each[name] for each in told["classes"]) for name in ("live_bytes", "free_bytes")]
-    assert told["free_share"] == sums[1] / sum(sums)
+    sums = [sum(each[name] for each in printed["classes"]) for name in ("live_bytes", "free_bytes")]
+    assert printed["free_share"] == sums[1] / sum(sums)
 
 
 def test_the_live_view_needs_a_terminal() -> None:
     with program() as child:
         result = command(str(child.pid))
-    expected = "near: the live view needs a terminal; --once prints one picture\n"
+    expected = "nearmalloc: the live view needs a terminal; --once prints one picture\n"
     assert (result.returncode, result.stderr) == (1, expected)
 
 
@@ -260,12 +260,16 @@ def test_the_live_view_needs_a_terminal() -> None:
     [
         (["no-such-name", "--once"], "there is no process named no-such-name"),
         (["99999999", "--once"], "there is no process 99999999"),
-        (["1", "--json"], "--json needs --once"),
     ],
 )
 def test_a_wrong_request_is_refused_in_one_line(words: list[str], reason: str) -> None:
     result = command(*words)
-    assert (result.returncode, result.stderr) == (1, f"near: {reason}\n")
+    assert (result.returncode, result.stderr) == (1, f"nearmalloc: {reason}\n")
+
+
+def test_a_wrong_use_has_a_status_of_its_own() -> None:
+    result = command("1", "--json")
+    assert (result.returncode, result.stderr) == (2, "nearmalloc: --json needs --once\n")
 
 
 def test_a_process_on_another_malloc_is_refused() -> None:
@@ -407,7 +411,7 @@ def test_a_name_may_be_any_bytes() -> None:
     rename = "ctypes.CDLL(None).prctl(15, b'caf\\xe9 near', 0, 0, 0)\nprint("
     with program(script=PROGRAM.replace("print(", rename, 1)) as child:
         refused = command("no-such-name", "--once")
-        expected = "near: there is no process named no-such-name\n"
+        expected = "nearmalloc: there is no process named no-such-name\n"
         assert (refused.returncode, refused.stderr) == (1, expected)
         found = json.loads(command(os.fsdecode(b"caf\xe9 near"), "--once", "--json").stdout)
         assert child.pid in {each["pid"] for each in found}

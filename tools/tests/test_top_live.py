@@ -22,7 +22,7 @@ from nearmalloc_tools.top.view import History
 from test_top import program
 
 TITLES = ("Memory by node", "Size classes", "Heaps: ", "Rare events")
-TOP = "nearmalloc_tools.top.command"
+TOP = ("nearmalloc_tools", "top")
 
 
 def a_history(pid: int, nodes: int = 1) -> History:
@@ -143,7 +143,7 @@ def live_view(height: int, *pids: int) -> Iterator[tuple[subprocess.Popen[bytes]
     sizes = ("COLUMNS", "LINES")  # they would hide the size of the terminal
     variables = {name: each for name, each in os.environ.items() if name not in sizes}
     view = subprocess.Popen(
-        [sys.executable, "-m", TOP, *map(str, pids), "--interval", "0.1"],
+        [sys.executable, "-m", *TOP, *map(str, pids), "--interval", "0.1"],
         stdin=theirs,
         stdout=theirs,
         env=variables | {"TERM": "xterm"},

@@ -101,9 +101,9 @@ def test_each_heap_has_the_number_and_the_name_of_its_thread() -> None:
         assert [heap.thread_name for heap in main] == [census.name]
         assert all(heap.state == "used" for heap in census.heaps if heap.thread is not None)
         text = command(str(child.pid), "--once").stdout
-        told = json.loads(command(str(child.pid), "--once", "--json").stdout)
+        printed = json.loads(command(str(child.pid), "--once", "--json").stdout)
     assert all(f"{number} {name}" in text for name, number in numbers.items())
-    said = {heap["thread"]: heap["thread_name"] for heap in told[0]["heaps"]}
+    said = {heap["thread"]: heap["thread_name"] for heap in printed[0]["heaps"]}
     expected = {number: name for name, number in numbers.items()} | {child.pid: census.name}
     assert {thread: name for thread, name in said.items() if thread is not None} == expected
 

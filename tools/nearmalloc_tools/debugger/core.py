@@ -9,12 +9,12 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.segments import NoteSegment
 
+from nearmalloc_tools.errors import Refused
 from nearmalloc_tools.top.process import (
     SYMBOL,
     Layout,
     Mapping,
     Process,
-    Refused,
     find_symbol,
     printable,
 )
@@ -73,9 +73,9 @@ class Core(Process):
                 self._threads[thread] = thread
         if note["n_type"] != "NT_FILE":
             return
-        told = note["n_desc"]
-        page = told["page_size"]
-        for each, name in zip(told["Elf_Nt_File_Entry"], told["filename"], strict=True):
+        files = note["n_desc"]
+        page = files["page_size"]
+        for each, name in zip(files["Elf_Nt_File_Entry"], files["filename"], strict=True):
             path, offset = name.decode(errors="replace"), each["page_offset"] * page
             mapped.append(_Part(each["vm_start"], each["vm_end"], Path(path), offset))
             if path not in {mapping.path for mapping in self._mappings}:

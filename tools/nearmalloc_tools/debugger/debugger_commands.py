@@ -1,12 +1,10 @@
-"""Sentences about blocks, spans and heaps, for debuggers and `./near core`."""
+"""Sentences about blocks, spans and heaps, for debuggers and `nearmalloc core`."""
 
 from collections.abc import Collection
 
-import numpy as np
-
+from nearmalloc_tools.errors import Refused
 from nearmalloc_tools.top.blocks import Block, Blocks
 from nearmalloc_tools.top.census import EVENT_KINDS, Census, Reader
-from nearmalloc_tools.top.process import Refused
 
 _SENTENCES = {
     "spill": "node {0.other} served what node {0.node} could not",
@@ -27,7 +25,7 @@ def events_of(census: Census, kinds: Collection[str] = EVENT_KINDS) -> list[str]
     ]
 
 
-class Words:
+class DebuggerCommands:
     """Reads a process once and answers."""
 
     def __init__(self, reader: Reader) -> None:
@@ -65,25 +63,23 @@ class Words:
         if span is None:
             return self._in_no_span(address)
         if self._blocks.large[span]:  # a large block may begin behind the start of its span
-            return self._of(self._blocks.block(int(self._blocks.first[span]), self._free))
+            return self._of(self._blocks.block(self._blocks.first[span], self._free))
         if other := self._blocks.at(address, self._free):
             return self._of(other)
-        size, start = int(self._blocks.size[span]), int(self._blocks.start[span])
+        size, start = self._blocks.size[span], self._blocks.start[span]
         return f"unused bytes of a span of blocks of {size} bytes at {start:#x}"
 
     def _in_no_span(self, address: int) -> str:
         bytes_of_slice = self._reader.layout["slice.bytes"]
         for run in self._reader.runs():
             index = (address - run.memory) // bytes_of_slice
-            if not 0 <= index < len(run.spans):
+            if not 0 <= index < len(run):
                 continue
-            free = self._reader.free_slices(run)
-            if not free[index]:
+            if not run.free[index]:
                 return "an empty span that a heap keeps"
-            used = np.flatnonzero(~free)
-            where = int(np.searchsorted(used, index))
-            first = int(used[where - 1]) + 1 if where > 0 else 0
-            end = int(used[where]) if where < len(used) else len(free)
+            first = run.free.rfind(0, 0, index) + 1
+            end = run.free.find(0, index)
+            end = len(run) if end < 0 else end
             start = run.memory + first * bytes_of_slice
             return f"{(end - first) * bytes_of_slice} bytes of free memory at {start:#x}"
         return "memory that nearmalloc has not mapped"
@@ -95,8 +91,8 @@ class Words:
             return [self._elsewhere(address)]
         number = self._blocks.span_of(found.start)
         assert number is not None, "the span has a block"
-        first, end = (int(self._blocks.first[number + step]) for step in (0, 1))
-        free = int(self._free[first:end].sum())
+        first, end = self._blocks.first[number : number + 2]
+        free = self._free.count(1, first, end)
         return [
             self._span(found),
             f"{end - first} blocks of {found.size} bytes: {end - first - free} live, {free} free",

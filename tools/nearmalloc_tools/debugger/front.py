@@ -1,8 +1,9 @@
 """The commands that GDB and LLDB share: near block ADDR, near span ADDR, near heaps,
 near events.
 
-A debugger's Python imports this module. It may be another Python than that of `./near`, so the
-packages come from build/venv, and only if that is of the same version.
+A debugger's Python imports this module. It may be another Python than that of `nearmalloc`. So
+pyelftools is searched where that Python looks, beside this package, and in the build's virtual
+environment: it is pure Python, of which any version will do.
 """
 
 import sys
@@ -10,18 +11,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-_VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 _ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(1, str(_ROOT / "build" / "venv" / "lib" / _VERSION / "site-packages"))
+sys.path += map(str, (_ROOT / "build" / "venv" / "lib").glob("python3*/site-packages"))
 try:
-    from nearmalloc_tools.debugger.debugger_commands import Words
+    from nearmalloc_tools.debugger.debugger_commands import DebuggerCommands
+    from nearmalloc_tools.errors import Refused
     from nearmalloc_tools.top.census import Reader
-    from nearmalloc_tools.top.process import SYMBOL, Layout, Process, Refused
+    from nearmalloc_tools.top.process import SYMBOL, Layout, Process
     from nearmalloc_tools.top.threads import Threads
 except ImportError as error:
     raise ImportError(
-        f"the commands of nearmalloc need Python packages for {_VERSION}: run ./near top --help "
-        f"once ({error})"
+        f"the commands of nearmalloc need Python 3.11 and pyelftools (Debian: python3-pyelftools; "
+        f"else: pip install pyelftools), this is Python {sys.version.split()[0]}: {error}"
     ) from error
 
 
@@ -59,8 +60,8 @@ class Command:
 
     name: str
     help: str
-    of_address: Callable[[Words, int], list[str]] | None = None
-    of_all: Callable[[Words], list[str]] | None = None
+    of_address: Callable[[DebuggerCommands, int], list[str]] | None = None
+    of_all: Callable[[DebuggerCommands], list[str]] | None = None
 
     def answer(self, debugger: Debugger, argument: str) -> list[str]:
         """The lines to print; raises Refused."""
@@ -71,10 +72,11 @@ class Command:
         layout = debugger.symbol(SYMBOL)
         if layout is None:
             raise Refused("this program does not run on nearmalloc")
-        words = Words(Reader(debugger, Layout(debugger, layout), Threads(debugger)))
+        reader = Reader(debugger, Layout(debugger, layout), Threads(debugger))
+        commands = DebuggerCommands(reader)
         if self.of_address:
-            return self.of_address(words, debugger.value(argument))
-        return self.of_all(words) if self.of_all else []
+            return self.of_address(commands, debugger.value(argument))
+        return self.of_all(commands) if self.of_all else []
 
 
 ABOUT = "What nearmalloc knows of an address, or of its heaps."
@@ -82,13 +84,21 @@ COMMANDS = (
     Command(
         "block",
         "near block ADDR: the block that has the address, live or free, and its neighbours.",
-        of_address=Words.block,
+        of_address=DebuggerCommands.block,
     ),
-    Command("span", "near span ADDR: the span that has the address.", of_address=Words.span),
-    Command("heaps", "near heaps: all heaps, with their nodes and states.", of_all=Words.heaps),
+    Command(
+        "span",
+        "near span ADDR: the span that has the address.",
+        of_address=DebuggerCommands.span,
+    ),
+    Command(
+        "heaps",
+        "near heaps: all heaps, with their nodes and states.",
+        of_all=DebuggerCommands.heaps,
+    ),
     Command(
         "events",
         "near events: the rare events that the process remembers, the newest first.",
-        of_all=Words.events,
+        of_all=DebuggerCommands.events,
     ),
 )

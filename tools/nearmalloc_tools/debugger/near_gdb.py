@@ -1,28 +1,25 @@
 """Commands for GDB, on a process or a core file: near block ADDR, near span ADDR, near
 heaps, near events.
 
-    (gdb) source tools/nearmalloc_tools/debugger/near_gdb.py
+    (gdb) source /usr/local/share/nearmalloc/near_gdb.py
 
-It needs a GDB with Python 3.11 or later, and numpy and pyelftools, which `./near top` installs.
+It needs a GDB with Python 3.11 or later, and pyelftools.
 """
 
-import signal
 import sys
 from pathlib import Path
 
 import gdb  # type: ignore[import-untyped]  # only GDB has it
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-# numpy starts threads, which inherit the mask. GDB waits for SIGCHLD in its main thread, and
-# hangs if another thread takes the signal.
-_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+# This file lies in the package, or in share/nearmalloc, where `cmake --install` puts it.
+_FOLDER = Path(__file__).resolve().parents[2]
+_INSTALLED = _FOLDER / "lib" / "nearmalloc" / "python"
+sys.path.insert(0, str(_INSTALLED if _INSTALLED.is_dir() else _FOLDER))
 try:
     from nearmalloc_tools.debugger import front
-    from nearmalloc_tools.top.process import Refused
+    from nearmalloc_tools.errors import Refused
 except ImportError as error:
     raise gdb.GdbError(str(error)) from error
-finally:
-    signal.pthread_sigmask(signal.SIG_SETMASK, _mask)
 
 
 class Inferior(front.Debugger):

@@ -1,10 +1,9 @@
 """Commands for LLDB, on a process or a core file: near block ADDR, near span ADDR, near
 heaps, near events.
 
-    (lldb) command script import tools/nearmalloc_tools/debugger/near_lldb.py
+    (lldb) command script import /usr/local/share/nearmalloc/near_lldb.py
 
-It needs LLDB 14 or later with Python 3.11 or later, and numpy and pyelftools, which `./near top`
-installs.
+It needs LLDB 14 or later with Python 3.11 or later, and pyelftools.
 """
 
 import sys
@@ -13,12 +12,15 @@ from typing import Any
 
 import lldb  # type: ignore[import-not-found]  # only LLDB has it
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from nearmalloc_tools.debugger import front
-from nearmalloc_tools.top.process import Refused
+# This file lies in the package, or in share/nearmalloc, where `cmake --install` puts it.
+_FOLDER = Path(__file__).resolve().parents[2]
+_INSTALLED = _FOLDER / "lib" / "nearmalloc" / "python"
+sys.path.insert(0, str(_INSTALLED if _INSTALLED.is_dir() else _FOLDER))
+from nearmalloc_tools.debugger import front  # noqa: E402
+from nearmalloc_tools.errors import Refused  # noqa: E402
 
 
-class Stopped(front.Debugger):
+class Target(front.Debugger):
     """The memory that LLDB shows."""
 
     def __init__(self, context: Any) -> None:
@@ -69,7 +71,7 @@ def _class_of(command: front.Command) -> type:
 
         def __call__(self, debugger: Any, argument: str, context: Any, result: Any) -> None:
             try:
-                result.PutCString("\n".join(command.answer(Stopped(context), argument)))
+                result.PutCString("\n".join(command.answer(Target(context), argument)))
             except Refused as refusal:
                 result.SetError(str(refusal))
 

@@ -1,1 +1,1 @@
-"""`./near exporter`: metrics of processes under nearmalloc, read from outside."""
+"""`nearmalloc exporter`: metrics of processes under nearmalloc, read from outside."""

@@ -1,54 +1,53 @@
-"""`./near exporter PID|NAME...`: serves metrics of processes, or prints them once."""
+"""`nearmalloc exporter PID|NAME...`: serves metrics of processes, or prints them once."""
 
+import contextlib
+import socket
 import sys
-import time
-from typing import Annotated
+from socketserver import ThreadingMixIn
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-import typer
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.openmetrics.exposition import generate_latest
 
-from nearmalloc_tools import typer_app
+from nearmalloc_tools.errors import Refused, say
 from nearmalloc_tools.exporter.metrics import Processes
-from nearmalloc_tools.top.process import Refused
 
 
-def exporter(
-    targets: Annotated[list[str], typer.Argument(metavar="PID|NAME...")],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any")] = 9464,
-    address: Annotated[str, typer.Option(help="where to listen")] = "127.0.0.1",
-    once: Annotated[bool, typer.Option("--once", help="print the metrics and end")] = False,
-) -> None:
-    """Serves metrics of processes under nearmalloc, for Prometheus. They run on meanwhile.
+class _Handler(WSGIRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """A scrape leaves no line on stderr."""
 
-    A name means all processes that have it at the time of a scrape.
-    """
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """Serves each scrape in a thread of its own, on an address of IPv4 or IPv6."""
+
+    daemon_threads = True
+
+    def __init__(self, address: str, port: int) -> None:
+        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
+        self.address_family = found[0]
+        super().__init__(found[4][:2], _Handler)  # type: ignore[arg-type]  # not Bluetooth's
+
+
+def exporter(targets: list[str], port: int, address: str, once: bool) -> None:
+    """Prints metrics once, or serves them until the user interrupts."""
     processes = Processes(targets)
+    for target in targets:
+        found, refusals = processes.read(target)
+        if not found:
+            raise refusals[0]
+    registry = CollectorRegistry()
+    registry.register(processes)
+    if once:
+        text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
+        sys.stdout.write(text.decode("utf-8"))
+        return
     try:
-        for target in targets:
-            found, refusals = processes.read(target)
-            if not found:
-                raise refusals[0]
-        registry = CollectorRegistry()
-        registry.register(processes)
-        if once:
-            text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
-            sys.stdout.write(text.decode("utf-8"))
-            return
-        try:
-            server, _ = start_http_server(port, address, registry)
-        except OSError as error:
-            raise Refused(f"cannot listen on {address}:{port}: {error.strerror}") from error
-        where = f"http://{address}:{server.server_port}/metrics"
-        print(f"near: metrics are at {where}", file=sys.stderr, flush=True)
-        while True:
-            time.sleep(3600)
-    except Refused as refusal:
-        print(f"near: {refusal}", file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(0)
-
-
-if __name__ == "__main__":
-    typer_app.run(exporter, "exporter")
+        server = _Server(address, port)
+    except OSError as error:
+        raise Refused(f"cannot listen on {address}:{port}: {error.strerror}") from error
+    server.set_app(make_wsgi_app(registry))
+    host = f"[{address}]" if ":" in address else address
+    say(f"metrics are at http://{host}:{server.server_port}/metrics")
+    with contextlib.suppress(KeyboardInterrupt):
+        server.serve_forever()

@@ -13,8 +13,9 @@ from pathlib import Path
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from nearmalloc_tools.errors import Refused
 from nearmalloc_tools.top.census import EVENT_KINDS, Census, Reader
-from nearmalloc_tools.top.process import Process, Refused, find_layout, named
+from nearmalloc_tools.top.process import Process, find_layout, named
 
 PREFIX = "nearmalloc_process_"
 _WHO = ("process", "pid")
@@ -66,11 +67,11 @@ def families(censuses: list[Census]) -> Iterator[Metric]:
     for each in censuses:
         resident.add_metric([each.name, str(each.pid)], each.resident)
     yield resident
-    for told in _OF_NODE:
-        family = _family(told.name, told.help, ("node",), told.counter)
+    for column in _OF_NODE:
+        family = _family(column.name, column.help, ("node",), column.counter)
         for each in censuses:
             for node in each.nodes:
-                value = getattr(node, told.field)
+                value = getattr(node, column.field)
                 family.add_metric([each.name, str(each.pid), str(node.node)], value)
         yield family
     for name, words in (("class_live_bytes", "live"), ("class_free_bytes", "free")):
@@ -124,8 +125,9 @@ def _events(censuses: list[Census]) -> Iterator[Metric]:
         counter=True,
     )
     for each in censuses:
-        for told in each.recorded:
-            total.add_metric([each.name, str(each.pid), told.kind, str(told.node)], told.count)
+        for recorded in each.recorded:
+            labels = [each.name, str(each.pid), recorded.kind, str(recorded.node)]
+            total.add_metric(labels, recorded.count)
     yield total
     count = _family("events", "Rare events that the process remembers.", ("kind", "node"))
     age = _family("event_age_seconds", "Time since the newest of them.", ("kind", "node"))

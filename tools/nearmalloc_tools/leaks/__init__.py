@@ -1,1 +1,1 @@
-"""`./near run --leaks`: which sampled blocks nothing points to when a program ends."""
+"""`nearmalloc leaks`: which sampled blocks nothing points to when a program ends."""

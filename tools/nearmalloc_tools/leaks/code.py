@@ -8,14 +8,14 @@ import os
 from typing import Any
 
 from nearmalloc_tools.profile.symbols import segments
-from nearmalloc_tools.safe_open import opened
+from nearmalloc_tools.safe_open import safe_open
 from nearmalloc_tools.top.process import Process
 
 
 def _is_believed(file: str) -> bool:
     """It is a regular file of root or of this program's user."""
     try:
-        with opened(file, {0, os.getuid()}):
+        with safe_open(file, {0, os.getuid()}):
             return True
     except OSError:
         return False

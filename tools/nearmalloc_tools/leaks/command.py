@@ -1,4 +1,4 @@
-"""`./near run --leaks -- PROGRAM`: runs a program, and says at exit what it can no longer reach.
+"""`nearmalloc leaks -- PROGRAM`: runs a program, and reports at exit what it can no longer reach.
 
 Each process of it hands its profile to a socket when it ends by exit, after its own handlers of
 exit. It waits there until it was looked at. Exit status: LEAKS if a process leaks, else the
@@ -11,27 +11,24 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-import numpy as np
-import typer
-
-from nearmalloc_tools import typer_app
 from nearmalloc_tools.debugger.debugger_commands import events_of
+from nearmalloc_tools.errors import FAILED, Refused, say
 from nearmalloc_tools.leaks import code, exit_frame, report, roots
 from nearmalloc_tools.leaks.exit_report import receive
-from nearmalloc_tools.leaks.ptrace import Stopped
+from nearmalloc_tools.leaks.ptrace import PtraceStop
 from nearmalloc_tools.leaks.scan import Scan
 from nearmalloc_tools.profile.profile import with_names
 from nearmalloc_tools.top.blocks import Blocks
 from nearmalloc_tools.top.census import Census, Reader
-from nearmalloc_tools.top.process import Process, Refused, find_layout
+from nearmalloc_tools.top.process import Process, find_layout
 
-LEAKS, FAILED = 23, 1
+LEAKS = 23
+_INTERVAL = 32768  # bytes between two samples, on average
 _TROUBLES = ("spill", "bind_refused", "error")  # kinds of events that a report of leaks has
 _QUEUE = 128  # processes that wait to be answered; the kernel lets one more wait
 
@@ -46,7 +43,7 @@ class Watcher:
     A server that root started may have given up root's rights by then, so each user reaches root's
     socket, which has a folder of its own. A process of another user is looked at only if this
     process is among its parents. That is so for what the program started, until the one that
-    started it ends: then only a subreaper, as `./near profile` is, becomes its parent.
+    started it ends: then only a subreaper, as `nearmalloc profile` is, becomes its parent.
     """
 
     def __init__(self) -> None:
@@ -94,21 +91,21 @@ class Watcher:
         if is_other and not _is_ours(pid):
             raise _Stranger(f"process {pid} is another user's, and not of the program")
         connection.setblocking(True)
-        told = receive(connection)
+        exit_report = receive(connection)
         process = Process(pid)
         # Its own word is good for numbers only.
-        told |= {"pid": pid, "user": user}
+        exit_report |= {"pid": pid, "user": user}
         if is_other:
-            told["modules"] = code.modules(process)
-        self.handle(process, told)
+            exit_report["modules"] = code.modules(process)
+        self.handle(process, exit_report)
 
-    def handle(self, process: Process, told: dict[str, Any]) -> None:
+    def handle(self, process: Process, exit_report: dict[str, Any]) -> None:
         """Looks at a process that wrote this profile and waits. Refused: that is impossible."""
         raise NotImplementedError
 
 
 def _complain(text: str) -> None:
-    print(f"near: a process was not looked at: {text}", file=sys.stderr)
+    say(f"a process was not looked at: {text}")
 
 
 def _is_ours(pid: int) -> bool:
@@ -135,27 +132,27 @@ class Reporter(Watcher):
         self.leaking = 0
         self._ignored = ignored
 
-    def handle(self, process: Process, told: dict[str, Any]) -> None:
-        leaks, census = seen_of(process, told, self._ignored)
+    def handle(self, process: Process, exit_report: dict[str, Any]) -> None:
+        leaks, census = seen_of(process, exit_report, self._ignored)
         troubles = events_of(census, _TROUBLES)
-        print(f"near: {report.text(told, leaks, process.name, troubles)}", file=sys.stderr)
+        say(report.text(exit_report, leaks, process.name, troubles))
         self.looked += 1
         self.leaking += bool(leaks)
 
 
 def seen_of(
-    process: Process, told: dict[str, Any], ignored: list[str]
+    process: Process, exit_report: dict[str, Any], ignored: list[str]
 ) -> tuple[list[report.Leak], Census]:
     """What a process that waits at its end can no longer reach, and its memory."""
-    blocks, found, census = look(process, [(start, end) for start, end in told["own"]])
-    sites = with_names(dict(told)).sites
-    return report.leaks_of(told, sites, blocks, found, ignored), census
+    blocks, found, census = look(process, [(start, end) for start, end in exit_report["own"]])
+    sites = with_names(dict(exit_report)).sites
+    return report.leaks_of(exit_report, sites, blocks, found, ignored), census
 
 
 def look(process: Process, own: list[roots.Range]) -> tuple[Blocks, Scan, Census]:
     """Stops the process for a scan."""
     reader = Reader(process, find_layout(process))
-    with Stopped(process.pid) as stopped:
+    with PtraceStop(process.pid) as stopped:
         registers = stopped.registers()
         begins = [exit_frame.begin(process, pointer) for pointer, _ in registers]
         pointers = [begin for begin, _ in begins]
@@ -173,29 +170,23 @@ def look(process: Process, own: list[roots.Range]) -> tuple[Blocks, Scan, Census
 
 def _stacks_in_blocks(blocks: Blocks, pointers: list[int]) -> list[roots.Range]:
     """What a coroutine uses of a stack that it got from malloc."""
-    at = np.array(pointers, dtype=np.int64)
-    numbers = blocks.numbers(at)
     found = []
-    for pointer, number in zip(pointers, numbers.tolist(), strict=True):
-        if number >= 0:
-            span = int(np.searchsorted(blocks.first, number, "right")) - 1
-            end = int(blocks.starts(np.array([number]))[0]) + int(blocks.size[span])
+    for pointer in pointers:
+        if (number := blocks.number(pointer)) >= 0:
+            end = blocks.start_of(number) + blocks.size[blocks.span_with(number)]
             found.append((pointer & ~7, end))
     return found
 
 
-def _start(command: list[str], interval: int, path: str) -> subprocess.Popen[bytes]:
-    variables = os.environ | {
-        "LD_PRELOAD": os.environ["NEAR_PRELOAD"],
+def _start(
+    command: list[str], variables: dict[str, str], interval: int, path: str
+) -> subprocess.Popen[bytes]:
+    variables = variables | {
         "NEARMALLOC_PROFILE": "on",
         "NEARMALLOC_PROFILE_INTERVAL": str(interval),
         "NEARMALLOC_PROFILE_FORMAT": "json",
         "NEARMALLOC_PROFILE_FILE": f"unix:{path}",
     }
-    # The rest of the environment is the caller's: what is for this module would change how a Python
-    # program runs.
-    for name in ("NEAR_PRELOAD", "PYTHONDONTWRITEBYTECODE"):
-        variables.pop(name, None)
     try:
         return subprocess.Popen(command, env=variables)
     except OSError as error:
@@ -218,34 +209,20 @@ def _watch(child: subprocess.Popen[bytes], watcher: Reporter) -> int:
     return status if status >= 0 else 128 - status
 
 
-def leaks(
-    command: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGUMENT...]")],
-    interval: Annotated[
-        int, typer.Option(min=1, max=10**9, help="bytes between two samples, on average")
-    ] = 32768,
-    ignore: Annotated[
-        list[str] | None, typer.Option(help="no leaks with this text in a function's name")
-    ] = None,
-) -> None:
-    """Runs a program, and reports at exit the sampled blocks that it can no longer reach."""
+def run_and_report(
+    command: list[str], variables: dict[str, str], interval: int | None, ignored: list[str]
+) -> int:
+    """Runs a program that preloads nearmalloc by these variables; returns the exit status."""
     signal.signal(signal.SIGINT, lambda *_: None)  # it is for the program
-    try:
-        with Reporter(ignore or []) as watcher:
-            status = _watch(_start(command, interval, watcher.path), watcher)
-    except (Refused, OSError) as refusal:
-        print(f"near: {refusal}", file=sys.stderr)
-        sys.exit(FAILED)
+    with Reporter(ignored) as watcher:
+        child = _start(command, variables, interval or _INTERVAL, watcher.path)
+        status = _watch(child, watcher)
     if watcher.leaking:
-        sys.exit(LEAKS)
+        return LEAKS
     if not watcher.looked:
-        print(
-            "near: no process was looked at: that is so if the program ends by a signal or by "
-            "_exit, is static and was linked without nearmalloc, is set-uid, or has another malloc",
-            file=sys.stderr,
+        say(
+            "no process was looked at: that is so if the program ends by a signal or by _exit, is "
+            "static and was linked without nearmalloc, is set-uid, or has another malloc"
         )
-        status = status or FAILED
-    sys.exit(status)
-
-
-if __name__ == "__main__":
-    typer_app.run(leaks, "run --leaks")
+        return status or FAILED
+    return status

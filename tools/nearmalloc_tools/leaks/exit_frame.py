@@ -7,9 +7,8 @@ caller may hold pointers of the program.
 
 import platform
 
-import numpy as np
-
-from nearmalloc_tools.top.process import Process, Refused, find_symbol
+from nearmalloc_tools.errors import Refused
+from nearmalloc_tools.top.process import Process, find_symbol
 
 _RED_ZONE = 128  # bytes below the stack pointer that a function may use
 _PAGE = 4096
@@ -29,13 +28,13 @@ def begin(process: Process, pointer: int) -> tuple[int, bool]:
     if saved is None or code is None:
         return whole, True
     words = _words(process, pointer & ~7)
-    at = np.flatnonzero((words > code[0]) & (words <= code[0] + code[1]))
-    if not len(at):
-        return whole, True
-    return (pointer & ~7) + 8 * int(at[0]) - saved, False
+    for index, word in enumerate(words):
+        if code[0] < word <= code[0] + code[1]:
+            return (pointer & ~7) + 8 * index - saved, False
+    return whole, True
 
 
-def _words(process: Process, at: int) -> np.ndarray:
+def _words(process: Process, at: int) -> memoryview:
     """As much of the stack as there is: it may end on the next page."""
     parts, end = [], at + _MOST
     while at < end:
@@ -45,4 +44,4 @@ def _words(process: Process, at: int) -> np.ndarray:
         except Refused:
             break
         at += size
-    return np.frombuffer(b"".join(parts), np.dtype("<i8"))
+    return memoryview(b"".join(parts)).cast("Q")

@@ -1,90 +1,99 @@
-"""What a process says of itself when it ends: its profile in JSON, through a socket.
+"""The profile in JSON that a process sends through a socket when it ends.
 
 Invariant: what `receive` returns has the shape of a profile, whatever the process sent.
 """
 
 import json
 import socket
+import sys
 import time
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from collections.abc import Callable
+from typing import Any
 
 _MOST_BYTES = 16 << 20
 _MOST_SECONDS = 60
 
-_Real = Annotated[float, Field(allow_inf_nan=False)]
-_Count = Annotated[int, Field(ge=0, lt=1 << 63)]
-_Code = Annotated[int, Field(ge=0, lt=1 << 64)]  # some of it is the kernel's
-_Pair = Annotated[list[int], Field(min_length=2, max_length=2)]
+Check = Callable[[Any], bool]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True)
+def _integer(below: int) -> Check:
+    """From 0 on. A bool is none, though Python calls it one."""
+    return lambda value: type(value) is int and 0 <= value < below
 
 
-class _Module(_Part):
-    model_config = ConfigDict(strict=True, extra="forbid")
-    start: _Code
-    end: _Code
-    offset: _Count
-    build_id: str
-    file: str
+def _real(value: Any) -> bool:
+    """A finite number. NaN is not, because it compares false."""
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
-class _Weight(_Part):
-    blocks: _Real
-    bytes: _Count
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
-class _Block(_Part):
-    address: _Count
-    site: _Count
-    blocks: _Real
-    bytes: _Count
-    variance: _Real
+def _one(value: Any) -> bool:
+    return type(value) is int and value == 1
 
 
-class _Site(_Part):
-    number: _Count
-    samples: _Count
-    allocated: _Weight
-    live: _Weight
-    peak: _Weight
-    freed: _Weight
-    remote: _Weight
-    moved: _Weight
-    moved_distance: _Count | None = None
-    variance: _Real
-    live_variance: _Real
-    waste: _Count
-    live_waste: _Count
-    lifetimes: _Real
-    remote_lifetimes: _Real | None = None
-    longest: _Real
-    by_lifetime: Annotated[list[_Real], Field(max_length=64)]
-    freed_on_node: Annotated[list[_Real], Field(max_length=64)]
-    freed_by_heap: Annotated[list[_Pair], Field(max_length=64)]
-    freed_by_others: _Count
-    frames: Annotated[list[_Code], Field(max_length=1024)]
+def _list(of: Check, most: int, least: int = 0) -> Check:
+    return lambda value: (
+        isinstance(value, list) and least <= len(value) <= most and all(map(of, value))
+    )
 
 
-class _Profile(_Part):
-    version: Literal[1]
-    pid: _Count
-    mean: _Count
-    started: _Real
-    seconds: _Real
-    samples: _Count
-    own_bytes: _Count
-    slice_bytes: _Count
-    dropped_stacks: _Count
-    dropped_blocks: _Count
-    inherited: _Real = 0
-    modules: Annotated[list[_Module], Field(max_length=4096)]
-    own: Annotated[list[_Pair], Field(max_length=1 << 16)]
-    blocks: Annotated[list[_Block], Field(max_length=1 << 16)]
-    sites: Annotated[list[_Site], Field(max_length=4096)]
+def _object(
+    needed: dict[str, Check], optional: dict[str, Check] | None = None, closed: bool = False
+) -> Check:
+    """An object with these keys; if it is closed, with no other ones."""
+    known = needed | (optional or {})
+
+    def check(value: Any) -> bool:
+        return (
+            isinstance(value, dict)
+            and needed.keys() <= value.keys()
+            and (not closed or value.keys() <= known.keys())
+            and all(known[key](each) for key, each in value.items() if key in known)
+        )
+
+    return check
+
+
+def _or_null(check: Check) -> Check:
+    return lambda value: value is None or check(value)
+
+
+_COUNT, _CODE = _integer(1 << 63), _integer(1 << 64)  # some code is the kernel's
+_PAIR = _list(lambda value: type(value) is int, 2, 2)
+_WEIGHT = _object({"blocks": _real, "bytes": _COUNT})
+_MODULE = _object(
+    {"start": _CODE, "end": _CODE, "offset": _COUNT, "build_id": _text, "file": _text}, closed=True
+)
+_BLOCK = _object(
+    {"address": _COUNT, "site": _COUNT, "blocks": _real, "bytes": _COUNT, "variance": _real}
+)
+_SITE = _object(
+    {
+        **dict.fromkeys(("allocated", "live", "peak", "freed", "remote", "moved"), _WEIGHT),
+        **dict.fromkeys(("number", "samples", "waste", "live_waste", "freed_by_others"), _COUNT),
+        **dict.fromkeys(("variance", "live_variance", "lifetimes", "longest"), _real),
+        **dict.fromkeys(("by_lifetime", "freed_on_node"), _list(_real, 64)),
+        "freed_by_heap": _list(_PAIR, 64),
+        "frames": _list(_CODE, 1024),
+    },
+    {"moved_distance": _or_null(_COUNT), "remote_lifetimes": _or_null(_real)},
+)
+_PROFILE = _object(
+    {
+        **dict.fromkeys(("pid", "mean", "samples", "own_bytes", "slice_bytes"), _COUNT),
+        **dict.fromkeys(("dropped_stacks", "dropped_blocks"), _COUNT),
+        **dict.fromkeys(("started", "seconds"), _real),
+        "version": _one,
+        "modules": _list(_MODULE, 4096),
+        "own": _list(_PAIR, 1 << 16),
+        "blocks": _list(_BLOCK, 1 << 16),
+        "sites": _list(_SITE, 4096),
+    },
+    {"inherited": _real},
+)
 
 
 def receive(connection: socket.socket) -> dict[str, Any]:
@@ -110,10 +119,12 @@ def _all_of(connection: socket.socket) -> bytes:
 def checked(data: bytes) -> dict[str, Any]:
     """The object of a profile in JSON; ValueError if it is none."""
     try:
-        told = json.loads(data.decode(errors="surrogateescape"))
-        found = _Profile.model_validate(told)
-    except (RecursionError, ValidationError, ValueError) as error:
+        profile = json.loads(data.decode(errors="surrogateescape"))
+    except (RecursionError, ValueError) as error:
         raise ValueError("what it sends is no profile") from error
-    if not {block.site for block in found.blocks} <= {site.number for site in found.sites}:
+    if not _PROFILE(profile):
+        raise ValueError("what it sends is no profile")
+    sites = {site["number"] for site in profile["sites"]}
+    if not all(block["site"] in sites for block in profile["blocks"]):
         raise ValueError("its profile has blocks of no site")
-    return dict(told)
+    return dict(profile)

@@ -9,7 +9,7 @@ import platform
 from pathlib import Path
 from typing import Self
 
-from nearmalloc_tools.top.process import Refused
+from nearmalloc_tools.errors import Refused
 
 _SEIZE, _INTERRUPT, _DETACH, _GETREGSET = 0x4206, 0x4207, 17, 0x4204
 _GENERAL, _FLOATING = 1, 2  # sets of registers
@@ -25,7 +25,7 @@ class _Vector(ctypes.Structure):
     _fields_ = [("start", ctypes.c_void_p), ("bytes", ctypes.c_size_t)]
 
 
-class Stopped:
+class PtraceStop:
     """All threads of a process, stopped."""
 
     def __init__(self, pid: int) -> None:

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from nearmalloc_tools.amounts import amount
 from nearmalloc_tools.leaks.scan import Scan
 from nearmalloc_tools.profile.profile import Site
@@ -43,19 +41,19 @@ class Leak:
 
 
 def leaks_of(
-    told: dict[str, Any], sites: list[Site], blocks: Blocks, scan: Scan, ignored: list[str]
+    exit_report: dict[str, Any], sites: list[Site], blocks: Blocks, scan: Scan, ignored: list[str]
 ) -> list[Leak]:
     """The sites with unreachable blocks, the most bytes first."""
     found = {site.number: Leak(site) for site in sites}
-    sampled = told["blocks"]
-    numbers = blocks.numbers(np.array([each["address"] for each in sampled], dtype=np.int64))
-    for each, number in zip(sampled, numbers.tolist(), strict=True):
+    sampled = exit_report["blocks"]
+    numbers = blocks.numbers(each["address"] for each in sampled)
+    for each, number in zip(sampled, numbers, strict=True):
         leak = found[each["site"]]
         leak.live += 1
         if number < 0 or scan.reachable[number]:
             continue
         leak.direct += not scan.held_by_lost[number]
-        leak.indirect += bool(scan.held_by_lost[number])
+        leak.indirect += scan.held_by_lost[number]
         leak.blocks += each["blocks"]
         leak.bytes += each["bytes"]
         leak.variance += each["variance"]
@@ -84,26 +82,28 @@ def _lines(leak: Leak) -> list[str]:
     return lines
 
 
-def text(told: dict[str, Any], leaks: list[Leak], name: str, events: Sequence[str] = ()) -> str:
+def text(
+    exit_report: dict[str, Any], leaks: list[Leak], name: str, events: Sequence[str] = ()
+) -> str:
     """The report of one process, with events of its allocator."""
-    process = f"{shown(name)} ({told['pid']})"
-    dropped = told["dropped_blocks"]
+    process = f"{shown(name)} ({exit_report['pid']})"
+    dropped = exit_report["dropped_blocks"]
     note = []
-    if dropped or told["dropped_stacks"]:
+    if dropped or exit_report["dropped_stacks"]:
         note = [
-            f"  {dropped} samples were not followed and {told['dropped_stacks']} have no stack, "
-            "because the profiler's memory was full: take a larger --interval"
+            f"  {dropped} samples were not followed and {exit_report['dropped_stacks']} have no "
+            "stack, because the profiler's memory was full: take a larger --interval"
         ]
     note += [f"  {event}" for event in events[:_MOST_EVENTS]]
     if not leaks:
-        none = f"{process}: none of {len(told['blocks'])} sampled blocks is leaked"
+        none = f"{process}: none of {len(exit_report['blocks'])} sampled blocks is leaked"
         return "\n".join([none, *note])
     whole = sum(leak.bytes for leak in leaks)
     deviation = 1.96 * sum(leak.variance for leak in leaks) ** 0.5
     lost = sum(leak.lost for leak in leaks)
     head = (
         f"{process} leaks about {amount(whole)} ± {amount(deviation)}: {lost} of "
-        f"{len(told['blocks'])} sampled blocks are unreachable, "
+        f"{len(exit_report['blocks'])} sampled blocks are unreachable, "
         f"from {len(leaks)} {'site' if len(leaks) == 1 else 'sites'}"
     )
     return "\n".join([head, *note, *(line for leak in leaks for line in _lines(leak))])

@@ -5,22 +5,21 @@ point to is reachable, and what reachable blocks point to. So a block that is re
 pointer to it in any word that was scanned; a word that only looks like a pointer can hide a leak.
 """
 
-from collections.abc import Iterator
+import re
+from array import array
+from collections.abc import Iterable, Iterator
 
-import numpy as np
-from scipy.sparse import coo_matrix  # type: ignore[import-untyped]  # no types
-from scipy.sparse.csgraph import breadth_first_order  # type: ignore[import-untyped]  # no types
-
+from nearmalloc_tools.errors import Refused
 from nearmalloc_tools.leaks.roots import Range
 from nearmalloc_tools.top.blocks import Blocks
-from nearmalloc_tools.top.process import Process, Refused
+from nearmalloc_tools.top.process import Process
 
-_PART = 64 << 20  # bytes that are read at once
+_PART = 1 << 20  # bytes that are read at once
 _PAGE = 4096
 
 
-def _words(process: Process, where: Range) -> Iterator[tuple[int, np.ndarray]]:
-    """The words of a range, in parts. Pages that cannot be read are left out."""
+def _parts(process: Process, where: Range) -> Iterator[tuple[int, bytes]]:
+    """The memory of a range, in parts. Pages that cannot be read are left out."""
     at, end = where
     while at < end:
         size = min(_PART, end - at)
@@ -31,63 +30,118 @@ def _words(process: Process, where: Range) -> Iterator[tuple[int, np.ndarray]]:
                 at += size
                 continue
             half = at + max(size // 2 // _PAGE, 1) * _PAGE
-            yield from _words(process, (at, half))
-            yield from _words(process, (half, at + size))
+            yield from _parts(process, (at, half))
+            yield from _parts(process, (half, at + size))
             at += size
             continue
-        yield at, np.frombuffer(raw[: size // 8 * 8], np.dtype("<i8"))
+        yield at, raw[: size // 8 * 8]
         at += size
+
+
+class _Pointers:
+    """Finds words that lie in a range of addresses.
+
+    Most words do not: the highest byte that is not 0 in all of the range is compared first, for
+    many words by one search.
+    """
+
+    def __init__(self, low: int, high: int) -> None:
+        self._low, self._high = low, high
+        self._byte = (max(high - 1, 0).bit_length() - 1) // 8 if high > 1 else 0
+        values = range(low >> 8 * self._byte, (high - 1 >> 8 * self._byte) + 1)
+        self._find = re.compile(b"[%s]" % b"".join(b"\\x%02x" % value for value in values))
+
+    def find(self, raw: bytes) -> Iterator[tuple[int, int]]:
+        """The offsets of such words, and the words."""
+        words = memoryview(raw).cast("Q")
+        low, high = self._low, self._high
+        for found in self._find.finditer(raw[self._byte :: 8]):
+            word = words[found.start()]
+            if low <= word < high:
+                yield 8 * found.start(), word
 
 
 class Scan:
     """Of each block of a stopped process: can it be reached from the roots?"""
 
-    def __init__(self, process: Process, blocks: Blocks, roots: list[Range], registers: bytes):
+    def __init__(
+        self, process: Process, blocks: Blocks, roots: Iterable[Range], registers: bytes
+    ) -> None:
         self._blocks, self._process = blocks, process
-        self._live = ~blocks.free()
-        reached = [self._targets(np.frombuffer(registers, np.dtype("<i8")))[1]]
+        self.reachable = bytearray(blocks.count)  # 1: it is
+        self.held_by_lost = bytearray(blocks.count)  # 1: an unreachable block points to it
+        if blocks.count == 0:
+            return
+        self._pointers = _Pointers(blocks.start[0], blocks.start[-1] + blocks.bytes[-1])
+        self._free = blocks.free()
+        slice_bytes = blocks.slice_bytes
+        self._span_of_slice = {
+            slice_: span
+            for span, (start, size) in enumerate(zip(blocks.start, blocks.bytes, strict=True))
+            for slice_ in range(start // slice_bytes, (start + size) // slice_bytes)
+        }
+        found = self._targets(registers)
         for each in roots:
-            reached.extend(self._targets(words)[1] for _, words in _words(process, each))
-        self._from, self._to = self._edges()
-        self.reachable = self._reach(np.unique(np.concatenate(reached)))
-        lost = ~self.reachable[self._from] & (self._from != self._to)
-        self.held_by_lost = np.zeros(blocks.count, bool)
-        self.held_by_lost[self._to[lost]] = True
+            for _, raw in _parts(process, each):
+                found |= self._targets(raw)
+        # The edges, by their sources; `_edges_of` has the index of a source's first one, plus 1.
+        self._sources, self._held = array("Q"), array("Q")
+        self._edges_of = array("Q", bytes(8 * blocks.count))
+        for span in range(len(blocks.start)):
+            self._add_edges(span)
+        self._sources.append(blocks.count)  # it ends the last source's edges
+        self._reach(found)
+        for source, target in zip(self._sources, self._held, strict=False):
+            if not self.reachable[source] and source != target:
+                self.held_by_lost[target] = 1
 
-    def _targets(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Indices of words that point into live blocks, and the blocks' numbers."""
-        blocks = self._blocks
-        if not len(blocks.start):
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        end = blocks.start[-1] + blocks.bytes[-1]
-        where = np.flatnonzero((words >= blocks.start[0]) & (words < end))
-        numbers = blocks.numbers(words[where])
-        good = numbers >= 0
-        good[good] = self._live[numbers[good]]
-        return where[good], numbers[good]
+    def _target(self, word: int) -> int:
+        """The number of the block into which a word points; -1: none."""
+        span = self._span_of_slice.get(word // self._blocks.slice_bytes)
+        return -1 if span is None else self._blocks.number_in(span, word)
 
-    def _edges(self) -> tuple[np.ndarray, np.ndarray]:
-        """Pairs of live blocks of which the first points to the second."""
-        sources, targets = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for each in self._blocks.ranges():
-            for address, words in _words(self._process, each):
-                where, numbers = self._targets(words)
-                source = self._blocks.numbers(address + 8 * where)
-                good = source >= 0
-                good[good] = self._live[source[good]]
-                sources.append(source[good])
-                targets.append(numbers[good])
-        return np.concatenate(sources), np.concatenate(targets)
+    def _targets(self, raw: bytes) -> set[int]:
+        """The blocks into which words point."""
+        return {self._target(word) for _, word in self._pointers.find(raw)} - {-1}
 
-    def _reach(self, roots: np.ndarray) -> np.ndarray:
-        count = self._blocks.count
-        source = np.concatenate((self._from, np.full(len(roots), count)))
-        target = np.concatenate((self._to, roots))
-        graph = coo_matrix(
-            (np.ones(len(source), np.int8), (source, target)), shape=(count + 1, count + 1)
+    def _add_edges(self, span: int) -> None:
+        """The pairs of blocks of which the first is live, in the span, and points to the second. A
+        free block makes nothing reachable."""
+        blocks, free = self._blocks, self._free
+        first, end = blocks.first[span], blocks.first[span + 1]
+        if free.find(0, first, end) < 0:
+            return
+        start, size = blocks.start[span], blocks.size[span]
+        begin = start + blocks.offset[span]
+        for address, raw in _parts(self._process, (start, start + blocks.bytes[span])):
+            for offset, word in self._pointers.find(raw):
+                source = first + (address + offset - begin) // size
+                if not first <= source < end or free[source]:
+                    continue
+                target = self._target(word)
+                if target >= 0:
+                    if not self._edges_of[source]:
+                        self._edges_of[source] = len(self._sources) + 1
+                    self._sources.append(source)
+                    self._held.append(target)
+
+    def _reach(self, roots: set[int]) -> None:
+        reachable, sources, held, edges_of = (
+            self.reachable,
+            self._sources,
+            self._held,
+            self._edges_of,
         )
-        graph.sum_duplicates()
-        graph.data[:] = 1
-        out = np.zeros(count + 1, bool)
-        out[breadth_first_order(graph.tocsr(), count, return_predecessors=False)] = True
-        return out[:count]
+        stack = list(roots)
+        for root in roots:
+            reachable[root] = 1
+        while stack:
+            source = stack.pop()
+            if edge := edges_of[source]:
+                edge -= 1
+                while sources[edge] == source:
+                    target = held[edge]
+                    edge += 1
+                    if not reachable[target]:
+                        reachable[target] = 1
+                        stack.append(target)

@@ -6,21 +6,9 @@ import sys
 import webbrowser
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from nearmalloc_tools.profile.running import OWN_VARIABLES
-
-Open = Annotated[
-    bool | None,
-    typer.Option(
-        "--open/--no-open",
-        help="open the page in a browser; without either, it is opened if stdout is a terminal of "
-        "a graphical session, but not for root, by SSH, or if CI is set",
-        show_default=False,
-    ),
-]
+from nearmalloc_tools.errors import say
+from nearmalloc_tools.library import callers_environment
 
 
 def is_seen(variables: Mapping[str, str], terminal: bool, user: int) -> bool:
@@ -38,19 +26,28 @@ def offer(page: Path, wanted: bool | None) -> None:
         terminal = sys.stdout is not None and sys.stdout.isatty()
         wanted = page.is_file() and is_seen(os.environ, terminal, os.geteuid())
     if wanted and not _opened(page):
-        print("near: no browser could be started; BROWSER may name one", file=sys.stderr)
+        say("no browser could be started; BROWSER may name one")
 
 
 def _opened(page: Path) -> bool:
     """Waits for browsers that use the terminal, and for those that BROWSER names without `&`."""
-    own = {name: os.environ.pop(name) for name in OWN_VARIABLES if name in os.environ}
     try:
-        with _stdout_of_browser():
+        with _callers_environment(), _stdout_of_browser():
             return webbrowser.open(page.resolve().as_uri())
     except (webbrowser.Error, OSError, ValueError, IndexError):  # of no use: what BROWSER has
         return False
     except KeyboardInterrupt:  # it ended the browser
         return True
+
+
+@contextlib.contextmanager
+def _callers_environment() -> Iterator[None]:
+    """The standard library starts browsers in this program's environment."""
+    own, callers = dict(os.environ), callers_environment()
+    os.environ.clear()
+    os.environ.update(callers)
+    try:
+        yield
     finally:
         os.environ.update(own)
 

@@ -1,21 +1,17 @@
-"""`./near profile -- PROGRAM`: runs a program under the profiler, and writes a page."""
+"""`nearmalloc profile -- PROGRAM`: runs a program under the profiler, and writes a page."""
 
-import os
-import sys
 import tempfile
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from nearmalloc_tools import typer_app
 from nearmalloc_tools.amounts import amount
-from nearmalloc_tools.profile.browser import Open, offer
+from nearmalloc_tools.errors import Refused, say
+from nearmalloc_tools.profile.browser import offer
 from nearmalloc_tools.profile.leaked import Leaked, confidence
 from nearmalloc_tools.profile.page import build
 from nearmalloc_tools.profile.profile import Profile, read
-from nearmalloc_tools.profile.running import Refused, environment, profiles, run
+from nearmalloc_tools.profile.running import environment, profiles, run
 
 _TOP = 3
 _NOT_ASKED = "nobody looked for them: --no-leaks"
@@ -32,11 +28,11 @@ def largest(folder: Path) -> tuple[Profile, int]:
     return read(max(found, key=found.__getitem__)), len(found)
 
 
-def summary(profile: Profile, leaked: Leaked, page: Path) -> str:
+def summary(profile: Profile, leaked: Leaked, page: Path) -> list[str]:
     """What the page says, in a few lines."""
     live = profile.sum_of("live")
     lines = [
-        f"process {profile.told['pid']}: {amount(live)} live at the end, "
+        f"process {profile.summary['pid']}: {amount(live)} live at the end, "
         f"{amount(profile.sum_of('peak'))} at the peak, "
         f"{amount(profile.sum_of('allocated'))} allocated at {len(profile.sites)} sites"
     ]
@@ -48,12 +44,14 @@ def summary(profile: Profile, leaked: Leaked, page: Path) -> str:
     for leak in [one for one in leaked.leaks if confidence(one) == "high"][:_TOP]:
         site = leak.site
         lines.append(f"  {amount(leak.bytes):>10} lost: {site.short}  {site.frame.place}".rstrip())
-    return "\n".join([*(f"near: {line}" for line in lines), f"near: the page is {page}"])
+    return [*lines, f"the page is {page}"]
 
 
 def write(profile: Profile, leaked: Leaked, title: str, page: Path, note: str = "") -> None:
     page.write_text(build(profile, title, leaked), encoding="utf-8")
-    print(summary(profile, leaked, page) + note, file=sys.stderr)
+    *lines, last = summary(profile, leaked, page)
+    for line in [*lines, last + note]:
+        say(line)
 
 
 def _last_look() -> Any:
@@ -64,39 +62,20 @@ def _last_look() -> Any:
 
 
 def profile(
-    command: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGUMENT...]")],
-    out: Annotated[Path, typer.Option(help="the page")] = Path("near-profile.html"),
-    interval: Annotated[
-        int, typer.Option(min=1, max=10**9, help="bytes between two samples, on average")
-    ] = 524288,
-    leaks: Annotated[bool, typer.Option(help="look for leaks when a process ends by exit")] = True,
-    open_page: Open = None,
-) -> None:
-    """Runs a program under the sampling profiler, writes one page about its memory, and opens it in
-    a browser.
-
-    If it has several processes, the page is about the one that allocated most.
-    """
-    try:
-        # Every user may read the files of profiles, so no other user may enter their folder.
-        with (
-            tempfile.TemporaryDirectory(prefix="near-profile-") as folder,
-            _last_look() if leaks else nullcontext() as last_look,
-        ):
-            files = Path(folder)
-            library = Path(os.environ["NEAR_LIBRARY"])
-            variables = environment(library, interval, files, last_look)
-            status = run(command, variables, files, last_look)
-            found, processes = largest(files)
-        leaked = last_look.of(found.told["pid"]) if last_look else Leaked(unknown=_NOT_ASKED)
-        note = f" (about the largest of {processes} processes)" if processes > 1 else ""
-        write(found, leaked, f"Memory of {Path(command[0]).name}", out, note)
-        offer(out, open_page)
-    except (Refused, OSError) as refusal:
-        print(f"near: {refusal}", file=sys.stderr)
-        sys.exit(1)
-    sys.exit(status if status >= 0 else 128 - status)
-
-
-if __name__ == "__main__":
-    typer_app.run(profile, "profile")
+    command: list[str], out: Path, interval: int, leaks: bool, open_page: bool | None
+) -> int:
+    """Runs the program, writes the page, and opens it; returns the program's status."""
+    # Every user may read the files of profiles, so no other user may enter their folder.
+    with (
+        tempfile.TemporaryDirectory(prefix="near-profile-") as folder,
+        _last_look() if leaks else nullcontext() as last_look,
+    ):
+        files = Path(folder)
+        variables = environment(interval, files, last_look)
+        status = run(command, variables, files, last_look)
+        found, processes = largest(files)
+    leaked = last_look.of(found.summary["pid"]) if last_look else Leaked(unknown=_NOT_ASKED)
+    note = f" (about the largest of {processes} processes)" if processes > 1 else ""
+    write(found, leaked, f"Memory of {Path(command[0]).name}", out, note)
+    offer(out, open_page)
+    return status if status >= 0 else 128 - status

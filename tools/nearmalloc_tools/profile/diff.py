@@ -1,19 +1,15 @@
-"""`./near profile diff A B`: what grew between two moments, as text and as a page.
+"""`nearmalloc profile diff A B`: what grew between two moments, as text and as a page.
 
 Sites of the two profiles are the same if the names and places of their whole stacks are, so the
 profiles may also be of two runs of one program.
 """
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from nearmalloc_tools import typer_app
 from nearmalloc_tools.amounts import amount, distance, wait
+from nearmalloc_tools.errors import Refused, say
 from nearmalloc_tools.profile.page import MOST_ROWS, render, tree_of
 from nearmalloc_tools.profile.profile import Profile, Site, mean, named_frame, read
 from nearmalloc_tools.profile.symbols import Frame
@@ -184,23 +180,14 @@ def page(before: Profile, after: Profile, changes: list[Change], title: str) -> 
     )
 
 
-def diff(
-    before: Annotated[Path, typer.Argument(help="a profile in JSON, of the earlier moment")],
-    after: Annotated[Path, typer.Argument(help="one of the later moment")],
-    out: Annotated[Path, typer.Option(help="the page")] = Path("near-diff.html"),
-) -> None:
-    """Says which sites hold more or less than before, and writes one page about it."""
+def diff(before: Path, after: Path, out: Path) -> None:
+    """Prints what changed, and writes the page."""
     try:
         first, last = read(before), read(after)
-        changes = compare(first, last)
-        print(text(first, last, changes))
-        title = f"{after.name} against {before.name}"
-        out.write_text(page(first, last, changes, title), encoding="utf-8")
-    except (OSError, ValueError) as error:
-        print(f"near: {error}", file=sys.stderr)
-        sys.exit(1)
-    print(f"near: {out}", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    typer_app.run(diff, "profile diff")
+    except ValueError as error:
+        raise Refused(str(error)) from error
+    changes = compare(first, last)
+    print(text(first, last, changes))
+    title = f"{after.name} against {before.name}"
+    out.write_text(page(first, last, changes, title), encoding="utf-8")
+    say(str(out))

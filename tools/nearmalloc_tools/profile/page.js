@@ -2,7 +2,7 @@
 // The flame graph: a frame's width is its share of the bytes; calls go downward.
 const data = JSON.parse(document.getElementById("data").textContent);
 const flame = document.getElementById("flame");
-const told = document.getElementById("told");
+const selected = document.getElementById("selected");
 const buttons = [...document.querySelectorAll("#choose button")];
 const rowHeight = 20;
 let measure = 0;
@@ -63,7 +63,7 @@ function draw() {
   path.slice(0, last).forEach((node, depth) => add(node, 0, 100, depth, path.slice(0, depth + 1)));
   const deepest = drawBelow(path[last], 0, 100, last, path);
   flame.style.height = `${(deepest + 1) * rowHeight}px`;
-  told.textContent = describe(path[last]);
+  selected.textContent = describe(path[last]);
   buttons.forEach((button, index) => {
     button.setAttribute("aria-pressed", String(index === measure));
   });

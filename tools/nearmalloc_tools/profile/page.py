@@ -182,8 +182,8 @@ def tree_of(sites: list[tuple[list[Frame], list[int]]], measures: Sequence[str])
         return shown if node["s"] == node["n"] else shown | {"s": node["s"]}
 
     # In a script "</" would end it.
-    told = json.dumps({"measures": measures, "tree": plain(root)})
-    return told.replace("<", "\\u003c")
+    text = json.dumps({"measures": measures, "tree": plain(root)})
+    return text.replace("<", "\\u003c")
 
 
 def render(template: str, **values: Any) -> str:
@@ -205,10 +205,10 @@ def build(profile: Profile, title: str, leaked: Leaked) -> str:
     return render(
         "page.html",
         title=title,
-        told=profile.told,
-        interval=amount(profile.told["mean"]),
-        own=amount(profile.told["own_bytes"]),
-        slices=amount(profile.told["slice_bytes"]),
+        summary=profile.summary,
+        interval=amount(profile.summary["mean"]),
+        own=amount(profile.summary["own_bytes"]),
+        slices=amount(profile.summary["slice_bytes"]),
         totals={measure: amount(profile.sum_of(measure)) for measure in MEASURES},
         rows={measure: shown for measure, (shown, _) in rows.items()},
         more={measure: others for measure, (_, others) in rows.items()},

@@ -9,7 +9,7 @@ import os
 from bisect import bisect_right, insort
 from pathlib import Path
 
-from nearmalloc_tools.safe_open import opened
+from nearmalloc_tools.safe_open import safe_open
 
 FOLDER = Path("/tmp")
 _MOST_BYTES = 64 << 20
@@ -52,7 +52,7 @@ def read(pid: int, started: float, user: int, folder: Path = FOLDER) -> PerfMap:
     root's, nor that user's, nor this program's."""
     path = folder / f"perf-{pid}.map"
     try:
-        with opened(path, {0, os.getuid(), user}, follow=False) as stream:
+        with safe_open(path, {0, os.getuid(), user}, follow=False) as stream:
             if os.fstat(stream.fileno()).st_mtime >= int(started):
                 return PerfMap(stream.read(_MOST_BYTES).decode(errors="replace"))
     except OSError:

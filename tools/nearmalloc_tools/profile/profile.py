@@ -116,7 +116,7 @@ class Site:
 class Profile:
     """All sites of a process."""
 
-    told: dict[str, Any]  # the numbers of the whole
+    summary: dict[str, Any]  # the numbers of the whole
     sites: list[Site]
 
     def sum_of(self, measure: str) -> int:
@@ -128,32 +128,32 @@ def _is_own(frame: Frame) -> bool:
     return frame.function.startswith(names) or bool(_OWN_FILE.search(frame.place))
 
 
-def _site(told: dict[str, Any], symbols: Symbols) -> Site:
-    stack = [frame for address in told["frames"] for frame in symbols.frames(address)]
+def _site(plain: dict[str, Any], symbols: Symbols) -> Site:
+    stack = [frame for address in plain["frames"] for frame in symbols.frames(address)]
     while len(stack) > 1 and _is_own(stack[0]):
         del stack[0]
-    blocks = told["freed"]["blocks"]
+    blocks = plain["freed"]["blocks"]
     return Site(
         stack=stack,
-        samples=told["samples"],
-        sums={name: told[name]["bytes"] for name in MEASURES[:-1]} | {"waste": told["waste"]},
-        blocks=told["allocated"]["blocks"],
-        live_blocks=told["live"]["blocks"],
-        freed=told["freed"]["bytes"],
-        deviation=max(told["variance"], 0) ** 0.5,
-        live_deviation=max(told["live_variance"], 0) ** 0.5,
-        mean_life=told["lifetimes"] / blocks if blocks else 0.0,
-        freed_by_heap=[(heap, size) for heap, size in told["freed_by_heap"]],
-        freed_by_others=told["freed_by_others"],
-        live_waste=told["live_waste"],
-        freed_on_node=[(node, size) for node, size in enumerate(told["freed_on_node"]) if size],
-        longest_life=told["longest"],
-        by_lifetime=told["by_lifetime"],
-        number=told["number"],
-        remote_blocks=told["remote"]["blocks"],
+        samples=plain["samples"],
+        sums={name: plain[name]["bytes"] for name in MEASURES[:-1]} | {"waste": plain["waste"]},
+        blocks=plain["allocated"]["blocks"],
+        live_blocks=plain["live"]["blocks"],
+        freed=plain["freed"]["bytes"],
+        deviation=max(plain["variance"], 0) ** 0.5,
+        live_deviation=max(plain["live_variance"], 0) ** 0.5,
+        mean_life=plain["lifetimes"] / blocks if blocks else 0.0,
+        freed_by_heap=[(heap, size) for heap, size in plain["freed_by_heap"]],
+        freed_by_others=plain["freed_by_others"],
+        live_waste=plain["live_waste"],
+        freed_on_node=[(node, size) for node, size in enumerate(plain["freed_on_node"]) if size],
+        longest_life=plain["longest"],
+        by_lifetime=plain["by_lifetime"],
+        number=plain["number"],
+        remote_blocks=plain["remote"]["blocks"],
         # Earlier versions do not write these two.
-        remote_seconds=told.get("remote_lifetimes"),
-        moved_distance=told.get("moved_distance"),
+        remote_seconds=plain.get("remote_lifetimes"),
+        moved_distance=plain.get("moved_distance"),
     )
 
 
@@ -169,19 +169,19 @@ def read_plain(path: Path) -> dict[str, Any]:
     if data.startswith(kept.MAGIC):
         return kept.parse(data) | {"user": user}
     try:
-        told = json.loads(data.decode(errors="surrogateescape"))  # paths may have any bytes
+        plain = json.loads(data.decode(errors="surrogateescape"))  # paths may have any bytes
     except (RecursionError, ValueError):
-        told = None
-    if not isinstance(told, dict) or told.get("version") != 1:
+        plain = None
+    if not isinstance(plain, dict) or plain.get("version") != 1:
         raise ValueError(f"{path} is no profile of nearmalloc in JSON")
-    return told | {"user": user}
+    return plain | {"user": user}
 
 
-def with_names(told: dict[str, Any]) -> Profile:
+def with_names(plain: dict[str, Any]) -> Profile:
     """A profile from the object that the library wrote, and the number of the `user` it ran as."""
-    modules = [Module(**module) for module in told.pop("modules")]
-    sites = told.pop("sites")
+    modules = [Module(**module) for module in plain.pop("modules")]
+    sites = plain.pop("sites")
     addresses = [address for site in sites for address in site["frames"]]
-    compiled = perf_map.read(told["pid"], told["started"], told["user"])
+    compiled = perf_map.read(plain["pid"], plain["started"], plain["user"])
     symbols = Symbols(modules, addresses, compiled)
-    return Profile(told, [_site(site, symbols) for site in sites])
+    return Profile(plain, [_site(site, symbols) for site in sites])

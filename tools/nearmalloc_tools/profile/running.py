@@ -10,23 +10,18 @@ import selectors
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from nearmalloc_tools import library
+from nearmalloc_tools.errors import Refused, say
 from nearmalloc_tools.profile.profile import read_plain
 
-# The module's own, as `./near` sets them: they would change how a Python program runs.
-OWN_VARIABLES = ("NEAR_LIBRARY", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
 _PR_SET_CHILD_SUBREAPER = 36
 _PRUNE_SECONDS = 2
 _MANY = 16  # files
-
-
-class Refused(Exception):
-    """The program cannot be profiled."""
 
 
 class Answers(Protocol):
@@ -38,10 +33,10 @@ class Answers(Protocol):
     def answer(self) -> None: ...
 
 
-def own_bytes(told: dict[str, Any]) -> float:
+def own_bytes(plain: dict[str, Any]) -> float:
     """What a process allocated itself: a child of fork begins with its parent's sums."""
-    allocated = sum(float(site["allocated"]["bytes"]) for site in told["sites"])
-    return allocated - float(told.get("inherited", 0))
+    allocated = sum(float(site["allocated"]["bytes"]) for site in plain["sites"])
+    return allocated - float(plain.get("inherited", 0))
 
 
 def profiles(folder: Path) -> dict[Path, float]:
@@ -49,11 +44,11 @@ def profiles(folder: Path) -> dict[Path, float]:
     found = {}
     for path in folder.iterdir():
         try:
-            told = read_plain(path)
+            plain = read_plain(path)
         except (OSError, ValueError):  # a process has just begun, or ended while it began
             continue
-        if told["sites"]:
-            found[path] = own_bytes(told)
+        if plain["sites"]:
+            found[path] = own_bytes(plain)
     return found
 
 
@@ -68,22 +63,15 @@ def prune(folder: Path) -> None:
             path.unlink()
 
 
-def environment(
-    library: Path, interval: int, folder: Path, answers: Answers | None
-) -> dict[str, str]:
+def environment(interval: int, folder: Path, answers: Answers | None) -> dict[str, str]:
     """The program's: the caller's, except for the profiler."""
     name = f"kept:{folder}/%p" + (f",unix:{answers.path}" if answers else "")
-    preload = [str(library), *filter(None, [os.environ.get("LD_PRELOAD")])]
-    variables = os.environ | {
-        "LD_PRELOAD": ":".join(preload),
+    return library.environment() | {
         "NEARMALLOC_PROFILE": "on",
         "NEARMALLOC_PROFILE_INTERVAL": str(interval),
         "NEARMALLOC_PROFILE_FORMAT": "json",
         "NEARMALLOC_PROFILE_FILE": name,
     }
-    for each in OWN_VARIABLES:
-        variables.pop(each, None)
-    return variables
 
 
 @contextmanager
@@ -158,10 +146,9 @@ class Waiter:
         with _handlers(interrupted, interrupted):
             if left := _children():
                 numbers = ", ".join(map(str, left))
-                print(
-                    f"near: {program} has ended; waiting for the processes that it left "
-                    f"({numbers}); Ctrl-C ends them",
-                    file=sys.stderr,
+                say(
+                    f"{program} has ended; waiting for the processes that it left ({numbers}); "
+                    "Ctrl-C ends them"
                 )
             self.until(lambda: interrupts > 1 or _none_is_left())
 

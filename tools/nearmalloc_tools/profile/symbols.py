@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 from nearmalloc_tools.profile.perf_map import PerfMap
 from nearmalloc_tools.profile.shorten import short
-from nearmalloc_tools.safe_open import opened
+from nearmalloc_tools.safe_open import safe_open
 
 _PT_LOAD, _PT_NOTE, _NT_GNU_BUILD_ID = 1, 4, 3
 _ADDRESS = re.compile("0x[0-9a-f]+")
@@ -76,7 +76,7 @@ def _build_id(notes: bytes) -> str:
 def segments(file: str) -> tuple[list[tuple[int, int, int]], str]:
     """The offset, size and address of each loaded segment of an ELF file, and its build id."""
     try:
-        with opened(file) as stream:
+        with safe_open(file) as stream:
             return _segments(stream)
     except (OSError, ValueError, struct.error):  # it is cut, or no ELF file
         return [], ""
@@ -122,7 +122,7 @@ def _is_roots(file: str) -> bool:
 
 def _addr2line(tool: str, file: str, addresses: list[int]) -> str:
     options: dict[str, Any] = {}
-    with opened(file) as stream:
+    with safe_open(file) as stream:
         # addr2line was not written for files of an attacker. Root lets it read a file that others
         # can change with the rights of its owner.
         if os.getuid() == 0 and not _is_roots(file):

@@ -1,1 +1,1 @@
-"""`./near top`: where the memory of a running process is, read from outside."""
+"""`nearmalloc top`: where the memory of a running process is, read from outside."""

@@ -4,16 +4,20 @@ The process runs on while they are read, so numbers of one census can differ by 
 meanwhile. Blocks in magazines count as live.
 """
 
+import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-import numpy as np
-
-from nearmalloc_tools.top.process import Layout, Process, Refused
+from nearmalloc_tools.errors import Refused
+from nearmalloc_tools.top.process import Layout, Process
+from nearmalloc_tools.top.record import Record
 from nearmalloc_tools.top.threads import Threads
 
 _TRIES = 5
+_PAGE = 4096
+_BITS = bytes.maketrans(b"01", b"\0\1")
 LINK_BITS = (1 << 63) - 1  # of a block's link; the highest bit marks it (malloc/heap/marks.h)
 
 
@@ -127,14 +131,65 @@ class Census:
         return free / in_spans if in_spans else 0.0
 
 
+class Span(NamedTuple):
+    """The descriptor of a slice, as far as the tools read it."""
+
+    list: int
+    local: int
+    frees: int
+    kind: int
+    class_: int
+    uncarved: int
+    remote: int
+    slices: int
+    start: int
+    asked: int
+    sampled: int
+    owner: int
+    node: int
+
+
+_SPAN_LETTERS = "QQIBBIQIQQBQB"  # formats of the fields, as in `struct`
+_COUNTED = ("list", "frees", "class_", "remote", "slices", "sampled")
+
+
 @dataclass(frozen=True)
 class Run:
-    """Neighbouring mapped chunks, and the descriptors of their slices."""
+    """Neighbouring mapped chunks. `free`, `dirty` and `kinds` have one byte for each slice."""
 
-    chunks: np.ndarray
-    spans: np.ndarray
+    free: bytes  # 1: no span has the slice
+    dirty: bytes  # 1: the slice is free and was not given back yet
+    kinds: bytes
+    descriptors: bytes
     address: int  # of the first descriptor
     memory: int  # address of the first slice
+
+    def __len__(self) -> int:
+        return len(self.free)
+
+
+def used_slices(run: Run) -> list[int]:
+    """The indices of slices that are no free memory."""
+    return [index for index, is_free in enumerate(run.free) if not is_free]
+
+
+def uncarved_blocks(bits: int, size: int, count: int) -> Iterator[tuple[int, int]]:
+    """The ranges of the span's blocks that were never allocated: a bit stands for the blocks that
+    begin in a page, or for a block of a page or more."""
+    unit = max(size, _PAGE)
+    for bit in range(bits.bit_length()):
+        if bits >> bit & 1:
+            first, end = -(-bit * unit // size), -(-(bit + 1) * unit // size)
+            yield min(first, count), min(end, count)
+
+
+def _runs_of_true(flags: Iterable[bool]) -> Iterator[tuple[int, int]]:
+    """Where neighbours that are true begin and end."""
+    end = 0
+    for flag, group in itertools.groupby(flags):
+        start, end = end, end + sum(1 for _ in group)
+        if flag:
+            yield start, end
 
 
 class Reader:
@@ -144,69 +199,22 @@ class Reader:
         """With `threads`, a census says which thread has each heap."""
         self.process, self.layout, self._threads = process, layout, threads
         at = layout
-        self.spans = np.dtype(
-            {
-                "names": [
-                    "list",
-                    "local",
-                    "frees",
-                    "kind",
-                    "class",
-                    "uncarved",
-                    "remote",
-                    "slices",
-                    "start",
-                    "asked",
-                    "sampled",
-                    "owner",
-                    "node",
-                ],
-                "formats": [
-                    *("u8", "u8", "u4", "u1", "u1", "u4", "u8", "u4", "u8", "u8", "u1", "u8", "u1")
-                ],
-                "offsets": [
-                    at["span.list"],
-                    at["span.local"],
-                    at["span.frees"],
-                    at["span.kind"],
-                    at["span.class"],
-                    at["span.uncarved"],
-                    at["span.remote"],
-                    at["span.slices"],
-                    at["span.start"],
-                    at["span.asked"],
-                    at["span.sampled"],
-                    at["span.owner"],
-                    at["span.node"],
-                ],
-                "itemsize": at["span.bytes"],
-            }
-        )
-        self.chunks = np.dtype(
-            {
-                "names": ["free", "dirty", "away", "presence"],
-                "formats": ["u4", "u4", "u4", "u2"],
-                "offsets": [
-                    at["chunk.free"],
-                    at["chunk.dirty"],
-                    at["chunk.away"],
-                    at["chunk.presence"],
-                ],
-                "itemsize": at["chunk.bytes"],
-            }
-        )
-        self.shapes = np.frombuffer(
-            process.read(at.addresses["classes"], at["classes"] * at["class.bytes"]),
-            np.dtype(
-                {
-                    "names": ["size"],
-                    "formats": ["u4"],
-                    "offsets": [at["class.size"]],
-                    "itemsize": at["class.bytes"],
-                }
-            ),
-        )
+        places = [at[f"span.{name.rstrip('_')}"] for name in Span._fields]
+        fields = dict(zip(Span._fields, zip(places, _SPAN_LETTERS, strict=True), strict=True))
+        self._span = Record(at["span.bytes"], [*fields.values()])
+        self._counted = Record(at["span.bytes"], [fields[name] for name in _COUNTED])
+        masks = [(at[f"chunk.{name}"], "I") for name in ("free", "dirty", "away")]
+        self._chunk = Record(at["chunk.bytes"], [*masks, (at["chunk.presence"], "H")])
+        start, size = at.addresses["classes"] + at["class.size"], at["class.bytes"]
+        # The sizes of the classes.
+        self.sizes = [process.number(start + size * each, 4) for each in range(at["classes"])]
+        if 0 in self.sizes:
+            raise Refused(f"process {process.pid}: the table of its size classes is damaged")
         self.key = process.number(at.addresses["link_key"])
+
+    def span(self, run: Run, index: int) -> Span:
+        """The descriptor of a slice."""
+        return Span._make(self._span.one(run.descriptors, index))
 
     def take(self) -> Census:
         """Tries again if the process unmapped what is being read."""
@@ -222,7 +230,7 @@ class Reader:
     def _take(self) -> Census:
         at, process = self.layout, self.process
         census = Census(process.pid, process.name, process.resident(), time.monotonic())
-        census.classes = [OfClass(int(shape["size"])) for shape in self.shapes]
+        census.classes = [OfClass(size) for size in self.sizes]
         topology = at.addresses["topology"]
         for number in range(process.number(topology + at["topology.count"], 4)):
             kernel = process.number(topology + at["topology.kernel_id"] + 2 * number, 2)
@@ -234,8 +242,8 @@ class Reader:
                 node.purged += process.number(shard + at["shard.purged_bytes"])
                 node.purge_calls += process.number(shard + at["shard.purge_calls"])
                 for run in self._runs_of(shard):
-                    node.mapped += len(run.chunks) * at["chunk.slices"] * at["slice.bytes"]
-                    self._add_chunks(run, node, census)
+                    node.mapped += len(run) * at["slice.bytes"]
+                    self._add_run(run, node, census)
             census.nodes.append(node)
         kernel_nodes = [node.node for node in census.nodes]
         census.heaps = self._heaps(kernel_nodes)
@@ -253,12 +261,10 @@ class Reader:
             for shard in self._shards(number):
                 yield from self._runs_of(shard)
 
-    def free_slices(self, run: Run) -> np.ndarray:
-        return self._flags(run.chunks["free"] | run.chunks["away"])
-
-    def _flags(self, masks: np.ndarray) -> np.ndarray:
-        bits = np.arange(self.layout["chunk.slices"], dtype=np.uint32)
-        return (masks[:, None] >> bits & 1).astype(bool).ravel()
+    def _flags(self, masks: Iterable[int]) -> bytes:
+        """One byte for each bit, the lowest first."""
+        width = self.layout["chunk.slices"]
+        return "".join(f"{mask:0{width}b}"[::-1] for mask in masks).encode().translate(_BITS)
 
     def _shards(self, number: int) -> list[int]:
         at, process = self.layout, self.process
@@ -276,110 +282,101 @@ class Reader:
         while region:
             end = process.number(region + at["region.end"], 4)
             table = process.number(region + at["region.chunks"])
-            chunks = np.frombuffer(process.read(table, end * at["chunk.bytes"]), self.chunks)
-            mapped = np.flatnonzero(chunks["presence"] >> 14 == at["chunk.mapped"])
+            chunks = [*self._chunk.all(process.read(table, end * at["chunk.bytes"]))]
+            mapped = [each[3] >> 14 == at["chunk.mapped"] for each in chunks]
             spans = process.number(region + at["region.spans"])
             base = process.number(region + at["region.base"])
-            slices = at["chunk.slices"]
-            for run in np.split(mapped, np.flatnonzero(np.diff(mapped) != 1) + 1):
-                if len(run):
-                    first = int(run[0]) * slices
-                    address = spans + first * at["span.bytes"]
-                    raw = process.read(address, len(run) * slices * at["span.bytes"])
-                    described = np.frombuffer(raw, self.spans)
-                    memory = base + first * at["slice.bytes"]
-                    yield Run(chunks[run], described, address, memory)
+            for start, stop in _runs_of_true(mapped):
+                first, slices = start * at["chunk.slices"], (stop - start) * at["chunk.slices"]
+                address = spans + first * at["span.bytes"]
+                descriptors = process.read(address, slices * at["span.bytes"])
+                yield Run(
+                    self._flags(free | away for free, _, away, _ in chunks[start:stop]),
+                    self._flags(dirty | away for _, dirty, away, _ in chunks[start:stop]),
+                    descriptors[at["span.kind"] :: at["span.bytes"]],
+                    descriptors,
+                    address,
+                    base + first * at["slice.bytes"],
+                )
             region = process.number(region + at["region.next"])
 
-    def _add_chunks(self, run: Run, node: OfNode, census: Census) -> None:
-        spans, address = run.spans, run.address
-        at = self.layout
-        slice_bytes = at["slice.bytes"]
-        free = self.free_slices(run)
-        dirty = self._flags(run.chunks["dirty"] | run.chunks["away"])
-        node.dirty += int(dirty.sum()) * slice_bytes
-        large = ~free & (spans["kind"] == at["span.large"])
-        node.large += int(spans["slices"][large].sum()) * slice_bytes
-        node.large_blocks += int((large & (spans["sampled"] != at["sampled.blocks"])).sum())
-        found = np.flatnonzero(
-            ~free & (spans["kind"] == at["span.blocks"]) & (spans["class"] < len(self.shapes))
-        )
-        used = int((~free).sum()) - int(spans["slices"][large].sum())
-        node.cached += max(used - int(spans["slices"][found].sum()), 0) * slice_bytes
-        if len(found):
-            self._add_spans(spans[found], address + found * at["span.bytes"], node, census)
+    def _add_run(self, run: Run, node: OfNode, census: Census) -> None:
+        """A process may have millions of slices, so this reads of each only what it counts."""
+        at, classes = self.layout, census.classes
+        slice_bytes, span_bytes, local = at["slice.bytes"], at["span.bytes"], at["span.local"]
+        large, blocks, small = at["span.large"], at["span.blocks"], at["classes.small"]
+        node.dirty += run.dirty.count(1) * slice_bytes
+        cached = run.free.count(0)
+        numbers = self._counted.all(run.descriptors)
+        for index, (is_free, kind, found) in enumerate(
+            zip(run.free, run.kinds, numbers, strict=True)
+        ):
+            if is_free or kind not in (large, blocks):
+                continue
+            list_, frees, class_, remote, slices, sampled = found
+            if kind == large:
+                node.large += slices * slice_bytes
+                node.large_blocks += sampled != at["sampled.blocks"]
+                cached -= slices
+            elif class_ < len(classes):
+                cached -= slices
+                of_class = classes[class_]
+                capacity = slices * slice_bytes // of_class.size
+                freed = (frees >> 16) - (frees & 0xFFFF)
+                address = run.address + index * span_bytes
+                if list_ != address + local and class_ < small:
+                    freed, span = self._free_in_hot(self.span(run, index), address, capacity)
+                    remote = span.remote
+                free = min(max(freed + (remote >> 16 & 0xFFFF), 0), capacity)
+                of_class.spans += 1
+                of_class.free += free
+                of_class.live += capacity - free
+                node.free += free * of_class.size
+                node.live += (capacity - free) * of_class.size
+        node.cached += max(cached, 0) * slice_bytes
 
-    def _add_spans(
-        self, spans: np.ndarray, addresses: np.ndarray, node: OfNode, census: Census
-    ) -> None:
-        at = self.layout
-        classes = spans["class"].astype(np.int64)
-        sizes = self.shapes["size"][classes].astype(np.int64)
-        capacity = spans["slices"].astype(np.int64) * at["slice.bytes"] // sizes
-        frees = spans["frees"].astype(np.int64)
-        freed = (frees >> 16) - (frees & 0xFFFF)
-        hot = (spans["list"] != addresses.astype(np.uint64) + at["span.local"]) & (
-            classes < at["classes.small"]
-        )
-        for index in np.flatnonzero(hot):
-            freed[index] = self._free_in_hot(
-                spans[index], int(addresses[index]), int(capacity[index])
-            )
-        free = np.clip(
-            freed + (spans["remote"] >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64),
-            0,
-            capacity,
-        )
-        node.live += int(((capacity - free) * sizes).sum())
-        node.free += int((free * sizes).sum())
-        for number in np.unique(classes):
-            mine, of_class = classes == number, census.classes[number]
-            of_class.spans += int(mine.sum())
-            of_class.live += int((capacity - free)[mine].sum())
-            of_class.free += int(free[mine].sum())
-
-    def _free_in_hot(self, span: np.void, address: int, capacity: int) -> int:
+    def _free_in_hot(self, span: Span, address: int, capacity: int) -> tuple[int, Span]:
         """The free blocks of a span whose list is its heap's bin, which nothing counts. Its remote
         list is read anew: blocks that leave it meanwhile would be counted on both lists."""
         remote = address + self.layout["span.remote"]
         now = self.process.number(remote)
         for _ in range(_TRIES):
-            span["remote"] = now
+            span = span._replace(remote=now)
             free = self._on_list(span, capacity)
             now = self.process.number(remote)
-            if now == span["remote"]:
+            if now == span.remote:
                 break
-        return free
+        return free, span
 
-    def _on_list(self, span: np.void, capacity: int) -> int:
-        at, size = self.layout, int(self.shapes["size"][span["class"]])
-        start = int(span["start"])
-        head = self.process.number(int(span["list"]))
-        raw = self.process.read(start, int(span["slices"]) * at["slice.bytes"])
-        count, place = 0, head
+    def _on_list(self, span: Span, capacity: int) -> int:
+        at, start = self.layout, span.start
+        place = self.process.number(span.list)
+        raw = self.process.read(start, span.slices * at["slice.bytes"])
+        count = 0
         while place & 1 == 0 and 0 <= place - start <= len(raw) - 8 and count < capacity:
             count += 1
             link = int.from_bytes(raw[place - start : place - start + 8], "little")
             place ^= (link ^ self.key) & LINK_BITS
-        uncarved = int(span["uncarved"])
-        first = (np.arange(capacity, dtype=np.int64) * size) >> 12
-        return count + int((uncarved >> first & 1).sum())
+        return count + sum(
+            end - first
+            for first, end in uncarved_blocks(span.uncarved, self.sizes[span.class_], capacity)
+        )
 
     def _heaps(self, nodes: list[int]) -> list[OfHeap]:
         at, process = self.layout, self.process
         made = process.number(at.addresses["heaps.made"], 4)
-        pointers = np.frombuffer(process.read(at.addresses["heaps"], 8 * made), np.uint64)
+        pointers = process.numbers(at.addresses["heaps"], made)
         if self._threads:
             self._threads.look()
         return [
-            self._heap(number, int(heap), nodes) for number, heap in enumerate(pointers) if heap
+            self._heap(number, heap, nodes) for number, heap in enumerate(pointers) if heap
         ]
 
     def _heap(self, number: int, heap: int, nodes: list[int]) -> OfHeap:
         at, process = self.layout, self.process
         shared = process.number(heap + at["heap.shared"], 1)
         parked = process.number(heap + at["heap.parked"], 1)
-        freed = np.frombuffer(process.read(heap + at["heap.freed_of"], 8 * len(nodes)), np.uint64)
+        freed = process.numbers(heap + at["heap.freed_of"], len(nodes))
         state = "shared" if shared else "parked" if parked else "used"
         thread = None
         # An earlier library of this layout's version does not have the last one.
@@ -392,18 +389,18 @@ class Reader:
             process.number(heap + at["heap.visits"]),
             process.number(heap + at["heap.counts"]),
             process.number(heap + at["heap.remote"]),
-            int(freed.sum()),
+            sum(freed),
             thread,
             None if thread is None else process.name_of(thread),
-            dict(zip(nodes, freed.tolist(), strict=True)),
+            dict(zip(nodes, freed, strict=True)),
         )
 
     def _events(self, nodes: list[int]) -> list[OfEvent]:
         at, process = self.layout, self.process
         recorded = process.number(at.addresses["events.next"], 4)
-        words = np.frombuffer(process.read(at.addresses["events"], 8 * at["events"]), np.uint64)
+        words = process.numbers(at.addresses["events"], at["events"])
         numbers = range(recorded - 1, max(recorded - at["events"], 0) - 1, -1)
-        newest_first = [int(words[number % at["events"]]) for number in numbers]
+        newest_first = [words[number % at["events"]] for number in numbers]
         clock = process.clock()
         now = max(map(_tenths, newest_first), default=0) if clock is None else int(clock * 10)
         found = []

@@ -1,18 +1,18 @@
-"""`./near top PID|NAME...`: a live view of processes under nearmalloc, or one picture of them."""
+"""`nearmalloc top PID|NAME...`: a live view of processes, or one picture of them."""
 
+import contextlib
 import json
 import sys
 import time
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.live import Live
 
-from nearmalloc_tools import typer_app
+from nearmalloc_tools.errors import Misuse, Refused
 from nearmalloc_tools.top.census import Census, Reader
 from nearmalloc_tools.top.live import Screenful
-from nearmalloc_tools.top.process import Ended, Process, Refused, find_layout, named
+from nearmalloc_tools.top.process import Ended, Process, find_layout, named
 from nearmalloc_tools.top.threads import Threads
 from nearmalloc_tools.top.view import History, show
 
@@ -76,29 +76,15 @@ def _watch(readers: list[Reader], interval: float) -> None:
             time.sleep(max(interval - (time.monotonic() - begin), 0.05))
 
 
-def top(
-    targets: Annotated[list[str], typer.Argument(metavar="PID|NAME...")],
-    once: Annotated[bool, typer.Option("--once", help="print one picture and end")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="with --once: as JSON")] = False,
-    interval: Annotated[float, typer.Option(min=0.1, help="seconds between two pictures")] = 1.0,
-) -> None:
-    """Shows where the memory of processes under nearmalloc is. They run on meanwhile."""
-    try:
-        if as_json and not once:
-            raise Refused("--json needs --once")
-        if not once and not sys.stdout.isatty():
-            raise Refused("the live view needs a terminal; --once prints one picture")
-        readers = _readers(targets)
-        if once:
-            _once(readers, as_json)
-        else:
+def top(targets: list[str], once: bool, as_json: bool, interval: float) -> None:
+    """Shows one picture of the processes, or pictures until the user interrupts."""
+    if as_json and not once:
+        raise Misuse("--json needs --once")
+    if not once and not sys.stdout.isatty():
+        raise Refused("the live view needs a terminal; --once prints one picture")
+    readers = _readers(targets)
+    if once:
+        _once(readers, as_json)
+    else:
+        with contextlib.suppress(KeyboardInterrupt):
             _watch(readers, interval)
-    except Refused as refusal:
-        print(f"near: {refusal}", file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(0)
-
-
-if __name__ == "__main__":
-    typer_app.run(top, "top")

@@ -14,7 +14,8 @@ from typing import BinaryIO
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from nearmalloc_tools.safe_open import opened
+from nearmalloc_tools.errors import Refused
+from nearmalloc_tools.safe_open import safe_open
 
 LAYOUT_VERSION = 1
 SYMBOL = "near_layout"
@@ -22,10 +23,6 @@ _ENTRY = 40  # bytes: a name of 24, a number and an address of 8 each
 _MOST_ENTRIES = 96
 _PART = 1 << 20  # bytes of a file that are read at once
 _LARGEST = 16 << 30  # bytes of a file of code
-
-
-class Refused(Exception):
-    """A process that cannot be read, with the reason in one line."""
 
 
 class Ended(Refused):
@@ -106,6 +103,10 @@ class Process:
     def number(self, address: int, size: int = 8) -> int:
         return int.from_bytes(self.read(address, size), "little")
 
+    def numbers(self, address: int, count: int) -> list[int]:
+        """An array of numbers of 8 bytes."""
+        return memoryview(self.read(address, 8 * count)).cast("Q").tolist()
+
     def resident(self) -> int:
         """The resident bytes, as the kernel counts them."""
         return int(self.file("statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -181,7 +182,7 @@ def _contains(stream: BinaryIO, text: bytes) -> bool:
 
 def symbol_in(file: Path, mapping: Mapping, name: str) -> tuple[int, int] | None:
     """A symbol's address in the process, and its size; None if the file has no such symbol."""
-    with opened(file) as stream:
+    with safe_open(file) as stream:
         if os.fstat(stream.fileno()).st_size > _LARGEST:
             return None
         if not _contains(stream, f"{name}\0".encode()):  # it may end a longer name

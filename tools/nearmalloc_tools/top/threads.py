@@ -10,7 +10,8 @@ has a thread of that number.
 
 import struct
 
-from nearmalloc_tools.top.process import Process, Refused
+from nearmalloc_tools.errors import Refused
+from nearmalloc_tools.top.process import Process
 
 _SYMBOL = "_thread_db_pthread_tid"
 _FILES = ("libc.so", "libc-2.", "libpthread")  # where glibc of any version has it

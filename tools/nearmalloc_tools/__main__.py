@@ -1,0 +1,3 @@
+from nearmalloc_tools.commands import main
+
+main()
