@@ -1,0 +1,92 @@
+"""Commands whose options belong to another program: what each needs before it starts.
+
+Invariant: help, lists and reports build nothing and take no lock, unless Python packages are
+missing.
+"""
+
+import platform
+from collections.abc import Sequence
+from typing import NoReturn
+
+from neardriver import groups, guest, packages, products, programs
+from neardriver.messages import Misuse
+
+_HELP = {"--help", "-h"}
+_SIMULATING = {"run", "plan", "goals", "validate"}
+_IN_GUESTS = {"run", "plan"}
+
+
+def _asks_help(words: Sequence[str]) -> bool:
+    """Whether the words before `--` ask for help."""
+    own = words[: words.index("--")] if "--" in words else words
+    return bool(_HELP.intersection(own))
+
+
+def read_memory(name: str, words: Sequence[str]) -> NoReturn:
+    """A tool that reads processes or core files from outside."""
+    groups.need("tools")
+    programs.tool(name, words)
+
+
+def profile(words: Sequence[str]) -> NoReturn:
+    groups.need("tools")
+    if words and words[0] in ("diff", "show"):
+        programs.tool(f"profile {words[0]}", words[1:])
+    if not _asks_help(words):
+        products.build_library()
+    programs.tool("profile", words)
+
+
+def lab(words: Sequence[str]) -> NoReturn:
+    """The bootstrap has answered what needs nothing (nearlab/preflight.py)."""
+    packages.add_links_to_path()
+    if not _asks_help(words):
+        packages.need("build", "lab")
+        packages.want("counting", "anchors")
+        if words[:1] == ["pictures"]:
+            packages.want("browser")
+            groups.need("browser")
+    groups.need("tools", "lab")
+    if not _asks_help(words):
+        groups.want("peers")
+        products.build_lab()
+    programs.lab(words)
+
+
+def demo(words: Sequence[str]) -> NoReturn:
+    packages.add_links_to_path()
+    if not _asks_help(words):
+        packages.need("build", "lab")
+    groups.need("tools", "lab")
+    if not _asks_help(words):
+        products.build_demo()
+    programs.lab(["demo", *words])
+
+
+def manycore(words: Sequence[str]) -> NoReturn:
+    if platform.machine() != "x86_64":
+        raise Misuse("the simulated machine is for x86-64")
+    groups.need("tools", "lab")
+    command = words[0] if words and not _asks_help(words) else ""
+    if command == "calibrate":
+        packages.need("build")
+    if command in _SIMULATING:
+        packages.need("build", "lab")
+        groups.want("peers")
+        products.build_simulator()
+    if command == "validate":
+        products.build_lab()
+    programs.simulator(words)
+
+
+def vm(words: Sequence[str]) -> NoReturn:
+    groups.need("tools", "lab")
+    command = words[0] if words and not _asks_help(words) else ""
+    if command in _IN_GUESTS:
+        packages.need("build", "lab", "vm")
+        if command == "plan":
+            packages.want("peers")
+        groups.want("peers")
+        guest.need()
+        products.build_lab()
+    programs.machine(words)
