@@ -15,7 +15,7 @@ from checking import ROOT, SKIPPED, Example, Findings, run
 SKIPPED_FOLDERS = {"build", ".git", "__pycache__"}
 RUFF, MYPY = (str(Path(sys.executable).parent / name) for name in ("ruff", "mypy"))
 CONFIGURATION = str(ROOT / "pyproject.toml")
-PACKAGES = (Path("tools/nearmalloc_tools"), Path("lab/nearlab"), Path("vm/py/nearvm"),
+PACKAGES = (Path("driver/neardriver"), Path("tools/nearmalloc_tools"), Path("lab/nearlab"), Path("vm/py/nearvm"),
             Path("manycore/py/nearmanycore"))
 
 

@@ -17,7 +17,7 @@ SKIPPED_FOLDERS = {"build", ".git", "__pycache__", ".ruff_cache", ".cache"}
 TEXTS = {".h", ".hpp", ".cc", ".c", ".py", ".md", ".txt", ".cmake", ".in", ".map", ".toml", ".json",
          ".sql", ".sh", ".3", ".bib", ".rs", ".html", ".js", ""}
 CODE_FOLDERS = {"common", "malloc", "include", "tests", "tools", "ci", "vm", "lab", "cmake",
-                "reclaim", "designs", "near"}
+                "reclaim", "designs", "near", "driver"}
 CODE = TEXTS - {".md", ".json", ".html", ".bib", ".txt"} | {".txt"}
 # Spelled so that this file passes its own check.
 FORBIDDEN = [
