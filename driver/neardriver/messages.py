@@ -30,13 +30,13 @@ def show_table(
     out = Console(highlight=False)
     if not out.is_terminal:
         out.width = 120
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False,
-                  header_style="cyan")
+    table = Table(box=None, pad_edge=False, header_style="cyan")
     for place, head in enumerate(heads):
         number = place >= len(heads) - numbers
         table.add_column(head, justify="right" if number else "left", no_wrap=place == 0)
     for row in rows:
         table.add_row(*(escape(cell) for cell in row))
+    out.print(title, style="bold")
     out.print(table)
     out.print()
 
