@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
+from neardriver import language
 from neardriver.messages import Failure, Misuse, say
 
 _NAME = "near"
@@ -153,6 +154,7 @@ def help_(command: Annotated[str, typer.Argument(help="A command.")] = "") -> No
 
 def main(words: list[str]) -> int:
     """The exit status of a command line."""
+    language.fix()
     try:
         status = app(words, prog_name=_NAME, standalone_mode=False)
         return status if isinstance(status, int) else 0
@@ -164,6 +166,8 @@ def main(words: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         print(file=sys.stderr)
         return _INTERRUPTED
+    finally:
+        language.restore()
 
 
 def _refuse(error: TyperException, words: list[str]) -> int:

@@ -161,6 +161,8 @@ def printed_by(log: str) -> dict[str, list[str]]:
     for line in log.splitlines():
         if found := re.match(r"\d+/\d+ Testing: (.*)", line):
             mine = parts.setdefault(found[1], [])
+        elif line.startswith("End testing: "):
+            break
         mine.append(line)
     return parts
 

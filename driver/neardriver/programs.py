@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from neardriver import paths
+from neardriver import language, paths
 
 _TOOLS = ("tools",)
 _LAB = ("lab", "tools")
@@ -51,7 +51,8 @@ _LIBRARY = paths.tree("release") / "libnearmalloc.so"
 
 
 def tool(name: str, words: Sequence[str]) -> NoReturn:
-    """A tool of _MODULES."""
+    """A tool of _MODULES. A program that it runs speaks the user's language."""
+    language.restore()
     _start(_MODULES[name], _TOOLS, words, NEAR_LIBRARY=str(_LIBRARY))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from neardriver import groups, paths, products, programs
+from neardriver import groups, language, paths, products, programs
 from neardriver.messages import Misuse
 
 _POLICY = re.compile(r"interleave|saturate|off|file:.+")
@@ -86,6 +86,7 @@ def run(request: Request) -> NoReturn:
     if request.leaks:
         groups.need("tools")
     products.build(*request.targets())
+    language.restore()
     given = dict(os.environ)
     variables = request.variables(given)
     preload = request.preload(given)

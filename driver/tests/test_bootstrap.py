@@ -15,7 +15,7 @@ import pytest
 from neardriver import paths
 from scripts import script
 
-NEEDED = ("bash cat chmod cp flock id mkdir readlink rm sed sh sleep tail touch").split()
+NEEDED = ("bash cat chmod cp flock mkdir readlink rm sed sh sleep tail touch").split()
 # A Python whose environments have this Python and a pip that only notes its call.
 FAKE = f"""
 case "$*" in
@@ -24,9 +24,13 @@ case "$*" in
     [ ! -e "$BROKEN" ] || {{ echo no space left; exit 1; }}
     echo made >> "$COUNTS"
     sleep 0.3
-    rm -rf "$last"; mkdir -p "$last/bin" "$last/lib/python3/site-packages/typer"
+    rm -rf "$last"; mkdir -p "$last/bin" "$last/lib/python3.11/site-packages/pip"
     cp "$0" "$last/bin/python3" ;;
-  *"-m pip"*) echo "$*" >> "$COUNTS"; [ ! -e "$OFFLINE" ] ;;
+  *"-m pip install"*)
+    [ ! -e "$OFFLINE" ] || exit 1
+    echo "$*" >> "$COUNTS"
+    mkdir -p "${{0%/bin/*}}/lib/python3.11/site-packages/typer" ;;
+  *"-m pip"*) ;;
   *) exec {sys.executable} "$@" ;;
 esac"""
 
@@ -111,16 +115,28 @@ def test_a_link_to_near_works_from_anywhere(near, clone, programs, tmp_path):
     assert (done.returncode, done.stdout) == (0, "driver ['x']\n"), done.stderr
 
 
-def test_other_requirements_make_it_anew(near, clone, tmp_path):
+def test_other_requirements_are_added_and_what_is_there_stays(near, clone, tmp_path):
     near()
+    (clone / "build/venv/group-lab").touch()
     (clone / "driver/requirements.txt").write_text("typer\nrich\n")
-    assert near()[0] == 0
-    assert made(tmp_path) == 2
+    assert near()[:2] == (0, "driver []\n")
+    assert near() == (0, "driver []\n", "")
+    assert (tmp_path / "counts").read_text().count("pip install") == 2
+    assert made(tmp_path) == 1 and (clone / "build/venv/group-lab").exists()
 
 
 def test_a_python_that_is_gone_makes_it_anew(near, clone, tmp_path):
     near()
     (clone / "build/venv/bin/python3").unlink()
+    assert near()[0] == 0
+    assert made(tmp_path) == 2
+
+
+def test_a_python_of_another_minor_version_makes_it_anew(near, clone, programs, tmp_path):
+    near()
+    python = clone / "build/venv/bin/python3"
+    python.rename(programs / "python3.99")
+    python.symlink_to(programs / "python3.99")
     assert near()[0] == 0
     assert made(tmp_path) == 2
 

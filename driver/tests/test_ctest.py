@@ -25,6 +25,8 @@ it broke
 cases: 30
 cases: many
 <end of output>
+End testing: today
+default = 3 sec*proc
 """
 
 
@@ -57,6 +59,7 @@ def test_the_end_of_what_a_failed_test_printed_is_found(tmp_path):
     long = PRINTED.replace("it broke", "\n".join(["x" * 400] * 50 + ["it broke"]))
     (folder / "LastTest.log").write_text(long)
     (folder / "LastTestsFailed.log").write_text("12:bad\n")
+    assert ctest.printed_by(PRINTED)["good"][-1] == "<end of output>"
     ((name, printed),) = ctest.failures(tmp_path)
     assert name == "bad" and printed.endswith("  it broke") and "good" not in printed
     assert len(printed.splitlines()) == 40 and max(map(len, printed.splitlines())) == 302
