@@ -1,10 +1,13 @@
 """Locks: two processes exclude each other, the second says for what it waits."""
 
 import os
+import select
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -23,32 +26,39 @@ with locks.hold("release"):
 """
 
 
-def holder(folder: Path, *words: str, **variables: str) -> subprocess.Popen[str]:
+@contextmanager
+def holder(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     """A process that prints `held` when it holds the lock, until its stdin ends."""
-    return subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(folder), "--", *words],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=os.environ | {"PYTHONPATH": str(paths.ROOT / "driver")} | variables)
+    with subprocess.Popen(
+            [sys.executable, "-c", HOLDER, str(folder), "--", *words],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=os.environ | {"PYTHONPATH": str(paths.ROOT / "driver")}) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def read_line(stream: IO[str]) -> str:
+    """The next line, within ten seconds."""
+    assert select.select([stream], [], [], 10)[0], "nothing was printed"
+    return stream.readline()
 
 
 @pytest.fixture
 def first(build):
     with holder(paths.LOCKS, "test", "a b") as process:
-        assert process.stdout.readline() == "held\n"
+        assert read_line(process.stdout) == "held\n"
         yield process
-        process.kill()
 
 
 def test_the_second_waits_and_says_for_which_command(build, first):
     with holder(paths.LOCKS, "build") as second:
-        said = second.stderr.readline()
+        said = read_line(second.stderr)
         assert said == f"near: waiting for `./near test 'a b'` (process {first.pid})\n"
-        time.sleep(0.2)
-        os.set_blocking(second.stdout.fileno(), False)
-        assert second.stdout.readline() == ""
-        os.set_blocking(second.stdout.fileno(), True)
+        assert not select.select([second.stdout], [], [], 0.2)[0], "it must not hold the lock"
         first.stdin.close()
-        assert second.stdout.readline() == "held\n"
+        assert read_line(second.stdout) == "held\n"
         second.stdin.close()
         assert second.wait(10) == 0
 
@@ -67,7 +77,7 @@ def test_trees_have_locks_of_their_own(build, first):
 
 def test_a_command_inside_a_locked_one_does_not_wait_for_its_parent(build):
     with locks.hold("release"), holder(paths.LOCKS) as inner:
-        assert inner.stdout.readline() == "held\n"
+        assert read_line(inner.stdout) == "held\n"
         inner.stdin.close()
         assert inner.wait(10) == 0 and inner.stderr.read() == ""
     assert "NEAR_LOCKED" not in os.environ
@@ -75,11 +85,11 @@ def test_a_command_inside_a_locked_one_does_not_wait_for_its_parent(build):
 
 def test_two_commands_inside_one_exclude_each_other(build):
     with locks.hold("release"), holder(paths.LOCKS, "one") as one:
-        assert one.stdout.readline() == "held\n"
+        assert read_line(one.stdout) == "held\n"
         with holder(paths.LOCKS, "two") as two:
-            assert f"(process {one.pid})" in two.stderr.readline()
+            assert f"(process {one.pid})" in read_line(two.stderr)
             one.stdin.close()
-            assert two.stdout.readline() == "held\n"
+            assert read_line(two.stdout) == "held\n"
             two.stdin.close()
 
 

@@ -98,6 +98,7 @@ def test_a_failure_is_shown_and_repeated(project, asked):
     (project / "build/break").touch()
     status, out, err = asked("all", tree="release")
     assert status == 1 and out.endswith("2 passed, 1 failed\n")
+    assert re.search(r"(?m)^\d/\d Test +#5: fragile \.+\*+Failed", err)
     assert "near: release: fragile failed; what it printed last:" in err
     assert re.search(r"(?m)^  it broke because$", err)
     (project / "build/break").unlink()
@@ -145,6 +146,8 @@ def test_a_tree_is_configured_only_if_something_changed(project, asked, monkeypa
 
 
 def test_a_project_that_cannot_be_configured_stays_stale(project, capfd):
+    building.configure("release")
+    packages.INSTALLED.touch()
     (project / "CMakeLists.txt").write_text("message(FATAL_ERROR wrong)")
     for _ in range(2):
         with pytest.raises(Failure, match="cannot configure release"):
