@@ -29,7 +29,7 @@ def is_stale(tree: Path, log: Path, definitions: tuple[str, ...]) -> bool:
     if not (tree / "build.ninja").exists() or not log.exists():
         return True
     for source in (paths.ROOT / "CMakePresets.json", packages.INSTALLED):
-        if source.exists() and source.stat().st_mtime_ns > log.stat().st_mtime_ns:
+        if source.exists() and source.stat().st_mtime_ns >= log.stat().st_mtime_ns:
             return True
     # The cache gives every entry a type: NAME:TYPE=VALUE.
     cached = (tree / "CMakeCache.txt").read_text(encoding="utf-8", errors="replace").splitlines()
