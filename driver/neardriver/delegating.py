@@ -14,6 +14,7 @@ from neardriver.messages import Misuse
 _HELP = {"--help", "-h"}
 _SIMULATING = {"run", "plan", "goals", "validate"}
 _IN_GUESTS = {"run", "plan"}
+_READING = {"report", "sweep-summary", "compare", "tables", "timeline"}  # results that exist
 
 
 def _asks_help(words: Sequence[str]) -> bool:
@@ -39,26 +40,24 @@ def profile(words: Sequence[str]) -> NoReturn:
 
 def lab(words: Sequence[str]) -> NoReturn:
     """The bootstrap has answered what needs nothing (nearlab/preflight.py)."""
-    packages.add_links_to_path()
-    if not _asks_help(words):
+    groups.need("tools", "lab")
+    if not _asks_help(words) and not _READING.intersection(words[:1]):
         packages.need("build", "lab")
         packages.want("counting", "anchors")
+        packages.add_links_to_path()
         if words[:1] == ["pictures"]:
             packages.want("browser")
             groups.need("browser")
-    groups.need("tools", "lab")
-    if not _asks_help(words):
         groups.want("peers")
         products.build_lab()
     programs.lab(words)
 
 
 def demo(words: Sequence[str]) -> NoReturn:
-    packages.add_links_to_path()
-    if not _asks_help(words):
-        packages.need("build", "lab")
     groups.need("tools", "lab")
     if not _asks_help(words):
+        packages.need("build", "lab")
+        packages.add_links_to_path()
         products.build_demo()
     programs.lab(["demo", *words])
 

@@ -46,6 +46,8 @@ def prepared(monkeypatch):
     [("vm", "list"), ("vm", "figure remote-accesses"), ("vm", "run --help"), ("vm", ""),
      ("manycore", "list"), ("manycore", "report build/x"), ("manycore", "table f"),
      ("manycore", "goals --help"), ("lab", "run --help"), ("demo", "--help"),
+     ("lab", "report quick --figure a"), ("lab", "compare a b"), ("lab", "sweep-summary"),
+     ("lab", "tables README.md"), ("lab", "timeline run.timeline"),
      ("profile", "--help"), ("profile", "show f"), ("profile", "diff a b")],
 )
 def test_help_lists_and_reports_build_nothing_and_need_no_packages(prepared, command, words):
