@@ -57,7 +57,8 @@ def compile_targets(preset: str, *targets: str) -> None:
     jobs = processors()
     expected = ninja_log.seconds_per_step(tree) or TREES[preset].seconds_per_step
     command = ["ninja", "-C", str(tree), "-j", str(jobs), *targets]
-    with SECONDS.step("build", preset), Step(f"building {preset}") as step, log.open("w") as file:
+    with (SECONDS.step("build", preset), Step(f"building {preset}") as step,
+          log.open("w", buffering=1) as file):
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace") as ninja:
             assert ninja.stdout is not None
@@ -68,7 +69,6 @@ def compile_targets(preset: str, *targets: str) -> None:
                     done, total = int(found[1]), int(found[2])
                     step.start(expected * total / jobs).update(done, total)
         if ninja.returncode != 0:
-            file.flush()
             step.tell(faults(log.read_text(errors="replace")))
             raise Failure(f"cannot build {preset} (see build/logs/build-{preset}.log)")
 

@@ -96,7 +96,8 @@ def run(preset: str, chosen: Sequence[Test], timeout: int) -> Outcome:
                "-I", f",0,,{numbers}"]
     known = costs(tree)
     expected = sum(known.get(test.name, _SECONDS_PER_TEST) for test in chosen) / jobs
-    with SECONDS.step("test", preset), Step(f"testing {preset}") as step, log.open("w") as file:
+    with (SECONDS.step("test", preset), Step(f"testing {preset}") as step,
+          log.open("w", buffering=1) as file):
         step.start(expected).update(0, len(chosen))
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace") as ctest:
