@@ -82,8 +82,10 @@ def _run_tree(chosen: Selection, tree: str, pattern: re.Pattern[str]) -> tuple[O
         book = ledger.ledger(tree, before)
         run = _not_passed(chosen, found, book.passed())
         outcome = ctest.run(tree, run, chosen.timeout) if run else Outcome(tree, ())
-        if ledger.of_tree(tree) == before:  # else nobody knows what the tests tested
+        if ledger.of_tree(tree) == before:
             book.add(outcome.names(PASSED), outcome.names(FAILED))
+        else:
+            say(f"{tree}: sources changed while the tests ran: all of them count as not run")
     say(f"{tree}: {report.last_line([outcome])}, {report.skipped_line([outcome])}")
     if len(run) < len(found):
         say(f"{tree}: {len(found) - len(run)} tests were not repeated, which have just passed")

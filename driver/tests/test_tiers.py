@@ -87,6 +87,16 @@ def test_all_does_not_repeat_what_has_just_passed(project, asked):
     assert [runs(project, name) for name in ("quick", "more", "lazy")] == [2, 2, 5]
 
 
+def test_a_source_that_changes_meanwhile_repeats_everything(project, asked):
+    text = PROJECT.replace("echo cases: 6", "touch ${PROJECT_SOURCE_DIR}/new.cc; echo cases: 6")
+    (project / "CMakeLists.txt").write_text(text)
+    said = "near: release: sources changed while the tests ran"
+    assert said in asked("all", "release")[2]
+    (project / "CMakeLists.txt").write_text(PROJECT)
+    assert said not in asked("all", "release")[2]
+    assert runs(project, "quick") == 2
+
+
 def test_a_changed_source_repeats_everything(project, asked):
     asked("all")
     (project / "source.cc").write_text("// new")
