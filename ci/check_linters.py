@@ -15,8 +15,8 @@ from checking import ROOT, SKIPPED, Example, Findings, run
 SKIPPED_FOLDERS = {"build", ".git", "__pycache__"}
 RUFF, MYPY = (str(Path(sys.executable).parent / name) for name in ("ruff", "mypy"))
 CONFIGURATION = str(ROOT / "pyproject.toml")
-PACKAGES = (Path("tools/nearmalloc_tools"), Path("lab/nearlab"), Path("vm/py/nearvm"),
-            Path("manycore/py/nearmanycore"))
+PACKAGES = (Path("driver/neardriver"), Path("tools/nearmalloc_tools"), Path("lab/nearlab"),
+            Path("vm/py/nearvm"), Path("manycore/py/nearmanycore"))
 
 
 def files(root: Path) -> list[Path]:

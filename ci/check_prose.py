@@ -10,7 +10,7 @@ from prose import TEXTS, prose, texts
 
 COLUMNS = 100
 CODE_FOLDERS = {"common", "malloc", "include", "tests", "tools", "ci", "vm", "lab", "cmake",
-                "reclaim", "designs", "near"}
+                "reclaim", "designs", "near", "driver"}
 CODE = TEXTS - {".md", ".json", ".html", ".bib", ".txt"} | {".txt"}
 # Spelled so that this file passes its own check.
 FORBIDDEN = [

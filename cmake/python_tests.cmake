@@ -1,7 +1,7 @@
 # near_python_tests(<label>): each tests/test_<name>.py of the calling folder is a test
 # <label>.<name>, with this build's programs and library.
 function(near_python_tests label)
-  set(modules lab tools vm/py tests/support)
+  set(modules driver lab tools vm/py tests/support)
   list(TRANSFORM modules PREPEND ${PROJECT_SOURCE_DIR}/)
   list(JOIN modules ":" modules)
   set(environment

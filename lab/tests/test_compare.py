@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import results
 from nearlab import places
-from nearlab.__main__ import application
+from nearlab.commands import application
 from nearlab.compare import command as compare_command
 from nearlab.compare import compare
 from nearlab.compare.compare import Settings, Way

@@ -22,7 +22,7 @@ import typer
 from rich.console import Console
 
 import results_file
-from nearlab import first, peers, places, programs
+from nearlab import peers, places, preflight, programs
 from nearlab.demo import command as demo
 from nearlab.demo import long as long_demo
 from nearlab.demo import names, peak, short, tasks
@@ -194,14 +194,14 @@ def test_the_command_refuses_what_it_cannot_do(results, tmp_path, monkeypatch, c
     ],
 )
 def test_a_wrong_request_is_refused_before_anything_is_installed(words, why, capsys):
-    assert first.answer(["demo", *words.split()]) == 2
+    assert preflight.answer(["demo", *words.split()]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert why in line
 
 
 def test_a_right_request_is_not_refused():
-    assert first.answer("demo --long --only redis --rounds 2".split()) is None
-    assert first.answer(["demo"]) is None
+    assert preflight.answer("demo --long --only redis --rounds 2".split()) is None
+    assert preflight.answer(["demo"]) is None
 
 
 def test_the_names_of_long_are_those_of_its_plan():

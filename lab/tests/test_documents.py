@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import results_file as make
 from nearlab import places
-from nearlab.__main__ import application
+from nearlab.commands import application
 from nearlab.plan import plan as plans
 from nearlab.plan.cells import of_plan
 from nearlab.report import documents

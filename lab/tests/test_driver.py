@@ -402,11 +402,11 @@ def test_a_kernel_without_huge_pages_runs_no_cell_that_names_them(given, machine
 
 
 COMMAND = """
-from nearlab import __main__
+from nearlab import commands
 from nearlab.runs import busy, driver
 driver.touch_memory = lambda: None  # the test has no time for it
 busy.disturbance = lambda *_: None
-__main__.main()
+commands.main()
 """
 
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import results
 from nearlab import places
-from nearlab.__main__ import application
+from nearlab.commands import application
 from nearlab.measure import callgrind, measure
 
 pytestmark = pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import results_file as make
 from nearlab import places
-from nearlab.__main__ import application
+from nearlab.commands import application
 from nearlab.report import figures, labels, page, planned, rows, style, tables, theme
 from nearlab.report.analysis import MEMORY, TIME
 from nearlab.report.verdict import verdict

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from nearlab import places
-from nearlab.__main__ import application
+from nearlab.commands import application
 from nearlab.timeline import analysis as timeline_analysis
 from nearlab.timeline import command as timeline
 from nearlab.timeline import figure as timeline_figure

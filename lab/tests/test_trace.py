@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nearlab import places
-from nearlab.__main__ import application
+from nearlab.commands import application
 from nearlab.measure import stacks, trace
 from nearlab.plan import plan
 

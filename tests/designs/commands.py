@@ -122,7 +122,7 @@ class Commands(unittest.TestCase):
     def test_wrong_use_is_refused(self) -> None:
         for words, complaint in (
             (["--design", "libc", "--", "ls"], "unknown design 'libc'; there are: scalloc "),
-            (["--design"], "--design needs a name"),
+            (["--design"], "Option '--design' requires an argument"),
             (["--bind", "tightly", "--", "ls"], "unknown policy 'tightly'; there are: interleave "),
             (["--design", "scalloc", "--"], "run needs a program"),
         ):

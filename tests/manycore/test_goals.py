@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nearmanycore import cause, goals, judge, kept, machines, plan, subjects, workloads
-from nearmanycore.__main__ import app
+from nearmanycore.application import app
 from nearmanycore.goals import Choice
 from nearmanycore.judge import Cores, Goal, Numbers, Point, Runs
 from nearmanycore.plan import PlanError

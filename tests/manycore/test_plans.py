@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nearmanycore import calibrate, machines, places, plan, plot, simulate, subjects, validate
-from nearmanycore.__main__ import app
+from nearmanycore.application import app
 from nearmanycore.plan import PlanError, Series
 from nearmanycore.simulate import Request, RunError
 from nearmanycore.validate import Pair

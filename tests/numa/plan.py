@@ -5,7 +5,7 @@ the figure must be there; an allocator that is not on this machine is skipped.""
 import sys
 
 from nearvm import comparisons, machine, plan_results, plans, runs
-from nearvm.__main__ import app
+from nearvm.application import app
 
 SKIPPED = 77
 

@@ -2,12 +2,12 @@
 """The table of programs can say no: rows that go wrong on purpose get the verdict they deserve."""
 
 import json
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from dataclasses import asdict
 from pathlib import Path
 
@@ -107,11 +107,13 @@ class Harness(PreloadTest):
 
 class Table(PreloadTest):
     def test_every_package_is_one_that_near_installs(self) -> None:
-        listed = (HERE.parents[1] / "near").read_text(encoding="utf-8")
+        table = HERE.parents[1] / "driver/neardriver/packages.toml"
+        purposes = tomllib.loads(table.read_text(encoding="utf-8"))
+        listed = {package for packages in purposes.values() for package in packages}
         for row in load():
             count()
             for package in row.packages:
-                self.assertRegex(listed, re.compile(rf"^\w+ +{re.escape(package)} ", re.MULTILINE))
+                self.assertIn(package, listed)
 
     def test_every_input_is_used(self) -> None:
         scripts = "".join(row.script + row.prepare for row in load())

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from fake_guest import guest_that_counts
 from nearvm import comparisons, folders, plan_figure, plan_results, plans
-from nearvm.__main__ import app
+from nearvm.application import app
 from nearvm.plans import PlanError, parse
 
 PLAN = """\

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from fake_guest import AUDIT, FACTS, counts_of, guest_that_counts, guest_that_says, region
 from nearlab import places
 from nearvm import cases, counting, folders, machine, medians, runs, table, topology, verdict
-from nearvm.__main__ import app
+from nearvm.application import app
 from nearvm.guest import Step
 from nearvm.verdict import Condition, VerdictError
 

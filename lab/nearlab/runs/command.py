@@ -17,8 +17,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from nearlab import __main__ as commands
-from nearlab import first, places
+from nearlab import commands, places, preflight
 from nearlab.measure import measure
 from nearlab.peers import Allocator
 from nearlab.plan import cells as cells_module
@@ -92,7 +91,7 @@ def run(
     try:
         if pin not in ("", "spread", "compact"):
             raise PlanError(f"--pin is spread or compact, not {pin!r}")
-        if problem := first.refusal(what, choice.allocators, places.plan_results()):
+        if problem := preflight.refusal(what, choice.allocators, places.plan_results()):
             raise PlanError(problem)
         show_result(find_plan(what), choice, resume, ("run", *what))
     except REFUSED as error:

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nearlab import __main__ as commands
-from nearlab import first, peers, places
+from nearlab import commands, peers, places, preflight
 from nearlab.plan import chosen
 from nearlab.plan import plan as plans
 from nearlab.plan.plan import Plan, PlanError
@@ -41,8 +40,8 @@ def compare_allocators(
     """Runs a command under allocators, interleaved, and compares time and memory."""
     choice = Choice(rounds, chosen.split(allocators))
     try:
-        nothing = first.no_command(command)
-        if problem := nothing or first.refusal([], choice.allocators, places.plan_results()):
+        nothing = preflight.no_command(command)
+        if problem := nothing or preflight.refusal([], choice.allocators, places.plan_results()):
             raise PlanError(problem)
         show_result(of_command(command), choice, False, ())
     except REFUSED as error:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from nearlab import __main__ as commands
+from nearlab import commands
 from nearlab.results import record
 from nearlab.results.journal import JournalError, find
 from nearlab.results.record import RecordError

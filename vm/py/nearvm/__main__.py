@@ -1,14 +1,6 @@
-"""The command line of the NUMA machine: `python3 -m nearvm COMMAND`, and `./near vm`."""
+"""`python3 -m nearvm COMMAND`, and `./near vm COMMAND`."""
 
-import typer
-
-from nearvm import commands, plan_commands
-
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-app.command("list")(commands.list_all)
-app.command()(commands.run)
-app.command()(plan_commands.plan)
-app.command()(plan_commands.figure)
+from nearvm.application import app
 
 if __name__ == "__main__":
     app(prog_name="near vm")

@@ -5,25 +5,25 @@ from pathlib import Path
 
 from nearlab import places
 
-_NUMA = places.ROOT / "numa"
+_MACHINE = places.ROOT / "vm"
 
 
 def topologies() -> Path:
     """The machines of ./near vm. What they run is beside them."""
-    return _NUMA / "topologies"
+    return _MACHINE / "topologies"
 
 
 def cases() -> Path:
-    return _NUMA / "cases"
+    return _MACHINE / "cases"
 
 
 def plans() -> Path:
-    return _NUMA / "plans"
+    return _MACHINE / "plans"
 
 
 def guest() -> Path:
     """The scripts that become part of a guest."""
-    return _NUMA / "guest"
+    return _MACHINE / "guest"
 
 
 def program(name: str) -> Path:

@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from nearlab import __main__ as commands
-from nearlab import places
+from nearlab import commands, places
 from nearlab.demo import names
 from nearlab.plan import chosen, listing, workloads
 from nearlab.results import journal

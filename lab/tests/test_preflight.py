@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from nearlab import first, places
-from nearlab.__main__ import application
+from nearlab import places, preflight
+from nearlab.commands import application
 from nearlab.results import journal
 
 COPIED = ("near", "lab", "designs/list.txt")
@@ -98,24 +98,24 @@ def test_what_is_not_wrong_goes_on(tmp_path):
         *(f"{name} {tmp_path}/a.jsonl" for name in ("report --figure a", "sweep-summary -o x")),
         f"compare {tmp_path}/a.jsonl --threshold-time 3 {tmp_path}/a.jsonl",
     ):
-        assert first.answer(words.split()) is None, words
+        assert preflight.answer(words.split()) is None, words
 
 
-@pytest.mark.parametrize("command", first._KNOWN)
+@pytest.mark.parametrize("command", preflight._KNOWN)
 def test_the_options_that_are_checked_first_are_those_of_the_command(command):
     click = typer.main.get_command(application([command]))
     words = {word for one in click.commands[command].params for word in one.opts}
-    assert {word for word in words if word.startswith("-")} == set(first._KNOWN[command][0])
+    assert {word for word in words if word.startswith("-")} == set(preflight._KNOWN[command][0])
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
     file = tmp_path / "file"
     file.touch()
-    assert "Not a directory" in first.refusal(["quick"], [], file / "results")
-    assert first.refusal(["quick"], [], tmp_path / "not" / "yet") is None
+    assert "Not a directory" in preflight.refusal(["quick"], [], file / "results")
+    assert preflight.refusal(["quick"], [], tmp_path / "not" / "yet") is None
     nothing = shutil._ntuple_diskusage(1 << 30, 1 << 30, 0)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: nothing)
-    assert "only 0 MiB are free" in first.refusal(["quick"], [], tmp_path)
+    assert "only 0 MiB are free" in preflight.refusal(["quick"], [], tmp_path)
 
 
 @pytest.fixture
@@ -131,9 +131,9 @@ def nobody():
 def test_a_folder_of_another_user_is_refused(nobody, mode):
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
-    assert first.refusal([], [], folder / "results") is None
+    assert preflight.refusal([], [], folder / "results") is None
     folder.chmod(mode)
-    said = first.refusal([], [], folder / "results" / "of")
+    said = preflight.refusal([], [], folder / "results" / "of")
     folder.rmdir()
     assert said == f"cannot write results to {folder}/results/of: Permission denied"
 
