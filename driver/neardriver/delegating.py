@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from neardriver import groups, guest, packages, products, programs
-from neardriver.messages import Misuse
+from neardriver.messages import Misuse, say
 
 _HELP = {"--help", "-h"}
 _SIMULATING = {"run", "plan", "goals", "validate"}
@@ -66,7 +66,7 @@ def demo(words: Sequence[str]) -> NoReturn:
             products.build_lab()
         else:
             products.build_demo()
-    programs.lab(["demo", *words])
+    programs.demo(words)
 
 
 def manycore(words: Sequence[str]) -> NoReturn:

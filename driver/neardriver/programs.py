@@ -30,6 +30,10 @@ def lab(words: Sequence[str]) -> NoReturn:
     _start("nearlab", _LAB, words, NEAR_LAB_COMMAND="./near lab")
 
 
+def demo(words: Sequence[str]) -> NoReturn:
+    _start("nearlab", _LAB, ["demo", *words], NEAR_LAB_COMMAND="./near")
+
+
 def machine(words: Sequence[str]) -> NoReturn:
     """The NUMA machine."""
     _start("nearvm", (*_LAB, "vm/py"), words)

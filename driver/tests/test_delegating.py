@@ -27,7 +27,7 @@ def prepared(monkeypatch):
         monkeypatch.setattr(packages, name, note(f"{name} packages"))
         monkeypatch.setattr(groups, name, note(f"{name} groups"))
     monkeypatch.setattr(guest, "need", note("need guest"))
-    for name in ("lab", "machine", "simulator", "tool"):
+    for name in ("demo", "lab", "machine", "simulator", "tool"):
         monkeypatch.setattr(programs, name, note(f"start {name}", ends=True))
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(locks, "hold", note("lock"))
@@ -69,8 +69,10 @@ def test_readers_of_memory_need_the_tools_alone(prepared, name):
     [
         ("profile", "-- prog --help", ["build library", "start tool ['profile', "]),
         ("profile", "show f", ["start tool ['profile', 'show', 'f']"]),
-        ("demo", "--quick", ["need packages build lab", "build demo",
-                             "start lab ['demo', '--quick']"]),
+        ("demo", "--rounds 3", ["need packages build lab", "build demo",
+                                "start demo ['--rounds', '3']"]),
+        ("demo", "--long", ["need packages build lab", "need groups tools lab", "build lab",
+                            "start demo ['--long']"]),
         ("lab", "run quick", ["need packages build lab", "want packages counting anchors",
                               "want groups peers", "build lab", "start lab ['run', 'quick']"]),
         ("lab", "pictures", ["want packages browser", "need groups browser", "build lab"]),

@@ -87,10 +87,11 @@ Arguments read_arguments(int argc, char** argv) {
 
 // The environment that makes the world of a seed.
 std::vector<std::string> world_of(uint64_t seed) {
-  static constexpr const char* kTopologies[] = {
-      "nodes=1", "nodes=2 cpus=0-7,8-15", "nodes=3 cpus=0-7,,8-15",
+  static constexpr const char* kUneven =
       "nodes=4 cpus=0-3,4-7,8-11,12-15 "
-      "distance=10,16,32,33,16,10,25,32,32,25,10,16,33,32,16,10"};
+      "distance=10,16,32,33,16,10,25,32,32,25,10,16,33,32,16,10";
+  static constexpr const char* kTopologies[] = {"nodes=1", "nodes=2 cpus=0-7,8-15",
+                                                "nodes=3 cpus=0-7,,8-15", kUneven};
   static constexpr const char* kRegions[] = {"0", "4", "64"};
   static constexpr const char* kDecays[] = {"0", "20", "1000"};
   static constexpr const char* kPages[] = {"4096", "4096", "65536"};

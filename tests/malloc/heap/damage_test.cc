@@ -26,7 +26,6 @@ using near::Flaw;
 using near::kSizeClasses;
 using near::Span;
 
-
 Block* block_at(char* bytes) { return reinterpret_cast<Block*>(bytes); }
 void overwrite(char* bytes) { block_at(bytes)->link = 0x4141414141414141; }
 
