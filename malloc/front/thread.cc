@@ -156,7 +156,8 @@ void count_new_thread() {
 void discount_new_thread() { discount_thread(); }
 
 void mark_counted_thread() {
-  tell_taken();  // ThreadSanitizer may have allocated in the thread before it knew it
+  // ThreadSanitizer, where it starts the thread, allocates in it before it can be told.
+  if (has_heap()) tell_taken();
   thread_record.counted = true;
   if (watch_exit()) return;
   thread_record.counted = false;
