@@ -1,9 +1,9 @@
 // Tells ThreadSanitizer that a thread hands memory on to others, in programs that run under it.
 //
-// This library is not instrumented, so the runtime sees neither its locks nor its atomic operations.
-// It would take the last access to a block of near_malloc before its free and the first access after
-// another thread's malloc for a race. One object orders all of them: more than the library promises,
-// and only where blocks change threads, which fast paths do not do.
+// This library is not instrumented, so the runtime sees neither its locks nor its atomic
+// operations. It would take the last access to a block of near_malloc before its free and the first
+// access after another thread's malloc for a race. One object orders all of them: more than the
+// library promises, and only where blocks change threads, which fast paths do not do.
 // Invariant: nothing is told before the process has threads, because the runtime may not have
 // started; nor while fork holds all locks; nor in a child of fork before it has a thread: the
 // runtime holds its own locks until the last handler of the fork has ended.

@@ -7,7 +7,6 @@
 #include "node/memory.h"
 #include "platform/probe.h"
 #include "span/span.h"
-#include "sync/tsan.h"
 
 namespace near {
 namespace {
@@ -248,7 +247,6 @@ void Heap::collect_remote(Span& span) {
 // Moves the blocks that other threads freed to the span's own list. Returns how many.
 uint32_t Heap::take_remote(Span& span) {
   const auto chain = span.remote.take(SpanBlocks{span.start});
-  tell_taken();
   NEAR_ASSERT(chain.count > 0);
   NEAR_PROBE("remote_taken", id(), chain.count, span.shape().size);
   tally(returns.remote, chain.count);

@@ -13,10 +13,13 @@
 #include <link.h>
 
 #include <cstddef>
+#include <cstdlib>
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "platform/bound_call.h"
 #include "platform/loaded.h"
+#include "platform/message.h"
 #include "shim/libc_names.h"
 
 namespace near {
@@ -30,7 +33,7 @@ struct Namespace {
 };
 
 struct Slot {
-  Atomic<void*> function;  // at first the code that leads to near_bind
+  Atomic<void*> function;  // at first the code that leads to near_bind_slot
   const char* name;
 };
 static_assert(offsetof(Slot, name) == 8);
@@ -75,81 +78,16 @@ void* find_in_libc(const char* name) {
 
 extern "C" NEAR_HIDDEN __attribute__((used)) void near_bind_slot(near::Slot* slot) {
   void* const function = near::find_in_libc(slot->name);
-  if (function == nullptr) __builtin_trap();       // glibc has them all
+  if (function == nullptr) {
+    near::message("the C library has no function %s", slot->name);
+    abort();
+  }
   slot->function.store(function, near::kRelaxed);  // relaxed: all threads find the same
 }
 
-// near_bind keeps the registers of arguments, calls near_bind_slot, and jumps to the function.
-#if defined(__x86_64__)
-#define NEAR_BIND_SLOT_AND_JUMP                       \
-  "sub $200, %rsp\n.cfi_adjust_cfa_offset 200\n"      \
-  "mov %rax, 128(%rsp)\nmov %rdi, 136(%rsp)\n"        \
-  "mov %rsi, 144(%rsp)\nmov %rdx, 152(%rsp)\n"        \
-  "mov %rcx, 160(%rsp)\nmov %r8, 168(%rsp)\n"         \
-  "mov %r9, 176(%rsp)\nmov %r11, 184(%rsp)\n"         \
-  "movups %xmm0, (%rsp)\nmovups %xmm1, 16(%rsp)\n"    \
-  "movups %xmm2, 32(%rsp)\nmovups %xmm3, 48(%rsp)\n"  \
-  "movups %xmm4, 64(%rsp)\nmovups %xmm5, 80(%rsp)\n"  \
-  "movups %xmm6, 96(%rsp)\nmovups %xmm7, 112(%rsp)\n" \
-  "mov %r11, %rdi\ncall near_bind_slot\n"             \
-  "mov 128(%rsp), %rax\nmov 136(%rsp), %rdi\n"        \
-  "mov 144(%rsp), %rsi\nmov 152(%rsp), %rdx\n"        \
-  "mov 160(%rsp), %rcx\nmov 168(%rsp), %r8\n"         \
-  "mov 176(%rsp), %r9\nmov 184(%rsp), %r11\n"         \
-  "movups (%rsp), %xmm0\nmovups 16(%rsp), %xmm1\n"    \
-  "movups 32(%rsp), %xmm2\nmovups 48(%rsp), %xmm3\n"  \
-  "movups 64(%rsp), %xmm4\nmovups 80(%rsp), %xmm5\n"  \
-  "movups 96(%rsp), %xmm6\nmovups 112(%rsp), %xmm7\n" \
-  "add $200, %rsp\n.cfi_adjust_cfa_offset -200\n"     \
-  "jmp *(%r11)\n"
-#define NEAR_JUMP(slot) "endbr64\njmp *" slot "(%rip)\n"
-#define NEAR_TO_BIND(slot) "endbr64\nlea " slot "(%rip), %r11\njmp near_bind\n"
-#elif defined(__aarch64__)
-#define NEAR_BIND_SLOT_AND_JUMP                             \
-  "stp x29, x30, [sp, -224]!\n.cfi_adjust_cfa_offset 224\n" \
-  ".cfi_rel_offset x29, 0\n.cfi_rel_offset x30, 8\n"        \
-  "mov x29, sp\n"                                           \
-  "stp x0, x1, [sp, 16]\nstp x2, x3, [sp, 32]\n"            \
-  "stp x4, x5, [sp, 48]\nstp x6, x7, [sp, 64]\n"            \
-  "stp x8, x17, [sp, 80]\n"                                 \
-  "stp q0, q1, [sp, 96]\nstp q2, q3, [sp, 128]\n"           \
-  "stp q4, q5, [sp, 160]\nstp q6, q7, [sp, 192]\n"          \
-  "mov x0, x17\nbl near_bind_slot\n"                        \
-  "ldp x0, x1, [sp, 16]\nldp x2, x3, [sp, 32]\n"            \
-  "ldp x4, x5, [sp, 48]\nldp x6, x7, [sp, 64]\n"            \
-  "ldp x8, x17, [sp, 80]\n"                                 \
-  "ldp q0, q1, [sp, 96]\nldp q2, q3, [sp, 128]\n"           \
-  "ldp q4, q5, [sp, 160]\nldp q6, q7, [sp, 192]\n"          \
-  "ldp x29, x30, [sp], 224\n.cfi_adjust_cfa_offset -224\n"  \
-  ".cfi_restore x29\n.cfi_restore x30\n"                    \
-  "ldr x16, [x17]\nbr x16\n"
-#define NEAR_JUMP(slot) "hint 34\nadrp x16, " slot "\nldr x16, [x16, :lo12:" slot "]\nbr x16\n"
-#define NEAR_TO_BIND(slot) \
-  "hint 34\nadrp x17, " slot "\nadd x17, x17, :lo12:" slot "\nb near_bind\n"
-#endif
+NEAR_DEFINE_ROUTINE("near_bind", "near_bind_slot");
 
-asm(".text\n"
-    ".type near_bind, %function\n"
-    "near_bind:\n.cfi_startproc\n" NEAR_BIND_SLOT_AND_JUMP
-    ".cfi_endproc\n"
-    ".size near_bind, . - near_bind\n");
-
-// Defines `label`, which is the function `name` of the C library.
-#define NEAR_LIBC_AS(label, name) \
-  asm(".text\n"                                                                       \
-      ".balign 16\n"                                                                  \
-      ".globl " label "\n.hidden " label "\n.type " label ", %function\n"             \
-      label ":\n.cfi_startproc\n" NEAR_JUMP(".Lslot_" label) ".cfi_endproc\n"         \
-      ".size " label ", . - " label "\n"                                              \
-      ".Lbind_" label ":\n.cfi_startproc\n" NEAR_TO_BIND(".Lslot_" label) ".cfi_endproc\n" \
-      ".section .rodata.str1.1, \"aMS\", %progbits, 1\n"                              \
-      ".Lname_" label ": .asciz \"" name "\"\n"                                       \
-      ".section .data.rel.local, \"aw\"\n"                                            \
-      ".balign 16\n"                                                                  \
-      ".Lslot_" label ": .8byte .Lbind_" label ", .Lname_" label "\n"                 \
-      ".text\n");
-#define NEAR_LIBC(name) NEAR_LIBC_AS(#name, #name)
-
+#define NEAR_LIBC(name) NEAR_DEFINE_BOUND(#name, #name, "near_bind");
 NEAR_LIBC_NAMES(NEAR_LIBC)
 // The overriding library has a pthread_create of its own.
-NEAR_LIBC_AS("libc_pthread_create", "pthread_create")
+NEAR_DEFINE_BOUND("libc_pthread_create", "pthread_create", "near_bind");

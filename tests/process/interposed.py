@@ -8,9 +8,17 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from preload import (API_LIBRARY, LIBRARIES, LIBRARY, PROGRAMS, PreloadTest, count, main, program,
-                     run)
-
+from preload import (
+    API_LIBRARY,
+    LIBRARIES,
+    LIBRARY,
+    PROGRAMS,
+    PreloadTest,
+    count,
+    main,
+    program,
+    run,
+)
 
 DEEPBIND = PROGRAMS / "deepbind"
 PLUGIN = PROGRAMS / "libdeepbind_plugin.so"
