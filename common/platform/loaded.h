@@ -2,8 +2,8 @@
 //
 // No function here allocates or loads an object, so the allocator may call them when memory has run
 // out. A result stays valid as long as its object is loaded.
-// Thread-safety: `defining` takes the loader's lock: any thread that holds no lock of the allocator.
-// The other functions take no lock and call nothing outside this file: any thread.
+// Thread-safety: any thread; for `defining`, which takes the loader's lock, one that holds no lock
+// of the allocator.
 #pragma once
 
 #include <cstdint>

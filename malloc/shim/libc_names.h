@@ -11,6 +11,7 @@
   X(__cxa_atexit)              \
   X(__cxa_finalize)            \
   X(__errno_location)          \
+  X(__getauxval)               \
   X(__register_atfork)         \
   X(abort)                     \
   X(clock_gettime)             \
