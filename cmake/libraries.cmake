@@ -40,7 +40,7 @@ near_sources_of(shim_sources malloc/shim)
 # Designs leave out the files that interpose functions of the C library, because these files need
 # options and a map that designs do not have. They have no probes either.
 list(FILTER shim_sources EXCLUDE REGEX
-  "/(near_(api|node|standard)|dlopen|limits|probe_base|thread_create)\\.cc$")
+  "/(near_(api|node|standard)|dlopen|libc|libc_of_process|limits|probe_base|thread_create)\\.cc$")
 
 near_object_library(near_core ${core_sources})
 near_unity(near_core)
@@ -100,6 +100,12 @@ near_object_library(near_shim ${shim_sources})
 near_object_library(near_interposed malloc/shim/dlopen.cc malloc/shim/limits.cc
   malloc/shim/thread_create.cc)
 near_object_library(near_probe_base malloc/shim/probe_base.cc)
+# Calls of the C library that only the simulator of processors interposes.
+if(NEAR_MANYCORE)
+  near_object_library(near_libc malloc/shim/libc_of_process.cc)
+else()
+  near_object_library(near_libc malloc/shim/libc.cc)
+endif()
 # GCC's other register allocator saves a move in malloc (15 instructions instead of 16).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(near_api PRIVATE -fira-algorithm=priority)
@@ -150,6 +156,13 @@ function(near_library_is_replaceable name)
   target_link_options(${name} PRIVATE LINKER:--dynamic-list=${list})
 endfunction()
 
+# A library without a pthread_create of its own calls the C library's by that name (shim/libc.cc).
+function(near_creates_threads_by_libc name)
+  if(NOT NEAR_MANYCORE)
+    target_link_options(${name} PRIVATE LINKER:--defsym=pthread_create=libc_pthread_create)
+  endif()
+endfunction()
+
 function(near_static_library name output_name)
   set(objects ${ARGN})
   list(TRANSFORM objects REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
@@ -179,13 +192,14 @@ function(near_public_interface name)
 endfunction()
 
 near_shared_library(nearmalloc nearmalloc ${PROJECT_SOURCE_DIR}/malloc/shim/nearmalloc.map
-  near_shim near_interposed near_core near_api near_probe_base)
+  near_shim near_interposed near_core near_api near_libc near_probe_base)
 near_shared_library(nearmalloc_api nearmalloc-api
   ${PROJECT_SOURCE_DIR}/malloc/shim/nearmalloc-api.map
-  near_core near_api near_probe_base)
+  near_core near_api near_libc near_probe_base)
 near_library_is_replaceable(nearmalloc)
 near_public_interface(nearmalloc)
 near_public_interface(nearmalloc_api)
+near_creates_threads_by_libc(nearmalloc_api)
 # With initfirst their fork handlers are registered before any other library's.
 near_initialised_first(nearmalloc)
 near_initialised_first(nearmalloc_api)
@@ -199,11 +213,12 @@ if(NEAR_TESTS AND NOT NEAR_CHECK AND NOT NEAR_MANYCORE AND NOT CMAKE_CROSSCOMPIL
     NEAR_CHECKED ON EXCLUDE_FROM_ALL ON)
   near_shared_library(nearmalloc_checked nearmalloc
     ${PROJECT_SOURCE_DIR}/malloc/shim/nearmalloc.map
-    near_shim_checked near_interposed near_core_checked near_api_checked near_probe_base)
+    near_shim_checked near_interposed near_core_checked near_api_checked near_libc near_probe_base)
   near_shared_library(nearmalloc_api_checked nearmalloc-api
     ${PROJECT_SOURCE_DIR}/malloc/shim/nearmalloc-api.map
-    near_core_checked near_api_checked near_probe_base)
+    near_core_checked near_api_checked near_libc near_probe_base)
   near_library_is_replaceable(nearmalloc_checked)
+  near_creates_threads_by_libc(nearmalloc_api_checked)
   near_static_library(nearmalloc_checked_static nearmalloc
     near_core_checked near_api_checked near_shim_checked)
   near_static_library(nearmalloc_api_checked_static nearmalloc-api

@@ -1,8 +1,7 @@
 #include "platform/loaded.h"
 
 #include <link.h>
-
-#include <cstring>
+#include <sys/auxv.h>
 
 namespace near {
 namespace {
@@ -19,9 +18,32 @@ uint32_t hash_of(const char* name) {
   return hash;
 }
 
+// strcmp is one of the functions that shim/libc.cc finds by this file.
+bool is_same(const char* a, const char* b) {
+  while (*a != '\0' && *a == *b) {
+    a++;
+    b++;
+  }
+  return *a == *b;
+}
+
+unsigned type_of(const Symbol& symbol) { return symbol.st_info & 0xF; }
+
 bool is_usable(const Symbol& symbol) {
-  const unsigned type = symbol.st_info & 0xF;
-  return symbol.st_shndx != SHN_UNDEF && type != STT_TLS && type != STT_GNU_IFUNC;
+  return symbol.st_shndx != SHN_UNDEF && type_of(symbol) != STT_TLS;
+}
+
+// Calls the function that chooses an implementation, with the arguments that the ABI gives it.
+void* choose(uintptr_t resolver) {
+#if defined(__aarch64__)
+  constexpr uint64_t kHasSecond = uint64_t{1} << 62;
+  const uint64_t second[] = {3 * sizeof(uint64_t), getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
+  using Resolver = void* (*)(uint64_t, const uint64_t*);
+  return reinterpret_cast<Resolver>(resolver)(second[1] | kHasSecond, second);
+#else
+  using Resolver = void* (*)();
+  return reinterpret_cast<Resolver>(resolver)();
+#endif
 }
 
 }  // namespace
@@ -54,22 +76,26 @@ void* LoadedObject::symbol(const char* name) const {
     last = (entry & 1) != 0;  // the lowest bit marks the end of a chain; it is not part of the hash
     if ((entry | 1) != (hash | 1)) continue;
     const Symbol& symbol = static_cast<const Symbol*>(symbols_)[index];
-    if (strcmp(names_ + symbol.st_name, name) != 0 || !is_usable(symbol)) continue;
+    if (!is_same(names_ + symbol.st_name, name) || !is_usable(symbol)) continue;
     if (versions_ != nullptr && (versions_[index] & kHiddenVersion) != 0) continue;
-    return reinterpret_cast<void*>(base_ + symbol.st_value);
+    const uintptr_t address = base_ + symbol.st_value;
+    return type_of(symbol) == STT_GNU_IFUNC ? choose(address) : reinterpret_cast<void*>(address);
   }
   return nullptr;
 }
 
-bool LoadedObject::is_linked_to(const LoadedObject& other) const {
-  if (dynamic_ == nullptr || names_ == nullptr || other.names_ == nullptr) return false;
-  const char* own_name = nullptr;
-  for (auto entry = static_cast<const Dynamic*>(other.dynamic_); entry->d_tag != DT_NULL; entry++) {
-    if (entry->d_tag == DT_SONAME) own_name = other.names_ + entry->d_un.d_val;
-  }
-  if (own_name == nullptr) return false;
+bool LoadedObject::is_named(const char* name) const {
+  if (dynamic_ == nullptr || names_ == nullptr) return false;
   for (auto entry = static_cast<const Dynamic*>(dynamic_); entry->d_tag != DT_NULL; entry++) {
-    if (entry->d_tag == DT_NEEDED && strcmp(names_ + entry->d_un.d_val, own_name) == 0) return true;
+    if (entry->d_tag == DT_SONAME) return is_same(names_ + entry->d_un.d_val, name);
+  }
+  return false;
+}
+
+bool LoadedObject::is_linked_to(const LoadedObject& other) const {
+  if (dynamic_ == nullptr || names_ == nullptr) return false;
+  for (auto entry = static_cast<const Dynamic*>(dynamic_); entry->d_tag != DT_NULL; entry++) {
+    if (entry->d_tag == DT_NEEDED && other.is_named(names_ + entry->d_un.d_val)) return true;
   }
   return false;
 }

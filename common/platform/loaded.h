@@ -2,7 +2,8 @@
 //
 // No function here allocates or loads an object, so the allocator may call them when memory has run
 // out. A result stays valid as long as its object is loaded.
-// Thread-safety: any thread that holds no lock of the allocator (the loader's lock is taken).
+// Thread-safety: any thread; for `defining`, which takes the loader's lock, one that holds no lock
+// of the allocator.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +18,19 @@ class LoadedObject {
   // linked to, else any.
   static LoadedObject defining(const char* name, const void* caller);
 
-  // Null if the object has no such symbol, or if `defining` found no object.
+  // The object with this load address and dynamic section.
+  LoadedObject(uintptr_t base, const void* dynamic);
+
+  // Null if the object does not define the symbol, or if `defining` found no object. For a function
+  // with several implementations it returns the one for this processor, as dlsym does.
   void* symbol(const char* name) const;
+
+  // True if `name` is the name by which other objects need this one.
+  bool is_named(const char* name) const;
 
  private:
   friend struct ObjectSearch;
   LoadedObject() = default;
-  LoadedObject(uintptr_t base, const void* dynamic);
   bool is_linked_to(const LoadedObject& other) const;
 
   uintptr_t base_ = 0;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/atomic.h"
+#include "sync/tsan.h"
 
 namespace near {
 
@@ -30,7 +31,11 @@ class Inbox {
   }
 
   // The items, last pushed first, linked by Link; null if there are none.
-  T* take_all() { return head_.exchange(nullptr, kAcquire); }  // pairs: inbox
+  T* take_all() {
+    T* const first = head_.exchange(nullptr, kAcquire);  // pairs: inbox
+    tell_taken();                                        // what comes with them, too
+    return first;
+  }
 
  private:
   Atomic<T*> head_{nullptr};

@@ -13,6 +13,7 @@
 #include "base/atomic.h"
 #include "base/compiler.h"
 #include "sync/inside.h"
+#include "sync/tsan.h"
 
 namespace near {
 
@@ -48,6 +49,7 @@ class Mutex {
     uint32_t expected = 0;
     // pairs: mutex
     if (unlikely(!state_.compare_exchange_strong(expected, 1, kAcquire, kRelaxed))) lock_slow();
+    tell_taken();
   }
 
   bool try_lock() {
@@ -59,12 +61,14 @@ class Mutex {
       return false;
     }
     record_try_lock();
+    tell_taken();
     return true;
   }
 
   void unlock() {
     if (unlikely(holds_all())) return go_outside();
     record_unlock();
+    tell_given();
     if (unlikely(state_.exchange(0, kRelease) == 2)) wake_one();  // pairs: mutex
     go_outside();
   }

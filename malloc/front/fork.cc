@@ -8,11 +8,11 @@
 #include "heap/registry.h"
 #include "node/memory.h"
 #include "profile/profiler.h"
+#include "sync/tsan.h"
 
 // glibc's fork calls these functions around the locks of its malloc; glibc exports them for other
 // allocators. They are weak because other C libraries do not have them.
 extern "C" {
-extern char single_threaded asm("__libc_single_threaded") __attribute__((weak));
 void _IO_list_lock() __attribute__((weak));
 void _IO_list_unlock() __attribute__((weak));
 void _IO_list_resetlock() __attribute__((weak));
@@ -26,7 +26,7 @@ bool holds_streams = false;  // guard: the lock of the list of streams
 // Locks the list of streams. Does nothing in a process with one thread: no other thread can hold
 // the lock, and a signal handler that forks could wait for its own thread.
 void lock_streams() {
-  if (&single_threaded != nullptr && single_threaded != 0) return;
+  if (&near_single_threaded != nullptr && near_single_threaded != 0) return;
   if (&_IO_list_lock == nullptr) return;
   _IO_list_lock();
   holds_streams = true;
@@ -94,6 +94,7 @@ void repair_late() {
 }
 
 void after_fork_in_child() {
+  is_new_child.store(true, kRelaxed);  // relaxed: one thread lives
   const bool whole = ends_holding();
   forget_purge_thread(thread_record.counted ? 1 : 0);
   if (!whole) {

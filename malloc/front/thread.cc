@@ -15,6 +15,7 @@
 #include "platform/probe.h"
 #include "platform/saved_errno.h"
 #include "profile/profiler.h"
+#include "sync/tsan.h"
 
 namespace near {
 
@@ -126,6 +127,7 @@ Shard& current_shard() {
 NEAR_COLD bool enter_thread() {
   if (current_heap == &exited_heap) return false;
   start_library();
+  is_new_child.store(false, kRelaxed);  // relaxed: as in tells_tsan
   {
     const Inside inside;  // the heap is neither parked nor owned
     if (take_own_heap(current_node()) == nullptr) return false;
@@ -154,6 +156,8 @@ void count_new_thread() {
 void discount_new_thread() { discount_thread(); }
 
 void mark_counted_thread() {
+  // ThreadSanitizer, where it starts the thread, allocates in it before it can be told.
+  if (has_heap()) tell_taken();
   thread_record.counted = true;
   if (watch_exit()) return;
   thread_record.counted = false;

@@ -17,6 +17,7 @@
 #include "platform/options.h"
 #include "platform/saved_errno.h"
 #include "sync/mutex.h"
+#include "sync/tsan.h"
 
 namespace near {
 namespace {
@@ -192,7 +193,10 @@ void set_magazine_use(MagazineUse use) {
 // relaxed: changed under the lock, and else a policy
 int thread_count() { return threads.load(kRelaxed); }
 
-bool is_wanted() { return thread_count() >= 2 && option(Option::purge_thread) != 0; }
+// ThreadSanitizer would not know the thread: it is created past the runtime.
+bool is_wanted() {
+  return thread_count() >= 2 && option(Option::purge_thread) != 0 && !is_under_tsan();
+}
 
 void finish_step(State next) {
   const LockGuard guard(thread_lock);

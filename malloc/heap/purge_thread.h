@@ -21,8 +21,8 @@
 
 namespace near {
 
-// Sets the function that creates the helper: pthread_create, or, where this library interposes
-// that, the next definition of it.
+// Sets the function that creates the helper: the C library's pthread_create, also where this
+// library interposes that.
 using CreateThread = int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
 void create_helper_by(CreateThread* create);
 

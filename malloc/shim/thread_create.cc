@@ -16,6 +16,7 @@
 
 #include "front/front.h"
 #include "front/thread.h"
+#include "shim/libc.h"
 
 namespace {
 
@@ -83,12 +84,13 @@ Result run_counted(void* room) {
 }
 
 // Called by the constructor, or earlier, before the first thread: a library that the loader starts
-// before this one may create it. The creation of the helper must not come back here.
+// before this one may create it. The C library's own functions create and join the helper: a tool
+// that sees one of the two and not the other takes the program for wrong.
 void announce() {
   static bool done = false;
   if (done) return;
   done = true;
-  near::announce_threads(next_pthread_create());
+  near::announce_threads(libc_pthread_create);
 }
 
 // Calls create(trampoline, room) for a thread that runs routine(argument). If the system has no

@@ -13,6 +13,7 @@ from preload import API_LIBRARY, LIBRARIES, LIBRARY, count, main
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "memory.md"
 INCLUDE = Path(os.environ["NEAR_TEST_INCLUDE"])
+SHIM = Path(__file__).resolve().parents[2] / "malloc" / "shim"
 RECLAIM_LIBRARY = LIBRARIES / "libnearreclaim.so"
 STATIC_TLS_BYTES = 64
 LIBC = re.compile(r"libc\.so\.6|ld-linux[\w.-]*")
@@ -179,6 +180,24 @@ class Link(unittest.TestCase):
                 letter, name = line.split()[-2:]
                 self.assertTrue("@GLIBC" in name or letter in "wv", line)
                 count()
+
+    def test_only_listed_names_of_libc_are_left_to_the_loaders_search(self) -> None:
+        """All others are bound to the C library itself, and none of those is listed in vain."""
+        text = (SHIM / "interposable.list").read_text(encoding="utf-8")
+        listed = {line for line in text.splitlines() if line and not line.startswith("#")}
+        self.assertGreater(len(listed), 5)
+        for library in self.libraries:
+            names = tool("nm", "-D", "--undefined-only", library).split()
+            self.assertEqual({name for name in names if "@" in name
+                              and name.split("@")[0] not in listed}, set())
+            count(len(names))
+        bound = set(re.findall(r"\bX\((\w+)\)", (SHIM / "libc_names.h").read_text("utf-8")))
+        # The start files call these; on aarch64 libgcc calls __getauxval.
+        called = {"__cxa_atexit", "__cxa_finalize", "__getauxval", "__register_atfork"}
+        for archive in LIBRARIES.glob("libnearmalloc*.a"):
+            called |= set(tool("nm", "--undefined-only", archive).split())
+        self.assertEqual(bound - {"X"} - called, set())
+        count(len(bound))
 
     def test_a_c_program_links_statically_to_each(self) -> None:
         cases = {"libnearmalloc.a": 1, "libnearmalloc-api.a": 0}

@@ -78,5 +78,18 @@ TEST(LoadedObjectTest, TheRuntimeThatThisProgramIsLinkedToDefinesItsNames) {
   count_cases(5);
 }
 
+TEST(LoadedObjectTest, AFunctionWithSeveralImplementationsIsTheOneForThisProcessor) {
+  const LoadedObject libc = LoadedObject::defining("gnu_get_libc_version", &in_data);
+  void* const opened = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  ASSERT_NE(opened, nullptr);
+  EXPECT_TRUE(libc.is_named("libc.so.6"));
+  EXPECT_FALSE(libc.is_named("libc.so"));
+  for (const char* name : {"memcpy", "strlen", "getpid"}) {
+    EXPECT_EQ(libc.symbol(name), dlsym(opened, name)) << name;
+  }
+  dlclose(opened);
+  count_cases(5);
+}
+
 }  // namespace
 }  // namespace near_test

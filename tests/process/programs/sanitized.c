@@ -1,0 +1,74 @@
+/* A correct program for the runtimes of sanitizers: threads that allocate and end, and a child.
+ * With OWN_NAMES it also uses near_malloc. Prints "ok". */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifdef OWN_NAMES
+#include <nearmalloc/nearmalloc.h>
+#else
+#define near_malloc malloc
+#define near_realloc realloc
+#define near_free free
+#endif
+
+enum { kRounds = 10, kThreads = 4, kBlocks = 2000, kChildStatus = 7 };
+
+static void fail(const char* what) {
+  fprintf(stderr, "%s failed\n", what);
+  _Exit(1);
+}
+
+/* Blocks of both allocators, some of which another thread frees. */
+static void* work(void* given) {
+  free(given);
+  for (size_t i = 0; i < kBlocks; i++) {
+    char* block = near_malloc(i % 900 + 1);
+    char* other = malloc(i % 3000 + 1);
+    if (block == NULL || other == NULL) fail("malloc");
+    memset(block, 1, i % 900 + 1);
+    block = near_realloc(block, i * 20 + 1);
+    if (block == NULL || block[0] != 1) fail("realloc");
+    near_free(block);
+    free(other);
+  }
+  return calloc(1, 100);
+}
+
+static void run_threads(void) {
+  for (int round = 0; round < kRounds; round++) {
+    pthread_t threads[kThreads];
+    for (int i = 0; i < kThreads; i++) {
+      if (pthread_create(&threads[i], NULL, work, malloc(50)) != 0) fail("pthread_create");
+    }
+    for (int i = 0; i < kThreads; i++) {
+      void* block = NULL;
+      if (pthread_join(threads[i], &block) != 0) fail("pthread_join");
+      free(block);
+    }
+  }
+}
+
+static void run_child(void) {
+  const pid_t child = fork();
+  if (child < 0) fail("fork");
+  if (child == 0) {
+    near_free(near_malloc(100));
+    free(malloc(100));
+    _Exit(kChildStatus);
+  }
+  int status = 0;
+  if (waitpid(child, &status, 0) != child || !WIFEXITED(status)) fail("waitpid");
+  if (WEXITSTATUS(status) != kChildStatus) fail("the child");
+}
+
+int main(void) {
+  run_threads();
+  run_child();
+  run_threads();
+  puts("ok");
+  return 0;
+}
