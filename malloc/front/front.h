@@ -94,8 +94,9 @@ void* allocate_zeroed(size_t count, size_t size);
 
 void* reallocate(void* pointer, size_t size);
 
-// Returns the bytes usable at `pointer`; 0 if it is null or no live block. For a block of another
-// allocator it asks that allocator.
+// Returns the bytes usable at `pointer`; 0 if it is null, no block, or a block that is known to be
+// freed: a large one, the one that its span got back last, a spare one, and in the check build
+// every one. For a block of another allocator it asks that allocator.
 size_t usable_size(const void* pointer);
 
 // free_sized, free_aligned_sized, sized delete: the check build compares `size` with the block.

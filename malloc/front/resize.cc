@@ -72,10 +72,11 @@ NEAR_INLINE bool is_freed(Span& span, const Block* block) {
          !is_held(&span, block);
 }
 
-// False if the program does not hold the block, of any thread's span.
-bool is_live(Span& span, void* pointer) {
+// False if the program is known not to hold the block, of any thread's span.
+bool is_live(Span& span, const void* pointer) {
   if (span.kind == SpanKind::large) return true;  // the free of a sampled block finds out
-  auto* block = static_cast<Block*>(pointer);
+  const auto* block = static_cast<const Block*>(pointer);
+  if (span.remote.look().is_head(SpanBlocks{span.start}.index_of(block))) return false;
   // relaxed: only this thread makes its own heap the owner, so a stale value names another heap
   if (span.owner.load(kRelaxed) == current_heap) return !is_freed(span, block);
   return is_held(&span, block);
@@ -187,7 +188,9 @@ void* reallocate(void* pointer, size_t size) {
 
 size_t usable_size(const void* pointer) {
   if (pointer == nullptr) return 0;
-  if (const Span* span = span_of_block(pointer)) return usable_in(*span, pointer);
+  if (Span* span = span_of_block(pointer)) {
+    return is_live(*span, pointer) ? usable_in(*span, pointer) : 0;
+  }
   if (is_emergency(pointer)) return emergency_size(pointer);
   return span_of(pointer) == nullptr ? usable_size_of_foreign(pointer) : 0;
 }
