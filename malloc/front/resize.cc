@@ -57,12 +57,6 @@ size_t usable_in(const Span& span, const void* pointer) {
   return asks ? profile::sampled_size(pointer) : room_in(span);
 }
 
-// True if a block of `usable` bytes should be kept for `size` bytes: they fit, and they fill at
-// least half of it, or the block is tiny.
-bool fits_well(size_t size, size_t usable) {
-  return size <= usable && (size >= usable / 2 || usable <= 2 * kBlockAlign);
-}
-
 // True if the program does not hold the block of a span that this thread's heap owns. The check
 // build finds this always. Other builds find it, as `release` does, only if the block is the first
 // on the span's list or a spare one.
@@ -101,7 +95,11 @@ void* allocate_to_grow(size_t usable, size_t size) {
 // `held`: bytes of the block that may have been written; `usable` or more.
 void* move(void* pointer, size_t usable, size_t held, size_t size) {
   void* moved = size > usable ? allocate_to_grow(usable, size) : allocate(size);
-  if (moved == nullptr) return size <= usable ? pointer : nullptr;
+  if (moved == nullptr) {
+    if (size > usable) return nullptr;
+    record_kept();
+    return pointer;
+  }
   memcpy(moved, pointer, min_of(held, size));
   release(pointer);
   return moved;

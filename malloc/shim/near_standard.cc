@@ -36,8 +36,8 @@ NEAR_API void near_free_sized(void* block, size_t size) noexcept {
   near::release_sized(block, size);
 }
 
-NEAR_API void near_free_aligned_sized(void* block, size_t, size_t size) noexcept {
-  near::release_sized(block, size);
+NEAR_API void near_free_aligned_sized(void* block, size_t alignment, size_t size) noexcept {
+  near::release_sized(block, size, alignment);
 }
 
 NEAR_API void* near_aligned_alloc(size_t alignment, size_t size) noexcept {

@@ -122,6 +122,16 @@ static int run(const char* what, size_t size) {
     find("free_sized", &free_sized);
     say(block, block);
     free_sized(block, size * 4);
+  } else if (strcmp(what, "sized-small") == 0) {
+    void (*free_sized)(void*, size_t);
+    find("free_sized", &free_sized);
+    say(block, block);
+    free_sized(block, size / 4);
+  } else if (strcmp(what, "sized-delete") == 0) {
+    void (*sized_delete)(void*, size_t);
+    find("_ZdlPvm", &sized_delete);
+    say(block, block);
+    sized_delete(block, size / 4);
   } else {
     fprintf(stderr, "no case %s\n", what);
     return 2;

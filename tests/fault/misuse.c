@@ -243,6 +243,33 @@ static int written_after_a_remote_free(void) {
   return 1;
 }
 
+/* Whoever reads the link of a free block knows the key, and can put a block into a free list that
+ * the program holds. */
+static int forged_link(void) {
+  char* first;
+  char* second;
+  char* live;
+  do { /* the first two are of one span */
+    first = make();
+    second = make();
+    live = make();
+  } while ((((uintptr_t)first ^ (uintptr_t)live) >> 16) != 0);
+  release(first);
+  release(second);
+  uintptr_t key = *(volatile uintptr_t*)second ^ (uintptr_t)first ^ (uintptr_t)second;
+  *(volatile uintptr_t*)live = key ^ (uintptr_t)live ^ (uintptr_t)first;
+  *(volatile uintptr_t*)second = key ^ (uintptr_t)second ^ (uintptr_t)live;
+  return 0;
+}
+
+static int deleted_with_a_wrong_size(void) {
+  void (*sized_delete)(void*, size_t);
+  *(void**)&sized_delete = dlsym(RTLD_DEFAULT, "_ZdlPvm");
+  if (sized_delete == NULL) exit(2);
+  sized_delete(make(), size / 4);
+  return 1;
+}
+
 static int realloc_after_free(void) {
   char* block = make();
   release(block);
@@ -298,6 +325,8 @@ static const struct {
     {"bit-after-free", a_bit_changed_after_free},
     {"write-behind-link", written_behind_the_link},
     {"write-after-remote-free", written_after_a_remote_free},
+    {"forged-link", forged_link},
+    {"sized-delete", deleted_with_a_wrong_size},
     {"realloc-after-free", realloc_after_free},
     {"realloc-in-place-after-free", realloc_in_place_after_free},
     {"realloc-large-after-free", realloc_of_a_large_one_after_free},
