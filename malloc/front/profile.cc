@@ -232,7 +232,7 @@ int start_profile(size_t mean) {
   if (mean == 0) mean = static_cast<size_t>(option(Option::profile_interval));
   if (mean > kLongestInterval) return EINVAL;
   profile::prepare_stacks(static_cast<Stacks>(option(Option::profile_stacks)) == Stacks::frames);
-  switch (profile::start(mean, process_random() + static_cast<uint64_t>(getpid()))) {
+  switch (profile::start(mean, secret(Secret::sampling) + static_cast<uint64_t>(getpid()))) {
     case profile::Started::yes:
       return 0;
     case profile::Started::already:

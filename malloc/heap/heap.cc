@@ -3,6 +3,7 @@
 #include <new>
 
 #include "base/assert.h"
+#include "heap/damage.h"
 #include "heap/registry.h"
 #include "node/memory.h"
 #include "platform/probe.h"
@@ -39,6 +40,9 @@ void* Heap::take_locked(unsigned asked) {
   }
   if (unlikely(marks.run() != 0) && is_small(size_class)) open_class(size_class);
   FreeList& bin = bins[size_class];
+  if (const Span* hot = hot_[size_class]; hot != nullptr && bin.ends_elsewhere(hot->start)) {
+    abandon_bin(size_class);
+  }
   if (!is_crowded(size_class) && bin.is_empty()) {
     if (Block* block = take_from_cold(size_class)) return block;
   }
@@ -250,6 +254,7 @@ uint32_t Heap::take_remote(Span& span) {
   NEAR_ASSERT(chain.count > 0);
   NEAR_PROBE("remote_taken", id(), chain.count, span.shape().size);
   tally(returns.remote, chain.count);
+  if (unlikely(!chain.last->is_linked_to_end())) record_damage({Flaw::overwritten, chain.last});
   span.list->splice(chain.first, chain.last);
   marks.add(span, chain.first, chain.count);
   return chain.count;

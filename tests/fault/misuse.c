@@ -226,6 +226,25 @@ static int a_bit_changed_after_free(void) {
   return 1;
 }
 
+/* The link then looks like the end of a list. */
+static int the_lowest_bit_changed_after_free(void) {
+  char* block = make();
+  char* other = make();
+  release(block);
+  release(other);
+  *(volatile char*)other ^= 1;
+  return 1;
+}
+
+static int the_lowest_bit_changed_after_remote_frees(void) {
+  char* block = make();
+  char* other = make();
+  release_apart(block);
+  release_apart(other);
+  *(volatile char*)block ^= 1;
+  return 1;
+}
+
 /* Damages bytes after the first eight. */
 static int written_behind_the_link(void) {
   char* block = make();
@@ -248,12 +267,14 @@ static int written_after_a_remote_free(void) {
 static int forged_link(void) {
   char* first;
   char* second;
-  char* live;
-  do { /* the first two are of one span */
+  char* live = make();
+  int tries = 0;
+  do { /* two of one span, and one that their links can reach */
+    if (++tries == kLater) exit(2);
     first = make();
     second = make();
-    live = make();
-  } while ((((uintptr_t)first ^ (uintptr_t)live) >> 16) != 0);
+  } while ((((uintptr_t)first ^ (uintptr_t)second) >> 16) != 0 ||
+           (((uintptr_t)first ^ (uintptr_t)live) >> 21) != 0);
   release(first);
   release(second);
   uintptr_t key = *(volatile uintptr_t*)second ^ (uintptr_t)first ^ (uintptr_t)second;
@@ -323,6 +344,8 @@ static const struct {
     {"write-after-free", written_after_free},
     {"zero-after-free", zeroed_after_free},
     {"bit-after-free", a_bit_changed_after_free},
+    {"end-after-free", the_lowest_bit_changed_after_free},
+    {"end-after-remote-free", the_lowest_bit_changed_after_remote_frees},
     {"write-behind-link", written_behind_the_link},
     {"write-after-remote-free", written_after_a_remote_free},
     {"forged-link", forged_link},

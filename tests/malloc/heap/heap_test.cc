@@ -22,7 +22,6 @@ using near::kSizeClasses;
 using near::Span;
 using near::SpanKind;
 
-
 class HeapTest : public testing::Test {
  protected:
   void SetUp() override {

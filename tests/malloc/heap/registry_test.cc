@@ -132,7 +132,8 @@ TEST_F(RegistryTest, BlocksOnTheirWayToAParkedHeapArriveBeforeAdoption) {
   near::Span& span = HeapRoom::span_of(blocks[0]);
   HeapRoom adopter;
   ended->park();
-  for (size_t i = 0; i < kSizeClasses[kPlainClass].capacity / 2u; i++) ended->free_remotely(blocks[i]);
+  for (size_t i = 0; i < kSizeClasses[kPlainClass].capacity / 2u; i++)
+    ended->free_remotely(blocks[i]);
   EXPECT_FALSE(span.reusable);
   const uint64_t before = near::heap_totals().adoptions;
   EXPECT_EQ(&HeapRoom::span_of(adopter.take(kPlainClass)), &span);
