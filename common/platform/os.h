@@ -40,8 +40,8 @@ bool grants(size_t bytes);
 bool overcommits();
 
 // An address near the end of what the program may use, and over how many bytes below it memory may
-// lie: all, unless a sanitizer has its own memory there; 0 if it is to be at the same place in every
-// run.
+// lie: all, unless a sanitizer has its own memory there; 0 if memory is to lie at the same place in
+// every run.
 struct Landmark {
   uintptr_t address;
   size_t spread;

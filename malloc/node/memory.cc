@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "node/bind.h"
+#include "node/places.h"
 #include "platform/message.h"
 #include "platform/options.h"
 #include "platform/os.h"
@@ -43,32 +44,6 @@ size_t wished_region_bytes() {
   const auto fixed = static_cast<size_t>(option(Option::region_mib)) * kMiB;
   if (fixed != 0) return max_of(align_up(fixed, kChunkSize), kRegionMin);
   return max_of(std::bit_ceil(2 * os::physical_memory()), kGiB);
-}
-
-// Where the first window lies. `heap` is 0 if there is no place.
-struct Places {
-  uintptr_t heap;
-  uintptr_t head;  // of the tables and descriptors
-  uintptr_t lowest() const { return min_of(heap, head); }
-};
-
-// Heap and head end below the upper end of the program's address space by a gap, in which the system
-// places its own mappings, and by two independent offsets, which differ from run to run: up to a
-// quarter of the address space, or what is left. There is no place if the gap and both exceed half
-// of the address space.
-Places first_places(size_t heap_bytes, size_t head_bytes) {
-  const os::Landmark end = os::landmark();
-  const size_t needed = min_of(512 * kGiB, end.address / 4) + heap_bytes + head_bytes;
-  if (end.address / 2 < needed) return {0, 0};
-  const size_t spread = min_of(min_of(end.spread, end.address / 4), end.address / 2 - needed);
-  const size_t steps = spread / kChunkSize + 1;
-  const size_t heap_offset = secret(Secret::heap_place) % steps * kChunkSize;
-  const size_t head_offset = secret(Secret::head_place) % steps * kChunkSize;
-  const uintptr_t lowest = align_down(end.address - needed - spread, kChunkSize);
-  if (heap_offset < head_offset) {
-    return {.heap = lowest + heap_offset, .head = lowest + heap_bytes + head_offset};
-  }
-  return {.heap = lowest + head_bytes + heap_offset, .head = lowest + head_offset};
 }
 
 // A region as Region::init, which begins chunks at a random slice where places are random.

@@ -152,8 +152,8 @@ uint32_t Region::find_in_chunks(uint32_t slices) const {
   return kNoChunk;
 }
 
-// The first slice of a run of a chunk's slices, from the region's first slice on if there is one, or
-// kChunkSlices and more if there is none at all.
+// The first slice of a run of a chunk's slices, from the region's first slice on if there is one.
+// kChunkSlices or more if there is none at all.
 unsigned Region::find_in(uint32_t mask, uint32_t slices) const {
   const unsigned behind = find_run(mask & kWholeChunk << first_slice_, slices);
   return behind < kChunkSlices ? behind : find_run(mask, slices);
