@@ -113,7 +113,10 @@ NEAR_NOINLINE void write_whole_file() {
   char path[512];
   if (!make_path(file_name, path, sizeof path)) return;
   const int file = raw::open_to_write(path);
-  if (file < 0) return message("no profile is written: '%s' cannot be opened", path);
+  if (file < 0) {
+    return message("no profile is written: '%s' cannot be opened, or is a link or not one's own",
+                   path);
+  }
   if (!write_to(file)) message("the profile '%s' is not whole: it cannot be written", path);
   raw::close(file);
 }
