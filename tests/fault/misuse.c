@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { kWarm = 40, kFew = 9, kLater = 3000, kLarge = 1 << 20 };
 
@@ -163,6 +164,13 @@ static int code(void) {
 
 static int wild(void) {
   release((void*)0x123456789000);
+  return 1;
+}
+
+static int mapped(void) {
+  char* pages = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) exit(2);
+  release(pages + 4096);
   return 1;
 }
 
@@ -338,6 +346,7 @@ static const struct {
     {"data", data},
     {"code", code},
     {"wild", wild},
+    {"mapped", mapped},
     {"never-allocated", never_allocated},
     {"past-end-live", past_the_end_into_a_live_block},
     {"past-end-free", past_the_end_into_a_free_block},
